@@ -1,4 +1,4 @@
-"""Found a registry and publish skills in it: validated, signed, packed, described by their own bytes."""
+"""Create a registry and publish skills in it: validate, sign, pack, and describe each skill by its own files."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ from skillhub.trust.publishers import Publisher, Verdict, judge
 from skillhub.trust.registry import publisher_of
 from skillhub.trust.roles import LOG, NAMESPACES, ROLES, ROOT, key_names
 
-# Turn a folder or archive into a release: validated strictly, signed, packed, described by its own bytes.
+# From a folder or an archive to a release.
 
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """A release, its artifact, and the path that it was given by.
+    """A release, its artifact, and the path of the skill that the operator named.
 
     Attributes:
-        tree: What was signed.
-        signature: The file with the signature.
-        key: The fingerprint of the key, or of the root, that its signer is proven by.
+        tree: The skill without the files that its signature ignores.
+        signature: The signature file.
+        key: The fingerprint of the signer's key, or of the root of its certificate.
     """
 
     path: str
@@ -65,19 +65,19 @@ def submit(
     """Return the folder or archive at ``path`` as a release of the admitted publisher that signed it.
 
     Args:
-        path: Where the skill is; what nobody signed is signed by the registry's own publisher.
+        path: The folder or archive of the skill. The registry's own publisher signs an unsigned skill.
         hub: The registry.
-        index: What it offers.
-        publishers: All that it admits.
-        mine: Whom the operator trusts, which knows their own keys.
-        prepare: Makes of what lies there what is to be published.
+        index: The current releases and admissions of the registry.
+        publishers: All admitted publishers.
+        mine: The publishers that the operator trusts, with the operator's own keys.
+        prepare: Returns the tree to publish for the tree at ``path``.
 
     Raises:
-        FormatError: it is not as the specification wants it, or has no version.
-        SecurityError: it is unsafe, or its signature is broken.
-        UsageError: a private key is in it.
-        Refused: it is signed by somebody who is not admitted, or not signed and there is no key.
-        SourceError: nothing is there.
+        FormatError: the skill violates the specification, or has no version.
+        SecurityError: the skill is unsafe, or its signature is broken.
+        UsageError: the skill contains a private key.
+        Refused: the signer is not admitted, or the skill is unsigned and the key of the own publisher is missing.
+        SourceError: no skill is at ``path``.
     """
     folder = os.path.basename(os.path.abspath(path)) if os.path.isdir(path) else None
     with named(path):
@@ -93,7 +93,7 @@ def submit(
         found = quote(manifest.version) if manifest.version else "none"
         raise FormatError(f"expected metadata.version, found {found}", where=path, hint=hint)
     owner, now = index.owner(manifest.name), hub.signing.now
-    # The owner of the name comes first: two may share a key.
+    # The owner of the name comes first, since two publishers may share a key.
     first = owner or hub.settings.publisher
     signers = sorted(publishers, key=lambda publisher: publisher.name != first)
     with named(path):
@@ -123,12 +123,13 @@ def submit(
 
 
 def _own(tree: Tree, verdict: Verdict, hub: Opened, mine: Publishers) -> OwnKey | None:
-    judge_with_own_keys(tree, mine, None, hub.signing.now)  # a key of the operator's that it names must have made it
+    # Raises if the signature names a key of the operator that did not make it.
+    judge_with_own_keys(tree, mine, None, hub.signing.now)
     return own_key(verdict.claim, mine)
 
 
 def _admitting(verdict: Verdict, owner: str | None, hub: Opened, own: OwnKey | None) -> str:
-    """Return what to type to admit whoever signed; what nobody here knows is left to be filled in."""
+    """Return the command that admits the signer, with placeholders for unknown names and files."""
     command = partial(as_command, "skillhub", "registry", "delegate", hub.registry.path)
     offline = ("--keys", hub.signing.keys) if hub.signing.keys else ()
     if own is not None:
@@ -157,7 +158,7 @@ def _signed(tree: Tree, name: str, owner: str | None, hub: Opened, path: str) ->
     return Tree({**tree, SIGNATURE: File(oms.sign(tree, name, key))})
 
 
-# Make a registry, and publish skills in it.
+# A new registry, and new releases in a registry.
 
 NewKey = Callable[[str, Kind], PrivateKey]
 
@@ -168,13 +169,13 @@ def _random_key(name: str, kind: Kind) -> PrivateKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setup:
-    """How a new registry is to be.
+    """The options of a new registry.
 
     Attributes:
-        passphrase: What all private keys are encrypted with; None leaves them to the disk's protection.
-        keys: The folder for the offline keys; None for one in the registry's own.
-        new_key: Makes the key of a name; random but for public test keys.
-        log: Announce a log.
+        passphrase: Encrypts all private keys; with None, they are stored unencrypted.
+        keys: The folder for the offline keys; None for a folder inside the registry.
+        new_key: Makes the key with a name; random by default, fixed for public test keys.
+        log: Whether the registry has a log.
     """
 
     settings: RegistrySettings
@@ -186,7 +187,7 @@ class Setup:
 
 @dataclass(frozen=True, slots=True)
 class Created:
-    """A new registry: its folder, and the fingerprint by which clients are to pin it."""
+    """A new registry: its folder, and the fingerprint with which clients pin it."""
 
     path: str
     fingerprint: Digest
@@ -194,11 +195,11 @@ class Created:
 
 @dataclass(frozen=True, slots=True)
 class Added:
-    """What ``add`` published, and what was published before with the same content.
+    """The releases that ``add`` published, and those that were already published with the same content.
 
     Attributes:
-        submissions: Both, in the order in which they were given.
-        before: What the registry offered before.
+        submissions: New and unchanged releases, in the order of the arguments.
+        before: The index of the registry before.
     """
 
     releases: tuple[Release, ...]
@@ -208,10 +209,10 @@ class Added:
 
 
 def init(folder: str, setup: Setup, now: datetime) -> Created:
-    """Make a registry that offers nothing yet: keys, roles, and a publisher that is admitted.
+    """Create a registry without releases: keys, roles, and one admitted publisher.
 
     Raises:
-        UsageError: a registry is there already.
+        UsageError: the folder already has a registry, or the folder of offline keys has those of another one.
         StateError: the disk refuses.
     """
     registry, settings = RegistryDir(folder), setup.settings
@@ -232,7 +233,7 @@ def init(folder: str, setup: Setup, now: datetime) -> Created:
         metadata = MetadataSet.create(lambda role: made.get(role, []), settings.bin_bits, Dates(now, settings.days))
         admission = Admission(publisher=settings.publisher, keys=(own.public.pem.decode(),))
         hub = Opened(registry, settings, metadata, keys, Signing(now=now))
-        registry.publish({"metadata/1.root.json": metadata.documents[ROOT]})  # its log is named by it
+        registry.publish({"metadata/1.root.json": metadata.documents[ROOT]})  # the log's origin contains its digest
         hub.publish(Index({}, {settings.publisher: admission}), [settings.publisher], [])
         keys.save_first_root(metadata.documents[ROOT])
         registry.create(settings)
@@ -247,19 +248,26 @@ def add(
     prepare: Prepare | None = None,
     agreed: Collection[Digest] | None = None,
 ) -> Added:
-    """Publish skills, folders or archives, all or none; signed by the registry's own publisher if unsigned.
+    """Publish skills, folders or archives, all or none; the registry's own publisher signs unsigned ones.
 
-    Files that are never changed are written first and the timestamp last: whoever kills this leaves the site
-    as it was, and the same call again finishes it. ``mine`` knows the operator's own keys, for a hint alone;
-    ``prepare`` is as for ``submit``; a tree that is not ``agreed`` to, if any are, has been changed meanwhile.
+    Immutable files are written first and the timestamp last: if the process is killed, clients see the site
+    as before, and the same call finishes the work.
+
+    Args:
+        folder: The folder of the registry.
+        skills: The folders or archives of the skills.
+        signing: When and with which keys to sign.
+        mine: The operator's own keys, used only for the hint of a refusal.
+        prepare: As for ``submit``.
+        agreed: The digests of the trees that the operator confirmed; None if no confirmation was asked for.
 
     Raises:
-        FormatError: a skill is not as the specification and a registry want it.
-        SecurityError: one is unsafe, badly signed, or of a name that is another publisher's.
-        Refused: a version is there with other content, a signer is unknown here, or a key is not at hand.
-        UsageError: a key needs a passphrase; the registry, its keys or others are in the folder of a skill.
-        SourceError: there is no such registry or skill.
-        StateError: the disk refuses.
+        FormatError: a skill violates the specification, or the stricter rules of a registry.
+        SecurityError: a skill is unsafe, has a broken signature, or has a name that belongs to another publisher.
+        Refused: a version exists with other content, a signer is not admitted, or a key is missing.
+        UsageError: a key needs a passphrase; the folder of a skill contains the registry or private keys.
+        SourceError: the registry or a skill does not exist.
+        StateError: the disk refuses, or a tree is not in ``agreed``, since the skill changed meanwhile.
     """
     for path in skills:
         refuse_within(path, folder, signing.keys)
@@ -267,7 +275,7 @@ def add(
         index = hub.index([*_names(skills)] if hub.large else None)
         publishers = [publisher_of(each, signing.time) for each in index.admissions.values()]
         submissions = [submit(path, hub, index, publishers, mine, prepare) for path in skills]
-        if hub.large:  # who has signed what is known by now
+        if hub.large:  # the signers, whose releases are read now, are known only after ``submit``
             owners = {each.release.publisher or "" for each in submissions}
             index = hub.index([each.release.name for each in submissions], owners)
         before = index
@@ -288,17 +296,17 @@ def add(
 
 
 def _names(skills: Sequence[str]) -> Iterator[str]:
-    """Yield the names of skills but of those that cannot be read, which ``submit`` says."""
+    """Yield the names of readable skills; ``submit`` reports the unreadable ones."""
     for path in skills:
         with suppress(SkillhubError):
             yield Manifest.read(read_local(path, wrapper=False)[0].tree).name
 
 
 def refuse_within(path: str, *places: str | None) -> None:
-    """Refuse a skill in whose folder one of these places is: it would be published with the skill, keys and all.
+    """Refuse a skill whose folder contains one of these places: private keys would be published with the skill.
 
     Raises:
-        UsageError: one is in there.
+        UsageError: the folder contains one of the places.
     """
     ours = os.path.join(os.path.realpath(os.path.expanduser(path)), "")
     for place in places:
@@ -310,7 +318,12 @@ def refuse_within(path: str, *places: str | None) -> None:
 
 
 def _is_new(submission: Submission, index: Index) -> bool:
-    """Say whether this version is new; if it is there, it must be there with this content."""
+    """Return whether this version is new.
+
+    Raises:
+        NameNotOwned: the name belongs to another publisher.
+        Refused: the version is published with other content.
+    """
     release = submission.release
     owner = index.owner(release.name)
     if owner not in (None, release.publisher):
@@ -323,7 +336,7 @@ def _is_new(submission: Submission, index: Index) -> bool:
 
 
 def to_raise(path: str) -> str:
-    """Return the hint for a version that is taken."""
+    """Return the hint for a version that is already published."""
     command = as_command("skillhub", "publish", path, "--bump", "patch")
     return f"published releases never change: raise metadata.version, or publish with --bump: {command}"
 
@@ -339,7 +352,7 @@ def _with(index: Index, release: Release, hub: Opened) -> Index:
 
 
 def _may_claim(release: Release, hub: Opened) -> None:
-    """Refuse a new name if too few keys are at hand to give it to a publisher."""
+    """Raise Refused if too few keys of ``namespaces`` are available to assign a new name to a publisher."""
     able, needed = len(hub.at_hand(NAMESPACES)), ROLES[NAMESPACES].threshold
     if able < needed:
         message = f"{release.name} is a new name, and assigning it needs {needed} keys of namespaces, found {able}"

@@ -1,4 +1,4 @@
-"""Verify a registry as a new client does: all metadata, and every release of every skill."""
+"""Verify a registry as a new client does: all metadata, every release of every skill, the log, and unsigned files."""
 
 from __future__ import annotations
 
@@ -63,10 +63,12 @@ _FILE_CAP = 128 << 20  # a package or a pack holds more than the largest skill
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What a client would stumble over, and where that is nothing, what waits for the operator.
+    """The result of a check.
 
     Attributes:
-        warnings: For each role that expires soon: offline ones early, online ones at the last day.
+        problems: What a client would refuse, or would see wrongly.
+        warnings: One for each role that expires soon: offline roles early, online roles on the last day. Empty if
+            there is a problem.
     """
 
     problems: tuple[Issue, ...]
@@ -74,28 +76,29 @@ class Checked:
 
 
 def check(place: str, now: datetime, time: ShownTime | None = None) -> Checked:
-    """Look at everything that a registry offers; it is sound if there is no problem.
+    """Check everything that a registry offers.
 
     Args:
-        place: The operator's folder, or the URL of a registry, whose own first root is believed.
+        place: The operator's folder, or the URL of a registry, whose own first root is trusted.
         now: The time at which signers' certificates must be valid.
-        time: By what the expiry of metadata is judged; None for the machine's clock alone.
+        time: The time for the expiry of metadata; None for the machine's clock.
 
     Raises:
-        SourceError: the folder is no registry, or the server cannot be reached, so that nobody knows how it is.
+        UsageError: the URL holds a credential.
+        SourceError: the folder has no registry, or the server cannot be reached, so the state is unknown.
         StateError: the disk refuses.
     """
     if "://" in place and holds_secret(place):
         raise UsageError("expected the URL of a registry without password or another credential", hint=NO_SECRET)
     with _opened(place) as opened, throwaway() as folder:
-        # What is made of the signed files is looked at once those are in order.
+        # The built files are derived from the signed ones, and are checked only if the signed ones are sound.
         found = tuple(_problems(place, opened, folder, now, time)) or _rebuilt(place)
         problems = tuple(replace(each, where=_shown(each.where, place)) for each in found)
         return Checked(problems, () if problems else tuple(_aging(folder, now)))
 
 
 def _shown(where: str, place: str) -> str:
-    """Return where a person finds it: a file of the operator's folder by its path there."""
+    """Return the place of an issue for display: a file in the operator's folder has its path there."""
     if not where.startswith(_FOLDER):
         return where
     path = where.removeprefix(_FOLDER).lstrip("/")
@@ -130,19 +133,20 @@ def _problems(
             found += _log(registry.log, registry.offers(), url, fetcher)
         except SkillhubError as error:
             found.append(_issue(error, url))
-    # What is made of the signed files is compared once those are in order.
+    # Unsigned files are derived from the signed ones, and are compared only if the signed ones are sound.
     yield from found or _Shapes(registry, fetcher, said, place if url == _FOLDER else "DIR").problems(listing)
 
 
 def _in_parts(registry: TufRegistry, first: PartDocument, fetcher: Fetcher) -> Index:
-    """Return what a large registry lists. Its parts and its public lists must be those that its skills make.
+    """Return the best release of each skill of a large registry, and check the parts and public lists against them.
 
     Raises:
-        BadMetadata: they are others.
-        SkillhubError: a part or a document cannot be had, or is not what is signed.
+        BadMetadata: the parts of the listing differ from the documents of the skills.
+        WrongBytes: a public file differs from the signed documents.
+        SkillhubError: a part or a document cannot be fetched, or differs from its signed digest.
     """
     skills: dict[str, tuple[Release, ...]] = {}
-    # Sums of digests, which do not depend on the order of rows: all of them would not fit into memory.
+    # Sums of digests do not depend on the order of rows; the rows themselves would not fit into memory.
     listed, made = [0], 0
     for name, pinned in _documents(registry, first, listed):
         path = skill_path(name)
@@ -162,7 +166,7 @@ def _in_parts(registry: TufRegistry, first: PartDocument, fetcher: Fetcher) -> I
 
 
 def _documents(registry: TufRegistry, part: PartDocument, listed: list[int]) -> Iterator[tuple[str, Pinned]]:
-    """Yield what is pinned of skills below a part; ``listed`` grows by the number of each row."""
+    """Yield each skill below a part with its pinned document; add the number of each row to ``listed``."""
     listed[0] += sum(map(_number, part.rows if not part.parts else ()))
     yield from documents_of(part)
     best: list[PartRow] = []
@@ -179,7 +183,7 @@ def _number(row: PartRow) -> int:
 
 
 def _same(registry: TufRegistry, fetcher: Fetcher, files: Mapping[str, bytes | None]) -> None:
-    """Refuse a public file that is another than these are; None for one that is not to be there."""
+    """Raise WrongBytes if a public file differs from these; None stands for a file that must not exist."""
     for path, data in files.items():
         where = f"{registry.url}/{path}"
         try:
@@ -193,7 +197,7 @@ def _same(registry: TufRegistry, fetcher: Fetcher, files: Mapping[str, bytes | N
 
 
 def _log(known: RegistryLog, offered: Index, url: str, fetcher: Fetcher) -> Iterator[Issue]:
-    """Hold the log's files against its entries, and its entries against what the registry offers."""
+    """Compare the log's files with its entries, and its entries with the releases and admissions of the registry."""
     head, found = known.head, [*known.entries()]
     entries = [data for _, data in found]
     made = log_writer.files(entries, nodes_of([*map(leaf_hash, entries)]), 0, len(entries))
@@ -206,7 +210,7 @@ def _log(known: RegistryLog, offered: Index, url: str, fetcher: Fetcher) -> Iter
         yield Issue(BadLog.code, "the log has this release, but the registry does not offer it", f"{name} {version}")
     for release in offered_by(offered):
         known.require(release)
-    # What offline keys have signed of publishers, as the log would have it.
+    # The log must have each name and key that the offline keys admitted.
     names = {each.get("name"): each.get("publisher") for each in said if each["kind"] == "name"}
     keys = {(each.get("publisher"), each.get("fingerprint")) for each in said if each["kind"] == "key-added"}
     for publisher, admission in offered.admissions.items():
@@ -217,9 +221,9 @@ def _log(known: RegistryLog, offered: Index, url: str, fetcher: Fetcher) -> Iter
 
 
 def _aging(folder: str, now: datetime) -> Iterator[Issue]:
-    """Yield a warning for each role of which the client's folder has a document that is to be signed anew."""
+    """Yield a warning for each role whose document, in the client's folder, expires soon."""
     kept = sorted(name.removesuffix(".json") for name in os.listdir(folder))
-    # The client keeps other things there as well.
+    # The client keeps other files in that folder, too.
     roles = [role for role in kept if role in ROLES or role.startswith(f"{RELEASES}-")]
     for each in metadata_files(folder, roles):
         online = rule_of(each.role).online
@@ -250,7 +254,7 @@ def _skill(registry: TufRegistry, name: str, now: datetime) -> Iterator[Issue]:
         return
     for release in index.releases(name):
         if release.withdrawn is not None:
-            continue  # Nobody fetches it; its archive may be gone.
+            continue  # No client fetches it, and its archive may be deleted.
         try:
             _release(registry, release, index.admissions[release.publisher or ""], now)
         except SkillhubError as error:
@@ -268,7 +272,7 @@ def _release(registry: TufRegistry, release: Release, admission: Admission, now:
 
 @contextmanager
 def _opened(place: str) -> Iterator[tuple[str, str | None, Fetcher]]:
-    """Yield what files are asked for at, what the site is to say that it is published at, and what fetches them."""
+    """Yield the base URL for requests, the URL at which the site is published, if known, and the fetcher."""
     if "://" in place:
         with Http() as http:
             yield place.rstrip("/"), place.rstrip("/"), _EachFile(http)
@@ -278,7 +282,7 @@ def _opened(place: str) -> Iterator[tuple[str, str | None, Fetcher]]:
 
 
 class _EachFile:
-    """A fetcher that reads nothing ahead: what is packed for new clients would hide that the file itself is bad."""
+    """A fetcher without the metadata bundle for new clients, which would hide that a single file is bad."""
 
     def __init__(self, fetcher: Fetcher) -> None:
         self._fetcher = fetcher
@@ -290,7 +294,7 @@ class _EachFile:
 
 
 def _rebuilt(place: str) -> Iterator[Issue]:
-    """Hold what an operator's folder has for people and other clients against what the last build wrote there."""
+    """Compare the built files in an operator's folder with the record of the last build."""
     if "://" in place:
         return
     again = f"to make it again: {as_command('skillhub', 'registry', 'build', place)}"
@@ -305,12 +309,12 @@ def _issue(error: SkillhubError, where: str) -> Issue:
     return Issue(error.code, error.message, error.where or where)
 
 
-# The shapes for other clients: nobody signs them, so each is made again of what is signed, and compared.
+# The shapes for other clients are unsigned: each is generated again from signed files, and compared.
 
 
 @dataclass(frozen=True, slots=True)
 class _FetchedSkill:
-    """A skill as a client gets it from a registry, each archive proved as it is read."""
+    """A skill as a client gets it from a registry; each archive is verified when it is read."""
 
     registry: TufRegistry
     advisories: AdvisoryIndex
@@ -327,7 +331,7 @@ class _FetchedSkill:
 
 
 def _name_in(path: str, served: bytes) -> str:
-    """Return the name that a catalog gives itself, whatever else it says."""
+    """Return the name in a catalog, or an empty text; the rest of the catalog is not read."""
     try:
         return str(cast(Any, strict_json(served, path, _FILE_CAP))["name"])
     except (FormatError, LookupError, TypeError):
@@ -335,7 +339,7 @@ def _name_in(path: str, served: bytes) -> str:
 
 
 class _Shapes:
-    """The files of a site that are not signed, compared with those that are."""
+    """The comparison of a site's unsigned files with its signed ones."""
 
     def __init__(self, registry: TufRegistry, fetcher: Fetcher, url: str | None, folder: str) -> None:
         self._registry, self._fetcher, self._url, self._folder = registry, fetcher, url, folder
@@ -343,7 +347,7 @@ class _Shapes:
         self._objects: set[str] = set()
 
     def problems(self, listing: Index) -> Iterator[Issue]:
-        """Yield one for each file that holds something else; none of a site that has no shapes."""
+        """Yield an issue for each file that differs; none for a site without shapes."""
         marked = (OPENCODE, *MARKETPLACES, SEARCH, *(f"{shapes.REPOSITORY}/{path}" for path in ("HEAD", "info/refs")))
         of_skills = (path for name in listing.names for path in shapes.marks_of(name))
         if all(self._read(path) is None for path in chain(marked, of_skills)):
@@ -377,7 +381,10 @@ class _Shapes:
             return None
 
     def _said(self) -> tuple[str, str | None]:
-        """Return the name and the URL that the lists give: the name of a publisher, and the URL of this place."""
+        """Return the name and the URL in the site's catalogs.
+
+        Catalogs may have the name of any publisher; the URL is this place, or None if the catalogs have none.
+        """
         served = {path: self._read(path) or b"" for path in MARKETPLACES}
         name = next(filter(self._is_publisher, starmap(_name_in, served.items())), "")
         bare = json_bytes(shapes.marketplace(self._documents, name, None))
@@ -398,7 +405,7 @@ class _Shapes:
         return Issue("wrong-bytes", message, f"{self._registry.url}/{path}")
 
     def _package(self, release: Release, tree: Tree) -> bytes:
-        """Return a package as it is served if it holds the release, however it was deflated."""
+        """Return the served package if it holds the release, deflated in any way; else a package of the release."""
         wanted = packed_tar(shapes.package_files(release, tree), compress=False)
         served = self._read(f"{shapes.NPM}/{shapes.tarball_path(release.name, release.version)}") or b""
         bare, inflater, found = zlib.decompress(wanted, 31), zlib.decompressobj(31), b""

@@ -1,6 +1,6 @@
-"""Objects of git, and packs of them as static files, written and read without the program git.
+"""Git objects and packs as static files, written and read without the program git.
 
-Packs hold whole objects, no deltas: two packs are read as one, and their bytes depend on nothing but the objects.
+Packs hold whole objects, no deltas, so any packs can be served together, and their bytes depend only on the objects.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from skillhub.errors import WrongBytes
 from skillhub.model.tree import Tree
 
 FOLDER: Final = "40000"
-PACK_MAX: Final = 32 << 20  # bytes of content from which a further pack is begun
+PACK_MAX: Final = 32 << 20  # bytes of content, after which a new pack begins
 _KINDS: Final = {"commit": 1, "tree": 2, "blob": 3}
 _BY_NUMBER: Final = {number: kind for kind, number in _KINDS.items()}
 _HEAD, _ID = 12, 20
@@ -29,19 +29,19 @@ class Objects(dict[str, tuple[str, bytes]]):
     """Objects by id, each with its kind and its content."""
 
     def put(self, kind: str, data: bytes) -> str:
-        """Keep an object, and return its id."""
+        """Add an object, and return its id."""
         found = object_id(kind, data)
         self[found] = kind, data
         return found
 
     def put_files(self, files: Tree) -> str:
-        """Keep all files, and return the id of their folder."""
+        """Add all files, and return the id of their folder."""
         modes = "100644", "100755"
         entries = {path: (modes[file.executable], self.put("blob", file.data)) for path, file in files.items()}
         return self.put_folder(entries)
 
     def put_folder(self, entries: Mapping[str, tuple[str, str]]) -> str:
-        """Keep a folder, given mode and id of what is at each path below it, and return its id."""
+        """Add a folder, and return its id; ``entries`` has mode and id of each path below it."""
         direct: dict[str, tuple[str, str]] = {}
         deeper: dict[str, dict[str, tuple[str, str]]] = {}
         for path, entry in entries.items():
@@ -57,11 +57,11 @@ class Objects(dict[str, tuple[str, bytes]]):
         return self.put("tree", b"".join(lines))
 
     def without(self, ids: Collection[str]) -> Objects:
-        """Return all but these."""
+        """Return all objects except these."""
         return Objects((each, found) for each, found in self.items() if each not in ids)
 
     def size(self) -> int:
-        """Return the bytes of all content together."""
+        """Return the total size of all content in bytes."""
         return sum(len(data) for _, data in self.values())
 
 
@@ -72,19 +72,19 @@ def object_id(kind: str, data: bytes) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Pack:
-    """A pack and its index, as files of a repository have them."""
+    """A pack file and its index file."""
 
     data: bytes
     index: bytes
 
     @property
     def name(self) -> str:
-        """The end of its file names."""
+        """The part of the file names after ``pack-``: the checksum of the pack in hex."""
         return self.data[-_ID:].hex()
 
 
 def packed(objects: Mapping[str, tuple[str, bytes]], level: int) -> Pack:
-    """Return a pack of objects, deflated at this level of zlib, in the order of their ids."""
+    """Return a pack of these objects in the order of their ids, deflated at this zlib level."""
     out = bytearray(b"PACK" + pack(">II", 2, len(objects)))
     rows = []
     for each in sorted(objects):
@@ -97,10 +97,10 @@ def packed(objects: Mapping[str, tuple[str, bytes]], level: int) -> Pack:
 
 
 def read_pack(data: bytes, where: str) -> tuple[Objects, bytes]:
-    """Return what a pack holds, each object under the id that its content has, and the index that it should have.
+    """Return the objects of a pack, by ids computed from their content, and the index computed for the pack.
 
     Raises:
-        WrongBytes: it is no pack, a damaged one, or one with deltas.
+        WrongBytes: the data is not a pack, is damaged, or has deltas.
     """
     if len(data) < _HEAD + _ID or data[:8] != b"PACK\0\0\0\2":
         raise WrongBytes("expected a pack of git", where=where)
@@ -120,20 +120,20 @@ def read_pack(data: bytes, where: str) -> tuple[Objects, bytes]:
 
 
 def ids_of(index: bytes) -> list[str]:
-    """Return the ids that an index lists; none of what is no index."""
+    """Return the ids in an index; none if the data is not an index."""
     count = unpack_from(">I", index, 8 + 4 * 255)[0] if index[:8] == b"\xfftOc\0\0\0\2" and len(index) > 1072 else 0
     names = index[1032 : 1032 + _ID * min(count, len(index) // _ID)]
     return [names[at : at + _ID].hex() for at in range(0, len(names), _ID)]
 
 
 def is_sound(data: bytes, index: bytes, path: str) -> bool:
-    """Say whether a pack and its index at this path end with the checksums of what they are, and belong together."""
+    """Return whether a pack and its index at this path end with correct checksums, and belong together."""
     ends = [sha1(each[:-_ID], usedforsecurity=False).digest() == each[-_ID:] for each in (data, index)]
     return all(ends) and index[-2 * _ID : -_ID] == data[-_ID:] and path.endswith(f"/pack-{data[-_ID:].hex()}.idx")
 
 
 def packs(objects: Iterable[Objects], level: int) -> Iterator[Pack]:
-    """Yield packs of all these, none much larger than ``PACK_MAX``."""
+    """Yield packs of all these objects; a pack exceeds ``PACK_MAX`` only by its last group of objects."""
     held = Objects()
     for each in objects:
         held |= each
@@ -145,7 +145,7 @@ def packs(objects: Iterable[Objects], level: int) -> Iterator[Pack]:
 
 
 def _length(number: int, size: int) -> bytes:
-    """Return kind and size as they stand before an object: four bits of the size first, then seven at a time."""
+    """Return the header of an object: its kind and the lowest four bits of its size, then seven bits in each byte."""
     found, size, current = bytearray(), size >> 4, number << 4 | size & 15
     while size:
         found.append(current | 0x80)
@@ -154,7 +154,7 @@ def _length(number: int, size: int) -> bytes:
 
 
 def _entry(data: memoryview, at: int) -> tuple[str, bytes, int]:
-    """Return kind, content and end of the object that begins here."""
+    """Return kind, content and end of the object that begins at ``at``."""
     byte = data[at]
     kind, size, shift = _BY_NUMBER[byte >> 4 & 7], byte & 15, 4
     while byte & 0x80:
@@ -176,7 +176,7 @@ def _entry(data: memoryview, at: int) -> tuple[str, bytes, int]:
 
 
 def _index(rows: list[tuple[str, int, int]], trailer: bytes) -> bytes:
-    """Return version 2 of an index, of id, checksum and place of each object."""
+    """Return an index (version 2) of these rows: id, checksum and offset of each object."""
     counts = [0] * 256
     for each, _, _ in rows:
         counts[int(each[:2], 16)] += 1
@@ -190,7 +190,7 @@ def read_object(data: bytes, index: bytes, wanted: str) -> bytes:
     """Return the content of one object of a pack.
 
     Raises:
-        WrongBytes: it is not there.
+        WrongBytes: the pack has no such object, or its content does not have that id.
     """
     ids = ids_of(index)
     try:

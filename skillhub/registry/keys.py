@@ -1,4 +1,4 @@
-"""The private keys of a registry, as files."""
+"""The files with a registry's private keys."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ _PEM, _NEW = ".pem", ".new.pem"
 
 
 class RegistryKeys:
-    """Keys as files for their owner's eyes only, encrypted if there is a passphrase.
+    """The private keys of a registry, in files that only their owner can read, encrypted if there is a passphrase.
 
     Args:
-        folder: ``online/``, ``offline/``, ``publishers/``, and ``retired/`` for keys that count no longer.
-        offline: Where the offline keys are, if not in ``folder``: a disk that is brought for a ceremony.
-        passphrase: What the files are encrypted with.
+        folder: The folder with ``online/``, ``offline/``, ``publishers/``, and ``retired/`` for replaced keys.
+        offline: The folder of the offline keys if they are not in ``folder``, such as a removable disk.
+        passphrase: Encrypts the files; None if they are not encrypted.
     """
 
     def __init__(self, folder: str, offline: str | None, passphrase: bytes | None) -> None:
         self._folder = folder
         self._offline = os.path.abspath(offline) if offline else os.path.join(folder, "offline")
         self._passphrase = passphrase
-        self._known: dict[str, PrivateKey] = {}  # decrypted once, for a thousand documents are signed
+        self._known: dict[str, PrivateKey] = {}  # decrypted once, since one key may sign a thousand documents
 
     def save(self, name: str, key: PrivateKey) -> None:
-        """Keep a key under this name (``root-1``, ``publishers/acme``).
+        """Write a key under this name (``root-1``, ``publishers/acme``).
 
         Raises:
             StateError: the disk refuses.
@@ -45,7 +45,7 @@ class RegistryKeys:
         self._write(os.path.join(place, *f"{name}{_PEM}".split("/")), key)
 
     def save_first_root(self, data: bytes) -> None:
-        """Keep the root that the registry begins with beside the offline keys.
+        """Write the first root of the registry beside the offline keys.
 
         Raises:
             StateError: the disk refuses.
@@ -53,21 +53,21 @@ class RegistryKeys:
         files.write_atomic(os.path.join(self._offline, _ROOT), data, mode=0o600)
 
     def of(self, role: str) -> Sequence[PrivateKey]:
-        """Return the keys of a role that are at hand, those that are pending among them, in a lasting order.
+        """Return the available keys of a role, pending ones included, sorted by file name.
 
         Raises:
             PassphraseNeeded: a key is encrypted and there is no passphrase.
-            FormatError: a file is no key, or has another passphrase.
+            FormatError: a file is not a key, or has another passphrase.
             StateError: the disk refuses.
         """
         return [key for _, key in self._all(role)]
 
     def pending(self, role: str) -> Sequence[PrivateKey]:
-        """Return the keys that were made for a role and that perhaps count for it not yet; raises as ``of``."""
+        """Return the new keys of a role that the metadata may not have yet; raises as ``of``."""
         return [key for path, key in self._all(role) if path.endswith(_NEW)]
 
     def add(self, role: str, key: PrivateKey) -> None:
-        """Keep a key, pending.
+        """Write a key of a role as pending.
 
         Raises:
             StateError: the disk refuses.
@@ -75,7 +75,7 @@ class RegistryKeys:
         self._write(os.path.join(self._place(role), f"{role}-{keyid(key.public)[:8]}{_NEW}"), key)
 
     def settle(self, role: str, keyids: Collection[str]) -> None:
-        """Take these for the keys of a role: none is pending any more, others are put aside; raises as ``of``."""
+        """Make these the keys of a role: none stays pending, and others move to ``retired/``; raises as ``of``."""
         for path, key in self._all(role):
             if keyid(key.public) not in keyids:
                 retired = os.path.join(self._folder, "retired")
@@ -84,11 +84,13 @@ class RegistryKeys:
                 self._move(path, path.removesuffix(_NEW) + _PEM)
 
     def publisher(self, name: str) -> PrivateKey | None:
-        """Return the key of a publisher, or None if it is not at hand; raises as ``of``."""
+        """Return the key of a publisher, or None if there is no file of it; raises as ``of``."""
         return self._read(os.path.join(self._folder, "publishers", name + _PEM))
 
     def first_root(self) -> bytes | None:
-        """Return the root that the registry began with, kept where its site cannot be tampered with.
+        """Return the first root of the registry from the folder of the offline keys, or None if it is not there.
+
+        Write access to the site is not enough to replace it.
 
         Raises:
             StateError: the disk refuses.
@@ -96,7 +98,7 @@ class RegistryKeys:
         return files.read(os.path.join(self._offline, _ROOT), _KEY_CAP)
 
     def seen(self) -> Mapping[str, int]:
-        """Return the versions that offline roles had when their keys last signed, by role.
+        """Return the version of each offline role at the last signature of its keys.
 
         Raises:
             FormatError: the file is malformed.
@@ -109,7 +111,7 @@ class RegistryKeys:
         return found
 
     def remember(self, versions: Mapping[str, int]) -> None:
-        """Keep these versions for ``seen``.
+        """Write these versions for ``seen``.
 
         Raises:
             StateError: the disk refuses.
@@ -144,7 +146,7 @@ class RegistryKeys:
         data = files.read(path, _KEY_CAP)
         if data is None:
             raise StateError("expected the same key as at the first read", where=path)
-        # The other folder may be on another disk, across which nothing can be renamed.
+        # A rename fails if the other folder is on another disk.
         files.write_atomic(to, data, mode=0o600)
         with files.disk_errors(path):
             os.remove(path)

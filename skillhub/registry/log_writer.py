@@ -1,4 +1,4 @@
-"""Write a registry's log: entries for what changed, tiles, proofs, and the signed checkpoint."""
+"""Write a registry's log: an entry for each change, tiles, proofs, and the signed checkpoint."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ CHECKPOINT = "checkpoint"
 
 
 def logged(before: Index, after: Index, size: int, time: str) -> tuple[list[bytes], Index]:
-    """Return the entries for what changes, and the index with the position of each release that is among them.
+    """Return an entry for each change, and the new index, in which each logged release has its position in the log.
 
     Args:
-        before: What was offered.
-        after: What is going to be.
-        size: The number of entries that the log has.
-        time: Now, as documents have it.
+        before: The current index.
+        after: The new index.
+        size: The number of entries in the log.
+        time: Now, in the form of documents.
 
     Raises:
-        Refused: a skill is named as a file of the log, and would be a folder there.
+        Refused: a skill has the name of a file of the log, so the skill's folder would replace that file.
     """
     if CHECKPOINT in after.skills:
         message = f"the name {CHECKPOINT} is taken by a file of the registry's log"
@@ -55,7 +55,7 @@ def logged(before: Index, after: Index, size: int, time: str) -> tuple[list[byte
     for name in sorted(skills):
         old = {each.version: each for each in before.skills.get(name, ())}
         new = []
-        for release in reversed(skills[name]):  # the oldest first
+        for release in reversed(skills[name]):  # oldest first
             known = old.get(release.version)
             if known is None or release.log is None or release_entry(known) != release_entry(release):
                 new.append(replace(release, log=size + len(found)))
@@ -93,18 +93,18 @@ def _of_publishers(before: Index, after: Index, time: str) -> Iterator[bytes]:
 def extended(
     head: LogHead | None, entries: Sequence[bytes], origin: str, served: Callable[[str], bytes], key: PrivateKey
 ) -> tuple[LogHead, dict[str, bytes]]:
-    """Return the head of the log with these entries at its end, signed, and the files that are new.
+    """Append entries to a log, and return its new signed head and the new files.
 
     Args:
-        head: The log's now; None of one that is to begin.
-        entries: What is new.
+        head: The current head; None for a new log.
+        entries: The entries to append.
         origin: The name of the log.
         served: Returns a file of the site.
-        key: Signs.
+        key: The key of the log.
 
     Raises:
-        BadMetadata: the tiles of the site are not those of the head.
-        StateError: one is gone.
+        BadMetadata: the tiles of the site do not match the head.
+        StateError: a tile is missing.
     """
     size = head.checkpoint.size if head else 0
     nodes = _Nodes(head, served)
@@ -118,15 +118,15 @@ def extended(
 
 
 def consistency(head: LogHead, seen: int, served: Callable[[str], bytes]) -> list[bytes]:
-    """Return the proof (RFC 9162, 2.1.4) that the log goes on from what it was with the first ``seen`` entries.
+    """Return the consistency proof (RFC 9162, 2.1.4) from the log with the first ``seen`` entries to this one.
 
     Raises:
-        BadMetadata: the tiles of the site are not those of the head.
-        StateError: one is gone.
+        BadMetadata: the tiles of the site do not match the head.
+        StateError: a tile is missing.
     """
     nodes, size = _Nodes(head, served), head.checkpoint.size
     proof: list[bytes] = []
-    start = 0  # of the subtree that the end of what was seen is in
+    start = 0  # of the subtree with the last entry that was seen
     while seen and seen < size:
         half = 1 << ((size - 1).bit_length() - 1)
         if seen <= half:
@@ -139,7 +139,7 @@ def consistency(head: LogHead, seen: int, served: Callable[[str], bytes]) -> lis
 
 
 def _root(nodes: _Nodes, size: int, start: int) -> bytes:
-    """Return what ``root_of`` does, of nodes that are read as they are asked for."""
+    """Return the root of ``size`` leaves from ``start``, as ``root_of`` does, but read nodes only on access."""
     level = (size - 1).bit_length()
     if size == 1 << level:
         return nodes[level, start >> level]
@@ -148,7 +148,7 @@ def _root(nodes: _Nodes, size: int, start: int) -> bytes:
 
 
 class _Nodes(dict[Node, bytes]):
-    """The nodes of a log's tree: those of its head, and others as they are asked for, read from tiles and proved."""
+    """The nodes of a log's tree: those of its head, and others that are read from tiles on access and verified."""
 
     def __init__(self, head: LogHead | None, served: Callable[[str], bytes]) -> None:
         super().__init__(head.nodes if head else {})
@@ -156,7 +156,7 @@ class _Nodes(dict[Node, bytes]):
         self._complete(top_of(self._size) + 1, 0, self._size)
 
     def __missing__(self, node: Node) -> bytes:
-        """Read the tile that has this node; what the nodes above it, or the head, do not say is refused."""
+        """Return a node from its tile; refuse a tile that does not match the nodes above it, or the head."""
         row, below = divmod(node[0], 8)
         number = node[1] << below >> 8
         width = min(WIDTH, (self._size >> 8 * row) - number * WIDTH)
@@ -172,7 +172,7 @@ class _Nodes(dict[Node, bytes]):
         return found[node]
 
     def append(self, entries: Sequence[bytes], size: int) -> None:
-        """Add the leaves of these entries, and what is complete with them."""
+        """Add the leaves of these entries, and each subtree that they complete."""
         self.update({(0, size + number): leaf_hash(each) for number, each in enumerate(entries)})
         self._complete(1, size, size + len(entries))
 
@@ -183,12 +183,12 @@ class _Nodes(dict[Node, bytes]):
 
 
 def files(entries: Sequence[bytes], nodes: Mapping[Node, bytes], start: int, end: int) -> dict[str, bytes]:
-    """Return the files that a log of ``end`` entries has, and that one of ``start`` entries does not.
+    """Return the files of a log of ``end`` entries that a log of ``start`` entries does not have.
 
     Args:
-        entries: The last ones, from the beginning of the bundle that ``start`` is in.
-        nodes: All of its tree.
-        start: The number of entries of before.
+        entries: The last entries, from the beginning of the bundle that contains ``start``.
+        nodes: All nodes of the tree.
+        start: The number of entries before.
         end: The number of entries now.
     """
     found = {path: b"".join(nodes[level, each] for each in row) for path, level, row in _tiles(start, end)}
@@ -200,14 +200,14 @@ def files(entries: Sequence[bytes], nodes: Mapping[Node, bytes], start: int, end
 
 
 def paths(size: int) -> Iterator[str]:
-    """Yield where the files of a log of this size are served."""
+    """Yield the path of each file of a log of this size."""
     yield from (path for path, *_ in _tiles(0, size))
     yield from _paths("entries", 0, size)
     yield from (proof_path(chunk, size) for chunk in _chunks(0, size))
 
 
 def _tiles(start: int, end: int) -> Iterator[tuple[str, int, range]]:
-    """Yield the path of each tile, the level of its hashes, and which of that level they are."""
+    """Yield the path of each new tile, the level of its hashes, and their positions in that level."""
     level = 0
     while end:
         for number, path in enumerate(_paths(level // 8, start, end), start // WIDTH):
@@ -216,7 +216,7 @@ def _tiles(start: int, end: int) -> Iterator[tuple[str, int, range]]:
 
 
 def _paths(level: int | str, start: int, end: int) -> list[str]:
-    """Return where the tiles of a row of ``end`` hashes are served that are not those of one of ``start``."""
+    """Return the paths of the tiles that a row of ``end`` hashes has, and a row of ``start`` hashes does not."""
     numbers = range(start // WIDTH, -(-end // WIDTH))
     return [tile_path(level, number, min(WIDTH, end - number * WIDTH)) for number in numbers]
 

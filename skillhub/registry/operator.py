@@ -1,4 +1,4 @@
-"""A registry on its operator's disk: folder, settings, private keys; opened under a lock for writing."""
+"""A registry on its operator's disk: folder, settings and private keys, opened for writing under a lock."""
 
 from __future__ import annotations
 
@@ -53,23 +53,24 @@ from skillhub.trust.metadata import Dates, MetadataSet, keyid, path_of, publishe
 from skillhub.trust.registry import checked, part_of, refuse_shared
 from skillhub.trust.roles import LOG, LOG_HEAD, NAMESPACES, PARTS, ROOT, SNAPSHOT, TARGETS, TIMESTAMP, skill_path
 
-# DIR/site: what any web server may serve; DIR/keys: see ``registry.keys``; DIR/registry.json: the settings
+# DIR/site: files for any web server; DIR/keys: see ``registry.keys``; DIR/registry.json: the settings
 
 _CAP = 64 * 1024 * 1024
-_BIN_BITS_MAX = 12  # each bin is a row of the snapshot, which every client reads
+_BIN_BITS_MAX = 12  # each bin is a row of the snapshot, and every client reads the snapshot
 _SITE_URL = re.compile(r"https?://(?:[A-Za-z0-9.-]+|\[[0-9A-Fa-f:]+\])(?::[0-9]{1,5})?(?:/[A-Za-z0-9._~+/-]*)?")
 
 
 class RegistrySettings(ExtensibleDocument):
-    """``registry.json`` in the folder of a registry: what an operator decided when it was made.
+    """``registry.json`` in the folder of a registry: the settings that the operator chose at its creation.
 
     Attributes:
         publisher: The publisher of the skills that ``add`` signs.
         bin_bits: Releases are spread over two to the power of this many documents.
-        days: How long all metadata is valid; None for what each role's rule says.
-        compress: Deflate archives, whose bytes then depend on the build of zlib.
-        url: Where the site is published, for absolute links in its pages; None if nobody said.
-        listed_whole: Up to so many skills are listed in one document; of more, the listing is in parts for good.
+        days: The days for which all metadata is valid; None for the rule of each role.
+        compress: Deflate archives; their bytes then depend on the build of zlib.
+        url: The URL of the published site, for absolute links in its pages; None if it is unknown.
+        listed_whole: The most skills that are listed in one document. A registry that once has more keeps its
+            listing in parts for good.
     """
 
     CAP = _CAP
@@ -92,10 +93,10 @@ class RegistrySettings(ExtensibleDocument):
         compress: bool = True,
         bins: int | None = None,
     ) -> Self:
-        """Return the settings of a new registry; ``bins`` counts what ``bin_bits`` is the logarithm of.
+        """Return the settings of a new registry; ``bins``, the number of documents, overrides ``bin_bits``.
 
         Raises:
-            UsageError: the publisher's name is invalid, or ``bins`` no power of two that clients read.
+            UsageError: the publisher's name is invalid, or ``bins`` is not a power of two in the accepted range.
         """
         if bins is not None:
             bin_bits = bins.bit_length() - 1
@@ -107,10 +108,10 @@ class RegistrySettings(ExtensibleDocument):
         return cls(publisher=publisher, bin_bits=bin_bits, days=days, compress=compress, version=1)
 
     def at(self, url: str | None) -> Self:
-        """Return the same settings for a site that is published at ``url``, if anybody says where.
+        """Return the same settings for a site that is published at ``url``; unchanged for None.
 
         Raises:
-            UsageError: it is more than scheme, host, port and path, or no http or https.
+            UsageError: the URL has more than scheme, host, port and path, or another scheme than http and https.
         """
         if url is None:
             return self
@@ -122,11 +123,7 @@ class RegistrySettings(ExtensibleDocument):
 
 
 class RegistryDir:
-    """The folder of a registry.
-
-    Args:
-        path: It; made by ``create``.
-    """
+    """The folder of a registry, at ``path``; ``create`` makes it."""
 
     def __init__(self, path: str) -> None:
         self.path = os.path.abspath(path)
@@ -134,15 +131,15 @@ class RegistryDir:
         self._settings = os.path.join(self.path, "registry.json")
 
     def locked(self) -> AbstractContextManager[None]:
-        """Hold the registry against every other process that would change it.
+        """Lock the registry against changes by other processes.
 
         Raises:
-            StateError: another one is at it.
+            StateError: another process has the lock.
         """
         return files.lock(os.path.join(self.path, ".lock"))
 
     def create(self, settings: RegistrySettings) -> None:
-        """Write the settings, by which the folder is a registry from now on.
+        """Write the settings file, which makes the folder a registry.
 
         Raises:
             StateError: the disk refuses.
@@ -151,15 +148,15 @@ class RegistryDir:
 
     @property
     def exists(self) -> bool:
-        """Whether a registry is here."""
+        """Whether the folder has a registry."""
         return os.path.lexists(self._settings)
 
     def settings(self) -> RegistrySettings:
         """Return the settings.
 
         Raises:
-            NotFound: no registry is here.
-            FormatError: they are none.
+            NotFound: the folder has no registry.
+            FormatError: the settings file is malformed.
         """
         data = files.read(self._settings, _CAP)
         if data is None:
@@ -170,19 +167,19 @@ class RegistryDir:
         return RegistrySettings.parse(data, self._settings)
 
     def metadata(self, keys: RegistryKeys | None = None) -> MetadataSet:
-        """Return the metadata that is served now, every signature of it verified.
+        """Return the current metadata of the site, with every signature verified.
 
-        Who signs the next state vouches for this one: were it not verified, whoever can write to the site could
-        have offline keys sign what they please.
+        The next state is built on this one and signed. Without verification, an attacker with write access to the
+        site could make the offline keys sign anything.
 
         Args:
-            keys: They keep the first root, which the site's must be, and versions, which it may not fall behind.
+            keys: They keep a copy of the first root, which must equal the site's, and the lowest accepted versions.
 
         Raises:
-            StateError: a document is gone.
-            FormatError: one is no metadata.
-            BadMetadata: one is not signed as its role wants it, or the first root is another.
-            Rollback: one is older than what its offline keys signed last.
+            StateError: a document is missing.
+            FormatError: a document is not metadata.
+            BadMetadata: a document lacks the signatures that its role requires, or the first root differs.
+            Rollback: a document is older than the last one that its offline keys signed.
         """
         documents = {ROOT: self._last_root(keys), TIMESTAMP: self.served("metadata/timestamp.json")}
         top = MetadataSet.load(documents)
@@ -215,21 +212,16 @@ class RegistryDir:
         return last
 
     def target(self, metadata: MetadataSet, path: str) -> bytes | None:
-        """Return the content of a target as it is signed, or None if there is no such target.
-
-        Raises:
-            StateError: the file is gone.
-            SecurityError: it is not what is signed.
-        """
+        """Return the verified content of a target, or None if there is no such target; raises as ``content``."""
         found = metadata.find(path)
         return None if found is None else self.content(found)
 
     def content(self, target: TargetFile) -> bytes:
-        """Return the content of a target file, or of a publisher's document, as it is vouched for.
+        """Return the verified content of a target file, or of a publisher's document.
 
         Raises:
-            StateError: the file is gone.
-            SecurityError: it is not what is signed.
+            StateError: the file is missing.
+            SecurityError: the file does not match its signed digest.
         """
         data = self.served(path_of(target))
         try:
@@ -240,10 +232,10 @@ class RegistryDir:
         return data
 
     def publish(self, site: Mapping[str, bytes | None]) -> None:
-        """Write these files below the site, in their order; what is there already is not touched; None removes one.
+        """Write these files below the site, in this order; None removes a file, and an equal file is left alone.
 
         Raises:
-            StateError: the disk refuses; what was written stays, and the next run goes on from there.
+            StateError: the disk refuses; the files written so far stay, and the next run continues.
         """
         for path, data in site.items():
             full = os.path.join(self.site, *path.split("/"))
@@ -255,22 +247,22 @@ class RegistryDir:
                 files.write_atomic(full, data, mode=0o644)
 
     def keys(self, passphrase: bytes | None = None, offline: str | None = None) -> RegistryKeys:
-        """Return the keys; the offline ones may be in a folder of their own."""
+        """Return the keys; the offline ones may be in another folder."""
         return RegistryKeys(os.path.join(self.path, "keys"), offline, passphrase)
 
     def fingerprint(self) -> Digest:
-        """Return the SHA-256 of the first root, by which clients pin this registry.
+        """Return the SHA-256 of the first root, with which clients pin this registry.
 
         Raises:
-            StateError: it is gone.
+            StateError: the first root is missing.
         """
         return Digest.of(self.served("metadata/1.root.json"))
 
     def served(self, path: str) -> bytes:
-        """Return a file as the site has it.
+        """Return a file of the site, unverified.
 
         Raises:
-            StateError: it is gone.
+            StateError: the file is missing.
         """
         data = self.read(path)
         if data is None:
@@ -278,22 +270,22 @@ class RegistryDir:
         return data
 
     def read(self, path: str) -> bytes | None:
-        """Return a file as the site has it, or None; raises StateError if the disk refuses."""
+        """Return a file of the site, unverified, or None if it is missing; raises StateError if the disk refuses."""
         return files.read(os.path.join(self.site, *path.split("/")), _CAP)
 
 
-# An operator's registry, opened for writing: its metadata verified, its folder locked against other processes.
+# A registry that is open for writing: its metadata is verified, and its folder is locked.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Signing:
-    """When and with what an operator signs.
+    """The time, keys and passphrase with which an operator signs.
 
     Attributes:
         now: The time, with its zone.
-        passphrase: Of the keys, if they have one.
-        keys: The folder of the offline keys, if they are not in the registry's own.
-        dry_run: Do everything but write.
+        passphrase: The passphrase of the keys, if they have one.
+        keys: The folder of the offline keys, if it is outside the registry.
+        dry_run: Do everything except writing.
     """
 
     now: datetime
@@ -303,7 +295,7 @@ class Signing:
 
     @property
     def time(self) -> str:
-        """``now`` as documents have it."""
+        """``now`` in the form of documents."""
         return times.spell(self.now)
 
 
@@ -313,7 +305,7 @@ _NONE: _Skills = MappingProxyType({})
 
 @dataclass(frozen=True)
 class Opened:
-    """A registry, what its documents say, and what to sign the next ones with."""
+    """A registry that is open for writing, with its verified metadata and the keys for the next state."""
 
     registry: RegistryDir
     settings: RegistrySettings
@@ -324,19 +316,19 @@ class Opened:
 
     @property
     def dates(self) -> Dates:
-        """When what is signed now expires."""
+        """The expiry dates of documents that are signed now."""
         return Dates(self.signing.now, self.settings.days)
 
     def at_hand(self, role: str) -> frozenset[str]:
-        """Return the keys that count for a role and whose private halves are here, by TUF's name for a key."""
+        """Return the TUF key ids of a role whose private keys are available."""
         return frozenset(keyid(key.public) for key in self.keys.of(role)) & set(self.metadata.keyids(role))
 
     def publishers(self, names: Collection[str] = ()) -> Mapping[str, TargetFile]:
-        """Return what is signed of each publisher's document, or of the documents of these.
+        """Return the target file of each publisher's document; with ``names``, of these publishers only.
 
         Raises:
-            SecurityError: a document is not what is signed of it.
-            StateError: one is gone.
+            SecurityError: a document does not match its signed digest.
+            StateError: a document is missing.
         """
         return {
             publisher: publisher_target(publisher, pinned)
@@ -346,29 +338,29 @@ class Opened:
         }
 
     def pins(self, path: str) -> Mapping[str, Pinned]:
-        """Return what is pinned by one of the targets that say who may publish what; raises what ``signed`` does."""
+        """Return the publishers' documents that one target of ``namespaces`` pins; raises as ``signed``."""
         return parse_namespaces(self.signed(path), path) if self.metadata.find(path) else {}
 
     @cached_property
     def large(self) -> written.LargeListing | None:
-        """The listing in parts, if the registry is large; raises what ``signed`` does."""
+        """The listing in parts; None if the registry is small. Raises as ``signed``."""
         data = self.registry.target(self.metadata, PARTS)
         return None if data is None else written.LargeListing(part_of("", None, data, PARTS), self.registry.content)
 
     def index(
         self, names: Collection[str] | None = None, publishers: Collection[str] = (), listed: _Skills = _NONE
     ) -> Index:
-        """Return what the registry offers, read from its documents; descriptions are in the listing alone.
+        """Return the releases and admissions of the registry, read from its documents.
 
         Args:
-            names: Of a large registry, the releases of who may publish these skills are enough, and who else is
-                admitted if one of them is new; there only these have a description.
-            publishers: With ``names``, whose releases are needed besides.
-            listed: Without, what is known to be in the documents of some skills, which are not read then.
+            names: Skills that suffice for the caller. For a large registry, the index then has only the releases of
+                their publishers, only the descriptions of these skills, and all admissions only if a skill is new.
+            publishers: With ``names``, further publishers whose releases are needed.
+            listed: Without ``names``, the known contents of the documents of some skills, which are then not read.
 
         Raises:
-            SecurityError: a document is not what is signed of it.
-            StateError: one is gone.
+            SecurityError: a document does not match its signed digest.
+            StateError: a document is missing.
         """
         if self.large is None:
             return self._offered(self._admitted(), parse_listing(self.signed(LISTING_PATH), LISTING_PATH).skills)
@@ -382,12 +374,12 @@ class Opened:
         owners |= {self.settings.publisher, *publishers}
         admissions = self._admitted(owners)
         if not {*names} <= {name for each in admissions.values() for name in each.names}:
-            admissions = self._admitted()  # the name is new, or has moved: each publisher may have it
+            admissions = self._admitted()  # a name is new, or was reassigned: any publisher may have it
         owners |= {publisher for publisher, each in admissions.items() if not each.names.isdisjoint(names)}
         return self._offered(admissions, described, owners)
 
     def _admitted(self, publishers: Collection[str] = ()) -> dict[str, Admission]:
-        """Return what these publishers are admitted to, or all; each document is read once."""
+        """Return the admissions of these publishers, by default of all; each document is read once."""
         found = {}
         for publisher, target in self.publishers(publishers).items():
             key = (publisher, path_of(target))
@@ -399,7 +391,7 @@ class Opened:
     def _offered(
         self, admissions: Mapping[str, Admission], described: _Skills = _NONE, owners: Collection[str] | None = None
     ) -> Index:
-        """Return the releases of these publishers, or of those of them that are ``owners``."""
+        """Return an index of these admissions with the releases of their publishers, or only of ``owners``."""
         skills: dict[str, tuple[Release, ...]] = {}
         for publisher in admissions if owners is None else filter(owners.__contains__, admissions):
             path = index_path(publisher)
@@ -418,14 +410,20 @@ class Opened:
         archives: Mapping[str, bytes] | None = None,
         state: MetadataSet | None = None,
     ) -> None:
-        """Make this what the registry offers, as far as it is about these publishers and skills, and log it.
+        """Sign, log and serve an index.
 
-        ``state`` is what to build on instead of ``metadata``: another key of the log, or the first one.
+        Args:
+            index: The new index; only its changes about ``publishers`` and ``names`` are written.
+            publishers: The publishers whose documents may change.
+            names: The skills whose documents may change.
+            archives: New archives, by path below the site.
+            state: The metadata to revise instead of ``metadata``, if the log has a new key.
 
         Raises:
             NameNotOwned: a name would have two publishers.
-            Refused: too few keys are at hand of a role whose documents change, or one would be too large for clients.
-            BadMetadata: the log on the disk is not the one that was signed.
+            Refused: too few keys of a role whose documents change are available, or a document would be too large
+                for clients.
+            BadMetadata: the log on the disk does not match its signed head.
             StateError: the disk refuses.
         """
         refuse_shared(index.admissions.values())
@@ -443,7 +441,7 @@ class Opened:
         written.refuse_large({**targets, **parts, **metadata})
         found = ((revised.find(path), data) for path, data in targets.items())
         signed = {path_of(target): data for target, data in found if target}
-        # Until then there are no lists: one of another skill was left by a call that was killed.
+        # A small registry has no such lists: if one exists, a killed call left it.
         left = dict.fromkeys(() if self.large else written.SHARD_PATHS)
         pinned = written.pinned_documents(index, publishers)
         first = {**(archives or {}), **logged, **pinned, **left, **parts, **signed}
@@ -452,12 +450,15 @@ class Opened:
     def _in_parts(
         self, index: Index, publishers: Collection[str], names: Collection[str]
     ) -> tuple[dict[str, bytes], dict[str, bytes], dict[str, bytes]]:
-        """Return the targets of a large registry, what is public, and what is pinned; of all if it was small."""
+        """Return the targets of a large registry, its public files, and its pinned files.
+
+        If the registry was small until now, these are the files of all skills.
+        """
         large = self.large or written.LargeListing(part_of("", None, written.NO_PARTS, PARTS), self.registry.content)
         names = names if self.large else index.skills
         signed = signed_documents(index, publishers, names, self.pins)
         documents = {skill_path(name): signed.pop(skill_path(name)) for name in names}
-        # Lists say what these documents say, of which `check` and `push` make them again.
+        # The lists contain only what these documents say, since `check` and `push` generate them from the documents.
         index = Index({name: written.listed_releases(name, documents[skill_path(name)]) for name in names})
         public = written.public_documents(index, documents, names) | written.short_listing()
         before = (written.rows_of(name, data) for name in names if (data := large.document(name)) is not None)
@@ -468,12 +469,12 @@ class Opened:
         first = made.revised(large.first, changes)
         pins = {path_of(TargetFile.from_data(path, data, ["sha256"])): data for path, data in documents.items()}
         if not self.large:
-            # These lists come first: a call that finishes this one would make those of its own skills alone.
+            # All lists are written first: if this call is killed, the next one writes only those of its own skills.
             lists = written.shards(index, names, lambda _: None)
             return {**signed, PARTS: first}, public, {**pins, **made.made, **lists}
         try:
             lists = written.shards(index, names, self.registry.served)
-        except (FormatError, StateError):  # one is damaged or lost: all are made again of what is signed
+        except (FormatError, StateError):  # a list is damaged or missing: generate all from the signed documents
             every = Index({**large.every(), **index.skills})
             lists = written.shards(every, every.skills, lambda _: None)
         return {**signed, PARTS: first}, public | lists, {**pins, **made.made}
@@ -481,9 +482,9 @@ class Opened:
     def _logged(
         self, index: Index, state: MetadataSet, publishers: Collection[str]
     ) -> tuple[Index, dict[str, bytes], dict[str, bytes]]:
-        """Log what is new in ``index``: return it with positions, the new target, and the files that are new.
+        """Log the changes of ``index``; return it with log positions, the target of the new head, and new files.
 
-        Of the publishers in it, those that have releases there are compared, and ``publishers``.
+        Only publishers with releases in ``index``, and ``publishers``, are compared.
         """
         head = self.log_head(self.metadata)
         owners = {*publishers, *(each.publisher or "" for releases in index.skills.values() for each in releases)}
@@ -493,7 +494,7 @@ class Opened:
         if state.keyids(LOG) != self.metadata.keyids(LOG):
             entries.append(entry("log-key", fingerprint=key.public.fingerprint, time=self.signing.time))
         if head and not entries:
-            return index, {}, {}  # who cosigned it goes on to do so
+            return index, {}, {}  # the checkpoint stays, and keeps its cosignatures
         origin = origin_of(self.registry.fingerprint())
         head, files = log_writer.extended(head, entries, origin, self.registry.served, key)
         return index, {LOG_HEAD: head.dump()}, files
@@ -502,7 +503,7 @@ class Opened:
         """Return the key that signs the log in this state.
 
         Raises:
-            Refused: it is not at hand.
+            Refused: the key is not available.
         """
         for key in self.keys.of(LOG):
             if keyid(key.public) in state.keyids(LOG):
@@ -510,7 +511,7 @@ class Opened:
         raise Refused("the key of the registry's log is missing", hint="bring keys/online/log.pem")
 
     def log_head(self, state: MetadataSet) -> LogHead | None:
-        """Return the newest checkpoint of the log in this state, or None; raises what ``target`` does."""
+        """Return the head of the log in this state, or None if it has no log; raises as ``target``."""
         data = self.registry.target(state, LOG_HEAD) if LOG in state.documents else None
         return None if data is None else LogHead.parse(data)
 
@@ -520,7 +521,12 @@ class Opened:
         first: Mapping[str, bytes | None] = MappingProxyType({}),
         last: Mapping[str, bytes] = MappingProxyType({}),
     ) -> None:
-        """Make this the state that is served, unless this is a dry run; other files come first or last.
+        """Write a state to the site, unless this is a dry run.
+
+        Args:
+            state: The state.
+            first: Files to write before the metadata; None removes a file.
+            last: Files to write after the metadata.
 
         Raises:
             StateError: the disk refuses.
@@ -528,7 +534,7 @@ class Opened:
         if self.signing.dry_run:
             return
         self.registry.publish({**first, **state.files(), **last})
-        # What everybody may watch comes when clients see the same: a checkpoint never has to be taken back.
+        # Witnesses see the checkpoint only after clients see the same state, so it never has to be withdrawn.
         if (head := self.log_head(state)) is not None:
             self.registry.publish({log_writer.CHECKPOINT: head.note.dump()})
         versions = {role: state.read(role).version for role in (ROOT, TARGETS, NAMESPACES)}
@@ -536,12 +542,12 @@ class Opened:
             self.keys.remember(versions)
 
     def signed(self, path: str) -> bytes:
-        """Return the content of a target.
+        """Return the verified content of a target.
 
         Raises:
-            WrongBytes: there is none of that name.
-            SecurityError: it is not what is signed.
-            StateError: the file is gone.
+            WrongBytes: there is no such target.
+            SecurityError: the file does not match its signed digest.
+            StateError: the file is missing.
         """
         data = self.registry.target(self.metadata, path)
         if data is None:
@@ -552,21 +558,22 @@ class Opened:
         """Return the archive of a release.
 
         Raises:
-            WrongBytes: it is another.
-            StateError: it is gone.
+            WrongBytes: the archive does not match its digest.
+            StateError: the archive is missing.
         """
         return checked(release, self.registry.served(release.url))
 
 
 @contextmanager
 def opened(folder: str, signing: Signing) -> Iterator[Opened]:
-    """Open a registry, and keep other processes from changing it meanwhile.
+    """Open a registry for writing, with its folder locked against other processes.
 
     Raises:
-        NotFound: there is none.
-        BadMetadata: its site is not what its keys have signed.
-        FormatError: a document of it is malformed.
-        StateError: one is gone, or another process is at it.
+        NotFound: the folder has no registry.
+        BadMetadata: the metadata of the site fails verification.
+        Rollback: the metadata is older than the last state that the offline keys signed.
+        FormatError: a document is malformed.
+        StateError: a document is missing, or another process has the lock.
     """
     registry = RegistryDir(folder)
     settings = registry.settings()

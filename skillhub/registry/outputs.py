@@ -1,6 +1,6 @@
-"""Files below a registry's site that are made of its signed ones: pages for people, other shapes for other clients.
+"""Files of a registry's site that are built from its signed ones: pages for people, other shapes for other clients.
 
-None of them is signed, and no client of ours reads one. Each ``Part`` makes some; ``build`` writes what changed.
+They are unsigned, and skillhub reads none of them. Each ``Part`` makes one kind; ``build`` writes the changed files.
 """
 
 from __future__ import annotations
@@ -30,47 +30,48 @@ from skillhub.registry.log_writer import CHECKPOINT
 from skillhub.registry.operator import Opened
 from skillhub.trust.documents import SHARD_PATHS, best_release, shard_path, shards
 
-# What no skill can be named, so that nothing of a skill is ever below it.
+# No skill can have this name, so no file of a skill is ever below it.
 OWN = "-"
-# The registry's own folders. A skill may be named so; then it has no files of its own outside of the archives.
+# The registry's own folders. A skill may have such a name, but then no files are built for it.
 SIGNED_FOLDERS = frozenset({"metadata", "targets", "archives", "tile"})
 _CAP = 64 << 20
-_LEFT = re.compile(r"\.skillhub-[0-9a-f]{16}\.tmp")  # by a build that was killed; nothing publishes it
-_UNKNOWN = "?"  # a digest that an older record does not have
-_LISTS = "lists"  # names the record of the public lists of a large registry
-_NAME_MAX = 255  # bytes of one name, which no file system exceeds
+_LEFT = re.compile(r"\.skillhub-[0-9a-f]{16}\.tmp")  # left by a killed build, and never published
+_UNKNOWN = "?"  # stands for a digest, which records of older versions lack
+_LISTS = "lists"  # the name of the record of a large registry's public lists
+_NAME_MAX = 255  # bytes of one name, the limit of common file systems
 
-# How a file of the site is served, by whichever server: as what, and how long it may be kept.
+# Media types and cache times of the site's files, for every server.
 _TYPES = {
     ".json": "application/json",
     ".md": "text/markdown; charset=utf-8",
     ".zip": "application/zip",
     ".gz": "application/gzip",
 }
-# Of what we write ourselves: a file of a skill is never a document that a browser runs.
+# Only for files that are not from a skill: a browser must never run a file of a skill.
 _OWN_TYPES = {
     ".html": "text/html; charset=utf-8",
     ".css": "text/css; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
     ".xml": "application/xml",
 }
-# A version or a hash in the name: what is under it never changes.
+# A name with a version or a hash: the content never changes.
 _FIXED = re.compile(r"(?:[0-9]+\.[^/]+\.json|[0-9a-f]{64}\.[^/]+)", re.ASCII)
-# A file of the log: its width is in the name.
+# A file of the log: a partial one has its width in the name, so the content never changes.
 _LOGGED = re.compile(r"tile/(?:[0-9]+|entries|proof)/[x0-9/.p]+", re.ASCII)
 
-# Without bytes: what is there already stays.
+# Paths and contents; None as content leaves the present file as it is.
 Files = Iterable[tuple[str, bytes | None]]
 
 
 @dataclass(frozen=True)
 class Offer:
-    """All that a registry offers, for those who make files of it.
+    """The releases and admissions of a registry, as input of a build.
 
     Attributes:
-        quick: Whether the public lists of a large registry, which nobody signs, are read if they are as recorded.
-        built: The SHA-256 of what the last build of a part made of all skills, by path; empty if each file is read.
-        lists: The SHA-256 of those public lists, by path.
+        quick: Whether to read the unsigned public lists of a large registry, if they match the last build's record.
+        built: The SHA-256 of each file that the last build of a part made from all skills together, by path; empty if
+            the build reads each file.
+        lists: The SHA-256 of the public lists that were read, by path.
     """
 
     hub: Opened
@@ -81,11 +82,11 @@ class Offer:
 
     @cached_property
     def index(self) -> Index:
-        """Every release of every skill, and who is admitted."""
+        """Every release of every skill, and all admissions."""
         listed: dict[str, tuple[Release, ...]] = {}
         known = read_record(record_path(self.hub.registry.path, _LISTS)) if self.quick and self.hub.large else {}
         for path, digest in known.get("", ("", {}))[1].items():
-            with suppress(FormatError):  # it is larger than any
+            with suppress(FormatError):  # the file exceeds the size limit
                 data = self.hub.registry.read(path) if path in SHARD_PATHS else None
                 if data is not None and sha256(data).hexdigest() == digest:
                     listed |= parse_listing(data, path).skills
@@ -94,34 +95,34 @@ class Offer:
 
     @cached_property
     def root(self) -> Digest:
-        """The fingerprint by which clients pin the registry."""
+        """The fingerprint with which clients pin the registry."""
         return self.hub.registry.fingerprint()
 
     @cached_property
     def advisories(self) -> AdvisoryIndex:
-        """What it says is known to be bad."""
+        """The registry's advisories about known bad releases."""
         data = self.hub.registry.target(self.hub.metadata, ADVISORIES) or b"{}"
         return AdvisoryIndex([Said(AdvisoriesDocument.parse(data, ADVISORIES), self.root)])
 
     @property
     def url(self) -> str | None:
-        """Where the site is published, without a slash at the end; None if nobody said."""
+        """The URL of the published site, without a slash at the end; None if it is unknown."""
         return self.hub.settings.url
 
     def read_built(self, path: str) -> bytes | None:
-        """Return a file as the last build made it; None if it is another, or not to be relied on."""
+        """Return a file of the last build; None if it changed since, or is not in ``built``."""
         full = os.path.join(self.hub.registry.site, *path.split("/"))
         return files.read(full, _CAP) if path in self.built and _sha256(full) == self.built[path] else None
 
     def skills(self) -> Iterator[OfferedSkill]:
-        """Yield the skills by name."""
+        """Yield the skills in the order of their names."""
         for name in self.index.names:
             yield OfferedSkill(self, name, self.index.skills[name])
 
 
 @dataclass(frozen=True)
 class OfferedSkill:
-    """One skill: its releases, newest first, and their content, each archive proved as it is read."""
+    """One skill: its releases, newest first, and their trees; each archive is verified when it is read."""
 
     offer: Offer
     name: str
@@ -130,20 +131,20 @@ class OfferedSkill:
 
     @property
     def best(self) -> Release:
-        """The newest release that one may choose; of those taken back, too, the newest."""
+        """The newest release that is neither yanked nor withdrawn; else the newest yanked one; else the newest."""
         return best_release(self.releases)
 
     @property
     def admission(self) -> Admission:
-        """What its publisher is admitted to."""
+        """The admission of the publisher of the best release."""
         return self.offer.index.admissions[self.best.publisher or ""]
 
     def tree(self, release: Release) -> Tree | None:
-        """Return the content of a release; None of one that is withdrawn, of which nothing is shown or served.
+        """Return the tree of a release; None for a withdrawn one, which is neither shown nor served.
 
         Raises:
-            SecurityError: the archive is another than the signed one.
-            StateError: it is gone.
+            SecurityError: the archive does not match its signed digest.
+            StateError: the archive is missing.
         """
         if release.withdrawn is not None:
             return None
@@ -152,16 +153,16 @@ class OfferedSkill:
         return self._trees[release.url]
 
     def known_bad(self, release: Release) -> tuple[Match, ...]:
-        """Return the registry's advisories about a release, by its version, its archive or its tree."""
+        """Return the registry's advisories that match a release by its version, its archive or its tree."""
         return known_bad(release, self.offer.advisories, self.offer.root)
 
     def scanned(self, tree: Tree) -> ScannedSkill:
-        """Return what the scan reads off one of its trees."""
+        """Return the result of the scan of one of the skill's trees."""
         return self.offer.scans.read(tree)
 
 
 def known_bad(release: Release, advisories: AdvisoryIndex, root: Digest) -> tuple[Match, ...]:
-    """Return what advisories of the registry with this root say about a release of it."""
+    """Return the advisories that match a release; ``root`` identifies its registry."""
     digests = {str(release.digest): "its artifact", str(release.tree): "its tree"}
     subject = AdvisorySubject(release.name, (release.version or "",), root, tuple, lambda: digests)
     return advisories.matches(subject)
@@ -177,16 +178,16 @@ def _nothing_of_all(_: Offer) -> Files:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """One kind of files, by path below the site.
+    """One kind of built files, by path below the site.
 
-    What stands at the same path twice is a fault of the code: a part writes below ``OWN``, below the names of skills,
-    or files at the top with a dot in their name.
+    Two parts never write the same path: a part writes below ``OWN``, below the names of skills, or files at the top
+    with a dot in their names.
 
     Attributes:
-        name: Names the record of what was built.
-        version: Of whatever else decides how the files look; where it differs, all are made again.
-        of_skill: Makes those of one skill; asked only when the skill, its publisher or ``version`` has changed.
-        of_all: Makes those of all together; asked each time.
+        name: The name of the part's record.
+        version: A digest of templates and other inputs; if it changes, all files are built again.
+        of_skill: Makes the files of one skill; called only if the skill, its publisher or ``version`` changed.
+        of_all: Makes the files about all skills together; called in each build.
     """
 
     name: str
@@ -197,7 +198,11 @@ class Part:
 
 @dataclass(slots=True)
 class Built:
-    """What a build came to: paths below the site; ``left_out`` are signed files, or of a name that no disk takes."""
+    """The result of a build, with paths below the site.
+
+    Attributes:
+        left_out: The paths that were not written, since a signed file may be there, or a name is too long.
+    """
 
     written: list[str] = field(default_factory=list)
     removed: list[str] = field(default_factory=list)
@@ -207,19 +212,19 @@ class Built:
 
 
 def build(hub: Opened, parts: Sequence[Part], scans: ScanCache, *, quick: bool = False) -> Built:
-    """Make the files of each part anew where what they are made of has changed, and remove those that are no more.
+    """Build the files of each part whose inputs changed, and remove obsolete files.
 
-    Whoever kills this leaves files of the old state beside new ones; the next call finishes it.
+    If the process is killed, files of the old and the new state are mixed; the next call finishes the work.
 
     Args:
         hub: The registry.
-        parts: What to make.
-        scans: What is known of the scan.
-        quick: Take what the last build wrote for unchanged, if it was finished; else each file is read.
+        parts: The parts to build.
+        scans: The cache of scan results.
+        quick: Assume that the files of the last build are unchanged, if it was finished; otherwise read each file.
 
     Raises:
-        SecurityError: an archive, or a document of the registry, is not what was signed.
-        StateError: one is gone, or the disk refuses.
+        SecurityError: an archive, or a document of the registry, does not match its signed digest.
+        StateError: an archive or a document is missing, or the disk refuses.
     """
     offer, built = Offer(hub, scans, quick), Built()
     built.skills = len(offer.index.skills)
@@ -231,7 +236,7 @@ def build(hub: Opened, parts: Sequence[Part], scans: ScanCache, *, quick: bool =
 
 
 def _keep_lists(offer: Offer) -> None:
-    """Record how the public lists are to be, by what is signed: a quick build believes those that are so."""
+    """Record the digests of the public lists by signed documents; a quick build reads the lists that match."""
     groups: dict[str, list[str]] = {}
     for name in offer.index.skills:
         groups.setdefault(shard_path(name), []).append(name)
@@ -245,10 +250,10 @@ def _list_digest(index: Index, names: Iterable[str]) -> str:
 
 
 class _Build:
-    """The build of one part. ``<registry>/outputs/<part>-<bucket>.json`` records what it made of which skills.
+    """The build of one part. ``<registry>/outputs/<part>-<bucket>.json`` records the files of each skill of a bucket.
 
-    ``<part>.json`` records what it made of all, and by what to tell that no skill of a bucket has changed. Beside it
-    stands what was begun: a build that was killed has perhaps written what the next one does not make.
+    ``<part>.json`` records the files about all skills together, and for each bucket a key that changes with any of
+    its skills. ``<part>.begun`` has the new paths of an unfinished build; the next build removes obsolete ones.
     """
 
     def __init__(self, offer: Offer, part: Part, built: Built, *, quick: bool) -> None:
@@ -277,7 +282,7 @@ class _Build:
             buckets.setdefault(f"-{bucket_of(skill.name)}", {})[skill.name] = self._key(skill)
         rows: dict[str, list[object]] = {}
         for bucket, keys in sorted(buckets.items()):
-            # An empty name is no skill's, nor does one begin with a hyphen.
+            # No skill has an empty name, or one that begins with a hyphen.
             key = sha256(repr(keys).encode()).hexdigest()
             if not self._quick or self._known.get(bucket, ("",))[0] != key:
                 self._make_bucket(bucket, keys)
@@ -318,7 +323,7 @@ class _Build:
         return sha256(repr((self._rules, skill.releases, publisher, bad)).encode()).hexdigest()
 
     def _write(self, made: Files) -> dict[str, str]:
-        """Write what differs, and return the SHA-256 of each by its path."""
+        """Write the files that differ, and return the SHA-256 of all by path."""
         written = {}
         for path, data in made:
             if not _is_ours(path):
@@ -330,7 +335,7 @@ class _Build:
             )
             if data is None or self._offer.built.get(path) == written[path]:
                 continue
-            with suppress(FormatError, StateError):  # what is there is larger, or no file
+            with suppress(FormatError, StateError):  # the present file is larger, or is not a file
                 if path not in self._offer.built and files.read(full, len(data)) == data:
                     continue
             self._built.written.append(path)
@@ -341,7 +346,7 @@ class _Build:
         return written
 
     def _make_room(self, path: str) -> None:
-        """Remove what was made before where a folder is to be now, or within what is to be a file."""
+        """Remove earlier files where the new path needs a folder, and those below it where it needs a file."""
         names = path.split("/")
         found = {"/".join(names[:count]) for count in range(1, len(names))} & self._before
         if os.path.isdir(self._full(path)):
@@ -359,7 +364,7 @@ class _Build:
             self._before.add(path)
 
     def _remove(self, path: str) -> None:
-        if not _is_ours(path):  # the record was damaged
+        if not _is_ours(path):  # the record is damaged
             return
         self._built.removed.append(path)
         if self._dry_run:
@@ -367,7 +372,7 @@ class _Build:
         full = self._full(path)
         with files.disk_errors(full), suppress(FileNotFoundError):
             os.remove(full)
-        with suppress(OSError):  # the folders that are empty now
+        with suppress(OSError):  # remove folders up to the first that is not empty
             while (full := os.path.dirname(full)) != self._site:
                 os.rmdir(full)
 
@@ -376,19 +381,19 @@ class _Build:
 
 
 def _is_ours(path: str) -> bool:
-    """Say whether a part may write there: below the site, and no signed file, which nothing else may replace."""
+    """Return whether a part may write this path: it is below the site, not too long, and not of a signed file."""
     is_signed = path.partition("/")[0] in SIGNED_FOLDERS or "/.well-known/agent-skills/" in f"/{path}"
     is_short = all(len(os.fsencode(name)) <= _NAME_MAX for name in path.split("/"))
     return is_inner_path(path) and is_short and not is_signed
 
 
 def built_files(registry: str) -> list[str]:
-    """Return the paths below the site of all that was built in the folder of a registry, as they may appear."""
+    """Return the paths of all built files below the site, in the order in which they may be published."""
     return sorted(_recorded(registry), key=lambda path: (_rank(path), path))
 
 
 def _recorded(registry: str) -> dict[str, str]:
-    """Return the SHA-256 of all that was built in the folder of a registry, by path below the site."""
+    """Return the SHA-256 of all built files, by path below the site."""
     folder, found = os.path.dirname(record_path(registry, "")), dict[str, str]()
     for name in files.names_in(folder):
         for _, made in read_record(os.path.join(folder, name)).values():
@@ -397,7 +402,7 @@ def _recorded(registry: str) -> dict[str, str]:
 
 
 def changed_files(registry: str, site: str) -> tuple[list[str], list[str]]:
-    """Return what is no longer as it was built, and what nobody built where nothing but builds writes, by path."""
+    """Return the paths of built files that changed since, and of other files in folders that only builds write to."""
     made = _recorded(registry)
     tops = {path.partition("/")[0] for path in made if "/" in path}
     there = {
@@ -416,7 +421,7 @@ def _differing(site: str, made: Mapping[str, str]) -> Iterator[str]:
 
 
 def _sha256(path: str) -> str:
-    """Return the SHA-256 of a plain file; empty if there is none that can be read."""
+    """Return the SHA-256 of a plain file; empty if there is none, or it cannot be read."""
     try:
         if os.path.islink(path) or not os.path.isfile(path):
             return ""
@@ -427,19 +432,22 @@ def _sha256(path: str) -> str:
 
 
 def _rank(path: str) -> int:
-    """Return when a file may appear: what names others comes after them, in a repository the branch last of all."""
+    """Return the position of a file in the order of publication: a file comes after those that it names.
+
+    In a git repository, the branch is last.
+    """
     if path.startswith("skills.git/"):
         return 0 if "/pack/" in path else 1 if path.endswith("/packs") else 2
     return 0 if "/" in path else 2
 
 
 def bucket_of(name: str) -> str:
-    """Return in which of 256 groups a skill is, which a release of another one leaves as they are."""
+    """Return the bucket of a skill, one of 256; a release changes only the bucket of its skill."""
     return sha256(name.encode()).hexdigest()[:2]
 
 
 def record_path(registry: str, part: str) -> str:
-    """Return where what a part made is recorded, in the folder of a registry."""
+    """Return the path of a part's record in the folder of a registry."""
     return os.path.join(registry, "outputs", f"{part}.json")
 
 
@@ -450,9 +458,10 @@ def _keep_record(path: str, rows: Mapping[str, list[object]]) -> None:
 
 
 def read_record(path: str) -> dict[str, tuple[str, dict[str, str]]]:
-    """Return what was made of each skill, and under the empty name of all; empty if there is no sound record.
+    """Return a record: by skill, its key, and the SHA-256 of each of its files by path.
 
-    Each path has the SHA-256 of what was written there; an older record has none, and all is made again.
+    The empty name has the files about all skills together. The result is empty if there is no valid record. Records
+    of older versions have no digests, so all files are built again.
     """
     try:
         found = strict_json(files.read(path, _CAP) or b"{}", path, _CAP)
@@ -471,7 +480,7 @@ def read_record(path: str) -> dict[str, tuple[str, dict[str, str]]]:
 
 
 def is_fixed(path: str) -> bool:
-    """Say whether what is under this name is never to change; a skill may name a file of its own as it pleases."""
+    """Return whether the content at this path never changes; a name in the folder of a skill proves nothing."""
     first, slash, _ = path.lstrip("/").partition("/")
     if _LOGGED.fullmatch(path.lstrip("/")):
         return True
@@ -487,11 +496,11 @@ def media_type(path: str) -> str:
 
 
 def is_own(path: str) -> bool:
-    """Say whether a path is one at which no skill has a file."""
+    """Return whether a path is below ``OWN`` or at the top of the site, where no file is from a skill."""
     first, slash, _ = path.lstrip("/").partition("/")
     return first == OWN or not slash
 
 
 def cache_control(path: str) -> str:
-    """Return how long others may keep it, as ``Cache-Control`` says it."""
+    """Return the value of ``Cache-Control`` for a file."""
     return "public, max-age=31536000, immutable" if is_fixed(path) else "public, max-age=60"

@@ -1,6 +1,6 @@
-"""The pages of a registry, for people. Nothing of them is signed: what a person reads there proves nothing.
+"""The pages of a registry, for people. They are unsigned, so they prove nothing.
 
-What an author wrote stands there as text, under a heading that says so: no markup, link, image or style of theirs.
+An author's words are shown as text, under a heading that says so, without the author's markup, links and images.
 """
 
 from __future__ import annotations
@@ -40,20 +40,20 @@ from skillhub.trust.registry import publisher_of
 _PER_PAGE = 100
 _PER_GROUP = 200
 _NEWEST = 12
-_SHORT = 240  # characters of a description in a list, and of a line that a finding is about
-_BODY_MAX = 64 << 10  # characters of instructions that are rendered; longer ones are shown as they are written
-_CELLS_MAX = 32 << 10  # cells of tables: a row may leave them out, and each is markup all the same
+_SHORT = 240  # characters of a description in a list, and of the line of a finding
+_BODY_MAX = 64 << 10  # characters of instructions that are rendered; longer ones are shown as plain text
+_CELLS_MAX = 32 << 10  # cells of tables: a row may omit cells, but each of them is rendered
 _FILE_MAX = 64 << 10  # bytes of a file that are shown
 _TEXT_MAX = 512 << 10  # bytes of all files of a skill that are shown
 _PATCH_MAX = 256 << 10  # bytes of all files that are compared line by line
 _FINDINGS_MAX = 200
 _FEED = 50
-_COMPARED = 8  # newest versions, each of which is compared with each
-_SITEMAP_MAX = 50_000  # of the protocol
+_COMPARED = 8  # newest versions, which are compared with each other
+_SITEMAP_MAX = 50_000  # URLs, the limit of the sitemap protocol
 _HISTORY_CAP = 1 << 30  # bytes: 100 for each release, yank and publisher
 _KINDS = {"+": "added", "-": "removed", "@": "place", "d": "place"}
 _TEMPLATES = resources.files(__package__).joinpath("templates")
-# The client, the shape that it reads (nothing if that is all of them), and what to type; only ours checks who signed.
+# The client, its shape (empty if every site has it), and the command; only skillhub verifies signatures.
 CLIENTS: tuple[tuple[str, str, str], ...] = (
     ("skillhub", "", "skillhub install {site.alias}:{name}"),
     ("npx skills", "", "npx skills add {site.where} --skill {name}"),
@@ -64,7 +64,7 @@ CLIENTS: tuple[tuple[str, str, str], ...] = (
     ("git", "", "git clone {site.where}/skills.git"),
     ("VS Code, in settings.json", "", '"chat.plugins.marketplaces": ["{site.where}/skills.git"]'),
 )
-# Those that need more of a server than files.
+# Clients that need more than static files from the server.
 SERVED: tuple[tuple[str, str], ...] = (
     ("Codex, once", "codex plugin marketplace add {site.where}/skills.git"),
     ("Codex", "codex plugin add {name}@{site.own}"),
@@ -74,36 +74,36 @@ SERVED: tuple[tuple[str, str], ...] = (
 )
 
 
-# What an author wrote in Markdown, as text with paragraphs, lists and headings.
+# An author's Markdown, as text with paragraphs, lists, tables and headings.
 
 _MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
 _HEADING = re.compile(r"h([1-6])")
-_COLUMNS = re.compile(r"(?m)^[-|: \t>*+.)0-9]*\|[-|: \t]*$")  # the line below the head of a table
+_COLUMNS = re.compile(r"(?m)^[-|: \t>*+.)0-9]*\|[-|: \t]*$")  # the delimiter row of a table
 
 
 def inert(text: str) -> Markup:
-    """Return Markdown as HTML that leads nowhere: no link, image or hidden character of the text's own.
+    """Return Markdown as HTML without its links, images and hidden characters.
 
-    Where a link leads and where an image is stands behind it, as text. Headings begin at the third level, below ours.
+    The address of a link or an image follows it as text. Headings begin at the third level, below those of the page.
     """
     tokens = _MARKDOWN.parse(text)
     for token in tokens:
-        token.attrs = {key: value for key, value in token.attrs.items() if key == "start"}  # of a list with numbers
+        token.attrs = {key: value for key, value in token.attrs.items() if key == "start"}  # of a numbered list
         token.content, token.info = as_lines_of(token.content), ""
         if found := _HEADING.fullmatch(token.tag):
             token.tag = f"h{min(6, int(found[1]) + 2)}"
         token.children = None if token.children is None else list(_plain(token.children))
-    return Markup(_MARKDOWN.renderer.render(tokens, _MARKDOWN.options, {}))  # noqa: S704 - of escaped texts
+    return Markup(_MARKDOWN.renderer.render(tokens, _MARKDOWN.options, {}))  # noqa: S704 - the renderer escapes
 
 
 def is_long(text: str) -> bool:
-    """Say whether a text is shown as it is written: it, or what could become of its tables, is too much."""
+    """Return whether a text is shown as plain text, since it or its rendered tables would be too large."""
     columns = max((line[0].count("|") + 1 for line in _COLUMNS.finditer(text)), default=0)
     return len(text) > _BODY_MAX or columns * text.count("\n") > _CELLS_MAX
 
 
 def as_lines_of(text: str) -> str:
-    """Return a text of many lines without what is hidden in them."""
+    """Return a text of many lines without hidden characters."""
     return "\n".join(map(clean, text.split("\n")))
 
 
@@ -135,7 +135,7 @@ def _address(target: str) -> Iterator[Token]:
     yield Token("text", "", 0, content=")")
 
 
-# Where a page is, and what all pages have in common.
+# The paths of pages, and the facts that all pages share.
 
 
 @cache
@@ -145,7 +145,7 @@ def _template(name: str) -> Template:
 
 @dataclass(frozen=True, slots=True)
 class _Site:
-    """What each page says of the registry that it belongs to."""
+    """The facts about the registry on each of its pages."""
 
     title: str
     root: str
@@ -162,38 +162,38 @@ class _Site:
 
     @property
     def uuid(self) -> str:
-        """What names the registry to readers of its feed."""
+        """The id of the registry in its feed."""
         return str(uuid5(NAMESPACE_URL, self.root))
 
     @property
     def where(self) -> str:
-        """What a command has for the URL."""
+        """The URL in commands, or a placeholder if it is unknown."""
         return self.url or "URL-OF-THIS-SITE"
 
     def page(self, path: str, template: str, **facts: object) -> tuple[str, bytes]:
-        """Return a page and its path; ``up`` in a template leads from it to the top of the site."""
+        """Return the path of a page and its content; ``up`` in a template is the way to the top of the site."""
         facts = {"search": False, "site": self, "path": path, "up": "../" * path.count("/"), **facts}
         facts["policy"] = WITH_SEARCH if facts["search"] else WITH_STYLE
         return path, _template(template).render(facts).encode()
 
 
 def skill_page(name: str) -> str:
-    """Return where the page of a skill is."""
+    """Return the path of the page of a skill."""
     return f"{OWN}/skill/{name}.html"
 
 
 def diff_page(name: str, version: str, since: str | None = None) -> str:
-    """Return where the page is of what a version changed, since the one before or another."""
+    """Return the path of the page with a version's changes, since the version before or since ``since``."""
     return f"{OWN}/skill/{name}/{version}{f'_since_{since}' if since else ''}.html"
 
 
 def publisher_page(name: str) -> str:
-    """Return where the page of a publisher begins."""
+    """Return the path of a publisher's first page."""
     return f"{OWN}/publisher/{name}/index.html"
 
 
 def capability_page(capability: str) -> str:
-    """Return where the page of a capability begins: readable, and another for each, whatever the file system."""
+    """Return the path of a capability's first page: readable, and unique on any file system."""
     return f"{OWN}/capability/{_slug(capability)}/index.html"
 
 
@@ -202,18 +202,18 @@ def _slug(text: str) -> str:
     return f"{readable}-{sha256(text.encode()).hexdigest()[:16]}"
 
 
-# Lists: of few entries one page, of many a page for each beginning, so that a new entry changes one of them.
+# Lists: one page for few entries; for many, one page for each prefix, so that a new entry changes few pages.
 
 
 def buckets(keys: Sequence[str], most: int = _PER_PAGE) -> list[tuple[str, list[str]]]:
-    """Return sorted keys in groups of at most so many, each group with the beginning that its keys share."""
+    """Return sorted keys in groups of at most ``most``, each with the prefix that its keys share."""
 
     def split(group: list[str], length: int) -> Iterator[tuple[str, list[str]]]:
         if len(group) <= most:
             yield group[0][:length], group
             return
         parts: defaultdict[str, list[str]] = defaultdict(list)
-        while len(parts) < 2:  # names that go on alike for long
+        while len(parts) < 2:  # a longer prefix, until the keys differ
             length += 1
             parts.clear()
             for key in group:
@@ -225,14 +225,14 @@ def buckets(keys: Sequence[str], most: int = _PER_PAGE) -> list[tuple[str, list[
 
 
 def listed(site: _Site, base: str, rows: Mapping[str, object], template: str, **facts: object) -> Files:
-    """Yield the pages of a list below ``base``: its beginning, and one for each group where there are many.
+    """Yield the pages of a list: its first page, and one for each group if there are many entries.
 
     Args:
-        site: Whose.
-        base: A folder of pages.
-        rows: By a key of ``a-z 0-9 -`` that sorts them.
-        template: Shows ``rows``, or the ``groups`` that they are in.
-        facts: What the template wants besides; with ``search`` there is one at the beginning.
+        site: The facts about the registry.
+        base: The folder of the pages.
+        rows: The entries, by a key of ``a-z 0-9 -`` that sorts them.
+        template: The template for ``rows``, and for the links to ``groups``.
+        facts: Other values of the template; ``search`` adds a search field to the first page.
     """
     groups, home = buckets(sorted(rows)), f"{base}/index.html"
     links = [(start, f"{base}/p-{start}.html", len(keys)) for start, keys in groups] if groups[1:] else []
@@ -247,7 +247,7 @@ def listed(site: _Site, base: str, rows: Mapping[str, object], template: str, **
 
 
 def row_of(release: Release) -> dict[str, object]:
-    """Return what a list says of a skill."""
+    """Return the entry of a skill in a list."""
     text = collapsed(release.description)
     short = f"{text[:_SHORT]}…" if len(text) > _SHORT else text
     short = "" if release.withdrawn is not None else short
@@ -255,9 +255,9 @@ def row_of(release: Release) -> dict[str, object]:
 
 
 def search_groups(rows: Mapping[str, Mapping[str, object]]) -> Files:
-    """Yield what the script of a page searches in where the listing is large: groups of names, and their beginnings.
+    """Yield the files in which a page's script searches if the listing is large: groups of names, and their prefixes.
 
-    Each name stands in the group of every word of it, so that a release changes as many groups as its name has words.
+    A name is in the group of each of its words, so a release changes at most as many groups as its name has words.
     """
     found = {}
     for name in rows:
@@ -275,11 +275,11 @@ def search_groups(rows: Mapping[str, Mapping[str, object]]) -> Files:
     yield f"{OWN}/search.json", json.dumps([start for start, _ in groups], separators=(",", ":")).encode()
 
 
-# The page of one skill, and of what each version changed.
+# The page of a skill, and the pages with the changes of its versions.
 
 
 def pages_of_skill(skill: OfferedSkill) -> Files:
-    """Make the page of a skill, and one for each version that says what it changed."""
+    """Yield the page of a skill, and one with the changes of each version."""
     site, best = _Site.of(skill.offer), skill.best
     tree = skill.tree(best)
     lacking = document_of(best, tree).left_out if tree and offered(skill) is best else None
@@ -308,7 +308,7 @@ def pages_of_skill(skill: OfferedSkill) -> Files:
 
 
 def _further(skill: OfferedSkill) -> list[tuple[Release, Release, str]]:
-    """Return any two of the newest versions that are no neighbours, the newer one first, and the page for both."""
+    """Return each pair of the newest versions that are not neighbours, the newer one first, and its page."""
     newest = enumerate(skill.releases[:_COMPARED])
     return [
         (new, old, diff_page(skill.name, new.version or "", old.version))
@@ -318,13 +318,13 @@ def _further(skill: OfferedSkill) -> list[tuple[Release, Release, str]]:
 
 
 def _content(skill: OfferedSkill, tree: Tree | None) -> dict[str, object]:
-    """Return what stands in the files of a skill, as far as a page shows it."""
+    """Return the contents of a skill's files in the form of the template, within the limits of a page."""
     if tree is None:
         return {"body": None, "files": [], "needs": [], "found": [], "more": 0, "long": False}
     try:
         manifest = Manifest.read(tree)
         text, needs = manifest.body, manifest.requires
-    except SkillhubError:  # published by a version that read it otherwise
+    except SkillhubError:  # a version with other rules published it
         text, needs = tree[SKILL_MD].data.decode("utf-8", "replace"), ()
     rows, left = [], _TEXT_MAX
     for path, file in tree.items():
@@ -341,14 +341,14 @@ def _content(skill: OfferedSkill, tree: Tree | None) -> dict[str, object]:
 
 
 def _line(tree: Tree, finding: Finding) -> str:
-    """Return the line that a finding is about, or nothing."""
+    """Return the line of a finding, shortened; an empty text if there is none."""
     file = tree.get(finding.path or "")
     lines = file.data.split(b"\n", finding.line)[finding.line - 1 :] if file and finding.line else []
     return as_lines(lines[0][:_SHORT].decode("utf-8", "replace")) if lines else ""
 
 
 def _changes(old: Tree | None, new: Tree | None) -> dict[str, object]:
-    """Return which files differ, and the lines of those that are small enough to be read."""
+    """Return the files that differ, and the changed lines of the first ones up to a size limit."""
     if old is None or new is None:
         return {"differ": None, "lines": []}
     paths, left = sorted(path for path in {*old, *new} if old.get(path) != new.get(path)), _PATCH_MAX
@@ -365,18 +365,18 @@ def _changes(old: Tree | None, new: Tree | None) -> dict[str, object]:
     }
 
 
-# All pages that are about more than one skill.
+# The pages about more than one skill.
 
 
 def pages_of_all(offer: Offer) -> Files:
-    """Make the start page, the lists, the log of changes, and what all pages need."""
+    """Yield the start page, the lists, the log of changes, and the files that all pages use."""
     site = _Site.of(offer)
     yield f"{OWN}/style.css", STYLE.encode()
     yield f"{OWN}/search.js", _TEMPLATES.joinpath("search.js").read_bytes()
     skills = {skill.name: skill.best for skill in offer.skills()}
     newest = sorted(skills.values(), key=lambda each: (each.published or "", each.name), reverse=True)[:_NEWEST]
     facts = {"newest": [*map(row_of, newest)], "total": len(skills), "publishers": len(offer.index.admissions)}
-    many = offer.hub.large is not None  # else a page reads the listing for a search
+    many = offer.hub.large is not None  # the search reads groups of names, not the listing
     yield site.page("index.html", "start.html", search=True, many=many, **facts)
     rows = {name: row_of(release) for name, release in skills.items()}
     yield from listed(site, f"{OWN}/skills", rows, "skills.html", search=True, many=many, total=len(rows))
@@ -418,12 +418,20 @@ def _capabilities(site: _Site, skills: Mapping[str, Release], rows: Mapping[str,
     yield from listed(site, f"{OWN}/capability", every, "index.html", what="Capabilities")
 
 
-# What happened, in the order in which it was first seen: recorded beside what was built, for an index has no past.
+# Events in the order in which a build first saw them, recorded beside the built files, since an index has no history.
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One thing that happened: ``what`` of a release, or of a publisher, whose version is empty."""
+    """One event.
+
+    Attributes:
+        what: ``published``, ``yanked``, ``withdrawn`` or ``offered again`` for a release; ``admitted`` or ``revoked``
+            for a publisher.
+        name: The skill or the publisher.
+        version: The version of the release, the fingerprint of the revoked key, or empty.
+        why: The reason of a yank or withdrawal.
+    """
 
     time: str
     what: str
@@ -433,17 +441,17 @@ class Event:
 
     @property
     def page(self) -> str:
-        """The page that it is about."""
+        """The path of the page of the skill or publisher."""
         return publisher_page(self.name) if self.what in ("admitted", "revoked") else skill_page(self.name)
 
     @property
     def id(self) -> str:
-        """What names it to readers of a feed."""
+        """The id of the event in the feed."""
         return uuid5(NAMESPACE_URL, repr(self)).urn
 
 
 def known_history(offer: Offer) -> list[Event]:
-    """Return what happened, oldest first, and record it: what is seen now for the first time happened by now."""
+    """Return all events, oldest first, and record the new ones; a new event without a known time is dated now."""
     path = record_path(offer.hub.registry.path, "history")
     try:
         events = [Event(*map(str, row)) for row in json.loads(files.read(path, _HISTORY_CAP) or b"[]")]
@@ -458,7 +466,7 @@ def known_history(offer: Offer) -> list[Event]:
 
 
 def _fresh(offer: Offer, state: Mapping[tuple[str, str], Event], now: str) -> Iterator[Event]:
-    """Yield what the last events about releases and publishers do not say yet."""
+    """Yield the events that follow from the index and are not in ``state``, the last event of each release or key."""
     first: dict[str, str] = {}
     for name, releases in offer.index.skills.items():
         for each in releases:
@@ -490,8 +498,8 @@ def _history(site: _Site, events: Sequence[Event]) -> Files:
 
 
 def _sitemap(site: _Site, places: Mapping[str, str], most: int = _SITEMAP_MAX) -> Files:
-    """Yield the map of pages; of more than so many, 256 by path and their list: a release changes one of them."""
-    rows = [*places.items()] if site.url else []  # its protocol knows no relative links
+    """Yield the sitemap; with more than ``most`` pages, 256 sitemaps by path and their index, so that few change."""
+    rows = [*places.items()] if site.url else []  # the sitemap protocol has no relative links
     parts: defaultdict[str, list[tuple[str, str]]] = defaultdict(list)
     for row in rows if len(rows) > most else ():
         parts[f"{OWN}/sitemap-{bucket_of(row[0])}.xml"].append(row)
@@ -501,7 +509,7 @@ def _sitemap(site: _Site, places: Mapping[str, str], most: int = _SITEMAP_MAX) -
 
 
 def _version() -> str:
-    """Return what says that the templates are others."""
+    """Return a digest of all templates."""
     texts = sorted((each.name, each.read_text("utf-8")) for each in _TEMPLATES.iterdir())
     return sha256(repr(texts).encode()).hexdigest()
 

@@ -1,4 +1,4 @@
-"""``publish``: a skill becomes a release of a registry that one person keeps, and the registry's site goes online."""
+"""``publish``: add a skill to a registry that one person runs, and push the registry's site."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ Bump = Literal["major", "minor", "patch"]
 BUMPS: tuple[Bump, ...] = ("major", "minor", "patch")
 _SHOWN = 40  # files; a question is read on a screen
 _CAP = 64 << 20
-_NOTHING = File(b"")  # in the place of a signature, which is always another
+_NOTHING = File(b"")  # replaces signatures in a comparison, since they always differ
 _FIRST = "the first time, name the registry's folder too: skillhub publish --to TARGET --registry DIR"
 _HINT = "move the file away, and name the registry again with --registry DIR"
 
 
-# Which registry, with its keys, is the one that is published at a target: named once, remembered in the user's state.
+# The registry that is published at a target: the user names it once, and the user's state remembers it.
 
 
 @part
@@ -56,16 +56,16 @@ class PublishTarget:
 
 
 class PublishTargetsFile(StateDocument):
-    """``publish.json`` in the state: where this user publishes which registry."""
+    """``publish.json`` in the state folder: the targets of this user, each with its registry."""
 
     targets: Items[PublishTarget]
 
 
 class PublishTargets:
-    """Where a user publishes; raises StateError if the file is damaged or the disk refuses.
+    """The targets of a user; raises StateError if the file is damaged or the disk refuses.
 
     Args:
-        state: The folder of the user's state.
+        state: The user's state folder.
     """
 
     def __init__(self, state: str) -> None:
@@ -77,10 +77,12 @@ class PublishTargets:
         return self._file.read(lambda found: found.targets if found else ())
 
     def choose(self, address: str | None, registry: str | None) -> PublishTarget:
-        """Return the target of that address, or the only one there is; a registry's own folder needs no other.
+        """Return the target with this address, or the only known target.
+
+        The address of a registry's own folder stands for that registry without a target.
 
         Raises:
-            UsageError: none is known, or several.
+            UsageError: no target is known, or several fit.
         """
         if address is not None and "://" not in address:
             address = os.path.abspath(os.path.expanduser(address))
@@ -99,7 +101,7 @@ class PublishTargets:
         return fit[0]
 
     def remember(self, target: PublishTarget) -> None:
-        """Keep that this registry is published there."""
+        """Store a target."""
         if target in self.all():
             return
         with self._file.locked():
@@ -107,20 +109,21 @@ class PublishTargets:
             self._file.write({"targets": [asdict(each) for each in (*others, target)]})
 
 
-# What would be published, held against what the registry has.
+# The planned release, compared with the registry.
 
 
 @dataclass(frozen=True, slots=True)
 class ReleasePlan:
-    """What would be published.
+    """The release that ``publish`` would add.
 
     Attributes:
-        made: The release, and what it was made of.
-        previous: The newest release of that name that was not withdrawn, unless this is the first.
-        changes: From that one to this one; None of the first, and of one that is published already.
-        is_new: Whether the registry does not have it yet.
-        findings: What the scan sees in it.
-        found: What the folder of the skill had when this was planned, of the files that ``write`` replaces.
+        made: The release, with its artifact and tree.
+        previous: The newest other release of the skill that was not withdrawn; None if there is none.
+        changes: The changes since ``previous``; None for a first release, and for one that is already published.
+        is_new: Whether the registry does not have the release yet.
+        findings: The findings of the scan.
+        found: The contents of the files that ``write`` replaces, by path, when the plan was made; None for a missing
+            file, or if the skill is an archive.
     """
 
     made: build.Submission
@@ -131,7 +134,7 @@ class ReleasePlan:
     found: Mapping[str, bytes | None]
 
     def questions(self, where: str, policies: Policies) -> list[Question]:
-        """Return what a person agrees to: grave findings that no policy accepts, and the release; text is escaped."""
+        """Return questions about grave findings that no policy accepts, and about the release; text is escaped."""
         release, whole = self.made.release, as_command("skillhub", "validate", self.made.path)
         left = [each for each in self.findings if not policies.allows_finding(each.rule)]
         lines = [f"signed by {release.publisher}, key {self.made.key}"]
@@ -149,10 +152,10 @@ class ReleasePlan:
         return [*grave, Question("publish", release.name, message, tuple(lines))]
 
     def write(self) -> None:
-        """Write a raised version into the folder of the skill, and the new signature if it has one.
+        """Write ``SKILL.md`` with the raised version, and a renewed signature, into the folder of the skill.
 
         Raises:
-            StateError: somebody edits it at this moment, whose edit stays; or the disk refuses.
+            StateError: a file was edited since the plan was made, and the edit stays; or the disk refuses.
         """
         for path, file in ((SKILL_MD, self.made.tree[SKILL_MD]), (SIGNATURE, self.made.signature)):
             full, before = _full(self.made.path, path), self.found[path]
@@ -166,11 +169,11 @@ def _full(folder: str, path: str) -> str:
 
 
 def plan(path: str, registry: str, signing: Signing, mine: Publishers, prepare: build.Prepare) -> ReleasePlan:
-    """Do all of ``add`` but write, and compare what it would publish with the newest release.
+    """Run ``add`` without writing, and compare the release with the previous one.
 
     Raises:
-        Refused: the version was withdrawn, or is lower than one that is published.
-        And what ``add`` raises.
+        Refused: the version was withdrawn, or is lower than a published one.
+        SkillhubError: as for ``add``.
     """
     added = build.add(registry, [path], replace(signing, dry_run=True), mine, prepare)
     (made,) = added.submissions
@@ -208,17 +211,18 @@ def _entry(release: Release, tree: Digest) -> Locked:
     return Locked(source=release.publisher or "", tree=tree, size=0, **same)
 
 
-# A version that is raised in SKILL.md itself, as it is written there.
+# Raise the version in SKILL.md in place.
 
 _FRONT = re.compile(rb"\A---\r?\n.*?^---\s*$", re.DOTALL | re.MULTILINE)
 
 
 def prepared(path: str, bump: Bump | None, key: PrivateKey | None, tree: Tree) -> Tree:
-    """Return a skill with its version raised, and signed with a key; without both it is left alone.
+    """Return a skill with its version raised if ``bump`` is given, and signed if ``key`` is given.
 
     Raises:
-        UsageError: it is signed, and would no longer be, or is no folder; its version cannot be raised.
-        FormatError: it is no skill.
+        UsageError: a version is to be raised, but the skill is not a folder, has a signature that would become
+            invalid, or has a version that cannot be raised.
+        FormatError: the tree is not a skill.
     """
     if bump is not None:
         if not os.path.isdir(os.path.expanduser(path)) or (SIGNATURE in tree and key is None):
@@ -233,11 +237,11 @@ def prepared(path: str, bump: Bump | None, key: PrivateKey | None, tree: Tree) -
 
 
 def raised(tree: Tree, bump: Bump) -> bytes:
-    """Return ``SKILL.md`` with the next version: the one place of it is replaced, all else stays byte for byte.
+    """Return ``SKILL.md`` with the next version; all other bytes stay.
 
     Raises:
-        UsageError: it has no such version, or it stands in a form that is not recognized.
-        FormatError: it is no skill.
+        UsageError: ``SKILL.md`` has no version by SemVer 2.0.0, or has it in a form that is not recognized.
+        FormatError: the tree is not a skill.
     """
     data, version = tree[SKILL_MD].data, Manifest.read(tree).version
     front = _FRONT.match(data)
@@ -246,7 +250,7 @@ def raised(tree: Tree, bump: Bump) -> bytes:
         raise by_hand
     numbers = [int(each) for each in re.split(r"[-+]", version)[0].split(".")]
     at = BUMPS.index(bump)
-    # A pre-release comes before its own version.
+    # A pre-release precedes its version, so dropping its suffix may be enough.
     if "-" not in version.partition("+")[0] or any(numbers[at + 1 :]):
         numbers[at] += 1
     following = ".".join(map(str, [*numbers[: at + 1], *([0] * (2 - at))]))

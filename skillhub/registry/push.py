@@ -1,7 +1,7 @@
-"""Publish a registry's site where clients read it, in an order in which each moment of it is sound.
+"""Publish a registry's site where clients read it, in an order that keeps the site valid at every moment.
 
-Only what the registry's timestamp leads to is published. Nothing that an ``add`` which was cut off has left in the
-folder gets out, and nothing is ever taken away: clients at work may still need the state before.
+Signed files are published only if the registry's timestamp leads to them, so leftovers of a killed ``add`` stay in
+the folder. No published file is deleted, since a running client may still need the previous state.
 """
 
 from __future__ import annotations
@@ -35,33 +35,33 @@ Connect = Callable[[str], Target]
 
 @dataclass(frozen=True, slots=True)
 class Pushed:
-    """What was written, by path below the site and in that order, and how many files were there already."""
+    """The written files, as paths below the site in their order, and the number of unchanged files."""
 
     written: tuple[str, ...]
     unchanged: int
 
 
 def push(folder: str, address: str, connect: Connect, *, now: datetime, dry_run: bool = False) -> Pushed:
-    """Make ``address`` serve what the registry in ``folder`` is now; a client sees the old state or this one.
+    """Publish the current state of a registry to a target; a client sees either the old state or this one.
 
-    Whoever kills this leaves a sound site behind, and the same call again finishes it.
+    If the process is killed, the site stays valid, and the same call finishes the work.
 
     Args:
-        folder: The operator's.
-        address: Where to; a folder if it has no scheme.
-        connect: Opens the target of that address.
+        folder: The folder of the registry.
+        address: The address of the target; a folder if it has no scheme.
+        connect: Opens the target with that address.
         now: The time.
-        dry_run: Only say what would be written.
+        dry_run: Report the files that would be written, and write none.
 
     Raises:
-        Refused: the registry is not sound, or something else is published there.
-        Rollback: what is published there is newer.
-        BadMetadata: what is published there was not signed by this registry.
-        UsageError: the address is none, or would mix the site with the keys.
-        NotFound: there is no such registry, or no such place.
-        SourceError: the place cannot be reached.
-        StateError: it refuses, or somebody else publishes there at the same time.
-        FormatError: what is there is no metadata.
+        Refused: the registry is invalid, or another site is published at the target.
+        Rollback: the published state is newer.
+        BadMetadata: the published metadata is not signed by this registry.
+        UsageError: the address is invalid, or the target's folder contains the registry or is inside it.
+        NotFound: the registry or the target does not exist.
+        SourceError: the target cannot be reached.
+        StateError: the target or the disk refuses, or another process publishes to the target at the same time.
+        FormatError: a published document is not metadata.
     """
     with _connected(folder, address, connect, now) as (hub, target):
         _sound(hub, now)
@@ -73,7 +73,7 @@ def push(folder: str, address: str, connect: Connect, *, now: datetime, dry_run:
 
 
 def check_target(folder: str, address: str, connect: Connect, *, now: datetime) -> None:
-    """Refuse a place that ``push`` would refuse, because of what is published there now; raises as ``push``."""
+    """Refuse a target whose published site ``push`` would refuse; raises as ``push``."""
     with _connected(folder, address, connect, now) as (hub, target):
         _served(hub, _roots(hub)[1], target)
 
@@ -93,21 +93,21 @@ def _roots(hub: Opened) -> tuple[list[str], list[bytes]]:
 
 
 def _apart(registry: str, address: str) -> None:
-    """Refuse a folder that is in the registry's or the other way round: its keys would be served."""
+    """Raise UsageError if one of two folders contains the other: the registry's keys could be served."""
     ours, other = (os.path.join(os.path.normcase(os.path.realpath(each)), "") for each in (registry, address))
     if ours.startswith(other) or other.startswith(ours):
         raise UsageError("expected a folder apart from the registry's, which holds its keys", where=address)
 
 
 def _sound(hub: Opened, now: datetime) -> None:
-    """Refuse to publish what a client would refuse, a new one or one that was here before."""
+    """Raise Refused if a client, new or returning, would refuse the registry."""
     path = hub.registry.path
     issues = check(path, now).problems
     if issues:
         hint = as_command("skillhub", "registry", "check", path)
         raise Refused(f"the registry is invalid: {issues[0].message}", where=issues[0].where, hint=hint)
     try:
-        # A new client may have the snapshot from elsewhere: `trust.ahead`.
+        # `check` reads single documents; this verifies the snapshot in the bundle for new clients.
         named = hub.metadata.signed(TIMESTAMP, Timestamp).snapshot_meta
         named.verify_length_and_hashes(hub.metadata.documents[SNAPSHOT])
     except LengthOrHashMismatchError as error:
@@ -115,12 +115,9 @@ def _sound(hub: Opened, now: datetime) -> None:
 
 
 def _site(hub: Opened, target: Target) -> Iterator[SiteFile]:
-    """Yield the files of the site in the order in which they may appear.
+    """Yield the files of the site in the order of publication; raises as ``push``.
 
-    A root counts from the moment that it is there: one that no longer believes what is served comes last.
-
-    Raises:
-        Refused, Rollback, BadMetadata, StateError, FormatError: see ``push``.
+    Clients use a root as soon as it is published: a root that does not verify the served metadata comes last.
     """
     paths, roots = _roots(hub)
     served = _served(hub, roots, target)
@@ -138,7 +135,7 @@ def _site(hub: Opened, target: Target) -> Iterator[SiteFile]:
     placed = {TIMESTAMP_PATH, paths[-1]}
     among = sorted((path for path in metadata if path not in placed), key=is_fixed, reverse=True)
     yield from (_fixed_file(path, metadata[path]) for path in among)
-    # For readers that know no TUF.
+    # For clients without TUF.
     yield from _public(hub, index)
     for path in built_files(hub.registry.path) if target.is_browsed else ():
         yield SiteFile(path, partial(hub.registry.served, path))
@@ -149,7 +146,7 @@ def _site(hub: Opened, target: Target) -> Iterator[SiteFile]:
 
 
 def _public(hub: Opened, index: Index) -> Iterator[SiteFile]:
-    """Yield what is there for readers that know no TUF, made of what is signed."""
+    """Yield the public files for clients without TUF, generated from signed documents."""
     if hub.large is None:
         signed = {path: hub.signed(path) for path in (LISTING_PATH, *map(skill_path, index.skills))}
         public = public_documents(index, signed, index.skills)
@@ -162,7 +159,7 @@ def _public(hub: Opened, index: Index) -> Iterator[SiteFile]:
 
 
 def _served(hub: Opened, roots: Sequence[bytes], target: Target) -> Mapping[str, bytes]:
-    """Return the metadata that is served there now, by role; empty if there is none, or if it is ours already."""
+    """Return the metadata that the target serves now, by role; empty if there is none, or it is already current."""
     ours = hub.metadata
     first, timestamp = target.read(_root_path(1)), target.read(TIMESTAMP_PATH)
     public = f"{WELL_KNOWN}/{LISTING_PATH}"
@@ -203,10 +200,10 @@ def _follows(ours: MetadataSet, theirs: MetadataSet) -> None:
 
 
 def _below(hub: Opened, theirs: MetadataSet, target: Target) -> dict[str, bytes]:
-    """Return the snapshot and the top targets that are served there.
+    """Return the snapshot and the top targets that the target serves.
 
-    All that the snapshot names must once have been ours. Else another copy of the registry was pushed, and what
-    was added to that would be lost.
+    Every document that the snapshot names must be in this folder. Otherwise another copy of the registry was pushed,
+    and its additions would be lost.
     """
     snapshot = _once_ours(hub, f"metadata/{theirs.snapshot_version}.snapshot.json", target)
     versions = MetadataSet.load({SNAPSHOT: snapshot}).target_versions

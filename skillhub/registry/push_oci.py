@@ -1,7 +1,7 @@
-"""An OCI registry to publish to: the whole site is one artifact. Importing this takes the extra ``oci``.
+"""An OCI registry as a target: the whole site is one artifact. This module needs the extra ``oci``.
 
-Each file is a layer that says its path as ``org.opencontainers.image.title``, so that ``oras pull`` makes the site
-of it (OCI image specification 1.1, "Guidelines for Artifact Usage").
+Each file is a layer with its path as ``org.opencontainers.image.title``, so ``oras pull`` restores the site
+(OCI image specification 1.1, "Guidelines for Artifact Usage").
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from skillhub.sources.oci import (
 )
 
 _EMPTY = b"{}"
-_OLD = "application/vnd.docker.distribution.manifest.v1+json"  # unless it is accepted, the tag would seem free
+_OLD = "application/vnd.docker.distribution.manifest.v1+json"  # accepted, since the tag would otherwise seem free
 _PATIENCE = 60.0  # seconds without a byte
 _PASSING = frozenset({408, 429, 500, 502, 503, 504})
 _T = TypeVar("_T")
@@ -48,20 +48,20 @@ Layers = Mapping[str, Blob]
 
 
 class OciTarget:
-    """A ``Target`` that changes as a whole, when its tag is given the new manifest.
+    """A ``Target`` that changes as a whole, when its tag gets the new manifest.
 
-    The distribution protocol has no conditional write of a tag, so it is read again just before. Each step is
-    idempotent, and tried again if a passing fault of the registry or the network stops it.
+    The distribution protocol has no conditional write of a tag, so the tag is read again just before the write. Each
+    step is idempotent, and is repeated after a temporary failure of the registry or the network.
 
     Args:
-        client: Of the repository, entered; closed with this.
+        client: The client of the repository, entered; ``close`` closes it.
         tag: The tag.
-        where: Both, for people.
+        where: Registry, repository and tag, for messages.
 
     Raises:
-        StateError: something else is under the tag.
+        StateError: the tag names something other than a registry's site.
         SourceError: the registry cannot be reached, or refuses.
-        FormatError: what is there is no manifest.
+        FormatError: the manifest is malformed.
     """
 
     is_browsed = False
@@ -73,7 +73,7 @@ class OciTarget:
         self._layers = {} if self._before is None else _layers(self._before, where)
 
     def read(self, path: str) -> bytes | None:
-        """Return the file of the manifest that was there at the start, or None if it has none.
+        """Return a file of the manifest that the tag had at the start, or None if the manifest lacks it.
 
         Raises:
             SourceError: the registry cannot be reached, or refuses.
@@ -86,10 +86,10 @@ class OciTarget:
             return self._trying(lambda: _at_most(FILE_CAP, pull(layer.digest), path, self._where))
 
     def holds(self, file: SiteFile) -> bool:
-        """Say whether the file is a layer, as it is to be.
+        """Return whether the file is a layer with the same content.
 
         Raises:
-            StateError: it never changes, and is there with other content.
+            StateError: a fixed file has other content there.
         """
         layer = self._layers.get(file.path)
         same = layer is not None and layer.digest == Digest.of(file.read())
@@ -98,14 +98,14 @@ class OciTarget:
         return same
 
     def publish(self, site: Sequence[SiteFile], changed: Sequence[SiteFile]) -> None:
-        """Upload what changed, many layers at a time, and then the manifest, by which all of it appears at once.
+        """Upload the changed files, many at a time, and then the manifest, which publishes all of them at once.
 
-        A layer that is there already, from a push that was cut off, is not sent again.
+        Layers that an interrupted push uploaded are not sent again.
 
         Raises:
             UsageError: the site has more files than fit into one manifest.
-            StateError: somebody else has published there since.
-            SourceError: the registry cannot be reached any more, or refuses.
+            StateError: another process published there since the start.
+            SourceError: the registry cannot be reached, or refuses.
         """
         fresh = {file.path: _layer(file, file.read()) for file in changed}
         layers = [fresh.get(file.path) or self._layers[file.path] for file in site]
@@ -114,7 +114,7 @@ class OciTarget:
             hint = "publish to a folder or to S3, which have no such limit"
             raise UsageError(f"{len(site)} files are too many for one artifact", where=self._where, hint=hint)
         with self._reaching():
-            self._upload(_EMPTY)  # the login is known from here on
+            self._upload(_EMPTY)  # logs in once, before the parallel uploads
             in_stages(changed, lambda file: self._upload(file.read()))
             if self._manifest() != self._before:
                 raise overtaken(self._tag, self._where)
@@ -125,14 +125,14 @@ class OciTarget:
         self._client.__exit__(None, None, None)
 
     def _upload(self, data: bytes) -> None:
-        # Bytes are sent with their length; an iterator of them would be sent without, and some refuse that.
+        # Bytes are sent with their length. An iterator would be sent without, which some registries refuse.
         self._trying(lambda: self._client.push_blob(data=data, digest=Digest.of(data)))
 
     def _manifest(self) -> bytes | None:
         headers, path = {"Accept": ", ".join((*ACCEPTED, _OLD))}, f"manifests/{self._tag}"
 
         def read() -> bytes:
-            # Its own way to a manifest reads whatever comes, of any length.
+            # The client's own method for manifests has no limit of size.
             with self._client._request("get", path, headers=headers, stream=True) as found:
                 return _at_most(MANIFEST_CAP, found.iter_content(1 << 16), "its manifest", self._where)
 
@@ -156,7 +156,7 @@ class OciTarget:
 
     @contextmanager
     def _reaching(self) -> Iterator[None]:
-        """Turn what the client raises into errors of ours."""
+        """Convert the exceptions of the client."""
         try:
             yield
         except DXFAuthInsecureError as error:
@@ -172,15 +172,15 @@ class OciTarget:
 
 
 def open_target(address: str) -> Target:
-    """Return the target that ``oci://REGISTRY/REPOSITORY:TAG`` names; without a tag it is ``latest``.
+    """Return the target for ``oci://REGISTRY/REPOSITORY:TAG``; the default tag is ``latest``.
 
-    Only a registry on this very machine is spoken to over plain http.
+    Plain http is used only for a registry on this machine.
 
     Raises:
-        UsageError: it names none.
-        StateError: something else is under the tag.
+        UsageError: the address is malformed.
+        StateError: the tag names something other than a registry's site.
         SourceError: the registry cannot be reached, or refuses.
-        FormatError: what is there is no manifest, or the file with the login is none.
+        FormatError: the manifest, or the file with the login, is malformed.
     """
     ref = _parsed(address)
     host, _, repository = ref.repository.partition("/")
@@ -202,7 +202,7 @@ def _parsed(address: str) -> Oci:
 
 
 def _login(host: str) -> Callable[[Any, Any], None]:
-    def login(client: Any, response: Any) -> None:  # noqa: ANN401 - what dxf calls it with
+    def login(client: Any, response: Any) -> None:  # noqa: ANN401 - a callback with the arguments of dxf
         user, password = _credentials(host) or (None, None)
         client.authenticate(user, password, response=response)
 
@@ -210,7 +210,7 @@ def _login(host: str) -> Callable[[Any, Any], None]:
 
 
 def _credentials(host: str) -> tuple[str, str] | None:
-    """Return user and password: of the environment, else as `docker login` keeps them."""
+    """Return user and password from the environment, or else from the file of `docker login`."""
     user, password = (os.environ.get(f"SKILLHUB_OCI_{name}") for name in ("USERNAME", "PASSWORD"))
     if user and password:
         return user, password
@@ -232,7 +232,7 @@ def _layer(file: SiteFile, data: bytes) -> Blob:
 
 
 def _dump(layers: Sequence[Blob]) -> str:
-    """Return the manifest of these layers, the same for the same ones."""
+    """Return the manifest of these layers; equal layers give equal bytes."""
     document = {
         "artifactType": REGISTRY_SITE,
         "config": {
@@ -251,7 +251,12 @@ def _dump(layers: Sequence[Blob]) -> str:
 
 
 def _layers(manifest: bytes, where: str) -> Layers:
-    """Return the layers of a manifest by the paths of their files."""
+    """Return the layers of a manifest by path.
+
+    Raises:
+        StateError: the manifest is not that of a registry's site.
+        FormatError: the manifest is malformed, or a layer has no title.
+    """
     document = strict_json(manifest, where, MANIFEST_CAP)
     if not isinstance(document, dict) or document.get("artifactType") != REGISTRY_SITE:
         hint = "publish under another tag"

@@ -1,6 +1,6 @@
-"""An S3-compatible store to publish to. Importing this takes the extra ``s3``.
+"""An S3-compatible store as a target. This module needs the extra ``s3``.
 
-Endpoint, region and credentials are found where every AWS tool finds them: ``AWS_ENDPOINT_URL_S3``, ``AWS_REGION``,
+Endpoint, region and credentials come from the usual settings of AWS tools: ``AWS_ENDPOINT_URL_S3``, ``AWS_REGION``,
 ``AWS_PROFILE``, ``AWS_ACCESS_KEY_ID``, or the machine's role.
 """
 
@@ -22,7 +22,7 @@ from skillhub.registry.outputs import cache_control, media_type
 from skillhub.registry.push_targets import FILE_CAP, SiteFile, Target, in_stages, other_content, overtaken
 
 _ADDRESS = re.compile(r"s3://([a-z0-9][a-z0-9._-]{2,62})((?:/[A-Za-z0-9._~+-]+)*)/?", re.ASCII)
-# Checksums of newer protocols are left out: not every store that calls itself compatible knows them.
+# Without the newer checksums, which some S3-compatible stores do not support.
 _CONFIG = Config(
     connect_timeout=10,
     read_timeout=60,
@@ -33,15 +33,15 @@ _CONFIG = Config(
 
 
 class S3Target:
-    """A ``Target`` whose every write is conditional: on nothing being there, or on what was there at the start.
+    """A ``Target`` with conditional writes: an object must be missing, or unchanged since the start.
 
     Args:
-        client: Of boto3, for S3; closed with this.
+        client: The boto3 client for S3; ``close`` closes it.
         bucket: The bucket.
-        prefix: What all keys begin with; empty, or ending with a slash.
+        prefix: The prefix of all keys; empty, or with a slash at the end.
 
     Raises:
-        NotFound: there is no such bucket.
+        NotFound: the bucket does not exist.
         SourceError: the store cannot be reached, or refuses.
     """
 
@@ -54,10 +54,10 @@ class S3Target:
             self._tags = dict(self._listed())
 
     def read(self, path: str) -> bytes | None:
-        """Return the object as it was listed at the start, or None if it was not.
+        """Return an object that was listed at the start, or None if it was not listed.
 
         Raises:
-            StateError: somebody else has changed it since, or it is larger than any file of a site.
+            StateError: another process changed the object since, or it is larger than any file of a site.
             SourceError: the store cannot be reached, or refuses.
         """
         if path not in self._tags:
@@ -70,10 +70,10 @@ class S3Target:
         return data
 
     def holds(self, file: SiteFile) -> bool:
-        """Say whether the object is there as it is to be; its tag tells, where the store makes it the plain way.
+        """Return whether the object has the same content, by its tag if that is an MD5 digest, or else by reading it.
 
         Raises:
-            StateError: it never changes, and is there with other content; or it was changed just now.
+            StateError: a fixed file has other content there, or another process changed the object since the start.
             SourceError: the store cannot be reached, or refuses.
         """
         tag = self._tags.get(file.path)
@@ -87,11 +87,11 @@ class S3Target:
         return False
 
     def publish(self, site: Sequence[SiteFile], changed: Sequence[SiteFile]) -> None:
-        """Write the objects that changed, many at a time; a push that was cut off goes on with what is missing.
+        """Write the changed objects, many at a time; after an interruption, the next push writes the missing ones.
 
         Raises:
-            StateError: somebody else has published there since.
-            SourceError: the store cannot be reached any more, or refuses.
+            StateError: another process published there since the start.
+            SourceError: the store cannot be reached, or refuses.
         """
         in_stages(changed, self._put)
 
@@ -109,8 +109,8 @@ class S3Target:
             except ClientError as error:
                 found, seen = self._now(file.path)
                 if found == data:
-                    return  # by this very call, whose answer was lost, or by another that writes the same
-                # A store without conditional writes says so (501); it was looked at once more, and is written.
+                    return  # written by this call, whose response was lost, or by another that writes the same
+                # A store without conditional writes answers 501; then write if the object is still unchanged.
                 if _status(error) != 501 or seen != tag:
                     raise
                 self._client.put_object(**about)
@@ -135,7 +135,7 @@ class S3Target:
 
     @contextmanager
     def _reaching(self, path: str = "") -> Iterator[None]:
-        """Turn what boto3 raises into errors of ours."""
+        """Convert the exceptions of boto3."""
         try:
             yield
         except ClientError as error:
@@ -148,7 +148,7 @@ class S3Target:
 
     def _refusal(self, error: ClientError, path: str) -> SourceError | StateError:
         code = str(error.response.get("Error", {}).get("Code", ""))
-        # 412: a condition does not hold; 409: the same key is being written; 404: it was deleted; 501: see `_put`.
+        # 412: the condition failed; 409: another write to the key is running; 404: deleted; 501: see `_put`.
         if code == "NoSuchBucket":
             return NotFound("there is no such bucket", where=self._where)
         if path and _status(error) in (404, 409, 412, 501):
@@ -157,11 +157,11 @@ class S3Target:
 
 
 def open_target(address: str) -> Target:
-    """Return the target that ``s3://BUCKET/PREFIX`` names.
+    """Return the target for ``s3://BUCKET/PREFIX``.
 
     Raises:
-        UsageError: it names none, or the configuration of AWS is none.
-        NotFound: there is no such bucket.
+        UsageError: the address or the AWS configuration is invalid.
+        NotFound: the bucket does not exist.
         SourceError: the store cannot be reached, or refuses.
     """
     match = _ADDRESS.fullmatch(address)

@@ -1,4 +1,4 @@
-"""Where a registry's site is published: the interface of all such places; a folder; a branch of a git repository."""
+"""The targets to which a registry's site is published: their interface, a folder, a branch of a git repository."""
 
 from __future__ import annotations
 
@@ -29,10 +29,11 @@ APART = "two copies of the registry were changed separately: continue with the o
 
 @dataclass(frozen=True, slots=True)
 class SiteFile:
-    """A file of a site; ``read`` gives its bytes, proved anew each time.
+    """A file of a site.
 
     Attributes:
-        path: Below the site, with ``/`` between segments.
+        path: The path below the site, with ``/`` between segments.
+        read: Returns the bytes, verified at each call.
     """
 
     path: str
@@ -40,60 +41,61 @@ class SiteFile:
 
     @property
     def fixed(self) -> bool:
-        """Whether what is under this name is never to change."""
+        """Whether the content at this path never changes."""
         return is_fixed(self.path)
 
 
 class Target(Protocol):
-    """A place that a site is published to.
+    """A place to which a site is published.
 
-    What may change is compared: a target remembers what it first saw of a file, and writes over nothing else.
+    A target remembers the content that it first read of each mutable file, and replaces no other content.
 
     Attributes:
-        is_browsed: Whether people and other clients read files there, so that pages are of use.
+        is_browsed: Whether people and other clients read files there, so that built files are published, too.
     """
 
     is_browsed: bool
 
     def read(self, path: str) -> bytes | None:
-        """Return the file as it is served there, or None if there is none.
+        """Return a published file, or None if it does not exist.
 
         Raises:
-            SourceError: the place cannot be reached.
-            StateError: it refuses, or somebody else publishes there at this moment.
+            SourceError: the target cannot be reached.
+            StateError: the target refuses, or another process publishes there at this moment.
         """
         ...
 
     def holds(self, file: SiteFile) -> bool:
-        """Say whether the file is there as it is to be.
+        """Return whether the file is published with the same content.
 
         Raises:
-            StateError: it never changes, and is there with other content.
+            StateError: a fixed file has other content there.
         """
         ...
 
     def publish(self, site: Sequence[SiteFile], changed: Sequence[SiteFile]) -> None:
-        """Write what ``holds`` said is not there, in its order; whatever happens, no file is seen in part.
+        """Write the changed files in their order; each file appears as a whole, even after an interruption.
 
         Args:
-            site: All of it, in the order in which it may appear.
-            changed: Those of them that are to be written.
+            site: All files of the site, in the order of publication.
+            changed: The files for which ``holds`` returned False.
 
         Raises:
-            StateError: somebody else has published there since; what was written does no harm, nor is it lost.
-            SourceError: the place cannot be reached any more.
+            StateError: another process published there since the start; the files written so far are harmless, and a
+                second push continues with them.
+            SourceError: the target cannot be reached.
         """
         ...
 
     def close(self) -> None:
-        """Let go of connections."""
+        """Close the connections."""
         ...
 
 
 def in_stages(changed: Sequence[SiteFile], write: Callable[[SiteFile], None]) -> None:
-    """Write many files at a time where their order does not matter: fixed ones, others, lists.
+    """Write files in stages, many at a time within a stage: fixed ones, others, lists.
 
-    The timestamp, by which clients see what is new, and the roots after it come last, one by one.
+    The timestamp, with which clients see the new state, and the files after it come last, one by one.
     """
     early = list(takewhile(lambda file: file.path != TIMESTAMP_PATH, changed))
     stages: list[list[SiteFile]] = [[], [], []]
@@ -108,14 +110,14 @@ def in_stages(changed: Sequence[SiteFile], write: Callable[[SiteFile], None]) ->
 
 
 def other_content(path: str, where: str) -> StateError:
-    """Return the error for a file that never changes, and is there with other content."""
+    """Return the error for a fixed file that is published with other content."""
     return StateError(
         f"{quote(path)} exists with other content, and a file of this name never changes", where=where, hint=APART
     )
 
 
 def overtaken(path: str, where: str) -> StateError:
-    """Return the error for a file that another writer has changed since it was looked at."""
+    """Return the error for a file that another writer changed since it was read."""
     return StateError(
         f"{quote(path)} was published by another writer during this push",
         where=where,
@@ -124,24 +126,24 @@ def overtaken(path: str, where: str) -> StateError:
 
 
 class FolderTarget:
-    """A folder that a web server serves, or that something else copies on; every file appears by a rename.
+    """A folder for a web server, or for a program that copies it elsewhere; each file appears by a rename.
 
     Args:
-        path: The folder; made when there is something to put into it.
+        path: The folder; created with the first file.
     """
 
     is_browsed = True
 
     def __init__(self, path: str) -> None:
         self._path = os.path.abspath(path)
-        self._seen: dict[str, bytes | None] = {}  # of files that may change, and of no others: they are small
+        self._seen: dict[str, bytes | None] = {}  # only of mutable files, which are small
 
     def read(self, path: str) -> bytes | None:
-        """Return the file as it was when first asked for, or None if there was none.
+        """Return a file as it was at the first call, or None if it did not exist; a fixed file is read each time.
 
         Raises:
             StateError: the disk refuses.
-            FormatError: it is larger than any file of a site.
+            FormatError: the file is larger than any file of a site.
         """
         if is_fixed(path):
             return files.read(self._full(path), FILE_CAP)
@@ -150,11 +152,11 @@ class FolderTarget:
         return self._seen[path]
 
     def holds(self, file: SiteFile) -> bool:
-        """Say whether the file is there as it is to be.
+        """Return whether the folder has the file with the same content.
 
         Raises:
-            StateError: it never changes, and is there with other content; or the disk refuses.
-            FormatError: what is there is larger than any file of a site.
+            StateError: a fixed file has other content there, or the disk refuses.
+            FormatError: the present file is larger than any file of a site.
         """
         found, wanted = self.read(file.path), file.read()
         if file.fixed and found not in (None, wanted):
@@ -162,10 +164,10 @@ class FolderTarget:
         return found == wanted
 
     def publish(self, site: Sequence[SiteFile], changed: Sequence[SiteFile]) -> None:
-        """Write the files that changed, in their order, each by a rename.
+        """Write the changed files in their order, each by a rename.
 
         Raises:
-            StateError: somebody else has published there since, or the disk refuses.
+            StateError: another process published there since the start, or the disk refuses.
         """
         for file in changed:
             before = None if file.fixed else self.read(file.path)
@@ -173,29 +175,29 @@ class FolderTarget:
                 raise overtaken(file.path, self._path)
 
     def close(self) -> None:
-        """Do nothing: no file is open."""
+        """Do nothing, since no file is open."""
 
     def _full(self, path: str) -> str:
         return os.path.join(self._path, *path.split("/"))
 
 
 BRANCH = "gh-pages"
-# GitHub Pages hands out no folder whose name begins with a dot unless this file says that Jekyll is not to be run.
+# With this file, GitHub Pages does not run Jekyll, which would omit folders whose names begin with a dot.
 _NO_JEKYLL = SiteFile(".nojekyll", lambda: b"")
 
 
 class GitTarget:
-    """A branch, such as GitHub Pages serves: it gets one commit, if it is still where it was at the start.
+    """A git branch, such as one for GitHub Pages. It gets one commit, if it did not move since the start.
 
-    Other files of the branch stay. Nothing is checked out, and no hook, filter or program of the repository is run.
+    Other files of the branch stay. Nothing is checked out, and no hook, filter or program of the repository runs.
 
     Args:
         cache: The cache of the repository.
-        branch: The branch, which need not be there.
+        branch: The branch, which may not exist yet.
 
     Raises:
         SourceError: the repository cannot be reached.
-        FormatError, UnsafeArchive, WrongBytes: it holds what no honest repository holds.
+        FormatError, UnsafeArchive, WrongBytes: the repository has contents that no honest repository has.
     """
 
     is_browsed = True
@@ -209,10 +211,10 @@ class GitTarget:
         self._there = GitSnapshot(cache, self._parent) if self._parent else None
 
     def read(self, path: str) -> bytes | None:
-        """Return the file as the branch had it at the start, or None if it had none.
+        """Return a file that the branch had at the start, or None if it had none.
 
         Raises:
-            StateError: it is a link, or another repository.
+            StateError: the path is a link or a submodule.
         """
         leaf = self._there.leaves.get(path) if self._there else None
         if self._there is None or leaf is None:
@@ -222,10 +224,10 @@ class GitTarget:
         return next(iter(self._there.read([path])))
 
     def holds(self, file: SiteFile) -> bool:
-        """Say whether the branch has the file as it is to be; its id tells, and nothing is fetched.
+        """Return whether the branch has the file with the same content, by its object id, without fetching it.
 
         Raises:
-            StateError: it never changes, and is there with other content.
+            StateError: a fixed file has other content there.
         """
         leaf = self._there.leaves.get(file.path) if self._there else None
         if leaf is not None and leaf.node.kind == "file" and leaf.id == object_id("blob", file.read()):
@@ -235,11 +237,11 @@ class GitTarget:
         return False
 
     def publish(self, site: Sequence[SiteFile], changed: Sequence[SiteFile]) -> None:
-        """Commit what changed, and push the commit, by which all of it appears at once.
+        """Commit the changed files, and push the commit, which publishes all of them at once.
 
         Raises:
-            StateError: somebody else has pushed to the branch since; or the disk refuses.
-            SourceError: the repository cannot be reached any more, or refuses.
+            StateError: another process pushed to the branch since the start, or the disk refuses.
+            SourceError: the repository cannot be reached, or refuses.
         """
         files = [*changed, *(() if self.holds(_NO_JEKYLL) else (_NO_JEKYLL,))]
         message = f"Publish {len(changed)} of {len(site)} files of the registry"
@@ -248,14 +250,14 @@ class GitTarget:
             raise overtaken(self._branch, self._cache.url)
 
     def close(self) -> None:
-        """Do nothing: each git has ended."""
+        """Do nothing, since each git process has ended."""
 
 
 def branch_address(text: str, environ: Mapping[str, str]) -> str:
-    """Return the address ``git+URL@BRANCH`` of any reference to a repository; without a branch it is ``gh-pages``.
+    """Return the address ``git+URL@BRANCH`` for any reference to a repository; the default branch is ``gh-pages``.
 
     Raises:
-        UsageError: it is none.
+        UsageError: the text is not a reference to a git repository.
     """
     ref = parse_ref(text)
     if not isinstance(ref, Git | GitHub) or ref.path is not None:
@@ -267,19 +269,19 @@ def branch_address(text: str, environ: Mapping[str, str]) -> str:
 
 
 def open_branch(address: str, cache: str, environ: Mapping[str, str], tokens: Mapping[str, str]) -> Target:
-    """Return the target of an address that ``branch_address`` returned.
+    """Return the target for an address that ``branch_address`` returned.
 
     Args:
-        address: It.
-        cache: The folder of all caches of repositories.
+        address: The address.
+        cache: The folder of all repository caches.
         environ: The environment of this process.
-        tokens: By host the variable that holds a token for it, as the person configured it.
+        tokens: The variable with the token for each host, as the user configured it.
 
     Raises:
-        UsageError: it is no URL that skills are fetched from.
+        UsageError: the URL is not one from which skills are fetched.
         SourceError, NotFound, UnsafeTransfer: the repository cannot be reached.
-        FormatError, UnsafeArchive, WrongBytes: it holds what no honest repository holds.
-        StateError: the disk, or another process.
+        FormatError, UnsafeArchive, WrongBytes: the repository has contents that no honest repository has.
+        StateError: the disk refuses, or another process holds the lock of the cache.
     """
     url, _, branch = address.removeprefix("git+").rpartition("@")
     bounds = GitLimits(tokens=tokens)

@@ -1,4 +1,4 @@
-"""Pages from templates: every text is escaped and shows what it holds; nothing of a skill becomes markup of ours."""
+"""Pages from templates: every text is escaped, hidden characters are removed, and a skill adds no markup."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ STYLE: Final = files(__package__).joinpath("templates", "style.css").read_text("
 
 
 def environment(package: str, folder: str = "") -> Environment:
-    """Return what makes pages of the templates in a folder of a package.
+    """Return the Jinja environment of the templates in a folder of a package.
 
-    Every value is escaped, and a text loses its hidden characters, which turn around or hide what stands beside them.
-    A value that a template names and nobody gave is an error.
+    Every value is escaped, and a text loses its hidden characters, which could reverse or hide the text beside them.
+    A missing value is an error.
     """
     place = files(package).joinpath(folder)
     return Environment(
@@ -35,6 +35,6 @@ def _shown(value: object) -> object:
 
 
 def as_lines(text: str) -> Markup:
-    """Return a text of many lines, escaped, with a visible escape in the place of each hidden character."""
+    """Return a text of many lines, escaped, with each hidden character replaced by a visible escape."""
     lines = (each.removesuffix("\r").expandtabs(4) for each in text.split("\n"))
     return escape("\n".join(each if clean(each) == each else shown(each) for each in lines))

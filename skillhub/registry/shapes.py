@@ -1,6 +1,6 @@
-"""The shapes in which other clients install from a registry, as static files made of its signed ones.
+"""The shapes in which other clients install from a registry: static files that are built from its signed ones.
 
-None of them is signed. Each holds the bytes of the signed releases and nothing else; `registry check` compares them.
+They are unsigned, and contain only the bytes of signed releases; `registry check` compares them.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ MARKETPLACES: Final = ("marketplace.json", ".claude-plugin/marketplace.json")
 OPENCODE: Final = "index.json"
 LISTS: Final = f"{OWN}/lists"
 _PLUGIN_SCHEMA: Final = "https://agent-plugins.org/schemas/1.0.0/plugin.schema.json"
-_CAP: Final = 128 << 20  # a skill has 64 MiB, and a pack those of one more than it is full with
-# More packs with so few objects are made one.
+_CAP: Final = 128 << 20  # bytes; a skill has at most 64 MiB, and a pack exceeds its limit by at most one skill
+# More than so many packs with fewer than so many objects are merged into one.
 _PACKS_MAX, _FEW_OBJECTS = 24, 4096
-# Folders whose files some web servers run, whatever they are called.
+# Folders in which some web servers run every file.
 _PROGRAMS: Final = ("cgi-bin", "htbin")
-# Routes of `registry serve`, and files at the top without a dot, besides the folders of signed files.
+# Folders of signed files, routes of `registry serve`, and top-level files without a dot: no folder of a skill.
 _TAKEN: Final = SIGNED_FOLDERS | {"api", "registry", "checkpoint", *_PROGRAMS}
-# What a browser runs as a document or a web server as a program, wherever it stands among the suffixes of a name.
+# Suffixes, anywhere in a name, of files that a browser runs as a document, or a web server as a program.
 _RUNS: Final = re.compile(
     r"\.(?:[sx]?html?|shtm|xht|svgz?|xml|xslt?|mht|mhtml|rss|atom|rdf|htc"
     r"|php[0-9]*|phtml|pht|phar|aspx?|ashx|asmx|cer|jspx?|cfm|f?cgi)(?=\.|/|$)",
@@ -49,10 +49,10 @@ _RUNS: Final = re.compile(
 _CONFIGURES: Final = re.compile(
     r"(?:^|/)(?:\.ht[^/]*|\.user\.ini|web\.config)$|(?:^|/)\.well-known(?:/|$)", re.IGNORECASE
 )
-# A server that does not know a suffix may leave it to the browser, to which this is a page; XML is also in UTF-16.
+# For an unknown suffix, a server may let the browser guess the type; these bytes look like a page, also in UTF-16.
 _LIKE_A_PAGE: Final = re.compile(rb"(?:\xef\xbb\xbf|\xff\xfe|\xfe\xff)?[\t\n\f\r \0]*<")
 _NOT_IN_A_URL: Final = re.compile(r"[%?#]|^\.opencode-version$")
-_NOT_IN_NPM: Final = frozenset({"npm"})  # of which npm asks whether it is up to date
+_NOT_IN_NPM: Final = frozenset({"npm"})  # npm asks the registry for this name to update itself
 
 
 class ClientFile(ExtensibleDocument):
@@ -65,11 +65,11 @@ class ClientFile(ExtensibleDocument):
 
 
 class ClientDocument(ExtensibleDocument):
-    """What is made of the one release of a skill that other clients are offered; ``-/clients/<name>.json``.
+    """The facts about the one release of a skill that other clients get; ``-/clients/<name>.json``.
 
     Attributes:
-        plugin: The id that the folder of its plugin has in the git repository.
-        left_out: By shape, why that one lacks the skill.
+        plugin: The id of its plugin's folder in the git repository.
+        left_out: The reason why a shape lacks the skill, by shape.
     """
 
     CAP = _CAP
@@ -94,37 +94,37 @@ class ClientDocuments(ExtensibleDocument):
 
 
 class Releases(Protocol):
-    """A skill as ``OfferedSkill`` has it, wherever it was read."""
+    """The interface of ``OfferedSkill`` for skills from the operator's folder and from a client's view."""
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """The name of the skill."""
         ...
 
     @property
     def releases(self) -> tuple[Release, ...]:
-        """All, the newest first."""
+        """All releases, newest first."""
         ...
 
     def tree(self, release: Release) -> Tree | None:
-        """Return the content of one that is not withdrawn."""
+        """Return the tree of a release; None for a withdrawn one."""
         ...
 
     def known_bad(self, release: Release) -> Sequence[object]:
-        """Return what advisories say about one."""
+        """Return the advisories about a release."""
         ...
 
 
 def offered(skill: Releases) -> Release | None:
-    """Return what clients are offered that know no yanks and no advisories: the newest release with neither."""
+    """Return the newest release without yank, withdrawal or advisory, for clients that know none of these."""
     return next((each for each in skill.releases if not (each.taken_back or skill.known_bad(each))), None)
 
 
-# One skill: its files, its plugin, its package.
+# The files of one skill: its document, its folder, its plugin, its packages.
 
 
 def files_of_skill(skill: OfferedSkill) -> Files:
-    """Make the files that are about one skill."""
+    """Yield the files about one skill of an operator's registry."""
     compress = skill.offer.hub.settings.compress
     return skill_files(
         skill, skill.offer.url, lambda release, tree: packed_tar(package_files(release, tree), compress)
@@ -134,11 +134,11 @@ def files_of_skill(skill: OfferedSkill) -> Files:
 def skill_files(
     skill: Releases, url: str | None, pack: Callable[[Release, Tree], bytes]
 ) -> Iterator[tuple[str, bytes]]:
-    """Yield the files that are about one skill; none if other clients are offered no release of it.
+    """Yield the files about one skill; none if it has no release for other clients.
 
     Args:
-        skill: It.
-        url: The site's, if anybody said.
+        skill: The skill.
+        url: The URL of the site, or None if it is unknown.
         pack: Makes a package for npm.
     """
     found = offered_tree(skill)
@@ -158,8 +158,8 @@ def skill_files(
 
 
 def offered_tree(skill: Releases) -> tuple[Release, Tree] | None:
-    """Return the release that other clients are offered, with its content."""
-    # Windows holds no file of such a name, so a clone would fail there as a whole.
+    """Return the release for other clients, with its tree, or None."""
+    # Windows cannot store files with reserved names, so a whole clone would fail there.
     release = None if RESERVED.match(skill.name) else offered(skill)
     tree = skill.tree(release) if release else None
     return (release, tree) if release and tree else None
@@ -171,17 +171,17 @@ def document_path(name: str) -> str:
 
 
 def list_path(name: str) -> str:
-    """Return the path of the list of those skills that are in the same bucket, a part of the lists of all."""
+    """Return the path of the list with the documents of all skills in the same bucket."""
     return f"{LISTS}/{bucket_of(name)}.json"
 
 
 def marks_of(name: str) -> tuple[str, str]:
-    """Return the paths at which a site that has shapes has a skill, in one of them at least."""
+    """Return two paths of which a site with shapes has at least one for each skill in them."""
     return document_path(name), f"{NPM}/{name}"
 
 
 def document_of(release: Release, tree: Tree) -> ClientDocument:
-    """Return what is made of a release, and which shapes lack it."""
+    """Return the document of a release, with the shapes that lack it."""
     left_out = {}
     if release.name in _TAKEN:
         left_out["opencode"] = "a folder of the registry has its name"
@@ -201,7 +201,10 @@ def document_of(release: Release, tree: Tree) -> ClientDocument:
 
 
 def _why_not(path: str, data: bytes, *, url: bool = False) -> str:
-    """Return why a file does not lie below the site as it is, or is in no list of URLs; empty if it may."""
+    """Return why a file is not served in the folder of its skill; empty if it is.
+
+    With ``url``, also return why its path cannot be in a list of URLs.
+    """
     if _RUNS.search(path) or _LIKE_A_PAGE.match(data):
         return f"{path} could run in a browser or on the server"
     if _CONFIGURES.search(path):
@@ -210,7 +213,7 @@ def _why_not(path: str, data: bytes, *, url: bool = False) -> str:
 
 
 def plugin_objects(release: Release, tree: Tree) -> tuple[Objects, str]:
-    """Return the folder of a plugin that holds a skill alone (Agent Plugins 1.0), as objects of git, and its id."""
+    """Return the folder of a plugin with one skill (Agent Plugins 1.0) as git objects, and its id."""
     objects = Objects()
     manifest = objects.put("blob", _manifest(release))
     files = {"plugin.json": ("100644", manifest), f"skills/{release.name}": (FOLDER, objects.put_files(tree))}
@@ -218,7 +221,7 @@ def plugin_objects(release: Release, tree: Tree) -> tuple[Objects, str]:
 
 
 def package_files(release: Release, tree: Tree) -> Tree:
-    """Return the files of the same plugin as a package of npm."""
+    """Return the files of the same plugin as an npm package."""
     facts = {"name": release.name, "version": release.version, "description": release.description}
     first = {"package.json": File(json_bytes(facts)), "plugin.json": File(_manifest(release))}
     inner = {f"skills/{release.name}/{path}": file for path, file in tree.items()}
@@ -243,16 +246,16 @@ def _packages(skill: Releases) -> Iterator[tuple[Release, Tree]]:
 
 
 def tarball_path(name: str, version: str | None) -> str:
-    """Return the path of a package, below the folder of packages; no skill is named ``-``."""
+    """Return the path of a package below the folder of packages; no skill has the name ``-``."""
     return f"-/{name}-{version}.tgz"
 
 
 def packument(tarballs: Mapping[Release, bytes], url: str | None) -> dict[str, Any]:
-    """Return the document from which npm installs a package; the first release that nobody took back is the latest.
+    """Return npm's document of a package; its latest version is the newest that is neither yanked nor withdrawn.
 
     Args:
-        tarballs: By release, the newest first.
-        url: The site's; without it the URLs of packages are relative, which `registry serve` makes whole.
+        tarballs: The package of each release, newest first.
+        url: The URL of the site. With None, the URLs of packages are relative, and `registry serve` completes them.
     """
     latest = next(each for each in tarballs if not each.taken_back)
     rows = {}
@@ -270,11 +273,11 @@ def packument(tarballs: Mapping[Release, bytes], url: str | None) -> dict[str, A
     return {**facts, "dist-tags": {"latest": latest.version}}
 
 
-# All skills: lists, and the repository.
+# The files about all skills: lists, and the git repository.
 
 
 def files_of_all(offer: Offer) -> Files:
-    """Make the lists, and the git repository."""
+    """Yield the lists and the files of the git repository."""
     skills = {skill.name: skill for skill in offer.skills()}
     known: dict[str, ClientDocument] = {}
     for path in sorted({list_path(name) for name in skills}):
@@ -297,7 +300,7 @@ def files_of_all(offer: Offer) -> Files:
         if data is None or not path.endswith(".idx"):
             return data
         pack = disk.read(os.path.join(folder, *f"{path.removesuffix('.idx')}.pack".split("/")), _CAP) or b""
-        return data if is_sound(pack, data, path) else None  # what a damaged one held is packed again
+        return data if is_sound(pack, data, path) else None  # the objects of a damaged pack are packed again
 
     held = StaticRepository(read)
     when = int(offer.hub.signing.now.timestamp())
@@ -308,9 +311,10 @@ def files_of_all(offer: Offer) -> Files:
 
 
 def document_for(skill: OfferedSkill, known: ClientDocument | None = None) -> ClientDocument | None:
-    """Return the document of a skill as it was just written, or as it would be; None if it has none.
+    """Return the document of a skill; None if it has no release for other clients.
 
-    ``known`` is what the last build made, which is read instead if the skill has not changed.
+    ``known``, from the last build, or else the written file, is returned if it matches the signed release; otherwise
+    a new document is made.
     """
     release = offered(skill)
     if release is None or RESERVED.match(skill.name):
@@ -329,7 +333,7 @@ def document_for(skill: OfferedSkill, known: ClientDocument | None = None) -> Cl
 
 
 def is_proved(document: ClientDocument, release: Release) -> bool:
-    """Say whether a document, which nobody signed, says of a release and its files what is signed."""
+    """Return whether an unsigned document matches a signed release and the digest of its tree."""
     facts = ("name", "version", "published", "publisher", "description", "tree")
     said = Listing((each.path, ListedFile(each.sha256, each.executable)) for each in document.files)
     is_same = all(getattr(document, fact) == (getattr(release, fact) or "") for fact in facts)
@@ -349,7 +353,7 @@ def lists(documents: Sequence[ClientDocument], name: str, url: str | None) -> It
         buckets.setdefault(list_path(each.name), []).append(each.model_dump())
     for path, rows in sorted(buckets.items()):
         yield path, json.dumps({"skills": rows}, separators=(",", ":")).encode()
-    yield ".nojekyll", b""  # with which GitHub Pages serves what begins with a dot
+    yield ".nojekyll", b""  # makes GitHub Pages serve names that begin with a dot
 
 
 def _facts(document: ClientDocument) -> dict[str, Any]:
@@ -357,9 +361,9 @@ def _facts(document: ClientDocument) -> dict[str, Any]:
 
 
 def found_by_search(documents: Iterable[ClientDocument], url: str | None) -> dict[str, Any]:
-    """Return what `npx skills find` reads."""
-    # The index of the skill alone. A person types what the program shows, this with `@` and the name behind it:
-    # as a fragment that leads there, too, and not to the index of all skills.
+    """Return the answer for `npx skills find`."""
+    # The program shows the source with `@` and the name after it, and a person types that text. Behind `#`, the name
+    # is a fragment, so the URL still leads to the index of this skill, not to the index of all skills.
     rows = [
         {**_facts(each), "id": each.name, "source": f"{url}/{each.name}#" if url else each.name, "installs": 0}
         for each in documents
@@ -368,9 +372,9 @@ def found_by_search(documents: Iterable[ClientDocument], url: str | None) -> dic
 
 
 def marketplace(documents: Iterable[ClientDocument], name: str, url: str | None) -> dict[str, Any]:
-    """Return the marketplace of Claude Code whose plugins are packages of npm.
+    """Return the marketplace of Claude Code with npm packages as plugins.
 
-    Without the site's URL they are folders beside it, which only somebody who has all of the site can read.
+    Without the site's URL, the plugins are folders beside the file, so only a full copy of the site can serve them.
     """
     rows = []
     for each in documents:
@@ -385,7 +389,7 @@ def marketplace(documents: Iterable[ClientDocument], name: str, url: str | None)
 
 
 def plugin_catalogs(documents: Sequence[ClientDocument], name: str) -> dict[str, bytes]:
-    """Return the files at the top of the repository, by path: the catalogs, and that a checkout changes no bytes."""
+    """Return the top-level files of the repository by path: the catalogs, and attributes that prevent conversion."""
     claude = [{**_facts(each), **_author(each), "source": f"./plugins/{each.name}"} for each in documents]
     policy = {"installation": "AVAILABLE", "authentication": "ON_INSTALL"}
     more = {"policy": policy, "category": "Productivity"}
@@ -403,17 +407,17 @@ def _catalog_facts(name: str) -> dict[str, Any]:
 
 
 def top_objects(documents: Iterable[ClientDocument], catalogs: Mapping[str, bytes]) -> tuple[Objects, str]:
-    """Return the folder of a commit less what is in its plugins, as objects of git, and its id."""
+    """Return the folder of a commit, without the contents of its plugins, as git objects, and its id."""
     top = Objects()
     entries = {path: ("100644", top.put("blob", data)) for path, data in catalogs.items()}
     return top, top.put_folder(entries | {f"plugins/{each.name}": (FOLDER, each.plugin) for each in documents})
 
 
 class StaticRepository:
-    """The git repository of a site as it is there; what is no repository is an empty one.
+    """The present git repository of a site; if there is none, it is empty.
 
     Args:
-        read: Returns the file at a path in it, or None.
+        read: Returns a file of the repository, or None.
     """
 
     def __init__(self, read: Callable[[str], bytes | None]) -> None:
@@ -426,7 +430,7 @@ class StaticRepository:
         self.tip = tip if tip in self.ids else None
 
     def root(self) -> str | None:
-        """Return the id of the folder of the newest commit."""
+        """Return the id of the newest commit's folder, or None if there is no commit."""
         for name, index in self.indexes.items():
             if self.tip and self.tip in ids_of(index):
                 commit = read_object(self.pack(name), index, self.tip)
@@ -434,7 +438,7 @@ class StaticRepository:
         return None
 
     def pack(self, name: str) -> bytes:
-        """Return a pack. Raises WrongBytes if it is gone."""
+        """Return a pack; raises WrongBytes if it is missing."""
         data = self._read(f"objects/pack/pack-{name}.pack")
         if data is None:
             raise WrongBytes("expected a pack of git", where=name)
@@ -447,13 +451,13 @@ class StaticRepository:
         objects: Callable[[ClientDocument], Objects],
         settings: tuple[int, int],
     ) -> Files:
-        """Yield the files of the repository with one more commit, if anything changed; of what stays, the path alone.
+        """Yield the files of the repository, with a new commit if anything changed; unchanged files have no bytes.
 
         Args:
-            documents: Of all skills.
-            catalogs: What lies at the top.
-            objects: Returns those of a plugin.
-            settings: The time of a commit, and the level of zlib.
+            documents: The documents of all skills.
+            catalogs: The top-level files.
+            objects: Returns the git objects of a skill's plugin.
+            settings: The time of the commit, and the level of zlib.
         """
         when, level = settings
         top, root = top_objects(documents, catalogs)

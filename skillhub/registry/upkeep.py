@@ -1,4 +1,4 @@
-"""Yank and withdraw releases, publish advisories, refresh what expires, rotate keys, admit and revoke publishers."""
+"""Yank and withdraw releases, publish advisories, refresh metadata, rotate keys, admit and revoke publishers."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ from skillhub.trust.registry import publisher_of
 from skillhub.trust.roles import CEREMONY_DAYS, LOG, LOG_HEAD, RELEASES, ROLES, delegator_of, rule_of
 from skillhub.trust.x509 import Certificate
 
-# Yank and withdraw releases: yanked ones are no longer chosen, withdrawn ones nobody may use any more.
+# Yank and withdraw: a yanked release is not chosen for new installs, and a withdrawn one is never used.
 
 _REASON_MAX = 1024
 
 
 def yank(folder: str, wanted: str, reason: str | None, signing: Signing) -> Release:
-    """Publish that nobody should newly choose the release ``NAME@VERSION``; who has it locked keeps it.
+    """Yank the release ``NAME@VERSION``: clients no longer choose it, but keep it where it is locked.
 
     Args:
-        folder: The registry's.
+        folder: The folder of the registry.
         wanted: The release.
-        reason: Why; None says that it may be chosen again.
-        signing: When and with what.
+        reason: The reason, which is published; None undoes a yank.
+        signing: When and with which keys to sign.
 
     Raises:
-        UsageError: ``wanted`` or ``reason`` is none, or the release was withdrawn.
-        NotFound: there is no such registry or release.
-        Refused: an online key is not at hand.
-        SecurityError: the site is not what was signed.
+        UsageError: ``wanted`` or ``reason`` is malformed, or the release was withdrawn.
+        NotFound: the registry or the release does not exist.
+        Refused: an online key is missing.
+        SecurityError: the site differs from its signed state.
         StateError: the disk refuses.
     """
     text = None if reason is None else _reason(reason)
@@ -59,10 +59,7 @@ def yank(folder: str, wanted: str, reason: str | None, signing: Signing) -> Rele
 
 
 def withdraw(folder: str, wanted: str, reason: str, signing: Signing) -> Release:
-    """Publish that nobody may use the release, not even who has it locked; there is no way back.
-
-    Raises what ``yank`` does.
-    """
+    """Withdraw a release for good: clients refuse it even where it is locked; raises as ``yank``."""
     text = _reason(reason)
     return _revise(folder, wanted, lambda release: replace(release, withdrawn=text), signing)
 
@@ -79,7 +76,11 @@ def _revise(folder: str, wanted: str, change: Callable[[Release], Release], sign
 
 
 def _reason(text: str) -> str:
-    """Return a reason that is going to be published."""
+    """Return a reason in the form in which it is published.
+
+    Raises:
+        UsageError: the reason is empty or too long.
+    """
     reason = clean(text).strip()
     if not 0 < len(reason) <= _REASON_MAX:
         raise UsageError(f"expected a reason of 1 to {_REASON_MAX} characters, found {quote(text)}")
@@ -87,7 +88,12 @@ def _reason(text: str) -> str:
 
 
 def _find(index: Index, wanted: str) -> Release:
-    """Return the release that ``NAME@VERSION`` names; the hint of the error lists the versions that are here."""
+    """Return the release ``NAME@VERSION``.
+
+    Raises:
+        UsageError: ``wanted`` has another form.
+        NotFound: there is no such release; the hint lists the versions of the skill.
+    """
     name, _, version = wanted.partition("@")
     if not name or not version:
         raise UsageError(f"expected NAME@VERSION, found {quote(wanted)}")
@@ -100,25 +106,25 @@ def _find(index: Index, wanted: str) -> Release:
     return found
 
 
-# Advise: what is known to be bad, be it of this registry or found elsewhere; online keys sign it.
+# Advise: publish known bad skills and digests of this registry or of other sources, signed by online keys.
 
 
 def advise(
     folder: str, advisories: Sequence[AdvisoriesDocument], signing: Signing, withdrawn: Sequence[str] = ()
 ) -> AdvisoriesDocument:
-    """Publish advisories and digests besides those that are there; one of the same id takes the other's place.
+    """Publish advisories and digests in addition to the present ones; a new advisory replaces one with the same id.
 
     Args:
-        folder: The registry's.
-        advisories: What to add.
-        signing: When and with what.
-        withdrawn: Ids and digests that say nothing from now on.
+        folder: The folder of the registry.
+        advisories: The advisories and digests to add.
+        signing: When and with which keys to sign.
+        withdrawn: The ids and digests to remove.
 
     Raises:
-        UsageError: one would match what honest skills have, or what is to be withdrawn is not there.
-        NotFound: there is no such registry.
-        Refused: an online key is not at hand.
-        SecurityError: the site is not what was signed.
+        UsageError: an advisory would match honest skills, or would match nothing, or there is none to remove.
+        NotFound: the registry does not exist.
+        Refused: an online key is missing.
+        SecurityError: the site differs from its signed state.
         StateError: the disk refuses.
     """
     with opened(folder, signing) as hub:
@@ -138,7 +144,7 @@ def advise(
 
 
 def _refuse_loose(advisories: Iterable[OsvAdvisory], digests: Mapping[Digest, str]) -> None:
-    """Refuse what clients would pass over, or take for more than is meant."""
+    """Raise UsageError for an advisory that clients would ignore, or that would match honest skills."""
     named = [(each, affected) for each in advisories for affected in each.affected or ()]
     every = {*digests, *(digest for each, affected in named for digest in affected.database_specific.digests)}
     if NO_FILES in every | {digest for each in advisories for digest in each.database_specific.digests}:
@@ -153,7 +159,7 @@ def _refuse_loose(advisories: Iterable[OsvAdvisory], digests: Mapping[Digest, st
                     raise UsageError(f"{each.id}: expected a version such as 1.2.0, found {quote(text)}")
 
 
-# Refresh: sign again what expires soon, the one thing that a registry needs while nothing changes.
+# Refresh: renew metadata that expires soon, the only regular work for a registry without changes.
 
 WITHIN_DAYS = 2.0
 DAYS_MAX = 3650
@@ -161,7 +167,7 @@ DAYS_MAX = 3650
 
 @dataclass(frozen=True, slots=True)
 class Expiry:
-    """When what a role has signed expires."""
+    """The time at which the document of a role expires."""
 
     role: str
     when: datetime
@@ -169,26 +175,31 @@ class Expiry:
 
 @dataclass(frozen=True, slots=True)
 class Refreshed:
-    """What was signed anew, and which offline roles wait for their ceremony."""
+    """The result of ``refresh``.
+
+    Attributes:
+        renewed: The roles whose documents were signed again.
+        waiting: The offline roles whose documents expire soon, and need a ceremony.
+    """
 
     renewed: tuple[Expiry, ...]
     waiting: tuple[Expiry, ...]
 
 
 def refresh(folder: str, signing: Signing, within: float = WITHIN_DAYS, roles: Sequence[str] = ()) -> Refreshed:
-    """Sign anew what online keys have signed and what expires within so many days; nothing, if nothing does.
+    """Sign the documents of online roles again that expire within ``within`` days.
 
     Args:
-        folder: The registry's.
-        signing: When and with what.
-        within: Days.
-        roles: Sign for these in any case, be they offline.
+        folder: The folder of the registry.
+        signing: When and with which keys to sign.
+        within: The days.
+        roles: The roles to renew in any case, online or offline.
 
     Raises:
-        UsageError: there is no such role, or the days are none.
-        NotFound: there is no such registry.
-        Refused: a key is not at hand.
-        SecurityError: the site is not what was signed.
+        UsageError: a role does not exist, or the days are out of range.
+        NotFound: the registry does not exist.
+        Refused: a key is missing.
+        SecurityError: the site differs from its signed state.
         StateError: the disk refuses.
     """
     for role in roles:
@@ -214,7 +225,7 @@ def refresh(folder: str, signing: Signing, within: float = WITHIN_DAYS, roles: S
 
 
 def expiring(metadata: MetadataSet, now: datetime, within: float) -> tuple[Expiry, ...]:
-    """Return the roles whose documents have expired or will in so many days, the first one first."""
+    """Return the roles whose documents have expired or expire within these days, the earliest first."""
     found = [Expiry(role, metadata.expires(role)) for role in metadata.documents]
     due = [each for each in found if each.when - now <= timedelta(days=within)]
     return tuple(sorted(due, key=lambda each: (each.when, each.role)))
@@ -224,20 +235,20 @@ def _base(role: str) -> str:
     return role if role in ROLES else RELEASES
 
 
-# Rotate: new keys for a role, as a routine or because one was lost or stolen.
+# Rotate: new keys for a role, as a routine or after a loss or theft.
 
 _ID_MIN = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Rotated:
-    """The keys of a role, by TUF's name for a key.
+    """The key ids of a role after a rotation.
 
     Attributes:
-        gone: Those that count no longer.
-        new: Those that do from now on; in a dry run none is made.
-        kept: Those that go on.
-        at_hand: Those of before whose private half is here.
+        gone: The replaced keys.
+        new: The new keys; empty in a dry run that would have to make them.
+        kept: The old keys that stay.
+        at_hand: The old keys whose private keys are available.
     """
 
     role: str
@@ -248,28 +259,28 @@ class Rotated:
 
 
 def rotate(folder: str, role: str, signing: Signing, lost: Sequence[str] = ()) -> Rotated:
-    """Give ``role`` new keys, all of them, or in place of those that are lost; clients follow by themselves.
+    """Replace all keys of ``role``, or only its lost ones; clients follow without action.
 
-    Private keys are kept before anything believes them, and put aside once nothing does: whoever kills this
-    leaves a sound registry, and the same call again finishes it.
+    Private keys are stored before any document lists them, and moved away only after no document does. If the process
+    is killed, the registry stays valid, and the same call finishes the work.
 
     Args:
-        folder: The registry's.
-        role: Whose keys.
-        signing: When and with what.
-        lost: TUF's names of keys, or how they begin; lost or stolen alike.
+        folder: The folder of the registry.
+        role: The role.
+        signing: When and with which keys to sign.
+        lost: The TUF key ids of lost or stolen keys, or prefixes of them.
 
     Raises:
-        UsageError: there is no such role or key.
-        NotFound: there is no such registry.
-        Refused: too few keys are at hand: of root, for a role of the root; of targets, for those below it.
-        SecurityError: the site is not what was signed.
+        UsageError: the role or a key does not exist.
+        NotFound: the registry does not exist.
+        Refused: too few keys of the delegating role are available: ``root``, or ``targets`` for a role below it.
+        SecurityError: the site differs from its signed state.
         StateError: the disk refuses.
     """
     _refuse_unknown_role(role)
     with opened(folder, signing) as hub:
         now = hub.metadata.keyids(role)
-        # Keys that are pending were made by this very call, which was cut off.
+        # Pending keys are from an earlier call that was killed.
         pending = list(hub.keys.pending(role))
         old = [name for name in now if name not in map(_id, pending)]
         kept = _kept(old, lost, finished=len(old) < len(now))
@@ -288,7 +299,12 @@ def _id(key: PrivateKey) -> str:
 
 
 def _kept(old: Sequence[str], lost: Sequence[str], *, finished: bool) -> tuple[str, ...]:
-    """Return the old keys that stay: all but the lost ones; none where none is lost, for then all are replaced."""
+    """Return the old keys that stay: all except the lost ones; without lost keys, none stays.
+
+    Raises:
+        UsageError: an id in ``lost`` is too short, or does not identify one old key; after a rotation that was
+            already ``finished``, it may identify none.
+    """
     if not lost:
         return ()
     gone = set()
@@ -307,19 +323,19 @@ def _walk(hub: Opened, role: str, kept: Sequence[str], made: Sequence[PrivateKey
     if lasting != now:
         change = Rotation(role, frozenset(now - lasting), tuple(key.public for key in made))
         for state in metadata.states(hub.metadata, change, hub.keys.of, hub.dates):
-            if role == LOG:  # its checkpoint is signed with the new key in the same moment
+            if role == LOG:  # the same state has a checkpoint that the new key signed
                 index = hub.index()
                 everything = ([], []) if now else ([*index.admissions], [*index.skills])
                 hub.publish(index, *everything, state=state)
             else:
                 hub.serve(state)
     elif role == LOG:
-        hub.serve(hub.metadata)  # the call that was killed has perhaps not written the checkpoint
+        hub.serve(hub.metadata)  # an earlier call may have been killed before it wrote the checkpoint
     hub.keys.settle(role, lasting)
 
 
 def _refuse_without_keys(hub: Opened, role: str) -> None:
-    """Refuse before any key is made."""
+    """Raise Refused if too few keys of the delegating role are available, before a key is made."""
     delegator, needed = delegator_of(role), ROLES[delegator_of(role)].threshold
     if (able := len(hub.at_hand(delegator))) < needed:
         message = f"new keys for {role} need {needed} keys of {delegator}, found {able}"
@@ -333,27 +349,27 @@ def _make(hub: Opened, role: str, count: int) -> list[PrivateKey]:
     return made
 
 
-# Cosign: what witnesses have signed about the newest checkpoint of the log.
+# Cosign: add the cosignatures of witnesses to the newest checkpoint of the log.
 
 
 def cosign(folder: str, lines: bytes, signing: Signing, seen: int = 0) -> tuple[NoteKey, tuple[str, ...], str]:
     """Publish cosignatures of the newest checkpoint.
 
-    Returns the log's key as witnesses want it, who has signed, and what to send to a witness.
+    Returns the log's key in the form for witnesses, the names of all signers, and a request to a witness.
 
     Args:
-        folder: The registry's.
-        lines: Those with which witnesses answered; empty to ask for the key or the request.
-        signing: When and with what.
-        seen: How many entries the witness knows to which the request goes (C2SP ``tlog-witness``).
+        folder: The folder of the registry.
+        lines: The answers of witnesses; empty if only the key or the request is wanted.
+        signing: When and with which keys to sign.
+        seen: The number of entries that the witness of the request knows (C2SP ``tlog-witness``).
 
     Raises:
-        UsageError: the log has fewer entries than were seen.
-        NotFound: there is no such registry, or it has no log.
-        FormatError: the lines are no signatures of a note.
-        BadLog: one is said to be the log's own, and is not.
-        Refused: an online key is not at hand.
-        SecurityError: the site is not what was signed.
+        UsageError: ``seen`` exceeds the number of entries.
+        NotFound: the registry does not exist, or has no log.
+        FormatError: the lines are not signatures of a note.
+        BadLog: a line claims to be the log's own signature, but is invalid.
+        Refused: an online key is missing.
+        SecurityError: the site differs from its signed state.
         StateError: the disk refuses.
     """
     with opened(folder, signing) as hub:
@@ -368,7 +384,7 @@ def cosign(folder: str, lines: bytes, signing: Signing, seen: int = 0) -> tuple[
             new = Note.parse(f"{head.note.text}\n".encode() + lines).signatures if lines else ()
         except BadLog as error:
             raise FormatError("expected the lines of cosignatures") from error
-        # A key's newer signature takes the place of its older one, which may be of an earlier checkpoint.
+        # A new signature replaces an older one by the same key, which may be for an earlier checkpoint.
         by_key = {(name, data[:4]): (name, data) for name, data in (*head.note.signatures, *new)}
         note = Note(head.note.text, tuple(by_key.values()))
         key = hub.log_key(hub.metadata).public
@@ -388,15 +404,16 @@ ALWAYS = "1970-01-01T00:00:00Z"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mandate:
-    """What is to change about a publisher.
+    """A change of a publisher's admission.
 
     Attributes:
-        keys: PEM of public keys that it signs with.
-        certificates: PEM of roots that certify its signers.
-        names: The skills that it may publish, besides those that it may publish now.
-        move: Take a name from the publisher that has it.
-        revoke: Fingerprints, or PEM, of keys and certificates that speak for it no longer.
-        since: From when on they do not (UTC, ``2026-01-02T03:04:05Z``); from ``ALWAYS`` on unless it is said.
+        keys: PEM of further public keys.
+        certificates: PEM of further root certificates for its signers.
+        names: The names of further skills that it may publish.
+        move: Whether to take a name from the publisher that owns it.
+        revoke: Fingerprints, or PEM, of keys and certificates to revoke.
+        since: The time of the revocation (UTC, ``2026-01-02T03:04:05Z``); it voids the signatures of releases that
+            were published since, with ``ALWAYS`` of all releases.
     """
 
     publisher: str
@@ -410,28 +427,29 @@ class Mandate:
 
 @dataclass(frozen=True, slots=True)
 class Delegated:
-    """What the publisher is admitted to now, and which releases lost their signature by that."""
+    """The new admission of a publisher, and the releases that were withdrawn because their signatures became void."""
 
     admission: Admission
     withdrawn: tuple[Release, ...]
 
 
 def delegate(folder: str, mandate: Mandate, signing: Signing) -> Delegated:
-    """Publish a change of who may publish what.
+    """Admit a publisher, or change its keys and names.
 
     Raises:
-        UsageError: a name is none, or a publisher that is not admitted yet gets no key.
-        NameNotOwned: a name is another publisher's, and it is not said to move.
-        NotFound: there is no such registry, or no such key to revoke.
-        Refused: a key was revoked before, or the offline keys are not at hand.
-        FormatError: a key or certificate is none that may sign skills.
-        SecurityError: the site is not what was signed.
+        UsageError: a name is invalid, a time is in the future or without a key to revoke, or a new publisher gets no
+            key.
+        NameNotOwned: a name belongs to another publisher, and ``move`` is not set.
+        NotFound: the registry, or a key to revoke, does not exist.
+        Refused: a key to add was revoked before, or offline keys are missing.
+        FormatError: a key or certificate is malformed, or may not sign skills.
+        SecurityError: the site differs from its signed state.
         StateError: the disk refuses.
     """
     _check(mandate, signing)
     with opened(folder, signing) as hub:
         before = hub.index(mandate.names if hub.large else None, [mandate.publisher])
-        if hub.large:  # the documents of its skills are written again, with their descriptions
+        if hub.large:  # the documents of all skills of the publisher are written again, with their descriptions
             before = hub.index([*mandate.names, *_names(before, mandate.publisher)], [mandate.publisher])
         admission = before.admissions.get(mandate.publisher, Admission(publisher=mandate.publisher))
         if not (admission.keys or admission.certificates or mandate.keys or mandate.certificates):
@@ -469,7 +487,12 @@ def _check(mandate: Mandate, signing: Signing) -> None:
 
 
 def _admitted(admission: Admission, mandate: Mandate) -> Admission:
-    """Add keys and roots, in the one spelling that each has."""
+    """Return the admission with further keys and roots, in canonical PEM, without duplicates.
+
+    Raises:
+        Refused: a key or root was revoked before.
+        FormatError: a key is malformed, or a root may not sign certificates.
+    """
     keys = [PublicKey.load(pem) for pem in mandate.keys]
     roots = [root for pem in mandate.certificates for root in x509.load(pem)]
     for root in roots:
@@ -488,7 +511,11 @@ def _admitted(admission: Admission, mandate: Mandate) -> Admission:
 
 
 def _revoked(admission: Admission, mandate: Mandate, index: Index, hub: Opened) -> Admission:
-    """Add revocations. What was admitted stays listed, for what it signed before its time had come."""
+    """Return the admission with further revocations; revoked keys stay listed for their earlier signatures.
+
+    Raises:
+        NotFound: the publisher has no such key.
+    """
     revoked = {each.fingerprint: each for each in admission.revoked}
     for wanted in mandate.revoke:
         found = _parse(wanted.encode()) if wanted.startswith("-----BEGIN ") else None
@@ -506,7 +533,7 @@ def _revoked(admission: Admission, mandate: Mandate, index: Index, hub: Opened) 
 
 
 def _known(admission: Admission, index: Index, hub: Opened) -> Iterator[PublicKey | Certificate]:
-    """Yield the keys and certificates of a publisher: those it is admitted with, then those in its chains."""
+    """Yield the keys and certificates of a publisher: admitted and revoked ones, then those in chains of releases."""
     for pem in (*admission.keys, *admission.certificates, *(each.pem for each in admission.revoked)):
         yield _parse(pem.encode())
     for name in _names(index, admission.publisher):
@@ -521,7 +548,7 @@ def _parse(pem: bytes) -> PublicKey | Certificate:
 
 
 def _given(index: Index, admission: Admission) -> tuple[Index, dict[str, str]]:
-    """Return the index in which the publisher has its names, and who had which of them before."""
+    """Return the index with all names of the admission moved to its publisher, and their former owners."""
     former = {
         name: owner
         for owner, other in index.admissions.items()
@@ -537,12 +564,12 @@ def _given(index: Index, admission: Admission) -> tuple[Index, dict[str, str]]:
 
 
 def _names(index: Index, publisher: str) -> list[str]:
-    """Return the skills of the publisher of which there is a release."""
+    """Return the skills of the publisher that have a release, sorted."""
     return sorted(index.admissions[publisher].names & set(index.skills)) if publisher in index.admissions else []
 
 
 def _sound(name: str, index: Index, hub: Opened) -> Iterator[Release]:
-    """Yield the releases of a skill; one that its publisher has not validly signed any more is withdrawn."""
+    """Yield the releases of a skill; one without a valid signature by its present publisher is withdrawn."""
     for release in index.skills[name]:
         if release.withdrawn is not None:
             yield release
@@ -564,15 +591,11 @@ def _tree(release: Release, hub: Opened) -> Tree:
 
 
 def fingerprints(admission: Admission) -> tuple[Digest, ...]:
-    """Return the fingerprints of what a publisher is admitted with and what is not revoked."""
+    """Return the fingerprints of a publisher's keys and roots that are not revoked."""
     return publisher_of(admission).fingerprints
 
 
 def _refuse_unknown_role(role: str) -> None:
-    """Refuse a role that registries do not have.
-
-    Raises:
-        UsageError: there is none of that name.
-    """
+    """Raise UsageError for an unknown role."""
     if role not in ROLES:
         raise UsageError(f"there is no role {quote(role)}", hint=f"there are: {', '.join(ROLES)}")
