@@ -1,6 +1,6 @@
-"""The HTTP server: the process that listens, its application of all routes, the page, and the stream of changes.
+"""The HTTP server: the listening process, the application with all routes, the status page, the stream of changes.
 
-Requests are read strictly, errors have one form, and nothing is added that may run.
+Requests are read strictly, errors have one form, and no answer contains a script.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ from skillhub.server.guard import BODY_MAX, HEADERS_MAX, TARGET_MAX, AccessRules
 from skillhub.server.mcp import McpEndpoint
 from skillhub.server.routes import EVENTS, FILE, ROUTES, Route, Workplace
 
-# The stream of changes: tells every client that listens when the skills that agents find here have changed.
+# The stream of changes: every listening client gets an event when the skills that agents find change.
 
 STREAMS_MAX: Final = 64
 _KEPT: Final = 100
@@ -60,11 +60,13 @@ _HEARTBEAT: Final = 15.0
 
 
 class ChangeStreams:
-    """Tells all streams of each change; looks while one is open, and keeps the last hundred for who was away.
+    """The event streams of all clients.
+
+    Skills are watched while a stream is open; the last hundred events are kept for clients that reconnect.
 
     Args:
-        workplace: Whose skills.
-        interval: Seconds between two looks, where the system does not tell of changes.
+        workplace: The project or user scope.
+        interval: The seconds between two polls, where the system cannot report changes of files.
     """
 
     def __init__(self, workplace: Workplace, interval: float = 2.0) -> None:
@@ -85,10 +87,12 @@ class ChangeStreams:
         self._told.set()
 
     async def stream(self, after: int | None) -> Response:
-        """Return the events behind number ``after``, and each as it comes; a slow client gets what is still kept.
+        """Return a stream of the kept events after number ``after``, and of all later ones; None skips kept events.
+
+        A slow client misses events that are no longer kept.
 
         Raises:
-            StateError: too many streams are open.
+            StateError: too many streams are open, or the server ends.
         """
         if self._streams >= STREAMS_MAX or self._is_closed:
             raise StateError(f"expected at most {STREAMS_MAX} open streams", hint="close one, or ask again later")
@@ -98,7 +102,7 @@ class ChangeStreams:
             await self._look_on()
             undo.pop_all()
         last = self._number if after is None else after
-        # A number that is still to come is of a server before this one.
+        # A number beyond the last event is from an earlier server, so the client gets all kept events.
         return _Stream(self._events(last if last <= self._number else 0), self._leave)
 
     async def _events(self, last: int) -> AsyncIterator[bytes]:
@@ -120,7 +124,7 @@ class ChangeStreams:
             self._stop.set()
 
     async def _look_on(self) -> None:
-        """Look for changes from now on, unless that is done already."""
+        """Start watching for changes, unless a watch is running."""
         async with self._starting:
             if self._looking is None or self._looking.done() or self._stop.is_set():
                 _, seen = await asyncio.to_thread(self._workplace.seen, "agents")
@@ -147,7 +151,7 @@ class ChangeStreams:
 
 
 class _Stream(StreamingResponse):
-    """A stream that says when it is over, however it ends."""
+    """A response that calls ``leave`` at its end, even after an error."""
 
     def __init__(self, events: AsyncIterator[bytes], leave: Callable[[], None]) -> None:
         super().__init__(events, media_type="text/event-stream")
@@ -169,7 +173,7 @@ def _difference(before: Catalog, after: Catalog) -> dict[str, list[str]]:
     }
 
 
-# The page of what is installed here; every text of a skill is escaped, and nothing on it runs.
+# The page of the installed skills; every text of a skill is escaped, and the page has no script.
 
 PER_PAGE: Final = 50
 _FINDINGS: Final = 20
@@ -179,7 +183,7 @@ PAGE_HEADERS: Final = {"Content-Security-Policy": f"{NOTHING_LOADS}; style-src '
 
 
 class StatusPage:
-    """The page; what agents see of all skills takes the longest, and is read once a second at most."""
+    """The status page; the slowest part, the skills that each agent sees, is read at most once a second."""
 
     def __init__(self, workplace: Workplace) -> None:
         self._workplace = workplace
@@ -188,7 +192,7 @@ class StatusPage:
         self._read_at = -_FRESH
 
     def text(self, number: int) -> str:
-        """Return the page with the skills of this number, from 1; what is past the end is the last."""
+        """Return page ``number`` of the skills, from 1; a number past the end gives the last page."""
         workplace = self._workplace
         every = workplace.skills()
         last = max(1, -(-len(every) // PER_PAGE))
@@ -246,8 +250,8 @@ def application(workplace: Workplace, access: AccessRules, changes: ChangeStream
     """Return the application: every route behind the guard.
 
     Args:
-        workplace: What is served.
-        access: Which requests are answered.
+        workplace: The project or user scope.
+        access: The rules for requests.
         changes: The streams of changes.
     """
 
@@ -256,7 +260,7 @@ def application(workplace: Workplace, access: AccessRules, changes: ChangeStream
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        # More would wait for each other, and take memory.
+        # More threads would only wait for each other, and take memory.
         to_thread.current_default_thread_limiter().total_tokens = _THREADS
         async with mcp.running():
             yield
@@ -310,12 +314,12 @@ async def _answer(workplace: Workplace, route: Route, request: Request) -> Respo
 
 
 async def _taken(route: Route, request: Request) -> Any:  # noqa: ANN401 - a value of `route.takes`
-    """Return what a request gives, read strictly.
+    """Return the input of a request, read strictly.
 
     Raises:
-        UsageError: a name is given twice, or the body is no JSON.
-        HTTPException: the body has another type.
-        ValidationError: it is not what the route takes.
+        UsageError: a parameter occurs twice, a POST has parameters in its URL, or the body is not JSON.
+        HTTPException: the body has another media type.
+        ValidationError: the input does not fit ``route.takes``.
     """
     given = _parameters(request)
     if route.method == "GET":
@@ -343,12 +347,12 @@ def _parameters(request: Request) -> dict[str, str]:
 
 
 def _json(value: object, status: int = 200) -> Response:
-    # ASCII, so that a path whose bytes are no UTF-8 is no reason to fail.
+    # ASCII, so that a path with bytes that are not UTF-8 does not raise.
     return Response(json.dumps(value, separators=(",", ":")), status, media_type="application/json")
 
 
 def _file(data: bytes) -> Response:
-    """Return a file of a skill: as plain text or as bytes to keep, whatever its name says; a browser runs neither."""
+    """Return a file of a skill as plain text or as a download, whatever its name, so that no browser runs it."""
     try:
         is_text = b"\0" not in data and data.decode("utf-8") is not None
     except UnicodeDecodeError:
@@ -373,24 +377,26 @@ async def _no_route(request: Request, error: HTTPException) -> Response:
 
 
 async def _bug(workplace: Workplace, request: Request, error: Exception) -> Response:
-    # The type alone: a message may hold anything.
+    # Only the type, since the message may contain untrusted text.
     workplace.warn(f"warning: {request.url.path}: unexpected {type(error).__name__}")
     return error_response(500, f"unexpected {type(error).__name__}")
 
 
-# The process that listens: HTTP/1.1 of uvicorn, which no slow client holds up, ended without waiting for streams.
+# The listening process: uvicorn with HTTP/1.1 and limits for slow clients. Its end does not wait for streams.
 
-STALLED: Final = 30.0  # seconds in which a head has to end, and something of an answer has to be taken
+STALLED: Final = 30.0  # seconds for the head of a request, and for a client that takes no bytes of an answer
 _CONNECTIONS: Final = 512
 _GRACE: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where to listen: ``host`` as it was typed, and the address that it is.
+    """The address to listen on.
 
     Attributes:
-        port: 0 takes a free one.
+        host: The host that the user typed.
+        ip: The IP address of the host.
+        port: The port; 0 for any free one.
     """
 
     host: str
@@ -399,7 +405,11 @@ class Address:
 
     @classmethod
     def of(cls, host: str, port: int) -> Address:
-        """Return the address of a host. Raises UsageError for one that has none, or a port that is none."""
+        """Return the address of a host.
+
+        Raises:
+            UsageError: the host has no address, or the port is out of range.
+        """
         if not 0 <= port <= 65535:
             raise UsageError(f"expected a port from 0 to 65535, found {port}")
         bare = host.removeprefix("[").removesuffix("]")
@@ -407,25 +417,25 @@ class Address:
             found = socket.getaddrinfo(bare, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         except (OSError, UnicodeError) as error:
             raise UsageError(f"expected an address of this machine, found {quote(host)}") from error
-        # A name may have several; one of them decides whether strangers reach it.
+        # Of several addresses, take one that other machines can reach, so that ``is_local`` is never wrongly true.
         loopback_last = sorted((str(each[4][0]) for each in found), key=is_loopback)
         return cls(bare, loopback_last[0].partition("%")[0], port)
 
     @property
     def is_local(self) -> bool:
-        """Whether only this machine reaches it."""
+        """Whether only this machine can reach the address."""
         return is_loopback(self.ip)
 
     def url(self, port: int) -> str:
-        """Return what to open in a browser on this machine."""
+        """Return the URL for a browser on this machine."""
         ip = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.ip, self.ip)  # noqa: S104 - compared, not listened on
         return f"http://[{ip}]:{port}" if ":" in ip else f"http://{ip}:{port}"
 
     def listen(self) -> socket.socket:
-        """Return a socket that listens; who connects from now on is answered once the server runs.
+        """Return a listening socket; connections wait until the server runs.
 
         Raises:
-            StateError: the address is taken or not this machine's.
+            StateError: the address is in use, or does not belong to this machine.
         """
         family = socket.AF_INET6 if ":" in self.ip else socket.AF_INET
         try:
@@ -436,7 +446,7 @@ class Address:
 
 
 def server_of(workplace: Workplace, access: AccessRules) -> uvicorn.Server:
-    """Return a server that does not run yet."""
+    """Return a server that is not running yet."""
     changes = ChangeStreams(workplace)
     config = uvicorn.Config(
         application(workplace, access, changes),
@@ -457,22 +467,22 @@ def server_of(workplace: Workplace, access: AccessRules) -> uvicorn.Server:
 
 
 def run(server: uvicorn.Server, listener: socket.socket, announce: Callable[[], None]) -> None:
-    """Announce the server and answer until Ctrl-C or SIGTERM; then end streams, and give requests three seconds."""
+    """Announce the server, and answer until Ctrl-C or SIGTERM; then end streams, and give requests three seconds."""
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     gc.freeze()
-    gc.enable()  # a command has it off, for it ends soon
+    gc.enable()  # commands disable it, since they end soon
     try:
         announce()
         server.run(sockets=[listener])
     except KeyboardInterrupt:
-        pass  # which uvicorn raises again at its end
+        pass  # uvicorn raises it again at its end
     finally:
         signal.signal(signal.SIGTERM, before)
         listener.close()
 
 
 class _Protocol(H11Protocol):
-    """HTTP/1.1 of uvicorn, with a limit to how long a client may take for a head, or take nothing of an answer."""
+    """HTTP/1.1 of uvicorn, with time limits for the head of a request, and for a client that takes no bytes."""
 
     _head_timer: asyncio.TimerHandle | None = None
     _write_timer: asyncio.TimerHandle | None = None
@@ -516,11 +526,11 @@ def _cancel(timer: asyncio.TimerHandle | None) -> None:
 
 
 class _Server(uvicorn.Server):
-    """A server that ends its streams before it waits for them."""
+    """A uvicorn server that ends the streams of changes before it waits for open requests."""
 
     changes: ChangeStreams
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """End."""
+        """End the streams, then the server."""
         self.changes.close()
         await super().shutdown(sockets)

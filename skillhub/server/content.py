@@ -1,4 +1,4 @@
-"""What is served: skills that are locked, agreed to and enabled here, held to the lock at every read; their URIs."""
+"""The skills that the server offers: locked, agreed to, enabled, and verified against the lock at each read."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ FILE_MAX: Final = 64 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class ServedFile:
-    """A file of a skill; ``path`` has ``/`` between segments, ``digest`` is SHA-256 of its bytes."""
+    """A file of a skill; ``path`` has ``/`` between segments, ``digest`` is the SHA-256 of its bytes."""
 
     path: str
     digest: Digest
@@ -45,13 +45,13 @@ class ServedFile:
 
 @dataclass(frozen=True, slots=True)
 class ServedSkill:
-    """A skill with what it holds.
+    """A skill with its files and frontmatter.
 
     Attributes:
-        skill: As the catalogue has it: name, description, source, signers and the rest.
-        tree: SHA-256 over the list of its files; of a locked skill the lock's, and every file was compared with it.
-        files: All of them, sorted by path.
-        front: The frontmatter as a parser of YAML 1.2 types it; None where it is YAML only to a lenient reader.
+        skill: The skill in the form of the catalogue: name, description, source, signers and more.
+        tree: The digest of the list of its files. For a locked skill it is the lock's, and every file matches it.
+        files: All files, sorted by path.
+        front: The frontmatter with the types of YAML 1.2; None if only a lenient reader can parse it.
     """
 
     skill: Skill
@@ -61,19 +61,19 @@ class ServedSkill:
 
     @property
     def name(self) -> str:
-        """What it is asked for by: ``namespace:name``, or the name where there is no namespace."""
+        """The name in requests: ``namespace:name``, or the name alone if there is no namespace."""
         return self.skill.full_name
 
     @property
     def is_locked(self) -> bool:
-        """Whether a lock knows it and a person agreed to this tree."""
+        """Whether the skill is in a lock, and the user agreed to this tree."""
         return self.skill.managed
 
     def children(self, folder: str = "") -> tuple[tuple[str, ServedFile | None], ...]:
-        """Return name and file of all that lies directly in a folder, sorted; of a folder, None as the file.
+        """Return the direct entries of a folder, sorted: name and file, or name and None for a subfolder.
 
         Raises:
-            NotFound: it has no such folder.
+            NotFound: the skill has no such folder.
         """
         prefix = f"{folder}/" if folder else ""
         found: dict[str, ServedFile | None] = {}
@@ -87,18 +87,18 @@ class ServedSkill:
 
 
 class ServedContent:
-    """The skills of a project, and of the user, as they may be handed out; may be used by several threads.
+    """The skills of a project and of the user that may be served; safe for several threads.
 
-    Nothing is handed out that differs from the lock, was not agreed to on this machine, or is disabled: locks and
-    this machine's record are read anew each time, and bytes are hashed as they are read.
+    A skill is not served if it differs from the lock, is not agreed to on this machine, or is disabled: locks and the
+    record are read for each request, and bytes are hashed when they are read.
 
     Args:
-        around: Where it runs; the project is found from its ``cwd``.
-        everything: Hand out skills too that are in a folder of the project or the user, and in no lock.
+        around: The surroundings; the project is found from their ``cwd``.
+        everything: Also serve skills in folders of the project or the user that are in no lock.
     """
 
     title = "Skills of this project"
-    instructions: str | None = None  # what MCP tells a model instead of the usual
+    instructions: str | None = None  # of the MCP server, for a model; None for the default ones
 
     def __init__(self, around: Surroundings, everything: bool = False) -> None:
         self.around = around
@@ -107,11 +107,11 @@ class ServedContent:
         self._cache = Cache()
         self._lock = RLock()
         self._catalog = Catalog()
-        # By folder: what was true of the files with these stamps, or of this tree.
+        # By folder: the tree, or the stamps of the files, and the skill that they had.
         self._known: dict[str, tuple[object, ServedSkill]] = {}
 
     def skills(self) -> tuple[ServedSkill, ...]:
-        """Return every skill that is served now, sorted by name. One that cannot be read is left out."""
+        """Return every skill that is served now, sorted by name; unreadable ones are left out."""
         with self._lock:
             self._look()
             found = []
@@ -128,24 +128,24 @@ class ServedContent:
         return tuple(sorted(found, key=lambda each: each.name))
 
     def get(self, name: str) -> ServedSkill:
-        """Return one skill as it is now.
+        """Return the present state of one skill.
 
         Raises:
             NotFound: no such skill is served.
-            Refused: it was not agreed to, or is disabled.
-            Drifted: its files are not those of the lock.
-            KnownBad, Withdrawn: as far as this machine has heard.
-            FormatError, OutsideSkill, StateError: it cannot be read.
+            Refused: the skill is not agreed to, or is disabled.
+            Drifted: its files differ from the lock.
+            KnownBad, Withdrawn: by the advisories and metadata that this machine has.
+            FormatError, OutsideSkill, StateError: the skill cannot be read.
         """
         with self._lock:
             self._look()
             return self._opened(name)[0]
 
     def load(self, name: str, caller: Caller, arguments: str = "") -> tuple[ServedSkill, Loaded]:
-        """Return a skill with its instructions for whoever asks for it, the arguments put in. Raises as ``get``.
+        """Return a skill with its instructions, with the arguments inserted; raises as ``get``.
 
         Raises:
-            Refused: also if it is not for this caller.
+            Refused: also if this caller may not invoke the skill.
         """
         return self._opened(name, Request(caller=caller, arguments=arguments))
 
@@ -153,9 +153,9 @@ class ServedContent:
         """Return a skill and the bytes of one of its files; raises as ``get``.
 
         Raises:
-            OutsideSkill: the path leads out of the skill, or over a link.
-            NotFound: also if it has no such file.
-            Drifted: also if the file was changed a moment ago.
+            OutsideSkill: the path leads out of the skill, or through a link.
+            NotFound: also if the skill has no such file.
+            Drifted: also if the file changed since the skill was verified.
         """
         served, loaded = self._opened(name)
         return served, loaded.folder.read(path, FILE_MAX)
@@ -184,20 +184,20 @@ class ServedContent:
                     if is_last:
                         raise
                 if not is_last:
-                    self._look()  # what was found before may be out of date
+                    self._look()  # the catalogue may be out of date
         if skill is not None and skill.held is not None:
             kind = Drifted if skill.held.status == "drifted" else held_error(skill)
             raise kind(skill.why["message"], hint=skill.why["command"] or None)
         raise NotFound(f"no skill {quote(name)} is served", hint="skillhub catalog lists the skills")
 
     def _described(self, skill: Skill, folder: Folder | None = None) -> ServedSkill:
-        """Return a skill with its files, from memory where it was the same before."""
+        """Return a skill with its files, from memory if it did not change."""
         path = skill.path or ""
         if folder is None and skill.managed and path in self._known:
             proof, known = self._known[path]
-            if proof == skill.tree:  # the catalogue has just compared it
+            if proof == skill.tree:  # the catalogue verified this tree just now
                 return known if known.skill == skill else replace(known, skill=skill)
-        began = None if folder is not None else time_ns()  # before it is looked at: what changes later is seen
+        began = None if folder is not None else time_ns()  # before the read, so that later changes are noticed
         if folder is None:
             folder = Folder(path, () if skill.managed else NOT_THE_SKILLS)
             if isinstance(skill.locks, Locks) and skill.managed and skill.tree:
@@ -219,7 +219,7 @@ class ServedContent:
 
 
 def typed_front(skill_md: bytes) -> Mapping[str, Any] | None:
-    """Return the frontmatter as a parser of YAML 1.2 types it; None where it is YAML only to a lenient reader."""
+    """Return the frontmatter with the types of YAML 1.2; None if only a lenient reader can parse it."""
     try:
         front = yaml.typed(split(skill_md, SKILL_MD).yaml, SKILL_MD, line_offset=1)
         json.dumps(front, ensure_ascii=False).encode()
@@ -228,7 +228,7 @@ def typed_front(skill_md: bytes) -> Mapping[str, Any] | None:
     return front if isinstance(front, dict) else None
 
 
-# The URI of each file of a skill, and back; its media type, and what is said of where a skill comes from.
+# The URIs of a skill's files, their media types, and the provenance of a skill.
 
 SCHEME: Final = "skill://"
 FILES_MAX: Final = 512
@@ -236,19 +236,19 @@ SIZE_MAX: Final = 16 * 1024 * 1024
 DIRECTORY: Final = "inode/directory"
 PREFIX: Final = "io.github.skillhub/"
 _MARKDOWN: Final = "text/markdown"
-# No skill has a dot in its name, so these are no skill's folder.
+# No skill has a dot in its name, so these prefixes are no names of skills.
 _NAMESPACE, _ALIAS = "of.", "as."
 _URI_MAX: Final = 8192
 _OURS: Final = {
     **{".md": _MARKDOWN, ".markdown": _MARKDOWN, ".json": "application/json", ".yaml": "application/yaml"},
     **{".yml": "application/yaml", ".toml": "application/toml", ".sh": "text/x-shellscript", ".ts": "text/plain"},
 }
-# Of Python's own table alone: what this machine has of it would differ from others.
+# Only Python's own table, since the files of the system differ between machines.
 _TYPES: Final = MimeTypes(filenames=())
 
 
 def why_not(served: ServedSkill) -> str | None:
-    """Return why a skill is no resource, whose format and limits are stricter; None if it is one."""
+    """Return why a skill does not meet the stricter format and limits of resources; None if it does."""
     front = served.front
     if front is None:
         return "its frontmatter is not valid YAML"
@@ -265,7 +265,7 @@ def why_not(served: ServedSkill) -> str | None:
 
 
 def uri_of(served: ServedSkill, path: str = SKILL_MD) -> str:
-    """Return the URI of a file, or of a folder; of the skill itself where ``path`` is empty."""
+    """Return the URI of a file or a folder of a skill; with an empty ``path``, of the skill's own folder."""
     skill = served.skill
     name = str((served.front or {}).get("name"))
     parts = [f"{_NAMESPACE}{skill.namespace}"] if skill.namespace else []
@@ -275,10 +275,12 @@ def uri_of(served: ServedSkill, path: str = SKILL_MD) -> str:
 
 
 def located(uri: str) -> tuple[str, str]:
-    """Return the name of the skill and the path in it that a URI is about; ``uri_of`` them is to give it again.
+    """Return the name of the skill, and the path in it, of a URI.
+
+    The caller compares the URI with ``uri_of`` for both, since several URIs may lead to the same file.
 
     Raises:
-        NotFound: it is no such URI.
+        NotFound: the URI does not have the form of a skill's file.
     """
     match = re.fullmatch(r"skill://(?:of\.([^/]+)/)?(?:as\.([^/]+)/)?([^/]+)((?:/[^/?#]+)*)", uri[:_URI_MAX])
     if match is None or len(uri) > _URI_MAX:
@@ -289,7 +291,7 @@ def located(uri: str) -> tuple[str, str]:
 
 
 def mime_type_of(path: str, is_text: bool | None = None) -> str:
-    """Return the media type of a file by its name; of an unknown one by whether it is text, if that is known."""
+    """Return the media type of a file by its suffix; for an unknown suffix by ``is_text``, if the caller knows it."""
     name = path.rpartition("/")[2]
     ending = name[name.rfind(".") :].lower() if "." in name else ""
     found = _OURS.get(ending) or _TYPES.guess_type(f"x{ending}", strict=True)[0]
@@ -297,7 +299,7 @@ def mime_type_of(path: str, is_text: bool | None = None) -> str:
 
 
 def provenance(served: ServedSkill) -> dict[str, Any]:
-    """Return where a skill comes from, who signed it, and what was verified."""
+    """Return the source, version, tree and signers of a skill, and which of these facts were verified."""
     skill = served.skill
     is_signed = served.is_locked and skill.trust == "signed"
     said = {
@@ -312,5 +314,5 @@ def provenance(served: ServedSkill) -> dict[str, Any]:
 
 
 def meta(served: ServedSkill) -> dict[str, Any]:
-    """Return ``provenance`` under the keys of our own prefix, without what is not known."""
+    """Return ``provenance`` for ``_meta``: each key with skillhub's prefix, without unknown values."""
     return {PREFIX + key: value for key, value in provenance(served).items() if value is not None}

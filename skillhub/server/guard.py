@@ -1,7 +1,7 @@
-"""Who may ask: the Host, the Origin and the token of a request, and how much of it there may be.
+"""The guard of the HTTP server: the Host, the Origin, the token and the size of each request.
 
-A page of another site can have a browser send requests here, also under a name of its own that leads to 127.0.0.1
-(DNS rebinding). It can forge neither ``Host`` nor ``Origin``, and has no token.
+A page of another site can make a browser send requests to this server, also under a name of its own that resolves to
+127.0.0.1 (DNS rebinding). The page can forge neither ``Host`` nor ``Origin``, and has no token.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ _LOCAL = ("localhost", "127.0.0.1", "[::1]")
 
 
 def is_loopback(address: str) -> bool:
-    """Say whether only this machine reaches an address."""
+    """Return whether only this machine can reach an address."""
     return ip_address(address.partition("%")[0]).is_loopback
 
 
 @dataclass(frozen=True, slots=True)
 class AccessRules:
-    """Which requests are answered.
+    """The rules for requests.
 
     Attributes:
-        hosts: What ``Host`` may be, in lower case, each with its port where that is not 80.
-        port: The port; with ``any_address``, every address with it may be the ``Host``: a name that leads here by
-            rebinding is none.
-        any_address: Whether the server listens on every address of this machine.
-        token: What every request must carry, if there is one.
+        hosts: The accepted values of ``Host`` in lower case, each with its port unless that is 80.
+        port: The port of the server.
+        any_address: Whether the server listens on every address of this machine. Then any IP address with ``port`` is
+            an accepted ``Host``, since DNS rebinding needs a name.
+        token: The token that every request must have; None if there is none.
     """
 
     hosts: frozenset[str]
@@ -56,14 +56,14 @@ class AccessRules:
 
     @classmethod
     def of(cls, host: str, ip: str, port: int, more: Iterable[str] = (), token: str | None = None) -> AccessRules:
-        """Return what is answered by a server that listens on ``ip``, typed as ``host``, and has ``more`` names."""
+        """Return the rules of a server that listens on ``ip``, typed as ``host``, and has ``more`` names."""
         names = [*_LOCAL, host.lower(), f"[{ip}]" if ":" in ip else ip]
         hosts = {f"{name}:{port}" for name in names} | {name for name in names if port == 80}
         hosts |= {name for each in more for name in (each.lower(), f"{each.lower()}:{port}")}
         return cls(frozenset(hosts), port, ip_address(ip).is_unspecified, token)
 
     def refusal(self, scope: Scope) -> tuple[int, str, str] | None:
-        """Return the status, the message and the hint of a request that is not answered; None of others."""
+        """Return status, message and hint of the refusal of a request; None if the request is accepted."""
         headers = Headers(scope=scope)
         hosts, origins = headers.getlist("host"), headers.getlist("origin")
         if len(scope.get("raw_path") or b"") + len(scope["query_string"]) > TARGET_MAX:
@@ -92,7 +92,7 @@ class AccessRules:
             return False
 
     def _is_admitted(self, given: list[str], path: str) -> bool:
-        """Say whether a request carries the token: as a bearer's, or for the page as a browser's password."""
+        """Return whether a request has the token: as a bearer token, or for the page as a password (Basic)."""
         scheme, _, text = given[0].partition(" ") if len(given) == 1 else ("", "", "")
         sent = text.strip().encode("latin-1")
         if scheme.lower() == "basic" and path in PAGE_PATHS:
@@ -102,7 +102,7 @@ class AccessRules:
                 return False
         elif scheme.lower() != "bearer":
             return False
-        # Digests, so that neither the time nor the length says anything of the token.
+        # Digests, so that neither the time nor the length reveals anything about the token.
         return compare_digest(sha256(sent).digest(), sha256((self.token or "").encode()).digest())
 
 
@@ -110,7 +110,7 @@ PAGE_PATHS: Final = frozenset({"/", "/style.css"})
 
 
 class Guard:
-    """Lets through what may be answered, each request with its whole body; adds the headers to every answer."""
+    """An ASGI application that passes accepted requests on with their whole body, and adds headers to each answer."""
 
     def __init__(self, app: ASGIApp, access: AccessRules) -> None:
         self._app = app
@@ -147,7 +147,7 @@ class Guard:
 
 
 async def _body(request: Request) -> bytes:
-    """Return the body. Raises HTTPException if it is too large, or says that it is."""
+    """Return the body; raise HTTPException if it, or its declared length, is too large."""
     said = request.headers.get("content-length", "0")
     found = bytearray(0 if said.isdigit() and len(said) < 9 and int(said) <= BODY_MAX else BODY_MAX + 1)
     parts = request.stream()
@@ -168,7 +168,7 @@ def _replayed(body: bytes, receive: Receive) -> Receive:
 
 
 def error_response(status: int, message: str, hint: str = "", headers: Mapping[str, str] | None = None) -> Response:
-    """Return an error as the API answers it."""
+    """Return an error in the form of the API."""
     code = {404: "not-found", 500: "error", 401: "refused", 403: "refused", 421: "refused"}.get(status, "usage")
     error = {"code": code, "message": message, "where": None, "hint": hint or None}
     body = json.dumps({"schema": VERSION, "error": error, "questions": []})

@@ -1,4 +1,4 @@
-"""The MCP server: skills for agents that ask for them, on stdio and over HTTP."""
+"""The MCP server, on stdio and over HTTP: skills as resources, prompts and tools."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ from skillhub.server.content import (
 )
 from skillhub.server.mcp_tools import run_tool, tool_list
 
-# Frames of the protocol on stdin and stdout: one JSON value a line; nothing else reads or writes there.
+# Frames of the protocol on stdin and stdout: one JSON value in each line; only this code reads and writes there.
 
-FRAME_MAX = 4 * 1024 * 1024  # bytes of a request, as the SDK has it over HTTP
+FRAME_MAX = 4 * 1024 * 1024  # bytes of a request, the limit of the SDK over HTTP
 _PARSE_ERROR, _INVALID_REQUEST = -32700, -32600
-_LAST_ANSWERS = 30.0  # seconds that requests may take once no further ones come
+_LAST_ANSWERS = 30.0  # seconds for open requests after the end of the input
 
 
 @dataclass(slots=True)
@@ -58,7 +58,7 @@ class Pipe:
     """The two ends of the connection.
 
     Attributes:
-        open_requests: The ids of the requests that are not answered yet; of a stream of notifications, none.
+        open_requests: The ids of unanswered requests, without requests for a stream of notifications.
     """
 
     source: BinaryIO
@@ -67,10 +67,10 @@ class Pipe:
     lock: anyio.Lock = field(default_factory=anyio.Lock)
 
     async def send(self, frame: str) -> None:
-        """Write one frame, whole.
+        """Write one whole frame.
 
         Raises:
-            OSError: the client is gone.
+            OSError: the client closed the connection.
         """
         async with self.lock:
             await to_thread.run_sync(self._write, frame.encode("utf-8", "backslashreplace") + b"\n")
@@ -81,7 +81,7 @@ class Pipe:
             rest = rest[self.target.write(rest) :]
 
     async def receive(self) -> bytes | None:
-        """Return the next line, at most ``FRAME_MAX`` bytes of it and one; None at the end."""
+        """Return the next line, cut after ``FRAME_MAX`` + 1 bytes; None at the end of the input."""
         read = partial(self.source.readline, FRAME_MAX + 1)
         line = await to_thread.run_sync(read, abandon_on_cancel=True)
         if len(line) > FRAME_MAX:
@@ -91,7 +91,7 @@ class Pipe:
         return line or None
 
     async def refuse(self, code: int, message: str, to: object = None) -> None:
-        """Answer what is no request, or too large."""
+        """Answer an invalid or too large message with an error; ``to`` is its id, if it has one."""
         number = to if isinstance(to, (str, int)) and not isinstance(to, bool) else None
         error = {"jsonrpc": "2.0", "id": number, "error": {"code": code, "message": message}}
         await self.send(json.dumps(error))
@@ -99,7 +99,7 @@ class Pipe:
 
 @asynccontextmanager
 async def frames(pipe: Pipe) -> AsyncIterator[tuple[Any, Any]]:
-    """Yield the streams of messages that the SDK serves; what is no message is answered here and goes no further."""
+    """Yield the streams of messages for the SDK; an invalid message is answered here, and not passed on."""
     to_server, received = anyio.create_memory_object_stream[Any](0)
     answers, from_server = anyio.create_memory_object_stream[Any](0)
 
@@ -113,7 +113,7 @@ async def frames(pipe: Pipe) -> AsyncIterator[tuple[Any, Any]]:
                     pipe.open_requests.add(message.id)
                 await to_server.send(SessionMessage(message))
             with anyio.move_on_after(_LAST_ANSWERS):
-                while pipe.open_requests:  # a script may close its end once it has asked
+                while pipe.open_requests:  # a script may close its end right after its last request
                     await anyio.sleep(0.01)
 
     async def write() -> None:
@@ -129,7 +129,7 @@ async def frames(pipe: Pipe) -> AsyncIterator[tuple[Any, Any]]:
     async def until_gone(work: Callable[[], Awaitable[None]]) -> None:
         try:
             await work()
-        except OSError:  # the client is gone: nobody is there to be told anything
+        except OSError:  # the client closed the connection
             tasks.cancel_scope.cancel()
 
     async with anyio.create_task_group() as tasks:
@@ -146,13 +146,13 @@ async def _message(line: bytes, pipe: Pipe) -> Any:  # noqa: ANN401 - a union of
     if not line.strip():
         return None
     try:
-        found = from_json(line, allow_inf_nan=False)  # which refuses half of a surrogate pair, too
+        found = from_json(line, allow_inf_nan=False)  # also refuses half of a surrogate pair
     except ValueError:
         await pipe.refuse(_PARSE_ERROR, "expected a JSON value in one line")
         return None
     asked = found.get("id") if isinstance(found, dict) else None
     try:
-        # To the SDK, a request whose id is of no type that an id has is a notification.
+        # The SDK would take a request with an id of another type for a notification.
         if asked is None or type(asked) in (str, int):
             return jsonrpc_message_adapter.validate_python(found, by_name=False)
     except ValidationError:
@@ -164,7 +164,7 @@ async def _message(line: bytes, pipe: Pipe) -> Any:  # noqa: ANN401 - a union of
 EXTENSION: Final = "io.modelcontextprotocol/skills"
 _INVALID_PARAMS, _INTERNAL_ERROR = -32602, -32603
 _PAGE_ROWS, _PAGE_BYTES = 1000, 1024 * 1024
-_TTL_MS: Final = 2000  # a change is told after so long, too
+_TTL_MS: Final = 2000  # the same as the interval of notifications
 _INTERVAL: Final = 2.0
 _AT_ONCE: Final = 4  # requests that read the disk
 _COMPLETED_MAX: Final = 100
@@ -188,13 +188,13 @@ _BY_TOOL: Final = (
 
 
 class SkillAsked(types.RequestParams):
-    """What ``skills/get`` takes."""
+    """The parameters of ``skills/get``."""
 
     uri: str
 
 
 class FolderAsked(types.PaginatedRequestParams):
-    """What ``resources/directory/read`` takes."""
+    """The parameters of ``resources/directory/read``."""
 
     uri: str
 
@@ -206,18 +206,18 @@ class _Server(Server[Any]):
         *args: dict[str, dict[str, Any]] | None,
         **more: dict[str, dict[str, Any]] | None,
     ) -> InitializationOptions:
-        """Tell clients of the handshake era too that lists change, and of the extension where there is room."""
+        """Return the options with list changes and the extension, also for clients that use the older handshake."""
         told = notification_options or NotificationOptions(prompts_changed=True, resources_changed=True)
         more = more if args else {"experimental_capabilities": {EXTENSION: {"directoryRead": True}}, **more}
         return super().create_initialization_options(told, *args, **more)
 
 
 class SkillServer:
-    """Answers the requests of all clients.
+    """The MCP server of all clients.
 
     Args:
-        content: What is served.
-        with_tools: Offer tools for clients that read no resources.
+        content: The skills to serve.
+        with_tools: Offer tools for clients without support of resources.
     """
 
     def __init__(self, content: ServedContent, with_tools: bool = True) -> None:
@@ -238,7 +238,7 @@ class SkillServer:
             lifespan=self._watching,
             cache_hints=dict.fromkeys(_CACHED, CacheHint(_TTL_MS, "private")),
         )
-        server.middleware.clear()  # which would report to a collector of traces
+        server.middleware.clear()  # it would send traces to a collector
         server.extensions[EXTENSION] = {"directoryRead": True}
         methods: dict[str, tuple[type[types.RequestParams], Callable[[Any], dict[str, Any]]]] = {
             "skills/list": (types.PaginatedRequestParams, self._list),
@@ -261,11 +261,11 @@ class SkillServer:
         return server
 
     async def run(self, received: Any, answers: Any) -> None:  # noqa: ANN401 - streams of the SDK
-        """Serve one client until it is gone."""
+        """Serve one client until it closes the connection."""
         await self.sdk.run(received, answers, self.sdk.create_initialization_options())
 
     def _answering(self, answer: Callable[[Any], dict[str, Any]]) -> Callable[[Any, Any], Any]:
-        """Return a handler that answers in a thread, for it reads the disk, and tells of what cannot be had."""
+        """Return a handler that runs ``answer`` in a thread, since it reads the disk, and converts its errors."""
 
         async def handle(_: object, params: Any) -> dict[str, Any]:  # noqa: ANN401 - of the method
             try:
@@ -306,7 +306,7 @@ class SkillServer:
         return found
 
     def _located(self, uri: str) -> tuple[ServedSkill, str]:
-        """Return the skill that a URI is about, as it is now, and the path in it."""
+        """Return the present state of the skill of a URI, and the path in it."""
         name, path = located(uri)
         return _checked(self._content.get(name), path, uri), path
 
@@ -366,7 +366,10 @@ class SkillServer:
     # Changes.
 
     async def _remember(self, context: Any, _: object) -> None:  # noqa: ANN401 - of the SDK
-        """Keep a client of the handshake era, to tell it of changes; those of 2026-07-28 listen."""
+        """Keep the session of a client that uses the older handshake, for notifications.
+
+        Clients of protocol version 2026-07-28 subscribe instead.
+        """
         session = context.session
         if len(self._sessions) < _SESSIONS_MAX:
             self._sessions.add(session)
@@ -381,7 +384,7 @@ class SkillServer:
             tasks.cancel_scope.cancel()
 
     async def _watch(self) -> None:
-        """Tell of each change of what was listed, while somebody wants to know."""
+        """Notify clients of changes of the listed skills, while a client listens."""
         interval = _INTERVAL
         while True:
             await anyio.sleep(interval)
@@ -389,7 +392,7 @@ class SkillServer:
                 continue
             begun, before = monotonic(), self._listed
             self._listed = await to_thread.run_sync(self._content.skills, abandon_on_cancel=True)
-            # A look at very many skills takes its time, and is not to keep a processor busy.
+            # Reading very many skills takes long, and must not keep a processor busy.
             interval = max(_INTERVAL, 20 * (monotonic() - begun))
             if self._listed != before:
                 await self._tell(before, self._listed)
@@ -411,7 +414,7 @@ class SkillServer:
 class McpEndpoint:
     """The server over Streamable HTTP: an ASGI application for one path.
 
-    Whoever mounts it checks ``Host``, ``Origin`` and who may ask, and enters ``running`` for as long as it answers.
+    The application that mounts it checks ``Host``, ``Origin`` and the token, and holds ``running`` while it answers.
     """
 
     def __init__(self, content: ServedContent, with_tools: bool = True, is_stateless: bool = False) -> None:
@@ -425,12 +428,12 @@ class McpEndpoint:
         await self._manager.asgi_app(scope, receive, send)
 
     def running(self) -> AbstractAsyncContextManager[None]:
-        """Return what keeps the sessions; entered once."""
+        """Return the context manager of the sessions, to be entered once."""
         return self._manager.run()
 
 
 def serve_stdio(content: ServedContent, ends: tuple[BinaryIO, BinaryIO], with_tools: bool = True) -> None:
-    """Read requests from the first end and answer on the second until the client is gone."""
+    """Read requests from the first end and answer on the second until the client closes the connection."""
 
     async def serve() -> None:
         async with frames(Pipe(*ends)) as (received, answers):
@@ -440,7 +443,11 @@ def serve_stdio(content: ServedContent, ends: tuple[BinaryIO, BinaryIO], with_to
 
 
 def _checked(served: ServedSkill, path: str, uri: str) -> ServedSkill:
-    """Return a skill if it is a resource, and this is the URI of this path in it."""
+    """Return the skill if it is a resource, and ``uri`` is the URI of ``path`` in it.
+
+    Raises:
+        NotFound: the skill is not a resource, or the path has another URI.
+    """
     if (why := why_not(served)) is not None:
         raise NotFound(f"{quote(served.name)} is not served as a resource: {why}")
     if uri_of(served, path) != uri:
@@ -454,7 +461,7 @@ def _entry(served: ServedSkill) -> dict[str, Any]:
 
 
 def _resource(served: ServedSkill, path: str, file: ServedFile | None) -> dict[str, Any]:
-    """Return what is said of a file, or of a folder, where it is listed."""
+    """Return the entry of a file, or of a folder, in a list of resources."""
     row: dict[str, Any] = {
         "uri": uri_of(served, path),
         "name": path.rpartition("/")[2].encode("utf-8", "replace").decode(),
@@ -477,7 +484,7 @@ def _prompt_row(served: ServedSkill) -> dict[str, Any]:
 
 
 def _words_of(hint: str) -> list[str]:
-    """Return the words among which an argument is chosen: of ``[add|remove] [name]``, add and remove."""
+    """Return the alternatives in the hint of an argument: for ``[add|remove] [name]``, add and remove."""
     choices = (choice for choice in re.split(r"[^\w.|-]+", hint) if "|" in choice)
     return [word for choice in choices for word in choice.split("|") if word]
 
@@ -487,7 +494,11 @@ def _cached(result: dict[str, Any]) -> dict[str, Any]:
 
 
 def _page(key: str, rows: Iterable[tuple[str, Callable[[], dict[str, Any]]]], cursor: str | None) -> dict[str, Any]:
-    """Return the rows behind the cursor, the last key before, as far as they fit on a page; none is split."""
+    """Return one page of the rows after the cursor, which encodes the last key of the page before.
+
+    Raises:
+        NotFound: the cursor is malformed.
+    """
     found: list[dict[str, Any]] = []
     try:
         last = urlsafe_b64decode(cursor.encode("ascii")).decode("utf-8", "surrogateescape") if cursor else None

@@ -1,4 +1,4 @@
-"""The tools of the MCP server, for clients that read no resources: search, load, read a file; they change nothing."""
+"""The tools of the MCP server, for clients without support of resources: search, load, read a file; all read-only."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from skillhub.runtime.meaning import may_invoke
 from skillhub.runtime.ranking import LIMIT_MAX, SearchIndex, Stored, search
 from skillhub.server.content import ServedContent, ServedSkill, mime_type_of, provenance, uri_of, why_not
 
-_TEXT_MAX: Final = 100_000  # characters of a file in one answer, if no other number is asked for
+_TEXT_MAX: Final = 100_000  # characters of a file in one answer, the default of ``limit``
 _BLOB_MAX: Final = 1024 * 1024
 
 SkillRef = Annotated[str, Field(max_length=200, description="The name of the skill, as search_skills gives it.")]
@@ -167,7 +167,7 @@ _CHANGES_NOTHING: Final = {
 
 
 def tool_list() -> list[dict[str, Any]]:
-    """Return the tools as the protocol has them."""
+    """Return the tools in the form of ``tools/list``."""
     return [
         {
             "name": name,
@@ -182,7 +182,7 @@ def tool_list() -> list[dict[str, Any]]:
 
 
 def run_tool(name: str, arguments: Mapping[str, Any], content: ServedContent) -> dict[str, Any]:
-    """Return the result of a call; what is wrong with it is a result too.
+    """Return the result of a call; invalid arguments and errors are results with ``isError``.
 
     Raises:
         NotFound: there is no such tool.

@@ -1,4 +1,4 @@
-"""What `registry serve` answers besides the files of a site: searches, the APIs of other clients, git, and MCP."""
+"""The answers of `registry serve` besides the files of a site: searches, the APIs of other clients, git, and MCP."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ from skillhub.sources.git_program import GitProgram, stop
 BODY_MAX: Final = 4 << 20
 _INFLATED_MAX: Final = 16 << 20
 _PART: Final = 1 << 16
-_AT_ONCE: Final = 4  # repositories that are packed
-_WAIT: Final = 20.0  # seconds for one of these to end
+_AT_ONCE: Final = 4  # running git processes
+_WAIT: Final = 20.0  # seconds until one of them must have ended
 _CAP: Final = 64 << 20
 _HOST: Final = re.compile(r"(?:[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?")
 _PROTOCOL: Final = re.compile(r"version=[0-2]")
-# Of all that lies in the repository only its branch is told, and what is below that may be asked for by its id.
+# Only the branch is advertised, and clients may request the objects that it reaches by id.
 _GIT_OPTIONS: Final = (
     *("uploadpack.allowFilter=true", "uploadpack.allowReachableSHA1InWant=true"),
     *("uploadpack.hideRefs=refs", f"uploadpack.hideRefs=!{BRANCH}"),
@@ -62,7 +62,7 @@ Given = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """An answer that no file gives."""
+    """An answer that is not a file of the site."""
 
     data: bytes
     type: str = "application/json"
@@ -70,7 +70,7 @@ class Reply:
 
 @dataclass(frozen=True)
 class _State:
-    """What the registry offers at one moment."""
+    """The releases and documents of the registry at one moment."""
 
     stamp: object
     offer: Offer
@@ -84,7 +84,7 @@ class _State:
 
     @property
     def namespace(self) -> str:
-        """What a skill's name stands below where names are told apart by who owns them."""
+        """The namespace of all skills, for clients whose names have one."""
         return f"skillhub.{self.name}"
 
     def found(self, words: str, limit: int) -> list[ClientDocument]:
@@ -97,7 +97,7 @@ class _State:
         return self.documents[name]
 
     def releases(self, name: str) -> list[Release]:
-        """Return what may be handed out of a skill, the newest first."""
+        """Return the releases of a skill that are neither withdrawn nor known bad, newest first."""
         self.document(name)
         skill = self.skills[name]
         return [each for each in skill.releases if each.withdrawn is None and not skill.known_bad(each)]
@@ -114,8 +114,8 @@ class RegistryApi:
     """The answers of one registry, which may change while it is served.
 
     Args:
-        folder: The operator's.
-        scans: What a registry's offer is made with; nothing is scanned here.
+        folder: The folder of the registry.
+        scans: The scan cache that ``Offer`` needs; this class scans nothing.
     """
 
     def __init__(self, folder: str, scans: ScanCache) -> None:
@@ -125,7 +125,7 @@ class RegistryApi:
         self._state: _State | None = None
 
     def state(self) -> _State:
-        """Return what the registry offers now. Raises what ``Opened.index`` does."""
+        """Return the present state of the registry; raises as ``Opened.index``."""
         watched = ("metadata/timestamp.json", "index.json")
         with self._lock:
             stamp = tuple(_stamp(os.path.join(self.registry.site, path)) for path in watched)
@@ -142,7 +142,11 @@ class RegistryApi:
         return _State(stamp, Offer(hub, self._scans), skills, found, SearchIndex.build(rows))
 
     def base(self, host: str) -> str:
-        """Return the URL of the site for who asked for this host: its own where that is it."""
+        """Return the URL of the site for a request with this ``Host``: the configured one if its host is the same.
+
+        Raises:
+            UsageError: ``host`` is malformed.
+        """
         url = self.registry.settings().url
         if url is not None and urlsplit(url).netloc == host:
             return url
@@ -151,12 +155,12 @@ class RegistryApi:
         return f"http://{host}"
 
     def answer(self, target: str, host: str) -> Reply | None:
-        """Return what is not in a file, to who asked for ``target``; None if a file is asked for.
+        """Return the answer to a request for ``target``; None if the target is a file of the site.
 
         Raises:
-            NotFound: there is no such thing.
-            UsageError: the request is none.
-            SkillhubError: the registry is not in order.
+            NotFound: there is no such skill or release.
+            UsageError: the request is malformed.
+            SkillhubError: the registry is invalid.
         """
         path, _, query = target.partition("?")
         for pattern, make in _ROUTES:
@@ -176,10 +180,10 @@ class RegistryApi:
     # Git over HTTP, for shallow clones.
 
     def git(self, words: tuple[str, ...], protocol: str, request: bytes) -> Iterator[bytes]:
-        """Yield what ``git upload-pack`` says to a request; who stops reading ends it.
+        """Yield the output of ``git upload-pack`` for a request; to close the iterator ends the process.
 
         Raises:
-            SourceError: there is no git, or too much is asked of it.
+            SourceError: git is not installed, or too many git processes are running.
         """
         variables = {"GIT_PROTOCOL": protocol} if _PROTOCOL.fullmatch(protocol) else {}
         folder = os.path.join(self.registry.site, REPOSITORY)
@@ -207,11 +211,11 @@ def _feed(pipe: BinaryIO, data: bytes) -> None:
         pipe.write(data)
         pipe.close()
     except (OSError, ValueError):
-        pass  # It ended before it read all of it, or was stopped, which closes its input.
+        pass  # The process ended or was stopped before it read all of its input.
 
 
 def inflated(body: bytes) -> bytes:
-    """Return a body that was sent gzipped. Raises UsageError if it is none, or too large."""
+    """Return the content of a gzipped body; raises UsageError if it is malformed, or too large."""
     inflater = zlib.decompressobj(31)
     try:
         found = inflater.decompress(body, _INFLATED_MAX)
@@ -235,7 +239,7 @@ def _limit(given: Given, usual: int) -> int:
     return min(max(int(text), 1), _PAGE_MAX) if text.isascii() and text.isdigit() and len(text) < 9 else usual
 
 
-# `npx skills find`, npm, Claude Code: files that name the URL at which they are asked for.
+# `npx skills find`, npm, Claude Code: files with the URL of the site, as the client requested it.
 
 
 def _find(state: _State, given: Given, base: str) -> object:
@@ -290,7 +294,7 @@ def _clawhub_version(state: _State, given: Given, base: str) -> object:
 
 
 def _clawhub_resolve(state: _State, given: Given, base: str) -> object:
-    # The client itself knows which version it installed, and whether its files are still those.
+    # The client itself knows the version that it installed, and whether its files changed.
     return {"match": None, "latestVersion": {"version": state.document(given.get("slug", "")).version}}
 
 
@@ -323,7 +327,7 @@ def _toolhive_list(state: _State, given: Given, base: str) -> object:
     names = sorted(name for name in state.documents if name > given.get("cursor", "") and name[1:])
     found = state.found(words, limit) if words else [state.documents[name] for name in names[:limit]]
     more = {"nextCursor": names[limit - 1]} if not words and len(names) > limit else {}
-    # Its schema has no names of one character.
+    # The schema of ToolHive allows no names of one character.
     rows = [_toolhive_row(state, state.release(each.name, each.version), base) for each in found if each.name[1:]]
     return {"skills": rows, "metadata": {"count": len(rows), **more}}
 
@@ -346,7 +350,7 @@ def _own_registry(state: _State, given: Given) -> None:
 
 
 def _toolhive_row(state: _State, release: Release, base: str) -> dict[str, Any]:
-    """Return what ToolHive reads of a release; the one that lies in the repository has a package."""
+    """Return a release in the form of ToolHive; only the release in the git repository has a package."""
     status = "deprecated" if release.yanked is not None else "active"
     facts = {"name": release.name, "version": release.version, "description": release.description, "status": status}
     told = {"io.github.skillhub": {"tree": release.tree, "publisher": release.publisher}}
@@ -362,18 +366,18 @@ def _toolhive_row(state: _State, release: Release, base: str) -> dict[str, Any]:
 
 
 class RegistryHandler(SiteHandler):
-    """Answers requests for the files of a registry, and those that no file answers."""
+    """The handler of requests for the files of a registry, and for the answers of ``RegistryApi``."""
 
     api: RegistryApi
     mcp: Callable[[list[tuple[str, str]], bytes], tuple[int, dict[str, str], bytes]] | None = None
 
     def serve(self, with_body: bool) -> None:
-        """Answer, by a file where nothing else does."""
+        """Answer by git or the API, or else with a file."""
         path, _, query = self.path.partition("?")
         if path == f"/{REPOSITORY}/info/refs" and query == f"service={_SERVICE}" and self._git_refs():
             return
         if path == "/mcp" and self.mcp is not None:
-            self.send_error(405)  # there is no stream that a client could open
+            self.send_error(405)  # the endpoint has no streams
             return
         try:
             found = self.api.answer(self.path, self.headers.get("Host", ""))
@@ -389,7 +393,7 @@ class RegistryHandler(SiteHandler):
             self.send_page(200, Page(found.data, found.type, "no-store"), with_body)
 
     def do_POST(self) -> None:  # noqa: N802 - as http.server has it
-        """Answer what is asked with a body: git and MCP; nothing is changed by it."""
+        """Answer a request for git or MCP; both only read."""
         length = self.headers.get("Content-Length", "")
         if self.path not in (f"/{REPOSITORY}/{_SERVICE}", "/mcp") or (self.path == "/mcp" and self.mcp is None):
             self.send_error(501)
@@ -402,7 +406,7 @@ class RegistryHandler(SiteHandler):
             self._git_pack(self.rfile.read(int(length)))
 
     def _git_refs(self) -> bool:
-        """Answer with the branches; without a git that works, clients read them from files instead."""
+        """Return whether git answered with the branches; if it fails, clients read them from a file."""
         said = self.api.git(("--http-backend-info-refs",), self.headers.get("Git-Protocol", ""), b"")
         try:
             first = next(said, b"")
@@ -420,13 +424,13 @@ class RegistryHandler(SiteHandler):
         self._stream(f"{_SERVICE}-result", self.api.git((), self.headers.get("Git-Protocol", ""), request))
 
     def _stream(self, kind: str, parts: Iterable[bytes]) -> None:
-        self.close_connection = True  # which is how the end is told
+        self.close_connection = True  # marks the end of the body
         self.send_response(200)
         self.send_header("Content-Type", f"application/x-{kind}")
         self.send_header("Cache-Control", "no-store")
         self.send_header("Connection", "close")
         self.end_headers()
-        with suppress(OSError, SkillhubError):  # Who asked is gone, or learns by the end that comes too soon.
+        with suppress(OSError, SkillhubError):  # The client is gone, or notices the early end of the stream.
             self.send_parts(parts)
 
 

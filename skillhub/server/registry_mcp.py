@@ -1,4 +1,4 @@
-"""The skills that a registry offers, over MCP: each file by its digest, proved as it is read."""
+"""The skills of a registry over MCP; each file is verified against its digest when it is read."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _INSTRUCTIONS: Final = (
 
 
 class RegistryContent(ServedContent):
-    """What a registry offers, one release of each skill; no prompts, for nobody installed anything."""
+    """The skills of a registry, one release of each; without prompts, since no skill is installed."""
 
     title = "Skills of a registry"
     instructions = _INSTRUCTIONS
@@ -46,22 +46,22 @@ class RegistryContent(ServedContent):
         self._served: dict[Digest, ServedSkill] = {}
 
     def skills(self) -> tuple[ServedSkill, ...]:
-        """Return every skill that is offered now, sorted by name."""
+        """Return every skill that the registry offers now, sorted by name."""
         documents = self._api.state().documents
         found = [self._of(documents[name]) for name in sorted(documents)]
         self._served = {each.tree: each for each in found}
         return tuple(found)
 
     def get(self, name: str) -> ServedSkill:
-        """Return one skill as it is offered now. Raises NotFound if it is not."""
+        """Return one skill that the registry offers now; raises NotFound if there is none."""
         return self._of(self._api.state().document(name))
 
     def load(self, name: str, caller: Caller, arguments: str = "") -> tuple[ServedSkill, Loaded]:
-        """Refuse: a skill is loaded where it is installed."""
+        """Raise NotFound, since only an installed skill can be loaded."""
         raise NotFound(f"{quote(name)} is offered, not installed", hint="read its resources, or install it")
 
     def read(self, name: str, path: str) -> tuple[ServedSkill, bytes]:
-        """Return a skill and the bytes of one of its files. Raises NotFound if there is none."""
+        """Return a skill and the bytes of one of its files; raises NotFound if either does not exist."""
         document = self._api.state().document(name)
         return self._of(document), self._bytes(document, path)
 
@@ -85,7 +85,7 @@ class RegistryContent(ServedContent):
         return ServedSkill(skill, document.tree, listed, typed_front(self._bytes(document, SKILL_MD)))
 
     def _bytes(self, document: ClientDocument, path: str) -> bytes:
-        """Return a file: as it lies below the site if it is the signed one, else out of the archive."""
+        """Return a file from the site if it matches the digest, or else from the verified archive."""
         wanted = next((each.sha256 for each in document.files if each.path == path), None)
         if wanted is None:
             raise NotFound(f"{quote(document.name)} has no file {quote(path)}")
@@ -98,7 +98,7 @@ class RegistryContent(ServedContent):
 
 
 class McpRequests:
-    """MCP for a server of threads: one answer to one request, and no streams."""
+    """The MCP endpoint for a threaded server: one answer for each request, without streams."""
 
     def __init__(self, content: ServedContent) -> None:
         self._open = ExitStack()
@@ -107,11 +107,11 @@ class McpRequests:
         self._open.enter_context(self._portal.wrap_async_context_manager(self._endpoint.running()))
 
     def close(self) -> None:
-        """End."""
+        """End the endpoint and its event loop."""
         self._open.close()
 
     def answer(self, headers: Iterable[tuple[str, str]], body: bytes) -> tuple[int, dict[str, str], bytes]:
-        """Return status, headers and body of the answer to a POST."""
+        """Return status, headers and body of the answer to a POST request."""
         given = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers]
         return self._portal.call(self._answer, given, body)
 

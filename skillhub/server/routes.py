@@ -1,4 +1,4 @@
-"""The routes of the HTTP API, and JSON-RPC 2.0, over what is installed here; OpenAPI is made of these classes."""
+"""The routes of the HTTP API and the methods of JSON-RPC 2.0; the OpenAPI document is generated from them."""
 
 from __future__ import annotations
 
@@ -53,21 +53,21 @@ from skillhub.runtime.walk import Cache
 from skillhub.server.guard import BODY_MAX
 from skillhub.sources.local import read_local
 
-# What is installed here and what agents see of it, read anew for each question; nothing is changed, nothing run.
+# The installed skills, and the catalogues of agents, read for each request; nothing is changed, and nothing runs.
 
-_KEPT = 256  # trees of which is kept what they hold
+_KEPT = 256  # trees whose scan results are kept
 
 
 @dataclass(frozen=True)
 class Workplace:
-    """A project, or the user's scope, as a server shows it.
+    """The project or user scope that a server shows.
 
     Attributes:
-        ports: Opens the world for one question about a scope, without a network.
-        installed: Returns what is installed here, that of the user's scope beside a project's.
-        around: Where agents run.
-        error_json: Returns an error as ``--json`` prints it.
-        warn: Tells whoever started the server.
+        ports: Opens the ports of a scope for one request, without a network.
+        installed: Returns the installed skills, of a project and of the user scope.
+        around: The surroundings in which agents run.
+        error_json: Returns an error in the form of ``--json``.
+        warn: Prints a warning for the person who started the server.
     """
 
     ports: Callable[[SkillScope], AbstractContextManager[Ports]]
@@ -79,26 +79,26 @@ class Workplace:
     _one_at_a_time: Lock = field(default_factory=Lock, init=False)
 
     def skills(self) -> list[Skill]:
-        """Return what is installed, by name and scope."""
+        """Return the installed skills, sorted by name and scope."""
         return sorted(self.installed(), key=lambda skill: (skill.name, skill.scope, skill.path or ""))
 
     def seen(self, host: str, folder: str | None = None, reload: bool = False) -> tuple[Profile, Catalog]:
-        """Return the profile of a host, and what it finds in a folder of this project.
+        """Return the profile of a host, and the catalogue that it sees in a folder of this project.
 
         Raises:
-            UsageError: there is no such host.
+            UsageError: the host is unknown.
             Refused: the folder is not in the project.
         """
         row = profile(host)
         around = self.within(folder)
-        with self._one_at_a_time:  # the cache is one
+        with self._one_at_a_time:  # all threads share the cache
             return row, catalog_of(row, around, cache=self._cache, reload=reload)
 
     def within(self, folder: str | None) -> Surroundings:
-        """Return where an agent runs that works in a folder of this project.
+        """Return the surroundings of an agent that works in a folder of this project.
 
         Raises:
-            Refused: the folder is no absolute path, or is not in the project.
+            Refused: the folder is not an absolute path, or is not in the project.
         """
         if folder is None:
             return self.around
@@ -108,24 +108,24 @@ class Workplace:
         return replace(self.around, cwd=folder)
 
     def show(self, name: str) -> dict[str, Any]:
-        """Return everything about one installed skill; what is only offered by a source is not looked for.
+        """Return all facts about one installed skill; no source is asked.
 
         Raises:
-            NotFound: it is not installed.
-            SecurityError, FormatError, StateError: it cannot be read, or is not what was locked.
+            NotFound: the skill is not installed.
+            SecurityError, FormatError, StateError: the skill cannot be read, or differs from the lock.
         """
         with self.ports(self.one(name).scope) as ports:
             return shown.show(Named(name), ports).to_json()
 
     def one(self, name: str) -> Skill:
-        """Return an installed skill: the project's, if the user has one of that name too. Raises NotFound."""
+        """Return an installed skill, that of the project before that of the user; raises NotFound."""
         found = [skill for skill in self.skills() if skill.name == name]
         if not found:
             raise NotFound(f"there is no skill {quote(name)}", hint="GET /api/v1/skills lists the installed skills")
         return min(found, key=lambda skill: (not skill.managed, skill.scope == "user"))
 
     def contents(self, skill: Skill) -> ScannedSkill:
-        """Return what a skill holds: of a locked one the tree of the lock, of another one what its folder has now."""
+        """Return the scan result of a skill: of its tree in the store if it is locked, or else of its folder."""
         try:
             if skill.managed and skill.tree is not None:
                 with self.ports(skill.scope) as ports:
@@ -147,14 +147,14 @@ BATCH_MAX: Final = 50
 # JSON-RPC 2.0: ``skills.list``, ``skills.search``, ``skills.load``, ``context.inspect``; Codex's ``skills/list``.
 
 _PARSE_ERROR, _INVALID_REQUEST, _NO_METHOD, _INVALID_PARAMS, _REFUSED = -32700, -32600, -32601, -32602, -32000
-_HOST: Final = "codelia"  # whose protocol has these methods
+_HOST: Final = "codelia"  # the host whose protocol has these methods
 
 
 def _list(workplace: Workplace, params: ListParams) -> dict[str, Any]:
     _, catalog = workplace.seen(_HOST, params.cwd, params.force_reload)
     rows = [record(skill, catalog) for skill in catalog.skills]
     errors = [problem.to_json() for problem in catalog.problems]
-    # The draft of the protocol spells the time in another way than its tools do.
+    # The draft of the protocol names the time ``mtimeMs``, its tools ``mtime_ms``.
     return {"skills": [{**row, "mtimeMs": row["mtime_ms"]} for row in rows], "errors": errors, "truncated": False}
 
 
@@ -200,7 +200,7 @@ METHODS: Final[Mapping[str, tuple[type[Params], Callable[[Workplace, Any], dict[
 
 
 def answer_rpc(workplace: Workplace, body: bytes) -> dict[str, Any] | list[dict[str, Any]] | None:
-    """Return the response to a request, the responses to a batch; None if all of it is notifications."""
+    """Return the response to a request, or the responses to a batch; None if there are only notifications."""
     try:
         asked = strict_json(body, "the body", BODY_MAX)
     except FormatError as error:
@@ -219,7 +219,7 @@ def _one(workplace: Workplace, asked: object) -> dict[str, Any] | None:
     if isinstance(number, bool) or not isinstance(number, str | int | float | None):
         return _failed(None, _INVALID_REQUEST, "expected id to be a string, a number or null")
     method, params = asked.get("method"), asked.get("params", {})
-    # Codex's own server leaves the version out.
+    # Codex's own server omits the version.
     if asked.get("jsonrpc", "2.0" if method == "skills/list" else None) != "2.0" or not isinstance(method, str):
         return _failed(number, _INVALID_REQUEST, 'expected "jsonrpc": "2.0" and a method')
     if not isinstance(params, dict | list):
@@ -256,12 +256,12 @@ EVENTS: Final = "/api/v1/events"
 
 @dataclass(frozen=True, slots=True)
 class Route(DescribedRoute):
-    """A route of the API; ``run`` returns the answer as ``gives`` has it, and is None where that is no JSON."""
+    """A route of the API; ``run`` returns a value for ``gives``, and is None if the answer is not JSON."""
 
     run: Callable[[Workplace, Any], Any] | None = None
 
     def answer(self, workplace: Workplace, taken: object) -> Any:  # noqa: ANN401 - JSON
-        """Return what the route answers, as the class of its answer has it; None for nothing."""
+        """Return the answer of the route, validated by ``gives``; None for an empty answer."""
         value = None if self.run is None else self.run(workplace, taken)
         if value is None:
             return None
@@ -272,7 +272,7 @@ class Route(DescribedRoute):
 
 
 def _place_of(skill: Skill) -> str:
-    """Return what skills are sorted by, and where a page ends: several may have one name."""
+    """Return the sort key of a skill, which is also the cursor of a page; several skills may have one name."""
     return f"{skill.name} {skill.scope} {sha256(fsencode(skill.path or '')).hexdigest()[:8]}"
 
 
@@ -353,7 +353,7 @@ def _needs(workplace: Workplace, taken: http_api.NothingTaken) -> dict[str, Any]
 def _opencode(workplace: Workplace, taken: http_api.OpenCodeTaken) -> list[dict[str, Any]]:
     found = []
     for skill in workplace.seen("opencode", taken.directory)[1].skills:
-        with suppress(SkillhubError):  # of what may not be loaded nothing is told
+        with suppress(SkillhubError):  # a skill that may not be loaded is left out
             row = {"name": skill.full_name, "description": skill.description, "location": skill.file}
             found.append({**row, "content": load(skill, Request(caller="model")).body})
     return found

@@ -1,4 +1,4 @@
-"""Serving a registry's site: static, read-only, for trying it out or behind something that speaks TLS."""
+"""The server of a registry's site: static and read-only, for a trial, or behind a proxy with TLS."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SEGMENT = re.compile(r'[^\0-\x1f\x7f/\\:*?"<>|]+')
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A file as it is served."""
+    """A file with its media type and the value of ``Cache-Control``."""
 
     data: bytes
     type: str
@@ -30,15 +30,15 @@ class Page:
 
     @property
     def etag(self) -> str:
-        """Its strong validator (RFC 9110, 8.8.3)."""
+        """The strong validator (RFC 9110, 8.8.3)."""
         return f'"{sha256(self.data).hexdigest()}"'
 
 
 def find_page(site: str, target: str) -> Page | None:
-    """Return what a request for ``target`` gets of the folder ``site``; None for whatever is no plain file there.
+    """Return the file for a request, or None if there is no plain file.
 
     Args:
-        site: The folder, free of links above it.
+        site: The folder of the site.
         target: Path and query of the request line.
     """
     try:
@@ -50,7 +50,7 @@ def find_page(site: str, target: str) -> Page | None:
     if not path.startswith("/") or any(part in (".", "..") or not _SEGMENT.fullmatch(part) for part in segments):
         return None
     full = os.path.join(site, *segments)
-    # A link anywhere on the way could lead out of the site.
+    # A link anywhere in the path could lead out of the site.
     if os.path.realpath(full) != os.path.join(os.path.realpath(site), *segments):
         return None
     try:
@@ -64,19 +64,19 @@ def find_page(site: str, target: str) -> Page | None:
 
 
 class SiteHandler(BaseHTTPRequestHandler):
-    """Answers requests for the files of a site."""
+    """The handler of requests for the files of a site."""
 
     protocol_version = "HTTP/1.1"
     server_version = "skillhub"
     sys_version = ""
-    timeout = 30.0  # seconds that a connection may be idle, or a reader be behind
-    rate = 16 << 10  # bytes that a reader has to take in a second
-    # Else what is larger than one buffer waits 40 ms for an acknowledgement of what left before.
+    timeout = 30.0  # seconds that a connection may be idle, or a client may fall behind ``rate``
+    rate = 16 << 10  # bytes that a client must take in a second
+    # Otherwise an answer larger than one buffer waits 40 ms for an acknowledgement of its first part.
     wbufsize, disable_nagle_algorithm = -1, True
     server: _Server
 
     def parse_request(self) -> bool:
-        """Return whether a request was read, of which it is certain where it ends: else a part of it would be one."""
+        """Return whether a request with a certain end was read; otherwise its rest could pass for another request."""
         if not super().parse_request():
             return False
         lengths = self.headers.get_all("Content-Length", [])
@@ -84,7 +84,7 @@ class SiteHandler(BaseHTTPRequestHandler):
             self.send_error(411)
             return False
         if self.command != "POST" and lengths not in ([], ["0"]):
-            self.close_connection = True  # for nobody reads that body
+            self.close_connection = True  # the body is not read
         return True
 
     def do_GET(self) -> None:
@@ -92,11 +92,11 @@ class SiteHandler(BaseHTTPRequestHandler):
         self.serve(with_body=True)
 
     def do_HEAD(self) -> None:
-        """Answer with the head alone."""
+        """Answer with the head only."""
         self.serve(with_body=False)
 
     def serve(self, with_body: bool) -> None:
-        """Answer with the file that is asked for."""
+        """Answer with the requested file."""
         page = find_page(self.server.site, self.path)
         if page is None:
             page = find_page(self.server.site, "/404.html") or Page(b"", "text/plain", "no-store")
@@ -119,10 +119,10 @@ class SiteHandler(BaseHTTPRequestHandler):
             self.send_parts([page.data])
 
     def send_parts(self, parts: Iterable[bytes]) -> None:
-        """Send a body; a reader that takes it too slowly is cut off, for others wait for what it holds.
+        """Send a body; disconnect a client that takes it too slowly, since it occupies resources that others need.
 
         Raises:
-            OSError: it was cut off, or has hung up.
+            OSError: the client was disconnected, or closed the connection.
         """
         self.wfile.flush()
         left = self.timeout
@@ -150,7 +150,7 @@ class SiteHandler(BaseHTTPRequestHandler):
                 self.send_header(name, value)
 
     def log_message(self, format: str, *args: object) -> None:
-        """Keep silent: whoever serves in earnest has a web server that logs."""
+        """Write no log; a production site runs behind a web server with its own."""
 
 
 class _Server(ThreadingHTTPServer):
@@ -162,30 +162,30 @@ class _Server(ThreadingHTTPServer):
         super().__init__(address, handler)
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Keep silent: one client that hangs up in the middle, which anybody can do, is no fault of the server."""
+        """Print nothing, since any client can close its connection at any time."""
 
 
 def site_server(
     site: str, host: str = "127.0.0.1", port: int = 0, handler: type[SiteHandler] = SiteHandler
 ) -> ThreadingHTTPServer:
-    """Return a server of the folder ``site``, bound and not yet running; ``serve_forever`` and closing are left.
+    """Return a bound server of the folder ``site``; the caller runs ``serve_forever`` and closes it.
 
     Args:
         site: The folder.
         host: The address to listen on.
-        port: 0 takes a free one; ``server_port`` says which.
-        handler: What answers.
+        port: The port; 0 for any free one, which is then in ``server_port``.
+        handler: The handler of requests.
 
     Raises:
-        UsageError: there is no such folder.
-        StateError: the address is taken or not this machine's.
+        UsageError: the folder does not exist.
+        StateError: the address is in use, or does not belong to this machine.
     """
     if not os.path.isdir(site):
         raise UsageError("there is no such folder", where=site, hint="skillhub registry init creates one")
     try:
         return _Server((host, port), site, handler)
     except (OSError, OverflowError) as error:
-        why = getattr(error, "strerror", None) or error  # without the number, which `str` puts before it
+        why = getattr(error, "strerror", None) or error  # `str` would add the number
         raise StateError(f"cannot listen: {why}", where=f"{host}:{port}") from error
 
 
