@@ -1,1 +1,1 @@
-"""Locks and skills of others: import, adopt, merge, bills of materials."""
+"""Import of locks, adoption of skills, bundles, bills of materials, stored values, uninstall."""

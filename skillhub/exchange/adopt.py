@@ -1,4 +1,4 @@
-"""Adopt skills that are in agents' folders without a lock, and those in the locks of other installers."""
+"""Adopt skills in agents' folders that are in no lock, and import skills from the locks of other installers."""
 
 from __future__ import annotations
 
@@ -24,15 +24,14 @@ from skillhub.project.copies import agent_folders, portable, unmanaged
 from skillhub.project.intent import Wanted
 from skillhub.project.project import Project
 
-# Adopt: skills that lie in agents' folders without a lock are compared, asked about, locked and linked like
-# others.
-# What is at its origin to the last byte is locked by that origin. Everything else becomes a local skill of the
-# project: its bytes are copied to a folder that can be committed, for agents' folders are not.
+# Adopt: unmanaged skills in agents' folders are compared with their origins, reviewed, locked and linked.
+# A skill that is identical to its origin is locked with that origin. Any other becomes a local skill of the project:
+# its files are copied to a folder that can be committed, since agents' folders are not committed.
 
 
 @dataclass(frozen=True, slots=True)
 class AdoptableSkill:
-    """One unmanaged skill: where its copies are, and the links that others made to them."""
+    """One unmanaged skill: its copies, and the links to them that other tools made."""
 
     name: str
     copies: tuple[str, ...]
@@ -43,23 +42,23 @@ class AdoptableSkill:
 class _Adopted:
     find: AdoptableSkill
     candidate: Candidate
-    target: str | None  # where its bytes are to be kept in the project; None if its origin has them
+    target: str | None  # the folder for its files in the project; None if its origin has them
 
 
 def adopt(names: Sequence[str], into: str, options: Options, ports: Ports) -> Outcome:
-    """Bring unmanaged skills under the lock, as one transaction; what cannot be adopted is left as it is, and told.
+    """Lock unmanaged skills, as one transaction; skills that cannot be adopted stay, and are in ``left``.
 
     Args:
-        names: Which; none means all that lie in agents' folders.
-        into: The folder below the project for the bytes of those that no origin has.
-        options: Where to enable, and how.
-        ports: The world.
+        names: The skills to adopt; empty for all unmanaged skills in agents' folders.
+        into: The folder below the project for the files of skills that differ from their origin, or have none.
+        options: Where and how to enable the skills.
+        ports: The ports.
 
     Raises:
-        NotFound: a name that no agent's folder has.
-        UsageError: a name that is locked already, or a folder that is not below the project.
-        SecurityError: what an origin has was tampered with.
-        Refused: a question was answered no or by nobody; nothing was changed.
+        NotFound: no agent's folder has an unmanaged skill with one of the names.
+        UsageError: a name is already locked, or ``into`` is not below the project.
+        SecurityError: the content of an origin was tampered with.
+        Refused: a question was answered no, or nobody was there to answer; nothing was changed.
         StateError: the disk is in the way.
     """
     if not is_inner_path(into):
@@ -90,7 +89,7 @@ def _finds(names: Sequence[str], state: State, ports: Ports) -> Iterator[Adoptab
     there: dict[str, list[str]] = {}
     world = ports.project, ports.user_home, ports.environ
     folders = agent_folders(*world)
-    # What lies deeper, or is such a folder itself, has no place that a skill is linked at.
+    # Only direct subfolders of an agent's folder are places to which a skill is linked.
     for path in (each for each in unmanaged(*world) if os.path.dirname(each) in folders):
         there.setdefault(os.path.basename(path), []).append(path)
     scope = ports.project.scope
@@ -150,7 +149,7 @@ def _admitted(each: _Adopted, state: State, ports: Ports) -> _Adopted | LeftOut:
 
 
 def _planned(each: _Adopted, planner: Planner, ports: Ports) -> Plan:
-    """Plan to link the skill as any other and wherever it was found, a copy in place of each link to it."""
+    """Plan to link the skill in the usual folders and where it was found, with a copy in place of each link to it."""
     base = ports.project.base
     found = [portable(os.path.dirname(path), base) for path in each.find.copies]
     away = {portable(path, base) for path in (*each.find.links, *filter(None, [each.target]))}
@@ -165,7 +164,7 @@ def _planned(each: _Adopted, planner: Planner, ports: Ports) -> Plan:
 
 
 def _keep(each: _Adopted, ports: Ports) -> None:
-    """Put the bytes where the project keeps them, and make room where a link leads to a copy of them."""
+    """Copy the skill to its folder in the project, and remove the links to its copies."""
     if each.target is not None and not os.path.lexists(each.target):
         tree = each.candidate.tree
         links.make(ports.project, each.target, tree, ports.store.path(tree.digest), "copy")
@@ -174,7 +173,7 @@ def _keep(each: _Adopted, ports: Ports) -> None:
 
 
 def _take_away(adopted: Iterable[_Adopted], disabled: set[str], project: Project) -> None:
-    """Take the copies of what is not to be enabled out of agents' folders; the store has their bytes."""
+    """Remove the copies of disabled skills from agents' folders; the store has their files."""
     for each in adopted:
         for path in each.find.copies if each.find.name in disabled else ():
             if path != each.target and not compare(path, each.candidate.tree.listing):
@@ -182,11 +181,11 @@ def _take_away(adopted: Iterable[_Adopted], disabled: set[str], project: Project
 
 
 def import_lock(other: OtherLock, options: Options, ports: Ports) -> Outcome:
-    """Install what the other lock names, as one transaction; what cannot be pinned is left out, with the reason.
+    """Install the skills of another installer's lock, as one transaction; unpinnable ones are left out with a reason.
 
     Raises:
-        SecurityError: something was tampered with, or a name is locked from elsewhere; nothing was changed.
-        Refused: a question was answered no or by nobody; nothing was changed.
+        SecurityError: a skill was tampered with, or its name is locked from another origin; nothing was changed.
+        Refused: a question was answered no, or nobody was there to answer; nothing was changed.
         StateError: the disk is in the way.
     """
     state = read_state(ports)
@@ -205,10 +204,10 @@ def import_lock(other: OtherLock, options: Options, ports: Ports) -> Outcome:
 
 
 def _candidates(other: OtherLock, options: Options, state: State, ports: Ports) -> Iterator[Candidate | LeftOut]:
-    """Yield each skill, or why it cannot be had."""
+    """Yield each skill as a candidate, or as left out with the reason."""
     for done, origin in enumerate(other.origins):
         ports.report("resolving", done, len(other.origins))
-        # One by one, so that one that is gone does not take its neighbours with it; a place is opened once.
+        # One skill at a time, so that a missing one does not affect the others; a source is opened only once.
         for each in origin.each():
             try:
                 found = candidates_at(each, options, state, ports)

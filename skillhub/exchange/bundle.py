@@ -1,4 +1,4 @@
-"""Export a lock with all that installing it takes, and hold a bundle to the lock of a project."""
+"""Export a lock with everything that its install needs, and compare a bundle with the lock of a project."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["CAP", "export", "hold_to_lock", "usable_until"]
 _TIMESTAMP = "/metadata/timestamp.json"
 
 
-@scanning(False)  # a bundle holds nothing that the scan says
+@scanning(False)  # a bundle contains no results of the scan
 def export(
     ports: Ports,
     recorded: Ports,
@@ -28,19 +28,19 @@ def export(
     proof: Callable[[str, str], dict[str, bytes]],
     replayed: Callable[[SkillBundle], Ports],
 ) -> SkillBundle:
-    """Return the lock with all that a machine needs which has nothing of it, every byte verified twice.
+    """Return the lock with everything that its install needs on an empty machine; each byte is verified twice.
 
     Args:
-        ports: What the command works with.
-        recorded: The same on a machine that has nothing yet; what its sources answer is noted in ``answers``.
-        answers: That.
-        proof: Returns the objects of git that prove a folder at a commit.
-        replayed: Returns the same on a machine that has nothing but a bundle.
+        ports: The ports of the command.
+        recorded: The ports of an empty machine; they add each response of a source to ``answers``.
+        answers: The recorded responses.
+        proof: Returns the git objects that prove a folder at a commit.
+        replayed: Returns the ports of an empty machine that has only a bundle.
 
     Raises:
         UsageError: nothing is locked.
-        NotFound: this user does not have a source of the lock.
-        SourceError, SecurityError, FormatError, Refused: what the lock names cannot be had, or is not that.
+        NotFound: the user has not configured a source of the lock.
+        SourceError, SecurityError, FormatError, Refused: a locked skill cannot be fetched, or differs from the lock.
     """
     state = read_state(ports)
     if not state.lock.skills:
@@ -48,7 +48,7 @@ def export(
     for alias in state.lock.sources:
         source = ports.sources.get(alias)
         if source.root is not None and not source.embedded:
-            ports.open(source)  # held to what this machine has seen of it before
+            ports.open(source)  # raises if it is older than what this machine saw before
             recorded.fetch_root(source.url, source.root, named_by=source.named_by)
     for name, entry in state.lock.skills.items():
         found, is_agreed = entry.original, state.agreed(name) is not None
@@ -60,7 +60,7 @@ def export(
             else:
                 tree = by_lock(name, found, ports, agreed=is_agreed, scanned=False).run().tree
                 answers[f"tree:{name}"] = "", pack(tree, compress=False)
-    recorded.advisories.known()  # who installs asks what the registries sign of it
+    recorded.advisories.known()  # an install reads the advisories of the registries
     whole = SkillBundle(state.lock, answers)
     again = replayed(whole)
     for alias in state.lock.sources:
@@ -71,22 +71,22 @@ def export(
         with about_skill(name):
             by_lock(name, entry.original, again, agreed=True, scanned=False).run()
     again.advisories.known()
-    # A login, and what led elsewhere, nobody will ask for.
+    # An install asks for no logins and redirects, so they are left out.
     needed = {key: each for key, each in answers.items() if key in whole.asked or key.startswith("tree:")}
     return SkillBundle(state.lock, needed)
 
 
 def _is_proved(entry: Locked) -> bool:
-    """Return whether more than the lock vouches for the bytes: a registry, a commit, the digest of an artifact."""
+    """Return whether a registry, a commit or the digest of an artifact proves the files, besides the lock."""
     return not entry.local and (entry.named or not isinstance(parse_remote(entry.place), Mcp))
 
 
 def hold_to_lock(bundle: SkillBundle, project: Project, *, frozen: bool) -> None:
-    """Take the bundle's lock for a project that has none; of one that has, it has to be the very same.
+    """Use the bundle's lock in a project without a lock; require it to equal the lock of any other project.
 
     Raises:
-        FormatError: it is another, or ``frozen`` and there is none.
-        StateError: the project's cannot be read.
+        FormatError: the locks differ, or the project has none and ``frozen`` is set.
+        StateError: the lock of the project cannot be read.
     """
     if not (frozen or os.path.lexists(project.lock_path)):
         project.brought = bundle.lock
@@ -101,6 +101,6 @@ def hold_to_lock(bundle: SkillBundle, project: Project, *, frozen: bool) -> None
 
 
 def usable_until(bundle: SkillBundle) -> str | None:
-    """Return when the first metadata of a registry in the bundle expires (UTC); None if there is none."""
+    """Return the earliest expiry of registry metadata in the bundle (UTC); None if the bundle has none."""
     found = (view_expiry(data, key)[1] for key, (_, data) in bundle.answers.items() if key.endswith(_TIMESTAMP))
     return min(found, default=None)

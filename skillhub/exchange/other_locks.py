@@ -1,4 +1,4 @@
-"""Locks of other installers: read leniently, never trusted as integrity, and imported."""
+"""The locks of other installers: parsed leniently, never trusted as a proof of integrity, and imported."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from skillhub.install.context import Options, Ports, State
 from skillhub.install.gather import gather
 from skillhub.model.reference import masked, names_user, of_repository, parse_ref, parse_remote
 
-# Where a skill of another installer came from, as a reference that ``install`` can resolve and pin.
+# The origin of a skill of another installer, as a reference that ``install`` can resolve and pin.
 
 _ON_GITHUB = re.compile(r"https://(?:www\.)?github\.com/([^/]+/[^/]+?)(?:\.git)?/?", re.ASCII)
 _SHORT = re.compile(r"[\w.-]+/[\w.-]+", re.ASCII)
@@ -31,13 +31,13 @@ _SHORT = re.compile(r"[\w.-]+/[\w.-]+", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """A place to have skills from.
+    """A place from which skills can be installed.
 
     Attributes:
-        name: What the other lock calls it: a skill, or a package of several.
-        ref: What a person would give to ``install``.
-        skills: The skills to take, where the place may hold several; empty where it is one.
-        note: What a person should know of this pin.
+        name: The name in the other lock: of a skill, or of a package with several.
+        ref: The reference for ``install``.
+        skills: The skills to take, if the place may have several; empty if it has one.
+        note: A remark about this pin for the user.
     """
 
     name: str
@@ -46,27 +46,27 @@ class Origin:
     note: str = ""
 
     def each(self) -> Iterator[Origin]:
-        """Yield the origin of each skill alone; of a package that names none, the package's."""
+        """Yield an origin for each skill; for a package that names none, the package's own."""
         for name in self.skills or (self.name,):
             yield replace(self, name=name, skills=(name,) if self.skills else ())
 
 
 @dataclass(frozen=True, slots=True)
 class NoOrigin:
-    """A skill that cannot be pinned, and why."""
+    """A skill that cannot be pinned, and the reason."""
 
     name: str
     reason: str
 
 
 Found = Origin | NoOrigin
-# A text that other installers leave out or write as null.
+# A text that other installers omit or write as null.
 Absent = Annotated[str, BeforeValidator(lambda value: "" if value is None else value)]
 
 
 @dataclass(frozen=True, slots=True)
 class OtherLock:
-    """What a lock of another installer names."""
+    """The skills in a lock of another installer: those with an origin, and those without."""
 
     format: str
     origins: tuple[Origin, ...]
@@ -74,7 +74,7 @@ class OtherLock:
 
     @classmethod
     def of(cls, name: str, found: Iterable[Found]) -> OtherLock:
-        """Sort what was found into what has a place and what has none."""
+        """Return the lock with the entries separated by whether they have an origin."""
         every = list(found)
         return cls(
             name,
@@ -84,14 +84,14 @@ class OtherLock:
 
 
 class OtherEntry(ForeignDocument):
-    """An entry of another installer's lock; one of its known keys that is invalid leaves it without an origin.
+    """An entry of another installer's lock. An invalid value of a known key leaves the entry without an origin.
 
-    A commit that is none, say, is not passed over: what is newest would be taken in its place.
+    For example, a malformed commit is not ignored, since the newest commit would then be installed.
     """
 
     @classmethod
     def origin(cls, name: str, block: object, folder: str) -> Found:
-        """Return where the skill of an entry is to be had."""
+        """Return the origin of the skill of an entry."""
         try:
             return cls.parse(block, "").found(name, folder)
         except FormatError as error:
@@ -100,22 +100,22 @@ class OtherEntry(ForeignDocument):
 
     @abstractmethod
     def found(self, name: str, folder: str) -> Found:
-        """Return where it is to be had; a relative path starts at ``folder``."""
+        """Return the origin of the skill; a relative path starts at ``folder``."""
 
 
 def text(block: Mapping[str, Any], key: str) -> str:
-    """Return the text under ``key``; whatever else is there counts as none."""
+    """Return the text under ``key``; empty if the value has another type."""
     value = block.get(key)
     return value if isinstance(value, str) else ""
 
 
 def folder_of(path: str) -> str:
-    """Return the folder of a skill that is named by itself or by its ``SKILL.md``; ``""`` is the top."""
+    """Return the folder of a skill from a path to the folder or to its ``SKILL.md``; ``""`` is the top."""
     return re.sub(r"(^|/)SKILL\.md$", "", path).strip("/").removeprefix("./")
 
 
 def at_path(name: str, path: str, folder: str, skills: tuple[str, ...] = ()) -> Found:
-    """Return the origin at a path of this machine; a relative one starts at ``folder``."""
+    """Return the origin at a local path; a relative one starts at ``folder``."""
     if not path or clean(path) != path or path.startswith("~"):
         return NoOrigin(name, f"{quote(path)} is not a path on this machine")
     return Origin(name, posixpath.normpath(posixpath.join(folder, path)), skills)
@@ -136,7 +136,7 @@ def in_git(name: str, place: str, rev: str, path: str, skills: tuple[str, ...] =
 
 
 def noted_by_gh(name: str, metadata: Mapping[str, Any]) -> Found | None:
-    """Return the origin that ``gh skill`` wrote into the frontmatter of a skill that it installed, if it did."""
+    """Return the origin that ``gh skill`` wrote into the frontmatter at install, or None if there is none."""
     repository, ref = text(metadata, "github-repo"), text(metadata, "github-ref")
     if not repository:
         return None
@@ -145,7 +145,7 @@ def noted_by_gh(name: str, metadata: Mapping[str, Any]) -> Found | None:
 
 
 def at_site(name: str, url: str, skills: tuple[str, ...]) -> Found:
-    """Return the origin at a site that is asked at its well-known place, or at one file or archive of it."""
+    """Return the origin at a site, by the site's URL or by the URL of its index, an archive or a file."""
     base = (url if "://" in url else f"https://{url}").partition("/.well-known/")[0].rstrip("/")
     return _checked(name, base, skills, "pinned at the present content of the site")
 
@@ -156,15 +156,15 @@ def _checked(name: str, ref: str, skills: tuple[str, ...], note: str) -> Found:
         return NoOrigin(name, f"{shown} uses plain http")
     try:
         parse_remote(ref)
-    except UsageError:  # its message would show a password
+    except UsageError:  # its message could contain a password
         holds = " holds a password" if names_user(ref) else " is not a place to install from"
         return NoOrigin(name, shown + holds)
     return Origin(name, ref, skills, note)
 
 
-# ``apm.lock.yaml``: packages at commits, each of one skill or of several.
+# ``apm.lock.yaml``: packages at commits, each with one or more skills.
 
-_SKILL = "claude_skill"  # the type of a package that is a skill
+_SKILL = "claude_skill"  # the type of a package that is itself a skill
 
 
 def _false_if_empty(value: object) -> object:
@@ -198,7 +198,7 @@ class ApmPackage(OtherEntry):
 
     def found(self, name: str, folder: str) -> Found:
         """Return where it is to be had."""
-        # repo_url is in lower case where the host does not care.
+        # repo_url is in lower case for hosts that ignore case.
         repository = self.materialization_repo_url or self.repo_url
         path = folder_of(self.virtual_path)
         name, skills = self.name or repository, self._skills()
@@ -218,13 +218,13 @@ class ApmPackage(OtherEntry):
         host = self.host or "github.com"
         if host == "dev.azure.com" and repository.count("/") == 2:
             owner, _, name = repository.rpartition("/")
-            repository = f"{owner}/_git/{name}"  # as that host spells it
+            repository = f"{owner}/_git/{name}"  # the form of that host
         port = f":{self.port}" if self.port else ""
         return repository if "://" in repository else f"https://{host}{port}/{repository}"
 
     def _skills(self) -> tuple[str, ...]:
-        """Return the skills that were taken out: those asked for, else those put into agents' folders."""
-        # Older versions list the folder alone.
+        """Return the installed skills of the package: the requested ones, else those in agents' folders."""
+        # Older versions list only the folder.
         folders = (folder_of(each) for each in self.deployed_files if isinstance(each, str))
         put = [
             posixpath.basename(each) for each in folders if posixpath.basename(posixpath.dirname(each)) == "skills"
@@ -234,7 +234,7 @@ class ApmPackage(OtherEntry):
 
 
 def entries(document: Mapping[str, Any], folder: str) -> Iterator[Found]:
-    """Yield each package that brings skills, and whatever else the lock names with the reason why it is left."""
+    """Yield the origin of each package with skills, and for every other entry the reason why it is left out."""
     for package in _list(document.get("dependencies")):
         if isinstance(package, dict):
             yield ApmPackage.origin(text(package, "name") or text(package, "repo_url"), package, folder)
@@ -249,10 +249,10 @@ def _list(value: object) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-# The locks of other installers, read for what they name: pure, lenient, and never taken as integrity.
-# What comes out is where each skill may be had, as a reference that ``install`` resolves and pins, or a
-# sentence why there is no such place. Keys that are not known are passed over. Their hashes bind nothing here:
-# each is computed in a way of its own, and whoever could change the skill could change the lock beside it.
+# The parsers of other installers' locks are pure and lenient, and take nothing as a proof of integrity.
+# Each skill gets an origin, as a reference that ``install`` resolves and pins, or the reason why there is none.
+# Unknown keys are ignored. Hashes in these locks are not used: each installer computes them in its own way, and an
+# attacker who can change a skill can also change the lock beside it.
 
 CAP = 16 * 1024 * 1024
 _YAML_CAP = 1024 * 1024  # APM lists every file of every package three times
@@ -261,7 +261,7 @@ _Block = Mapping[str, Any]
 
 
 class SkillsCliEntry(OtherEntry):
-    """An entry of the ``skills`` CLI, of a project or of a user; ``gh skill`` writes the latter too."""
+    """An entry of the ``skills`` CLI, of a project or of a user; ``gh skill`` also writes those of a user."""
 
     BINDING: ClassVar = frozenset(
         {"sourceType", "source", "sourceUrl", "sourceBaseUrl", "skillPath", "ref", "pinnedRef"}
@@ -292,7 +292,7 @@ class SkillsCliEntry(OtherEntry):
 
 
 class SkillsLockEntry(OtherEntry):
-    """An entry of the program ``skills-lock``, which writes the same file name with commits in it."""
+    """An entry of the program ``skills-lock``, whose file has the same name, and has commits."""
 
     BINDING: ClassVar = frozenset({"resolved", "spec", "path", "commit", "ref"})
 
@@ -317,22 +317,21 @@ class ClawHubEntry(OtherEntry):
     version: Absent = ""
 
     def found(self, name: str, folder: str) -> Found:
-        """Return that its lock says too little."""
+        """Return the reason: this lock has no origins."""
         said = f"version {quote(self.version or 'unknown')}"
         return NoOrigin(name, f"its lock says {said}, but neither its URL nor its hash")
 
 
 def parse_other_lock(data: bytes, folder: str, where: str) -> OtherLock:
-    """Return what a lock of another installer names; which installer's it is, is seen from its shape.
+    """Return the skills of another installer's lock; the structure of the file shows the installer.
 
     Args:
         data: The file's bytes.
-        folder: The absolute path of the folder that its own relative paths start from, ``/`` between segments.
+        folder: The absolute path of the folder for relative paths in the lock, with ``/`` between segments.
         where: The file, for errors.
 
     Raises:
-        FormatError: it is none of the locks that are known. An entry that makes no sense is told among what cannot
-            be pinned.
+        FormatError: the file is not a known lock. A malformed entry does not raise; it is in ``unpinned``.
     """
     if data.lstrip()[:1] != b"{":
         return _apm(data, folder, where)
@@ -375,12 +374,12 @@ def _unknown(where: str, found: str) -> FormatError:
     return FormatError(f"expected a lock of another installer, found {found}", where=where, hint=_KNOWN)
 
 
-# The origins that other installers noted, and what those origins have now.
+# The origins that other installers recorded, and the present content of those origins.
 
-# Errors about one skill alone; any other SecurityError or a full disk stops the command.
+# Errors about a single skill; any other SecurityError, or a full disk, stops the command.
 OF_ONE = (FormatError, SourceError, UsageError, Forbidden, UnsafeTransfer)
 _CAP = 64 * 1024 * 1024
-# Below the project, and below the user's home.
+# Paths below the project, and below the user's home.
 _LOCKS = {
     "project": ("skills-lock.json", "apm.lock.yaml", ".clawhub/lock.json"),
     "user": (".agents/.skill-lock.json", ".clawhub/lock.json"),
@@ -388,10 +387,10 @@ _LOCKS = {
 
 
 class Origins:
-    """What the locks of other installers in a project, or in a user's home, say of where skills came from.
+    """The origins of skills in the locks of other installers, in a project or in a user's home.
 
     Attributes:
-        warnings: Locks that cannot be read.
+        warnings: One for each lock that cannot be read.
     """
 
     def __init__(self, ports: Ports) -> None:
@@ -400,7 +399,7 @@ class Origins:
         self._named = {each.name: each for origin in self._read() for each in origin.each()}
 
     def of(self, mine: Candidate) -> Origin | None:
-        """Return where a skill came from: as a lock says, else as its own frontmatter says."""
+        """Return the origin of a skill from a lock, or else from its own frontmatter; None if both have none."""
         noted = noted_by_gh(mine.name, mine.manifest.metadata)
         return self._named.get(mine.name) or (None if isinstance(noted, NoOrigin) else noted)
 
@@ -417,11 +416,11 @@ class Origins:
 
 
 def candidates_at(origin: Origin, options: Options, state: State, ports: Ports) -> Mapping[str, Candidate]:
-    """Return the skills of an origin as they are there now, by name; a file names the place, and no person.
+    """Return the present skills of an origin by name; requests count as named by a file, not by a person.
 
     Raises:
-        FormatError, SourceError, UsageError, Forbidden, UnsafeTransfer: ``OF_ONE``, it cannot be had.
-        SecurityError: it was tampered with.
+        FormatError, SourceError, UsageError, Forbidden, UnsafeTransfer: ``OF_ONE``, a skill cannot be fetched.
+        SecurityError: a skill was tampered with.
         StateError: the disk is in the way.
     """
     options = replace(options, skills=origin.skills, every=False)
@@ -429,10 +428,10 @@ def candidates_at(origin: Origin, options: Options, state: State, ports: Ports) 
 
 
 def compared(mine: Candidate, origin: Origin | None, state: State, ports: Ports) -> Candidate:
-    """Return the skill as its origin has it, if that is what is here to the last byte; else ``mine``, told so.
+    """Return the skill from its origin if it is identical to ``mine``; else ``mine`` with a note on the difference.
 
     Raises:
-        SecurityError: what the origin has was tampered with.
+        SecurityError: the content of the origin was tampered with.
         StateError: the disk is in the way.
     """
     if origin is None:

@@ -18,13 +18,13 @@ from skillhub.model.finding import in_words
 from skillhub.model.lock import Lock, Locked, Signer, by_word, shown_signers
 from skillhub.model.reference import GitHub, parse_remote
 
-# Package URLs (purl) of locked skills: how bills of materials name what is from where.
+# Package URLs (purl), with which bills of materials identify locked skills.
 
 
 def purl(name: str, entry: Locked) -> PackageURL | None:
-    """Return the package URL of a skill; None of one that lies on a machine and so has no place for others.
+    """Return the package URL of a skill; None for a local skill, which other machines cannot fetch.
 
-    There is no type for skills; what is not from GitHub is of the type ``generic``, with its place as a qualifier.
+    There is no type for skills: one that is not from GitHub has the type ``generic``, and its place as a qualifier.
     """
     if entry.local:
         return None
@@ -40,18 +40,18 @@ def purl(name: str, entry: Locked) -> PackageURL | None:
 
 
 # A lock as a bill of materials in CycloneDX 1.6 (ECMA-424), JSON.
-# The library for it, which tests hold this against, looks through all dependencies for each component: minutes
-# for a lock of 20,000 skills. From it comes how a URI is shown_signers.
+# The CycloneDX library, with which tests compare this output, searches all dependencies for each component, which
+# takes minutes for a lock of 20,000 skills. Only its escaping of URIs is used here.
 
 _ROOT = "skillhub.lock"
 
 
 def cyclonedx(lock: Lock, created: datetime | None) -> bytes:
-    """Return the document; the same lock gives the same bytes, for its serial number is derived from the lock.
+    """Return the document; equal locks give equal bytes, since the serial number is derived from the lock.
 
     Args:
-        lock: What is told of.
-        created: The time to put into it; None for none.
+        lock: The lock.
+        created: The timestamp; None for none.
     """
     digest = Digest.of(lock.dump())
     skills = sorted(lock.skills.items())
@@ -101,7 +101,7 @@ def _component(name: str, entry: Locked, lock: Lock) -> dict[str, Any]:
 
 
 def _without_nothing(document: dict[str, Any]) -> dict[str, Any]:
-    """Return what there is something in: the standard has no empty lists and texts."""
+    """Return the keys with a value, since the standard allows no empty lists and texts."""
     return {key: value for key, value in document.items() if value}
 
 
@@ -140,19 +140,19 @@ def _facts(entry: Locked, lock: Lock) -> Iterator[tuple[str, str]]:
 
 
 # A lock as a bill of materials in SPDX 2.3 (ISO/IEC 5962), JSON.
-# The library for it, which tests hold this against, looks through all relationships for each package: minutes
-# for a lock of 20,000 skills. From it comes what the standard can spell as the place of a download.
+# The SPDX library, with which tests compare this output, searches all relationships for each package, which takes
+# minutes for a lock of 20,000 skills. Only its check of download locations is used here.
 
 _DOCUMENT, _SPDX_ROOT = "SPDXRef-DOCUMENT", "SPDXRef-lock"
 _UNKNOWN = "NOASSERTION"
 
 
 def spdx(lock: Lock, created: datetime | None) -> bytes:
-    """Return the document; the same lock gives the same bytes, for its namespace is derived from the lock.
+    """Return the document; equal locks give equal bytes, since the namespace is derived from the lock.
 
     Args:
-        lock: What is told of.
-        created: The time to put into it; None is the beginning of 1970, for the standard wants one.
+        lock: The lock.
+        created: The timestamp; None for the beginning of 1970, since the standard requires one.
     """
     digest = Digest.of(lock.dump())
     root = {
@@ -208,7 +208,7 @@ def _checksums(digest: Digest) -> list[dict[str, str]]:
 
 
 def _location(entry: Locked) -> str:
-    """Return where the skill is downloaded, if the standard can spell it: it knows no bare hosts."""
+    """Return the download location of a skill, or NOASSERTION if the standard cannot express it, such as a host."""
     place = entry.url
     if entry.git:
         place = f"git+{entry.git}@{entry.rev}{'#' + entry.path if entry.path else ''}"

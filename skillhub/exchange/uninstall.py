@@ -1,4 +1,4 @@
-"""Uninstall: what skillhub put on this machine, and its removal; what somebody made, or changed, stays."""
+"""Uninstall: list and remove the files that skillhub wrote on this machine; files of the user, and edits, stay."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from skillhub.runtime.folder import Agreed, Folder
 
 _CAP = 256 << 20
 _PARTS = frozenset({"config", "data", "cache", "state"})
-# A person's own, that nothing brings back: signing keys, and edits that were saved of skills of the user's scope.
+# Files of the user that cannot be restored: signing keys, and saved edits of skills of the user scope.
 _OWN = {"keys": "your signing keys", copies.EDITS: "edits of yours that were saved"}
 _COMPLETIONS = (".bash_completions/skillhub.sh", ".zfunc/_skillhub", ".config/fish/completions/skillhub.fish")
 _SHELLS = (".bashrc", ".bash_profile", ".zshrc", ".config/fish/config.fish")
 _SHOWN = 30
-# What skillhub writes, or reads, in its own folders but the cache; two or three of them are one on some platforms.
+# The names in skillhub's own folders, except the cache; on some platforms, two or three folders are the same.
 _WRITTEN = re.compile(
     r"(?:\.skillhub-.*|(?:advisories|agents|config|first-seen|keys|listings|mcp-entries|policy|profiles|project-sources|"
     r"projects|proved|publish|publishers|roots|scan-cache|secrets|seen|shown-time|signers|sites|skillhub|skillhub-edits|skills|"
@@ -43,7 +43,7 @@ _WRITTEN = re.compile(
 
 
 class Installed(NamedTuple):
-    """Something of skillhub's on this machine; ``kept`` is why it stays, empty for what goes."""
+    """An item of skillhub on this machine; ``kept`` is the reason why it stays, and empty if it is removed."""
 
     kind: Literal["copy", "mcp", "value", "folder"]
     path: str
@@ -53,7 +53,13 @@ class Installed(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Uninstalled:
-    """What goes, or went, and what stays; ``left`` is for the person to do, ``package`` removes the program."""
+    """The result of ``uninstall``.
+
+    Attributes:
+        rows: The items that are removed, and those that stay.
+        left: Steps for the user.
+        package: The command that removes the program.
+    """
 
     rows: tuple[Installed, ...]
     left: tuple[str, ...]
@@ -62,18 +68,18 @@ class Uninstalled:
 
 
 def uninstall(ports: Ports, drop: Callable[[Secret], None] | None, *, dry_run: bool) -> Uninstalled:
-    """Take what skillhub wrote off this machine: copies, entries of agents, stored values, its own folders.
+    """Remove what skillhub wrote on this machine: copies, entries of agents, stored values, its own folders.
 
-    The files of projects, ``skillhub.toml`` and ``skillhub.lock``, are theirs and stay.
+    ``skillhub.toml`` and ``skillhub.lock`` belong to projects and stay.
 
     Args:
-        ports: The world.
-        drop: Removes a value from the keyring; None where that cannot be reached.
-        dry_run: Only say what would go.
+        ports: The ports.
+        drop: Removes a value from the keyring; None if the keyring cannot be reached.
+        dry_run: List the items, and remove none.
 
     Raises:
-        Refused: nobody agreed; nothing was removed.
-        FormatError, StateError: what is kept of a project cannot be read.
+        Refused: the user did not agree; nothing was removed.
+        FormatError, StateError: the record of a project cannot be read.
     """
     rows = _rows(ports, drop, remove=False)
     lines = [f"{each.kind}: {each.path}{f' ({each.name})' if each.name else ''}" for each in rows if not each.kept]
@@ -89,14 +95,14 @@ def uninstall(ports: Ports, drop: Callable[[Secret], None] | None, *, dry_run: b
 
 
 def _rows(ports: Ports, drop: Callable[[Secret], None] | None, *, remove: bool) -> list[Installed]:
-    """Return what is here; with ``remove`` each thing that may go is removed, as it was found just then."""
+    """Return all items; with ``remove``, remove each item right after it was checked, unless it stays."""
     home = ports.project.home
     rows: list[Installed] = []
     for project, records in [*_projects(home)]:
-        check_exclude(project.around)  # before anything of another project is removed
+        check_exclude(project.around)  # without ``remove``, which comes first, for all projects
         with project.exclusively() if remove else nullcontext():
             rows += _of_project(project, records, ports, remove)
-    rows += dict.fromkeys(_own_entries(ports, remove))  # a file below the home may be a project's as well
+    rows += dict.fromkeys(_own_entries(ports, remove))  # a file below the home may also belong to a project
     for secret in ports.project.secrets.all():
         where = f"{secret.name} in the system's keyring"
         if remove and drop is not None:
@@ -112,7 +118,7 @@ def _rows(ports: Ports, drop: Callable[[Secret], None] | None, *, remove: bool) 
 
 
 def _projects(home: Home) -> Iterator[tuple[Project, Records]]:
-    """Yield what is on record here, whatever has become of locks; what is gone has nothing of ours."""
+    """Yield each project that still exists, with its record; the lock may be gone."""
     folder = os.path.join(home.state, "projects")
     for name in files.names_in(folder):
         path = os.path.join(folder, name)
@@ -121,7 +127,7 @@ def _projects(home: Home) -> Iterator[tuple[Project, Records]]:
         base = document.get("project") if isinstance(document, dict) else None
         if data is not None and isinstance(base, str) and os.path.isabs(base) and os.path.isdir(base):
             for scope in get_args(Scope):
-                if name == f"{state_key(base, scope)}.json":  # else it is what is known of another folder
+                if name == f"{state_key(base, scope)}.json":  # otherwise the record is for another folder
                     yield Project(base, scope, home), Records.parse(data, path)
 
 
@@ -155,7 +161,7 @@ def _of_project(project: Project, records: Records, ports: Ports, remove: bool) 
 
 
 def _copy(project: Project, name: str, link: str, record: Record, store: Store, remove: bool) -> Installed | None:
-    """Return a copy in an agent's folder; None if it is not there."""
+    """Return a copy in an agent's folder, and remove it with ``remove``; None if it does not exist."""
     try:
         path = copies.place(project, link)
         if not os.path.lexists(path):
@@ -185,7 +191,7 @@ def _entry(
 
 
 def _own_entries(ports: Ports, remove: bool) -> Iterator[Installed]:
-    """Yield the entries that run ``skillhub mcp``, which would fail from now on."""
+    """Yield the entries of agents that run ``skillhub mcp``, since they would fail without the program."""
     known = entries_file(ports.project.home)
     for path, entry in known.entries.items():
         for agent, dialect in mcp.DIALECTS.items():
@@ -204,9 +210,9 @@ def _own_entries(ports: Ports, remove: bool) -> Iterator[Installed]:
 
 
 def _folders(home: Home, own_names: Mapping[str, str], remove: bool) -> Iterator[Installed]:
-    """Yield skillhub's own folders; one that others use too stays, and says so."""
+    """Yield skillhub's own folders; a folder with files of other programs stays."""
     folders = (home.cache, home.data, home.config, home.state)
-    is_named = {*map(os.path.basename, folders)} == _PARTS  # by SKILLHUB_HOME, which may be any folder
+    is_named = {*map(os.path.basename, folders)} == _PARTS  # set by SKILLHUB_HOME, which may be any folder
     is_own = {*files.names_in(os.path.dirname(home.state))} <= _PARTS and {*files.names_in(home.data)} <= {"store"}
     for folder in filter(os.path.lexists, dict.fromkeys(folders)):
         is_ours = is_own if is_named else "skillhub" in folder.split(os.sep)
@@ -220,13 +226,13 @@ def _folders(home: Home, own_names: Mapping[str, str], remove: bool) -> Iterator
         if remove:
             _remove_but(folder, {path for path, _ in own})
             if is_named:
-                with suppress(OSError):  # it is not empty, a link, or where a disk begins
+                with suppress(OSError):  # the folder is not empty, is a link, or is a mount point
                     os.rmdir(os.path.dirname(folder))
         yield Installed("folder", folder, "all but the above" if own else "")
 
 
 def _foreign(folder: str, home: Home) -> Iterator[str]:
-    """Yield what is in one of skillhub's own folders and was put there by somebody else."""
+    """Yield the paths in one of skillhub's own folders that skillhub did not write."""
     for name in files.names_in(folder) if folder != home.cache else ():
         if not _WRITTEN.fullmatch(name) and (path := os.path.join(folder, name)) != home.cache:
             yield path
@@ -244,7 +250,7 @@ def _remove_but(folder: str, kept: set[str]) -> None:
 
 
 def _completion(user_home: str) -> Iterator[str]:
-    """Yield where shells were told to complete skillhub's words: files, and lines in others' files."""
+    """Yield the steps that remove shell completion: files to delete, and lines in files of the user."""
     for name in _COMPLETIONS:
         if os.path.isfile(path := os.path.join(user_home, *name.split("/"))):
             yield as_command("rm", path)

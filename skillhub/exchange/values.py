@@ -1,4 +1,4 @@
-"""Values of variables that skills need: kept in the system's keyring, released to the skills that a person named."""
+"""Values of variables that skills need: stored in the system's keyring, released to skills that the user named."""
 
 from __future__ import annotations
 
@@ -18,21 +18,20 @@ from skillhub.model.needs import Requirement, is_forbidden
 from skillhub.project.project import Project
 from skillhub.project.user_state import Secret
 
-# Env: values that skills need, kept in the system's keyring, each for the skills that a person named.
-# A value is released to a skill of a project by the name of both, never to whoever declares that it needs it.
+# A value is released to a skill by the names of project and skill, never just because a skill declares the need.
 
 VALUE_MAX = 64 * 1024  # characters
 
 
 class Vault(Protocol):
-    """Where the values are."""
+    """The keyring with the values."""
 
     def get(self, secret: Secret) -> str | None:
         """Return the value, or None."""
         ...
 
     def put(self, secret: Secret, value: str) -> None:
-        """Keep the value."""
+        """Store the value."""
         ...
 
     def drop(self, secret: Secret) -> None:
@@ -42,11 +41,11 @@ class Vault(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Released:
-    """What a program is given.
+    """The environment of a program with the released values.
 
     Attributes:
-        environ: Its whole environment.
-        missing: The variables that the keyring has no value of any more.
+        environ: The whole environment.
+        missing: The variables whose values are no longer in the keyring.
     """
 
     environ: Mapping[str, str] = field(repr=False)
@@ -54,15 +53,16 @@ class Released:
 
 
 def intended(name: str, skills: Sequence[str], project: Project) -> Secret:
-    """Return what a value of this variable would be stored as; nothing is stored yet.
+    """Return the entry for a value of this variable, without storing it.
 
-    Without ``skills`` it is for those that may have it already, else for the one skill here that needs it.
+    Without ``skills``, it is for the skills that already have access, else for the one skill here that needs it.
 
     Raises:
-        UsageError: no name of a variable or of a skill, or several skills need it and none is named.
-        NotFound: a skill that is not installed here; whatever takes that name later would be given the value.
-        ForbiddenVariable: it steers programs, and no skill may have it.
-        FormatError, StateError: what this machine knows of the project cannot be read.
+        UsageError: the name of the variable or of a skill is malformed, or several skills need the variable and none
+            is named.
+        NotFound: a skill is not installed here; another skill that gets this name later would receive the value.
+        ForbiddenVariable: the variable controls how programs run, and no skill may have it.
+        FormatError, StateError: the lock or the record of the project cannot be read.
     """
     _check(name)
     for skill in skills:
@@ -77,10 +77,10 @@ def intended(name: str, skills: Sequence[str], project: Project) -> Secret:
 
 
 def keep(secret: Secret, value: str, project: Project, vault: Vault) -> None:
-    """Keep the value, and who may have it.
+    """Store the value, and the skills that may have it.
 
     Raises:
-        UsageError: it is no value, or there is no keyring.
+        UsageError: the value is empty, too long or contains NUL, or there is no keyring.
         StateError: the keyring or the disk refuses.
     """
     if not value or "\0" in value or len(value) > VALUE_MAX:
@@ -96,11 +96,11 @@ def keep(secret: Secret, value: str, project: Project, vault: Vault) -> None:
 
 
 def remainder(name: str, skills: Sequence[str], project: Project) -> Secret:
-    """Return what is left of a stored value once it is taken from these skills; without any, from all.
+    """Return the entry of a stored value without access for these skills; without ``skills``, for none at all.
 
     Raises:
-        NotFound: no value of it is stored, or one of the skills may not have it anyway.
-        FormatError, StateError: what this machine knows of values cannot be read.
+        NotFound: no value of the variable is stored, or one of the skills has no access to it.
+        FormatError, StateError: the list of stored values cannot be read.
     """
     secret = project.secrets.find(project.key, name)
     if secret is None:
@@ -113,7 +113,7 @@ def remainder(name: str, skills: Sequence[str], project: Project) -> Secret:
 
 
 def forget(left: Secret, project: Project, vault: Vault) -> None:
-    """Leave no more of a stored value than that, as ``remainder`` gave it; with nobody left it is removed.
+    """Replace the entry of a stored value by ``left``, from ``remainder``; if no skill is left, remove the value.
 
     Raises:
         UsageError: there is no keyring.
@@ -127,10 +127,10 @@ def forget(left: Secret, project: Project, vault: Vault) -> None:
 
 
 def due(project: Project, environ: Mapping[str, str]) -> tuple[Secret, ...]:
-    """Return the stored values that enabled skills of the project may have and this environment does not have yet.
+    """Return the stored values that enabled skills of the project may have, and that this environment lacks.
 
     Raises:
-        FormatError, StateError: what this machine knows of the project cannot be read.
+        FormatError, StateError: the lock, the record or the list of stored values cannot be read.
     """
     enabled = _enabled(project)
     return tuple(
@@ -162,14 +162,18 @@ def _check(name: str) -> None:
         message = f"no skill may have the variable {name}, which controls how programs run"
         raise ForbiddenVariable(message, hint="no flag lifts this") from error
     except FormatError as error:
-        # What is no name may be a value that lost it.
+        # The message does not show the text: it may be a value that was typed without its name.
         raise UsageError(
             "expected the name of a variable: letters, digits and _", hint="skillhub env set NAME"
         ) from error
 
 
 def _needing(name: str, project: Project) -> Collection[str]:
-    """Return the one skill that needs the variable, by what was read off its bytes when a person agreed to it."""
+    """Return the one skill that needs the variable, by the needs in its files when the user agreed to it.
+
+    Raises:
+        UsageError: several skills need the variable.
+    """
     found = sorted(
         skill
         for skill, record in project.records().skills.items()
@@ -182,30 +186,30 @@ def _needing(name: str, project: Project) -> Collection[str]:
 
 
 def _enabled(project: Project) -> frozenset[str]:
-    """Return the skills that are enabled, as they are locked and were agreed to."""
+    """Return the enabled skills whose locked release the user agreed to."""
     locked, records = project.lock().skills, project.records().skills
     return frozenset(
         name for name, record in records.items() if record.enabled and name in locked and record.is_of(locked[name])
     )
 
 
-# Replacing this process by another program.
+# Replace this process with another program.
 
 
 def become(words: Sequence[str], environ: Mapping[str, str]) -> int:
-    """Run a program in the place of this one, by no shell; return its exit status where a system cannot do that.
+    """Replace this process with a program, without a shell; on Windows, run it and return its exit status.
 
     Raises:
         NotFound: there is no such program.
-        StateError: it cannot be run.
+        StateError: the program cannot be run.
     """
     try:
         if sys.platform == "win32":
             return subprocess.run(words, env=dict(environ), check=False).returncode
-        # Python ignores these, and whatever it starts would as well.
+        # Python ignores these signals, and the program would inherit that.
         for name in (signal.SIGPIPE, signal.SIGXFSZ):
             signal.signal(name, signal.SIG_DFL)
-        os.execvpe(words[0], list(words), dict(environ))  # noqa: S606 - no shell is just what is wanted
+        os.execvpe(words[0], list(words), dict(environ))  # noqa: S606 - without a shell on purpose
     except (FileNotFoundError, NotADirectoryError) as error:
         raise NotFound(f"there is no program {quote(words[0])}", hint="give its path, or check PATH") from error
     except OSError as error:
