@@ -65,57 +65,59 @@ def adopt(names: Sequence[str], into: str, options: Options, ports: Ports) -> Ou
         raise UsageError(f"expected a folder below the project, found {quote(into)}")
     state = read_state(ports)
     origins = Origins(ports)
-    adopted, left = [], []
-    for find in _finds(names, state, ports):
+    adopted, left_out = [], []
+    for find in _adoptable_skills(names, state, ports):
         each = find if isinstance(find, LeftOut) else _read(find, into, origins, state, ports)
         each = each if isinstance(each, LeftOut) else _admitted(each, state, ports)
-        left.append(each) if isinstance(each, LeftOut) else adopted.append(each)
+        left_out.append(each) if isinstance(each, LeftOut) else adopted.append(each)
     planner = Planner.of(options, state, ports)
     plans = [_planned(each, planner, ports) for each in adopted]
     asked = ask([question for each in plans for question in each.questions()], ports, options.dry_run)
     warnings = tuple(origins.warnings)
     if not adopted:
-        return Outcome((), False, warnings=warnings, left=tuple(left))
+        return Outcome((), False, warnings=warnings, left=tuple(left_out))
     if not options.dry_run:
         for each in adopted:
-            _keep(each, ports)
+            _copy_into_project(each, ports)
     outcome = carry_out(plans, options, asked, state, ports)
     if not options.dry_run:
-        _take_away(adopted, {skill.name for skill in outcome.skills if skill.state == "disabled"}, ports.project)
-    return replace(outcome, warnings=(*warnings, *outcome.warnings), left=(*left, *outcome.left))
+        _remove_disabled(
+            adopted, {skill.name for skill in outcome.skills if skill.state == "disabled"}, ports.project
+        )
+    return replace(outcome, warnings=(*warnings, *outcome.warnings), left=(*left_out, *outcome.left))
 
 
-def _finds(names: Sequence[str], state: State, ports: Ports) -> Iterator[AdoptableSkill | LeftOut]:
-    there: dict[str, list[str]] = {}
+def _adoptable_skills(names: Sequence[str], state: State, ports: Ports) -> Iterator[AdoptableSkill | LeftOut]:
+    paths: dict[str, list[str]] = {}
     world = ports.project, ports.user_home, ports.environ
     folders = agent_folders(*world)
     # Only direct subfolders of an agent's folder are places to which a skill is linked.
     for path in (each for each in unmanaged(*world) if os.path.dirname(each) in folders):
-        there.setdefault(os.path.basename(path), []).append(path)
+        paths.setdefault(os.path.basename(path), []).append(path)
     scope = ports.project.scope
     for name in names:
         if name in state.lock.skills:
             hint = f"{command(scope, 'list')} shows installed skills"
             raise UsageError(f"{name} is managed already", hint=hint)
-        if name not in there:
+        if name not in paths:
             hint = f"{command(scope, 'list')} shows all"
             raise NotFound(f"no agent's folder has an unmanaged skill {quote(name)}", hint=hint)
-    for name in names or sorted(there):
+    for name in names or sorted(paths):
         if name in state.lock.skills:
             where = f"{command(scope, 'verify')} shows its path"
             yield LeftOut(name, "other-skill", f"it has the name of a locked skill; {where}")
         else:
-            yield _find(name, there[name], scope)
+            yield _adoptable(name, paths[name], scope)
 
 
-def _find(name: str, paths: Iterable[str], scope: Scope) -> AdoptableSkill | LeftOut:
+def _adoptable(name: str, paths: Iterable[str], scope: Scope) -> AdoptableSkill | LeftOut:
     copies = tuple(path for path in paths if not os.path.islink(path))
     others = tuple(path for path in paths if os.path.islink(path))
     real = {os.path.realpath(path) for path in copies}
     for path in others:
         if (target := os.path.realpath(path)) not in real:
-            meant = command(scope, "install", target)
-            return LeftOut(name, "link", f"{path} is a link to {target}; if that is intended: {meant}")
+            install = command(scope, "install", target)
+            return LeftOut(name, "link", f"{path} is a link to {target}; if that is intended: {install}")
     return AdoptableSkill(name, copies, others)
 
 
@@ -128,8 +130,8 @@ def _read(find: AdoptableSkill, into: str, origins: Origins, state: State, ports
         return LeftOut(find.name, "name", f"its SKILL.md names it {mine.name}; rename the folder or the skill")
     for path in find.copies:
         if problems := compare(path, mine.tree.listing):
-            told = f"{problems[0].path}: {problems[0].message}"
-            return LeftOut(find.name, "differs", f"expected identical copies with only the skill's files: {told}")
+            problem = f"{problems[0].path}: {problems[0].message}"
+            return LeftOut(find.name, "differs", f"expected identical copies with only the skill's files: {problem}")
     found = compared(mine, origins.of(mine), state, ports)
     if found.entry.origin != mine.entry.origin:
         return _Adopted(find, found, None)
@@ -151,19 +153,19 @@ def _admitted(each: _Adopted, state: State, ports: Ports) -> _Adopted | LeftOut:
 def _planned(each: _Adopted, planner: Planner, ports: Ports) -> Plan:
     """Plan to link the skill in the usual folders and where it was found, with a copy in place of each link to it."""
     base = ports.project.base
-    found = [portable(os.path.dirname(path), base) for path in each.find.copies]
-    away = {portable(path, base) for path in (*each.find.links, *filter(None, [each.target]))}
-    folders = dict.fromkeys((*planner.folders, *found))
-    here = tuple(folder for folder in folders if f"{folder}/{each.find.name}" not in away)
-    plan = replace(planner, folders=here).plan(each.candidate)
+    found_in = [portable(os.path.dirname(path), base) for path in each.find.copies]
+    excluded = {portable(path, base) for path in (*each.find.links, *filter(None, [each.target]))}
+    folders = dict.fromkeys((*planner.folders, *found_in))
+    wanted = tuple(folder for folder in folders if f"{folder}/{each.find.name}" not in excluded)
+    plan = replace(planner, folders=wanted).plan(each.candidate)
     if plan.linking is None or plan.held:
         return plan
-    spelled = [portable(path, base) for path in each.find.links]
-    steps = [Step(link, links.place(ports.project, link), "make") for link in spelled]
+    link_paths = [portable(path, base) for path in each.find.links]
+    steps = [Step(link, links.place(ports.project, link), "make") for link in link_paths]
     return replace(plan, linking=replace(plan.linking, steps=(*plan.linking.steps, *steps)))
 
 
-def _keep(each: _Adopted, ports: Ports) -> None:
+def _copy_into_project(each: _Adopted, ports: Ports) -> None:
     """Copy the skill to its folder in the project, and remove the links to its copies."""
     if each.target is not None and not os.path.lexists(each.target):
         tree = each.candidate.tree
@@ -172,7 +174,7 @@ def _keep(each: _Adopted, ports: Ports) -> None:
         links.unmake(ports.project, path)
 
 
-def _take_away(adopted: Iterable[_Adopted], disabled: set[str], project: Project) -> None:
+def _remove_disabled(adopted: Iterable[_Adopted], disabled: set[str], project: Project) -> None:
     """Remove the copies of disabled skills from agents' folders; the store has their files."""
     for each in adopted:
         for path in each.find.copies if each.find.name in disabled else ():
@@ -189,18 +191,18 @@ def import_lock(other: OtherLock, options: Options, ports: Ports) -> Outcome:
         StateError: the disk is in the way.
     """
     state = read_state(ports)
-    left = [LeftOut(each.name, "no-origin", each.reason) for each in other.unpinned]
+    left_out = [LeftOut(each.name, "no-origin", each.reason) for each in other.unpinned]
     found: dict[str, Candidate] = {}
     for each in _candidates(other, options, state, ports):
         if isinstance(each, LeftOut):
-            left.append(each)
+            left_out.append(each)
         elif each.tree.digest != found.setdefault(each.name, each).tree.digest:
             first = found[each.name].entry.origin
-            left.append(LeftOut(each.name, "usage", f"the lock has it from {first} and from {each.entry.origin}"))
+            left_out.append(LeftOut(each.name, "usage", f"the lock has it from {first} and from {each.entry.origin}"))
     if not found:
-        return Outcome((), False, left=tuple(left))
+        return Outcome((), False, left=tuple(left_out))
     outcome = apply(found, options, state, ports)
-    return replace(outcome, left=(*left, *outcome.left))
+    return replace(outcome, left=(*left_out, *outcome.left))
 
 
 def _candidates(other: OtherLock, options: Options, state: State, ports: Ports) -> Iterator[Candidate | LeftOut]:
@@ -214,7 +216,7 @@ def _candidates(other: OtherLock, options: Options, state: State, ports: Ports) 
             except OF_ONE as error:
                 yield LeftOut(each.name, error.code, _reason(error))
                 continue
-            yield from (_noted(candidate, each) for candidate in found.values())
+            yield from (_with_notes(candidate, each) for candidate in found.values())
 
 
 def _reason(error: SkillhubError) -> str:
@@ -222,7 +224,7 @@ def _reason(error: SkillhubError) -> str:
     return f"{error.message}{where}{'; ' + error.hint if error.hint else ''}"
 
 
-def _noted(candidate: Candidate, origin: Origin) -> Candidate:
+def _with_notes(candidate: Candidate, origin: Origin) -> Candidate:
     notes = [origin.note] if origin.note else []
     if not origin.skills and candidate.name != origin.name:
         notes.append(f"the other lock calls it {origin.name}")

@@ -61,18 +61,18 @@ def export(
                 tree = by_lock(name, found, ports, agreed=is_agreed, scanned=False).run().tree
                 answers[f"tree:{name}"] = "", pack(tree, compress=False)
     recorded.advisories.known()  # an install reads the advisories of the registries
-    whole = SkillBundle(state.lock, answers)
-    again = replayed(whole)
+    bundle = SkillBundle(state.lock, answers)
+    replay = replayed(bundle)
     for alias in state.lock.sources:
         source = ports.sources.get(alias)
         if source.root is not None and not source.embedded:
-            again.fetch_root(source.url, source.root)
+            replay.fetch_root(source.url, source.root)
     for name, entry in state.lock.skills.items():
         with about_skill(name):
-            by_lock(name, entry.original, again, agreed=True, scanned=False).run()
-    again.advisories.known()
+            by_lock(name, entry.original, replay, agreed=True, scanned=False).run()
+    replay.advisories.known()
     # An install asks for no logins and redirects, so they are left out.
-    needed = {key: each for key, each in answers.items() if key in whole.asked or key.startswith("tree:")}
+    needed = {key: each for key, each in answers.items() if key in bundle.asked or key.startswith("tree:")}
     return SkillBundle(state.lock, needed)
 
 

@@ -157,8 +157,8 @@ def _checked(name: str, ref: str, skills: tuple[str, ...], note: str) -> Found:
     try:
         parse_remote(ref)
     except UsageError:  # its message could contain a password
-        holds = " holds a password" if names_user(ref) else " is not a place to install from"
-        return NoOrigin(name, shown + holds)
+        problem = " holds a password" if names_user(ref) else " is not a place to install from"
+        return NoOrigin(name, shown + problem)
     return Origin(name, ref, skills, note)
 
 
@@ -226,10 +226,10 @@ class ApmPackage(OtherEntry):
         """Return the installed skills of the package: the requested ones, else those in agents' folders."""
         # Older versions list only the folder.
         folders = (folder_of(each) for each in self.deployed_files if isinstance(each, str))
-        put = [
+        deployed = [
             posixpath.basename(each) for each in folders if posixpath.basename(posixpath.dirname(each)) == "skills"
         ]
-        wanted = self.skill_subset or put
+        wanted = self.skill_subset or deployed
         return tuple(dict.fromkeys(each for each in wanted if isinstance(each, str) and is_name(each)))
 
 
@@ -318,8 +318,8 @@ class ClawHubEntry(OtherEntry):
 
     def found(self, name: str, folder: str) -> Found:
         """Return the reason: this lock has no origins."""
-        said = f"version {quote(self.version or 'unknown')}"
-        return NoOrigin(name, f"its lock says {said}, but neither its URL nor its hash")
+        version = f"version {quote(self.version or 'unknown')}"
+        return NoOrigin(name, f"its lock says {version}, but neither its URL nor its hash")
 
 
 def parse_other_lock(data: bytes, folder: str, where: str) -> OtherLock:

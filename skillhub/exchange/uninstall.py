@@ -132,11 +132,11 @@ def _projects(home: Home) -> Iterator[tuple[Project, Records]]:
 
 
 def _of_project(project: Project, records: Records, ports: Ports, remove: bool) -> Iterator[Installed]:
-    left = dict(records.skills)
+    remaining = dict(records.skills)
     folders = copies.folders_of(project, hosts().values(), ports.user_home, ports.environ)
     known, is_user = {copies.portable(each, project.base) for each in folders}, project.scope == "user"
     for name, record in [*records.skills.items(), *records.coming.items()]:
-        stays = []
+        kept_links = []
         for link in record.links:
             row: Installed | None = Installed(
                 "copy", copies.absolute(project.base, link), name, "it is in no agent's folder"
@@ -144,9 +144,9 @@ def _of_project(project: Project, records: Records, ports: Ports, remove: bool) 
             if os.path.split(link)[0] in known:
                 row = _copy(project, name, link, record, ports.store, remove)
             if row is not None:
-                stays += [link] if row.kept else []
+                kept_links += [link] if row.kept else []
                 yield row
-        left[name] = replace(record, links=tuple(stays))
+        remaining[name] = replace(record, links=tuple(kept_links))
         for server, entries in record.mcp.items():
             for agent, entry in entries.items():
                 try:
@@ -156,7 +156,7 @@ def _of_project(project: Project, records: Records, ports: Ports, remove: bool) 
                 except SkillhubError as error:
                     yield Installed("mcp", error.where or project.base, server, error.message)
     if remove:
-        exclude(project.around, [link for record in left.values() for link in record.links])
+        exclude(project.around, [link for record in remaining.values() for link in record.links])
         mcp.remove_created(project, [each for each in records.made if not os.path.isabs(each) or is_user])
 
 
@@ -181,10 +181,10 @@ def _copy(project: Project, name: str, link: str, record: Record, store: Store, 
 def _entry(
     file: mcp.ConfigFile, server: str, entry: mcp.Entry, project: Project, remove: bool
 ) -> Iterator[Installed]:
-    there = mcp.servers(file).get(server)
-    if there is None:
+    present = mcp.servers(file).get(server)
+    if present is None:
         return
-    kept = "" if mcp.is_equal(there, entry) else "the entry was changed"
+    kept = "" if mcp.is_equal(present, entry) else "the entry was changed"
     if remove and not kept:
         mcp.remove(file, server, entry, project)
     yield Installed("mcp", file.path, server, kept)

@@ -71,8 +71,8 @@ def intended(name: str, skills: Sequence[str], project: Project) -> Secret:
     installed = {*project.lock().skills, *project.records().skills} if skills else ()
     refuse_unknown(skills, installed, project.scope)
     known = project.secrets.find(project.key, name)
-    before = known.skills if known else ()
-    chosen = {*before, *skills} or _needing(name, project)
+    allowed = known.skills if known else ()
+    chosen = {*allowed, *skills} or _needing(name, project)
     return Secret(project.key, project.scope, project.base, name, tuple(sorted(chosen)))
 
 
@@ -107,8 +107,8 @@ def remainder(name: str, skills: Sequence[str], project: Project) -> Secret:
         raise NotFound(f"no value of {quote(name)} is stored here", hint="skillhub env list shows the stored names")
     for skill in skills:
         if skill not in secret.skills:
-            may = ", ".join(secret.skills) or "no skill"
-            raise NotFound(f"{quote(skill)} has no access to {name}; only {may} has")
+            allowed = ", ".join(secret.skills) or "no skill"
+            raise NotFound(f"{quote(skill)} has no access to {name}; only {allowed} has")
     return replace(secret, skills=tuple(each for each in secret.skills if skills and each not in skills))
 
 

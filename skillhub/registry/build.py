@@ -101,9 +101,9 @@ def submit(
         verdict = judge(tree, signers, None, now)
     if verdict.status != "valid" or verdict.signer is None:
         with named(path):
-            own = _own(tree, verdict, hub, mine) if mine else None
+            own = _operators_key(tree, verdict, hub, mine) if mine else None
         message = f"expected a signature by {owner or 'a publisher that is admitted here'}, found another"
-        raise Refused(message, where=path, hint=_admitting(verdict, owner, hub, own))
+        raise Refused(message, where=path, hint=_admission_hint(verdict, owner, hub, own))
     artifact = pack(verdict.tree, "zip", hub.settings.compress)
     digest = Digest.of(artifact)
     release = Release(
@@ -122,25 +122,25 @@ def submit(
     return Submission(path, release, artifact, verdict.tree, tree[SIGNATURE], verdict.signer.fingerprint)
 
 
-def _own(tree: Tree, verdict: Verdict, hub: Opened, mine: Publishers) -> OwnKey | None:
+def _operators_key(tree: Tree, verdict: Verdict, hub: Opened, mine: Publishers) -> OwnKey | None:
     # Raises if the signature names a key of the operator that did not make it.
     judge_with_own_keys(tree, mine, None, hub.signing.now)
     return own_key(verdict.claim, mine)
 
 
-def _admitting(verdict: Verdict, owner: str | None, hub: Opened, own: OwnKey | None) -> str:
+def _admission_hint(verdict: Verdict, owner: str | None, hub: Opened, own: OwnKey | None) -> str:
     """Return the command that admits the signer, with placeholders for unknown names and files."""
     command = partial(as_command, "skillhub", "registry", "delegate", hub.registry.path)
     offline = ("--keys", hub.signing.keys) if hub.signing.keys else ()
     if own is not None:
         return f"to admit your key {own.name}: {command(owner or own.name, '--key', own.path, *offline)}"
-    signer, what = verdict.signer, "--key"
+    signer, option = verdict.signer, "--key"
     if signer is not None and signer.kind == "sigstore":
         return f"a registry admits keys and certificates, not {signer.identity}; sign it with one"
-    who = f"its signer, with a key that it claims is in a PEM file of {verdict.claim}"
+    signer_text = f"its signer, with a key that it claims is in a PEM file of {verdict.claim}"
     if verdict.claim is None:
-        who, what = signer.identity if signer else "its signer", "--certificate"
-    return f"to admit {who}: {command(owner or 'PUBLISHER', what, 'FILE', *offline)}"
+        signer_text, option = signer.identity if signer else "its signer", "--certificate"
+    return f"to admit {signer_text}: {command(owner or 'PUBLISHER', option, 'FILE', *offline)}"
 
 
 def _signed(tree: Tree, name: str, owner: str | None, hub: Opened, path: str) -> Tree:
@@ -225,12 +225,14 @@ def init(folder: str, setup: Setup, now: datetime) -> Created:
             raise UsageError("there are the offline keys of a registry already", where=setup.keys, hint=hint)
         own = setup.new_key(settings.publisher, "p256")
         keys.save(f"publishers/{settings.publisher}", own)
-        wanted = [role for role in ROLES if role != LOG or setup.log]
-        made = {role: [setup.new_key(name, "ed25519") for name in key_names(role)] for role in wanted}
-        for role, several in made.items():
-            for name, key in zip(key_names(role), several, strict=True):
+        roles = [role for role in ROLES if role != LOG or setup.log]
+        new_keys = {role: [setup.new_key(name, "ed25519") for name in key_names(role)] for role in roles}
+        for role, role_keys in new_keys.items():
+            for name, key in zip(key_names(role), role_keys, strict=True):
                 keys.save(name, key)
-        metadata = MetadataSet.create(lambda role: made.get(role, []), settings.bin_bits, Dates(now, settings.days))
+        metadata = MetadataSet.create(
+            lambda role: new_keys.get(role, []), settings.bin_bits, Dates(now, settings.days)
+        )
         admission = Admission(publisher=settings.publisher, keys=(own.public.pem.decode(),))
         hub = Opened(registry, settings, metadata, keys, Signing(now=now))
         registry.publish({"metadata/1.root.json": metadata.documents[ROOT]})  # the log's origin contains its digest
@@ -272,7 +274,7 @@ def add(
     for path in skills:
         refuse_within(path, folder, signing.keys)
     with opened(folder, signing) as hub:
-        index = hub.index([*_names(skills)] if hub.large else None)
+        index = hub.index([*_readable_names(skills)] if hub.large else None)
         publishers = [publisher_of(each, signing.time) for each in index.admissions.values()]
         submissions = [submit(path, hub, index, publishers, mine, prepare) for path in skills]
         if hub.large:  # the signers, whose releases are read now, are known only after ``submit``
@@ -287,15 +289,15 @@ def add(
         for each in submissions:
             if _is_new(each, index):
                 fresh.append(each)
-                index = _with(index, each.release, hub)
+                index = _index_with(index, each.release, hub)
         changed = sorted({each.release.publisher or "" for each in submissions})
         archives = {each.release.url: each.artifact for each in fresh}
         hub.publish(index, changed, sorted({each.release.name for each in submissions}), archives)
-    old = tuple(each.release for each in submissions if each not in fresh)
-    return Added(tuple(each.release for each in fresh), old, tuple(submissions), before)
+    unchanged = tuple(each.release for each in submissions if each not in fresh)
+    return Added(tuple(each.release for each in fresh), unchanged, tuple(submissions), before)
 
 
-def _names(skills: Sequence[str]) -> Iterator[str]:
+def _readable_names(skills: Sequence[str]) -> Iterator[str]:
     """Yield the names of readable skills; ``submit`` reports the unreadable ones."""
     for path in skills:
         with suppress(SkillhubError):
@@ -308,9 +310,9 @@ def refuse_within(path: str, *places: str | None) -> None:
     Raises:
         UsageError: the folder contains one of the places.
     """
-    ours = os.path.join(os.path.realpath(os.path.expanduser(path)), "")
+    folder = os.path.join(os.path.realpath(os.path.expanduser(path)), "")
     for place in places:
-        if place and "://" not in place and os.path.join(os.path.realpath(place), "").startswith(ours):
+        if place and "://" not in place and os.path.join(os.path.realpath(place), "").startswith(folder):
             message = f"expected it outside the folder of the skill, {quote(path)}, with which it would be published"
             raise UsageError(
                 message, where=place, hint="move it elsewhere: all in the folder of a skill is the skill"
@@ -331,27 +333,27 @@ def _is_new(submission: Submission, index: Index) -> bool:
     same = [each for each in index.skills.get(release.name, ()) if each.version == release.version]
     if same and same[0].tree != release.tree:
         message = f"{release.name} {release.version} is published already, with other content"
-        raise Refused(message, where=submission.path, hint=to_raise(submission.path))
+        raise Refused(message, where=submission.path, hint=version_hint(submission.path))
     return not same
 
 
-def to_raise(path: str) -> str:
+def version_hint(path: str) -> str:
     """Return the hint for a version that is already published."""
     command = as_command("skillhub", "publish", path, "--bump", "patch")
     return f"published releases never change: raise metadata.version, or publish with --bump: {command}"
 
 
-def _with(index: Index, release: Release, hub: Opened) -> Index:
+def _index_with(index: Index, release: Release, hub: Opened) -> Index:
     publisher, name = release.publisher or "", release.name
     admission = index.admissions[publisher]
     if name not in admission.names:
-        _may_claim(release, hub)
+        _refuse_without_keys(release, hub)
     claimed = replace(admission, names=admission.names | {name})
     releases = newest_first((*index.skills.get(name, ()), release))
     return Index({**index.skills, name: releases}, {**index.admissions, publisher: claimed})
 
 
-def _may_claim(release: Release, hub: Opened) -> None:
+def _refuse_without_keys(release: Release, hub: Opened) -> None:
     """Raise Refused if too few keys of ``namespaces`` are available to assign a new name to a publisher."""
     able, needed = len(hub.at_hand(NAMESPACES)), ROLES[NAMESPACES].threshold
     if able < needed:

@@ -92,12 +92,12 @@ def check(place: str, now: datetime, time: ShownTime | None = None) -> Checked:
         raise UsageError("expected the URL of a registry without password or another credential", hint=NO_SECRET)
     with _opened(place) as opened, throwaway() as folder:
         # The built files are derived from the signed ones, and are checked only if the signed ones are sound.
-        found = tuple(_problems(place, opened, folder, now, time)) or _rebuilt(place)
-        problems = tuple(replace(each, where=_shown(each.where, place)) for each in found)
-        return Checked(problems, () if problems else tuple(_aging(folder, now)))
+        found = tuple(_problems(place, opened, folder, now, time)) or _changed_since_build(place)
+        problems = tuple(replace(each, where=_display_place(each.where, place)) for each in found)
+        return Checked(problems, () if problems else tuple(_expiry_warnings(folder, now)))
 
 
-def _shown(where: str, place: str) -> str:
+def _display_place(where: str, place: str) -> str:
     """Return the place of an issue for display: a file in the operator's folder has its path there."""
     if not where.startswith(_FOLDER):
         return where
@@ -108,7 +108,7 @@ def _shown(where: str, place: str) -> str:
 def _problems(
     place: str, opened: tuple[str, str | None, Fetcher], folder: str, now: datetime, time: ShownTime | None
 ) -> Iterator[Issue]:
-    url, said, fetcher = opened
+    url, site_url, fetcher = opened
     try:
         registry = TufRegistry.open(url, fetch_root(url, fetcher), fetcher, folder, time)
         registry.advisories()
@@ -134,7 +134,7 @@ def _problems(
         except SkillhubError as error:
             found.append(_issue(error, url))
     # Unsigned files are derived from the signed ones, and are compared only if the signed ones are sound.
-    yield from found or _Shapes(registry, fetcher, said, place if url == _FOLDER else "DIR").problems(listing)
+    yield from found or _Shapes(registry, fetcher, site_url, place if url == _FOLDER else "DIR").problems(listing)
 
 
 def _in_parts(registry: TufRegistry, first: PartDocument, fetcher: Fetcher) -> Index:
@@ -152,22 +152,22 @@ def _in_parts(registry: TufRegistry, first: PartDocument, fetcher: Fetcher) -> I
         path = skill_path(name)
         data = registry.pinned(path, pinned, lambda data, _: data)
         skills[name] = listed_releases(name, data)
-        made += sum(map(_number, rows_of(name, data).values()))
-        _same(registry, fetcher, {f"{WELL_KNOWN}/{path}": data})
+        made += sum(map(_row_number, rows_of(name, data).values()))
+        _refuse_other_files(registry, fetcher, {f"{WELL_KNOWN}/{path}": data})
     if listed != [made]:
         raise errors.BadMetadata("the parts of the listing differ from the skills in it", where=registry.url)
-    _same(registry, fetcher, short_listing())
+    _refuse_other_files(registry, fetcher, short_listing())
     lists: dict[str, list[str]] = {path: [] for path in SHARD_PATHS}
     for name in skills:
         lists[shard_path(name)].append(name)
     for path, names in lists.items():
-        _same(registry, fetcher, shards(Index(skills), names, lambda _: None) or {path: None})
+        _refuse_other_files(registry, fetcher, shards(Index(skills), names, lambda _: None) or {path: None})
     return Index({name: (best_release(releases),) for name, releases in skills.items()})
 
 
 def _documents(registry: TufRegistry, part: PartDocument, listed: list[int]) -> Iterator[tuple[str, Pinned]]:
     """Yield each skill below a part with its pinned document; add the number of each row to ``listed``."""
-    listed[0] += sum(map(_number, part.rows if not part.parts else ()))
+    listed[0] += sum(map(_row_number, part.rows if not part.parts else ()))
     yield from documents_of(part)
     best: list[PartRow] = []
     for prefix, pinned in part.parts.items():
@@ -178,11 +178,11 @@ def _documents(registry: TufRegistry, part: PartDocument, listed: list[int]) -> 
         raise errors.BadMetadata("a part of the listing repeats other rows than the best", where=registry.url)
 
 
-def _number(row: PartRow) -> int:
+def _row_number(row: PartRow) -> int:
     return int.from_bytes(sha512(json.dumps(row.model_dump(), sort_keys=True).encode()).digest())
 
 
-def _same(registry: TufRegistry, fetcher: Fetcher, files: Mapping[str, bytes | None]) -> None:
+def _refuse_other_files(registry: TufRegistry, fetcher: Fetcher, files: Mapping[str, bytes | None]) -> None:
     """Raise WrongBytes if a public file differs from these; None stands for a file that must not exist."""
     for path, data in files.items():
         where = f"{registry.url}/{path}"
@@ -204,15 +204,15 @@ def _log(known: RegistryLog, offered: Index, url: str, fetcher: Fetcher) -> Iter
     for path, data in {**made, log_writer.CHECKPOINT: head.note.dump()}.items():
         if fetcher.get(f"{url}/{path}", cap=len(data)).data != data:
             yield Issue(BadLog.code, "the file differs from the log that clients see", f"{url}/{path}")
-    said = [*map(read_entry, found)]
-    logged = {(str(each.get("name")), each.get("version")) for each in said if each["kind"] == "release"}
+    facts = [*map(read_entry, found)]
+    logged = {(str(each.get("name")), each.get("version")) for each in facts if each["kind"] == "release"}
     for name, version in sorted(logged - {(each.name, each.version) for each in offered_by(offered)}, key=str):
         yield Issue(BadLog.code, "the log has this release, but the registry does not offer it", f"{name} {version}")
     for release in offered_by(offered):
         known.require(release)
     # The log must have each name and key that the offline keys admitted.
-    names = {each.get("name"): each.get("publisher") for each in said if each["kind"] == "name"}
-    keys = {(each.get("publisher"), each.get("fingerprint")) for each in said if each["kind"] == "key-added"}
+    names = {each.get("name"): each.get("publisher") for each in facts if each["kind"] == "name"}
+    keys = {(each.get("publisher"), each.get("fingerprint")) for each in facts if each["kind"] == "key-added"}
     for publisher, admission in offered.admissions.items():
         unlogged = [name for name in sorted(admission.names) if names.get(name) != publisher]
         unlogged += [each for each in publisher_of(admission).fingerprints if (publisher, each) not in keys]
@@ -220,7 +220,7 @@ def _log(known: RegistryLog, offered: Index, url: str, fetcher: Fetcher) -> Iter
             yield Issue(BadLog.code, f"the log does not assign it to {publisher}", what)
 
 
-def _aging(folder: str, now: datetime) -> Iterator[Issue]:
+def _expiry_warnings(folder: str, now: datetime) -> Iterator[Issue]:
     """Yield a warning for each role whose document, in the client's folder, expires soon."""
     kept = sorted(name.removesuffix(".json") for name in os.listdir(folder))
     # The client keeps other files in that folder, too.
@@ -293,7 +293,7 @@ class _EachFile:
         return self._fetcher.get(url, cap=cap, named_by=named_by)
 
 
-def _rebuilt(place: str) -> Iterator[Issue]:
+def _changed_since_build(place: str) -> Iterator[Issue]:
     """Compare the built files in an operator's folder with the record of the last build."""
     if "://" in place:
         return
@@ -365,10 +365,10 @@ class _Shapes:
             for found in filter(None, map(shapes.offered_tree, skills)):
                 self._documents.append(shapes.document_of(*found))
                 self._objects |= set(shapes.plugin_objects(*found)[0])
-            name, url = self._said()
+            name, url = self._catalog_name_and_url()
             for skill in skills:
-                yield from self._compared(shapes.skill_files(skill, url, self._package))
-            yield from self._compared(shapes.lists(self._documents, name, url))
+                yield from self._differences(shapes.skill_files(skill, url, self._package))
+            yield from self._differences(shapes.lists(self._documents, name, url))
             yield from self._repository(shapes.plugin_catalogs(self._documents, name))
         except (SecurityError, FormatError) as error:
             yield _issue(error, self._registry.url)
@@ -380,7 +380,7 @@ class _Shapes:
         except NotFound:
             return None
 
-    def _said(self) -> tuple[str, str | None]:
+    def _catalog_name_and_url(self) -> tuple[str, str | None]:
         """Return the name and the URL in the site's catalogs.
 
         Catalogs may have the name of any publisher; the URL is this place, or None if the catalogs have none.
@@ -393,7 +393,7 @@ class _Shapes:
     def _is_publisher(self, name: str) -> bool:
         return name in (self._registry.document(namespace_path(name), parse_namespaces) or {})
 
-    def _compared(self, files: Iterable[tuple[str, bytes]]) -> Iterator[Issue]:
+    def _differences(self, files: Iterable[tuple[str, bytes]]) -> Iterator[Issue]:
         for path, data in files:
             if self._read(path) != data:
                 yield self._differs(path)
@@ -416,15 +416,15 @@ class _Shapes:
     def _repository(self, catalogs: Mapping[str, bytes]) -> Iterator[Issue]:
         repository = StaticRepository(lambda path: self._read(f"{shapes.REPOSITORY}/{path}"))
         top, root = shapes.top_objects(self._documents, catalogs)
-        held: set[str] = set()
+        packed_ids: set[str] = set()
         for name, index in repository.indexes.items():
             objects, expected = read_pack(repository.pack(name), name)
-            held |= set(objects)
+            packed_ids |= set(objects)
             if index != expected:
                 yield self._differs(f"{shapes.REPOSITORY}/objects/pack/pack-{name}.idx")
-        if not (self._objects | set(top)) <= held or repository.root() != root:
+        if not (self._objects | set(top)) <= packed_ids or repository.root() != root:
             yield self._differs(shapes.REPOSITORY)
-        yield from self._compared(
+        yield from self._differences(
             (f"{shapes.REPOSITORY}/{path}", data) for path, data in shapes.pointers(repository.tip)
         )
         for path in ("config", "packed-refs", "objects/info/alternates", "objects/info/http-alternates"):

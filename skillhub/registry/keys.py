@@ -15,7 +15,7 @@ from skillhub.trust.metadata import keyid
 from skillhub.trust.roles import ROLES
 
 _KEY_CAP = 1 << 20
-_ROOT, _SEEN = "1.root.json", "seen.json"
+_ROOT, _SIGNED_VERSIONS = "1.root.json", "seen.json"
 _PEM, _NEW = ".pem", ".new.pem"
 
 
@@ -97,27 +97,27 @@ class RegistryKeys:
         """
         return files.read(os.path.join(self._offline, _ROOT), _KEY_CAP)
 
-    def seen(self) -> Mapping[str, int]:
+    def signed_versions(self) -> Mapping[str, int]:
         """Return the version of each offline role at the last signature of its keys.
 
         Raises:
             FormatError: the file is malformed.
             StateError: the disk refuses.
         """
-        path = os.path.join(self._offline, _SEEN)
+        path = os.path.join(self._offline, _SIGNED_VERSIONS)
         found = strict_json(files.read(path, _KEY_CAP) or b"{}", path, _KEY_CAP)
         if not isinstance(found, dict) or not all(isinstance(each, int) for each in found.values()):
             raise FormatError("expected versions by role", where=path)
         return found
 
-    def remember(self, versions: Mapping[str, int]) -> None:
-        """Write these versions for ``seen``.
+    def save_signed_versions(self, versions: Mapping[str, int]) -> None:
+        """Write these versions for ``signed_versions``.
 
         Raises:
             StateError: the disk refuses.
         """
         text = json.dumps(dict(versions), indent=2, sort_keys=True) + "\n"
-        files.write_atomic(os.path.join(self._offline, _SEEN), text.encode(), mode=0o600)
+        files.write_atomic(os.path.join(self._offline, _SIGNED_VERSIONS), text.encode(), mode=0o600)
 
     def _place(self, role: str) -> str:
         return os.path.join(self._folder, "online") if ROLES[role].online else self._offline

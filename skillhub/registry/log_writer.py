@@ -35,7 +35,7 @@ from skillhub.trust.registry import publisher_of
 CHECKPOINT = "checkpoint"
 
 
-def logged(before: Index, after: Index, size: int, time: str) -> tuple[list[bytes], Index]:
+def log_changes(before: Index, after: Index, size: int, time: str) -> tuple[list[bytes], Index]:
     """Return an entry for each change, and the new index, in which each logged release has its position in the log.
 
     Args:
@@ -50,7 +50,7 @@ def logged(before: Index, after: Index, size: int, time: str) -> tuple[list[byte
     if CHECKPOINT in after.skills:
         message = f"the name {CHECKPOINT} is taken by a file of the registry's log"
         raise Refused(message, hint="publish the skill under another name")
-    found = list(_of_publishers(before, after, time))
+    found = list(_publisher_entries(before, after, time))
     skills = dict(after.skills)
     for name in sorted(skills):
         old = {each.version: each for each in before.skills.get(name, ())}
@@ -62,12 +62,12 @@ def logged(before: Index, after: Index, size: int, time: str) -> tuple[list[byte
                 found.append(release_entry(release))
             else:
                 new.append(release)
-            found += _recalled(known, release, time)
+            found += _recall_entries(known, release, time)
         skills[name] = tuple(reversed(new))
     return found, Index(skills, after.admissions)
 
 
-def _recalled(old: Release | None, new: Release, time: str) -> Iterator[bytes]:
+def _recall_entries(old: Release | None, new: Release, time: str) -> Iterator[bytes]:
     about = {"name": new.name, "version": new.version, "publisher": new.publisher, "time": time}
     for kind in ("yanked", "withdrawn"):
         reason = getattr(new, kind)
@@ -75,22 +75,22 @@ def _recalled(old: Release | None, new: Release, time: str) -> Iterator[bytes]:
             yield entry(kind, **about, reason=reason)
 
 
-def _of_publishers(before: Index, after: Index, time: str) -> Iterator[bytes]:
+def _publisher_entries(before: Index, after: Index, time: str) -> Iterator[bytes]:
     owners = {name: publisher for publisher, each in before.admissions.items() for name in each.names}
     for publisher, admission in sorted(after.admissions.items()):
         old = before.admissions.get(publisher, Admission(publisher=publisher))
-        had, has = ({*publisher_of(each).fingerprints} for each in (old, admission))
+        old_fingerprints, new_fingerprints = ({*publisher_of(each).fingerprints} for each in (old, admission))
         about = {"publisher": publisher, "time": time}
-        for each in sorted(has - had):
+        for each in sorted(new_fingerprints - old_fingerprints):
             yield entry("key-added", **about, fingerprint=each)
-        for gone in admission.revoked:
-            if gone not in old.revoked:
-                yield entry("key-revoked", **about, fingerprint=gone.fingerprint, since=gone.since)
+        for revocation in admission.revoked:
+            if revocation not in old.revoked:
+                yield entry("key-revoked", **about, fingerprint=revocation.fingerprint, since=revocation.since)
         for name in sorted(admission.names - old.names):
             yield entry("name", **about, name=name, former=owners.get(name))
 
 
-def extended(
+def append_entries(
     head: LogHead | None, entries: Sequence[bytes], origin: str, served: Callable[[str], bytes], key: PrivateKey
 ) -> tuple[LogHead, dict[str, bytes]]:
     """Append entries to a log, and return its new signed head and the new files.
@@ -117,8 +117,8 @@ def extended(
     return LogHead.of(note, nodes), files([*bundled, *entries], nodes, size, end)
 
 
-def consistency(head: LogHead, seen: int, served: Callable[[str], bytes]) -> list[bytes]:
-    """Return the consistency proof (RFC 9162, 2.1.4) from the log with the first ``seen`` entries to this one.
+def consistency(head: LogHead, known_size: int, served: Callable[[str], bytes]) -> list[bytes]:
+    """Return the consistency proof (RFC 9162, 2.1.4) from the log with the first ``known_size`` entries to this one.
 
     Raises:
         BadMetadata: the tiles of the site do not match the head.
@@ -127,14 +127,14 @@ def consistency(head: LogHead, seen: int, served: Callable[[str], bytes]) -> lis
     nodes, size = _Nodes(head, served), head.checkpoint.size
     proof: list[bytes] = []
     start = 0  # of the subtree with the last entry that was seen
-    while seen and seen < size:
+    while known_size and known_size < size:
         half = 1 << ((size - 1).bit_length() - 1)
-        if seen <= half:
+        if known_size <= half:
             proof.append(_root(nodes, size - half, start + half))
             size = half
         else:
             proof.append(_root(nodes, half, start))
-            start, seen, size = start + half, seen - half, size - half
+            start, known_size, size = start + half, known_size - half, size - half
     return [*([_root(nodes, size, start)] if start else []), *reversed(proof)]
 
 

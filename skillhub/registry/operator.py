@@ -192,7 +192,7 @@ class RegistryDir:
         for role, version in {**versions, SNAPSHOT: top.snapshot_version}.items():
             if found.read(role).version != version:
                 raise BadMetadata(f"expected version {version} of {role}", where=self.site)
-        for role, version in keys.seen().items() if keys else ():
+        for role, version in keys.signed_versions().items() if keys else ():
             if found.read(role).version < version:
                 message = f"expected version {version} of {role} or a newer one, as was signed before"
                 raise Rollback(message, where=self.site, hint="restore the last published version of the site")
@@ -430,7 +430,7 @@ class Opened:
         state = state or self.metadata
         index, head, logged = self._logged(index, state, publishers) if LOG in state.documents else (index, {}, {})
         if self.large is None and len(index.skills) <= self.settings.listed_whole:
-            targets, gone, parts = signed_documents(index, publishers, names), dict[str, None](), dict[str, bytes]()
+            targets, gone, parts = (signed_documents(index, publishers, names), dict[str, None](), dict[str, bytes]())
             public = written.public_documents(index, targets, names)
         else:
             targets, public, parts = self._in_parts(index, publishers, names)
@@ -442,10 +442,10 @@ class Opened:
         found = ((revised.find(path), data) for path, data in targets.items())
         signed = {path_of(target): data for target, data in found if target}
         # A small registry has no such lists: if one exists, a killed call left it.
-        left = dict.fromkeys(() if self.large else written.SHARD_PATHS)
+        stale_lists = dict.fromkeys(() if self.large else written.SHARD_PATHS)
         pinned = written.pinned_documents(index, publishers)
-        first = {**(archives or {}), **logged, **pinned, **left, **parts, **signed}
-        self.serve(revised, first, public)
+        leading = {**(archives or {}), **logged, **pinned, **stale_lists, **parts, **signed}
+        self.serve(revised, leading, public)
 
     def _in_parts(
         self, index: Index, publishers: Collection[str], names: Collection[str]
@@ -489,14 +489,14 @@ class Opened:
         head = self.log_head(self.metadata)
         owners = {*publishers, *(each.publisher or "" for releases in index.skills.values() for each in releases)}
         before = self._offered(self._admitted(index.admissions), owners=owners) if head else Index({})
-        entries, index = log_writer.logged(before, index, head.checkpoint.size if head else 0, self.signing.time)
+        entries, index = log_writer.log_changes(before, index, head.checkpoint.size if head else 0, self.signing.time)
         key = self.log_key(state)
         if state.keyids(LOG) != self.metadata.keyids(LOG):
             entries.append(entry("log-key", fingerprint=key.public.fingerprint, time=self.signing.time))
         if head and not entries:
             return index, {}, {}  # the checkpoint stays, and keeps its cosignatures
         origin = origin_of(self.registry.fingerprint())
-        head, files = log_writer.extended(head, entries, origin, self.registry.served, key)
+        head, files = log_writer.append_entries(head, entries, origin, self.registry.served, key)
         return index, {LOG_HEAD: head.dump()}, files
 
     def log_key(self, state: MetadataSet) -> PrivateKey:
@@ -539,7 +539,7 @@ class Opened:
             self.registry.publish({log_writer.CHECKPOINT: head.note.dump()})
         versions = {role: state.read(role).version for role in (ROOT, TARGETS, NAMESPACES)}
         if any(state.documents[role] != self.metadata.documents.get(role) for role in versions):
-            self.keys.remember(versions)
+            self.keys.save_signed_versions(versions)
 
     def signed(self, path: str) -> bytes:
         """Return the verified content of a target.

@@ -35,7 +35,7 @@ OWN = "-"
 # The registry's own folders. A skill may have such a name, but then no files are built for it.
 SIGNED_FOLDERS = frozenset({"metadata", "targets", "archives", "tile"})
 _CAP = 64 << 20
-_LEFT = re.compile(r"\.skillhub-[0-9a-f]{16}\.tmp")  # left by a killed build, and never published
+_TEMPORARY_NAME = re.compile(r"\.skillhub-[0-9a-f]{16}\.tmp")  # left by a killed build, and never published
 _UNKNOWN = "?"  # stands for a digest, which records of older versions lack
 _LISTS = "lists"  # the name of the record of a large registry's public lists
 _NAME_MAX = 255  # bytes of one name, the limit of common file systems
@@ -231,11 +231,11 @@ def build(hub: Opened, parts: Sequence[Part], scans: ScanCache, *, quick: bool =
     for part in parts:
         _Build(offer, part, built, quick=quick).run()
     if hub.large and not hub.signing.dry_run:
-        _keep_lists(offer)
+        _record_lists(offer)
     return built
 
 
-def _keep_lists(offer: Offer) -> None:
+def _record_lists(offer: Offer) -> None:
     """Record the digests of the public lists by signed documents; a quick build reads the lists that match."""
     groups: dict[str, list[str]] = {}
     for name in offer.index.skills:
@@ -269,11 +269,11 @@ class _Build:
         with suppress(FormatError):
             begun.update(filter(None, (files.read(self._begun, _CAP) or b"").decode("utf-8", "replace").split("\n")))
         self._before |= begun
-        rules, whole = self._known.get("", ("", {}))
+        rules, shared_files = self._known.get("", ("", {}))
         self._quick = quick and not begun and rules == self._rules
         self._offer = offer
         offer.built.clear()
-        offer.built.update(whole if self._quick else {})
+        offer.built.update(shared_files if self._quick else {})
         self._now = set[str]()
 
     def run(self) -> None:
@@ -288,28 +288,28 @@ class _Build:
                 self._make_bucket(bucket, keys)
             if keys:
                 rows[bucket] = [key, {}]
-        whole = self._write(self._part.of_all(self._offer))
-        self._now.update(whole)
+        shared_files = self._write(self._part.of_all(self._offer))
+        self._now.update(shared_files)
         self._built.files += len(self._now)
         for path in sorted(self._before - self._now):
             self._remove(path)
-        self._keep("", {**rows, "": [self._rules, whole]})
+        self._keep("", {**rows, "": [self._rules, shared_files]})
         if not self._dry_run:
             with files.disk_errors(self._begun), suppress(FileNotFoundError):
                 os.remove(self._begun)
 
     def _make_bucket(self, bucket: str, keys: Mapping[str, str]) -> None:
         known = self._known | read_record(record_path(self._registry.path, self._part.name + bucket))
-        self._before.update(path for _, made in known.values() for path in made)
+        self._before.update(path for _, digests in known.values() for path in digests)
         rows: dict[str, list[object]] = {}
         for name, key in keys.items():
-            had, made = known.get(name, ("", {}))
-            if had != key or not (self._quick or not any(_differing(self._site, made))):
-                made = self._write(
+            old_key, digests = known.get(name, ("", {}))
+            if old_key != key or not (self._quick or not any(_differing(self._site, digests))):
+                digests = self._write(
                     self._part.of_skill(OfferedSkill(self._offer, name, self._offer.index.skills[name]))
                 )
-            rows[name] = [key, made]
-            self._now.update(made)
+            rows[name] = [key, digests]
+            self._now.update(digests)
         self._keep(bucket, rows)
 
     def _keep(self, bucket: str, rows: Mapping[str, list[object]]) -> None:
@@ -317,8 +317,8 @@ class _Build:
             _keep_record(record_path(self._registry.path, self._part.name + bucket), rows)
 
     def _key(self, skill: OfferedSkill) -> str:
-        who = skill.admission
-        publisher = (who.publisher, who.keys, who.certificates, who.revoked)
+        admission = skill.admission
+        publisher = (admission.publisher, admission.keys, admission.certificates, admission.revoked)
         bad = [skill.known_bad(each) for each in skill.releases]
         return sha256(repr((self._rules, skill.releases, publisher, bad)).encode()).hexdigest()
 
@@ -403,17 +403,17 @@ def _recorded(registry: str) -> dict[str, str]:
 
 def changed_files(registry: str, site: str) -> tuple[list[str], list[str]]:
     """Return the paths of built files that changed since, and of other files in folders that only builds write to."""
-    made = _recorded(registry)
-    tops = {path.partition("/")[0] for path in made if "/" in path}
-    there = {
+    recorded = _recorded(registry)
+    tops = {path.partition("/")[0] for path in recorded if "/" in path}
+    present = {
         os.path.relpath(os.path.join(folder, name), site).replace(os.sep, "/")
         for top in sorted(tops)
         for folder, folders, names in os.walk(os.path.join(site, top))
         for name in (*names, *(each for each in folders if os.path.islink(os.path.join(folder, each))))
-        if not _LEFT.fullmatch(name)
+        if not _TEMPORARY_NAME.fullmatch(name)
     }
-    known = {path: digest for path, digest in made.items() if digest != _UNKNOWN}
-    return sorted(_differing(site, known)), sorted(filter(_is_ours, there - made.keys()))
+    digests = {path: digest for path, digest in recorded.items() if digest != _UNKNOWN}
+    return sorted(_differing(site, digests)), sorted(filter(_is_ours, present - recorded.keys()))
 
 
 def _differing(site: str, made: Mapping[str, str]) -> Iterator[str]:

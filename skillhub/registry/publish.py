@@ -38,7 +38,7 @@ Bump = Literal["major", "minor", "patch"]
 BUMPS: tuple[Bump, ...] = ("major", "minor", "patch")
 _SHOWN = 40  # files; a question is read on a screen
 _CAP = 64 << 20
-_NOTHING = File(b"")  # replaces signatures in a comparison, since they always differ
+_NO_SIGNATURE = File(b"")  # replaces signatures in a comparison, since they always differ
 _FIRST = "the first time, name the registry's folder too: skillhub publish --to TARGET --registry DIR"
 _HINT = "move the file away, and name the registry again with --registry DIR"
 
@@ -91,14 +91,14 @@ class PublishTargets:
         if address is not None and registry is not None:
             return PublishTarget(address, os.path.abspath(registry))
         known = self.all()
-        fit = [each for each in known if address in (None, each.address)]
-        if address is not None and not fit:
+        matches = [each for each in known if address in (None, each.address)]
+        if address is not None and not matches:
             hint = "add --registry DIR, its folder; to make one: skillhub registry init DIR"
             raise UsageError("no known registry publishes to this target", where=address, hint=hint)
-        if len(fit) != 1:
-            hint = f"there are: {', '.join(quote(each.address) for each in fit)}" if fit else _FIRST
+        if len(matches) != 1:
+            hint = f"there are: {', '.join(quote(each.address) for each in matches)}" if matches else _FIRST
             raise UsageError("expected --to TARGET", hint=hint)
-        return fit[0]
+        return matches[0]
 
     def remember(self, target: PublishTarget) -> None:
         """Store a target."""
@@ -135,8 +135,8 @@ class ReleasePlan:
 
     def questions(self, where: str, policies: Policies) -> list[Question]:
         """Return questions about grave findings that no policy accepts, and about the release; text is escaped."""
-        release, whole = self.made.release, as_command("skillhub", "validate", self.made.path)
-        left = [each for each in self.findings if not policies.allows_finding(each.rule)]
+        release, validate_command = self.made.release, as_command("skillhub", "validate", self.made.path)
+        open_findings = [each for each in self.findings if not policies.allows_finding(each.rule)]
         lines = [f"signed by {release.publisher}, key {self.made.key}"]
         if self.changes is not None:
             lines += self.changes.lines(_SHOWN, "--json --dry-run lists them")
@@ -146,10 +146,10 @@ class ReleasePlan:
             lines += [f"it needs: {each}" for each in map(word, release.requires)]
         lines += [f"{each.where}: {each.message}" for each in unfilled(self.made.tree)]
         if self.findings:
-            lines.append(f"the scan found {counted(self.findings)}: {whole}")
+            lines.append(f"the scan found {counted(self.findings)}: {validate_command}")
         message = f"Publish {release.name} {release.version} {where}?"
-        grave = about_findings(release.name, self.made.tree, left, "agree?", whole)
-        return [*grave, Question("publish", release.name, message, tuple(lines))]
+        finding_questions = about_findings(release.name, self.made.tree, open_findings, "agree?", validate_command)
+        return [*finding_questions, Question("publish", release.name, message, tuple(lines))]
 
     def write(self) -> None:
         """Write ``SKILL.md`` with the raised version, and a renewed signature, into the folder of the skill.
@@ -186,7 +186,7 @@ def plan(path: str, registry: str, signing: Signing, mine: Publishers, prepare: 
     changes = None
     if is_new and previous is not None:
         data = checked(previous, RegistryDir(registry).served(previous.url))
-        old, new = (Tree({**each, SIGNATURE: _NOTHING}) for each in (unpack(data, "zip").tree, made.tree))
+        old, new = (Tree({**each, SIGNATURE: _NO_SIGNATURE}) for each in (unpack(data, "zip").tree, made.tree))
         entries = _entry(previous, old.digest), _entry(release, new.digest)
         changes = Changes.between(*entries, old.listing, new.listing)
     return ReleasePlan(made, previous, changes, is_new, tuple(scan(made.tree)), found)
@@ -195,10 +195,10 @@ def plan(path: str, registry: str, signing: Signing, mine: Publishers, prepare: 
 def _refuse_old(path: str, release: Release, known: Sequence[Release], *, is_new: bool) -> None:
     version = release.version or ""
     if not is_new:
-        gone = next((each.withdrawn for each in known if each.version == version), None)
-        if gone is not None:
-            message = f"{release.name} {version} was withdrawn: {quote(gone)}"
-            raise Refused(message, where=path, hint=build.to_raise(path))
+        reason = next((each.withdrawn for each in known if each.version == version), None)
+        if reason is not None:
+            message = f"{release.name} {version} was withdrawn: {quote(reason)}"
+            raise Refused(message, where=path, hint=build.version_hint(path))
         return
     newer = [each.version for each in known if each.version and precedence(each.version) >= precedence(version)]
     if newer:
@@ -245,9 +245,9 @@ def raised(tree: Tree, bump: Bump) -> bytes:
     """
     data, version = tree[SKILL_MD].data, Manifest.read(tree).version
     front = _FRONT.match(data)
-    by_hand = UsageError("expected metadata.version, by SemVer 2.0.0, once", where=SKILL_MD, hint="raise it by hand")
+    error = UsageError("expected metadata.version, by SemVer 2.0.0, once", where=SKILL_MD, hint="raise it by hand")
     if version is None or not is_version(version) or front is None:
-        raise by_hand
+        raise error
     numbers = [int(each) for each in re.split(r"[-+]", version)[0].split(".")]
     at = BUMPS.index(bump)
     # A pre-release precedes its version, so dropping its suffix may be enough.
@@ -259,5 +259,5 @@ def raised(tree: Tree, bump: Bump) -> bytes:
     text, count = line.subn(rb"\g<1>" + following.encode(), front[0])
     found = Tree({**tree, SKILL_MD: replace(tree[SKILL_MD], data=text + data[front.end() :])})
     if count != 1 or Manifest.read(found).version != following:
-        raise by_hand
+        raise error
     return found[SKILL_MD].data

@@ -64,8 +64,8 @@ def push(folder: str, address: str, connect: Connect, *, now: datetime, dry_run:
         FormatError: a published document is not metadata.
     """
     with _connected(folder, address, connect, now) as (hub, target):
-        _sound(hub, now)
-        site = list(_site(hub, target))
+        _refuse_invalid(hub, now)
+        site = list(_site_files(hub, target))
         changed = [file for file in site if not target.holds(file)]
         if changed and not dry_run:
             target.publish(site, changed)
@@ -75,14 +75,14 @@ def push(folder: str, address: str, connect: Connect, *, now: datetime, dry_run:
 def check_target(folder: str, address: str, connect: Connect, *, now: datetime) -> None:
     """Refuse a target whose published site ``push`` would refuse; raises as ``push``."""
     with _connected(folder, address, connect, now) as (hub, target):
-        _served(hub, _roots(hub)[1], target)
+        _served_metadata(hub, _roots(hub)[1], target)
 
 
 @contextmanager
 def _connected(folder: str, address: str, connect: Connect, now: datetime) -> Iterator[tuple[Opened, Target]]:
     with opened(folder, Signing(now=now)) as hub:
         if "://" not in address:
-            _apart(hub.registry.path, address)
+            _refuse_nested(hub.registry.path, address)
         with closing(connect(address)) as target:
             yield hub, target
 
@@ -92,14 +92,14 @@ def _roots(hub: Opened) -> tuple[list[str], list[bytes]]:
     return paths, [hub.registry.served(path) for path in paths]
 
 
-def _apart(registry: str, address: str) -> None:
+def _refuse_nested(registry: str, address: str) -> None:
     """Raise UsageError if one of two folders contains the other: the registry's keys could be served."""
     ours, other = (os.path.join(os.path.normcase(os.path.realpath(each)), "") for each in (registry, address))
     if ours.startswith(other) or other.startswith(ours):
         raise UsageError("expected a folder apart from the registry's, which holds its keys", where=address)
 
 
-def _sound(hub: Opened, now: datetime) -> None:
+def _refuse_invalid(hub: Opened, now: datetime) -> None:
     """Raise Refused if a client, new or returning, would refuse the registry."""
     path = hub.registry.path
     issues = check(path, now).problems
@@ -114,15 +114,15 @@ def _sound(hub: Opened, now: datetime) -> None:
         raise Refused("the registry is invalid: its snapshot does not match its signature", where=path) from error
 
 
-def _site(hub: Opened, target: Target) -> Iterator[SiteFile]:
+def _site_files(hub: Opened, target: Target) -> Iterator[SiteFile]:
     """Yield the files of the site in the order of publication; raises as ``push``.
 
     Clients use a root as soon as it is published: a root that does not verify the served metadata comes last.
     """
     paths, roots = _roots(hub)
-    served = _served(hub, roots, target)
-    known = sum(target.read(path) is not None for path in paths)
-    ahead = known + sum(1 for _ in takewhile(lambda root: _believes(root, served), roots[known:]))
+    served = _served_metadata(hub, roots, target)
+    served_roots = sum(target.read(path) is not None for path in paths)
+    early_roots = served_roots + sum(1 for _ in takewhile(lambda root: _verifies(root, served), roots[served_roots:]))
     index = hub.index()
     for releases in index.skills.values():
         yield from (SiteFile(_archive_path(release), partial(hub.artifact, release)) for release in releases)
@@ -130,22 +130,22 @@ def _site(hub: Opened, target: Target) -> Iterator[SiteFile]:
     for path in log_writer.paths(head.checkpoint.size if head else 0):
         yield SiteFile(path, partial(hub.registry.served, path))
     yield from (SiteFile(path_of(each), partial(hub.registry.content, each)) for each in _targets(hub))
-    yield from map(_fixed_file, paths[:ahead], roots[:ahead])
+    yield from map(_fixed_file, paths[:early_roots], roots[:early_roots])
     metadata = hub.metadata.files()
-    placed = {TIMESTAMP_PATH, paths[-1]}
-    among = sorted((path for path in metadata if path not in placed), key=is_fixed, reverse=True)
-    yield from (_fixed_file(path, metadata[path]) for path in among)
+    last_paths = {TIMESTAMP_PATH, paths[-1]}
+    other_paths = sorted((path for path in metadata if path not in last_paths), key=is_fixed, reverse=True)
+    yield from (_fixed_file(path, metadata[path]) for path in other_paths)
     # For clients without TUF.
-    yield from _public(hub, index)
+    yield from _public_files(hub, index)
     for path in built_files(hub.registry.path) if target.is_browsed else ():
         yield SiteFile(path, partial(hub.registry.served, path))
     yield _fixed_file(TIMESTAMP_PATH, metadata[TIMESTAMP_PATH])
     if head:
         yield _fixed_file(CHECKPOINT, head.note.dump())
-    yield from map(_fixed_file, paths[ahead:], roots[ahead:])
+    yield from map(_fixed_file, paths[early_roots:], roots[early_roots:])
 
 
-def _public(hub: Opened, index: Index) -> Iterator[SiteFile]:
+def _public_files(hub: Opened, index: Index) -> Iterator[SiteFile]:
     """Yield the public files for clients without TUF, generated from signed documents."""
     if hub.large is None:
         signed = {path: hub.signed(path) for path in (LISTING_PATH, *map(skill_path, index.skills))}
@@ -158,7 +158,7 @@ def _public(hub: Opened, index: Index) -> Iterator[SiteFile]:
     yield from (_fixed_file(path, data) for path, data in public.items())
 
 
-def _served(hub: Opened, roots: Sequence[bytes], target: Target) -> Mapping[str, bytes]:
+def _served_metadata(hub: Opened, roots: Sequence[bytes], target: Target) -> Mapping[str, bytes]:
     """Return the metadata that the target serves now, by role; empty if there is none, or it is already current."""
     ours = hub.metadata
     first, timestamp = target.read(_root_path(1)), target.read(TIMESTAMP_PATH)
@@ -166,17 +166,17 @@ def _served(hub: Opened, roots: Sequence[bytes], target: Target) -> Mapping[str,
     if first not in (None, roots[0]) or (first is None and (timestamp or target.read(public))):
         hint = "push to an empty place; clients of that registry would not follow"
         raise Refused("something else is published there already", hint=hint)
-    _newest_root(roots, target)
+    _refuse_newer_root(roots, target)
     if timestamp in (None, ours.documents[TIMESTAMP]):
         return {}
     found = {TIMESTAMP: timestamp}
-    if not any(_believes(root, found) for root in roots):
-        raise _foreign(TIMESTAMP_PATH)
-    _follows(ours, MetadataSet.load(found))
-    return found | _below(hub, MetadataSet.load(found), target)
+    if not any(_verifies(root, found) for root in roots):
+        raise _foreign_error(TIMESTAMP_PATH)
+    _refuse_newer_versions(ours, MetadataSet.load(found))
+    return found | _served_targets(hub, MetadataSet.load(found), target)
 
 
-def _newest_root(roots: Sequence[bytes], target: Target) -> None:
+def _refuse_newer_root(roots: Sequence[bytes], target: Target) -> None:
     path = _root_path(len(roots) + 1)
     there = target.read(path)
     if there is None:
@@ -184,34 +184,34 @@ def _newest_root(roots: Sequence[bytes], target: Target) -> None:
     try:
         verify(ROOT, there, MetadataSet.load({ROOT: roots[-1]}).read(ROOT))
     except (BadMetadata, FormatError) as error:
-        raise _foreign(path) from error
-    raise _stale(ROOT, len(roots) + 1, len(roots))
+        raise _foreign_error(path) from error
+    raise _stale_error(ROOT, len(roots) + 1, len(roots))
 
 
-def _follows(ours: MetadataSet, theirs: MetadataSet) -> None:
+def _refuse_newer_versions(ours: MetadataSet, theirs: MetadataSet) -> None:
     for role, old, new in (
         (TIMESTAMP, _version(theirs, TIMESTAMP), _version(ours, TIMESTAMP)),
         (SNAPSHOT, theirs.snapshot_version, ours.snapshot_version),
     ):
         if old > new:
-            raise _stale(role, old, new)
+            raise _stale_error(role, old, new)
     if _version(theirs, TIMESTAMP) == _version(ours, TIMESTAMP):
         raise StateError("another timestamp of the same version is served there", hint=APART)
 
 
-def _below(hub: Opened, theirs: MetadataSet, target: Target) -> dict[str, bytes]:
+def _served_targets(hub: Opened, theirs: MetadataSet, target: Target) -> dict[str, bytes]:
     """Return the snapshot and the top targets that the target serves.
 
     Every document that the snapshot names must be in this folder. Otherwise another copy of the registry was pushed,
     and its additions would be lost.
     """
-    snapshot = _once_ours(hub, f"metadata/{theirs.snapshot_version}.snapshot.json", target)
+    snapshot = _own_document(hub, f"metadata/{theirs.snapshot_version}.snapshot.json", target)
     versions = MetadataSet.load({SNAPSHOT: snapshot}).target_versions
-    found = {role: _once_ours(hub, f"metadata/{versions[role]}.{role}.json", target) for role in versions}
+    found = {role: _own_document(hub, f"metadata/{versions[role]}.{role}.json", target) for role in versions}
     return {SNAPSHOT: snapshot} | {role: data for role, data in found.items() if role == TARGETS}
 
 
-def _once_ours(hub: Opened, path: str, target: Target) -> bytes:
+def _own_document(hub: Opened, path: str, target: Target) -> bytes:
     try:
         data = hub.registry.served(path)
     except StateError as error:
@@ -220,7 +220,7 @@ def _once_ours(hub: Opened, path: str, target: Target) -> bytes:
     return data
 
 
-def _believes(root: bytes, documents: Mapping[str, bytes]) -> bool:
+def _verifies(root: bytes, documents: Mapping[str, bytes]) -> bool:
     try:
         MetadataSet.load({**documents, ROOT: root}).verify()
     except BadMetadata:
@@ -228,14 +228,14 @@ def _believes(root: bytes, documents: Mapping[str, bytes]) -> bool:
     return True
 
 
-def _foreign(path: str) -> BadMetadata:
+def _foreign_error(path: str) -> BadMetadata:
     hint = "find out who writes there; delete the file if it is not needed, and push again"
     return BadMetadata(f"{path} is served there, and is not signed by this registry", hint=hint)
 
 
-def _stale(role: str, there: int, here: int) -> Rollback:
+def _stale_error(role: str, served: int, own: int) -> Rollback:
     hint = "this folder is an old copy of the registry; push from the newest one"
-    return Rollback(f"version {there} of {role} is served there, and this registry has {here}", hint=hint)
+    return Rollback(f"version {served} of {role} is served there, and this registry has {own}", hint=hint)
 
 
 def _targets(hub: Opened) -> Iterator[TargetFile]:

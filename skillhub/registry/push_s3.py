@@ -107,15 +107,15 @@ class S3Target:
             try:
                 self._client.put_object(**about, **({"IfMatch": tag} if tag else {"IfNoneMatch": "*"}))
             except ClientError as error:
-                found, seen = self._now(file.path)
-                if found == data:
+                present_data, present_tag = self._present(file.path)
+                if present_data == data:
                     return  # written by this call, whose response was lost, or by another that writes the same
                 # A store without conditional writes answers 501; then write if the object is still unchanged.
-                if _status(error) != 501 or seen != tag:
+                if _status(error) != 501 or present_tag != tag:
                     raise
                 self._client.put_object(**about)
 
-    def _now(self, path: str) -> tuple[bytes | None, str | None]:
+    def _present(self, path: str) -> tuple[bytes | None, str | None]:
         try:
             found = self._client.get_object(**self._named(path))
         except ClientError as error:

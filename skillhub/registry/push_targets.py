@@ -208,7 +208,7 @@ class GitTarget:
         self._parent = cache.ask([self._ref]).get(self._ref)
         if self._parent is not None and not is_object_id(self._parent):
             raise SourceError("expected a repository with SHA-1 ids, found another kind", where=cache.url)
-        self._there = GitSnapshot(cache, self._parent) if self._parent else None
+        self._snapshot = GitSnapshot(cache, self._parent) if self._parent else None
 
     def read(self, path: str) -> bytes | None:
         """Return a file that the branch had at the start, or None if it had none.
@@ -216,12 +216,12 @@ class GitTarget:
         Raises:
             StateError: the path is a link or a submodule.
         """
-        leaf = self._there.leaves.get(path) if self._there else None
-        if self._there is None or leaf is None:
+        leaf = self._snapshot.leaves.get(path) if self._snapshot else None
+        if self._snapshot is None or leaf is None:
             return None
         if leaf.node.kind != "file":
             raise other_content(path, self._cache.url)
-        return next(iter(self._there.read([path])))
+        return next(iter(self._snapshot.read([path])))
 
     def holds(self, file: SiteFile) -> bool:
         """Return whether the branch has the file with the same content, by its object id, without fetching it.
@@ -229,7 +229,7 @@ class GitTarget:
         Raises:
             StateError: a fixed file has other content there.
         """
-        leaf = self._there.leaves.get(file.path) if self._there else None
+        leaf = self._snapshot.leaves.get(file.path) if self._snapshot else None
         if leaf is not None and leaf.node.kind == "file" and leaf.id == object_id("blob", file.read()):
             return True
         if leaf is not None and file.fixed:
@@ -285,9 +285,9 @@ def open_branch(address: str, cache: str, environ: Mapping[str, str], tokens: Ma
     """
     url, _, branch = address.removeprefix("git+").rpartition("@")
     bounds = GitLimits(tokens=tokens)
-    told = remote(url, environ, bounds, login_for(url, environ, tokens))
+    git_remote = remote(url, environ, bounds, login_for(url, environ, tokens))
     try:
-        return GitTarget(GitCache(told, cache, environ, bounds), branch)
+        return GitTarget(GitCache(git_remote, cache, environ, bounds), branch)
     except FormatError as error:
         error.where = error.where or url
         raise

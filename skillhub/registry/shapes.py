@@ -39,7 +39,7 @@ _PACKS_MAX, _FEW_OBJECTS = 24, 4096
 # Folders in which some web servers run every file.
 _PROGRAMS: Final = ("cgi-bin", "htbin")
 # Folders of signed files, routes of `registry serve`, and top-level files without a dot: no folder of a skill.
-_TAKEN: Final = SIGNED_FOLDERS | {"api", "registry", "checkpoint", *_PROGRAMS}
+_RESERVED_FOLDERS: Final = SIGNED_FOLDERS | {"api", "registry", "checkpoint", *_PROGRAMS}
 # Suffixes, anywhere in a name, of files that a browser runs as a document, or a web server as a program.
 _RUNS: Final = re.compile(
     r"\.(?:[sx]?html?|shtm|xht|svgz?|xml|xslt?|mht|mhtml|rss|atom|rdf|htc"
@@ -147,7 +147,7 @@ def skill_files(
     release, tree = found
     document = document_of(release, tree)
     yield document_path(skill.name), document.dump()
-    if skill.name not in _TAKEN:
+    if skill.name not in _RESERVED_FOLDERS:
         yield from (
             (f"{skill.name}/{path}", file.data) for path, file in tree.items() if not _why_not(path, file.data)
         )
@@ -183,7 +183,7 @@ def marks_of(name: str) -> tuple[str, str]:
 def document_of(release: Release, tree: Tree) -> ClientDocument:
     """Return the document of a release, with the shapes that lack it."""
     left_out = {}
-    if release.name in _TAKEN:
+    if release.name in _RESERVED_FOLDERS:
         left_out["opencode"] = "a folder of the registry has its name"
     elif why := next((why for path, file in tree.items() if (why := _why_not(path, file.data, url=True))), ""):
         left_out["opencode"] = why
@@ -302,11 +302,11 @@ def files_of_all(offer: Offer) -> Files:
         pack = disk.read(os.path.join(folder, *f"{path.removesuffix('.idx')}.pack".split("/")), _CAP) or b""
         return data if is_sound(pack, data, path) else None  # the objects of a damaged pack are packed again
 
-    held = StaticRepository(read)
+    repository = StaticRepository(read)
     when = int(offer.hub.signing.now.timestamp())
     catalogs = plugin_catalogs(documents, offer.hub.settings.publisher)
     level = -1 if offer.hub.settings.compress else 0
-    for path, data in held.revised(documents, catalogs, objects, (when, level)):
+    for path, data in repository.revised(documents, catalogs, objects, (when, level)):
         yield f"{REPOSITORY}/{path}", data
 
 
@@ -335,9 +335,9 @@ def document_for(skill: OfferedSkill, known: ClientDocument | None = None) -> Cl
 def is_proved(document: ClientDocument, release: Release) -> bool:
     """Return whether an unsigned document matches a signed release and the digest of its tree."""
     facts = ("name", "version", "published", "publisher", "description", "tree")
-    said = Listing((each.path, ListedFile(each.sha256, each.executable)) for each in document.files)
+    listing = Listing((each.path, ListedFile(each.sha256, each.executable)) for each in document.files)
     is_same = all(getattr(document, fact) == (getattr(release, fact) or "") for fact in facts)
-    return is_same and said.digest == release.tree
+    return is_same and listing.digest == release.tree
 
 
 def lists(documents: Sequence[ClientDocument], name: str, url: str | None) -> Iterator[tuple[str, bytes]]:

@@ -207,13 +207,13 @@ def refresh(folder: str, signing: Signing, within: float = WITHIN_DAYS, roles: S
     if not 0 <= within <= DAYS_MAX:
         raise UsageError(f"expected 0 to {DAYS_MAX} days, found {within}")
     with opened(folder, signing) as hub:
-        due = [
+        expiring_roles = [
             each.role
             for each in expiring(hub.metadata, signing.now, within)
-            if rule_of(each.role).online and _base(each.role) not in roles
+            if rule_of(each.role).online and _general_role(each.role) not in roles
         ]
-        wanted = [role for role in hub.metadata.documents if _base(role) in roles]
-        after = hub.metadata.renewed([*wanted, *due], hub.keys.of, hub.dates)
+        wanted = [role for role in hub.metadata.documents if _general_role(role) in roles]
+        after = hub.metadata.renewed([*wanted, *expiring_roles], hub.keys.of, hub.dates)
         hub.serve(after)
     before = hub.metadata.documents
     renewed = [role for role, data in after.documents.items() if before[role] != data]
@@ -227,11 +227,11 @@ def refresh(folder: str, signing: Signing, within: float = WITHIN_DAYS, roles: S
 def expiring(metadata: MetadataSet, now: datetime, within: float) -> tuple[Expiry, ...]:
     """Return the roles whose documents have expired or expire within these days, the earliest first."""
     found = [Expiry(role, metadata.expires(role)) for role in metadata.documents]
-    due = [each for each in found if each.when - now <= timedelta(days=within)]
-    return tuple(sorted(due, key=lambda each: (each.when, each.role)))
+    soon = [each for each in found if each.when - now <= timedelta(days=within)]
+    return tuple(sorted(soon, key=lambda each: (each.when, each.role)))
 
 
-def _base(role: str) -> str:
+def _general_role(role: str) -> str:
     return role if role in ROLES else RELEASES
 
 
@@ -283,13 +283,13 @@ def rotate(folder: str, role: str, signing: Signing, lost: Sequence[str] = ()) -
         # Pending keys are from an earlier call that was killed.
         pending = list(hub.keys.pending(role))
         old = [name for name in now if name not in map(_id, pending)]
-        kept = _kept(old, lost, finished=len(old) < len(now))
+        kept = _kept_keys(old, lost, finished=len(old) < len(now))
         at_hand = hub.at_hand(role)
         made = pending[: ROLES[role].keys - len(kept)]
         if not signing.dry_run:
             _refuse_without_keys(hub, role)
             made += _make(hub, role, ROLES[role].keys - len(kept) - len(made))
-            _walk(hub, role, kept, made)
+            _apply_rotation(hub, role, kept, made)
         new = tuple(map(_id, made))
     return Rotated(role, tuple(name for name in now if name not in (*kept, *new)), new, kept, at_hand)
 
@@ -298,7 +298,7 @@ def _id(key: PrivateKey) -> str:
     return keyid(key.public)
 
 
-def _kept(old: Sequence[str], lost: Sequence[str], *, finished: bool) -> tuple[str, ...]:
+def _kept_keys(old: Sequence[str], lost: Sequence[str], *, finished: bool) -> tuple[str, ...]:
     """Return the old keys that stay: all except the lost ones; without lost keys, none stays.
 
     Raises:
@@ -307,21 +307,21 @@ def _kept(old: Sequence[str], lost: Sequence[str], *, finished: bool) -> tuple[s
     """
     if not lost:
         return ()
-    gone = set()
+    lost_keys = set()
     for start in lost:
         found = [name for name in old if name.startswith(start)]
         if len(start) < _ID_MIN or len(found) > 1 or not (found or finished):
             hint = f"the keys are: {', '.join(old)}"
             raise UsageError(f"expected a key of the role, found {quote(start)}", hint=hint)
-        gone |= set(found)
-    return tuple(name for name in old if name not in gone)
+        lost_keys |= set(found)
+    return tuple(name for name in old if name not in lost_keys)
 
 
-def _walk(hub: Opened, role: str, kept: Sequence[str], made: Sequence[PrivateKey]) -> None:
-    lasting = {*kept, *map(_id, made)}
+def _apply_rotation(hub: Opened, role: str, kept: Sequence[str], made: Sequence[PrivateKey]) -> None:
+    keyids = {*kept, *map(_id, made)}
     now = set(hub.metadata.keyids(role))
-    if lasting != now:
-        change = Rotation(role, frozenset(now - lasting), tuple(key.public for key in made))
+    if keyids != now:
+        change = Rotation(role, frozenset(now - keyids), tuple(key.public for key in made))
         for state in metadata.states(hub.metadata, change, hub.keys.of, hub.dates):
             if role == LOG:  # the same state has a checkpoint that the new key signed
                 index = hub.index()
@@ -331,7 +331,7 @@ def _walk(hub: Opened, role: str, kept: Sequence[str], made: Sequence[PrivateKey
                 hub.serve(state)
     elif role == LOG:
         hub.serve(hub.metadata)  # an earlier call may have been killed before it wrote the checkpoint
-    hub.keys.settle(role, lasting)
+    hub.keys.settle(role, keyids)
 
 
 def _refuse_without_keys(hub: Opened, role: str) -> None:
@@ -450,30 +450,33 @@ def delegate(folder: str, mandate: Mandate, signing: Signing) -> Delegated:
     with opened(folder, signing) as hub:
         before = hub.index(mandate.names if hub.large else None, [mandate.publisher])
         if hub.large:  # the documents of all skills of the publisher are written again, with their descriptions
-            before = hub.index([*mandate.names, *_names(before, mandate.publisher)], [mandate.publisher])
+            before = hub.index([*mandate.names, *_released_skills(before, mandate.publisher)], [mandate.publisher])
         admission = before.admissions.get(mandate.publisher, Admission(publisher=mandate.publisher))
         if not (admission.keys or admission.certificates or mandate.keys or mandate.certificates):
             hint = "give it one: --key FILE or --certificate FILE"
             raise UsageError(f"{mandate.publisher} is not admitted, and has no key", hint=hint)
-        admission = _revoked(_admitted(admission, mandate), mandate, before, hub)
-        index, former = _given(before, replace(admission, names=admission.names | set(mandate.names)))
+        admission = _with_revocations(_with_keys(admission, mandate), mandate, before, hub)
+        index, former = _assign_names(before, replace(admission, names=admission.names | set(mandate.names)))
         if former and not mandate.move:
             name, owner = next(iter(former.items()))
             hint = f"to take it from {owner}: --move"
             raise NameNotOwned(f"the name {quote(name)} belongs to {quote(owner)}", hint=hint)
         changed = {**index.skills}
         if mandate.revoke or former:
-            changed |= {name: tuple(_sound(name, index, hub)) for name in _names(index, mandate.publisher)}
+            changed |= {
+                name: tuple(_withdraw_unsigned(name, index, hub))
+                for name in _released_skills(index, mandate.publisher)
+            }
         index = Index(changed, index.admissions)
-        names = _names(index, mandate.publisher)
+        names = _released_skills(index, mandate.publisher)
         hub.publish(index, dict.fromkeys([mandate.publisher, *former.values()]), names)
-    gone = [
+    withdrawn = [
         release
         for name in names
         for release, old in zip(index.skills[name], before.skills[name], strict=True)
         if release.withdrawn != old.withdrawn
     ]
-    return Delegated(index.admissions[mandate.publisher], tuple(gone))
+    return Delegated(index.admissions[mandate.publisher], tuple(withdrawn))
 
 
 def _check(mandate: Mandate, signing: Signing) -> None:
@@ -486,7 +489,7 @@ def _check(mandate: Mandate, signing: Signing) -> None:
         raise UsageError("a time is given only with a revoked key", hint="--revoke FINGERPRINT")
 
 
-def _admitted(admission: Admission, mandate: Mandate) -> Admission:
+def _with_keys(admission: Admission, mandate: Mandate) -> Admission:
     """Return the admission with further keys and roots, in canonical PEM, without duplicates.
 
     Raises:
@@ -510,7 +513,7 @@ def _admitted(admission: Admission, mandate: Mandate) -> Admission:
     )
 
 
-def _revoked(admission: Admission, mandate: Mandate, index: Index, hub: Opened) -> Admission:
+def _with_revocations(admission: Admission, mandate: Mandate, index: Index, hub: Opened) -> Admission:
     """Return the admission with further revocations; revoked keys stay listed for their earlier signatures.
 
     Raises:
@@ -519,7 +522,7 @@ def _revoked(admission: Admission, mandate: Mandate, index: Index, hub: Opened) 
     revoked = {each.fingerprint: each for each in admission.revoked}
     for wanted in mandate.revoke:
         found = _parse(wanted.encode()) if wanted.startswith("-----BEGIN ") else None
-        for known in () if found else _known(admission, index, hub):
+        for known in () if found else _known_keys(admission, index, hub):
             if wanted in (known.fingerprint, getattr(known, "key", known).fingerprint):
                 found = known
                 break
@@ -532,11 +535,11 @@ def _revoked(admission: Admission, mandate: Mandate, index: Index, hub: Opened) 
     return replace(admission, revoked=tuple(revoked[key] for key in sorted(revoked)))
 
 
-def _known(admission: Admission, index: Index, hub: Opened) -> Iterator[PublicKey | Certificate]:
+def _known_keys(admission: Admission, index: Index, hub: Opened) -> Iterator[PublicKey | Certificate]:
     """Yield the keys and certificates of a publisher: admitted and revoked ones, then those in chains of releases."""
     for pem in (*admission.keys, *admission.certificates, *(each.pem for each in admission.revoked)):
         yield _parse(pem.encode())
-    for name in _names(index, admission.publisher):
+    for name in _released_skills(index, admission.publisher):
         for release in index.skills[name]:
             if release.publisher == admission.publisher and release.withdrawn is None:
                 envelope = oms.read(_tree(release, hub))
@@ -547,7 +550,7 @@ def _parse(pem: bytes) -> PublicKey | Certificate:
     return x509.load(pem)[0] if b"CERTIFICATE" in pem.partition(b"\n")[0] else PublicKey.load(pem)
 
 
-def _given(index: Index, admission: Admission) -> tuple[Index, dict[str, str]]:
+def _assign_names(index: Index, admission: Admission) -> tuple[Index, dict[str, str]]:
     """Return the index with all names of the admission moved to its publisher, and their former owners."""
     former = {
         name: owner
@@ -563,12 +566,12 @@ def _given(index: Index, admission: Admission) -> tuple[Index, dict[str, str]]:
     return Index(skills, {**admissions, admission.publisher: admission}), former
 
 
-def _names(index: Index, publisher: str) -> list[str]:
+def _released_skills(index: Index, publisher: str) -> list[str]:
     """Return the skills of the publisher that have a release, sorted."""
     return sorted(index.admissions[publisher].names & set(index.skills)) if publisher in index.admissions else []
 
 
-def _sound(name: str, index: Index, hub: Opened) -> Iterator[Release]:
+def _withdraw_unsigned(name: str, index: Index, hub: Opened) -> Iterator[Release]:
     """Yield the releases of a skill; one without a valid signature by its present publisher is withdrawn."""
     for release in index.skills[name]:
         if release.withdrawn is not None:

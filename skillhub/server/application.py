@@ -74,9 +74,9 @@ class ChangeStreams:
         self._interval = interval
         self._kept: deque[tuple[int, bytes]] = deque(maxlen=_KEPT)
         self._streams = 0
-        self._told = asyncio.Event()
+        self._new_event = asyncio.Event()
         self._stop = Event()
-        self._looking: asyncio.Task[None] | None = None
+        self._watch_task: asyncio.Task[None] | None = None
         self._starting = asyncio.Lock()
         self._is_closed = False
 
@@ -84,7 +84,7 @@ class ChangeStreams:
         """End every stream."""
         self._is_closed = True
         self._stop.set()
-        self._told.set()
+        self._new_event.set()
 
     async def stream(self, after: int | None) -> Response:
         """Return a stream of the kept events after number ``after``, and of all later ones; None skips kept events.
@@ -99,7 +99,7 @@ class ChangeStreams:
         self._streams += 1
         with ExitStack() as undo:
             undo.callback(self._leave)
-            await self._look_on()
+            await self._ensure_watching()
             undo.pop_all()
         last = self._number if after is None else after
         # A number beyond the last event is from an earlier server, so the client gets all kept events.
@@ -108,46 +108,46 @@ class ChangeStreams:
     async def _events(self, last: int) -> AsyncIterator[bytes]:
         yield f"retry: 2000\nid: {last}\n\n".encode()
         while not self._is_closed:
-            told = self._told
+            new_event = self._new_event
             for number, text in [each for each in self._kept if each[0] > last]:
                 last = number
                 yield text
             try:
-                await asyncio.wait_for(told.wait(), _HEARTBEAT)
+                await asyncio.wait_for(new_event.wait(), _HEARTBEAT)
             except TimeoutError:
                 yield b": no change\n\n"
-                await self._look_on()
+                await self._ensure_watching()
 
     def _leave(self) -> None:
         self._streams -= 1
         if self._streams == 0:
             self._stop.set()
 
-    async def _look_on(self) -> None:
+    async def _ensure_watching(self) -> None:
         """Start watching for changes, unless a watch is running."""
         async with self._starting:
-            if self._looking is None or self._looking.done() or self._stop.is_set():
-                _, seen = await asyncio.to_thread(self._workplace.seen, "agents")
+            if self._watch_task is None or self._watch_task.done() or self._stop.is_set():
+                _, catalog = await asyncio.to_thread(self._workplace.seen, "agents")
                 self._stop = Event()
-                look = asyncio.to_thread(self._look, seen, asyncio.get_running_loop(), self._stop)
-                self._looking = asyncio.create_task(look)
+                watch = asyncio.to_thread(self._watch, catalog, asyncio.get_running_loop(), self._stop)
+                self._watch_task = asyncio.create_task(watch)
 
     @property
     def _number(self) -> int:
         return self._kept[-1][0] if self._kept else 0
 
-    def _look(self, seen: Catalog, loop: asyncio.AbstractEventLoop, stop: Event) -> None:
-        for found in changes(profile("agents"), self._workplace.around, seen, stop, self._interval):
+    def _watch(self, catalog: Catalog, loop: asyncio.AbstractEventLoop, stop: Event) -> None:
+        for found in changes(profile("agents"), self._workplace.around, catalog, stop, self._interval):
             if not stop.is_set():
-                loop.call_soon_threadsafe(self._tell, _difference(seen, found))
-            seen = found
+                loop.call_soon_threadsafe(self._publish, _difference(catalog, found))
+            catalog = found
 
-    def _tell(self, change: dict[str, Any]) -> None:
+    def _publish(self, change: dict[str, Any]) -> None:
         number = self._number + 1
         text = json.dumps({"schema": VERSION, **change})
         self._kept.append((number, f"event: change\nid: {number}\ndata: {text}\n\n".encode()))
-        told, self._told = self._told, asyncio.Event()
-        told.set()
+        new_event, self._new_event = self._new_event, asyncio.Event()
+        new_event.set()
 
 
 class _Stream(StreamingResponse):
@@ -268,7 +268,7 @@ def application(workplace: Workplace, access: AccessRules, changes: ChangeStream
     async def document(request: Request) -> Response:
         return _json(openapi(ROUTES, f"http://{request.headers['host']}", has_token=access.token is not None))
 
-    async def shown(request: Request) -> Response:
+    async def status_page(request: Request) -> Response:
         number = request.query_params.get("page", "1")
         number = number[:9] if number.isascii() and number.isdigit() else "1"
         text = await run_in_threadpool(page.text, int(number))
@@ -293,8 +293,8 @@ def application(workplace: Workplace, access: AccessRules, changes: ChangeStream
         for each in ROUTES
     ]
     style: Any = Response(STYLE, media_type="text/css")
-    own = [("/openapi.json", document), ("/", shown), ("/style.css", style)]
-    routes += [StarletteRoute(path, run, methods=["GET"]) for path, run in own]
+    own_routes = [("/openapi.json", document), ("/", status_page), ("/style.css", style)]
+    routes += [StarletteRoute(path, run, methods=["GET"]) for path, run in own_routes]
     routes.append(StarletteRoute("/mcp", mcp))
     handlers: dict[Any, Any] = {
         SkillhubError: partial(_failed, workplace),
@@ -321,10 +321,10 @@ async def _taken(route: Route, request: Request) -> Any:  # noqa: ANN401 - a val
         HTTPException: the body has another media type.
         ValidationError: the input does not fit ``route.takes``.
     """
-    given = _parameters(request)
+    parameters = _parameters(request)
     if route.method == "GET":
-        return route.takes.model_validate(given)
-    if given:
+        return route.takes.model_validate(parameters)
+    if parameters:
         raise UsageError("expected no parameters in the URL")
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
         raise HTTPException(415, "expected Content-Type: application/json")
@@ -340,10 +340,10 @@ async def _taken(route: Route, request: Request) -> Any:  # noqa: ANN401 - a val
 
 def _parameters(request: Request) -> dict[str, str]:
     pairs = request.query_params.multi_items()
-    given = {**dict(pairs), **request.path_params}
-    if len(given) != len(pairs) + len(request.path_params):
+    parameters = {**dict(pairs), **request.path_params}
+    if len(parameters) != len(pairs) + len(request.path_params):
         raise UsageError("expected each parameter once")
-    return given
+    return parameters
 
 
 def _json(value: object, status: int = 200) -> Response:

@@ -113,7 +113,7 @@ class ServedContent:
     def skills(self) -> tuple[ServedSkill, ...]:
         """Return every skill that is served now, sorted by name; unreadable ones are left out."""
         with self._lock:
-            self._look()
+            self._refresh()
             found = []
             for skill in self._catalog.skills:
                 try:
@@ -138,8 +138,8 @@ class ServedContent:
             FormatError, OutsideSkill, StateError: the skill cannot be read.
         """
         with self._lock:
-            self._look()
-            return self._opened(name)[0]
+            self._refresh()
+            return self._find(name)[0]
 
     def load(self, name: str, caller: Caller, arguments: str = "") -> tuple[ServedSkill, Loaded]:
         """Return a skill with its instructions, with the arguments inserted; raises as ``get``.
@@ -147,7 +147,7 @@ class ServedContent:
         Raises:
             Refused: also if this caller may not invoke the skill.
         """
-        return self._opened(name, Request(caller=caller, arguments=arguments))
+        return self._find(name, Request(caller=caller, arguments=arguments))
 
     def read(self, name: str, path: str) -> tuple[ServedSkill, bytes]:
         """Return a skill and the bytes of one of its files; raises as ``get``.
@@ -157,10 +157,10 @@ class ServedContent:
             NotFound: also if the skill has no such file.
             Drifted: also if the file changed since the skill was verified.
         """
-        served, loaded = self._opened(name)
+        served, loaded = self._find(name)
         return served, loaded.folder.read(path, FILE_MAX)
 
-    def _look(self) -> None:
+    def _refresh(self) -> None:
         self._catalog = catalog_of(self._profile, self.around, cache=self._cache)
 
     def _is_served(self, skill: Skill) -> bool:
@@ -169,7 +169,7 @@ class ServedContent:
         is_known = isinstance(skill.locks, Locks) and skill.tree is not None if skill.managed else self._everything
         return is_here and is_allowed and is_known
 
-    def _opened(self, name: str, request: Request | None = None) -> tuple[ServedSkill, Loaded]:
+    def _find(self, name: str, request: Request | None = None) -> tuple[ServedSkill, Loaded]:
         with self._lock:
             for is_last in (False, True):
                 skill = next((each for each in self._catalog.named(name) if each.full_name == name), None)
@@ -184,7 +184,7 @@ class ServedContent:
                     if is_last:
                         raise
                 if not is_last:
-                    self._look()  # the catalogue may be out of date
+                    self._refresh()  # the catalogue may be out of date
         if skill is not None and skill.held is not None:
             kind = Drifted if skill.held.status == "drifted" else held_error(skill)
             raise kind(skill.why["message"], hint=skill.why["command"] or None)
@@ -270,8 +270,8 @@ def uri_of(served: ServedSkill, path: str = SKILL_MD) -> str:
     name = str((served.front or {}).get("name"))
     parts = [f"{_NAMESPACE}{skill.namespace}"] if skill.namespace else []
     parts += [f"{_ALIAS}{skill.name}"] if skill.name != name else []
-    whole = "/".join([*parts, name, *([path] if path else [])])
-    return SCHEME + encode(whole, safe="/!$&'()*+,;=:@~", errors="surrogateescape")
+    location = "/".join([*parts, name, *([path] if path else [])])
+    return SCHEME + encode(location, safe="/!$&'()*+,;=:@~", errors="surrogateescape")
 
 
 def located(uri: str) -> tuple[str, str]:
@@ -302,7 +302,7 @@ def provenance(served: ServedSkill) -> dict[str, Any]:
     """Return the source, version, tree and signers of a skill, and which of these facts were verified."""
     skill = served.skill
     is_signed = served.is_locked and skill.trust == "signed"
-    said = {
+    facts = {
         "locked": served.is_locked,
         "source": skill.source,
         "version": skill.version,
@@ -310,7 +310,7 @@ def provenance(served: ServedSkill) -> dict[str, Any]:
         "signed_by": [signer.to_json(skill.vouched_by) for signer in skill.signed_by],
         "verified": {"tree": served.is_locked, "consent": served.is_locked, "signature": is_signed},
     }
-    return all_masked(said)  # type: ignore[no-any-return]
+    return all_masked(facts)  # type: ignore[no-any-return]
 
 
 def meta(served: ServedSkill) -> dict[str, Any]:

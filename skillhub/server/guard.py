@@ -91,19 +91,19 @@ class AccessRules:
         except ValueError:
             return False
 
-    def _is_admitted(self, given: list[str], path: str) -> bool:
+    def _is_admitted(self, authorization: list[str], path: str) -> bool:
         """Return whether a request has the token: as a bearer token, or for the page as a password (Basic)."""
-        scheme, _, text = given[0].partition(" ") if len(given) == 1 else ("", "", "")
-        sent = text.strip().encode("latin-1")
+        scheme, _, text = authorization[0].partition(" ") if len(authorization) == 1 else ("", "", "")
+        token = text.strip().encode("latin-1")
         if scheme.lower() == "basic" and path in PAGE_PATHS:
             try:
-                sent = b64decode(sent, validate=True).partition(b":")[2]
+                token = b64decode(token, validate=True).partition(b":")[2]
             except ValueError:
                 return False
         elif scheme.lower() != "bearer":
             return False
         # Digests, so that neither the time nor the length reveals anything about the token.
-        return compare_digest(sha256(sent).digest(), sha256((self.token or "").encode()).digest())
+        return compare_digest(sha256(token).digest(), sha256((self.token or "").encode()).digest())
 
 
 PAGE_PATHS: Final = frozenset({"/", "/style.css"})
@@ -142,14 +142,14 @@ class Guard:
             await self._app(scope, _replayed(body, receive), with_headers)
             return
         scheme = "Basic" if scope["path"] in PAGE_PATHS else "Bearer"
-        more = {"WWW-Authenticate": f'{scheme} realm="skillhub"'} if refused[0] == 401 else {}
-        await error_response(*refused, more)(scope, receive, with_headers)
+        extra_headers = {"WWW-Authenticate": f'{scheme} realm="skillhub"'} if refused[0] == 401 else {}
+        await error_response(*refused, extra_headers)(scope, receive, with_headers)
 
 
 async def _body(request: Request) -> bytes:
     """Return the body; raise HTTPException if it, or its declared length, is too large."""
-    said = request.headers.get("content-length", "0")
-    found = bytearray(0 if said.isdigit() and len(said) < 9 and int(said) <= BODY_MAX else BODY_MAX + 1)
+    declared = request.headers.get("content-length", "0")
+    found = bytearray(0 if declared.isdigit() and len(declared) < 9 and int(declared) <= BODY_MAX else BODY_MAX + 1)
     parts = request.stream()
     while len(found) <= BODY_MAX and (part := await anext(parts, None)) is not None:
         found += part
@@ -159,10 +159,10 @@ async def _body(request: Request) -> bytes:
 
 
 def _replayed(body: bytes, receive: Receive) -> Receive:
-    whole: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+    messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def again() -> Message:
-        return whole.pop() if whole else await receive()
+        return messages.pop() if messages else await receive()
 
     return again
 

@@ -150,14 +150,14 @@ async def _message(line: bytes, pipe: Pipe) -> Any:  # noqa: ANN401 - a union of
     except ValueError:
         await pipe.refuse(_PARSE_ERROR, "expected a JSON value in one line")
         return None
-    asked = found.get("id") if isinstance(found, dict) else None
+    request_id = found.get("id") if isinstance(found, dict) else None
     try:
         # The SDK would take a request with an id of another type for a notification.
-        if asked is None or type(asked) in (str, int):
+        if request_id is None or type(request_id) in (str, int):
             return jsonrpc_message_adapter.validate_python(found, by_name=False)
     except ValidationError:
         pass
-    await pipe.refuse(_INVALID_REQUEST, "expected one JSON-RPC 2.0 message", asked)
+    await pipe.refuse(_INVALID_REQUEST, "expected one JSON-RPC 2.0 message", request_id)
     return None
 
 
@@ -207,9 +207,9 @@ class _Server(Server[Any]):
         **more: dict[str, dict[str, Any]] | None,
     ) -> InitializationOptions:
         """Return the options with list changes and the extension, also for clients that use the older handshake."""
-        told = notification_options or NotificationOptions(prompts_changed=True, resources_changed=True)
+        notifications = notification_options or NotificationOptions(prompts_changed=True, resources_changed=True)
         more = more if args else {"experimental_capabilities": {EXTENSION: {"directoryRead": True}}, **more}
-        return super().create_initialization_options(told, *args, **more)
+        return super().create_initialization_options(notifications, *args, **more)
 
 
 class SkillServer:
@@ -273,9 +273,9 @@ class SkillServer:
                 return {"resultType": "complete", **found}
             except SkillhubError as error:
                 code = _INTERNAL_ERROR if isinstance(error, StateError) else _INVALID_PARAMS
-                said = clean(f"{error.message}; {error.hint}" if error.hint else error.message)
+                message = clean(f"{error.message}; {error.hint}" if error.hint else error.message)
                 uri = getattr(params, "uri", None)
-                raise MCPError(code, said, {"uri": uri} if uri is not None else None) from error
+                raise MCPError(code, message, {"uri": uri} if uri is not None else None) from error
 
         return handle
 
@@ -390,25 +390,25 @@ class SkillServer:
             await anyio.sleep(interval)
             if self._listed is None or not (self._sessions or self._listen._streams):
                 continue
-            begun, before = monotonic(), self._listed
+            start, before = monotonic(), self._listed
             self._listed = await to_thread.run_sync(self._content.skills, abandon_on_cancel=True)
             # Reading very many skills takes long, and must not keep a processor busy.
-            interval = max(_INTERVAL, 20 * (monotonic() - begun))
+            interval = max(_INTERVAL, 20 * (monotonic() - start))
             if self._listed != before:
-                await self._tell(before, self._listed)
+                await self._notify(before, self._listed)
 
-    async def _tell(self, before: Iterable[ServedSkill], now: Iterable[ServedSkill]) -> None:
-        earlier, later = ({each.name: each for each in some} for some in (before, now))
+    async def _notify(self, before: Iterable[ServedSkill], now: Iterable[ServedSkill]) -> None:
+        old, new = ({each.name: each for each in some} for some in (before, now))
         for session in tuple(self._sessions):
             await session.send_resource_list_changed()
             await session.send_prompt_list_changed()
         await self._bus.publish(subscriptions.ResourcesListChanged())
         await self._bus.publish(subscriptions.PromptsListChanged())
-        for name in earlier.keys() & later.keys():
-            was, is_now = ({file.path: file.digest for file in each[name].files} for each in (earlier, later))
-            for path in was.keys() | is_now.keys():
-                if was.get(path) != is_now.get(path):
-                    await self._bus.publish(subscriptions.ResourceUpdated(uri_of(later[name], path)))
+        for name in old.keys() & new.keys():
+            old_digests, new_digests = ({file.path: file.digest for file in each[name].files} for each in (old, new))
+            for path in old_digests.keys() | new_digests.keys():
+                if old_digests.get(path) != new_digests.get(path):
+                    await self._bus.publish(subscriptions.ResourceUpdated(uri_of(new[name], path)))
 
 
 class McpEndpoint:

@@ -57,7 +57,7 @@ _TOOLHIVE: Final = r"/registry/(?P<registry>[^/]+)/v0\.1/x/dev\.toolhive/skills"
 _PAGE_MAX: Final = 100
 _SERVICE: Final = "git-upload-pack"
 
-Given = Mapping[str, str]
+Query = Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,16 +162,16 @@ class RegistryApi:
             UsageError: the request is malformed.
             SkillhubError: the registry is invalid.
         """
-        path, _, query = target.partition("?")
+        path, _, query_string = target.partition("?")
         for pattern, make in _ROUTES:
             if found := pattern.fullmatch(path):
                 try:
-                    given = dict(parse_qsl(query, max_num_fields=16, errors="strict"))
+                    query = dict(parse_qsl(query_string, max_num_fields=16, errors="strict"))
                 except ValueError as error:
                     raise UsageError("expected a query of a few names and values") from error
                 value = make(
                     self.state(),
-                    {**given, **{key: unquote(text) for key, text in found.groupdict().items()}},
+                    {**query, **{key: unquote(text) for key, text in found.groupdict().items()}},
                     self.base(host),
                 )
                 return value if isinstance(value, Reply) else Reply(json_bytes(value))
@@ -234,25 +234,25 @@ def _stamp(path: str) -> tuple[int, int, int] | None:
     return found.st_mtime_ns, found.st_size, found.st_ino
 
 
-def _limit(given: Given, usual: int) -> int:
-    text = given.get("limit", "")
+def _limit(query: Query, usual: int) -> int:
+    text = query.get("limit", "")
     return min(max(int(text), 1), _PAGE_MAX) if text.isascii() and text.isdigit() and len(text) < 9 else usual
 
 
 # `npx skills find`, npm, Claude Code: files with the URL of the site, as the client requested it.
 
 
-def _find(state: _State, given: Given, base: str) -> object:
-    words = given.get("q", "")
-    return found_by_search(state.found(words, _limit(given, 10)) if words else state.documents.values(), base)
+def _find(state: _State, query: Query, base: str) -> object:
+    words = query.get("q", "")
+    return found_by_search(state.found(words, _limit(query, 10)) if words else state.documents.values(), base)
 
 
-def _marketplace(state: _State, given: Given, base: str) -> object:
+def _marketplace(state: _State, query: Query, base: str) -> object:
     return marketplace(state.documents.values(), state.name, base)
 
 
-def _packument(state: _State, given: Given, base: str) -> object:
-    path = os.path.join(state.offer.hub.registry.site, *NPM.split("/"), state.document(given["name"]).name)
+def _packument(state: _State, query: Query, base: str) -> object:
+    path = os.path.join(state.offer.hub.registry.site, *NPM.split("/"), state.document(query["name"]).name)
     found: Any = strict_json(files.read(path, _CAP) or b"", path, _CAP)
     try:
         for version, row in found["versions"].items():
@@ -265,41 +265,41 @@ def _packument(state: _State, given: Given, base: str) -> object:
 # ClawHub.
 
 
-def _clawhub(state: _State, given: Given, base: str) -> object:
+def _clawhub(state: _State, query: Query, base: str) -> object:
     return {"apiBase": base}
 
 
-def _clawhub_search(state: _State, given: Given, base: str) -> object:
-    found = state.found(given.get("q", ""), _limit(given, 25))
+def _clawhub_search(state: _State, query: Query, base: str) -> object:
+    found = state.found(query.get("q", ""), _limit(query, 25))
     rows = ({**_slug(state, each), "version": each.version, "ownerHandle": each.publisher} for each in found)
     return {"results": [{**row, "score": 1 / (at + 1)} for at, row in enumerate(rows)]}
 
 
-def _clawhub_list(state: _State, given: Given, base: str) -> object:
-    newest = sorted(state.documents.values(), key=lambda each: each.published, reverse=True)[: _limit(given, 25)]
+def _clawhub_list(state: _State, query: Query, base: str) -> object:
+    newest = sorted(state.documents.values(), key=lambda each: each.published, reverse=True)[: _limit(query, 25)]
     rows = [{**_slug(state, each), "latestVersion": _latest(each)} for each in newest]
     return {"items": rows, "nextCursor": None}
 
 
-def _clawhub_skill(state: _State, given: Given, base: str) -> object:
-    document = state.document(given["name"])
+def _clawhub_skill(state: _State, query: Query, base: str) -> object:
+    document = state.document(query["name"])
     owner = {"handle": document.publisher, "displayName": document.publisher, "image": None}
     return {"skill": _slug(state, document), "latestVersion": _latest(document), "owner": owner, "moderation": None}
 
 
-def _clawhub_version(state: _State, given: Given, base: str) -> object:
-    release = state.release(given["name"], given["version"])
+def _clawhub_version(state: _State, query: Query, base: str) -> object:
+    release = state.release(query["name"], query["version"])
     row = {"version": release.version, "createdAt": _milliseconds(release.published), "changelog": ""}
     return {"version": row, "skill": {"slug": release.name, "displayName": release.name}}
 
 
-def _clawhub_resolve(state: _State, given: Given, base: str) -> object:
+def _clawhub_resolve(state: _State, query: Query, base: str) -> object:
     # The client itself knows the version that it installed, and whether its files changed.
-    return {"match": None, "latestVersion": {"version": state.document(given.get("slug", "")).version}}
+    return {"match": None, "latestVersion": {"version": state.document(query.get("slug", "")).version}}
 
 
-def _clawhub_download(state: _State, given: Given, base: str) -> object:
-    wanted = state.release(given.get("slug", ""), given.get("version", ""))
+def _clawhub_download(state: _State, query: Query, base: str) -> object:
+    wanted = state.release(query.get("slug", ""), query.get("version", ""))
     return Reply(state.offer.hub.artifact(wanted), "application/zip")
 
 
@@ -321,10 +321,10 @@ def _milliseconds(time: str | None) -> int:
 # ToolHive.
 
 
-def _toolhive_list(state: _State, given: Given, base: str) -> object:
-    _own_registry(state, given)
-    words, limit = given.get("search", "").strip(), _limit(given, 50)
-    names = sorted(name for name in state.documents if name > given.get("cursor", "") and name[1:])
+def _toolhive_list(state: _State, query: Query, base: str) -> object:
+    _own_registry(state, query)
+    words, limit = query.get("search", "").strip(), _limit(query, 50)
+    names = sorted(name for name in state.documents if name > query.get("cursor", "") and name[1:])
     found = state.found(words, limit) if words else [state.documents[name] for name in names[:limit]]
     more = {"nextCursor": names[limit - 1]} if not words and len(names) > limit else {}
     # The schema of ToolHive allows no names of one character.
@@ -332,20 +332,20 @@ def _toolhive_list(state: _State, given: Given, base: str) -> object:
     return {"skills": rows, "metadata": {"count": len(rows), **more}}
 
 
-def _toolhive_skill(state: _State, given: Given, base: str) -> object:
-    _own_registry(state, given)
-    version = given.get("version", "latest")
-    return _toolhive_row(state, state.release(given["name"], "" if version == "latest" else version), base)
+def _toolhive_skill(state: _State, query: Query, base: str) -> object:
+    _own_registry(state, query)
+    version = query.get("version", "latest")
+    return _toolhive_row(state, state.release(query["name"], "" if version == "latest" else version), base)
 
 
-def _toolhive_versions(state: _State, given: Given, base: str) -> object:
-    _own_registry(state, given)
-    rows = [_toolhive_row(state, each, base) for each in state.releases(given["name"])]
+def _toolhive_versions(state: _State, query: Query, base: str) -> object:
+    _own_registry(state, query)
+    rows = [_toolhive_row(state, each, base) for each in state.releases(query["name"])]
     return {"skills": rows, "metadata": {"count": len(rows)}}
 
 
-def _own_registry(state: _State, given: Given) -> None:
-    if given["registry"] != state.name or given.get("namespace", state.namespace) != state.namespace:
+def _own_registry(state: _State, query: Query) -> None:
+    if query["registry"] != state.name or query.get("namespace", state.namespace) != state.namespace:
         raise NotFound(f"expected the registry {quote(state.name)} and its namespace {quote(state.namespace)}")
 
 
@@ -353,8 +353,8 @@ def _toolhive_row(state: _State, release: Release, base: str) -> dict[str, Any]:
     """Return a release in the form of ToolHive; only the release in the git repository has a package."""
     status = "deprecated" if release.yanked is not None else "active"
     facts = {"name": release.name, "version": release.version, "description": release.description, "status": status}
-    told = {"io.github.skillhub": {"tree": release.tree, "publisher": release.publisher}}
-    row: dict[str, Any] = {"namespace": state.namespace, **facts, "_meta": told}
+    extension = {"io.github.skillhub": {"tree": release.tree, "publisher": release.publisher}}
+    row: dict[str, Any] = {"namespace": state.namespace, **facts, "_meta": extension}
     if state.document(release.name).version != release.version:
         return row
     tip = files.read(os.path.join(state.offer.hub.registry.site, REPOSITORY, *BRANCH.split("/")), 64) or b""
@@ -373,8 +373,8 @@ class RegistryHandler(SiteHandler):
 
     def serve(self, with_body: bool) -> None:
         """Answer by git or the API, or else with a file."""
-        path, _, query = self.path.partition("?")
-        if path == f"/{REPOSITORY}/info/refs" and query == f"service={_SERVICE}" and self._git_refs():
+        path, _, query_string = self.path.partition("?")
+        if path == f"/{REPOSITORY}/info/refs" and query_string == f"service={_SERVICE}" and self._git_refs():
             return
         if path == "/mcp" and self.mcp is not None:
             self.send_error(405)  # the endpoint has no streams
@@ -407,13 +407,13 @@ class RegistryHandler(SiteHandler):
 
     def _git_refs(self) -> bool:
         """Return whether git answered with the branches; if it fails, clients read them from a file."""
-        said = self.api.git(("--http-backend-info-refs",), self.headers.get("Git-Protocol", ""), b"")
+        output = self.api.git(("--http-backend-info-refs",), self.headers.get("Git-Protocol", ""), b"")
         try:
-            first = next(said, b"")
+            first = next(output, b"")
         except SkillhubError:
             return False
         if first:
-            self._stream(f"{_SERVICE}-advertisement", chain((b"001e# service=git-upload-pack\n0000", first), said))
+            self._stream(f"{_SERVICE}-advertisement", chain((b"001e# service=git-upload-pack\n0000", first), output))
         return bool(first)
 
     def _git_pack(self, body: bytes) -> None:
@@ -434,7 +434,7 @@ class RegistryHandler(SiteHandler):
             self.send_parts(parts)
 
 
-_Make = Callable[[_State, Given, str], object]
+_Make = Callable[[_State, Query, str], object]
 _ROUTES: Final[tuple[tuple[re.Pattern[str], _Make], ...]] = tuple(
     (re.compile(pattern), make)
     for pattern, make in (

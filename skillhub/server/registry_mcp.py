@@ -112,23 +112,25 @@ class McpRequests:
 
     def answer(self, headers: Iterable[tuple[str, str]], body: bytes) -> tuple[int, dict[str, str], bytes]:
         """Return status, headers and body of the answer to a POST request."""
-        given = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers]
-        return self._portal.call(self._answer, given, body)
+        raw_headers = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers]
+        return self._portal.call(self._answer, raw_headers, body)
 
     async def _answer(self, headers: list[tuple[bytes, bytes]], body: bytes) -> tuple[int, dict[str, str], bytes]:
-        whole = [{"type": "http.request", "body": body, "more_body": False}]
-        status, told, parts = 504, {}, []
+        requests = [{"type": "http.request", "body": body, "more_body": False}]
+        status, answer_headers, parts = 504, {}, []
 
         async def receive() -> dict[str, Any]:
-            if not whole:
+            if not requests:
                 await anyio.sleep_forever()
-            return whole.pop()
+            return requests.pop()
 
         async def send(message: dict[str, Any]) -> None:
-            nonlocal status, told
+            nonlocal status, answer_headers
             if message["type"] == "http.response.start":
                 status = message["status"]
-                told = {name.decode("latin-1"): value.decode("latin-1") for name, value in message["headers"]}
+                answer_headers = {
+                    name.decode("latin-1"): value.decode("latin-1") for name, value in message["headers"]
+                }
             else:
                 parts.append(message.get("body", b""))
 
@@ -137,4 +139,4 @@ class McpRequests:
         scope |= {**place, "query_string": b"", "headers": headers, "client": None, "server": None}
         with anyio.move_on_after(_SECONDS):
             await self._endpoint(scope, receive, send)
-        return status, told, b"".join(parts)
+        return status, answer_headers, b"".join(parts)

@@ -129,14 +129,14 @@ class Workplace:
         try:
             if skill.managed and skill.tree is not None:
                 with self.ports(skill.scope) as ports:
-                    return _of_store(skill.tree, os.path.dirname(ports.store.root))
+                    return _scan_stored(skill.tree, os.path.dirname(ports.store.root))
             return ScannedSkill.read(read_local(skill.path or "")[0].tree)
         except SkillhubError as error:
             return ScannedSkill((), None, error.message)
 
 
 @lru_cache(_KEPT)
-def _of_store(tree: Digest, data: str) -> ScannedSkill:
+def _scan_stored(tree: Digest, data: str) -> ScannedSkill:
     found = Store(data).read(tree)
     if found is None:
         raise NotFound("the store does not hold it")
@@ -159,8 +159,8 @@ def _list(workplace: Workplace, params: ListParams) -> dict[str, Any]:
 
 
 def _search_for_rpc(workplace: Workplace, params: SearchParams) -> dict[str, Any]:
-    given = params.model_dump(exclude_none=True)
-    found = call_tool(_HOST, workplace.seen(_HOST)[1], "skill_search", given)
+    arguments = params.model_dump(exclude_none=True)
+    found = call_tool(_HOST, workplace.seen(_HOST)[1], "skill_search", arguments)
     if found.is_error:
         raise UsageError(found.text)
     return dict(found.metadata)
@@ -202,25 +202,25 @@ METHODS: Final[Mapping[str, tuple[type[Params], Callable[[Workplace, Any], dict[
 def answer_rpc(workplace: Workplace, body: bytes) -> dict[str, Any] | list[dict[str, Any]] | None:
     """Return the response to a request, or the responses to a batch; None if there are only notifications."""
     try:
-        asked = strict_json(body, "the body", BODY_MAX)
+        request = strict_json(body, "the body", BODY_MAX)
     except FormatError as error:
         return _failed(None, _PARSE_ERROR, error.message)
-    if not isinstance(asked, list):
-        return _one(workplace, asked)
-    if not 1 <= len(asked) <= BATCH_MAX:
-        return _failed(None, _INVALID_REQUEST, f"expected a batch of 1 to {BATCH_MAX} requests, found {len(asked)}")
-    return [response for each in asked if (response := _one(workplace, each)) is not None] or None
+    if not isinstance(request, list):
+        return _respond(workplace, request)
+    if not 1 <= len(request) <= BATCH_MAX:
+        return _failed(None, _INVALID_REQUEST, f"expected a batch of 1 to {BATCH_MAX} requests, found {len(request)}")
+    return [response for each in request if (response := _respond(workplace, each)) is not None] or None
 
 
-def _one(workplace: Workplace, asked: object) -> dict[str, Any] | None:
-    if not isinstance(asked, dict):
+def _respond(workplace: Workplace, request: object) -> dict[str, Any] | None:
+    if not isinstance(request, dict):
         return _failed(None, _INVALID_REQUEST, "expected an object")
-    number, has_number = asked.get("id"), "id" in asked
+    number, has_number = request.get("id"), "id" in request
     if isinstance(number, bool) or not isinstance(number, str | int | float | None):
         return _failed(None, _INVALID_REQUEST, "expected id to be a string, a number or null")
-    method, params = asked.get("method"), asked.get("params", {})
+    method, params = request.get("method"), request.get("params", {})
     # Codex's own server omits the version.
-    if asked.get("jsonrpc", "2.0" if method == "skills/list" else None) != "2.0" or not isinstance(method, str):
+    if request.get("jsonrpc", "2.0" if method == "skills/list" else None) != "2.0" or not isinstance(method, str):
         return _failed(number, _INVALID_REQUEST, 'expected "jsonrpc": "2.0" and a method')
     if not isinstance(params, dict | list):
         return _failed(number, _INVALID_REQUEST, "expected params to be an object")
@@ -237,9 +237,9 @@ def _result(workplace: Workplace, number: object, method: str, params: object) -
     except ValidationError as error:
         return _failed(number, _INVALID_PARAMS, faults(error))
     except SkillhubError as error:
-        said = workplace.error_json(error)["error"]
+        facts = workplace.error_json(error)["error"]
         code = _INVALID_PARAMS if isinstance(error, UsageError) else _REFUSED
-        return _failed(number, code, said["message"], dict(said))
+        return _failed(number, code, facts["message"], dict(facts))
 
 
 def _failed(number: object, code: int, message: str, data: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -271,19 +271,19 @@ class Route(DescribedRoute):
         return adapter.dump_python(adapter.validate_python(value), by_alias=True, exclude_unset=True)
 
 
-def _place_of(skill: Skill) -> str:
+def _sort_key(skill: Skill) -> str:
     """Return the sort key of a skill, which is also the cursor of a page; several skills may have one name."""
     return f"{skill.name} {skill.scope} {sha256(fsencode(skill.path or '')).hexdigest()[:8]}"
 
 
 def _skills(workplace: Workplace, taken: http_api.PageTaken) -> dict[str, Any]:
-    every = sorted(workplace.skills(), key=_place_of)
-    rest = [skill for skill in every if taken.cursor is None or _place_of(skill) > taken.cursor]
+    every = sorted(workplace.skills(), key=_sort_key)
+    rest = [skill for skill in every if taken.cursor is None or _sort_key(skill) > taken.cursor]
     page = rest[: taken.limit]
     return {
         "skills": [skill.to_json() for skill in page],
         "total": len(every),
-        "next": _place_of(page[-1]) if len(rest) > len(page) else None,
+        "next": _sort_key(page[-1]) if len(rest) > len(page) else None,
     }
 
 

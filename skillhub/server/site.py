@@ -125,16 +125,16 @@ class SiteHandler(BaseHTTPRequestHandler):
             OSError: the client was disconnected, or closed the connection.
         """
         self.wfile.flush()
-        left = self.timeout
+        seconds = self.timeout
         for part in parts:
             view = memoryview(part)
             while view:
-                if left <= 0:
+                if seconds <= 0:
                     raise TimeoutError
-                self.connection.settimeout(left)
-                begun = monotonic()
+                self.connection.settimeout(seconds)
+                start = monotonic()
                 sent = self.connection.send(view[:_PIECE])
-                left = min(self.timeout, left + sent / self.rate) - (monotonic() - begun)
+                seconds = min(self.timeout, seconds + sent / self.rate) - (monotonic() - start)
                 view = view[sent:]
         self.connection.settimeout(self.timeout)
 

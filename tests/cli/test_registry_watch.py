@@ -181,7 +181,7 @@ def write_entry(folder, said):
     """Do what whoever has the key of the log can."""
     with opened(str(folder), Signing(now=now())) as it:
         head = it.log_head(it.metadata)
-        new, files = log_writer.extended(
+        new, files = log_writer.append_entries(
             head, [said], head.checkpoint.origin, it.registry.served, it.log_key(it.metadata)
         )
         revised = it.metadata.revise({"log/head": new.dump()}, it.keys.of, it.dates)

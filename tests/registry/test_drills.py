@@ -217,5 +217,5 @@ def test_site_put_back_to_before_a_revocation_is_not_signed_on(hub, tmp_path):
     hub.dir.publish(before)
     with pytest.raises(Rollback):
         give(hub, "rival", names=("more",))
-    hub.dir.keys().remember({})
+    hub.dir.keys().save_signed_versions({})
     give(hub, "rival", names=("more",))

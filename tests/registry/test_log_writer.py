@@ -9,7 +9,7 @@ import pytest
 from skillhub.errors import BadLog, BadMetadata, Refused, SkillhubError, StateError
 from skillhub.registry.build import Setup, add, init
 from skillhub.registry.check import check
-from skillhub.registry.log_writer import consistency, extended
+from skillhub.registry.log_writer import append_entries, consistency
 from skillhub.registry.operator import RegistryDir, RegistrySettings, Signing
 from skillhub.registry.outputs import cache_control, is_fixed, media_type
 from skillhub.registry.push import push
@@ -378,7 +378,7 @@ def grown(sizes):
             read.append(path)
             return site[path]  # noqa: B023
 
-        head, made = extended(head, [b"%d" % number for number in range(before, size)], "origin", served, key)
+        head, made = append_entries(head, [b"%d" % number for number in range(before, size)], "origin", served, key)
         assert all(site.get(path, data) == data for path, data in made.items())
         site |= made
         before = size
@@ -454,7 +454,7 @@ def test_attack_a_tile_that_a_release_builds_on_is_forged():
     for change in changes:
         for path in ("tile/0/273.p/112", "tile/1/001.p/17", "tile/entries/273.p/112"):
             with pytest.raises(BadMetadata):
-                extended(head, [b"new"], "origin", {**site, path: change(site[path])}.__getitem__, key)
+                append_entries(head, [b"new"], "origin", {**site, path: change(site[path])}.__getitem__, key)
         path = "tile/2/000.p/1"  # what it has follows from the head
-        made = extended(head, [b"new"], "origin", {**site, path: change(site[path])}.__getitem__, key)[1]
+        made = append_entries(head, [b"new"], "origin", {**site, path: change(site[path])}.__getitem__, key)[1]
         assert made[path] == site[path]

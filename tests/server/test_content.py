@@ -285,4 +285,4 @@ def test_the_frontmatter_is_typed_as_yaml_1_2_has_it(machine):
 
 def test_many_skills_are_looked_at_once_for_a_list(machine):
     found = content(machine)
-    assert calls(lambda: (found.skills(), found.read("demo", "SKILL.md")), type(found)._look) == [1]
+    assert calls(lambda: (found.skills(), found.read("demo", "SKILL.md")), type(found)._refresh) == [1]
