@@ -76,11 +76,7 @@ def _revise(folder: str, wanted: str, change: Callable[[Release], Release], sign
 
 
 def _reason(text: str) -> str:
-    """Return a reason in the form in which it is published.
-
-    Raises:
-        UsageError: the reason is empty or too long.
-    """
+    """Return a reason in the form in which it is published; raise UsageError if it is empty or too long."""
     reason = clean(text).strip()
     if not 0 < len(reason) <= _REASON_MAX:
         raise UsageError(f"expected a reason of 1 to {_REASON_MAX} characters, found {quote(text)}")
@@ -88,12 +84,7 @@ def _reason(text: str) -> str:
 
 
 def _find(index: Index, wanted: str) -> Release:
-    """Return the release ``NAME@VERSION``.
-
-    Raises:
-        UsageError: ``wanted`` has another form.
-        NotFound: there is no such release; the hint lists the versions of the skill.
-    """
+    """Return the release ``NAME@VERSION``; raise NotFound with the versions of the skill if there is none."""
     name, _, version = wanted.partition("@")
     if not name or not version:
         raise UsageError(f"expected NAME@VERSION, found {quote(wanted)}")
@@ -301,9 +292,7 @@ def _id(key: PrivateKey) -> str:
 def _kept_keys(old: Sequence[str], lost: Sequence[str], *, finished: bool) -> tuple[str, ...]:
     """Return the old keys that stay: all except the lost ones; without lost keys, none stays.
 
-    Raises:
-        UsageError: an id in ``lost`` is too short, or does not identify one old key; after a rotation that was
-            already ``finished``, it may identify none.
+    Each id in ``lost`` must identify one old key; after a rotation that was ``finished``, it may identify none.
     """
     if not lost:
         return ()
@@ -490,12 +479,7 @@ def _check(mandate: Mandate, signing: Signing) -> None:
 
 
 def _with_keys(admission: Admission, mandate: Mandate) -> Admission:
-    """Return the admission with further keys and roots, in canonical PEM, without duplicates.
-
-    Raises:
-        Refused: a key or root was revoked before.
-        FormatError: a key is malformed, or a root may not sign certificates.
-    """
+    """Return the admission with further keys and roots, in canonical PEM; refuse keys that were revoked before."""
     keys = [PublicKey.load(pem) for pem in mandate.keys]
     roots = [root for pem in mandate.certificates for root in x509.load(pem)]
     for root in roots:
@@ -514,11 +498,7 @@ def _with_keys(admission: Admission, mandate: Mandate) -> Admission:
 
 
 def _with_revocations(admission: Admission, mandate: Mandate, index: Index, hub: Opened) -> Admission:
-    """Return the admission with further revocations; revoked keys stay listed for their earlier signatures.
-
-    Raises:
-        NotFound: the publisher has no such key.
-    """
+    """Return the admission with further revocations; revoked keys stay listed for their earlier signatures."""
     revoked = {each.fingerprint: each for each in admission.revoked}
     for wanted in mandate.revoke:
         found = _parse(wanted.encode()) if wanted.startswith("-----BEGIN ") else None
