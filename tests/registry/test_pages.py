@@ -61,7 +61,7 @@ HOSTILE = [
     "<!-- <h1>",
     "]]><x>",
     "&lt;script&gt;alert(1)&lt;/script&gt;",
-    "{{ 7*7 }}{% for a in b %}${7*7}",
+    "{{ 'z'*9 }}{% for a in b %}${'z'*9}",
     "[a](javascript:alert(1))",
     "[a](JaVa&#115;cript:alert(1))",
     "[a](data:text/html,<script>alert(1)</script>)",
@@ -226,7 +226,7 @@ def test_attack_texts_of_a_skill_are_markup_scripts_links_or_hide_characters(hub
     check(hub)
     for path, text in every(hub).items():
         assert not set("\u202e\u200b\x1b") & set(text), path
-        assert "49" not in re.sub(r"[0-9a-f]{64}|[0-9,]+ bytes|\d{4}-\d\d-\d\dT[\d:]+Z|-[0-9a-f]{16}", "", text)
+        assert "z" * 9 not in text, path
     for name in ("feed.xml", "sitemap.xml"):
         ElementTree.parse(Path(hub.dir.site, name))
 
