@@ -205,7 +205,7 @@ class ApmPackage(OtherEntry):
         if self.package_type == _SKILL:
             name, skills = posixpath.basename(path) or next(iter(skills), name), ()
         elif not skills:
-            return NoOrigin(name, "its lock names no skill that it brought")
+            return NoOrigin(name, "its lock names no skills of the package")
         if self.local_path:
             return at_path(name, posixpath.join(self.local_path, path), folder, skills)
         if self.is_insecure:
@@ -242,7 +242,7 @@ def entries(document: Mapping[str, Any], folder: str) -> Iterator[Found]:
             yield NoOrigin(quote(package), "its entry is not a package")
     for server in _list(document.get("mcp_servers")):
         name = text(server, "name") if isinstance(server, dict) else quote(server)
-        yield NoOrigin(name, "it is an MCP server; skills ask for those that they need")
+        yield NoOrigin(name, "it is an MCP server; skills declare the servers that they need")
 
 
 def _list(value: object) -> list[Any]:

@@ -149,7 +149,7 @@ def _signed(tree: Tree, name: str, owner: str | None, hub: Opened, path: str) ->
     own = hub.settings.publisher
     sign = as_command("skillhub", "sign", path)
     if owner not in (None, own):
-        raise Refused(f"unsigned; {owner}, who has the name {name}, is to sign it", where=path, hint=sign)
+        raise Refused(f"unsigned; {owner} owns the name {name} and must sign it", where=path, hint=sign)
     key = hub.keys.publisher(own)
     if key is None:
         raise Refused(
@@ -313,10 +313,8 @@ def refuse_within(path: str, *places: str | None) -> None:
     folder = os.path.join(os.path.realpath(os.path.expanduser(path)), "")
     for place in places:
         if place and "://" not in place and os.path.join(os.path.realpath(place), "").startswith(folder):
-            message = f"expected it outside the folder of the skill, {quote(path)}, with which it would be published"
-            raise UsageError(
-                message, where=place, hint="move it elsewhere: all in the folder of a skill is the skill"
-            )
+            message = f"expected it outside the folder of the skill, {quote(path)}, which is published as a whole"
+            raise UsageError(message, where=place, hint="move it out of the folder of the skill")
 
 
 def _is_new(submission: Submission, index: Index) -> bool:

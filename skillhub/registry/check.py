@@ -302,7 +302,7 @@ def _changed_since_build(place: str) -> Iterator[Issue]:
     for path in changed:
         yield Issue("wrong-bytes", f"it is not what the last build wrote; {again}", f"{_FOLDER}/{path}")
     for path in added:
-        yield Issue("wrong-bytes", "no build wrote it, and nobody else writes there: remove it", f"{_FOLDER}/{path}")
+        yield Issue("wrong-bytes", "no build wrote it, and only builds write there: remove it", f"{_FOLDER}/{path}")
 
 
 def _issue(error: SkillhubError, where: str) -> Issue:

@@ -110,7 +110,7 @@ def append_entries(
     nodes = _Nodes(head, served)
     bundled = read_bundle(served(_paths("entries", size - 1, size)[-1])) if size % WIDTH else []
     if [leaf_hash(each) for each in bundled] != [nodes[0, number] for number in range(size - size % WIDTH, size)]:
-        raise BadMetadata("the last entries are not those of the log's tiles", where=CHECKPOINT)
+        raise BadMetadata("the last entries differ from the tiles of the log", where=CHECKPOINT)
     nodes.append(entries, size)
     end = size + len(entries)
     note = signed_checkpoint(Checkpoint(origin, end, root_of(nodes, end)), key)

@@ -162,7 +162,7 @@ class RegistryDir:
         if data is None:
             hint = as_command("skillhub", "registry", "init", self.path)
             if os.path.lexists(os.path.join(self.path, "metadata")):
-                hint = "this is the site of one: name the folder that has it, or the URL that serves it"
+                hint = "this is the site of a registry: name the folder above it, or the URL of the site"
             raise NotFound("there is no registry", where=self.path, hint=hint)
         return RegistrySettings.parse(data, self._settings)
 
@@ -203,7 +203,7 @@ class RegistryDir:
         pinned = keys.first_root() if keys else None
         if pinned not in (None, last):
             hint = "restore the site; clients trust only the first root of the registry"
-            raise BadMetadata("the first root is not the one beside the offline keys", where=self.site, hint=hint)
+            raise BadMetadata("the first root differs from the copy of the offline keys", where=self.site, hint=hint)
         number = 1
         while (data := self.read(f"metadata/{(number := number + 1)}.root.json")) is not None:
             for root in (last, data):

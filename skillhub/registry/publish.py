@@ -160,7 +160,7 @@ class ReleasePlan:
         for path, file in ((SKILL_MD, self.made.tree[SKILL_MD]), (SIGNATURE, self.made.signature)):
             full, before = _full(self.made.path, path), self.found[path]
             if before not in (None, file.data) and not files.swap(full, before, file.data):
-                hint = f"{self.made.release.version} has the text of before: write that version there, and raise it"
+                hint = f"the release has the earlier text: set version {self.made.release.version} here, and raise it"
                 raise StateError("the file was changed while its release was signed", where=full, hint=hint)
 
 
@@ -227,7 +227,7 @@ def prepared(path: str, bump: Bump | None, key: PrivateKey | None, tree: Tree) -
     if bump is not None:
         if not os.path.isdir(os.path.expanduser(path)) or (SIGNATURE in tree and key is None):
             hint = "add --key NAME" if SIGNATURE in tree else "name the folder"
-            raise UsageError("--bump expects a folder that is not signed, or is signed anew", where=path, hint=hint)
+            raise UsageError("--bump expects an unsigned folder, or one to sign again", where=path, hint=hint)
         tree = Tree({**tree, SKILL_MD: replace(tree[SKILL_MD], data=raised(tree, bump))})
     if key is None:
         return tree

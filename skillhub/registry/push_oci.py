@@ -260,7 +260,7 @@ def _layers(manifest: bytes, where: str) -> Layers:
     document = strict_json(manifest, where, MANIFEST_CAP)
     if not isinstance(document, dict) or document.get("artifactType") != REGISTRY_SITE:
         hint = "publish under another tag"
-        raise StateError("something else than a registry's site is under this tag", where=where, hint=hint)
+        raise StateError("expected a registry's site under this tag, found another artifact", where=where, hint=hint)
     image = read_image(manifest, where)
     if not isinstance(image, OciManifest):
         raise FormatError("expected layers, found manifests", where=where)

@@ -507,7 +507,7 @@ def _with_revocations(admission: Admission, mandate: Mandate, index: Index, hub:
                 found = known
                 break
         if found is None:
-            hint = "a key that the registry never saw is revoked by its PEM file"
+            hint = "to revoke a key that the registry never saw, give its PEM file"
             raise NotFound(f"{mandate.publisher} has no key {quote(wanted)}", hint=hint)
         earlier = revoked.get(found.fingerprint)
         since = min(mandate.since, earlier.since) if earlier else mandate.since

@@ -254,9 +254,9 @@ def why_not(served: ServedSkill) -> str | None:
         return "its frontmatter is not valid YAML"
     name, description = front.get("name"), front.get("description")
     if not (isinstance(name, str) and is_name(name)):
-        return "its name is not of small letters, digits and single hyphens"
+        return "its name has other characters than a-z, 0-9 and single hyphens"
     if not (isinstance(description, str) and description):
-        return "its description is no text"
+        return "its description is not text"
     if len(served.files) > FILES_MAX:
         return f"it has more than {FILES_MAX} files"
     if sum(file.size for file in served.files) > SIZE_MAX:

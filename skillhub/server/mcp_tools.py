@@ -134,7 +134,7 @@ def _read(asked: FileToRead, content: ServedContent) -> tuple[_Model, str]:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
         if len(data) > _BLOB_MAX:
-            message = f"{quote(asked.path)} is no text and has more than {_BLOB_MAX} bytes"
+            message = f"{quote(asked.path)} is not text, and has more than {_BLOB_MAX} bytes"
             raise FormatError(message, hint="read it as a resource") from error
         text, is_text = b64encode(data).decode("ascii"), False
     shown = text[asked.offset : end] if is_text else text

@@ -360,16 +360,16 @@ def _opencode(workplace: Workplace, taken: http_api.OpenCodeTaken) -> list[dict[
 
 
 ROUTES: Final = (
-    Route("GET", "/api/v1/skills", "What is installed", http_api.PageTaken, http_api.SkillsPageAnswer, run=_skills),
+    Route("GET", "/api/v1/skills", "Installed skills", http_api.PageTaken, http_api.SkillsPageAnswer, run=_skills),
     Route(
         "GET", "/api/v1/skills/{name}", "One skill, its manifest and files", http_api.OneTaken, ShowAnswer, run=_show
     ),
     Route("GET", FILE, "One file of a skill", http_api.FileTaken, bytes, ("text/plain", "application/octet-stream")),
-    Route("GET", "/api/v1/search", "Search what is installed", http_api.SearchTaken, SearchAnswer, run=_search),
-    Route("GET", "/api/v1/catalog", "What an agent's model sees", http_api.CatalogTaken, CatalogAnswer, run=_catalog),
+    Route("GET", "/api/v1/search", "Search the installed skills", http_api.SearchTaken, SearchAnswer, run=_search),
+    Route("GET", "/api/v1/catalog", "The skills a model sees", http_api.CatalogTaken, CatalogAnswer, run=_catalog),
     Route("GET", "/api/v1/tools", "An agent's tools", http_api.CatalogTaken, http_api.ToolsAnswer, run=_tools),
     Route(
-        "POST", "/api/v1/tools/call", "What a tool returns", http_api.CallTaken, http_api.ToolResultAnswer, run=_call
+        "POST", "/api/v1/tools/call", "Call an agent's tool", http_api.CallTaken, http_api.ToolResultAnswer, run=_call
     ),
     Route(
         "POST",
@@ -379,8 +379,8 @@ ROUTES: Final = (
         ResolveAnswer,
         run=_resolve,
     ),
-    Route("POST", "/api/v1/load", "What an agent gets of a skill", http_api.LoadTaken, LoadAnswer, run=_load),
-    Route("GET", "/api/v1/needs", "What the skills need", http_api.NothingTaken, http_api.NeedsAnswer, run=_needs),
+    Route("POST", "/api/v1/load", "Load a skill for an agent", http_api.LoadTaken, LoadAnswer, run=_load),
+    Route("GET", "/api/v1/needs", "The needs of the skills", http_api.NothingTaken, http_api.NeedsAnswer, run=_needs),
     Route(
         "GET", EVENTS, "Changes, as they happen", http_api.NothingTaken, http_api.ChangeAnswer, ("text/event-stream",)
     ),

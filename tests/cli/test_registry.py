@@ -189,7 +189,7 @@ def test_a_registry_is_made_filled_and_checked(shell):
     archive.write_bytes(b"other")
     for words in ("check", "refresh"):
         site = shell.run("registry", words, there / "site", "--json")
-        assert (site.status, site.error["hint"].split(":")[0]) == (3, "this is the site of one")
+        assert (site.status, site.error["hint"].split(":")[0]) == (3, "this is the site of a registry")
     broken = shell.run("registry", "check", there, "--json")
     assert (broken.status, broken.json["ok"]) == (1, False)
     assert [each["where"] for each in broken.json["problems"]] == [str(archive)]
