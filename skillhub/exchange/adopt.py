@@ -81,9 +81,7 @@ def adopt(names: Sequence[str], into: str, options: Options, ports: Ports) -> Ou
             _copy_into_project(each, ports)
     outcome = carry_out(plans, options, asked, state, ports)
     if not options.dry_run:
-        _remove_disabled(
-            adopted, {skill.name for skill in outcome.skills if skill.state == "disabled"}, ports.project
-        )
+        _unlink(adopted, {skill.name for skill in outcome.skills if skill.state == "disabled"}, ports.project)
     return replace(outcome, warnings=(*warnings, *outcome.warnings), left=(*left_out, *outcome.left))
 
 
@@ -174,7 +172,7 @@ def _copy_into_project(each: _Adopted, ports: Ports) -> None:
         links.unmake(ports.project, path)
 
 
-def _remove_disabled(adopted: Iterable[_Adopted], disabled: set[str], project: Project) -> None:
+def _unlink(adopted: Iterable[_Adopted], disabled: set[str], project: Project) -> None:
     """Remove the copies of disabled skills from agents' folders; the store has their files."""
     for each in adopted:
         for path in each.find.copies if each.find.name in disabled else ():

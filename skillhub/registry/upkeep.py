@@ -453,8 +453,7 @@ def delegate(folder: str, mandate: Mandate, signing: Signing) -> Delegated:
         changed = {**index.skills}
         if mandate.revoke or former:
             changed |= {
-                name: tuple(_withdraw_unsigned(name, index, hub))
-                for name in _released_skills(index, mandate.publisher)
+                name: tuple(_rejudge(name, index, hub)) for name in _released_skills(index, mandate.publisher)
             }
         index = Index(changed, index.admissions)
         names = _released_skills(index, mandate.publisher)
@@ -551,7 +550,7 @@ def _released_skills(index: Index, publisher: str) -> list[str]:
     return sorted(index.admissions[publisher].names & set(index.skills)) if publisher in index.admissions else []
 
 
-def _withdraw_unsigned(name: str, index: Index, hub: Opened) -> Iterator[Release]:
+def _rejudge(name: str, index: Index, hub: Opened) -> Iterator[Release]:
     """Yield the releases of a skill; one without a valid signature by its present publisher is withdrawn."""
     for release in index.skills[name]:
         if release.withdrawn is not None:

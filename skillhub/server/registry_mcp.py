@@ -117,7 +117,7 @@ class McpRequests:
 
     async def _answer(self, headers: list[tuple[bytes, bytes]], body: bytes) -> tuple[int, dict[str, str], bytes]:
         requests = [{"type": "http.request", "body": body, "more_body": False}]
-        status, answer_headers, parts = 504, {}, []
+        status, fields, parts = 504, {}, []
 
         async def receive() -> dict[str, Any]:
             if not requests:
@@ -125,12 +125,10 @@ class McpRequests:
             return requests.pop()
 
         async def send(message: dict[str, Any]) -> None:
-            nonlocal status, answer_headers
+            nonlocal status, fields
             if message["type"] == "http.response.start":
                 status = message["status"]
-                answer_headers = {
-                    name.decode("latin-1"): value.decode("latin-1") for name, value in message["headers"]
-                }
+                fields = {name.decode("latin-1"): value.decode("latin-1") for name, value in message["headers"]}
             else:
                 parts.append(message.get("body", b""))
 
@@ -139,4 +137,4 @@ class McpRequests:
         scope |= {**place, "query_string": b"", "headers": headers, "client": None, "server": None}
         with anyio.move_on_after(_SECONDS):
             await self._endpoint(scope, receive, send)
-        return status, answer_headers, b"".join(parts)
+        return status, fields, b"".join(parts)
