@@ -30,28 +30,28 @@ class _Model(BaseModel):
 class SkillQuery(_Model):
     """Search the installed skills by name and purpose. Use it before a task that a skill may describe."""
 
-    query: str = Field(max_length=2000, description="A name, its beginning, or words of what is to be done.")
+    query: str = Field(max_length=2000, description="A name, the beginning of a name, or words about the task.")
     limit: int = Field(8, ge=1, le=LIMIT_MAX, description="The number of results.")
 
 
 class SkillToLoad(_Model):
-    """Load the instructions of a skill, to follow them in this conversation; with the list of its other files."""
+    """Load the instructions of a skill, to follow them in this conversation, and the list of its other files."""
 
     name: SkillRef
-    arguments: str = Field("", max_length=20_000, description="Put into the instructions where they ask for them.")
+    arguments: str = Field("", max_length=20_000, description="The text for placeholders in the instructions.")
 
 
 class FileToRead(_Model):
     """Read a file that the instructions of a skill refer to, by its path in the skill."""
 
     name: SkillRef
-    path: str = Field(max_length=1024, description="Its path in the skill, such as references/style.md.")
+    path: str = Field(max_length=1024, description="The path in the skill, such as references/style.md.")
     offset: int = Field(0, ge=0, description="The first character of a text to return.")
     limit: int = Field(_TEXT_MAX, ge=1, le=1_000_000, description="The number of characters of a text to return.")
 
 
 class SkillHit(_Model):
-    """A skill that was found."""
+    """A skill in the results of a search."""
 
     name: str
     description: str
@@ -61,7 +61,7 @@ class SkillHit(_Model):
 
 
 class SkillHits(_Model):
-    """The skills that were found, the best first."""
+    """The results of a search, the best first."""
 
     results: list[SkillHit]
     count: int
@@ -69,7 +69,7 @@ class SkillHits(_Model):
 
 
 class SkillInstructions(_Model):
-    """A skill as it is loaded."""
+    """A loaded skill."""
 
     name: str
     text: str = Field(description="The instructions, with the folder and the files of the skill.")
@@ -79,7 +79,7 @@ class SkillInstructions(_Model):
 
 
 class SkillFileContent(_Model):
-    """A file of a skill, or a part of it; ``text``, or ``blob`` of what is no text."""
+    """A file of a skill, or a part of it: text, or base64 if it is not UTF-8."""
 
     name: str
     path: str

@@ -128,7 +128,7 @@ def test_the_page_tells_what_is_installed_and_what_agents_see(machine, monkeypat
     assert answer.headers["content-type"] == "text/html; charset=utf-8"
     assert answer.headers["content-security-policy"].endswith("; style-src 'self'")
     text = " ".join("".join(is_plain(answer.text).text).split())
-    for told in ("demo", "enabled", "unsigned", "Signed by", "nobody", "loose", "not locked", "What each agent sees"):
+    for told in ("demo", "enabled", "unsigned", "Signed by", "no one", "loose", "not locked", "What each agent sees"):
         assert told in text
     for agent in ("Codex", "OpenCode", "Claude Code", "GenCode"):
         assert agent in text

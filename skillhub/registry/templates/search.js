@@ -1,5 +1,5 @@
-// Searches the listing of the registry as one types. Nothing of it becomes markup; without this script the page is whole.
-// Of many skills only the groups are read whose names have a word that begins with the longest word that was typed.
+// Searches the listing of the registry while the user types. No text becomes markup; the page works without this script.
+// In a large registry, it reads only groups of names with a word that begins with the longest typed word.
 "use strict";
 const box = document.querySelector(".search");
 const words = document.getElementById("words");
@@ -19,7 +19,7 @@ function add(parent, name, text, className) {
   return made;
 }
 
-// What draws nothing, or turns around what stands beside it, is left out as on the pages.
+// Replaces characters that are invisible, or reverse the text beside them, as on the pages.
 function clean(text) {
   return String(text).replace(/[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Cn}\p{Zl}\p{Zp}]/gu, " ");
 }
