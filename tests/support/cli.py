@@ -129,6 +129,10 @@ class Shell:
         """Return a command line that runs the program in a new interpreter."""
         return [sys.executable, "-P", "-m", "skillhub", *map(str, args)]
 
+    def words_within(self, environ: dict[str, str], *args: object) -> list[str]:
+        """Return a command line that runs the program in this environment, in a new interpreter if that heeds it."""
+        return self.words_anew(*args) if self._is_of_the_interpreter(environ) else self.words(*args)
+
     def on_path(self) -> Path:
         """Put ``skillhub`` on this machine's PATH, and a ``python`` that runs it, too; return their folder."""
         program = shlex.join(self.words())
@@ -190,7 +194,7 @@ class Shell:
         """Start the program and leave it running; a signal that asks it to end reaches it."""
         given = self.having(environ)
         return subprocess.Popen(
-            self.words_anew(*args) if self._is_of_the_interpreter(given) else self.words(*args),
+            self.words_within(given, *args),
             cwd=cwd or self.project,
             env=given,
             stdin=subprocess.DEVNULL,

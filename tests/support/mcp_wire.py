@@ -53,10 +53,11 @@ class Wire:
 
     def __init__(self, shell, *args, **environ):
         self._read = b""
+        given = shell.having(environ)
         self.process = subprocess.Popen(
-            shell.words("mcp", *args),
+            shell.words_within(given, "mcp", *args),
             cwd=shell.project,
-            env=shell.having(environ),
+            env=given,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
