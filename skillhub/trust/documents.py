@@ -1,4 +1,4 @@
-"""The documents that a registry signs and serves, as bytes; ``model.index`` is the way back."""
+"""The documents that a registry signs and serves, as bytes; ``model.discovery`` parses them."""
 
 from __future__ import annotations
 
@@ -56,10 +56,10 @@ def signed_documents(
     names: Iterable[str],
     pins: Callable[[str], Mapping[str, Pinned]] | None = None,
 ) -> dict[str, bytes]:
-    """Return the signed documents about these publishers and skills, and the listing, by target path.
+    """Return the signed documents of these publishers and skills, and the listing, by target path.
 
-    Of a large registry ``index`` may lack other publishers, of whom ``pins`` returns what is signed; then there is no
-    listing.
+    For a large registry, ``index`` may lack other publishers; ``pins`` then returns the signed pins of a namespace
+    document by its path, and there is no listing.
     """
     found, offered, several = dict[str, bytes](), dict[str, list[Release]](), set(publishers)
     for each in (each for name in sorted(index.skills) for each in index.skills[name] if each.publisher in several):
@@ -79,7 +79,7 @@ def signed_documents(
 
 
 def pinned_documents(index: Index, publishers: Collection[str]) -> Mapping[str, bytes]:
-    """Return all publishers' documents that the signed ones about these pin, by path below the site."""
+    """Return the publishers' documents that the namespace documents of these ones pin, by path below the site."""
     found = _neighbours(index, {namespace_path(publisher) for publisher in publishers})
     return MappingProxyType(
         {path_of(publisher_target(publisher, _pin(data))): data for publisher, data in found.items()}
@@ -89,7 +89,7 @@ def pinned_documents(index: Index, publishers: Collection[str]) -> Mapping[str, 
 def public_documents(index: Index, signed: Mapping[str, bytes], names: Collection[str]) -> dict[str, bytes]:
     """Return the documents for clients without TUF, by their plain path below the site.
 
-    The scoped index of a skill is for those that would read the whole listing to find one.
+    Each skill has an index of its own, for clients that would otherwise read the whole listing.
     """
     found = {f"{name}/{WELL_KNOWN}/{LISTING_PATH}": _listing(index, [name], "../../../") for name in names}
     plain = (*map(skill_path, names), LISTING_PATH)
@@ -97,15 +97,15 @@ def public_documents(index: Index, signed: Mapping[str, bytes], names: Collectio
 
 
 def shards(index: Index, names: Iterable[str], read: Callable[[str], bytes | None]) -> dict[str, bytes]:
-    """Return the lists of a large registry for clients without TUF, as far as they have these skills.
+    """Return the lists of a large registry, for clients without TUF, that contain these skills, by path.
 
     Args:
-        index: What it offers.
+        index: The releases of these skills.
         names: The skills that have changed.
-        read: Returns a list of before, by its path.
+        read: Returns the present list at a path.
 
     Raises:
-        FormatError: a list of before is none that this function returns.
+        FormatError: a present list is not one that this function returns.
     """
     found, groups = {}, dict[str, list[str]]()
     for name in names:
@@ -141,10 +141,13 @@ def shard_path(name: str) -> str:
 
 
 def refuse_large(documents: Mapping[str, bytes]) -> None:
-    """Refuse to publish documents, by path, of which one is larger than clients read.
+    """Raise if a document is larger than clients read.
+
+    Args:
+        documents: The documents by path.
 
     Raises:
-        Refused: one is.
+        Refused: a document is too large.
     """
     for path, data in documents.items():
         cap = LISTING_CAP if path == LISTING_PATH else DOCUMENT_CAP
@@ -181,18 +184,18 @@ def _entries(index: Index, names: Iterable[str], home: str) -> Iterator[IndexEnt
 
 
 def listed_releases(name: str, document: bytes) -> tuple[Release, ...]:
-    """Return the releases in the document of a skill, by the URLs that signed documents have.
+    """Return the releases in the document of a skill, with the URLs that signed documents have.
 
     Raises:
-        BadMetadata: it is another skill's.
-        FormatError: it is malformed.
+        BadMetadata: the document is that of another skill.
+        FormatError: the document is malformed.
     """
     found = skill_of(name, document, skill_path(name))
     return tuple(replace(each, url=each.url.removeprefix("../../../")) for each in found)
 
 
 def best_release(releases: tuple[Release, ...]) -> Release:
-    """Return the newest release that one may choose; of those withdrawn, too, the newest."""
+    """Return the newest release that is neither withdrawn nor yanked, else the newest yanked, else withdrawn one."""
     return min(releases, key=lambda each: (each.withdrawn is not None, each.yanked is not None))
 
 
@@ -225,17 +228,17 @@ def _publisher(admission: Admission) -> bytes:
     ).dump()
 
 
-# The listing of a large registry, in parts. The same skills make the same parts, in whatever order they came.
+# The listing of a large registry, in parts. The same skills give the same parts, in any order of releases.
 
-Change = Mapping[str, PartRow | None]  # by key; None for one that is there no longer
-_Below = PartDocument | tuple[str, PinnedPart]  # a part that was made, or the prefix of one that stays
+Change = Mapping[str, PartRow | None]  # the rows by key; None for a removed one
+_Below = PartDocument | tuple[str, PinnedPart]  # a new part, or the prefix and the pin of an unchanged one
 
 
 NO_PARTS = PartDocument.model_construct(prefix="", count=0, rows=(), parts={}).dump()
 
 
 def rows_of(name: str, document: bytes) -> dict[str, PartRow]:
-    """Return the rows of a skill as its document has it, by key; the one of its whole name pins the document."""
+    """Return the rows for the document of a skill, by key; the row of the whole name pins the document."""
     path = skill_path(name)
     best = best_release(skill_of(name, document, path))
     texts = {fact: getattr(best, fact) for fact in ("description", "yanked", "withdrawn")}
@@ -257,36 +260,36 @@ class LargeListing:
 
     Attributes:
         first: The part that a role signs.
-        content: Returns a file that is pinned, or raises.
+        content: Returns the bytes of a pinned file, or raises.
     """
 
     first: PartDocument
     content: Callable[[TargetFile], bytes]
 
     def read(self, prefix: str, pinned: PinnedPart) -> PartDocument:
-        """Return a part that another one pins; raises what ``part_of`` and ``content`` do."""
+        """Return a part that another one pins; raises as ``part_of`` and ``content``."""
         target = pinned_target(part_path(prefix), pinned)
         return part_of(prefix, pinned, self.content(target), target.path)
 
     def document(self, name: str) -> bytes | None:
-        """Return the document of a skill, if there is one."""
+        """Return the document of a skill; None if there is no such skill."""
         key = f"{name}--{name}."
         part = walk(self.first, key, self.read, len(key))
         pinned = next((row.document for row in part.rows if row.key == key), None)
         return None if pinned is None else self.content(pinned_target(skill_path(name), pinned))
 
     def skill(self, name: str) -> tuple[Release, ...]:
-        """Return the releases of a skill as its document has them, newest first; none if there is no such skill."""
+        """Return the releases in the document of a skill, newest first; none if there is no such skill."""
         data = self.document(name)
         return () if data is None else listed_releases(name, data)
 
     def every(self) -> Mapping[str, tuple[Release, ...]]:
-        """Return what ``skill`` does, of each."""
+        """Return the releases of every skill, by name, as ``skill`` does."""
         pins = (pin for part in every_part(self.first, self.read) for pin in documents_of(part))
         return {name: listed_releases(name, self.content(pinned_target(skill_path(name), pin))) for name, pin in pins}
 
     def targets(self) -> Iterator[TargetFile]:
-        """Yield all that is pinned: the documents of skills, and the parts below the first."""
+        """Yield all pinned files: the documents of skills, and the parts below the first."""
         for part in every_part(self.first, self.read):
             yield from (pinned_target(skill_path(name), pin) for name, pin in documents_of(part))
             yield from (pinned_target(part_path(prefix), pin) for prefix, pin in part.parts.items())
@@ -294,18 +297,18 @@ class LargeListing:
 
 @dataclass
 class PartsWriter:
-    """Parts that are being changed.
+    """A writer that applies changes to the parts of a listing.
 
     Attributes:
-        read: Returns one that is there, by its prefix.
-        made: The new ones, by path below the site.
+        read: Returns a present part by its prefix and pin.
+        made: The new parts, by path below the site.
     """
 
     read: Callable[[str, PinnedPart], PartDocument]
     made: dict[str, bytes] = field(default_factory=dict)
 
     def revised(self, first: PartDocument, changes: Change) -> bytes:
-        """Return the first part after these changes."""
+        """Return the bytes of the first part after these changes."""
         if not first.parts:
             found = self._of_rows(_applied(first.rows, changes), "")
         else:
@@ -313,10 +316,10 @@ class PartsWriter:
         return found.dump() if found else NO_PARTS
 
     def _of_rows(self, rows: Sequence[PartRow], prefix: str | None = None) -> PartDocument | None:
-        """Return the part that has these rows, sorted by key; ``prefix`` is what it begins with if that is given."""
+        """Return the part with these rows, sorted by key; its default ``prefix`` is the common one of the keys."""
         if not rows:
             return None
-        # The first and the last have in common what all of them have.
+        # As the rows are sorted, the common prefix of the first and the last is that of all.
         prefix = _common([rows[0].key, rows[-1].key]) if prefix is None else prefix
         if len(rows) <= ROWS_MAX:
             return _part(prefix, len(rows), rows, {})
@@ -326,7 +329,7 @@ class PartsWriter:
     def _of_parts(
         self, prefix: str, before: PartDocument | None, below: Sequence[_Below], changes: Change
     ) -> PartDocument | None:
-        """Return the part above these, or what takes its place where there are too few rows, or one part alone."""
+        """Return the part above these parts; if all rows fit into one part, that part; for one part, itself."""
         count = sum(_count(each) for each in below)
         if count <= ROWS_MAX:
             rows = sorted((row for each in below for row in self._loaded(each).rows), key=lambda row: row.key)
@@ -336,13 +339,13 @@ class PartsWriter:
         best = [row for each in below if isinstance(each, PartDocument) for row in each.rows]
         kept = [row for row in before.rows if row.key not in changes] if before else []
         if before is None or any(_is_worse(changes[row.key], row) for row in before.rows if row.key in changes):
-            # What was too bad to be repeated here may be good enough now.
+            # A row of a lower rank, which was not repeated here, may be among the best now.
             best, kept = [row for each in below for row in self._loaded(each).rows], []
         pins = {each[0]: each[1] for each in map(self._pinned, below)}
         return _part(prefix, count, best_rows([*best, *kept]), dict(sorted(pins.items())))
 
     def _regrouped(self, prefix: str, below: Sequence[tuple[str, PinnedPart]], changes: Change) -> list[_Below]:
-        """Return the parts below a part after these changes, all of whose keys begin with its ``prefix``."""
+        """Return the parts below a part after these changes; all keys of these begin with its ``prefix``."""
         held: dict[str, _Below] = {each[0][len(prefix)]: each for each in below}
         groups = groupby(sorted(changes.items(), key=lambda each: each[0]), key=lambda each: each[0][len(prefix)])
         for letter, group in groups:
@@ -354,7 +357,7 @@ class PartsWriter:
         return [held[letter] for letter in sorted(held)]
 
     def _changed(self, old: tuple[str, PinnedPart], changes: Change) -> PartDocument | None:
-        """Return a part after these changes, whose keys may begin otherwise than it does."""
+        """Return a part after these changes, whose keys may begin with another prefix than its own."""
         part = self._loaded(old)
         if not part.parts:
             return self._of_rows(_applied(part.rows, changes))
@@ -386,7 +389,7 @@ def _applied(rows: Iterable[PartRow], changes: Change) -> list[PartRow]:
 
 
 def _common(texts: Sequence[str]) -> str:
-    """Return what all of these texts begin with."""
+    """Return the common prefix of these texts."""
     first, last = min(texts), max(texts)
     return first[
         : next(
@@ -401,7 +404,7 @@ def _count(each: _Below) -> int:
 
 
 def _rank(row: PartRow) -> tuple[object, ...]:
-    """Return by what rows are ordered, the best first: what may be chosen, has the word in its name, a short name."""
+    """Return the sort key of a row, best first: neither withdrawn nor yanked, the word in the name, a short name."""
     is_named = f"-{row.name}".endswith(f"-{row.key.partition('--')[0]}")
     return (row.withdrawn is not None, row.yanked is not None, not is_named, len(row.name), row.key)
 
@@ -411,7 +414,7 @@ def _is_worse(now: PartRow | None, before: PartRow) -> bool:
 
 
 def best_rows(rows: Iterable[PartRow]) -> list[PartRow]:
-    """Return the best rows, of one skill one."""
+    """Return the best rows, at most ``BEST_MAX``, one for each skill."""
     found: dict[str, PartRow] = {}
     for row in sorted(rows, key=_rank):
         found.setdefault(row.name, row)

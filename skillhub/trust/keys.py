@@ -19,7 +19,7 @@ from skillhub.formats.digest import Digest
 from skillhub.formats.json import strict_json
 from skillhub.formats.text import clean, quote
 
-# The keys that sign skills: ECDSA on P-256 (the default) and P-384, and Ed25519. No others, RSA among them.
+# The keys that sign skills: ECDSA on P-256 (the default) and P-384, and Ed25519; no others, and no RSA.
 # Signatures are deterministic (RFC 6979, RFC 8032), so that signing the same tree again gives the same bytes.
 
 Kind = Literal["p256", "p384", "ed25519"]
@@ -33,10 +33,10 @@ _HINT = "expected are ECDSA keys on P-256 or P-384, and Ed25519 keys"
 
 @dataclass(frozen=True)
 class PublicKey:
-    """A key that signatures are checked with; two are equal if kind and bytes are.
+    """A key that verifies signatures; two are equal if their kind and bytes are.
 
     Attributes:
-        der: The SubjectPublicKeyInfo (RFC 5280, 4.1.2.7), encoded again, so that one key has one spelling.
+        der: The SubjectPublicKeyInfo (RFC 5280, 4.1.2.7), encoded anew, so that a key has a single encoding.
     """
 
     kind: Kind
@@ -46,10 +46,10 @@ class PublicKey:
     @classmethod
     @lru_cache(maxsize=64)
     def load(cls, pem: bytes) -> Self:
-        """Return the public key in ``pem``, the same one for the same bytes: a thousand skills have one signer.
+        """Return the public key in ``pem``; cached, since one signer may have signed a thousand skills.
 
         Raises:
-            FormatError: it is no public key in PEM, or of a kind that may not sign skills.
+            FormatError: the text is no public key in PEM, or the key is of a kind that may not sign skills.
         """
         try:
             return cls.of(serialization.load_pem_public_key(pem))
@@ -58,10 +58,10 @@ class PublicKey:
 
     @classmethod
     def of(cls, key: object) -> Self:
-        """Return the key that ``cryptography`` holds as ``key``.
+        """Return the key for an object of ``cryptography``.
 
         Raises:
-            FormatError: it is of a kind that may not sign skills.
+            FormatError: the key is of a kind that may not sign skills.
         """
         kind: Kind
         if isinstance(key, ed25519.Ed25519PublicKey):
@@ -85,14 +85,14 @@ class PublicKey:
 
     @cached_property
     def hint(self) -> Digest:
-        """SHA-256 of ``pem``: how a signature says which key it was made with."""
+        """SHA-256 of ``pem``: the name of this key in a signature."""
         return Digest.of(self.pem)
 
     def verify(self, signature: bytes, data: bytes) -> None:
-        """Return if this key signed ``data``; ECDSA goes with SHA-256 on P-256, with SHA-384 on P-384.
+        """Raise unless this key signed ``data``; ECDSA uses SHA-256 on P-256, and SHA-384 on P-384.
 
-        Either of the two ``s`` that satisfy ECDSA is accepted, as FIPS 186-5 has it: OpenSSL makes both, and
-        the signature's own bytes are bound by the digest of the tree.
+        Both values ``s`` that satisfy ECDSA are accepted, as in FIPS 186-5: OpenSSL makes either, and the digest of
+        the tree pins the bytes of the signature.
 
         Raises:
             BadSignature: ``wrong-signature``, or ``signature-encoding`` if it is no DER (X.690, 10).
@@ -111,7 +111,7 @@ class PublicKey:
 
 
 class PrivateKey:
-    """A key that signs; it never shows its secret in ``repr``."""
+    """A key that signs; its ``repr`` does not show the secret."""
 
     def __init__(self, key: _Private) -> None:
         self._key = key
@@ -146,8 +146,8 @@ class PrivateKey:
         """Return the private key in ``pem`` (PKCS #8, or the older forms that OpenSSL writes).
 
         Raises:
-            UsageError: it is encrypted and there is no passphrase, or the other way round.
-            FormatError: it is no private key in PEM, of a kind that may not sign, or has another passphrase.
+            UsageError: the key is encrypted and there is no passphrase, or the other way round.
+            FormatError: the text is no private key in PEM, the key may not sign skills, or has another passphrase.
         """
         try:
             key = serialization.load_pem_private_key(pem, passphrase)
@@ -160,7 +160,7 @@ class PrivateKey:
         return cls(cast("_Private", key))  # the constructor refuses every other kind
 
     def pem(self, passphrase: bytes | None = None) -> bytes:
-        """Return it as PKCS #8 in PEM, encrypted if there is a passphrase."""
+        """Return the key as PKCS #8 in PEM, encrypted if there is a passphrase."""
         encryption: serialization.KeySerializationEncryption = serialization.NoEncryption()
         if passphrase:
             encryption = serialization.BestAvailableEncryption(passphrase)
@@ -173,16 +173,16 @@ class PrivateKey:
         return self._key.sign(data, ec.ECDSA(_HASHES[self.public.kind], deterministic_signing=True))
 
 
-# Keys that were left in a file which is to be published.
+# Private keys left in a file that is to be published.
 
 _PEM_KEY = re.compile(rb"-----BEGIN (?:EC |ENCRYPTED )?PRIVATE KEY-----(\s*Proc-Type: 4,ENCRYPTED)?([^-]{1,16384})")
 _NOT_BASE64 = re.compile(rb"\\[rnt]|[^A-Za-z0-9+/=]")
 
 
 def has_private_key(data: bytes) -> bool:
-    """Say whether a file holds, in PEM, a private key that could sign skills, or an encrypted one of any kind.
+    """Return whether a file holds, in PEM, a private key that could sign skills, or an encrypted one of any kind.
 
-    It may be quoted, indented, in a comment, on one line or in UTF-16; an example that is no key is none.
+    The key may be quoted, indented, in a comment, on one line or in UTF-16; an example without a real key is ignored.
     """
     for found in _PEM_KEY.finditer(data.replace(b"\0", b"")):
         if found[1]:
@@ -198,7 +198,7 @@ def has_private_key(data: bytes) -> bool:
     return False
 
 
-# Who signs with an account instead of a key: a name that an OpenID provider vouched for, through Sigstore.
+# Signers with an account instead of a key: a name that an OpenID provider vouches for, through Sigstore.
 
 _CAP = 1 << 16
 _LONGEST = 512
@@ -207,13 +207,13 @@ _ROOT_TYPE = "application/vnd.dev.sigstore.trustedroot"
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """A name, who vouched for it, and the Sigstore that wrote it down; neither of them alone says who it is.
+    """A name, the provider that vouches for it, and the Sigstore that certifies it; only all three identify a signer.
 
     Attributes:
-        name: The mail address or URI that the certificate bears as its subject alternative name.
+        name: The mail address or URI in the certificate's subject alternative name.
         issuer: The URL of the OpenID provider.
-        root: The text of the ``trusted_root.json`` that a person pinned, as of a Sigstore that a company runs;
-            None is the public one, whose root the package ``sigstore`` carries.
+        root: The text of the ``trusted_root.json`` that the user pinned, such as that of a company's Sigstore; None
+            for the public one, whose root is in the package ``sigstore``.
     """
 
     name: str
@@ -221,11 +221,11 @@ class Identity:
     root: str | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what no person could tell apart.
+        """Raise for an identity that a person could not tell from another.
 
         Raises:
-            FormatError: a name or issuer that is empty, too long or contains invisible characters; an issuer that
-                is no URL; a root that is none.
+            FormatError: the name or issuer is empty, too long or contains invisible characters; the issuer is no
+                URL; the root is no trusted root, or too large.
         """
         for what, text in (("identity", self.name), ("issuer", self.issuer)):
             if not 1 <= len(text) <= _LONGEST or clean(text) != text or " " in text:
@@ -240,23 +240,23 @@ class Identity:
 
     @property
     def fingerprint(self) -> Digest:
-        """SHA-256 of ``dump``: of all that a person pins.
+        """SHA-256 of ``dump``, which is all that the user pins.
 
-        The certificate's root would not do: the whole world shares that of the public Sigstore.
+        The root of the certificate does not identify a signer: all users of the public Sigstore share it.
         """
         return Digest.of(self.dump().encode())
 
     def dump(self) -> str:
-        """Return the one spelling of it: JSON in ASCII, its keys sorted, without spaces."""
+        """Return the canonical JSON of the identity: ASCII, sorted keys, no spaces."""
         fields = {"identity": self.name, "issuer": self.issuer, "root": self.root}
         return json.dumps(fields, sort_keys=True, separators=(",", ":"))
 
     @classmethod
     def parse(cls, text: str) -> Identity:
-        """Return what ``dump`` spelled.
+        """Return the identity in the output of ``dump``.
 
         Raises:
-            FormatError: it is not of the form.
+            FormatError: the text does not have this form.
         """
         match strict_json(text.encode("utf-8", "replace"), "identity", _CAP):
             case {"identity": str(name), "issuer": str(issuer), "root": str() | None as root}:

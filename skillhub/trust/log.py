@@ -19,7 +19,7 @@ from skillhub.formats.text import quote
 from skillhub.model.index import Release
 from skillhub.trust.keys import PrivateKey, PublicKey
 
-# What is logged: an entry for each release, and for each change of a publisher's keys and names.
+# The entries of a log: one for each release, and for each change of a publisher's keys and names.
 
 
 def entry(kind: str, **facts: object) -> bytes:
@@ -28,19 +28,19 @@ def entry(kind: str, **facts: object) -> bytes:
 
 
 def release_entry(release: Release) -> bytes:
-    """Return the entry of a release: whoever has the release can spell it, and look for it in the log."""
+    """Return the entry of a release, which a client computes from the release to find it in the log."""
     facts = ("name", "version", "publisher", "published", "size", "digest", "tree")
     return entry("release", **{fact: getattr(release, fact) for fact in facts})
 
 
-# The tree (RFC 6962, 2.1). A node is named by its level and its index there; leaves have level 0.
+# The Merkle tree (RFC 6962, 2.1). A node is named by its level and its index there; leaves have level 0.
 
 Node = tuple[int, int]
 HASH = 32
-WIDTH = 256  # of a tile
-# A client reads the hashes of 64 neighbouring leaves, and those beside their path up to a subtree of 1,024 leaves at
-# most; the hashes of these subtrees come with the checkpoint. Where they would be more than 128, they are 64 times as
-# large, so that both together never exceed 8 kB.
+WIDTH = 256  # entries of a full tile
+# A client reads the hashes of a chunk of 64 neighbouring leaves, and the sibling hashes on the path to a subtree of
+# 1,024 leaves at most. The hashes of all such subtrees come with the checkpoint; if they would be more than 128, the
+# subtrees are 64 times as large. So both together never exceed 8 kB.
 CHUNK = 6
 _TOP, _TOPS_MAX = 10, 128
 
@@ -51,7 +51,7 @@ def leaf_hash(data: bytes) -> bytes:
 
 
 def top_of(size: int) -> int:
-    """Return the level of the largest subtrees whose hashes come with the checkpoint of a tree of this size."""
+    """Return the level of the largest subtrees whose hashes come with the checkpoint, for a tree of this size."""
     top = _TOP
     while size >> top > _TOPS_MAX:
         top += CHUNK
@@ -59,7 +59,7 @@ def top_of(size: int) -> int:
 
 
 def subtrees(size: int) -> Iterator[Node]:
-    """Yield the complete subtrees that a tree consists of, from left to right, none higher than ``top_of`` says."""
+    """Yield the complete subtrees that a tree consists of, from left to right, up to the level ``top_of(size)``."""
     start, top = 0, top_of(size)
     while start < size:
         level = min(top, (size - start).bit_length() - 1)
@@ -68,12 +68,12 @@ def subtrees(size: int) -> Iterator[Node]:
 
 
 def parent(left: bytes, right: bytes) -> bytes:
-    """Return the hash of two nodes beside each other."""
+    """Return the hash of the node above two siblings."""
     return sha256(b"\1" + left + right).digest()
 
 
 def nodes_of(leaves: Sequence[bytes], start: int = 0) -> dict[Node, bytes]:
-    """Return the hashes of all complete subtrees of these leaves, the first of which has this index."""
+    """Return the hashes of all complete subtrees of these leaves, the first of which has the index ``start``."""
     found: dict[Node, bytes] = {}
     level, row = 0, list(leaves)
     while row:
@@ -84,10 +84,10 @@ def nodes_of(leaves: Sequence[bytes], start: int = 0) -> dict[Node, bytes]:
 
 
 def root_of(nodes: Mapping[Node, bytes], size: int, start: int = 0) -> bytes:
-    """Return the hash of the tree of the first ``size`` leaves, as far as nodes are known.
+    """Return the hash of the tree of ``size`` leaves from ``start`` on, computed from known nodes.
 
     Raises:
-        BadLog: too few are.
+        BadLog: a needed node is unknown.
     """
     level = max(0, size - 1).bit_length()
     if size == 1 << level and (level, start >> level) in nodes:
@@ -101,7 +101,7 @@ def root_of(nodes: Mapping[Node, bytes], size: int, start: int = 0) -> bytes:
 
 
 def tile_path(level: int | str, number: int, width: int = WIDTH) -> str:
-    """Return where a tile, or with ``entries`` as level a bundle of entries, is served (tlog-tiles)."""
+    """Return the path of a tile, or with the level ``entries`` that of a bundle of entries (tlog-tiles)."""
     digits = f"{number:0{-(-len(str(number)) // 3) * 3}d}"
     parts = [digits[at : at + 3] for at in range(0, len(digits), 3)]
     name = "/".join([*(f"x{part}" for part in parts[:-1]), parts[-1]])
@@ -114,7 +114,7 @@ def bundle_of(entries: Sequence[bytes]) -> bytes:
 
 
 def read_bundle(data: bytes) -> list[bytes]:
-    """Return the entries of a bundle; of one that is cut off, the last one is too short."""
+    """Return the entries of a bundle; in a truncated bundle the last one is too short."""
     found, at = [], 0
     while at < len(data):
         end = at + 2 + int.from_bytes(data[at : at + 2])
@@ -124,7 +124,7 @@ def read_bundle(data: bytes) -> list[bytes]:
 
 
 def _above(chunk: int, size: int) -> int:
-    """Return the level of the subtree, of a tree of this size, that a chunk begins in."""
+    """Return the level of the subtree that contains the beginning of a chunk, in a tree of this size."""
     return min(top_of(size), (chunk << CHUNK ^ size).bit_length() - 1)
 
 
@@ -133,13 +133,13 @@ def _width(chunk: int, size: int) -> int:
 
 
 def proof_path(chunk: int, size: int) -> str:
-    """Return where the proof of a chunk is served; what is under this name never changes."""
+    """Return the path of the proof of a chunk; the file at this path never changes."""
     width = _width(chunk, size)
     return f"tile/proof/{chunk}/" + (f"p{width}" if width < 1 << CHUNK else str(_above(chunk, size)))
 
 
 def proof_of(nodes: Mapping[Node, bytes], chunk: int, size: int) -> bytes:
-    """Return the hashes of a chunk's leaves, and those beside its path."""
+    """Return the proof of a chunk: the hashes of its leaves, and the sibling hashes on its path."""
     width, start = _width(chunk, size), chunk << CHUNK
     leaves = [nodes[0, start + number] for number in range(width)]
     above = range(CHUNK, _above(chunk, size)) if width == 1 << CHUNK else ()
@@ -147,10 +147,10 @@ def proof_of(nodes: Mapping[Node, bytes], chunk: int, size: int) -> bytes:
 
 
 def proof_nodes(data: bytes, chunk: int, head: LogHead) -> Mapping[Node, bytes]:
-    """Return the nodes that the proof of a chunk shows to be in the tree of this head.
+    """Return the nodes that a chunk's proof proves to be in the tree of this head.
 
     Raises:
-        BadLog: it shows nothing: cut off, forged, or of another tree.
+        BadLog: the proof is truncated, forged, or of another tree.
     """
     size, start = head.checkpoint.size, chunk << CHUNK
     width = _width(chunk, size)
@@ -169,7 +169,7 @@ def proof_nodes(data: bytes, chunk: int, head: LogHead) -> Mapping[Node, bytes]:
     return found
 
 
-# A checkpoint is a signed note (C2SP): text, an empty line, and a line for each signature.
+# A checkpoint is a signed note (C2SP): a text, an empty line, and a line for each signature.
 
 _CAP = 1 << 16
 _SIZE = re.compile(r"0|[1-9][0-9]{0,15}", re.ASCII)
@@ -180,7 +180,7 @@ _MARK = "\N{EM DASH} "
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """What a log's signature is about: whose log it is, how many entries it has, and the hash of their tree."""
+    """The signed state of a log: its origin, the number of its entries, and the hash of their tree."""
 
     origin: str
     size: int
@@ -193,10 +193,10 @@ class Checkpoint:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Return the checkpoint that these lines spell; there may be none besides them.
+        """Return the checkpoint in a text, which has no other lines.
 
         Raises:
-            BadLog: they are none.
+            BadLog: the text is no checkpoint.
         """
         match text.split("\n"):
             case [origin, size, root, ""] if origin and _SIZE.fullmatch(size) and len(_bytes(root)) == HASH:
@@ -206,7 +206,7 @@ class Checkpoint:
 
 @dataclass(frozen=True, slots=True)
 class NoteKey:
-    """A key that signs notes under a name: a log's, or a witness's that cosigns them."""
+    """A key that signs notes under a name: that of a log, or of a witness, which cosigns them."""
 
     name: str
     kind: int
@@ -219,10 +219,10 @@ class NoteKey:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Return the witness's key that ``NAME+HASH+KEY`` spells.
+        """Return the key of a witness in the form ``NAME+HASH+KEY``.
 
         Raises:
-            FormatError: it is none.
+            FormatError: the text is no such key.
         """
         match = _VKEY.fullmatch(text)
         data = _bytes(match[3]) if match else b""
@@ -239,7 +239,7 @@ class NoteKey:
 
     @property
     def id(self) -> bytes:
-        """What tells the signatures of this key from others."""
+        """The four bytes that identify the key in its signatures."""
         return sha256(f"{self.name}\n".encode() + bytes([self.kind]) + self.raw).digest()[:4]
 
     def __str__(self) -> str:
@@ -249,7 +249,7 @@ class NoteKey:
         """Return whether this key has signed a note.
 
         Raises:
-            BadLog: a signature that is said to be by it is not.
+            BadLog: a signature with the name and the id of this key is invalid.
         """
         found = [data for name, data in note.signatures if name == self.name and data[:4] == self.id]
         for data in found:
@@ -266,17 +266,17 @@ class NoteKey:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """A signed note: its text, and its signatures, each behind the name of its key."""
+    """A signed note: its text, and its signatures, each with the name of its key."""
 
     text: str
     signatures: tuple[tuple[str, bytes], ...]
 
     @classmethod
     def parse(cls, data: bytes) -> Self:
-        """Return the note that these bytes are.
+        """Return the note in these bytes.
 
         Raises:
-            BadLog: they are none.
+            BadLog: the bytes are no signed note.
         """
         try:
             whole = data.decode() if len(data) <= _CAP else ""
@@ -314,21 +314,21 @@ class LogHead:
 
     @classmethod
     def of(cls, note: Note, nodes: Mapping[Node, bytes]) -> Self:
-        """Return the head of the tree that these are the nodes of."""
+        """Return the head of the tree with these nodes."""
         checkpoint = Checkpoint.parse(note.text)
         return cls(note, checkpoint, {node: nodes[node] for node in subtrees(checkpoint.size)})
 
     @classmethod
     def parse(cls, data: bytes) -> Self:
-        """Return the head that ``dump`` spelled; nobody's signature is verified.
+        """Return the head in the output of ``dump``; no signature is verified.
 
         Raises:
-            BadLog: it is none, or the hashes are of another tree.
+            BadLog: the bytes are no head, or the hashes are those of another tree.
         """
         text, _, hashes = data.partition(b"\0")
         note = Note.parse(text)
         checkpoint = Checkpoint.parse(note.text)
-        # Its size is not believed before as many hashes are there as it needs.
+        # The size is used only after the check that as many hashes are there as it needs.
         top = top_of(checkpoint.size)
         count = (checkpoint.size >> top) + (checkpoint.size % (1 << top)).bit_count()
         if len(hashes) != HASH * count:
@@ -339,14 +339,14 @@ class LogHead:
         return cls(note, checkpoint, found)
 
     def dump(self) -> bytes:
-        """Return its bytes: the signed checkpoint, a zero, and the hashes."""
+        """Return the bytes of the head: the signed checkpoint, a zero, and the hashes."""
         return self.note.dump() + b"\0" + b"".join(self.nodes.values())
 
     def verify(self, origin: str, key: PublicKey) -> None:
-        """Return if this is a checkpoint of the log of that origin, signed by its key.
+        """Raise unless this is a checkpoint of the log with this origin, signed by this key.
 
         Raises:
-            BadLog: it is another log's, or not signed by that key.
+            BadLog: the checkpoint is that of another log, or not signed by the key.
         """
         if self.checkpoint.origin != origin:
             raise BadLog(f"expected the log {quote(origin)}, found {quote(self.checkpoint.origin)}")
@@ -355,7 +355,7 @@ class LogHead:
 
 
 def origin_of(root: Digest) -> str:
-    """Return the name of the log of the registry that began with this root."""
+    """Return the name of the log of the registry with this first root."""
     return f"skillhub-registry/{root.hex}"
 
 
@@ -364,7 +364,7 @@ def _base64(data: bytes) -> str:
 
 
 def _bytes(text: str) -> bytes:
-    """Return what the one spelling of base64 spells; nothing of any other text."""
+    """Return the bytes of a canonical base64 text; empty for any other text."""
     try:
         found = b64decode(text, validate=True)
     except (NoBase64, ValueError):

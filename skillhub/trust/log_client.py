@@ -1,4 +1,4 @@
-"""A registry's log as its clients and its watchers read it: what is offered is in it, and it only ever grew."""
+"""The client of a registry's log: proves that releases are in it and that it only grew; and ``watch``."""
 
 from __future__ import annotations
 
@@ -41,21 +41,21 @@ _BUNDLE_CAP = WIDTH * (2 + 0xFFFF)
 @part
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """How many entries of a log were looked at, and whom they have to be about: names, publishers, owners of keys."""
+    """The number of reported entries of a log, and the subjects to report: names, publishers, owners of keys."""
 
     size: Annotated[int, integer("a number of entries")] = 0
     about: Items[str] = ()
 
 
 class LogSeenFile(StateDocument):
-    """``log-seen.json``: the size of a registry's log when it was last seen, and the hash of its tree."""
+    """``log-seen.json``: the size and the tree hash of a registry's log, as last seen."""
 
     size: Annotated[int, integer("a number of entries")]
     root: Sha256
 
 
 class LogWatchedFile(StateDocument):
-    """``log-watched.json``: by what is watched, how many entries were told of, and whom entries have to be about."""
+    """``log-watched.json``: the reported entries and the subjects to report, by watched name."""
 
     watched: Members[str, Watched]
 
@@ -68,12 +68,12 @@ Get = Callable[[str, int], bytes]
 
 
 class AnnouncedLog(NamedTuple):
-    """Which log a registry announces.
+    """The log that a registry announces.
 
     Attributes:
-        url: The registry's, without a slash at the end.
-        root: The registry's first one, which names the log.
-        key: The log's; None if the registry announces none.
+        url: The URL of the registry, without a slash at the end.
+        root: The first root of the registry, which names the log.
+        key: The key of the log; None if the registry announces no log.
     """
 
     url: str
@@ -82,20 +82,20 @@ class AnnouncedLog(NamedTuple):
 
 
 class RegistryLog:
-    """The log that a registry has announced; usable by many threads at once.
+    """The log that a registry has announced; safe for many threads.
 
     Attributes:
-        is_bundled: Whether a bundle answers.
+        is_bundled: Whether the answers come from a bundle.
 
     Args:
-        announced: Which log it is.
-        folder: Where the registry's trusted metadata is kept, and what was seen of the log.
-        get: Returns the file at a URL, of so many bytes at most.
-        head: Returns the newest checkpoint, as the registry's metadata has it.
+        announced: The log.
+        folder: The folder of the registry's trusted metadata, and of ``log-seen.json``.
+        get: Returns the file at a URL; its second argument limits the bytes.
+        head: Returns the newest checkpoint that the registry's metadata signs.
 
     Raises:
-        BadLog: a log was announced before, and is no more.
-        StateError: what was seen before cannot be read.
+        BadLog: the registry announced a log before, and announces none now.
+        StateError: ``log-seen.json`` cannot be read.
     """
 
     def __init__(self, announced: AnnouncedLog, folder: str, get: Get, head: Callable[[], bytes]) -> None:
@@ -110,10 +110,10 @@ class RegistryLog:
         self.is_bundled = False
         self._fetch_head = head
         self._file = StateFile(os.path.join(folder, LOG_SEEN), "what was seen of a log", _HINT, LogSeenFile)
-        # Read while the metadata is locked: it is of no newer state than this command's metadata.
+        # This is read while the metadata is locked, so that it is no newer than this command's metadata.
         known = self._file.read(_seen)
         if known is None:
-            # That the log was announced is remembered by whoever only searches, too.
+            # A search remembers the announcement of the log, too.
             known = 0, _digest(root_of({}, 0))
             with self._file.locked():
                 self._write(*known)
@@ -124,12 +124,12 @@ class RegistryLog:
 
     @property
     def head(self) -> LogHead:
-        """The newest checkpoint: signed, and consistent with the one that was seen before.
+        """The newest checkpoint: signed, and consistent with the one last seen.
 
         Raises:
-            BadLog: it is missing, forged, another log's, or the log was rewritten.
-            Rollback: it is older than the one seen before.
-            SourceError: it cannot be fetched.
+            BadLog: the checkpoint is missing, forged, or of another log; or the log was rewritten.
+            Rollback: the checkpoint is older than the one last seen.
+            SourceError: the checkpoint cannot be fetched.
         """
         with self._mutex:
             return self._head
@@ -147,10 +147,10 @@ class RegistryLog:
         return found
 
     def require(self, release: Release) -> None:
-        """Return if the log contains this release, at the position that the registry says.
+        """Raise unless the log proves that it contains this release, at the position that the registry names.
 
         Raises:
-            BadLog: it does not, or does not prove it.
+            BadLog: the release is not there, or the proof is missing or wrong.
             Rollback, SourceError: as for ``head``.
         """
         with self._mutex:
@@ -163,19 +163,19 @@ class RegistryLog:
                 raise BadLog(f"entry {position} of the log is not {label}", where=self._url)
 
     def cosigned_by(self, witnesses: Collection[str]) -> frozenset[str]:
-        """Return those of these witnesses, spelled ``NAME+HASH+KEY``, that have cosigned the newest checkpoint.
+        """Return the given witnesses, each ``NAME+HASH+KEY``, that have cosigned the newest checkpoint.
 
         Raises:
-            FormatError: one is no witness's key.
+            FormatError: a text is no key of a witness.
             BadLog, Rollback, SourceError: as for ``head``; or a cosignature is invalid.
         """
         return frozenset(each for each in witnesses if NoteKey.parse(each).signs(self.head.note))
 
     def entries(self, start: int = 0) -> Iterator[tuple[int, bytes]]:
-        """Yield the entries from this position on, each proved, with its position.
+        """Yield the position and the bytes of each entry from ``start`` on, after its proof.
 
         Raises:
-            BadLog: one is missing, or not what the tree has.
+            BadLog: an entry is missing, or is not the one in the tree.
             Rollback, SourceError: as for ``head``.
         """
         head = self.head
@@ -193,13 +193,13 @@ class RegistryLog:
                 raise BadLog(f"expected {width} entries, found {len(bundle)}", where=self._url)
 
     def _compare(self, head: LogHead) -> None:
-        """Hold the head against what was seen before, and remember it."""
+        """Compare the head with the one last seen, and remember it."""
         size, root = self._seen
         checkpoint = head.checkpoint
         if checkpoint.size < size:
             raise Rollback(f"the log has {checkpoint.size} entries, and had {size} before")
         if self.is_bundled and 0 < size < checkpoint.size:
-            return  # It has no proof of what came between: the next server has to give that.
+            return  # a bundle has no proof of the entries between; the next server has to prove them
         if size:
             if size < checkpoint.size:
                 self._prove((size - 1) >> CHUNK, head)
@@ -221,7 +221,7 @@ class RegistryLog:
             self._chunks.add(chunk)
 
     def _get(self, *paths: str) -> bytes:
-        """Return the first of these files that is served; a full tile may have replaced a partial one."""
+        """Return the first file that is served at these paths; a full tile may have replaced a partial one."""
         cap = _BUNDLE_CAP if len(paths) > 1 else _PROOF_CAP
         for path in dict.fromkeys(paths):
             try:
@@ -234,17 +234,17 @@ class RegistryLog:
 
 
 class LogWatch:
-    """What is new in a log under a name since that was told of last; remembered when ``remember`` is called.
+    """The entries of a log about a name that were not reported yet; ``remember`` marks them as reported.
 
     Args:
         log: The log.
-        folder: Where its registry's trusted metadata is kept.
+        folder: The folder of the registry's trusted metadata.
         name: A publisher or a skill; empty for all.
 
     Raises:
-        BadLog, Rollback: the log is not to be trusted.
-        SourceError: it cannot be fetched.
-        StateError: what was told of cannot be read.
+        BadLog, Rollback: the log was tampered with.
+        SourceError: the log cannot be fetched.
+        StateError: ``log-watched.json`` cannot be read.
     """
 
     def __init__(self, log: RegistryLog, folder: str, name: str) -> None:
@@ -261,7 +261,7 @@ class LogWatch:
         self.is_known = bool(known or self.entries)
 
     def remember(self) -> None:
-        """Tell of these entries no more.
+        """Mark these entries as reported.
 
         Raises:
             StateError: the disk refuses.
@@ -280,7 +280,7 @@ class LogWatch:
             about.add(f"owner:{publisher}")
         if self._name and about.isdisjoint(self._about):
             return False
-        # What a publisher ever had it watches further, and of a skill the keys of whoever has it.
+        # For a publisher, watch every skill that it ever owned; for a skill, the keys of every owner.
         if entry["kind"] == "name" and f"publisher:{publisher}" in self._about:
             self._about.add(f"name:{name}")
         elif entry["kind"] == "name" and name == self._name:

@@ -1,4 +1,4 @@
-"""Registry metadata as documents: founding, signing, key rotation, and the bundle for new clients."""
+"""The TUF metadata of a registry as documents: creation, signing, key rotation, and the pack for new clients."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ from skillhub.trust.roles import (
     rule_of,
 )
 
-# Signing and verifying one document of a registry's metadata, by TUF's rules of keys and thresholds.
+# Signing and verifying one document of a registry's metadata, by TUF's rules for keys and thresholds.
 
 # Returns the available private keys of a role; called only for roles whose documents are signed.
 Keys = Callable[[str], Sequence[PrivateKey]]
 
 
 def public_key(key: PublicKey) -> SSlibKey:
-    """Return the key as metadata lists it."""
+    """Return the key in the form of the metadata."""
     return SSlibKey.from_crypto(load_pem_public_key(key.pem))
 
 
@@ -62,16 +62,16 @@ def keyid(key: PublicKey) -> str:
 
 
 def sign(role: str, document: Signed, delegators: Sequence[Any], keys: Keys) -> bytes:
-    """Return the document of ``role``, signed by just as many keys as each of ``delegators`` asks for.
+    """Return the document of ``role``, signed by exactly as many keys as the threshold of each of ``delegators``.
 
     Args:
         role: The role.
-        document: What it says.
+        document: The content of the document.
         delegators: The metadata that delegates to the role, or, for a root, that root and the one before.
         keys: The available keys; irrelevant ones are ignored.
 
     Raises:
-        Refused: too few of the right keys are at hand.
+        Refused: fewer keys of the role are available than the threshold.
     """
     metadata: Metadata[Any] = Metadata(document)
     data = metadata.signed_bytes
@@ -87,11 +87,11 @@ def sign(role: str, document: Signed, delegators: Sequence[Any], keys: Keys) -> 
 
 
 def verify(role: str, data: bytes, delegator: Any) -> None:  # noqa: ANN401 - root or targets: both delegate
-    """Return if the document of ``role`` is signed as ``delegator``, the metadata that delegates to it, asks.
+    """Raise unless the document of ``role`` is signed as ``delegator``, the metadata that delegates to it, requires.
 
     Raises:
-        BadMetadataSignature: too few of the right keys have signed it.
-        FormatError: it is no metadata.
+        BadMetadataSignature: fewer keys of the role have signed it than the threshold.
+        FormatError: the document is no metadata.
     """
     try:
         metadata: Metadata[Any] = Metadata.from_bytes(data)
@@ -111,15 +111,15 @@ def _too_few(role: str, expected: int, found: int) -> Refused:
     )
 
 
-# What the documents of a new registry say, role by role: which keys count for what, and nothing offered yet.
+# The first documents of a registry: the keys of each role, and no releases.
 
 
 def founding(keys: Keys, bin_bits: int) -> dict[str, Signed]:
     """Return the first documents of a registry, by role, unsigned.
 
     Args:
-        keys: All keys of every role; none of ``log``, if the registry is to have no log.
-        bin_bits: The releases are spread over two to the power of this many documents, 1 to 32.
+        keys: All keys of every role; none for ``log`` creates a registry without a log.
+        bin_bits: The number of documents that the releases are spread over, as a power of two, 1 to 32.
     """
     public = [public_key(key.public) for key in keys(RELEASES)]
     bins = SuccinctRoles([key.keyid for key in public], ROLES[RELEASES].threshold, bin_bits, RELEASES)
@@ -162,42 +162,42 @@ def _delegated_role(role: str, keyids: list[str]) -> DelegatedRole:
     return DelegatedRole(role, keyids, rule.threshold, terminating=True, paths=list(rule.paths))
 
 
-# The documents that every new client wants, whatever it installs, in one file: four round trips for one.
-# A transport and nothing more. A client takes a document out of it where it would have fetched that very one,
-# by its name and version, and verifies it all the same; one that is stale or not there is fetched on its own.
+# The pack: the documents that every new client needs, in one file, which saves four round trips.
+# It is only a transport: a client reads the document that it would otherwise fetch, by name and version, and verifies
+# it as usual. A document that is missing from the pack, or has another version there, is fetched by itself.
 
 AHEAD_PATH = "metadata/ahead.txt"
 _WANTED = tuple(f".{role}.json" for role in (SNAPSHOT, TARGETS, NAMESPACES, RELEASES, LOG))
 
 
 def is_ahead(name: str) -> bool:
-    """Return whether a document of that name may be among those that are packed."""
+    """Return whether a document with this name belongs in the pack."""
     return name.endswith(_WANTED)
 
 
 def ahead(files: Mapping[str, bytes]) -> bytes:
-    """Return the file made of a registry's newest metadata, given by path: for each a line of name and document."""
+    """Return the pack of a registry's newest metadata, ``files`` by path: a line with name and document for each."""
     rows = {path.rpartition("/")[2]: data for path, data in files.items() if is_ahead(path)}
     return b"".join(b"%s %s\n" % (name.encode(), data) for name, data in rows.items() if b"\n" not in data)
 
 
 def read_ahead(data: bytes) -> Mapping[str, bytes]:
-    """Return the documents by name. Bytes that are something else hold nothing that is asked for.
+    """Return the documents of a pack by name; other bytes have no document with a requested name.
 
-    Roots and the timestamp are always fetched, since they name the newest versions.
+    Roots and the timestamp are never packed, since they name the newest versions.
     """
     rows = (line.partition(b" ") for line in data.split(b"\n"))
     found = {name.decode("latin-1"): document for name, _, document in rows}
     return MappingProxyType({name: data for name, data in found.items() if is_ahead(name)})
 
 
-# Building a registry's metadata: pure, and byte for byte the same for the same keys, targets and dates.
+# Building a registry's metadata: pure functions, with equal bytes for equal keys, targets and dates.
 
 _Kind = TypeVar("_Kind", bound=Signed)
 
 
 def publisher_target(publisher: str, pinned: Pinned) -> TargetFile:
-    """Return the document of a publisher as a target file, to be named and verified like every other."""
+    """Return the document of a publisher as a target file, so that it is named and verified like a target."""
     return pinned_target(publisher_path(publisher), pinned)
 
 
@@ -207,19 +207,19 @@ def pinned_target(path: str, pinned: Pinned) -> TargetFile:
 
 
 def path_of(target: TargetFile) -> str:
-    """Return where a target file is served, below the site: its name has its digest, so that it never changes."""
+    """Return the path of a target file below the site; its name has its digest, so that the file never changes."""
     return f"targets/{target.get_prefixed_paths()[0]}"
 
 
 @dataclass(frozen=True, slots=True)
 class Dates:
-    """When something is signed, and how long it holds: ``days``, or what the rule of its role says."""
+    """The time of signing, and the days until expiry: ``days``, or those in the rule of the role."""
 
     now: datetime
     days: int | None = None
 
     def expires(self, role: str) -> datetime:
-        """Return when metadata of ``role`` that is signed now expires."""
+        """Return the time at which metadata of ``role`` expires that is signed now."""
         return self.now.replace(microsecond=0) + timedelta(days=self.days or rule_of(role).days)
 
 
@@ -236,8 +236,8 @@ class MetadataSet:
 
         Args:
             keys: All keys of every role.
-            bin_bits: The releases are spread over two to the power of this many documents, 1 to 32.
-            dates: When.
+            bin_bits: The number of documents that the releases are spread over, as a power of two, 1 to 32.
+            dates: The time of signing.
 
         Raises:
             Refused: a role has fewer keys than its threshold.
@@ -246,10 +246,10 @@ class MetadataSet:
 
     @classmethod
     def load(cls, documents: Mapping[str, bytes]) -> MetadataSet:
-        """Return the set that these documents are, by role.
+        """Return the set of these documents, by role.
 
         Raises:
-            FormatError: one of them is no metadata.
+            FormatError: a document is no metadata.
         """
         found = cls(MappingProxyType(dict(documents)))
         for role in documents:
@@ -257,20 +257,20 @@ class MetadataSet:
         return found
 
     def verify(self) -> None:
-        """Return if every document is signed as its role wants it; its date is not looked at.
+        """Raise unless every document has the signatures that its role requires; expiry is not checked.
 
         Raises:
-            BadMetadataSignature: one is not.
-            FormatError: one is no metadata, or a role is missing.
+            BadMetadataSignature: a document lacks signatures.
+            FormatError: a document is no metadata, or a role is missing.
         """
         for role, data in self.documents.items():
             verify(role, data, self.read(delegator_of(role)))
 
     def revise(self, targets: Mapping[str, bytes | None], keys: Keys, dates: Dates) -> MetadataSet:
-        """Return the next state, in which these targets have this content, or are none; this one if that is so now.
+        """Return the next state, with this content of these targets, None for a removed one; or an unchanged one.
 
         Raises:
-            Refused: too few keys are at hand of a role whose targets change.
+            Refused: too few keys are available for a role whose targets change.
         """
         changed: dict[str, Targets] = {}
         for path, data in targets.items():
@@ -286,26 +286,26 @@ class MetadataSet:
         return self.changed(changed, keys, dates)
 
     def renewed(self, roles: Collection[str], keys: Keys, dates: Dates) -> MetadataSet:
-        """Return the next state, with the same content for these roles, signed and dated again.
+        """Return the next state, with the documents of these roles signed and dated again.
 
         Raises:
-            Refused: too few keys of one of them are at hand.
+            Refused: too few keys of a role are available.
         """
         return self.changed({role: self.read(role) for role in roles}, keys, dates)
 
     def changed(self, documents: Mapping[str, Signed], keys: Keys, dates: Dates) -> MetadataSet:
-        """Return the next state, in which these roles say this; this state if there are none.
+        """Return the next state, with these new documents; this state if there are none.
 
-        What names them is signed anew with them: the snapshot, and the timestamp. A new root is signed by those
-        that the old one names as well (TUF, 6.1).
+        The snapshot and the timestamp, which name them, are signed anew. A new root is signed by the keys of the old
+        one as well (TUF, 6.1).
 
         Args:
-            documents: By role, as they are to be but for version and date.
-            keys: The keys at hand.
-            dates: When.
+            documents: The new documents by role; version and date are set here.
+            keys: The available keys.
+            dates: The time of signing.
 
         Raises:
-            Refused: too few keys of a role are at hand.
+            Refused: too few keys of a role are available.
         """
         if not documents:
             return self
@@ -324,10 +324,10 @@ class MetadataSet:
         return MetadataSet(MappingProxyType({**self.documents, **made.signed}))
 
     def files(self) -> Mapping[str, bytes]:
-        """Return the documents by path below the site, in the order in which they may appear.
+        """Return the documents by path below the site, in the order in which they have to be published.
 
-        What is immutable comes first, then the timestamp; a root counts from the moment that it is there, so
-        it comes when all that it asks for is.
+        Immutable documents come first, then the timestamp, and a root last: clients use a root as soon as it is
+        there, and need all documents that it requires.
         """
         names = {
             role: TIMESTAMP if role == TIMESTAMP else f"{self.read(role).version}.{role}" for role in self.documents
@@ -350,14 +350,14 @@ class MetadataSet:
         return {name.removesuffix(".json"): file.version for name, file in meta.items()}
 
     def expires(self, role: str) -> datetime:
-        """Return when the newest document of ``role`` expires."""
+        """Return the time at which the newest document of ``role`` expires."""
         when: datetime = self.read(role).expires
         return when
 
     def keyids(self, role: str) -> tuple[str, ...]:
-        """Return the keys whose signatures count for ``role``, by TUF's name for a key."""
+        """Return the keys of ``role``, by TUF's name for a key."""
         if role not in self.documents:
-            return ()  # a log that was not announced
+            return ()  # a registry without a log
         delegator: Any = self.read(delegator_of(role))
         return tuple(delegator.get_delegated_role(role).keyids)
 
@@ -368,7 +368,7 @@ class MetadataSet:
 
     @property
     def namespaces(self) -> tuple[str, ...]:
-        """The paths of the targets that say who may publish what."""
+        """The paths of the targets that assign names to publishers."""
         return tuple(sorted(self.signed(NAMESPACES, Targets).targets))
 
     def find(self, path: str) -> TargetFile | None:
@@ -379,7 +379,7 @@ class MetadataSet:
         """Return the role that signs target ``path``.
 
         Raises:
-            FormatError: none does.
+            FormatError: no role signs it.
         """
         role = TARGETS
         while (path, role) != (ADVISORIES, RELEASES) and (delegations := self._targets(role).delegations):
@@ -389,17 +389,17 @@ class MetadataSet:
         return role
 
     def _targets(self, role: str) -> Targets:
-        """Return the document of ``role``, to look at and not to change: a thousand targets ask for it."""
+        """Return the document of ``role``, which must not be changed; cached, since it may have many targets."""
         found = self._parsed.get(role)
         if not isinstance(found, Targets):
             found = self._parsed[role] = self.signed(role, Targets)
         return found
 
     def read(self, role: str) -> Signed:
-        """Return a copy of what the newest document of ``role`` says.
+        """Return a copy of the content of the newest document of ``role``.
 
         Raises:
-            FormatError: there is none, or it is no metadata.
+            FormatError: the document is missing, or is no metadata.
         """
         try:
             metadata: Metadata[Any] = Metadata.from_bytes(self.documents[role])
@@ -409,17 +409,17 @@ class MetadataSet:
         return signed
 
     def signed(self, role: str, kind: type[_Kind]) -> _Kind:
-        """Return what ``read`` does, of the given kind.
+        """Return the result of ``read``, which must be of the given kind.
 
         Raises:
-            FormatError: it is of another.
+            FormatError: the document is of another kind.
         """
         return _as(self.read(role), kind, role)
 
 
 @dataclass(slots=True)
 class _Signer:
-    """The documents of the state after ``before``, while they are being signed."""
+    """The documents of the state after ``before``, which are signed one by one."""
 
     before: MetadataSet
     documents: dict[str, Signed]
@@ -428,7 +428,7 @@ class _Signer:
     signed: dict[str, bytes] = field(default_factory=dict)
 
     def take(self, role: str, kind: type[_Kind]) -> _Kind:
-        """Return the document of ``role``, which is going to be changed."""
+        """Return the document of ``role``, to be changed by the caller."""
         if role not in self.documents:
             self.documents[role] = self.before.read(role)
         return _as(self.documents[role], kind, role)
@@ -450,17 +450,17 @@ def _as(document: Signed, kind: type[_Kind], role: str) -> _Kind:
     return document
 
 
-# New keys for a role, in steps: a registry is valid after each of them, and so may stop there.
+# New keys for a role, in steps. The registry is valid after each step, so that an interrupted rotation is harmless.
 
 
 @dataclass(frozen=True, slots=True)
 class Rotation:
-    """A change of keys.
+    """A change of the keys of a role.
 
     Attributes:
-        role: Whose.
-        gone: The keys that count no longer, by TUF's name for a key.
-        new: Those that do from now on.
+        role: The role.
+        gone: The removed keys, by TUF's name for a key.
+        new: The added keys.
     """
 
     role: str
@@ -469,19 +469,19 @@ class Rotation:
 
 
 def states(before: MetadataSet, rotation: Rotation, keys: Keys, dates: Dates) -> Iterator[MetadataSet]:
-    """Yield the states after ``before``; each must be published before the next one is asked for.
+    """Yield the states after ``before``; the caller must publish each one before it takes the next.
 
-    A root counts for clients from the moment that it is there, so what it delegates to cannot change with it:
-    one root believes old and new keys, then the new ones sign, then another root forgets the old ones.
+    Clients use a root as soon as it is there, so that the documents of its roles cannot change with it. The first
+    new root lists old and new keys, then the new keys sign, then the second new root removes the old keys.
 
     Args:
-        before: The state now.
+        before: The present state.
         rotation: The change.
         keys: The available keys, including the new ones.
-        dates: When.
+        dates: The time of signing.
 
     Raises:
-        Refused: too few keys are at hand, of the role, or of the one that says which keys count for it.
+        Refused: too few keys are available, of the role, or of the role that delegates to it.
     """
 
     def lasting(role: str) -> Sequence[PrivateKey]:
@@ -508,7 +508,7 @@ def _rotated_root(before: MetadataSet, rotation: Rotation, gone: frozenset[str])
 
 
 def _delegated(before: MetadataSet, rotation: Rotation) -> dict[str, Signed]:
-    """Return the documents that say which keys count for a role below targets, and those that it signs."""
+    """Return the documents that list the keys of a role below targets, and those that it signs, after a rotation."""
     targets = before.signed(TARGETS, Targets)
     if rotation.role not in before.documents and targets.delegations and targets.delegations.roles is not None:
         targets.delegations.roles[rotation.role] = _delegated_role(rotation.role, [])

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from skillhub.trust.x509 import Certificate
 
 # The outer two layers of a skill's signature: a Sigstore bundle v0.3, and in it a DSSE envelope.
-# Read strictly: what the reference verifier of OpenSSF Model Signing would not write is refused, but for the
-# variants that its specification (v1.0, 11.1) obliges a verifier to take.
+# Parsing is strict: a form that the reference implementation of OpenSSF Model Signing does not write is refused,
+# except for the variants that a verifier has to accept (specification v1.0, 11.1).
 
 MEDIA_TYPE = "application/vnd.dev.sigstore.bundle.v0.3+json"
 PAYLOAD_TYPE = "application/vnd.in-toto+json"
@@ -32,13 +32,13 @@ _LOGS = ("tlogEntries", "timestampVerificationData")
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """A signature and what it is on, nothing of it verified.
+    """A signature and its payload, both unverified.
 
     Attributes:
-        hint: Which key is said to have signed; ``None`` where a certificate did, or nothing is said.
-        chain: The certificates, the leaf first; empty where a bare key signed.
-        sigstore: The bytes of the whole, where a Sigstore identity signed; certificate and log entries are
-            read by nobody yet.
+        hint: The claimed key; ``None`` for a signature with a certificate, or without a claim.
+        chain: The certificates, the leaf first; empty for a signature with a bare key.
+        sigstore: The bytes of the whole bundle, for a signature with a Sigstore identity; its certificate and log
+            entries are not parsed yet.
     """
 
     payload: bytes
@@ -49,7 +49,7 @@ class Bundle:
 
     @classmethod
     def parse(cls, data: bytes) -> Bundle:
-        """Return the bundle that ``data`` spells.
+        """Return the bundle in ``data``.
 
         Raises:
             BadSignature: by its flaw ``too-large``, ``json``, ``field-type``, ``field-missing``,
@@ -70,7 +70,7 @@ class Bundle:
         return cls(payload, signature, hint, chain)
 
     def dump(self) -> bytes:
-        """Return the JSON of the bundle, as the reference writes it."""
+        """Return the JSON of the bundle, as the reference implementation writes it."""
         material: dict[str, object] = {"tlogEntries": []}
         if self.chain:
             certificates = [{"rawBytes": _encode(certificate.der)} for certificate in self.chain]
@@ -106,7 +106,7 @@ def document(data: bytes) -> object:
 def fields(
     value: object, where: str, required: tuple[str, ...], optional: tuple[str, ...] = ()
 ) -> Mapping[str, object]:
-    """Return the object ``value``, which has all ``required`` keys and none besides these and ``optional``.
+    """Return the object ``value``, which has all ``required`` keys and no others except ``optional`` ones.
 
     Raises:
         BadSignature: ``field-type``, ``field-missing`` or ``field-unknown``.
@@ -135,10 +135,10 @@ def items(value: object, where: str) -> list[object]:
 
 
 def expect(reason: str, key: str, found: object, expected: str) -> None:
-    """Return if ``found``, the value of ``key``, is ``expected``.
+    """Raise unless ``found``, the value of ``key``, is ``expected``.
 
     Raises:
-        BadSignature: with that ``reason``.
+        BadSignature: with this ``reason``.
     """
     if found != expected:
         message = f"expected {quote(expected)} as {key}, found {shown(found)}"
@@ -146,7 +146,7 @@ def expect(reason: str, key: str, found: object, expected: str) -> None:
 
 
 def shown(value: object) -> str:
-    """Return a JSON value for an error message; arrays and objects, however deep, by their type alone."""
+    """Return a JSON value for an error message; an array or object, at any depth, by its type alone."""
     if isinstance(value, list | dict):
         return "an array" if isinstance(value, list) else "an object"
     return quote(value)
@@ -157,7 +157,7 @@ def _envelope(value: object) -> tuple[bytes, bytes]:
     expect("payload-type", "payloadType", envelope["payloadType"], PAYLOAD_TYPE)
     signatures = items(envelope["signatures"], "signatures")
     if len(signatures) != 1:
-        # Of several the reference looks at the first alone; then the others would vouch for nothing.
+        # The reference implementation verifies only the first of several, so that the others would prove nothing.
         message = f"expected exactly one signature, found {len(signatures)}"
         raise BadSignature("signature-count", message, where=SIGNATURE)
     signature = fields(signatures[0], "signatures[0]", required=("sig",), optional=("keyid",))
@@ -165,7 +165,7 @@ def _envelope(value: object) -> tuple[bytes, bytes]:
 
 
 def _is_sigstore(material: Mapping[str, object]) -> bool:
-    """Return whether a certificate with log entries signed; either without the other is refused."""
+    """Return whether the material is a certificate with log entries; either without the other is refused."""
     found = [kind for kind in _KINDS if kind in material]
     if found == ["certificate"] and material.get("tlogEntries"):
         return True
@@ -192,7 +192,7 @@ def _material(material: Mapping[str, object]) -> tuple[Digest | None, tuple[Cert
 
 
 def _hint(value: object) -> Digest | None:
-    # Older signers put the key itself in `rawBytes`; a key that comes with the signature proves nothing.
+    # Older signers put the key itself in `rawBytes`. It is ignored: a key next to the signature proves nothing.
     key = fields(value, "publicKey", required=(), optional=("hint", "rawBytes", "keyDetails"))
     hint = key.get("hint")
     if hint in (None, ""):
@@ -214,7 +214,7 @@ def _encode(data: bytes) -> str:
 
 
 def _decode(text: object, where: str) -> bytes:
-    """Return what ``text`` encodes (RFC 4648, 4): padded, canonical, no other alphabet, no white space."""
+    """Return the bytes of base64 (RFC 4648, 4): padded, canonical, no other alphabet, no white space."""
     try:
         data = b64decode(text, validate=True) if isinstance(text, str) else b""
     except ValueError as error:
@@ -229,17 +229,17 @@ def _decode(text: object, where: str) -> bytes:
 
 STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
 PREDICATE_TYPE = "https://model_signing/signature/v1.0"
-# Never covered by any signature (specification, 6.2); the reference refuses a signature that covers one.
+# Files that no signature may cover (specification, 6.2); the reference implementation refuses one that does.
 IGNORED = (".git", ".gitattributes", ".github", ".gitignore")
 
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """What a signature says of a folder.
+    """The statement of a signature about a folder.
 
     Attributes:
         files: SHA-256 in hex by path, in the order of the statement.
-        ignored: Paths, of files or folders, that are not part of what was signed.
+        ignored: Paths of files and folders that the signature does not cover.
     """
 
     files: dict[str, str]
@@ -247,13 +247,13 @@ class Statement:
 
     @classmethod
     def of(cls, tree: Tree) -> Statement:
-        """Return the statement on every file of ``tree`` that a signature can cover, sorted by path."""
+        """Return the statement about every file of ``tree`` that a signature can cover, sorted by path."""
         ignored = _folders(IGNORED)
         return cls({path: sha for path, sha in _covered(tree).items() if not _under(path, ignored)}, IGNORED)
 
     @classmethod
     def parse(cls, payload: bytes) -> Statement:
-        """Return the statement that ``payload`` spells.
+        """Return the statement in ``payload``.
 
         Raises:
             BadSignature: ``json``, ``field-type``, ``field-missing``, ``field-unknown``, ``statement-type``,
@@ -283,7 +283,7 @@ class Statement:
         return sha256(bytes.fromhex("".join(self.files.values()))).hexdigest()
 
     def dump(self, name: str) -> bytes:
-        """Return the JSON of the statement on the folder ``name``."""
+        """Return the JSON of the statement about the folder ``name``."""
         resources = [{"name": path, "algorithm": "sha256", "digest": digest} for path, digest in self.files.items()]
         serialization = {
             "method": "files",
@@ -300,7 +300,7 @@ class Statement:
         return json.dumps(statement, ensure_ascii=False, separators=(",", ":")).encode()
 
     def match(self, tree: Tree) -> Tree:
-        """Return ``tree`` less the ignored files, every other file being as the statement says.
+        """Return ``tree`` without the ignored files, after the check that all others are as the statement says.
 
         Raises:
             BadSignature: ``missing-file``, ``extra-file`` or ``changed-file``.
@@ -341,7 +341,7 @@ def _serialization(value: object) -> tuple[str, ...]:
 def _resources(value: object) -> dict[str, str]:
     files: dict[str, str] = {}
     for item in items(value, "resources"):
-        # Resource descriptors may have fields of their own making (specification, 5.2.1).
+        # Resource descriptors may have additional fields (specification, 5.2.1).
         if not isinstance(item, dict):
             raise BadSignature("field-type", f"expected an object as resource, found {shown(item)}")
         path, digest = _path(item.get("name"), "resource-path"), item.get("digest")
@@ -371,7 +371,7 @@ def _check_subject(value: object, expected: str) -> None:
 
 
 def _path(value: object, reason: str) -> str:
-    """Return ``value`` if it is the one spelling of a path inside the folder; ``.`` would be all of it."""
+    """Return ``value`` if it is the canonical path of a file in the folder; ``.``, the folder itself, is refused."""
     if not isinstance(value, str) or "\0" in value or not is_inner_path(value):
         raise BadSignature(reason, f"expected a path inside the skill, found {shown(value)}", where=SIGNATURE)
     return value
@@ -390,21 +390,22 @@ def _under(path: str, folders: tuple[str, ...]) -> bool:
 
 
 # ``skill.oms.sig``: the signature at the root of a skill, in the format of OpenSSF Model Signing v1.0.
-# It covers every file of the folder but itself; the execute bit it does not cover. Not taken over from the
-# reference verifier: chains judged at the leaf's own first day, the first of several signatures alone, and its
-# fallbacks for what was signed before version 1.
+# It covers every file of the folder except itself; it does not cover the execute bit. Unlike the reference verifier,
+# skillhub does not judge chains at the leaf's own first day, does not accept several signatures and verify the first,
+# and has no fallbacks for signatures from before version 1.
 
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """A signature that matches its tree; its maker is unproven until ``prove`` returns.
+    """A signature that matches its tree; its signer is unproven until ``prove`` returns.
 
     Attributes:
-        tree: The tree less the files that the signature ignores: this one, no other, is what was signed.
-        hint: The ``PublicKey.hint`` of the key that is said to have signed, if a bare key did and it is said.
-        chain: The certificates that came with the signature, the leaf first; empty if a bare key signed.
-        bundle: The bytes of the signature's file, if a Sigstore identity signed: what it proves is for
-            ``trust.sigstore`` to say, not for ``prove``.
+        tree: The signed tree: the skill without the files that the signature ignores.
+        hint: The ``PublicKey.hint`` of the claimed key, if the signature is by a bare key and has a claim.
+        chain: The certificates in the signature, the leaf first; empty for a bare key.
+        signed: The bytes that were signed.
+        bundle: The bytes of the signature's file, for a signature with a Sigstore identity, which
+            ``trust.sigstore`` verifies instead of ``prove``.
     """
 
     tree: Tree
@@ -415,11 +416,11 @@ class Envelope:
     bundle: bytes | None = None
 
     def prove(self, key: PublicKey) -> None:
-        """Return if ``key`` made this signature.
+        """Raise unless ``key`` made this signature.
 
         Raises:
-            BadSignature: ``wrong-signature``, ``signature-encoding``, or ``wrong-hint`` if the signature says
-                that another key made it.
+            BadSignature: ``wrong-signature``, ``signature-encoding``, or ``wrong-hint`` if the signature claims
+                another key.
         """
         key.verify(self.signature, self.signed)
         if self.hint not in (None, key.hint):
@@ -428,10 +429,10 @@ class Envelope:
 
 
 def read(tree: Tree) -> Envelope | None:
-    """Return the signature at the root of ``tree``, held against all of its files; ``None`` if there is none.
+    """Return the signature at the root of ``tree``, compared with all its files; ``None`` if there is none.
 
     Raises:
-        BadSignature: it is malformed, or does not match the files; the reasons are those of
+        BadSignature: the signature is malformed, or does not match the files; the reasons are those of
             ``Bundle.parse``, ``Statement.parse`` and ``Statement.match``.
     """
     if SIGNATURE not in tree:
@@ -445,16 +446,16 @@ def read(tree: Tree) -> Envelope | None:
 def sign(tree: Tree, name: str, key: PrivateKey, chain: tuple[Certificate, ...] = ()) -> bytes:
     """Return the bytes of ``skill.oms.sig`` for ``tree``, the same each time.
 
-    A signature that is there is left out, and so are the ``.git*`` files that no signature may cover.
+    It covers neither a present signature nor the ``.git*`` files that no signature may cover.
 
     Args:
         tree: The skill.
-        name: Its name, for people to read; it is not verified.
-        key: ECDSA, if the reference verifier is to accept the signature: it knows no Ed25519.
+        name: Its name, as information for readers; it is not verified.
+        key: The signing key. The reference verifier accepts ECDSA, but no Ed25519.
         chain: The certificate of ``key``, then its issuers; empty to sign with the bare key.
 
     Raises:
-        UsageError: the tree is no skill, or the first certificate is another key's.
+        UsageError: the tree is no skill, or the first certificate is that of another key.
     """
     if SKILL_MD not in tree:
         raise UsageError(f"expected a skill to sign, found no {SKILL_MD}")

@@ -1,4 +1,4 @@
-"""Publishers that may sign skills, and the verdict on a skill's signature."""
+"""The publishers that may sign skills, and the verdict on a skill's signature."""
 
 from __future__ import annotations
 
@@ -17,22 +17,20 @@ if TYPE_CHECKING:
     from skillhub.trust.oms import Envelope
     from skillhub.trust.x509 import Certificate
 
-# The publishers that may sign skills, and the verdict on a signature.
-
 Status = Literal["valid", "untrusted", "unsigned"]
 
 
 @dataclass(frozen=True)
 class Publisher:
-    """A publisher that a person pinned or that a registry's ``ns`` vouches for.
+    """A publisher that the user pinned, or that a registry's ``ns`` document vouches for.
 
     Attributes:
-        keys: The keys it signs with.
+        keys: The keys that it signs with.
         roots: The roots that certify its signers.
-        sources: The sources it is trusted for; empty = all, local folders among them.
-        revoked: Keys whose signatures are broken by now, bare or in a certificate of the chain.
+        sources: The sources that it is trusted for; empty for all, local folders included.
+        revoked: The revoked keys; a signature by one, bare or in a certificate of the chain, is refused.
         identities: The accounts that sign for it through Sigstore.
-        former: Fingerprints of keys and roots that it had once; who is locked to one may follow to the others.
+        former: Fingerprints of its former keys and roots; a skill locked to one of these may change to a present one.
     """
 
     name: str
@@ -45,21 +43,21 @@ class Publisher:
 
     @property
     def fingerprints(self) -> tuple[Digest, ...]:
-        """Those of the keys, roots and identities that it signs with."""
+        """The fingerprints of its keys, roots and identities."""
         keys = (key.fingerprint for key in self.keys)
         roots = (root.fingerprint for root in self.roots)
         return (*keys, *roots, *(identity.fingerprint for identity in self.identities))
 
     def covers(self, source: str | None) -> bool:
-        """Return whether it is trusted for ``source``; ``None`` is a local path."""
+        """Return whether the publisher is trusted for ``source``; ``None`` is a local path."""
         return not self.sources or source in self.sources
 
 
 def certificates_of(pems: Iterable[str]) -> tuple[Certificate, ...]:
-    """Return the certificates in these texts; the rules for them are loaded with the first.
+    """Return the certificates in these texts; the first one loads the module for certificates.
 
     Raises:
-        FormatError: one is none that may certify signers.
+        FormatError: a text is no certificate that may certify signers.
     """
     found: list[Certificate] = []
     for pem in pems:
@@ -71,17 +69,16 @@ def certificates_of(pems: Iterable[str]) -> tuple[Certificate, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a signature is worth; a broken one never gets here.
+    """The verdict on a signature; an invalid one raises an error and has no verdict.
 
     Attributes:
         status: ``valid``: signed by a publisher trusted for the source; ``untrusted``: by an unknown signer.
-        tree: What was signed: the skill less the files that its signature ignores.
-        signer: Who is proven to have signed. ``None`` with ``untrusted``: the key, or the root that the chain
-            leads to, is not at hand, so nothing is proven, and no yes of a person can pin it; it takes
-            ``publisher trust``.
-        claim: The SHA-256 of the PEM file of the key that is said to have signed, where that is all there is.
+        tree: The signed tree: the skill without the files that its signature ignores.
+        signer: The proven signer. ``None`` with ``untrusted``: the key, or the root that the chain leads to, is not
+            available, so that nothing is proven, and the user cannot pin it by a yes; ``publisher trust`` can.
+        claim: The SHA-256 of the PEM file of the claimed key, if the signature proves nothing else.
         pem: The key or root that ``signer`` names, to be pinned; for an identity its ``dump``.
-        expired: A certificate is past its time, which is tolerated for the locked tree alone: say it.
+        expired: Whether a certificate has expired, which is tolerated for a locked tree alone, with a warning.
     """
 
     status: Status
@@ -99,21 +96,20 @@ def judge(
 
     Args:
         tree: The skill, as unpacked.
-        publishers: Whom the user or the registry vouches for; the first that fits names the signer.
+        publishers: The publishers of the user and of the registry; the first that matches names the signer.
         source: The alias or URL that the skill came from; ``None`` for a local path.
-        now: The time, with its zone, that certificates must be valid at.
-        locked: The trees that the lock has: for these alone an expired certificate is tolerated.
+        now: The time, with its zone, at which certificates must be valid.
+        locked: The trees in the lock: for these alone an expired certificate is tolerated.
 
     Raises:
-        BadSignature: the signature is malformed, does not fit the tree, was not made by whom it says, by a
-            key that is ``revoked``, or with a certificate that is unsound or past its time
-            (``certificate-expired``); or it is said to be by a Sigstore identity, and that is not proven
-            (``sigstore``), if only for lack of the extra.
+        BadSignature: the signature is malformed, does not match the tree, was not made by the claimed signer, or
+            was made by a ``revoked`` key or with an invalid or expired certificate (``certificate-expired``); or a
+            Sigstore identity is not proven (``sigstore``), perhaps because the extra is not installed.
         FormatError: a pinned root is invalid.
     """
     envelope = None
     if SIGNATURE in tree:
-        from skillhub.trust import oms  # noqa: PLC0415 - where nothing is signed, cryptography stays out
+        from skillhub.trust import oms  # noqa: PLC0415 - only a signed skill needs cryptography
 
         envelope = oms.read(tree)
     if envelope is None:
@@ -165,7 +161,7 @@ def _by_certificate(
 
 def _by_identity(envelope: Envelope, trusted: tuple[Publisher, ...]) -> Verdict:
     try:
-        # An extra of 0.3 s, which few signatures need and not everybody has.
+        # An extra that takes 0.3 s to import; few signatures need it, and it may not be installed.
         from skillhub.trust import sigstore  # noqa: PLC0415
     except ImportError as error:
         from skillhub.disk.installer import extra  # noqa: PLC0415 - as above
@@ -192,7 +188,7 @@ def _identified(envelope: Envelope, found: Identity, owner: str | None) -> Verdi
 
 
 def _maker(envelope: Envelope, known: set[PublicKey]) -> PublicKey | None:
-    """Return which of the ``known`` keys made the signature; a key that it names must have."""
+    """Return the one of the ``known`` keys that made the signature, or None; raise if the claimed key did not."""
     for key in known:
         if key.hint == envelope.hint:
             envelope.prove(key)

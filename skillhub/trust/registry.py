@@ -1,4 +1,4 @@
-"""Judging what a registry's signed documents say: bytes have been verified by now, meaning has not."""
+"""The rules for a registry's signed documents, whose bytes are verified already, and the parts of a large listing."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 
 def refuse_shared(admissions: Iterable[Admission]) -> None:
-    """Return if each name has one publisher, which only who reads the documents of all can tell.
+    """Raise unless each name has one publisher; ``admissions`` are those of all publishers.
 
     Raises:
-        NameNotOwned: a name has two.
+        NameNotOwned: a name has two publishers.
     """
     owners: dict[str, str] = {}
     for each in admissions:
@@ -36,10 +36,10 @@ def refuse_shared(admissions: Iterable[Admission]) -> None:
 
 
 def admission_of(name: str, publisher: str, admissions: Mapping[str, Admission]) -> Admission:
-    """Return what the registry admits ``publisher`` to, which ``name`` is part of.
+    """Return the admission of ``publisher``, which must include ``name``.
 
     Raises:
-        NameNotOwned: the registry has not given the name to that publisher.
+        NameNotOwned: the registry has not given the name to the publisher.
     """
     found = admissions.get(publisher)
     if found is None or name not in found.names:
@@ -48,24 +48,24 @@ def admission_of(name: str, publisher: str, admissions: Mapping[str, Admission])
 
 
 def publisher_of(admission: Admission, published: str | None = None) -> Publisher:
-    """Return the publisher that a registry vouches for; a key that it has revoked is kept as such.
+    """Return the publisher that a registry vouches for, with its revoked keys.
 
     Args:
-        admission: What the registry says of it.
-        published: When the release in question was published (UTC): a revocation from a later time on leaves
-            it alone. None holds every revocation against it.
+        admission: The registry's admission of the publisher.
+        published: The time at which the release was published (UTC); a revocation as of a later time is ignored.
+            None applies every revocation.
 
     Raises:
-        FormatError: a key or a certificate is none that may sign skills.
+        FormatError: a key or a certificate may not sign skills.
     """
     void = (each for each in admission.revoked if published is None or published >= each.since)
-    # Its names say nothing of its keys, and to compare a thousand of them a thousand times takes long.
+    # The names are left out of the key of the cache: to compare a thousand names a thousand times takes long.
     return _publisher(replace(admission, names=frozenset()), tuple(void))
 
 
-@lru_cache  # each skill of a command is judged by the same
+@lru_cache  # many skills of a command have the same publisher
 def _publisher(admission: Admission, void: tuple[Revocation, ...]) -> Publisher:
-    # Here and below: where no registry is asked, cryptography and the classes of its documents stay out.
+    # Here and below: a command without a registry does not import cryptography and the classes of its documents.
     from skillhub.trust.keys import PublicKey  # noqa: PLC0415
 
     revoked = {revocation.fingerprint: _revoked_key(revocation) for revocation in void}
@@ -82,7 +82,7 @@ def _publisher(admission: Admission, void: tuple[Revocation, ...]) -> Publisher:
 
 
 def _revoked_key(revocation: Revocation) -> PublicKey:
-    """Return the key that is revoked; of a certificate, the key that it bears."""
+    """Return the revoked key; for a certificate, the key in it."""
     from skillhub.trust.keys import PublicKey  # noqa: PLC0415
 
     if "CERTIFICATE" in revocation.pem.partition("\n")[0]:
@@ -102,7 +102,7 @@ def released_by(
     """Return the releases of an index document by name.
 
     Raises:
-        NameNotOwned: the document is another publisher's, or one of its names is.
+        NameNotOwned: the document is that of another publisher, or another publisher owns one of its names.
     """
     if publisher != admission.publisher:
         raise NameNotOwned(f"expected the releases of {quote(admission.publisher)}, found {quote(publisher)}'s")
@@ -114,17 +114,17 @@ def released_by(
 
 
 def agrees(release: Release, *, name: str, version: str | None, tree: Digest) -> None:
-    """Return if the artifact is what its registry says of it; else old content could be replayed as new.
+    """Raise unless an artifact matches its release; otherwise old content could be replayed as a new release.
 
     Args:
-        release: What the registry says.
-        name: The name in its ``SKILL.md``.
+        release: The release that the registry signs.
+        name: The name in the artifact's ``SKILL.md``.
         version: ``metadata.version`` there.
-        tree: The digest of its tree.
+        tree: The digest of the artifact's tree.
 
     Raises:
-        WrongBytes: the tree is another.
-        SourceMismatch: the name or the version is another.
+        WrongBytes: the release has another tree.
+        SourceMismatch: the release has another name or version.
     """
     if release.tree not in (None, tree):
         raise WrongBytes(f"expected the tree {release.tree}, found {tree}", where=release.url)
@@ -137,11 +137,11 @@ def agrees(release: Release, *, name: str, version: str | None, tree: Digest) ->
 
 
 def checked(release: Release, data: bytes) -> bytes:
-    """Return the artifact of ``release``, whose size and digest it has.
+    """Return ``data`` if it has the size and digest of ``release``.
 
     Raises:
-        WrongBytes: it has another.
-        NotFound: the release has no digest to check.
+        WrongBytes: the size or digest differs.
+        NotFound: the release has no digest.
     """
     if release.digest is None:
         raise NotFound("the source has no digest of it", where=release.url)
@@ -152,11 +152,11 @@ def checked(release: Release, data: bytes) -> bytes:
     return data
 
 
-# The listing of a large registry, in parts: a tree in which each skill stands under its words. Each part pins those
-# below it, so that the signature of the first one covers all. What a search reads does not grow with the registry.
+# The listing of a large registry, in parts: a tree in which each skill has a row under each of its words. Each part
+# pins those below it, so that the signature of the first one covers all. A search reads few parts of any registry.
 
-ROWS_MAX = 48  # of a part that has none below it
-BEST_MAX = 16  # of the rows below a part, which it repeats
+ROWS_MAX = 48  # rows of a part without parts below it
+BEST_MAX = 16  # rows that a part repeats from those below it
 DEPTH_MAX = 24  # parts that a client reads for one word
 _WORD = re.compile(r"[^\W_]+")
 _WORD_MAX = 40
@@ -164,23 +164,23 @@ _SEARCHED_MAX = 4
 _INDEXED_MAX = 24
 _COMMON = frozenset(
     {"and", "are", "can", "for", "from", "into", "not", "that", "the", "this", "use", "used", "uses", "when", "with"}
-)  # besides what has less than three letters
+)  # besides words of less than three letters
 
 
 def words_of(text: str) -> list[str]:
-    """Return the words by which a large listing is searched, each once; of other letters, the hex of their UTF-8."""
+    """Return the words of a text for the large listing, each once; words outside ASCII as the hex of their UTF-8."""
     found = (word if word.isascii() else word.encode().hex() for word in _WORD.findall(text.lower()))
     return list(dict.fromkeys(word[:_WORD_MAX] for word in found))
 
 
 def searched(text: str) -> list[str]:
-    """Return how the keys of what a person looks for begin: with all words in their order, and with each of them."""
+    """Return the beginnings of keys for a searched text: all its words in their order, and each word alone."""
     words = words_of(text)[:_SEARCHED_MAX]
     return list(dict.fromkeys(filter(None, ("-".join(words), *words))))
 
 
 def keys_of(name: str, description: str) -> list[str]:
-    """Return under what a skill stands: its name, what follows each hyphen in it, the words of its description."""
+    """Return the keys of a skill: its name, the rest of the name after each hyphen, the words of its description."""
     parts = name.split("-")
     words = [word for word in words_of(description) if len(word) > 2 and word not in {*_COMMON, *parts}]
     begins = ("-".join(parts[at:]) for at in range(len(parts)))
@@ -188,11 +188,11 @@ def keys_of(name: str, description: str) -> list[str]:
 
 
 def part_of(prefix: str, pinned: PinnedPart | None, data: bytes, where: str) -> PartDocument:
-    """Return the part whose keys begin with ``prefix``, of which the one above says ``pinned``.
+    """Return the part whose keys begin with ``prefix``, and which the part above pins as ``pinned``.
 
     Raises:
-        BadMetadata: it is another part, or contradicts itself.
-        FormatError: it is malformed.
+        BadMetadata: the document is another part, or contradicts itself or the pin.
+        FormatError: the document is malformed.
     """
     from skillhub.model.discovery import PartDocument  # noqa: PLC0415
 
@@ -217,8 +217,8 @@ def skill_of(name: str, data: bytes, where: str) -> tuple[Release, ...]:
     """Return every release in the document of a skill, newest first.
 
     Raises:
-        BadMetadata: it is another skill's.
-        FormatError: it is malformed.
+        BadMetadata: the document is that of another skill.
+        FormatError: the document is malformed.
     """
     from skillhub.model.discovery import parse_skill  # noqa: PLC0415
 
@@ -229,7 +229,7 @@ def skill_of(name: str, data: bytes, where: str) -> tuple[Release, ...]:
 
 
 def leading_to(part: PartDocument, text: str) -> str | None:
-    """Return the one part below that has all keys which begin with ``text``; None if ``part`` is where to stop."""
+    """Return the prefix of the one part below that has all keys beginning with ``text``; None to stop at ``part``."""
     if part.prefix.startswith(text):
         return None
     return next((each for each in part.parts if each.startswith(text) or text.startswith(each)), None)
@@ -238,13 +238,13 @@ def leading_to(part: PartDocument, text: str) -> str | None:
 def walk(
     part: PartDocument, text: str, read: Callable[[str, PinnedPart], PartDocument], most: int = DEPTH_MAX
 ) -> PartDocument:
-    """Return the last part on the way from ``part`` to the keys that begin with ``text``, as far as one looks.
+    """Return the lowest part on the path from ``part`` to the keys that begin with ``text``.
 
     Args:
-        part: The first one.
+        part: The first part.
         text: The beginning of a key.
         read: Returns a part that another one pins.
-        most: How many parts are read; no key has as many letters as an operator looks for.
+        most: The limit on the parts to read; an operator uses the length of a whole key, which is never reached.
     """
     for _ in range(most):
         if (below := leading_to(part, text)) is None:
@@ -261,12 +261,12 @@ def every_part(part: PartDocument, read: Callable[[str, PinnedPart], PartDocumen
 
 
 def documents_of(part: PartDocument) -> Iterator[tuple[str, Pinned]]:
-    """Yield the name of each skill whose document a part pins, and the pin; a part above others repeats rows only."""
+    """Yield the name and the pin of each document that a part pins; a part above others pins none."""
     for row in () if part.parts else part.rows:
         if row.document:
             yield row.name, row.document
 
 
 def part_path(prefix: str) -> str:
-    """Return the path of a part as of a target; its name has its digest besides."""
+    """Return the path of a part as a target; the served name has the digest, too."""
     return f"lists/{prefix}.json"

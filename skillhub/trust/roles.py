@@ -1,4 +1,4 @@
-"""Roles of a registry: who signs what and how many must; and the view of a trusted root for a person."""
+"""The roles of a registry with their keys and thresholds, and views of trusted metadata to show to a person."""
 
 from __future__ import annotations
 
@@ -13,13 +13,11 @@ from skillhub.disk import files
 from skillhub.formats import text as times
 from skillhub.formats.document import ExtensibleDocument, Items, Members, integer
 
-# Which roles a registry has: who signs what, how many must, and for how long it holds.
-
 ROOT, TIMESTAMP, SNAPSHOT, TARGETS = "root", "timestamp", "snapshot", "targets"
 NAMESPACES, RELEASES, LISTING, LOG = "namespaces", "releases", "listing", "log"
 _CAP = 16 << 20
-CEREMONY_DAYS = 30  # Documents of offline keys: warn this long before they expire.
-WELL_KNOWN = ".well-known/agent-skills"  # Where Agent Skills Discovery has the public documents.
+CEREMONY_DAYS = 30  # the days before the expiry of a document with offline keys from which skillhub warns
+WELL_KNOWN = ".well-known/agent-skills"  # the folder of the public documents (Agent Skills Discovery)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,11 +25,11 @@ class Role:
     """The rule of one role.
 
     Attributes:
-        keys: How many keys it is made with.
-        threshold: How many of them must sign.
-        days: How long what they sign is valid.
-        online: Whether the keys lie where releases are made, or are brought out for a ceremony.
-        paths: The targets delegated to it, as TUF patterns.
+        keys: The number of its keys in a new registry.
+        threshold: The number of keys that must sign.
+        days: The days until a signed document expires.
+        online: Whether the keys are on the machine that makes releases; offline keys are used in ceremonies only.
+        paths: The targets delegated to the role, as TUF patterns.
     """
 
     keys: int
@@ -41,7 +39,7 @@ class Role:
     paths: tuple[str, ...] = ()
 
 
-# A stolen online key can withhold; it cannot give a name to another publisher nor admit a publisher's key.
+# A stolen online key can withhold releases; it can neither give a name to another publisher nor admit a key.
 ROLES: Mapping[str, Role] = MappingProxyType(
     {
         ROOT: Role(keys=3, threshold=2, days=365, online=False),
@@ -57,30 +55,30 @@ ROLES: Mapping[str, Role] = MappingProxyType(
 
 
 def rule_of(role: str) -> Role:
-    """Return the rule of ``role``; a bin of ``releases`` goes by that."""
+    """Return the rule of ``role``; a bin of ``releases`` has the rule of ``releases``."""
     return ROLES[RELEASES if role.startswith(RELEASES) else role]
 
 
 def signed_by(expires: Mapping[str, datetime]) -> datetime:
-    """Return the latest time that metadata shows: each role's expiry less the days that its rule gives it.
+    """Return the latest time of signing that metadata shows: the expiry of a role minus the days of its rule.
 
-    Of a registry that lets its metadata hold longer, the result lies after the day on which it was signed.
+    If the registry signs its metadata for more days, the result is later than the real time of signing.
 
     Args:
-        expires: By role, one of the four that TUF itself has.
+        expires: The expiry by role, for roles of TUF itself.
     """
     return max(when - timedelta(days=ROLES[role].days) for role, when in expires.items())
 
 
 def delegator_of(role: str) -> str:
-    """Return the role whose document says which keys count for ``role``."""
+    """Return the role whose document lists the keys of ``role``."""
     if role in (ROOT, TARGETS, SNAPSHOT, TIMESTAMP):
         return ROOT
     return TARGETS if role in ROLES else RELEASES
 
 
 def key_names(role: str) -> Iterator[str]:
-    """Name the keys of ``role``: the role itself, numbered if there are several."""
+    """Yield the names of the keys of ``role``: the name of the role, numbered if there are several."""
     count = ROLES[role].keys
     yield from (role,) if count == 1 else (f"{role}-{number}" for number in range(1, count + 1))
 
@@ -88,26 +86,26 @@ def key_names(role: str) -> Iterator[str]:
 NAMESPACE_PATHS = tuple(f"ns/{number:02x}.json" for number in range(256))
 
 
-# The newest checkpoint of the registry's log; where the role `log` is delegated, the registry has announced one.
+# The newest checkpoint of the registry's log. A registry announces a log by delegating the role `log`.
 LOG_HEAD = "log/head"
-LOG_SEEN = "log-seen.json"  # What was seen of the log, beside the trusted metadata of the registry.
+LOG_SEEN = "log-seen.json"  # the state of the log as last seen, beside the trusted metadata of the registry
 
 
 def skill_path(name: str) -> str:
-    """Return the target that lists every release of a skill; it informs people and authorizes nothing."""
+    """Return the path of the target that lists every release of a skill, as information: it authorizes nothing."""
     return f"skills/{name}.json"
 
 
-# The first part of a large listing, which the role `listing` signs in place of `index.json`. No skill is named so.
+# The first part of a large listing, which the role `listing` signs instead of `index.json`. No skill has such a name.
 PARTS = "skills/_all.json"
 
 
-# Reading trusted root metadata (TUF 4.3) for a person: who holds which role, until when, and what changed.
+# Views of trusted metadata (TUF 4.3), to be shown: the keys of each role, the expiry, and the changes of a root.
 
 
 @dataclass(frozen=True, slots=True)
 class RoleView:
-    """A role as root has it: how many of which keys must sign."""
+    """A role in a root: its keys, and how many of them must sign."""
 
     name: str
     threshold: int
@@ -116,7 +114,7 @@ class RoleView:
 
 @dataclass(frozen=True, slots=True)
 class RootView:
-    """A root: its version, when it expires (UTC), and its roles."""
+    """A root: its version, its expiry (UTC), and its roles."""
 
     version: int
     expires: str
@@ -154,10 +152,10 @@ class RootFile(ExtensibleDocument):
 
 
 def view_root(data: bytes, where: str) -> RootView:
-    """Return what a root that is trusted already says.
+    """Return the view of a root that is already trusted.
 
     Raises:
-        FormatError: it is no root.
+        FormatError: the document is no root.
     """
     signed = RootFile.parse(data, where).signed
     roles = (RoleView(name, role.threshold, role.keyids) for name, role in sorted(signed.roles.items()))
@@ -168,7 +166,7 @@ def view_expiry(data: bytes, where: str) -> tuple[int, str]:
     """Return version and expiry (UTC) of any trusted metadata.
 
     Raises:
-        FormatError: it is no metadata.
+        FormatError: the document is no metadata.
     """
     signed = MetadataFile.parse(data, where).signed
     return signed.version, signed.expires
@@ -176,23 +174,23 @@ def view_expiry(data: bytes, where: str) -> tuple[int, str]:
 
 @dataclass(frozen=True, slots=True)
 class MetadataExpiry:
-    """One metadata file: its version, and until when it holds (UTC)."""
+    """The version and the expiry (UTC) of one metadata file."""
 
     role: str
     version: int
     expires: str
 
     def expires_within(self, days: float, now: datetime) -> bool:
-        """Return whether it holds no longer in so many days."""
+        """Return whether the file expires within ``days``."""
         return self.expires <= times.spell(now + timedelta(days=days))
 
 
 def metadata_files(folder: str, roles: Iterable[str]) -> tuple[MetadataExpiry, ...]:
-    """Return what a client keeps in ``folder`` of these roles' metadata; nothing of what it never fetched.
+    """Return the metadata of these roles that a client keeps in ``folder``, without those that it never fetched.
 
     Raises:
-        FormatError: it is damaged.
-        StateError: it cannot be read.
+        FormatError: a file is damaged.
+        StateError: a file cannot be read.
     """
     found = ((role, kept_metadata(folder, role)) for role in roles)
     return tuple(MetadataExpiry(role, *view_expiry(data, folder)) for role, data in found if data)
@@ -200,12 +198,12 @@ def metadata_files(folder: str, roles: Iterable[str]) -> tuple[MetadataExpiry, .
 
 def kept_metadata(folder: str, role: str) -> bytes | None:
     """Return the newest metadata of a role that a client keeps in ``folder``; None if it never fetched any."""
-    # The client keeps every root it walked through and links to the last one.
+    # The client keeps every root of the chain, and a link to the newest one.
     return files.read(os.path.realpath(os.path.join(folder, f"{role}.json")), _CAP)
 
 
 def changes(before: RootView, now: RootView) -> Iterator[str]:
-    """Yield what differs between the root that was pinned and the one that is trusted now, a line each."""
+    """Yield the differences between the pinned root and the one that is trusted now, a line each."""
     if before.version != now.version:
         yield f"root went from version {before.version} to {now.version}"
     earlier = {role.name: role for role in before.roles}

@@ -1,8 +1,8 @@
-"""Signatures with a Sigstore identity, proven offline from their bundle alone by the package ``sigstore``.
+"""Signatures with a Sigstore identity, verified offline, from their bundle alone, by the package ``sigstore``.
 
-That package is an extra: this module is imported only to verify such a signature.
-Established are the chain to the certificate authority at the time of signing, the certificate's and the
-signature's entries in the transparency logs, the signature, and that all of these speak of the same bytes.
+This package is an extra: this module is imported only to verify such a signature.
+It verifies the chain to the certificate authority at the time of signing, the entries of the certificate and the
+signature in the transparency logs, the signature, and that all of these are about the same bytes.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from skillhub.trust.oms import PAYLOAD_TYPE, Envelope, pae
 
 _PUBLIC = "https://tuf-repo-cdn.sigstore.dev"
 _HINT = "a Sigstore that is not the public one: skillhub publisher trust NAME --identity … --trusted-root FILE"
-# Fulcio's own: https://github.com/sigstore/fulcio/blob/main/docs/oid-info.md
+# Fulcio's extensions: https://github.com/sigstore/fulcio/blob/main/docs/oid-info.md
 _ISSUER_RAW = x509.ObjectIdentifier("1.3.6.1.4.1.57264.1.1")
 _OTHER_NAME = x509.ObjectIdentifier("1.3.6.1.4.1.57264.1.7")
 _ISSUER = x509.ObjectIdentifier("1.3.6.1.4.1.57264.1.8")
-# What the package and `cryptography` raise on bytes that are malformed somewhere.
+# The exceptions of the package and of `cryptography` for malformed bytes.
 _MALFORMED = (
     Error,
     ArithmeticError,
@@ -55,16 +55,15 @@ _MALFORMED = (
 
 
 def prove(envelope: Envelope, root: str | None) -> Identity:
-    """Return the identity that made the signature, as proven by this trusted root.
+    """Return the identity that made the signature, as this trusted root proves it.
 
     Args:
-        envelope: With a ``bundle``.
-        root: The text of a ``trusted_root.json``; None for that of the public Sigstore, as it was when the
-            installed package was released.
+        envelope: The signature, which has a ``bundle``.
+        root: The text of a ``trusted_root.json``; None for that of the public Sigstore in the installed package.
 
     Raises:
         BadSignature: ``sigstore``: nothing is proven.
-        FormatError: the root is none.
+        FormatError: the text is no trusted root.
     """
     verifier = _verifier(root)
     try:
@@ -82,10 +81,10 @@ def prove(envelope: Envelope, root: str | None) -> Identity:
 
 
 class _Anybody:
-    """The policy of who may sign: the caller's, who compares names; here they are only proven."""
+    """A policy for the package that accepts every identity, since the caller compares it with those it trusts."""
 
     def verify(self, cert: x509.Certificate) -> None:
-        """Take everybody."""
+        """Accept any certificate."""
 
 
 @lru_cache(maxsize=8)
@@ -99,7 +98,7 @@ def _verifier(root: str | None) -> Verifier:
 
 
 def _packaged() -> str:
-    # Not by the package's own way, which goes through a folder that others may write.
+    # The package's own function would read a folder that other programs may write to.
     store = files("sigstore._store") / percent(_PUBLIC, safe="") / "trusted_root.json"
     return store.read_text(encoding="utf-8")
 

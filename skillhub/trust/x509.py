@@ -22,19 +22,18 @@ from skillhub.formats.digest import Digest
 from skillhub.formats.text import clean, quote
 from skillhub.trust.keys import PublicKey
 
-# A certificate that was read: all that a chain depends on.
-
 
 @dataclass(frozen=True)
 class Certificate:
-    """A certificate, with all that a chain depends on read at once; two are equal if their bytes are.
+    """A parsed certificate, with all fields that a chain depends on; two are equal if their bytes are.
 
     Attributes:
-        subject: ``name``, the distinguished name, as RFC 4514 spells it.
-        path_length: How many certificates may stand between this one and a leaf; ``None`` = any number.
-        may_sign: ``digitalSignature`` is set, and an extended key usage, if there is one, names code signing.
-        may_certify: It is a CA and ``keyCertSign`` is set, and its extended usage allows code signing too.
-        names: Every name that it bears, ``name`` among them; ``constraints`` are for those below it.
+        subject: ``name``, the distinguished name, in the form of RFC 4514.
+        path_length: The number of certificates allowed between this one and a leaf; ``None`` for any number.
+        may_sign: Whether ``digitalSignature`` is set, and an extended key usage, if present, has code signing.
+        may_certify: Whether it is a CA with ``keyCertSign``, and an extended key usage, if present, has code signing.
+        names: All names in the certificate, ``name`` included.
+        constraints: The name constraints for the certificates below it.
     """
 
     der: bytes = field(repr=False)
@@ -67,7 +66,7 @@ class Certificate:
         return _issued(self, other)
 
 
-@lru_cache(maxsize=256)  # P-384 takes half a millisecond, and the skills of one publisher share their chain
+@lru_cache(maxsize=256)  # a verification with P-384 takes 0.5 ms, and the skills of a publisher share their chain
 def _issued(issuer: Certificate, certificate: Certificate) -> bool:
     try:
         certificate._raw.verify_directly_issued_by(issuer._raw)
@@ -76,21 +75,21 @@ def _issued(issuer: Certificate, certificate: Certificate) -> bool:
     return True
 
 
-# From the certificate that signed a skill to a root that a person pinned (RFC 5280, 6), and no further.
-# Smaller than a general verifier and stricter: every certificate of a chain has an elliptic key, names its
-# issuer next to it, carries key usage, and is held to the present time, the root among them. Revocation lists
-# are not used; the person or registry that pinned a publisher revokes its keys.
+# Chains from the certificate that signed a skill to a root that the user pinned (RFC 5280, 6).
+# The rules are fewer than those of a general verifier, and stricter: every certificate of a chain, the root included,
+# has an elliptic key, is followed by its issuer, has key usage, and is judged at the present time. Revocation lists
+# are not used; the user or registry that pinned a publisher revokes its keys.
 
 LONGEST = 8
 
 
 @dataclass(frozen=True)
 class Path:
-    """A sound chain.
+    """A valid chain.
 
     Attributes:
-        root: Where it ends: a pinned root, else the chain's own self-signed certificate, else nothing known.
-        expired: A certificate of it is past its time; whether that is tolerated is for the caller to say.
+        root: The end of the chain: a pinned root, else the chain's own self-signed certificate, else None.
+        expired: Whether a certificate of the chain has expired, which the caller may tolerate.
     """
 
     root: Certificate | None
@@ -111,7 +110,7 @@ def verify(chain: tuple[Certificate, ...], roots: Iterable[Certificate], now: da
         raise BadSignature("chain-length", f"expected a chain of 1 to {LONGEST} certificates, found {len(chain)}")
     for certificate, issuer in pairwise(chain):
         _check_issued(certificate, issuer)
-    # Of two roots with one key, as after a renewal, the one that lasts.
+    # Of two roots with one key, as after a renewal, the later expiry wins.
     path, root = _anchor(chain, tuple(sorted(roots, key=lambda root: root.not_after, reverse=True)))
     _check_leaf(path[0], root)
     for below, authority in enumerate(path[1:]):
@@ -170,27 +169,27 @@ def _check_authority(authority: Certificate, below: int) -> None:
         raise BadSignature("path-length", message, where=where)
 
 
-# Name constraints (RFC 5280, 4.2.1.10): for which names a CA may speak.
-# Directory, DNS and mail names are compared; where a constraint is on any other form of name, a certificate
-# that bears a name of that form is refused.
+# Name constraints (RFC 5280, 4.2.1.10): the names that a CA may certify.
+# Directory, DNS and mail names are compared. If a constraint is on another form of name, a certificate with a name of
+# this form is refused.
 
 
 @dataclass(frozen=True)
 class NameConstraints:
-    """What a CA may and may not certify; without constraints, everything."""
+    """The names that a CA may and may not certify; all names if both are empty."""
 
     permitted: tuple[x509.GeneralName, ...] = ()
     excluded: tuple[x509.GeneralName, ...] = ()
 
     @classmethod
     def of(cls, extension: object) -> Self:
-        """Return the constraints of the extension, none if there is no extension."""
+        """Return the constraints of the extension; empty ones if there is no extension."""
         if not isinstance(extension, x509.NameConstraints):
             return cls()
         return cls(tuple(extension.permitted_subtrees or ()), tuple(extension.excluded_subtrees or ()))
 
     def check(self, names: tuple[x509.GeneralName, ...], where: str) -> None:
-        """Return if all ``names`` are permitted and none excluded.
+        """Raise unless all ``names`` are permitted and none is excluded.
 
         Raises:
             BadSignature: ``name-constraints``.
@@ -209,7 +208,7 @@ class NameConstraints:
 
 
 def names_of(subject: x509.Name, alternative: object) -> tuple[x509.GeneralName, ...]:
-    """Return every name that a certificate bears: its subject, mail addresses in it, alternative names."""
+    """Return all names in a certificate: the subject, the mail addresses in it, the alternative names."""
     mails = subject.get_attributes_for_oid(NameOID.EMAIL_ADDRESS)
     others = alternative if isinstance(alternative, x509.SubjectAlternativeName) else ()
     return (x509.DirectoryName(subject), *(x509.RFC822Name(str(mail.value)) for mail in mails), *others)
@@ -233,14 +232,14 @@ def _host(name: x509.GeneralName) -> str:
 
 
 def _folded(part: x509.RelativeDistinguishedName) -> frozenset[tuple[str, str]]:
-    # Without case, width and spacing (RFC 4518), or an exclusion would miss `Evil` for `EVIL`.
+    # Case, width and spacing are folded (RFC 4518); otherwise an exclusion of `EVIL` would miss `Evil`.
     return frozenset(
         (attribute.oid.dotted_string, " ".join(normalize("NFKC", str(attribute.value)).casefold().split()))
         for attribute in part
     )
 
 
-# From bytes to a certificate; one of a kind that no chain of ours may hold is refused.
+# Parsing: a certificate that no chain may contain is refused.
 
 _DER_MAX = 64 * 1024
 _SUBJECT_MAX = 256
@@ -260,7 +259,7 @@ _UNDERSTOOD = (
     x509.NameConstraints,
 )
 _SIGNING = frozenset({ExtendedKeyUsageOID.CODE_SIGNING, ExtendedKeyUsageOID.ANY_EXTENDED_KEY_USAGE})
-# What `cryptography` raises on a certificate that is malformed somewhere.
+# The exceptions of `cryptography` for malformed certificates.
 _MALFORMED = (
     ValueError,
     TypeError,
@@ -276,8 +275,8 @@ def load(pem: bytes) -> tuple[Certificate, ...]:
     """Return the certificates in ``pem``, in its order.
 
     Raises:
-        FormatError: ``pem`` contains no certificate, or something that is not a certificate in PEM.
-        BadSignature: no chain may contain one of them (see ``parse``).
+        FormatError: ``pem`` contains no certificate, or is malformed.
+        BadSignature: no chain may contain one of the certificates (see ``parse``).
     """
     try:
         found = x509.load_pem_x509_certificates(pem)
@@ -291,14 +290,14 @@ def parse(der: bytes) -> Certificate:
     """Return the certificate in ``der``.
 
     Raises:
-        BadSignature: ``certificate`` (malformed), or for its flaw ``certificate-algorithm``,
+        BadSignature: ``certificate`` (malformed), or by its flaw ``certificate-algorithm``,
             ``certificate-critical``, ``certificate-key``, ``certificate-subject``.
     """
     if len(der) > _DER_MAX:
         raise BadSignature("certificate", f"expected at most {_DER_MAX} bytes, found {len(der)}")
     try:
         with catch_warnings():
-            # What `cryptography` still reads with a warning, such as a negative serial, RFC 5280 forbids.
+            # `cryptography` only warns of some flaws that RFC 5280 forbids, such as a negative serial number.
             simplefilter("error", CryptographyDeprecationWarning)
             raw = x509.load_der_x509_certificate(der)
             subject = raw.subject.rfc4514_string()
@@ -312,7 +311,7 @@ def parse(der: bytes) -> Certificate:
 
 def _check_kind(raw: x509.Certificate, subject: str) -> None:
     if not subject or len(subject) > _SUBJECT_MAX or clean(subject) != subject:
-        # The subject is what a person is shown and the lock keeps: it must be there and hide nothing.
+        # The subject is shown to the user and kept in the lock: it must not be empty or have hidden characters.
         message = f"expected a subject of 1 to {_SUBJECT_MAX} characters, all of them visible, found {quote(subject)}"
         raise BadSignature("certificate-subject", message)
     if raw.signature_algorithm_oid not in _ALGORITHMS:
