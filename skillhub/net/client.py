@@ -203,8 +203,8 @@ def _errors_of(exchange: _Exchange) -> Iterator[None]:
         raise SourceError("cannot fetch it: its host has no address", where=where) from error
     except (OSError, UnicodeError, httpcore.ProtocolError) as error:
         # The message of the system, without the error number.
-        said = getattr(error, "strerror", None) or quote(str(error)) or type(error).__name__
-        raise _MayHealError(said) from error
+        reason = getattr(error, "strerror", None) or quote(str(error)) or type(error).__name__
+        raise _MayHealError(reason) from error
 
 
 class _MayHealError(Exception):
@@ -304,7 +304,7 @@ class _Transport(httpx.BaseTransport):
     def __init__(self, tls: ssl.SSLContext | None, arrived: Arrived) -> None:
         self._tls = tls
         self._arrived = arrived
-        self._turn = threading.Lock()
+        self._mutex = threading.Lock()
         self.private: set[str] = set()
         self._network = _Network(self.private)
         # Each pool has one connection, since httpcore inspects all connections of a pool for every request.
@@ -319,21 +319,21 @@ class _Transport(httpx.BaseTransport):
         authority = target.origin.partition("://")[2]
         host, port = authority.rpartition(":")[0], target.port if authority == target.authority else None
         url = httpcore.URL(scheme=target.scheme, host=host, port=port, target=target.raw_path)
-        asked = httpcore.Request(request.method, url, headers=request.headers.raw, content=request.content)
+        inner_request = httpcore.Request(request.method, url, headers=request.headers.raw, content=request.content)
         pool = self._pool(exchange)
         with ExitStack() as undo:
             undo.callback(self._drop, pool)
-            found = pool.handle_request(asked)
+            found = pool.handle_request(inner_request)
             if not exchange.received:
                 found.close()  # these bytes followed the previous answer
                 raise httpcore.RemoteProtocolError("the server answered before the request")
             undo.pop_all()
         # httpx would interpret these two fields: redirects are judged here, and cookies are ignored.
-        apart = [(name.lower() in (b"location", b"set-cookie"), name, value) for name, value in found.headers]
-        headers = [(name, value) for is_apart, name, value in apart if not is_apart]
-        location = httpx.Headers([(name, value) for is_apart, name, value in apart if is_apart]).get("location", "")
-        kept = self._idle[target.origin, target.public_only]
-        closed = partial(self._drop, pool) if exchange.fresh else partial(kept.append, pool)
+        marked = [(name.lower() in (b"location", b"set-cookie"), name, value) for name, value in found.headers]
+        headers = [(name, value) for is_ours, name, value in marked if not is_ours]
+        location = httpx.Headers([(name, value) for is_ours, name, value in marked if is_ours]).get("location", "")
+        idle = self._idle[target.origin, target.public_only]
+        closed = partial(self._drop, pool) if exchange.fresh else partial(idle.append, pool)
         body = _Body(found, exchange, self._arrived, closed)
         return httpx.Response(found.status, headers=headers, stream=body, extensions={"location": location})
 
@@ -352,7 +352,7 @@ class _Transport(httpx.BaseTransport):
         with suppress(IndexError):
             if not exchange.fresh:
                 return self._idle[target.origin, target.public_only].pop()
-        with self._turn:  # so that only one thread reads the certificate authorities
+        with self._mutex:  # so that only one thread reads the certificate authorities
             if target.scheme == "https" and self._tls is None:
                 self._tls = ssl.create_default_context()
         options: dict[str, Any] = {

@@ -270,8 +270,8 @@ class Downloads:
             return cached
         known = copy if cached else None
         # RFC 9110, 13.1; empty fields are not sent.
-        asked = {"If-None-Match": known.etag, "If-Modified-Since": known.modified} if known else {}
-        answer = self._web.ask(url, cap=cap, options=RequestOptions(headers=asked))
+        validators = {"If-None-Match": known.etag, "If-Modified-Since": known.modified} if known else {}
+        answer = self._web.ask(url, cap=cap, options=RequestOptions(headers=validators))
         if known and cached and answer.status == 304 and answer.url == known.url:
             answer = replace(cached, headers={"etag": known.etag, "last-modified": known.modified, **answer.headers})
         elif answer.status == 304:
@@ -282,12 +282,12 @@ class Downloads:
 
     def _keep(self, url: str, answer: Response) -> None:
         parts = (part.strip().lower().partition("=") for part in answer.headers.get("cache-control", "").split(","))
-        said = {name: value.strip('"') for name, _, value in parts if name}
+        directives = {name: value.strip('"') for name, _, value in parts if name}
         etag, modified = answer.headers.get("etag", ""), answer.headers.get("last-modified", "")
-        lifetime = _lifetime(answer, said, self._clock())
+        lifetime = _lifetime(answer, directives, self._clock())
         fresh_until = int(self._clock() + lifetime) if lifetime else 0
         is_too_long = len(etag + modified + answer.url) > _SAID_MAX
-        if "no-store" in said or is_too_long or not (etag or modified or fresh_until):
+        if "no-store" in directives or is_too_long or not (etag or modified or fresh_until):
             self.seen.keep(url, None)
             return
         copy = Copy(answer.url, Digest.of(answer.data), etag, modified, fresh_until)
@@ -295,13 +295,13 @@ class Downloads:
         self.seen.keep(url, copy)
 
 
-def _lifetime(answer: Response, said: dict[str, str], now: float) -> float:
+def _lifetime(answer: Response, directives: dict[str, str], now: float) -> float:
     """Return the seconds for which the answer stays fresh (RFC 9111, 4.2), five minutes at most."""
-    if "no-cache" in said:
+    if "no-cache" in directives:
         return 0
     left = 0.0
-    if "max-age" in said:
-        left = _number(said["max-age"]) - _number(answer.headers.get("age", ""))
+    if "max-age" in directives:
+        left = _number(directives["max-age"]) - _number(answer.headers.get("age", ""))
     else:
         with suppress(KeyError, ValueError, OverflowError):
             left = parsedate_to_datetime(answer.headers["expires"]).timestamp() - now

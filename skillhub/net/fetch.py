@@ -202,8 +202,8 @@ class Mirrors(Web):
             SourceError, WrongBytes, UnsafeTransfer: as for ``Web.ask``.
         """
         target = RequestTarget.parse(url)
-        asked = f"{target.scheme}://{target.authority}{target.raw_path}"
-        base = base_of(asked, self._settings.mirrors)
+        requested = f"{target.scheme}://{target.authority}{target.raw_path}"
+        base = base_of(requested, self._settings.mirrors)
         if base is None:
             options = replace(options, named_by=PERSON) if self._settings.trusts(url) else options
             with _hinting_at_trust(url, options.named_by):
@@ -211,12 +211,12 @@ class Mirrors(Web):
         _refuse_dots(url)
         mirror = self._settings.mirrors[base]
         if mirror.startswith("file:"):
-            return _in_folder(mirror.removeprefix("file://"), base, asked, cap)
+            return _in_folder(mirror.removeprefix("file://"), base, requested, cap)
         # Credentials for the original server are not sent to the mirror.
-        sent = options.headers.items()
-        told = {name: value for name, value in sent if name.lower() != "authorization" or not value}
-        options = RequestOptions(headers=told, body=options.body)
-        answer = self._web.ask(mirror + asked[len(base) :], cap=cap, options=options)
+        fields = options.headers.items()
+        headers = {name: value for name, value in fields if name.lower() != "authorization" or not value}
+        options = RequestOptions(headers=headers, body=options.body)
+        answer = self._web.ask(mirror + requested[len(base) :], cap=cap, options=options)
         is_there = base_of(answer.url, [mirror]) is not None  # else a redirect left the mirror
         return replace(answer, url=base + answer.url[len(mirror) :] if is_there else url)
 
@@ -262,15 +262,15 @@ def whole(answer: Response) -> Response:
     """
     if answer.status == 200:
         return answer
-    said = f"the server answered {answer.status}"
+    message = f"the server answered {answer.status}"
     if is_limited(answer.status, answer.headers):
-        raise RateLimited(f"too many requests: {said}", where=answer.url, resets=_resets(answer.headers))
+        raise RateLimited(f"too many requests: {message}", where=answer.url, resets=_resets(answer.headers))
     if answer.status in _ABSENT:
-        raise NotFound(f"not found: {said}", where=answer.url)
+        raise NotFound(f"not found: {message}", where=answer.url)
     hint = None
     if answer.status == 401:
         hint = "it needs a login: set a token for this host in config.toml, or list the host in your netrc"
-    raise SourceError(f"cannot fetch it: {said}", where=answer.url, hint=hint)
+    raise SourceError(f"cannot fetch it: {message}", where=answer.url, hint=hint)
 
 
 def is_limited(status: int, headers: Headers) -> bool:

@@ -297,8 +297,8 @@ class Policies:
 
     def trusts_source(self, alias: str, root: Digest) -> bool:
         """Return whether a policy approves a registry that a project proposes by this alias and root."""
-        said = {root, f"{alias}={root}"}
-        return any(said.intersection(policy.trusted_sources or ()) for policy in self.each)
+        spellings = {root, f"{alias}={root}"}
+        return any(spellings.intersection(policy.trusted_sources or ()) for policy in self.each)
 
     def allows_finding(self, rule: str) -> bool:
         """Return whether a policy approves the findings of this rule of the scan."""
@@ -378,12 +378,12 @@ def _by_signature(policy: Policy, subject: Subject) -> str | None:
 
 def _by_capability(policy: Policy, subject: Subject) -> str | None:
     allowed = tuple(map(pattern, policy.capabilities or ()))
-    return _first(subject, lambda can: not any(each.permits(can) for each in allowed))
+    return _first(subject, lambda capability: not any(each.permits(capability) for each in allowed))
 
 
 def _by_denial(policy: Policy, subject: Subject) -> str | None:
     denied = tuple(map(pattern, policy.deny_capabilities or ()))
-    return _first(subject, lambda can: any(each.denies(can) for each in denied))
+    return _first(subject, lambda capability: any(each.denies(capability) for each in denied))
 
 
 def _first(subject: Subject, is_forbidden: Callable[[str], bool]) -> str | None:
@@ -476,11 +476,11 @@ def _refuses_more(one: Policy, other: Policy) -> bool:
 
 def effective(policies: Policies) -> dict[str, Any]:
     """Return the combined value of each key; for lists that all have to permit, the list of these lists."""
-    said: dict[str, list[Any]] = {}
+    values_of: dict[str, list[Any]] = {}
     for policy in policies.each:
         for key, value in policy.rules():
-            said.setdefault(key, []).append(value)
-    return {key: _together(key, values) for key, values in said.items()}
+            values_of.setdefault(key, []).append(value)
+    return {key: _together(key, values) for key, values in values_of.items()}
 
 
 def _together(key: str, values: list[Any]) -> object:

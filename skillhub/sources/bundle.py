@@ -171,7 +171,7 @@ class Recorder(Web):
     def __init__(self, web: Web, answers: dict[str, tuple[str, bytes]]) -> None:
         self._web = web
         self._answers = answers
-        self._turn = Mutex()
+        self._mutex = Mutex()
 
     def ask(self, url: str, *, cap: int, options: RequestOptions = PLAIN) -> Response:
         """Return the server's answer, as ``Web.ask`` promises, except for a registry's pack of metadata.
@@ -185,7 +185,7 @@ class Recorder(Web):
         found = self._web.ask(url, cap=cap, options=options)
         if found.status == 200 and options.body is None and not holds_secret(url):
             kind = found.content_type if _TYPE.fullmatch(found.content_type) else ""
-            with self._turn:
+            with self._mutex:
                 self._answers[url] = kind, found.data
         return found
 

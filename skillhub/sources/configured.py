@@ -292,8 +292,8 @@ class Sources:
 
     def had_another(self, alias: str) -> bool:
         """Return whether the alias named another source before; the present one has no say over that one's skills."""
-        meant = _meaning(self.all().get(alias))
-        return any(name == alias and was != meant for name, was in self._former())
+        meaning = _meaning(self.all().get(alias))
+        return any(name == alias and was != meaning for name, was in self._former())
 
     def _former(self) -> frozenset[tuple[str, str]]:
         """Return the pairs of each alias and a former meaning of it."""
@@ -593,8 +593,8 @@ def with_withdrawn(skills: Iterable[Skill], sources: Sources) -> list[Skill]:
     for skill in skills:
         source, name = known.get(skill.source or ""), skill.own_name or skill.name
         root = source.root if source else None
-        said = sources.last_seen(root).index([name]).skills if root and sources.was_heard(root) else {}
-        locked = [each for each in said.get(name, ()) if each.digest == skill.digest]
+        releases = sources.last_seen(root).index([name]).skills if root and sources.was_heard(root) else {}
+        locked = [each for each in releases.get(name, ()) if each.digest == skill.digest]
         reasons = [each.withdrawn or "no reason given" for each in locked if each.withdrawn is not None]
         found.append(replace(skill, withdrawn=reasons[0]) if reasons else skill)
     return found

@@ -85,10 +85,10 @@ class GitError(Exception):
             url: The repository.
             hint: The hint to show if the failure may come from our restrictions on git; None if there were none.
         """
-        said = str(self)
-        lines = [line for line in said.splitlines() if line.startswith(("fatal:", "error:", "remote: "))]
-        lines = [line.strip() for line in said.splitlines() if _REFUSED in line] or lines
-        last = clean(_SECRET.sub("://", (lines or said.splitlines() or ["nothing"])[-1]))
+        text = str(self)
+        lines = [line for line in text.splitlines() if line.startswith(("fatal:", "error:", "remote: "))]
+        lines = [line.strip() for line in text.splitlines() if _REFUSED in line] or lines
+        last = clean(_SECRET.sub("://", (lines or text.splitlines() or ["nothing"])[-1]))
         shown = quote(last, 300) if '"' in last else f'"{last[:300]}"'  # git quotes names by itself
         if self._cause is None:
             return SourceError(f"git failed: {shown}", where=url, hint=hint)

@@ -38,7 +38,7 @@ _RECEIVING = (
     "-c receive.denyCurrentBranch=refuse"
 )
 # The user's settings of git may hold secrets or replace URLs, and curl looks for a netrc in the home folder.
-_NOBODY = {
+_NO_USER_SETTINGS = {
     "GIT_CONFIG_GLOBAL": os.devnull,
     "GIT_CONFIG_NOSYSTEM": "1",
     "HOME": os.devnull,
@@ -128,10 +128,10 @@ def remote(url: str, environ: Mapping[str, str], bounds: GitLimits, token: str |
             f"expected https, found {quote(url)}", hint="git+https://… proves the identity of the server"
         )
     named_by = bounds.named_by if place == url else "person"
-    return told(url, place, named_by, environ, token if place == url else None)
+    return remote_at(url, place, named_by, environ, token if place == url else None)
 
 
-def told(url: str, place: str, named_by: Who, environ: Mapping[str, str], token: str | None = None) -> Remote:
+def remote_at(url: str, place: str, named_by: Who, environ: Mapping[str, str], token: str | None = None) -> Remote:
     """Return the repository at ``url``, to be fetched from ``place``; see ``remote``.
 
     Raises:
@@ -149,7 +149,7 @@ def told(url: str, place: str, named_by: Who, environ: Mapping[str, str], token:
         options.append(f"remote.{REMOTE}.receivepack=GIT_ALLOW_PROTOCOL=none git {_RECEIVING} receive-pack")
     if not RULES[named_by].settings:
         protocol = "file" if place.startswith("file:") else "https"
-        return Remote(url, place, named_by, tuple(options), {"GIT_ALLOW_PROTOCOL": protocol, **_NOBODY})
+        return Remote(url, place, named_by, tuple(options), {"GIT_ALLOW_PROTOCOL": protocol, **_NO_USER_SETTINGS})
     variables = {"GIT_ALLOW_PROTOCOL": protocols}
     # An ssh command of the user is kept; without a terminal it cannot prompt either.
     is_usual = place.startswith("ssh:") and environ.keys().isdisjoint(("GIT_SSH_COMMAND", "GIT_SSH"))
@@ -178,7 +178,7 @@ def check(url: str) -> None:
 # a URL that a person named are followed. Forges redirect a renamed or moved repository, and a renamed host; the
 # server of the old name could as well redirect into this machine's network.
 
-_ASKED = "/info/refs?service=git-upload-pack"  # git's first request (gitprotocol-http)
+_REFS_QUERY = "/info/refs?service=git-upload-pack"  # git's first request (gitprotocol-http)
 _CAP = 16 << 20  # an answer may list all branches and tags; in version 2 of the protocol it is short
 _V2 = {"Git-Protocol": "version=2"}
 
@@ -196,39 +196,39 @@ def redirected(remote: Remote, environ: Mapping[str, str], bounds: GitLimits) ->
         return None
     place = remote.place.rstrip("/")
     # First without a credential; if that request is not redirected, with the token that git has.
-    sent: list[Mapping[str, str]] = [_V2]
+    attempts: list[Mapping[str, str]] = [_V2]
     if remote.token is not None:
         secret = b64encode(f"x-access-token:{remote.token}".encode()).decode()
-        sent.append({**_V2, "Authorization": f"Basic {secret}"})
-    for headers in sent:
+        attempts.append({**_V2, "Authorization": f"Basic {secret}"})
+    for headers in attempts:
         try:
-            answer = _asked(bounds.web, place, headers)
+            answer = _refs_answer(bounds.web, place, headers)
         except (SourceError, WrongBytes):
             return None
-        if answer.url != place + _ASKED:
+        if answer.url != place + _REFS_QUERY:
             return _at(answer.url, remote, environ)
     return None
 
 
-def _asked(web: Web, place: str, headers: Mapping[str, str]) -> Response:
+def _refs_answer(web: Web, place: str, headers: Mapping[str, str]) -> Response:
     try:
-        return web.ask(place + _ASKED, cap=_CAP, options=RequestOptions(headers=headers))
+        return web.ask(place + _REFS_QUERY, cap=_CAP, options=RequestOptions(headers=headers))
     except UnsafeTransfer as error:
-        found = (error.where or "").removesuffix(_ASKED)
-        meant = as_command("skillhub", "install", f"git+{found}")
-        hint = f"if that is intended: {meant}" if found not in ("", place) else None
+        found = (error.where or "").removesuffix(_REFS_QUERY)
+        command = as_command("skillhub", "install", f"git+{found}")
+        hint = f"if that is intended: {command}" if found not in ("", place) else None
         message = f"the server redirects to another URL: {error.message}"
         raise UnsafeTransfer(message, where=error.where, hint=hint) from error
 
 
 def _at(url: str, remote: Remote, environ: Mapping[str, str]) -> Remote:
-    place = url.removesuffix(_ASKED)
+    place = url.removesuffix(_REFS_QUERY)
     try:
         if place == url:
             raise UsageError(f"expected a redirect to a repository, found {quote(url)}")
         check(place)
         is_same = RequestTarget.parse(place).origin == RequestTarget.parse(remote.place).origin
-        return told(remote.url, place, "person" if is_same else "redirect", environ, remote.token)
+        return remote_at(remote.url, place, "person" if is_same else "redirect", environ, remote.token)
     except UsageError as error:
         message = f"the server redirects to another URL: {error.message}"
         raise UnsafeTransfer(message, where=remote.url, hint="give the present URL of the repository") from error
@@ -280,9 +280,9 @@ class GitCache:
         self._beneath = bounds.beneath and os.path.join(bounds.beneath, name, "objects")
         more = {"GIT_ALTERNATE_OBJECT_DIRECTORIES": self._beneath} if self._beneath else {}
         # Not for a fetch, which would build on commits whose parents are missing.
-        self._looking = GitProgram(self._folder, environ, remote.options, {**remote.variables, **more})
+        self._git_with_alternates = GitProgram(self._folder, environ, remote.options, {**remote.variables, **more})
         self._reader: CatFile | None = None
-        self._turn = threading.Lock()
+        self._mutex = threading.Lock()
 
     def ask(self, refs: Iterable[str]) -> dict[str, str]:
         """Return the ids of these refs, as far as the repository has them, and perhaps of others.
@@ -347,7 +347,7 @@ class GitCache:
         """
         # The ref tells git which objects the server need not send again with the next commit.
         words = (*_FETCH, "--depth=1", f"+{commit}:refs/commits/{commit}")
-        self._online(lambda way: self._bring(way, words, [commit]))
+        self._online(lambda way: self._fetch_missing(way, words, [commit]))
 
     def fetch_files(self, ids: Sequence[str]) -> None:
         """Fetch the files with these ids.
@@ -357,7 +357,7 @@ class GitCache:
         """
         # ``noop``: git must not tell the server that the cache has their commit, or it would send no files.
         words = ("-c", "fetch.negotiationAlgorithm=noop", *_FETCH, "--stdin")
-        self._online(lambda way: self._bring(way, words, ids))
+        self._online(lambda way: self._fetch_missing(way, words, ids))
 
     def push(self, ref: str, parent: str | None, message: str, changed: Iterable[tuple[str, bytes]]) -> bool:
         """Commit files over those of ``parent``, and push the commit to ``ref`` if that is still at ``parent``.
@@ -404,13 +404,13 @@ class GitCache:
             StateError: the disk refuses.
         """
         self._prepare()
-        asked = "".join(f"{id_}\n" for id_ in ids).encode()
+        lines = "".join(f"{id_}\n" for id_ in ids).encode()
         words = ("cat-file", "--batch-check=%(objectname) %(objectsize)")
         try:
-            said = self._looking.run(words, self._bounds, stdin=asked)
+            output = self._git_with_alternates.run(words, self._bounds, stdin=lines)
         except GitError:
             return {}
-        rows = (line.split() for line in said.decode("ascii", "replace").splitlines())
+        rows = (line.split() for line in output.decode("ascii", "replace").splitlines())
         return {id_: int(size) for id_, size in rows if size.isdigit()}
 
     def read(self, kind: str, ids: Sequence[str]) -> list[bytes]:
@@ -422,12 +422,12 @@ class GitCache:
             SourceError: git is not installed.
             StateError: the disk refuses.
         """
-        with self._turn:
+        with self._mutex:
             if self._reader is None:
                 self._prepare()
                 if self._is_empty():
                     raise GoneError
-                self._reader = CatFile(self._looking, self._bounds.blob)
+                self._reader = CatFile(self._git_with_alternates, self._bounds.blob)
             reader, self._reader = self._reader, None
             try:
                 found = reader.read(kind, ids)
@@ -464,7 +464,7 @@ class GitCache:
                 self._git = GitProgram(self._folder, self._environ, there.options, there.variables)
                 is_first = False
 
-    def _bring(self, way: Sequence[str], words: Sequence[str], ids: Sequence[str]) -> None:
+    def _fetch_missing(self, way: Sequence[str], words: Sequence[str], ids: Sequence[str]) -> None:
         with files.lock(self._folder + ".lock", timeout=self._bounds.seconds):
             self._prepare()
             fresh = self._is_empty()
@@ -482,7 +482,7 @@ class GitCache:
                     return self._fetch((*_PARTIAL, *way, *words), wanted)
                 except GitError as error:
                     if error.is_unserved:
-                        return self._bring_all(way, wanted)
+                        return self._fetch_everything(way, wanted)
                     if fresh or not error.may_be_ours:
                         raise
                 # The cause may be a damaged cache: try again with an empty one.
@@ -493,7 +493,7 @@ class GitCache:
         with files.disk_errors(self._folder), suppress(FileNotFoundError):
             os.unlink(os.path.join(self._folder, "shallow"))  # it would name commits that an empty cache lacks
 
-    def _bring_all(self, way: Sequence[str], wanted: Sequence[str]) -> None:
+    def _fetch_everything(self, way: Sequence[str], wanted: Sequence[str]) -> None:
         """Fetch every branch and tag with all objects, from a server that serves no single objects."""
         self._fetch((*way, *_FETCH, *_ALL), ())
         if not self.sizes(wanted).keys() >= set(wanted):
@@ -556,7 +556,7 @@ class GitCache:
         return size
 
     def _discard(self) -> None:
-        with self._turn:
+        with self._mutex:
             if self._reader is not None:
                 self._reader.close()
                 self._reader = None
@@ -572,8 +572,8 @@ def _imported(
     committer: bytes, parent: str | None, message: str, changed: Iterable[tuple[str, bytes]]
 ) -> Iterator[bytes]:
     """Yield a commit in the format of ``git fast-import``; every path is quoted, since it may hold any character."""
-    said = message.encode()
-    yield b"commit %s\ncommitter %s\ndata %d\n%s\n" % (_NEW.encode(), committer, len(said), said)
+    text = message.encode()
+    yield b"commit %s\ncommitter %s\ndata %d\n%s\n" % (_NEW.encode(), committer, len(text), text)
     if parent:
         yield b"from %s\n" % parent.encode()
     for path, data in changed:

@@ -338,14 +338,14 @@ class GitSnapshot:
         self._store = store
         self._sizes: dict[str, int] = {}
         self._fetches = 0
-        self._turn = threading.RLock()
+        self._mutex = threading.RLock()
         try:
             self.leaves = self._walk()
         except GoneError:
             store.fetch(rev)
-            self.leaves = self._soundly(self._walk)
+            self.leaves = self._with_repair(self._walk)
         except WrongBytes:
-            self.leaves = self._soundly(self._walk)
+            self.leaves = self._with_repair(self._walk)
         self._sizes = self._store.sizes({leaf.id for leaf in self.leaves.values()})
         self.nodes = nodes_of(self.leaves, self._sizes)
 
@@ -359,11 +359,11 @@ class GitSnapshot:
             WrongBytes: the bytes are not those of the commit.
         """
         ids = [file_id(self.leaves, path, self._store.url) for path in paths]
-        self._soundly(lambda: self._bring(ids))
+        self._with_repair(lambda: self._fetch_missing(ids))
         while ids:
             portion = ids[: self._portion(ids)]
             del ids[: len(portion)]
-            yield from self._soundly(partial(self._files, portion))
+            yield from self._with_repair(partial(self._files, portion))
 
     def proof(self, folder: str) -> dict[str, bytes]:
         """Return the objects that prove a folder, by id: the commit, the trees down to it and in it, its files.
@@ -383,12 +383,12 @@ class GitSnapshot:
         found.update(zip(files.values(), self.read(files), strict=True))
         return found
 
-    def _soundly(self, act: Callable[[], _T]) -> _T:
+    def _with_repair(self, act: Callable[[], _T]) -> _T:
         """Return the result of ``act``; if the cache is damaged, fill a new one and call it again."""
         try:
             return act()
         except (GoneError, WrongBytes):
-            with self._turn:
+            with self._mutex:
                 self._store.discard()
                 self._sizes.clear()
                 self._store.fetch(self.rev)
@@ -408,7 +408,7 @@ class GitSnapshot:
             yield from self._objects("tree", ids[at : at + AT_ONCE])
 
     def _files(self, ids: Sequence[str]) -> list[bytes]:
-        self._bring(ids)
+        self._fetch_missing(ids)
         return self._objects("blob", ids)
 
     def _objects(self, kind: str, ids: Sequence[str]) -> list[bytes]:
@@ -423,9 +423,9 @@ class GitSnapshot:
                 return at or 1
         return AT_ONCE
 
-    def _bring(self, ids: Iterable[str]) -> None:
+    def _fetch_missing(self, ids: Iterable[str]) -> None:
         """Fetch those of these files that the cache lacks; from the third fetch on, the files of all skills."""
-        with self._turn:
+        with self._mutex:
             if not self._sizes:
                 self._sizes = self._store.sizes({leaf.id for leaf in self.leaves.values()})
             wanted = {id_ for id_ in ids if id_ not in self._sizes}

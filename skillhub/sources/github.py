@@ -239,7 +239,7 @@ class GitHubSnapshot:
         self._sizes: dict[str, int] = {}
         self._kept: dict[str, bytes] = {}
         self._unpacked = False
-        self._turn = threading.Lock()
+        self._mutex = threading.Lock()
         commit = api.read(GitHubCommit, f"git/commits/{rev}")
         self.date = commit.committer.date if commit.committer else None
         self._leaves = git_snapshot.walk(commit.tree.sha, self._read_trees)
@@ -255,7 +255,7 @@ class GitHubSnapshot:
             WrongBytes: the bytes are not those of the commit.
         """
         ids = [git_snapshot.file_id(self._leaves, path, self._api.url) for path in paths]
-        with self._turn:
+        with self._mutex:
             wanted = {id_ for id_ in ids if id_ not in self._kept}
             if len(wanted) > _SINGLY and not self._unpacked:
                 self._unpack(wanted)
@@ -271,12 +271,12 @@ class GitHubSnapshot:
             # First the tree with all below it. GitHub cuts the answer for a very large one: then this tree alone.
             for query in ("?recursive=1", ""):
                 if id_ not in self._trees:
-                    self._learn(f"git/trees/{id_}{query}")
+                    self._keep_trees(f"git/trees/{id_}{query}")
             if id_ not in self._trees:
                 raise WrongBytes(f"expected the tree {id_}, GitHub answered another", where=self._api.url)
             yield self._trees[id_]
 
-    def _learn(self, path: str) -> None:
+    def _keep_trees(self, path: str) -> None:
         folders: defaultdict[str, list[tuple[str, str, str]]] = defaultdict(list)
         folders[""] = []
         for row in self._api.read(GitHubTree, path).tree:
@@ -329,7 +329,7 @@ class _Api:
         # 409: an empty repository; 422: no such commit.
         if answer.status in (404, 409, 422):
             return None
-        text = self._judged(answer).data.decode("ascii", "replace").strip()
+        text = self._checked(answer).data.decode("ascii", "replace").strip()
         if not is_object_id(text):
             raise FormatError(f"expected the id of a commit, found {quote(text)}", where=url)
         return text
@@ -342,11 +342,11 @@ class _Api:
     def ask(self, path: str, media: str, cap: int) -> Response:
         """Return the answer to a request for this path."""
         url = f"{self.url}/{path}".rstrip("/")
-        return self._judged(
+        return self._checked(
             self._web.ask(url, cap=cap, options=RequestOptions(headers={**self._fields, "Accept": media}))
         )
 
-    def _judged(self, answer: Response) -> Response:
+    def _checked(self, answer: Response) -> Response:
         # The query is left out: a redirect to the archive of a private repository has a token in it.
         answer = replace(answer, url=answer.url.partition("?")[0])
         if answer.status == 401:

@@ -92,11 +92,11 @@ class FirstSeen:
         if self._known is None:
             self._known = self._file.read(_parse)
         if place not in self._known or what not in self._known[place].seen:
-            self._known = self._noted(place, what, now)
+            self._known = self._with_new(place, what, now)
         found = self._known[place]
         return Sight(found.seen[what], found.seen[what] - found.since <= _FIRST_LOOK)
 
-    def _noted(self, place: str, what: str, now: datetime) -> Mapping[str, _Place]:
+    def _with_new(self, place: str, what: str, now: datetime) -> Mapping[str, _Place]:
         if not self._remember:
             return _with(self._known or {}, place, what, now)
         with self._file.locked():
@@ -235,8 +235,8 @@ class KeptListings:
 
 def _row(release: Release) -> dict[str, str]:
     values = {"path": release.path, "plugin": release.plugin, "rev": release.rev}
-    told = {"name": release.name, "description": clean(release.description)[:_TEXT_MAX]}
-    return told | {key: value for key, value in values.items() if value is not None}
+    texts = {"name": release.name, "description": clean(release.description)[:_TEXT_MAX]}
+    return texts | {key: value for key, value in values.items() if value is not None}
 
 
 def _kept_listing(document: ListingFile | None, source: str) -> KeptListing | None:
@@ -327,8 +327,8 @@ class ShownTime:
         clock, shown = self._clock(), self._file.read(_same)
         if shown is None or shown.latest - clock <= _TOLERANCE:
             return None
-        says, dated = times.spell(clock), times.spell(shown.latest)
-        return f"the clock says {says}, a document signed by {quote(shown.by)} is dated {dated}"
+        clock_text, shown_text = times.spell(clock), times.spell(shown.latest)
+        return f"the clock says {clock_text}, a document signed by {quote(shown.by)} is dated {shown_text}"
 
     @property
     def remedy(self) -> str:

@@ -65,12 +65,12 @@ class _Era:
     def params(self, params: Mapping[str, object]) -> Mapping[str, object]:
         if self.version != _STATELESS:
             return params
-        told = {"protocolVersion": self.version, "clientInfo": _CLIENT, "clientCapabilities": _CAPABLE}
-        return {**params, "_meta": {f"io.modelcontextprotocol/{key}": value for key, value in told.items()}}
+        meta = {"protocolVersion": self.version, "clientInfo": _CLIENT, "clientCapabilities": _CAPABILITIES}
+        return {**params, "_meta": {f"io.modelcontextprotocol/{key}": value for key, value in meta.items()}}
 
 
 _CLIENT = {"name": "skillhub", "version": __version__}
-_CAPABLE: Final[Mapping[str, object]] = {"extensions": {EXTENSION: {}}}
+_CAPABILITIES: Final[Mapping[str, object]] = {"extensions": {EXTENSION: {}}}
 
 
 class McpSession:
@@ -85,7 +85,7 @@ class McpSession:
         self.url = url
         self._web = web
         self._numbers = count(1)
-        self._lock = Lock()
+        self._mutex = Lock()
         self._era: _Era | None = None
 
     def call(self, method: str, params: Mapping[str, object], cap: int = _ANSWER_CAP) -> Mapping[str, Any]:
@@ -104,23 +104,23 @@ class McpSession:
         return self._result(answer, number, cap)
 
     def _ready(self, dropped: _Era | None) -> _Era:
-        with self._lock:
+        with self._mutex:
             if self._era is None or self._era is dropped:
-                self._era = self._opened()
+                self._era = self._open()
             return self._era
 
-    def _opened(self) -> _Era:
+    def _open(self) -> _Era:
         era = _Era()
         answer, number = self._post(era, "server/discover", {}, _ANSWER_CAP)
         if answer.status in _LOGIN_OR_LATER:
             whole(answer)
         try:
-            told = self._result(answer, number, _ANSWER_CAP)
+            discovered = self._result(answer, number, _ANSWER_CAP)
         except (SourceError, FormatError):
-            told = {}
-        versions = told.get("supportedVersions")
+            discovered = {}
+        versions = discovered.get("supportedVersions")
         if isinstance(versions, list) and _STATELESS in versions:
-            era = _Era(capabilities=_object(told, "capabilities"))
+            era = _Era(capabilities=_object(discovered, "capabilities"))
         else:
             era = self._after_handshake()
         for kind in ("extensions", "experimental"):  # before 2026-07-28 extensions are experimental
@@ -129,13 +129,13 @@ class McpSession:
         raise NotFound("the MCP server serves no skills", where=self.url, hint=f"it does not declare {EXTENSION}")
 
     def _after_handshake(self) -> _Era:
-        params = {"protocolVersion": _HANDSHAKE, "capabilities": _CAPABLE, "clientInfo": _CLIENT}
+        params = {"protocolVersion": _HANDSHAKE, "capabilities": _CAPABILITIES, "clientInfo": _CLIENT}
         answer, number = self._post(_Era(_HANDSHAKE), "initialize", params, _ANSWER_CAP)
-        told = self._result(answer, number, _ANSWER_CAP)
-        version, session = str(told.get("protocolVersion")), answer.headers.get("mcp-session-id", "")
+        result = self._result(answer, number, _ANSWER_CAP)
+        version, session = str(result.get("protocolVersion")), answer.headers.get("mcp-session-id", "")
         if not _VERSION.fullmatch(version) or len(session) > _SESSION_MAX:
             raise FormatError(f"expected a version of MCP, found {quote(version)}", where=self.url)
-        era = _Era(version, session, _object(told, "capabilities"))
+        era = _Era(version, session, _object(result, "capabilities"))
         answer, _ = self._post(era, "notifications/initialized", {}, _ANSWER_CAP)
         if answer.status not in (202, 204):
             whole(answer)
@@ -195,9 +195,9 @@ def _error_in(answer: Response) -> object:
 
 def _refusal(error: object, where: str) -> SourceError:
     """Return the error for an error object of JSON-RPC, or for an object without its fields."""
-    said = error if isinstance(error, dict) else {}
-    kind = NotFound if said.get("code") in _NOT_THERE else SourceError
-    return kind(f"the MCP server answered: {quote(str(said.get('message')), 200)}", where=where)
+    fields = error if isinstance(error, dict) else {}
+    kind = NotFound if fields.get("code") in _NOT_THERE else SourceError
+    return kind(f"the MCP server answered: {quote(str(fields.get('message')), 200)}", where=where)
 
 
 def _in_header(value: str) -> str:
@@ -315,7 +315,7 @@ class McpPlace:
         self._ref = ref
         self._server = McpSession(ref.url, web)
         self._seconds = seconds
-        self._held: dict[str, McpSkill] = {}
+        self._entries: dict[str, McpSkill] = {}
 
     def index(self, words: Collection[str] | None = None) -> Index:
         """Return the skills that the server lists, and the unlisted ones that ``words`` name by URI.
@@ -348,14 +348,14 @@ class McpPlace:
             UnsafeArchive: the skill holds what no skill may hold.
             NotFound, SourceError, FormatError, UnsafeTransfer: as for ``index``.
         """
-        entry = self._held.get(release.path or "") or self._entry(release.path or "")
+        entry = self._entries.get(release.path or "") or self._entry(release.path or "")
         if entry.objection:
             raise FormatError(f"{entry.name} cannot be installed: {entry.objection}", where=self._ref.place)
         # Judge the paths before the first request.
         gather((Entry(path, File(b"")) for path in entry.files), wrapper=False)
-        end = time.monotonic() + self._seconds
+        deadline = time.monotonic() + self._seconds
         with ThreadPoolExecutor(_AT_ONCE) as pool:
-            data = pool.map(lambda each: self._read(each, end), entry.files.values())
+            data = pool.map(lambda each: self._read(each, deadline), entry.files.values())
             read = gather(
                 (Entry(path, File(each)) for path, each in zip(entry.files, data, strict=True)), wrapper=False
             )
@@ -366,9 +366,9 @@ class McpPlace:
     def _listed(self) -> list[McpSkill]:
         found: dict[str, McpSkill] = {}
         cursors: set[str | None] = {None}
-        cursor, left, end = None, LISTING_CAP, time.monotonic() + self._seconds
+        cursor, left, deadline = None, LISTING_CAP, time.monotonic() + self._seconds
         while True:
-            self._hurry(end)
+            self._check_time(deadline)
             page = self._server.call("skills/list", {} if cursor is None else {"cursor": cursor})
             rows, cursor = page.get("skills"), page.get("nextCursor")
             left -= len(json.dumps(rows))
@@ -392,7 +392,7 @@ class McpPlace:
         )
         if entry.uri != uri:
             raise FormatError(f"expected {quote(uri)}, found {quote(entry.uri)}", where=self._ref.place)
-        self._held[folder] = entry
+        self._entries[folder] = entry
         return entry
 
     def _index(self, entries: list[McpSkill]) -> Index:
@@ -403,12 +403,12 @@ class McpPlace:
             warnings.append(f"{self._ref.url} uses plain http: anyone on the network path can replace its skills")
         for each in entries:
             if not each.objection:
-                self._held[each.folder] = each
+                self._entries[each.folder] = each
                 skills[each.name] = (*skills.get(each.name, ()), each.release(self._ref.url))
         return Index(skills, warnings=tuple(warnings))
 
-    def _read(self, file: McpFile, end: float) -> bytes:
-        self._hurry(end)
+    def _read(self, file: McpFile, deadline: float) -> bytes:
+        self._check_time(deadline)
         cap = 6 * file.size + (64 << 10)  # JSON escapes a character with up to six; and the rest of the answer
         contents = self._server.call("resources/read", {"uri": file.uri}, cap).get("contents")
         data = _content(contents, file.uri)
@@ -422,8 +422,8 @@ class McpPlace:
             raise WrongBytes(message, where=clean(file.uri), hint=hint)
         return data
 
-    def _hurry(self, end: float) -> None:
-        if time.monotonic() > end:
+    def _check_time(self, deadline: float) -> None:
+        if time.monotonic() > deadline:
             raise SourceError(f"the MCP server took more than {self._seconds:.0f} s", where=self._ref.place)
 
 

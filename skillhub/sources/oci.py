@@ -37,7 +37,7 @@ _CAP = 4 * 1024 * 1024
 _HUB_HOST = "registry-1.docker.io"
 _HUB_LOGIN = "https://index.docker.io/v1/"
 # Registries whose logins another host of the same operator takes.
-_TOLD_AT = {
+_LOGIN_HOSTS = {
     f"https://{_HUB_HOST}:443": "https://auth.docker.io:443",
     "https://registry.gitlab.com:443": "https://gitlab.com:443",
 }
@@ -86,14 +86,14 @@ def kept_login(host: str, environ: Mapping[str, str]) -> tuple[str, str] | None:
     return user, password
 
 
-def may_be_told(login_of: str, asker: str) -> bool:
+def may_send_login(login_of: str, asker: str) -> bool:
     """Return whether the login for the registry at ``login_of`` may be sent to ``asker``, a URL that it names.
 
     Raises:
         UnsafeTransfer: one of them is no http or https URL.
     """
     registry, realm = RequestTarget.parse(login_of).origin, RequestTarget.parse(asker).origin
-    return realm in (registry, _TOLD_AT.get(registry))
+    return realm in (registry, _LOGIN_HOSTS.get(registry))
 
 
 # The manifest of an artifact (OCI image specification 1.1), and the layer of it that is the skill.
@@ -247,7 +247,7 @@ class OciWire:
         url = f"{self._base}{self._name}/{path}"
         answer = self._ask(url, cap, headers)
         if answer.status == 401:
-            self._authorization = self._answered(answer.headers.get("www-authenticate", ""), url)
+            self._authorization = self._authorization_for(answer.headers.get("www-authenticate", ""), url)
             answer = self._ask(url, cap, headers)
         if answer.status in (401, 403) and not is_limited(answer.status, answer.headers):
             message = f"the registry refuses your login: it answered {answer.status}"
@@ -258,7 +258,7 @@ class OciWire:
         known = {"Authorization": self._authorization} if self._authorization else {}
         return self._web.ask(url, cap=cap, options=RequestOptions(headers={**headers, **known}))
 
-    def _answered(self, challenge: str, url: str) -> str | None:
+    def _authorization_for(self, challenge: str, url: str) -> str | None:
         """Return the ``Authorization`` for a challenge: the login, if there is one, or a token from the realm."""
         scheme, _, rest = challenge.partition(" ")
         login = self._login()
@@ -266,14 +266,14 @@ class OciWire:
             return login
         if scheme.lower() != "bearer":
             raise SourceError("the registry asks for a login of an unsupported kind", where=url)
-        said = dict(_PARAMETER.findall(rest))
-        asked = {"service": said.get("service", ""), "scope": f"repository:{self._name}:pull"}
-        realm = said.get("realm", "")
-        is_told = may_be_told(self._base, realm)
-        if login and not is_told:
+        parameters = dict(_PARAMETER.findall(rest))
+        query_fields = {"service": parameters.get("service", ""), "scope": f"repository:{self._name}:pull"}
+        realm = parameters.get("realm", "")
+        is_allowed = may_send_login(self._base, realm)
+        if login and not is_allowed:
             login = None
             self._hint = f"your login was not sent: {self._host} asks for it at {quote(realm)}, another host"
-        query = urlencode({key: value for key, value in asked.items() if value})
+        query = urlencode({key: value for key, value in query_fields.items() if value})
         answer = self._web.ask(
             f"{realm}{'&' if '?' in realm else '?'}{query}",
             cap=_TOKEN_CAP,
@@ -281,7 +281,7 @@ class OciWire:
                 named_by=Requester("site", self._base),
                 # The registry gets the token, so another host that issues it must not know the user: an empty
                 # field keeps the client from adding the user's credentials for that host.
-                headers={"Authorization": login or ""} if login or not is_told else {},
+                headers={"Authorization": login or ""} if login or not is_allowed else {},
             ),
         )
         if answer.status in (401, 403):

@@ -92,7 +92,7 @@ def translated(where: str, time: ShownTime | None = None) -> Iterator[None]:
 
 
 @contextmanager
-def _beside(work: Callable[[], _Done]) -> Iterator[Future[_Done]]:
+def _in_background(work: Callable[[], _Done]) -> Iterator[Future[_Done]]:
     """Run ``work`` on a thread meanwhile and wait for its end; an interrupt does not wait, which may take minutes."""
     pool, is_stopped = ThreadPoolExecutor(1), False
     try:
@@ -335,7 +335,7 @@ class TufRegistry:
         The releases are fetched meanwhile, and ignored if the check fails.
         """
         target = self._target(namespace_path(publisher))
-        with _beside(lambda: self.document(index_path(publisher), discovery.parse_releases)) as releases:
+        with _in_background(lambda: self.document(index_path(publisher), discovery.parse_releases)) as releases:
             pinned = self._content(target, discovery.parse_namespaces).get(publisher) if target else None
             known = {publisher: self._admission(publisher, pinned)} if pinned else {}
             admission = admission_of(name, publisher, known)

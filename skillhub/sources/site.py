@@ -102,7 +102,7 @@ class Site:
             return self._discovered(self.url)
         if kind_of(path) is None and not path.lower().endswith(".md") and "?" not in self._target.raw_path:
             return self._at_well_known_place(is_host=path == "/")
-        return self._alone()
+        return self._single_skill()
 
     def _at_well_known_place(self, *, is_host: bool) -> Index:
         pages = []
@@ -117,8 +117,8 @@ class Site:
             pages.append(url)  # many sites answer with a web page at every unknown URL
         try:
             if is_host:
-                raise self._nothing()
-            return self._alone()
+                raise self._no_skills()
+            return self._single_skill()
         except NotFound as error:
             if not pages:
                 raise
@@ -139,14 +139,14 @@ class Site:
             self._downloads.seen.refuse_weaker([_site_of(url), _site_of(answer.url)], answer.url)
         return found.index
 
-    def _alone(self) -> Index:
+    def _single_skill(self) -> Index:
         """Return the one skill at the URL, or the index if the media type is JSON."""
         try:
             answer = self._downloads.document(self.url, cap=ARTIFACT_CAP)
         except NotFound as error:
-            raise self._nothing() from error
+            raise self._no_skills() from error
         if _media_type(answer) in _HTML:
-            raise self._nothing()
+            raise self._no_skills()
         if _media_type(answer) == "application/json":
             return self._discovered(self.url)
         kind = _kind(answer, None)
@@ -162,7 +162,7 @@ class Site:
         )
         return Index({release.name: (release,)})
 
-    def _nothing(self) -> NotFound:
+    def _no_skills(self) -> NotFound:
         root = f"{self._target.scheme}://{self._target.authority}"
         hint = f"expected {CURRENT_PLACE} below it, an archive or a {SKILL_MD}"
         if self.url.rstrip("/") != root:

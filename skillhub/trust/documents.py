@@ -346,15 +346,15 @@ class PartsWriter:
 
     def _regrouped(self, prefix: str, below: Sequence[tuple[str, PinnedPart]], changes: Change) -> list[_Below]:
         """Return the parts below a part after these changes; all keys of these begin with its ``prefix``."""
-        held: dict[str, _Below] = {each[0][len(prefix)]: each for each in below}
+        parts: dict[str, _Below] = {each[0][len(prefix)]: each for each in below}
         groups = groupby(sorted(changes.items(), key=lambda each: each[0]), key=lambda each: each[0][len(prefix)])
         for letter, group in groups:
-            mine = dict(group)
-            old = held.pop(letter, None)
-            found = self._changed(old, mine) if isinstance(old, tuple) else self._of_rows(_applied((), mine))
+            own = dict(group)
+            old = parts.pop(letter, None)
+            found = self._changed(old, own) if isinstance(old, tuple) else self._of_rows(_applied((), own))
             if found is not None:
-                held[letter] = found
-        return [held[letter] for letter in sorted(held)]
+                parts[letter] = found
+        return [parts[letter] for letter in sorted(parts)]
 
     def _changed(self, old: tuple[str, PinnedPart], changes: Change) -> PartDocument | None:
         """Return a part after these changes, whose keys may begin with another prefix than its own."""

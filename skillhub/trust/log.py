@@ -279,14 +279,14 @@ class Note:
             BadLog: the bytes are no signed note.
         """
         try:
-            whole = data.decode() if len(data) <= _CAP else ""
+            decoded = data.decode() if len(data) <= _CAP else ""
         except UnicodeDecodeError:
-            whole = ""
-        text, blank, lines = whole.rpartition("\n\n")
+            decoded = ""
+        text, blank, lines = decoded.rpartition("\n\n")
         found = [line.removeprefix(_MARK).split(" ") for line in lines.split("\n")[:-1] if line.startswith(_MARK)]
         signatures = [(each[0], _bytes(each[1])) for each in found if len(each) == 2]
         is_whole = bool(signatures) and len(signatures) == lines.count("\n") and lines.endswith("\n")
-        if not blank or not is_whole or any(each < " " and each != "\n" for each in whole):
+        if not blank or not is_whole or any(each < " " and each != "\n" for each in decoded):
             raise BadLog("expected a signed note")
         if any(len(each) <= 4 or not name for name, each in signatures):
             raise BadLog("expected a signature in each last line of a note")

@@ -296,12 +296,12 @@ def read_entry(found: tuple[int, bytes]) -> Mapping[str, Any]:
     """Return an entry and its position; values are texts and numbers."""
     where = f"entry {found[0]} of the log"
     try:
-        said = strict_json(found[1], where, _BUNDLE_CAP)
+        row = strict_json(found[1], where, _BUNDLE_CAP)
     except FormatError as error:
         raise BadLog(error.message, where=where) from error
-    if not isinstance(said, dict) or not isinstance(said.get("kind"), str):
+    if not isinstance(row, dict) or not isinstance(row.get("kind"), str):
         raise BadLog("expected an entry of a registry's log", where=where)
-    texts = {key: value if isinstance(value, str) else str(value) for key, value in said.items() if value is not None}
+    texts = {key: value if isinstance(value, str) else str(value) for key, value in row.items() if value is not None}
     return {**texts, "position": found[0]}
 
 

@@ -309,19 +309,19 @@ class MetadataSet:
         """
         if not documents:
             return self
-        made = _Signer(self, dict(documents), keys, dates)
+        signer = _Signer(self, dict(documents), keys, dates)
         listed = [role for role in documents if role not in (ROOT, SNAPSHOT, TIMESTAMP)]
         for role in (ROOT, *listed) if ROOT in documents else listed:
-            made.sign(role)
+            signer.sign(role)
         if listed or SNAPSHOT in documents:
-            snapshot = made.take(SNAPSHOT, Snapshot)
-            snapshot.meta |= {f"{role}.json": MetaFile(made.take(role, Targets).version) for role in listed}
-            made.sign(SNAPSHOT)
-            meta = MetaFile.from_data(snapshot.version, made.signed[SNAPSHOT], ["sha256"])
-            made.take(TIMESTAMP, Timestamp).snapshot_meta = meta
-        if TIMESTAMP in made.documents:
-            made.sign(TIMESTAMP)
-        return MetadataSet(MappingProxyType({**self.documents, **made.signed}))
+            snapshot = signer.take(SNAPSHOT, Snapshot)
+            snapshot.meta |= {f"{role}.json": MetaFile(signer.take(role, Targets).version) for role in listed}
+            signer.sign(SNAPSHOT)
+            meta = MetaFile.from_data(snapshot.version, signer.signed[SNAPSHOT], ["sha256"])
+            signer.take(TIMESTAMP, Timestamp).snapshot_meta = meta
+        if TIMESTAMP in signer.documents:
+            signer.sign(TIMESTAMP)
+        return MetadataSet(MappingProxyType({**self.documents, **signer.signed}))
 
     def files(self) -> Mapping[str, bytes]:
         """Return the documents by path below the site, in the order in which they have to be published.

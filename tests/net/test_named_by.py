@@ -10,7 +10,7 @@ import pytest
 
 from skillhub.errors import UnsafeTransfer
 from skillhub.net.target import RULES, Requester, RequestRule, check_marketplace_url, judge
-from skillhub.sources.git_repository import told
+from skillhub.sources.git_repository import remote_at
 
 PAGE = (Path(__file__).parents[2] / "docs/sources.md").read_text("utf-8")
 ROWS = re.findall(r"^\| `(\w+)`: .*? \| ([a-z, ]+) \| (any|public) \| (yes|no) \| (yes|no) \|$", PAGE, re.MULTILINE)
@@ -49,7 +49,7 @@ def test_what_is_fetched(row):
 def test_where_git_goes(row):
     who, over, anywhere, is_told, settings = row
     ways = {
-        scheme: told(url, url, who, ENVIRON, "s3cret")
+        scheme: remote_at(url, url, who, ENVIRON, "s3cret")
         for scheme in ("https", "ssh")
         for url in (f"{scheme}://{PUBLIC}/x",)
     }
@@ -60,7 +60,7 @@ def test_where_git_goes(row):
     assert ("s3cret" in ways["https"].variables.values()) == (is_told == "yes")
     assert ("GIT_CONFIG_GLOBAL" in ways["https"].variables) == (settings == "no")
     inside = f"https://{PRIVATE}/x"
-    assert allowed(lambda: told(inside, inside, who, ENVIRON).pinned_options()) == (anywhere == "any")
+    assert allowed(lambda: remote_at(inside, inside, who, ENVIRON).pinned_options()) == (anywhere == "any")
 
 
 @pytest.mark.parametrize("url", ["https://[x/y.git", "https://a]b/y.git", "https://h:x/y.git", "https://[::1/y.git"])

@@ -26,7 +26,7 @@ from skillhub.model.index import Release
 from skillhub.model.reference import parse_ref
 from skillhub.model.tree import File, Tree
 from skillhub.net.client import Http, Patience
-from skillhub.sources.oci import Artifact, Blob, kept_login, may_be_told, read_image
+from skillhub.sources.oci import Artifact, Blob, kept_login, may_send_login, read_image
 from tests.support import oci
 from tests.support.docker_registry import put, registry
 from tests.support.snapshot import skill
@@ -284,7 +284,7 @@ def test_a_login_is_told_to_the_host_itself_for_a_token(web, opened, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("registry", "asker", "may"),
+    ("registry", "asker", "is_allowed"),
     [
         ("https://registry-1.docker.io/v2/", "https://auth.docker.io/token", True),
         ("https://registry.gitlab.com/v2/", "https://gitlab.com/jwt/auth", True),
@@ -296,8 +296,8 @@ def test_a_login_is_told_to_the_host_itself_for_a_token(web, opened, tmp_path):
         ("https://registry.example/v2/", "https://registry.example:8443/token", False),
     ],
 )
-def test_whom_a_login_may_be_told(registry, asker, may):
-    assert may_be_told(registry, asker) is may
+def test_the_hosts_that_a_login_may_be_sent_to(registry, asker, is_allowed):
+    assert may_send_login(registry, asker) is is_allowed
 
 
 @pytest.mark.parametrize(
