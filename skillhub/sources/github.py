@@ -59,11 +59,13 @@ class GitHubHost:
         site: The base URL of its repositories.
         api: The base URL of its REST API.
         token: The user's token; it is sent to ``site`` and ``api`` only, and is in no message.
+        variable: A variable of the environment that may hold a token for this server, for hints.
     """
 
     site: str
     api: str
     token: str | None = field(repr=False)
+    variable: str
 
 
 def host_of(environ: Mapping[str, str]) -> GitHubHost:
@@ -87,17 +89,20 @@ def host_of(environ: Mapping[str, str]) -> GitHubHost:
     for name, url in (("GITHUB_SERVER_URL", site), ("GITHUB_API_URL", api)):
         if not url.startswith("https://") and not RequestTarget.parse(url).loopback:
             raise UsageError("expected a URL that begins with https://", where=name)
-    return GitHubHost(site, api, _token(environ, site))
-
-
-def _token(environ: Mapping[str, str], site: str) -> str | None:
-    names = ["GH_TOKEN", "GITHUB_TOKEN"]
+    variables = ["GH_TOKEN", "GITHUB_TOKEN"]
     if site != PUBLIC and not site.endswith(_HOSTED):
         # Like gh, send no token of github.com to a server that only ``GH_HOST`` names.
-        names = ["GH_ENTERPRISE_TOKEN", "GITHUB_ENTERPRISE_TOKEN", *([] if environ.get("GH_HOST") else names)]
-    token = next((environ[name].strip() for name in names if environ.get(name)), None) or _kept(environ, site)
+        public = [] if named else variables
+        variables = ["GH_ENTERPRISE_TOKEN", "GITHUB_ENTERPRISE_TOKEN", *public]
+    return GitHubHost(site, api, _token(environ, site, variables), variables[-1])
+
+
+def _token(environ: Mapping[str, str], site: str, variables: Sequence[str]) -> str | None:
+    """Return the token in the first of these variables that is set, else the one in ``gh``'s file."""
+    variable = next((name for name in variables if environ.get(name)), None)
+    token = (environ[variable].strip() if variable else None) or _kept(environ, site)
     if token is not None and not _TOKEN.fullmatch(token):
-        raise UsageError("expected a token of visible ASCII characters", where="GITHUB_TOKEN")
+        raise UsageError("expected a token of visible ASCII characters", where=variable or "gh's hosts.yml")
     return token
 
 
@@ -218,7 +223,7 @@ def open_github_api(owner: str, repo: str, *, rev: str | None, web: Web, host: G
         WrongBytes: the answer has another id than the requested one.
         UnsafeTransfer: GitHub redirects to a forbidden URL.
     """
-    api = _Api(f"{host.api}/repos/{escape(owner, safe='')}/{escape(repo, safe='')}", web, host.token)
+    api = _Api(f"{host.api}/repos/{escape(owner, safe='')}/{escape(repo, safe='')}", web, host)
     if rev is not None and is_object_id(rev):
         return GitHubSnapshot(api, rev)
     # The API takes refs without ``refs/``.
@@ -315,11 +320,11 @@ class GitHubSnapshot:
 class _Api:
     """The part of the API for one repository, below ``url``."""
 
-    def __init__(self, url: str, web: Web, token: str | None) -> None:
+    def __init__(self, url: str, web: Web, host: GitHubHost) -> None:
         self.url = url
         self._web = web
-        self._known = token is not None
-        authorization = {"Authorization": f"Bearer {token}"} if token is not None else {}
+        self._host = host
+        authorization = {"Authorization": f"Bearer {host.token}"} if host.token is not None else {}
         self._fields = {"X-GitHub-Api-Version": "2022-11-28", **authorization}
 
     def commit(self, ref: str) -> str | None:
@@ -350,7 +355,7 @@ class _Api:
         # The query is left out: a redirect to the archive of a private repository has a token in it.
         answer = replace(answer, url=answer.url.partition("?")[0])
         if answer.status == 401:
-            raise SourceError("GitHub rejects the token", where=answer.url, hint="check GITHUB_TOKEN")
+            raise SourceError("GitHub rejects the token", where=answer.url, hint=f"check {self._host.variable}")
         try:
             return whole(answer)
         except RateLimited as error:
@@ -359,10 +364,11 @@ class _Api:
                 if error.resets is not None:
                     until = f"until {datetime.fromtimestamp(error.resets, UTC):%H:%M} UTC"
             message = f"GitHub's rate limit allows no more requests {until}"
-            advice = "wait" if self._known else "set GITHUB_TOKEN, or install git, which has no such limit"
+            without = f"set {self._host.variable}, or install git, which has no such limit"
+            advice = without if self._host.token is None else "wait"
             raise RateLimited(message, where=answer.url, hint=advice, resets=error.resets) from error
         except NotFound as error:
-            hint = None if self._known else "for a private repository set GITHUB_TOKEN"
+            hint = f"for a private repository set {self._host.variable}" if self._host.token is None else None
             raise NotFound(error.message, where=answer.url, hint=hint) from error
 
 

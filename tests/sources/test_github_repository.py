@@ -217,6 +217,20 @@ def test_a_token_is_sent_to_the_api_and_shown_to_nobody(repo, hub, environ, open
     assert "ghp_wrong" not in str(vars(caught.value))
 
 
+def test_hints_name_the_variable_of_the_companys_server(repo, hub, environ, tmp_path):
+    repo.commit(FILES)
+    hub.token = "ghp_secret"
+    environ["GH_HOST"] = "git.corp.example"
+    with Http() as web:
+        bounds = GitLimits(web=web)
+        for token, error in (("", NotFound), ("ghp_wrong", SourceError)):
+            environ["GITHUB_ENTERPRISE_TOKEN"] = token
+            with pytest.raises(error) as caught:
+                url = "https://git.corp.example/acme/skills"
+                open_repository(url, None, cache=str(tmp_path / "cache"), environ=environ, bounds=bounds)
+            assert "GITHUB_ENTERPRISE_TOKEN" in (caught.value.hint or "")
+
+
 def test_the_token_of_gh_is_used(tmp_path, environ):
     folder = tmp_path / ".config/gh"
     folder.mkdir(parents=True)
@@ -264,6 +278,7 @@ def test_gh_host_names_a_server_as_it_does_to_gh(named, site, api, token, tmp_pa
     tokens = {"GH_TOKEN": "public", "GH_ENTERPRISE_TOKEN": "corp", "HOME": str(tmp_path)}
     host = host_of({**tokens, **named})
     assert (host.site, host.api, host.token) == (site, api, token)
+    assert host_of({"HOME": str(tmp_path), host.variable: "known", **named}).token == "known"
     assert url_of(GitHub("o", "r"), named) == f"{site}/o/r"
 
 
@@ -319,8 +334,10 @@ def test_an_api_that_is_not_https_is_refused(url, tmp_path):
 
 
 def test_a_token_that_breaks_the_request_is_refused(tmp_path):
-    with pytest.raises(UsageError):
-        host_of({"HOME": str(tmp_path), "GITHUB_TOKEN": "a\r\nHost: evil"})
+    for variable in ("GITHUB_TOKEN", "GH_TOKEN"):
+        with pytest.raises(UsageError) as caught:
+            host_of({"HOME": str(tmp_path), variable: "a\r\nHost: evil"})
+        assert caught.value.where == variable
 
 
 def test_with_git_installed_git_is_used(repo, hub, environ, tmp_path):
