@@ -15,7 +15,7 @@ from skillhub.formats import text as times
 from skillhub.formats.digest import Digest
 from skillhub.formats.document import Absent, Document, Items, Read, integer, matching, one_of, part, visible, wrong
 from skillhub.formats.text import clean, deferred, is_alias, is_name, quote
-from skillhub.formats.toml import strict_toml
+from skillhub.formats.toml import spell_toml, strict_toml
 from skillhub.model.finding import SEVERITIES, Finding, Severity, at_least
 from skillhub.model.hosts import host, hosts
 from skillhub.model.lock import Signer
@@ -334,14 +334,8 @@ class Policies:
 
 def spell(key: str, value: object) -> str:
     """Return a rule as a line of TOML, cut if it is long."""
-    text = _toml(value)
+    text = spell_toml(value)
     return f"{key} = {text if len(text) <= _SHOWN else text[:_SHOWN] + '…'}"
-
-
-def _toml(value: object) -> str:
-    if isinstance(value, tuple):
-        return f"[{', '.join(map(_toml, value))}]"
-    return str(value) if isinstance(value, int) else f'"{value}"'
 
 
 def _objection(policy: Policy, key: str, value: object, found: str) -> Objection:
@@ -455,7 +449,7 @@ class Row(NamedTuple):
     @property
     def text(self) -> str:
         """The rule as a line of TOML."""
-        return f"{self.key} = {_toml(self.value)}"
+        return f"{self.key} = {spell_toml(self.value)}"
 
 
 def rows(policies: Policies) -> Iterator[Row]:

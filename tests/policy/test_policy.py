@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 
 from skillhub.errors import FormatError, SkillhubError
 from skillhub.formats.digest import Digest
+from skillhub.formats.toml import strict_toml
 from skillhub.model.finding import SEVERITIES, Finding
 from skillhub.model.lock import Signer
 from skillhub.model.question import BEFOREHAND
-from skillhub.policy.policy import AGREEABLE, EVERYTHING, Policies, Subject, parse_policy
+from skillhub.policy.policy import AGREEABLE, EVERYTHING, Policies, Subject, parse_policy, rows
 from skillhub.project.intent import Intent, edit
 
 ROOT, OTHER = Digest.of(b"root"), Digest.of(b"other")
@@ -308,3 +309,10 @@ def test_any_lines(lines):
 def test_a_number_in_quotes_is_told_to_be_one():
     with pytest.raises(FormatError, match="0 to 3650 days, a number without quotes, found '3'"):
         parse_policy(b'min-age-days = "3"\n', "user", "policy.toml")
+
+
+@pytest.mark.parametrize("value", ['permissions:say "a", "b"', "permissions:a\\b", "permissions:é"])
+def test_a_rule_is_shown_as_the_toml_that_it_is(value):
+    found = parse_policy(f"deny-capabilities = ['{value}']\nmin-age-days = 3\n".encode(), "user", "/user.toml")
+    texts = [row.text for row in rows(Policies((found,)))]
+    assert strict_toml("\n".join(texts).encode(), "") == {"deny-capabilities": [value], "min-age-days": 3}
