@@ -68,7 +68,7 @@ class DownloadCache:
 
 # The memory of sites, in ``<state>``: which have offered digests, so that none can stop to do so unnoticed.
 
-_HINT = "restore the file; without it skillhub cannot tell whether a site offered more before"
+_HINT = "restore the file; without it skillhub cannot tell whether a site offered digests before"
 _COPIES_MAX = 1000
 
 
@@ -122,7 +122,7 @@ class Seen:
 
     def __init__(self, state: str, *, remember: bool = True) -> None:
         path = os.path.join(state, "sites.json")
-        self._file = StateFile(path, "what sites were seen to offer", _HINT, SitesFile)
+        self._file = StateFile(path, "the sites that offered digests", _HINT, SitesFile)
         self._remember = remember
         self._learned: SitesFile | None = None
 
@@ -162,7 +162,7 @@ class Seen:
                 raise TrustDowngrade(
                     f"expected skills with digests, as {site} offered them before, found them without",
                     where=where,
-                    hint="somebody may have removed the index; ask the operator of the site",
+                    hint="someone may have replaced the index; ask the operator of the site",
                 )
 
     def _read(self) -> SitesFile:

@@ -207,7 +207,7 @@ class Logins:
         if variable is not None:
             token = self._environ.get(variable, "")
             if not (token.isascii() and token.isprintable()) or " " in token:
-                raise FormatError(f"expected a token in {variable}, found blanks or other characters than ASCII")
+                raise FormatError(f"expected a token in {variable}, found a space or a character outside ASCII")
             return f"Bearer {token}" if token else None
         # The netrc is parsed only for the hosts in it, so that a malformed one does not prevent other requests.
         if target.host.encode() not in self._netrc_data.lower():

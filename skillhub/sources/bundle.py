@@ -137,7 +137,7 @@ class SkillBundle:
             at += len(each)
         if at != len(data):
             message = f"expected a bundle as skillhub writes it, found something else at byte {at}"
-            raise WrongBytes(message, where=where, hint="export the bundle again, and copy it as it is")
+            raise WrongBytes(message, where=where, hint="export the bundle again, and copy it unchanged")
         return found
 
 
@@ -208,7 +208,7 @@ class BundledRepository:
         Raises:
             NotFound: always.
         """
-        raise NotFound("a bundle holds what its lock has, and no listing", where=self._bundle.where)
+        raise NotFound("a bundle has the skills of its lock, and no listing", where=self._bundle.where)
 
     def unpacked(self, release: Release) -> Unpacked:
         """Return the files of a locked skill, as its commit has them.

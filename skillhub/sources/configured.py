@@ -136,11 +136,11 @@ def check(alias: str, url: str) -> None:
         return
     place = place_at(url)
     if isinstance(place, Local) and not os.path.isabs(place.path):
-        raise UsageError("expected the absolute path of a folder")
+        raise UsageError(f"expected the absolute path of a folder, found {quote(place.path)}")
     if place is not None:
         return
     if holds_secret(url):
-        raise UsageError("a source's URL names no user, no password and no other credential", hint=NO_SECRET)
+        raise UsageError("expected a URL without user, password or another credential", hint=NO_SECRET)
     scheme, _, rest = url.partition("://")
     if scheme.lower() not in ("https", "http"):
         hint = "or http:// on loopback; a repository is owner/repo or git+https://host/repository, a folder ./folder"
@@ -148,7 +148,7 @@ def check(alias: str, url: str) -> None:
     reference.check_port(url)
     if re.search(r"[?#]|/\.well-known(/|$)|\.json$", rest) or not _is_url(url):
         # Below the URL of an index the metadata of a registry would not be found.
-        raise UsageError("expected the URL of the site itself", hint="its folder, without .well-known and no ?")
+        raise UsageError("expected the URL of the site itself", hint="its folder, without .well-known, .json, ?, #")
 
 
 def _is_url(url: str) -> bool:

@@ -99,7 +99,7 @@ class Remote:
         except UnsafeTransfer as error:
             raise UnsafeTransfer(error.message, where=self.url, hint=self.hint) from error
         except OSError as error:
-            raise SourceError("its host has no address", where=self.url) from error
+            raise SourceError("the host of the repository has no address", where=self.url) from error
         if proxy is not None or scheme == "ssh" or ":" in target.host:
             return ()
         # A second look-up by git could give other addresses. Git before 2.37 ignores the setting.
@@ -449,7 +449,7 @@ class GitCache:
     def _online(self, act: Callable[[Sequence[str]], _T]) -> _T:
         """Return the result of a request to the server; after a redirect, judge the target and repeat it there."""
         if self._bounds.offline:
-            raise SourceError("it is not in the cache, and --offline forbids fetching it", where=self.url)
+            raise SourceError("the repository is not in the cache, and --offline forbids fetching it", where=self.url)
         is_first = True
         while True:
             try:

@@ -262,7 +262,7 @@ def choose(commits: Mapping[str, str], rev: str | None, url: str) -> str:
         hint = "say which: " + ", ".join(f"@{ref}" for ref in commits)
         raise UsageError(f"{quote(rev)} is a branch and a tag, at different commits", where=url, hint=hint)
     if rev is None:
-        raise NotFound("the repository has no commits on its first branch", where=url)
+        raise NotFound("the repository has no commits on its default branch", where=url)
     short = "name a commit by its full 40 digits" if _SHORT.fullmatch(rev) else None
     raise NotFound(f"the repository has no branch and no tag {quote(rev)}", where=url, hint=short)
 

@@ -79,7 +79,7 @@ class FirstSeen:
 
     def __init__(self, home: Home, *, remember: bool = True) -> None:
         path = os.path.join(home.state, "first-seen.json")
-        self._file = StateFile(path, "what was first seen when", _HINT, FirstSeenFile)
+        self._file = StateFile(path, "the times at which releases were first seen", _HINT, FirstSeenFile)
         self._remember = remember
         self._known: Mapping[str, _Place] | None = None
 
@@ -118,7 +118,7 @@ def _with(known: Mapping[str, _Place], place: str, what: str, now: datetime) -> 
 # The last listing of a place without signed metadata, to search in and to show; nothing is installed on its word.
 
 LISTING_AGE = timedelta(days=1)  # an older one is read again if its source can be reached
-_LISTING_HINT = "delete the file; the source is then asked again"
+_LISTING_HINT = "delete the file; skillhub then reads the listing again"
 _TEXT_MAX = 1024
 _Text = Annotated[str, Read(text_that(lambda text: clean(text) == text, "a text without hidden characters"))]
 
@@ -161,7 +161,7 @@ class KeptListing:
             if minutes >= many:
                 count = minutes // many
                 return f"{count} {unit}{'s' if count > 1 else ''} ago"
-        return "just now" if minutes == 0 else "at a time that has not come yet"
+        return "just now" if minutes == 0 else "in the future"
 
     def shown(self, now: datetime) -> str:
         """Return the age and the commit of the listing in words."""
@@ -210,7 +210,7 @@ class KeptListings:
         except (SourceError, FormatError) as error:
             if kept is None or refresh:
                 raise
-            warning = f"it was listed {kept.age(now)}, and cannot be asked now: {error.message}"
+            warning = f"the listing is from {kept.age(now)}, since the source cannot be read now: {error.message}"
             return replace(kept.index, warnings=(warning,))
         if self._remember:
             offered = [each for name in index.names for each in index.skills[name]]
@@ -227,7 +227,7 @@ class KeptListings:
             os.unlink(self._path(source))
 
     def _file(self, source: str) -> StateFile[ListingFile]:
-        return StateFile(self._path(source), "what a source listed", _LISTING_HINT, ListingFile)
+        return StateFile(self._path(source), "the listing of a source", _LISTING_HINT, ListingFile)
 
     def _path(self, source: str) -> str:
         return os.path.join(self._folder, f"{Digest.of(source.encode()).hex}.json")

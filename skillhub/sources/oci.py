@@ -250,7 +250,7 @@ class OciWire:
             self._authorization = self._authorization_for(answer.headers.get("www-authenticate", ""), url)
             answer = self._ask(url, cap, headers)
         if answer.status in (401, 403) and not is_limited(answer.status, answer.headers):
-            message = f"the registry refuses your login: it answered {answer.status}"
+            message = f"the registry refuses access: it answered {answer.status}"
             raise SourceError(message, where=url, hint=self._hint)
         return whole(answer).data
 

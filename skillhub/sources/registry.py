@@ -54,7 +54,7 @@ _Done = TypeVar("_Done")
 
 _MEANING: Mapping[type[Exception], tuple[type[errors.SkillhubError], str]] = {
     exceptions.ExpiredMetadataError: (errors.MetadataExpired, "the metadata has expired"),
-    exceptions.BadVersionNumberError: (errors.Rollback, "the metadata is older than what was seen before"),
+    exceptions.BadVersionNumberError: (errors.Rollback, "the metadata is older than the version last seen"),
     exceptions.UnsignedMetadataError: (errors.BadMetadataSignature, "too few of the right keys have signed"),
     exceptions.LengthOrHashMismatchError: (WrongBytes, "the metadata does not match its signed digest"),
     exceptions.RepositoryError: (errors.BadMetadata, "the metadata contradicts itself"),
@@ -322,7 +322,7 @@ class TufRegistry:
         if name in self._owners:
             return self._owners[name]
         if not is_name(name):
-            raise NotFound(f"{quote(name)} is not a name of a skill", where=self.url)
+            raise NotFound(f"{quote(name)} is not a valid name of a skill", where=self.url)
         if known := owners(self._folder).get(name):
             # If the name has a new owner since, the public listing names it.
             with suppress(NameNotOwned, NotFound):

@@ -15,7 +15,7 @@ from hashlib import sha256
 from skillhub.archive import Entry, Limits, Unpacked, gather
 from skillhub.disk import files
 from skillhub.errors import Forbidden, FormatError, NotFound, SourceError, UnsafeArchive, UnsafeTransfer, WrongBytes
-from skillhub.formats.text import is_object_id, quote
+from skillhub.formats.text import as_command, is_object_id, quote
 from skillhub.model.index import Index, Release
 from skillhub.model.tree import SKILL_MD, File
 from skillhub.net.target import check_marketplace_url
@@ -405,4 +405,5 @@ def open_folder(path: str) -> Repository:
 
 
 def _nowhere(url: str, rev: str | None) -> Snapshot:
-    raise NotFound(f"it is in another repository, {quote(url)}; install from there")
+    command = as_command("skillhub", "install", f"git+{url}")
+    raise NotFound(f"it is in another repository; to install from there: {command}")

@@ -91,7 +91,7 @@ class Site:
         except WrongBytes as error:
             self._downloads.doubt()
             message = f"{release.name} does not match its digest: {error.message}"
-            hint = "the site changed only one of them, or somebody tampered with it; ask its operator"
+            hint = "the site changed the file without its digest, or someone tampered with it; ask its operator"
             raise WrongBytes(message, where=release.url, hint=hint) from error
         return _opened(answer, _kind(answer, release))
 

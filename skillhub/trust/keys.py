@@ -152,10 +152,10 @@ class PrivateKey:
         try:
             key = serialization.load_pem_private_key(pem, passphrase)
         except TypeError as error:
-            found = "none for an encrypted key" if passphrase is None else "one for a key without"
-            raise UsageError(f"expected a passphrase where the key has one, found {found}") from error
+            found = "none for an encrypted key" if passphrase is None else "one for an unencrypted key"
+            raise UsageError(f"expected a passphrase for an encrypted key alone, found {found}") from error
         except (ValueError, UnsupportedAlgorithm) as error:
-            hint = _HINT if passphrase is None else "is the passphrase the right one?"
+            hint = _HINT if passphrase is None else "check the passphrase"
             raise FormatError("expected a private key in PEM", hint=hint) from error
         return cls(cast("_Private", key))  # the constructor refuses every other kind
 

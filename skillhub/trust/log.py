@@ -95,7 +95,7 @@ def root_of(nodes: Mapping[Node, bytes], size: int, start: int = 0) -> bytes:
     if size == 0:
         return sha256(b"").digest()
     if level == 0:
-        raise BadLog("the log proves too little")
+        raise BadLog("the log lacks a hash that the proof needs")
     half = 1 << (level - 1)
     return parent(root_of(nodes, half, start), root_of(nodes, size - half, start + half))
 

@@ -109,7 +109,7 @@ class RegistryLog:
         self._fetch = get
         self.is_bundled = False
         self._fetch_head = head
-        self._file = StateFile(os.path.join(folder, LOG_SEEN), "what was seen of a log", _HINT, LogSeenFile)
+        self._file = StateFile(os.path.join(folder, LOG_SEEN), "the last seen state of a log", _HINT, LogSeenFile)
         # This is read while the metadata is locked, so that it is no newer than this command's metadata.
         known = self._file.read(_seen)
         if known is None:
@@ -249,7 +249,7 @@ class LogWatch:
 
     def __init__(self, log: RegistryLog, folder: str, name: str) -> None:
         path = os.path.join(folder, "log-watched.json")
-        self._file = StateFile(path, "what was told of a log", _HINT, LogWatchedFile)
+        self._file = StateFile(path, "the reported entries of a log", _HINT, LogWatchedFile)
         self._name = name
         self._size = log.head.checkpoint.size
         known = self._file.read(_watched).get(name)

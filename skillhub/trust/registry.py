@@ -144,7 +144,7 @@ def checked(release: Release, data: bytes) -> bytes:
         NotFound: the release has no digest.
     """
     if release.digest is None:
-        raise NotFound("the source has no digest of it", where=release.url)
+        raise NotFound("the release has no digest", where=release.url)
     if release.size is not None and len(data) != release.size:
         raise WrongBytes(f"expected {release.size} bytes, found {len(data)}", where=release.url)
     if (found := Digest.of(data)) != release.digest:

@@ -144,9 +144,9 @@ def test_seed_off_the_curve_is_refused(seed):
 
 def test_passphrase_is_needed_where_it_is_and_nowhere_else():
     key = PrivateKey.from_seed(SEED)
-    with pytest.raises(UsageError, match="none for an encrypted key"):
+    with pytest.raises(UsageError, match="found none for an encrypted key"):
         PrivateKey.load(key.pem(b"secret"))
-    with pytest.raises(UsageError, match="one for a key without"):
+    with pytest.raises(UsageError, match="found one for an unencrypted key"):
         PrivateKey.load(key.pem(), b"secret")
     with pytest.raises(FormatError) as caught:
         PrivateKey.load(key.pem(b"secret"), b"wrong")
