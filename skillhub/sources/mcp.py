@@ -471,5 +471,5 @@ def _is_same(node: Node, value: object) -> bool:
         try:
             return float(node) == value
         except ValueError:
-            return re.fullmatch(r"0[xo][0-9a-f]+", word) is not None and int(word, 0) == value
+            return re.fullmatch(r"0x[0-9a-f]+|0o[0-7]+", word) is not None and int(word, 0) == value
     return node == value

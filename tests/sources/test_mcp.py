@@ -199,6 +199,8 @@ def test_names_of_files_as_uris_spell_them(server, opened):
         ("~", None, True),
         ("a", None, False),
         ("0x1F", 31, True),
+        ("0o17", 15, True),
+        ("0o9a", 5, False),
         ("nan", "nan", True),
         ("a", 1, False),
         ("1", True, False),
