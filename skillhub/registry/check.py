@@ -51,7 +51,7 @@ from skillhub.trust.documents import (
 )
 from skillhub.trust.log import leaf_hash, nodes_of
 from skillhub.trust.log_client import RegistryLog, read_entry
-from skillhub.trust.metadata import AHEAD_PATH
+from skillhub.trust.metadata import METADATA_BUNDLE_PATH
 from skillhub.trust.publishers import judge
 from skillhub.trust.registry import agrees, documents_of, publisher_of
 from skillhub.trust.roles import CEREMONY_DAYS, RELEASES, ROLES, WELL_KNOWN, metadata_files, rule_of, skill_path
@@ -288,7 +288,7 @@ class _EachFile:
         self._fetcher = fetcher
 
     def get(self, url: str, *, cap: int, named_by: Requester = PERSON) -> Response:
-        if url.endswith(f"/{AHEAD_PATH}"):
+        if url.endswith(f"/{METADATA_BUNDLE_PATH}"):
             raise NotFound("not asked for", where=url)
         return self._fetcher.get(url, cap=cap, named_by=named_by)
 

@@ -23,7 +23,7 @@ from skillhub.net.fetch import PLAIN, RequestOptions, Response, Web
 from skillhub.sources.git_snapshot import checked, file_id, folder_at, nodes_of
 from skillhub.sources.layout import SnapshotNode
 from skillhub.sources.repository import Folders
-from skillhub.trust.metadata import AHEAD_PATH
+from skillhub.trust.metadata import METADATA_BUNDLE_PATH
 
 # A bundle is a zip: ``skillhub.lock``, ``bundle.json``, and ``blobs/<sha256>``, each blob once. ``bundle.json`` maps
 # keys to blobs. A key is a URL, ``git:<id>`` for an object of git, or ``tree:<name>`` for the files of a locked skill
@@ -174,13 +174,13 @@ class Recorder(Web):
         self._mutex = Mutex()
 
     def ask(self, url: str, *, cap: int, options: RequestOptions = PLAIN) -> Response:
-        """Return the server's answer, as ``Web.ask`` promises, except for a registry's pack of metadata.
+        """Return the server's answer, as ``Web.ask`` promises, except for a registry's metadata bundle.
 
         Raises:
             SourceError, WrongBytes, UnsafeTransfer: as for ``Web.ask``.
-            NotFound: the URL is that of the pack. Only new clients read it; others need its documents one by one.
+            NotFound: the URL is that of a metadata bundle: other clients than new ones need its documents one by one.
         """
-        if url.endswith(f"/{AHEAD_PATH}"):
+        if url.endswith(f"/{METADATA_BUNDLE_PATH}"):
             raise NotFound("a bundle holds each document by itself", where=url)
         found = self._web.ask(url, cap=cap, options=options)
         if found.status == 200 and options.body is None and not holds_secret(url):

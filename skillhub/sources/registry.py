@@ -30,9 +30,8 @@ from skillhub.model.index import ADVISORIES, DOCUMENT_CAP, Admission, Index, Rel
 from skillhub.net.fetch import Fetcher
 from skillhub.project.last_seen import HINTS, kept, owners
 from skillhub.sources.history import ShownTime
-from skillhub.trust import roles
+from skillhub.trust import metadata, roles
 from skillhub.trust.keys import PublicKey
-from skillhub.trust.metadata import AHEAD_PATH, is_ahead, path_of, pinned_target, publisher_target, read_ahead
 from skillhub.trust.registry import (
     admission_of,
     checked,
@@ -107,7 +106,7 @@ def _in_background(work: Callable[[], _Done]) -> Iterator[Future[_Done]]:
 # The client of a registry: python-tuf verifies the metadata that it fetches through ``_Bridge``.
 
 ROOT_CAP = 512_000
-_AHEAD_CAP = 8_000_000
+_BUNDLE_CAP = 8_000_000
 _Parsed = TypeVar("_Parsed")
 
 
@@ -175,10 +174,10 @@ class TufRegistry:
         base = url.rstrip("/")
         with translated(base, time), lock(os.path.join(folder, "lock")):
             is_new = not os.path.exists(os.path.join(folder, "snapshot.json"))
-            bridge = _Bridge(fetcher, f"{base}/{AHEAD_PATH}" if is_new else None)
+            bridge = _Bridge(fetcher, f"{base}/{metadata.METADATA_BUNDLE_PATH}" if is_new else None)
             updater = _Client(folder, f"{base}/metadata/", bridge, root, time)
             updater.refresh()
-            updater.keep_packed(bridge)
+            updater.keep_bundled(bridge)
             registry = cls(base, Digest.of(root), fetcher, updater, folder)
             if updater.log_key is not None or os.path.exists(os.path.join(folder, roles.LOG_SEEN)):
                 # Most registries have no log: an install loads this module only for those that do.
@@ -257,7 +256,7 @@ class TufRegistry:
 
     def pinned(self, path: str, pinned: discovery.Pinned, parse: Callable[[bytes, str], _Parsed]) -> _Parsed:
         """Return a file that a signed document pins; raises as ``document``."""
-        return self._content(pinned_target(path, pinned), parse)
+        return self._content(metadata.pinned_target(path, pinned), parse)
 
     def offers(self) -> Index:
         """Return every signed release, listed or not; for operators, since this reads all documents.
@@ -348,7 +347,7 @@ class TufRegistry:
         return found
 
     def _admission(self, publisher: str, pinned: discovery.Pinned) -> Admission:
-        return self._content(publisher_target(publisher, pinned), partial(admitted, publisher))
+        return self._content(metadata.publisher_target(publisher, pinned), partial(admitted, publisher))
 
     def _published(self, admission: Admission, releases: tuple[str, tuple[Release, ...]] | None) -> _Published:
         skills = released_by(admission, *releases) if releases else {}
@@ -390,7 +389,7 @@ class TufRegistry:
     def _content(self, target: TargetFile, parse: Callable[[bytes, str], _Parsed]) -> _Parsed:
         """Return a target or a publisher's document, verified against its entry and parsed, and keep the file."""
         with translated(self.url):
-            where = f"{self.url}/{path_of(target)}"
+            where = f"{self.url}/{metadata.path_of(target)}"
             place = kept(self._folder, target.path)
             with suppress(FormatError, exceptions.LengthOrHashMismatchError):
                 data = read(place, target.length) or b""
@@ -420,15 +419,15 @@ class _Client(Updater):
         """Return the entry of a target in a role that targets delegates to; ignore the delegations of this role."""
         return self._load_targets(role, roles.TARGETS).targets.get(path)
 
-    def keep_packed(self, bridge: _Bridge) -> None:
-        """Verify and keep the roles from the pack for new clients, which the next command need not fetch then.
+    def keep_bundled(self, bridge: _Bridge) -> None:
+        """Verify and keep the roles in the metadata bundle, so that the next command need not fetch them.
 
         An expired or invalid role is not kept; the command that needs it refuses it.
         """
         delegations = self._trusted_set.targets.delegations
         for role in (delegations.roles or ()) if delegations else ():
             found = self._trusted_set.snapshot.meta.get(f"{role}.json")
-            if found is not None and f"{found.version}.{role}.json" in bridge.ahead:
+            if found is not None and f"{found.version}.{role}.json" in bridge.bundled:
                 with suppress(exceptions.RepositoryError):
                     self._load_targets(role, roles.TARGETS)
 
@@ -457,20 +456,20 @@ class _Bridge(FetcherInterface):
 
     Args:
         fetcher: Fetches the documents.
-        packed: The URL of the registry's pack of metadata for new clients; None for a client that is not new.
+        bundle_url: The URL of the metadata bundle; None for a client that is not new.
     """
 
-    def __init__(self, fetcher: Fetcher, packed: str | None) -> None:
+    def __init__(self, fetcher: Fetcher, bundle_url: str | None) -> None:
         self._fetcher = fetcher
-        self._packed = packed
+        self._bundle_url = bundle_url
 
     def _fetch(self, url: str) -> Iterator[bytes]:
-        # python-tuf's streams give no limit: no document is larger than the pack of several may be.
-        return iter([self.download_bytes(url, _AHEAD_CAP)])
+        # python-tuf's streams give no limit: no document may be larger than the bundle of several.
+        return iter([self.download_bytes(url, _BUNDLE_CAP)])
 
     def download_bytes(self, url: str, max_length: int) -> bytes:
         name = url.rpartition("/")[2]
-        data = self.ahead.get(name) if is_ahead(name) else None
+        data = self.bundled.get(name) if metadata.is_in_metadata_bundle(name) else None
         if data is not None and len(data) <= max_length:
             return data
         try:
@@ -479,8 +478,9 @@ class _Bridge(FetcherInterface):
             raise exceptions.DownloadHTTPError(str(error), 404) from error
 
     @cached_property
-    def ahead(self) -> Mapping[str, bytes]:
-        """The packed documents by name, fetched with the first document that may be in the pack; empty on failure."""
+    def bundled(self) -> Mapping[str, bytes]:
+        """The bundled documents by name, fetched with the first document that may be in it; empty on failure."""
         with suppress(SourceError, WrongBytes):
-            return read_ahead(self._fetcher.get(self._packed, cap=_AHEAD_CAP).data) if self._packed else {}
+            if self._bundle_url:
+                return metadata.read_metadata_bundle(self._fetcher.get(self._bundle_url, cap=_BUNDLE_CAP).data)
         return {}

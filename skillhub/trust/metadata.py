@@ -1,4 +1,4 @@
-"""The TUF metadata of a registry as documents: creation, signing, key rotation, and the pack for new clients."""
+"""The TUF metadata of a registry as documents: creation, signing, key rotation, and the metadata bundle."""
 
 from __future__ import annotations
 
@@ -162,33 +162,33 @@ def _delegated_role(role: str, keyids: list[str]) -> DelegatedRole:
     return DelegatedRole(role, keyids, rule.threshold, terminating=True, paths=list(rule.paths))
 
 
-# The pack: the documents that every new client needs, in one file, which saves four round trips.
+# The metadata bundle: the documents that every new client needs, in one file, which saves four round trips.
 # It is only a transport: a client reads the document that it would otherwise fetch, by name and version, and verifies
-# it as usual. A document that is missing from the pack, or has another version there, is fetched by itself.
+# it as usual. A document that is missing from the bundle, or has another version there, is fetched by itself.
 
-AHEAD_PATH = "metadata/ahead.txt"
+METADATA_BUNDLE_PATH = "metadata/ahead.txt"
 _WANTED = tuple(f".{role}.json" for role in (SNAPSHOT, TARGETS, NAMESPACES, RELEASES, LOG))
 
 
-def is_ahead(name: str) -> bool:
-    """Return whether a document with this name belongs in the pack."""
+def is_in_metadata_bundle(name: str) -> bool:
+    """Return whether a document with this name belongs in the metadata bundle."""
     return name.endswith(_WANTED)
 
 
-def ahead(files: Mapping[str, bytes]) -> bytes:
-    """Return the pack of a registry's newest metadata, ``files`` by path: a line with name and document for each."""
-    rows = {path.rpartition("/")[2]: data for path, data in files.items() if is_ahead(path)}
+def metadata_bundle(files: Mapping[str, bytes]) -> bytes:
+    """Return the bundle of a registry's newest metadata, ``files`` by path: a line with name and document each."""
+    rows = {path.rpartition("/")[2]: data for path, data in files.items() if is_in_metadata_bundle(path)}
     return b"".join(b"%s %s\n" % (name.encode(), data) for name, data in rows.items() if b"\n" not in data)
 
 
-def read_ahead(data: bytes) -> Mapping[str, bytes]:
-    """Return the documents of a pack by name; other bytes have no document with a requested name.
+def read_metadata_bundle(data: bytes) -> Mapping[str, bytes]:
+    """Return the documents of a metadata bundle by name; other bytes have no document with a requested name.
 
-    Roots and the timestamp are never packed, since they name the newest versions.
+    Roots and the timestamp are never in it, since they name the newest versions.
     """
     rows = (line.partition(b" ") for line in data.split(b"\n"))
     found = {name.decode("latin-1"): document for name, _, document in rows}
-    return MappingProxyType({name: data for name, data in found.items() if is_ahead(name)})
+    return MappingProxyType({name: data for name, data in found.items() if is_in_metadata_bundle(name)})
 
 
 # Building a registry's metadata: pure functions, with equal bytes for equal keys, targets and dates.
@@ -335,7 +335,7 @@ class MetadataSet:
         last = [role for role in (SNAPSHOT, TIMESTAMP, ROOT) if role in names]
         order = [role for role in names if role not in last] + last
         found = {f"metadata/{names[role]}.json": self.documents[role] for role in order}
-        return {AHEAD_PATH: ahead(found), **found}
+        return {METADATA_BUNDLE_PATH: metadata_bundle(found), **found}
 
     @property
     def snapshot_version(self) -> int:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillhub.errors import BadMetadataSignature, NotFound, SourceError, WrongBytes
-from skillhub.trust.metadata import AHEAD_PATH, ahead, read_ahead
+from skillhub.trust.metadata import METADATA_BUNDLE_PATH, metadata_bundle, read_metadata_bundle
 from tests.support.registry import Simulator
 
 
@@ -18,25 +18,25 @@ def trusted(folder):
 def test_new_client_asks_for_four_documents_less(hub, tmp_path):
     hub.open(tmp_path / "m").release_index(["hello"])
     assert hub.asked.total() == 8
-    packed = {f"metadata/{name}" for name in read_ahead(hub.files[AHEAD_PATH])}
+    packed = {f"metadata/{name}" for name in read_metadata_bundle(hub.files[METADATA_BUNDLE_PATH])}
     assert len(packed) == 4
     assert packed <= hub.files.keys() - hub.asked.keys()
 
 
 def test_only_documents_of_one_line_that_a_new_client_wants_are_packed():
-    assert AHEAD_PATH == "metadata/ahead.txt"
-    assert ahead({"metadata/2.targets.json": b"{}"}) == b"2.targets.json {}\n"
+    assert METADATA_BUNDLE_PATH == "metadata/ahead.txt"
+    assert metadata_bundle({"metadata/2.targets.json": b"{}"}) == b"2.targets.json {}\n"
     for name in ("timestamp", "1.root", "1.listing"):
-        assert ahead({f"metadata/{name}.json": b"{}"}) == b""
-    assert ahead({"metadata/1.targets.json": b"{\n}"}) == b""
+        assert metadata_bundle({f"metadata/{name}.json": b"{}"}) == b""
+    assert metadata_bundle({"metadata/1.targets.json": b"{\n}"}) == b""
 
 
 @pytest.mark.parametrize("data", [None, b"", b"<!doctype html>", b"\n\n \n", b"timestamp.json {}", bytes(9_000_000)])
 def test_without_it_all_is_the_same(hub, tmp_path, data):
     hub.open(tmp_path / "with").release_index(["hello"])
-    hub.files[AHEAD_PATH] = data
+    hub.files[METADATA_BUNDLE_PATH] = data
     if data is None:
-        del hub.files[AHEAD_PATH]
+        del hub.files[METADATA_BUNDLE_PATH]
     hub.asked.clear()
     hub.open(tmp_path / "without").release_index(["hello"])
     assert hub.asked.total() == 12
@@ -46,12 +46,12 @@ def test_without_it_all_is_the_same(hub, tmp_path, data):
 @pytest.mark.parametrize("error", [SourceError("the server answered 500"), NotFound("403"), WrongBytes("too long")])
 def test_server_that_fails_at_it_alone(hub, tmp_path, error):
     def fail(path):
-        if path == AHEAD_PATH:
+        if path == METADATA_BUNDLE_PATH:
             raise error
 
     hub.before = fail
     assert hub.open(tmp_path / "m").release_index(["hello"]).names == ("hello",)
-    assert (hub.asked[AHEAD_PATH], hub.asked.total()) == (1, 12)
+    assert (hub.asked[METADATA_BUNDLE_PATH], hub.asked.total()) == (1, 12)
 
 
 def test_site_that_is_down_is_not_asked_for_it(hub, tmp_path):
@@ -61,42 +61,43 @@ def test_site_that_is_down_is_not_asked_for_it(hub, tmp_path):
     hub.before = down
     with pytest.raises(SourceError):
         hub.open(tmp_path / "m")
-    assert AHEAD_PATH not in hub.asked
+    assert METADATA_BUNDLE_PATH not in hub.asked
 
 
 def test_stale(hub, tmp_path):
     """Of what it holds, that is taken which the timestamp and the snapshot of today name."""
-    old = hub.files[AHEAD_PATH]
+    old = hub.files[METADATA_BUNDLE_PATH]
     hub.publish(version="1.1.0")
-    hub.files[AHEAD_PATH] = old
+    hub.files[METADATA_BUNDLE_PATH] = old
     newest = hub.open(tmp_path / "m").release_index(["hello"]).releases("hello")[0]
     assert newest.version == "1.1.0"
-    assert hub.asked.keys() & {f"metadata/{name}" for name in read_ahead(old)} == set()
+    assert hub.asked.keys() & {f"metadata/{name}" for name in read_metadata_bundle(old)} == set()
 
 
 def test_attack_forged_documents(hub, tmp_path):
     """Another registry's documents under this one's names."""
     other = Simulator(tmp_path, "other")
     other.publish()
-    hub.files[AHEAD_PATH] = ahead({path: data for path, data in other.files.items() if "metadata/" in path})
+    hub.files[METADATA_BUNDLE_PATH] = metadata_bundle(
+        {path: data for path, data in other.files.items() if "metadata/" in path}
+    )
     with pytest.raises((BadMetadataSignature, WrongBytes)):
         hub.open(tmp_path / "m")
     assert "snapshot.json" not in trusted(tmp_path / "m")
 
 
 def test_attack_a_root_or_timestamp_in_it(hub, tmp_path):
-    hub.files[AHEAD_PATH] += b"2.root.json {}\ntimestamp.json {}\n"
+    hub.files[METADATA_BUNDLE_PATH] += b"2.root.json {}\ntimestamp.json {}\n"
     hub.open(tmp_path / "m").release_index(["hello"])
     assert hub.asked["metadata/2.root.json"] == hub.asked["metadata/timestamp.json"] == 1
 
 
 @given(st.binary())
 def test_any_bytes_at_all(data):
-    read_ahead(data)
+    read_metadata_bundle(data)
 
 
 @given(st.binary().filter(lambda data: b"\n" not in data))
 def test_there_and_back(data):
-    assert (
-        read_ahead(ahead({"metadata/7.targets.json": data, "metadata/7.other.json": b""}))["7.targets.json"] == data
-    )
+    bundle = metadata_bundle({"metadata/7.targets.json": data, "metadata/7.other.json": b""})
+    assert read_metadata_bundle(bundle)["7.targets.json"] == data

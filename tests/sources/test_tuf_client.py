@@ -23,7 +23,7 @@ from skillhub.model.index import ADVISORIES
 from skillhub.project.last_seen import kept
 from skillhub.sources.configured import EMBEDDED_URL, embedded, embedded_root
 from skillhub.sources.registry import TufRegistry, fetch_root
-from skillhub.trust.metadata import AHEAD_PATH, Dates, MetadataSet
+from skillhub.trust.metadata import METADATA_BUNDLE_PATH, Dates, MetadataSet
 from tests.support.published import tree_of
 from tests.support.registry import URL, Simulator, key_of, long_ago, now, role_keys
 
@@ -167,7 +167,7 @@ def test_mix_and_match_of_two_states(hub, tmp_path):
     hub.open(tmp_path / "m")
     snapshots = sorted(path for path in hub.files if path.endswith(".snapshot.json"))
     hub.files[snapshots[-1]] = hub.files[snapshots[-2]]
-    del hub.files[AHEAD_PATH]
+    del hub.files[METADATA_BUNDLE_PATH]
     with pytest.raises(SecurityError) as caught:
         hub.open(tmp_path / "fresh")
     assert caught.value.code in ("wrong-bytes", "bad-metadata")
@@ -176,7 +176,7 @@ def test_mix_and_match_of_two_states(hub, tmp_path):
 def test_older_role_under_the_name_of_the_newer(hub, tmp_path):
     roles = sorted(path for path in hub.files if path.endswith(".namespaces.json"))
     hub.files[roles[-1]] = hub.files[roles[0]]
-    del hub.files[AHEAD_PATH]
+    del hub.files[METADATA_BUNDLE_PATH]
     with pytest.raises(Rollback):
         hub.open(tmp_path / "m").release_index(["hello"])
 
@@ -184,7 +184,7 @@ def test_older_role_under_the_name_of_the_newer(hub, tmp_path):
 def test_role_that_is_withheld(hub, tmp_path):
     for path in [path for path in hub.files if path.endswith(".targets.json")]:
         del hub.files[path]
-    del hub.files[AHEAD_PATH]
+    del hub.files[METADATA_BUNDLE_PATH]
     with pytest.raises(SourceError):
         hub.open(tmp_path / "m")
 
@@ -284,11 +284,11 @@ def test_release_without_a_digest_is_never_fetched(hub, tmp_path):
 
 def test_every_request_in_turn_breaks_and_the_next_run_heals(hub, tmp_path):
     hub.open(tmp_path / "count").release_index(["hello"])
-    for number in range(hub.asked.total() - hub.asked[AHEAD_PATH]):
+    for number in range(hub.asked.total() - hub.asked[METADATA_BUNDLE_PATH]):
         left = [number]
 
         def fail(path, left=left):
-            left[0] -= path != AHEAD_PATH
+            left[0] -= path != METADATA_BUNDLE_PATH
             if left[0] == -1:
                 raise SourceError("the wire broke", where=path)
 

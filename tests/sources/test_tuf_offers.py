@@ -15,7 +15,7 @@ from skillhub.net.target import PERSON
 from skillhub.project.last_seen import HINTS
 from skillhub.sources.registry import TufRegistry, _Bridge, fetch_root
 from skillhub.trust.documents import LISTING_PATH, pinned_documents, signed_documents
-from skillhub.trust.metadata import AHEAD_PATH, Dates
+from skillhub.trust.metadata import METADATA_BUNDLE_PATH, Dates
 from tests.support.registry import URL, Simulator
 
 THEIRS = Release(
@@ -111,7 +111,7 @@ def test_who_knows_a_registry_asks_for_nothing_that_is_packed(hub, tmp_path):
     hub.publish(version="1.1.0")
     hub.asked.clear()
     assert len(hub.open(tmp_path / "m").release_index(["hello"]).releases("hello")) == 2
-    assert AHEAD_PATH not in hub.asked
+    assert METADATA_BUNDLE_PATH not in hub.asked
 
 
 def test_no_more_is_taken_than_each_thing_may_have(hub, tmp_path):
@@ -124,7 +124,7 @@ def test_no_more_is_taken_than_each_thing_may_have(hub, tmp_path):
 
     root = fetch_root(f"{URL}/", Counted())
     registry = TufRegistry.open(f"{URL}/", root, Counted(), str(tmp_path / "m"))
-    assert (registry.url, caps["metadata/1.root.json"], caps[AHEAD_PATH]) == (URL, 512_000, 8_000_000)
+    assert (registry.url, caps["metadata/1.root.json"], caps[METADATA_BUNDLE_PATH]) == (URL, 512_000, 8_000_000)
     (release,) = registry.release_index(["hello"]).releases("hello")
     document = hub.publisher("acme")
     assert caps[document] == len(hub.files[document])
@@ -135,9 +135,9 @@ def test_no_more_is_taken_than_each_thing_may_have(hub, tmp_path):
 
 
 def test_packed_document_that_is_longer_than_it_may_be(hub):
-    bridge = _Bridge(hub, f"{URL}/{AHEAD_PATH}")
+    bridge = _Bridge(hub, f"{URL}/{METADATA_BUNDLE_PATH}")
     document = hub.files["metadata/1.targets.json"]
-    hub.files[AHEAD_PATH] = b"1.targets.json " + document + b" \n"
+    hub.files[METADATA_BUNDLE_PATH] = b"1.targets.json " + document + b" \n"
     url = f"{URL}/metadata/1.targets.json"
     assert bridge.download_bytes(url, len(document) + 1) == document + b" "
     assert bridge.download_bytes(url, len(document)) == document
