@@ -309,7 +309,8 @@ class _Transport(httpx.BaseTransport):
         self._network = _Network(self.private)
         # Each pool has one connection, since httpcore inspects all connections of a pool for every request.
         self._pools: set[httpcore.ConnectionPool] = set()
-        # The key has ``public_only``: a connection that a person's request opened may go to a private address.
+        # By origin and ``public_only``: a request for public addresses only must not use a connection that a person's
+        # request opened, which may go to a private address.
         self._idle: defaultdict[tuple[str, bool], list[httpcore.ConnectionPool]] = defaultdict(list)
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:

@@ -66,7 +66,7 @@ class DownloadCache:
         return os.path.join(self._folder, digest.hex[:2], digest.hex)
 
 
-# The memory of sites, in ``<state>``: which have offered digests, so that none can stop to do so unnoticed.
+# The memory of sites, in ``<state>``: those that have offered digests, so that an index without digests is refused.
 
 _HINT = "restore the file; without it skillhub cannot tell whether a site offered digests before"
 _COPIES_MAX = 1000

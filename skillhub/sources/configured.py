@@ -234,7 +234,7 @@ class Sources:
 
     @cached_property
     def _listings(self) -> KeptListings:
-        from skillhub.sources.history import KeptListings  # noqa: PLC0415 - only what lists a place asks for them
+        from skillhub.sources.history import KeptListings  # noqa: PLC0415 - only a command that lists a place
 
         return KeptListings(self._home, remember=self._remember)
 
@@ -329,7 +329,7 @@ class Sources:
 
     def last_seen(self, root: Digest) -> LastSeen:
         """Return the last documents of the registry with this first root; each is read from the disk once."""
-        from skillhub.project.last_seen import LastSeen  # noqa: PLC0415 - of most sources nobody asks it
+        from skillhub.project.last_seen import LastSeen  # noqa: PLC0415 - few commands read it
 
         return self._last_seen.setdefault(root, LastSeen(os.path.join(self._metadata, root.hex)))
 

@@ -31,7 +31,7 @@ MAX_DEPTH = 64
 _MAX_TREE_BYTES = 256 << 20
 _HEADER = re.compile(rb"tree ([0-9a-f]{40})\n")
 _COMMITTED = re.compile(rb"^committer [^\n]*> ([0-9]{1,12}) [+-][0-9]{4}$", re.MULTILINE)
-# None is a folder.
+# The nodes by mode; None for a folder.
 _KINDS: Mapping[int, SnapshotNode | None] = {
     0o040000: None,
     0o100644: SnapshotNode("file"),

@@ -28,7 +28,7 @@ from skillhub.net.target import Requester, RequestTarget
 CURRENT_PLACE: Final = "/.well-known/agent-skills/index.json"
 LEGACY_PLACE: Final = "/.well-known/skills/index.json"
 _AT_ONCE = 16
-_FILES_AHEAD = 4  # of one skill, for they are held in memory, and each may be as large as a skill
+_FILES_AHEAD = 4  # files of a skill that wait in memory; each may be as large as a whole skill
 _HTML = frozenset({"text/html", "application/xhtml+xml"})
 
 
