@@ -186,7 +186,7 @@ def _put(copies: Mapping[str, Copy], url: str, copy: Copy | None) -> dict[str, C
 
 ARTIFACT_CAP = Limits().stream
 _FRESH_MAX = 300  # seconds; a server that allows a year would hide every update for a year
-_SAID_MAX = 4096  # the bytes of a URL and its validators that are remembered
+_VALIDATORS_MAX = 4096  # the bytes of a URL and its validators that are remembered
 _OFFLINE = "--offline forbids the network, which this command needs"
 
 
@@ -286,7 +286,7 @@ class Downloads:
         etag, modified = answer.headers.get("etag", ""), answer.headers.get("last-modified", "")
         lifetime = _lifetime(answer, directives, self._clock())
         fresh_until = int(self._clock() + lifetime) if lifetime else 0
-        is_too_long = len(etag + modified + answer.url) > _SAID_MAX
+        is_too_long = len(etag + modified + answer.url) > _VALIDATORS_MAX
         if "no-store" in directives or is_too_long or not (etag or modified or fresh_until):
             self.seen.keep(url, None)
             return
