@@ -105,13 +105,22 @@ def in_child(act: Callable[[], None], before: Callable[[], None] = lambda: None)
         os._exit(status)
 
 
+# How many threads of this process were never Python's.
+_staying = 0
+
+
 def _wait_for_ended_threads() -> None:
     """Wait until threads that Python has forgotten are gone: as they end they hold a lock of OpenSSL, which a child
-    that is forked then would never get. Threads that were never Python's stay, so the wait ends after a while."""
-    for _ in range(200 if os.path.isdir("/proc/self/task") else 0):
-        if len(os.listdir("/proc/self/task")) <= len(sys._current_frames()):
+    that is forked then would never get. Threads that were never Python's stay, so they are waited for only once."""
+    global _staying
+    if not os.path.isdir("/proc/self/task"):
+        return
+    for _ in range(10_000):
+        others = len(os.listdir("/proc/self/task")) - len(sys._current_frames())
+        if others <= _staying:
             return
         time.sleep(0.001)
+    _staying = others
 
 
 def ended(act: Callable[[], None], listener: Listener) -> int:
