@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from skillhub.errors import Forbidden, FormatError, NotFound, SkillhubError, SourceError, UsageError
 from skillhub.formats.digest import Digest
-from skillhub.formats.text import as_command, did_you_mean, spelled_like
+from skillhub.formats.text import as_command, command, did_you_mean, spelled_like
 from skillhub.install.candidates import (
     Candidate,
     ReleaseStatus,
@@ -26,6 +26,7 @@ from skillhub.install.candidates import (
 from skillhub.install.context import Options, Place, Ports, State, unreachable_hint
 from skillhub.install.obtain import Acquisition, by_lock, by_path, by_place, by_source
 from skillhub.install.sources import configured
+from skillhub.model.hosts import Scope
 from skillhub.model.index import Index, Release, choose_skills
 from skillhub.model.lock import Lock, Locked, of_plugin
 from skillhub.model.reference import Git, GitHub, Local, McpConfigured, Named, Ref, Remote, canonical, parse_remote
@@ -110,7 +111,7 @@ def _reached(ref: Remote, ports: Ports, named_by: Who) -> Place:
         return ports.reach(ref, named_by=named_by)
     except SourceError as error:
         if isinstance(ref, GitHub):
-            _hint_folder(error, str(ref).partition(":")[2])
+            _hint_folder(error, str(ref).partition(":")[2], ports.project.scope)
         raise
 
 
@@ -348,17 +349,17 @@ def look_up(ref: Named, ports: Ports) -> tuple[Source, Index]:
         names = [f"{alias}:{ref.name}" for alias in found]
         raise UsageError(f"{ref.name} is in several sources: {', '.join(names)}", hint=f"say which: {names[0]}")
     if not found:
-        raise refusal or _in_no_source(ref.name, known)
+        raise refusal or _in_no_source(ref.name, known, ports.project.scope)
     (alias,) = found
     return known[alias], found[alias]
 
 
-def _in_no_source(name: str, known: Collection[str]) -> NotFound:
+def _in_no_source(name: str, known: Collection[str], scope: Scope) -> NotFound:
     hint = f"{as_command('skillhub', 'search', name)} finds similar names"
     if name in known:
         hint = f"{name} is a source: {as_command('skillhub', 'source', 'show', name)} lists what it has"
     error = NotFound(f"no source has a skill named {name}", where=", ".join(known) or None, hint=hint)
-    _hint_folder(error, name)
+    _hint_folder(error, name, scope)
     return error
 
 
@@ -379,10 +380,10 @@ def typed(ref: Named, ports: Ports) -> Iterator[None]:
         raise
 
 
-def _hint_folder(error: SourceError, name: str) -> None:
+def _hint_folder(error: SourceError, name: str, scope: Scope) -> None:
     """Replace the hint of an error by one about the folder of this name, if there is one."""
     if os.path.isdir(name):
-        error.hint = f"to install the folder: ./{name}"
+        error.hint = f"to install the folder: {command(scope, 'install', f'./{name}')}"
 
 
 _MOST = 500  # skills that others need and that the user did not name

@@ -264,7 +264,9 @@ def test_the_folder_that_may_be_meant_is_named_though_the_server_is_out_of_reach
     shell.skill("project/skills/greet")
     done = shell.run("install", "skills/greet", "--json", "--offline")
     assert done.status == 3
-    assert done.error["hint"] == "to install the folder: ./skills/greet"
+    assert done.error["hint"] == "to install the folder: skillhub install ./skills/greet"
+    done = shell.run("install", "skills/greet", "-g", "--json", "--offline")
+    assert done.error["hint"] == "to install the folder: skillhub install ./skills/greet --global"
 
 
 def test_what_a_skill_is_stands_where_none_is(shell):
@@ -307,7 +309,9 @@ def test_a_name_that_no_source_has_is_told_where_to_look(shell):
     search = done.error["hint"].partition("? ")[2].partition(" finds")[0]
     assert shell.run(*search.split()[1:], "--json").json["hits"][0]["name"] == "code-review"
     shell.skill("project/mine")
-    assert shell.run("install", "mine", "--json").error["hint"] == "to install the folder: ./mine"
+    hint = shell.run("install", "mine", "--json").error["hint"]
+    assert hint == "to install the folder: skillhub install ./mine"
+    assert shell.run(*hint.split()[5:], "--yes", "--allow-unsigned", "--json").status == 0
 
 
 @pytest.mark.parametrize("command", ["install", "show", "validate", "pack", "audit"])
