@@ -519,7 +519,9 @@ def new_first(candidate: Candidate, record: Record | None, ports: Ports) -> Cand
     old_keys = {*_finding_keys(scan(before), before)}
     keyed = [*zip(_finding_keys(candidate.findings, candidate.tree), candidate.findings, strict=True)]
     repeated = [
-        replace(each, message=f"{each.message} (so has the version before)") for key, each in keyed if key in old_keys
+        replace(each, message=f"{each.message} (the version before has it, too)")
+        for key, each in keyed
+        if key in old_keys
     ]
     return replace(candidate, findings=(*(each for key, each in keyed if key not in old_keys), *repeated))
 

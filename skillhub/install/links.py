@@ -304,7 +304,7 @@ def _edits(problems: Sequence[TreeProblem], path: str) -> tuple[str, ...]:
 
 def _edited_meanwhile(path: str) -> StateError:
     hint = "run the command again; it asks again"
-    return StateError("it was edited again meanwhile", where=path, hint=hint)
+    return StateError("the copy was edited again meanwhile", where=path, hint=hint)
 
 
 # Folders that agents read as a locked skill, and that no record lists.

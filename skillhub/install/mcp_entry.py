@@ -123,8 +123,10 @@ class OwnEntry:
         if there is None:
             return False
         if before is None or not mcp.is_equal(there, before):
-            message = f"the entry {NAME} is not as skillhub wrote it"
-            raise StateError(message, where=self.file.path, hint="if it is to go, remove it from the file yourself")
+            message = f"expected the MCP server {NAME} as skillhub wrote it, found a different entry"
+            raise StateError(
+                message, where=self.file.path, hint="to remove it anyway, delete the entry from the file"
+            )
         if not dry_run:
             mcp.remove(self.file, NAME, before, self.ports.project)
             mcp.remove_created(self.ports.project, self._created)

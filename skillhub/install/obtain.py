@@ -482,7 +482,7 @@ def _check_claims(found: Candidate, scope: Scope, *, scanned: bool) -> Candidate
         comparable = (each for each in entry.capabilities if not each.startswith(("env:", "network:")))
         surplus += [f"can do {each}" for each in comparable if each not in found.capabilities]
     if surplus:
-        message = f"the lock lists for {found.name} what its files do not show: {', '.join(surplus)}"
+        message = f"the files of {found.name} do not show what the lock lists: {', '.join(surplus)}"
         remove = command(scope, "remove", found.name)
         hint = f"restore the lock from version control, or {remove} and install it again"
         raise WrongBytes(message, where=found.name, hint=hint)
@@ -564,7 +564,7 @@ def _at_registry(name: str, entry: Locked, ports: Ports) -> Acquisition:
         own = entry.own_name(name)
         if found is None or found[1] == own:
             raise
-        message = f"the lock calls {own} what its URL calls {quote(found[1])}"
+        message = f"the lock names {own}, its URL {quote(found[1])}"
         raise SourceMismatch(message, where=entry.url) from error
     acquisition = by_registry(source, status.release, status.index, ports, (entry.tree,))
     return acquisition.map(lambda each: each.noted(*status.yanked))

@@ -79,7 +79,7 @@ def _undeclared(candidate: Candidate) -> Iterator[str]:
     if names:
         more = f" and {len(names) - _FILES_MAX} more" if len(names) > _FILES_MAX else ""
         variables = "any variable" if "*" in names else f"{', '.join(names[:_FILES_MAX])}{more}"
-        yield f"its scripts read, though it does not declare: {variables}"
+        yield f"its scripts read undeclared variables: {variables}"
 
 
 def _new(candidate: Candidate, changes: Changes) -> list[Question]:

@@ -213,7 +213,7 @@ def test_variables_that_scripts_read_and_nobody_declared_are_named(shell):
     folder = shell.skill("src/reader", **{told[0]: told[1], "scripts/a.py": READS})
     done = shell.run("install", str(folder), "--json")
     (asked,) = [each for each in done.json["questions"] if each["kind"] == "install"]
-    assert "its scripts read, though it does not declare: OTHER_KEY" in asked["details"]
+    assert "its scripts read undeclared variables: OTHER_KEY" in asked["details"]
     assert shell.run("install", str(folder), "--yes", "--allow-unsigned", "--accept", "findings").status == 0
     assert " undeclared    reads OTHER_KEY" in shell.run("show", "reader").out
     assert "needs program nope (missing), version >=2.40" in " ".join(shell.run("show", "reader").out.split())

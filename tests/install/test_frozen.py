@@ -78,7 +78,7 @@ def test_attack_the_entry_of_another_skill_of_the_registry(world, tmp_path, name
     path.write_text(json.dumps(lock, indent=2, sort_keys=True) + "\n")
     (world.base / "skillhub.toml").unlink()
     error = refused(other, SourceMismatch, lambda: other.install(frozen=frozen))
-    assert error.message == f"the lock calls {name} what its URL calls 'alpha'"
+    assert error.message == f"the lock names {name}, its URL 'alpha'"
 
 
 def test_a_release_that_its_registry_no_longer_has(world, tmp_path):

