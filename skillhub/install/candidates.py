@@ -547,7 +547,7 @@ def is_same_place(found: Locked, entry: Locked, ports: Ports) -> bool:
 
 
 def relocated(url: str, old_url: str | None, former_url: str) -> str | None:
-    """Return ``old_url``, a URL below a registry's former URL ``former_url``, as it is below its present ``url``."""
+    """Return ``old_url`` moved from below ``former_url`` to below ``url``; a URL elsewhere stays unchanged."""
     below = f"{former_url}/"
     return f"{url}/{old_url.removeprefix(below)}" if old_url and old_url.startswith(below) else old_url
 

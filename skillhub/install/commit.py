@@ -451,7 +451,7 @@ class World(NamedTuple):
 
 
 def deciding(name: str, world: World, state: State, ports: Ports) -> object:
-    """Return all facts, besides the bytes, that decide whether an enabled skill is in order as it is locked.
+    """Return all facts, besides the bytes, that decide whether an enabled skill needs no work.
 
     Return None for a skill that every command must check: one that its registry or an advisory warns of, whose
     validity a time decides, that is patched, that has an entry in the configuration of an agent, or that comes from a

@@ -224,8 +224,8 @@ class Linker:
     def _is_stored(self, path: str, recorded: Digest | None = None) -> bool:
         """Return whether ``path`` holds exactly a tree of the store, so that its removal loses nothing.
 
-        Any stored tree counts: after a crash, some places have the recorded tree and others the one before. The
-        recorded tree ``recorded`` counts even if the store lacks it: such a copy has no edits.
+        Any stored tree counts: after a crash, some places have the recorded tree and others the one before.
+        ``recorded``, the tree of the record, counts even if the store lacks it: such a copy has no edits.
         """
         if is_link(path):
             # A dangling link has nothing to lose; a stored tree that is damaged was edited through the link.
