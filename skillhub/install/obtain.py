@@ -425,7 +425,7 @@ def undeclared(capabilities: Iterable[str], entry: Locked) -> str | None:
 
 # From an entry of the lock to exactly the locked skill, or an error, whatever the source's index says now.
 
-_BUNDLED = "where it came from is what the bundle says, and no registry proves it"
+_BUNDLED = "only the bundle states where it came from; no registry proves it"
 # Where registries keep the archives of a skill; other layouts are not checked.
 _ARCHIVE = deferred(r"/archives/([^/]+)/[^/]+/[0-9a-f]{64}\.zip\Z")
 
