@@ -518,11 +518,8 @@ def new_first(candidate: Candidate, record: Record | None, ports: Ports) -> Cand
         return candidate
     old_keys = {*_finding_keys(scan(before), before)}
     keyed = [*zip(_finding_keys(candidate.findings, candidate.tree), candidate.findings, strict=True)]
-    repeated = [
-        replace(each, message=f"{each.message} (the version before has it, too)")
-        for key, each in keyed
-        if key in old_keys
-    ]
+    note = "(the version before has it, too)"
+    repeated = [replace(each, message=f"{each.message} {note}") for key, each in keyed if key in old_keys]
     return replace(candidate, findings=(*(each for key, each in keyed if key not in old_keys), *repeated))
 
 

@@ -124,9 +124,7 @@ class OwnEntry:
             return False
         if before is None or not mcp.is_equal(there, before):
             message = f"expected the MCP server {NAME} as skillhub wrote it, found a different entry"
-            raise StateError(
-                message, where=self.file.path, hint="to remove it anyway, delete the entry from the file"
-            )
+            raise StateError(message, where=self.file.path, hint="to remove it anyway, edit the file")
         if not dry_run:
             mcp.remove(self.file, NAME, before, self.ports.project)
             mcp.remove_created(self.ports.project, self._created)
