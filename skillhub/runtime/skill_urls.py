@@ -152,7 +152,10 @@ class _Base:
 
 
 def _check_url(url: str) -> None:
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError as error:  # such as an IPv6 address without its closing bracket
+        raise FormatError("expected a URL", where=url) from error
     is_here = parts.hostname in ("localhost", "127.0.0.1", "::1")
     if parts.scheme not in ("https", *(["http"] if is_here else [])) or not parts.hostname or parts.username:
         raise FormatError("expected an https URL without user (http is only for this machine)", where=url)

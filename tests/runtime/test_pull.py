@@ -110,7 +110,18 @@ def test_attack_a_broken_entry_is_skipped_and_named(tmp_path, client, entry):
 
 @pytest.mark.parametrize(
     "url",
-    ["http://skills.example", "file:///etc", "ftp://x", "https://u:p@x", "https://", "", "//x", "https://x?y", "x"],
+    [
+        "http://skills.example",
+        "file:///etc",
+        "ftp://x",
+        "https://u:p@x",
+        "https://",
+        "",
+        "//x",
+        "https://x?y",
+        "x",
+        "https://[",
+    ],
 )
 def test_attack_a_url_that_is_none_of_https_is_not_fetched(tmp_path, client, url):
     pulled = pull([url], client, str(tmp_path / "cache"))
