@@ -78,36 +78,38 @@ def _catalog(
     """Return the catalogue; if ``written`` is None, locks are ignored."""
     # Locks and records have absolute paths.
     around = replace(around, cwd=os.path.abspath(around.cwd), home=os.path.abspath(around.home))
-    said, problems = layers(profile, around)
-    extra = tuple(path for layer in said for path in layer.extra)
+    settings, problems = layers(profile, around)
+    extra = tuple(path for layer in settings for path in layer.extra)
     wider = replace(around, extra=(*around.extra, *extra)) if extra else around
-    places = roots(profile, wider)
+    found_roots = roots(profile, wider)
     locks = (
         NoLocks()
         if written is None
         else Locks(
             around,
-            (around.cwd, *(_folder(root) for root in places if not root.problem)),
-            holders=(root.path for root in places if not (root.problem or root.is_commands)),
+            (around.cwd, *(_folder(root) for root in found_roots if not root.problem)),
+            holders=(root.path for root in found_roots if not (root.problem or root.is_commands)),
             written=written,
         )
     )
-    found = discover(places, replace(search, locks=locks))
-    led = {os.path.dirname(each.path or "") for each in found.skills if each.links != (each.path,)}
-    facts = _more(locks.read(led), known)
-    namespaces = {root.path: root.namespace for root in places}
-    skills, odd, listed = _recognized(found.skills, facts, locks, namespaces)
+    found = discover(found_roots, replace(search, locks=locks))
+    link_folders = {os.path.dirname(each.path or "") for each in found.skills if each.links != (each.path,)}
+    known_locks = _with_known(locks.read(link_folders), known)
+    namespaces = {root.path: root.namespace for root in found_roots}
+    skills, mismatches, listed = _recognized(found.skills, known_locks, locks, namespaces)
     skills = [_held_to_its_tree(skill, locks, namespaces) for skill in skills]
-    if said:
-        skills = list(settled(skills, said))
+    if settings:
+        skills = list(settled(skills, settings))
     waiting = [
-        replace(skill, locks=locks) for skill in facts.skills if skill.state == "disabled" and id(skill) not in listed
+        replace(skill, locks=locks)
+        for skill in known_locks.skills
+        if skill.state == "disabled" and id(skill) not in listed
     ]
-    unread = [Problem(error.where or around.cwd, error.message) for error in facts.errors]
+    unread = [Problem(error.where or around.cwd, error.message) for error in known_locks.errors]
     # The folder of an alias has another name than its skill, on purpose.
     aliases = [each.path or "" for each in skills if each.own_name]
-    every = (*problems, *unread, *unnamed(found.problems, aliases), *odd)
-    catalog = Catalog.of((*skills, *waiting), every, profile.hides, facts.skills)
+    all_problems = (*problems, *unread, *unnamed(found.problems, aliases), *mismatches)
+    catalog = Catalog.of((*skills, *waiting), all_problems, profile.hides, known_locks.skills)
     rank = {scope: number for number, scope in enumerate(profile.listing)}
     ordered = sorted(
         catalog.skills,
@@ -116,13 +118,13 @@ def _catalog(
     )
     is_met = need_check(around.environ or os.environ, {skill.name for skill in ordered if skill.state == "enabled"})
     skills = [_needing(skill, is_met) if skill.requires and not skill.managed else skill for skill in ordered]
-    named = (around.environ or os.environ).get(profile.budget.env or "", "").strip()
-    room = int(named) if re.fullmatch("[1-9][0-9]{0,8}", named) else None
-    return replace(catalog, skills=tuple(skills), host=profile.id, roots=places, room=room)
+    budget = (around.environ or os.environ).get(profile.budget.env or "", "").strip()
+    room = int(budget) if re.fullmatch("[1-9][0-9]{0,8}", budget) else None
+    return replace(catalog, skills=tuple(skills), host=profile.id, roots=found_roots, room=room)
 
 
 # The defaults of a skill whose files do not set these fields. The name is known, and the record has the description.
-_UNSAID: Final[Mapping[str, Any]] = {
+_DEFAULTS: Final[Mapping[str, Any]] = {
     **{"invocation": "model", "user_invocable": True, "argument_hint": ""},
     **{"requires": (), "interface": {}, "permissions": ()},
 }
@@ -144,17 +146,17 @@ def _as_agreed(skill: Skill, tree: Digest, locks: Locks, namespace: str | None) 
     except SkillhubError as error:
         reason = error.message.removeprefix("the skill ") if isinstance(error, Drifted) else error.message
         return Held("drifted", reason, as_command("skillhub", "sync", *typed_flags(skill.scope))), skill
-    said = {**_UNSAID, "namespace": namespace, **declared(facts)}
-    said["description"] = said.get("description") or skill.description
-    return None, replace(skill, **said)
+    fields = {**_DEFAULTS, "namespace": namespace, **declared(facts)}
+    fields["description"] = fields.get("description") or skill.description
+    return None, replace(skill, **fields)
 
 
 def _held_to_its_tree(skill: Skill, locks: Locks, namespaces: Mapping[str, str | None]) -> Skill:
     """Return the skill; it is held back if its folder is named for a tree and holds another one."""
     if skill.tree is None or skill.managed or skill.held is not None:
         return skill
-    why, found = _as_agreed(skill, skill.tree, locks, namespaces.get(skill.root))
-    return holding(skill, Held("drifted", why.reason, "")) if why else found
+    held, found = _as_agreed(skill, skill.tree, locks, namespaces.get(skill.root))
+    return holding(skill, Held("drifted", held.reason, "")) if held else found
 
 
 def unnamed(problems: Iterable[Problem], aliases: Collection[str]) -> Iterator[Problem]:
@@ -176,24 +178,24 @@ def _needing(skill: Skill, is_met: NeedCheck) -> Skill:
     )
 
 
-def _more(facts: KnownLocks, known: Iterable[Skill]) -> KnownLocks:
+def _with_known(known_locks: KnownLocks, known: Iterable[Skill]) -> KnownLocks:
     """Return the facts of the locks, with the further skills that a host calls locked."""
-    more = tuple(known)
-    if not more:
-        return facts
+    further = tuple(known)
+    if not further:
+        return known_locks
     real: dict[str, str] = {}
     places = {
         folded(place): skill
-        for skill in more
+        for skill in further
         for link in skill.links
         for folder, name in [os.path.split(link)]
         for place in (link, os.path.join(real.setdefault(folder, os.path.realpath(folder)), name))
     }
-    return replace(facts, skills=(*facts.skills, *more), places={**places, **facts.places})
+    return replace(known_locks, skills=(*known_locks.skills, *further), places={**places, **known_locks.places})
 
 
 def _recognized(
-    skills: Iterable[Skill], facts: KnownLocks, locks: Locks, namespaces: Mapping[str, str | None]
+    skills: Iterable[Skill], known_locks: KnownLocks, locks: Locks, namespaces: Mapping[str, str | None]
 ) -> tuple[list[Skill], list[Problem], set[int]]:
     """Return the skills, the problems with them, and the ``id`` of each locked skill that was found.
 
@@ -201,25 +203,25 @@ def _recognized(
     even if its ``SKILL.md`` was changed since, and the facts of the agreed files, even if a cache has others. A
     folder inside it is a part of it, and no skill of its own.
     """
-    if facts.errors:
-        held = not_agreed(facts.errors[0])
+    if known_locks.errors:
+        held = not_agreed(known_locks.errors[0])
         return [holding(skill, held) for skill in skills], [], set()
-    if not (facts.places or facts.store):
+    if not (known_locks.places or known_locks.store):
         return list(skills), [], set()
     kept: list[Skill] = []
     problems: list[Problem] = []
     listed: set[int] = set()
     for skill in skills:
-        path, owner, namespace = skill.path or "", facts.at(skill), namespaces.get(skill.root)
+        path, owner, namespace = skill.path or "", known_locks.at(skill), namespaces.get(skill.root)
         if owner is None:
-            kept.append(holding(skill, STORED) if facts.is_stored(path) else skill)
+            kept.append(holding(skill, STORED) if known_locks.is_stored(path) else skill)
             continue
         locked = owner.skill
         if owner.how == "inside":
             problems.append(Problem(path, f"it is inside the folder of {locked.name}, which is locked as a whole"))
         elif owner.how == "left":
-            why, found = _as_agreed(skill, locked.tree, locks, namespace) if locked.tree else (None, skill)
-            kept.append(holding(skill, why) if why else found)
+            reason, found = _as_agreed(skill, locked.tree, locks, namespace) if locked.tree else (None, skill)
+            kept.append(holding(skill, reason) if reason else found)
         else:
             listed.add(id(locked))
             name, found = _as_locked(skill, locked, locks, namespace)
@@ -390,25 +392,25 @@ def changes(
         cache: Keeps the results of walks through folders; None keeps them in memory.
     """
     stop, cache = stop or Event(), cache or Cache()
-    seen = since or catalog_of(profile, around, cache=cache)
+    current = since or catalog_of(profile, around, cache=cache)
     while not stop.is_set():
         found = catalog_of(profile, around, cache=cache)
-        if found != seen:
-            seen = found
+        if found != current:
+            current = found
             yield found
         else:
             _wait(found.roots, stop, interval)
 
 
 def _wait(roots: Iterable[Root], stop: Event, interval: float) -> None:
-    there = [root.path for root in roots if os.path.isdir(root.path)]
+    paths = [root.path for root in roots if os.path.isdir(root.path)]
     try:
         watch = import_module("watchfiles").watch
     except ModuleNotFoundError:
-        there = []
-    if not there:
+        paths = []
+    if not paths:
         stop.wait(interval)
         return
-    until = int(interval * _QUIET * 1000)
-    told = watch(*there, stop_event=stop, debounce=200, watch_filter=None, rust_timeout=until, yield_on_timeout=True)
-    next(told, None)
+    wait = int(interval * _QUIET * 1000)
+    events = watch(*paths, stop_event=stop, debounce=200, watch_filter=None, rust_timeout=wait, yield_on_timeout=True)
+    next(events, None)

@@ -35,8 +35,8 @@ def alike(name: str) -> str:
     """
     if name.isascii():
         return "".join(name.lower().split())
-    seen = (char for char in normalize("NFKC", normalize("NFKC", name).casefold()) if not is_unseen(char))
-    return "".join("".join(seen).split()).translate(_ALIKE)
+    visible = (char for char in normalize("NFKC", normalize("NFKC", name).casefold()) if not is_unseen(char))
+    return "".join("".join(visible).split()).translate(_ALIKE)
 
 
 class LockedNames:
@@ -62,11 +62,11 @@ class NamedCommand(NamedTuple):
     argument_hint: str = ""
 
     @classmethod
-    def of(cls, name: str, said: object) -> NamedCommand | None:
+    def of(cls, name: str, member: object) -> NamedCommand | None:
         """Return a member of ``commands`` in a ``plugin.json``; None if it is invalid or names no file."""
-        if not name or "/" in name or name != one_line(name) or not isinstance(said, dict) or "content" in said:
+        if not name or "/" in name or name != one_line(name) or not isinstance(member, dict) or "content" in member:
             return None
-        texts = (said.get(key) for key in ("description", "argumentHint"))
+        texts = (member.get(key) for key in ("description", "argumentHint"))
         return cls(name, *(one_line(text) if isinstance(text, str) else "" for text in texts))
 
 
@@ -170,15 +170,15 @@ class Catalog:
             hides: Whether the first skill of a name hides the others; if not, the name is ambiguous.
             locked: The locked skills, among ``skills`` or elsewhere; no other skill may have their names.
         """
-        given = list(skills)
+        ordered = list(skills)
         first: dict[str, Skill] = {}
-        for skill in sorted(given, key=lambda each: not each.managed):
+        for skill in sorted(ordered, key=lambda each: not each.managed):
             first.setdefault(skill.full_name, skill)
-        taken = LockedNames(skill for skill in (*locked, *reversed(given)) if skill.managed)
+        taken = LockedNames(skill for skill in (*locked, *reversed(ordered)) if skill.managed)
         kept: list[Skill] = []
         shadowed: list[Shadowed] = []
         found = list(problems)
-        for skill in given:
+        for skill in ordered:
             imitated = None if skill.managed else taken.of(skill)
             winner = imitated or first[skill.full_name]
             if winner is skill or not (hides or imitated):

@@ -28,8 +28,8 @@ from skillhub.runtime.walk import LENIENT, Cache, Find, Look, Walk, commands, de
 HEAD = (SKILL_MD, *needs.READ)
 _CAP = 1 << 20
 # The name in a frontmatter, whose other lines may be malformed.
-_NAMED = re.compile(rb"(?m)^[\"']?name[\"']?[ \t]*:[ \t]*[\"']?([a-z0-9-]{1,64})[\"']?[ \t]*(?:#.*)?\r?$")
-_OF_A_TREE = re.compile(r"sha256-([0-9a-f]{64})")
+_NAME_LINE = re.compile(rb"(?m)^[\"']?name[\"']?[ \t]*:[ \t]*[\"']?([a-z0-9-]{1,64})[\"']?[ \t]*(?:#.*)?\r?$")
+_TREE_FOLDER = re.compile(r"sha256-([0-9a-f]{64})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,16 +66,16 @@ def discover(roots: Iterable[Root], search: Search | None = None) -> Discovered:
     """
     skills: list[Skill] = []
     problems: list[Problem] = []
-    seen: set[str] = set()
+    places: set[str] = set()
     search = search or Search()
-    with _collecting_nothing():
+    with _without_garbage_collection():
         for root in roots:
             look, tree = _look(root, search), _tree_in(root.path)
             problems += look.problems
             for find in look.finds:
                 place = f"{find.folder}\0{root.command and root.command.name}"
-                if place not in seen:
-                    seen.add(place)
+                if place not in places:
+                    places.add(place)
                     problems += find.problems
                     if find.facts is not None:
                         skills.append(_skill(find, find.facts, root, search, tree))
@@ -83,7 +83,7 @@ def discover(roots: Iterable[Root], search: Search | None = None) -> Discovered:
 
 
 @contextmanager
-def _collecting_nothing() -> Iterator[None]:
+def _without_garbage_collection() -> Iterator[None]:
     """Pause the garbage collector, which would search growing lists in vain; this makes a search a sixth faster."""
     is_on = gc.isenabled()
     gc.disable()
@@ -102,13 +102,13 @@ def _look(root: Root, search: Search) -> Look:
         return commands(root.path, search.rules, search.bounds, root.command)
     is_contained = root.scope == "system"
     bounds = replace(search.bounds, depth=0) if root.is_skill else search.bounds
-    asked = root.path, search.rules, bounds
-    earlier = Look() if cache is None or search.reload else cache.load(*asked, is_contained)
+    key = root.path, search.rules, bounds
+    earlier = Look() if cache is None or search.reload else cache.load(*key, is_contained)
     if (earlier.folders or earlier.finds) and earlier.is_current():
         return earlier
     look = Walk(root.path, is_contained, search.rules, bounds, earlier).look()
     if cache is not None and (look.folders or look.finds):
-        cache.save(*asked, look, is_contained)
+        cache.save(*key, look, is_contained)
     return look
 
 
@@ -138,8 +138,8 @@ def folder_for(tree: Digest) -> str:
 
 
 def _tree_in(folder: str) -> Digest | None:
-    named = _OF_A_TREE.fullmatch(os.path.basename(folder))
-    return Digest.parse(f"sha256:{named[1]}") if named else None
+    match = _TREE_FOLDER.fullmatch(os.path.basename(folder))
+    return Digest.parse(f"sha256:{match[1]}") if match else None
 
 
 def found_skill(folder: str, scope: Scope) -> Skill:
@@ -150,7 +150,7 @@ def found_skill(folder: str, scope: Scope) -> Skill:
     try:
         manifest = Manifest.read(Tree(_files(folder)))
     except (SkillhubError, OSError) as error:
-        said = error.message if isinstance(error, SkillhubError) else error.strerror
+        reason = error.message if isinstance(error, SkillhubError) else error.strerror
         name = os.path.basename(folder)
         return Skill(
             name=clean(name) or quote(name),
@@ -158,7 +158,7 @@ def found_skill(folder: str, scope: Scope) -> Skill:
             scope=scope,
             state="enabled",
             managed=False,
-            description=f"cannot be read: {said}",
+            description=f"cannot be read: {reason}",
         )
     needs = (Need(r.kind, r.name, r.description, r.required, satisfied=False) for r in manifest.requires)
     return Skill(
@@ -187,8 +187,8 @@ def found_name(folder: str) -> str | None:
     try:
         return read_head(data, os.path.basename(folder), LENIENT).name if data is not None else None
     except FormatError:
-        named = _NAMED.search(data or b"")
-        return named[1].decode("ascii") if named else None
+        match = _NAME_LINE.search(data or b"")
+        return match[1].decode("ascii") if match else None
 
 
 def _files(folder: str) -> Iterable[tuple[str, File]]:
@@ -315,7 +315,7 @@ def _installed(path: str, place: AgentFolder, profile: Profile, around: Surround
     try:
         known = _object(_json(path).get("plugins"))
         for file in (*managed_settings(profile), settings, *own):
-            off |= {key for key, said in _object(_json(file).get("enabledPlugins")).items() if said is not True}
+            off |= {key for key, is_on in _object(_json(file).get("enabledPlugins")).items() if is_on is not True}
     except (SkillhubError, OSError) as error:
         yield Root(path, "plugin", problem=f"no plugin is looked into: {_reason(error)}")
         return
@@ -361,27 +361,27 @@ def _of_plugin(plugin: str, below: str, name: str, label: str) -> Iterator[Root]
     """
     manifest, usual = os.path.join(plugin, ".claude-plugin", "plugin.json"), os.path.join(plugin, below)
     try:
-        given = _json(manifest).get(below)
+        entry = _json(manifest).get(below)
     except (SkillhubError, OSError) as error:
         problem = f"none of its commands is looked for: {_reason(error)}"
         is_there = below == "skills"
         yield Root(usual, "plugin", name, label) if is_there else Root(manifest, "plugin", problem=problem)
         return
     if below == "commands":
-        if given is None:
+        if entry is None:
             yield Root(usual, "plugin", name, label, is_commands=True)
-    elif given is not None or os.path.isdir(usual):
+    elif entry is not None or os.path.isdir(usual):
         yield Root(usual, "plugin", name, label)
     else:
         yield Root(plugin, "plugin", name, label, is_skill=True)
-    rows = given.items() if isinstance(given, dict) and below == "commands" else enumerate(_listed(given))
-    for key, said in rows:
-        command = NamedCommand.of(key, said) if isinstance(key, str) else None
-        path = _object(said).get("source") if command else said
+    rows = entry.items() if isinstance(entry, dict) and below == "commands" else enumerate(_listed(entry))
+    for key, value in rows:
+        command = NamedCommand.of(key, value) if isinstance(key, str) else None
+        path = _object(value).get("source") if command else value
         found = _below(plugin, "./" if path == "." and below == "skills" else path)
         if found is None or (isinstance(key, str) and not (command and found.endswith(".md"))):
             kind = "a name and a source, a file .md" if isinstance(key, str) else "a path"
-            message = f"expected {kind} below the plugin that begins with ./, found {quote(said)}: nothing is there"
+            message = f"expected {kind} below the plugin that begins with ./, found {quote(value)}: nothing is there"
             yield Root(f"{manifest}: {below}", "plugin", problem=message)
         elif below == "commands":
             yield Root(found, "plugin", name, label, is_commands=True, command=command)
@@ -389,8 +389,8 @@ def _of_plugin(plugin: str, below: str, name: str, label: str) -> Iterator[Root]
             yield Root(found, "plugin", name, label, is_skill=os.path.lexists(os.path.join(found, SKILL_MD)))
 
 
-def _listed(given: object) -> list[object]:
-    return [] if given is None else given if isinstance(given, list) else [given]
+def _listed(entry: object) -> list[object]:
+    return [] if entry is None else entry if isinstance(entry, list) else [entry]
 
 
 def _below(plugin: str, path: object) -> str | None:

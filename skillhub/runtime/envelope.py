@@ -105,13 +105,13 @@ def to_json(loaded: Loaded, host: Profile | str = "agents") -> dict[str, Any]:
 
 def listed(loaded: Loaded, most: int = _LISTED_MAX) -> tuple[str, ...]:
     """Return the files to list for the model: at most ``most``, with names of at most 4 KiB together."""
-    room, named = _LISTED_BYTES, 0
+    room, count = _LISTED_BYTES, 0
     for name in loaded.files[:most]:
         room -= len(os.fsencode(name))
         if room < 0:
             break
-        named += 1
-    return loaded.files[:named]
+        count += 1
+    return loaded.files[:count]
 
 
 def safe(text: str) -> str:
@@ -125,12 +125,12 @@ def _attribute(text: str) -> str:
     return clean(escape(text, quote=False).replace('"', "&quot;"))
 
 
-def _instructions(loaded: Loaded, whole: bool = False) -> str:
+def _instructions(loaded: Loaded, with_front: bool = False) -> str:
     if not loaded.is_repeat:
-        return safe((loaded.front if whole else "") + loaded.body).strip()
+        return safe((loaded.front if with_front else "") + loaded.body).strip()
     name = clean(loaded.skill.full_name)
-    told = f"The instructions of {name} are in this conversation already, unchanged; follow them."
-    return f"{told}\nARGUMENTS: {safe(loaded.arguments)}" if loaded.arguments else told
+    reminder = f"The instructions of {name} are in this conversation already, unchanged; follow them."
+    return f"{reminder}\nARGUMENTS: {safe(loaded.arguments)}" if loaded.arguments else reminder
 
 
 def _skill_md(loaded: Loaded) -> str:
@@ -151,7 +151,7 @@ def _skill(loaded: Loaded) -> list[str]:
         "<skill>",
         f"<name>{_attribute(loaded.skill.full_name)}</name>",
         f"<path>{_attribute(_skill_md(loaded))}</path>",
-        _instructions(loaded, whole=True),
+        _instructions(loaded, with_front=True),
         "</skill>",
     ]
 
@@ -195,7 +195,7 @@ def _skill_context(loaded: Loaded) -> list[str]:
     name, path = _attribute(loaded.skill.full_name), _attribute(_skill_md(loaded))
     return [
         f'<skill_context name="{name}" path="{path}">',
-        _instructions(loaded, whole=True),
+        _instructions(loaded, with_front=True),
         "",
         f"Base directory: {_attribute(_uri(loaded))}/",
         "Relative paths in this skill are resolved from this directory.",

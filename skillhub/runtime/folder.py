@@ -84,7 +84,7 @@ class Folder:
         self.odd: list[str] = []
         self._executable: set[str] = set()
         try:
-            entries = _only(self.path, only) if only else _entries(self.path, skipped)
+            entries = _only_entry(self.path, only) if only else _entries(self.path, skipped)
             for relative, entry in islice(entries, FILES_MAX):
                 if entry.is_file(follow_symlinks=False):
                     status = os.lstat(entry.path)
@@ -167,7 +167,7 @@ class Folder:
             raise _drifted(f"{quote(self.odd[0])} is neither a file nor a folder", self.path)
         if self.is_cut:
             raise _drifted(f"it holds more than {FILES_MAX} files", self.path)
-        if record and (facts := self._seen(record, agreed.tree)) is not None:
+        if record and (facts := self._stored_facts(record, agreed.tree)) is not None:
             return facts
         now = time.time_ns()
         found = Listing(self.hashed(agreed.listing))
@@ -205,9 +205,9 @@ class Folder:
     def _key(self) -> str:
         return sha256(os.fsencode(self.path)).hexdigest()[:32]
 
-    def _seen(self, record: str, tree: Digest) -> Mapping[str, Any] | None:
+    def _stored_facts(self, record: str, tree: Digest) -> Mapping[str, Any] | None:
         """Return the facts that an earlier check of this tree stored; None without one, or if a stamp has changed."""
-        kept = _recorded(record)
+        kept = _read_record(record)
         facts = kept.pop("facts", None) if isinstance(kept, dict) else None
         return facts if kept == self._record(tree) and isinstance(facts, dict) and are_facts(facts) else None
 
@@ -240,9 +240,9 @@ def bring_system_skills(source: str, target: str) -> bool:
     above = os.path.dirname(os.path.abspath(target))
     with files.disk_errors(above):
         os.makedirs(above, exist_ok=True)
-        made = tempfile.mkdtemp(prefix=".system-", dir=above)
+        staging = tempfile.mkdtemp(prefix=".system-", dir=above)
         try:
-            new, old = os.path.join(made, "new"), os.path.join(made, "old")
+            new, old = os.path.join(staging, "new"), os.path.join(staging, "old")
             for name in shipped.names:
                 path = os.path.join(new, *name.split("/"))
                 os.makedirs(os.path.dirname(path), exist_ok=True)
@@ -260,7 +260,7 @@ def bring_system_skills(source: str, target: str) -> bool:
                     os.rename(old, target)
                 raise
         finally:
-            shutil.rmtree(made, ignore_errors=True)
+            shutil.rmtree(staging, ignore_errors=True)
     return True
 
 
@@ -277,7 +277,7 @@ def _entries(folder: str, skipped: Collection[str]) -> Iterator[tuple[str, os.Di
                     waiting.append(f"{prefix}{row.name}/")
 
 
-def _only(folder: str, name: str) -> Iterator[tuple[str, os.DirEntry[str]]]:
+def _only_entry(folder: str, name: str) -> Iterator[tuple[str, os.DirEntry[str]]]:
     with os.scandir(folder) as rows:
         yield from ((row.name, row) for row in rows if row.name == name)
 
@@ -287,7 +287,7 @@ def _is_folder(row: os.DirEntry[str]) -> bool:
     return row.is_dir(follow_symlinks=False) and not getattr(row.stat(follow_symlinks=False), "st_reparse_tag", 0)
 
 
-def _recorded(path: str) -> object:
+def _read_record(path: str) -> object:
     try:
         return strict_json(files.read(path, _STATE_CAP) or b"null", path, _STATE_CAP)
     except SkillhubError:
@@ -295,13 +295,13 @@ def _recorded(path: str) -> object:
 
 
 def _difference(found: Listing, agreed: Agreed) -> str:
-    wanted: Mapping[str, ListedFile] = agreed.listing or {}
-    for path in sorted({*found, *wanted}) if wanted else ():
-        if path not in wanted:
+    agreed_files: Mapping[str, ListedFile] = agreed.listing or {}
+    for path in sorted({*found, *agreed_files}) if agreed_files else ():
+        if path not in agreed_files:
             return f"{quote(path)} is a file that is not in the lock"
         if path not in found:
             return f"{quote(path)} is gone"
-        if found[path] != wanted[path]:
+        if found[path] != agreed_files[path]:
             return f"{quote(path)} was changed"
     return f"expected the tree {agreed.tree[:80]}, found {found.digest}"
 
@@ -412,13 +412,13 @@ class Locks:
         self._home: Home | None = None
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Locks) and self._asked == other._asked
+        return isinstance(other, Locks) and self._identity == other._identity
 
     def __hash__(self) -> int:
-        return hash(self._asked)
+        return hash(self._identity)
 
     @property
-    def _asked(self) -> tuple[object, ...]:
+    def _identity(self) -> tuple[object, ...]:
         named = self._environ.get("SKILLHUB_HOME"), self._state, self._user_home
         return (*named, self._folders, self._holders, frozenset(self.written.items()))
 
@@ -454,7 +454,7 @@ class Locks:
         places: dict[str, Skill] = {}
         waiting: dict[str, Mapping[str, Skill]] = {}
         real = one_look()
-        for project, by_name in self._found(self._home, others, real):
+        for project, by_name in self._near(self._home, others, real):
             try:
                 installed = _installed(project, store, self._environ)
             except SkillhubError as error:
@@ -462,13 +462,13 @@ class Locks:
                 continue
             skills += [each.skill for each in installed if by_name and not each.is_left]
             for each in installed:
-                ways = [(link, *os.path.split(link)) for link in each.links]
-                spelled = {folded(x) for link, way, name in ways for x in (link, os.path.join(real(way), name))}
+                links = [(link, *os.path.split(link)) for link in each.links]
+                spelled = {folded(x) for link, way, name in links for x in (link, os.path.join(real(way), name))}
                 places |= dict.fromkeys(spelled, each.skill)
                 left |= spelled if each.is_left else set()
-            away = {folded(each.skill.name): each.skill for each in installed if each.skill.held is not None}
-            for folder in self._folders_of(project, by_name, real) if away else ():
-                waiting[folder] = {**waiting[folder], **away} if folder in waiting else away
+            held_back = {folded(each.skill.name): each.skill for each in installed if each.skill.held is not None}
+            for folder in self._folders_of(project, by_name, real) if held_back else ():
+                waiting[folder] = {**waiting[folder], **held_back} if folder in waiting else held_back
         known = KnownLocks(skills=tuple(skills), places=places, left=frozenset(left), errors=tuple(errors))
         return replace(known, waiting=waiting, store=real(store.root))
 
@@ -478,7 +478,7 @@ class Locks:
         places = (*found, *self._holders) if is_around else found
         return {folded(each) for place in places for each in (place, real(place))}
 
-    def _found(self, home: Home, others: Iterable[str], real: Callable[[str], str]) -> Iterator[tuple[Project, bool]]:
+    def _near(self, home: Home, others: Iterable[str], real: Callable[[str], str]) -> Iterator[tuple[Project, bool]]:
         """Yield each project that applies, and whether its names are reserved: the user's scope, and those around.
 
         A repository may bring a lock or a ``.git`` that hides the project around it. So a parent folder also counts
@@ -497,7 +497,7 @@ class Locks:
             # A link leads into another project, whose lock may be unknown to this machine.
             if base not in spelled and os.path.lexists(os.path.join(base, LOCK)):
                 yield self._opened(base, "project", home), False
-        looked, reached = ([folded(real(x)) + os.sep for x in each] for each in (self._folders, paths))
+        searched, reached = ([folded(real(x)) + os.sep for x in each] for each in (self._folders, paths))
         for base in above:
             record = f"{state_key(base, 'project', real)}.json"
             is_known = os.path.lexists(os.path.join(home.state, "projects", record))
@@ -505,7 +505,7 @@ class Locks:
                 continue
             project = self._opened(base, "project", home)
             own = tuple(folder + os.sep for folder in self._folders_of(project, False, real))
-            is_near = any(way.startswith(own) for way in looked)
+            is_near = any(way.startswith(own) for way in searched)
             if is_near or is_known or any(way.startswith(own) for way in reached):
                 yield project, is_near
 

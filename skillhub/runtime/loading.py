@@ -36,7 +36,7 @@ from skillhub.runtime.mention import Suggestions
 # One pass over the agreed text: inserted text is never scanned again, so that no argument and no output of a command
 # can bring in a command.
 
-_PLACE = re.compile(
+_PLACEHOLDER = re.compile(
     r"(?<![\w`)\]!])!`(?P<command>[^`\n]+)`"
     r"|(?<![\\$])\$(?:ARGUMENTS(?:\[(?P<at>[0-9]{1,4})\]|(?!\w))|(?P<nth>[0-9]{1,4})(?!\w|[.,][0-9]))"
     r"|(?<!\\)\$\{(?P<variable>[A-Z_]{1,40})\}"
@@ -53,7 +53,7 @@ _FILLED_MAX: Final = 1 << 20  # characters; a skill may use its arguments ten th
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class PlaceholderValues:
     """The values for the placeholders.
 
     Attributes:
@@ -92,7 +92,7 @@ def split_words(arguments: str) -> list[str]:
     return ["".join(word) for word in found] if end == len(arguments) else arguments.split()
 
 
-def put_in(body: str, given: Given) -> str:
+def fill_placeholders(body: str, values: PlaceholderValues) -> str:
     """Return ``body`` with its placeholders filled; arguments without a placeholder are appended.
 
     ``$ARGUMENTS`` is all arguments as typed, ``$ARGUMENTS[N]`` and ``$N`` the word N from 0. A placeholder without a
@@ -101,37 +101,37 @@ def put_in(body: str, given: Given) -> str:
     Raises:
         FormatError: more than 1,048,576 characters would be inserted, without the output of commands.
     """
-    words = split_words(given.arguments)
-    is_used, filled = False, 0
+    words = split_words(values.arguments)
+    is_used, inserted = False, 0
 
-    def bounded(place: re.Match[str]) -> str:
-        nonlocal filled
-        text = fill(place)
-        filled += 0 if place["command"] else len(text)
-        if filled > _FILLED_MAX:
+    def replacement(placeholder: re.Match[str]) -> str:
+        nonlocal inserted
+        text = value_of(placeholder)
+        inserted += 0 if placeholder["command"] else len(text)
+        if inserted > _FILLED_MAX:
             raise FormatError(f"expected at most {_FILLED_MAX} characters to be put into the instructions")
         return text
 
-    def fill(place: re.Match[str]) -> str:
+    def value_of(placeholder: re.Match[str]) -> str:
         nonlocal is_used
-        if command := place["command"]:
-            printed = None if _PLACE.search(command) else given.run(command)
-            return place[0] if printed is None else printed
-        if variable := place["variable"]:
-            return given.variables.get(variable, place[0])
-        number = place["at"] or place["nth"]
+        if command := placeholder["command"]:
+            printed = None if _PLACEHOLDER.search(command) else values.run(command)
+            return placeholder[0] if printed is None else printed
+        if variable := placeholder["variable"]:
+            return values.variables.get(variable, placeholder[0])
+        number = placeholder["at"] or placeholder["nth"]
         if number is None:
             is_used = True
-            return given.arguments
+            return values.arguments
         if int(number) >= len(words):
-            return place[0]
+            return placeholder[0]
         is_used = True
         return words[int(number)]
 
-    text = _PLACE.sub(bounded, body)
-    if is_used or not given.arguments:
+    text = _PLACEHOLDER.sub(replacement, body)
+    if is_used or not values.arguments:
         return text
-    return f"{text.rstrip()}\n\nARGUMENTS: {given.arguments}\n"
+    return f"{text.rstrip()}\n\nARGUMENTS: {values.arguments}\n"
 
 
 # The requests of a skill to its host: a context of its own, and hooks. Nothing is granted here.
@@ -350,8 +350,8 @@ def pick(catalog: Catalog, name: str | None = None, path: str | None = None) -> 
         message = "; ".join([message, *(f"{clean(each.path)}: {each.message}" for each in catalog.unchecked)])
         raise NotFound(message, hint=f"{catalog.command} lists the skills that it reads")
     if not matches:
-        like = [clean(skill.full_name) for skill in Suggestions(catalog.skills).like(name).skills[:_SHOWN]]
-        hint = did_you_mean(like) or f"{catalog.command} lists the skills"
+        similar = [clean(skill.full_name) for skill in Suggestions(catalog.skills).like(name).skills[:_SHOWN]]
+        hint = did_you_mean(similar) or f"{catalog.command} lists the skills"
         raise NotFound(f"there is no skill {quote(name)}", hint=hint)
     return matches[0]
 
@@ -377,29 +377,29 @@ def load(skill: Skill, request: Request | None = None, agreed: Agreed | None = N
         OutsideSkill: its ``SKILL.md`` is a link.
         StateError: a file, a lock or a record cannot be read.
     """
-    asked = request or Request()
-    if not asked.ignore_locks:
-        skill, ours = _by_now(skill)
-        agreed = agreed or ours
-        if agreed is not None and ours is not None and agreed.tree != ours.tree:
-            message = f"expected the tree {ours.tree}, which is locked, found {agreed.tree[:80]} requested"
+    request = request or Request()
+    if not request.ignore_locks:
+        skill, locked = _as_locked_now(skill)
+        agreed = agreed or locked
+        if agreed is not None and locked is not None and agreed.tree != locked.tree:
+            message = f"expected the tree {locked.tree}, which is locked, found {agreed.tree[:80]} requested"
             raise Drifted(message, where=skill.path)
     elif skill.tree and not skill.managed:
         agreed = agreed or Agreed(skill.tree)
     if agreed is None or skill.held is None or skill.held.status != "drifted":
-        _refuse(skill, asked)
+        _refuse(skill, request)
     # An agreed tree is checked as a whole; in a skill under development, tools keep folders that are no part of it.
     place, name = os.path.split(skill.file)
     folder = Folder(place, () if agreed else NOT_THE_SKILLS, name if skill.is_command else "")
     if agreed is not None:
         folder.hold_to(agreed)
-        _refuse(skill, asked)
-    _ask(skill, asked)
+        _refuse(skill, request)
+    _ask(skill, request)
     data = folder.read(name, _FILE_CAP)
     found_by = skill.rules if isinstance(skill.rules, Rules) else Rules()
-    read = manifest.read_head(data, os.path.basename(skill.path or ""), asked.rules or found_by)
+    read = manifest.read_head(data, os.path.basename(skill.path or ""), request.rules or found_by)
     version = agreed.tree if agreed else f"sha256:{sha256(data).hexdigest()}"
-    body = put_in(read.body, _given(folder, version, asked))
+    body = fill_placeholders(read.body, _placeholder_values(folder, version, request))
     key = os.path.join(folder.path, name) if skill.is_command else folder.path
     tools = read.allowed_tools if "allowed-tools" in read.front else None
     return Loaded(
@@ -407,13 +407,13 @@ def load(skill: Skill, request: Request | None = None, agreed: Agreed | None = N
         folder=folder,
         front=data.decode("utf-8", "replace").removesuffix(read.body),
         body=body,
-        arguments=asked.arguments,
+        arguments=request.arguments,
         version=version,
         files=tuple(each for each in folder.names if each != name),
         tools=tools,
         fork=Fork(read.fork.get("agent", ""), read.fork.get("model", ""), body) if read.fork else None,
         hooks=hooks_of(read.hooks),
-        is_repeat=asked.session is not None and asked.session.has(key, version, body),
+        is_repeat=request.session is not None and request.session.has(key, version, body),
         notes=_notes(skill, tools, folder),
     )
 
@@ -442,7 +442,7 @@ def preload(agent: bytes, catalog: Catalog, request: Request | None = None) -> t
     return tuple(load(pick(catalog, name), asked) for name in names)
 
 
-def _by_now(skill: Skill) -> tuple[Skill, Agreed | None]:
+def _as_locked_now(skill: Skill) -> tuple[Skill, Agreed | None]:
     """Return the skill as its lock and this machine's record have it now, and the tree that its folder must hold.
 
     Raises:
@@ -491,16 +491,16 @@ def _ask(skill: Skill, request: Request) -> None:
         raise Refused(f"the user refuses to load {quote(skill.full_name)}")
 
 
-def _given(folder: Folder, version: str, request: Request) -> Given:
+def _placeholder_values(folder: Folder, version: str, request: Request) -> PlaceholderValues:
     variables = {"SKILL_DIR": folder.path, "CLAUDE_SKILL_DIR": folder.path}
     if request.session is not None and request.session.name:
         variables["CLAUDE_SESSION_ID"] = request.session.name
-    leave = request.commands
+    commands = request.commands
 
     def run(command: str) -> str | None:
-        return leave.run(command, folder.path) if leave and leave.agreed(version, command) else None
+        return commands.run(command, folder.path) if commands and commands.agreed(version, command) else None
 
-    return Given(request.arguments, variables, run)
+    return PlaceholderValues(request.arguments, variables, run)
 
 
 def _notes(skill: Skill, tools: tuple[str, ...] | None, folder: Folder) -> tuple[str, ...]:

@@ -122,14 +122,14 @@ def mentioned(
         selected: The skills that the user picked from a list; they take precedence over typed mentions.
         rules: The rules of the host; None for the defaults.
     """
-    meaning = _Meaning(catalog, rules or MentionRules())
+    resolver = _Resolver(catalog, rules or MentionRules())
     picked = {each.name: Typed(f"${each.name}", each.name, 0, 0, each.path) for each in selected}
     typed = [each for each in mentions(text) if each.path or each.name not in picked]
     found: dict[str, Mention] = {}
     for each in (*picked.values(), *typed):
-        if each.text not in found and (mention := meaning.of(each)):
+        if each.text not in found and (mention := resolver.of(each)):
             found[each.text] = mention
-    found = _one_leads(found, meaning.rules.leads)
+    found = _one_leads(found, resolver.rules.leads)
     return Resolved(_each_once(found.values()), _task(text, typed, found))
 
 
@@ -172,10 +172,10 @@ def refusal(skill: Skill, caller: Caller) -> tuple[str, str] | None:
     return "is disabled", f"enable it with: {typed}"
 
 
-def _one_leads(found: dict[str, Mention], most: int) -> dict[str, Mention]:
+def _one_leads(found: dict[str, Mention], limit: int) -> dict[str, Mention]:
     """Return the mentions; if they mean more than ``most`` skills, each of these asks to choose one."""
     names = tuple(dict.fromkeys(each.leads for each in found.values() if each.leads))
-    if len(names) <= most:
+    if len(names) <= limit:
         return found
     message = f"Choose one skill to lead this turn: {' or '.join(f'${name}' for name in names)}."
     return {
@@ -203,14 +203,14 @@ def _task(text: str, typed: Sequence[Typed], found: dict[str, Mention]) -> str:
     return text[at:].strip()
 
 
-class _Meaning:
+class _Resolver:
     """Resolves mentions in one catalogue by the rules of one host."""
 
     def __init__(self, catalog: Catalog, rules: MentionRules) -> None:
         self.rules = rules
         self._catalog = catalog
         self._connectors = {name.lower() for name in rules.connectors}
-        self._looked = 0
+        self._suggestions_made = 0
 
     def of(self, typed: Typed) -> Mention | None:
         """Resolve a mention; return None if the text is a variable or a number instead."""
@@ -262,8 +262,8 @@ class _Meaning:
         if name in self._catalog.taken and not self._catalog.named(name):
             message = f"Skill {quote(name)} is locked, but in no folder that this agent reads."
             return Mention(text, "unknown", message)
-        self._looked += 1
-        is_worth_it = self._looked <= _SUGGESTED_MAX and len(name) <= _NAME_MAX
+        self._suggestions_made += 1
+        is_worth_it = self._suggestions_made <= _SUGGESTED_MAX and len(name) <= _NAME_MAX
         found = self._suggestions.like(name) if is_worth_it else Suggested()
         if found.skills:
             return self._suggested(typed, found)
@@ -353,12 +353,12 @@ def complete(text: str, cursor: int, catalog: Catalog, rules: MentionRules | Non
     if typed[0] == "$" and any(span.start <= start < span.end for span in code_spans(text)):
         return None
     after = _AFTER.match(text, cursor)
-    asked = rules or MentionRules()
-    known = Suggestions(skill for skill in catalog.skills if may_invoke(skill, asked.caller))
+    rules = rules or MentionRules()
+    known = Suggestions(skill for skill in catalog.skills if may_invoke(skill, rules.caller))
     sign = "$" if typed[0] == "$" else found["sign"]
     part = typed.removeprefix(sign)
     skills = {skill.full_name: skill for skill in (*known.beginning(part), *known.containing(part))}
-    offers = (offer for skill in skills.values() for offer in _offers(skill, sign, catalog, asked))
+    offers = (offer for skill in skills.values() for offer in _offers(skill, sign, catalog, rules))
     shown = tuple(islice(offers, _SHOWN))
     end = after.end() if after else cursor
     return Completion(start, end, tuple(name for name, _ in shown), tuple(skill for _, skill in shown))
@@ -366,9 +366,9 @@ def complete(text: str, cursor: int, catalog: Catalog, rules: MentionRules | Non
 
 def _offers(skill: Skill, sign: str, catalog: Catalog, rules: MentionRules) -> Iterator[tuple[str, Skill]]:
     """Yield each mention that means a skill of this name, with that skill."""
-    same = called(catalog, skill.full_name)
-    is_linked = len(same) > 1 and sign == "$"
-    for each in same if is_linked else (skill,):
+    twins = called(catalog, skill.full_name)
+    is_linked = len(twins) > 1 and sign == "$"
+    for each in twins if is_linked else (skill,):
         name = f"[${each.full_name}]({each.path})" if is_linked else sign + each.full_name
         if any(found is each for found in mentioned(name, catalog, rules=rules).skills):
             yield name, each

@@ -74,7 +74,7 @@ def open_needs(
     for loaded in skills:
         name = clean(loaded.skill.full_name)
         # The servers that a person agreed to, or promised to set up, when the skill was installed.
-        settled = {
+        available = {
             *servers,
             *(n.name for n in loaded.skill.requires if n.kind == "mcp" and (n.satisfied or n.waived)),
         }
@@ -82,10 +82,10 @@ def open_needs(
             key = loaded.folder.path, need.spell(), repr(need.server)
             if need.kind == "env" and need.required and not environ.get(need.name):
                 question = _variable(name, need)
-            elif need.kind == "mcp" and need.name not in settled and need.server is not None:
+            elif need.kind == "mcp" and need.name not in available and need.server is not None:
                 question = _server(name, need.name, need.server, around.cwd)
             else:
-                missing += () if need.kind == "mcp" and need.name in settled else _unanswerable(name, need, environ)
+                missing += () if need.kind == "mcp" and need.name in available else _unanswerable(name, need, environ)
                 continue
             if key not in session.asked:
                 session.asked[key] = None
@@ -235,31 +235,31 @@ def permission_profile(loaded: Loaded, home: str) -> PermissionProfile | None:
         ForbiddenVariable, UndeclaredVariable: the skill needs a variable that it may not have.
         Drifted, StateError: one of its files was changed since it was loaded, or cannot be read.
     """
-    said: dict[str, list[str]] = {}
+    lines: dict[str, list[str]] = {}
     for line in declared(loaded).permissions:
         key, _, value = line.partition("=")
-        said.setdefault(key, []).append(value.strip())
-    if not said:
+        lines.setdefault(key, []).append(value.strip())
+    if not lines:
         return None
 
-    def truth(key: str) -> bool:
-        return [each.lower() for each in said.get(key, ())] == ["true"]
+    def is_true(key: str) -> bool:
+        return [each.lower() for each in lines.get(key, ())] == ["true"]
 
     def paths(key: str) -> tuple[str, ...]:
-        found = (_absolute(each, loaded.folder.path, home) for each in said.get(f"file_system.{key}", ()))
+        found = (_absolute(each, loaded.folder.path, home) for each in lines.get(f"file_system.{key}", ()))
         return tuple(dict.fromkeys(path for path in found if path))
 
-    apps = tuple(each for each in said.get("macos.automations", ()) if each)
+    apps = tuple(each for each in lines.get("macos.automations", ()) if each)
     automations: MacAutomation = "all" if apps == ("true",) else apps if apps not in ((), ("false",)) else "none"
-    (preferences,) = said.get("macos.preferences", [""])[:1]
+    (preferences,) = lines.get("macos.preferences", [""])[:1]
     return PermissionProfile(
         read=paths("read"),
         write=paths("write"),
-        network=truth("network"),
+        network=is_true("network"),
         preferences=_PREFERENCES.get(preferences.lower(), "readonly"),
         automations=automations,
-        accessibility=truth("macos.accessibility"),
-        calendar=truth("macos.calendar"),
+        accessibility=is_true("macos.accessibility"),
+        calendar=is_true("macos.calendar"),
     )
 
 

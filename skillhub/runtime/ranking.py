@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from itertools import count, groupby
+from itertools import chain, count, groupby
 from pathlib import Path
 from typing import Any, Final, Literal, TypeVar
 
@@ -126,7 +126,7 @@ class SearchIndex:
             UsageError: ``path`` is no valid path.
         """
         check_paths(path)
-        given = list(rows)
+        indexed = list(rows)
         temporary = f"{path}.{os.urandom(6).hex()}.tmp"
         try:
             os.makedirs(os.path.dirname(path), exist_ok=True)
@@ -134,7 +134,7 @@ class SearchIndex:
             try:
                 connection.execute("PRAGMA journal_mode = OFF")
                 connection.execute("PRAGMA synchronous = OFF")
-                _fill(connection, given, proof)
+                _fill(connection, indexed, proof)
             finally:
                 connection.close()
             os.replace(temporary, path)
@@ -143,7 +143,7 @@ class SearchIndex:
         finally:
             with suppress(OSError, ValueError):
                 os.unlink(temporary)
-        found = cls.opened(path, proof, given)
+        found = cls.opened(path, proof, indexed)
         if found is None:
             raise StateError("the search index was changed while it was built", where=path)
         return found
@@ -207,7 +207,7 @@ class SearchIndex:
         wanted = list(numbers)
         found = self._select(f"FROM skills WHERE id IN ({','.join('?' * len(wanted))}) LIMIT -1", *wanted)
         if len(found) < len(wanted):
-            raise _odd("a row is missing")
+            raise _unreadable("a row is missing")
         return found
 
     def spellings(self, length: int) -> list[str]:
@@ -226,14 +226,14 @@ class SearchIndex:
 
     def _stored(self, columns: tuple[int, str, str, str, str, str, int]) -> Stored:
         """Return a row of the file; if the indexed rows are known, the one that the row of the file repeats."""
-        said, given = columns[1:6], columns[6]
-        name, description, path, source, scope = said
+        texts, number = columns[1:6], columns[6]
+        name, description, path, source, scope = texts
         if self._rows is None:
             name, description = (one_line(text) if self._file[0] else text for text in (name, description))
             return Stored(name=name, description=description, path=path, source=source, scope=scope)
-        row = self._rows[given] if 0 <= given < len(self._rows) else None
-        if row is None or said != tuple(map(utf8, (row.name, row.description, row.path, row.source, row.scope))):
-            raise _odd("it says something else than what it was made of")
+        row = self._rows[number] if 0 <= number < len(self._rows) else None
+        if row is None or texts != tuple(map(utf8, (row.name, row.description, row.path, row.source, row.scope))):
+            raise _unreadable("it says something else than what it was made of")
         return row
 
     def _run(self, query: str, values: Sequence[str | int], types: tuple[type, ...]) -> list[tuple[Any, ...]]:
@@ -243,18 +243,18 @@ class SearchIndex:
         except (sqlite3.Error, UnicodeError, OverflowError, MemoryError) as error:
             raise StateError(f"the search index cannot be read: {error}") from error
         if rows and [{*map(type, column)} for column in zip(*rows, strict=True)] != [{each} for each in types]:
-            raise _odd("a value has another type")
+            raise _unreadable("a value has another type")
         return rows
 
 
-def _odd(why: str) -> StateError:
+def _unreadable(why: str) -> StateError:
     return StateError(f"the search index cannot be read: {why}")
 
 
-def _all(rows: dict[int, Stored], is_so: Callable[[Stored], bool]) -> dict[int, Stored]:
+def _all(rows: dict[int, Stored], matches: Callable[[Stored], bool]) -> dict[int, Stored]:
     """Return the rows if each satisfies the condition of its query, since a forged index can contradict its table."""
-    if not all(map(is_so, rows.values())):
-        raise _odd("a row is listed under what it does not hold")
+    if not all(map(matches, rows.values())):
+        raise _unreadable("a row is listed under what it does not hold")
     return rows
 
 
@@ -367,7 +367,7 @@ _WEIGHTS: Final[Mapping[Reason, float]] = {
     "full_text": 1,
 }
 _RANK_BASE = 60
-_FUSED = 100  # ranks of the full-text search that count
+_TEXT_RANKS_MAX = 100  # ranks of the full-text search that count
 _WORDS_MAX = 8
 _CAP = 1 << 20
 _ALTERNATIVES = 3
@@ -460,13 +460,13 @@ def search(query: str, indexes: Iterable[SearchIndex], limit: int = LIMIT) -> Hi
         StateError: an index cannot be read, and its rows are unknown.
     """
     several = list(indexes)
-    found = list(_hits(query, several)) or list(_respelt(query, several))
+    found = list(_hits(query, several)) or list(_hits_of_spellings(query, several))
     found.sort(key=lambda hit: (-hit.score, _scope_rank(hit), hit.path, hit.source or "", hit.name))
     most = min(max(limit, 1), LIMIT_MAX)
     return Hits(tuple(found[:most]), max(len(found) - most, 0))
 
 
-def _asked(index: SearchIndex, ask: Callable[[SearchIndex], Iterable[_T]]) -> list[_T]:
+def _ask_or_rebuild(index: SearchIndex, ask: Callable[[SearchIndex], Iterable[_T]]) -> list[_T]:
     try:
         return list(ask(index))
     except StateError:
@@ -484,7 +484,7 @@ def _hits(query: str, indexes: Sequence[SearchIndex]) -> Iterator[Hit]:
     rows: dict[tuple[int, int], Stored] = {}
     keys: dict[Reason, dict[tuple[int, int], Any]] = {}
     for which, index in enumerate(indexes):
-        for reason, found in _asked(index, partial(_found, query)):
+        for reason, found in _ask_or_rebuild(index, partial(_found, query)):
             rows.update(((which, number), row) for number, (row, _) in found.items())
             keys.setdefault(reason, {}).update(((which, number), key) for number, (_, key) in found.items())
     scores: dict[tuple[int, int], float] = {}
@@ -514,7 +514,7 @@ def _found(query: str, index: SearchIndex) -> Iterator[tuple[Reason, _Found]]:
     begun = {number: row for name in spelt if name for number, row in index.beginning(name).items()}
     yield "prefix", {number: (row, len(row.name)) for number, row in begun.items()}
     text_scores = index.matching(terms)
-    best = sorted(text_scores, key=text_scores.__getitem__)[:_FUSED]
+    best = sorted(text_scores, key=text_scores.__getitem__)[:_TEXT_RANKS_MAX]
     rows |= exact | begun
     rows.update(index.read(number for number in best if number not in rows))
     rows.update(named := index.with_words_in_name(terms) if text_scores else {})
@@ -537,7 +537,7 @@ def _overlap(terms: Sequence[str], rows: Mapping[int, Stored]) -> _Found:
     return shared
 
 
-def _respelt(query: str, indexes: Sequence[SearchIndex]) -> Iterator[Hit]:
+def _hits_of_spellings(query: str, indexes: Sequence[SearchIndex]) -> Iterator[Hit]:
     """Yield the hits for the query with each word that no skill has replaced by words with a similar spelling."""
     terms = list(dict.fromkeys(words(utf8(query))))[:_WORDS_MAX]
     instead = [_alike(term, indexes) for term in terms]
@@ -550,9 +550,10 @@ def _respelt(query: str, indexes: Sequence[SearchIndex]) -> Iterator[Hit]:
 
 
 def _alike(term: str, indexes: Sequence[SearchIndex]) -> Sequence[str]:
-    if any(_asked(index, lambda index: index.matching([term])) for index in indexes):
+    if any(_ask_or_rebuild(index, lambda index: index.matching([term])) for index in indexes):
         return [term]
-    return close(term, [word for each in indexes for word in _asked(each, lambda index: index.spellings(len(term)))])
+    spellings = (_ask_or_rebuild(index, lambda index: index.spellings(len(term))) for index in indexes)
+    return close(term, chain.from_iterable(spellings))
 
 
 def _choices(instead: Sequence[Sequence[str]]) -> list[str]:

@@ -93,22 +93,22 @@ class _Base:
         _check_url(url)
         self.index_url = url if url.endswith("/index.json") else f"{url.rstrip('/')}/index.json"
         self._fetch, self._folder, self._reload = fetch, folder, reload
-        self._kept = os.path.join(
+        self._record = os.path.join(
             folder, f"{sha256(self.index_url.encode('utf-8', 'surrogatepass')).hexdigest()}.json"
         )
 
     def skills(self, problems: list[Problem]) -> dict[str, Digest]:
         """Return the tree of each skill by its folder, and append to ``problems`` one for each skipped entry."""
-        known = self._known()
+        known = self._stored()
         try:
             entries = FilesListing.parse(self._fetch(self.index_url), self.index_url).offered(self.index_url)
         except OSError as error:
             problems.append(_problem(self.index_url, error))
             before = ((name, Digest.parse(tree)) for name, (tree, _) in known.items())
             found = {self._place(tree, name): tree for name, tree in before}
-            return {path: tree for path, tree in found.items() if _is_whole(path, tree)}
-        taken: dict[str, Digest] = {}
-        kept: dict[str, tuple[str, list[str]]] = {}
+            return {path: tree for path, tree in found.items() if _holds(path, tree)}
+        trees: dict[str, Digest] = {}
+        record: dict[str, tuple[str, list[str]]] = {}
         for number, entry in enumerate(entries):
             where = f"{self.index_url}: skills[{number}]"
             try:
@@ -118,18 +118,18 @@ class _Base:
             except (SkillhubError, OSError) as error:
                 problems.append(_problem(where, error))
                 continue
-            taken[path] = tree
-            kept[entry.name] = str(tree), [*entry.files]
+            trees[path] = tree
+            record[entry.name] = str(tree), [*entry.files]
         with suppress(StateError):
-            write_own(self._kept, json.dumps(kept, sort_keys=True).encode())
-        return taken
+            write_own(self._record, json.dumps(record, sort_keys=True).encode())
+        return trees
 
     def _place(self, tree: Digest, name: str) -> str:
         return os.path.join(self._folder, folder_for(tree), name)
 
-    def _known(self) -> dict[str, tuple[str, list[str]]]:
+    def _stored(self) -> dict[str, tuple[str, list[str]]]:
         with suppress(SkillhubError, ValueError, TypeError, AttributeError):
-            block: Any = strict_json(read(self._kept, _STATE_CAP) or b"{}", self._kept, _STATE_CAP)
+            block: Any = strict_json(read(self._record, _STATE_CAP) or b"{}", self._record, _STATE_CAP)
             rows = {name: (str(Digest.parse(tree)), [*files]) for name, (tree, files) in block.items()}
             return {name: row for name, row in rows.items() if is_name(name)}
         return {}  # a damaged file counts as absent
@@ -138,7 +138,7 @@ class _Base:
         if known and not self._reload and known[1] == [*release.files]:
             tree = Digest.parse(known[0])
             path = self._place(tree, release.name)
-            if _is_whole(path, tree):
+            if _holds(path, tree):
                 return path, tree
         entries = (Entry(path, File(self._fetch(url_of(release, path)))) for path in release.files)
         found = gather(entries, wrapper=False).tree
@@ -146,7 +146,7 @@ class _Base:
         if name != release.name:
             raise FormatError(f"expected the skill {quote(release.name)}, found {quote(name)}")
         path = self._place(found.digest, name)
-        if not _is_whole(path, found.digest):
+        if not _holds(path, found.digest):
             _write(path, found)
         return path, found.digest
 
@@ -156,14 +156,14 @@ def _check_url(url: str) -> None:
         parts = urlsplit(url)
     except ValueError as error:  # such as an IPv6 address without its closing bracket
         raise FormatError("expected a URL", where=url) from error
-    is_here = parts.hostname in ("localhost", "127.0.0.1", "::1")
-    if parts.scheme not in ("https", *(["http"] if is_here else [])) or not parts.hostname or parts.username:
+    is_loopback = parts.hostname in ("localhost", "127.0.0.1", "::1")
+    if parts.scheme not in ("https", *(["http"] if is_loopback else [])) or not parts.hostname or parts.username:
         raise FormatError("expected an https URL without user (http is only for this machine)", where=url)
     if parts.query or parts.fragment:
         raise FormatError("expected a URL without ? and #", where=url)
 
 
-def _is_whole(path: str, tree: Digest) -> bool:
+def _holds(path: str, tree: Digest) -> bool:
     try:
         Folder(path).check(Agreed(tree))
     except SkillhubError:

@@ -55,11 +55,11 @@ def permitted(
         last_wins: Whether the last matching rule decides, as in OpenCode; otherwise ``deny`` takes precedence over
             ``allow``, and ``allow`` over ``ask``, as in Codelia.
     """
-    said = [rule.action for rule in rules if _matches(rule.pattern, skill.name, skill.full_name)]
+    actions = [rule.action for rule in rules if _matches(rule.pattern, skill.name, skill.full_name)]
     if last_wins:
-        action = said[-1] if said else otherwise
+        action = actions[-1] if actions else otherwise
     else:
-        action = next((action for action in ACTIONS if action in said), otherwise)
+        action = next((action for action in ACTIONS if action in actions), otherwise)
     if action == "ask" and answers and skill.full_name in answers:
         return "allow" if answers[skill.full_name] else "deny"
     return action
@@ -160,8 +160,8 @@ def _gen_edit(text: str, skill: Skill, reach: Reach, where: str) -> str:
 
 def gen_answers(text: str, where: str) -> dict[str, bool]:
     """Return the user's answers in a file of skillhub's own state."""
-    given = _gen(text, where).get("answers")
-    found = given.items() if isinstance(given, dict) else ()
+    stored = _gen(text, where).get("answers")
+    found = stored.items() if isinstance(stored, dict) else ()
     return {name: said for name, said in found if isinstance(said, bool)}
 
 
@@ -253,9 +253,9 @@ def _opencode_rules(block: Mapping[str, Any]) -> list[PermissionRule]:
     # One action for all tools, or for each kind of them; for all skills, or by patterns.
     by_kind = permission if isinstance(permission, dict) else {"*": permission}
     found = []
-    for kind, given in by_kind.items():
+    for kind, rule in by_kind.items():
         if _matches(kind, "skill"):
-            by_pattern = given if isinstance(given, dict) else {"*": given}
+            by_pattern = rule if isinstance(rule, dict) else {"*": rule}
             for pattern, action in by_pattern.items():
                 found.append(PermissionRule(pattern, action if action in ACTIONS else "deny"))
     return found
@@ -271,17 +271,17 @@ def _opencode_edit(text: str, skill: Skill, reach: Reach, where: str) -> str:
 
 def _claude_parse(text: str, where: str) -> Layer:
     block = strict_json(text.encode("utf-8", "surrogatepass"), where, CAP) if text.strip() else {}
-    if not isinstance(block, dict) or not isinstance(given := block.get("permissions", {}), dict):
+    if not isinstance(block, dict) or not isinstance(permissions := block.get("permissions", {}), dict):
         raise FormatError("expected an object, and one of permissions", where=where)
-    asked = (PermissionRule(pattern, "ask") for pattern in _claude_patterns(given, "ask", where))
-    said = block.get("skillOverrides", {})
-    if not isinstance(said, dict):
+    ask_rules = (PermissionRule(pattern, "ask") for pattern in _claude_patterns(permissions, "ask", where))
+    overrides = block.get("skillOverrides", {})
+    if not isinstance(overrides, dict):
         raise FormatError("expected an object of skills and words", where=f"{where}: skillOverrides")
     return Layer(
-        names={name: _CLAUDE.get(str(word), "disabled") for name, word in said.items()},
-        name_only=frozenset(name for name, word in said.items() if word == "name-only"),
-        rules=tuple(asked),
-        hidden=tuple(_claude_patterns(given, "deny", where)),
+        names={name: _CLAUDE.get(str(word), "disabled") for name, word in overrides.items()},
+        name_only=frozenset(name for name, word in overrides.items() if word == "name-only"),
+        rules=tuple(ask_rules),
+        hidden=tuple(_claude_patterns(permissions, "deny", where)),
     )
 
 
@@ -365,8 +365,8 @@ def layers(profile: Profile, around: Surroundings) -> tuple[tuple[Layer, ...], t
             text = _text(file)
             if text is not None:
                 # Answers in a file that a repository may bring do not count.
-                given = gen_answers(text, file.path) if file.ours else {}
-                known.append(replace(FORMS[file.form].parse(text, file.path), answers=given, file=file))
+                stored = gen_answers(text, file.path) if file.ours else {}
+                known.append(replace(FORMS[file.form].parse(text, file.path), answers=stored, file=file))
         except (FormatError, StateError) as error:
             unread = FORMS[file.form].unread
             known.append(replace(unread, file=file, error=error.message))
@@ -417,15 +417,15 @@ def _ruling(skill: Skill, ruled: Sequence[Layer], answered: Mapping[str, bool]) 
     denies: Layer | None = None
     is_asked = False
     for layer in reversed(ruled):
-        said = layer.permission(skill, answered)
-        if said is None:
+        own = layer.permission(skill, answered)
+        if own is None:
             continue
-        if said == "deny" and not (denies and denies.error):
+        if own == "deny" and not (denies and denies.error):
             denies = layer
         if layer.file is not None and layer.file.scope == "user":
-            permission, is_asked = said, said == "ask"
+            permission, is_asked = own, own == "ask"
         elif not is_asked:
-            permission = said
+            permission = own
     return permission, denies
 
 
@@ -445,8 +445,8 @@ def _switched_off(skill: Skill, layer: Layer) -> Held | None:
     if FORMS[file.form].edit is None:
         return Held("disabled", "is disabled", "", file.path)
     if layer.reach(skill) or any(rule.pattern == skill.full_name for rule in layer.rules):
-        typed = ("skillhub", "enable", clean(skill.full_name), "--host", file.host, *typed_flags(file.scope))
-        return Held("disabled", "is disabled", as_command(*typed), file.path)
+        command = ("skillhub", "enable", clean(skill.full_name), "--host", file.host, *typed_flags(file.scope))
+        return Held("disabled", "is disabled", as_command(*command), file.path)
     return Held("disabled", "is disabled by a rule on several skills", "", file.path)
 
 

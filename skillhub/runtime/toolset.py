@@ -147,17 +147,17 @@ def call_tool(
         known = ", ".join(each.name for each in _TOOLS.get(row.dialect, ())) or "none"
         raise UsageError(f"{row.name} has no tool {quote(name)}", hint=f"its tools: {known}")
     try:
-        given = tool.takes.model_validate_json(arguments) if isinstance(arguments, str) else None
-        given = given or tool.takes.model_validate(arguments)
+        values = tool.takes.model_validate_json(arguments) if isinstance(arguments, str) else None
+        values = values or tool.takes.model_validate(arguments)
     except ValidationError as error:
         wrong = "; ".join(f"{'.'.join(map(str, each['loc'])) or 'input'}: {each['msg']}" for each in error.errors())
         message = f"The {name} tool was called with invalid arguments: {clean(wrong)}"
         return ToolResult(text=f"{message}\nPlease rewrite the input so it satisfies the schema.", is_error=True)
-    call = _Call(row, catalog, replace(request or Request(), caller="model", arguments=getattr(given, "args", "")))
+    call = _Call(row, catalog, replace(request or Request(), caller="model", arguments=getattr(values, "args", "")))
     try:
-        return tool.run(given, call)
+        return tool.run(values, call)
     except NotFound as error:
-        asked = getattr(given, "skill", None) or getattr(given, "name", None)
+        asked = getattr(values, "skill", None) or getattr(values, "name", None)
         if asked is None:
             return _failed(error)
         names = ", ".join(clean(skill.full_name) for skill in _callable(catalog)) or "none"
@@ -193,33 +193,33 @@ def _plain(schema: dict[str, Any]) -> dict[str, Any]:
     return {**options[0], **kept} if options else kept
 
 
-def _by_name(given: _ByName, call: _Call) -> ToolResult:
-    loaded = load(pick(call.catalog, given.name), call.request)
+def _by_name(parameters: _ByName, call: _Call) -> ToolResult:
+    loaded = load(pick(call.catalog, parameters.name), call.request)
     return ToolResult(text=inject(loaded, call.row), loaded=loaded, fork=loaded.fork)
 
 
-def _opencode(given: _OfOpenCode, call: _Call) -> ToolResult:
-    found = _by_name(_ByName(name=given.name), call)
+def _opencode(parameters: _OfOpenCode, call: _Call) -> ToolResult:
+    found = _by_name(_ByName(name=parameters.name), call)
     name, folder = (found.loaded.skill.full_name, found.loaded.folder.path) if found.loaded else ("", "")
     return replace(found, metadata={"title": f"Loaded skill: {name}", "name": name, "dir": folder})
 
 
-def _with_args(given: _OfGenCode | _OfPegasus, call: _Call) -> ToolResult:
-    loaded = load(pick(call.catalog, given.skill), call.request)
+def _with_args(parameters: _OfGenCode | _OfPegasus, call: _Call) -> ToolResult:
+    loaded = load(pick(call.catalog, parameters.skill), call.request)
     # Pegasus's tool returns the instructions alone: the model knows which skill it called.
-    text = safe(loaded.body).strip() if isinstance(given, _OfPegasus) else inject(loaded, call.row)
+    text = safe(loaded.body).strip() if isinstance(parameters, _OfPegasus) else inject(loaded, call.row)
     return ToolResult(text=text, loaded=loaded, fork=loaded.fork)
 
 
-def _found(given: _Search, call: _Call) -> ToolResult:
+def _found(parameters: _Search, call: _Call) -> ToolResult:
     rows = [(skill, call.catalog.row(skill)) for skill in _callable(call.catalog)]
-    kept = {skill.path: (skill, row) for skill, row in rows if given.scope in (None, row["scope"])}
+    kept = {skill.path: (skill, row) for skill, row in rows if parameters.scope in (None, row["scope"])}
     listed = (
         Stored(name=skill.full_name, description=skill.description, path=skill.path or "", scope=skill.scope)
         for skill, _ in kept.values()
     )
     with closing(SearchIndex.build(listed)) as index:
-        found = search(given.query, [index], given.limit)
+        found = search(parameters.query, [index], parameters.limit)
     hits = [
         {
             "name": hit.name,
@@ -235,10 +235,10 @@ def _found(given: _Search, call: _Call) -> ToolResult:
     return ToolResult(text=safe(json.dumps(answer, ensure_ascii=False)), metadata=answer)
 
 
-def _load(given: _Load, call: _Call) -> ToolResult:
-    if not (given.name or given.path):
+def _load(parameters: _Load, call: _Call) -> ToolResult:
+    if not (parameters.name or parameters.path):
         raise UsageError("expected a name or a path, found neither")
-    loaded = load(pick(call.catalog, given.name, given.path), call.request)
+    loaded = load(pick(call.catalog, parameters.name, parameters.path), call.request)
     row = record(loaded.skill, call.catalog)
     known = {"skill_id": row["id"], **{key: row[key] for key in ("name", "path", "dir", "mtime_ms")}}
     return ToolResult(text=inject(loaded, call.row), loaded=loaded, fork=loaded.fork, metadata=known)

@@ -233,8 +233,8 @@ def facts_in(files: Mapping[str, bytes], name: str) -> Mapping[str, Any]:
     """
     try:
         head = read_head(files.get(SKILL_MD, b""), name, LENIENT)
-        said = {path: File(files[path]) for path in needs.READ if path in files}
-        return _facts(head, Find(name, name), Tree(said) if said else None)
+        agents = {path: File(files[path]) for path in needs.READ if path in files}
+        return _facts(head, Find(name, name), Tree(agents) if agents else None)
     except SkillhubError:
         return {}
 
@@ -279,8 +279,8 @@ def _command(path: str, shown: str, rules: Rules, named: NamedCommand | None = N
         if name != one_line(name):
             raise FormatError(f"expected a name without hidden characters, found {quote(name)}")
         head = read_head(_read("", find, _CAP) or b"", name, rules)
-        said = {key: text for key, text in named._asdict().items() if text} if named else {}
-        find.facts = _facts(replace(head, name=name, warnings=()), find) | said
+        fields = {key: text for key, text in named._asdict().items() if text} if named else {}
+        find.facts = _facts(replace(head, name=name, warnings=()), find) | fields
     except (SkillhubError, OSError) as error:
         message = error.message if isinstance(error, SkillhubError) else error.strerror
         find.problems.append(Problem(shown, message or type(error).__name__))
@@ -332,11 +332,11 @@ def _facts(head: Head, find: Find, tree: Tree | None = None) -> dict[str, Any]:
         is_implicit = is_implicit and declaration.implicit
         for issue in declaration.warnings:
             find.problems.append(_issue(find.found, issue.where, issue.message))
-        if said := _declared_facts(declaration):
-            facts["declared"] = said
+        if value := _declared_facts(declaration):
+            facts["declared"] = value
     for key in ("version", "namespace", "argument_hint"):
-        if said := getattr(head, key):
-            facts[key] = said
+        if value := getattr(head, key):
+            facts[key] = value
     if not is_implicit:
         facts["invocation"] = "user"
     if not head.user_invocable:
@@ -345,8 +345,8 @@ def _facts(head: Head, find: Find, tree: Tree | None = None) -> dict[str, Any]:
 
 
 def _declaration(head: Head, find: Find, tree: Tree | None) -> needs.Declared | None:
-    said = head.front.get("metadata")
-    if tree is None and (not isinstance(said, dict) or _NEEDS.isdisjoint(said)):
+    metadata = head.front.get("metadata")
+    if tree is None and (not isinstance(metadata, dict) or _NEEDS.isdisjoint(metadata)):
         return None
     try:
         return needs.read(tree or Tree({}), head.metadata)
@@ -382,9 +382,9 @@ def declared(facts: Mapping[str, Any]) -> Mapping[str, Any]:
     """
     if "declared" not in facts:
         return facts
-    said = facts["declared"]
+    declaration = facts["declared"]
     requires = []
-    for kind, name, description, required, row in said.get("requires", ()):
+    for kind, name, description, required, row in declaration.get("requires", ()):
         server = None
         if row is not None:
             transport, command, url, env, bearer = row
@@ -394,8 +394,8 @@ def declared(facts: Mapping[str, Any]) -> Mapping[str, Any]:
     return {
         **{key: value for key, value in facts.items() if key != "declared"},
         "requires": tuple(requires),
-        "interface": {str(key): str(value) for key, value in said.get("interface", {}).items()},
-        "permissions": tuple(map(str, said.get("permissions", ()))),
+        "interface": {str(key): str(value) for key, value in declaration.get("interface", {}).items()},
+        "permissions": tuple(map(str, declaration.get("permissions", ()))),
     }
 
 
@@ -490,9 +490,9 @@ class Cache:
     def save(self, root: str, rules: Rules, bounds: Bounds, look: Look, contained: bool = False) -> None:
         """Keep the result of a walk, without the stamps of what changed a moment ago; a full disk is no error."""
         now = time.time_ns()
-        look.folders = _settled(look.folders, now)
+        look.folders = _reliable_stamps(look.folders, now)
         for find in look.finds:
-            find.stamps = _settled(find.stamps, now)
+            find.stamps = _reliable_stamps(find.stamps, now)
         path = self._path(root, rules, bounds, contained)
         self._last[path] = look
         if self._folder is None:
@@ -515,7 +515,7 @@ class Cache:
         return os.path.join(self._folder or "", f"{sha256(key.encode('utf-8', 'surrogateescape')).hexdigest()}.json")
 
 
-def _settled(stamps: Mapping[str, Stamp], now: int) -> dict[str, Stamp]:
+def _reliable_stamps(stamps: Mapping[str, Stamp], now: int) -> dict[str, Stamp]:
     return {
         path: stamp if stamp != _NEVER and is_settled(stamp, now, _TICK) else _NEVER for path, stamp in stamps.items()
     }

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skillhub.errors import FormatError
-from skillhub.runtime.loading import Given, put_in, split_words
+from skillhub.runtime.loading import PlaceholderValues, fill_placeholders, split_words
 from tests.support.effort import at_most
 
 
@@ -32,7 +32,7 @@ from tests.support.effort import at_most
     ],
 )
 def test_places_are_filled(body, arguments, text):
-    assert put_in(body, Given(arguments)) == text
+    assert fill_placeholders(body, PlaceholderValues(arguments)) == text
 
 
 def test_words_are_split_as_a_shell_does():
@@ -57,20 +57,20 @@ def test_a_megabyte_in_quotes_is_split_at_once():
 
 
 def test_variables_are_filled_and_unknown_ones_stay():
-    given = Given(variables={"SKILL_DIR": "/s"})
-    assert put_in("${SKILL_DIR}/x ${HOME} \\${SKILL_DIR}", given) == "/s/x ${HOME} \\${SKILL_DIR}"
+    given = PlaceholderValues(variables={"SKILL_DIR": "/s"})
+    assert fill_placeholders("${SKILL_DIR}/x ${HOME} \\${SKILL_DIR}", given) == "/s/x ${HOME} \\${SKILL_DIR}"
 
 
 def test_a_command_stays_text_unless_it_may_run():
     body = "State: !`git status` and\n!`rm -rf x`"
-    assert put_in(body, Given()) == body
+    assert fill_placeholders(body, PlaceholderValues()) == body
     ran = []
 
     def run(command):
         ran.append(command)
         return "clean" if command == "git status" else None
 
-    assert put_in(body, Given(run=run)) == "State: clean and\n!`rm -rf x`"
+    assert fill_placeholders(body, PlaceholderValues(run=run)) == "State: clean and\n!`rm -rf x`"
     assert ran == ["git status", "rm -rf x"]
 
 
@@ -79,23 +79,28 @@ def refuse(command):
 
 
 def test_an_argument_brings_in_no_command_and_no_place():
-    text = put_in("Do $ARGUMENTS with $0", Given("!`rm` $1 ${SKILL_DIR}", {"SKILL_DIR": "/s"}, refuse))
+    text = fill_placeholders(
+        "Do $ARGUMENTS with $0", PlaceholderValues("!`rm` $1 ${SKILL_DIR}", {"SKILL_DIR": "/s"}, refuse)
+    )
     assert text == "Do !`rm` $1 ${SKILL_DIR} with !`rm`"
 
 
 def test_what_a_command_prints_is_not_looked_at_again():
-    assert put_in("!`a`", Given("x", run=lambda _: "$ARGUMENTS !`b`")) == "$ARGUMENTS !`b`\n\nARGUMENTS: x\n"
+    assert (
+        fill_placeholders("!`a`", PlaceholderValues("x", run=lambda _: "$ARGUMENTS !`b`"))
+        == "$ARGUMENTS !`b`\n\nARGUMENTS: x\n"
+    )
 
 
 def test_an_argument_is_never_part_of_a_command():
     body = "!`gh pr view $ARGUMENTS` !`gh $0` !`ls ${SKILL_DIR}`"
-    assert put_in(body, Given("1; rm x", run=refuse)).startswith(body)
+    assert fill_placeholders(body, PlaceholderValues("1; rm x", run=refuse)).startswith(body)
 
 
 @settings(deadline=None)
 @given(st.text("$ARGUMENTS[]012!`{}\\ \n'\""), st.text("$ARGUMENTS[]012!`{}\\ \n'\""))
 def test_any_body_and_any_arguments_will_do(body, arguments):
-    text = put_in(body, Given(arguments, run=lambda _: None))
+    text = fill_placeholders(body, PlaceholderValues(arguments, run=lambda _: None))
     if not arguments:
         assert len(text) <= len(body)
 
@@ -103,7 +108,7 @@ def test_any_body_and_any_arguments_will_do(body, arguments):
 def test_attack_arguments_are_put_in_so_often_that_memory_ends():
     body = "$ARGUMENTS " * 50_000
     with pytest.raises(FormatError, match="at most 1048576 characters"):
-        put_in(body, Given("x" * 100_000))
-    assert put_in("$0 " * 50_000, Given("x")) == "x " * 50_000
-    printed = put_in("!`all` $0", Given("x", run=lambda _: "y" * (2 << 20)))
+        fill_placeholders(body, PlaceholderValues("x" * 100_000))
+    assert fill_placeholders("$0 " * 50_000, PlaceholderValues("x")) == "x " * 50_000
+    printed = fill_placeholders("!`all` $0", PlaceholderValues("x", run=lambda _: "y" * (2 << 20)))
     assert len(printed) == (2 << 20) + 2
