@@ -67,7 +67,7 @@ class Codelia:
 # The tool, what it is given, and a part of what comes back: the conditions of acceptance 3 to 6.
 RECORDED = [
     ("skill_search", {"query": "release"}, '"name": "release-notes"'),
-    ("skill_load", {"name": "twin"}, "are 2 skills"),
+    ("skill_load", {"name": "twin"}, "2 skills have the name"),
     ("skill_load", {"name": "repo-review"}, "Base directory: file://{skills}/repo-review/"),
     ("skill_load", {"name": "repo-review"}, "already"),
     (

@@ -317,7 +317,7 @@ def _installed(path: str, place: AgentFolder, profile: Profile, around: Surround
         for file in (*managed_settings(profile), settings, *own):
             off |= {key for key, is_on in _object(_json(file).get("enabledPlugins")).items() if is_on is not True}
     except (SkillhubError, OSError) as error:
-        yield Root(path, "plugin", problem=f"no plugin is looked into: {_reason(error)}")
+        yield Root(path, "plugin", problem=f"no plugin is searched: {_reason(error)}")
         return
     for key, entries in known.items():
         name = key.partition("@")[0]
@@ -363,7 +363,7 @@ def _of_plugin(plugin: str, below: str, name: str, label: str) -> Iterator[Root]
     try:
         entry = _json(manifest).get(below)
     except (SkillhubError, OSError) as error:
-        problem = f"none of its commands is looked for: {_reason(error)}"
+        problem = f"its commands are not searched: {_reason(error)}"
         is_there = below == "skills"
         yield Root(usual, "plugin", name, label) if is_there else Root(manifest, "plugin", problem=problem)
         return
@@ -380,8 +380,8 @@ def _of_plugin(plugin: str, below: str, name: str, label: str) -> Iterator[Root]
         path = _object(value).get("source") if command else value
         found = _below(plugin, "./" if path == "." and below == "skills" else path)
         if found is None or (isinstance(key, str) and not (command and found.endswith(".md"))):
-            kind = "a name and a source, a file .md" if isinstance(key, str) else "a path"
-            message = f"expected {kind} below the plugin that begins with ./, found {quote(value)}: nothing is there"
+            kind = "a name and a source (a .md file)" if isinstance(key, str) else "a path"
+            message = f"expected {kind} that begins with ./ and exists in the plugin, found {quote(value)}"
             yield Root(f"{manifest}: {below}", "plugin", problem=message)
         elif below == "commands":
             yield Root(found, "plugin", name, label, is_commands=True, command=command)
@@ -424,7 +424,7 @@ def _nested(cwd: str, place: AgentFolder) -> Iterator[Root]:
         for name in _folders_in(folder):
             visited += 1
             if visited > bounds.folders:
-                message = f"more than {bounds.folders} folders; {place.path} was not looked for in the rest"
+                message = f"more than {bounds.folders} folders; the rest was not searched for {place.path}"
                 yield Root(os.path.normpath(cwd), place.scope, problem=message)
                 return
             below = os.path.join(folder, name)

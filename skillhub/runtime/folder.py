@@ -569,7 +569,7 @@ def _held(name: str, entry: Locked, record: Record | None, project: Project, bar
 
 
 def _away(record: Record, project: Project) -> Held:
-    reason = f"{_WAITING.get(record.held, 'is disabled')}, and left the lock since"
+    reason = f"{_WAITING.get(record.held, 'is disabled')}, and is no longer in the lock"
     return Held("disabled", reason, as_command("skillhub", "sync", *typed_flags(project.scope)))
 
 
@@ -595,5 +595,5 @@ def holding(skill: Skill, held: Held) -> Skill:
 
 def not_agreed(error: SkillhubError) -> Held:
     """Return the reason to hold back a skill while a lock or a record cannot be read."""
-    reason = f"is held back, for {quote(error.where or 'the lock')} cannot be read: {error.message}"
+    reason = f"is held back, because {quote(error.where or 'the lock')} cannot be read: {error.message}"
     return Held("not-agreed", reason, error.hint or "skillhub doctor")

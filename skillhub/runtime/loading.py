@@ -109,7 +109,7 @@ def fill_placeholders(body: str, values: PlaceholderValues) -> str:
         text = value_of(placeholder)
         inserted += 0 if placeholder["command"] else len(text)
         if inserted > _FILLED_MAX:
-            raise FormatError(f"expected at most {_FILLED_MAX} characters to be put into the instructions")
+            raise FormatError(f"expected at most {_FILLED_MAX} characters to insert into the instructions")
         return text
 
     def value_of(placeholder: re.Match[str]) -> str:
@@ -344,7 +344,7 @@ def pick(catalog: Catalog, name: str | None = None, path: str | None = None) -> 
     matches = called(catalog, name) or usable(catalog.named(name))
     if len(matches) > 1:
         paths = ", ".join(clean(skill.path or "") for skill in matches)
-        raise UsageError(f"{quote(name)} are {len(matches)} skills", hint=f"name one by its path: {paths}")
+        raise UsageError(f"{len(matches)} skills have the name {quote(name)}", hint=f"name one by its path: {paths}")
     if not matches and name in catalog.taken:
         message = f"the skill {quote(name)} is locked, but in no folder that this agent reads"
         message = "; ".join([message, *(f"{clean(each.path)}: {each.message}" for each in catalog.unchecked)])
@@ -382,7 +382,7 @@ def load(skill: Skill, request: Request | None = None, agreed: Agreed | None = N
         skill, locked = _as_locked_now(skill)
         agreed = agreed or locked
         if agreed is not None and locked is not None and agreed.tree != locked.tree:
-            message = f"expected the tree {locked.tree}, which is locked, found {agreed.tree[:80]} requested"
+            message = f"expected the locked tree {locked.tree}, found a request for {agreed.tree[:80]}"
             raise Drifted(message, where=skill.path)
     elif skill.tree and not skill.managed:
         agreed = agreed or Agreed(skill.tree)
@@ -506,11 +506,11 @@ def _placeholder_values(folder: Folder, version: str, request: Request) -> Place
 def _notes(skill: Skill, tools: tuple[str, ...] | None, folder: Folder) -> tuple[str, ...]:
     notes = [f"Using skill: {clean(skill.full_name)}"]
     if tools is not None:
-        notes.append(f"Tools while it leads: {', '.join(map(clean, tools)) or 'none'}")
+        notes.append(f"Tools while this skill is in use: {', '.join(map(clean, tools)) or 'none'}")
     if folder.is_cut:
-        notes.append("It has more files than are listed")
+        notes.append("The skill has more files than are listed")
     if folder.odd:
-        notes.append(f"Left out, neither file nor folder: {', '.join(map(quote, folder.odd[:_SHOWN]))}")
+        notes.append(f"Ignored, neither file nor folder: {', '.join(map(quote, folder.odd[:_SHOWN]))}")
     return tuple(notes)
 
 

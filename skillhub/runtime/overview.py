@@ -64,7 +64,7 @@ def _listed(entries: Sequence[ListedSkill], spell: Callable[[str], str]) -> Iter
 
 def _agents(entries: Sequence[ListedSkill], omitted: int) -> list[str]:
     return [
-        "These skills hold instructions for tasks of one kind each. When a task is what a description speaks of,",
+        "Each of these skills has instructions for one kind of task. When a task matches a description,",
         "read the SKILL.md at its location before anything else; paths in it are relative to its folder.",
         *_listed(entries, clean),
         *_rest(omitted, "{}."),
@@ -81,16 +81,16 @@ def _claude_code(entries: Sequence[ListedSkill], omitted: int) -> list[str]:
 
 
 _CODEX_USE: Final = (
-    "- When: the user names a skill (`$name`, or in words), or the task is what a description speaks of. It counts "
-    "for that turn alone.",
+    "- When: the user names a skill (`$name`, or in words), or the task matches a description. It counts for that "
+    "turn alone.",
     "- How: open its `SKILL.md` first and read as much as the task needs. Paths in it are relative to its folder. "
     "Open further files one by one as it asks for them, and run its scripts rather than retype them.",
     "- Of several that fit, take the fewest that cover the task, and say in a line which and why.",
     "- If one is missing or cannot be read, say so in a line and go on without it.",
 )
 _CODEWHALE_USE: Final = (
-    "- When: the user names a skill (`$name`, `/skill name`, or in words), or the task is what a description "
-    "speaks of. It counts for that turn alone.",
+    "- When: the user names a skill (`$name`, `/skill name`, or in words), or the task matches a description. "
+    "It counts for that turn alone.",
     "- How: call `load_skill` with its name.",
     "- If one is missing or cannot be read, say so in a line and go on without it.",
     "- Run no script of a skill unless the user asks for it.",
@@ -121,7 +121,7 @@ def _opencode(entries: Sequence[ListedSkill], omitted: int) -> list[str]:
     return [
         "Load the instructions of a skill into this conversation, with its folder and its files.",
         "",
-        "Call it with the name of a skill when the task at hand is what its description speaks of.",
+        "Call it with the name of a skill when the task at hand matches its description.",
         "",
         *_listed(entries, lambda path: Path(os.path.abspath(path)).as_uri()),
         *_rest(omitted, "{}."),
@@ -132,7 +132,7 @@ def _codelia(entries: Sequence[ListedSkill], omitted: int) -> list[str]:
     lines = [
         "<skills_context>",
         "<skills_usage>",
-        "  <rule>When a task is what a description speaks of, call skill_load with the name or the path before "
+        "  <rule>When a task matches a description, call skill_load with the name or the path before "
         "anything else.</rule>",
         "  <rule>Of several skills of one name, load by path.</rule>",
         "  <rule>Paths in a skill are relative to its folder; read only the files that the task needs.</rule>",

@@ -233,7 +233,7 @@ class SearchIndex:
             return Stored(name=name, description=description, path=path, source=source, scope=scope)
         row = self._rows[number] if 0 <= number < len(self._rows) else None
         if row is None or texts != tuple(map(utf8, (row.name, row.description, row.path, row.source, row.scope))):
-            raise _unreadable("it says something else than what it was made of")
+            raise _unreadable("a row differs from the indexed skill")
         return row
 
     def _run(self, query: str, values: Sequence[str | int], types: tuple[type, ...]) -> list[tuple[Any, ...]]:
@@ -254,7 +254,7 @@ def _unreadable(why: str) -> StateError:
 def _all(rows: dict[int, Stored], matches: Callable[[Stored], bool]) -> dict[int, Stored]:
     """Return the rows if each satisfies the condition of its query, since a forged index can contradict its table."""
     if not all(map(matches, rows.values())):
-        raise _unreadable("a row is listed under what it does not hold")
+        raise _unreadable("a row does not match its query")
     return rows
 
 

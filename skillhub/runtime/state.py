@@ -440,7 +440,7 @@ def _switched_off(skill: Skill, layer: Layer) -> Held | None:
     if file is None:
         return None
     if layer.error:
-        reason = f"is disabled, as every skill is, for the settings cannot be read: {layer.error}"
+        reason = f"is disabled, like every skill, because the settings cannot be read: {layer.error}"
         return Held("disabled", reason, "", file.path)
     if FORMS[file.form].edit is None:
         return Held("disabled", "is disabled", "", file.path)

@@ -116,7 +116,7 @@ def test_attack_a_list_that_cannot_be_read_switches_on_nothing(desk, name, text)
     catalog = desk.catalog()
     is_malformed = text in ("{[", "\xff")
     assert (catalog.skills == ()) == (is_malformed or "plugins" in name)
-    assert any("no plugin is looked into" in each.message for each in catalog.problems) == is_malformed
+    assert any("no plugin is searched" in each.message for each in catalog.problems) == is_malformed
     write(desk.project / ".claude/skills/other")
     assert pick(desk.catalog(), "other").state == "enabled"
 

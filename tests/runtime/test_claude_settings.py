@@ -236,7 +236,7 @@ def test_attack_a_plugin_names_skills_elsewhere(plugin, path, tmp_path):
     write(tmp_path / "elsewhere/evil")
     (plugin.folder / "out").symlink_to(tmp_path / "elsewhere")
     assert plugin(skills=[path]) == ["tools:fix", "tools:ship"]
-    assert [("nothing is there" in each.message) for each in plugin.desk.catalog().problems] == [True]
+    assert [("exists in the plugin" in each.message) for each in plugin.desk.catalog().problems] == [True]
 
 
 def test_attack_a_manifest_names_skills_as_an_object(plugin):

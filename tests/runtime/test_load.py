@@ -106,7 +106,7 @@ def test_tools_are_narrowed_and_the_narrowing_is_shown(folder):
     loaded = load(skill_at(folder))
     assert loaded.tools == ("Read", "Bash(git add:*)", "Grep")
     assert loaded.narrowed(["Bash", "Write", "Read"]) == ("Bash", "Read")
-    assert "Tools while it leads: Read, Bash(git add:*), Grep" in loaded.notes
+    assert "Tools while this skill is in use: Read, Bash(git add:*), Grep" in loaded.notes
     plain = write(folder.parent / "plain", **{"SKILL.md": "---\nname: plain\ndescription: x\n---\n"})
     assert load(skill_at(plain)).tools is None
     assert load(skill_at(plain)).narrowed(["Write"]) == ("Write",)
@@ -475,7 +475,7 @@ def test_attack_more_files_than_a_skill_may_have(folder):
         (deep / f"{each:05}").touch()
     loaded = load(skill_at(folder))
     assert len(loaded.files) < 2000
-    assert "It has more files than are listed" in loaded.notes
+    assert "The skill has more files than are listed" in loaded.notes
     with pytest.raises(Drifted):
         load(skill_at(folder), agreed=Agreed(tree_of(folder).digest))
 
