@@ -100,11 +100,8 @@ def _catalog(
     skills = [_held_to_its_tree(skill, locks, namespaces) for skill in skills]
     if settings:
         skills = list(settled(skills, settings))
-    waiting = [
-        replace(skill, locks=locks)
-        for skill in known_locks.skills
-        if skill.state == "disabled" and id(skill) not in listed
-    ]
+    unlisted = (skill for skill in known_locks.skills if skill.state == "disabled" and id(skill) not in listed)
+    waiting = [replace(skill, locks=locks) for skill in unlisted]
     unread = [Problem(error.where or around.cwd, error.message) for error in known_locks.errors]
     # The folder of an alias has another name than its skill, on purpose.
     aliases = [each.path or "" for each in skills if each.own_name]
