@@ -65,6 +65,9 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 if sys.platform != "win32":
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
 
+# Where all may write what somebody makes, a machine of the tests has a home that others may write: it is refused.
+os.umask(0o022)
+
 
 def pytest_addoption(parser):
     parser.addoption("--each-row", action="store_true", help="run each row of a table as a test of its own")
