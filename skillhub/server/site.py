@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import stat
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 from hashlib import sha256
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from socket import socket
 from time import monotonic
 from urllib.parse import unquote_to_bytes
 
@@ -63,6 +66,62 @@ def find_page(site: str, target: str) -> Page | None:
     return Page(data, media_type(path), cache_control(path))
 
 
+class _Pace:
+    """The time that a client has left: it may fall behind a rate by a number of seconds.
+
+    Args:
+        connection: The connection to the client.
+        seconds: How far the client may fall behind.
+        rate: The bytes that the client must send or take in a second.
+    """
+
+    def __init__(self, connection: socket, seconds: float, rate: int) -> None:
+        self.connection, self._most, self._left, self._rate = connection, seconds, seconds, rate
+
+    def restart(self) -> None:
+        """Forget how far the client fell behind."""
+        self._left = self._most
+
+    def transfer(self, step: Callable[[], int]) -> int:
+        """Return how many bytes one call of the connection sent or received.
+
+        Raises:
+            TimeoutError: the client is too slow; it occupies resources that others need.
+        """
+        if self._left <= 0:
+            raise TimeoutError
+        self.connection.settimeout(self._left)
+        start = monotonic()
+        count = step()
+        self._left = min(self._most, self._left + count / self._rate) - (monotonic() - start)
+        self.connection.settimeout(self._most)
+        return count
+
+
+class _Requests(io.RawIOBase):
+    """The bytes of the requests on a connection; a client that sends a request too slowly is disconnected."""
+
+    def __init__(self, pace: _Pace) -> None:
+        self._pace, self._is_begun = pace, False
+
+    def next(self) -> None:
+        """Expect another request, whose time begins with its first bytes."""
+        self._pace.restart()
+        self._is_begun = False
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        """Read what has arrived, and wait for it. Raises as ``_Pace.transfer``."""
+        count = self._pace.transfer(partial(self._pace.connection.recv_into, buffer))
+        if not self._is_begun:
+            self.next()
+            self._is_begun = True
+        return count
+
+
 class SiteHandler(BaseHTTPRequestHandler):
     """The handler of requests for the files of a site."""
 
@@ -70,10 +129,24 @@ class SiteHandler(BaseHTTPRequestHandler):
     server_version = "skillhub"
     sys_version = ""
     timeout = 30.0  # seconds that a connection may be idle, or a client may fall behind ``rate``
-    rate = 16 << 10  # bytes that a client must take in a second
+    rate = 16 << 10  # bytes that a client must send or take in a second
     # Otherwise an answer larger than one buffer waits 40 ms for an acknowledgement of its first part.
     wbufsize, disable_nagle_algorithm = -1, True
     server: _Server
+    rfile: io.BufferedIOBase
+    _requests: _Requests
+
+    def setup(self) -> None:
+        """Read requests at the client's pace."""
+        super().setup()
+        self.rfile.close()
+        self._requests = _Requests(_Pace(self.connection, self.timeout, self.rate))
+        self.rfile = io.BufferedReader(self._requests)
+
+    def handle_one_request(self) -> None:
+        """Answer one request."""
+        self._requests.next()
+        super().handle_one_request()
 
     def parse_request(self) -> bool:
         """Return whether a request with a certain end was read; otherwise its rest could pass for another request."""
@@ -119,24 +192,17 @@ class SiteHandler(BaseHTTPRequestHandler):
             self.send_parts([page.data])
 
     def send_parts(self, parts: Iterable[bytes]) -> None:
-        """Send a body; disconnect a client that takes it too slowly, since it occupies resources that others need.
+        """Send a body; disconnect a client that takes it too slowly.
 
         Raises:
             OSError: the client was disconnected, or closed the connection.
         """
         self.wfile.flush()
-        seconds = self.timeout
+        pace = _Pace(self.connection, self.timeout, self.rate)
         for part in parts:
             view = memoryview(part)
             while view:
-                if seconds <= 0:
-                    raise TimeoutError
-                self.connection.settimeout(seconds)
-                start = monotonic()
-                sent = self.connection.send(view[:_PIECE])
-                seconds = min(self.timeout, seconds + sent / self.rate) - (monotonic() - start)
-                view = view[sent:]
-        self.connection.settimeout(self.timeout)
+                view = view[pace.transfer(partial(self.connection.send, view[:_PIECE])) :]
 
     def _about(self, page: Page) -> None:
         # A part of a file cannot be verified, so ranges are not served and a Range header is ignored.

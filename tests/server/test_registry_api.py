@@ -10,6 +10,8 @@ import socket
 import struct
 import subprocess
 import threading
+import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -353,6 +355,41 @@ def test_attack_a_reader_that_is_slow_holds_no_place_of_those_that_are_packed(hu
             while taken and not ended.is_set() and peer.recv(taken):
                 pass
             assert ended.wait(300)
+
+
+@pytest.mark.parametrize("begun", ["", "GET / HTTP/1.1\r\nX-", "POST /mcp HTTP/1.1\r\nContent-Length: 60000\r\n\r\n"])
+def test_attack_a_request_that_drips_is_cut_off(hub, api, begun):
+    """Each byte comes in time, and the whole would take minutes; without the limit it is answered in the end."""
+    facts = {"api": api, "mcp": lambda *_: (200, {}, b"{}"), "timeout": 0.2, "rate": 1 << 60}
+    handler = type("_Handler", (RegistryHandler,), facts)
+    with serving(site_server(hub.dir.site, handler=handler)) as running:
+        with socket.create_connection(("127.0.0.1", running.server_port), timeout=300) as peer:
+            peer.sendall(begun.encode())
+            peer.settimeout(0.02)
+            answer = None
+            while answer is None:
+                with suppress(TimeoutError):
+                    try:
+                        peer.sendall(b"x")
+                        answer = peer.recv(100)
+                    except (ConnectionError, BrokenPipeError):
+                        answer = b""
+        assert answer == b""
+
+
+def test_a_request_in_pieces_is_answered(hub, api):
+    facts = {"api": api, "mcp": lambda *given: (200, {}, given[-1])}
+    listening = site_server(hub.dir.site, handler=type("_Handler", (RegistryHandler,), facts))
+    with serving(listening), socket.create_connection(("127.0.0.1", listening.server_port), timeout=300) as peer:
+        for _ in range(2):  # the connection is kept
+            for piece in (b"POST /mcp HT", b"TP/1.1\r\nContent-", b"Length: 4\r\n\r\n{", b"  }"):
+                peer.sendall(piece)
+                time.sleep(0.01)
+            answer = more = peer.recv(1000)
+            while more and not answer.endswith(b"{  }"):
+                answer += (more := peer.recv(1000))
+            assert answer.startswith(b"HTTP/1.1 200 ")
+            assert answer.endswith(b"{  }")
 
 
 def test_a_large_answer_reaches_a_reader_that_keeps_reading(hub, api):
