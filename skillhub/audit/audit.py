@@ -343,20 +343,20 @@ def at_path(path: str, look: Inspection) -> Iterator[Finding]:
     name = found.name or os.path.basename(shown)
     form = "not-scanned" if found.content is None else "malformed"
     refused = found.errors if found.name is None else ()
-    seen = [_issue(each, each.code if each.code in RULES else form, name, shown) for each in refused]
+    noted = [_issue(each, each.code if each.code in RULES else form, name, shown) for each in refused]
     # `_content` yields the other faults of its form, which do not depend on where the skill is.
     here = [each for each in (*found.errors, *found.warnings) if each.code in ("folder-name", "archive", "untrusted")]
-    seen += (_issue(each, "form", name, shown) for each in here)
+    noted += (_issue(each, "form", name, shown) for each in here)
     if found.content is None or found.signature is None:
-        yield from seen
+        yield from noted
         return
     if found.signature.status == "unsigned":
-        seen.append(note("unsigned", "it is not signed", name, (shown, 0)))
+        noted.append(note("unsigned", "it is not signed", name, (shown, 0)))
     artifact = Digest.of(files.read(expanded, LARGEST) or b"") if os.path.isfile(expanded) else None
-    seen += (replace(each.finding(shown), skill=name) for each in advised_tree(found.content, artifact, look.ports))
+    noted += (replace(each.finding(shown), skill=name) for each in advised_tree(found.content, artifact, look.ports))
     scanned = look.cache.read(found.content)
-    seen += (_judged(each, look.ports) for each in _content(scanned, found.signature, name, shown))
-    yield from look.acceptance.judged(seen, name, found.content.digest, shown)
+    noted += (_judged(each, look.ports) for each in _content(scanned, found.signature, name, shown))
+    yield from look.acceptance.judged(noted, name, found.content.digest, shown)
 
 
 def _content(scanned: ScannedSkill, signature: Signature, name: str, shown: str) -> Iterator[Finding]:

@@ -130,8 +130,8 @@ def _defaults(ports: Ports) -> Iterator[Check]:
     usual = {"agents": "those found here", "link": "copy"}
     shown = []
     for key, built_in in usual.items():
-        said = [(INTENT, getattr(intent, key, None)), (CONFIG, getattr(mine, key))]
-        file, value = next(((file, value) for file, value in said if value), ("built in", built_in))
+        files = [(INTENT, getattr(intent, key, None)), (CONFIG, getattr(mine, key))]
+        file, value = next(((file, value) for file, value in files if value), ("built in", built_in))
         shown.append(f"{key}: {value if isinstance(value, str) else ', '.join(value)} ({file})")
     scope, typed = ports.project.scope, "--global" if ports.project.scope == "user" else "--project"
     if scope == mine.scope:

@@ -37,7 +37,7 @@ from skillhub.sources.mcp import EXTENSION
 _SECONDS = 60.0
 _GRACE = 2.0  # seconds that a server gets to exit by itself
 _OUTPUT_MAX = 8 << 20
-_SAID_MAX = 2000  # bytes of its stderr
+_LOG_MAX = 2000  # bytes of its stderr
 _MOST = 1000  # tools, and skills
 _NAME_MAX = 200
 # The variables that every program needs, and those that the SDK passes to the servers that it starts.
@@ -214,7 +214,7 @@ def _facts(file: mcp.ConfigFile, entry: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the facts of an entry; for a file of the project, which anyone may have written, the whole command."""
     found = mcp_server.facts(entry)
     if file.scope == "project" and not mcp_server.url_of(entry):
-        found = (f"it runs: {as_command(*map(str, _words(entry)))[:_SAID_MAX]}", *found[1:])
+        found = (f"it runs: {as_command(*map(str, _words(entry)))[:_LOG_MAX]}", *found[1:])
     return (*found, "it runs a shell or other unchecked code") if mcp_server.runs_code(entry) else found
 
 
@@ -281,31 +281,31 @@ def look(checked: CheckedServer, web: Web | None, seconds: float = _SECONDS) -> 
         SkillhubError: as ``Web.ask`` raises it.
     """
     logging.getLogger("mcp").addHandler(logging.NullHandler())  # else its messages would reach the terminal unescaped
-    said = bytearray()
+    log = bytearray()
     posted = _ThroughWeb(checked, web) if web is not None else None
     try:
-        return anyio.run(partial(_look, checked, posted, said, seconds))
+        return anyio.run(partial(_look, checked, posted, log, seconds))
     except (MCPError, OSError, TimeoutError, ValueError, ExceptionGroup) as error:
         if posted is not None and posted.error is not None:
             raise posted.error from error
         first = _first(error)
-        told = quote(str(first), _NAME_MAX)
+        reason = quote(str(first), _NAME_MAX)
         if isinstance(first, TimeoutError | ValidationError):
             is_late = isinstance(first, TimeoutError)
-            told = f"it took more than {seconds:.0f} s" if is_late else "its answer does not follow the protocol"
+            reason = f"it took more than {seconds:.0f} s" if is_late else "its answer does not follow the protocol"
         kind = FormatError if isinstance(first, ValidationError) else SourceError
-        hint = f"it printed: {quote(said.decode('utf-8', 'replace')[-_SAID_MAX:], _SAID_MAX)}" if said else None
-        raise kind(f"the MCP server {checked.name} failed: {told}", where=checked.place, hint=hint) from error
+        hint = f"it printed: {quote(log.decode('utf-8', 'replace')[-_LOG_MAX:], _LOG_MAX)}" if log else None
+        raise kind(f"the MCP server {checked.name} failed: {reason}", where=checked.place, hint=hint) from error
 
 
 def _first(error: BaseException) -> BaseException:
     return _first(error.exceptions[0]) if isinstance(error, BaseExceptionGroup) else error
 
 
-async def _look(checked: CheckedServer, posted: _ThroughWeb | None, said: bytearray, seconds: float) -> ServerContent:
+async def _look(checked: CheckedServer, posted: _ThroughWeb | None, log: bytearray, seconds: float) -> ServerContent:
     with anyio.fail_after(seconds):
         if posted is None:
-            transport: Any = _started(checked, said)
+            transport: Any = _started(checked, log)
         else:
             transport = streamable_http_client(
                 checked.url, http_client=httpx2.AsyncClient(transport=posted), terminate_on_close=False
@@ -347,7 +347,7 @@ def _short(text: str) -> str:
 
 
 @asynccontextmanager
-async def _started(checked: CheckedServer, said: bytearray) -> AsyncIterator[tuple[Any, Any]]:
+async def _started(checked: CheckedServer, log: bytearray) -> AsyncIterator[tuple[Any, Any]]:
     """Start the server and yield its streams; on exit kill its process group."""
     process = await anyio.open_process(
         checked.command, env=checked.given, cwd=checked.cwd, stderr=subprocess.PIPE, start_new_session=True
@@ -375,7 +375,7 @@ async def _started(checked: CheckedServer, said: bytearray) -> AsyncIterator[tup
 
     async def hear() -> None:
         async for data in _stream(process.stderr):
-            said[:] = (said + data)[-_SAID_MAX:]
+            log[:] = (log + data)[-_LOG_MAX:]
 
     try:
         async with anyio.create_task_group() as group:
@@ -435,14 +435,14 @@ class _ThroughWeb(httpx2.AsyncBaseTransport):
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         if request.method != "POST":
             return httpx2.Response(405)  # a stream of events, which this check does not need
-        told = {
+        headers = {
             name: value
             for name, value in request.headers.items()
             if name.startswith(("accept", "content-type", "mcp-"))
         }
-        told.pop("accept-encoding", None)
+        headers.pop("accept-encoding", None)
         body = await request.aread()
-        options = RequestOptions(headers={**self._headers, **told}, body=body)
+        options = RequestOptions(headers={**self._headers, **headers}, body=body)
         ask = partial(self._web.ask, self._url, cap=_OUTPUT_MAX, options=options)
         try:
             answer = await anyio.to_thread.run_sync(ask, abandon_on_cancel=True)

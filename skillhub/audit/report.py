@@ -232,10 +232,10 @@ def workflow_commands(report: Report) -> Iterator[str]:
     """Yield a workflow command for each finding; GitHub shows it beside the file."""
     for each in report.findings:
         place = {"file": each.path, "line": each.line or None, "title": f"skillhub {each.rule}"}
-        given = ",".join(f"{key}={_property(str(value))}" for key, value in place.items() if value)
+        properties = ",".join(f"{key}={_property(str(value))}" for key, value in place.items() if value)
         about = f"{each.skill}: " if each.skill else ""
         command = "warning" if each.accepted else _COMMANDS[each.severity]
-        yield f"::{command} {given}::{_data(f'{about}{each.message}; {each.hint}')}"
+        yield f"::{command} {properties}::{_data(f'{about}{each.message}; {each.hint}')}"
 
 
 def _row(found: Finding) -> str:

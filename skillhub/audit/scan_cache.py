@@ -144,9 +144,10 @@ class ScanCache:
         if not hmac.compare_digest(mac, self._mac(name, body)):
             raise ValueError("not written here")
         found = json.loads(body)
-        can = found["capabilities"]
+        names = found["capabilities"]
         findings = tuple(Finding(**row) for row in found["findings"])
-        return ScannedSkill(findings, None if can is None else tuple(can), found["fault"], tuple(found["breaches"]))
+        capabilities = None if names is None else tuple(names)
+        return ScannedSkill(findings, capabilities, found["fault"], tuple(found["breaches"]))
 
     def _mac(self, name: str, body: bytes) -> bytes:
         return blake2b(name.encode() + body, key=self._key, digest_size=32).hexdigest().encode()

@@ -176,8 +176,8 @@ def _release_status(name: str, entry: Locked, lock: Lock, ports: Ports) -> tuple
         source = ports.sources.get(entry.source)
         if not source.is_meant(locked):
             raise NotFound(f"your source of that name differs from the source of {name} in the lock")
-        said = ports.releases(source, entry.own_name(name))
-        return ReleaseStatus(name, entry, said), ()
+        index = ports.releases(source, entry.own_name(name))
+        return ReleaseStatus(name, entry, index), ()
     except (Forbidden, SourceError, StateError) as error:
         seen = ReleaseStatus.last_seen(name, entry, locked.root, ports.sources)
         when = "" if locked.root is None else "; its releases are shown as they were last seen"
@@ -267,8 +267,8 @@ def found_json(found: Hits, kept: Mapping[str, KeptListing]) -> dict[str, Any]:
         kept: The cached listings that were searched, by the alias of the source.
     """
     rows = ((alias, spell(each.listed), each.commit) for alias, each in kept.items())
-    told = [{"source": alias, "refreshed": at, "commit": commit} for alias, at, commit in rows]
-    return {**found.to_json(), "listings": told}
+    listings = [{"source": alias, "refreshed": at, "commit": commit} for alias, at, commit in rows]
+    return {**found.to_json(), "listings": listings}
 
 
 def _listed(source: Source, listing: Index, cache: str) -> SearchIndex:

@@ -115,8 +115,8 @@ class Inquiry:
             for name in names:
                 try:
                     entry = self.state.lock.skills[name]
-                    said = registry.release_index([entry.own_name(name)])
-                    self.statuses[name] = ReleaseStatus(name, entry, said)
+                    index = registry.release_index([entry.own_name(name)])
+                    self.statuses[name] = ReleaseStatus(name, entry, index)
                 except NotFound as error:
                     self._found("release-gone", error.message, name)
                 except NameNotOwned as error:
@@ -159,8 +159,8 @@ class Inquiry:
             return False
         with suppress(SkillhubError):
             manifest, tree = stored.manifest(entry.tree), stored.tree(entry.tree)
-            said = (entry.own_name(name), entry.version)
-            if manifest is None or tree is None or (manifest.name, manifest.version) != said:
+            expected = (entry.own_name(name), entry.version)
+            if manifest is None or tree is None or (manifest.name, manifest.version) != expected:
                 return False
             return SIGNATURE not in tree and read_local(files.inside(project.base, path))[0].tree.digest == entry.tree
         return False

@@ -303,26 +303,26 @@ def tracked_copies(base: str, links: Sequence[str]) -> list[str]:
         StateError: there is a repository, and git cannot list its tracked files.
     """
     # With a path outside of its folder, git would fail for all paths.
-    asked = [link for link in links if link.startswith(os.path.join(base, ""))]
-    if not asked:
+    inside = [link for link in links if link.startswith(os.path.join(base, ""))]
+    if not inside:
         return []
     environ = {name: os.environ[name] for name in _PASSED if name in os.environ} | _SET
     # A relative or empty entry of PATH may lead into a clone, which may contain a program named `git`.
     folders = filter(os.path.isabs, environ.get("PATH", os.defpath).split(os.pathsep))
     environ["PATH"] = os.pathsep.join(folders) or os.defpath
     # A repository can configure a program that watches its files; this option prevents that git runs it.
-    words = ["git", "-C", base, "-c", "core.fsmonitor=false", "ls-files", "-z", "--", *asked]
+    words = ["git", "-C", base, "-c", "core.fsmonitor=false", "ls-files", "-z", "--", *inside]
     try:
-        done = subprocess.run(words, env=environ, capture_output=True, timeout=20, check=False)
+        process = subprocess.run(words, env=environ, capture_output=True, timeout=20, check=False)
     except FileNotFoundError:
         return []
     except OSError as error:  # also if the paths are too many for a command line
         raise disk_error(error, base) from error
     except subprocess.TimeoutExpired as error:
         raise StateError("git took too long to list its tracked files", where=base) from error
-    if done.returncode and not done.stderr.startswith(b"fatal: not a git repository"):
-        said = (done.stderr.decode("utf-8", "replace").splitlines() or ["nothing"])[-1]
-        raise StateError(f"git cannot list its tracked files: {quote(said, 300)}", where=base)
-    tracked = [os.path.join(base, os.fsdecode(path)) for path in done.stdout.split(b"\0") if path]
+    if process.returncode and not process.stderr.startswith(b"fatal: not a git repository"):
+        message = (process.stderr.decode("utf-8", "replace").splitlines() or ["nothing"])[-1]
+        raise StateError(f"git cannot list its tracked files: {quote(message, 300)}", where=base)
+    tracked = [os.path.join(base, os.fsdecode(path)) for path in process.stdout.split(b"\0") if path]
     # git lists a link itself, and a submodule by its folder.
-    return [link for link in asked if any(f"{path}{os.sep}".startswith(link + os.sep) for path in tracked)]
+    return [link for link in inside if any(f"{path}{os.sep}".startswith(link + os.sep) for path in tracked)]

@@ -151,9 +151,9 @@ def _hosts(data: bytes) -> Iterator[str]:
 
 
 def _somewhere(raw: bytes) -> Iterator[str]:
-    given = raw.decode("utf-8", "replace").lower()
-    read = (given,) if given.isascii() else map(_resolved, {given, _DOT.sub(".", given)})
-    for each in read:
+    name = raw.decode("utf-8", "replace").lower()
+    spellings = (name,) if name.isascii() else map(_resolved, {name, _DOT.sub(".", name)})
+    for each in spellings:
         host = each.strip("[].-")
         if ("." in host or ":" in host or _NUMBER.fullmatch(host)) and not _NOWHERE.fullmatch(host):
             yield host

@@ -175,12 +175,12 @@ _ADDRESS = re.compile(rb"(?<![<\w-])[\w$]")
 def _piped(found: Around) -> str | None:
     """Judge a download that is piped into a program: by the program, and by the address, if it names one."""
     is_shell = found.then.endswith(b"sh") and not found.then.endswith(b"pwsh")
-    given = None if is_shell else _PROGRAM.match(found.after)
-    if given and not given[1]:
+    program = None if is_shell else _PROGRAM.match(found.after)
+    if program and not program[1]:
         return None
-    if given:
-        program = found.after[given.end() :].partition(given[1])[0]
-        return "SH101" if _RUNS_TEXT.search(program) else None
+    if program:
+        code = found.after[program.end() :].partition(program[1])[0]
+        return "SH101" if _RUNS_TEXT.search(code) else None
     return _fetched(found, found.between, "SH101")
 
 

@@ -96,13 +96,13 @@ def running(tree: Mapping[str, File], body: Letters, letters: Callable[[str], Le
     """
     run = {path for path, file in tree.items() if runs(path, file)}
     documents = _Documents(tree.keys() - run - {SKILL_MD})
-    told = documents.told_to_run([body])
-    waiting = sorted(run | told)
+    named = documents.run_by([body])
+    waiting = sorted(run | named)
     while waiting and documents.left:
-        more = documents.told_to_run(letters(path) for path in waiting if len(tree[path].data) <= _TEXT_MAX)
-        told |= more
+        more = documents.run_by(letters(path) for path in waiting if len(tree[path].data) <= _TEXT_MAX)
+        named |= more
         waiting = sorted(more)
-    return [path for path in tree if path in run or path in told]
+    return [path for path in tree if path in run or path in named]
 
 
 def runs(path: str, file: File) -> bool:
@@ -145,7 +145,7 @@ class _Documents:
             self._by_word[_last_word(name)][name] = {*_words(name)[1:]}
         self._looks = {word: max(_words(word), key=len, default=b"") for word in self._by_word}
 
-    def told_to_run(self, texts: Iterable[Letters]) -> set[str]:
+    def run_by(self, texts: Iterable[Letters]) -> set[str]:
         """Return the remaining paths that a command in a text runs; all of them if the text is too long to search."""
         found: set[str] = set()
         for each in texts:
@@ -160,10 +160,10 @@ class _Documents:
             joined = _JOINED.sub(" ", text)
             runs_any = _VARIABLE.search(joined) is not None and _RUNS_ANY.search(joined) is not None
             is_too_much = len(text) > _TEXT_MAX or self._work < 0 or runs_any
-            told = {name for name in names if not is_too_much and _is_told_to_run(name, joined)}
-            said = {"", *_WORD.findall(joined)} if told else set()
-            told = {name for name in told if _last_word(name) in said}
-            new = self.left if is_too_much else {path for name in told for path in self._by_name[name]} & self.left
+            run = {name for name in names if not is_too_much and _is_run(name, joined)}
+            text_words = {"", *_WORD.findall(joined)} if run else set()
+            run = {name for name in run if _last_word(name) in text_words}
+            new = self.left if is_too_much else {path for name in run for path in self._by_name[name]} & self.left
             found |= new
             self.left = self.left - new
         return found
@@ -177,7 +177,7 @@ def _words(name: str) -> list[bytes]:
     return re.findall(rb"[a-z0-9]+", name.encode("utf-8", "replace").lower())
 
 
-def _is_told_to_run(name: str, body: str) -> bool:
+def _is_run(name: str, body: str) -> bool:
     """Return whether a command in a text runs a file of this name; True if the text names it more than 100 times."""
     at = -1
     for _ in range(_TIMES_MAX):

@@ -46,8 +46,8 @@ _STRONG_PARTS = Literals(
 
 def _tool(tools: str, verbs: str, between: bytes = b"") -> SearchSpot:
     """Return a look for one of some programs with one of some verbs as its subcommand."""
-    named, told = (each.replace(" ", "|").encode() for each in (tools, verbs))
-    return look(f"{tools} / {verbs}", rb"\b(?:%b)[ \t]{1,9}%b(?:%b)\b" % (named, between, told))
+    programs, subcommands = (each.replace(" ", "|").encode() for each in (tools, verbs))
+    return look(f"{tools} / {verbs}", rb"\b(?:%b)[ \t]{1,9}%b(?:%b)\b" % (programs, between, subcommands))
 
 
 _GETS, _OPTIONS = "install download add update upgrade fetch", rb"(?:-\S{1,20}[ \t]{1,9}){0,3}"

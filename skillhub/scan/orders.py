@@ -286,9 +286,9 @@ def _unsafe(signs: Signs) -> Iterator[Sighting]:
 def _hidden(file: SourceFile) -> Iterator[Sighting]:
     """Yield the instructions in text that is not displayed, which only a model reads."""
     for start, inner in _undrawn(file):
-        said = "\n".join((inner, *_decoded(inner))).lower()
-        found = sum(_SIGNS[name].search(said) is not None for name in _ORDERS)
-        if found > 1 or _SIGNS["override"].search(said) or (found and _SIGNS["follow"].search(said)):
+        text = "\n".join((inner, *_decoded(inner))).lower()
+        found = sum(_SIGNS[name].search(text) is not None for name in _ORDERS)
+        if found > 1 or _SIGNS["override"].search(text) or (found and _SIGNS["follow"].search(text)):
             yield Sighting("SH306", file.path, file.line(start))
 
 

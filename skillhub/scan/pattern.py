@@ -35,10 +35,10 @@ _WHOLE: Final[set[bytes]] = set()
 _BEGINS: Final[set[bytes]] = set()
 _PARTS: Final[set[bytes]] = set()
 _INNER: Final[set[bytes]] = set()
-# For each known word, the literals in it: those of looks, and the parts. Most words have none (``_DULL``).
-_Told = tuple[frozenset[bytes], frozenset[bytes]]
-_TOLD: Final[dict[bytes, _Told]] = {}
-_DULL: Final[set[bytes]] = set()
+# For each known word, the literals in it: those of looks, and the parts; and the words that have none.
+_Found = tuple[frozenset[bytes], frozenset[bytes]]
+_KNOWN: Final[dict[bytes, _Found]] = {}
+_WITHOUT_LITERALS: Final[set[bytes]] = set()
 _KNOWN_MAX: Final = 1 << 15
 # Longer words, and the words of a text with more bytes of new words, come from data and do not occur again.
 _WORD_MAX, _NEW_MAX, _SHORT = 40, 1 << 14, 5
@@ -81,32 +81,32 @@ class Letters:
         return self._tokens[0] if self._around is None else self._around.words
 
     @cached_property
-    def _told(self) -> _Told:
+    def _literals(self) -> _Found:
         if self._around is not None:
-            return self._around._told
+            return self._around._literals
         words, whole = self._tokens
-        left = words.union(whole) - _DULL if whole else words - _DULL
-        known = {word: found for word in left if (found := _TOLD.get(word))}  # one get each: other threads add to it
-        told = [*known.values()]
+        left = words.union(whole) - _WITHOUT_LITERALS if whole else words - _WITHOUT_LITERALS
+        known = {word: found for word in left if (found := _KNOWN.get(word))}  # one get each: other threads add to it
+        rows = [*known.values()]
         if len(known) < len(left):
-            told.append(_told(left.difference(known)))
+            rows.append(_literals(left.difference(known)))
         always = (b"",) if self.data.isascii() else (b"", _BEYOND)
-        return frozenset().union(*[looked for looked, _ in told]), frozenset(always).union(
-            *[parts for _, parts in told]
+        return frozenset().union(*[looked for looked, _ in rows]), frozenset(always).union(
+            *[parts for _, parts in rows]
         )
 
     @property
     def looked(self) -> frozenset[bytes]:
         """The words of looks that occur in the text, in the notation of ``look``."""
-        return self._told[0]
+        return self._literals[0]
 
     @property
     def parts(self) -> frozenset[bytes]:
         """The parts of literals that occur within a word of the text, with its ``*`` or without."""
-        return self._told[1]
+        return self._literals[1]
 
 
-def _told(words: Set[bytes]) -> _Told:
+def _literals(words: Set[bytes]) -> _Found:
     """Return the literals that occur in some words, and remember them for each word.
 
     Every part of a short word is looked up; the longer words are searched as one text.
@@ -122,13 +122,13 @@ def _told(words: Set[bytes]) -> _Told:
             if part in _INNER:
                 looked[word].append(b"*%b*" % part)
     if is_kept:
-        if len(_TOLD) + len(_DULL) >= _KNOWN_MAX:
+        if len(_KNOWN) + len(_WITHOUT_LITERALS) >= _KNOWN_MAX:
             _forget()
         for word in [each for each in words if len(each) <= _WORD_MAX]:
             if word in looked or word in parts:
-                _TOLD[word] = frozenset(looked.get(word, ())), frozenset(parts.get(word, ()))
+                _KNOWN[word] = frozenset(looked.get(word, ())), frozenset(parts.get(word, ()))
             else:
-                _DULL.add(word)
+                _WITHOUT_LITERALS.add(word)
     return frozenset().union(*looked.values()), frozenset().union(*parts.values())
 
 
@@ -162,8 +162,8 @@ def _with(literal: bytes, text: bytes, is_each: bool) -> Iterator[bytes]:
 
 
 def _forget() -> None:
-    _TOLD.clear()
-    _DULL.clear()
+    _KNOWN.clear()
+    _WITHOUT_LITERALS.clear()
 
 
 class Literals:
@@ -523,19 +523,21 @@ def joined(lowered: bytes, path: str) -> Iterator[Joined]:
     quoted = [each for each in _IN_QUOTED if each[:1] in blanked and each in blanked]
     in_quoted = _ESCAPED if quoted == [b"\\"] else _QUOTED
     for pattern, text, is_worth in ((joint, lowered, is_joined), (in_quoted, blanked, bool(quoted))):
-        gone = [match.span() for match in pattern.finditer(text)] if is_worth else []
-        if gone:
-            taken = [0]
-            for start, end in gone:
-                taken.append(taken[-1] + end - start)
-            starts = [start - before for (start, _), before in zip(gone, taken, strict=False)]
-            ends = (0, *[end for _, end in gone])
-            left = b"".join([text[end:start] for end, (start, _) in zip(ends, (*gone, (len(text), 0)), strict=True)])
-            yield Joined(left.replace(b"\r", b"\n"), partial(_before, starts, taken), starts)
+        removed = [match.span() for match in pattern.finditer(text)] if is_worth else []
+        if removed:
+            lengths = [0]
+            for start, end in removed:
+                lengths.append(lengths[-1] + end - start)
+            starts = [start - before for (start, _), before in zip(removed, lengths, strict=False)]
+            ends = (0, *[end for _, end in removed])
+            left = b"".join(
+                [text[end:start] for end, (start, _) in zip(ends, (*removed, (len(text), 0)), strict=True)]
+            )
+            yield Joined(left.replace(b"\r", b"\n"), partial(_before, starts, lengths), starts)
 
 
-def _before(starts: list[int], taken: list[int], offset: int) -> int:
-    return offset + taken[bisect_right(starts, offset)]
+def _before(starts: list[int], lengths: list[int], offset: int) -> int:
+    return offset + lengths[bisect_right(starts, offset)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,8 +50,8 @@ def staged(files: SkillFiles) -> Iterator[Sighting]:
     for file in files:
         if not _LOOKED_FOR.isdisjoint(file.letters_read.words):
             for passage in file.passages:
-                seen = _started(passage) if passage.kind == "code" and passage.language in _READ else _run(passage)
-                yield from (Sighting(rule, file.path, line) for rule, line in seen)
+                rows = _started(passage) if passage.kind == "code" and passage.language in _READ else _run(passage)
+                yield from (Sighting(rule, file.path, line) for rule, line in rows)
 
 
 def _run(passage: Passage) -> Iterator[tuple[str, int]]:

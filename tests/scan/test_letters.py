@@ -120,10 +120,10 @@ def test_a_word_that_is_known_is_looked_at_again_once_more_is_looked_for():
 
 def test_no_more_words_are_kept_than_a_process_has_room_for():
     assert not Letters(b" ".join(b"w%d" % number for number in range(pattern._KNOWN_MAX + 9))).looked
-    assert len(pattern._DULL) + len(pattern._TOLD) <= pattern._KNOWN_MAX
+    assert len(pattern._WITHOUT_LITERALS) + len(pattern._KNOWN) <= pattern._KNOWN_MAX
     assert b"curl" in Letters(b"curl").looked
     assert b"akia" in Letters(b"akia" * 20).parts
-    assert max(map(len, (*pattern._DULL, *pattern._TOLD))) <= pattern._WORD_MAX
+    assert max(map(len, (*pattern._WITHOUT_LITERALS, *pattern._KNOWN))) <= pattern._WORD_MAX
 
 
 def _cases(spot):
@@ -363,7 +363,7 @@ def test_words_of_a_whole_file_stand_for_those_of_its_end():
 
 def test_attack_words_that_another_thread_looks_at_meanwhile_are_not_lost(monkeypatch):
     pattern._forget()
-    expected, told = Letters(b"wget").looked, dict(pattern._TOLD)
+    expected, told = Letters(b"wget").looked, dict(pattern._KNOWN)
 
     class Raced(dict):
         def get(self, word):
@@ -371,7 +371,7 @@ def test_attack_words_that_another_thread_looks_at_meanwhile_are_not_lost(monkey
             self.update(told)
             return found
 
-    monkeypatch.setattr(pattern, "_TOLD", Raced())
+    monkeypatch.setattr(pattern, "_KNOWN", Raced())
     assert Letters(b"wget").looked == expected != set()
 
 
