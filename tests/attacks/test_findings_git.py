@@ -130,7 +130,7 @@ def test_what_a_marketplace_names_is_looked_up_and_judged_before_git_goes_there(
     done = shell.run("install", f"git+{repo.url}", "--all", *YES, "--json")
     assert done.status == 0, done.err
     (left,) = [each for each in done.json["warnings"] if "plugin p" in each]
-    assert "its host has no address" in left
+    assert "the host of the repository has no address" in left
 
 
 def test_sync_says_what_nobody_agreed_to_as_the_lock_has_it(tmp_path, shell):
