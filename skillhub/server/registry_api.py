@@ -136,10 +136,11 @@ class RegistryApi:
     def _read(self, stamp: object) -> _State:
         registry, signing = self.registry, Signing(now=datetime.now(UTC))
         hub = Opened(registry, registry.settings(), registry.metadata(), registry.keys(), signing)
-        skills = {skill.name: skill for skill in Offer(hub, self._scans).skills()}
+        offer = Offer(hub, self._scans)
+        skills = {skill.name: skill for skill in offer.skills()}
         found = {name: each for name, skill in skills.items() if (each := document_for(skill)) is not None}
         rows = (Stored(name=name, description=each.description, source="registry") for name, each in found.items())
-        return _State(stamp, Offer(hub, self._scans), skills, found, SearchIndex.build(rows))
+        return _State(stamp, offer, skills, found, SearchIndex.build(rows))
 
     def base(self, host: str) -> str:
         """Return the URL of the site for a request with this ``Host``: the configured one if its host is the same.
