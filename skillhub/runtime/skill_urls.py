@@ -61,9 +61,10 @@ def urls_of(profile: Profile, around: Surroundings) -> dict[str, str]:
 def pull(urls: Iterable[str], fetch: Fetch, folder: str, reload: bool = False) -> Pulled:
     """Fetch the skills that ``<url>/index.json`` lists, each with its ``files[]``, into a cache by digest.
 
-    A skill in the cache is hashed, and fetched again only with ``reload``. If a URL is unreachable, the skills that
-    were pulled from it before are returned. Broken entries are skipped and reported. No one signs these skills: ask
-    the user first, above all about a URL that a repository names.
+    A skill in the cache is hashed, and fetched again only with ``reload``. If an index or a file of a listed skill is
+    unreachable, the trees that were pulled before are returned, and the failure is reported. Broken entries are
+    skipped and reported; their earlier trees, and those of skills that are no longer listed, are dropped. No one
+    signs these skills: ask the user first, above all about a URL that a repository names.
 
     Args:
         urls: Base URLs: https, or http on this machine's loopback.
@@ -104,25 +105,34 @@ class _Base:
             entries = FilesListing.parse(self._fetch(self.index_url), self.index_url).offered(self.index_url)
         except OSError as error:
             problems.append(_problem(self.index_url, error))
-            before = ((name, Digest.parse(tree)) for name, (tree, _) in known.items())
-            found = {self._place(tree, name): tree for name, tree in before}
-            return {path: tree for path, tree in found.items() if _holds(path, tree)}
+            return self._cached(known)
         trees: dict[str, Digest] = {}
         record: dict[str, tuple[str, list[str]]] = {}
         for number, entry in enumerate(entries):
             where = f"{self.index_url}: skills[{number}]"
+            if isinstance(entry, FormatError):
+                problems.append(_problem(where, entry))
+                continue
+            row = known.get(entry.name)
             try:
-                if isinstance(entry, FormatError):
-                    raise entry
-                path, tree = self._skill(entry, known.get(entry.name))
+                path, tree = self._skill(entry, row)
+                trees[path] = tree
+                record[entry.name] = str(tree), [*entry.files]
             except (SkillhubError, OSError) as error:
                 problems.append(_problem(where, error))
-                continue
-            trees[path] = tree
-            record[entry.name] = str(tree), [*entry.files]
+                # The index still lists the skill: a failed request or write proves nothing about the earlier tree.
+                if row is not None and isinstance(error, (OSError, StateError)):
+                    record[entry.name] = row
+                    trees |= self._cached({entry.name: row})
         with suppress(StateError):
             write_own(self._record, json.dumps(record, sort_keys=True).encode())
         return trees
+
+    def _cached(self, rows: Mapping[str, tuple[str, list[str]]]) -> dict[str, Digest]:
+        """Return the tree of each recorded skill whose folder still holds it, by its folder."""
+        parsed = ((name, Digest.parse(tree)) for name, (tree, _) in rows.items())
+        found = {self._place(tree, name): tree for name, tree in parsed}
+        return {path: tree for path, tree in found.items() if _holds(path, tree)}
 
     def _place(self, tree: Digest, name: str) -> str:
         return os.path.join(self._folder, folder_for(tree), name)

@@ -74,6 +74,38 @@ def test_what_was_pulled_counts_while_a_url_cannot_be_reached(tmp_path, client):
     assert "not found" in offline.problems[0].message
 
 
+def test_a_listed_skill_whose_fetch_fails_once_is_returned_from_the_cache_now_and_offline(tmp_path, client):
+    first = pull([BASE], client, str(tmp_path / "cache"))
+    lost = {f"{BASE}/demo/SKILL.md": client.files.pop(f"{BASE}/demo/SKILL.md")}
+    failed = pull([BASE], client, str(tmp_path / "cache"), reload=True)
+    assert failed.trees == first.trees
+    assert [problem.path for problem in failed.problems] == [f"{BASE}/index.json: skills[0]"]
+    index = client.files.pop(f"{BASE}/index.json")
+    assert pull([BASE], client, str(tmp_path / "cache")).trees == first.trees
+    client.files |= {**lost, f"{BASE}/index.json": index}
+    assert pull([BASE], client, str(tmp_path / "cache"), reload=True) == first
+
+
+@pytest.mark.parametrize(
+    ("entries", "body"),
+    [
+        ([], skill_md()),
+        ([{"name": "demo", "files": []}], skill_md()),
+        ([{"name": "demo", "files": ["SKILL.md"]}], b"no frontmatter"),
+        ([{"name": "demo", "files": ["SKILL.md"]}], skill_md("other")),
+    ],
+)
+def test_attack_a_skill_that_is_withdrawn_or_malformed_by_now_does_not_return_offline(
+    tmp_path, client, entries, body
+):
+    assert pull([BASE], client, str(tmp_path / "cache")).trees
+    client.files[f"{BASE}/index.json"] = json.dumps({"skills": entries}).encode()
+    client.files[f"{BASE}/demo/SKILL.md"] = body
+    assert pull([BASE], client, str(tmp_path / "cache")).trees == {}
+    client.files.clear()
+    assert pull([BASE], client, str(tmp_path / "cache")).trees == {}
+
+
 BROKEN = [
     1,
     {},
