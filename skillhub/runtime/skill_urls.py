@@ -164,8 +164,11 @@ class _Base:
 def _check_url(url: str) -> None:
     try:
         parts = urlsplit(url)
-    except ValueError as error:  # such as an IPv6 address without its closing bracket
-        raise FormatError("expected a URL", where=url) from error
+        port = parts.port
+    except ValueError as error:  # such as an IPv6 address without its closing bracket, or a port that is no number
+        raise FormatError("expected a URL with a valid host and port", where=url) from error
+    if port == 0:
+        raise FormatError("expected a URL with a valid host and port", where=url)
     is_loopback = parts.hostname in ("localhost", "127.0.0.1", "::1")
     if parts.scheme not in ("https", *(["http"] if is_loopback else [])) or not parts.hostname or parts.username:
         raise FormatError("expected an https URL without user (http is only for this machine)", where=url)

@@ -153,6 +153,9 @@ def test_attack_a_broken_entry_is_skipped_and_named(tmp_path, client, entry):
         "https://x?y",
         "x",
         "https://[",
+        "https://a:b/",
+        "https://a:65536/",
+        "https://a:0/",
     ],
 )
 def test_attack_a_url_that_is_none_of_https_is_not_fetched(tmp_path, client, url):
