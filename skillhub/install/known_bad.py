@@ -79,7 +79,7 @@ def refuse_known_bad(name: str, entry: Locked, listing: Listing | None, ports: P
             hint = f"{command(ports.project.scope, 'remove', name)} removes it" if is_locked else "do not use it"
             if match.fixed and entry.named:
                 fixed = install_command(name, entry, match.fixed, ports.project.scope)
-                hint = f"{hint}; version {match.fixed} is said to be free of it: {fixed}"
+                hint = f"{hint}; the advisory calls version {match.fixed} fixed: {fixed}"
             shown = entry.version or entry.short
             raise KnownBad(f"{name} {shown} is known to be bad: {match}", where=name, hint=hint)
     return found
