@@ -12,6 +12,7 @@ from skillhub import __version__
 from skillhub.answers.reading import ForkRow, HookRow
 from skillhub.answers.setup import ErrorAnswer
 from skillhub.answers.skills import AnswerRow, Json, JsonAnswer, NeedRow, SkillRow, Text, Texts
+from skillhub.formats.document import input_schema
 from skillhub.model.hosts import SkillScope, profiles
 from skillhub.model.record import State
 from skillhub.runtime.ranking import LIMIT, LIMIT_MAX
@@ -92,7 +93,7 @@ def _operation(route: DescribedRoute, taken: dict[str, Any], given: dict[str, An
             "name": name,
             "in": "path" if f"{{{name}}}" in route.path else "query",
             "required": name in schema.get("required", ()),
-            "schema": _plain(field),
+            "schema": input_schema(field),
         }
         for name, field in schema.get("properties", {}).items()
     ]
@@ -104,13 +105,6 @@ def _id_of(route: DescribedRoute) -> str:
         word for word in route.path.replace("{", "").replace("}", "").split("/") if word not in ("", "api", "v1")
     ]
     return "-".join([route.method.lower(), *words])
-
-
-def _plain(field: dict[str, Any]) -> dict[str, Any]:
-    """Return the schema of a parameter; an optional parameter is omitted, never null."""
-    options = [each for each in field.get("anyOf", ()) if each != {"type": "null"}]
-    kept = {key: each for key, each in field.items() if key not in ("anyOf", "title", "default")}
-    return {**options[0], **kept} if options else kept
 
 
 # The answers that no command has: pages, tools, needs, changes, errors, other programs' forms.

@@ -374,6 +374,13 @@ class _Parsed(BaseModel):
         return json_bytes(self.plain())
 
 
+def input_schema(field: _JsonSchema) -> _JsonSchema:
+    """Return the JSON Schema of a field for a program that fills it in: an optional field is omitted, never null."""
+    options = [each for each in field.get("anyOf", ()) if each != {"type": "null"}]
+    kept = {key: each for key, each in field.items() if key not in ("anyOf", "title", "default")}
+    return {**options[0], **kept} if options else kept
+
+
 def json_bytes(value: object) -> bytes:
     """Return the bytes of a document: indented by two spaces, keys sorted, a line break at the end."""
     return (json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False) + "\n").encode()

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final, Literal, NamedTuple
 from pydantic import BaseModel, Field, ValidationError
 
 from skillhub.errors import NotFound, SkillhubError, UsageError
+from skillhub.formats.document import input_schema
 from skillhub.formats.text import clean, quote
 from skillhub.model.hosts import Profile, profile
 from skillhub.model.record import Skill
@@ -179,18 +180,11 @@ def _shown(tool: _Tool, catalog: Catalog, row: Profile, window: int | None) -> S
     if tool.lists:
         description = section(catalog, row, window).text or f"{tool.description} No skill is available."
     schema = tool.takes.model_json_schema()
-    properties = {key: _plain(each) for key, each in schema["properties"].items()}
+    properties = {key: input_schema(each) for key, each in schema["properties"].items()}
     if tool.enumerates:
         properties["name"]["enum"] = [skill.full_name for skill in _callable(catalog)]
     required = {"required": schema["required"]} if "required" in schema else {}
     return SkillTool(tool.name, description, {"type": "object", "properties": properties, **required})
-
-
-def _plain(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return the schema of a field without title, default and null; an optional field is omitted, never null."""
-    options = [each for each in schema.get("anyOf", ()) if each != {"type": "null"}]
-    kept = {key: each for key, each in schema.items() if key not in ("title", "default", "anyOf")}
-    return {**options[0], **kept} if options else kept
 
 
 def _by_name(parameters: _ByName, call: _Call) -> ToolResult:
