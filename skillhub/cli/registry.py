@@ -37,6 +37,7 @@ from skillhub.registry.publish import Bump, PublishTargets, ReleasePlan, plan, p
 from skillhub.registry.shapes import SHAPES
 from skillhub.server.registry_api import RegistryApi, RegistryHandler
 from skillhub.server.site import SiteHandler, site_server
+from skillhub.trust.registry import publisher_of
 
 registry_cosign, registry_watch = author.registry_cosign, author.registry_watch
 Dir = Annotated[str, Arg("DIR", "The registry's folder.")]
@@ -201,7 +202,7 @@ def _show_delegated(done: upkeep.Delegated, common: Common) -> None:
             "registry delegate",
             {
                 "publisher": admission.publisher,
-                "keys": upkeep.fingerprints(admission),
+                "keys": publisher_of(admission).fingerprints,
                 "names": sorted(admission.names),
                 "revoked": admission.revoked,
                 "withdrawn": done.withdrawn,
@@ -209,7 +210,7 @@ def _show_delegated(done: upkeep.Delegated, common: Common) -> None:
         )
         return
     did(f"{admission.publisher}{' (dry run)' if common.dry_run else ''}", "bold")
-    for fingerprint in upkeep.fingerprints(admission):
+    for fingerprint in publisher_of(admission).fingerprints:
         did(f"  signs with {fingerprint}")
     for gone in admission.revoked:
         did(f"  revoked    {gone.fingerprint} since {'the beginning' if gone.since == upkeep.ALWAYS else gone.since}")

@@ -572,11 +572,6 @@ def _tree(release: Release, hub: Opened) -> Tree:
     return unpack(hub.artifact(release), "zip", wrapper=False).tree
 
 
-def fingerprints(admission: Admission) -> tuple[Digest, ...]:
-    """Return the fingerprints of a publisher's keys and roots that are not revoked."""
-    return publisher_of(admission).fingerprints
-
-
 def _refuse_unknown_role(role: str) -> None:
     """Raise UsageError for an unknown role."""
     if role not in ROLES:
