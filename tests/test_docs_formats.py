@@ -7,7 +7,7 @@ from dataclasses import fields
 from pathlib import Path
 
 from skillhub.formats.digest import Digest
-from skillhub.model.advisory import AdvisoryIndex, Said
+from skillhub.model.advisory import AdvisoryFeed, AdvisoryIndex
 from skillhub.model.discovery import admitted, parse_namespaces, parse_releases
 from skillhub.model.index import Index, namespace_path
 from skillhub.model.lock import Lock, Locked, LockedSource
@@ -96,8 +96,8 @@ def test_the_documents_of_a_registry_say_what_is_shown():
 
 def test_the_advisory_of_the_page_is_one():
     (data,) = examples("advisories.md", "json")
-    (found,) = Said.parse(data, "page").document.advisories
-    assert (found.rank, AdvisoryIndex([Said.parse(data, "page")]).__bool__()) == ("high", True)
+    (found,) = AdvisoryFeed.parse(data, "page").document.advisories
+    assert (found.rank, AdvisoryIndex([AdvisoryFeed.parse(data, "page")]).__bool__()) == ("high", True)
 
 
 def test_the_policies_say_what_is_shown():

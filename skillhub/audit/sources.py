@@ -138,7 +138,7 @@ class Inquiry:
             message = f"the advisories cannot be read: {error.message} ({error.where})"
             found = note(rule, message, None, (None, 0))
             self.findings.append(replace(found, hint=error.hint) if error.hint else found)
-            self.ports.advisories.forget()
+            self.ports.advisories.ignore_all()
         for text in advisories.outdated:
             if self._refresh:
                 self.findings.append(note("source-unreachable", text, None, (None, 0)))

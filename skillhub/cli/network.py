@@ -24,7 +24,7 @@ from skillhub.sources.history import ShownTime
 
 if TYPE_CHECKING:
     from skillhub.install.context import CheckAllowed, Place, Registry
-    from skillhub.model.advisory import Said
+    from skillhub.model.advisory import AdvisoryFeed
     from skillhub.net.fetch import Arrived, Fetcher, Web
     from skillhub.net.target import Who
     from skillhub.sources.bundle import SkillBundle
@@ -130,7 +130,7 @@ class OpenNetwork:
             return embedded()
         return self._web(url, named_by, _YOURS)
 
-    def advisories(self) -> Iterator[Said]:
+    def advisories(self) -> Iterator[AdvisoryFeed]:
         """Return the advisories of the files and mirrors that the user's settings name."""
         home, named = self.home, self._settings.advisories
         return own_advisories(named, home.config, home.state, self._asked_advisories)

@@ -24,7 +24,7 @@ from skillhub.formats import text as times
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import as_command, as_word, clean, is_name, quote
 from skillhub.install.context import refusal
-from skillhub.model.advisory import CAP, AdvisoriesDocument, Said
+from skillhub.model.advisory import CAP, AdvisoriesDocument, AdvisoryFeed
 from skillhub.model.index import Release
 from skillhub.model.question import YES, Asked
 from skillhub.project.intent import read_policies
@@ -315,7 +315,7 @@ def registry_advise(
 
     Example: skillhub registry advise ./registry --digest sha256:… --reason "sends tokens away"
     """
-    documents = [Said.parse(read_file(path, CAP), path).document for path in files or ()]
+    documents = [AdvisoryFeed.parse(read_file(path, CAP), path).document for path in files or ()]
     try:
         bad = {Digest.parse(each, "--digest"): clean(reason) for each in digest or ()}
     except FormatError as error:

@@ -26,7 +26,7 @@ from skillhub.project.intent import Intent, Wanted, in_full, wanted_of
 from skillhub.project.user_state import Publishers, voucher
 
 if TYPE_CHECKING:
-    from skillhub.model.advisory import Said
+    from skillhub.model.advisory import AdvisoryFeed
     from skillhub.model.index import Index, Release
     from skillhub.model.question import Answer, Approver, Asked, McpChoice, Question
     from skillhub.model.tree import Unpacked
@@ -55,7 +55,7 @@ class Registry(Protocol):
         """Return the bytes of the release, checked against its size and digest."""
         ...
 
-    def advisories(self) -> Said:
+    def advisories(self) -> AdvisoryFeed:
         """Return the registry's advisories."""
         ...
 
@@ -180,7 +180,7 @@ class Ports:
             raise
         if source.root is not None:
             self.policies.refuse_unwitnessed(source.alias, source.root, registry.cosigned_by)
-            self.advisories.hear(source.root, registry.advisories)
+            self.advisories.add_opened(source.root, registry.advisories)
         return registry
 
     def reach(self, ref: Remote | Local, pin: str | None = None, *, named_by: Who = "person") -> Place:

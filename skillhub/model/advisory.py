@@ -157,7 +157,7 @@ def _cvss(vector: str) -> Severity:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class AdvisoryFeed:
     """The advisories of one registry, file or mirror.
 
     Attributes:
@@ -273,24 +273,24 @@ class AdvisoryIndex:
     """All advisories, by digest and by name, so that the lookup of a skill does not visit every advisory.
 
     Args:
-        said: The advisories of each source, in any order.
+        feeds: The advisories of each source, in any order.
     """
 
-    def __init__(self, said: Iterable[Said]) -> None:
+    def __init__(self, feeds: Iterable[AdvisoryFeed]) -> None:
         self._by_digest: defaultdict[str, list[Match]] = defaultdict(list)
-        self._by_name: defaultdict[str, list[tuple[Said, OsvAdvisory, OsvAffected]]] = defaultdict(list)
-        for source in said:
-            for digest, reason in source.document.digests.items():
+        self._by_name: defaultdict[str, list[tuple[AdvisoryFeed, OsvAdvisory, OsvAffected]]] = defaultdict(list)
+        for feed in feeds:
+            for digest, reason in feed.document.digests.items():
                 self._add(digest, Match(f"sha256-{digest[7:19]}", "critical", _short(reason), ""))
-            for advisory in source.document.advisories:
+            for advisory in feed.document.advisories:
                 if advisory.withdrawn is None:
-                    self._read(source, advisory)
+                    self._read(feed, advisory)
 
-    def _read(self, source: Said, advisory: OsvAdvisory) -> None:
+    def _read(self, feed: AdvisoryFeed, advisory: OsvAdvisory) -> None:
         match = Match(advisory.id, advisory.rank, _short(advisory.summary or advisory.details), "")
         for affected in advisory.affected or ():
             if affected.package is not None and _source(affected.package) is not None:
-                self._by_name[affected.package.name].append((source, advisory, affected))
+                self._by_name[affected.package.name].append((feed, advisory, affected))
             fixed = next(
                 (event.fixed for each in affected.ranges or () for event in each.events if event.fixed), None
             )
@@ -314,8 +314,8 @@ class AdvisoryIndex:
         for digest in digests.keys() & self._by_digest.keys():
             for match in self._by_digest[digest]:
                 found.setdefault(match.id, replace(match, by=digests[digest]))
-        for source, advisory, affected in self._by_name.get(subject.name, ()):
-            if advisory.id not in found and _is_from(subject, affected, source) and _is_affected(subject, affected):
+        for feed, advisory, affected in self._by_name.get(subject.name, ()):
+            if advisory.id not in found and _is_from(subject, affected, feed) and _is_affected(subject, affected):
                 summary = _short(advisory.summary or advisory.details)
                 found[advisory.id] = Match(advisory.id, advisory.rank, summary, "version", _fix(subject, affected))
         return tuple(sorted(found.values(), key=lambda each: (-SEVERITIES.index(each.severity), each.id)))
@@ -331,7 +331,7 @@ def _source(package: OsvPackage) -> str | None:
     return source if ecosystem == ECOSYSTEM else None
 
 
-def _is_from(subject: AdvisorySubject, affected: OsvAffected, feed: Said) -> bool:
+def _is_from(subject: AdvisorySubject, affected: OsvAffected, feed: AdvisoryFeed) -> bool:
     """Return whether the advisory names the subject's source; a registry names only its own skills."""
     source = _source(affected.package) if affected.package else None
     if feed.root is not None:

@@ -20,7 +20,7 @@ from skillhub.formats.document import NAME, Document, Members, Read, text_that
 from skillhub.formats.json import strict_json
 from skillhub.formats.text import as_command, is_name, spell, typed_flags
 from skillhub.formats.toml import strict_toml
-from skillhub.model.advisory import CAP, AdvisoriesDocument, AdvisoryIndex, AdvisorySubject, Match, Said
+from skillhub.model.advisory import CAP, AdvisoriesDocument, AdvisoryFeed, AdvisoryIndex, AdvisorySubject, Match
 from skillhub.model.hosts import Scope
 from skillhub.model.index import (
     ADVISORIES,
@@ -98,13 +98,13 @@ class LastSeen:
                 admissions[publisher] = admission
         return Index(skills, admissions)
 
-    def advisories(self, root: Digest) -> Said:
+    def advisories(self, root: Digest) -> AdvisoryFeed:
         """Return the registry's advisories; none if they were never fetched, or the file is damaged."""
         path = kept(self.folder, ADVISORIES)
         with suppress(FormatError, StateError):
             if data := files.read(path, CAP):
-                return Said.parse(data, path, root)
-        return Said(AdvisoriesDocument.model_construct(), root)
+                return AdvisoryFeed.parse(data, path, root)
+        return AdvisoryFeed(AdvisoriesDocument.model_construct(), root)
 
     @property
     def refreshed(self) -> str | None:
@@ -277,9 +277,10 @@ def _stamp(path: str) -> tuple[int, ...]:
 
 @lru_cache(maxsize=4)
 def _advisory_index(places: tuple[tuple[str, str | None, tuple[int, ...]], ...]) -> AdvisoryIndex:
-    return AdvisoryIndex(
-        [Said.parse(files.read(path, CAP) or b"{}", path, Digest(root) if root else None) for path, root, _ in places]
-    )
+    def feed(path: str, root: str | None) -> AdvisoryFeed:
+        return AdvisoryFeed.parse(files.read(path, CAP) or b"{}", path, Digest(root) if root else None)
+
+    return AdvisoryIndex(feed(path, root) for path, root, _ in places)
 
 
 # The advisories of the user's registries, files and mirrors.
@@ -299,20 +300,22 @@ class Advisories:
     """
 
     def __init__(
-        self, last: Callable[[Collection[Digest]], list[Said]], own: Callable[[], Iterable[Said]] = tuple
+        self,
+        last: Callable[[Collection[Digest]], list[AdvisoryFeed]],
+        own: Callable[[], Iterable[AdvisoryFeed]] = tuple,
     ) -> None:
         self._last = last
         self._own = own
-        self._opened: dict[Digest, Callable[[], Said]] = {}
+        self._opened: dict[Digest, Callable[[], AdvisoryFeed]] = {}
         self._index: AdvisoryIndex | None = None
         self.outdated: list[str] = []
 
-    def hear(self, root: Digest, said: Callable[[], Said]) -> None:
+    def add_opened(self, root: Digest, feed: Callable[[], AdvisoryFeed]) -> None:
         """Use the current advisories of an opened registry in place of its last ones."""
         if root not in self._opened:
-            self._opened[root], self._index = said, None
+            self._opened[root], self._index = feed, None
 
-    def forget(self) -> None:
+    def ignore_all(self) -> None:
         """Use no advisories; for commands that only show skills, after a warning."""
         self._index = AdvisoryIndex(())
 
@@ -330,7 +333,7 @@ class Advisories:
         return self._index
 
 
-def own_advisories(places: Iterable[str], base: str, state: str, fetch: Fetch) -> Iterator[Said]:
+def own_advisories(places: Iterable[str], base: str, state: str, fetch: Fetch) -> Iterator[AdvisoryFeed]:
     """Yield the advisories of the user's files and mirrors; the last answer of a mirror that does not answer.
 
     Args:
@@ -350,17 +353,17 @@ def own_advisories(places: Iterable[str], base: str, state: str, fetch: Fetch) -
             data = files.read(os.path.realpath(os.path.join(base, os.path.expanduser(place))), CAP)
             if data is None:
                 raise NotFound("there is no file with advisories", where=place, hint=_NO_FILE)
-            yield Said.parse(data, place)
+            yield AdvisoryFeed.parse(data, place)
             continue
         answer = os.path.join(state, "advisories", f"{Digest.of(place.encode()).hex}.json")
         try:
             data = fetch(place)
-            said = Said.parse(data, place)
+            feed = AdvisoryFeed.parse(data, place)
             files.write_atomic(answer, data, mode=0o600, sync=False)
-            yield said
+            yield feed
         except SourceError as error:
             last = files.read(answer, CAP)
             if last is None:
                 error.hint = f"{as_command('skillhub', 'audit')} fetches its first answer"
                 raise
-            yield replace(Said.parse(last, answer), outdated=f"{place} was not contacted: {error.message}")
+            yield replace(AdvisoryFeed.parse(last, answer), outdated=f"{place} was not contacted: {error.message}")

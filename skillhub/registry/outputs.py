@@ -22,7 +22,7 @@ from skillhub.errors import FormatError, StateError
 from skillhub.formats.digest import Digest
 from skillhub.formats.json import strict_json
 from skillhub.formats.text import is_inner_path
-from skillhub.model.advisory import AdvisoriesDocument, AdvisoryIndex, AdvisorySubject, Match, Said
+from skillhub.model.advisory import AdvisoriesDocument, AdvisoryFeed, AdvisoryIndex, AdvisorySubject, Match
 from skillhub.model.discovery import parse_listing
 from skillhub.model.index import ADVISORIES, Admission, Index, Release
 from skillhub.model.tree import Tree
@@ -102,7 +102,7 @@ class Offer:
     def advisories(self) -> AdvisoryIndex:
         """The registry's advisories about known bad releases."""
         data = self.hub.registry.target(self.hub.metadata, ADVISORIES) or b"{}"
-        return AdvisoryIndex([Said(AdvisoriesDocument.parse(data, ADVISORIES), self.root)])
+        return AdvisoryIndex([AdvisoryFeed(AdvisoriesDocument.parse(data, ADVISORIES), self.root)])
 
     @property
     def url(self) -> str | None:

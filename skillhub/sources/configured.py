@@ -27,7 +27,7 @@ from skillhub.project.intent import PLACE_KINDS, Place, SourceKind, is_proposed,
 from skillhub.project.project import Project
 
 if TYPE_CHECKING:
-    from skillhub.model.advisory import Said
+    from skillhub.model.advisory import AdvisoryFeed
     from skillhub.model.index import Index
     from skillhub.model.record import Skill
     from skillhub.net.fetch import FolderFetcher
@@ -322,9 +322,9 @@ class Sources:
         """Return whether this machine ever read metadata of the registry with this first root."""
         return root is not None and os.path.lexists(os.path.join(self._metadata, root.hex))
 
-    def last_advisories(self, heard: Collection[Digest] = ()) -> list[Said]:
-        """Return the last advisories of each registry, except for those with the roots ``heard``."""
-        roots = [each.root for each in self.all().values() if each.root and each.root not in heard]
+    def last_advisories(self, opened: Collection[Digest] = ()) -> list[AdvisoryFeed]:
+        """Return the last advisories of each registry, except for those with the roots ``opened``."""
+        roots = [each.root for each in self.all().values() if each.root and each.root not in opened]
         return [self.last_seen(root).advisories(root) for root in roots]
 
     def last_seen(self, root: Digest) -> LastSeen:

@@ -24,7 +24,7 @@ from skillhub.errors import BadLog, FormatError, NameNotOwned, NotFound, SourceE
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import is_name, quote
 from skillhub.model import discovery
-from skillhub.model.advisory import AdvisoriesDocument, Said
+from skillhub.model.advisory import AdvisoriesDocument, AdvisoryFeed
 from skillhub.model.discovery import PartDocument, PinnedPart, admitted
 from skillhub.model.index import ADVISORIES, DOCUMENT_CAP, Admission, Index, Release, index_path, namespace_path
 from skillhub.net.fetch import Fetcher
@@ -275,7 +275,7 @@ class TufRegistry:
         refuse_shared(admissions.values())
         return Index(skills, admissions)
 
-    def advisories(self) -> Said:
+    def advisories(self) -> AdvisoryFeed:
         """Return the registry's advisories about skills that are known to be bad.
 
         Raises:
@@ -284,10 +284,10 @@ class TufRegistry:
         with translated(self.url, self._updater.time), lock(os.path.join(self._folder, "lock")):
             target = self._updater.of_role(roles.RELEASES, ADVISORIES)
         if target is not None:
-            return self._content(target, partial(Said.parse, root=self.fingerprint))
+            return self._content(target, partial(AdvisoryFeed.parse, root=self.fingerprint))
         with disk_errors(path := kept(self._folder, ADVISORIES)), suppress(FileNotFoundError):
             os.remove(path)
-        return Said(AdvisoriesDocument(), self.fingerprint)
+        return AdvisoryFeed(AdvisoriesDocument(), self.fingerprint)
 
     def artifact(self, release: Release) -> bytes:
         """Return the artifact of a release from ``release_index``.

@@ -10,7 +10,7 @@ import pytest
 from skillhub.audit.show import search
 from skillhub.errors import SourceError
 from skillhub.install.sources import listings
-from skillhub.model.advisory import AdvisoriesDocument, Said
+from skillhub.model.advisory import AdvisoriesDocument, AdvisoryFeed
 from skillhub.model.index import Index, Release
 from skillhub.model.record import Skill
 
@@ -22,7 +22,7 @@ class Listing:
         self.skills = skills
 
     def advisories(self):
-        return Said(AdvisoriesDocument())
+        return AdvisoryFeed(AdvisoriesDocument())
 
     def cosigned_by(self, witnesses):
         return frozenset()

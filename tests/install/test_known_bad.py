@@ -13,7 +13,7 @@ from skillhub.errors import FormatError, KnownBad, NotFound, Refused, SecurityEr
 from skillhub.formats.digest import Digest
 from skillhub.install.gather import UnsafeSkills
 from skillhub.install.install import available_updates
-from skillhub.model.advisory import AdvisoriesDocument, Said
+from skillhub.model.advisory import AdvisoriesDocument, AdvisoryFeed
 from skillhub.model.index import ADVISORIES
 from skillhub.registry.operator import Signing
 from skillhub.registry.upkeep import advise
@@ -248,7 +248,7 @@ def test_who_never_advises_is_asked_nothing_more(scene, tmp_path):
     scene.hub.open(tmp_path / "m").release_index(["hello"])
     asked = scene.hub.asked.copy()
     registry = scene.hub.open(tmp_path / "m")
-    assert registry.advisories() == Said(AdvisoriesDocument(), registry.fingerprint)
+    assert registry.advisories() == AdvisoryFeed(AdvisoriesDocument(), registry.fingerprint)
     # Root and timestamp, as ever.
     assert {path for path in (scene.hub.asked - asked)} == {"metadata/2.root.json", "metadata/timestamp.json"}
     assert ADVISORIES.startswith("idx/")

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from skillhub.errors import FormatError
 from skillhub.formats.digest import NO_FILES, Digest
-from skillhub.model.advisory import AdvisoriesDocument, AdvisoryIndex, AdvisorySubject, Said
+from skillhub.model.advisory import AdvisoriesDocument, AdvisoryFeed, AdvisoryIndex, AdvisorySubject
 from skillhub.model.version import precedence
 
 ROOT, OTHER = Digest.of(b"root"), Digest.of(b"other")
@@ -35,7 +35,7 @@ def semver(*events):
 
 
 def said(*documents, root=None):
-    return Said.parse(json.dumps(list(documents)).encode(), "here", root)
+    return AdvisoryFeed.parse(json.dumps(list(documents)).encode(), "here", root)
 
 
 def subject(version="1.0.0", name="hello", root=None, urls=("https://skills.example/a",), digests=()):
@@ -167,7 +167,7 @@ def test_a_digest_counts_wherever_it_is_from_and_refuses(where):
 
 
 def test_attack_the_digest_of_an_empty_file_matches_nothing():
-    assert not AdvisoryIndex([Said.parse(NO_FILES.encode(), "list")])
+    assert not AdvisoryIndex([AdvisoryFeed.parse(NO_FILES.encode(), "list")])
     assert not matches(osv([], database_specific={"digests": [NO_FILES]}), digests=(NO_FILES,))
 
 
@@ -195,7 +195,7 @@ def test_the_first_fixed_version_above_is_named():
     ],
 )
 def test_forms_of_a_list(text):
-    assert AdvisoryIndex([Said.parse(text.encode(), "list")]).matches(subject(digests=(BAD,)))
+    assert AdvisoryIndex([AdvisoryFeed.parse(text.encode(), "list")]).matches(subject(digests=(BAD,)))
 
 
 @pytest.mark.parametrize(
@@ -223,12 +223,12 @@ def test_forms_of_a_list(text):
 )
 def test_attack_a_list_of_which_a_part_cannot_be_read_is_refused_whole(text):
     with pytest.raises(FormatError):
-        Said.parse(text.encode(), "list")
+        AdvisoryFeed.parse(text.encode(), "list")
 
 
 def test_an_empty_list_says_nothing():
     for text in ("", "\n# nothing yet\n", "[]", "{}"):
-        assert not AdvisoryIndex([Said.parse(text.encode(), "list")])
+        assert not AdvisoryIndex([AdvisoryFeed.parse(text.encode(), "list")])
 
 
 def test_what_osv_has_besides_is_kept_for_others():

@@ -7,7 +7,7 @@ import pytest
 
 from skillhub.errors import FormatError, Refused, SecurityError, SourceError, UsageError
 from skillhub.formats.digest import NO_FILES, Digest
-from skillhub.model.advisory import AdvisoriesDocument, Said
+from skillhub.model.advisory import AdvisoriesDocument, AdvisoryFeed
 from skillhub.project.last_seen import LastSeen
 from skillhub.registry.check import check
 from skillhub.registry.operator import Signing
@@ -122,7 +122,7 @@ def test_attack_a_changed_document_is_found_by_check_and_never_signed_again(hub)
 def test_attack_a_thief_signs_what_is_no_document(hub, tmp_path, data):
     hub.revise({"idx/_advisories.json": data})
     if data == b"[]":  # says nothing, and harms nobody
-        assert hub.open(tmp_path / "m").advisories() == Said(AdvisoriesDocument(), Digest.of(hub.root))
+        assert hub.open(tmp_path / "m").advisories() == AdvisoryFeed(AdvisoriesDocument(), Digest.of(hub.root))
         return
     with pytest.raises(FormatError):
         hub.open(tmp_path / "m").advisories()
