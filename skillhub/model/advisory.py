@@ -353,16 +353,18 @@ def _is_affected(subject: AdvisorySubject, affected: OsvAffected) -> bool:
 def _within(versions: tuple[str, ...], range_: OsvRange) -> bool:
     """Return whether the version is in the range; an unknown version is only in a range without an end."""
     version = next(filter(is_version, versions), None)
+    events = sorted(filter(None, map(_at, range_.events)))
+    limits = [event.limit for event in range_.events if event.limit is not None]
+    is_limited = bool(limits) and all(map(is_version, limits))  # a version below any limit is in the range
     if version is None:
-        return {event.introduced is not None for event in range_.events} == {True}
+        return {kind for _, kind in events} == {"introduced"} and not is_limited
     key, is_bad = precedence(version), False
-    for at, kind in sorted(filter(None, map(_at, range_.events))):
+    for at, kind in events:
         if kind == "introduced" and key >= at:
             is_bad = True
         elif (kind == "fixed" and key >= at) or (kind == "last" and key > at):
             is_bad = False
-    limits = [event.limit for event in range_.events if event.limit not in (None, "*")]
-    return is_bad and (not limits or any(not is_version(each) or key < precedence(each) for each in map(str, limits)))
+    return is_bad and not (is_limited and key >= max(map(precedence, limits)))
 
 
 _LOWEST = precedence("0.0.0-0")
@@ -371,12 +373,14 @@ _LOWEST = precedence("0.0.0-0")
 def _at(event: OsvEvent) -> tuple[Precedence, str] | None:
     """Return the position of an event, to sort by it.
 
-    An ``introduced`` that is no version counts as the lowest version; another event that is no version is None.
+    An ``introduced`` that is no version counts as the lowest version. None for an end that is no version, and for an
+    event with two ends: they end nothing, so that more versions are affected rather than fewer.
     """
     if event.introduced is not None:
         return (precedence(event.introduced) if is_version(event.introduced) else _LOWEST), "introduced"
-    end, kind = (event.fixed, "fixed") if event.fixed is not None else (event.last_affected, "last")
-    return (precedence(end), kind) if end is not None and is_version(end) else None
+    end, kind = (event.fixed, "fixed") if event.last_affected is None else (event.last_affected, "last")
+    has_two = event.fixed is not None and event.last_affected is not None
+    return (precedence(end), kind) if end is not None and not has_two and is_version(end) else None
 
 
 def _fix(subject: AdvisorySubject, affected: OsvAffected) -> str | None:

@@ -34,6 +34,10 @@ def semver(*events):
     return {"ranges": [{"type": "SEMVER", "events": [dict([each]) for each in events]}]}
 
 
+def ends(**keys):
+    return {"ranges": [{"type": "SEMVER", "events": [{"introduced": "0.5.0"}, keys]}]}
+
+
 def said(*documents, root=None):
     return AdvisoryFeed.parse(json.dumps(list(documents)).encode(), "here", root)
 
@@ -61,6 +65,14 @@ RANGES = [
     (semver(("introduced", "0"), ("limit", "2.0.0")), {"1.9.9"}, {"2.0.0"}),
     (semver(("introduced", "0"), ("fixed", "no version")), {"1.0.0"}, set()),
     (semver(("introduced", "no version"), ("fixed", "2.0.0")), {"1.0.0"}, {"2.0.0"}),
+    (semver(("introduced", "0"), ("fixed", "1.2"), ("fixed", "2.0.0")), {"1.0.0", "1.3.0"}, {"2.0.0"}),
+    (semver(("introduced", "0"), ("limit", "*"), ("limit", "2.0.0")), {"1.0.0", "2.0.0"}, set()),
+    (semver(("introduced", "0"), ("limit", "2.0.0"), ("limit", "1.0.0")), {"1.5.0"}, {"2.0.0"}),
+    (semver(("introduced", "0"), ("limit", "2.0.0"), ("limit", "odd")), {"3.0.0"}, set()),
+    (ends(fixed="1.0.0", last_affected="2.0.0"), {"0.9.0", "1.5.0", "2.1.0"}, {"0.4.0"}),
+    (ends(introduced="1.0.0", fixed="1.2.0"), {"0.9.0", "1.2.0"}, {"0.4.0"}),
+    (semver(("last_affected", "1.0.0"), ("introduced", "0"), ("fixed", "1.5.0")), {"1.0.0"}, {"1.2.0", "1.5.0"}),
+    (semver(("introduced", "0"), ("last_affected", "1.0.0+a")), {"1.0.0", "1.0.0+b", "1.0.0-rc.1"}, {"1.0.1"}),
     ({"versions": ["1.0.0", "1.0.2"]}, {"1.0.0", "1.0.2"}, {"1.0.1"}),
     ({"versions": ["1.0.0"], **semver(("introduced", "2.0.0"))}, {"1.0.0", "2.0.0"}, {"1.5.0"}),
     ({}, {"1.0.0"}, set()),
@@ -77,6 +89,9 @@ def test_an_unknown_version_is_affected_only_if_every_version_is():
     assert matches(osv([package(**semver(("introduced", "0")))]), version=None)
     assert matches(osv([package()]), version=None)
     assert not matches(osv([package(**semver(("introduced", "0"), ("fixed", "1.0.0")))]), version=None)
+    assert not matches(osv([package(**semver(("introduced", "0"), ("limit", "1.0.0")))]), version=None)
+    assert matches(osv([package(**semver(("introduced", "0"), ("fixed", "1.2")))]), version=None)
+    assert matches(osv([package(**semver(("introduced", "0"), ("limit", "*")))]), version=None)
     assert not matches(osv([package(ranges=[{"type": "SEMVER", "events": []}])]), version=None)
 
 
