@@ -308,17 +308,19 @@ class AdvisoryIndex:
         return bool(self._by_digest or self._by_name)
 
     def matches(self, subject: AdvisorySubject) -> tuple[Match, ...]:
-        """Return the matches with a skill, worst first, each advisory once."""
-        found: dict[str, Match] = {}
+        """Return the matches with a skill, worst first, each id once: feeds may rank one id differently."""
         digests = subject.digests() if self._by_digest else {}
-        for digest in digests.keys() & self._by_digest.keys():
-            for match in self._by_digest[digest]:
-                found.setdefault(match.id, replace(match, by=digests[digest]))
+        # The artifact and the tree come last in ``digests``, and are named rather than a file.
+        of_digests = ((by, self._by_digest.get(digest, ())) for digest, by in reversed([*digests.items()]))
+        found = [replace(match, by=by) for by, matches in of_digests for match in matches]
         for feed, advisory, affected in self._by_name.get(subject.name, ()):
-            if advisory.id not in found and _is_from(subject, affected, feed) and _is_affected(subject, affected):
+            if _is_from(subject, affected, feed) and _is_affected(subject, affected):
                 summary = _short(advisory.summary or advisory.details)
-                found[advisory.id] = Match(advisory.id, advisory.rank, summary, "version", _fix(subject, affected))
-        return tuple(sorted(found.values(), key=lambda each: (-SEVERITIES.index(each.severity), each.id)))
+                found.append(Match(advisory.id, advisory.rank, summary, "version", _fix(subject, affected)))
+        worst: dict[str, Match] = {}
+        for each in sorted(found, key=lambda each: (-SEVERITIES.index(each.severity), each.id)):
+            worst.setdefault(each.id, each)
+        return tuple(worst.values())
 
 
 def _short(text: str) -> str:

@@ -140,6 +140,23 @@ def test_how_grave_an_advisory_is(more, severity):
     assert match.is_refused == (severity == "critical")
 
 
+@pytest.mark.parametrize("is_mirror_first", [True, False])
+def test_attack_a_registry_calls_an_advisory_of_the_users_mirror_low(is_mirror_first):
+    ranks = {"LOW": ROOT, "CRITICAL": None}
+    feeds = [said(osv([package()], database_specific={"severity": rank}), root=root) for rank, root in ranks.items()]
+    mild = osv([package()], id="TEST-2026-2", database_specific={"severity": "MEDIUM"})
+    feeds = [said(mild), *(feeds[::-1] if is_mirror_first else feeds)]
+    found = AdvisoryIndex(feeds).matches(subject(root=ROOT))
+    assert [(match.id, match.severity) for match in found] == [("TEST-2026-1", "critical"), ("TEST-2026-2", "medium")]
+
+
+def test_of_several_known_digests_the_tree_is_named_rather_than_a_file():
+    document = osv([], database_specific={"digests": [Digest.of(bytes([n])) for n in range(200)] + [BAD]})
+    digests = {**{Digest.of(bytes([n])): f"its file {n}" for n in range(200)}, BAD: "its tree"}
+    (match,) = AdvisoryIndex([said(document)]).matches(AdvisorySubject("hello", (), None, tuple, lambda: digests))
+    assert match.by == "its tree"
+
+
 @pytest.mark.parametrize(
     ("ecosystem", "about", "is_meant"),
     [
