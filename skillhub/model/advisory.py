@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from heapq import nsmallest
 from math import ceil
 from typing import Annotated, Literal, Self
 
@@ -26,6 +27,7 @@ from skillhub.model.version import Precedence, is_version, precedence
 ECOSYSTEM = "AgentSkills"
 CAP = 32 << 20
 _TEXT_MAX = 300  # the most characters of a summary that are shown
+_FIXES_TRIED = 8  # the most fixed versions that are checked against all ranges, which may be many
 # The words for a severity in GitHub's advisories, which have a word where others have a CVSS vector.
 _WORDS: Mapping[str, Severity] = {**{each.upper(): each for each in SEVERITIES}, "MODERATE": "medium"}
 
@@ -291,9 +293,7 @@ class AdvisoryIndex:
         for affected in advisory.affected or ():
             if affected.package is not None and _source(affected.package) is not None:
                 self._by_name[affected.package.name].append((feed, advisory, affected))
-            fixed = next(
-                (event.fixed for each in affected.ranges or () for event in each.events if event.fixed), None
-            )
+            fixed = next(_fixes(affected), None)
             for digest in affected.database_specific.digests:
                 self._add(digest, replace(match, severity="critical", fixed=fixed))
         for digest in advisory.database_specific.digests:
@@ -386,8 +386,16 @@ def _at(event: OsvEvent) -> tuple[Precedence, str] | None:
 
 
 def _fix(subject: AdvisorySubject, affected: OsvAffected) -> str | None:
-    """Return the lowest version above the subject's that the advisory calls fixed."""
-    fixes = [event.fixed for each in affected.ranges or () if each.type != "GIT" for event in each.events]
-    known = [each for each in fixes if each is not None and is_version(each)]
+    """Return the lowest version above the subject's that the advisory calls fixed, and that no range affects."""
     current = [precedence(each) for each in subject.versions if is_version(each)]
-    return min((each for each in known if not current or precedence(each) > current[0]), key=precedence, default=None)
+    later = (each for each in _fixes(affected) if not current or precedence(each) > current[0])
+    lowest = nsmallest(_FIXES_TRIED, later, key=precedence)
+    return next((each for each in lowest if not _is_affected(replace(subject, versions=(each,)), affected)), None)
+
+
+def _fixes(affected: OsvAffected) -> Iterator[str]:
+    """Yield each version that the advisory calls fixed; other text would be shown and suggested as a command."""
+    for range_ in affected.ranges or ():
+        for event in range_.events if range_.type != "GIT" else ():
+            if event.fixed is not None and is_version(event.fixed):
+                yield event.fixed

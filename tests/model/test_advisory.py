@@ -215,6 +215,19 @@ def test_the_first_fixed_version_above_is_named():
     assert str(matches(document)[0]) == "TEST-2026-1 (high, by its version): sends tokens away; fixed in 1.2.0"
 
 
+def test_a_fixed_version_that_another_range_affects_is_not_named():
+    ranges = [semver(("introduced", "0"), ("fixed", "1.2.0")), semver(("introduced", "1.1.0"), ("fixed", "1.9.0"))]
+    document = osv([package(ranges=[range_ for each in ranges for range_ in each["ranges"]])])
+    assert matches(document)[0].fixed == "1.9.0"
+
+
+@pytest.mark.parametrize(("kind", "fixed"), [("GIT", "1.2.0"), ("SEMVER", "1\x1b[2J"), ("SEMVER", "1.2")])
+def test_attack_a_fix_by_digest_that_is_no_version_is_not_named(kind, fixed):
+    ranges = [{"type": kind, "events": [{"introduced": "0"}, {"fixed": fixed}]}]
+    (match,) = matches(osv([{"ranges": ranges, "database_specific": {"digests": [BAD]}}]), digests=(BAD,))
+    assert (match.fixed, str(match).isprintable()) == (None, True)
+
+
 @pytest.mark.parametrize(
     "text",
     [
