@@ -47,8 +47,8 @@ def seen(found: Finding, skill: str, folder: str) -> Finding:
 
 # The report of an audit: findings about skills and sources, each of a rule in the table.
 
-# Part of every report.
-UNSEEN = "Rules miss most attacks in plain prose: read the skills, or ask a model with --format prompt"
+# Part of every report; the command that prints the brief follows.
+UNSEEN = "Rules miss most attacks in plain prose: read the skills, or give a model the output of: "
 _KEYS = ("rule", "severity", "skill", "path", "line", "message", "hint", "accepted", "accepted_by")  # in JSON
 
 
@@ -222,7 +222,7 @@ def markdown(report: Report) -> str:
     if report.findings:
         lines += ["", "| severity | rule | skill | where | what | what to do |", "|---|---|---|---|---|---|"]
         lines += [_row(each) for each in report.findings]
-    lines += ["", _plain(UNSEEN)]
+    lines += ["", _plain(f"{UNSEEN}skillhub audit --format prompt")]
     if report.notes:
         lines += ["", *(f"- {_plain(note)}" for note in report.notes)]
     return "\n".join(lines) + "\n"

@@ -96,7 +96,7 @@ def audit(
             common.terminal.verbatim(line)
     elif not ci or shape != "text":
         _print(report, shape, common.terminal)
-    _end(report, shape, common.terminal)
+    _end(report, shape, common.command("audit", *(what or ()), "--format", "prompt"), common.terminal)
     if sarif is not None and not common.dry_run:
         text = json.dumps(_sarif(in_repository), indent=2) + "\n"
         write_output(sarif, text.encode(), ports.project)
@@ -165,7 +165,8 @@ def _print(report: Report, shape: Format, terminal: Terminal) -> None:
         show_findings(report.findings, terminal)
 
 
-def _end(report: Report, shape: Format, terminal: Terminal) -> None:
+def _end(report: Report, shape: Format, prompt: str, terminal: Terminal) -> None:
+    """Print what follows the findings: notes, the summary, and ``prompt``, the command that prints the brief."""
     for line in report.notes if shape != "markdown" else ():
         terminal.warn(f"note: {line}")
     if shape == "text":
@@ -174,7 +175,7 @@ def _end(report: Report, shape: Format, terminal: Terminal) -> None:
         else:
             terminal.out(report.summary, "red")
         if report.skills:
-            terminal.say(reports.UNSEEN, "dim")
+            terminal.say(f"{reports.UNSEEN}{prompt}", "dim")
 
 
 def _sarif(report: Report) -> dict[str, object]:

@@ -24,6 +24,13 @@ def test_all_is_well(installed):
     }
 
 
+def test_the_last_line_names_a_command_that_prints_the_brief(installed):
+    command = installed.run("audit", "release-notes").err.rpartition(": ")[2].split()
+    assert command == ["skillhub", "audit", "release-notes", "--format", "prompt"]
+    assert '# skill "release-notes"' in installed.run(*command[1:]).out
+    assert "the output of: skillhub audit --format prompt\n" in installed.run("audit", "--format", "markdown").out
+
+
 def test_a_skill_that_no_lock_knows_is_told_and_fails_on_wish(installed):
     done = installed.run("audit", "loose", "--json")
     assert done.status == 0
