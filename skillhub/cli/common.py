@@ -433,8 +433,10 @@ def _read_env_file(path: str) -> dict[str, str]:
 # Files, extras and variables that commands read.
 
 
-def read_file(path: str, cap: int = _PEM_CAP) -> bytes:
+def read_file(path: str, cap: int = _PEM_CAP, *, hint: str | None = None) -> bytes:
     """Return the bytes of a file of at most ``cap`` bytes, 64 KiB by default, enough for keys; links are followed.
+
+    ``hint`` is the hint if the file does not exist.
 
     Raises:
         NotFound: the file does not exist.
@@ -443,7 +445,7 @@ def read_file(path: str, cap: int = _PEM_CAP) -> bytes:
     """
     data = files.read(os.path.realpath(os.path.expanduser(path)), cap)
     if data is None:
-        raise NotFound("there is no such file", where=path)
+        raise NotFound("there is no such file", where=path, hint=hint)
     return data
 
 

@@ -94,7 +94,9 @@ def install(
         from skillhub.exchange.bundle import CAP, hold_to_lock
         from skillhub.sources.bundle import SkillBundle
 
-        bundle = SkillBundle.parse(read_file(from_, CAP), from_)
+        make = common.command("bundle", "export", from_)
+        hint = f"--from takes a bundle; in a project with the skills, this command writes one: {make}"
+        bundle = SkillBundle.parse(read_file(from_, CAP, hint=hint), from_)
         ports = common.ports(allow_unsigned=allow_unsigned, bundle=bundle)
         hold_to_lock(bundle, ports.project, frozen=frozen)
         outcome = flow([], options, ports)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import shutil
 import subprocess
 import zipfile
@@ -143,6 +144,16 @@ def test_a_bundle_is_installed_where_nothing_can_be_reached(machine, exported, h
     assert any(each.startswith("notes: only the bundle states where it came from") for each in done.json["warnings"])
     assert not any(each.startswith("greeting:") for each in done.json["warnings"])
     assert machine.run("install", "--frozen", "--from", exported.path, "--yes").status == 0
+
+
+def test_a_missing_bundle_is_written_by_the_command_in_the_hint(shell):
+    done = shell.run("install", "--from", "my skills.bundle", "--json")
+    assert (done.status, done.error["code"]) == (3, "not-found")
+    command = done.error["hint"].partition(": ")[2]
+    assert command == "skillhub bundle export 'my skills.bundle'"
+    assert shell.run("install", "github:release-notes", "--yes").status == 0
+    assert shell.run(*shlex.split(command)[1:]).status == 0
+    assert shell.run("install", "--from", "my skills.bundle").status == 0
 
 
 def test_attack_a_bundle_brings_consent_and_trust(machine, exported):
