@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Annotated, Any
 
@@ -72,24 +73,31 @@ def _add_suggested(common: Common, ports: Ports) -> int:
     """Ask about each suggested repository that the user does not have, without those that cannot be reached.
 
     Raises:
-        SourceError, FormatError, Forbidden: every repository failed; this is the error of the last one.
+        Refused, Forbidden: no person could be asked, or a policy forbids a repository and ``--yes`` was typed.
+        SourceError, FormatError: every repository failed, the last one with an error of this class.
     """
     known, added = ports.sources.mine(), []
-    left: dict[str, Refused | SourceError | FormatError | Forbidden] = {}
+    left: dict[str, Refused | SourceError | FormatError] = {}
     offered = suggested_places()
     for alias, url in ((alias, each["url"]) for alias, each in offered.items()):
         if alias in known or url in [each.url for each in known.values()]:
             continue
         try:
             added.append(add_source(alias, url, Pin(), ports, dry_run=common.dry_run))
-        except (Refused, SourceError, FormatError, Forbidden) as error:
-            if not isinstance(error, Refused):
-                common.terminal.warn(f"warning: {alias} ({url}) was not added: {error.message}")
-            elif not common.asks or common.yes:
+        except (Refused, SourceError, FormatError) as error:
+            if isinstance(error, Refused) and (not common.asks or common.yes):
                 raise
             left[alias] = error
-    if left and not added and not any(isinstance(each, Refused) for each in left.values()):
-        raise [*left.values()][-1]
+    failed = {alias: error for alias, error in left.items() if not isinstance(error, Refused)}
+    causes = _by_cause(failed)
+    if failed and not added and failed == left:
+        again = common.command("source", "add", "--suggested")
+        advice = "without --offline" if common.offline else "when the network and its proxy work"
+        last = [*failed.values()][-1]
+        message = f"no suggested source was added: {'; '.join(causes)}"
+        raise type(last)(message, hint=last.hint or f"{advice}: {again}")
+    for cause in causes:
+        common.terminal.warn(f"warning: not added: {cause}")
     if common.json:
         reasons = {alias: error.message for alias, error in left.items()}
         return common.answer("source add suggested", {"sources": [_json(each) for each in added], "left": reasons})
@@ -101,6 +109,14 @@ def _add_suggested(common: Common, ports: Ports) -> int:
     if not added and not left:
         common.terminal.say("you have every suggested source")
     return 0
+
+
+def _by_cause(failed: Mapping[str, SourceError | FormatError]) -> list[str]:
+    """Return each cause once, after the aliases of its sources; the URL alone does not make another cause."""
+    aliases: dict[str, list[str]] = {}
+    for alias, error in failed.items():
+        aliases.setdefault(error.message.replace(error.where or "\0", ""), []).append(alias)
+    return [f"{', '.join(each)}: {failed[each[0]].message}" for each in aliases.values()]
 
 
 def source_list(common: Common) -> int:

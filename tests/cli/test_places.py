@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import socket
 
 import pytest
 
@@ -199,3 +200,15 @@ def test_suggested_sources_are_asked_for_one_by_one_and_yes_trusts_no_signer(she
     assert shell.run("source", "add", "--suggested", "--yes", "--json").status == 3
     for words in (("--suggested", "x"), (), ("x",), ("x", "y/z", "--suggested")):
         assert shell.run("source", "add", *words).status == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "advice"), [((), "when the network and its proxy work"), (("--offline",), "without --offline")]
+)
+def test_without_a_network_the_suggested_sources_fail_with_one_error(shell, words, advice):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        proxy = f"http://127.0.0.1:{taken.getsockname()[1]}"
+    done = shell.run("source", "add", "--suggested", "--yes", *words, HTTPS_PROXY=proxy)
+    assert (done.status, done.out, len(done.err.splitlines())) == (3, "", 2)
+    assert f"no suggested source was added: {', '.join(suggested())}: " in done.err
+    assert done.err.endswith(f"  hint: {advice}: skillhub source add --suggested\n")
