@@ -6,6 +6,7 @@ import os
 import re
 import sys
 import tomllib
+from contextlib import suppress
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from importlib.util import find_spec
 from pathlib import Path
@@ -52,14 +53,28 @@ def _uv_words(name: str) -> list[str]:
 
     uv removes from a tool's environment all packages that its receipt does not name, extras added otherwise included.
     """
-    text = Path(sys.prefix, _UV_TOOL).read_text("utf-8") if _has(_UV_TOOL) else "tool.requirements = [{}]"
-    own: dict[str, Any] = tomllib.loads(text)["tool"]["requirements"][0]
-    extras = f"[{','.join(sorted({name, *own.get('extras', ())}))}]"
+    text = Path(sys.prefix, _UV_TOOL).read_text("utf-8", "replace") if _has(_UV_TOOL) else ""
+    row = _own_row(text)
+    own = {key: value for key, value in row.items() if isinstance(value, str)}
+    extras = f"[{','.join(sorted({name, *_strings(row.get('extras'))}))}]"
     for key in ("editable", "directory", "path"):
         if os.path.exists(own.get(key, "")):
             return [*(["-e"] if key == "editable" else []), f"{own[key]}{extras}"]
     url, _, revision = own.get("git", "").partition("?rev=")
     return [f"{_NAME}{extras} @ git+{url}{'@' if revision else ''}{revision}"] if url else []
+
+
+def _own_row(receipt: str) -> dict[str, Any]:
+    """Return the row of skillhub in a receipt of uv; empty if the receipt has another shape."""
+    with suppress(tomllib.TOMLDecodeError):
+        match tomllib.loads(receipt):
+            case {"tool": {"requirements": list(rows)}}:
+                return next((each for each in rows if isinstance(each, dict) and each.get("name") == _NAME), {})
+    return {}
+
+
+def _strings(value: object) -> list[str]:
+    return [each for each in value if isinstance(each, str)] if isinstance(value, list) else []
 
 
 def _needs(name: str) -> list[str]:

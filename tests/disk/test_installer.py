@@ -78,6 +78,30 @@ def test_uv_tool_is_installed_anew_with_the_extras_that_it_had(environment, tmp_
         assert told[1] == "uv tool uninstall skillhub"
 
 
+@pytest.mark.parametrize(
+    "receipt",
+    [
+        "",
+        "[tool]\nrequirements = []\n",
+        "[tool]\nrequirements = 1\n",
+        "[tool]\nrequirements = ['skillhub']\n",
+        "[tool]\nrequirements = [{ name = 'skillhub', path = 1, git = 1, extras = 1 }]\n",
+        "[[tool]]\n",
+        "[",
+    ],
+)
+def test_a_receipt_of_another_shape_names_no_source(environment, receipt):
+    (environment.folder / "uv-receipt.toml").write_text(receipt)
+    hint, removal = environment.asked()
+    assert (hint[:15], hint[-16:], removal) == ("uv pip install ", "'boto3<2,>=1.36'", "uv tool uninstall skillhub")
+
+
+def test_the_receipt_may_name_another_package_first(environment, tmp_path):
+    rows = f'{{ name = "other", path = "/" }}, {{ name = "skillhub", path = "{tmp_path}" }}'
+    (environment.folder / "uv-receipt.toml").write_text(f"[tool]\nrequirements = [{rows}]\n")
+    assert environment.asked()[0] == f"uv tool install --force '{tmp_path}[s3]'"
+
+
 def test_attack_a_hint_names_no_skillhub_that_an_index_could_have_from_a_stranger(environment, tmp_path):
     # The clone is gone, or an index was asked that the hint cannot know.
     for source in ({"directory": str(tmp_path / "gone")}, {"specifier": "==1"}, {"editable": ""}):
