@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from subprocess import Popen
-from typing import IO
+from typing import IO, cast
 
 from skillhub import errors
 from skillhub.archive.entries import unsafe
@@ -213,26 +213,32 @@ class GitProgram:
             SourceError: git is not installed, or exceeded a limit.
             GitError: git failed.
         """
+        deadline = time.monotonic() + bounds.seconds
         process = self.start(words, errors=subprocess.PIPE)
+        feed = _Feed(process, stdin)
         out, err = _Drain(process.stdout), _Drain(process.stderr, tail=_TAIL)
         try:
-            _feed(process.stdin, stdin)
-            deadline, taken = time.monotonic() + bounds.seconds, grown()
+            taken = grown()
             while not out.ended(_TICK):
+                feed.check()
                 if time.monotonic() > deadline:
-                    raise SourceError(f"git took more than {bounds.seconds:g} s")
+                    raise subprocess.TimeoutExpired(process.args, bounds.seconds)
                 before, taken = taken, grown()
                 bounds.arrived(taken - before)
                 if taken > bounds.fetched:
                     raise SourceError(f"the repository has more than {bounds.fetched} bytes to fetch")
-            failed = process.wait(bounds.seconds)
+            failed = process.wait(max(0.0, deadline - time.monotonic()))
+            feed.check()
             # With a limit, since an ssh that stays for later connections keeps this pipe open.
             err.ended(_LAST_WORDS)
             if failed:
                 raise GitError(err.data.decode("utf-8", "replace"))
             return bytes(out.data)
+        except subprocess.TimeoutExpired as error:  # a git that closed its output may still run
+            raise SourceError(f"git took more than {bounds.seconds:g} s") from error
         finally:
             stop(process)
+            feed.close()
 
     def is_set(self, name: str) -> bool:
         """Return whether the user's or the machine's configuration of git has this setting.
@@ -275,7 +281,47 @@ def stop(process: subprocess.Popen[bytes]) -> None:
             with suppress(OSError):  # it may have ended meanwhile
                 os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-    _feed(process.stdin, b"")
+    if process.stdin is not None:
+        with suppress(BrokenPipeError):
+            process.stdin.close()
+
+
+class _Feed:
+    """A thread that writes the standard input of a git and closes it; a git that stays need not read it.
+
+    A git that ends before it has read everything reports its own error. If the data cannot be produced, the pipe
+    stays open until git is stopped: git could take an early end for the whole input.
+    """
+
+    def __init__(self, process: subprocess.Popen[bytes], data: bytes | Iterable[bytes]) -> None:
+        # Taken from the process, so that ``stop`` does not wait for a write.
+        self._pipe, process.stdin = cast(IO[bytes], process.stdin), None
+        self._error: Exception | None = RuntimeError("the input of git is not whole")
+        self._thread = threading.Thread(target=self._write, args=(data,), daemon=True)
+        self._thread.start()
+
+    def check(self) -> None:
+        """Raise the error that ended the thread, if there is one."""
+        if not self._thread.is_alive() and self._error is not None:
+            raise self._error
+
+    def close(self) -> None:
+        """Close the pipe after git has ended."""
+        self._thread.join(_LAST_WORDS)
+        if not self._thread.is_alive():
+            with suppress(BrokenPipeError):
+                self._pipe.close()
+
+    def _write(self, data: bytes | Iterable[bytes]) -> None:
+        try:
+            for part in (data,) if isinstance(data, bytes) else data:
+                self._pipe.write(part)
+            self._pipe.close()
+            self._error = None
+        except BrokenPipeError:  # git ended
+            self._error = None
+        except (SkillhubError, OSError) as error:
+            self._error = error
 
 
 class _Drain:
@@ -297,16 +343,6 @@ class _Drain:
             while part := os.read(pipe.fileno(), 65536):
                 self.data += part
                 del self.data[slice(None, -self._tail) if self._tail else slice(_HEAD, None)]
-
-
-def _feed(pipe: IO[bytes] | None, data: bytes | Iterable[bytes]) -> None:
-    """Write all data and close the pipe; a git that ends before it has read everything reports its own error."""
-    if pipe is not None and not pipe.closed:
-        with suppress(BrokenPipeError, ValueError):  # ValueError: another thread has closed the pipe
-            for part in (data,) if isinstance(data, bytes) else data:
-                pipe.write(part)
-        with suppress(BrokenPipeError):
-            pipe.close()
 
 
 # One ``git cat-file --batch`` serves many reads, since git takes longer to start than to answer.

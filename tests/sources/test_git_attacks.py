@@ -21,6 +21,7 @@ from skillhub.errors import (
     NotFound,
     SkillhubError,
     SourceError,
+    StateError,
     UnsafeArchive,
     UnsafeTransfer,
     UsageError,
@@ -28,7 +29,7 @@ from skillhub.errors import (
 )
 from skillhub.model.tree import File
 from skillhub.sources import git_program, git_snapshot
-from skillhub.sources.git_program import GitLimits
+from skillhub.sources.git_program import GitLimits, GitProgram
 from tests.support.gitrepos import SKILL, Repo, Special, link, submodule
 from tests.support.gitserver import served
 
@@ -278,6 +279,31 @@ def test_an_ssh_that_never_answers_leaves_nothing_running(opened, environ, tmp_p
     while time.monotonic() < deadline and not _gone(pid):
         time.sleep(0.02)
     assert _gone(pid)
+
+
+@pytest.mark.parametrize("script", ["sleep 30", "exec >&- 2>&-; sleep 30"], ids=["reads nothing", "says nothing"])
+def test_a_git_that_stays_is_stopped_at_the_deadline(environ, tmp_path, script):
+    git = _fake_git(tmp_path, environ, script)
+    with pytest.raises(SourceError, match=r"git took more than 0\.3 s"):
+        git.run(("x",), GitLimits(seconds=0.3), stdin=bytes(1 << 20))
+
+
+def test_input_that_cannot_be_read_does_not_end_for_git(environ, tmp_path):
+    def parts():
+        yield b"some"
+        raise StateError("the disk refused")
+
+    git = _fake_git(tmp_path, environ, f"cat > '{tmp_path}/read'; touch '{tmp_path}/whole'")
+    with pytest.raises(StateError, match="the disk refused"):
+        git.run(("x",), GitLimits(), stdin=parts())
+    assert not (tmp_path / "whole").exists()
+
+
+def _fake_git(folder, environ, script):
+    (folder / "bin").mkdir()
+    (folder / "bin/git").write_text(f"#!/bin/sh\n{script}\n")
+    (folder / "bin/git").chmod(0o755)
+    return GitProgram(str(folder), environ | {"PATH": f"{folder}/bin:{environ['PATH']}"}, (), {})
 
 
 def _gone(pid):
