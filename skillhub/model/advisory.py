@@ -12,6 +12,7 @@ from typing import Annotated, Literal, Self
 from pydantic import ConfigDict, Field
 
 from skillhub.errors import FormatError
+from skillhub.formats import text as times
 from skillhub.formats.digest import NO_FILES, Digest, is_hex
 from skillhub.formats.document import ExtensibleDocument, Items, Members, Sha256, Visible, version_of
 from skillhub.formats.json import strict_json
@@ -83,7 +84,7 @@ class OsvAffected(_Osv):
 
 
 class OsvAdvisory(_Osv):
-    """One advisory; a ``withdrawn`` advisory matches no skill."""
+    """One advisory; one with the time at which it was ``withdrawn`` matches no skill."""
 
     CAP = CAP
 
@@ -285,7 +286,7 @@ class AdvisoryIndex:
             for digest, reason in feed.document.digests.items():
                 self._add(digest, Match(f"sha256-{digest[7:19]}", "critical", _short(reason), ""))
             for advisory in feed.document.advisories:
-                if advisory.withdrawn is None:
+                if times.parse(advisory.withdrawn) is None:
                     self._read(feed, advisory)
 
     def _read(self, feed: AdvisoryFeed, advisory: OsvAdvisory) -> None:
@@ -345,7 +346,7 @@ def _is_from(subject: AdvisorySubject, affected: OsvAffected, feed: AdvisoryFeed
 
 def _is_affected(subject: AdvisorySubject, affected: OsvAffected) -> bool:
     """Return whether the version is affected, as OSV evaluates it; without versions and ranges every version is."""
-    if affected.ranges is None and affected.versions is None:
+    if not affected.ranges and not affected.versions:
         return True
     if not set(subject.versions).isdisjoint(affected.versions or ()):
         return True

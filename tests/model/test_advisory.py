@@ -76,6 +76,8 @@ RANGES = [
     ({"versions": ["1.0.0", "1.0.2"]}, {"1.0.0", "1.0.2"}, {"1.0.1"}),
     ({"versions": ["1.0.0"], **semver(("introduced", "2.0.0"))}, {"1.0.0", "2.0.0"}, {"1.5.0"}),
     ({}, {"1.0.0"}, set()),
+    ({"ranges": [], "versions": []}, {"1.0.0"}, set()),
+    ({"ranges": None, "versions": []}, {"1.0.0"}, set()),
 ]
 
 
@@ -204,7 +206,13 @@ def test_attack_the_digest_of_an_empty_file_matches_nothing():
 
 
 def test_one_that_was_withdrawn_says_nothing():
+    assert not matches(osv([package()], withdrawn="2026-11-02T00:00:00.123456789Z"))
     assert not matches(osv([package()], withdrawn="2026-11-02T00:00:00Z"))
+
+
+@pytest.mark.parametrize("text", ["", "no", "null", "0", "2026-13-01T00:00:00Z"])
+def test_attack_an_advisory_is_withdrawn_at_no_time(text):
+    assert matches(osv([package()], withdrawn=text))
 
 
 def test_the_first_fixed_version_above_is_named():
