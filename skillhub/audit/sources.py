@@ -139,6 +139,7 @@ class Inquiry:
             found = note(rule, message, None, (None, 0))
             self.findings.append(replace(found, hint=error.hint) if error.hint else found)
             self.ports.advisories.ignore_all()
+        self.notes += advisories.warnings()
         for text in advisories.outdated:
             if self._refresh:
                 self.findings.append(note("source-unreachable", text, None, (None, 0)))

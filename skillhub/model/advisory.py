@@ -45,6 +45,19 @@ class OsvEvent(_Osv):
     last_affected: str | None = None
     limit: str | None = None
 
+    @property
+    def fault(self) -> str | None:
+        """What is invalid in the event, and how it counts; None if it is valid."""
+        keys = ("introduced", "fixed", "last_affected", "limit")
+        found = [(key, value) for key in keys if (value := getattr(self, key)) is not None]
+        if len(found) != 1:
+            return f"expected one of {', '.join(keys)}, found {len(found)} of them; the event ends no range"
+        key, value = found[0]
+        if is_version(value) or found[0] in (("introduced", "0"), ("limit", "*")):
+            return None
+        effect = "it counts as the lowest version" if key == "introduced" else "it ends no range"
+        return f"{key}: expected a version such as 1.2.0, found {quote(value)}; {effect}"
+
 
 class OsvRange(_Osv):
     """A range of versions. One of type ``GIT`` names commits, whose order is unknown here."""
@@ -82,6 +95,14 @@ class OsvAffected(_Osv):
     versions: Items[str] | None = None
     database_specific: OsvSpecific = Field(default_factory=OsvSpecific)
 
+    def faults(self) -> Iterator[str]:
+        """Yield each invalid event of a range about a skill, with its path."""
+        if self.package is not None and _source(self.package) is not None:
+            for number, range_ in enumerate(self.ranges or ()):
+                for at, event in enumerate(range_.events if range_.type != "GIT" else ()):
+                    if fault := event.fault:
+                        yield f"ranges[{number}].events[{at}]: {fault}"
+
 
 class OsvAdvisory(_Osv):
     """One advisory; one with the time at which it was ``withdrawn`` matches no skill."""
@@ -106,6 +127,20 @@ class OsvAdvisory(_Osv):
         """
         if not self.schema_version.startswith("1."):
             raise FormatError(f"expected OSV 1.x, found {quote(self.schema_version)}", where=".schema_version")
+
+    @property
+    def is_withdrawn(self) -> bool:
+        """Whether ``withdrawn`` is a time; any other text leaves the advisory in force."""
+        return times.parse(self.withdrawn) is not None
+
+    def warnings(self) -> Iterator[str]:
+        """Yield what is invalid in the advisory, so that more versions are affected than its author may mean."""
+        if self.is_withdrawn:
+            return
+        if self.withdrawn is not None:
+            yield f"{self.id}: withdrawn: expected a time, found {quote(self.withdrawn)}; the advisory applies"
+        for number, affected in enumerate(self.affected or ()):
+            yield from (f"{self.id}: affected[{number}].{fault}" for fault in affected.faults())
 
     @property
     def rank(self) -> Severity:
@@ -286,7 +321,7 @@ class AdvisoryIndex:
             for digest, reason in feed.document.digests.items():
                 self._add(digest, Match(f"sha256-{digest[7:19]}", "critical", _short(reason), ""))
             for advisory in feed.document.advisories:
-                if times.parse(advisory.withdrawn) is None:
+                if not advisory.is_withdrawn:
                     self._read(feed, advisory)
 
     def _read(self, feed: AdvisoryFeed, advisory: OsvAdvisory) -> None:

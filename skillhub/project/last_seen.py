@@ -16,7 +16,7 @@ from skillhub.disk.home import Home
 from skillhub.disk.proved import stamp_of
 from skillhub.errors import FormatError, NotFound, SourceError, StateError
 from skillhub.formats.digest import Digest
-from skillhub.formats.document import NAME, Document, Members, Read, text_that
+from skillhub.formats.document import NAME, Document, Members, Read, few, text_that
 from skillhub.formats.json import strict_json
 from skillhub.formats.text import as_command, is_name, spell, typed_flags
 from skillhub.formats.toml import strict_toml
@@ -309,11 +309,17 @@ class Advisories:
         self._opened: dict[Digest, Callable[[], AdvisoryFeed]] = {}
         self._index: AdvisoryIndex | None = None
         self.outdated: list[str] = []
+        self._feeds: list[AdvisoryFeed] = []
 
     def add_opened(self, root: Digest, feed: Callable[[], AdvisoryFeed]) -> None:
         """Use the current advisories of an opened registry in place of its last ones."""
         if root not in self._opened:
             self._opened[root], self._index = feed, None
+
+    def warnings(self) -> tuple[str, ...]:
+        """Return what is invalid in the advisories that ``known`` returned, so that more versions are affected."""
+        documents = (feed.document for feed in self._feeds)
+        return few([text for each in documents for advisory in each.advisories for text in advisory.warnings()])
 
     def ignore_all(self) -> None:
         """Use no advisories; for commands that only show skills, after a warning."""
@@ -329,7 +335,8 @@ class Advisories:
             before = self._last(self._opened)
             mine = [*self._own()]
             self.outdated = [each.outdated for each in mine if each.outdated]
-            self._index = AdvisoryIndex([*before, *(each() for each in self._opened.values()), *mine])
+            self._feeds = [*before, *(each() for each in self._opened.values()), *mine]
+            self._index = AdvisoryIndex(self._feeds)
         return self._index
 
 

@@ -87,6 +87,16 @@ def test_a_file_of_osv_names_severity_and_fix_in_every_format(own):
     assert own.run("sync").status == 0
 
 
+def test_an_event_that_ends_nothing_is_named_in_the_audit(own):
+    events = semver(("introduced", "0"), ("fixed", "1.2"))
+    own.write("hub/config/bad.json", json.dumps(osv([package(name="greeting", **events)])))
+    own.write("hub/config/config.toml", 'advisories = ["bad.json"]\n')
+    done = own.run("audit", "--json")
+    assert "advisory" in {each["rule"] for each in done.json["findings"]}
+    text = "TEST-2026-1: affected[0].ranges[0].events[1]: fixed: expected a version such as 1.2.0, found '1.2'"
+    assert [each for each in done.json["notes"] if text in each]
+
+
 def test_what_config_names_counts_offline_too(own):
     tree = own.lock()["skills"]["greeting"]["tree"]
     own.write("hub/config/config.toml", 'advisories = ["bad.txt"]\n')

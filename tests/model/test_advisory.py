@@ -237,6 +237,39 @@ def test_attack_a_fix_by_digest_that_is_no_version_is_not_named(kind, fixed):
 
 
 @pytest.mark.parametrize(
+    ("event", "fault"),
+    [
+        ({"fixed": "1.2"}, "fixed: expected a version such as 1.2.0, found '1.2'; it ends no range"),
+        ({"limit": "x\x1b"}, "limit: expected a version such as 1.2.0, found 'x\\x1b'; it ends no range"),
+        (
+            {"introduced": "1"},
+            "introduced: expected a version such as 1.2.0, found '1'; it counts as the lowest version",
+        ),
+        (
+            {"fixed": "1.0.0", "limit": "*"},
+            "expected one of introduced, fixed, last_affected, limit, found 2 of them; the event ends no range",
+        ),
+        ({"introduced": "0"}, None),
+        ({"limit": "*"}, None),
+        ({"last_affected": "1.0.0-rc.1+b"}, None),
+    ],
+)
+def test_an_event_that_is_invalid_is_named_with_its_advisory(event, fault):
+    ranges = [{"type": "ECOSYSTEM", "events": [{"introduced": "0"}, event]}]
+    (advisory,) = said(osv([package("npm", ranges=ranges), package(ranges=ranges)])).document.advisories
+    assert [*advisory.warnings()] == ([f"TEST-2026-1: affected[1].ranges[0].events[1]: {fault}"] if fault else [])
+
+
+def test_a_withdrawal_without_a_time_is_named_and_a_withdrawn_advisory_is_not():
+    bad = semver(("introduced", "0"), ("fixed", "1.2"))
+    ((odd,), (gone,)) = (
+        said(osv([package(**bad)], withdrawn=each)).document.advisories for each in ("no", "2026-11-02")
+    )
+    assert next(odd.warnings()) == "TEST-2026-1: withdrawn: expected a time, found 'no'; the advisory applies"
+    assert [*gone.warnings()] == []
+
+
+@pytest.mark.parametrize(
     "text",
     [
         f"{BAD} sends tokens away\n",
