@@ -290,7 +290,8 @@ class Loaded:
         arguments: The arguments that were filled in.
         version: The tree that was checked, or the SHA-256 of ``SKILL.md``; equal versions have equal instructions.
         files: The paths of its other files, sorted; they were not read.
-        tools: The only tools that it wants while it is in use; None if it does not restrict them.
+        tools: The only tools that it wants while it is in use, with patterns such as ``Bash(git add:*)``; None if it
+            does not restrict them.
         fork: Its request for a context of its own; None if it has none.
         hooks: The hooks that it requests.
         is_repeat: Whether the session had this text already; ``inject`` then gives some hosts a reminder only.
@@ -311,7 +312,11 @@ class Loaded:
     notes: tuple[str, ...]
 
     def narrowed(self, tools: Collection[str]) -> tuple[str, ...]:
-        """Return those of the host's tools that this skill permits; never one that the host does not have."""
+        """Return those of the host's tools that this skill names; never one that the host does not have.
+
+        Only names are compared: ``Bash(git add:*)`` leaves all of ``Bash``. The host enforces the patterns in
+        ``tools`` when it judges each call.
+        """
         if self.tools is None:
             return tuple(tools)
         left = {tool.partition("(")[0].lower() for tool in self.tools}
