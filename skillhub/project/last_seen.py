@@ -12,14 +12,13 @@ from typing import Annotated
 
 from skillhub import errors
 from skillhub.disk import files
-from skillhub.disk.home import Home
+from skillhub.disk.home import CONFIG, Home
 from skillhub.disk.proved import stamp_of
 from skillhub.errors import FormatError, NotFound, SourceError, StateError
 from skillhub.formats.digest import Digest
 from skillhub.formats.document import NAME, Document, Members, Read, few, text_that
 from skillhub.formats.json import strict_json
 from skillhub.formats.text import as_command, is_name, spell, typed_flags
-from skillhub.formats.toml import strict_toml
 from skillhub.model.advisory import CAP, AdvisoriesDocument, AdvisoryFeed, AdvisoryIndex, AdvisorySubject, Match
 from skillhub.model.hosts import Scope
 from skillhub.model.index import (
@@ -38,7 +37,6 @@ from skillhub.model.reference import parse_remote, url_of
 from skillhub.model.tree import Listing
 from skillhub.project.user_state import own_roots
 
-_CONFIG_CAP = 16 << 20
 _NO_FILE = "create the file, or remove its line from advisories in config.toml"
 
 # The last documents of registries, which were verified when they were stored. By them a withdrawn release or a
@@ -202,7 +200,8 @@ def known_bad(lock: Lock, listing: Callable[[Digest], Listing | None], home: Hom
     """Return the check of a locked skill against the advisories on this disk.
 
     Raises:
-        NotFound, FormatError, StateError: a file that the user names cannot be read, so its advisories are unknown.
+        NotFound, FormatError, StateError: the user's settings, or a file that they name, cannot be read, so its
+            advisories are unknown.
     """
     index, roots_of_user = _advisory_index(tuple(_advisory_files(home))), own_roots(home)
 
@@ -256,15 +255,25 @@ def _advisory_files(home: Home) -> Iterator[tuple[str, str | None, tuple[int, ..
         path = kept(os.path.join(home.state, "tuf", root.removeprefix("sha256:")), ADVISORIES)
         if os.path.isfile(path):
             yield path, root, _stamp(path)
-    path = os.path.join(home.config, "config.toml")
-    data = files.read(os.path.realpath(path), _CONFIG_CAP)
-    named = strict_toml(data, path).get("advisories", []) if data else []
-    for place in filter(lambda each: isinstance(each, str), named if isinstance(named, list) else []):
+    if not os.path.lexists(os.path.join(home.config, CONFIG)):
+        return
+    from skillhub.net.settings import Settings  # noqa: PLC0415 - few users have settings, and it loads much
+
+    for place in Settings.read(home).advisories:
         if "://" not in place:
-            own = os.path.realpath(os.path.join(home.config, os.path.expanduser(place)))
+            own = _own_file(place, home.config)
             yield own, None, _stamp(own)
-        elif os.path.isfile(own := os.path.join(home.state, "advisories", f"{Digest.of(place.encode()).hex}.json")):
+        elif os.path.isfile(own := _answer_file(place, home.state)):
             yield own, None, _stamp(own)
+
+
+def _own_file(place: str, base: str) -> str:
+    return os.path.realpath(os.path.join(base, os.path.expanduser(place)))
+
+
+def _answer_file(url: str, state: str) -> str:
+    """Return the path of the last answer of a mirror."""
+    return os.path.join(state, "advisories", f"{Digest.of(url.encode()).hex}.json")
 
 
 def _stamp(path: str) -> tuple[int, ...]:
@@ -357,12 +366,12 @@ def own_advisories(places: Iterable[str], base: str, state: str, fetch: Fetch) -
     """
     for place in places:
         if "://" not in place:
-            data = files.read(os.path.realpath(os.path.join(base, os.path.expanduser(place))), CAP)
+            data = files.read(_own_file(place, base), CAP)
             if data is None:
                 raise NotFound("there is no file with advisories", where=place, hint=_NO_FILE)
             yield AdvisoryFeed.parse(data, place)
             continue
-        answer = os.path.join(state, "advisories", f"{Digest.of(place.encode()).hex}.json")
+        answer = _answer_file(place, state)
         try:
             data = fetch(place)
             feed = AdvisoryFeed.parse(data, place)

@@ -6,8 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from skillhub.disk.home import Home
+from skillhub.errors import FormatError
 from skillhub.model.index import Index
-from skillhub.project.last_seen import HINTS, LastSeen, kept, owners
+from skillhub.model.lock import Lock
+from skillhub.project.last_seen import HINTS, LastSeen, kept, known_bad, owners
 
 
 @pytest.fixture
@@ -20,6 +23,25 @@ def test_it_is_what_the_registry_said(hub, folder):
     said, seen = (hub.open(folder).release_index(["hello"]), LastSeen(folder).index(["hello", "absent", "../x"]))
     assert seen.admissions == said.admissions
     assert [each.digest for each in seen.releases("hello")] == [each.digest for each in said.releases("hello")]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'advisories = "bad.txt"',
+        "advisories = [1]",
+        'advisories = ["http://mirror.example/bad"]',
+        'advisory = ["bad.txt"]',
+        f"# {'x' * (1 << 18)}",
+    ],
+)
+def test_attack_settings_that_commands_refuse_switch_no_advisory_off_where_a_host_loads(tmp_path, text):
+    home = Home(*(str(tmp_path / part) for part in ("config", "data", "cache", "state")))
+    known_bad(Lock(), lambda tree: None, home)
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config/config.toml").write_text(text)
+    with pytest.raises(FormatError):
+        known_bad(Lock(), lambda tree: None, home)
 
 
 def test_registry_that_was_never_asked(tmp_path):
