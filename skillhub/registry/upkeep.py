@@ -14,7 +14,6 @@ from skillhub.formats.text import as_command, clean, did_you_mean, is_name, quot
 from skillhub.model.advisory import ECOSYSTEM, AdvisoriesDocument, OsvAdvisory
 from skillhub.model.index import ADVISORIES, Admission, Index, Release, Revocation
 from skillhub.model.tree import Tree
-from skillhub.model.version import is_version
 from skillhub.registry.log_writer import consistency
 from skillhub.registry.operator import Opened, Signing, opened
 from skillhub.trust import metadata, oms, x509
@@ -141,13 +140,11 @@ def _refuse_loose(advisories: Iterable[OsvAdvisory], digests: Mapping[Digest, st
     if NO_FILES in every | {digest for each in advisories for digest in each.database_specific.digests}:
         raise UsageError("the digest of an empty file matches honest skills")
     for each, affected in named:
-        if affected.package and not affected.package.ecosystem.startswith(ECOSYSTEM):
+        if affected.package and affected.package.ecosystem.partition(":")[0] != ECOSYSTEM:
             message = f"{each.id}: expected the ecosystem {ECOSYSTEM}, found {quote(affected.package.ecosystem)}"
             raise UsageError(message)
-        for event in (event for range_ in affected.ranges or () if range_.type != "GIT" for event in range_.events):
-            for text in (event.introduced, event.fixed, event.last_affected):
-                if text not in (None, "0") and not is_version(text):
-                    raise UsageError(f"{each.id}: expected a version such as 1.2.0, found {quote(text)}")
+        for fault in affected.faults():
+            raise UsageError(f"{each.id}: {fault}")
 
 
 # Refresh: renew metadata that expires soon, the only regular work for a registry without changes.

@@ -89,6 +89,10 @@ def test_the_same_again_and_a_dry_run_change_nothing(hub):
     [
         ([osv([package("npm")])], {}),
         ([osv([package("agentskills")])], {}),
+        ([osv([package("AgentSkillsX")])], {}),
+        ([osv([package(**semver(("introduced", "0"), ("fixed", "0")))])], {}),
+        ([osv([package(**semver(("introduced", "0"), ("limit", "2")))])], {}),
+        ([osv([package(ranges=[{"type": "SEMVER", "events": [{"introduced": "0", "fixed": "1.0.0"}]}])])], {}),
         ([osv([package(**semver(("introduced", "1.2")))])], {}),
         ([osv([package(**semver(("introduced", "0"), ("fixed", "v1.2.0")))])], {}),
         ([osv([package(**semver(("introduced", "0"), ("last_affected", "latest")))])], {}),
