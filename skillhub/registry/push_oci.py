@@ -36,6 +36,7 @@ from skillhub.sources.oci import (
     OciManifest,
     kept_login,
     read_image,
+    refused_access,
 )
 
 _EMPTY = b"{}"
@@ -161,12 +162,15 @@ class OciTarget:
             yield
         except DXFAuthInsecureError as error:
             raise SourceError("no password is sent over plain http", where=self._where) from error
-        except DXFUnauthorizedError as error:
-            hint = "log in with docker or oras, or set SKILLHUB_OCI_USERNAME and SKILLHUB_OCI_PASSWORD"
-            raise SourceError("the registry refuses your login", where=self._where, hint=hint) from error
         except (RequestsConnectionError, Timeout) as error:
             raise SourceError("cannot reach the registry", where=self._where) from error
         except (DXFError, OSError, ValueError, KeyError) as error:  # RequestException is an OSError
+            answer = getattr(error, "response", None)
+            status, headers = (0, {}) if answer is None else (answer.status_code, answer.headers)
+            status = 401 if isinstance(error, DXFUnauthorizedError) else status
+            if (message := refused_access(status, headers)) is not None:
+                hint = "log in with docker or oras, or set SKILLHUB_OCI_USERNAME and SKILLHUB_OCI_PASSWORD"
+                raise SourceError(message, where=self._where, hint=hint) from error
             message = f"the registry refuses the request: {quote(str(error))}"
             raise SourceError(message, where=self._where) from error
 

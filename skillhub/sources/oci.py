@@ -199,6 +199,12 @@ _PARAMETER = re.compile(r'([A-Za-z_]+)="([^"\\]*)"', re.ASCII)
 _HINT = "log in with docker or oras, or name a token for this host in config.toml"
 
 
+def refused_access(status: int, headers: Mapping[str, str]) -> str | None:
+    """Return the message about an answer that refuses access, whether or not a login was sent; None for another."""
+    is_refusal = status in (401, 403) and not is_limited(status, headers)
+    return f"the registry refuses access: it answered {status}" if is_refusal else None
+
+
 class OciWire:
     """A client of one repository; it uses plain http only on this machine.
 
@@ -249,8 +255,7 @@ class OciWire:
         if answer.status == 401:
             self._authorization = self._authorization_for(answer.headers.get("www-authenticate", ""), url)
             answer = self._ask(url, cap, headers)
-        if answer.status in (401, 403) and not is_limited(answer.status, answer.headers):
-            message = f"the registry refuses access: it answered {answer.status}"
+        if (message := refused_access(answer.status, answer.headers)) is not None:
             raise SourceError(message, where=url, hint=self._hint)
         return whole(answer).data
 

@@ -164,6 +164,14 @@ def test_an_oci_registry_that_goes_on_failing_is_given_up(hub, how, asked):
         assert running.store["files"] == {}
 
 
+@pytest.mark.parametrize("how", [401, 403])
+def test_an_oci_registry_that_refuses_access_without_a_login_is_not_said_to_refuse_one(hub, how):
+    refused = pytest.raises(SourceError, match=f"refuses access: it answered {how}$")
+    with serving(server(Oci, how, times=99)) as running, refused as caught:
+        to_oci(hub, running)
+    assert (caught.value.hint or "").startswith("log in with docker")
+
+
 @pytest.mark.parametrize("how", [500, 503, "reset", "lost"])
 def test_a_store_that_fails_once_at_each_kind_of_request_gets_all_of_the_site(hub, how):
     with serving(server(S3, how)) as running:
