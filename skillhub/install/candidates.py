@@ -31,7 +31,7 @@ from skillhub.project.store import Listed, Staged, Store
 from skillhub.project.user_state import OWN_SUFFIX, Publishers, Trusted
 from skillhub.scan import capabilities_and_findings
 from skillhub.sources.configured import Sources
-from skillhub.trust.publishers import Publisher, Verdict, certificates_of, judge
+from skillhub.trust.publishers import Publisher, Verdict, certificates_of, how_to_trust, judge
 from skillhub.trust.registry import publisher_of
 
 if TYPE_CHECKING:
@@ -521,11 +521,8 @@ def _another_signer(after: Candidate, before: Locked, scope: Scope) -> SignerCha
     expected = f"expected {after.name} to be signed by {shown_signers(before.signed_by, before.voucher)}"
     if after.signer is None and after.trust == "untrusted":
         # The expected publisher may have signed it: without the key, which the lock does not hold, nothing proves it.
-        option = "--certificate" if before.signed_by[0].startswith("certificate:") else "--key"
-        trust = as_command("skillhub", "publisher", "trust", "NAME", option, "FILE")
         return SignerChanged(
-            f"{expected}, found a signature by an unknown key",
-            hint=f"if you have the publisher's public key: {trust}",
+            f"{expected}, found a signature by an unknown key", hint=how_to_trust(Signer.parse(before.signed_by[0]))
         )
     found = shown_signers(after.entry.signed_by, before.voucher) if after.signer else "no signature"
     hint = f"if that is intended: {command(scope, 'remove', after.name)}, then install it again"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 from skillhub.errors import BadSignature
 from skillhub.formats.digest import Digest
+from skillhub.formats.text import as_command
 from skillhub.model.lock import Signer
 from skillhub.model.tree import SIGNATURE, Tree
 
@@ -207,3 +209,22 @@ def _maker(envelope: Envelope, known: set[PublicKey]) -> PublicKey | None:
 def _revoked(key: PublicKey) -> BadSignature:
     message = f"a signature by the key {key.fingerprint}, which its publisher has revoked"
     return BadSignature("revoked", message, where=SIGNATURE)
+
+
+# How to trust a signer whose key is not known here.
+
+_PLAIN_NAME = re.compile("[A-Za-z0-9][A-Za-z0-9-]{0,63}")
+_TRUST_BY = {
+    "key": ("public key", "--key", "pub.pem"),
+    "certificate": ("root certificate", "--certificate", "cert.pem"),
+}
+
+
+def how_to_trust(signer: Signer) -> str:
+    """Return how to trust the signer of a lock, which proves no name: the fingerprint identifies it."""
+    if signer.kind == "sigstore":
+        return "ask the publisher for account and issuer; skillhub publisher trust --help shows how to trust them"
+    name = signer.identity if _PLAIN_NAME.fullmatch(signer.identity) else "publisher"
+    what, option, end = _TRUST_BY[signer.kind]
+    trust = as_command("skillhub", "publisher", "trust", name, option, f"{name}.{end}")
+    return f"get the {what} from the publisher, over a channel that you trust, as {name}.{end}, and then: {trust}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import pytest
 
@@ -106,6 +107,23 @@ def test_the_fingerprints_of_a_key_are_the_same_text_everywhere(shell, signed):
     told.append(shell.run("show", "mine").out)
     assert all(signed in each for each in told), told
     assert "signed by     an unknown key" in shell.run("show", "./mine", **stranger(shell)).out
+
+
+@pytest.mark.parametrize(("given", "proposed"), [("ben-example", "ben-example"), ("-x; rm", "publisher")])
+def test_the_hint_for_a_locked_skill_with_an_unknown_key_works_with_the_key_in_place(shell, signed, given, proposed):
+    pem = shell.run("key", "list", "--json").json["keys"][0]["public_path"]
+    assert shell.run("publisher", "trust", "ben-example", "--key", pem).status == 0
+    assert shell.run("install", "./mine", "--yes").status == 0
+    lock = shell.project / "skillhub.lock"
+    lock.write_text(lock.read_text().replace(":ben-example", f":{given}"))
+    error = shell.run("sync", "--json", **stranger(shell)).error
+    assert error["code"] == "signer-changed"
+    file = f"{proposed}.pub.pem"
+    assert f"as {file}, and then: skillhub publisher trust {proposed} --key {file}" in error["hint"]
+    shutil.copy(pem, shell.project / file)
+    words = error["hint"].rpartition(": ")[2].split()[1:]
+    assert shell.run(*words, **stranger(shell)).status == 0
+    assert shell.run("sync", "--json", **stranger(shell)).status == 0
 
 
 def test_of_a_strangers_key_nothing_is_pinned_and_that_is_said(shell, signed):
