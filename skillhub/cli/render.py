@@ -110,9 +110,10 @@ def _refusing(outcome: Outcome) -> list[str]:
 def _show_edits(common: Common, outcome: Outcome) -> None:
     """Show which edits made by hand were saved or merged."""
     ways = [(question.skill, chosen_edit(question, answer)) for question, answer in outcome.asked]
-    if saved := ", ".join(name for name, way in ways if way == "save"):
-        kept = "would be" if common.dry_run else "are"
-        common.terminal.say(f"the edits of {saved} {kept} saved in skillhub-edits/")
+    for name, paths in outcome.saved.items():
+        common.terminal.say(f"the edits of {name} are saved in {', '.join(paths)}")
+    if common.dry_run and (names := ", ".join(name for name, way in ways if way == "save")):
+        common.terminal.say(f"the edits of {names} would be saved in skillhub-edits/")
     for name, way in ways:
         if way == "merge":
             agree = common.command("patch", name)

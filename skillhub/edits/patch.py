@@ -295,25 +295,30 @@ _EDITS_MAX = 256 << 20  # bytes; a copy may have become a build folder
 _PATCH_CAP = 64 << 20
 
 
-def save(name: str, edited: Iterable[Mapping[str, File]], base: Mapping[str, File], project: Project) -> None:
+def save(name: str, edited: Iterable[Mapping[str, File]], base: Mapping[str, File], project: Project) -> list[str]:
     """Write edits to ``skillhub-edits/``, equal ones once: a patch, and beside it the files that it cannot hold.
+
+    Return the paths of the patches, relative to the project.
 
     Raises:
         LinkLeavesProject: that folder is a link that leads out of the project.
         StateError: the disk refuses.
     """
     saved: list[tuple[str, dict[str, File]]] = []
+    paths = []
     for now in edited:
         edits = difference(base, now)
         if edits in saved or not any(edits):
             continue
         saved.append(edits)
         patch, unpatchable = edits
-        path = os.path.join(project.root, *free_path(name, project).split("/"))
+        paths.append(free_path(name, project))
+        path = os.path.join(project.root, *paths[-1].split("/"))
         if unpatchable:
             with files.disk_errors(path), project.hold(path, make=True) as (file, at):
                 write_tree(file.removesuffix(".patch"), unpatchable.items(), read_only=False, dir_fd=at)
         files.write_atomic(path, patch.encode("utf-8"), root=project.top)
+    return paths
 
 
 def free_path(name: str, project: Project) -> str:

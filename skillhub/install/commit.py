@@ -69,7 +69,12 @@ class Change:
 
 
 def commit(
-    changes: Sequence[Change], options: Options, before: State, ports: Ports, cleared: Sequence[Linking] = ()
+    changes: Sequence[Change],
+    options: Options,
+    before: State,
+    linker: Linker,
+    ports: Ports,
+    cleared: Sequence[Linking] = (),
 ) -> bool:
     """Make all changes, and disable the ``cleared`` skills; return whether anything changed.
 
@@ -82,7 +87,6 @@ def commit(
         lock = _lock(changes, options, now, ports)
         is_new = lock != now.lock or ports.project.brought is not None
         text = lock.dump() if is_new else None  # a lock that cannot be written is refused before the first write
-        linker = Linker(ports.project, ports.store)
         for change in changes:
             if change.linking is not None:
                 linker.save(change.linking, now.records.skills.get(change.name), change.candidate.tree)

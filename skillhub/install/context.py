@@ -285,6 +285,7 @@ class Outcome:
         remedies: By skill and need (``mcp:NAME``) the commands that satisfy it, where ``how_to_satisfy`` has none.
         sources: Changes of the lock's sources.
         written: By skill the entries written into agents' configurations, a line for each file.
+        saved: By skill the patches with edits made by hand that were written, relative to the project.
     """
 
     skills: tuple[Skill, ...]
@@ -301,6 +302,7 @@ class Outcome:
     remedies: Mapping[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
     written: Mapping[str, Sequence[str]] = field(default_factory=dict)
     sources: tuple[SourceChange, ...] = ()
+    saved: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def preceded(self, asked: Iterable[Asked], left: Iterable[LeftOut], warnings: Iterable[str]) -> Outcome:
         """Return the outcome with earlier questions, left-out skills and warnings before its own."""

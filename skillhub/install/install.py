@@ -121,9 +121,9 @@ def _without_unwanted(outcome: Outcome, after: State, options: Options, ports: P
     except Refused as error:  # an edited skill stays until the user decides about the edits
         left = [LeftOut(name, error.code, f"{why}, and it stays: {error.message}") for name in names]
         return replace(outcome, left=(*outcome.left, *left))
-    verb = "would be" if options.dry_run else "was"
+    verb, saved = "would be" if options.dry_run else "was", {**outcome.saved, **removal.saved}
     return replace(
-        outcome,
+        replace(outcome, saved=saved),
         changed=outcome.changed or removal.changed,
         pending=options.dry_run,
         asked=(*outcome.asked, *removal.asked),
@@ -146,7 +146,8 @@ def carry_out(
     plans, kept = _settled(plans, answers, state)
     changes, is_satisfied = _decided(plans, answers, state, ports)
     recorded = [each for each in changes if _is_recorded(each, state)]
-    changed = not options.dry_run and commit(changes, options, state, ports, cleared)
+    linker = Linker(ports.project, ports.store)
+    changed = not options.dry_run and commit(changes, options, state, linker, ports, cleared)
     supplied = {each.name: each.needs.satisfied if each.needs else each.supplied for each in changes}
     skills = [
         view(each.name, each.candidate.entry, each.record, is_satisfied, ports.project, ports.store)
@@ -165,6 +166,7 @@ def carry_out(
         disabled=frozenset(each.name for each in changes if each.record.held == "user"),
         written={each.name: each.needs.lines() for each in changes if each.needs},
         remedies=dict(_remedies(plans, state, ports.project.scope)),
+        saved=linker.saved,
     )
 
 
@@ -314,8 +316,8 @@ def disable(names: Sequence[str], ports: Ports, *, dry_run: bool = False) -> Out
         changed = {name: replace(record, links=()) for name, record in changed.items()}
         write_records(replace(records, skills={**records.skills, **changed}), ports)
     skills = _views(names, changed, state, ports)
-    records_before = [state.records.skills.get(name) for name in names]
-    return Outcome(skills, any(record is None or record.held != "user" for record in records_before), asked)
+    before = map(state.records.skills.get, names)
+    return Outcome(skills, any(not each or each.held != "user" for each in before), asked, saved=linker.saved)
 
 
 def remove(names: Sequence[str], ports: Ports, *, dry_run: bool = False, unwanted: bool = False) -> Outcome:
@@ -367,7 +369,7 @@ def remove(names: Sequence[str], ports: Ports, *, dry_run: bool = False, unwante
         removed = [now.records.skills[name] for name in names if name in now.records.skills]
         records = remove_servers(removed, records, configured, ports)
         write_records(replace(records, made=mcp.remove_created(ports.project, records.made)), ports)
-    return Outcome(skills, True, asked)
+    return Outcome(skills, True, asked, saved=linker.saved)
 
 
 def orphans(removed: Sequence[str], state: State) -> list[str]:

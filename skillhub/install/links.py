@@ -123,11 +123,11 @@ def kept_edited(name: str) -> LeftOut:
 
 
 class Linker:
-    """Plans and makes the links of one project from one store."""
+    """Plans and makes the links of one project from one store; ``saved`` has the patches of ``save`` by skill."""
 
     def __init__(self, project: Project, store: Store) -> None:
-        self._project = project
-        self._store = store
+        self.saved: dict[str, list[str]] = {}
+        self._project, self._store = project, store
         self._folders: dict[str, str] = {}
 
     def plan(
@@ -292,7 +292,7 @@ class Linker:
         if base is None and record is not None and tree is not None and tree.digest == record.tree:
             base = tree
         edited = (edits.read_edited(path, self._store.root, self._project) for path in linking.edited)
-        edits.save(linking.name, edited, base or {}, self._project)
+        self.saved[linking.name] = edits.save(linking.name, edited, base or {}, self._project)
 
 
 def _edits(problems: Sequence[TreeProblem], path: str) -> tuple[str, ...]:
@@ -463,7 +463,8 @@ def sync(obtain: Obtain, ports: Ports, *, dry_run: bool = False) -> Outcome:
             known = [link for record in state.records.skills.values() for link in record.links]
             copies.sweep(ports.project, known, mcp.shared_folders(ports.project))
         fetched = _fetch(obtain, state, ports)
-        planned, foreign = _plan(fetched, Linker(ports.project, ports.store), state, ports)
+        linker = Linker(ports.project, ports.store)
+        planned, foreign = _plan(fetched, linker, state, ports)
         _refuse_forbidden([each.name for each in planned if state.enabled(each.name) and not each.done], state, ports)
         questions = [
             question
@@ -475,6 +476,8 @@ def sync(obtain: Obtain, ports: Ports, *, dry_run: bool = False) -> Outcome:
         kept = {name for name, linking in answered.items() if linking is None}
         plans = [linking for linking in answered.values() if linking is not None]
         removed = _removed(plans, state, "would be" if dry_run else "was")
+        for each in () if dry_run else plans:
+            linker.save(each, old := state.records.skills.get(each.name), fetched.get(old.tree) if old else None)
         changed = not dry_run and _carry_out(plans, kept, fetched, state, ports)
     touched = {each.name for each in planned if (each.steps if not state.enabled(each.name) else not each.done)}
     touched |= {name for name, entry in state.lock.skills.items() if entry.tree in fetched}
@@ -486,6 +489,7 @@ def sync(obtain: Obtain, ports: Ports, *, dry_run: bool = False) -> Outcome:
         left=(*map(kept_edited, sorted(kept)), *foreign),
         unchanged=frozenset(state.lock.skills.keys() - touched),
         pending=dry_run and bool(removed),
+        saved=linker.saved,
     )
 
 
@@ -566,11 +570,8 @@ def _plan(
 def _carry_out(
     plans: Sequence[Linking], kept: Collection[str], fetched: Mapping[Digest, Tree], state: State, ports: Ports
 ) -> bool:
-    """Save edits, store fetched trees, restore or remove links; return whether anything changed."""
+    """Store fetched trees, restore or remove links; return whether anything changed."""
     linker, records = Linker(ports.project, ports.store), state.records.skills
-    for each in plans:
-        record = records.get(each.name)
-        linker.save(each, record, fetched.get(record.tree) if record else None)
     if state.lock.skills:
         ports.project.remember()  # from now on ``cache gc`` keeps the trees of this project
     # A stored tree that the user edited through links, and keeps, is not replaced.

@@ -497,9 +497,14 @@ def test_edits_are_asked_about_and_saved_by_a_yes(shell):
         assert "unchanged release-notes: it was edited by hand" in done.out
     assert shell.run("sync").status == 6
     assert edited.read_text() == "mine"
-    assert shell.run("sync", "--yes").status == 0
+    assert "release-notes are saved in skillhub-edits/release-notes-1.patch\n" in shell.run("sync", "--yes").err
     assert "mine" in (shell.project / "skillhub-edits/release-notes-1.patch").read_text()
     assert shell.run("verify").status == 0
+    for number, command in ((2, ("install",)), (3, ("remove", "release-notes"))):
+        edited.write_text("mine")
+        path = f"skillhub-edits/release-notes-{number}.patch"
+        assert f"release-notes are saved in {path}\n" in shell.run(*command, "--yes").err
+        assert (shell.project / path).exists()
 
 
 def test_a_person_may_take_what_is_locked_and_lose_the_edits(shell):
