@@ -168,7 +168,7 @@ def test_image_under_the_tag_is_not_overwritten(hub, address):
     image = {**found, "layers": found["layers"][:1]}
     del image["artifactType"]
     put_manifest(address, image)
-    with pytest.raises(StateError, match="something else"):
+    with pytest.raises(StateError, match="another artifact"):
         pushed(hub, address)
     assert manifest(address) == image
 
@@ -184,7 +184,7 @@ def test_image_under_the_tag_is_not_overwritten(hub, address):
     ],
 )
 def test_what_is_no_site_under_the_tag_is_told_with_what_to_do(hub, other):
-    with pytest.raises(StateError, match="something else") as caught:
+    with pytest.raises(StateError, match="another artifact") as caught:
         push_oci._layers(json.dumps(other).encode(), "oci://example/x:v1")
     assert caught.value.hint == "publish under another tag"
 
