@@ -1,4 +1,4 @@
-"""A mirror changes where bytes come from, and never what is trusted."""
+"""A mirror changes where bytes come from, never which bytes are trusted."""
 
 import os
 
@@ -15,75 +15,77 @@ def mirrored(http, mirrors):
     return Mirrors(http, Settings(mirrors=mirrors))
 
 
-def test_bytes_come_from_the_mirror_under_the_url_that_was_asked(web):
+def test_response_of_a_mirror_has_the_original_url(web):
     with Http() as http:
-        road = mirrored(http, {"https://a.example": web.url("/a"), "https://a.example/deep": web.url("/d")})
+        mirror_client = mirrored(http, {"https://a.example": web.url("/a"), "https://a.example/deep": web.url("/d")})
         web.at("/a/x?y=1", answer(b"x"))
         web.at("/d/x", answer(b"deep"))
         web.at("/a/deeper", answer(b"other"))
-        assert road.get("https://A.example:443/x?y=1", cap=9).url == "https://a.example/x?y=1"
-        assert road.get("https://a.example/deep/x", cap=9).data == b"deep"
-        assert road.get("https://a.example/deeper", cap=9).data == b"other"
+        assert mirror_client.get("https://A.example:443/x?y=1", cap=9).url == "https://a.example/x?y=1"
+        assert mirror_client.get("https://a.example/deep/x", cap=9).data == b"deep"
+        assert mirror_client.get("https://a.example/deeper", cap=9).data == b"other"
         with pytest.raises(NotFound):
-            road.get("https://a.example/absent", cap=9)
+            mirror_client.get("https://a.example/absent", cap=9)
 
 
-def test_a_redirect_within_the_mirror_is_one_within_the_site(web):
+def test_redirect_within_the_mirror_is_mapped_to_the_site(web):
     with Http() as http:
-        road = mirrored(http, {"https://a.example/s": web.url("/m")})
+        mirror_client = mirrored(http, {"https://a.example/s": web.url("/m")})
         web.at("/m/old", redirect("/m/new/index.json"))
         web.at("/m/new/index.json", answer(b"x"))
         web.at("/m/out", redirect("/elsewhere"))
         web.at("/elsewhere", answer(b"x"))
-        assert road.get("https://a.example/s/old", cap=9).url == "https://a.example/s/new/index.json"
-        assert road.get("https://a.example/s/out", cap=9).url == "https://a.example/s/out"
+        assert mirror_client.get("https://a.example/s/old", cap=9).url == "https://a.example/s/new/index.json"
+        assert mirror_client.get("https://a.example/s/out", cap=9).url == "https://a.example/s/out"
 
 
-def test_a_person_may_put_a_mirror_into_a_private_network_and_no_document_may_use_it_for_more(web):
-    """What a public index names is fetched from the mirror; a redirect from there is judged like any other."""
+def test_private_mirror_serves_only_the_urls_that_it_mirrors(web):
+    """A URL in a public index is fetched from the mirror; the client checks a redirect of the mirror as any other."""
     site = "https://site.example/index.json"
     with Http() as http:
-        road = mirrored(http, {"https://a.example/pub": web.url("/pub")})
+        mirror_client = mirrored(http, {"https://a.example/pub": web.url("/pub")})
         web.at("/pub/x", answer(b"x"))
         web.at("/secret", answer(b"secret"))
         web.at("/pub/out", redirect(f"http://localhost:{web.port}/secret"))
-        assert road.get("https://a.example/pub/x", cap=9, named_by=by(site)).data == b"x"
+        assert mirror_client.get("https://a.example/pub/x", cap=9, named_by=by(site)).data == b"x"
         for path in ("../secret", "%2e%2e/secret", "./x", "..%2fsecret", "out"):
             with pytest.raises(UnsafeTransfer):
-                road.get(f"https://a.example/pub/{path}", cap=9, named_by=by(site))
+                mirror_client.get(f"https://a.example/pub/{path}", cap=9, named_by=by(site))
         with pytest.raises(UnsafeTransfer):
-            road.get(web.url("/secret"), cap=9, named_by=by(site))
+            mirror_client.get(web.url("/secret"), cap=9, named_by=by(site))
     assert not web.seen["/secret"]
 
 
-def test_attack_a_mirror_does_not_learn_who_we_are_to_the_site(web, tmp_path):
+def test_attack_a_mirror_does_not_receive_the_token_of_the_site(web, tmp_path):
     known = Logins({"a.example": "A", "127.0.0.1": "M"}, {"A": "for-a", "M": "for-the-mirror"}, str(tmp_path))
     with Http(credentials=known) as http:
-        road = mirrored(http, {"https://a.example": web.url("")})
+        mirror_client = mirrored(http, {"https://a.example": web.url("")})
         web.at("/x", answer(b"x"))
-        road.ask("https://a.example/x", cap=9, options=RequestOptions(headers={"Authorization": "Bearer for-a"}))
+        mirror_client.ask(
+            "https://a.example/x", cap=9, options=RequestOptions(headers={"Authorization": "Bearer for-a"})
+        )
     assert "for-a" not in web.heads[0]
     assert "Authorization: Bearer for-the-mirror" in web.heads[0]
 
 
-def test_without_mirrors_the_server_itself_is_asked(web):
+def test_without_mirrors_the_request_goes_to_the_server(web):
     with Http() as http:
         web.at("/a//../x", answer(b"x"))
         assert mirrored(http, {}).get(web.url("/a//../x"), cap=9) == http.get(web.url("/a//../x"), cap=9)
 
 
-def test_attack_a_url_leads_out_of_a_mirror_in_a_folder(tmp_path):
+def test_attack_a_url_cannot_leave_a_mirror_folder(tmp_path):
     (tmp_path / "secret").write_bytes(b"x")
     (tmp_path / "mirror" / "a b").mkdir(parents=True)
     (tmp_path / "mirror" / "a b" / "x").write_bytes(b"found")
     with Http() as http:
-        road = mirrored(http, {"https://a.example/s": f"file://{tmp_path}/mirror"})
+        mirror_client = mirrored(http, {"https://a.example/s": f"file://{tmp_path}/mirror"})
         for url in ("https://a.example/s/a%20b/x", "https://A.example:443/s/a%20b/x?y=1"):
-            assert road.get(url, cap=9).data == b"found"
-            assert road.get(url, cap=9).url.startswith("https://a.example/s/")
+            assert mirror_client.get(url, cap=9).data == b"found"
+            assert mirror_client.get(url, cap=9).url.startswith("https://a.example/s/")
         for gone in ("secret", "a%20b", "x/y", "absent"):
             with pytest.raises(NotFound):
-                road.get(f"https://a.example/s/{gone}", cap=9)
+                mirror_client.get(f"https://a.example/s/{gone}", cap=9)
         for hostile in (
             "../secret",
             "%2e%2e/secret",
@@ -94,13 +96,13 @@ def test_attack_a_url_leads_out_of_a_mirror_in_a_folder(tmp_path):
             "a//x",
         ):
             with pytest.raises((UnsafeTransfer, NotFound)):
-                road.get(f"https://a.example/s/{hostile}", cap=9)
+                mirror_client.get(f"https://a.example/s/{hostile}", cap=9)
         with pytest.raises(WrongBytes):
-            road.get("https://a.example/s/a%20b/x", cap=2)
+            mirror_client.get("https://a.example/s/a%20b/x", cap=2)
 
 
-def test_attack_a_mirror_in_a_folder_holds_a_pipe_or_a_link_that_leads_out(tmp_path):
-    """A shared drive, where others write too: a pipe would never end, and a link shows a file of this user's."""
+def test_attack_a_pipe_or_an_outward_link_in_a_mirror_folder_is_refused(tmp_path):
+    """Others can write to a shared drive: a pipe would never end, and a link would show a file of this user."""
     (tmp_path / "secret").write_bytes(b"x")
     mirror = tmp_path / "mirror"
     (mirror / "deep").mkdir(parents=True)
@@ -110,21 +112,21 @@ def test_attack_a_mirror_in_a_folder_holds_a_pipe_or_a_link_that_leads_out(tmp_p
     (mirror / "file").symlink_to("../secret")
     os.mkfifo(mirror / "pipe")
     with Http() as http:
-        road = mirrored(http, {"https://a.example": f"file://{mirror}"})
-        assert road.get("https://a.example/inner/x", cap=9).data == b"found"
+        mirror_client = mirrored(http, {"https://a.example": f"file://{mirror}"})
+        assert mirror_client.get("https://a.example/inner/x", cap=9).data == b"found"
         for hostile in ("out/secret", "file"):
             with pytest.raises(UnsafeTransfer):
-                road.get(f"https://a.example/{hostile}", cap=9)
+                mirror_client.get(f"https://a.example/{hostile}", cap=9)
         for gone in ("pipe", "a" * 300, "deep/x/y"):
             with pytest.raises(NotFound):
-                road.get(f"https://a.example/{gone}", cap=9)
+                mirror_client.get(f"https://a.example/{gone}", cap=9)
 
 
 @pytest.mark.parametrize(
     "value",
     ["file:", "file://", "file:///", "file://host/x", "file:x", "file:///a/../b", "file:///a?b", "file:///a\x1b", 1],
 )
-def test_a_mirror_in_a_folder_has_to_be_one(value):
+def test_invalid_file_url_of_a_mirror_is_refused(value):
     with pytest.raises(FormatError):
         Settings.parse(f"[mirrors]\n'https://a.example' = {value!r}\n".encode(), "config.toml")
     assert Settings.parse(b"[mirrors]\n'https://a.example' = 'file:///srv/a/'\n", "config.toml").mirrors == {

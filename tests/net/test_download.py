@@ -1,4 +1,4 @@
-"""Nothing is fetched that can be proved to be here, and nothing is used that cannot."""
+"""The download cache fetches no verified bytes again, and uses no bytes that it cannot verify."""
 
 import json
 import os
@@ -20,7 +20,7 @@ ETAG = 'ETag: "v1"'
 
 
 def conditional(body, *headers, when='If-None-Match: "v1"'):
-    """Answer 304 to whoever has it already."""
+    """Answer 304 to a request whose validator matches."""
 
     def act(connection, head):
         asked = when in head
@@ -31,11 +31,11 @@ def conditional(body, *headers, when='If-None-Match: "v1"'):
 
 
 def at(web, path, act):
-    """Let the act see what was asked; the server keeps each head."""
+    """Serve ``path`` by ``act``, which gets the connection and the head of the request."""
     return web.at(path, lambda connection: act(connection, web.heads[-1]))
 
 
-def test_nothing_is_fetched_twice_within_a_command(web, http, machine):
+def test_document_is_fetched_once_within_a_command(web, http, machine):
     url = web.at("/a", answer(b"x", "Cache-Control: no-store"))
     downloads = machine.downloads(http)
     assert [downloads.document(url, cap=9).data for _ in range(3)] == [b"x"] * 3
@@ -50,7 +50,7 @@ def test_nothing_is_fetched_twice_within_a_command(web, http, machine):
         ("Last-Modified: Wed, 21 Oct 2026 07:28:00 GMT", "If-Modified-Since: Wed, 21 Oct 2026 07:28:00 GMT"),
     ],
 )
-def test_what_did_not_change_is_not_sent_again(web, http, machine, validator, when):
+def test_unchanged_document_is_revalidated_without_its_body(web, http, machine, validator, when):
     url = at(web, "/a", conditional(b"x" * 100, validator, JSON, when=when))
     for _ in range(3):
         found = machine.downloads(http).document(url, cap=100)
@@ -74,7 +74,7 @@ def test_what_did_not_change_is_not_sent_again(web, http, machine, validator, wh
         ("Expires: 0", 0),
     ],
 )
-def test_a_server_says_for_how_long_it_need_not_be_asked(web, http, machine, field, seconds):
+def test_document_is_fresh_for_the_lifetime_that_the_server_states(web, http, machine, field, seconds):
     url = web.at("/a", answer(b"x", ETAG, field))
     machine.downloads(http).document(url, cap=9)
     if seconds:
@@ -86,7 +86,7 @@ def test_a_server_says_for_how_long_it_need_not_be_asked(web, http, machine, fie
     assert web.seen["/a"] == 2
 
 
-def test_a_clock_that_was_set_back_keeps_nothing_fresh(web, http, machine):
+def test_clock_that_was_set_back_makes_no_document_fresh(web, http, machine):
     url = web.at("/a", answer(b"x", ETAG, "Cache-Control: max-age=60"))
     machine.downloads(http).document(url, cap=9)
     machine.now -= 1e6
@@ -94,7 +94,7 @@ def test_a_clock_that_was_set_back_keeps_nothing_fresh(web, http, machine):
     assert web.seen["/a"] == 2
 
 
-def test_attack_a_server_has_us_remember_more_than_we_can_read_again(web, http, machine):
+def test_attack_an_etag_that_is_too_long_is_not_remembered(web, http, machine):
     url = web.at("/a", answer(b"x", f"ETag: {'e' * 60000}"))
     machine.downloads(http).document(url, cap=9)
     assert Seen(machine.state).copy(url) is None
@@ -112,8 +112,8 @@ def test_no_store_is_not_stored(web, http, machine):
     assert not any(b"secret" in Path(path).read_bytes() for path in machine.cached())
 
 
-def test_attack_not_modified_said_of_something_else(web, http, machine):
-    """A redirect now leads to another document that happens to have the same tag."""
+def test_attack_not_modified_of_another_url_is_not_accepted(web, http, machine):
+    """A redirect now leads to another document with the same ETag."""
     url = at(web, "/a", conditional(b"x", ETAG))
     assert machine.downloads(http).document(url, cap=9).data == b"x"
     web.at("/a", redirect("/b"))
@@ -121,21 +121,21 @@ def test_attack_not_modified_said_of_something_else(web, http, machine):
     assert machine.downloads(http).document(url, cap=9).data == b"y"
 
 
-def test_not_modified_that_nobody_asked_about_is_no_answer(web, http, machine):
+def test_unrequested_not_modified_is_an_error(web, http, machine):
     with pytest.raises(SourceError, match="304"):
         machine.downloads(http).document(web.at("/a", answer(b"", status="304 Not Modified")), cap=9)
 
 
-def test_an_artifact_is_fetched_once_for_ever(web, http, machine):
+def test_artifact_is_fetched_only_once(web, http, machine):
     url = web.at("/x.zip", answer(b"x", "Content-Type: application/zip"))
-    for road in (http, http, None):
-        found = machine.downloads(road).artifact(url, Digest.of(b"x"), named_by=by(web.url("")))
+    for client in (http, http, None):
+        found = machine.downloads(client).artifact(url, Digest.of(b"x"), named_by=by(web.url("")))
         assert (found.data, found.content_type) == (b"x", "application/zip")
     assert web.seen["/x.zip"] == 1
 
 
 @pytest.mark.parametrize("poison", [b"application/zip\nevil", b"", b"\n", b"application/zip\nx\n", b"x"])
-def test_attack_a_poisoned_cache(web, http, machine, poison):
+def test_attack_a_poisoned_cache_entry_is_discarded(web, http, machine, poison):
     url = web.at("/x.zip", answer(b"x", "Content-Type: application/zip"))
     document = web.at("/a", answer(b"x", ETAG, "Cache-Control: max-age=60", "Content-Type: application/zip"))
     machine.downloads(http).artifact(url, Digest.of(b"x"), named_by=by(web.url("")))
@@ -151,7 +151,7 @@ def test_attack_a_poisoned_cache(web, http, machine, poison):
     assert Path(path).read_bytes() == b"application/zip\nx"
 
 
-def test_attack_a_cache_of_links_and_pipes(web, http, machine, tmp_path):
+def test_attack_links_and_pipes_in_the_cache_are_not_used(web, http, machine, tmp_path):
     url = web.at("/x.zip", answer(b"x"))
     digest = Digest.of(b"x")
     path = os.path.join(machine.cache, digest.hex[:2], digest.hex)
@@ -164,22 +164,22 @@ def test_attack_a_cache_of_links_and_pipes(web, http, machine, tmp_path):
         os.rmdir(path) if os.path.isdir(path) else os.unlink(path)
 
 
-def test_a_cache_that_cannot_be_written_is_no_failure(web, http, machine):
+def test_download_succeeds_with_an_unwritable_cache(web, http, machine):
     os.makedirs(os.path.dirname(machine.cache))
     Path(machine.cache).write_text("a file where the folder should be")
     url = web.at("/x.zip", answer(b"x"))
     assert machine.downloads(http).artifact(url, Digest.of(b"x"), named_by=by(web.url(""))).data == b"x"
 
 
-def test_wrong_bytes_are_not_kept(web, http, machine):
+def test_wrong_bytes_are_not_cached(web, http, machine):
     url = web.at("/x.zip", answer(b"evil"))
     with pytest.raises(WrongBytes):
         machine.downloads(http).artifact(url, Digest.of(b"x"), named_by=by(web.url("")))
     assert machine.cached() == []
 
 
-def test_an_index_that_proved_wrong_is_asked_for_again_however_fresh(web, http, machine):
-    """The site changed both, and we had one of them from before."""
+def test_fresh_index_is_fetched_again_after_its_digest_was_wrong(web, http, machine):
+    """The site changed the index and the skill, and the cache has the old index."""
     web.at(WELL_KNOWN, answer(current(offer(web, "x")), JSON, "Cache-Control: max-age=60"))
     machine.open(web.url(""), http).index()
     web.at("/x/SKILL.md", answer(skill_md("x", "new")))
@@ -194,20 +194,20 @@ def test_an_index_that_proved_wrong_is_asked_for_again_however_fresh(web, http, 
             assert site.unpacked(release).tree["SKILL.md"].data == skill_md("x", "new")
 
 
-def test_offline_serves_what_can_be_proved_again_and_nothing_else(web, http, machine):
+def test_offline_serves_only_cached_and_verified_skills(web, http, machine):
     web.at(WELL_KNOWN, answer(current(offer(web, "x"), offer(web, "y")), JSON, ETAG))
     site = machine.open(web.url(""), http)
     site.unpacked(site.index().releases("x")[0])
     machine.now += 1e6
-    away = machine.open(web.url(""), None)
-    assert away.unpacked(away.index().releases("x")[0]).tree["SKILL.md"].data == skill_md("x")
+    offline = machine.open(web.url(""), None)
+    assert offline.unpacked(offline.index().releases("x")[0]).tree["SKILL.md"].data == skill_md("x")
     with pytest.raises(SourceError, match="offline"):
-        away.unpacked(away.index().releases("y")[0])
+        offline.unpacked(offline.index().releases("y")[0])
     with pytest.raises(SourceError, match="offline"):
         machine.open(web.url("/team"), None).index()
 
 
-def test_processes_side_by_side(web, http, machine):
+def test_parallel_downloads_keep_all_entries(web, http, machine):
     url = at(web, "/a", conditional(b"x", ETAG, "Cache-Control: max-age=0"))
 
     def command(number):
@@ -221,7 +221,7 @@ def test_processes_side_by_side(web, http, machine):
     assert all(seen.copy(web.url(f"/{number}")) for number in range(24))
 
 
-def test_state_that_cannot_be_read_is_not_taken_for_empty(machine, tmp_path):
+def test_unreadable_state_is_an_error_with_its_place(machine, tmp_path):
     path = Path(machine.state, "sites.json")
     os.makedirs(machine.state)
     for text, fault in (
@@ -240,7 +240,7 @@ def test_state_that_cannot_be_read_is_not_taken_for_empty(machine, tmp_path):
         assert path.read_text() == text
 
 
-def test_what_was_seen_is_bounded_and_what_was_promised_is_not_lost(machine):
+def test_remembered_copies_are_bounded_and_promises_of_sites_stay(machine):
     seen = Seen(machine.state)
     seen.promised("https://a.example:443/")
     rows = {f"https://a.example/{number}": {"url": "https://a.example/", "digest": Digest.of(b""), "etag": "",
@@ -258,8 +258,8 @@ def test_what_was_seen_is_bounded_and_what_was_promised_is_not_lost(machine):
     assert known["sites"] == ["https://b.example:443/"]
 
 
-def test_of_more_bytes_than_are_asked_for_none_are_handed_out_and_they_stay(tmp_path):
-    """The line with the media type is shorter than it may be, and buys the bytes below it nothing."""
+def test_cached_bytes_above_the_limit_are_not_returned(tmp_path):
+    """The limit of the bytes does not grow by what the line with the media type leaves unused."""
     cache, data = DownloadCache(str(tmp_path)), bytes(300)
     cache.put(Digest.of(data), Response("https://a.invalid/x", data, "a/b"))
     assert [cache.get(Digest.of(data), "u", limit) is None for limit in (10, 299, 300)] == [True, True, False]
@@ -273,7 +273,7 @@ def test_a_media_type_cannot_pass_for_content(tmp_path):
 
 
 class Elsewhere:
-    """A web in which everything is somewhere else: public addresses, which no test can have."""
+    """A web that answers from another origin with public addresses, which no server of a test can have."""
 
     def ask(self, url, *, cap, options=PLAIN):
         if url.endswith("index.json"):
@@ -285,7 +285,7 @@ class Elsewhere:
         return self.ask(url, cap=cap, options=RequestOptions(named_by=named_by))
 
 
-def test_attack_files_that_nothing_pins_come_from_another_origin(machine):
+def test_attack_unpinned_files_from_another_origin_are_refused(machine):
     site = machine.open("https://a.example", Elsewhere())
     (release,) = site.index().releases("old")
     with pytest.raises(UnsafeTransfer, match=r"b\.example"):

@@ -1,4 +1,4 @@
-"""Downloads at their edges: the second and the byte at which something changes."""
+"""Limits of downloads: the exact second and the exact byte."""
 
 from email.utils import formatdate
 
@@ -11,7 +11,7 @@ from tests.support.web import answer, by
 ETAG = 'ETag: "v1"'
 
 
-def test_artifact_that_was_read_as_a_document_is_not_fetched_again(web, http, machine):
+def test_document_is_reused_as_an_artifact_without_a_second_request(web, http, machine):
     url = web.at("/a", answer(b"x"))
     downloads = machine.downloads(http)
     downloads.document(url, cap=9)
@@ -20,7 +20,7 @@ def test_artifact_that_was_read_as_a_document_is_not_fetched_again(web, http, ma
     assert (web.seen["/a"], len(machine.cached())) == (1, 1)
 
 
-def test_attack_document_in_place_of_the_artifact_that_it_names(web, http, machine):
+def test_attack_a_document_with_another_digest_is_no_artifact(web, http, machine):
     url = web.at("/a", answer(b"x"))
     downloads = machine.downloads(http)
     downloads.document(url, cap=9)
@@ -31,7 +31,7 @@ def test_attack_document_in_place_of_the_artifact_that_it_names(web, http, machi
 
 @pytest.mark.parametrize(("seconds", "asked"), [(0, 1), (299, 1), (300, 2), (301, 2)])
 @pytest.mark.parametrize("lifetime", [300, 31_536_000])
-def test_the_very_second_until_which_a_server_vouches(web, http, machine, lifetime, seconds, asked):
+def test_document_is_fresh_until_the_second_that_the_server_states(web, http, machine, lifetime, seconds, asked):
     url = web.at("/a", answer(b"x", ETAG, f"Cache-Control: max-age={lifetime}"))
     machine.downloads(http).document(url, cap=9)
     machine.now += seconds
@@ -50,19 +50,19 @@ def test_the_very_second_until_which_a_server_vouches(web, http, machine, lifeti
         [f"Expires: {formatdate(1_000_000_000, usegmt=True)}"],
     ],
 )
-def test_what_cannot_be_asked_for_again_is_not_stored(web, http, machine, headers):
+def test_document_that_cannot_be_revalidated_is_not_cached(web, http, machine, headers):
     machine.downloads(http).document(web.at("/a", answer(b"x", *headers)), cap=9)
     assert machine.cached() == []
 
 
 @pytest.mark.parametrize(("more", "kept"), [(0, 1), (1, 0)])
-def test_what_is_remembered_of_a_document_has_a_limit(web, http, machine, more, kept):
+def test_document_with_an_oversized_etag_is_not_cached(web, http, machine, more, kept):
     etag = '"%s"' % ("e" * (4096 - 2 - len(web.url("/a")) + more))
     machine.downloads(http).document(web.at("/a", answer(b"x", f"ETag: {etag}")), cap=9)
     assert len(machine.cached()) == kept
 
 
-def test_validators_are_sent_as_they_came_and_outlast_an_answer_without_them(web, http, machine):
+def test_validators_are_sent_unchanged_and_survive_an_answer_without_them(web, http, machine):
     url = web.at("/a", answer(b"x", ETAG))
     machine.downloads(http).document(url, cap=9)
     web.at("/a", answer(b"", status="304 Not Modified"))
@@ -81,7 +81,7 @@ def test_validators_are_sent_as_they_came_and_outlast_an_answer_without_them(web
 
 
 @pytest.mark.parametrize(("digits", "asked"), [(11, 1), (12, 2), (5000, 2)])
-def test_attack_lifetime_that_is_too_long_to_be_read(web, http, machine, digits, asked):
+def test_attack_a_lifetime_with_too_many_digits_is_ignored(web, http, machine, digits, asked):
     url = web.at("/a", answer(b"x", ETAG, f"Cache-Control: max-age={'9' * digits}"))
     for _ in range(2):
         machine.downloads(http).document(url, cap=9)

@@ -1,4 +1,4 @@
-"""What an answer that is not the thing itself means."""
+"""Errors for answers with other statuses than 200."""
 
 import time
 
@@ -13,7 +13,7 @@ def answered(status, **headers):
     return Response("https://site.example/a", b"", status=status, headers=fields)
 
 
-def test_answer_of_which_no_more_is_known_is_whole():
+def test_answer_without_status_and_headers_is_complete():
     found = Response("https://site.example/a", b"x")
     assert (found.content_type, found.status, found.headers) == ("", 200, {})
     assert whole(found) is found
@@ -26,7 +26,7 @@ def test_answer_of_which_no_more_is_known_is_whole():
         *((status, SourceError) for status in (201, 204, 299, 304, 400, 401, 402, 405, 409, 411, 429, 500)),
     ],
 )
-def test_status_that_is_not_200(status, kind):
+def test_other_statuses_than_200_raise_their_error(status, kind):
     with pytest.raises(SourceError, match=str(status)) as caught:
         whole(answered(status))
     assert (type(caught.value), caught.value.where) == (kind, "https://site.example/a")
@@ -34,7 +34,7 @@ def test_status_that_is_not_200(status, kind):
 
 
 @pytest.mark.parametrize("status", [403, 429])
-def test_server_that_wants_to_be_left_alone(status):
+def test_403_and_429_are_rate_limits_only_with_the_fields_of_a_limit(status):
     for limited in (answered(status, retry_after="5"), answered(status, x_ratelimit_remaining="0")):
         with pytest.raises(RateLimited):
             whole(limited)
@@ -43,7 +43,7 @@ def test_server_that_wants_to_be_left_alone(status):
 
 
 @pytest.mark.parametrize("status", [200, 402, 404, 428, 430, 503])
-def test_other_statuses_are_no_limit(status):
+def test_other_statuses_are_no_rate_limit(status):
     assert is_limited(status, {"retry-after": "5", "x-ratelimit-remaining": "0"}) is False
 
 
@@ -53,11 +53,11 @@ def resets(**headers):
     return caught.value.resets
 
 
-def test_when_a_limit_ends():
+def test_end_of_a_rate_limit_is_read_from_the_headers():
     for pause in ("0", "999999999"):
         assert int(time.time()) <= resets(retry_after=pause, x_ratelimit_reset="7") - int(pause) <= time.time()
     assert resets(x_ratelimit_reset="99999999999") == 99_999_999_999
     assert resets(retry_after="Wed, 21 Oct 2026 07:28:00 GMT", x_ratelimit_reset="7") == 7
-    for said in ("", "-1", "1.5", "soon", "1" * 10):
-        assert resets(retry_after=said) is None
+    for value in ("", "-1", "1.5", "soon", "1" * 10):
+        assert resets(retry_after=value) is None
     assert resets(x_ratelimit_reset="1" * 12) is None

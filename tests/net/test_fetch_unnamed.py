@@ -1,4 +1,4 @@
-"""What only a repository names: a cloned lock must not lead its reader's machine into a private network."""
+"""Requests to addresses that only a repository names: a cloned lock must not reach into a private network."""
 
 import pytest
 
@@ -27,7 +27,7 @@ class Recorder:
 
 @pytest.fixture
 def http(tmp_path):
-    """A fetcher of somebody whose netrc knows this machine."""
+    """Return a client whose netrc has a login for this machine."""
     (tmp_path / ".netrc").write_text("machine 127.0.0.1 login me password s3cret\n")
     with Http(patience=Patience(pauses=()), credentials=Logins({}, {}, str(tmp_path))) as http:
         yield http
@@ -36,8 +36,8 @@ def http(tmp_path):
 @pytest.mark.parametrize(
     "url", ["https://10.0.0.7/", "https://169.254.169.254/latest/", "http://skills.example/", "https://[fd00::1]/"]
 )
-def test_attack_a_lock_that_points_into_a_private_network(http, url):
-    for named_by in (None, url):  # what lies at a site is named by the site, and that by nobody
+def test_attack_a_private_address_in_a_lock_is_refused(http, url):
+    for named_by in (None, url):  # the site names its files, and no user named the site
         with pytest.raises(UnsafeTransfer) as caught:
             UntrustedClient(http, PLACE).get(url, cap=100, named_by=by(named_by))
         assert f"skillhub install {PLACE}" in caught.value.hint
@@ -45,7 +45,7 @@ def test_attack_a_lock_that_points_into_a_private_network(http, url):
 
 
 @pytest.mark.parametrize("url", ["https://skills.example/x", "http://127.0.0.1:8000/x.zip"])
-def test_no_person_is_said_to_have_named_it_so_nobody_is_told_who_asks(url):
+def test_every_request_counts_as_named_by_the_repository(url):
     web = Recorder()
     for named_by in (None, url, "https://other.example/"):
         UntrustedClient(web, PLACE).get(url, cap=1, named_by=by(named_by))
@@ -53,8 +53,8 @@ def test_no_person_is_said_to_have_named_it_so_nobody_is_told_who_asks(url):
     assert {named_by.who for _, named_by in web.asked} == {"repository"}
 
 
-def test_attack_a_site_on_this_machine_vouches_for_one_in_a_private_network(http, web):
-    http.get(web.at("/x", answer(b"")), cap=1)  # a person named it, so that it is known to be private
+def test_attack_a_local_site_cannot_name_private_addresses(http, web):
+    http.get(web.at("/x", answer(b"")), cap=1)  # the user named this site, so the client knows that it is private
     for site in ("http://localhost:1/", "http://127.0.0.1:1/", web.url("/")):
         for url in ("https://10.0.0.7/admin/reboot.zip", "https://127.0.0.1:1/reboot.zip"):
             with pytest.raises(UnsafeTransfer, match="private network"):
@@ -78,14 +78,14 @@ def test_attack_a_site_on_this_machine_vouches_for_one_in_a_private_network(http
         "/",
     ],
 )
-def test_attack_a_lock_has_another_service_on_this_machine_do_something(http, web, target):
+def test_attack_a_lock_reaches_no_other_service_on_this_machine(http, web, target):
     for named_by in (None, web.url("/")):
         with pytest.raises(UnsafeTransfer):
             UntrustedClient(http, PLACE).get(web.url(target), cap=100, named_by=by(named_by))
     assert web.connections == 0
 
 
-def test_attack_a_place_on_this_machine_leads_to_another_program_on_it(http, web):
+def test_attack_a_local_site_cannot_lead_to_another_local_port(http, web):
     with Web() as other:
         there = other.at("/x.zip", answer(b"x"))
         with pytest.raises(UnsafeTransfer):
@@ -109,16 +109,16 @@ def test_attack_a_place_on_this_machine_leads_to_another_program_on_it(http, web
         f"/v2/acme/hello/blobs/sha256:{'0' * 64}",
     ],
 )
-def test_a_place_on_this_machine_is_had_and_not_told_who_asks(http, web, path):
+def test_local_site_is_fetched_without_credentials(http, web, path):
     url = web.at(path, answer(b"x"))
     assert UntrustedClient(http, PLACE).get(url, cap=1).data == b"x"
     assert UntrustedClient(http, PLACE).get(url, cap=1, named_by=by(web.url("/"))).data == b"x"
     assert len(web.heads) == 2
     assert not any("s3cret" in head or "Authorization" in head for head in web.heads)
-    http.get(url, cap=1)  # which a person named
+    http.get(url, cap=1)  # named by the user
     assert "Authorization" in web.heads[-1]
 
 
-def test_what_is_not_there_is_not_there(http, web):
+def test_status_404_is_not_found(http, web):
     with pytest.raises(NotFound):
         UntrustedClient(http, PLACE).get(web.url(INDEX), cap=1)

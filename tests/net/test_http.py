@@ -6,7 +6,7 @@ from skillhub.errors import NotFound, SourceError, UnsafeTransfer, WrongBytes
 from skillhub.net.client import Http, Patience
 from tests.support.web import Web, answer, by, endless, hang_up, in_turn, nobody, raw, redirect
 
-# What is to come has time to, on a busy machine too; what never ends is not waited for.
+# AGAIN leaves an answer enough time on a busy machine; HURRY soon ends an answer without an end.
 AGAIN = Patience(pauses=(0.0, 0.01))
 HURRY = Patience(grace=0.5, rate=10_000_000, pauses=())
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -18,7 +18,7 @@ def http():
         yield fetcher
 
 
-def test_answer_says_what_came_and_from_where(web, http):
+def test_response_has_data_final_url_and_media_type(web, http):
     there = web.at("/b?x=1", answer(b"hello", "Content-Type: application/zip"))
     url = web.at("/a", redirect("/b?x=1"))
     found = http.get(url + "#part", cap=5)
@@ -26,13 +26,13 @@ def test_answer_says_what_came_and_from_where(web, http):
     assert "Accept-Encoding: identity" in web.heads[0]
 
 
-def test_chunked_and_unframed_bodies_are_read_to_their_end(web, http):
+def test_chunked_and_unframed_bodies_are_read_completely(web, http):
     chunked = raw(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n")
     assert http.get(web.at("/chunked", chunked), cap=5).data == b"abcde"
     assert http.get(web.at("/old", hang_up(b"HTTP/1.0 200 OK\r\n\r\nabcde")), cap=5).data == b"abcde"
 
 
-def test_one_connection_serves_many_requests_also_after_a_404(web, http):
+def test_connection_is_reused_after_a_404(web, http):
     url = web.at("/a", answer(b"x"))
     for _ in range(3):
         http.get(url, cap=1)
@@ -50,7 +50,7 @@ def test_sixteen_threads_share_a_fetcher(web, http):
 
 
 @pytest.mark.parametrize("status", ["404 Not Found", "403 Forbidden", "410 Gone"])
-def test_what_is_not_there_is_asked_for_once(web, http, status):
+def test_not_found_is_not_retried(web, http, status):
     with pytest.raises(NotFound) as caught:
         http.get(web.at("/a", answer(b"<html>", status=status)), cap=100)
     assert caught.value.where == web.url("/a")
@@ -69,7 +69,7 @@ def test_what_is_not_there_is_asked_for_once(web, http, status):
         hang_up(b"SSH-2.0-OpenSSH\r\n"),
     ],
 )
-def test_what_may_heal_is_tried_again_and_then_a_source_error(web, http, broken):
+def test_temporary_failure_is_retried_and_then_an_error(web, http, broken):
     url = web.at("/a", in_turn(broken, answer(b"healed")))
     assert http.get(url, cap=100).data == b"healed"
     with pytest.raises(SourceError) as caught:
@@ -78,18 +78,18 @@ def test_what_may_heal_is_tried_again_and_then_a_source_error(web, http, broken)
     assert web.seen["/b"] == 3
 
 
-def test_nobody_listens(http):
+def test_closed_port_is_an_error(http):
     with nobody() as url, pytest.raises(SourceError):
         http.get(url, cap=100)
 
 
-def test_body_longer_than_announced_size(web, http):
+def test_body_longer_than_the_limit_is_refused(web, http):
     url = web.at("/a", answer(b"x" * 11))
     with pytest.raises(WrongBytes, match="announced 11"):
         http.get(url, cap=10)
 
 
-def test_body_without_end(web, http):
+def test_endless_body_is_cut_at_the_limit(web, http):
     unframed = endless(b"HTTP/1.1 200 OK\r\n\r\n", b"x" * 1000)
     chunked = endless(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", b"3e8\r\n" + b"x" * 1000 + b"\r\n")
     for path, act in (("/unframed", unframed), ("/chunked", chunked)):
@@ -99,18 +99,18 @@ def test_body_without_end(web, http):
 
 
 @pytest.mark.parametrize("head", [b"HTTP/1.1 200 OK\r\nX: ", b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n"])
-def test_slow_drip_is_cut_off(web, head):
-    """Not waited for until it ends: the second comes whole after two seconds, the first never."""
+def test_slow_drip_ends_at_the_deadline(web, head):
+    """The first answer never ends, the second would be complete after two seconds."""
     with Http(patience=HURRY) as http, pytest.raises(SourceError, match="in time"):
         http.get(web.at("/a", endless(head, b"x", 0.02)), cap=100)
 
 
-def test_headers_without_end(web, http):
+def test_endless_headers_are_refused(web, http):
     with pytest.raises(SourceError):
         http.get(web.at("/a", endless(b"HTTP/1.1 200 OK\r\n", b"X: y\r\n")), cap=100)
 
 
-AROUND = {
+FRAMING = {
     "100 Continue": (b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
     "100 Continue with fields": (b"", b"HTTP/1.1 100 Continue\r\nA: b\r\nB: c\r\n\r\n"),
     "100 Continue in one field": (b"HTTP/1.1 100 Continue\r\n", b"A: b\r\n"),
@@ -125,26 +125,26 @@ AROUND = {
 }
 
 
-@pytest.mark.parametrize("around", AROUND)
-def test_attack_what_is_around_an_answer_without_end_at_full_speed(web, around):
-    """The time of this request is a day, so only the bytes that it takes end it."""
+@pytest.mark.parametrize("part", FRAMING)
+def test_attack_endless_framing_at_full_speed_is_refused(web, part):
+    """The deadline is a day, so that only the limit of bytes ends the request."""
     patience = Patience(grace=86400, total=86400, pauses=(0.0,))
     with Http(patience=patience) as http, pytest.raises(SourceError):
-        http.get(web.at("/a", endless(*AROUND[around])), cap=1 << 30)
+        http.get(web.at("/a", endless(*FRAMING[part])), cap=1 << 30)
 
 
-@pytest.mark.parametrize("around", [each for each in AROUND if "chunks" not in each])
-def test_attack_what_is_around_an_answer_buys_no_time(web, around):
-    """Were a second bought by each byte of it, any of them would go on for ever."""
+@pytest.mark.parametrize("part", [each for each in FRAMING if "chunks" not in each])
+def test_attack_framing_does_not_extend_the_deadline(web, part):
+    """If each byte of the framing extended the deadline by a second, the request would never end."""
     patience = Patience(grace=0.3, rate=1.0, total=86400, pauses=(0.0,))
-    head, piece = AROUND[around]
+    head, piece = FRAMING[part]
     if len(piece) > 100:
         piece = piece[:10] + piece[-2:]
     with Http(patience=patience) as http, pytest.raises(SourceError):
         http.get(web.at("/a", endless(head, piece, 0.01)), cap=1 << 30)
 
 
-def test_attack_a_chunk_of_less_than_nothing_is_read_to_no_end(web):
+def test_attack_a_chunk_of_negative_size_is_refused(web):
     with Http(patience=Patience(grace=86400, total=86400, pauses=(0.0,))) as http:
         for size in (b"-1", b"-2", b"-ffffff"):
             head = CHUNKED + size + b"\r\n"
@@ -152,33 +152,33 @@ def test_attack_a_chunk_of_less_than_nothing_is_read_to_no_end(web):
                 http.get(web.at("/a", endless(head, b"x" * 65536)), cap=100)
 
 
-def test_attack_an_answer_that_follows_early_hints_is_no_answer_to_the_next_request(web, http):
+def test_attack_the_answer_after_early_hints_belongs_to_the_same_request(web, http):
     hints = b"HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx"
     found = http.ask(web.at("/a", raw(hints)), cap=100)
     assert (found.status, found.data) == (200, b"x")
     assert http.get(web.at("/b", answer(b"the answer")), cap=100).data == b"the answer"
 
 
-def test_an_answer_in_chunks_of_one_byte_each_is_read(web, http):
+def test_chunks_of_one_byte_are_read(web, http):
     data = bytes(range(256)) * 100
     body = b"".join(b"1\r\n%c\r\n" % each for each in data)
     assert http.get(web.at("/a", raw(CHUNKED + body + b"0\r\n\r\n")), cap=1 << 20).data == data
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "br", "deflate, identity"])
-def test_encoded_body_nobody_asked_for(web, http, encoding):
+def test_unrequested_content_encoding_is_refused(web, http, encoding):
     with pytest.raises(UnsafeTransfer):
         http.get(web.at("/a", answer(b"x", f"Content-Encoding: {encoding}")), cap=100)
 
 
-def test_part_nobody_asked_for(web, http):
+def test_unrequested_partial_content_is_refused(web, http):
     with pytest.raises(UnsafeTransfer):
         http.get(web.at("/a", answer(b"x", status="206 Partial Content")), cap=100)
     with pytest.raises(UnsafeTransfer):
         http.get(web.at("/b", answer(b"x", "Content-Range: bytes 0-0/2")), cap=100)
 
 
-def test_redirect_loop(web, http):
+def test_redirect_loop_ends_after_five_redirects(web, http):
     with pytest.raises(UnsafeTransfer, match="at most 5"):
         http.get(web.at("/a", redirect("/a")), cap=100)
     assert web.seen["/a"] == 6
@@ -197,7 +197,7 @@ def test_redirect_loop(web, http):
         "//[::1",
     ],
 )
-def test_redirect_away_from_https_or_to_no_url(web, http, location):
+def test_redirect_to_an_unsafe_or_invalid_url_is_refused(web, http, location):
     with pytest.raises(UnsafeTransfer):
         http.get(web.at("/a", redirect(location)), cap=100)
 
@@ -223,12 +223,12 @@ def test_redirect_away_from_https_or_to_no_url(web, http, location):
         "0x7f.1",
     ],
 )
-def test_redirect_into_a_private_network(web, http, host):
+def test_redirect_into_a_private_network_is_refused(web, http, host):
     with pytest.raises(UnsafeTransfer, match="private network"):
         http.get(web.at("/a", redirect(f"https://{host}/latest/meta-data/")), cap=100)
 
 
-def test_public_index_leads_into_a_private_network(web, http):
+def test_public_index_cannot_name_private_addresses(web, http):
     web.at("/a", answer(b"x"))
     for url in (web.url("/a"), f"https://127.0.0.1:{web.port}/a", "http://example.com/a"):
         with pytest.raises(UnsafeTransfer):
@@ -236,8 +236,8 @@ def test_public_index_leads_into_a_private_network(web, http):
     assert not web.seen
 
 
-def test_connection_that_a_person_opened_serves_no_document(web, http):
-    """The address is judged on connecting, so an idle connection must not be lent to a guarded request."""
+def test_idle_private_connection_is_not_reused_for_a_guarded_request(web, http):
+    """The client checks the address when it connects, so a guarded request must not take an idle connection."""
     http.get(web.at("/a", answer(b"x")), cap=100)
     with pytest.raises(UnsafeTransfer):
         http.get(web.at("/b", redirect(f"https://127.0.0.1:{web.port}/a")), cap=100)
@@ -246,8 +246,8 @@ def test_connection_that_a_person_opened_serves_no_document(web, http):
     assert web.seen["/a"] == 1
 
 
-def test_private_site_may_name_its_neighbour_once_it_was_reached(web, http):
-    """0.0.0.0 is this machine too, and no name of the loopback."""
+def test_private_site_may_name_another_port_once_it_was_reached(web, http):
+    """0.0.0.0 is this machine, too, but no loopback address."""
     site = web.at("/index.json", answer(b"x")).replace("127.0.0.1", "0.0.0.0")
     with Web() as other:
         url = other.at("/x", answer(b"x"))
@@ -257,7 +257,7 @@ def test_private_site_may_name_its_neighbour_once_it_was_reached(web, http):
         assert http.get(url, cap=1, named_by=by(site)).data == b"x"
 
 
-def test_site_on_loopback_may_name_its_neighbour(web, http):
+def test_loopback_site_may_name_another_port(web, http):
     with Web() as other:
         url = other.at("/x", answer(b"x"))
         assert http.get(url, cap=1, named_by=by(web.url("/index.json"))).data == b"x"
@@ -266,6 +266,6 @@ def test_site_on_loopback_may_name_its_neighbour(web, http):
 @pytest.mark.parametrize(
     "url", ["file:///etc/hostname", "http://", "http://a b/", "http://h/\r\nX: y", "http://é/", ""]
 )
-def test_what_is_no_url_is_not_asked(http, url):
+def test_invalid_url_is_refused(http, url):
     with pytest.raises(UnsafeTransfer):
         http.get(url, cap=100)

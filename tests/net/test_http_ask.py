@@ -1,4 +1,4 @@
-"""What a request tells to whom, and when it is made again."""
+"""The header fields of a request, and its retries."""
 
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -19,7 +19,7 @@ THEIRS = OURS.follow("https://theirs.example/a")
 
 
 def sent(hop, headers=None, secret="Bearer known"):
-    """Return what a request that began at our origin says to ``hop``, and whose secrets were asked for."""
+    """Return the fields of a request from our origin to ``hop``, and the origins whose secrets were looked up."""
     asked = []
 
     def credentials(hop):
@@ -30,34 +30,34 @@ def sent(hop, headers=None, secret="Bearer known"):
     return "".join(f"{name}: {value}\r\n" for name, value in fields), asked
 
 
-def test_secret_goes_to_the_origin_that_a_person_named():
+def test_secret_goes_to_the_origin_that_the_user_named():
     assert sent(OURS) == ("Accept: */*\r\nAuthorization: Bearer known\r\n", [OURS.origin])
     assert sent(OURS, secret=None) == ("Accept: */*\r\n", [OURS.origin])
 
 
-def test_field_of_the_caller_goes_before_what_is_known():
+def test_header_of_the_caller_takes_precedence_over_a_stored_login():
     asking = {"authorization": "Bearer given", "accept": "text/plain"}
     assert sent(OURS, asking) == ("Accept: text/plain\r\nAuthorization: Bearer given\r\n", [])
 
 
 @pytest.mark.parametrize("headers", [{}, {"Authorization": "Bearer given"}, {"AUTHORIZATION": "Bearer given"}])
-def test_attack_redirect_that_wants_to_hear_a_secret(headers):
+def test_attack_a_redirect_to_another_origin_gets_no_secret(headers):
     assert sent(THEIRS, headers) == ("Accept: */*\r\n", [])
     back = THEIRS.follow("https://ours.example/b")
-    assert sent(back)[1] == []  # who was led there by somebody else tells nothing of their own
+    assert sent(back)[1] == []  # a foreign redirect led back, so no secret is sent
 
 
 @pytest.mark.parametrize("secret", ["a\r\nHost: evil.example", "a\nb", "é", "\x7f", "a\0"])
-def test_attack_secret_that_would_begin_another_field(secret):
+def test_attack_a_secret_with_a_line_break_is_not_sent(secret):
     assert sent(OURS, secret=secret)[0] == "Accept: */*\r\n"
 
 
-def test_site_on_this_machine_names_nothing_by_plain_http_but_its_neighbours(web):
+def test_local_site_names_no_remote_host_over_plain_http(web):
     with Http() as http, pytest.raises(UnsafeTransfer, match="expected https"):
         http.get("http://site.invalid/a", cap=1, named_by=by(web.url("/index.json")))
 
 
-def test_last_answer_counts_where_none_heals(web):
+def test_last_answer_counts_after_failed_retries(web):
     url = web.at("/a", answer(b"why", status="503 Service Unavailable"))
     with Http(patience=Patience(pauses=(0.05, 0.05))) as http:
         began = time.monotonic()
@@ -67,7 +67,7 @@ def test_last_answer_counts_where_none_heals(web):
             http.get(url, cap=3)
 
 
-def test_after_one_dead_connection_a_new_one_is_made(web):
+def test_dead_connection_is_replaced(web):
     together = Barrier(3)
 
     def part(connection):
@@ -83,7 +83,7 @@ def test_after_one_dead_connection_a_new_one_is_made(web):
         assert web.connections == 4
 
 
-def test_answer_is_what_came_and_nothing_else(web):
+def test_answer_has_the_exact_bytes_and_no_assumed_media_type(web):
     large = bytes(range(256)) * 10_000
     with Http() as http:
         found = http.ask(
@@ -96,7 +96,7 @@ def test_answer_is_what_came_and_nothing_else(web):
 
 
 @pytest.mark.parametrize("slip", ["header", "named", "data", "Headers", "timeout"])
-def test_attack_an_option_of_a_request_is_misspelled(web, slip):
+def test_attack_a_misspelled_option_of_a_request_is_an_error(web, slip):
     with pytest.raises(TypeError, match=slip):
         RequestOptions(**{slip: {}})
     with Http() as http, pytest.raises(TypeError, match=slip):

@@ -1,4 +1,4 @@
-"""One deadline for all of a request, and addresses that are judged when a connection is made."""
+"""One deadline covers the whole request; addresses are checked when the client connects."""
 
 import socket
 import socketserver
@@ -25,7 +25,7 @@ def hurried():
 
 @pytest.fixture
 def resolver(monkeypatch):
-    """Names have the addresses that a test gives, one row for each look-up; the last counts for ever."""
+    """Resolve names to the rows that the test gives, one row for each look-up; the last row stays."""
     rows, asked, dialled = [], [], []
 
     def getaddrinfo(host, port, *_, **__):
@@ -35,7 +35,7 @@ def resolver(monkeypatch):
 
     def create_connection(address, timeout=None, **_):
         dialled.append(address[0])
-        raise ConnectionRefusedError("nobody there")
+        raise ConnectionRefusedError("connection refused")
 
     monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
     monkeypatch.setattr(socket, "create_connection", create_connection)
@@ -50,7 +50,7 @@ def after(seconds, act):
     return late
 
 
-def test_attack_a_name_server_that_never_answers(hurried, monkeypatch):
+def test_attack_a_silent_name_server_ends_at_the_deadline(hurried, monkeypatch):
     over = threading.Event()
 
     def getaddrinfo(*_, **__):
@@ -76,14 +76,14 @@ class _Drip(socketserver.BaseRequestHandler):
             return
 
 
-def test_attack_a_handshake_that_drips(hurried):
+def test_attack_a_dripping_handshake_ends_at_the_deadline(hurried):
     server = socketserver.ThreadingTCPServer(("127.0.0.1", 0), _Drip)
     server.daemon_threads, server.block_on_close = True, False
     with serving(server), pytest.raises(SourceError):
         hurried.get(f"https://127.0.0.1:{server.server_address[1]}/a", cap=1)
 
 
-def test_attack_a_proxy_that_drips(web, hurried, monkeypatch):
+def test_attack_a_dripping_proxy_ends_at_the_deadline(web, hurried, monkeypatch):
     monkeypatch.setenv("https_proxy", web.url(""))
     web.acts["site.invalid:443"] = endless(b"HTTP/1.1 200 OK\r\nX: ", b"x", 0.02)
     with pytest.raises(SourceError, match="in time"):
@@ -100,20 +100,20 @@ def test_attack_retries_do_not_renew_the_deadline(web, hurried):
         hurried.get(web.at("/a", after(0.05, answer(b"", status="503 Later"))), cap=1)
 
 
-def test_attack_errors_that_drip_do_not_renew_the_deadline(web, hurried):
+def test_attack_a_dripping_error_body_does_not_renew_the_deadline(web, hurried):
     head = b"HTTP/1.1 404 Not Found\r\nContent-Length: 50000\r\n\r\n"
     with pytest.raises(SourceError, match="in time"):
         hurried.get(web.at("/a", endless(head, b"x", 0.02)), cap=1)
 
 
-def test_attack_a_redirect_that_drips_its_body(web, hurried):
+def test_attack_a_dripping_redirect_body_ends_at_the_deadline(web, hurried):
     head = b"HTTP/1.1 302 Found\r\nLocation: /b\r\nContent-Length: 50000\r\n\r\n"
     web.at("/b", answer(b"x"))
     with pytest.raises(SourceError, match="in time"):
         hurried.get(web.at("/a", endless(head, b"x", 0.02)), cap=1)
 
 
-def test_attack_a_name_has_another_address_when_it_is_connected_to(resolver):
+def test_attack_the_client_connects_to_the_address_that_it_checked(resolver):
     rows, asked, dialled = resolver
     rows += [["1.1.1.1"], ["127.0.0.1"]]
     with Http(patience=Patience(pauses=())) as http, pytest.raises(SourceError):
@@ -131,7 +131,7 @@ def test_attack_a_name_has_another_address_when_it_is_connected_to(resolver):
         ["fe80::1%lo"],
     ],
 )
-def test_attack_one_of_many_addresses_is_private(resolver, addresses):
+def test_attack_a_host_with_one_private_address_is_refused(resolver, addresses):
     rows, _, dialled = resolver
     rows.append(addresses)
     with Http() as http, pytest.raises(UnsafeTransfer, match="private network"):
@@ -139,7 +139,7 @@ def test_attack_one_of_many_addresses_is_private(resolver, addresses):
     assert dialled == []
 
 
-def test_attack_each_new_connection_is_judged_anew(resolver):
+def test_attack_each_new_connection_checks_its_address(resolver):
     rows, _, dialled = resolver
     rows += [["1.1.1.1"], ["10.0.0.1"]]
     with Http(patience=Patience(pauses=(0.0,))) as http, pytest.raises(UnsafeTransfer, match="private"):
@@ -147,8 +147,8 @@ def test_attack_each_new_connection_is_judged_anew(resolver):
     assert dialled == ["1.1.1.1"]
 
 
-def test_attack_a_public_address_that_leads_back_into_this_network(web, resolver, monkeypatch):
-    """A route or a rule of this machine's may do so; the other end says where it is."""
+def test_attack_a_public_address_routed_to_a_private_peer_is_refused(web, resolver, monkeypatch):
+    """A route or a firewall rule can redirect the connection; the address of the peer counts."""
     rows, _, _ = resolver
     rows.append(["1.1.1.1"])
 

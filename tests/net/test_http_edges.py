@@ -1,4 +1,4 @@
-"""The edges of what the fetcher promises: one byte more, one hop nearer, a proxy in between."""
+"""Limits of the client: one byte more, a neighbouring site, a proxy between."""
 
 import socket
 from threading import Event
@@ -19,7 +19,7 @@ def http():
 
 
 @pytest.mark.parametrize("length", [0, 1, 7])
-def test_body_of_unknown_length_may_have_as_many_bytes_as_it_may(web, http, length):
+def test_body_of_unknown_length_may_have_exactly_the_limit(web, http, length):
     url = web.at("/a", hang_up(b"HTTP/1.1 200 OK\r\n\r\n" + bytes(length)))
     assert http.get(url, cap=length).data == bytes(length)
     more = web.at("/b", hang_up(b"HTTP/1.1 200 OK\r\n\r\n" + bytes(length + 1)))
@@ -27,19 +27,19 @@ def test_body_of_unknown_length_may_have_as_many_bytes_as_it_may(web, http, leng
         http.get(more, cap=length)
 
 
-def test_announced_body_may_have_as_many_bytes_as_it_may(web, http):
+def test_announced_body_may_have_exactly_the_limit(web, http):
     url = web.at("/a", answer(bytes(5)))
     assert http.get(url, cap=5).data == bytes(5)
     with pytest.raises(WrongBytes):
         http.get(url, cap=4)
 
 
-def test_document_names_what_is_beside_it(web, http):
+def test_document_may_name_a_url_of_its_own_origin(web, http):
     assert http.get(web.at("/a", answer(b"x")), cap=1, named_by=by(web.url("/index.json"))).data == b"x"
 
 
-def test_attack_site_behind_a_proxy_is_not_taken_for_a_neighbour(web, http, monkeypatch):
-    """The proxy is on this machine; the site that it leads to need not be."""
+def test_attack_a_site_behind_a_local_proxy_is_not_local(web, http, monkeypatch):
+    """The proxy is on this machine, the site behind it is not."""
     monkeypatch.setenv("http_proxy", web.url(""))
     site = "http://site.example/index.json"
     web.at(site, answer(b"x"))
@@ -49,7 +49,7 @@ def test_attack_site_behind_a_proxy_is_not_taken_for_a_neighbour(web, http, monk
         http.get(url, cap=10, named_by=by(site))
 
 
-def test_site_that_a_person_named_by_http_may_name_what_is_beside_it(web, http, monkeypatch):
+def test_http_site_that_the_user_named_may_name_urls_of_its_origin(web, http, monkeypatch):
     monkeypatch.setenv("http_proxy", web.url(""))
     url = "http://site.example/a"
     web.at(url, answer(b"x"))
@@ -59,21 +59,21 @@ def test_site_that_a_person_named_by_http_may_name_what_is_beside_it(web, http, 
 
 
 @pytest.mark.parametrize("status", [300, 301, 302, 303, 304, 305, 306, 307, 308, 309])
-def test_which_answers_lead_elsewhere(web, http, status):
+def test_only_redirect_statuses_are_followed(web, http, status):
     web.at("/b", answer(b"x"))
     found = http.ask(web.at("/a", redirect("/b", f"{status} There")), cap=1)
     assert (found.status, found.data) == ((200, b"x") if status in (301, 302, 303, 307, 308) else (status, b""))
 
 
 @pytest.mark.parametrize("status", [401, 407, 408, 409, 425, 429, 499, 500, 501, 502, 503, 504, 505])
-def test_which_answers_may_heal(web, status):
+def test_only_temporary_statuses_are_retried(web, status):
     act = in_turn(answer(b"", status=f"{status} Why"), answer(b"x"))
     with Http(patience=Patience(pauses=(0.0,))) as http:
         found = http.ask(web.at("/a", act), cap=1)
     assert found.status == (200 if status in (408, 429, 500, 502, 503, 504) else status)
 
 
-def test_no_time_left_is_no_time_to_wait():
+def test_deadline_expires_and_grows_up_to_its_total():
     with pytest.raises(TimeoutError):
         Deadline(Patience(grace=0.0)).left()
     with pytest.raises(TimeoutError):
@@ -87,10 +87,10 @@ def test_no_time_left_is_no_time_to_wait():
     assert 400.0 < deadline.left() <= 500.0
 
 
-def test_attack_a_line_that_does_not_end_buys_no_time():
+def test_attack_an_endless_line_does_not_extend_the_deadline():
     deadline = Deadline(Patience(grace=100.0, rate=0.1, total=5000.0))
     exchange = _Exchange(RequestTarget.parse("https://site.example/a"), deadline, None, False)
-    exchange.receive(50)  # of a line and of what follows it
+    exchange.receive(50)  # a line and its rest
     assert deadline.left() <= 100.0
     exchange.deliver(bytes(30))
     assert 300.0 < deadline.left() <= 400.0
@@ -98,8 +98,8 @@ def test_attack_a_line_that_does_not_end_buys_no_time():
 
 @pytest.mark.parametrize("proxy", [None, "http://proxy.example:3128"])
 @pytest.mark.parametrize("guarded", [False, True])
-def test_attack_a_resolver_that_never_answers(monkeypatch, proxy, guarded):
-    """Its server is the attacker's own; the name may be the host's or, behind a proxy that is down, the proxy's."""
+def test_attack_a_silent_resolver_ends_at_the_deadline(monkeypatch, proxy, guarded):
+    """The attacker runs the name server; the client resolves the host or, where a proxy is set, the proxy."""
     asked, over = [], Event()
 
     def wait(host, *words, **more):
@@ -112,17 +112,17 @@ def test_attack_a_resolver_that_never_answers(monkeypatch, proxy, guarded):
         monkeypatch.delenv(name, raising=False)
     if proxy:
         monkeypatch.setenv("https_proxy", proxy)
-    by_whom = by("https://other.example") if guarded else by(None)
+    requester = by("https://other.example") if guarded else by(None)
     patience = Patience(grace=0.5, pauses=(0.0, 0.0))
     try:
         with Http(patience=patience) as http, pytest.raises(SourceError, match="in time"):
-            http.get("https://slow.example/x", cap=1, named_by=by_whom)
+            http.get("https://slow.example/x", cap=1, named_by=requester)
     finally:
         over.set()
     assert set(asked) <= {"proxy.example" if proxy and not guarded else "slow.example"}
 
 
-def test_what_the_resolver_says_is_what_is_told():
+def test_look_up_returns_addresses_and_raises_errors_of_the_resolver():
     assert look_up("127.0.0.1", 80, 60.0) == [("127.0.0.1", 80)]
     with pytest.raises(UnicodeError):
         look_up("a" * 64 + ".example", 80, 60.0)
@@ -131,7 +131,7 @@ def test_what_the_resolver_says_is_what_is_told():
 
 
 @pytest.mark.parametrize(("address", "public"), [("1.1.1.1", True), ("127.0.0.1", False), ("fc00::1", False)])
-def test_site_is_private_by_the_address_that_answered(address, public):
+def test_peer_address_decides_whether_a_connection_is_public(address, public):
     class Peer:
         def getpeername(self):
             return address, 443
@@ -139,7 +139,7 @@ def test_site_is_private_by_the_address_that_answered(address, public):
     assert _Stream(Peer()).public is public
 
 
-def test_body_that_comes_at_the_rate_it_has_to_may_take_longer_than_the_grace():
+def test_body_at_the_required_rate_may_take_longer_than_the_grace():
     deadline = Deadline(Patience(grace=100.0, rate=1.0, total=5000.0))
     exchange = _Exchange(RequestTarget.parse("https://site.example/a"), deadline, None, False)
     exchange.receive(1000)
@@ -148,7 +148,7 @@ def test_body_that_comes_at_the_rate_it_has_to_may_take_longer_than_the_grace():
     assert deadline.left() > 1000.0
 
 
-def test_addresses_of_a_host_are_judged_one_by_one_and_tried_in_turn(web):
+def test_addresses_of_a_host_are_checked_and_tried_in_order(web):
     public = RequestTarget.parse("https://1.1.1.1:8443/", public_only=True)
     for is_proxied in (False, True):
         assert judged(public, is_proxied=is_proxied) == [("1.1.1.1", 8443)]
@@ -172,14 +172,14 @@ UNREAD = {
 
 
 @pytest.mark.parametrize("first", UNREAD)
-def test_attack_rest_of_an_answer_that_is_taken_for_the_next(web, http, first):
+def test_attack_the_rest_of_an_answer_is_not_read_as_the_next_answer(web, http, first):
     with pytest.raises(NotFound):
         http.get(web.at("/absent", UNREAD[first]), cap=1 << 20)
     assert http.get(web.at("/a", answer(b"x")), cap=1).data == b"x"
     assert (web.connections, web.seen["/a"]) == (2, 1)
 
 
-def test_every_request_says_who_asks_and_wants_bytes_as_they_are(web, http):
+def test_every_request_has_a_user_agent_and_identity_encoding(web, http):
     http.get(web.at("/a", answer(b"x")), cap=1)
     assert web.heads == [
         f"GET /a HTTP/1.1\r\nHost: 127.0.0.1:{web.port}\r\nUser-Agent: skillhub\r\n"
@@ -187,7 +187,7 @@ def test_every_request_says_who_asks_and_wants_bytes_as_they_are(web, http):
     ]
 
 
-def test_a_connection_that_fails_while_an_answer_is_closed_is_given_back_all_the_same():
+def test_connection_is_released_though_closing_its_answer_fails():
     class Broken:
         def close(self):
             raise OSError("broken pipe")

@@ -14,7 +14,7 @@ LOCAL = """
     2001:0:4136:e378:8000:63bf:3fff:fdd2 ::ffff:10.0.0.1 ::ffff:127.0.0.1 64:ff9b::a00:1 64:ff9b:1::a00:1
     2002:a00:1:: 2001:db8::1
     """
-# IPv4 in IPv6, in each way that a router, a translator or a socket may take out again, and what is near to them.
+# IPv4 in IPv6, in each form that a router, a translator or a socket may unwrap, and neighbouring forms.
 EMBEDDED = """
     ::127.0.0.1 ::10.0.0.1 ::169.254.169.254 ::8.8.8.8 ::7f00:1 ::2
     ::ffff:169.254.169.254 ::ffff:0:127.0.0.1 ::ffff:0:8.8.8.8 ::ffff:7f00:1 ::fffe:127.0.0.1
@@ -37,7 +37,7 @@ EMBEDDED = """
         ("http://my_service.:80/", "http://my_service.:80", "/"),
     ],
 )
-def test_parts_of_a_url(url, origin, target):
+def test_url_is_split_into_origin_and_path(url, origin, target):
     hop = RequestTarget.parse(url)
     assert (hop.origin, hop.raw_path) == (origin, target)
     assert hop.url == url.removesuffix("#d")
@@ -52,21 +52,21 @@ def test_parts_of_a_url(url, origin, target):
         ("https://[::1]:80/", "[::1]:80"),
     ],
 )
-def test_port_is_told_where_the_scheme_does_not(url, authority):
+def test_authority_has_the_port_unless_it_is_the_default(url, authority):
     assert RequestTarget.parse(url).authority == authority
 
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "127.1.2.3", "[::1]"])
-def test_this_machine_by_its_very_name(host):
+def test_loopback_hosts_are_local(host):
     assert RequestTarget.parse(f"http://{host}:8080/").loopback
 
 
 @pytest.mark.parametrize("host", ["localhost.example", "example.com", "0.0.0.0", "10.0.0.1", "[::2]"])
-def test_any_other_name_is_not_this_machine(host):
+def test_other_hosts_are_not_local(host):
     assert RequestTarget.parse(f"http://{host}:8080/").loopback is False
 
 
-def test_redirect_within_the_origin_keeps_its_freedom_and_another_does_not():
+def test_redirect_to_another_origin_is_restricted_to_public_addresses():
     hop = RequestTarget.parse("http://127.0.0.1:8080/a/b")
     assert not hop.follow("../c").public_only
     assert hop.follow("/c").url == "http://127.0.0.1:8080/c"
@@ -74,7 +74,7 @@ def test_redirect_within_the_origin_keeps_its_freedom_and_another_does_not():
     assert hop.follow("https://127.0.0.1:8080/").public_only
 
 
-def test_redirect_from_https_to_http():
+def test_redirect_from_https_to_http_is_refused():
     with pytest.raises(UnsafeTransfer):
         RequestTarget.parse("https://example.com/a").follow("http://example.com/a")
 
@@ -86,7 +86,7 @@ PUBLIC = """
 
 
 @pytest.mark.parametrize("address", PUBLIC.split())
-def test_public_addresses(address):
+def test_public_addresses_are_public(address):
     assert is_public(address)
 
 
@@ -96,19 +96,19 @@ def test_addresses_that_are_not_public(address):
 
 
 @pytest.mark.parametrize("address", EMBEDDED.split())
-def test_attack_an_address_of_a_private_network_inside_of_another(address):
+def test_attack_an_embedded_private_address_is_not_public(address):
     assert not is_public(address)
     assert not is_public(f"{address}%eth0")
 
 
 @pytest.mark.parametrize("bad", ["é", "\n", "\r", "\t", "\0", "\x7f", " ", "\\"])
-def test_attack_url_that_is_another_to_who_sends_it(bad):
+def test_attack_a_url_with_unsafe_characters_is_refused(bad):
     for url in (f"https://example.com/a{bad}b", f"https://example.com/?a{bad}b", f"https://example.com{bad}"):
         with pytest.raises(UnsafeTransfer):
             RequestTarget.parse(url)
 
 
-def test_port_zero_is_no_port_and_not_the_default_one():
+def test_port_outside_of_1_to_65535_is_refused():
     assert RequestTarget.parse("https://example.com:1/").port == 1
     for url in ("https://example.com:0/", "https://example.com:65536/", "https://example.com:-1/"):
         with pytest.raises(UnsafeTransfer):
@@ -119,7 +119,7 @@ NO_HOSTS = ("a..b", ".a", "a" * 64, ".".join(["a" * 60] * 5), "a%00b", 'a"b', "[
 
 
 @pytest.mark.parametrize("host", NO_HOSTS)
-def test_attack_a_host_that_no_resolver_can_be_asked_for(host):
+def test_attack_an_unresolvable_host_is_refused(host):
     for url in (f"https://{host}/x", f"http://{host}:8080"):
         with pytest.raises(UnsafeTransfer):
             RequestTarget.parse(url)
@@ -128,13 +128,13 @@ def test_attack_a_host_that_no_resolver_can_be_asked_for(host):
 
 
 @given(st.from_regex(r"[a-zA-Z0-9.:_%-]{1,80}", fullmatch=True) | st.ip_addresses().map(str))
-def test_any_host_that_passes_can_be_looked_up(host):
+def test_any_accepted_host_can_be_encoded_for_look_up(host):
     with contextlib.suppress(UnsafeTransfer):
         RequestTarget.parse(f"https://{host}").host.encode("idna")
 
 
 @given(st.text(max_size=60), st.text(max_size=60))
-def test_any_text_at_all(url, location):
+def test_any_text_is_parsed_or_refused(url, location):
     with contextlib.suppress(UnsafeTransfer):
         RequestTarget.parse(url)
     with contextlib.suppress(UnsafeTransfer):
@@ -144,7 +144,7 @@ def test_any_text_at_all(url, location):
 @pytest.mark.parametrize(
     "path", ["/../secret", "/a/../../secret", "//secret", "/./a", "/..", "", "/", "/a\x00", "/..\\secret"]
 )
-def test_folder_serves_nothing_outside_of_it(tmp_path, path):
+def test_folder_serves_no_file_outside_of_it(tmp_path, path):
     (tmp_path / "secret").write_bytes(b"secret")
     (tmp_path / "site" / "a").mkdir(parents=True)
     folder = FolderFetcher(str(tmp_path / "site"), "embedded:")
@@ -152,7 +152,7 @@ def test_folder_serves_nothing_outside_of_it(tmp_path, path):
         folder.get(f"embedded:{path}", cap=100)
 
 
-def test_folder_answers_as_the_network_would(tmp_path):
+def test_folder_answers_like_the_network(tmp_path):
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "b").write_bytes(b"12345")
     folder = FolderFetcher(str(tmp_path), "embedded:")

@@ -22,7 +22,7 @@ NAMES = [x509.IPAddress(ip_address("127.0.0.1")), x509.DNSName("site.invalid")]
 
 @pytest.fixture(scope="module")
 def authority(tmp_path_factory):
-    """A certificate of this machine's own, as a PEM file with its key."""
+    """Return the path of a PEM file with a self-signed certificate and its key."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "loopback")])
     now = datetime.now(UTC)
@@ -57,29 +57,29 @@ def secure(authority, tmp_path):
         yield f"https://127.0.0.1:{server.server_port}"
 
 
-def test_server_that_proves_who_it_is(secure, authority):
+def test_valid_certificate_is_accepted(secure, authority):
     with Http(tls=ssl.create_default_context(cafile=authority)) as http:
         for _ in range(2):
             assert http.get(f"{secure}/a.json", cap=2).data == b"{}"
 
 
-def test_server_that_cannot_prove_who_it_is(secure):
+def test_certificate_of_an_unknown_authority_is_refused(secure):
     with Http() as http, pytest.raises(UnsafeTransfer, match="no valid certificate"):
         http.get(f"{secure}/a.json", cap=2)
 
 
-def test_authorities_of_ssl_cert_file_count_and_no_others(secure, authority, monkeypatch):
+def test_ssl_cert_file_provides_the_authorities(secure, authority, monkeypatch):
     monkeypatch.setenv("SSL_CERT_FILE", authority)
     with Http() as http:
         assert http.get(f"{secure}/a.json", cap=2).data == b"{}"
 
 
-def test_certificate_of_another_host(secure, authority):
+def test_certificate_of_another_host_is_refused(secure, authority):
     with Http(tls=ssl.create_default_context(cafile=authority)) as http, pytest.raises(UnsafeTransfer):
         http.get(f"{secure.replace('127.0.0.1', 'localhost')}/a.json", cap=2)
 
 
-def test_private_site_over_https_is_reached_by_no_redirect(secure, authority):
+def test_redirect_to_a_private_https_site_is_refused(secure, authority):
     with Web() as web, Http(tls=ssl.create_default_context(cafile=authority)) as http:
         http.get(f"{secure}/a.json", cap=2)
         with pytest.raises(UnsafeTransfer, match="private"):
@@ -87,7 +87,7 @@ def test_private_site_over_https_is_reached_by_no_redirect(secure, authority):
 
 
 def relay(port):
-    """Answer a CONNECT and pass on every byte to ``port`` and back."""
+    """Answer a CONNECT and relay each byte to ``port`` and back."""
 
     def copy(source, sink):
         with suppress(OSError):  # either end may hang up first
@@ -123,7 +123,7 @@ def proxied(monkeypatch):
         yield web
 
 
-def test_https_through_a_tunnel_that_the_proxy_cannot_look_into(proxied, secure, authority):
+def test_https_goes_through_one_tunnel_of_the_proxy(proxied, secure, authority):
     proxied.acts["site.invalid:443"] = relay(int(secure.rpartition(":")[2]))
     with Http(tls=ssl.create_default_context(cafile=authority)) as http:
         for _ in range(2):
@@ -132,20 +132,20 @@ def test_https_through_a_tunnel_that_the_proxy_cannot_look_into(proxied, secure,
     assert "Proxy-Authorization: Basic bWU6cEBzcw==" in proxied.heads[0]
 
 
-def test_what_a_document_names_is_reached_through_a_proxy_that_alone_knows_its_name(proxied, secure, authority):
+def test_proxy_resolves_the_host_that_a_document_names(proxied, secure, authority):
     proxied.acts["site.invalid:443"] = relay(int(secure.rpartition(":")[2]))
     with Http(tls=ssl.create_default_context(cafile=authority)) as http:
         found = http.get("https://site.invalid/a.json", cap=2, named_by=by("https://index.example/a.json"))
     assert (found.data, proxied.seen) == (b"{}", {"site.invalid:443": 1})
 
 
-def test_plain_http_through_a_proxy(proxied):
+def test_plain_http_goes_through_a_proxy(proxied):
     proxied.acts["http://site.invalid/a"] = answer(b"x")
     with Http() as http:
         assert http.get("http://site.invalid/a", cap=1).data == b"x"
 
 
-def test_proxy_that_refuses_and_hosts_that_need_none(proxied, secure, authority):
+def test_refusing_proxy_is_an_error_and_excluded_hosts_bypass_the_proxy(proxied, secure, authority):
     proxied.acts["site.invalid:443"] = raw(b"HTTP/1.1 407 No\r\nContent-Length: 0\r\n\r\n")
     with Http(tls=ssl.create_default_context(cafile=authority)) as http:
         with pytest.raises(SourceError, match="407"):
@@ -157,7 +157,7 @@ def test_proxy_that_refuses_and_hosts_that_need_none(proxied, secure, authority)
     assert proxied.seen == seen
 
 
-def test_redirect_into_a_private_network_behind_a_proxy(proxied):
+def test_redirect_into_a_private_network_is_refused_behind_a_proxy(proxied):
     proxied.acts["http://site.invalid/a"] = redirect("https://169.254.169.254/latest")
     with Http() as http, pytest.raises(UnsafeTransfer, match="private"):
         http.get("http://site.invalid/a", cap=1)
@@ -165,7 +165,7 @@ def test_redirect_into_a_private_network_behind_a_proxy(proxied):
 
 
 @pytest.mark.parametrize("url", ["socks5://127.0.0.1:1", "http://[::1", "http://127.0.0.1:x"])
-def test_what_is_no_http_proxy(proxied, monkeypatch, url):
+def test_invalid_proxy_url_is_reported(proxied, monkeypatch, url):
     monkeypatch.setenv("https_proxy", url)
     with Http() as http, pytest.raises(SourceError, match="proxy"):
         http.get("https://site.invalid/a", cap=1)

@@ -13,11 +13,11 @@ from skillhub.net.settings import InstallDefaults, Settings
 PAGE = Path(__file__).parents[2] / "docs" / "formats" / "config.md"
 
 
-def test_without_a_file_nothing_is_configured(tmp_path):
+def test_missing_file_gives_the_default_settings(tmp_path):
     assert Settings.read(Home.of({"SKILLHUB_HOME": str(tmp_path)})) == Settings()
 
 
-def test_the_file_of_the_page_is_read_as_told(tmp_path):
+def test_example_of_the_page_is_read(tmp_path):
     (shown,) = re.findall(r"```toml\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
     home = Home.of({"SKILLHUB_HOME": str(tmp_path)})
     os.makedirs(home.config)
@@ -34,7 +34,7 @@ def test_the_file_of_the_page_is_read_as_told(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("[token]", "unknown key 'token'"),
         ("tokens = 1", "expected a table"),
@@ -73,8 +73,8 @@ def test_the_file_of_the_page_is_read_as_told(tmp_path):
         (f"{'a.' * 5000}a = 1", "dots"),
     ],
 )
-def test_what_means_nothing_here_is_refused(text, said):
-    with pytest.raises(FormatError, match=re.escape(said)) as caught:
+def test_invalid_setting_is_refused(text, message):
+    with pytest.raises(FormatError, match=re.escape(message)) as caught:
         Settings.parse(text.encode(), "config.toml")
     assert "config.toml" in caught.value.where
 
@@ -90,7 +90,7 @@ def test_what_means_nothing_here_is_refused(text, said):
         ('[install]\nscope = "all"', "config.toml: install.scope"),
     ],
 )
-def test_what_means_nothing_here_is_named_by_its_place(text, where):
+def test_error_names_the_place_of_the_invalid_setting(text, where):
     with pytest.raises(FormatError) as caught:
         Settings.parse(text.encode(), "config.toml")
     assert caught.value.where == where
@@ -109,7 +109,7 @@ TRUSTING = Settings.parse(
         "ssh://git@ports.example:8443/x", "https://[fd00::1]:8443/x", "http://localhost:8000/x",
     ],
 )  # fmt: skip
-def test_what_is_on_a_trusted_host(url):
+def test_url_of_a_trusted_host_is_trusted(url):
     assert TRUSTING.trusts(url)
     assert not Settings().trusts(url)
 
@@ -125,7 +125,7 @@ def test_what_is_on_a_trusted_host(url):
         "https://git.corp.example:x/", "https://[fd00::1/", "https://evil.example#@git.corp.example/",
     ],
 )  # fmt: skip
-def test_attack_what_only_looks_as_if_it_were_on_a_trusted_host(url):
+def test_attack_a_lookalike_of_a_trusted_host_is_not_trusted(url):
     assert not TRUSTING.trusts(url)
 
 
@@ -136,7 +136,7 @@ def test_attack_a_token_written_into_the_file_is_not_shown():
 
 
 @given(st.one_of(st.binary(max_size=60), st.text(alphabet='[]tokensmirr"={}. \n/:', max_size=60).map(str.encode)))
-def test_any_bytes_at_all(data):
+def test_any_bytes_are_read_or_refused_as_format_error(data):
     try:
         Settings.parse(data, "config.toml")
     except SkillhubError as error:

@@ -1,4 +1,4 @@
-"""What sites were seen to offer, as a command remembers it that only looks."""
+"""The memory of signed sites, as a command reads it that writes no state."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from skillhub.net.download import Seen
 SITE = "https://skills.example/"
 
 
-def test_who_only_looks_heeds_what_is_remembered_and_what_it_learns_and_writes_nothing(tmp_path):
+def test_read_only_memory_refuses_a_downgrade_and_writes_no_file(tmp_path):
     state, place = str(tmp_path), "https://skills.example/index.json"
     looking = Seen(state, remember=False)
     looking.promised(SITE)

@@ -11,7 +11,7 @@ from skillhub.model.tree import File
 from skillhub.policy.patterns import BARE_KINDS, NAMED_KINDS, Pattern, globs_overlap
 from skillhub.scan.capability import capabilities
 
-# What a policy denies, and spellings of a skill that grant it or more.
+# Patterns that a policy denies, each with spellings that grant the denied tool or more.
 GRANTS = {
     "tools:Bash": (
         *("Bash", "bash", "BASH", "Bash(*)", "Bash( * )", "Bash()", "Bash(:*)", "Bash(*:*)", "Bash(**)"),
@@ -65,12 +65,12 @@ def in_frontmatter(text):
 
 
 @pytest.mark.parametrize(("pattern", "tool"), ROWS)
-def test_attack_a_denied_tool_is_spelled_another_way(pattern, tool):
+def test_attack_another_spelling_of_a_denied_tool_is_denied(pattern, tool):
     assert Pattern.parse(pattern).denies(f"tools:{tool}")
 
 
 @pytest.mark.parametrize(("pattern", "tool"), [(p, t) for p, tools in SPARED.items() for t in tools])
-def test_a_denial_is_of_the_tool_that_it_names(pattern, tool):
+def test_denial_applies_to_no_other_tool(pattern, tool):
     assert not Pattern.parse(pattern).denies(f"tools:{tool}")
 
 
@@ -88,7 +88,7 @@ def test_a_denial_is_of_the_tool_that_it_names(pattern, tool):
         *("allowed-tools: Bash(", "allowed-tools: >-\n  Read,\n  Bash", "tools: {Read: [Bash(ls)]}"),
     ],
 )
-def test_attack_a_denied_tool_stands_elsewhere_in_the_frontmatter(text):
+def test_attack_a_denied_tool_is_found_in_any_form_of_frontmatter(text):
     found = in_frontmatter(text)
     assert any(Pattern.parse("tools:Bash").denies(each) for each in found), found
     assert not all(Pattern.parse("tools:Read").permits(each) for each in found), found
@@ -103,7 +103,7 @@ def test_attack_a_denied_tool_stands_elsewhere_in_the_frontmatter(text):
         *(("tools:*", "Bash"), ("tools", "x"), ("tools:Web*", "WebFetch(domain:x)"), ("tools:Read", "read")),
     ],
 )
-def test_a_permitted_tool(pattern, tool):
+def test_pattern_permits_its_tools(pattern, tool):
     assert Pattern.parse(pattern).permits(f"tools:{tool}")
 
 
@@ -116,7 +116,7 @@ def test_a_permitted_tool(pattern, tool):
         *(("tools:B?sh", "B*"), ("tools:Bash", "*"), ("tools:Bash", "shell"), ("tools:Read", "…")),
     ],
 )
-def test_attack_a_permitted_tool_does_not_permit_more(pattern, tool):
+def test_attack_a_pattern_permits_no_wider_tool(pattern, tool):
     assert not Pattern.parse(pattern).permits(f"tools:{tool}")
 
 
@@ -138,24 +138,24 @@ git commit -m curl|git log --format=*|ls -l *|git log > curl|echo curl|grep -r c
 
 
 @pytest.mark.parametrize("tool", OF_AGENTS.split())
-def test_attack_a_denied_tool_has_the_name_that_another_agent_gives_it(tool):
+def test_attack_names_of_other_agents_for_a_denied_tool_are_denied(tool):
     assert Pattern.parse("tools:Bash").denies(f"tools:{tool}")
 
 
 @pytest.mark.parametrize(
     "tool", ["Read", "Task", "Edit", "github/*", "WebFetch", "NotebookEdit", "TodoWrite", "shells"]
 )
-def test_a_tool_that_runs_no_command_is_none_of_these(tool):
+def test_denial_of_bash_leaves_tools_that_run_no_command(tool):
     assert not Pattern.parse("tools:Bash").denies(f"tools:{tool}")
 
 
 @pytest.mark.parametrize("command", WRAPPED.strip().replace("\n", "|").split("|"))
-def test_attack_a_denied_command_stands_behind_another(command):
+def test_attack_a_denied_command_behind_another_command_is_denied(command):
     assert Pattern.parse("tools:Bash(curl:*)").denies(f"tools:Bash({command})")
 
 
 @pytest.mark.parametrize("command", HARMLESS.strip().split("|"))
-def test_a_command_that_only_names_another_is_let_in(command):
+def test_command_that_only_mentions_a_denied_command_is_allowed(command):
     assert not Pattern.parse("tools:Bash(curl:*)").denies(f"tools:Bash({command})")
 
 
@@ -180,7 +180,7 @@ MALFORMED = (
 
 
 @pytest.mark.parametrize("text", MALFORMED)
-def test_attack_a_pattern_that_could_match_nothing_is_refused(text):
+def test_attack_a_pattern_without_possible_match_is_refused(text):
     with pytest.raises(FormatError):
         Pattern.parse(text)
 
@@ -198,11 +198,11 @@ def test_attack_a_pattern_that_could_match_nothing_is_refused(text):
         *(("permissions:x", "permissions:aaa…01234567"), ("mcp:x", "mcp:aaa…01234567")),
     ],
 )
-def test_attack_a_denied_capability_is_spelled_another_way(pattern, capability):
+def test_attack_another_spelling_of_a_denied_capability_is_denied(pattern, capability):
     assert Pattern.parse(pattern).denies(capability)
 
 
-def test_what_cannot_be_told_is_permitted_by_name_or_with_all_of_its_kind():
+def test_unknown_value_is_permitted_by_its_own_name_or_its_whole_kind():
     for capability in ("network:*", "network:?", "env:*"):
         kind = capability.partition(":")[0]
         assert Pattern.parse(kind).permits(capability)
@@ -212,7 +212,7 @@ def test_what_cannot_be_told_is_permitted_by_name_or_with_all_of_its_kind():
     assert not Pattern.parse("network:?").permits("network:*")
 
 
-def test_the_kinds_are_those_of_capabilities():
+def test_every_kind_of_capability_is_a_valid_pattern():
     for kind in (*BARE_KINDS, *NAMED_KINDS):
         assert Pattern.parse(kind).denies(kind if kind in BARE_KINDS else f"{kind}:x")
 
@@ -227,7 +227,7 @@ def test_globs_overlap_where_a_text_fits_both(one, two):
 
 
 @given(st.text(max_size=40), st.text(max_size=40))
-def test_any_text(pattern, value):
+def test_any_text_is_parsed_or_refused(pattern, value):
     for kind in (*BARE_KINDS, *NAMED_KINDS):
         try:
             read = Pattern.parse(f"{kind}:{pattern}")

@@ -1,4 +1,4 @@
-"""Policies: every one of them has to permit, so that none loosens another."""
+"""Every policy has to permit a skill, so that none loosens another."""
 
 from __future__ import annotations
 
@@ -79,19 +79,19 @@ FORBIDDEN = [
 
 
 @pytest.mark.parametrize("text", PERMITTED)
-def test_permitted(text):
+def test_policy_permits_a_harmless_skill(text):
     assert against(HARMLESS, text) == []
 
 
 @pytest.mark.parametrize(("key", "text"), FORBIDDEN)
-def test_forbidden_with_file_and_line(key, text):
+def test_objection_names_file_and_line(key, text):
     assert against(HARMLESS, f"# why\n\n{text}\n") == [(key, "/machine.toml:3")]
     assert against(HARMLESS, "", f"[policy]\n{text}\n") == [(key, "/user.toml:2")]
 
 
 @pytest.mark.parametrize(("key", "text"), FORBIDDEN)
 @pytest.mark.parametrize("level", [0, 1, 2])
-def test_no_file_loosens_what_another_forbids(key, text, level):
+def test_no_policy_loosens_another(key, text, level):
     everything = [each for each in PERMITTED if "policy" not in each]
     for other in everything:
         texts = [other, other, other]
@@ -99,14 +99,14 @@ def test_no_file_loosens_what_another_forbids(key, text, level):
         assert (key, f"/{('machine', 'user', 'project')[level]}.toml:1") in against(HARMLESS, *texts)
 
 
-def test_who_signed_is_asked_of_unsigned_skills_too():
-    nobody = having(signer=None)
-    assert against(nobody, 'signed = "required"') == [("signed", "/machine.toml:1")]
-    assert against(nobody, 'publishers = ["acme"]') == [("publishers", "/machine.toml:1")]
-    assert against(nobody, 'signed = "ask"') == []
+def test_unsigned_skill_fails_required_signatures_and_publishers():
+    unsigned = having(signer=None)
+    assert against(unsigned, 'signed = "required"') == [("signed", "/machine.toml:1")]
+    assert against(unsigned, 'publishers = ["acme"]') == [("publishers", "/machine.toml:1")]
+    assert against(unsigned, 'signed = "ask"') == []
 
 
-def test_a_name_that_nobody_vouches_for_is_no_publishers():
+def test_unvouched_name_is_not_accepted_as_a_publisher():
     stranger = having(signer=Signer("certificate", OTHER, "acme"), vouched=False)
     assert against(stranger, 'publishers = ["acme"]') == [("publishers", "/machine.toml:1")]
     assert against(stranger, f'publishers = ["{OTHER}"]') == []
@@ -125,43 +125,43 @@ def test_a_name_that_nobody_vouches_for_is_no_publishers():
         'publishers = ["*"]',
     ],
 )
-def test_attack_a_registry_calls_its_publisher_as_the_policy_does(line):
+def test_attack_a_name_from_the_registry_is_not_accepted_as_a_publisher(line):
     assert against(HARMLESS, line) == [("publishers", "/machine.toml:1")]
 
 
-def test_a_name_is_the_publisher_whom_the_user_trusts_under_it():
+def test_publisher_is_accepted_by_the_name_under_which_the_user_trusts_it():
     known = having(known_as=frozenset({"acme", "acme-old"}))
     for line in ('publishers = ["acme"]', 'publishers = ["other", "acme-old"]'):
         assert against(known, line) == []
     assert against(known, 'publishers = ["other"]') == [("publishers", "/machine.toml:1")]
 
 
-def test_every_place_has_to_be_allowed_and_no_place_is_none():
-    sent_on = having(root=None, urls=("https://skills.example/hub", "https://evil.example/x"))
-    assert against(sent_on, 'sources = ["https://skills.example/"]')
+def test_every_source_must_be_allowed_and_a_skill_without_source_is_refused():
+    redirected = having(root=None, urls=("https://skills.example/hub", "https://evil.example/x"))
+    assert against(redirected, 'sources = ["https://skills.example/"]')
     assert against(having(root=None, urls=()), 'sources = ["https://skills.example/"]')
 
 
-def test_an_age_that_nobody_knows_is_refused():
+def test_unknown_or_negative_age_is_refused():
     assert against(having(age=None), "min-age-days = 0") == [("min-age-days", "/machine.toml:1")]
     assert against(having(age=timedelta(days=-1)), "min-age-days = 0") == [("min-age-days", "/machine.toml:1")]
 
 
 @pytest.mark.parametrize("pattern", ["network:evil.example", "n*:evil.*", "network:x", "*:x"])
-def test_too_many_hosts_are_all_hosts(pattern):
+def test_unlisted_hosts_count_as_all_hosts(pattern):
     assert against(having(can=("network:*",)), f'deny-capabilities = ["{pattern}"]')
     assert against(having(can=("network:*",)), 'capabilities = ["network:evil.example"]')
     assert not against(having(can=("network:*",)), 'deny-capabilities = ["env:*"]')
 
 
 @pytest.mark.parametrize("pattern", ["env:AWS_*", "env", "e*:x"])
-def test_too_many_variables_are_all_variables(pattern):
+def test_unlisted_variables_count_as_all_variables(pattern):
     assert against(having(can=("env:*",)), f'deny-capabilities = ["{pattern}"]')
     assert against(having(can=("env:*",)), 'capabilities = ["env:AWS_*"]')
     assert not against(having(can=("env:*",)), 'deny-capabilities = ["network:*"]')
 
 
-def test_what_is_cut_off_hides_nothing_from_a_denial():
+def test_shortened_capability_matches_a_denial_of_its_kind():
     cut = having(can=("tools:Bash(" + "a" * 80 + "…01234567",))
     assert against(cut, 'deny-capabilities = ["tools:Bash(*rm -rf*)"]')
     assert not against(cut, 'deny-capabilities = ["network:*rm*"]')
@@ -169,7 +169,7 @@ def test_what_is_cut_off_hides_nothing_from_a_denial():
 
 @pytest.mark.parametrize("severity", SEVERITIES)
 @pytest.mark.parametrize("threshold", SEVERITIES)
-def test_findings_by_severity(severity, threshold):
+def test_fail_on_compares_severities_and_allow_findings_exempts_a_rule(severity, threshold):
     found = having(findings=(Finding("SH999", severity, "a", 1, "b", "c"),))
     is_grave = SEVERITIES.index(severity) >= SEVERITIES.index(threshold)
     assert bool(against(found, f'fail-on = "{threshold}"')) == is_grave
@@ -177,21 +177,21 @@ def test_findings_by_severity(severity, threshold):
     assert bool(against(found, f'fail-on = "{threshold}"', 'allow-findings = ["SH999"]')) == is_grave
 
 
-def test_the_longest_age_holds_and_tells_until_when():
+def test_longest_minimum_age_counts():
     now = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
     policies = Policies((policy("min-age-days = 3"), policy("min-age-days = 7"), policy("")))
     assert policies.settled(now) == "2026-11-13T12:00:00Z"
     assert Policies((policy(""),)).settled(now) is None
 
 
-def test_agents_have_to_be_in_every_list():
+def test_agent_must_be_in_the_list_of_every_policy():
     policies = Policies((policy('agents = ["claude-code", "codex"]'), policy('agents = ["codex"]', "project")))
     assert policies.against_agent("codex") is None
     assert policies.against_agent("claude-code").where == "/project.toml:1"
     assert policies.against_agent("cursor").where == "/user.toml:1"
 
 
-def test_a_long_line_is_cut_in_a_refusal():
+def test_long_line_is_shortened_in_a_refusal():
     many = ", ".join(['"env:X"'] * 900)
     (found,) = Policies((policy(f"capabilities = [{many}]"),)).objections(HARMLESS, EVERYTHING)
     assert len(found.message) < 300
@@ -234,20 +234,20 @@ def test_a_long_line_is_cut_in_a_refusal():
         "not toml",
     ],
 )
-def test_what_no_policy_says(text):
+def test_invalid_policy_is_refused_with_its_place(text):
     with pytest.raises(FormatError) as caught:
         policy(text)
     assert caught.value.where.startswith("/user.toml")
 
 
 @pytest.mark.parametrize("line", ["agree = ['install']", "allow-findings = ['SH001']"])
-def test_a_repository_agrees_to_nothing(line):
+def test_policy_of_a_project_cannot_consent(line):
     with pytest.raises(FormatError, match="only the machine's and the user's"):
         Intent.parse(f"[policy]\n{line}\n".encode())
     policy(line, "machine")
 
 
-def test_no_file_agrees_to_a_secret_a_shell_or_a_key():
+def test_policies_can_consent_only_to_unsigned_skills_and_findings():
     beyond_yes = {kind for kind, each in BEFOREHAND.items() if "--yes" not in each.flags}
     assert set(AGREEABLE) & beyond_yes == {"unsigned", "finding"}
 
@@ -262,12 +262,12 @@ def test_no_file_agrees_to_a_secret_a_shell_or_a_key():
         ("[install]\nlink = 'copy'\n\n[policy]\r\nsigned = 'required'", 5),
     ],
 )
-def test_the_line_in_a_project(text, line):
+def test_policy_of_a_project_has_its_line(text, line):
     found = Intent.parse(text.encode(), "skillhub.toml").policy
     assert (found.signed, found.where("signed")) == ("required", f"skillhub.toml:{line}")
 
 
-def test_an_edit_of_the_intent_keeps_the_policy_though_it_moves():
+def test_edit_of_the_intent_keeps_the_policy():
     data = b"[skills]\npdf = '^1'\n\n[policy]\nsigned = 'required'\n"
     edited = edit(data, {}, ["pdf"])
     assert Intent.parse(edited).policy == Intent.parse(data).policy
@@ -275,7 +275,7 @@ def test_an_edit_of_the_intent_keeps_the_policy_though_it_moves():
 
 
 @given(st.binary(max_size=200))
-def test_any_bytes(data):
+def test_any_bytes_are_parsed_or_refused(data):
     for level in ("machine", "project"):
         with suppress(SkillhubError):
             parse_policy(data, level, "p")
@@ -297,7 +297,7 @@ _VALUES = (
 
 
 @given(st.lists(st.tuples(st.sampled_from(_KEYS), st.sampled_from(_VALUES)), max_size=4))
-def test_any_lines(lines):
+def test_any_lines_are_parsed_or_refused(lines):
     data = "\n".join(f"{key} = {value}" for key, value in lines).encode()
     try:
         found = parse_policy(data, "user", "p")
@@ -306,13 +306,13 @@ def test_any_lines(lines):
     list(Policies((found,)).objections(HARMLESS, EVERYTHING))
 
 
-def test_a_number_in_quotes_is_told_to_be_one():
+def test_number_in_quotes_is_refused_with_the_expected_form():
     with pytest.raises(FormatError, match="0 to 3650 days, a number without quotes, found '3'"):
         parse_policy(b'min-age-days = "3"\n', "user", "policy.toml")
 
 
 @pytest.mark.parametrize("value", ['permissions:say "a", "b"', "permissions:a\\b", "permissions:é"])
-def test_a_rule_is_shown_as_the_toml_that_it_is(value):
+def test_rules_are_shown_as_toml(value):
     found = parse_policy(f"deny-capabilities = ['{value}']\nmin-age-days = 3\n".encode(), "user", "/user.toml")
     texts = [row.text for row in rows(Policies((found,)))]
     assert strict_toml("\n".join(texts).encode(), "") == {"deny-capabilities": [value], "min-age-days": 3}
