@@ -1,4 +1,4 @@
-"""Machines to run the program on; what takes long is made once and never changed, or copied."""
+"""Machines that tests run the program on; slow ones are made once per session and copied or only read."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.support.served import online
 
 @pytest.fixture(scope="session")
 def installed(tmp_path_factory):
-    """A machine with a skill enabled, one waiting for a need, and one that nobody locked; for looking only."""
+    """A read-only machine: one enabled skill, one skill with an open need, one skill outside the lock."""
     shell = Shell(tmp_path_factory.mktemp("installed"))
     assert shell.run("install", "github:release-notes", "--yes").status == 0
     assert shell.run("install", "github:gh-fix-ci", "--yes", "--mcp", "skip").status == 6
@@ -21,7 +21,7 @@ def installed(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def offered(tmp_path_factory):
-    """A machine with a registry at ``folder/registry`` that offers one skill; to be copied, or for looking only."""
+    """A machine with a registry at ``folder/registry`` that offers one skill; read-only, or copied."""
     shell = Shell(tmp_path_factory.mktemp("offered"))
     shell.skill("src/greeting", head='metadata:\n  version: "1.0.0"\n')
     assert shell.run("registry", "init", shell.folder / "registry", "--publisher", "acme").status == 0

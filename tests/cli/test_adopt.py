@@ -1,4 +1,4 @@
-"""``adopt``: skills that another installer, or a hand, put into agents' folders come under the lock."""
+"""``adopt`` locks skills that another installer, or a person, put into agents' folders."""
 
 import json
 import os
@@ -17,18 +17,18 @@ def names(rows):
 
 @pytest.fixture
 def shell(tmp_path):
-    """A machine with nothing on it."""
+    """An empty machine."""
     return Here(tmp_path)
 
 
 @pytest.fixture
 def found(shell):
-    """A project where Claude has a skill that nobody locked."""
+    """A project where Claude Code has a skill outside the lock."""
     shell.skill("project/.claude/skills/loose")
     return shell
 
 
-def test_a_loose_skill_is_kept_in_the_project_and_locked_from_there(found):
+def test_an_unlocked_skill_is_copied_into_the_project_and_locked_from_there(found):
     done = found.run("adopt", *YES, "--json")
     assert done.status == 0, done.err
     assert names(done.json["skills"]) == {"loose"}
@@ -44,7 +44,7 @@ def test_a_loose_skill_is_kept_in_the_project_and_locked_from_there(found):
     assert (skill["managed"], skill["state"]) == (True, "enabled")
 
 
-def test_a_colleague_gets_it_from_the_repository(found, tmp_path):
+def test_a_colleague_installs_an_adopted_skill_from_the_repository(found, tmp_path):
     assert found.run("adopt", *YES).status == 0
     clone = type(found)(tmp_path / "colleague")
     for name in ("skillhub.toml", "skillhub.lock", "skills"):
@@ -54,7 +54,7 @@ def test_a_colleague_gets_it_from_the_repository(found, tmp_path):
     assert (clone.project / ".agents/skills/loose/SKILL.md").is_file()
 
 
-def test_nothing_is_adopted_before_somebody_agreed(found):
+def test_nothing_is_adopted_without_consent(found):
     before = {path: data for path, data in found.files().items() if "/hub/" not in path}
     done = found.run("adopt", "--json")
     assert done.status == 6
@@ -67,7 +67,7 @@ def test_nothing_is_adopted_before_somebody_agreed(found):
     assert not (found.project / "skills").exists()
 
 
-def test_a_dry_run_says_what_is_missing(found):
+def test_a_dry_run_reports_missing_needs(found):
     needs = "dependencies:\n  tools:\n    - type: env_var\n      value: TRACKER_TOKEN\n"
     found.write("project/.claude/skills/loose/agents/skillhub.yaml", needs)
     done = found.run("adopt", "--dry-run")
@@ -76,7 +76,7 @@ def test_a_dry_run_says_what_is_missing(found):
     assert "loose would be stored and locked, and stay disabled; missing:" in done.err
 
 
-def test_what_its_origin_has_to_the_last_byte_is_locked_from_there(found):
+def test_a_skill_identical_to_its_origin_is_locked_from_its_origin(found):
     origin = found.skill("project/team/loose")
     lock = {"version": 1, "skills": {"loose": {"source": "./team/loose", "sourceType": "local"}}}
     found.write("project/skills-lock.json", json.dumps(lock))
@@ -87,7 +87,7 @@ def test_what_its_origin_has_to_the_last_byte_is_locked_from_there(found):
     assert not (found.project / "skills").exists()
 
 
-def test_what_differs_from_its_origin_is_taken_as_it_is_and_told(found):
+def test_a_skill_that_differs_from_its_origin_is_adopted_with_a_warning(found):
     found.skill("project/team/loose", **{"scripts/new.py": "print()\n"})
     lock = {"version": 1, "skills": {"loose": {"source": "./team/loose", "sourceType": "local"}}}
     found.write("project/skills-lock.json", json.dumps(lock))
@@ -99,16 +99,16 @@ def test_what_differs_from_its_origin_is_taken_as_it_is_and_told(found):
     assert not (found.project / ".claude/skills/loose/scripts").exists()
 
 
-def test_an_origin_that_cannot_be_reached_is_told(shell):
+def test_an_unreachable_origin_is_reported(shell):
     head = "metadata:\n  github-repo: acme/gone\n  github-ref: refs/tags/v1\n  github-path: skills/x\n"
     shell.skill("project/.claude/skills/x", head=head)
     done = shell.run("adopt", *YES, "--json", "--offline")
     assert done.status == 0, done.err
-    told = " ".join(done.json["warnings"])
-    assert "its recorded origin is github:acme/gone/skills/x@v1, which could not be compared" in told
+    warnings = " ".join(done.json["warnings"])
+    assert "its recorded origin is github:acme/gone/skills/x@v1, which could not be compared" in warnings
 
 
-def test_a_link_to_another_copy_becomes_a_copy(shell):
+def test_a_link_to_a_copy_in_another_agents_folder_becomes_a_copy(shell):
     shell.skill("project/.agents/skills/one")
     (shell.project / ".claude/skills").mkdir(parents=True)
     link = shell.project / ".claude/skills/one"
@@ -120,7 +120,7 @@ def test_a_link_to_another_copy_becomes_a_copy(shell):
     assert shell.run("verify").status == 0
 
 
-def test_a_link_to_somewhere_else_is_somebodys_work_and_is_left(shell):
+def test_a_link_out_of_the_project_is_refused_and_left(shell):
     shell.skill("dev/mine")
     (shell.project / ".claude/skills").mkdir(parents=True)
     link = shell.project / ".claude/skills/mine"
@@ -132,7 +132,7 @@ def test_a_link_to_somewhere_else_is_somebodys_work_and_is_left(shell):
     assert not (shell.project / "skillhub.lock").exists()
 
 
-def test_copies_that_differ_are_left_and_the_others_adopted(found):
+def test_copies_that_differ_are_refused_and_the_others_adopted(found):
     found.skill("project/.agents/skills/two")
     found.skill("project/.claude/skills/two", **{"extra.md": "x"})
     before = (found.project / ".claude/skills/two/extra.md").read_bytes()
@@ -143,7 +143,7 @@ def test_copies_that_differ_are_left_and_the_others_adopted(found):
     assert (found.project / ".claude/skills/two/extra.md").read_bytes() == before
 
 
-def test_what_cannot_be_adopted_is_told_and_left(found):
+def test_invalid_skills_are_refused_and_left(found):
     found.write("project/.claude/skills/bad-format/SKILL.md", "no frontmatter")
     found.skill("project/.claude/skills/bad-name", name="other")
     (found.skill("project/.claude/skills/bad-link") / "x").symlink_to("/nowhere")
@@ -173,7 +173,7 @@ def test_a_skill_with_an_open_need_is_locked_and_waits_outside_of_agents_folders
     assert (shell.project / ".claude/skills/needy/SKILL.md").is_file()
 
 
-def test_what_is_managed_is_not_adopted_again(found):
+def test_a_managed_skill_is_not_adopted_again(found):
     assert found.run("adopt", "absent", *YES).status == 3
     assert found.run("adopt", "loose", *YES).status == 0
     assert found.run("adopt", "loose", *YES).status == 2
@@ -181,7 +181,7 @@ def test_what_is_managed_is_not_adopted_again(found):
     assert (again.status, again.json["changed"]) == (0, False)
 
 
-def test_a_folder_that_leads_out_of_the_project_is_refused(found):
+def test_a_target_folder_outside_of_the_project_is_refused(found):
     for into in ("a/../..", str(found.folder / "elsewhere")):
         assert found.run("adopt", *YES, "--into", into).status == 2
     (found.folder / "outside").mkdir()
@@ -190,7 +190,7 @@ def test_a_folder_that_leads_out_of_the_project_is_refused(found):
     assert not list((found.folder / "outside").iterdir())
 
 
-def test_a_project_that_commits_an_agents_folder_may_keep_it_there(found):
+def test_adopt_into_an_agents_folder_keeps_the_skill_there(found):
     assert found.run("adopt", *YES, "--into", ".claude/skills/").status == 0
     assert found.lock()["skills"]["loose"]["path"] == ".claude/skills/loose"
     assert (found.project / ".agents/skills/loose/SKILL.md").is_file()
@@ -199,7 +199,7 @@ def test_a_project_that_commits_an_agents_folder_may_keep_it_there(found):
     assert (found.project / ".claude/skills/loose/SKILL.md").is_file()
 
 
-def test_the_users_own_skills(shell):
+def test_adopt_with_global_stores_the_users_skills_in_the_hub(shell):
     shell.skill("home/.claude/skills/mine")
     done = shell.run("adopt", "-g", *YES, "--json")
     assert done.status == 0, done.err

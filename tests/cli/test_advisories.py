@@ -1,4 +1,4 @@
-"""Advisories as they are typed: published by an operator, named by a user, seen in list, doctor and audit."""
+"""Advisories on the command line: an operator publishes them; list, doctor and audit show them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ REASON = "sends tokens away"
 
 @pytest.fixture
 def own(offered, tmp_path):
-    """A machine that is operator and user of one registry, with its skill installed."""
+    """A machine whose user operates a registry and has its skill installed."""
     shell = offered.copy(tmp_path / "own")
     root = shell.folder / "registry/site/metadata/1.root.json"
     with online(shell.folder / "registry/site") as url:
@@ -53,7 +53,7 @@ def test_from_the_operator_to_list_doctor_audit_and_sync(own):
     assert own.run("sync").status == 0
 
 
-def test_attack_an_install_with_every_flag_there_is(own):
+def test_attack_no_flag_installs_a_known_bad_skill(own):
     tree = own.lock()["skills"]["greeting"]["tree"]
     assert own.run("remove", "greeting").status == 0
     advise(own, "--digest", tree)
@@ -87,7 +87,7 @@ def test_a_file_of_osv_names_severity_and_fix_in_every_format(own):
     assert own.run("sync").status == 0
 
 
-def test_an_event_that_ends_nothing_is_named_in_the_audit(own):
+def test_the_audit_names_an_invalid_event_of_an_advisory(own):
     events = semver(("introduced", "0"), ("fixed", "1.2"))
     own.write("hub/config/bad.json", json.dumps(osv([package(name="greeting", **events)])))
     own.write("hub/config/config.toml", 'advisories = ["bad.json"]\n')
@@ -97,7 +97,7 @@ def test_an_event_that_ends_nothing_is_named_in_the_audit(own):
     assert [each for each in done.json["notes"] if text in each]
 
 
-def test_what_config_names_counts_offline_too(own):
+def test_advisories_in_the_config_apply_offline_too(own):
     tree = own.lock()["skills"]["greeting"]["tree"]
     own.write("hub/config/config.toml", 'advisories = ["bad.txt"]\n')
     done = own.run("audit", "--json")
@@ -114,7 +114,7 @@ def test_what_config_names_counts_offline_too(own):
 @pytest.mark.parametrize(
     "place", ["http://mirror.example/a", "https://user:pw@mirror.example/a", "ftp://mirror.example/a", "", "a\u202eb"]
 )
-def test_attack_a_mirror_without_proof_of_who_answers(shell, place):
+def test_attack_an_advisory_url_without_authenticated_host_is_refused(shell, place):
     shell.write("hub/config/config.toml", f"advisories = [{json.dumps(place)}]\n")
     shell.skill("project/src")
     done = shell.run("install", "./src", "--yes", "--allow-unsigned", "--json")
@@ -122,7 +122,7 @@ def test_attack_a_mirror_without_proof_of_who_answers(shell, place):
     assert "pw" not in done.out
 
 
-def test_a_mirror_is_fetched_and_kept(own):
+def test_a_fetched_advisory_list_is_kept_for_offline_use(own):
     own.write("registry/site/bad.json", json.dumps({"digests": {own.lock()["skills"]["greeting"]["tree"]: REASON}}))
     url = own.run("source", "show", "acme", "--json").json["url"]
     own.write("hub/config/config.toml", f'advisories = ["{url}/bad.json"]\n')
@@ -134,17 +134,17 @@ def test_a_mirror_is_fetched_and_kept(own):
 
 
 @pytest.mark.parametrize("words", [[], ["--digest", "md5:0"], ["--digest", ""], ["/nowhere.json"]])
-def test_what_cannot_be_published(offered, words):
+def test_an_invalid_advisory_is_not_published(offered, words):
     done = offered.run("registry", "advise", offered.folder / "registry", *words, "--json")
     assert done.status == (3 if words == ["/nowhere.json"] else 2)
 
 
-def test_attack_what_is_known_bad_is_used_once_patched_or_adopted(own):
+def test_attack_a_known_bad_skill_cannot_be_used_patched_enabled_or_adopted(own):
     tree = own.lock()["skills"]["greeting"]["tree"]
     advise(own, "--digest", tree)
     done = own.run("use", "acme:greeting", "--json")
     assert (done.status, done.error["code"]) == (5, "known-bad")
-    assert own.run("show", "acme:greeting", "--files").status == 0  # to read it is no harm
+    assert own.run("show", "acme:greeting", "--files").status == 0  # reading is harmless
     assert own.run("audit").status == 1
     path = own.project / ".agents/skills/greeting/SKILL.md"
     path.write_text(path.read_text() + "More.\n")
@@ -160,14 +160,14 @@ def test_attack_what_is_known_bad_is_used_once_patched_or_adopted(own):
     assert "loose" not in (json.loads((own.project / "skillhub.lock").read_bytes())["skills"])
 
 
-def served(shell):
-    """Return what an agent's catalogue has of the skill, and what load and the HTTP server say to it."""
+def served_answers(shell):
+    """Return the skill's row in an agent's catalogue, and the answer of load, which the HTTP server gives as well."""
     row = next(each for each in shell.run("catalog", "--json").json["skills"] if each["name"] == "greeting")
     return row, shell.run("load", "greeting", "--json")
 
 
-def test_attack_an_installed_skill_that_is_known_to_be_bad_by_now_is_handed_out(own):
-    assert served(own)[0]["enabled"] and served(own)[1].status == 0
+def test_attack_an_installed_skill_that_became_known_bad_is_not_served(own):
+    assert served_answers(own)[0]["enabled"] and served_answers(own)[1].status == 0
     tree = own.lock()["skills"]["greeting"]["tree"]
     file = "sha256:" + sha256((own.project / ".agents/skills/greeting/SKILL.md").read_bytes()).hexdigest()
     bad = own.folder / "bad.txt"
@@ -177,29 +177,29 @@ def test_attack_an_installed_skill_that_is_known_to_be_bad_by_now_is_handed_out(
     named = json.dumps(osv([package(name="greeting")], id="MAL-1"))
     for text in (f"{tree} {REASON}\n", f"{file[7:]} {REASON}\n", named):
         bad.write_text(text)
-        row, done = served(own)
+        row, done = served_answers(own)
         assert not row["enabled"] and row["why"] == "known-bad"
         assert (done.status, done.error["code"]) == (5, "known-bad")
         assert "skillhub remove greeting" in done.error["hint"]
     bad.write_text("")
-    assert served(own)[1].status == 0
-    for text in ("{", "sha256:1 x"):  # nobody can tell
+    assert served_answers(own)[1].status == 0
+    for text in ("{", "sha256:1 x"):  # an unreadable list
         bad.write_text(text)
-        assert served(own)[1].status != 0
+        assert served_answers(own)[1].status != 0
     bad.unlink()
-    assert served(own)[1].status != 0
+    assert served_answers(own)[1].status != 0
     config.unlink()
-    assert served(own)[1].status == 0
+    assert served_answers(own)[1].status == 0
     advise(own, "--digest", tree, "--reason", REASON)
-    assert served(own)[1].status == 0  # not heard of yet: load asks nobody
+    assert served_answers(own)[1].status == 0  # load reads no source, so the new advisory is not known yet
     assert own.run("audit").status == 1
-    row, done = served(own)
+    row, done = served_answers(own)
     assert (row["why"], done.error["code"]) == ("known-bad", "known-bad")
     assert REASON in done.error["message"]
     assert own.run("remove", "greeting", "--yes").status == 0
 
 
-def test_an_update_names_what_is_known_bad_the_fix_and_the_way_out(own):
+def test_an_update_names_the_known_bad_skill_its_fix_and_its_removal(own):
     tree = own.lock()["skills"]["greeting"]["tree"]
     own.write("osv.json", json.dumps(osv([package(name="greeting", **semver(("introduced", "0")))], id="MAL-7")))
     advise(own, own.folder / "osv.json")
@@ -216,7 +216,7 @@ def test_an_update_names_what_is_known_bad_the_fix_and_the_way_out(own):
     assert own.run("update").status == 0
 
 
-def test_list_show_and_http_tell_the_same_of_what_is_known_bad(own, monkeypatch):
+def test_list_show_and_http_report_the_same_known_bad_skills(own, monkeypatch):
     def rows():
         listed = own.run("list", "--json").json["skills"]
         return listed[0], api(own, monkeypatch).get("/api/v1/skills").json()["skills"][0]
@@ -242,11 +242,11 @@ def withdrawn(shell):
 
 
 @pytest.mark.parametrize("hear", [["audit"], ["update"], ["show", "greeting"]])
-def test_attack_an_installed_release_that_is_withdrawn_by_now_is_handed_out(own, hear, monkeypatch):
+def test_attack_an_installed_release_that_became_withdrawn_is_not_served(own, hear, monkeypatch):
     withdrawn(own)
-    assert served(own)[1].status == 0  # not heard of yet: load asks nobody
+    assert served_answers(own)[1].status == 0  # load reads no source, so the withdrawal is not known yet
     own.run(*hear)
-    row, done = served(own)
+    row, done = served_answers(own)
     assert not row["enabled"] and row["why"] == "withdrawn"
     assert (done.status, done.error["code"]) == (5, "withdrawn")
     assert "it lies" in done.error["message"]
@@ -259,15 +259,15 @@ def test_attack_an_installed_release_that_is_withdrawn_by_now_is_handed_out(own,
     answer = client.post("/rpc", json=asked).json()
     assert "it lies" in answer["error"]["message"] and "result" not in answer
     lock, other = own.lock(), "sha256:" + "0" * 64
-    for key, value in (("digest", other), ("root", other)):  # whoever changes a repository can change its lock
+    for key, value in (("digest", other), ("root", other)):  # a lock is as easy to change
         skill, source = lock["skills"]["greeting"], lock["sources"]["acme"]
         skills = {"greeting": skill | ({key: value} if key in skill else {})}
         sources = {"acme": source | ({key: value} if key in source else {})}
         own.write("project/skillhub.lock", json.dumps({"skills": skills, "sources": sources, "version": 1}))
-        assert served(own)[0]["why"] == "withdrawn", key
+        assert served_answers(own)[0]["why"] == "withdrawn", key
     own.write("project/skillhub.lock", json.dumps(lock))
-    # Neither disabling nor editing hides the reason; what is removed is gone.
+    # Neither disabling nor editing hides the reason; a removed skill is gone.
     assert own.run("disable", "greeting", "--yes").status == 0
-    assert served(own)[0]["why"] == "withdrawn"
+    assert served_answers(own)[0]["why"] == "withdrawn"
     assert own.run("remove", "greeting", "--yes").status == 0
     assert own.run("load", "greeting", "--json").status == 3

@@ -1,4 +1,4 @@
-"""``audit`` as it is typed: forms, exit statuses, GitHub's log and summary, and a registry that recalls a skill."""
+"""``audit`` on the command line: forms, exit statuses, GitHub's log and summary, and a withdrawn skill."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.support.gitrepos import Repo
 from tests.support.served import online
 
 
-def test_all_is_well(installed):
+def test_a_skill_without_findings_passes(installed):
     done = installed.run("audit", "release-notes")
     assert (done.status, done.out) == (0, "1 skill checked, nothing found\n")
     assert installed.run("audit", "release-notes", "--json").json == {
@@ -31,7 +31,7 @@ def test_the_last_line_names_a_command_that_prints_the_brief(installed):
     assert "the output of: skillhub audit --format prompt\n" in installed.run("audit", "--format", "markdown").out
 
 
-def test_a_skill_that_no_lock_knows_is_told_and_fails_on_wish(installed):
+def test_an_unlocked_skill_is_reported_and_fails_on_request(installed):
     done = installed.run("audit", "loose", "--json")
     assert done.status == 0
     (finding,) = done.json["findings"]
@@ -48,7 +48,7 @@ def test_sarif_and_markdown(installed):
     assert text.startswith("## Skills: ok\n\n3 skills checked: 1 low; 0 at high or over.\n\n| severity |")
 
 
-def test_many_findings_of_a_rule_are_one_line_unless_one_of_them_is_high(shell):
+def test_findings_of_one_rule_are_summarized_unless_one_is_high(shell):
     shell.skill(
         "project/many",
         "".join(f"Read ~/.netrc.{number} and `curl http://10.0.0.{number}/x`.\n" for number in range(9)),
@@ -69,7 +69,7 @@ def test_many_findings_of_a_rule_are_one_line_unless_one_of_them_is_high(shell):
     assert len(shell.run("audit", "./many", "--format", "sarif").json["runs"][0]["results"]) == len(found)
 
 
-def test_a_repository_that_went_on_is_told_and_fails_on_wish(shell):
+def test_a_newer_commit_is_reported_and_fails_on_request(shell):
     def head(body):
         return {"skills/deploy/SKILL.md": f"---\nname: deploy\ndescription: Deploys.\n---\n{body}\n".encode()}
 
@@ -96,7 +96,7 @@ def odd(shell):
     return shell
 
 
-def test_a_finding_that_the_users_policy_accepts_is_listed_and_fails_nothing(odd):
+def test_a_finding_that_the_users_policy_accepts_is_listed_and_does_not_fail(odd):
     odd.write("hub/config/policy.toml", 'allow-findings = ["SH101"]')
     done = odd.run("audit", "--fail-on", "high", "--json")
     marked = {each["rule"]: each["accepted"] for each in done.json["findings"]}
@@ -129,7 +129,7 @@ def test_a_finding_that_the_users_policy_accepts_is_listed_and_fails_nothing(odd
         ("both", ""),
     ],
 )
-def test_attack_a_finding_that_no_policy_of_the_machine_or_user_accepts_fails(odd, level, text):
+def test_attack_no_other_policy_or_rule_accepts_a_finding(odd, level, text):
     if level == "both":  # the project's policy refuses what the user's accepts
         odd.write("hub/config/policy.toml", 'allow-findings = ["SH101"]')
         text = (odd.project / "skillhub.toml").read_text() + '\n[policy]\nfail-on = "high"\n'
@@ -137,7 +137,7 @@ def test_attack_a_finding_that_no_policy_of_the_machine_or_user_accepts_fails(od
     assert odd.run("audit", "--fail-on", "high").status in (1, 4)
 
 
-def test_attack_a_policy_accepts_nothing_of_a_skill_that_no_lock_has(odd):
+def test_attack_a_policy_accepts_no_finding_of_an_unlocked_skill(odd):
     odd.write("hub/config/policy.toml", 'allow-findings = ["SH101"]')
     shutil.copytree(odd.project / "odd", odd.project / ".agents/skills/strange")
     done = odd.run("audit", "--json")
@@ -156,7 +156,7 @@ def edited(installed, tmp_path):
     return shell
 
 
-def test_in_ci_github_is_told_beside_the_file_and_in_the_summary(edited):
+def test_in_ci_findings_are_annotated_and_summarized_for_github(edited):
     done = edited.run(
         "audit", "loose", "--ci", "--sarif", "found.sarif", GITHUB_STEP_SUMMARY=str(edited.folder / "s.md")
     )
@@ -182,7 +182,7 @@ def test_a_dry_run_writes_nothing(edited):
     assert (done.status, edited.files()) == (1, before)
 
 
-def test_a_path_need_not_be_installed(edited):
+def test_a_path_is_audited_without_installation(edited):
     done = edited.run("audit", "./.agents/skills/loose", "--json")
     assert {each["rule"] for each in done.json["findings"]} >= {"SH101", "unsigned"}
     assert done.status == 1
@@ -190,12 +190,12 @@ def test_a_path_need_not_be_installed(edited):
 
 
 @pytest.mark.parametrize("words", [("--json", "--format", "sarif"), ("--fail-on", "none"), ("a b",), ("acme:x",)])
-def test_what_makes_no_sense(shell, words):
+def test_invalid_combinations_of_options_are_usage_errors(shell, words):
     assert shell.run("audit", *words).status == 2
 
 
-def test_a_registry_that_withdraws_a_skill_is_heard_and_obeyed(offered, tmp_path):
-    """One command learns of it; from then on no other uses the skill, with the registry gone too."""
+def test_a_withdrawal_by_the_registry_is_reported_and_enforced(offered, tmp_path):
+    """One command reads the withdrawal; then no command uses the skill, even when the registry is offline."""
     shell = offered.copy(tmp_path / "m")
     with online(shell.folder / "registry/site") as url:
         root = shell.folder / "registry/site/metadata/1.root.json"
@@ -203,7 +203,7 @@ def test_a_registry_that_withdraws_a_skill_is_heard_and_obeyed(offered, tmp_path
         assert shell.run("install", "acme:greeting", "--yes").status == 0
         words = ("registry", "withdraw", shell.folder / "registry", "greeting@1.0.0", "--reason", "it lies")
         assert shell.run(*words).status == 0
-        # In the user's scope no lock names the source: there is no place to show.
+        # In the user's scope no lock names the source, so no path can be shown.
         assert f"medium: acme is at {url}" in shell.run("audit", "--global").out
         done = shell.run("audit", "--json")
     assert done.status == 1
@@ -225,31 +225,31 @@ def test_a_registry_that_withdraws_a_skill_is_heard_and_obeyed(offered, tmp_path
     assert "acme was not contacted: its last answer is used, 20" in offline.err
 
 
-def test_the_rule_form_says_the_same_of_a_path_and_of_what_is_installed_from_it(shell):
+def test_the_form_rule_gives_the_same_finding_for_a_path_and_an_installed_skill(shell):
     shell.skill("project/odd", head=f"license: {'x' * 10}\ncompatibility: {'y' * 600}\n")
     forms = []
     for word in ("./odd", "odd"):
         found = shell.run("audit", word, "--offline", "--json").json["findings"] if word == "./odd" else None
         if found is None:
             assert shell.run("install", "./odd", "--yes", "--allow-unsigned").status == 0
-            for _ in range(2):  # scanned, and kept
+            for _ in range(2):  # the first run scans, the second reads the cache
                 found = shell.run("audit", word, "--offline", "--json").json["findings"]
         forms.append([(each["severity"], each["message"]) for each in found if each["rule"] == "form"])
     assert forms[0] == forms[1]
     assert len(forms[0]) == 1 and "500 characters of compatibility" in forms[0][0][1]
 
 
-def test_the_first_lock_is_compared_with_none(shell):
+def test_dev_null_stands_for_no_previous_lock(shell):
     assert shell.run("install", "github:code-review", "--yes").status == 0
     done = shell.run("audit", "--from-lock", "/dev/null", "--json")
     assert {each["rule"] for each in done.json["findings"]} == {"source-added"}
     assert "code-review: added" in shell.run("diff", "--from-lock", "/dev/null").out
-    for command in ("audit", "diff"):  # what was to write it may have failed
+    for command in ("audit", "diff"):  # empty input is refused: the command that writes it may have failed
         done = shell.run(command, "--from-lock", "-", "--json", stdin=b"")
         assert (done.status, done.error["hint"]) == (4, "if there was no lock: --from-lock /dev/null")
 
 
-def test_a_baseline_that_was_written_is_told(shell):
+def test_a_written_baseline_is_reported(shell):
     shell.skill("project/.agents/skills/loose")
     assert "wrote base.json: a baseline of 1 finding" in shell.run("audit", "--write-baseline", "base.json").err
     assert "wrote" not in shell.run("audit", "--write-baseline", "no.json", "--dry-run").err

@@ -1,4 +1,4 @@
-"""Validate, pack, sign and key, as who writes skills uses them."""
+"""``validate``, ``pack``, ``sign`` and ``key`` on the command line of an author."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def zipped(shell, path, name="mine", **files):
     return path
 
 
-def test_any_number_of_folders_and_archives(shell):
+def test_validate_takes_folders_and_archives(shell):
     shell.skill("project/good")
     shell.skill("project/other", name="named-otherwise")
     zipped(shell, "fine.zip", "whatever")
@@ -43,7 +43,7 @@ def test_any_number_of_folders_and_archives(shell):
     assert shell.run("validate", "good", "fine.zip", "--json").json["ok"] is True
 
 
-def test_an_archive_is_accepted_just_when_install_accepts_it(shell):
+def test_validate_and_install_accept_the_same_archives(shell):
     zipped(shell, "fine.zip")
     zipped(shell, "evil.zip", **{"a\\b": "x"})
     zipped(shell, "bad.zip", name="No Name")
@@ -74,7 +74,7 @@ def test_a_pack_is_the_same_bytes_each_time(shell, kind):
     assert sorted(names) == ["SKILL.md", "a/b.txt", "b/a.txt", "run.sh"]
 
 
-def test_a_folder_that_is_not_there_yet_is_made_for_the_pack(shell):
+def test_pack_creates_the_output_folder(shell):
     shell.skill("project/mine")
     done = shell.run("pack", "mine", "-o", "dist/", "--json")
     assert done.status == 0
@@ -82,7 +82,7 @@ def test_a_folder_that_is_not_there_yet_is_made_for_the_pack(shell):
     assert [path.name for path in (shell.project / "dist").iterdir()] == ["mine.zip"]
 
 
-def test_who_packs_from_inside_of_a_skill_finds_the_archive_beside_it(shell):
+def test_pack_inside_of_a_skill_writes_the_archive_beside_the_skill(shell):
     shell.skill("project/mine", head=VERSION, **{"scripts/run.sh": "#!/bin/sh\n"})
     shell.run("key", "new")
     assert shell.run("sign", ".", cwd=shell.project / "mine").status == 0
@@ -105,7 +105,7 @@ def test_who_packs_from_inside_of_a_skill_finds_the_archive_beside_it(shell):
         ("there", "mine", "zip"),
     ],
 )
-def test_no_archive_is_put_into_the_skill_that_it_is_of(shell, skill, output, kind):
+def test_pack_writes_no_archive_into_its_own_skill(shell, skill, output, kind):
     shell.skill("project/mine")
     (shell.project / "there").symlink_to("mine")
     before = shell.files()
@@ -117,13 +117,13 @@ def test_no_archive_is_put_into_the_skill_that_it_is_of(shell, skill, output, ki
     assert (shell.project / f"mine.{kind}").is_file()
 
 
-def test_an_archive_is_packed_anew_where_it_lies(shell):
+def test_an_archive_is_packed_again_in_place(shell):
     shell.skill("project/mine")
     assert shell.run("pack", "mine", "-o", "mine.zip").status == 0
     assert shell.run("pack", "mine.zip", "-o", ".").status == 0
 
 
-def test_an_author_who_edits_a_signed_skill_is_told_to_sign_it_anew(shell):
+def test_the_hint_for_an_edited_signed_skill_is_to_sign_it_again(shell):
     shell.skill("project/my skill", name="mine", head=VERSION)
     shell.skill("project/mine", head=VERSION)
     shell.run("key", "new")
@@ -145,7 +145,7 @@ def test_an_author_who_edits_a_signed_skill_is_told_to_sign_it_anew(shell):
     assert "signature invalid" not in shell.run("validate", "my skill").out
 
 
-def test_of_an_archive_with_a_broken_signature_nobody_is_told_to_sign_it(shell):
+def test_a_broken_signature_in_an_archive_gives_no_hint_to_sign(shell):
     shell.skill("project/mine", head=VERSION)
     shell.run("key", "new")
     shell.run("sign", "mine")
@@ -156,14 +156,14 @@ def test_of_an_archive_with_a_broken_signature_nobody_is_told_to_sign_it(shell):
     assert (done.status, done.error["reason"], done.error["hint"]) == (5, "extra-file", None)
 
 
-def test_what_is_no_skill_is_not_packed(shell):
+def test_pack_refuses_a_folder_without_a_skill(shell):
     (shell.project / "empty").mkdir()
     assert shell.run("pack", "empty").status == 3
     assert shell.run("pack", "nope").status == 3
     assert not list(shell.project.glob("*.zip"))
 
 
-def test_a_new_key_is_for_its_owner_alone_and_never_overwritten(shell):
+def test_a_new_key_is_private_to_its_owner_and_never_overwritten(shell):
     done = shell.run("key", "new", "--json")
     assert done.status == 0
     private = shell.hub / "state/keys/default.pem"
@@ -196,7 +196,7 @@ def test_a_key_with_a_passphrase(shell):
     assert shell.run("sign", "mine", SKILLHUB_PASSPHRASE=PASSPHRASE).status == 0
 
 
-def test_a_person_types_the_passphrase(shell):
+def test_a_typed_passphrase_encrypts_the_key_and_is_not_shown(shell):
     again = [("empty for none): ", f"{PASSPHRASE}\n"), ("repeat the passphrase: ", f"{PASSPHRASE}\n")]
     done = shell.at_terminal("key", "new", say=again)
     assert done.status == 0
@@ -209,7 +209,7 @@ def test_a_person_types_the_passphrase(shell):
     assert not (shell.hub / "state/keys/second.pem").exists()
 
 
-def test_to_sign_touches_nothing_but_the_signature(shell):
+def test_sign_writes_only_the_signature(shell):
     shell.skill("project/mine", head=VERSION, **{"run.sh": "#!/bin/sh\n"})
     shell.run("key", "new")
     before = shell.files()
@@ -225,7 +225,7 @@ def test_to_sign_touches_nothing_but_the_signature(shell):
     found = shell.run("validate", "mine", "--json").json["skills"][0]
     assert (found["signature"]["status"], found["signature"]["identity"]) == ("valid", "me")
     assert found["signature"]["fingerprint"] == done.json["fingerprint"]
-    assert shell.run("sign", "mine").status == 0  # signed anew, not once more
+    assert shell.run("sign", "mine").status == 0  # replaces the signature
     assert shell.run("validate", "mine").status == 0
     shell.write("project/mine/run.sh", "#!/bin/sh\necho other\n")
     broken = shell.run("validate", "mine", "--json")
@@ -234,7 +234,7 @@ def test_to_sign_touches_nothing_but_the_signature(shell):
     assert broken.json["skills"][0]["signature"]["code"]
 
 
-def test_only_a_folder_that_is_a_skill_is_signed(shell):
+def test_sign_takes_only_a_folder_with_a_valid_skill(shell):
     shell.run("key", "new")
     zipped(shell, "mine.zip")
     shell.skill("project/odd", name="Not A Name")
@@ -245,7 +245,7 @@ def test_only_a_folder_that_is_a_skill_is_signed(shell):
     assert not (shell.project / "mine/skill.oms.sig").exists()
 
 
-def test_who_signs_is_told_of_a_folder_that_is_not_there_before_any_key(shell):
+def test_sign_reports_a_missing_folder_before_a_missing_key(shell):
     done = shell.run("sign", "./nope", "--json")
     assert (done.status, done.error["where"]) == (3, str(shell.project / "nope"))
     shell.skill("project/mine")
@@ -254,15 +254,15 @@ def test_who_signs_is_told_of_a_folder_that_is_not_there_before_any_key(shell):
     assert "skillhub key new" in done.error["hint"]
 
 
-def test_validate_says_how_to_trust_who_signed(shell):
+def test_validate_prints_the_command_that_trusts_the_signer(shell):
     shell.skill("project/mine", head=VERSION)
     shell.run("key", "new")
     shell.run("sign", "mine")
     (warning,) = shell.run("validate", "mine", "--json").json["skills"][0]["warnings"]
     assert warning["code"] == "untrusted"
     assert "a key of yours that you do not trust yet" in warning["message"]
-    told = shell.at_terminal("validate", "mine", columns=40).out.partition("to trust it:")[2]
-    assert shell.run(*shlex.split(told.strip().removeprefix("skillhub"))).status == 0
+    command = shell.at_terminal("validate", "mine", columns=40).out.partition("to trust it:")[2]
+    assert shell.run(*shlex.split(command.strip().removeprefix("skillhub"))).status == 0
     (found,) = shell.run("validate", "mine", "--json").json["skills"]
     assert (found["warnings"], found["signature"]["status"]) == ([], "valid")
     (found,) = shell.run("validate", "mine", "--json", SKILLHUB_HOME=str(shell.folder / "other")).json["skills"]
@@ -270,7 +270,7 @@ def test_validate_says_how_to_trust_who_signed(shell):
     assert found["ok"] is True
 
 
-def test_a_template_that_was_left_as_it_is_is_told_with_its_lines(shell):
+def test_unfilled_lines_of_a_template_are_reported(shell):
     shell.run("new", "mine")
     done = shell.run("validate", "mine")
     assert done.status == 0
@@ -280,7 +280,7 @@ def test_a_template_that_was_left_as_it_is_is_told_with_its_lines(shell):
     assert shell.run("validate", "mine-0.1.0.zip").out.count("[unfilled]") == 2
 
 
-def test_what_is_not_there_hides_nothing_of_what_is(shell):
+def test_a_missing_path_does_not_hide_the_results_of_others(shell):
     shell.skill("project/good")
     done = shell.run("validate", "good", "nothere", "--json")
     assert done.status == 3

@@ -1,4 +1,4 @@
-"""One file for a network without access: what it holds, and what a hostile one cannot do."""
+"""``bundle``: one file for a network without access; its content, and the refusal of hostile bundles."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SECRET = "Bearer-of-nobody"
 
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory):
-    """A project with a skill of each kind of source, its bundle, and one made before the registry went on."""
+    """A project with a skill of each kind of source, its bundle, and an older bundle."""
     folder = tmp_path_factory.mktemp("exported")
     machine, served, repo = Here(folder / "a"), Served(folder / "registry"), Repo(folder / "repo.git")
     served.publish("1.0.0")
@@ -51,9 +51,9 @@ def exported(tmp_path_factory):
             answer(json.dumps({"token": SECRET}).encode()),
         )
         for tag, data in {"v1": artifact.manifest, artifact.digest: artifact.manifest, **artifact.below}.items():
-            web.at(f"/v2/team/boxed/manifests/{tag}", for_who_logs_in(web, data))
+            web.at(f"/v2/team/boxed/manifests/{tag}", with_login(web, data))
         for digest, data in artifact.blobs.items():
-            web.at(f"/v2/team/boxed/blobs/{digest}", for_who_logs_in(web, data))
+            web.at(f"/v2/team/boxed/blobs/{digest}", with_login(web, data))
         mirrors = f'[mirrors]\n"https://paged.example" = "{web.url("")}"\n'
         machine.write("hub/config/config.toml", mirrors)
         assert machine.run("source", "add", "acme", url, "--root", served.root).status == 0
@@ -72,8 +72,8 @@ def exported(tmp_path_factory):
     )
 
 
-def for_who_logs_in(web, data):
-    """Answer who sends the token that the registry hands out."""
+def with_login(web, data):
+    """Serve the data only to a client with the token that the registry hands out."""
     realm = f'Bearer realm="{web.url("/token")}",service="box"'
     refusal = answer(b"", f"WWW-Authenticate: {realm}", status="401 Unauthorized")
     return lambda connection: (answer(data) if SECRET in web.heads[-1] else refusal)(connection)
@@ -81,7 +81,7 @@ def for_who_logs_in(web, data):
 
 @pytest.fixture
 def machine(tmp_path, exported):
-    """A machine that reaches nothing and has the project's lock and intent alone."""
+    """A machine without network that has the project's lock and intent only."""
     found = Here(tmp_path / "machine")
     for name in ("skillhub.lock", "skillhub.toml"):
         shutil.copy(exported.machine.project / name, found.project)
@@ -98,7 +98,7 @@ def packed(files):
 
 
 def with_answer(exported, change):
-    """Return the bundle after ``change`` of its answers: by key a media type and bytes."""
+    """Return the bundle after ``change`` of its answers, which maps a key to a media type and bytes."""
     bundle = SkillBundle.parse(exported.path.read_bytes(), "bundle")
     answers = dict(bundle.answers)
     change(answers)
@@ -106,7 +106,7 @@ def with_answer(exported, change):
 
 
 def refused(machine, exported, data, *words):
-    """Install from hostile bytes; return the error. Nothing of project, store and trust may be there after it."""
+    """Install from hostile bytes; return the error. Assert that project, store and trust stay empty."""
     bundle = machine.write("hostile", data)
     before = machine.files()
     done = machine.run("install", "--from", bundle, *exported.yes, *words, "--json")
@@ -116,7 +116,7 @@ def refused(machine, exported, data, *words):
     return done
 
 
-def test_a_bundle_has_what_a_lock_needs_and_is_the_same_each_time(exported):
+def test_a_bundle_has_the_files_that_a_lock_needs_and_is_reproducible(exported):
     assert exported.path.read_bytes() == (exported.folder / "again").read_bytes()
     assert exported.told["skills"] == ["boxed", "greeting", "mine", "notes", "paged"]
     assert exported.told["digest"] == str(Digest.of(exported.path.read_bytes()))
@@ -126,11 +126,11 @@ def test_a_bundle_has_what_a_lock_needs_and_is_the_same_each_time(exported):
     keys = json.loads(files["bundle.json"])["content"]
     assert {key.split(":")[0] for key in keys} == {"git", "https", "http", "tree"}
     assert f"{exported.url}/metadata/1.root.json" in keys and "tree:mine" in keys
-    assert b"x" * 5000 not in files.values()  # what lies beside the skill
+    assert b"x" * 5000 not in files.values()  # a file beside the skill
 
 
 @pytest.mark.parametrize("has_lock", [True, False])
-def test_a_bundle_is_installed_where_nothing_can_be_reached(machine, exported, has_lock):
+def test_a_bundle_is_installed_without_network(machine, exported, has_lock):
     if not has_lock:
         for name in ("skillhub.lock", "skillhub.toml"):
             (machine.project / name).unlink()
@@ -156,7 +156,7 @@ def test_a_missing_bundle_is_written_by_the_command_in_the_hint(shell):
     assert shell.run("install", "--from", "my skills.bundle").status == 0
 
 
-def test_attack_a_bundle_brings_consent_and_trust(machine, exported):
+def test_attack_a_bundle_gives_neither_consent_nor_trust(machine, exported):
     for words, kind in ((("--yes",), "source"), (exported.yes[:1] + exported.yes[2:], "unsigned"), ((), "source")):
         done = machine.run("install", "--from", exported.path, *words, "--json")
         assert done.status == 6, done.out
@@ -167,7 +167,7 @@ def test_attack_a_bundle_brings_consent_and_trust(machine, exported):
 
 
 @pytest.mark.parametrize("bad", [True, False])
-def test_attack_what_a_registry_signs_of_bad_skills_is_in_its_bundle_and_cannot_be_left_out(tmp_path, bad):
+def test_attack_signed_advisories_of_a_registry_cannot_be_left_out_of_a_bundle(tmp_path, bad):
     machine, other, served = Here(tmp_path / "a"), Here(tmp_path / "b"), Served(tmp_path / "registry")
     served.publish("1.0.0")
     with online(served.site) as url:
@@ -183,8 +183,8 @@ def test_attack_what_a_registry_signs_of_bad_skills_is_in_its_bundle_and_cannot_
     assert other.run("install", "--from", tmp_path / "bundle", *yes).status == (5 if bad else 0)
 
 
-def test_attack_a_bundle_answers_for_who_publishes_advisories(machine, exported):
-    """What the user's own list names stays known to be bad, for this command and the next."""
+def test_attack_a_bundle_cannot_replace_the_users_advisories(machine, exported):
+    """The user's own advisory list stays in force, for this command and the next."""
     tree = machine.lock()["skills"]["mine"]["tree"]
     known, nothing = (json.dumps({"version": 1, "advisories": [], "digests": each}) for each in ({tree: "bad"}, {}))
     with Web() as web:
@@ -201,7 +201,7 @@ def test_attack_a_bundle_answers_for_who_publishes_advisories(machine, exported)
     assert {path: machine.files().get(path) for path in kept} == kept
 
 
-def test_attack_a_policy_holds_for_what_a_bundle_brings(machine, exported):
+def test_attack_a_policy_applies_to_the_skills_of_a_bundle(machine, exported):
     text = (machine.project / "skillhub.toml").read_text()
     for policy in (
         'sources = ["https://elsewhere.example/"]',
@@ -221,7 +221,7 @@ def drop(key):
 
 
 def stale(key):
-    """Bring what another registry, or another skill, is signed for."""
+    """Replace a signed document by that of another registry or another skill."""
 
     def change(answers):
         found = [each for each in answers if key in each]
@@ -240,7 +240,7 @@ def strip(data):
 
 
 def bomb():
-    """Return a zip of one file that says to be of 600 MiB."""
+    """Return a zip of one file that claims a size of 600 MiB."""
     data = b"".join(zip_parts({"SKILL.md": File(bytes(70_001))}, compress=True))
     return data.replace(pack("<I", 70_001), pack("<I", 600 << 20))
 
@@ -272,7 +272,7 @@ CHANGED = {
 
 
 @pytest.mark.parametrize("case", CHANGED)
-def test_attack_what_a_bundle_holds_was_changed(machine, exported, case):
+def test_attack_a_bundle_with_changed_content_is_refused(machine, exported, case):
     change, status = CHANGED[case]
     (machine.project / "skills").mkdir(exist_ok=True)
     done = refused(machine, exported, with_answer(exported, change))
@@ -290,7 +290,7 @@ def entry_of(name, data=b"x", **facts):
 
 
 def other_zips(exported):
-    """Yield bundles that hold the right things in another way, or something besides."""
+    """Yield bundles with the right content in another encoding, or with additional content."""
     whole, files = exported.path.read_bytes(), contents(exported)
     yield "an extra file", packed({**files, "extra": b"x"})
     yield "a path outside", packed({**files, "../../evil": b"x"})
@@ -327,7 +327,7 @@ def other_zips(exported):
     yield "a media type of two lines", packed({**files, "bundle.json": json_bytes({**document, "content": content})})
 
 
-def test_attack_a_bundle_is_not_as_it_was_written(machine, exported):
+def test_attack_a_bundle_that_is_not_canonical_is_refused(machine, exported):
     for case, data in other_zips(exported):
         done = refused(machine, exported, data)
         assert done.status in (4, 5), (case, done.out)
@@ -343,7 +343,7 @@ def test_attack_a_bundle_is_cut_off_at_each_place(machine, exported):
     assert refused(machine, exported, whole[: len(whole) // 2]).status in (4, 5)
 
 
-def test_attack_a_bundle_of_another_lock(machine, exported):
+def test_attack_a_bundle_of_another_lock_is_refused(machine, exported):
     lock = json.loads(contents(exported)["skillhub.lock"])
     for change in ("drop", "more", "tree", "root"):
         other = json.loads(json.dumps(lock))
@@ -365,8 +365,8 @@ def test_attack_a_bundle_of_another_lock(machine, exported):
     assert done.status == 4
 
 
-def test_attack_a_bundle_calls_a_tree_what_its_commit_has_not(machine, exported):
-    """Lock and bundle agree with each other, and lie about the commit."""
+def test_attack_a_bundle_with_a_wrong_tree_for_its_commit_is_refused(machine, exported):
+    """Lock and bundle agree with each other and name a wrong tree for the commit."""
     lock = json.loads(contents(exported)["skillhub.lock"])
     lock["skills"]["notes"]["tree"] = lock["skills"]["mine"]["tree"]
     machine.write("project/skillhub.lock", json_bytes(lock))
@@ -374,7 +374,7 @@ def test_attack_a_bundle_calls_a_tree_what_its_commit_has_not(machine, exported)
     assert (done.status, done.error["code"]) == (5, "wrong-bytes")
 
 
-def test_attack_a_bundle_is_older_than_what_was_seen(exported, tmp_path):
+def test_attack_a_bundle_older_than_the_metadata_seen_is_refused(exported, tmp_path):
     machine, served = Here(exported.machine.copy(tmp_path / "machine").folder), exported.served
     shutil.rmtree(machine.project / ".agents")
     before = {path: path.read_bytes() for path in served.site.rglob("*") if path.is_file()}
@@ -391,7 +391,7 @@ def test_attack_a_bundle_is_older_than_what_was_seen(exported, tmp_path):
         path.write_bytes(data)
 
 
-def test_attack_a_bundle_whose_metadata_has_expired(machine, exported):
+def test_attack_a_bundle_with_expired_metadata_is_refused(machine, exported):
     later = datetime.now(UTC) + timedelta(days=4)
     shown = {"version": 1, "latest": f"{later:%Y-%m-%dT%H:%M:%SZ}", "by": "https://registry.example"}
     machine.write("hub/state/shown-time.json", json.dumps(shown))
@@ -400,7 +400,7 @@ def test_attack_a_bundle_whose_metadata_has_expired(machine, exported):
     assert exported.told["usable_until"] < later.isoformat()
 
 
-def test_attack_a_bundle_is_no_promise_of_a_site_and_leaves_no_document(machine, exported):
+def test_attack_a_bundle_leaves_no_site_record_and_no_cached_document(machine, exported):
     assert machine.run("install", "--from", exported.path, *exported.yes).status == 0
     assert not (machine.hub / "state" / "sites.json").exists()
     assert not (machine.hub / "cache" / "http").exists()
@@ -412,27 +412,27 @@ def test_attack_a_login_gets_into_a_bundle(exported):
         assert SECRET.encode() not in data and b"/token" not in data
 
 
-def test_an_export_scans_nothing(tmp_path):
+def test_export_loads_no_scanner(tmp_path):
     machine = Here(tmp_path)
     machine.skill("project/skills/mine")
     assert machine.run("install", "./skills/mine", "--yes", "--allow-unsigned").status == 0
     code = "from skillhub.cli.main import main\ntry: main()\nfinally: print('skillhub.scan.scanner' in sys.modules)"
-    told = run_bare(code, "bundle", "export", "x.bundle", environ=machine.environ, cwd=machine.project)
-    assert (told.split()[-1], (machine.project / "x.bundle").exists()) == ("False", True)
+    output = run_bare(code, "bundle", "export", "x.bundle", environ=machine.environ, cwd=machine.project)
+    assert (output.split()[-1], (machine.project / "x.bundle").exists()) == ("False", True)
 
 
-def test_what_cannot_be_exported_leaves_no_file(exported, tmp_path):
+def test_a_failed_export_leaves_no_file(exported, tmp_path):
     machine = exported.machine.copy(tmp_path / "machine")
     target = tmp_path / "bundle"
-    assert machine.run("bundle", "export", target).status == 3  # nobody answers any more
+    assert machine.run("bundle", "export", target).status == 3  # the server has stopped
     assert machine.run("bundle", "export", target, "--offline").status == 3
     assert machine.run("remove", *exported.told["skills"], "--yes").status == 0
     assert machine.run("bundle", "export", target).status == 2
     assert not target.exists()
 
 
-def test_the_walk_of_the_page_and_a_mirror_in_a_folder(exported, tmp_path):
-    """No server runs: the registry is a folder, and its policy prefix is that of its URL."""
+def test_the_commands_of_the_offline_page_work_with_a_mirror_in_a_folder(exported, tmp_path):
+    """No server runs: the registry is a folder, and the policy matches it by its URL."""
     shell = Shell(tmp_path)
     shutil.copytree(exported.served.site, shell.project / "mirror")
     shell.write("project/skillhub.toml", '[policy]\nsources = ["https://registry.example/"]\n')

@@ -1,4 +1,4 @@
-"""``cache`` as a person and as a script see it."""
+"""``cache`` for a user at a terminal and for a script."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ def removed(shell):
     return path
 
 
-def test_a_script_is_told_what_is_where_and_what_went(shell):
+def test_cache_info_and_gc_list_places_and_removals_as_json(shell):
     path = removed(shell)
     found = shell.run("cache", "info", "--json")
     assert (found.status, [each["name"] for each in found.json["places"]]) == (0, ["store", "downloads", "git"])
     assert found.json["size"] == sum(each["size"] for each in found.json["places"]) > 0
     would = shell.run("cache", "gc", "--dry-run", "--json").json
     assert (would["changed"], [each["path"] for each in would["removed"]]) == (False, [path])
-    nobody = shell.run("cache", "gc", "--json")
-    assert (nobody.status, nobody.error["code"], nobody.json["questions"][0]["kind"]) == (6, "refused", "unused")
+    refused = shell.run("cache", "gc", "--json")
+    assert (refused.status, refused.error["code"], refused.json["questions"][0]["kind"]) == (6, "refused", "unused")
     assert os.path.isdir(path)
     done = shell.run("cache", "gc", "--yes", "--json")
     assert (done.status, done.json["changed"], done.json["removed"][0]["name"]) == (0, True, "mine")
@@ -34,7 +34,7 @@ def test_a_script_is_told_what_is_where_and_what_went(shell):
     assert shell.run("cache", "gc", "--json").json["removed"] == []
 
 
-def test_a_person_is_asked(shell):
+def test_gc_at_a_terminal_asks_first(shell):
     path = removed(shell)
     done = shell.at_terminal("cache", "gc", say=[(ASK, "n\n")])
     assert (done.status, os.path.isdir(path)) == (6, True)
@@ -54,7 +54,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
-def test_what_a_killed_command_left_among_temporary_files_goes_and_nothing_else(shell):
+def test_gc_removes_the_temporary_files_of_a_killed_command_only(shell):
     temporary, kept = shell.folder / "tmp", shell.folder / "kept"
     for each in (temporary, kept):
         each.mkdir()
@@ -95,7 +95,7 @@ def test_results_of_the_scan_are_listed_and_collected(shell):
     assert entry.exists()
 
 
-def test_signers_that_no_lock_needs_go_after_a_day(shell):
+def test_unused_signers_are_removed_after_a_day(shell):
     for name in ("release-notes", "code-review"):
         assert shell.run("install", f"github:{name}", "--yes").status == 0
     folder = shell.hub / "state/signers"

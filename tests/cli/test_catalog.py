@@ -1,4 +1,4 @@
-"""What ``catalog`` prints: text for a model, JSON for a script, and what a person should know on stderr."""
+"""``catalog``: text for a model, JSON for a script, problems for a person on stderr."""
 
 from __future__ import annotations
 
@@ -50,26 +50,26 @@ def test_the_contracts_shape(shell):
 
 
 @pytest.mark.parametrize("host", ["codex", "opencode", "codelia"])
-def test_the_text_is_the_hosts_own(shell, host):
+def test_the_text_has_the_hosts_form(shell, host):
     shell.skill("project/.agents/skills/mine")
     done = shell.run("catalog", "--host", host)
     assert done.status == 0
     assert done.out.rstrip("\n") == shell.run("catalog", "--host", host, "--json").json["text"]
 
 
-def test_nothing_where_there_is_nothing(shell):
+def test_an_empty_catalogue_prints_nothing(shell):
     done = shell.run("catalog", "--host", "claude-code")
     assert (done.status, done.out) == (0, "")
     assert "Claude Code finds no skill" in done.err
 
 
-def test_a_host_that_nobody_knows_is_a_usage_error(shell):
+def test_an_unknown_host_is_a_usage_error(shell):
     done = shell.run("catalog", "--host", "nobody", "--json")
     assert done.status == 2
     assert "codewhale" in done.json["error"]["hint"]
 
 
-def test_what_does_not_fit_is_told_with_names(shell):
+def test_skills_beyond_the_budget_are_named(shell):
     for number in range(60):
         shell.skill(f"project/.agents/skills/skill-{number:02}")
     done = shell.run("catalog", "--window", "20000")
@@ -83,7 +83,7 @@ def test_what_does_not_fit_is_told_with_names(shell):
     assert "finds no skill" not in none
 
 
-def test_what_is_installed_is_listed_and_known(shell):
+def test_an_installed_skill_is_listed_with_its_source(shell):
     assert shell.run("install", "github:release-notes", "--yes").status == 0
     shown = shell.run("catalog", "--json").json
     (found,) = shown["skills"]
@@ -97,7 +97,7 @@ def test_what_is_installed_is_listed_and_known(shell):
     assert str(shell.project / ".agents/skills/release-notes/SKILL.md") in shown["text"]
 
 
-def test_what_is_disabled_is_not_shown_to_a_model(shell):
+def test_a_disabled_skill_is_not_shown_to_a_model(shell):
     assert shell.run("install", "github:release-notes", "--yes").status == 0
     assert shell.run("disable", "release-notes").status == 0
     shown = shell.run("catalog", "--json").json

@@ -1,4 +1,4 @@
-"""The files for CI and hooks, and the page about them: read as GitHub, pre-commit and git do, and run."""
+"""The files for CI and hooks, and their page, read as GitHub, pre-commit and git read them, and run."""
 
 import json
 import re
@@ -27,7 +27,7 @@ STEPS = {step["name"]: step for step in ACTION["runs"]["steps"]}
 
 @pytest.fixture(scope="session")
 def locked(tmp_path_factory):
-    """A repository with one signed skill in its lock, as another person's machine left it."""
+    """A repository with one signed skill in its lock, from another user's machine."""
     shell = Shell(tmp_path_factory.mktemp("locked"))
     assert shell.run("install", "github:release-notes", "--yes", "--no-enable").status == 0
     return shell
@@ -35,7 +35,7 @@ def locked(tmp_path_factory):
 
 @pytest.fixture
 def runner(locked, tmp_path):
-    """A machine of CI: the repository, checked out, and a skillhub on its PATH."""
+    """A CI machine with the repository checked out and skillhub on its PATH."""
     shell = Shell(tmp_path)
     for name in ("skillhub.toml", "skillhub.lock"):
         shell.write(f"project/{name}", (locked.project / name).read_bytes())
@@ -44,7 +44,7 @@ def runner(locked, tmp_path):
 
 
 def by_new_interpreters(shell):
-    """Have what runs skillhub on this machine start an interpreter each time, as it does where it is attacked."""
+    """Start a new interpreter for each run of skillhub on this machine, since the attacks need one."""
     for name, words in (("skillhub", "-P -m skillhub "), ("python", "")):
         shell.write(f"bin/{name}", f'#!/bin/sh\nexec {shlex.quote(sys.executable)} {words}"$@"\n')
 
@@ -59,14 +59,14 @@ def bash(shell, script, **environ):
 
 
 def outputs(shell):
-    """Return what the step that sets up has said, by the names that expressions have for it."""
+    """Return the outputs of the setup step, by the names that expressions use."""
     path = shell.folder / "output"
     lines = path.read_text("utf-8").splitlines() if path.exists() else []
     return {f"steps.setup.outputs.{line.partition('=')[0]}": line.partition("=")[2] for line in lines}
 
 
 def step(shell, name, **inputs):
-    """Run a step of the action, its expressions replaced by the inputs or their defaults."""
+    """Run a step of the action with its expressions replaced by the inputs or their defaults."""
     given = {f"inputs.{key}": value["default"] for key, value in ACTION["inputs"].items()}
     given |= {f"inputs.{key}": value for key, value in inputs.items()}
     python = str(shell.folder / "bin/python")
@@ -80,7 +80,7 @@ def step(shell, name, **inputs):
     return bash(shell, STEPS[name]["run"], **environ)
 
 
-def test_the_action_installs_what_the_lock_says(runner):
+def test_the_action_installs_the_locked_skills(runner):
     before = (runner.project / "skillhub.lock").read_bytes()
     done = step(runner, "Install what the lock says", agents="claude-code codex")
     assert done.returncode == 0, done.stderr
@@ -88,13 +88,13 @@ def test_the_action_installs_what_the_lock_says(runner):
     assert (runner.project / "skillhub.lock").read_bytes() == before
 
 
-def test_the_action_fails_where_the_lock_is_not_what_the_intent_wants(runner):
+def test_the_action_fails_if_the_lock_does_not_satisfy_the_intent(runner):
     intent = runner.project / "skillhub.toml"
     intent.write_text(intent.read_text("utf-8") + 'pdf = { source = "github" }\n', "utf-8")
     assert step(runner, "Install what the lock says").returncode == 4
 
 
-def test_the_action_fails_where_the_bytes_are_others(runner):
+def test_the_action_fails_if_the_content_differs_from_the_lock(runner):
     lock = runner.project / "skillhub.lock"
     lock.write_text(re.sub(r'("tree": "sha256:)....', r"\g<1>0000", lock.read_text("utf-8")), "utf-8")
     assert step(runner, "Install what the lock says").returncode == 5
@@ -102,7 +102,7 @@ def test_the_action_fails_where_the_bytes_are_others(runner):
 
 
 @pytest.mark.parametrize("no_enable", ["false", "true"])
-def test_the_action_passes_where_a_need_is_open_and_the_job_may_enable_nothing(runner, no_enable):
+def test_the_action_passes_with_an_open_need_and_enables_nothing_on_request(runner, no_enable):
     author = Here(runner.folder)
     assert author.run("install", "github:gh-fix-ci", "--yes").status == 6
     runner.environ |= {"SKILLHUB_HOME": str(runner.folder / "another")}
@@ -113,7 +113,7 @@ def test_the_action_passes_where_a_need_is_open_and_the_job_may_enable_nothing(r
     assert enabled == ([] if no_enable == "true" else ["release-notes"])
 
 
-def test_the_line_that_the_page_shows_passes_for_the_skill_of_the_readme(runner):
+def test_the_install_line_of_the_page_passes_for_the_skill_of_the_readme(runner):
     author = Here(runner.folder)
     assert author.run("install", "github:gh-fix-ci", "--yes").status == 6
     runner.environ |= {"SKILLHUB_HOME": str(runner.folder / "another")}
@@ -123,7 +123,7 @@ def test_the_line_that_the_page_shows_passes_for_the_skill_of_the_readme(runner)
         assert done.returncode == 0, f"{line}: {done.stderr}"
 
 
-def test_the_action_takes_unsigned_skills_only_if_told(runner):
+def test_the_action_takes_unsigned_skills_only_with_its_input(runner):
     runner.skill("project/skills/ours")
     author = Here(runner.folder)
     assert author.run("install", "./skills/ours", "--yes", "--allow-unsigned", "--no-enable").status == 0
@@ -133,7 +133,7 @@ def test_the_action_takes_unsigned_skills_only_if_told(runner):
     assert step(runner, "Install what the lock says", **{"allow-unsigned": "true"}).returncode == 0
 
 
-def test_the_action_trusts_a_registry_of_the_project_only_if_told(runner, offered, served):
+def test_the_action_trusts_a_registry_of_the_project_only_with_its_input(runner, offered, served):
     root = Digest.of((offered.folder / "registry/site/metadata/1.root.json").read_bytes())
     author = Here(runner.folder)
     assert author.run("source", "add", "acme", served, "--fingerprint", root).status == 0
@@ -169,7 +169,7 @@ def test_the_action_audits(runner):
 
 @pytest.fixture
 def packaged(runner):
-    """The same machine where the action's folder is a wheel, which needs no network: it leads to this skillhub."""
+    """The same machine, where the action's folder is a wheel that leads to this skillhub and needs no network."""
     path = runner.folder / "skillhub-0.1.0-py3-none-any.whl"
     places = [str(REPO), *(each for each in sys.path if each.endswith("site-packages"))]
     with zipfile.ZipFile(path, "w") as wheel:
@@ -193,8 +193,8 @@ def packaged(runner):
     return runner
 
 
-def test_attack_a_workspace_brings_what_the_action_runs_by_name(packaged):
-    """Modules, programs on a PATH that leads into the workspace, and settings of pip and Python that do."""
+def test_attack_a_workspace_cannot_replace_programs_or_modules_of_the_action(packaged):
+    """The workspace has modules, programs on a PATH that leads into it, and settings of pip and Python."""
     pwned = packaged.folder / "pwned"
     evil = f"open({str(pwned)!r}, 'a').write(__file__ + chr(10))\n"
     for name in MODULES:
@@ -211,7 +211,7 @@ def test_attack_a_workspace_brings_what_the_action_runs_by_name(packaged):
     workspace = packaged.project
     into = [workspace / "bin", workspace / ".venv/bin", workspace, packaged.folder / "elsewhere", "bin", ".", ""]
     into += [f"{packaged.folder}/bin/../project/bin", f"{workspace}/./bin/", f"/{workspace}/bin"]
-    # A link to a folder in whose path a colon stands: what is behind the colon would be an entry of its own.
+    # A link to a folder with a colon in its path: PATH would split it, and the rest would be an entry of its own.
     behind = packaged.folder / f"a:{workspace}" / "bin"
     behind.mkdir(parents=True)
     (packaged.folder / "colon").symlink_to(behind)
@@ -249,7 +249,7 @@ def test_attack_a_workspace_brings_what_the_action_runs_by_name(packaged):
     assert not pwned.exists(), "the program that later steps have"
 
 
-def test_attack_a_workspace_has_another_git(runner):
+def test_attack_the_action_does_not_run_git_of_the_workspace(runner):
     assert runner.run("install", "--frozen", "--yes").status == 0
     pwned, asked = runner.folder / "pwned", runner.folder / "asked"
     runner.write("project/git", f"#!/bin/sh\ntouch {pwned}\n").chmod(0o755)
@@ -264,11 +264,11 @@ def test_attack_a_workspace_has_another_git(runner):
 
 
 @pytest.mark.parametrize("path", [":.:./:/nowhere", None])
-def test_attack_modules_of_a_repository_run_in_no_hook(runner, path):
+def test_attack_hooks_import_no_modules_of_the_repository(runner, path):
     by_new_interpreters(runner)
     pwned = runner.folder / "pwned"
     assert runner.run("install", "--frozen", "--yes").status == 0
-    # Not `encodings`, for want of which Python ends before it runs anything, be the hook right or wrong.
+    # Without `encodings`: with a broken one Python ends before it runs any code, so the test could not fail.
     for name in [each for each in MODULES if each != "encodings"]:
         runner.write(f"project/{name}.py", f"open({str(pwned)!r}, 'a').write(__file__)\n")
     for hook in HOOKS:
@@ -278,7 +278,7 @@ def test_attack_modules_of_a_repository_run_in_no_hook(runner, path):
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
         assert not pwned.exists()
-    # The same without `-I`, to show that it is what keeps them out.
+    # The same without `-I`, to show that `-I` keeps the modules out.
     subprocess.run(
         [each for each in shlex.split(HOOKS[0]["entry"]) if each != "-I"], cwd=runner.project,
         env=runner.having({"PYTHONPATH": path}), capture_output=True, check=False,
@@ -286,14 +286,14 @@ def test_attack_modules_of_a_repository_run_in_no_hook(runner, path):
     assert pwned.exists()
 
 
-def test_the_action_is_what_github_takes():
+def test_the_action_is_valid_for_github():
     assert ACTION["runs"]["using"] == "composite"
     assert all(each["shell"] == "bash" for each in STEPS.values())
     used = set(re.findall(r"inputs\.([\w-]+)", (REPO / "action.yml").read_text("utf-8")))
     assert used == set(ACTION["inputs"])
 
 
-def test_the_hooks_are_what_pre_commit_takes():
+def test_the_hooks_are_valid_for_pre_commit():
     for hook in HOOKS:
         assert {"id", "name", "entry", "language"} <= set(hook)
         assert hook["language"] == "python"
@@ -310,13 +310,13 @@ def test_the_hooks_pass_and_change_nothing(runner):
         assert set(runner.project.rglob("*")) == before
 
 
-def test_the_hook_stops_a_lock_that_is_not_what_the_intent_wants(runner):
+def test_the_hook_fails_if_the_lock_does_not_satisfy_the_intent(runner):
     frozen = next(hook for hook in HOOKS if hook["id"] == "skillhub-frozen")
     (runner.project / "skillhub.toml").write_text('[skills]\nrelease-notes = "^9"\n', "utf-8")
     assert bash(runner, frozen["entry"]).returncode == 4
 
 
-def test_the_page_names_what_there_is():
+def test_the_page_names_existing_inputs_and_hooks():
     workflow, config = EXAMPLES
     uses = [each for each in workflow["jobs"]["skills"]["steps"] if each["uses"].startswith("skillhub/")]
     assert set(uses[0]["with"]) <= set(ACTION["inputs"])
@@ -326,7 +326,7 @@ def test_the_page_names_what_there_is():
 
 
 @pytest.mark.parametrize("path", [None, ":.:"])
-def test_what_the_page_says_about_the_driver_is_so_in_a_hostile_repository_too(runner, path):
+def test_the_merge_driver_of_the_page_works_in_a_hostile_repository(runner, path):
     by_new_interpreters(runner)
     pwned = runner.folder / "pwned"
     repository = Repository(runner.folder / "clone")

@@ -1,4 +1,4 @@
-"""Completion: what is offered at Tab, that it costs little, and that no name from outside reaches a shell."""
+"""Completion: the words offered at Tab, their cost, and the escape of names from outside."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def lock(shell, *names):
 
 @pytest.fixture
 def tab(shell, monkeypatch):
-    """Return what completion offers behind these words, of which the last is not complete."""
+    """Return a function that lists the completions after these words, the last of which is incomplete."""
     monkeypatch.chdir(shell.project)
 
     def offered(*words, shell_name="bash"):
@@ -83,7 +83,7 @@ def test_from_a_folder_below_and_of_the_user(shell, tab, monkeypatch):
 @pytest.mark.parametrize(
     "data", [b"", b"[]", b"{", b"\xff", b'{"skills": []}', b'{"skills": 1}', b"[" * 100_000, None]
 )
-def test_attack_a_damaged_lock_says_nothing(shell, tab, data, capfd):
+def test_attack_a_damaged_lock_completes_nothing(shell, tab, data, capfd):
     path = shell.project / "skillhub.lock"
     os.mkfifo(path) if data is None else path.write_bytes(data)
     assert tab("show", "") == []
@@ -91,7 +91,7 @@ def test_attack_a_damaged_lock_says_nothing(shell, tab, data, capfd):
 
 
 @pytest.mark.parametrize("shell_name", ["bash", "zsh", "fish", "powershell"])
-def test_attack_a_name_in_a_lock_is_offered_as_something_else(shell, tab, shell_name):
+def test_attack_a_hostile_name_in_a_lock_is_not_offered(shell, tab, shell_name):
     lock(shell, *HOSTILE, "pdf")
     shell.write("hub/state/sources.json", json.dumps({"sources": {each: {} for each in HOSTILE}}))
     expected = {"bash": "pdf", "zsh": "_arguments '*: :((\"pdf\"))'", "fish": "pdf\t ", "powershell": "pdf::: "}
@@ -99,7 +99,7 @@ def test_attack_a_name_in_a_lock_is_offered_as_something_else(shell, tab, shell_
     assert tab("source", "show", "", shell_name=shell_name) == (["_files"] if shell_name == "zsh" else [])
 
 
-def test_it_loads_no_library(shell):
+def test_completion_loads_no_library(shell):
     lock(shell, "pdf")
     code = (
         "import sys; from skillhub.cli.main import main; status = main([]);"

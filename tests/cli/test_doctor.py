@@ -1,4 +1,4 @@
-"""What doctor sees, and that it only looks."""
+"""``doctor`` reports the state of agents, skills, sources and policies, and changes nothing."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def checks(shell, *words):
     return {each["name"]: each for each in done.json["checks"]}, done.json
 
 
-def test_agents_lists_every_agent_and_those_in_use(shell):
+def test_agents_lists_all_agents_and_marks_those_in_use(shell):
     shell.write("project/.cursor/x", "")
     rows = shell.run("agents", "--json").json["agents"]
     assert [each["id"] for each in rows] == [*hosts()]
@@ -29,7 +29,7 @@ def test_agents_lists_every_agent_and_those_in_use(shell):
     by_id = {each["id"]: each for each in rows}
     assert by_id["codex"]["mcp"] == ["project", "user"]
     assert shell.run("agents").out.splitlines()[0].split("  ")[0] == "ID"
-    assert shell.run("agents").out.splitlines()[1].startswith("cursor ")  # those in use come first
+    assert shell.run("agents").out.splitlines()[1].startswith("cursor ")  # agents in use come first
     assert shell.at_terminal("agents", columns=60).out.count("IN USE:") == 1
 
 
@@ -41,7 +41,7 @@ def test_a_new_machine_is_well(shell):
     assert shell.files() == before
 
 
-def test_agents_and_the_folders_they_read(shell):
+def test_doctor_lists_agents_and_their_folders(shell):
     (shell.project / ".claude/skills").mkdir(parents=True)
     (shell.home / ".codex").mkdir()
     _, found = checks(shell)
@@ -49,7 +49,7 @@ def test_agents_and_the_folders_they_read(shell):
     assert str(shell.project / ".claude/skills") in [each["path"] for each in found["roots"]]
 
 
-def test_an_enabled_skill_that_an_agent_does_not_find_is_told_and_the_hint_restores_it(shell):
+def test_a_missing_copy_of_an_enabled_skill_is_reported_and_sync_restores_it(shell):
     (shell.project / ".claude").mkdir()
     assert shell.run("install", REF, "--yes").status == 0
     copy = shell.project / ".claude/skills/release-notes"
@@ -63,7 +63,7 @@ def test_an_enabled_skill_that_an_agent_does_not_find_is_told_and_the_hint_resto
     assert checks(shell)[1]["ok"] is True
 
 
-def test_a_broken_skill_is_told_with_path_and_line(shell):
+def test_a_broken_skill_is_reported_with_path_and_line(shell):
     shell.write("project/.agents/skills/broken/SKILL.md", "---\nname: broken\ndescription: [\n---\n")
     by_name, found = checks(shell)
     assert found["ok"] is False
@@ -72,7 +72,7 @@ def test_a_broken_skill_is_told_with_path_and_line(shell):
     assert any(f"SKILL.md:{line}" in message for line in (3, 4))
 
 
-def test_a_stranger_that_takes_a_locked_name_is_a_problem(shell):
+def test_an_unlocked_skill_with_a_locked_name_is_a_problem(shell):
     shell.run("install", REF, "--yes")
     shell.skill("project/.claude/skills/release-notes")
     by_name, found = checks(shell)
@@ -89,7 +89,7 @@ def test_the_projects_skill_hides_the_users(shell):
     assert str(shell.home / ".agents/skills/mine") in by_name["shadowed"]["message"]
 
 
-def test_tracked_copies_are_told(shell):
+def test_copies_tracked_by_git_are_reported(shell):
     shell.run("install", REF, "--yes")
     git = ("git", "-c", "user.name=x", "-c", "user.email=x@example.invalid")
     for words in (("init", "-q"), ("add", "-f", ".agents")):
@@ -99,7 +99,7 @@ def test_tracked_copies_are_told(shell):
     assert "git rm -r --cached" in by_name["git"]["hint"]
 
 
-def test_disabled_skills_and_open_needs_are_told(shell):
+def test_disabled_skills_and_open_needs_are_reported(shell):
     shell.run("install", REF, "github:gh-fix-ci", "--yes")
     shell.run("disable", "release-notes")
     by_name, _ = checks(shell)
@@ -108,7 +108,7 @@ def test_disabled_skills_and_open_needs_are_told(shell):
     assert "env:GITHUB_TOKEN" in by_name["needs of gh-fix-ci"]["message"]
 
 
-def test_a_broken_lock_is_told_and_hides_nothing_else(shell):
+def test_a_broken_lock_is_reported_and_does_not_hide_other_checks(shell):
     shell.write("project/skillhub.lock", "{")
     by_name, found = checks(shell)
     assert by_name["lock"]["ok"] is False
@@ -117,7 +117,7 @@ def test_a_broken_lock_is_told_and_hides_nothing_else(shell):
     assert found["sources"]
 
 
-def test_a_root_that_was_changed_is_told(shell):
+def test_a_sources_file_without_its_root_is_reported(shell):
     shell.write("hub/state/sources.json", "{}")
     by_name, _ = checks(shell)
     assert by_name["sources"]["ok"] is False
@@ -148,7 +148,7 @@ def test_the_policy_with_the_place_of_each_line(shell):
 
 
 @pytest.mark.parametrize(("exceptions", "in_force"), [("", False), ('allow-findings = ["SH002"]\n', True)])
-def test_a_looser_severity_holds_for_what_the_stricter_line_excepts(shell, exceptions, in_force):
+def test_a_looser_fail_on_is_in_force_for_rules_that_a_stricter_policy_excepts(shell, exceptions, in_force):
     shell.write("hub/config/policy.toml", f'fail-on = "high"\n{exceptions}')
     shell.write("project/skillhub.toml", '[policy]\nfail-on = "critical"\n')
     found = shell.run("doctor", "policy", "--json").json
@@ -157,13 +157,13 @@ def test_a_looser_severity_holds_for_what_the_stricter_line_excepts(shell, excep
     assert lines == {"user": True, "project": in_force}
 
 
-def test_without_a_policy_the_places_are_told(shell):
+def test_without_a_policy_its_places_are_listed(shell):
     done = shell.run("doctor", "policy")
     assert (done.status, "/etc/skillhub/policy.toml" in done.out) == (0, True)
     assert shell.run("doctor", "policies").status == 2
 
 
-def test_a_policy_that_is_none_stops_what_would_install(shell):
+def test_an_invalid_policy_stops_an_install(shell):
     path = shell.write("hub/config/policy.toml", "sign = 'required'\n")
     done = shell.run("install", "github:code-review", "--yes", "--json")
     assert (done.status, done.error["code"]) == (4, "format")
@@ -178,7 +178,7 @@ def test_a_refusal_by_a_policy_has_a_code_a_line_and_a_hint(shell):
     assert "doctor policy" in done.error["hint"]
 
 
-def test_an_agents_folder_that_leads_out_of_the_project_is_told_of(shell):
+def test_an_agents_folder_outside_of_the_project_is_reported(shell):
     shell.run("install", REF, "--yes")
     (shell.project / ".agents").rename(shell.folder / "away")
     (shell.project / ".agents").symlink_to(shell.folder / "away")
@@ -187,7 +187,7 @@ def test_an_agents_folder_that_leads_out_of_the_project_is_told_of(shell):
     assert by_name["links"]["message"].startswith(f"{shell.project / '.agents'}: a link leads out of the project")
 
 
-def test_the_users_own_skill_is_no_stranger_to_the_user(shell):
+def test_a_skill_of_the_user_is_no_conflict_in_the_users_scope(shell):
     shell.run("install", "--global", REF, "--yes")
     by_name, found = checks(shell, "--global")
     assert found["ok"] is True
@@ -197,7 +197,7 @@ def test_the_users_own_skill_is_no_stranger_to_the_user(shell):
     ]
 
 
-def test_what_is_typed_for_a_users_own_skill_says_that_it_is_theirs(shell):
+def test_hints_for_a_skill_of_the_user_have_the_global_flag(shell):
     shell.run("install", "--global", REF, "--yes")
     shell.run("disable", "--global", "release-notes")
     by_name, _ = checks(shell, "--global")
@@ -208,26 +208,26 @@ def test_what_is_typed_for_a_users_own_skill_says_that_it_is_theirs(shell):
     assert refused["hint"] == "skillhub list --global shows installed skills"
 
 
-def test_attack_a_clock_set_back_is_named(shell):
-    """By the file the package's own registry has expired; doctor and the error name the clock."""
+def test_attack_a_clock_set_back_is_reported(shell):
+    """A stored time later than the clock expires the package's registry; doctor and the error name the clock."""
     (shell.hub / "state").mkdir()
     path = shell.hub / "state/shown-time.json"
     shown = {"version": 1, "latest": "2200-01-01T00:00:00Z", "by": "https://registry.example"}
     path.write_text(json.dumps(shown))
     found, _ = checks(shell)
-    told = "a document signed by 'https://registry.example' is dated 2200-01-01T00:00:00Z"
-    assert told in found["clock"]["message"]
+    date = "a document signed by 'https://registry.example' is dated 2200-01-01T00:00:00Z"
+    assert date in found["clock"]["message"]
     assert str(path) in found["clock"]["hint"]
     done = shell.run("install", REF, "--yes", "--json")
     assert (done.status, done.error["code"]) == (5, "metadata-expired")
-    assert told in done.error["hint"]
+    assert date in done.error["hint"]
     path.unlink()
     assert shell.run("install", REF, "--yes").status == 0
     assert not path.exists()
 
 
-def test_attack_a_git_folder_that_is_not_the_project_s_is_told(shell):
-    """Nothing is written there, so that a person would take for excluded from git what is not."""
+def test_attack_a_git_folder_of_another_work_tree_is_reported(shell):
+    """skillhub writes nothing into that git folder, so its copies are not excluded from git."""
     assert "git" not in checks(shell)[0]
     other = shell.folder / "other"
     subprocess.run(["git", "init", "-q", other], check=True)
@@ -237,22 +237,22 @@ def test_attack_a_git_folder_that_is_not_the_project_s_is_told(shell):
     assert "leads to a repository of another work tree" in found["message"]
 
 
-def test_too_many_skills_for_an_agents_list_are_told_by_install_doctor_and_catalog(shell):
+def test_install_doctor_and_catalog_report_skills_beyond_an_agents_budget(shell):
     shell.write("project/.codex/x", "")
     for number in range(12):
         shell.skill(f"project/src/skill-{number:02}", head=f"metadata:\n  note: {number}\n")
         path = shell.project / f"src/skill-{number:02}/SKILL.md"
         path.write_text(path.read_text().replace("description: ", f"description: {'word ' * 180}"))
     done = shell.run("install", "./src", "--all", "--allow-unsigned", "--yes", "--json")
-    (told,) = [each for each in done.json["warnings"] if "Codex" in each]
-    assert "12 of 12 skills are shortened to 8000 characters: skill-00, skill-01" in told
+    (warning,) = [each for each in done.json["warnings"] if "Codex" in each]
+    assert "12 of 12 skills are shortened to 8000 characters: skill-00, skill-01" in warning
     found, _ = checks(shell)
-    assert found["list of Codex"]["message"] in told
+    assert found["list of Codex"]["message"] in warning
     assert found["list of Codex"]["hint"] == "skillhub catalog --host codex shows what each skill costs"
     done = shell.run("catalog", "--host", "codex")
     assert "skill-00" in done.err
     assert " of 8,000 characters in all" in done.err
-    # What this install did not write is held to its lock as ever: one that was edited by hand is in no list.
+    # A copy that this install did not write is checked against the lock; an edited copy is in no list.
     copy = shell.project / ".agents/skills/skill-00/SKILL.md"
     before = copy.read_bytes()
     copy.write_bytes(before + b"More.\n")
@@ -260,10 +260,10 @@ def test_too_many_skills_for_an_agents_list_are_told_by_install_doctor_and_catal
     shell.write("project/more/skill-12/SKILL.md", path.name)
     path.write_bytes(before.replace(b"skill-00", b"skill-12"))
     done = shell.run("install", "./more/skill-12", "--allow-unsigned", "--yes", "--json")
-    (told,) = [each for each in done.json["warnings"] if "Codex" in each]
-    assert "12 of 12 skills are shortened to 8000 characters: skill-01, skill-02" in told
+    (warning,) = [each for each in done.json["warnings"] if "Codex" in each]
+    assert "12 of 12 skills are shortened to 8000 characters: skill-01, skill-02" in warning
     copy.write_bytes(before)
-    # Of one name in both scopes Codex lists both.
+    # Codex lists both skills of one name in both scopes.
     shell.run("install", "./src/skill-00", "--global", "--allow-unsigned", "--yes")
     messages = [each["message"] for each in shell.run("doctor", "--json").json["checks"]]
     places = ", ".join(str(place / ".agents/skills/skill-00") for place in (shell.project, shell.home))
@@ -272,13 +272,13 @@ def test_too_many_skills_for_an_agents_list_are_told_by_install_doctor_and_catal
     assert row["name"] == "skill-00"
 
 
-def test_few_skills_load_nothing_that_reads_lists(shell):
+def test_an_install_of_one_skill_has_no_warning_about_lists(shell):
     shell.write("project/.codex/x", "")
     done = shell.run("install", REF, "--yes", "--json")
     assert not [each for each in done.json["warnings"] if "list of" in each]
 
 
-def test_an_agent_of_which_only_the_size_of_its_list_is_known(shell):
+def test_an_agent_of_which_only_the_budget_is_known_has_a_catalogue(shell):
     shell.write("project/.github/copilot-instructions.md", "x")
     for number in range(18):
         shell.skill(f"project/.agents/skills/skill-{number:02}")
@@ -290,5 +290,5 @@ def test_an_agent_of_which_only_the_size_of_its_list_is_known(shell):
     assert (found["budget"], found["used"] <= 15000, bool(found["omitted"])) == (15000, True, True)
     whole = {each["name"] for each in found["skills"] if each["listed"]}
     assert len(whole) + len(found["omitted"]) == 18
-    assert f"skill-00</name>\n    <description>{'word ' * 180}" in found["text"]  # it cuts no description
+    assert f"skill-00</name>\n    <description>{'word ' * 180}" in found["text"]  # it shortens no description
     assert shell.run("catalog", "--host", "cursor").status == 2

@@ -1,4 +1,4 @@
-"""``env`` without the library ``keyring``: what it can do, and how it says what it cannot."""
+"""``env`` without the library ``keyring``: its functions and its errors."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ PYTHON = sys.executable
 
 @pytest.fixture
 def bare(shell):
-    """A machine without the extra."""
+    """A machine without the extra ``keyring``."""
     shell.write("bug/keyring.py", "raise ModuleNotFoundError('no module named keyring', name='keyring')\n")
     shell.environ["PYTHONPATH"] = f"{shell.folder}/bug:{shell.environ['PYTHONPATH']}"
     return shell
 
 
-def test_without_the_extra_a_value_cannot_be_stored(bare):
+def test_without_the_extra_no_value_is_stored(bare):
     done = bare.run_anew("env", "set", "TOKEN", "--json")
     assert (done.status, done.error["code"]) == (2, "usage")
     assert re.search(r" install .*'keyring\S*'$", done.error["hint"])
 
 
-def test_without_the_extra_a_program_runs_if_nothing_is_stored(bare):
+def test_without_the_extra_a_program_runs_if_no_value_is_stored(bare):
     done = bare.run_anew("env", "exec", "--", PYTHON, "-c", "print(1)")
     assert (done.status, done.out, done.err) == (0, "1\n", "")
 
 
-def test_nothing_is_stored_at_first(shell):
+def test_a_new_project_has_no_stored_values(shell):
     assert shell.run("env", "list", "--json").json == {"schema": 1, "variables": []}
     assert shell.run("env", "unset", "TOKEN", "--json").error["code"] == "not-found"
 
 
-def test_a_dry_run_takes_no_value_away(shell):
+def test_a_dry_run_of_unset_removes_no_value(shell):
     project = Project(str(shell.project), "project", Home.of(shell.environ))
     secret = Secret(project.key, project.scope, project.base, "TOKEN", ("a", "b"))
     project.secrets.put(secret)
@@ -49,7 +49,7 @@ def test_a_dry_run_takes_no_value_away(shell):
     assert project.secrets.all() == (secret,)
 
 
-def test_a_variable_that_steers_programs_is_refused(shell):
+def test_a_forbidden_variable_is_refused(shell):
     done = shell.run("env", "set", "LD_PRELOAD", "--json")
     assert (done.status, done.error["code"]) == (5, "forbidden-variable")
 
@@ -65,7 +65,7 @@ def test_a_value_on_the_command_line_is_refused_and_not_quoted_back(shell, words
 
 
 @pytest.mark.parametrize("dashes", [(), ("--",)])
-def test_a_program_gets_its_words_as_they_are_and_no_shell_reads_them(shell, dashes):
+def test_exec_passes_arguments_unchanged_and_without_a_shell(shell, dashes):
     words = ("--json", "--help", "$HOME; *", "--", "-y", "")
     done = shell.run("env", "exec", *dashes, PYTHON, "-c", "import sys; print(sys.argv[1:])", *words)
     assert (done.status, done.out) == (0, f"{list(words)}\n")
@@ -75,33 +75,33 @@ def test_its_status_is_the_programs(shell):
     assert shell.run("env", "exec", "--", PYTHON, "-c", "raise SystemExit(23)").status == 23
 
 
-def test_what_is_no_program_is_told(shell):
+def test_a_missing_program_is_reported_without_control_characters(shell):
     assert shell.run("env", "exec", "--", "no-such\x1b[2Jprogram").status == 3
     assert "\x1b" not in shell.run("env", "exec", "--", "no-such\x1b[2Jprogram").err
     assert shell.run("env", "exec", "--", str(shell.project)).status == 7
     assert shell.run("env", "exec").status == 2
 
 
-def test_it_prints_nothing_of_its_own_to_a_reader_of_json(shell):
+def test_exec_refuses_the_json_flag(shell):
     done = shell.run("env", "exec", "--json", "--", PYTHON, "-c", "print(1)")
     assert (done.status, done.error["code"]) == (2, "usage")
 
 
-def test_a_program_whose_reader_has_gone_ends(shell):
+def test_exec_ends_if_the_reader_of_its_output_closes(shell):
     words = shell.words("env", "exec", "--", "yes")
     with subprocess.Popen(words, cwd=shell.project, env=shell.environ, stdout=subprocess.PIPE) as process:
         process.stdout.readline()
         process.stdout.close()
-        assert process.wait(SECONDS) == -13  # SIGPIPE, not an error that it prints
+        assert process.wait(SECONDS) == -13  # SIGPIPE, and no error message
 
 
-def test_a_system_without_a_keyring_is_told_of_before_the_value_is_asked_for(shell):
+def test_a_system_without_a_keyring_is_reported_before_the_value_is_read(shell):
     errors = "class KeyringError(Exception): ...\nclass NoKeyringError(KeyringError, RuntimeError): ...\n"
     shell.write("none/keyring/errors.py", errors)
     refuse = "    raise NoKeyringError\n"
     lines = [f"def {name}(*words):\n{refuse}" for name in ("get_password", "set_password", "delete_password")]
     shell.write("none/keyring/__init__.py", "from keyring.errors import NoKeyringError\n" + "".join(lines))
     shell.environ["PYTHONPATH"] = f"{shell.folder}/none:{shell.environ['PYTHONPATH']}"
-    done = shell.run_anew("env", "set", "TOKEN")  # nothing is on stdin, which would be the error if it were read
+    done = shell.run_anew("env", "set", "TOKEN")  # stdin is empty: reading it would give another error
     assert done.status == 2
     assert "this system has no keyring" in done.err

@@ -1,4 +1,4 @@
-"""Nothing from outside steers a terminal or hides from an eye, wherever it stands and wherever it is shown."""
+"""Untrusted text steers no terminal and hides nothing, in any field and any output."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import pytest
 from tests.support.cli import hidden_in
 from tests.support.here import Here
 
-# A title, colours, a cursor that climbs, C1 controls, DEL, bidirectional text, zero width, tags, a line of one's own.
+# A title, colours, a cursor that moves up, C1 controls, DEL, bidirectional text, zero width, tags, a forged line.
 EVIL = "\x1b]0;owned\x07\x1b[31m\x1b[2A\x9b31m\x7f\u202eabc\u2066\u200b\ufeff\u00ad\u2028\U000e0041\r\nerror: forged"
-# What a YAML or JSON document may spell in escapes.
+# Control characters as escape sequences of YAML or JSON.
 SPELLED = json.dumps(EVIL)[1:-1].replace("\\udb40\\udc41", "\\U000e0041")
 
 
@@ -25,7 +25,7 @@ def clean(*runs, on_terminal=False):
 
 
 def everywhere(shell, *words):
-    """Run a command plainly, with --json and on a terminal, and hold each output clean."""
+    """Run a command plainly, with --json and on a terminal; assert that each output is clean."""
     plain, as_json = shell.run(*words), shell.run(*words, "--json")
     clean(plain, as_json)
     assert as_json.json is not None
@@ -70,10 +70,10 @@ def test_every_field_of_a_skill(shell):
     everywhere(shell, "validate", "./evil")
 
 
-def test_a_skill_that_is_enabled_and_then_listed(shell):
+def test_a_hostile_skill_is_escaped_once_installed(shell):
     folder = evil_skill(shell, "project/evil")
     (folder / "run.sh").unlink()
-    # Tag characters are a critical finding, which nothing agrees to.
+    # Tag characters are a critical finding that no flag accepts.
     text = (folder / "SKILL.md").read_text().replace("\\U000e0041", "").replace("\U000e0041", "")
     text = text.replace(f'  version: "1.0.0{SPELLED}"\n'.replace("\\U000e0041", ""), "")
     (folder / "SKILL.md").write_text(text, newline="")
@@ -86,7 +86,7 @@ def test_a_skill_that_is_enabled_and_then_listed(shell):
         everywhere(shell, *words)
 
 
-def test_skills_that_nobody_locked(shell):
+def test_hostile_unlocked_skills_are_escaped(shell):
     evil_skill(shell, "project/.agents/skills/evil")
     shell.write("project/.agents/skills/broken/SKILL.md", f"---\nname: {EVIL}\n---\n{EVIL}")
     shell.write("project/.agents/skills/torn/SKILL.md", "---\nname: [\x1b[31m\n---\n")
@@ -95,7 +95,7 @@ def test_skills_that_nobody_locked(shell):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="only there may a file have such a name")
-def test_hostile_file_names(shell):
+def test_hostile_file_names_are_escaped(shell):
     shell.run("install", "github:release-notes", "--yes")
     names = [
         b"\x1b[31mred",
@@ -187,14 +187,14 @@ WORDS = [
 @pytest.mark.parametrize(
     "words", WORDS, ids=lambda words: " ".join(words[:2])[:14].encode("ascii", "replace").decode()
 )
-def test_hostile_words_in_error_messages(shell, words):
+def test_hostile_arguments_are_escaped_in_error_messages(shell, words):
     done = shell.run(*words, "--json")
     clean(done)
     assert done.status in (2, 3, 4, 5)
     assert done.error["message"]
 
 
-def test_hostile_bytes_in_words(shell):
+def test_hostile_bytes_in_arguments_are_escaped(shell):
     for words in ((b"install", b"./\xff\xfe"), (b"show", b"\xff"), (b"validate", b"\x9b31m"), (b"\xff",)):
         done = shell.run(*(os.fsdecode(word) for word in words))
         clean(done)
@@ -212,8 +212,8 @@ def test_a_hostile_archive(shell):
         clean(shell.run("install", f"./{number}.zip"), shell.run("validate", f"./{number}.zip"))
 
 
-def test_a_hostile_registry(shell, tmp_path):
-    """The skill's own text, as a registry that its operator signs would show it."""
+def test_a_hostile_registry_is_escaped(shell, tmp_path):
+    """The skill's own text, signed by the operator of a registry."""
     shell.skill("src/evil", head=f'license: "{SPELLED}"\nmetadata:\n  version: "1.0.0"\n')
     text = (shell.folder / "src/evil/SKILL.md").read_text()
     (shell.folder / "src/evil/SKILL.md").write_text(
@@ -230,7 +230,7 @@ ORDERS = "::stop-commands::x ##[error]y"
 
 @pytest.fixture
 def ordering(tmp_path):
-    """A machine in GitHub's CI, with a skill that gives orders to its runner wherever it has words."""
+    """A machine in GitHub's CI, with a skill whose every field has workflow commands."""
     shell = Here(tmp_path)
     shell.environ |= {"CI": "true", "GITHUB_ACTIONS": "true"}
     shell.skill("project/evil")
@@ -244,7 +244,7 @@ def ordering(tmp_path):
 @pytest.mark.parametrize(
     "words", ["show evil", "list", "catalog", "load evil", "search evil --local", "validate ./evil", "verify"]
 )
-def test_attack_words_that_a_runner_of_ci_obeys(ordering, words):
+def test_attack_workflow_commands_in_a_skill_are_broken_up(ordering, words):
     for more in ((), ("--json",)):
         done = ordering.run(*words.split(), *more)
         assert done.out
@@ -252,13 +252,13 @@ def test_attack_words_that_a_runner_of_ci_obeys(ordering, words):
             assert not line.lstrip().startswith("::")
             assert "##[" not in line
     if words in ("list", "catalog", "load evil"):
-        assert "##[error]y" in json.dumps(done.json)  # a program reads what was written
+        assert "##[error]y" in json.dumps(done.json)  # JSON has the original text
         assert "## [error]y" in ordering.run(*words.split()).out
         assert "##[error]y" in ordering.run(*words.split(), GITHUB_ACTIONS="").out
 
 
 @pytest.mark.parametrize("words", [(), ("--json",), ("--format", "markdown")])
-def test_what_audit_tells_a_runner_is_obeyed(ordering, words):
+def test_audit_with_ci_prints_only_its_own_workflow_commands(ordering, words):
     done = ordering.run("audit", "--ci", *words)
     lines = (done.out if words == () else done.err).split("\n")
     orders = [line for line in lines if line.startswith("::")]

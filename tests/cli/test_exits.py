@@ -1,4 +1,4 @@
-"""The table of exit codes, each with what --json says of it; nothing is changed by what is refused."""
+"""The table of exit codes with the JSON of each; a refused command changes nothing."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def open_need(shell):
 
 
 @pytest.mark.parametrize("case", [drift, bad_content, broken_signature, open_need])
-def test_a_check_that_found_something_prints_its_own_shape(shell, case):
+def test_a_failed_check_prints_its_own_json(shell, case):
     words = case(shell).split()
     done = shell.run(*words, "--json")
     assert done.status == 1
@@ -168,7 +168,7 @@ def from_elsewhere(shell):
     return "install ./release-notes --yes --allow-unsigned", 5, None
 
 
-def nobody_to_ask(shell):
+def without_answer(shell):
     return f"install {REF}", 6, "refused"
 
 
@@ -192,12 +192,12 @@ ERRORS = [
     bad_reference, nothing_to_install_from,
     no_source, no_skill, no_version, no_path, unreachable, offline, remove_unknown, enable_unknown, show_unknown,
     empty_lock, torn_lock, newer_lock, twice_in_the_lock, torn_intent, no_archive,
-    unsafe_archive, from_elsewhere, nobody_to_ask, unsigned, link_out, in_the_way,
+    unsafe_archive, from_elsewhere, without_answer, unsigned, link_out, in_the_way,
 ]  # fmt: skip
 
 
 def without_cache(files):
-    """What is a consequence of looking, and no change: metadata that protects against a rollback, lock files."""
+    """Drop files that reading may change: metadata that protects against a rollback, and lock files."""
     return {path: data for path, data in files.items() if "/hub/" not in path}
 
 
@@ -215,7 +215,7 @@ def test_an_error_has_its_exit_code_and_changes_nothing(shell, case):
     assert f"[{done.error['code']}]" in done.err
 
 
-def test_what_nobody_answered_is_told(shell):
+def test_unanswered_questions_are_listed_in_json(shell):
     shell.skill("project/plain")
     done = shell.run("install", "./plain", "--yes", "--json")
     assert [(each["kind"], each["answer"]) for each in done.json["questions"]] == [
@@ -235,7 +235,7 @@ def test_an_open_need_is_installed_and_exits_6(shell):
     assert "export GITHUB_TOKEN=" in done.err
 
 
-def test_references_are_one_transaction(shell):
+def test_several_references_are_one_transaction(shell):
     before = without_cache(shell.files())
     done = shell.run("install", REF, "github:nope", "--yes", "--json")
     assert (done.status, done.error["code"]) == (3, "not-found")
@@ -255,12 +255,12 @@ def test_a_name_in_two_sources_is_refused_with_the_candidates(offered, served, t
     assert "two:greeting" in json.dumps(done.json)
 
 
-def test_what_is_typed_before_the_command_is_told_where_it_belongs(shell):
+def test_the_error_for_a_misplaced_option_names_its_help(shell):
     assert "skillhub COMMAND --help shows them" in shell.run("--frozen", "install").err
     assert "COMMAND --json" not in shell.run("update", "--nope").err
 
 
-def test_the_folder_that_may_be_meant_is_named_though_the_server_is_out_of_reach(shell):
+def test_the_hint_names_a_local_folder_if_the_source_is_unreachable(shell):
     shell.skill("project/skills/greet")
     done = shell.run("install", "skills/greet", "--json", "--offline")
     assert done.status == 3
@@ -269,7 +269,7 @@ def test_the_folder_that_may_be_meant_is_named_though_the_server_is_out_of_reach
     assert done.error["hint"] == "to install the folder: skillhub install ./skills/greet --global"
 
 
-def test_what_a_skill_is_stands_where_none_is(shell):
+def test_the_hint_explains_a_skill_if_a_folder_has_none(shell):
     (shell.project / "empty").mkdir()
     assert "SKILL.md" in shell.run("install", "./empty", "--json").error["hint"]
 
@@ -277,7 +277,7 @@ def test_what_a_skill_is_stands_where_none_is(shell):
 @pytest.mark.parametrize(
     ("typed", "meant"), [("uninstall", "remove"), ("add", "install"), ("upgrade", "update"), ("version", "--version")]
 )
-def test_a_command_of_another_installer_is_told_what_it_is_called_here(shell, typed, meant):
+def test_a_command_of_another_installer_gives_the_name_of_ours(shell, typed, meant):
     done = shell.run(typed, "x", "--json")
     again = meant if meant.startswith("-") or not typed.isalpha() else f"{meant} x --json"
     assert done.status == 2
@@ -297,13 +297,13 @@ def test_a_command_of_another_installer_is_told_what_it_is_called_here(shell, ty
         ("list --project", "skillhub list --help shows its usage"),
     ],
 )
-def test_a_slip_is_told_the_one_thing_to_type(shell, typed, hint):
+def test_a_misspelling_gives_one_command_as_hint(shell, typed, hint):
     done = shell.run(*typed.split())
     assert done.status == 2
     assert done.err.splitlines()[1] == f"  hint: {hint}"
 
 
-def test_a_name_that_no_source_has_is_told_where_to_look(shell):
+def test_the_hint_for_an_unknown_name_is_a_search_that_finds_a_similar_one(shell):
     done = shell.run("install", "code-reviw", "--json")
     assert (done.status, done.error["code"]) == (3, "not-found")
     search = done.error["hint"].partition("? ")[2].partition(" finds")[0]
@@ -315,14 +315,14 @@ def test_a_name_that_no_source_has_is_told_where_to_look(shell):
 
 
 @pytest.mark.parametrize("command", ["install", "show", "validate", "pack", "audit"])
-def test_a_path_where_nothing_is_is_told_once(shell, command):
+def test_a_missing_path_is_named_once(shell, command):
     done = shell.run(command, "./nope")
     assert done.status == 3
     assert done.err.count("nope") == 1
 
 
 @pytest.mark.parametrize("fingerprint", ["foo", "", "sha256:" + "A" * 64])
-def test_a_fingerprint_that_is_none_is_a_bad_flag(shell, fingerprint):
+def test_an_invalid_fingerprint_is_a_usage_error(shell, fingerprint):
     url = "https://skills.example"
     done = shell.run("source", "add", "acme", url, "--fingerprint", fingerprint, "--json")
     assert (done.status, done.error["code"]) == (2, "usage")
@@ -339,7 +339,7 @@ def test_a_fingerprint_that_is_none_is_a_bad_flag(shell, fingerprint):
         ('[sources.aa]\nurl = "https://me:secret@skills.example"', "sources.aa.url"),
     ],
 )
-def test_what_is_wrong_in_the_intent_is_told_at_its_key(shell, text, where):
+def test_an_error_in_the_intent_names_its_key(shell, text, where):
     path = shell.write("project/skillhub.toml", text + "\n")
     done = shell.run("install", "--yes", "--json")
     assert (done.status, done.error["code"]) == (4, "format")
@@ -347,14 +347,14 @@ def test_what_is_wrong_in_the_intent_is_told_at_its_key(shell, text, where):
     assert "secret" not in done.out
 
 
-def test_a_merge_conflict_in_the_intent_is_called_one(shell):
+def test_a_merge_conflict_in_the_intent_is_reported_as_such(shell):
     path = shell.write("project/skillhub.toml", "[skills]\n<<<<<<< HEAD\n=======\n>>>>>>> other\n")
     done = shell.run("install", "--json")
     assert (done.status, done.error["where"]) == (4, f"{path}:2")
     assert "merge conflict" in done.error["message"] and done.error["hint"]
 
 
-def test_the_lock_of_skillhub_is_none_of_another_installer(shell):
+def test_lock_import_refuses_the_lock_of_skillhub(shell):
     shell.skill("project/src/plain")
     assert shell.run("install", "./src/plain", "--yes", "--allow-unsigned").status == 0
     done = shell.run("lock", "import", "skillhub.lock", "--json")
@@ -362,7 +362,7 @@ def test_the_lock_of_skillhub_is_none_of_another_installer(shell):
     assert "skillhub's own" in done.error["message"]
 
 
-def test_a_lock_whose_version_is_a_text_is_told_so(shell):
+def test_a_lock_version_that_is_a_string_is_refused(shell):
     shell.write("project/skillhub.lock", '{"skills": {}, "sources": {}, "version": "1"}\n')
     done = shell.run("list", "--json")
     assert (done.status, done.error["message"]) == (4, "expected lock format 1, found the text '1'")

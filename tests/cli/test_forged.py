@@ -1,4 +1,4 @@
-"""Text of a skill makes no line that looks like one of ours, and pushes none of ours away."""
+"""Text of a skill forges no line of skillhub and pushes no line away."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Screen(io.StringIO):
 
 
 def rows_of(act, width):
-    """Return the rows that ``act`` draws on a terminal, those that are too long broken as a terminal breaks them."""
+    """Return the rows that ``act`` draws on a terminal, with long rows broken as a terminal breaks them."""
     screen = Screen()
     with pytest.MonkeyPatch.context() as environ, redirect_stderr(screen):
         environ.setenv("NO_COLOR", "1")
@@ -82,7 +82,7 @@ def test_attack_a_name_a_path_or_a_signer_forges_lines_of_a_prompt(text, width, 
 
 
 @given(texts, texts, columns)
-def test_attack_a_summary_leaves_out_what_is_agreed_to(one, two, width):
+def test_attack_a_summary_shows_every_cell_in_full(one, two, width):
     head = ("NAME", "VERSION", "SOURCE", "SIGNED BY", "CAN", "NEEDS")
     cells = ("n" * 64, "1.0.0", "s" * 64, word(one), f"network:{'h' * 64}", word(two))
     rows = rows_of(lambda terminal: terminal.table(head, [cells, cells], sys.stderr), width)
@@ -93,21 +93,21 @@ def test_attack_a_summary_leaves_out_what_is_agreed_to(one, two, width):
 
 
 @given(texts)
-def test_attack_blanks_of_any_kind_are_one(text):
+def test_attack_blanks_of_any_kind_collapse_to_one(text):
     line = collapsed(text)
     assert "  " not in line
     assert not set(line) & set("\n\r\t\x0b\x0c\x85\u00a0\u2800\u3164\u115f\uffa0\u3000\u2028\u2029\u200b\x1b\u202e")
     assert collapsed(line) == line
 
 
-def test_no_more_marks_stand_on_a_letter_than_a_script_has():
+def test_combining_marks_on_a_letter_are_limited():
     assert collapsed("a" + "\u0301" * 90 + "b") == "a" + "\u0301" * 4 + "b"
     assert collapsed(" \u0301 \ufe0f x") == "x"
     assert collapsed("❤\ufe0f नमस्ते สวัสดี") == "❤\ufe0f नमस्ते สวัสดี"
 
 
 @given(texts, columns)
-def test_attack_what_a_skill_says_comes_after_our_facts(text, width):
+def test_attack_text_of_a_skill_comes_before_the_facts_of_skillhub(text, width):
     facts = ("it needs: nothing", "it can: run", "3 files, 9 bytes", "from github: x", "signed by nobody-here")
     details = (*quoted(text, 480, "skillhub show x"), *facts)
     question = Question("install", "x", "Install x 1.0.0?", details, row=("x", "1.0.0"))
@@ -147,7 +147,7 @@ def test_attack_a_skill_forges_the_prompt_of_a_real_terminal(shell, width):
     assert max(n for n, line in enumerate(shown) if line.startswith("  | ")) < min(facts)
 
 
-def test_attack_one_letter_agrees_to_what_was_not_shown(shell):
+def test_attack_an_answer_for_all_covers_only_questions_shown(shell):
     for name in ("one", "two", "three"):
         shell.skill(f"project/{name}")
     done = shell.at_terminal("install", "./one", "./two", "./three", say=[(ASK, "a\n"), (ASK, "n\n")])
@@ -159,7 +159,7 @@ def test_attack_one_letter_agrees_to_what_was_not_shown(shell):
     assert not (shell.project / "skillhub.lock").exists()
 
 
-def test_attack_one_letter_agrees_for_another_signer_or_source(shell):
+def test_attack_an_answer_for_all_covers_one_signer_and_source(shell):
     shell.skill("project/one")
     assert shell.run("key", "new").status == 0
     assert shell.run("sign", "./one").status == 0
@@ -170,7 +170,7 @@ def test_attack_one_letter_agrees_for_another_signer_or_source(shell):
     assert "[a]ll" not in done.out
 
 
-def test_attack_a_lock_calls_a_signer_by_the_name_of_another(shell):
+def test_attack_a_lock_names_a_signer_with_another_name(shell):
     assert shell.run("install", "github:release-notes", "--yes").status == 0
     (right,) = shell.lock()["skills"]["release-notes"]["signed_by"]
     wrong = f"{right.rpartition(':')[0]}:somebody-known"
@@ -199,14 +199,14 @@ def test_attack_a_line_of_a_file_forges_a_line_of_the_review(shell):
     assert f"+{forged}" in shell.run("diff", "helper").out.splitlines()
 
 
-def test_attack_a_description_forges_what_show_tells(shell):
+def test_attack_a_description_forges_no_line_of_show(shell):
     ref = forging(shell, "helper")
-    told = [line for line in lines(shell.at_terminal("show", ref)) if "acme" in line]
-    assert told
-    assert all(line.startswith("| ") for line in told)
+    shown = [line for line in lines(shell.at_terminal("show", ref)) if "acme" in line]
+    assert shown
+    assert all(line.startswith("| ") for line in shown)
 
 
-def test_an_answer_that_is_written_in_pieces_is_the_same_json(capsys):
+def test_streamed_json_equals_json_written_at_once(capsys):
     secret = "https://user:secret@host/x"
     rows = [{"name": "a\x7f", "url": secret, "needs": []}, {"hint": secret, "deep": [{"url": secret}]}, "##[error]"]
     answers = {

@@ -1,4 +1,4 @@
-"""What lies in an agent's folder and in no lock: listed and shown, and if it is broken, said to be."""
+"""Skills in agents' folders outside the lock: listed, shown, and reported if broken."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ BROKEN = {
 
 @pytest.fixture
 def folder(shell):
-    """Return an agent's folder with a good skill in it."""
+    """Return an agent's folder with a valid skill in it."""
     shell.write("project/.claude/skills/good/SKILL.md", GOOD)
     return shell.project / ".claude/skills"
 
 
 def bad(shell, *words):
-    """Return what ``list`` has of the broken skill, having checked that the good one is there too."""
+    """Return the row of ``list`` for the broken skill; assert that the valid skill is listed, too."""
     done = shell.run("list", "--json", *words)
     assert done.status == 0
     found = {each["name"]: each for each in done.json["skills"]}
@@ -40,7 +40,7 @@ def bad(shell, *words):
 
 
 @pytest.mark.parametrize("how", BROKEN)
-def test_a_broken_skill_is_listed_as_one_and_hides_no_other(shell, folder, how):
+def test_a_broken_skill_is_listed_and_hides_no_other(shell, folder, how):
     text = BROKEN[how]
     path = shell.write("project/.claude/skills/bad/SKILL.md", text).parent
     found = bad(shell)
@@ -59,7 +59,7 @@ def test_a_broken_skill_is_listed_as_one_and_hides_no_other(shell, folder, how):
     assert str(path) in done.error["where"]
 
 
-def test_what_a_link_leads_to_is_not_told(shell, folder):
+def test_the_target_of_a_link_is_not_shown(shell, folder):
     secret = shell.write("secret", "hunter2\n")
     (folder / "bad").mkdir()
     (folder / "bad/SKILL.md").symlink_to(secret)
@@ -69,13 +69,13 @@ def test_what_a_link_leads_to_is_not_told(shell, folder):
     assert "hunter2" not in done.out + done.err
 
 
-def test_optional_metadata_that_is_a_link_breaks_no_skill(shell, folder):
+def test_a_linked_optional_metadata_file_does_not_break_a_skill(shell, folder):
     (folder / "good/agents").mkdir()
     (folder / "good/agents/openai.yaml").symlink_to(shell.write("secret", "hunter2\n"))
     assert bad(shell) is None
 
 
-def test_the_users_own(shell):
+def test_list_with_global_lists_a_broken_skill_of_the_user(shell):
     shell.write("home/.claude/skills/bad/SKILL.md", "x\n")
     shell.write("home/.claude/skills/good/SKILL.md", GOOD)
     assert bad(shell, "-g")["scope"] == "user"
@@ -92,13 +92,13 @@ def test_the_name_of_a_folder_harms_no_terminal(shell, folder):
     assert names == ["'\\u{200b}'", "'\\u{dcff}'", "e[31mvil", "good"]
 
 
-def test_a_broken_skill_hides_none_of_the_users(shell, folder):
+def test_a_broken_skill_does_not_shadow_a_skill_of_the_user(shell, folder):
     assert shell.run("install", "github:release-notes", "--yes", "-g").status == 0
     shell.write("project/.claude/skills/release-notes/SKILL.md", "x\n")
     assert shell.run("list", "--json").json["shadowed"] == []
 
 
-def test_what_list_shows_show_shows(shell, folder):
+def test_show_and_list_give_the_same_row(shell, folder):
     shell.write("project/.claude/skills/good/scripts/run.sh", "echo\n")
     done = shell.run("show", "good", "--json")
     (listed,) = shell.run("list", "--json").json["skills"]
@@ -108,13 +108,13 @@ def test_what_list_shows_show_shows(shell, folder):
     text = shell.run("show", "good").out
     assert "(unmanaged)" in text
     assert "not installed" not in text
-    # A source's own skill of that name is still shown when it is asked for.
+    # A source's skill of that name is still shown by its reference.
     shell.skill("project/.claude/skills/code-review")
     assert shell.run("show", "code-review", "--json").json["source"] is None
     assert shell.run("show", "github:code-review", "--json").json["source"] == "github"
 
 
-def test_an_edited_copy_is_edited_in_list_and_show_and_its_state_stays(shell):
+def test_list_and_show_mark_an_edited_copy_and_keep_its_state(shell):
     shell.skill("project/src/mine")
     assert shell.run("install", "./src/mine", "--yes", "--allow-unsigned").status == 0
     (row,) = shell.run("list", "--json").json["skills"]

@@ -1,4 +1,4 @@
-"""git and GitHub through the whole program; what docs/sources.md shows is run as it stands there."""
+"""git and GitHub sources on the command line; the examples of docs/sources.md are run."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def repo(tmp_path):
 
 @pytest.fixture
 def machine(shell, repo):
-    """A machine for which all repositories that the page names are that one."""
+    """A machine that maps all repositories of the page to one repository."""
     places = ("file:///srv/git/skills", "https://git.example/", "ssh://git@git.example/", "https://github.com/")
     stems = ("", "team/skills.git", "team/skills.git", "owner/repo")
     wanted = "".join(f"\tinsteadOf = {place}{stem}\n" for place, stem in zip(places, stems, strict=True))
@@ -42,7 +42,7 @@ def machine(shell, repo):
 
 
 @pytest.mark.parametrize("ref", ["git+file:///srv/git/skills#skills/other", "./other"])
-def test_a_folder_named_otherwise_is_a_warning(machine, repo, ref):
+def test_a_folder_with_another_name_than_its_skill_gives_a_warning(machine, repo, ref):
     files = {f"skills/{folder}/SKILL.md": skill("notes") for folder in ("notes", "other")}
     repo.commit(files)
     machine.write("project/other/SKILL.md", skill("notes").decode())
@@ -66,7 +66,7 @@ def test_an_example_of_the_page_runs(line, machine, repo):
         assert (machine.project / ".agents" / "skills" / name / "SKILL.md").read_bytes() == skill(name)
 
 
-def test_there_is_an_example_of_each_kind():
+def test_the_page_has_at_least_five_examples():
     assert len(SHOWN) >= 5
 
 
@@ -87,7 +87,7 @@ def test_github_without_git_gives_the_same_tree(machine, repo, tmp_path):
 
 @pytest.fixture
 def spelled(machine, repo):
-    """The machine, for which the repository has further URLs."""
+    """The machine with further URLs for the repository."""
     urls = ("https://git.example:443/team/skills.git", "https://GIT.example/team/skills.git")
     urls += ("https://git.example/team/skills", "https://git.example/TEAM/skills.git")
     with open(machine.home / ".gitconfig", "a") as config:
@@ -102,12 +102,12 @@ TAKE = ("--skill", "notes", "--yes", "--allow-unsigned")
 @pytest.mark.parametrize(
     "other", [f"{REF}/", REF.replace(".example", ".example:443"), REF.replace("git.ex", "GIT.ex")]
 )
-def test_another_spelling_of_a_repository_is_the_same_repository(spelled, repo, other):
+def test_another_spelling_of_a_url_is_the_same_repository(spelled, repo, other):
     assert spelled.run("install", REF, *TAKE).status == 0
     before = spelled.lock()
     repo.commit({"skills/notes/SKILL.md": skill("notes") + b"More.\n"})
     done = spelled.run("install", other, *TAKE)
-    assert (done.status, spelled.lock()) == (0, before)  # what a place has now never changes a locked entry
+    assert (done.status, spelled.lock()) == (0, before)  # new content of the repository never changes a locked entry
     assert spelled.run("install", "--frozen", *TAKE[2:]).status == 0
     done = spelled.run("update", *TAKE[2:])
     assert done.status == 0, done.err
@@ -115,7 +115,7 @@ def test_another_spelling_of_a_repository_is_the_same_repository(spelled, repo, 
 
 
 @pytest.mark.parametrize("other", [REF.removesuffix(".git"), REF.replace("team", "TEAM")])
-def test_attack_a_repository_that_may_be_another_is_refused_with_what_to_type(spelled, other):
+def test_attack_a_url_that_may_be_another_repository_is_refused_with_a_hint(spelled, other):
     assert spelled.run("install", REF, *TAKE).status == 0
     before = spelled.lock()
     done = spelled.run("install", other, *TAKE, "--json")
@@ -128,20 +128,20 @@ YES = ("--yes", "--allow-unsigned", "--json")
 
 @pytest.fixture
 def lockless(shell, repo):
-    """A machine whose person named a repository, and then lost the lock."""
+    """A machine whose user installed from a repository and then lost the lock."""
     assert shell.run("install", f"git+{repo.url}@v2#skills/notes", *YES).status == 0
     (shell.project / "skillhub.lock").unlink()
     return shell
 
 
-def test_what_a_person_named_is_reached_as_always_though_the_lock_is_gone(lockless):
+def test_a_repository_that_the_user_named_is_read_without_a_lock(lockless):
     done = lockless.run("install", *YES)
     assert done.status == 0, done.err
     assert set(lockless.lock()["skills"]) == {"notes"}
 
 
-def test_attack_a_repository_alone_vouches_for_no_place(lockless, repo, tmp_path):
-    """Neither to who never agreed, nor for another revision, another repository or under another name."""
+def test_attack_an_intent_alone_does_not_authorize_a_repository(lockless, repo, tmp_path):
+    """No user agreed to this revision, repository or name."""
     intent = lockless.project / "skillhub.toml"
     other = Repo(tmp_path / "other")
     other.tag("v2", other.commit({"skills/notes/SKILL.md": skill("notes")}))
@@ -161,7 +161,7 @@ def test_attack_a_repository_alone_vouches_for_no_place(lockless, repo, tmp_path
 
 
 @pytest.mark.parametrize("path", ["a;touch hit #", "$(touch hit)", "'`touch hit`'"])
-def test_attack_a_repository_writes_a_command_into_what_is_to_be_typed(shell, path):
+def test_attack_a_path_in_the_intent_is_quoted_in_the_hint(shell, path):
     line = f"notes = {{ git = 'https://10.0.0.7/x', rev = 'v2', path = {json.dumps(path)} }}"
     shell.write("project/skillhub.toml", f"[skills]\n{line}\n")
     hint = shell.run("install", *YES).error["hint"]
@@ -169,8 +169,8 @@ def test_attack_a_repository_writes_a_command_into_what_is_to_be_typed(shell, pa
     assert words == ["skillhub", "install", f"git+https://10.0.0.7/x@v2#{path}"]
 
 
-def test_attack_a_lock_leads_the_question_for_an_age_to_a_server_that_nobody_named(shell, repo):
-    """The place is one that was agreed to, the repository of the plugin there is not; the tree is in the store."""
+def test_attack_a_lock_does_not_send_the_age_check_to_an_unknown_server(shell, repo):
+    """The user agreed to the source, not to the plugin's repository; the tree is in the store."""
     assert shell.run("install", f"git+{repo.url}@v2#skills/notes", *YES).status == 0
     shell.write("hub/config/policy.toml", "min-age-days = 1\n")
     lock = shell.lock()

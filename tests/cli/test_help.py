@@ -28,7 +28,7 @@ LEAVES = [(name,) for name in PLAIN] + [(name, verb) for name, verbs in GROUPS.i
 
 
 @pytest.mark.parametrize("words", LEAVES, ids=" ".join)
-def test_every_command_tells_of_itself_with_an_example(shell, words):
+def test_every_command_has_help_with_an_example(shell, words):
     done = shell.run(*words, "--help")
     assert (done.status, done.err) == (0, "")
     assert f"Example: skillhub {' '.join(words)}" in done.out
@@ -45,7 +45,7 @@ def test_a_group_lists_its_commands(shell, group):
 
 
 @pytest.mark.parametrize("words", [(), ("list",), ("install",), ("source",), ("source", "add"), ("env", "exec")])
-def test_the_short_flag_helps_everywhere(shell, words):
+def test_the_short_flag_shows_the_help_of_every_command(shell, words):
     done = shell.run(*words, "-h")
     assert (done.status, done.out) == (0, shell.run(*words, "--help").out)
 
@@ -66,12 +66,12 @@ def test_the_program_lists_every_command(shell, words):
 
 
 @pytest.mark.parametrize("word", ["--help", "-h", "help"])
-def test_a_word_before_the_command_asks_for_its_help_as_one_behind_it(shell, word):
+def test_a_help_word_before_the_command_shows_its_help(shell, word):
     for words in (("install",), ("registry", "add")):
         assert shell.run(word, *words).out == shell.run(*words, "--help").out != top_help()
 
 
-def test_nothing_asked_for_shows_the_help_and_is_an_error(shell):
+def test_no_arguments_show_the_help_with_a_usage_error(shell):
     assert (shell.run().status, shell.run().out) == (2, top_help())
 
 
@@ -93,7 +93,7 @@ def test_the_version(shell, flag):
         (("-q",), ("env", "exec", "--", "echo", "-q")),
     ],
 )
-def test_common_flags_may_stand_before_the_command(shell, before, words):
+def test_common_flags_before_the_command_work_like_those_after(shell, before, words):
     one, other = shell.run(*before, *words), shell.run(words[0], *before, *words[1:])
     if words[0] in ("source", "env"):
         other = shell.run(*words[:2], *before, *words[2:])
@@ -102,7 +102,7 @@ def test_common_flags_may_stand_before_the_command(shell, before, words):
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (("--json", "--nope", "list"), "no such option: --nope"),
         (("--json", "instal"), "no such command 'instal'"),
@@ -110,9 +110,9 @@ def test_common_flags_may_stand_before_the_command(shell, before, words):
         (("--offline",), "expected a command after skillhub"),
     ],
 )
-def test_what_is_wrong_behind_common_flags_is_told_and_not_the_flags(shell, words, told):
+def test_an_error_after_common_flags_is_reported(shell, words, message):
     done = shell.run(*words)
-    assert (done.status, done.err.splitlines()[0]) == (2, f"error: {told} [usage]")
+    assert (done.status, done.err.splitlines()[0]) == (2, f"error: {message} [usage]")
 
 
 USAGE = [
@@ -133,7 +133,7 @@ USAGE = [
 
 
 @pytest.mark.parametrize("words", USAGE, ids=" ".join)
-def test_a_wrong_command_line_is_told_in_two_lines_and_as_json(shell, words):
+def test_a_usage_error_has_a_message_and_a_hint_and_json(shell, words):
     done = shell.run(*words)
     if words != ("verify", "--", "--json"):  # after -- it is the name of a skill
         assert done.status == 2
@@ -145,15 +145,15 @@ def test_a_wrong_command_line_is_told_in_two_lines_and_as_json(shell, words):
     assert "Traceback" not in done.err
     if "--" not in words:
         found = shell.run(*words, "--json")
-        if words != ("install", "--project"):  # --json is its value then
+        if words != ("install", "--project"):  # here --json is the value of --project
             assert (found.status, found.error["code"], found.json["questions"]) == (2, "usage", [])
 
 
-def test_a_near_miss_is_named(shell):
+def test_a_misspelled_command_gives_a_suggestion(shell):
     assert "install" in shell.run("instal").err
 
 
-def test_what_follows_two_dashes_is_no_flag(shell):
+def test_an_argument_after_two_dashes_is_no_flag(shell):
     done = shell.run("install", "--", "--all")
     assert (done.status, done.out) == (2, "")
     assert "--all" in done.err
@@ -167,13 +167,13 @@ COMPLETIONS = [
 
 
 @pytest.mark.parametrize(("words", "at", "found"), COMPLETIONS)
-def test_bash_completes_names(shell, words, at, found):
+def test_bash_completes_commands_and_options(shell, words, at, found):
     done = shell.run(_SKILLHUB_COMPLETE="complete_bash", COMP_WORDS=words, COMP_CWORD=at)
     assert (done.status, done.out.split(), done.err) == (0, [found], "")
 
 
 @pytest.mark.parametrize(("kind", "environ"), [("zsh", {}), ("fish", {"_TYPER_COMPLETE_FISH_ACTION": "get-args"})])
-def test_other_shells_complete_names(shell, kind, environ):
+def test_zsh_and_fish_complete_commands(shell, kind, environ):
     done = shell.run(_SKILLHUB_COMPLETE=f"complete_{kind}", _TYPER_COMPLETE_ARGS="skillhub in", **environ)
     assert done.status == 0
     assert "install" in done.out
@@ -188,13 +188,13 @@ def test_the_completion_of_a_named_shell(shell, kind, sign):
     assert f"complete_{kind}" in done.out
 
 
-def test_there_is_no_completion_for_a_shell_nobody_knows(shell):
+def test_completion_for_an_unknown_shell_is_a_usage_error(shell):
     done = shell.run("--show-completion", "tcsh")
     assert (done.status, done.out) == (2, "")
     assert "bash, zsh, fish" in done.err
 
 
-def test_bash_itself_completes_with_what_is_shown(shell):
+def test_bash_completes_with_the_printed_script(shell):
     script = shell.run("--show-completion", "bash").out
     shell.on_path()
     ask = "COMP_WORDS=(skillhub ver); COMP_CWORD=1; _skillhub_completion skillhub; echo ${COMPREPLY[*]}"

@@ -1,4 +1,4 @@
-"""Every kind of question, asked of a person at a terminal: what it says, and that a no changes nothing."""
+"""Every kind of question at a terminal: its words, and that a no changes nothing."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def edited(shell):
     return ["sync"]
 
 
-# By kind: what leads to it, what it says, and the prompt at which a person says no; none, where no answer counts.
+# By kind: the command, the words of the question, and the prompt at which the user answers no (None without one).
 def publishing(shell):
     registry = shell.folder / "hub-of-mine"
     assert shell.run("registry", "init", registry).status == 0
@@ -126,12 +126,12 @@ def test_every_kind_has_a_row():
     assert set(KINDS) == set(get_args(Kind)) == set(BEFOREHAND)
 
 
-def test_what_only_a_person_answers_names_no_other_way(shell):
+def test_the_hint_for_a_check_question_is_to_answer_at_a_terminal(shell):
     assert shell.run(*check(shell), "--json").error["hint"] == "answer at a terminal"
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_person_is_asked_and_says_no(shell, served, kind):
+def test_a_no_at_a_terminal_changes_nothing(shell, served, kind):
     begin, says, prompt = KINDS[kind]
     words = begin(shell, served)
     before = {path: data for path, data in shell.files().items() if str(shell.project) in path}
@@ -140,7 +140,7 @@ def test_a_person_is_asked_and_says_no(shell, served, kind):
     assert done.status == 6, done.out
     assert says in done.out
     after = {path: data for path, data in shell.files().items() if str(shell.project) in path}
-    if kind != "env":  # which is installed, and waits
+    if kind != "env":  # the skill is installed and waits for the variable
         assert after == before
     else:
         assert not (shell.project / ".agents/skills/served").exists()

@@ -1,4 +1,4 @@
-"""``lock`` as it is typed: the locks of others in, a bill of materials out, conflicts mended."""
+"""``lock``: import of other installers' locks, export of a bill of materials, repair of conflicts."""
 
 import importlib.util
 import json
@@ -19,13 +19,13 @@ HAS_SBOM = importlib.util.find_spec("cyclonedx") is not None
 
 @pytest.fixture
 def shell(tmp_path):
-    """A machine with nothing on it."""
+    """An empty machine."""
     return Here(tmp_path)
 
 
 @pytest.fixture
 def others(shell):
-    """A project with the lock of another installer, whose skills are here, gone, and from nowhere."""
+    """A project with another installer's lock: a local skill, a missing one, and skills of unusable origin."""
     shell.skill("project/skills/near")
     shell.skill("team/far")
     shell.write(
@@ -50,7 +50,7 @@ def names(rows):
     return {each["name"] for each in rows}
 
 
-def test_what_another_lock_names_is_pinned_and_the_rest_told(others):
+def test_import_pins_available_skills_and_reports_the_others(others):
     done = others.run("lock", "import", "skills-lock.json", "--yes", "--allow-unsigned", "--json")
     assert done.status == 6, done.err
     assert {each["name"]: each["state"] for each in done.json["skills"]} == {"near": "enabled", "far": "enabled"}
@@ -71,7 +71,7 @@ def test_what_another_lock_names_is_pinned_and_the_rest_told(others):
 
 @pytest.fixture
 def repository(shell):
-    """A machine that has a git repository of two skills from a mirror; the address of the repository is told."""
+    """A machine with a mirrored git repository of two skills; its ``url`` is that of the repository."""
     shell.skill("upstream/skills/one")
     shell.skill("upstream/skills/two")
     settings = ("user.name=a", "user.email=a@b.example", "core.logAllRefUpdates=false")
@@ -93,7 +93,7 @@ def named_in_git(shell, **more):
     return entry
 
 
-def test_what_another_lock_names_in_a_repository_is_pinned_at_its_commit(repository):
+def test_import_pins_skills_of_a_repository_at_their_commit(repository):
     entry = named_in_git(repository)
     named_in_git(repository, gone=entry(ref="main"), never=entry(ref="v9"))
     done = repository.run("lock", "import", "skills-lock.json", *YES, "--json")
@@ -112,7 +112,7 @@ def test_what_another_lock_names_in_a_repository_is_pinned_at_its_commit(reposit
     assert (repository.project / "skillhub.lock").read_bytes() == before
 
 
-def test_an_import_where_the_other_installer_left_its_copies_says_adopt(repository):
+def test_import_over_copies_of_another_installer_hints_at_adopt(repository):
     named_in_git(repository)
     upstream = repository.folder / "upstream/skills/one"
     shutil.copytree(upstream, repository.project / ".agents/skills/one")
@@ -125,7 +125,7 @@ def test_an_import_where_the_other_installer_left_its_copies_says_adopt(reposito
     assert repository.run("lock", "import", "skills-lock.json", *YES).status == 0
 
 
-def test_a_skill_that_is_what_its_repository_has_is_adopted_from_there(repository):
+def test_a_skill_identical_to_its_repository_is_adopted_from_there(repository):
     named_in_git(repository)
     shutil.copytree(repository.folder / "upstream/skills/one", repository.project / ".claude/skills/one")
     repository.skill("project/.claude/skills/two", head="license: mine\n")
@@ -137,7 +137,7 @@ def test_a_skill_that_is_what_its_repository_has_is_adopted_from_there(repositor
     assert not (repository.project / "skills/one").exists()
 
 
-def test_an_import_asks_first_and_then_changes_nothing(others):
+def test_import_without_consent_changes_nothing(others):
     before = others.files()
     done = others.run("lock", "import", "skills-lock.json", "--json")
     assert done.status == 6
@@ -146,21 +146,21 @@ def test_an_import_asks_first_and_then_changes_nothing(others):
     assert not (others.project / "skillhub.lock").exists()
 
 
-def test_a_dry_run_of_an_import_changes_nothing(others):
+def test_a_dry_run_of_import_changes_nothing(others):
     done = others.run("lock", "import", "skills-lock.json", "--dry-run", "--json")
     assert done.status == 0, done.err
     assert len(done.json["skills"]) == 2
     assert not (others.project / "skillhub.lock").exists()
 
 
-def test_an_import_that_enables_nothing_says_how_to(others):
+def test_import_without_enable_names_the_command_that_enables(others):
     done = others.run("lock", "import", "skills-lock.json", "--yes", "--allow-unsigned", "--no-enable")
-    assert done.status == 6, done.err  # for what was left out
+    assert done.status == 6, done.err  # one entry was left out
     assert "to enable the disabled skills: skillhub enable" in done.err
     assert not (others.project / ".agents/skills/near").exists()
 
 
-def test_a_lock_with_hostile_names_shows_none_of_them_to_the_terminal(shell):
+def test_hostile_names_in_a_lock_are_escaped(shell):
     entry = {"source": "\x1b[2J", "sourceType": "\x1b]0;x\x07"}
     shell.write("project/skills-lock.json", json.dumps({"version": 1, "skills": {"\x1b[31m": entry}}))
     done = shell.run("lock", "import", "skills-lock.json", "--yes")
@@ -169,7 +169,7 @@ def test_a_lock_with_hostile_names_shows_none_of_them_to_the_terminal(shell):
 
 
 @pytest.mark.parametrize(("text", "status"), [("hello", 4), ("{}", 4), (None, 3)])
-def test_what_is_no_lock_is_refused(shell, text, status):
+def test_import_refuses_an_invalid_or_missing_lock(shell, text, status):
     if text is not None:
         shell.write("project/skills-lock.json", text)
     done = shell.run("lock", "import", "skills-lock.json", "--json")
@@ -177,11 +177,11 @@ def test_what_is_no_lock_is_refused(shell, text, status):
     assert done.error["where"].startswith("skills-lock.json")
 
 
-def test_a_conflict_is_mended_and_told(shell):
+def test_a_conflict_is_resolved_and_reported(shell):
     shell.write("project/skillhub.lock", conflict(lock(a=ONE, b=TWO).dump(), lock(b=THREE, c=ONE).dump()))
-    told = shell.run("lock", "fix", "--dry-run")
-    assert {line.partition(":")[0] for line in told.out.splitlines()} == {f"would resolve {name}" for name in "abc"}
-    assert "nothing was written" in told.err
+    plan = shell.run("lock", "fix", "--dry-run")
+    assert {line.partition(":")[0] for line in plan.out.splitlines()} == {f"would resolve {name}" for name in "abc"}
+    assert "nothing was written" in plan.err
     done = shell.run("lock", "fix", "--json")
     assert done.status == 0, done.err
     assert done.json["changed"]
@@ -191,7 +191,7 @@ def test_a_conflict_is_mended_and_told(shell):
     assert (again.status, again.out) == (0, "there is no conflict in the lock\n")
 
 
-def test_another_signer_is_refused_until_a_side_is_chosen(shell):
+def test_a_conflict_between_signers_is_refused_until_a_side_is_chosen(shell):
     data = conflict(lock(a=TWO).dump(), lock(a=released("9.0.0", HIS)).dump())
     path = shell.write("project/skillhub.lock", data)
     done = shell.run("lock", "fix", "--json")
@@ -203,7 +203,7 @@ def test_another_signer_is_refused_until_a_side_is_chosen(shell):
     assert shell.lock()["skills"]["a"]["version"] == "1.1.0"
 
 
-def test_the_merge_driver_says_what_it_did_and_whether_it_is_clean(shell):
+def test_the_merge_driver_reports_whether_the_result_is_clean(shell):
     for name, each in (("base", lock(a=ONE)), ("ours", lock(a=TWO)), ("theirs", lock(a=THREE, b=ONE))):
         shell.write(f"project/{name}", each.dump())
     done = shell.run("lock", "merge", "base", "ours", "theirs", "--json")
@@ -215,7 +215,7 @@ def test_the_merge_driver_says_what_it_did_and_whether_it_is_clean(shell):
 
 
 @pytest.mark.skipif(HAS_SBOM, reason="the extra is installed here")
-def test_without_the_extra_a_person_is_told_what_to_install(shell):
+def test_export_without_the_extra_names_the_command_that_installs_the_extra(shell):
     done = shell.run("lock", "export", "--json")
     assert done.status == 2
     assert extra("sbom") in done.error["hint"]

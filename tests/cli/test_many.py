@@ -1,4 +1,4 @@
-"""Many skills in one place, marketplaces and OCI artifacts through the whole program; the page's examples are run."""
+"""Repositories of many skills, marketplaces and OCI artifacts on the command line; the page's examples are run."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ PROMPT = "empty to stop: "
 
 @pytest.fixture
 def web():
-    """What is at registry.example."""
+    """The server at registry.example."""
     artifact = oci.toolhive("pdf-tools", {"SKILL.md": skill("pdf-tools").encode()})
     with Web() as server:
         for tag, data in {"1.0": artifact.manifest, artifact.digest: artifact.manifest, **artifact.below}.items():
@@ -49,7 +49,7 @@ def web():
 
 @pytest.fixture
 def machine(shell, web):
-    """A machine with a folder of several skills, a marketplace, and registry.example from a mirror."""
+    """A machine with a folder of several skills, a marketplace, and a mirror of registry.example."""
     for folder, name in MANY.items():
         shell.skill(f"project/my-skills/{folder}", name)
     shell.write("project/my-market/.claude-plugin/marketplace.json", json.dumps(MARKET))
@@ -66,17 +66,17 @@ def test_an_example_of_the_page_runs(machine, line):
     assert machine.lock()["skills"]
 
 
-def test_there_is_an_example_of_each_kind():
+def test_the_page_has_at_least_five_examples():
     assert len(SHOWN) >= 5
 
 
-def test_all_of_a_folder(machine):
+def test_install_with_all_takes_every_skill_of_a_folder(machine):
     done = machine.run("install", "./my-skills", "--all", *YES)
     assert done.status == 0, done.out
     assert set(machine.lock()["skills"]) == {"pdf-tools", "mail", "notes"}
 
 
-def test_all_but_what_is_not_as_promised(machine):
+def test_install_with_all_refuses_unsafe_skills_and_hints_at_except(machine):
     for place in ("skills/pdf-tools", ".claude/skills/mail"):
         (machine.project / "my-skills" / place / "x").symlink_to("/etc/passwd")
     done = machine.run("install", "./my-skills", "--all", *YES)
@@ -92,28 +92,28 @@ def test_all_but_what_is_not_as_promised(machine):
     assert machine.run("install", "--except", "mail", *YES).status == 2
 
 
-def test_several_and_none_chosen_is_told(machine):
+def test_several_skills_without_a_choice_are_a_usage_error(machine):
     done = machine.run("install", "./my-skills", *YES)
     assert (done.status, done.error["code"]) == (2, "usage")
     assert all(name in done.error["message"] for name in ("pdf-tools", "mail", "notes"))
     assert not (machine.project / "skillhub.lock").exists()
 
 
-def test_a_person_picks(machine):
+def test_a_skill_is_picked_at_a_terminal(machine):
     say = [(PROMPT, "mail\n"), ("[N]o: ", "y\n")]
     done = machine.at_terminal("install", "./my-skills", "--allow-unsigned", say=say, TERM="dumb")
     assert done.status == 0, done.out
     assert list(machine.lock()["skills"]) == ["mail"]
 
 
-def test_a_person_stops(machine):
+def test_an_empty_choice_at_a_terminal_installs_nothing(machine):
     assert machine.at_terminal("install", "./my-skills", say=[(PROMPT, "\n")], TERM="dumb").status == 2
     assert not (machine.project / "skillhub.lock").exists()
 
 
 @pytest.fixture
 def market(machine):
-    """The marketplace as a repository; its URL."""
+    """The marketplace as a repository; the fixture returns its URL."""
     folder = machine.project / "my-market"
     shutil.move(folder, machine.folder / "market")
     git = ["git", "-C", str(machine.folder / "market"), "-c", "user.name=x", "-c", "user.email=x@y"]
@@ -122,7 +122,7 @@ def market(machine):
     return f"git+file://{machine.folder}/market"
 
 
-def test_the_skill_of_a_plugin_is_stored_under_its_own_name(machine, market):
+def test_a_plugins_skill_is_stored_under_its_own_name(machine, market):
     assert machine.run("install", market, "--skill", "notes", *YES).status == 2
     done = machine.run("install", market, "--skill", "other:notes", *YES)
     assert done.status == 0, done.out
@@ -163,7 +163,7 @@ def test_an_oci_artifact_from_the_lock_alone(machine, web):
     assert not (machine.project / ".agents").exists()
 
 
-def test_a_plugin_s_skill_on_this_machine_says_its_plugin(machine):
+def test_the_source_of_a_local_plugins_skill_names_the_plugin(machine):
     words = ("install", "./my-market", "--skill", "office:notes", *YES)
     assert machine.run(*words).status == 0
     row = machine.lock()["skills"]["notes"]
@@ -180,7 +180,7 @@ def test_a_plugin_s_skill_on_this_machine_says_its_plugin(machine):
     assert machine.lock()["skills"]["notes"] == after
 
 
-def test_a_plugin_s_skill_that_an_older_lock_calls_local_is_taken_over(machine):
+def test_an_older_lock_without_plugin_in_the_source_is_migrated(machine):
     words = ("install", "./my-market", "--skill", "office:notes", *YES)
     assert machine.run(*words).status == 0
     path = machine.project / "skillhub.lock"

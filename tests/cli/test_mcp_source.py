@@ -1,4 +1,4 @@
-"""Skills of MCP servers through the whole program: install, update, audit, another machine, signatures."""
+"""Skills of MCP servers on the command line: install, update, audit, a second machine, signatures."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def here(tmp_path):
 
 @pytest.fixture
 def other(tmp_path, here):
-    """Another machine with the same project, once it is copied."""
+    """Return a function that copies the project to another machine."""
     found = Here(tmp_path / "two")
 
     def copied():
@@ -59,7 +59,7 @@ def test_an_example_of_the_page_runs(here, server, line):
     assert entry["path"] == "skill://acme/docs/pdf-tools"
 
 
-def test_there_are_examples():
+def test_the_page_has_three_examples():
     assert len(SHOWN) == 3
 
 
@@ -88,7 +88,7 @@ def test_a_skill_from_install_to_update(here, server):
     assert (copy / "more.md").exists()
 
 
-def test_an_update_that_finds_nothing_reads_no_file(here, server):
+def test_an_update_without_changes_reads_no_file(here, server):
     assert here.run("install", server.ref, *YES).status == 0
     server.seen.clear()
     assert here.run("update", *YES).status == 0
@@ -109,7 +109,7 @@ def test_several_skills_need_a_choice(here, server):
     assert (again.status, again.error["code"]) == (5, "source-mismatch")
 
 
-def test_a_skill_that_moved_on_its_server_is_not_followed(here, server):
+def test_a_skill_that_moved_on_its_server_is_not_updated(here, server):
     assert here.run("install", server.ref, *YES).status == 0
     before = here.lock()
     server.skills.clear()
@@ -120,7 +120,7 @@ def test_a_skill_that_moved_on_its_server_is_not_followed(here, server):
     assert here.lock() == before
 
 
-def test_on_another_machine_it_is_asked_for_anew(here, other, server):
+def test_another_machine_asks_for_consent_to_the_server(here, other, server):
     assert here.run("install", server.ref, *YES).status == 0
     far = other()
     done = far.run("install", "--frozen", *YES)
@@ -132,7 +132,7 @@ def test_on_another_machine_it_is_asked_for_anew(here, other, server):
     assert far.run("sync").status == 0
 
 
-def test_attack_other_bytes_than_were_locked(here, other, server):
+def test_attack_content_that_differs_from_the_lock_is_refused(here, other, server):
     assert here.run("install", server.ref, *YES).status == 0
     far = other()
     far.write("hub/config/config.toml", f'trusted-hosts = ["127.0.0.1:{server.server_port}"]\n')
@@ -162,7 +162,7 @@ def test_a_signature_among_the_files_is_verified(here, server):
     assert (done.status, done.error["code"]) == (5, "signer-changed")
 
 
-def test_a_server_by_the_name_that_the_user_gave_it(here, server):
+def test_a_server_is_referenced_by_its_configured_name(here, server):
     here.write("home/.claude.json", json.dumps({"mcpServers": {"corp": {"type": "http", "url": server.url}}}))
     done = here.run("install", "mcp:corp", *YES)
     assert done.status == 0, done.out
@@ -212,21 +212,21 @@ def test_attack_install_starts_no_server(here, entry):
         "",
     ],
 )
-def test_attack_a_configured_url_that_is_none(here, url):
+def test_attack_an_invalid_configured_url_is_a_usage_error(here, url):
     configure(here, corp={"type": "http", "url": url})
     done = here.run("install", "mcp:corp", *YES)
     assert done.status == 2
     assert "hunter2" not in done.out + done.err
 
 
-def test_two_servers_of_one_name_are_not_chosen_between(here, server):
+def test_an_ambiguous_server_name_is_refused(here, server):
     configure(here, corp={"url": "https://mcp.example/mcp"})
     here.write("project/.cursor/mcp.json", json.dumps({"mcpServers": {"corp": {"url": server.url}}}))
     assert here.run("install", "mcp:corp", *YES).status == 2
     assert here.run("install", "mcp:none", *YES).status == 3
 
 
-def test_attack_a_server_changes_everything_that_it_may_change_meanwhile(here, server):
+def test_attack_a_redirect_of_a_server_is_refused(here, server):
     server.alter = lambda method, params, result: (
         Raw(status=302, headers={"Location": "http://169.254.169.254/"}) if method == "resources/read" else result
     )

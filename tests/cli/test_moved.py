@@ -1,4 +1,4 @@
-"""A source that is not as the lock has it any more: the same registry elsewhere, or a site that became one."""
+"""A source that changed after it was locked: a registry with another URL, or a site that became a registry."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def pin(registry: Served) -> tuple[str, str]:
 
 @pytest.fixture
 def docs(shell: Shell, registry: Served, pin: tuple[str, str], tmp_path: Path):
-    """A machine that has a skill of a site, which then became a registry, and is trusted as one."""
+    """A machine with a skill of a site that then became a registry, trusted as one."""
     site = tmp_path / "site"
     data = skill_md("greeting")
     for path, held in ((WELL_KNOWN, current(entry("greeting", data, "/SKILL.md"))), ("/SKILL.md", data)):
@@ -49,7 +49,7 @@ def docs(shell: Shell, registry: Served, pin: tuple[str, str], tmp_path: Path):
 
 @pytest.fixture
 def moved(shell: Shell, registry: Served, pin: tuple[str, str]):
-    """A machine that has a skill of a registry, which is then elsewhere, and added from there."""
+    """A machine with a skill of a registry that then moved, added from its new URL."""
     with online(registry.site) as url:
         assert shell.run("source", "add", "acme", url, *pin).status == 0
         assert shell.run("install", "acme:greeting", *YES).status == 0
@@ -59,14 +59,14 @@ def moved(shell: Shell, registry: Served, pin: tuple[str, str]):
         yield shell
 
 
-def test_what_a_site_had_can_be_disabled_and_removed_when_it_is_a_registry(docs: Shell) -> None:
+def test_a_skill_of_a_site_that_became_a_registry_can_be_disabled_and_removed(docs: Shell) -> None:
     assert docs.run("disable", "greeting").status == 0
     assert docs.run("remove", "greeting").status == 0
     assert docs.run("install", "docs:greeting", "--yes").status == 0
     assert docs.lock()["sources"]["docs"]["kind"] == "registry"
 
 
-def test_what_a_site_had_is_not_taken_for_a_registry_s_and_the_hint_says_the_way_on(docs: Shell) -> None:
+def test_a_site_that_became_a_registry_is_refused_with_a_hint_that_works(docs: Shell) -> None:
     for words in (["install"], ["update"], ["update", "--check"], ["sync"]):
         done = docs.run(*words, "--json")
         assert (done.status, done.error["code"]) == (5, "source-mismatch")
@@ -75,7 +75,7 @@ def test_what_a_site_had_is_not_taken_for_a_registry_s_and_the_hint_says_the_way
     assert docs.run(*install.split(), "--yes").status == 0
 
 
-def test_a_registry_is_known_by_its_root_wherever_it_is(moved: Shell) -> None:
+def test_a_registry_is_identified_by_its_root_after_a_move(moved: Shell) -> None:
     for words in (["install", "--frozen"], ["sync"], ["verify"], ["update"], ["install"]):
         done = moved.run(*words, *(["--yes"] if words != ["verify"] else []))
         assert done.status == 0, done.err
@@ -83,7 +83,7 @@ def test_a_registry_is_known_by_its_root_wherever_it_is(moved: Shell) -> None:
     assert moved.run("remove", "greeting").status == 0
 
 
-def test_from_a_registry_that_moved_its_locked_skill_is_fetched_again(moved: Shell) -> None:
+def test_a_locked_skill_is_fetched_from_the_moved_registry(moved: Shell) -> None:
     remove_tree(str(moved.hub / "data"))
     lock = (moved.project / "skillhub.lock").read_bytes()
     assert moved.run("sync").status == 0
@@ -91,9 +91,7 @@ def test_from_a_registry_that_moved_its_locked_skill_is_fetched_again(moved: She
     assert (moved.project / "skillhub.lock").read_bytes() == lock
 
 
-def test_a_lock_that_is_written_says_where_the_registry_is_now_and_nothing_is_agreed_to_twice(
-    moved: Shell, tmp_path: Path
-) -> None:
+def test_a_new_lock_has_the_new_url_of_a_moved_registry_without_new_consent(moved: Shell, tmp_path: Path) -> None:
     assert moved.run("install", "acme:parting", "--yes").status == 0
     lock = moved.lock()
     url = lock["sources"]["acme"]["url"]
@@ -107,8 +105,8 @@ def test_a_lock_that_is_written_says_where_the_registry_is_now_and_nothing_is_ag
     assert clone.run("install", "--yes", "--trust-source", trusted).status == 0
 
 
-def test_attack_a_lock_of_the_same_root_sends_nobody_elsewhere(moved: Shell) -> None:
-    """What is fetched comes from where this user has the registry; another place of the artifact is refused."""
+def test_attack_a_lock_with_the_same_root_and_another_url_is_refused(moved: Shell) -> None:
+    """Artifacts are fetched from the user's URL of the registry; an artifact with another URL is refused."""
     lock = moved.lock()
     lock["skills"]["greeting"]["url"] = "http://127.0.0.1:9/archives/evil.zip"
     (moved.project / "skillhub.lock").write_text(json.dumps(lock))

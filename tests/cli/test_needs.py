@@ -1,4 +1,4 @@
-"""Needs that stay open: the message says what is missing and what to type, and that is the end of it."""
+"""Open needs: the message names the missing need and the command that satisfies it."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ TOOLS = (
 READS = "import os\\nprint(len(os.environ['SAID_TOKEN'] + os.environ['OTHER_KEY']))\\n"
 
 
-def told(done):
-    """Return what was told, as one line."""
+def message(done):
+    """Return stderr in one line."""
     return " ".join(done.err.split())
 
 
-def test_what_to_type_where_no_agent_keeps_servers_in_a_file(shell):
+def test_hint_if_no_agent_has_a_configuration_file(shell):
     words = serving(shell, "demo-server")[:3]
     (shell.project / ".claude").rmdir()
     done = shell.run(*words, "--yes", "--mcp", "configure")
@@ -33,7 +33,7 @@ def test_what_to_type_where_no_agent_keeps_servers_in_a_file(shell):
     assert shell.run("enable", "served", "--mcp", "configure", "--agent", "claude-code").status == 0
 
 
-def test_what_to_type_where_another_server_has_that_name(shell):
+def test_hint_if_another_server_has_the_name(shell):
     mine = shell.write("project/.mcp.json", '{"mcpServers": {"demo": {"command": "mine"}}}')
     words = serving(shell, "demo-server")
     done = shell.at_terminal(*words, "--mcp", "configure", say=[(ASK, "y\n"), (ASK, "n\n")], columns=400)
@@ -45,36 +45,36 @@ def test_what_to_type_where_another_server_has_that_name(shell):
     assert shell.at_terminal("enable", "served", say=[(ASK, "y\n")]).status == 0
 
 
-def test_what_to_type_where_a_package_is_not_pinned(shell):
+def test_hint_if_a_package_has_no_fixed_version(shell):
     done = shell.run(*serving(shell, "npx demo"), "--yes")
     assert done.status == 6
     words = "skillhub enable served --mcp configure --accept mcp"
-    assert f"it downloads a package without a fixed version; to agree: {words}" in told(done)
+    assert f"it downloads a package without a fixed version; to agree: {words}" in message(done)
     assert shell.run(*words.split()[1:]).status == 0
 
 
-def test_what_to_type_where_the_server_runs_a_shell(shell):
+def test_hint_if_the_server_runs_a_shell(shell):
     done = shell.run(*serving(shell, "'sh -c true'"), "--yes", "--mcp", "configure")
     assert done.status == 6
     assert (
         "it runs a shell or code, which no flag accepts; at a terminal: skillhub enable served "
-        "or if you configure it yourself: skillhub enable served --mcp skip" in told(done)
+        "or if you configure it yourself: skillhub enable served --mcp skip" in message(done)
     )
     assert shell.at_terminal("enable", "served", say=[(ASK, "y\n")]).status == 0
 
 
-def test_what_to_type_where_nobody_says_how_to_run_the_server(shell):
+def test_hint_if_the_command_of_the_server_is_unknown(shell):
     words = serving(shell, "demo-server")
     text = (shell.project / "served/agents/openai.yaml").read_text()
     shell.write("project/served/agents/openai.yaml", text.split("      transport")[0])
     done = shell.run(*words, "--yes", "--mcp", "configure")
     assert done.status == 6
-    assert f"add demo to {shell.project}/.mcp.json, then: skillhub enable served" in told(done)
+    assert f"add demo to {shell.project}/.mcp.json, then: skillhub enable served" in message(done)
     shell.write("project/.mcp.json", '{"mcpServers": {"demo": {"command": "mine"}}}')
     assert shell.run("enable", "served").status == 0
 
 
-def test_what_to_type_where_nothing_has_a_skill_that_is_needed(shell):
+def test_hint_if_a_required_skill_is_in_no_source(shell):
     shell.skill("project/top", head="metadata:\n  requires: base\n")
     done = shell.run("install", "./top", "--allow-unsigned", "--yes", columns=400)
     assert (done.status, done.out) == (6, "installed top: disabled\n")
@@ -92,7 +92,7 @@ def test_what_to_type_where_nothing_has_a_skill_that_is_needed(shell):
 
 
 @pytest.mark.parametrize("word", ["=v-secret", "1A=v-secret", "A B=v-secret", "A-B=v-secret"])
-def test_what_is_no_variable_is_no_variable_given(shell, word):
+def test_an_invalid_variable_is_refused_without_its_value(shell, word):
     shell.skill("project/plain")
     done = shell.run("install", "./plain", "--allow-unsigned", "-y", "--env", word, "--json")
     assert (done.status, done.error["code"]) == (2, "usage")
@@ -103,7 +103,7 @@ def test_what_is_no_variable_is_no_variable_given(shell, word):
     assert "v-secret" not in done.out + done.err
 
 
-def test_what_a_person_disabled_is_missing_nothing(shell):
+def test_a_skill_that_the_user_disabled_reports_no_open_need(shell):
     words = serving(shell, "demo-server")
     assert shell.run(*words, "--yes", "--mcp", "skip").status == 0
     assert shell.run("disable", "served").status == 0
@@ -115,7 +115,7 @@ def test_what_a_person_disabled_is_missing_nothing(shell):
     assert "missing" in shell.run("enable", "served").err
 
 
-def test_a_variable_that_was_given_is_met_though_another_need_is_open(shell):
+def test_a_given_variable_is_satisfied_while_another_need_is_open(shell):
     head = 'metadata:\n  openclaw:\n    requires:\n      bins: ["no-such-program"]\n      env: ["SOME_TOKEN"]\n'
     shell.skill("project/needy", head=head)
     words = "install", "./needy", "--allow-unsigned", "--yes", "--json", "--env"
@@ -124,20 +124,20 @@ def test_a_variable_that_was_given_is_met_though_another_need_is_open(shell):
     assert (done.status, needs) == (6, {"SOME_TOKEN": True, "no-such-program": False})
     assert "program no-such-program" in done.err
     assert "SOME_TOKEN" not in done.err
-    [listed] = shell.run("list", "--json").json["skills"]  # it was for that command alone
+    [listed] = shell.run("list", "--json").json["skills"]  # the value was for that command only
     assert {need["name"]: need["satisfied"] for need in listed["requires"]}["SOME_TOKEN"] is False
 
 
-def test_what_to_type_for_a_skill_of_the_user_says_so(shell):
+def test_hints_for_a_skill_of_the_user_have_the_global_flag(shell):
     head = 'metadata:\n  openclaw:\n    requires:\n      bins: ["no-such-program"]\n'
     words = *serving(shell, "demo-server")[:3], "--global"
     done = shell.run(*words, str(shell.skill("project/needy", head=head)), "--yes", "--mcp", "configure")
     assert done.status == 6
-    assert "skillhub enable served --global --mcp configure --agent claude-code" in told(done)
-    assert "install the program no-such-program, then: skillhub enable needy --global" in told(done)
+    assert "skillhub enable served --global --mcp configure --agent claude-code" in message(done)
+    assert "install the program no-such-program, then: skillhub enable needy --global" in message(done)
 
 
-def test_nothing_is_asked_for_a_skill_that_a_missing_program_keeps_disabled(shell):
+def test_no_variable_is_asked_for_while_a_program_is_missing(shell):
     words = serving(shell, "demo-server")[:3]
     head = "metadata:\n  openclaw:\n    requires:\n"
     head += '      bins: ["no-such-program"]\n      env: ["SOME_TOKEN"]\n'
@@ -145,12 +145,12 @@ def test_nothing_is_asked_for_a_skill_that_a_missing_program_keeps_disabled(shel
     shell.skill("project/served", head=head, **{"agents/openai.yaml": tools})
     done = shell.at_terminal(*words, say=[(ASK, "y\n")], columns=200)
     assert (done.status, done.out.count(ASK)) == (6, 1)
-    said = "it will stay disabled; missing: program no-such-program"
-    assert done.out.index(said) < done.out.index(ASK)
+    note = "it will stay disabled; missing: program no-such-program"
+    assert done.out.index(note) < done.out.index(ASK)
     missing = done.out.partition("stays disabled; missing:")[2]
     assert all(f"  {each}" in missing for each in ("env SOME_TOKEN", "mcp demo", "program no-such-program"))
     assert "then: skillhub enable served" in missing
-    for more in ((), ("--mcp", "configure")):  # and what is not written is not said to be met
+    for more in ((), ("--mcp", "configure")):  # a server that is not written is not reported as satisfied
         done = shell.run("enable", "served", "--yes", "--env", "SOME_TOKEN=v", "--json", *more)
         needs = {need["kind"]: need["satisfied"] for need in done.json["skills"][0]["requires"]}
         assert (done.status, done.json["questions"]) == (6, [])
@@ -162,7 +162,7 @@ NEEDS_A_TOKEN = 'metadata:\n  openclaw:\n    requires:\n      env: ["SOME_TOKEN"
 
 
 @pytest.mark.parametrize("how", ["--env", "--env-file", "asked"])
-def test_a_value_given_once_is_open_again_after_the_command(shell, how):
+def test_a_value_for_one_command_is_missing_after_it(shell, how):
     shell.skill("project/needy", head=NEEDS_A_TOKEN)
     words = ["install", "./needy", "--allow-unsigned", "--json"]
     if how == "asked":
@@ -189,7 +189,7 @@ def test_a_value_given_once_is_open_again_after_the_command(shell, how):
     assert check["ok"]
 
 
-def test_what_is_enabled_stays_so_when_its_value_is_gone(shell):
+def test_an_enabled_skill_stays_enabled_without_its_value(shell):
     shell.skill("project/needy", head=NEEDS_A_TOKEN)
     given = "install", "./needy", "--allow-unsigned", "--yes", "--env", "SOME_TOKEN=v"
     assert shell.run(*given).status == 0
@@ -204,13 +204,13 @@ def test_what_is_enabled_stays_so_when_its_value_is_gone(shell):
         assert done.status == 0, (command, done.err)
         assert shell.run("list", "--json").json["skills"][0]["state"] == "enabled"
     assert shell.run("disable", "needy").status == 0
-    assert shell.run("enable", "needy").status == 6  # to be enabled, it needs the value again
+    assert shell.run("enable", "needy").status == 6  # to be enabled again, the skill needs the value
     assert shell.run("enable", "needy", "--env", "SOME_TOKEN=v").status == 0
 
 
-def test_variables_that_scripts_read_and_nobody_declared_are_named(shell):
-    told = "agents/openai.yaml", TOOLS
-    folder = shell.skill("src/reader", **{told[0]: told[1], "scripts/a.py": READS})
+def test_undeclared_variables_that_scripts_read_are_named(shell):
+    declared = "agents/openai.yaml", TOOLS
+    folder = shell.skill("src/reader", **{declared[0]: declared[1], "scripts/a.py": READS})
     done = shell.run("install", str(folder), "--json")
     (asked,) = [each for each in done.json["questions"] if each["kind"] == "install"]
     assert "its scripts read undeclared variables: OTHER_KEY" in asked["details"]

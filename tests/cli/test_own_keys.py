@@ -1,4 +1,4 @@
-"""A skill signed with a bare key: one's own is at hand and named, and nothing is proven by a stranger's."""
+"""Skills signed with a bare key: the user's own key is named; a stranger's key proves nothing."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support.gitrepos import Repo
 
 @pytest.fixture
 def signed(shell):
-    """Sign a skill with a key of one's own, and return its fingerprint."""
+    """Sign a skill with the user's own key; return its fingerprint."""
     shell.skill("project/mine")
     shell.write("home/.gitconfig", "[user]\n\temail = ben@example.org\n\tname = Bén  Example\n")
     assert shell.run("key", "new").status == 0
@@ -35,7 +35,7 @@ def stranger(shell):
     return {"SKILLHUB_HOME": str(shell.folder / "other")}
 
 
-def test_one_key_has_one_fingerprint(shell, signed):
+def test_a_key_has_the_same_fingerprint_in_validate_and_key_list(shell, signed):
     found, warning = signature(shell)
     assert found == {"status": "untrusted", "identity": "ben-example", "fingerprint": signed, "code": None}
     assert "ben-example, a key of yours that you do not trust yet" in warning
@@ -43,14 +43,14 @@ def test_one_key_has_one_fingerprint(shell, signed):
     assert listed["fingerprint"] == signed
 
 
-def test_what_is_said_of_a_key_that_is_not_at_hand_is_no_fingerprint(shell, signed):
+def test_a_claimed_unknown_key_has_no_fingerprint(shell, signed):
     found, warning = signature(shell, **stranger(shell))
     assert found == {"status": "untrusted", "identity": None, "fingerprint": None, "code": None}
     assert "which claims the key in a PEM file of sha256:" in warning
 
 
 @pytest.mark.parametrize(("key", "name"), [("default", "ben-example"), ("work", "work")])
-def test_a_yes_pins_a_key_of_ones_own(shell, signed, key, name):
+def test_a_yes_pins_the_users_own_key(shell, signed, key, name):
     if key != "default":
         assert shell.run("key", "new", key).status == 0
         signed = shell.run("sign", "mine", "--key", key, "--json").json["fingerprint"]
@@ -97,15 +97,15 @@ def test_attack_a_repository_names_not_the_user(shell, signed):
     assert signature(shell)[0]["identity"] == "ben-example"
 
 
-def test_the_fingerprints_of_a_key_are_the_same_text_everywhere(shell, signed):
+def test_every_command_shows_the_same_fingerprint_of_a_key(shell, signed):
     pem = shell.run("key", "list", "--json").json["keys"][0]["public_path"]
-    told = [shell.run("key", "list").out, shell.run("sign", "mine").out, shell.run("show", "./mine").out]
-    told.append(shell.at_terminal("install", "./mine", say=[(ASK, "n\n")], columns=200).out)
-    told.append(shell.run("publisher", "trust", "ben-example", "--key", pem).out)
-    told.append(shell.run("publisher", "list").out)
+    outputs = [shell.run("key", "list").out, shell.run("sign", "mine").out, shell.run("show", "./mine").out]
+    outputs.append(shell.at_terminal("install", "./mine", say=[(ASK, "n\n")], columns=200).out)
+    outputs.append(shell.run("publisher", "trust", "ben-example", "--key", pem).out)
+    outputs.append(shell.run("publisher", "list").out)
     assert shell.run("install", "./mine", "--yes").status == 0
-    told.append(shell.run("show", "mine").out)
-    assert all(signed in each for each in told), told
+    outputs.append(shell.run("show", "mine").out)
+    assert all(signed in each for each in outputs), outputs
     assert "signed by     an unknown key" in shell.run("show", "./mine", **stranger(shell)).out
 
 
@@ -126,7 +126,7 @@ def test_the_hint_for_a_locked_skill_with_an_unknown_key_works_with_the_key_in_p
     assert shell.run("sync", "--json", **stranger(shell)).status == 0
 
 
-def test_of_a_strangers_key_nothing_is_pinned_and_that_is_said(shell, signed):
+def test_a_strangers_key_is_not_pinned_and_reported_as_unproven(shell, signed):
     done = shell.run("install", "./mine", "--yes", "--json", **stranger(shell))
     asked = question(done)
     assert "install it as if unsigned?" in asked["message"]
@@ -155,7 +155,7 @@ def test_attack_a_strangers_signature_is_answered_by_no_flag_from_any_source(she
     assert shell.lock()["skills"]["mine"]["signed_by"] == [f"key:{signed}:them"]
 
 
-def test_attack_a_signature_that_names_a_key_of_mine_and_is_anothers(shell, signed):
+def test_attack_a_forged_signature_that_names_the_users_key_is_invalid(shell, signed):
     mine = json.loads((shell.project / "mine/skill.oms.sig").read_bytes())
     shell.run("key", "new", **stranger(shell))
     shell.run("sign", "mine", **stranger(shell))

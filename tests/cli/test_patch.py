@@ -1,4 +1,4 @@
-"""Edits that a team agrees to, from one machine to the other, by the program itself."""
+"""A patch of a team's edits goes from one machine to another by the program."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from skillhub.disk.folders import remove_tree
 REF = "github:release-notes"
 
 
-def test_a_patch_goes_from_one_machine_to_the_other(shell):
+def test_a_patch_is_written_on_one_machine_and_applied_on_another(shell):
     assert shell.run("install", REF, "--yes").status == 0
     copy = shell.project / ".agents/skills/release-notes/SKILL.md"
     copy.write_text(copy.read_text() + "\nAlways thank who helped.\n")
@@ -22,7 +22,7 @@ def test_a_patch_goes_from_one_machine_to_the_other(shell):
     done = shell.run("patch", "release-notes", "--dry-run")
     assert (done.status, (shell.project / "skillhub-edits").exists()) == (0, False)
     done = shell.run("patch", "release-notes")
-    assert (done.status, (shell.project / "skillhub-edits").exists()) == (6, False)  # nobody was there to ask
+    assert (done.status, (shell.project / "skillhub-edits").exists()) == (6, False)  # no user was there to answer
     done = shell.run("patch", "release-notes", "--yes")
     assert done.status == 0, done.err
     assert "skillhub-edits/release-notes-1.patch belongs to skillhub.lock: commit both" in done.err
@@ -57,7 +57,7 @@ DEPLOYER = "dependencies:\n  tools:\n    - type: env_var\n      value: DEPLOY_TO
 
 @pytest.fixture
 def deployer(shell):
-    """A machine with an enabled skill that needs a variable, whose copy was edited."""
+    """A machine with an enabled skill that needs a variable, and an edited copy."""
     shell.skill("project/src/deployer")
     shell.write("project/src/deployer/agents/openai.yaml", DEPLOYER)
     words = ("install", "./src/deployer", "--yes", "--allow-unsigned", "--env", "DEPLOY_TOKEN=x")
@@ -67,7 +67,7 @@ def deployer(shell):
     return shell
 
 
-def test_a_command_hints_at_no_flag_that_it_does_not_take(deployer):
+def test_hints_of_patch_name_only_flags_of_their_command(deployer):
     done = deployer.run("patch", "deployer", columns=400)
     assert done.status == 6
     assert "[afterwards: skillhub enable deployer --env DEPLOY_TOKEN=VALUE]" in done.err
@@ -77,7 +77,7 @@ def test_a_command_hints_at_no_flag_that_it_does_not_take(deployer):
     assert deployer.run("verify").status == 0
 
 
-def test_edits_that_no_patch_holds_can_become_a_skill_of_ones_own_as_the_hint_says(shell):
+def test_the_hint_for_binary_edits_makes_a_skill_of_the_users_own(shell):
     assert shell.run("install", REF, "--yes").status == 0
     shell.write("project/.agents/skills/release-notes/logo.png", b"\x89PNG\0")
     done = shell.run("patch", "release-notes", "--json")

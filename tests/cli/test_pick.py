@@ -1,4 +1,4 @@
-"""A person picks among what all sources list, and what they pick is installed."""
+"""The user picks from the skills of all sources, and the picked skill is installed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support.world import World
 PROMPT, ASK = "empty to stop: ", "[N]o: "
 
 
-def test_what_is_picked_is_asked_about_and_installed(shell):
+def test_a_picked_skill_is_asked_about_and_installed(shell):
     say = [(PROMPT, "release notes\n"), (PROMPT, "release-notes\n"), (ASK, "y\n")]
     done = shell.at_terminal("pick", say=say, SKILLHUB_PICKER="list")
     assert done.status == 0, done.out
@@ -25,19 +25,19 @@ def test_what_is_picked_is_asked_about_and_installed(shell):
 
 
 @pytest.mark.parametrize("words", [("pick",), ("pick", "--json"), ("pick", "--yes")])
-def test_without_a_person_it_is_a_usage_error(shell, words):
+def test_pick_without_a_terminal_is_a_usage_error(shell, words):
     before = shell.files()
     assert shell.run(*words).status == 2
     assert shell.files() == before
 
 
-def test_nothing_picked_changes_nothing(shell):
+def test_an_empty_choice_changes_nothing(shell):
     done = shell.at_terminal("pick", say=[(PROMPT, "\n")], SKILLHUB_PICKER="list")
     assert (done.status, "no skill was chosen" in done.out) == (0, True)
     assert not (shell.project / "skillhub.lock").exists()
 
 
-def test_what_is_installed_is_marked_and_a_reference_with_several_skills_opens_the_picker(shell):
+def test_installed_skills_are_marked_and_several_skills_open_the_picker(shell):
     for each in ("pdf", "csv"):
         shell.skill(f"project/repo/{each}")
     assert shell.run("install", "./repo", "--skill", "pdf", "--yes", "--allow-unsigned").status == 0
@@ -53,7 +53,7 @@ def test_what_is_installed_is_marked_and_a_reference_with_several_skills_opens_t
     assert "pdf  name in use | " in done.out
 
 
-def test_what_is_installed_from_a_repository_is_marked_as_installed_under_another_name_too(shell):
+def test_a_skill_installed_under_an_alias_is_marked_as_installed(shell):
     for each in ("one", "two"):
         repo = Repo(shell.folder / f"{each}.git")
         repo.commit(files(f"Notes of {each}.\n", "notes"))
@@ -67,9 +67,9 @@ def test_what_is_installed_from_a_repository_is_marked_as_installed_under_anothe
     assert re.search(r"two:notes +installed +\| ", shell.at_terminal("pick", **list_them).out)
 
 
-def test_the_whole_screen_picks_and_installs(shell):
+def test_the_full_screen_picks_and_installs(shell):
     pytest.importorskip("prompt_toolkit")
-    # Words that filter, Tab to mark, Esc to see all again, the arrows to the next, Enter.
+    # Words filter, Tab marks, Esc shows all again, arrows move, Enter accepts.
     done = shell.at_terminal("pick", say=[("esc stops", "release notes\t\r"), (ASK, "y\n")])
     assert done.status == 0, done.out
     assert set(shell.lock()["skills"]) == {"release-notes"}
@@ -80,7 +80,7 @@ def test_the_whole_screen_picks_and_installs(shell):
 
 
 class Listing:
-    """An opened registry that lists these, and has nothing else."""
+    """An open registry that only lists these releases."""
 
     def __init__(self, *releases: Release) -> None:
         self.releases = releases
@@ -89,10 +89,10 @@ class Listing:
         return Index({each.name: (each,) for each in self.releases})
 
     def advisories(self) -> None:
-        """Return nothing: it publishes none."""
+        """Return None: this registry publishes no advisories."""
 
     def cosigned_by(self, witnesses):
-        """Return nobody: it has no log."""
+        """Return None: this registry has no log."""
         return frozenset()
 
 
@@ -118,17 +118,17 @@ def release(name, **more):
     return Release(name=name, url=f"{name}.zip", **more)
 
 
-def test_one_name_in_two_sources_is_told_apart_by_the_source(world):
+def test_one_name_in_two_sources_is_listed_with_its_source(world):
     offer = offered(world, acme=Listing(release("pdf")), github=Listing(release("pdf"), release("csv")))
     assert [str(reference(each)) for each in offer.releases()] == ["github:csv", "acme:pdf", "github:pdf"]
 
 
-def test_what_was_taken_back_is_not_offered(world):
+def test_withdrawn_and_yanked_releases_are_not_offered(world):
     listing = Listing(release("gone", withdrawn="bad"), release("old", yanked="bug"), release("good"))
     assert [each.name for each in offered(world, acme=listing, github=Listing()).releases()] == ["good"]
 
 
-def test_a_source_that_cannot_be_reached_is_told_of(world):
+def test_an_unreachable_source_is_reported(world):
     offer = offered(world, github=Listing(release("csv")))
     assert ([each.name for each in offer.releases()], offer.warnings) == (
         ["csv"],

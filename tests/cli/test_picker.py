@@ -1,4 +1,4 @@
-"""A person picks among many skills: by number, name or word on a real terminal, by keys on the whole screen."""
+"""The picker: by number, name or word on a plain terminal, by keys on the full screen."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MANY = [
 
 
 class Picker(Shell):
-    """Runs the picker alone."""
+    """Run the picker alone."""
 
     entry = "tests.support.picking"
 
@@ -53,7 +53,7 @@ def picked(picker, *lines, rows=MANY, **more):
         ("  ", []),
     ],
 )
-def test_numbers_names_and_all(picker, line, expected):
+def test_the_list_takes_numbers_names_and_all(picker, line, expected):
     assert picked(picker, line)[0] == expected
 
 
@@ -66,13 +66,13 @@ def test_words_narrow_the_list_and_numbers_stay(picker):
 
 
 @pytest.mark.parametrize("line", ["0", "5", "2-9", "3-2", "99999999999", "access", "nothing-of-the-kind"])
-def test_what_means_nothing_or_several_picks_nothing(picker, line):
+def test_an_invalid_or_ambiguous_line_picks_nothing(picker, line):
     found, done = picked(picker, line, "")
     assert found == []
     assert done.out.count(PROMPT) == 2
 
 
-def test_a_keyboard_that_ends_picks_nothing(picker):
+def test_end_of_input_picks_nothing(picker):
     done = picker.at_terminal(*map(json.dumps, MANY), say=[(PROMPT, "\x04")], TERM="dumb")
     assert done.out.rstrip().endswith("picked []")
 
@@ -116,14 +116,14 @@ def test_every_skill_has_one_row_of_the_list(picker, columns, text):
     assert all(len(line) <= columns for line in listed)
 
 
-def test_attack_a_description_that_steers_the_terminal(picker):
+def test_attack_a_description_does_not_steer_the_terminal(picker):
     rows = [("a", None, "x\x1b[2J\x1b]0;t\x07\u202ey"), ("b", "p\x1b[2J", "z")]
     _, done = picked(picker, "\x1b[31mzz", "", rows=rows)
     shown = done.raw.replace(b"^[[31mzz", b"")
     assert hidden_in(shown, on_terminal=True) == []
 
 
-# The whole screen.
+# The full screen.
 
 
 def offered(rows=MANY):
@@ -140,7 +140,7 @@ def screen():
 
 
 def keyed(screen, keys):
-    """Return what is taken once these keys were pressed."""
+    """Return the rows picked with these keys."""
     from prompt_toolkit.input import create_pipe_input
     from prompt_toolkit.output import DummyOutput
 
