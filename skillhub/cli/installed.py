@@ -15,7 +15,7 @@ from skillhub.project.copies import is_in_package, managed, not_agreed, unmanage
 from skillhub.project.intent import is_from
 from skillhub.project.project import Project
 from skillhub.project.store import Store
-from skillhub.sources.configured import with_withdrawn
+from skillhub.sources.configured import Sources, with_withdrawn
 
 if TYPE_CHECKING:
     from skillhub.audit.verify import Verified
@@ -94,11 +94,11 @@ def _with_edits(skills: Sequence[Skill], project: Project, store: Store) -> list
 def _known_bad(common: Common, project: Project, store: Store) -> list[Known]:
     """Return the advisories that name locked skills; if they cannot be read, warn and return none."""
     sources = common.sources.within(project, remember=False)
-    if not common.home.is_configured and not any(sources.was_heard(each.root) for each in sources.all().values()):
-        return []  # no source of advisories is known, so their modules are not loaded
-    ports = replace(replace(common, offline=True).ports(), store=store)
     scopes = {each.scope: each for each in (project, project.users(common.user_home))}
     try:
+        if not common.home.is_configured and not _has_advisories(sources):
+            return []  # no file and no mirror is named, so the modules that read them are not loaded
+        ports = replace(replace(common, offline=True).ports(), store=store)
         if not ports.advisories.known():
             return []
         from skillhub.install.known_bad import advised_skills
@@ -111,6 +111,15 @@ def _known_bad(common: Common, project: Project, store: Store) -> list[Known]:
     except SkillhubError as error:
         common.terminal.warn(f"warning: {error.where}: {error.message}")
         return []
+
+
+def _has_advisories(sources: Sources) -> bool:
+    """Return whether a registry had advisories when it was last asked."""
+    if not any(sources.was_heard(each.root) for each in sources.all().values()):
+        return False
+    from skillhub.model.advisory import AdvisoryIndex
+
+    return bool(AdvisoryIndex(sources.last_advisories()))
 
 
 def list_(common: Common) -> int:

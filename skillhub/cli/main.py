@@ -93,6 +93,8 @@ def _answer(args: list[str]) -> int:
             columns = get_terminal_size().columns
         sys.stdout.write(top_help(columns))
         return 0 if args else 2
+    # Otherwise pydantic would run the plugins of other packages, and it takes 8 ms to look for them.
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     gc.disable()  # modules are no garbage: neither while they load nor at the end of the process
     try:
         from skillhub.cli import app

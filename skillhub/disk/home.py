@@ -7,11 +7,14 @@ import stat
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
 from skillhub.disk.files import disk_error
 from skillhub.errors import StateError
 from skillhub.formats.text import is_path, quote
+
+if TYPE_CHECKING:
+    from tempfile import TemporaryDirectory
 
 LOCK, INTENT, CONFIG = "skillhub.lock", "skillhub.toml", "config.toml"
 # The base directories of freedesktop.org: the variable, and the default below the home folder.
@@ -163,6 +166,8 @@ def throwaway() -> TemporaryDirectory[str]:
     Raises:
         StateError: the disk refuses, or the system has no temporary folder.
     """
+    from tempfile import TemporaryDirectory  # noqa: PLC0415 - it imports three compression modules, for few commands
+
     try:
         return TemporaryDirectory(prefix=f"skillhub-{os.getpid()}-", ignore_cleanup_errors=True)
     except OSError as error:
