@@ -1,4 +1,4 @@
-"""When a commit was made, by git and by GitHub alike; what is no time is none."""
+"""The date of a commit, read by git and by GitHub's API; an invalid date gives None."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def repo(tmp_path):
     return made
 
 
-def test_by_git(repo, tmp_path):
+def test_git_gives_the_date_of_the_commit(repo, tmp_path):
     found = open_git(repo.url, None, cache=str(tmp_path / "cache"), environ=os.environ)
     assert found.date == TEXT
     place = Repository(found, url=repo.url, elsewhere=Hub())
     assert place.committed(Release(name="pdf", url=repo.url, rev=found.rev, type="tree", path="pdf")) == TEXT
 
 
-def test_by_github(repo, tmp_path):
+def test_github_gives_the_date_of_the_commit(repo, tmp_path):
     (tmp_path / "empty").mkdir()
     with GitHubServer(repo) as server, Http() as web:
         environ = {"PATH": str(tmp_path / "empty"), "HOME": str(tmp_path), "GITHUB_API_URL": server.url}
@@ -48,7 +48,7 @@ def test_by_github(repo, tmp_path):
         assert found.date == TEXT
 
 
-def test_a_folder_has_none(tmp_path):
+def test_local_folder_has_no_commit_date(tmp_path):
     place = open_folder(str(tmp_path))
     assert place.committed(Release(name="pdf", url=str(tmp_path), type="tree", path="pdf")) is None
 
@@ -66,5 +66,5 @@ def test_a_folder_has_none(tmp_path):
         (b"", None),
     ],
 )
-def test_only_the_head_of_a_commit_says_it(rest, date):
+def test_date_is_read_from_the_head_of_a_commit(rest, date):
     assert date_of(HEAD + rest) == date

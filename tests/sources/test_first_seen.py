@@ -1,4 +1,4 @@
-"""Since when something is known, where nobody says so who could not lie."""
+"""The first sight of a release, where only its author states a date."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def home(tmp_path):
     return Home.of({"SKILLHUB_HOME": str(tmp_path)})
 
 
-def test_what_a_place_is_met_with_is_told_from_what_came_later(home):
+def test_releases_at_the_first_sight_of_a_source_differ_from_later_ones(home):
     assert FirstSeen(home).of("git://a", "1", NOW) == Sight(NOW, True)
     assert FirstSeen(home).of("git://a", "other", NOW + DAY / 48) == Sight(NOW + DAY / 48, True)
     assert FirstSeen(home).of("git://a", "2", NOW + DAY) == Sight(NOW + DAY, False)
@@ -29,13 +29,13 @@ def test_what_a_place_is_met_with_is_told_from_what_came_later(home):
     assert FirstSeen(home).of("git://a", "2", NOW + 9 * DAY) == Sight(NOW + DAY, False)
 
 
-def test_a_command_that_changes_nothing_remembers_nothing(home):
+def test_read_only_command_writes_no_sight(home):
     looking = FirstSeen(home, remember=False)
     assert looking.of("a", "1", NOW) == looking.of("a", "1", NOW + DAY) == Sight(NOW, True)
     assert not os.path.exists(home.state)
 
 
-def test_another_process_may_have_seen_it_meanwhile(home):
+def test_sight_of_another_process_is_used(home):
     mine = FirstSeen(home)
     mine.of("a", "0", NOW)
     FirstSeen(home).of("a", "1", NOW)
@@ -53,7 +53,7 @@ def test_another_process_may_have_seen_it_meanwhile(home):
         b'{"version": 1, "places": {"a": {"since": "2026-01-01T00:00:00", "seen": {}}}}',
     ],
 )
-def test_what_is_no_such_file_is_not_taken_for_empty(home, data):
+def test_invalid_file_is_an_error(home, data):
     os.makedirs(home.state)
     with open(os.path.join(home.state, "first-seen.json"), "wb") as file:
         file.write(data)
@@ -61,7 +61,7 @@ def test_what_is_no_such_file_is_not_taken_for_empty(home, data):
         FirstSeen(home).of("a", "1", NOW)
 
 
-def test_what_is_forgotten_is_new(home):
+def test_dropped_sight_counts_as_new(home):
     for number in range(202):
         FirstSeen(home).of("a", str(number), NOW + number * DAY)
     assert FirstSeen(home).of("a", "0", NOW + 999 * DAY) == Sight(NOW + 999 * DAY, False)

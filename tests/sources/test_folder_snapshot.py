@@ -1,4 +1,4 @@
-"""A local folder that holds several skills, as a place."""
+"""A local folder with several skills as a source."""
 
 import json
 
@@ -21,7 +21,7 @@ def written(folder, files):
     return folder
 
 
-def test_a_local_folder_that_holds_several(tmp_path):
+def test_local_folder_offers_several_skills(tmp_path):
     files = {"skills/a/SKILL.md": skill("a"), "b/SKILL.md": skill("b"), "node_modules/x/SKILL.md": skill("x")}
     folder = written(tmp_path, files)
     (folder / ".claude").mkdir()
@@ -51,18 +51,18 @@ def test_attack_a_link_in_a_local_folder_is_not_followed(tmp_path):
         assert caught.value.reason == "link"
 
 
-def test_a_local_folder_without_a_skill(tmp_path):
+def test_local_folder_without_a_skill_offers_none(tmp_path):
     assert open_folder(str(tmp_path)).index().skills == {}
 
 
-def test_a_local_marketplace_does_not_reach_elsewhere(tmp_path):
+def test_local_marketplace_opens_no_other_repository(tmp_path):
     folder = written(tmp_path, {MARKET: json.dumps({"plugins": [ELSEWHERE]}), "skills/a/SKILL.md": skill("a")})
     index = open_folder(str(folder)).index()
     assert index.names == ("a",)
     assert "another repository" in index.warnings[0]
 
 
-def test_a_file_that_is_gone_by_now_is_told(tmp_path):
+def test_file_deleted_after_the_index_is_reported(tmp_path):
     place = open_folder(str(written(tmp_path, {"skills/a/SKILL.md": skill("a"), "skills/a/x": "1"})))
     (release,) = place.index().releases("a")
     (tmp_path / "skills" / "a" / "x").unlink()

@@ -1,6 +1,6 @@
-"""What a repository, its URL, its server or a neighbour on this machine may try; each test is named after the attack.
+"""Attacks by a repository, its URL, its server or another user of this machine.
 
-Whatever would be run puts a file named ``PWNED`` into the folder of the test; none may be there in the end.
+Each program of an attacker writes a file ``PWNED`` into the folder of the test; it must not exist in the end.
 """
 
 import os
@@ -38,7 +38,7 @@ FILES = {"SKILL.md": SKILL, "README.md": b"Read me.\n"}
 
 @pytest.fixture
 def script(tmp_path):
-    """A program that leaves the mark."""
+    """Return the path of a program that writes the file ``PWNED``."""
     path = tmp_path / "pwn"
     path.write_text(f'#!/bin/sh\ntouch "{tmp_path}/PWNED"\nexit 1\n')
     path.chmod(0o755)
@@ -60,7 +60,7 @@ def cache_of(tmp_path):
         "https://host.example/\x1b[2Jx", "https://-host/x", "file://../x", "https:///x", "ssh://host.example",
     ],
 )  # fmt: skip
-def test_a_url_that_is_an_option_a_program_or_no_place_for_skills(url, opened, tmp_path):
+def test_url_that_is_an_option_or_names_a_program_is_refused(url, opened, tmp_path):
     with pytest.raises(UsageError):
         opened(url, None)
     assert not (tmp_path / "cache").exists()
@@ -69,13 +69,13 @@ def test_a_url_that_is_an_option_a_program_or_no_place_for_skills(url, opened, t
 @pytest.mark.parametrize(
     "rev", ["-n", "--upload-pack=./pwn", "main^{}", "a..b", "main:x", "+main:main", "*", "", "a b"]
 )
-def test_a_revision_that_is_an_option_or_an_expression(rev, repo, opened):
+def test_revision_that_is_an_option_or_an_expression_is_refused(rev, repo, opened):
     repo.commit(FILES)
     with pytest.raises(UsageError):
         opened(repo.url, rev)
 
 
-def test_an_environment_that_makes_git_run_things(repo, opened, environ, script, tmp_path):
+def test_variables_that_make_git_run_programs_are_ignored(repo, opened, environ, script, tmp_path):
     repo.commit(FILES)
     environ |= {
         "GIT_CONFIG_COUNT": "1",
@@ -96,7 +96,7 @@ def test_an_environment_that_makes_git_run_things(repo, opened, environ, script,
     assert list(opened(repo.url, None).read(["SKILL.md"])) == [SKILL]
 
 
-def test_hooks_and_settings_of_the_repository(tmp_path, opened, script):
+def test_hooks_and_settings_of_the_repository_are_ignored(tmp_path, opened, script):
     settings = (
         f"[uploadpack]\n\tpackObjectsHook = {script}\n[core]\n\tfsmonitor = {script}\n\tsshCommand = {script}\n"
         f'\thooksPath = {tmp_path}\n[remote "origin"]\n\turl = x\n\tpromisor = true\n\tuploadpack = {script}\n'
@@ -112,7 +112,7 @@ def test_hooks_and_settings_of_the_repository(tmp_path, opened, script):
 
 
 @pytest.mark.parametrize("forbids", ["1", "0"])  # git before 2.45.1 does not know the variable
-def test_an_object_that_the_repository_would_fetch_with_a_program(forbids, tmp_path, opened, script, monkeypatch):
+def test_missing_object_starts_no_program_of_the_repository(forbids, tmp_path, opened, script, monkeypatch):
     monkeypatch.setitem(git_program._SET, "GIT_NO_LAZY_FETCH", forbids)
     settings = (
         f'[extensions]\n\tpartialClone = origin\n[remote "origin"]\n\turl = {tmp_path}/x\n\tpromisor = true\n'
@@ -125,7 +125,7 @@ def test_an_object_that_the_repository_would_fetch_with_a_program(forbids, tmp_p
         list(opened(repo.url, None).read(["lost"]))
 
 
-def test_a_checkout_filter_and_an_lfs_pointer(repo, opened, environ, script, tmp_path):
+def test_checkout_filters_do_not_run(repo, opened, environ, script, tmp_path):
     pointer = b"version https://git-lfs.github.com/spec/v1\noid sha256:" + b"a" * 64 + b"\nsize 9\n"
     repo.commit(FILES | {".gitattributes": b"* filter=pwn\n*.bin filter=lfs\n", "model.bin": pointer})
     (tmp_path / "home/.gitconfig").write_text(
@@ -140,20 +140,20 @@ def test_a_submodule_is_not_followed(repo, opened, script):
     try:
         snapshot = opened(repo.url, None)
     except FormatError:
-        return  # Git's own check of what it receives knows some of these.
+        return  # Git refuses some of these itself.
     assert snapshot.nodes["x"].kind == "submodule"
     with pytest.raises(NotFound):
         list(snapshot.read(["x"]))
 
 
 @pytest.mark.parametrize("url", ["-u./pwn", "ext::sh -c ./pwn", "../../../x"])
-def test_a_submodule_whose_url_is_an_option(url, repo, opened):
+def test_url_of_a_submodule_is_not_used(url, repo, opened):
     repo.commit(FILES | {"x": submodule(), ".gitmodules": f'[submodule "x"]\n\tpath = x\n\turl = {url}\n'.encode()})
-    with suppress(FormatError):  # Git's own check of what it receives knows some of these.
+    with suppress(FormatError):  # Git refuses some of these itself.
         assert "x" in opened(repo.url, None).nodes
 
 
-def test_a_url_that_the_persons_settings_lead_to_a_program(opened, tmp_path, script):
+def test_url_that_the_settings_of_the_user_rewrite_to_a_program_is_refused(opened, tmp_path, script):
     (tmp_path / "home/.gitconfig").write_text(
         f'[url "ext::{script} "]\n\tinsteadOf = https://host.example/\n[protocol "ext"]\n\tallow = always\n'
     )
@@ -162,7 +162,7 @@ def test_a_url_that_the_persons_settings_lead_to_a_program(opened, tmp_path, scr
 
 
 def entered(name, mode="100644"):
-    """Return a repository's tree with an entry of this name, and one inside a folder too."""
+    """Return a function that writes a tree with an entry ``name`` in a folder."""
 
     def put(repo):
         blob = repo.put("blob", b"x")
@@ -182,7 +182,7 @@ def entered(name, mode="100644"):
     ],
     ids=["dot-dot", "dot", "path", "slash", "empty", "twice", "mode", "no-mode", "gitlink-like"],
 )  # fmt: skip
-def test_a_tree_with_entries_that_git_would_not_write(put, repo, opened):
+def test_invalid_tree_entry_is_refused(put, repo, opened):
     repo.commit_tree(put(repo))
     with pytest.raises((FormatError, UnsafeArchive)):
         opened(repo.url, None)
@@ -193,19 +193,19 @@ def test_a_tree_with_entries_that_git_would_not_write(put, repo, opened):
     [(b".git", "name-dot-git"), (b".GIT", "name-dot-git"), (b"git~1", "name-dot-git"), (b"a\\b", "path-backslash"),
      (b"\xff", "name-encoding"), (b"con", "name-reserved"), (b"a\nb", "name-hidden")],
 )  # fmt: skip
-def test_a_name_that_some_system_reads_otherwise_stops_at_the_gate(name, reason, repo, opened):
+def test_unportable_name_is_refused(name, reason, repo, opened):
     repo.commit_tree(entered(name)(repo))
     try:
         snapshot = opened(repo.url, None)
     except FormatError:
-        return  # Git's own check of what it receives.
+        return  # Git refuses some of these itself
     paths = [path for path, node in snapshot.nodes.items() if node.kind == "file"]
     with pytest.raises(UnsafeArchive) as caught:
         gather(Entry(path, File(data)) for path, data in zip(paths, snapshot.read(paths), strict=True))
     assert caught.value.reason == reason
 
 
-def test_names_that_differ_in_case_alone_are_both_there(repo, opened):
+def test_names_that_differ_only_in_case_are_read_and_then_refused(repo, opened):
     repo.commit(FILES | {"run.sh": b"good", "RUN.sh": b"evil"})
     snapshot = opened(repo.url, None)
     assert list(snapshot.read(["run.sh", "RUN.sh"])) == [b"good", b"evil"]
@@ -213,7 +213,7 @@ def test_names_that_differ_in_case_alone_are_both_there(repo, opened):
         gather(Entry(path, File(b"")) for path in snapshot.nodes)
 
 
-def test_a_link_out_of_the_repository_is_no_file(repo, opened, tmp_path):
+def test_link_out_of_the_repository_is_not_read(repo, opened, tmp_path):
     (tmp_path / "secret").write_text("secret")
     repo.commit(FILES | {"leak": link("../../secret"), "folder": link("/")})
     snapshot = opened(repo.url, None)
@@ -222,7 +222,7 @@ def test_a_link_out_of_the_repository_is_no_file(repo, opened, tmp_path):
         list(snapshot.read(["leak"]))
 
 
-def test_trees_that_name_each_other_without_end(repo, opened):
+def test_exponentially_nested_trees_are_refused(repo, opened):
     tree = repo.tree([(b"x", "100644", repo.put("blob", b"x"))])
     for _ in range(12):
         tree = repo.tree([(b"%02d" % number, "40000", tree) for number in range(20)])
@@ -232,7 +232,7 @@ def test_trees_that_name_each_other_without_end(repo, opened):
     assert caught.value.reason == "too-many-files"
 
 
-def test_folders_without_end(repo, opened):
+def test_too_deep_folders_are_refused(repo, opened):
     tree = repo.tree([(b"x", "100644", repo.put("blob", b"x"))])
     for _ in range(git_snapshot.MAX_DEPTH + 1):
         tree = repo.tree([(b"d", "40000", tree)])
@@ -242,7 +242,7 @@ def test_folders_without_end(repo, opened):
     assert caught.value.reason == "too-deep"
 
 
-def test_a_file_without_end(repo, opened):
+def test_too_large_file_is_refused(repo, opened):
     repo.commit(FILES | {"zeros": bytes(300_000)})
     snapshot = opened(repo.url, None, bounds=GitLimits(blob=100_000))
     with pytest.raises(UnsafeArchive) as caught:
@@ -251,25 +251,25 @@ def test_a_file_without_end(repo, opened):
     assert list(snapshot.read(["SKILL.md"])) == [SKILL]
 
 
-def test_a_repository_without_end(repo, opened):
+def test_too_large_repository_is_refused(repo, opened):
     repo.commit(FILES | {"noise": os.urandom(1_000_000)})
     with served(repo.path, slowly=True) as server, pytest.raises(SourceError, match="more than 200000 bytes"):
         opened(server.url, None, bounds=GitLimits(fetched=200_000))
 
 
-def test_a_server_that_never_answers(opened):
+def test_silent_server_ends_at_the_deadline(opened):
     with socket.create_server(("127.0.0.1", 0)) as server:
         url = f"http://127.0.0.1:{server.getsockname()[1]}/x"
         with pytest.raises(SourceError, match=r"more than 0\.3 s"):
             opened(url, None, bounds=GitLimits(seconds=0.3))
 
 
-def test_an_ssh_that_never_answers_leaves_nothing_running(opened, environ, tmp_path):
+def test_silent_ssh_is_killed_at_the_deadline(opened, environ, tmp_path):
     slow = tmp_path / "slow"
     slow.write_text(f'#!/bin/sh\necho $$ > "{tmp_path}/new" && mv "{tmp_path}/new" "{tmp_path}/pid"\nsleep 600\n')
     slow.chmod(0o755)
     environ["GIT_SSH"] = str(slow)
-    for seconds in (0.4, 4, 40):  # as long as it takes git here to come to ssh
+    for seconds in (0.4, 4, 40):  # until git has had the time to start ssh
         with pytest.raises(SourceError, match=f"more than {seconds} s"):
             opened("ssh://host.example/x", None, bounds=GitLimits(seconds=seconds))
         if (tmp_path / "pid").exists():
@@ -282,13 +282,13 @@ def test_an_ssh_that_never_answers_leaves_nothing_running(opened, environ, tmp_p
 
 
 @pytest.mark.parametrize("script", ["sleep 30", "exec >&- 2>&-; sleep 30"], ids=["reads nothing", "says nothing"])
-def test_a_git_that_stays_is_stopped_at_the_deadline(environ, tmp_path, script):
+def test_git_is_killed_at_the_deadline(environ, tmp_path, script):
     git = _fake_git(tmp_path, environ, script)
     with pytest.raises(SourceError, match=r"git took more than 0\.3 s"):
         git.run(("x",), GitLimits(seconds=0.3), stdin=bytes(1 << 20))
 
 
-def test_input_that_cannot_be_read_does_not_end_for_git(environ, tmp_path):
+def test_git_gets_no_end_of_input_after_a_read_error(environ, tmp_path):
     def parts():
         yield b"some"
         raise StateError("the disk refused")
@@ -310,15 +310,15 @@ def _gone(pid):
     try:
         with open(f"/proc/{pid}/stat") as file:
             return file.read().rpartition(")")[2].split()[0] == "Z"
-    except OSError:  # there is no such file, or its process goes while it is read
+    except OSError:  # the process ended before or while its file is read
         return True
 
 
-def test_ssh_asks_nobody(opened, environ, tmp_path):
+def test_ssh_never_prompts(opened, environ, tmp_path):
     folder = tmp_path / "bin"
     folder.mkdir()
     (folder / "ssh").write_text(
-        f'#!/bin/sh\necho "$*" "$GIT_TERMINAL_PROMPT" "$SSH_ASKPASS_REQUIRE" > "{tmp_path}/said"\n'
+        f'#!/bin/sh\necho "$*" "$GIT_TERMINAL_PROMPT" "$SSH_ASKPASS_REQUIRE" > "{tmp_path}/arguments"\n'
         'echo "git@host.example: Permission denied (publickey)." >&2\nexit 255\n'
     )
     (folder / "ssh").chmod(0o755)
@@ -326,22 +326,22 @@ def test_ssh_asks_nobody(opened, environ, tmp_path):
     with pytest.raises(SourceError, match="accepts none of the offered ssh keys") as caught:
         opened("ssh://git@host.example/x", None)
     assert "ssh-agent" in (caught.value.hint or "")
-    said = (tmp_path / "said").read_text()
-    assert "-oBatchMode=yes" in said and "0 never" in said
+    arguments = (tmp_path / "arguments").read_text()
+    assert "-oBatchMode=yes" in arguments and "0 never" in arguments
     (tmp_path / "home/.gitconfig").write_text(f"[core]\n\tsshCommand = {folder}/ssh -x\n")
     with pytest.raises(SourceError):
         opened("ssh://git@host.example/x", None)
-    assert "BatchMode" not in (tmp_path / "said").read_text()
+    assert "BatchMode" not in (tmp_path / "arguments").read_text()
 
 
-def test_a_server_that_wants_a_password_does_not_make_git_ask(repo, opened):
+def test_git_does_not_prompt_for_a_password(repo, opened):
     repo.commit(FILES)
     with served(repo.path, password="Basic bWU6c2VjcmV0") as server, pytest.raises(SourceError) as caught:
         opened(server.url, None)
     assert "credentials" in (caught.value.hint or "")
 
 
-def test_credentials_come_from_the_persons_own_helper(repo, opened, tmp_path):
+def test_git_uses_the_credential_helper_of_the_user(repo, opened, tmp_path):
     repo.commit(FILES)
     (tmp_path / "home/.git-credentials").touch()
     with served(repo.path, password="Basic bWU6c2VjcmV0") as server:
@@ -351,7 +351,7 @@ def test_credentials_come_from_the_persons_own_helper(repo, opened, tmp_path):
         assert list(opened(server.url, None).read(["SKILL.md"])) == [SKILL]
 
 
-def test_a_token_goes_to_the_server_that_asks_for_it_and_into_no_argument(repo, opened, environ, tmp_path):
+def test_token_is_sent_on_request_and_never_passed_as_an_argument(repo, opened, environ, tmp_path):
     repo.commit(FILES)
     real, folder = shutil.which("git"), tmp_path / "bin"
     folder.mkdir()
@@ -366,7 +366,7 @@ def test_a_token_goes_to_the_server_that_asks_for_it_and_into_no_argument(repo, 
         assert server.seen == {None}
 
 
-def test_a_secret_in_the_persons_settings_is_not_shown(opened, tmp_path):
+def test_secret_in_the_git_settings_of_the_user_is_not_shown(opened, tmp_path):
     (tmp_path / "home/.gitconfig").write_text(
         '[url "http://me:s3cret@127.0.0.1:1/"]\n\tinsteadOf = http://localhost/\n'
     )
@@ -375,7 +375,7 @@ def test_a_secret_in_the_persons_settings_is_not_shown(opened, tmp_path):
     assert "s3cret" not in str(vars(caught.value))
 
 
-def test_a_cache_with_settings_that_run_things(repo, opened, script, tmp_path):
+def test_settings_and_hooks_in_the_cache_are_ignored(repo, opened, script, tmp_path):
     repo.commit(FILES)
     opened(repo.url, None)
     cache = cache_of(tmp_path)
@@ -388,7 +388,7 @@ def test_a_cache_with_settings_that_run_things(repo, opened, script, tmp_path):
     assert list(opened(repo.url, None).read(["README.md"])) == [b"New.\n"]
 
 
-def test_a_cache_whose_commondir_leads_git_to_another_configuration(repo, opened, script, tmp_path):
+def test_commondir_in_the_cache_is_removed(repo, opened, script, tmp_path):
     repo.commit(FILES)
     opened(repo.url, None)
     cache = cache_of(tmp_path)
@@ -405,8 +405,8 @@ def test_a_cache_whose_commondir_leads_git_to_another_configuration(repo, opened
     assert sorted(path.name for path in cache.iterdir()) == ["HEAD", "config", "objects", "refs", "shallow"]
 
 
-def test_a_cache_that_leads_git_to_other_objects(repo, opened, tmp_path):
-    """Nothing of them would be believed, but a path may be a server's: of an automounter, of Windows."""
+def test_alternates_and_links_of_objects_in_the_cache_are_removed(repo, opened, tmp_path):
+    """The objects would be verified, but a path can name a server: of an automounter, of Windows."""
     commit = repo.commit(FILES)
     opened(repo.url, None)
     cache, other = cache_of(tmp_path), tmp_path / "other"
@@ -423,7 +423,7 @@ def test_a_cache_that_leads_git_to_other_objects(repo, opened, tmp_path):
     assert any((cache / "objects/pack").iterdir())
 
 
-def test_a_cache_that_puts_another_commit_in_place_of_one(repo, opened, tmp_path):
+def test_replaced_commit_in_the_cache_is_not_used(repo, opened, tmp_path):
     commit = repo.commit(FILES)
     opened(repo.url, None)
     evil = repo.commit(FILES | {"SKILL.md": b"evil"})
@@ -431,12 +431,12 @@ def test_a_cache_that_puts_another_commit_in_place_of_one(repo, opened, tmp_path
     replaced = cache_of(tmp_path) / "refs/replace" / commit
     replaced.parent.mkdir()
     replaced.write_text(f"{evil}\n")
-    shutil.rmtree(repo.path)  # what is here has to do
+    shutil.rmtree(repo.path)  # only the cache is left
     assert opened(repo.url, commit).rev == commit
 
 
 @pytest.mark.parametrize("kind", ["blob", "tree", "commit"])
-def test_a_cache_with_other_bytes_under_an_id(kind, repo, opened, tmp_path):
+def test_forged_object_in_the_cache_is_not_used(kind, repo, opened, tmp_path):
     commit = repo.commit(FILES)
     evil = Repo(tmp_path / "evil")
     other = evil.commit(FILES | {"SKILL.md": b"evil"})
@@ -469,7 +469,7 @@ def test_a_cache_with_other_bytes_under_an_id(kind, repo, opened, tmp_path):
         opened(repo.url, commit)
 
 
-def test_a_cache_that_is_a_link_elsewhere_is_replaced_not_followed_when_thrown_away(repo, opened, tmp_path):
+def test_cache_that_is_a_link_is_replaced_without_touching_its_target(repo, opened, tmp_path):
     commit = repo.commit(FILES)
     opened(repo.url, None)
     cache = cache_of(tmp_path)
@@ -484,7 +484,7 @@ def test_a_cache_that_is_a_link_elsewhere_is_replaced_not_followed_when_thrown_a
     assert (target / "precious.txt").read_text() == "kept"
 
 
-def test_two_readers_of_one_pipe_do_not_get_each_others_files(repo, opened):
+def test_parallel_readers_get_their_own_files(repo, opened):
     files = {f"f{number}": b"%d" % number * 1000 for number in range(100)}
     repo.commit(files)
     snapshot = opened(repo.url, None)
@@ -508,7 +508,7 @@ def test_two_readers_of_one_pipe_do_not_get_each_others_files(repo, opened):
 
 
 @pytest.mark.parametrize("left", ["folder", "link", "other", "text", "nothing"])
-def test_what_stands_where_the_first_commit_is_put(left, repo, opened, tmp_path):
+def test_foreign_entry_at_the_ref_of_the_first_commit_is_replaced(left, repo, opened, tmp_path):
     commit = repo.commit(FILES)
     opened(repo.url, commit)
     cache = cache_of(tmp_path)
@@ -528,7 +528,7 @@ def test_what_stands_where_the_first_commit_is_put(left, repo, opened, tmp_path)
     assert left != "link" or (tmp_path / "elsewhere").read_text() == "1" * 40 + "\n"
 
 
-def test_a_head_that_is_no_commit(repo, opened):
+def test_head_that_is_no_commit_gives_no_other_commit(repo, opened):
     commit = repo.commit(FILES)
     for target in (repo.tag("v1", commit), repo.put("blob", b"text"), repo.folder({"SKILL.md": SKILL})):
         (repo.path / "HEAD").write_text(f"{target}\n")

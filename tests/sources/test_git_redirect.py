@@ -1,4 +1,4 @@
-"""Where a server sends git: followed once each hop is judged, and refused with the place in words where it is not."""
+"""Redirects of git: each hop is checked before git follows it; a refusal names the target."""
 
 from __future__ import annotations
 
@@ -47,21 +47,21 @@ def server(tmp_path):
 
 
 @pytest.mark.parametrize("rev", [None, "main", "COMMIT"])
-def test_a_repository_that_was_renamed_is_found_under_its_old_name(rev, server, commit, opened):
+def test_renamed_repository_is_found_by_its_old_name(rev, server, commit, opened):
     server.moved["old.git"] = "/now.git"
     snapshot = opened(server.url("/old.git"), commit if rev == "COMMIT" else rev)
     assert snapshot.rev == commit
     assert list(snapshot.read(["deploy/SKILL.md"])) == [SKILL]
-    # Git is sent on once, and then told where to go.
+    # Git is redirected once, and gets the new URL afterwards.
     assert sum(path.startswith("/old.git") for path in server.asked) == 2
 
 
-def test_a_name_may_have_been_changed_several_times(server, commit, opened):
+def test_several_redirects_are_followed(server, commit, opened):
     server.moved |= {"oldest.git": "/older.git", "older.git": server.url("/old.git"), "old.git": "/now.git"}
     assert opened(server.url("/oldest.git"), None).rev == commit
 
 
-def test_what_is_not_moved_is_asked_by_git_alone(server, commit, opened):
+def test_repository_without_redirect_gets_requests_of_git_only(server, commit, opened):
     assert opened(server.url("/now.git"), None).rev == commit
     assert not any("oldest" in path for path in server.asked)
     with pytest.raises(SourceError):
@@ -69,7 +69,7 @@ def test_what_is_not_moved_is_asked_by_git_alone(server, commit, opened):
 
 
 @pytest.mark.parametrize(
-    ("there", "said", "hint"),
+    ("there", "message", "hint"),
     [
         ("https://10.0.0.7/x", "private network, to 10.0.0.7", "skillhub install git+https://10.0.0.7/x"),
         ("https://169.254.169.254/x", "private network", "skillhub install git+https://169.254.169.254/x"),
@@ -81,15 +81,15 @@ def test_what_is_not_moved_is_asked_by_git_alone(server, commit, opened):
         ("https://me:pass@host.example/x", "expected an http or https URL", None),
     ],
 )
-def test_attack_a_server_sends_git_where_it_may_not_go(there, said, hint, server, opened):
+def test_attack_a_redirect_to_a_forbidden_url_is_refused(there, message, hint, server, opened):
     server.moved["x"] = there
     with pytest.raises(UnsafeTransfer, match="the server redirects to another URL") as caught:
         opened(server.url("/x"), None)
-    assert said in caught.value.message
+    assert message in caught.value.message
     assert hint is None or hint in caught.value.hint
 
 
-def test_attack_a_server_sends_git_to_another_program_on_this_machine(server, opened):
+def test_attack_a_redirect_to_another_local_port_is_refused(server, opened):
     with Web() as inner:
         server.moved["x"] = inner.url("/internal/x")
         with pytest.raises(UnsafeTransfer, match="the server redirects to another URL") as caught:
@@ -98,7 +98,7 @@ def test_attack_a_server_sends_git_to_another_program_on_this_machine(server, op
         assert not inner.connections
 
 
-def test_attack_a_redirect_that_leads_to_another_path_than_that_of_a_repository(opened):
+def test_attack_a_redirect_to_a_path_of_no_repository_is_refused(opened):
     with Web() as web:
         web.at(f"/x{ASKED}", redirect("/admin?do=it"))
         with pytest.raises(UnsafeTransfer, match="expected a redirect to a repository"):
@@ -109,13 +109,13 @@ def test_attack_a_redirect_that_leads_to_another_path_than_that_of_a_repository(
             opened(web.url("/y"), None)
 
 
-def test_attack_a_server_that_never_stops_redirecting(server, opened):
+def test_attack_endless_redirects_of_git_are_refused(server, opened):
     server.moved |= {"a": "/b", "b": "/a"}
     with pytest.raises(UnsafeTransfer, match="at most 5 redirects"):
         opened(server.url("/a"), None)
 
 
-def test_attack_a_server_that_redirects_git_and_nobody_else(opened):
+def test_attack_a_redirect_that_only_git_gets_is_refused(opened):
     with Web() as web:
         heads = web.heads
 
@@ -129,8 +129,8 @@ def test_attack_a_server_that_redirects_git_and_nobody_else(opened):
         assert f"/y{ASKED}" not in web.seen
 
 
-def test_attack_a_server_that_sends_git_on_from_where_it_was_sent(server, commit, opened):
-    """We are told of one place, and git, that goes there, of another."""
+def test_attack_a_second_redirect_that_only_git_gets_is_refused(server, commit, opened):
+    """The server redirects skillhub to one URL, and git, which goes there, to another."""
     with Web() as web:
         count = [0]
 
@@ -147,7 +147,7 @@ def test_attack_a_server_that_sends_git_on_from_where_it_was_sent(server, commit
 
 
 @pytest.mark.parametrize("named_by", ["repository", "marketplace", "redirect"])
-def test_attack_what_no_person_named_is_not_followed(named_by, http, environ):
+def test_attack_redirects_of_urls_that_no_user_named_are_not_followed(named_by, http, environ):
     with Web() as web:
         there = remote(web.url("/x"), environ, GitLimits())
         bounds = GitLimits(named_by=named_by, web=http)
@@ -156,7 +156,7 @@ def test_attack_what_no_person_named_is_not_followed(named_by, http, environ):
 
 
 class Sent:
-    """A ``Web`` that is led to one place."""
+    """A client whose requests are all redirected to one URL."""
 
     def __init__(self, url):
         self.url = url
@@ -167,7 +167,7 @@ class Sent:
         return Response(self.url, b"")
 
 
-def test_attack_a_host_that_a_redirect_names_has_another_address_when_git_looks_it_up(environ):
+def test_attack_git_connects_to_the_checked_address_of_a_redirect(environ):
     web = Sent(f"https://{PUBLIC}/new/x{ASKED}")
     there = redirected(remote("https://git.example/x", environ, GitLimits(), "ghp_x"), environ, GitLimits(web=web))
     assert (there.url, there.place, there.named_by) == (
@@ -177,7 +177,7 @@ def test_attack_a_host_that_a_redirect_names_has_another_address_when_git_looks_
     )
     assert there.pinned_options() == ("-c", f"http.curloptResolve={PUBLIC}:443:{PUBLIC}")
     assert "http.followRedirects=false" in there.options
-    # The token was for the first.
+    # The token is for the first host only.
     assert "ghp_x" not in there.variables.values()
     assert not any("credential" in option for option in there.options)
     private = redirected(
@@ -192,7 +192,7 @@ def test_attack_a_host_that_a_redirect_names_has_another_address_when_git_looks_
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 @pytest.mark.usefixtures("let_go")
-def test_the_lock_keeps_the_name_that_was_typed(tmp_path, server, commit):
+def test_lock_keeps_the_url_that_the_user_typed(tmp_path, server, commit):
     server.moved["old.git"] = "/now.git"
     shell = Here(tmp_path / "machine")
     done = shell.run("install", f"git+{server.url('/old.git')}", "--all", "--yes", "--allow-unsigned")
@@ -204,7 +204,7 @@ def test_the_lock_keeps_the_name_that_was_typed(tmp_path, server, commit):
     assert "skillhub install git+https://10.0.0.7/x" in done.err
 
 
-def test_a_private_repository_that_was_renamed_is_found_with_the_token(server, commit, opened):
+def test_renamed_private_repository_is_found_with_the_token(server, commit, opened):
     server.password = "Basic " + b64encode(b"x-access-token:ghp_x").decode()
     server.moved["old.git"] = "/now.git"
     assert opened(server.url("/old.git"), None, token="ghp_x").rev == commit

@@ -1,4 +1,4 @@
-"""Real git over repositories that were written object by object; the server is git too, or a plain web server."""
+"""Real git over repositories that are written object by object; the server is git or a plain web server."""
 
 import os
 import shlex
@@ -25,7 +25,7 @@ def cached(tmp_path):
 
 
 def logged(tmp_path, environ):
-    """Put a git on the path that writes down what it is asked to do; return the list of that."""
+    """Put a git on the path that logs its arguments; return a function that returns the lines of a verb."""
     log, folder = tmp_path / "log", tmp_path / "bin"
     folder.mkdir()
     script = folder / "git"
@@ -35,7 +35,7 @@ def logged(tmp_path, environ):
     return lambda verb: [line for line in log.read_text().splitlines() if f" {verb} " in line]
 
 
-def test_a_snapshot_is_what_the_commit_has(repo, opened):
+def test_snapshot_has_the_nodes_and_bytes_of_the_commit(repo, opened):
     commit = repo.commit(FILES | {"current": link("skills"), "other": submodule(), "empty": b""})
     snapshot = opened(repo.url, None)
     assert snapshot.rev == commit
@@ -51,7 +51,7 @@ def test_a_snapshot_is_what_the_commit_has(repo, opened):
     assert list(snapshot.read(wanted)) == [b"#!/bin/sh\n", b"", b"Read me.\n", b""]
 
 
-def test_bytes_are_those_of_the_object_whatever_attributes_say(repo, opened):
+def test_attributes_do_not_change_bytes(repo, opened):
     files = {
         ".gitattributes": b"*.txt eol=crlf\nID ident export-subst\nold export-ignore\n",
         "a.txt": b"one\ntwo\n",
@@ -63,7 +63,7 @@ def test_bytes_are_those_of_the_object_whatever_attributes_say(repo, opened):
     assert list(opened(repo.url, None).read(files)) == list(files.values())
 
 
-def test_names_that_are_not_utf8_are_kept_for_who_judges_them(repo, opened):
+def test_names_that_are_not_utf8_are_kept(repo, opened):
     name = os.fsdecode(b"caf\xe9")
     repo.commit({name: b"x", "Read": b"1", "read": b"2"})
     assert list(opened(repo.url, None).nodes) == ["Read", name, "read"] or set(opened(repo.url, None).nodes) == {
@@ -73,7 +73,7 @@ def test_names_that_are_not_utf8_are_kept_for_who_judges_them(repo, opened):
     }
 
 
-def test_a_file_that_is_not_there_is_not_found(repo, opened):
+def test_missing_file_is_not_found(repo, opened):
     repo.commit(FILES | {"current": link("skills")})
     snapshot = opened(repo.url, None)
     for path in ("nothing", "skills", "current"):
@@ -81,7 +81,7 @@ def test_a_file_that_is_not_there_is_not_found(repo, opened):
             list(snapshot.read([path]))
 
 
-def test_a_branch_a_tag_and_a_commit_are_found_as_people_name_them(repo, opened):
+def test_branches_tags_and_commits_are_found_by_their_names(repo, opened):
     main = repo.commit(FILES)
     old = repo.commit({"SKILL.md": SKILL}, "refs/heads/release/1.x")
     loose = repo.commit({"SKILL.md": b"loose"}, "refs/heads/gone")
@@ -117,21 +117,21 @@ def test_an_unknown_revision_is_not_found(rev, repo, opened):
         opened(repo.url, rev)
 
 
-def test_a_short_commit_is_told_to_be_too_short(repo, opened):
+def test_hint_about_a_short_commit_asks_for_40_digits(repo, opened):
     commit = repo.commit(FILES)
     with pytest.raises(NotFound) as caught:
         opened(repo.url, commit[:10])
     assert "40" in (caught.value.hint or "")
 
 
-def test_an_empty_repository_and_none_at_all_are_not_found(repo, opened, tmp_path):
+def test_empty_and_missing_repositories_are_not_found(repo, opened, tmp_path):
     for url in (repo.url, (tmp_path / "nothing").as_uri(), tmp_path.as_uri()):
         with pytest.raises(NotFound) as caught:
             opened(url, None)
         assert caught.value.where == url
 
 
-def test_what_is_no_commit_is_refused(repo, opened):
+def test_tag_of_a_tree_is_refused(repo, opened):
     repo.commit(FILES)
     tree = repo.folder({"SKILL.md": SKILL})
     repo.point("refs/tags/odd", tree)
@@ -139,7 +139,7 @@ def test_what_is_no_commit_is_refused(repo, opened):
         opened(repo.url, "odd")
 
 
-def test_a_repository_of_other_ids_is_named(tmp_path, opened):
+def test_repository_with_sha256_ids_is_refused(tmp_path, opened):
     repo = Repo(tmp_path / "new", "[extensions]\n\tobjectFormat = sha256\n")
     config = (repo.path / "config").read_text().replace("version = 0", "version = 1")
     (repo.path / "config").write_text(config)
@@ -158,7 +158,7 @@ def test_partial_clone_fetches_only_what_is_read(tmp_path, opened):
     assert len(next(snapshot.read(["film.mp4"]))) == 300_000
 
 
-def test_many_skills_do_not_take_many_fetches(tmp_path, environ, opened):
+def test_many_skills_take_few_fetches(tmp_path, environ, opened):
     asked = logged(tmp_path, environ)
     repo = Repo(tmp_path / "repo", PARTIAL)
     homes = [f"skills/s{number}" for number in range(30)]
@@ -174,7 +174,7 @@ def test_many_skills_do_not_take_many_fetches(tmp_path, environ, opened):
     assert sum(path.stat().st_size for path in cached(tmp_path)) < 20_000
 
 
-def test_the_first_branch_of_a_new_repository_is_fetched_without_asking_which_commit_it_is_at(tmp_path, opened):
+def test_new_repository_is_fetched_without_listing_its_refs(tmp_path, opened):
     repo = Repo(tmp_path / "served/now.git")
     commit = repo.commit(FILES)
     with backend(tmp_path / "served") as server:
@@ -213,7 +213,7 @@ def test_a_commit_in_the_cache_needs_no_network(repo, opened):
             opened(repo.url, rev, bounds=offline)
 
 
-def test_a_branch_that_moved_is_seen_and_the_old_commit_stays(repo, opened):
+def test_moved_branch_is_fetched_and_the_old_commit_stays(repo, opened):
     old = repo.commit(FILES)
     opened(repo.url, "main")
     new = repo.commit(FILES | {"README.md": b"New.\n"})
@@ -231,7 +231,7 @@ def test_the_cache_may_be_deleted_at_any_time(tmp_path, repo, opened):
     assert list(opened(repo.url, None).read(FILES))[2] == b"Read me.\n"
 
 
-def test_what_a_killed_process_left_is_swept_away(tmp_path, repo, opened):
+def test_leftovers_of_a_killed_process_are_removed(tmp_path, repo, opened):
     repo.commit(FILES)
     opened(repo.url, None)
     (folder,) = (path for path in (tmp_path / "cache/git").iterdir() if path.is_dir())
@@ -257,7 +257,7 @@ def test_a_half_written_cache_heals(part, tmp_path, repo, opened):
     assert list(opened(repo.url, None).read(["README.md"])) == [b"New.\n"]
 
 
-def test_many_at_once_share_one_cache(tmp_path, environ, opened):
+def test_parallel_snapshots_share_one_cache(tmp_path, environ, opened):
     asked = logged(tmp_path, environ)
     repo = Repo(tmp_path / "repo", PARTIAL)
     commit = repo.commit(FILES)
@@ -268,7 +268,7 @@ def test_many_at_once_share_one_cache(tmp_path, environ, opened):
     assert len(asked("fetch")) == 2
 
 
-def test_what_is_here_is_opened_while_another_process_fetches_more_of_it(tmp_path, repo, opened):
+def test_cached_commit_is_opened_while_another_process_holds_the_lock(tmp_path, repo, opened):
     commit = repo.commit(FILES)
     opened(repo.url, None)
     (folder,) = (tmp_path / "cache/git").glob("*/objects")
@@ -284,7 +284,7 @@ def test_threads_read_one_snapshot(repo, opened):
         assert list(pool.map(lambda path: next(snapshot.read([path])), files)) == list(files.values())
 
 
-def test_a_mirror_is_where_objects_come_from(repo, opened):
+def test_objects_come_from_the_mirror(repo, opened):
     commit = repo.commit(FILES)
     with served(repo.path.parent) as server:
         mirrors = {"https://git.example/team": server.url.rstrip("/"), "https://git.example": "https://127.0.0.1:1"}
@@ -296,7 +296,7 @@ def test_a_mirror_is_where_objects_come_from(repo, opened):
             opened("https://git.example/team/../repo", commit, bounds=bounds)
 
 
-def test_a_cache_that_cannot_be_written_is_told(tmp_path, repo, opened):
+def test_unwritable_cache_is_an_error(tmp_path, repo, opened):
     repo.commit(FILES)
     (tmp_path / "cache").write_text("a file")
     for rev in (None, "0" * 40):
@@ -304,7 +304,7 @@ def test_a_cache_that_cannot_be_written_is_told(tmp_path, repo, opened):
             opened(repo.url, rev)
 
 
-def test_settings_for_every_origin_do_not_matter(tmp_path, repo, opened):
+def test_settings_of_a_remote_origin_have_no_effect(tmp_path, repo, opened):
     commit = repo.commit(FILES)
     (tmp_path / "home/.gitconfig").write_text(
         '[remote "origin"]\n\turl = /nowhere\n\tfetch = +refs/*:refs/*\n\tmirror = true\n[fetch]\n\tprune = true\n'
@@ -313,7 +313,7 @@ def test_settings_for_every_origin_do_not_matter(tmp_path, repo, opened):
     assert list(opened(repo.url, commit).read(["README.md"])) == [b"Read me.\n"]
 
 
-def test_a_server_of_plain_files_gives_everything(repo, opened):
+def test_server_of_plain_files_serves_a_repository(repo, opened):
     commit = repo.commit(FILES)
     with served(repo.path) as server:
         assert opened(server.url, commit).rev == commit

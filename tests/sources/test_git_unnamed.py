@@ -1,4 +1,4 @@
-"""What no person has named: where git goes for it, and what it tells of who asks."""
+"""Repositories that no user named: the hosts that git may reach, and the credentials that it sends."""
 
 import os
 from dataclasses import replace
@@ -22,7 +22,7 @@ PUBLIC = "93.184.216.34"
 
 @pytest.fixture
 def environ(tmp_path):
-    """A machine where every ssh leaves a mark."""
+    """Return an environment where each start of ssh writes the file ``PWNED``."""
     (tmp_path / "home").mkdir()
     (tmp_path / "ssh").write_text(f'#!/bin/sh\ntouch "{tmp_path}/PWNED"\nexit 1\n')
     (tmp_path / "ssh").chmod(0o755)
@@ -38,7 +38,7 @@ def environ(tmp_path):
         "file:////host/share/x", "file:///%2Fhost/share/x", "file:///%5chost/share/x", "file:///%3F%3F/UNC/host/x",
     ],
 )  # fmt: skip
-def test_attack_a_lock_leads_git_into_a_private_network_or_makes_it_start_ssh(url, rev, opened, tmp_path):
+def test_attack_a_lock_starts_no_ssh_and_reaches_no_private_network(url, rev, opened, tmp_path):
     with pytest.raises(UnsafeTransfer) as caught:
         opened(url, rev, bounds=STRANGER)
     meant = as_word(f"git+{url}")
@@ -46,58 +46,58 @@ def test_attack_a_lock_leads_git_into_a_private_network_or_makes_it_start_ssh(ur
     assert not (tmp_path / "cache/git").exists() or not list((tmp_path / "cache/git").rglob("*.pack"))
 
 
-def test_attack_a_lock_makes_git_ask_what_listens_on_this_machine(repo, opened):
+def test_attack_a_lock_makes_git_reach_no_local_server(repo, opened):
     commit = repo.commit({"SKILL.md": SKILL})
     with served(repo.path) as server:
         for rev in (None, commit):
             with pytest.raises(UnsafeTransfer):
                 opened(server.url, rev, bounds=STRANGER)
         assert server.seen == set()
-        assert opened(server.url, None).rev == commit  # a person names it
+        assert opened(server.url, None).rev == commit  # the user names it
 
 
-def test_a_repository_on_this_disk_is_read_whoever_names_it_as_a_path_is(repo, opened):
+def test_local_repository_in_a_lock_is_read(repo, opened):
     commit = repo.commit({"SKILL.md": SKILL})
     for rev in (None, "main", commit):
         assert list(opened(repo.url, rev, bounds=STRANGER).read(["SKILL.md"])) == [SKILL]
 
 
 @pytest.mark.parametrize("url", ["https://10.0.0.7/x", "ssh://git@10.0.0.7/x", "ssh://git@localhost/x"])
-def test_attack_a_name_in_a_marketplace_has_a_private_address(url, opened):
+def test_attack_a_private_address_in_a_marketplace_is_refused(url, opened):
     with pytest.raises(UnsafeTransfer, match="private network") as caught:
         opened(url, None, bounds=MARKETPLACE)
     assert f"skillhub install git+{url}" in (caught.value.hint or "")
 
 
-def test_a_host_without_an_address_is_no_attack(opened):
+def test_unresolvable_host_is_a_source_error(opened):
     with pytest.raises(SourceError, match="no address"):
         opened("https://host.invalid/x", None, bounds=STRANGER)
 
 
 @pytest.mark.parametrize("bounds", [STRANGER, MARKETPLACE])
-def test_attack_a_host_that_has_another_address_when_it_is_looked_up_again(bounds, environ):
-    """Git is told the addresses that were judged, and looks up none."""
+def test_attack_git_connects_to_the_checked_address(bounds, environ):
+    """Git gets the addresses that were checked, and resolves no name."""
     way = remote(f"https://{PUBLIC}:444/x", environ, bounds).pinned_options()
     assert way == ("-c", f"http.curloptResolve={PUBLIC}:444:{PUBLIC}")
     assert remote(f"https://{PUBLIC}:444/x", environ, GitLimits()).pinned_options() == ()
 
 
-def test_attack_a_lock_has_a_server_told_who_asks(environ, tmp_path):
+def test_attack_a_repository_that_only_a_lock_names_gets_no_credentials(environ, tmp_path):
     (tmp_path / "home/.gitconfig").write_text(
         '[credential]\n\thelper = store\n[http]\n\textraHeader = "Authorization: Basic eDp5"\n'
         '[url "ssh://git@host.example/"]\n\tinsteadOf = https://host.example/\n'
     )
     url = "https://host.example/x"
     names = ("credential.helper", "http.extraheader", "url.ssh://git@host.example/.insteadof")
-    for bounds, told in ((STRANGER, False), (MARKETPLACE, True), (GitLimits(), True)):
+    for bounds, expected in ((STRANGER, False), (MARKETPLACE, True), (GitLimits(), True)):
         there = remote(url, environ, bounds, "ghp_x")
         git = GitProgram(str(tmp_path), environ, there.options, there.variables)
-        assert [git.is_set(name) for name in names] == [told] * 3
-        assert ("ghp_x" in there.variables.values()) == told
-        assert any("helper" in option for option in there.options) == told
+        assert [git.is_set(name) for name in names] == [expected] * 3
+        assert ("ghp_x" in there.variables.values()) == expected
+        assert any("helper" in option for option in there.options) == expected
 
 
-def test_attack_a_redirect_leads_git_elsewhere(opened, environ):
+def test_attack_git_follows_no_redirect(opened, environ):
     with Web() as inner, Web() as outer:
         outer.at("/x/info/refs?service=git-upload-pack", redirect(inner.url("/internal/x")))
         with pytest.raises(UnsafeTransfer, match="redirects to another URL"):
@@ -114,7 +114,7 @@ def test_attack_a_redirect_leads_git_elsewhere(opened, environ):
     assert follow == {"person": ["false"], "marketplace": ["false"], "repository": ["false"]}
 
 
-def test_a_mirror_that_a_person_configured_is_where_they_want_it(repo, opened):
+def test_configured_mirror_is_used_for_a_repository_of_a_lock(repo, opened):
     commit = repo.commit({"SKILL.md": SKILL})
     with served(repo.path) as server:
         mirrors = {"https://git.example/x": server.url.rstrip("/")}
@@ -122,14 +122,14 @@ def test_a_mirror_that_a_person_configured_is_where_they_want_it(repo, opened):
         assert opened("https://git.example/x", None, bounds=bounds).rev == commit
 
 
-def test_what_is_here_needs_no_way_there(repo, opened):
+def test_cached_commit_needs_no_permission_for_its_host(repo, opened):
     commit = repo.commit({"SKILL.md": SKILL})
     with served(repo.path) as server:
         list(opened(server.url, commit).read(["SKILL.md"]))
         assert list(opened(server.url, commit, bounds=STRANGER).read(["SKILL.md"])) == [SKILL]
 
 
-def test_attack_a_lock_has_the_api_told_who_asks_where_there_is_no_git(environ, tmp_path):
+def test_attack_github_api_gets_no_token_for_a_repository_of_a_lock(environ, tmp_path):
     with Web() as web, Http() as http:
         environ |= {"PATH": str(tmp_path), "GITHUB_API_URL": web.url(""), "GITHUB_TOKEN": "ghp_x"}
         for bounds in (STRANGER, GitLimits()):

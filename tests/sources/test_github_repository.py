@@ -1,4 +1,4 @@
-"""GitHub without git: the fake server answers from a real repository, and lies where a test tells it to."""
+"""GitHub without git: the fake server answers from a real repository, with the false answers of a test."""
 
 import json
 import os
@@ -57,7 +57,7 @@ def opened(environ, tmp_path):
         )
 
 
-def test_it_is_what_git_says_it_is(repo, opened, tmp_path):
+def test_github_and_git_give_the_same_snapshot(repo, opened, tmp_path):
     repo.commit(FILES | {"current": link("skills"), "other": submodule(), "z/empty": b""})
     ours = opened()
     theirs = open_git(repo.url, None, cache=str(tmp_path / "git"), environ=os.environ)
@@ -74,7 +74,7 @@ def test_it_is_what_git_says_it_is(repo, opened, tmp_path):
             list(ours.read([path]))
 
 
-def test_few_files_are_few_requests_and_many_are_one_archive(repo, hub, opened):
+def test_few_files_are_read_one_by_one_and_many_as_one_archive(repo, hub, opened):
     homes = [f"skills/s{number}" for number in range(30)]
     files = {f"{home}/{name}": f"{home}{name}".encode() for home in homes for name in ("SKILL.md", "a")}
     repo.commit(files | {"LICENSE": b"Free.\n"})
@@ -87,7 +87,7 @@ def test_few_files_are_few_requests_and_many_are_one_archive(repo, hub, opened):
     assert [path.split("/")[0] for path in hub.paths[4:]] == ["tarball", "codeload"]
 
 
-def test_an_archive_that_attributes_change_does_not_pass(repo, hub, opened):
+def test_files_that_attributes_change_in_an_archive_are_read_one_by_one(repo, hub, opened):
     files = {f"skills/deploy/{number}": b"%d" % number for number in range(9)}
     files |= {
         ".gitattributes": b"secret.md export-ignore\nID export-subst\n*.txt eol=crlf\n",
@@ -103,21 +103,21 @@ def test_an_archive_that_attributes_change_does_not_pass(repo, hub, opened):
 
 
 @pytest.mark.parametrize("archive", [b"", b"no archive", b"\x1f\x8b\x08\x00" + bytes(30)])
-def test_an_archive_that_is_broken_is_done_without(archive, repo, hub, opened):
+def test_broken_archive_is_replaced_by_single_requests(archive, repo, hub, opened):
     commit = repo.commit(FILES)
     hub.lies[f"tarball/{commit}"] = archive
     paths = list(FILES)
     assert list(opened().read(paths))[1] == SKILL
 
 
-def test_a_tree_too_large_for_one_answer_is_walked(repo, hub, opened):
+def test_truncated_tree_is_read_folder_by_folder(repo, hub, opened):
     files = {f"{a}/{b}/{c}": f"{a}{b}{c}".encode() for a in "abc" for b in "de" for c in "fghij"}
     repo.commit(files)
     hub.most = 12
     assert sorted(opened().nodes) == sorted(files)
 
 
-def test_names_are_found_as_with_git(repo, opened):
+def test_revisions_are_found_as_by_git(repo, opened):
     main = repo.commit(FILES)
     old = repo.commit({"SKILL.md": SKILL}, "refs/heads/release/1.x")
     repo.point("refs/tags/v1", old)
@@ -140,7 +140,7 @@ def test_an_empty_repository_is_not_found(opened):
         opened()
 
 
-def test_a_commit_with_another_tree_is_refused(repo, hub, opened):
+def test_tree_of_another_commit_is_refused(repo, hub, opened):
     commit = repo.commit(FILES)
     repo.commit(FILES | {"skills/deploy/SKILL.md": b"evil"}, "refs/heads/evil")
     root = repo.get(commit)[1].split()[1].decode()
@@ -166,7 +166,7 @@ def test_a_changed_execute_bit_is_refused(repo, hub, opened):
         opened()
 
 
-def test_what_one_answer_says_of_folders_below_is_not_believed(repo, hub, opened):
+def test_recursive_answer_is_not_trusted_for_subfolders(repo, hub, opened):
     commit = repo.commit(FILES)
     root = repo.get(commit)[1].split()[1].decode()
     changed = json.dumps(hub.tree(root, True)).replace("100755", "100644")
@@ -175,7 +175,7 @@ def test_what_one_answer_says_of_folders_below_is_not_believed(repo, hub, opened
 
 
 @pytest.mark.parametrize("answer", [b"", b"[]", b"{}", b'{"tree": [{}]}', b'{"tree": {"sha": "../../x"}}', b"\xff"])
-def test_an_answer_of_another_form_is_refused(answer, repo, hub, opened):
+def test_malformed_answer_is_refused(answer, repo, hub, opened):
     commit = repo.commit(FILES)
     hub.lies[f"git/commits/{commit}"] = answer
     with pytest.raises(FormatError):
@@ -191,7 +191,7 @@ def test_a_path_out_of_the_repository_is_refused(repo, opened):
     assert caught.value.reason == "path-traversal"
 
 
-def test_the_limit_is_explained(repo, hub, opened):
+def test_rate_limit_is_reported_with_its_end_and_a_hint(repo, hub, opened):
     repo.commit(FILES)
     hub.remaining = 1
     with pytest.raises(RateLimited, match="until 08:00 UTC") as caught:
@@ -200,7 +200,7 @@ def test_the_limit_is_explained(repo, hub, opened):
     assert caught.value.resets == 1800000000
 
 
-def test_a_token_is_sent_to_the_api_and_shown_to_nobody(repo, hub, environ, opened):
+def test_token_is_sent_to_the_api_and_never_shown(repo, hub, environ, opened):
     repo.commit(FILES)
     hub.token = "ghp_secret"
     with pytest.raises(NotFound) as caught:
@@ -217,7 +217,7 @@ def test_a_token_is_sent_to_the_api_and_shown_to_nobody(repo, hub, environ, open
     assert "ghp_wrong" not in str(vars(caught.value))
 
 
-def test_hints_name_the_variable_of_the_companys_server(repo, hub, environ, tmp_path):
+def test_hints_name_the_token_variable_of_an_enterprise_server(repo, hub, environ, tmp_path):
     repo.commit(FILES)
     hub.token = "ghp_secret"
     environ["GH_HOST"] = "git.corp.example"
@@ -247,7 +247,7 @@ def test_the_token_of_gh_is_used(tmp_path, environ):
     assert host_of(environ).token is None
 
 
-def test_a_company_has_a_github_of_its_own(tmp_path):
+def test_github_server_url_selects_an_enterprise_server(tmp_path):
     server = {"GITHUB_SERVER_URL": "https://git.corp.example/", "HOME": str(tmp_path), "GH_ENTERPRISE_TOKEN": "t"}
     host = host_of(server)
     assert (host.site, host.api, host.token) == (
@@ -274,7 +274,7 @@ def test_a_company_has_a_github_of_its_own(tmp_path):
         ),
     ],
 )
-def test_gh_host_names_a_server_as_it_does_to_gh(named, site, api, token, tmp_path):
+def test_gh_host_selects_a_server_as_in_gh(named, site, api, token, tmp_path):
     tokens = {"GH_TOKEN": "public", "GH_ENTERPRISE_TOKEN": "corp", "HOME": str(tmp_path)}
     host = host_of({**tokens, **named})
     assert (host.site, host.api, host.token) == (site, api, token)
@@ -282,7 +282,7 @@ def test_gh_host_names_a_server_as_it_does_to_gh(named, site, api, token, tmp_pa
     assert url_of(GitHub("o", "r"), named) == f"{site}/o/r"
 
 
-def test_attack_a_server_that_gh_host_names_gets_no_token_of_github(tmp_path):
+def test_attack_a_server_of_gh_host_gets_no_token_of_github(tmp_path):
     tokens = {"GH_TOKEN": "public", "GITHUB_TOKEN": "public", "HOME": str(tmp_path)}
     for name in ("evil.example", "evilghe.com", "ghe.com.evil.example", "github.com.evil.example"):
         assert host_of({**tokens, "GH_HOST": name}).token is None
@@ -314,11 +314,11 @@ _VARIABLES = {"T": "t", "P": "p", "GITLAB_TOKEN": "g"}
         ("https://git.example/a", {"T": ""}, None),
     ],
 )
-def test_attack_a_token_goes_to_its_own_host_over_https_alone(url, more, token):
+def test_attack_a_token_goes_only_to_its_host_over_https(url, more, token):
     assert token_for(url, {**_VARIABLES, **more}, _TOKENS) == token
 
 
-def test_a_token_of_the_settings_lets_git_in(repo, environ, tmp_path):
+def test_git_uses_a_token_of_the_settings(repo, environ, tmp_path):
     repo.commit(FILES)
     environ |= {"PATH": os.environ["PATH"], "T": "secret"}
     with served(repo.path, password="Basic " + b64encode(b"x-access-token:secret").decode()) as server:
@@ -328,19 +328,19 @@ def test_a_token_of_the_settings_lets_git_in(repo, environ, tmp_path):
 
 
 @pytest.mark.parametrize("url", ["http://api.example", "file:///etc/passwd", "https:example", "ext::sh"])
-def test_an_api_that_is_not_https_is_refused(url, tmp_path):
+def test_api_url_without_https_is_refused(url, tmp_path):
     with pytest.raises((UsageError, UnsafeTransfer)):
         host_of({"HOME": str(tmp_path), "GITHUB_API_URL": url})
 
 
-def test_a_token_that_breaks_the_request_is_refused(tmp_path):
+def test_token_with_a_line_break_is_refused(tmp_path):
     for variable in ("GITHUB_TOKEN", "GH_TOKEN"):
         with pytest.raises(UsageError) as caught:
             host_of({"HOME": str(tmp_path), variable: "a\r\nHost: evil"})
         assert caught.value.where == variable
 
 
-def test_with_git_installed_git_is_used(repo, hub, environ, tmp_path):
+def test_git_is_preferred_when_installed(repo, hub, environ, tmp_path):
     repo.commit(FILES)
     environ |= {"PATH": os.environ["PATH"], "GIT_CONFIG_GLOBAL": str(tmp_path / "config")}
     (tmp_path / "config").write_text(f'[url "{repo.url}"]\n\tinsteadOf = {REPOSITORY}\n')
@@ -353,7 +353,7 @@ def test_with_git_installed_git_is_used(repo, hub, environ, tmp_path):
     assert hub.asked == []
 
 
-def test_without_git_only_github_can_be_read(repo, environ, tmp_path):
+def test_without_git_only_repositories_of_github_are_read(repo, environ, tmp_path):
     commit = repo.commit(FILES)
     with Http() as web:
         cache = str(tmp_path / "cache")

@@ -1,4 +1,4 @@
-"""What a registry last said is read without a network, and what is damaged of it says nothing."""
+"""The last documents of a registry are read without a network; damaged ones are ignored."""
 
 import os
 
@@ -19,10 +19,10 @@ def folder(hub, tmp_path):
     return str(tmp_path / "m")
 
 
-def test_it_is_what_the_registry_said(hub, folder):
-    said, seen = (hub.open(folder).release_index(["hello"]), LastSeen(folder).index(["hello", "absent", "../x"]))
-    assert seen.admissions == said.admissions
-    assert [each.digest for each in seen.releases("hello")] == [each.digest for each in said.releases("hello")]
+def test_last_seen_index_equals_the_index_of_the_registry(hub, folder):
+    current, seen = (hub.open(folder).release_index(["hello"]), LastSeen(folder).index(["hello", "absent", "../x"]))
+    assert seen.admissions == current.admissions
+    assert [each.digest for each in seen.releases("hello")] == [each.digest for each in current.releases("hello")]
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def test_it_is_what_the_registry_said(hub, folder):
         f"# {'x' * (1 << 18)}",
     ],
 )
-def test_attack_settings_that_commands_refuse_switch_no_advisory_off_where_a_host_loads(tmp_path, text):
+def test_attack_invalid_settings_do_not_disable_advisories_at_load(tmp_path, text):
     home = Home(*(str(tmp_path / part) for part in ("config", "data", "cache", "state")))
     known_bad(Lock(), lambda tree: None, home)
     (tmp_path / "config").mkdir()
@@ -44,13 +44,13 @@ def test_attack_settings_that_commands_refuse_switch_no_advisory_off_where_a_hos
         known_bad(Lock(), lambda tree: None, home)
 
 
-def test_registry_that_was_never_asked(tmp_path):
+def test_registry_without_stored_documents_has_an_empty_index(tmp_path):
     assert LastSeen(str(tmp_path / "absent")).index(["hello"]) == Index({})
 
 
 @pytest.mark.parametrize("target", ["idx/acme.json", "publishers/acme.json", "ns", HINTS])
 @pytest.mark.parametrize("data", [b"", b"\0" * 300, b"{", b"[]", b'{"publishers":[],"releases":1}'])
-def test_what_is_damaged_says_nothing(folder, target, data):
+def test_damaged_document_is_ignored(folder, target, data):
     names = os.listdir(os.path.join(folder, "targets"))
     found = [os.path.join(folder, "targets", name) for name in names if name.startswith("ns%2F")]
     path = {"ns": found[0], HINTS: os.path.join(folder, HINTS)}.get(target, kept(folder, target))
@@ -65,7 +65,7 @@ def test_what_is_damaged_says_nothing(folder, target, data):
     }[target]
 
 
-def test_publisher_that_is_admitted_no_longer_has_no_name(folder):
+def test_publisher_without_admission_owns_no_name(folder):
     name = next(name for name in os.listdir(os.path.join(folder, "targets")) if name.startswith("ns%2F"))
     with open(os.path.join(folder, "targets", name), "wb") as file:
         file.write(b'{"publishers":{},"version":1}')
@@ -73,7 +73,7 @@ def test_publisher_that_is_admitted_no_longer_has_no_name(folder):
 
 
 @given(st.binary())
-def test_any_bytes_at_all(tmp_path_factory, data):
+def test_any_bytes_of_hints_are_read_without_error(tmp_path_factory, data):
     folder = tmp_path_factory.mktemp("hints")
     (folder / HINTS).write_bytes(data)
     owners(str(folder))

@@ -1,4 +1,4 @@
-"""Skills on this machine: a folder or an archive, and nothing that either may not hold."""
+"""Skills on this machine: folders and archives."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def folder(tmp_path):
     return tmp_path
 
 
-def test_a_folder(folder):
+def test_folder_is_read_as_a_skill(folder):
     found, digest = read_local(str(folder))
     assert (found.tree.digest, digest) == (TREE.digest, None)
 
 
-def test_git_and_litter_are_left_out(folder):
+def test_git_and_system_files_are_left_out(folder):
     (folder / ".git").mkdir()
     (folder / ".git/config").touch()
     (folder / ".DS_Store").touch()
@@ -36,7 +36,7 @@ def test_git_and_litter_are_left_out(folder):
 
 
 @pytest.mark.parametrize("name,kind", [("a.zip", "zip"), ("a.skill", "zip"), ("a.tar.gz", "tar.gz")])
-def test_an_archive(tmp_path, name, kind):
+def test_archive_is_read_as_a_skill(tmp_path, name, kind):
     data = pack(TREE, kind)
     (tmp_path / name).write_bytes(data)
     found, digest = read_local(str(tmp_path / name))
@@ -55,19 +55,19 @@ def test_an_archive(tmp_path, name, kind):
         lambda folder: os.close(os.open(os.fsencode(folder) + b"/\xff", os.O_CREAT)),
     ],
 )
-def test_attack_a_folder_holds_what_no_archive_may(folder, harm):
+def test_attack_a_folder_with_forbidden_entries_is_refused(folder, harm):
     harm(folder)
     with pytest.raises(UnsafeArchive):
         read_local(str(folder))
 
 
-def test_attack_a_folder_without_end(folder):
+def test_attack_a_folder_above_the_size_limit_is_refused(folder):
     os.truncate(folder / "run.sh", 1 << 40)
     with pytest.raises(UnsafeArchive):
         read_local(str(folder))
 
 
-def test_what_is_not_there_or_no_skill(tmp_path):
+def test_missing_path_or_non_skill_is_refused(tmp_path):
     (tmp_path / "text.txt").touch()
     (tmp_path / "short.zip").write_bytes(b"PK")
     (tmp_path / "nowhere.zip").symlink_to("nothing")

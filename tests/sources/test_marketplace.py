@@ -1,4 +1,4 @@
-"""Marketplaces of plugins: what an entry may say, and what is declined."""
+"""Marketplaces of plugins: valid entries, and entries that are declined."""
 
 import json
 
@@ -41,16 +41,16 @@ def source_of(source, **more):
         ({"source": "url", "url": "git@host.example:o/r.git"}, Elsewhere("ssh://git@host.example/o/r.git")),
     ],
 )
-def test_where_a_plugin_is(source, expected):
+def test_source_of_a_plugin_is_read(source, expected):
     assert source_of(source) == expected
 
 
-def test_a_folder_that_all_plugins_are_in_goes_before_each():
+def test_plugin_root_is_prefixed_to_each_source():
     assert source_of("formatter", metadata={"pluginRoot": "./plugins"}) == Here("plugins/formatter")
     assert source_of("./", metadata={"pluginRoot": "./plugins"}) == Here("plugins")
 
 
-def test_packages_are_named_and_declined_with_the_reason():
+def test_package_of_npm_is_declined_with_a_reason():
     declined = source_of({"source": "npm", "package": "@acme/tool", "version": "^2"})
     assert isinstance(declined, Declined)
     assert "'@acme/tool'" in declined.reason and "pinned" in declined.reason
@@ -79,14 +79,14 @@ def test_packages_are_named_and_declined_with_the_reason():
         {"source": "archive", "url": "https://x"},
     ],
 )
-def test_an_entry_that_leads_out_or_nowhere_is_declined_by_itself(source):
+def test_invalid_source_declines_only_its_own_entry(source):
     good, bad = read({"name": "good", "source": "./a"}, {"name": "bad", "source": source})
     assert good.source == Here("a")
     assert (bad.name, type(bad.source)) == ("bad", Declined)
 
 
 @pytest.mark.parametrize("root", ["../x", "/x", None, 1, ["a"], {"a": "b"}, "a\u202eb"])
-def test_attack_a_folder_of_plugins_that_is_none_is_not_passed_over(root):
+def test_attack_an_invalid_plugin_root_is_refused(root):
     for metadata in ({"pluginRoot": root}, [root]):
         with pytest.raises(FormatError) as caught:
             source_of("./a", metadata=metadata)
@@ -95,39 +95,39 @@ def test_attack_a_folder_of_plugins_that_is_none_is_not_passed_over(root):
 
 @pytest.mark.parametrize("key", ["ref", "sha", "path"])
 @pytest.mark.parametrize("value", [None, 1, True, [], {}, "../x", "-x", "a b"])
-def test_attack_a_pin_that_is_none_is_not_passed_over(key, value):
+def test_attack_an_invalid_pin_is_declined(key, value):
     for source in ({"source": "github", "repo": "o/r"}, {"source": "url", "url": "https://h.example/x"}):
         assert isinstance(source_of({**source, "path": "a", key: value}), Declined | Elsewhere)
         if (key, value) != ("path", "-x") and (key, value) != ("path", "a b"):
             assert isinstance(source_of({**source, key: value}), Declined)
 
 
-def test_an_entry_that_is_malformed_says_where():
+def test_reason_of_a_malformed_entry_names_its_place():
     declined = source_of({"source": "github", "repo": "o/r", "sha": "x"})
     assert declined.reason == (
         "its entry is malformed: expected a commit of 40 hex digits, found 'x' (p: source: sha)"
     )
 
 
-def test_what_is_unknown_is_passed_over():
+def test_unknown_keys_are_ignored():
     assert source_of({"source": "github", "repo": "o/r", "x": [1]}, owner={"name": 1}, version=2) == Elsewhere(
         "https://github.com/o/r.git"
     )
 
 
 @pytest.mark.parametrize("name", ["", "../x", "a:b", "a b", "\x1b[2J", None, "x" * 101])
-def test_a_plugin_whose_name_is_none_is_told_by_its_number(name):
+def test_plugin_with_an_invalid_name_is_called_by_its_number(name):
     (plugin,) = read({"name": name, "source": "./a"})
     assert plugin.name == "plugin 1"
     assert isinstance(plugin.source, Declined)
 
 
-def test_of_two_plugins_with_one_name_the_first_is_it():
+def test_first_of_two_plugins_with_one_name_counts():
     (plugin,) = read({"name": "p", "source": "./a"}, {"name": "p", "source": "./b"})
     assert plugin.source == Here("a")
 
 
-def test_the_skills_that_an_entry_names():
+def test_skills_of_an_entry_are_read():
     (plugin,) = read({"name": "p", "source": "./", "strict": False, "skills": ["./skills/a", "b"]})
     assert plugin.skills == ("skills/a", "b")
     (plugin,) = read({"name": "p", "source": "./", "skills": "./skills"})
@@ -135,13 +135,13 @@ def test_the_skills_that_an_entry_names():
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"plugins": {}}', '{"plugins": [], "plugins": []}', "{"])
-def test_what_is_no_marketplace(text):
+def test_invalid_marketplace_is_refused_with_its_place(text):
     with pytest.raises(FormatError) as caught:
         read_marketplace(text.encode(), "market.json")
     assert caught.value.where.startswith("market.json")
 
 
-def test_a_plugin_says_its_name_and_where_its_skills_are():
+def test_plugin_file_has_a_name_and_folders_of_skills():
     found = PluginFile.parse(b'{"name": "p", "skills": "./more/", "hooks": {}}', "x")
     assert (found.name, found.skills) == ("p", ("more",))
     assert (PluginFile.parse(b"{}", "x").name, PluginFile.parse(b"{}", "x").skills) == (None, ())
@@ -160,7 +160,7 @@ def test_a_plugin_says_its_name_and_where_its_skills_are():
         ),
     )
 )
-def test_any_document_at_all_raises_only_our_errors(value):
+def test_any_document_raises_only_errors_of_skillhub(value):
     for read_it in (read_marketplace, PluginFile.parse):
         try:
             read_it(json.dumps(value).encode(), "x")

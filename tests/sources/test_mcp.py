@@ -1,4 +1,4 @@
-"""Skills of an MCP server: both eras, every digest, and servers that do wrong what can be done wrong."""
+"""Skills of an MCP server: both eras, every digest, and hostile or broken servers."""
 
 import json
 import threading
@@ -40,7 +40,7 @@ def server():
 
 @pytest.fixture
 def opened(server):
-    """Opens the server, or one skill of it."""
+    """Return a function that opens the server, or one of its skills."""
     with Http(patience=ONCE) as http:
         yield lambda path=None, **more: McpPlace(Mcp(server.url, path), http, **more)
 
@@ -57,7 +57,7 @@ def only(place):
 
 @pytest.mark.parametrize("streams", [False, True], ids=["json", "events"])
 @pytest.mark.parametrize("era", ["stateless", "handshake"])
-def test_a_skill_of_either_era(server, opened, era, streams):
+def test_skill_is_read_in_both_eras_and_both_formats(server, opened, era, streams):
     server.era, server.streams = era, streams
     uri = server.add("pdf", "skill://acme/docs/pdf", FILES, metadata={"version": 1.0, "x": True, "n": None})
     place = opened()
@@ -72,7 +72,7 @@ def test_a_skill_of_either_era(server, opened, era, streams):
     assert server.methods == [*opening, "skills/list", *["resources/read"] * 4]
 
 
-def test_all_pages(server, opened):
+def test_all_pages_of_the_list_are_read(server, opened):
     server.page = 3
     for number in range(10):
         server.add(f"s{number}")
@@ -80,14 +80,14 @@ def test_all_pages(server, opened):
     assert server.methods.count("skills/list") == 4
 
 
-def test_what_a_lock_spells_is_had_without_a_list(server, opened):
+def test_locked_skill_is_read_without_the_list(server, opened):
     uri = server.add("pdf", files=FILES)
     locked = Release(name="pdf", url=server.url, path=uri, type="files")
     assert plain(opened().unpacked(locked)) == server.skills[uri]
     assert "skills/list" not in server.methods
 
 
-def test_a_skill_that_is_not_listed_is_had_by_its_uri(server, opened):
+def test_unlisted_skill_is_read_by_its_uri(server, opened):
     uri = server.add("pdf", "skill://acme/pdf")
     server.unlisted.add(uri)
     assert "the server lists none" in opened().index().warnings[0]
@@ -98,14 +98,14 @@ def test_a_skill_that_is_not_listed_is_had_by_its_uri(server, opened):
         opened("skill://acme/gone").index()
 
 
-def test_two_skills_of_one_name_are_two(server, opened):
+def test_skills_of_one_name_are_separate_releases(server, opened):
     for folder in ("skill://sales/refunds", "skill://support/refunds", "github://a/b/refunds"):
         server.add("refunds", folder)
     found = opened().index().releases("refunds")
     assert [each.path for each in found] == [*server.skills]
 
 
-def test_what_no_host_need_take_is_left_out(server, opened):
+def test_dynamic_and_too_large_skills_are_left_out_with_a_warning(server, opened):
     server.add("good")
     server.entries[server.add("moves")] = {"resources": "dynamic"}
     server.add("many", files={f"f{number}": b"" for number in range(512)})
@@ -115,12 +115,12 @@ def test_what_no_host_need_take_is_left_out(server, opened):
     index = opened().index()
     assert index.names == ("good",)
     assert len(index.warnings) == 3
-    for uri, said in (("skill://moves", "generated"), ("skill://many", "513 files"), (big, "16777")):
-        with pytest.raises(FormatError, match=said):
+    for uri, message in (("skill://moves", "generated"), ("skill://many", "513 files"), (big, "16777")):
+        with pytest.raises(FormatError, match=message):
             opened().unpacked(Release(name=uri[8:], url=server.url, path=uri))
 
 
-def test_a_session_that_the_server_dropped_is_begun_anew(server, opened):
+def test_dropped_session_is_opened_again(server, opened):
     server.era = "handshake"
     server.add("pdf")
     place = opened()
@@ -130,7 +130,7 @@ def test_a_session_that_the_server_dropped_is_begun_anew(server, opened):
     assert server.methods.count("initialize") == 2
 
 
-def test_attack_a_server_drops_every_session(server, opened):
+def test_attack_a_server_that_drops_every_session_is_an_error(server, opened):
     server.era = "handshake"
     server.add("pdf")
     place = opened()
@@ -143,7 +143,7 @@ def test_attack_a_server_drops_every_session(server, opened):
     assert len(server.seen) < 10
 
 
-def test_a_server_without_the_extension(server, opened):
+def test_server_without_the_extension_is_reported(server, opened):
     server.extensions = {"io.modelcontextprotocol/ui": {}}
     with pytest.raises(NotFound, match="serves no skills"):
         opened().index()
@@ -164,21 +164,21 @@ def test_a_server_without_the_extension(server, opened):
         (204, {}, SourceError),
     ],
 )
-def test_who_is_not_let_in(server, opened, status, headers, kind):
+def test_refused_access_is_reported(server, opened, status, headers, kind):
     server.alter = lambda *_: Raw(b"no", status, {"Content-Type": "text/plain", **headers})
     with pytest.raises(kind):
         opened().index()
     assert "skills/list" not in server.methods
 
 
-def test_there_is_no_server_at_all(server, opened):
+def test_url_without_an_mcp_server_is_not_found(server, opened):
     server.era = "handshake"
     server.alter = lambda *_: Raw(b"no", 404, {"Content-Type": "text/plain"})
     with pytest.raises(NotFound, match="404"):
         opened().index()
 
 
-def test_names_of_files_as_uris_spell_them(server, opened):
+def test_encoded_names_of_files_are_decoded(server, opened):
     files = {"a b/c+d.md": b"1", "ü/é.md": b"2", "x%20y": b"3", "q?.md".replace("?", "#"): b"4"}
     uri = server.add("pdf", files=files)
     place = opened()
@@ -213,11 +213,11 @@ def test_names_of_files_as_uris_spell_them(server, opened):
         ({}, "", False),
     ],
 )
-def test_what_parsers_of_yaml_make_of_a_scalar(yaml, value, is_same):
+def test_scalars_of_yaml_and_json_are_compared(yaml, value, is_same):
     assert mcp._is_same(yaml, value) == is_same
 
 
-# Servers that do wrong what can be done wrong.
+# Hostile and broken servers.
 
 
 def fails(place, kind, match=None):
@@ -228,7 +228,7 @@ def fails(place, kind, match=None):
 
 
 def reading(server, change):
-    """Have the server change what it answers for the file ``SKILL.md``."""
+    """Make the server change its answer for the file ``SKILL.md``."""
 
     def alter(method, params, result):
         return change(result) if method == "resources/read" and params["uri"].endswith("SKILL.md") else result
@@ -243,7 +243,7 @@ def entry_with(server, **changed):
 
 
 def resource(server, number=0, **changed):
-    """Serve a skill, one file of which is listed otherwise."""
+    """Serve a skill with changed values in the entry of one file."""
     uri = server.add("pdf", files=FILES)
     rows = server.entry(uri)["resources"]
     rows[number] = {**rows[number], **changed}
@@ -252,19 +252,19 @@ def resource(server, number=0, **changed):
 
 
 @pytest.mark.parametrize("number", range(4))
-def test_attack_a_file_has_another_digest(server, opened, number):
+def test_attack_a_file_with_another_digest_is_refused(server, opened, number):
     resource(server, number, digest=str(Digest.of(b"other")))
     fails(opened(), WrongBytes, "expected .* bytes with sha256")
 
 
 @pytest.mark.parametrize("change", [-1, 1, 1000])
-def test_attack_a_file_has_another_size(server, opened, change):
+def test_attack_a_file_with_another_size_is_refused(server, opened, change):
     uri = server.add("pdf", files=FILES)
     resource(server, size=len(server.skills[uri]["SKILL.md"]) + change)
     fails(opened(), WrongBytes)
 
 
-def test_attack_a_file_that_is_far_larger_than_it_says_is_not_read_whole(server, opened):
+def test_attack_a_file_far_larger_than_its_entry_is_cut_off(server, opened):
     uri = server.add("pdf")
     server.alter = lambda method, params, result: (
         {**result, "contents": [{"uri": params["uri"], "text": "x" * (8 << 20)}]} if "read" in method else result
@@ -273,7 +273,7 @@ def test_attack_a_file_that_is_far_larger_than_it_says_is_not_read_whole(server,
     assert uri
 
 
-def test_attack_a_skill_changes_between_list_and_read(server, opened):
+def test_attack_a_skill_changed_between_list_and_read_is_refused(server, opened):
     uri = server.add("pdf", files=FILES)
     place = opened()
     release = only(place)
@@ -282,7 +282,7 @@ def test_attack_a_skill_changes_between_list_and_read(server, opened):
         place.unpacked(release)
 
 
-def test_attack_a_file_that_is_listed_is_not_there(server, opened):
+def test_attack_a_listed_file_that_is_missing_is_reported(server, opened):
     uri = server.add("pdf", files=FILES)
     place = opened()
     release = only(place)
@@ -305,7 +305,7 @@ def test_attack_a_file_that_is_listed_is_not_there(server, opened):
         "skill://pdf/..%2f..%2fx.md",
     ],
 )
-def test_attack_a_file_is_outside_of_its_skill(server, opened, uri):
+def test_attack_a_file_outside_of_its_skill_is_refused(server, opened, uri):
     resource(server, 1, uri=uri)
     fails(opened(), LeadsOut)
     assert "resources/read" not in server.methods
@@ -337,14 +337,14 @@ def test_attack_a_file_is_outside_of_its_skill(server, opened, uri):
         "/".join("abcdefghijklmnopqrstuvwxyzabcdefghijk"),
     ],
 )
-def test_attack_a_path_that_no_skill_may_have(server, opened, path):
+def test_attack_an_unsafe_path_is_refused(server, opened, path):
     resource(server, 3, uri=f"skill://pdf/{path}")
     fails(opened(), UnsafeArchive)
-    assert "resources/read" not in server.methods  # names are judged before anything is fetched
+    assert "resources/read" not in server.methods  # names are checked before the first file is fetched
 
 
 @pytest.mark.parametrize("path", ["%ff%fe", "a%C0%AF"])
-def test_attack_a_path_that_is_not_utf_8(server, opened, path):
+def test_attack_a_path_that_is_not_utf_8_is_refused(server, opened, path):
     resource(server, 1, uri=f"skill://pdf/{path}")
     fails(opened(), FormatError, "UTF-8")
 
@@ -388,7 +388,7 @@ def test_attack_a_path_that_is_not_utf_8(server, opened, path):
     ],
     ids=str,
 )
-def test_attack_an_entry_that_is_malformed_refuses_the_list(server, opened, changed):
+def test_attack_a_malformed_entry_refuses_the_list(server, opened, changed):
     server.add("good")
     entry_with(server, **changed)
     with pytest.raises(FormatError) as caught:
@@ -397,7 +397,7 @@ def test_attack_an_entry_that_is_malformed_refuses_the_list(server, opened, chan
 
 
 @pytest.mark.parametrize("data", [b"---\nname: pdf\ndescription: \xff\n---\n", b"---\nname: pdf\x00\n---\n"])
-def test_attack_a_skill_md_that_is_no_text(server, opened, data):
+def test_attack_a_skill_md_that_is_not_text_is_refused(server, opened, data):
     uri = server.add("pdf")
     before = server.entry(uri)["frontmatter"]
     server.skills[uri]["SKILL.md"] = data
@@ -407,7 +407,7 @@ def test_attack_a_skill_md_that_is_no_text(server, opened, data):
     fails(opened(), UnsafeArchive)
 
 
-def test_a_server_of_the_handshake_that_fails_at_what_it_does_not_know(server, opened):
+def test_handshake_follows_any_refusal_of_discovery(server, opened):
     server.era = "handshake"
     server.add("pdf")
     refuse = server.refuse
@@ -416,7 +416,7 @@ def test_a_server_of_the_handshake_that_fails_at_what_it_does_not_know(server, o
         assert opened().index().names == ("pdf",)
 
 
-def test_attack_two_entries_with_one_uri(server, opened):
+def test_attack_two_entries_with_one_uri_refuse_the_list(server, opened):
     uri = server.add("pdf")
     server.entries[server.add("other")] = server.entry(uri)
     with pytest.raises(FormatError, match="once"):
@@ -432,19 +432,19 @@ def test_attack_two_entries_with_one_uri(server, opened):
     ],
     ids=str,
 )
-def test_attack_the_list_says_something_else_than_the_skill(server, opened, front):
+def test_attack_a_list_with_another_frontmatter_is_refused(server, opened, front):
     uri = entry_with(server, frontmatter=front)
     server.skills[uri]["SKILL.md"] = skill("pdf", metadata={"version": "2"})
     fails(opened(), WrongBytes, "frontmatter")
 
 
-def test_attack_the_skill_has_a_tool_that_the_list_does_not_tell_of(server, opened):
+def test_attack_a_tool_missing_in_the_list_is_refused(server, opened):
     uri = server.add("pdf", **{"allowed-tools": "Bash"})
     server.entries[uri] = {"frontmatter": {"name": "pdf", "description": "What pdf does."}}
     fails(opened(), WrongBytes, "allowed-tools")
 
 
-def test_attack_a_huge_frontmatter(server, opened):
+def test_attack_a_huge_frontmatter_is_refused(server, opened):
     uri = server.add("pdf")
     server.entries[uri] = {"frontmatter": {"name": "pdf", "description": "What pdf does.", "x": "y" * (9 << 20)}}
     with pytest.raises(WrongBytes, match="at most"):
@@ -460,7 +460,7 @@ def test_attack_a_huge_frontmatter(server, opened):
         opened().unpacked(only(opened()))
 
 
-def test_attack_pages_without_end(server, opened, monkeypatch):
+def test_attack_endless_pages_are_refused(server, opened, monkeypatch):
     monkeypatch.setattr(mcp, "_PAGES_MAX", 20)
     server.add("pdf")
     numbers = iter(range(10**9))
@@ -473,7 +473,7 @@ def test_attack_pages_without_end(server, opened, monkeypatch):
 
 
 @pytest.mark.parametrize("cursor", ["same", "", 7, ["x"], True, "x" * 5000])
-def test_attack_a_cursor_that_comes_again_or_is_none(server, opened, cursor):
+def test_attack_a_repeated_or_invalid_cursor_is_refused(server, opened, cursor):
     server.add("pdf")
     server.alter = lambda method, params, result: (
         {**result, "skills": [], "nextCursor": cursor} if method == "skills/list" else result
@@ -483,7 +483,7 @@ def test_attack_a_cursor_that_comes_again_or_is_none(server, opened, cursor):
     assert server.methods.count("skills/list") <= 2
 
 
-def test_attack_more_skills_than_anybody_serves(server, opened, monkeypatch):
+def test_attack_too_many_skills_are_refused(server, opened, monkeypatch):
     monkeypatch.setattr(mcp, "_SKILLS_MAX", 10)
     server.page = 4
     for number in range(40):
@@ -496,7 +496,7 @@ def test_attack_more_skills_than_anybody_serves(server, opened, monkeypatch):
         opened().index()
 
 
-def test_attack_a_server_that_takes_its_time_over_each_request(server, opened):
+def test_attack_a_deadline_covers_all_requests_of_a_place(server, opened):
     server.add("pdf", files=FILES)
     with pytest.raises(SourceError, match="took more than -1 s"):
         opened(seconds=-1.0).index()
@@ -508,7 +508,7 @@ def test_attack_a_server_that_takes_its_time_over_each_request(server, opened):
 
 @pytest.mark.parametrize("kind", ["application/json", "text/event-stream"])
 @pytest.mark.parametrize("data", [b" ", b": ping\n\n"])
-def test_attack_an_answer_that_drips_or_never_ends(server, kind, data):
+def test_attack_an_endless_dripping_answer_ends_at_the_deadline(server, kind, data):
     server.add("pdf")
     raw = Raw(data, headers={"Content-Type": kind}, pause=0.05, is_endless=True)
     server.alter = lambda method, params, result: raw if method == "skills/list" else result
@@ -516,7 +516,7 @@ def test_attack_an_answer_that_drips_or_never_ends(server, kind, data):
         McpPlace(Mcp(server.url), http).index()
 
 
-def test_attack_a_stream_of_events_without_end(server, opened):
+def test_attack_an_endless_stream_of_events_is_refused(server, opened):
     server.add("pdf")
     event = b'data: {"jsonrpc":"2.0","method":"notifications/message","params":{"x":"' + b"x" * 60_000 + b'"}}\n\n'
     raw = Raw(event, headers={"Content-Type": "text/event-stream"}, is_endless=True)
@@ -526,7 +526,7 @@ def test_attack_a_stream_of_events_without_end(server, opened):
 
 
 @pytest.mark.parametrize("kind", ["text/html", "text/plain", "application/octet-stream", "", "application/jsonx"])
-def test_attack_an_answer_of_another_type(server, opened, kind):
+def test_attack_an_answer_of_another_media_type_is_refused(server, opened, kind):
     server.add("pdf")
     raw = Raw(b'{"jsonrpc":"2.0"}', headers={"Content-Type": kind} if kind else {})
     server.alter = lambda method, params, result: raw if method == "skills/list" else result
@@ -535,7 +535,7 @@ def test_attack_an_answer_of_another_type(server, opened, kind):
 
 
 @pytest.mark.parametrize(
-    "said",
+    "message",
     [
         b"",
         b"null",
@@ -559,9 +559,9 @@ def test_attack_an_answer_of_another_type(server, opened, kind):
     ],
 )
 @pytest.mark.parametrize("kind", ["application/json", "text/event-stream"])
-def test_attack_an_answer_that_is_none(server, opened, said, kind):
+def test_attack_an_invalid_answer_is_refused(server, opened, message, kind):
     server.add("pdf")
-    data = b"data: " + said + b"\n\n" if kind == "text/event-stream" else said
+    data = b"data: " + message + b"\n\n" if kind == "text/event-stream" else message
     server.alter = lambda method, params, result: (
         Raw(data, headers={"Content-Type": kind}) if method == "skills/list" else result
     )
@@ -573,7 +573,7 @@ def test_attack_an_answer_that_is_none(server, opened, said, kind):
     "error",
     ["no", None, {}, {"code": "x", "message": ["\x1b[2J"]}, {"code": -32603}, {"code": []}, {"code": {}}, [1]],
 )
-def test_attack_an_error_of_any_shape(server, opened, error):
+def test_attack_an_error_of_any_shape_is_reported_escaped(server, opened, error):
     data = json.dumps({"jsonrpc": "2.0", "id": "skillhub-2", "error": error}).encode()
     for status in (200, 400, 404):
         server.alter = lambda method, params, result, status=status: (
@@ -602,14 +602,14 @@ def test_attack_an_error_of_any_shape(server, opened, error):
     ],
     ids=str,
 )
-def test_attack_content_that_is_not_the_file(server, opened, contents):
+def test_attack_content_of_another_file_is_refused(server, opened, contents):
     server.add("pdf")
     reading(server, lambda result: {**result, "contents": contents})
     fails(opened(), FormatError, "expected the content")
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-def test_attack_a_redirect_elsewhere(server, opened, status):
+def test_attack_a_redirect_to_another_origin_is_refused(server, opened, status):
     server.add("pdf")
     for place in (
         "https://evil.example/mcp",
@@ -624,7 +624,7 @@ def test_attack_a_redirect_elsewhere(server, opened, status):
 
 
 @pytest.mark.parametrize("status", [301, 302, 303])
-def test_attack_a_redirect_that_makes_another_request_of_it(server, opened, status):
+def test_attack_a_redirect_that_changes_the_method_is_refused(server, opened, status):
     server.add("pdf")
     raw = Raw(status=status, headers={"Location": "/mcp"})
     server.alter = lambda method, params, result: raw if method == "skills/list" else result
@@ -633,21 +633,21 @@ def test_attack_a_redirect_that_makes_another_request_of_it(server, opened, stat
     assert "GET" not in server.methods
 
 
-def test_a_redirect_on_the_same_host_is_followed_with_what_was_sent(server, opened):
+def test_redirect_within_the_origin_repeats_the_request(server, opened):
     server.add("pdf")
-    told = iter([Raw(status=307, headers={"Location": "/mcp/"})])
-    server.alter = lambda method, params, result: next(told, result) if method == "skills/list" else result
+    redirects = iter([Raw(status=307, headers={"Location": "/mcp/"})])
+    server.alter = lambda method, params, result: next(redirects, result) if method == "skills/list" else result
     assert opened().index().names == ("pdf",)
     assert server.methods.count("skills/list") == 2
 
 
-def test_attack_redirects_without_end(server, opened):
+def test_attack_endless_redirects_are_refused(server, opened):
     server.alter = lambda *_: Raw(status=308, headers={"Location": "/mcp"})
     with pytest.raises(UnsafeTransfer, match="at most 5"):
         opened().index()
 
 
-def test_attack_a_repository_names_a_server_on_this_machine(server):
+def test_attack_a_local_server_that_only_a_repository_names_is_refused(server):
     server.add("pdf")
     with Http(patience=ONCE) as http:
         web = UntrustedClient(http, server.ref)
@@ -658,12 +658,12 @@ def test_attack_a_repository_names_a_server_on_this_machine(server):
 
 
 @pytest.mark.parametrize("host", ["10.0.0.1", "169.254.169.254", "[::1]", "192.168.1.1:8080"])
-def test_attack_a_repository_names_a_server_in_a_private_network(host):
+def test_attack_a_private_server_that_only_a_repository_names_is_refused(host):
     with Http(patience=ONCE) as http, pytest.raises(UnsafeTransfer):
         McpPlace(Mcp(f"https://{host}/mcp"), UntrustedClient(http, "mcp+https://x")).index()
 
 
-def test_a_login_is_told_to_its_own_server_alone(server, opened):
+def test_login_is_sent_only_to_its_server(server, opened):
     server.add("pdf")
     asked = []
 
@@ -683,7 +683,7 @@ def test_a_login_is_told_to_its_own_server_alone(server, opened):
         assert "http://localhost:1" not in asked
 
 
-def test_a_mirror_gets_what_is_sent_and_no_login(server):
+def test_mirror_serves_a_skill_without_a_login(server):
     server.add("pdf")
     settings = Settings.parse({"mirrors": {"https://mcp.example": server.url.removesuffix("/mcp")}}, "")
     with Http(patience=ONCE, credentials=lambda target: None) as http:
@@ -692,7 +692,7 @@ def test_a_mirror_gets_what_is_sent_and_no_login(server):
         assert only(place).url == "https://mcp.example/mcp"
 
 
-def test_many_threads_begin_one_session(server, opened):
+def test_parallel_reads_share_one_session(server, opened):
     server.era = "handshake"
     for number in range(8):
         server.add(f"s{number}")
@@ -715,7 +715,7 @@ def test_many_threads_begin_one_session(server, opened):
 
 
 @pytest.mark.parametrize("session", ["x" * 2000, "s1\r\nX-Evil: 1", "é"])
-def test_attack_a_session_that_is_no_header(server, opened, session):
+def test_attack_an_invalid_session_id_is_refused(server, opened, session):
     server.era = "handshake"
     server.add("pdf")
     headers = {"Content-Type": "application/json", "Mcp-Session-Id": session.replace("\r\n", " ")}
@@ -727,7 +727,7 @@ def test_attack_a_session_that_is_no_header(server, opened, session):
     assert all("x-evil" not in headers for _, headers in server.seen)
 
 
-def test_plain_http_is_warned_of(server):
+def test_plain_http_gives_a_warning(server):
     class Far(Mirrors):
         def ask(self, url, **asked):
             return super().ask(server.url, **asked)
@@ -738,7 +738,7 @@ def test_plain_http_is_warned_of(server):
     assert "plain http" in index.warnings[0]
 
 
-def test_the_limits_are_within_those_of_any_skill():
+def test_limits_of_mcp_are_within_those_of_any_skill():
     assert Limits().files >= mcp._FILES_MAX
     assert Limits().total >= mcp._BYTES_MAX
 
@@ -751,7 +751,7 @@ REFS = [
 
 
 @pytest.mark.parametrize("text", REFS)
-def test_references(text):
+def test_references_to_servers_are_parsed(text):
     ref = parse_ref(text)
     assert isinstance(ref, Mcp)
     assert (str(ref), ref.source) == (text, text.partition("#")[0])
@@ -782,6 +782,6 @@ def test_references(text):
         "mcp:" + "x" * 65,
     ],
 )
-def test_attack_what_is_no_reference_to_a_server(text):
+def test_attack_an_invalid_reference_to_a_server_is_refused(text):
     with pytest.raises(SkillhubError):
         parse_ref(text)

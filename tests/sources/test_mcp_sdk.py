@@ -1,4 +1,4 @@
-"""The official SDK's own server as a second implementation: what it serves is read in both eras of the protocol."""
+"""The server of the official SDK as a second implementation, read in both eras of the protocol."""
 
 import base64
 import contextlib
@@ -43,7 +43,7 @@ async def listed(context, params):
     return {**WHOLE, "skills": [entry()]}
 
 
-async def got(context, params):
+async def skill_of_request(context, params):
     return {**WHOLE, "skill": entry()}
 
 
@@ -54,7 +54,7 @@ async def read(context, params):
 
 
 class Second(Server):
-    """The SDK has no other place for an extension where a handshake begins."""
+    """A server that announces the extension in its handshake, for which the SDK has no other place."""
 
     def create_initialization_options(self, *args, **given):
         return super().create_initialization_options(experimental_capabilities={EXTENSION: {}})
@@ -66,11 +66,11 @@ def serving(*, in_json):
     server = Second("second", version="1", on_read_resource=read)
     server.extensions = {EXTENSION: {}}
     server.add_request_handler("skills/list", types.PaginatedRequestParams, listed)
-    server.add_request_handler("skills/get", Named, got)
+    server.add_request_handler("skills/get", Named, skill_of_request)
     app = server.streamable_http_app(json_response=in_json)
     with socket.socket() as sock:
         sock.bind(("127.0.0.1", 0))
-        sock.listen()  # who connects before it runs waits for it
+        sock.listen()  # clients that connect before the server runs wait
         running = uvicorn.Server(uvicorn.Config(app, log_level="critical", timeout_graceful_shutdown=1))
         thread = threading.Thread(target=running.run, args=([sock],), daemon=True)
         thread.start()
@@ -83,8 +83,8 @@ def serving(*, in_json):
 
 @pytest.mark.parametrize("in_json", [True, False], ids=["json", "events"])
 @pytest.mark.parametrize("era", ["stateless", "handshake"])
-def test_what_the_sdk_serves_is_read(monkeypatch, era, in_json):
-    if era == "handshake":  # as a client that knows no other
+def test_skill_of_the_sdk_server_is_read(monkeypatch, era, in_json):
+    if era == "handshake":  # as a client that knows only the handshake
         monkeypatch.setattr(mcp, "_STATELESS", "1999-01-01")
     with serving(in_json=in_json) as url, Http() as http:
         place = McpPlace(Mcp(url), http)

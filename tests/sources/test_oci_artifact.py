@@ -1,4 +1,4 @@
-"""Pulling a skill from an OCI registry: three layouts, every digest, who is told what."""
+"""Pulling a skill from an OCI registry: three layouts, every digest, the recipients of credentials."""
 
 import base64
 import contextlib
@@ -39,7 +39,7 @@ ONCE = Patience(pauses=())
 
 @pytest.fixture
 def opened(web, tmp_path):
-    """Opens ``:v1`` of the server, or what is named; logins are kept in ``tmp_path``."""
+    """Return a function that opens ``:v1`` of the server or the given tail; logins are stored in ``tmp_path``."""
     with Http(patience=ONCE) as http:
         yield lambda tail=":v1": Artifact(
             parse_ref(f"oci://127.0.0.1:{web.port}/{NAME}{tail}"), http, {"DOCKER_CONFIG": str(tmp_path)}
@@ -59,7 +59,7 @@ def plain(unpacked):
     return {path: file.data for path, file in unpacked.tree.items()}
 
 
-def test_as_toolhive_lays_it_out(web, opened):
+def test_layout_of_toolhive_is_read(web, opened):
     artifact = serve(web, oci.toolhive("hello", FILES))
     place = opened()
     (release,) = place.index().releases("hello")
@@ -73,19 +73,19 @@ def test_as_toolhive_lays_it_out(web, opened):
     assert plain(place.unpacked(release)) == FILES
 
 
-def test_as_skr_lays_it_out(web, opened):
+def test_layout_of_skr_is_read(web, opened):
     serve(web, oci.skr(FILES, ["scripts"]))
     place = opened()
     assert plain(place.unpacked(place.index().releases("hello")[0])) == FILES
 
 
-def test_as_anybody_pushes_an_archive(web, opened):
+def test_pushed_archive_is_read(web, opened):
     data = pack(Tree({path: File(data) for path, data in FILES.items()}))
     serve(web, oci.titled(("hello.zip", "application/octet-stream", data)))
     assert opened().index().releases("hello")[0].digest == Digest.of(data)
 
 
-def test_as_we_publish_a_registry(web, opened):
+def test_artifact_of_a_skillhub_registry_is_read(web, opened):
     data = pack(Tree({path: File(data) for path, data in FILES.items()}))
     entry = {"name": "hello", "type": "archive", "description": "Hi.", "url": "../../x.zip"}
     gone = {**entry, "name": "gone", "digest": Digest.of(b"gone")}
@@ -103,7 +103,7 @@ def test_as_we_publish_a_registry(web, opened):
     assert plain(place.unpacked(index.releases("hello")[0])) == FILES
 
 
-def test_what_a_lock_spells_is_had_wherever_the_tag_is_by_now(web, opened):
+def test_locked_release_is_pulled_by_digest_after_its_tag_moved(web, opened):
     before = serve(web, oci.skr(FILES))
     (release,) = opened().index().releases("hello")
     serve(web, oci.skr({"SKILL.md": skill("other").encode()}))
@@ -113,12 +113,12 @@ def test_what_a_lock_spells_is_had_wherever_the_tag_is_by_now(web, opened):
     assert list(web.seen) == [f"/v2/{NAME}/manifests/{before.digest}", f"/v2/{NAME}/blobs/{release.digest}"]
 
 
-def test_by_digest_and_without_a_tag(web, opened):
+def test_reference_by_digest_equals_the_tag_latest(web, opened):
     artifact = serve(web, oci.skr(FILES), tag="latest")
     assert opened("").index() == opened(f"@{artifact.digest}").index()
 
 
-def test_what_is_not_there_and_who_is_not_let_in(web, opened):
+def test_missing_tag_and_refused_access_are_reported(web, opened):
     with pytest.raises(NotFound):
         opened().index()
     web.at(f"/v2/{NAME}/manifests/v1", answer(b"", status="403 Forbidden"))
@@ -127,14 +127,14 @@ def test_what_is_not_there_and_who_is_not_let_in(web, opened):
     assert "log in" in caught.value.hint
 
 
-def test_attack_another_manifest_than_the_one_asked_for(web, opened):
+def test_attack_a_manifest_with_another_digest_is_refused(web, opened):
     artifact = serve(web, oci.skr(FILES))
     web.at(f"/v2/{NAME}/manifests/{artifact.digest}", answer(oci.skr({"SKILL.md": b"x"}).manifest))
     with pytest.raises(WrongBytes):
         opened(f"@{artifact.digest}").index()
 
 
-def test_attack_another_platform_s_manifest_in_an_index(web, opened):
+def test_attack_a_swapped_manifest_of_an_index_is_refused(web, opened):
     artifact = serve(web, oci.toolhive("hello", FILES))
     first, second = artifact.below
     web.at(f"/v2/{NAME}/manifests/{first}", answer(artifact.below[second]))
@@ -143,7 +143,7 @@ def test_attack_another_platform_s_manifest_in_an_index(web, opened):
 
 
 @pytest.mark.parametrize("which", [0, 1])
-def test_attack_another_layer_or_configuration(web, opened, which):
+def test_attack_a_forged_layer_or_configuration_is_refused(web, opened, which):
     artifact = serve(web, oci.skr(FILES))
     digest = list(artifact.blobs)[which]
     for forged in (bytes(len(artifact.blobs[digest])), artifact.blobs[digest] + b"x", b""):
@@ -152,7 +152,7 @@ def test_attack_another_layer_or_configuration(web, opened, which):
             opened().index()
 
 
-def test_attack_a_lock_that_names_another_repository_or_layer(web, opened):
+def test_attack_a_lock_with_another_repository_or_layer_is_refused(web, opened):
     artifact = serve(web, oci.skr(FILES))
     (release,) = opened().index().releases("hello")
     for url in (release.url.replace("hello", "other"), f"oci://127.0.0.1:{web.port}/{NAME}:v1", "https://x/y"):
@@ -162,13 +162,13 @@ def test_attack_a_lock_that_names_another_repository_or_layer(web, opened):
         opened().unpacked(replace(release, digest=Digest(artifact.digest)))
 
 
-def test_attack_a_layer_that_is_no_honest_archive(web, opened):
+def test_attack_a_layer_with_unsafe_paths_is_refused(web, opened):
     serve(web, oci.skr({"../x": b"", **FILES}))
     with pytest.raises(UnsafeArchive):
         opened().index()
 
 
-def test_attack_a_layer_as_large_as_no_skill_is(web, opened):
+def test_attack_a_layer_above_the_size_limit_is_not_fetched(web, opened):
     artifact = oci.skr(FILES)
     document = json.loads(artifact.manifest)
     document["layers"][0]["size"] = 1 << 33
@@ -191,13 +191,13 @@ def test_attack_a_layer_as_large_as_no_skill_is(web, opened):
         replace(oci.Artifact(), manifest=b"<html>"),
     ],
 )
-def test_what_is_laid_out_as_no_skill(web, opened, artifact):
+def test_unknown_layout_is_refused(web, opened, artifact):
     with pytest.raises(FormatError):
         serve(web, artifact)
         opened().index()
 
 
-def test_an_index_in_an_index_is_not_followed(web, opened):
+def test_nested_index_is_refused(web, opened):
     inner = oci.toolhive("hello", FILES)
     found = {"mediaType": oci.INDEX, "digest": inner.digest, "size": len(inner.manifest)}
     outer = oci.Artifact(oci.dump({"manifests": [found]}), {inner.digest: inner.manifest, **inner.below})
@@ -207,7 +207,7 @@ def test_an_index_in_an_index_is_not_followed(web, opened):
 
 
 def guarded(web, artifact, challenge, wanted):
-    """Serve what is behind a question of who asks."""
+    """Serve ``artifact`` to requests with the authorization ``wanted``, else answer with the challenge."""
     serve(web, artifact)
     for path, act in list(web.acts.items()):
 
@@ -219,7 +219,7 @@ def guarded(web, artifact, challenge, wanted):
         web.at(path, guard)
 
 
-def test_a_token_is_fetched_for_whoever_asks(web, opened):
+def test_anonymous_token_is_fetched_on_a_challenge(web, opened):
     challenge = f'Bearer realm="{web.url("/token")}",service="reg",scope="repository:other:push"'
     guarded(web, oci.skr(FILES), challenge, "Bearer t0ken")
     web.at("/token?service=reg&scope=repository%3Aacme%2Fhello%3Apull", answer(b'{"token": "t0ken"}'))
@@ -228,7 +228,7 @@ def test_a_token_is_fetched_for_whoever_asks(web, opened):
     assert len([path for path in web.seen if path.startswith("/token")]) == 1
 
 
-def test_a_login_is_told_to_its_own_registry_alone(web, opened, tmp_path):
+def test_login_is_sent_only_to_its_registry(web, opened, tmp_path):
     packed = base64.b64encode(b"me:secret").decode()
     (tmp_path / "config.json").write_text(json.dumps({"auths": {f"127.0.0.1:{web.port}": {"auth": packed}}}))
     guarded(web, oci.skr(FILES), 'Basic realm="x"', f"Basic {packed}")
@@ -245,7 +245,7 @@ def test_a_login_is_told_to_its_own_registry_alone(web, opened, tmp_path):
         opened().index()
 
 
-def test_who_has_no_home_is_not_logged_in(web, opened, monkeypatch):
+def test_missing_home_means_no_login(web, opened, monkeypatch):
     monkeypatch.delenv("DOCKER_CONFIG", raising=False)
     monkeypatch.setenv("HOME", "")
     guarded(web, oci.skr(FILES), f'Bearer realm="{web.url("/token")}"', "Bearer t0ken")
@@ -254,7 +254,7 @@ def test_who_has_no_home_is_not_logged_in(web, opened, monkeypatch):
     assert opened().index().names == ("hello",)
 
 
-def test_attack_a_login_is_wanted_on_another_host(web, opened, tmp_path):
+def test_attack_a_login_is_not_sent_to_the_realm_on_another_host(web, opened, tmp_path):
     packed = base64.b64encode(b"me:secret").decode()
     (tmp_path / "config.json").write_text(json.dumps({"auths": {f"127.0.0.1:{web.port}": {"auth": packed}}}))
     query = "?scope=repository%3Aacme%2Fhello%3Apull"
@@ -272,7 +272,7 @@ def test_attack_a_login_is_wanted_on_another_host(web, opened, tmp_path):
         assert "your login was not sent" in error.hint and realm in error.hint
 
 
-def test_a_login_is_told_to_the_host_itself_for_a_token(web, opened, tmp_path):
+def test_login_is_sent_only_with_the_request_for_a_token(web, opened, tmp_path):
     packed = base64.b64encode(b"me:secret").decode()
     (tmp_path / "config.json").write_text(json.dumps({"auths": {f"127.0.0.1:{web.port}": {"auth": packed}}}))
     guarded(web, oci.skr(FILES), f'Bearer realm="{web.url("/token")}"', "Bearer t0ken")
@@ -284,7 +284,7 @@ def test_a_login_is_told_to_the_host_itself_for_a_token(web, opened, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("registry", "asker", "is_allowed"),
+    ("registry", "realm", "is_allowed"),
     [
         ("https://registry-1.docker.io/v2/", "https://auth.docker.io/token", True),
         ("https://registry.gitlab.com/v2/", "https://gitlab.com/jwt/auth", True),
@@ -296,8 +296,8 @@ def test_a_login_is_told_to_the_host_itself_for_a_token(web, opened, tmp_path):
         ("https://registry.example/v2/", "https://registry.example:8443/token", False),
     ],
 )
-def test_the_hosts_that_a_login_may_be_sent_to(registry, asker, is_allowed):
-    assert may_send_login(registry, asker) is is_allowed
+def test_hosts_that_may_get_a_login(registry, realm, is_allowed):
+    assert may_send_login(registry, realm) is is_allowed
 
 
 @pytest.mark.parametrize(
@@ -310,15 +310,15 @@ def test_the_hosts_that_a_login_may_be_sent_to(registry, asker, is_allowed):
         ('Bearer realm="http://registry.example/token"', UnsafeTransfer),
     ],
 )
-def test_attack_a_challenge_that_leads_astray(web, opened, challenge, error):
+def test_attack_an_unsafe_challenge_is_refused(web, opened, challenge, error):
     web.at(f"/v2/{NAME}/manifests/v1", answer(b"", f"WWW-Authenticate: {challenge}", status="401 No"))
     with pytest.raises(error):
         opened().index()
 
 
-@pytest.mark.parametrize("said", [b"{}", b'{"token": "a\\nb"}', b'{"token": 1}', b"<html>"])
-def test_a_token_that_is_none(web, opened, said):
-    realm = web.at("/token?scope=repository%3Aacme%2Fhello%3Apull", answer(said)).partition("?")[0]
+@pytest.mark.parametrize("body", [b"{}", b'{"token": "a\\nb"}', b'{"token": 1}', b"<html>"])
+def test_invalid_token_is_refused(web, opened, body):
+    realm = web.at("/token?scope=repository%3Aacme%2Fhello%3Apull", answer(body)).partition("?")[0]
     web.at(f"/v2/{NAME}/manifests/v1", answer(b"", f'WWW-Authenticate: Bearer realm="{realm}"', status="401 No"))
     with pytest.raises(FormatError):
         opened().index()
@@ -330,7 +330,7 @@ MANIFEST = {"config": BLOB, "layers": [BLOB]}
 
 @pytest.mark.parametrize("value", [None, [], {}, True])
 @pytest.mark.parametrize("key", ["artifactType", "mediaType"])
-def test_attack_a_type_that_is_none_is_not_passed_over(key, value):
+def test_attack_an_invalid_type_is_refused(key, value):
     layer = {**BLOB, key: value} if key == "mediaType" else BLOB
     manifest = {**MANIFEST, "layers": [layer], **({key: value} if key == "artifactType" else {})}
     with pytest.raises(FormatError) as caught:
@@ -339,12 +339,12 @@ def test_attack_a_type_that_is_none_is_not_passed_over(key, value):
 
 
 @pytest.mark.parametrize("size", [-1, 1.0, "1", True, None, 1 << 40])
-def test_attack_a_size_that_is_none(size):
+def test_attack_an_invalid_size_is_refused(size):
     with pytest.raises(FormatError):
         read_image(json.dumps({**MANIFEST, "config": {**BLOB, "size": size}}).encode(), "x")
 
 
-def test_annotations_that_are_none_are_left_out_with_a_warning():
+def test_invalid_annotation_is_ignored_with_a_warning():
     found = read_image(json.dumps({**MANIFEST, "annotations": {"a": []}, "more": 1}).encode(), "x")
     assert found.warnings() == ("annotations.a: expected a text, found '[]'; ignored",)
     assert found.layers[0].annotations == {}
@@ -363,13 +363,13 @@ def test_annotations_that_are_none_are_left_out_with_a_warning():
         max_leaves=12,
     )
 )
-def test_any_manifest_at_all_raises_only_our_errors(value):
+def test_any_manifest_raises_only_errors_of_skillhub(value):
     with contextlib.suppress(SkillhubError):
         found = read_image(json.dumps(value).encode(), "x")
         assert isinstance(found, Blob) or found.skill("x")
 
 
-def test_from_debians_registry(tmp_path):
+def test_skills_are_pulled_from_the_registry_of_debian(tmp_path):
     (tmp_path / "registry").mkdir()
     with registry(tmp_path / "registry") as host, Http() as http:
         for tag, artifact in (("thv", oci.toolhive("hello", FILES)), ("skr", oci.skr(FILES, ["scripts"]))):

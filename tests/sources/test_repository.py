@@ -1,4 +1,4 @@
-"""A repository as a place: what it offers, and what it hands out."""
+"""A repository as a source: its index and its skills."""
 
 import json
 
@@ -29,7 +29,7 @@ def there(repository="other", **more):
     return {"source": "url", "url": f"https://git.example/{repository}.git", **more}
 
 
-def test_what_it_offers_and_hands_out():
+def test_repository_offers_and_unpacks_its_skill():
     repository = place(
         {"skills/a/SKILL.md": skill("a"), "skills/a/run*": "#!", "skills/a/.git/config": "x", "README.md": "r"}
     )
@@ -42,13 +42,13 @@ def test_what_it_offers_and_hands_out():
     assert dict(unpacked.tree) == {"SKILL.md": File(skill("a").encode()), "run": File(b"#!", executable=True)}
 
 
-def test_a_repository_that_is_one_skill():
+def test_skill_at_the_top_is_the_whole_repository():
     (release,) = place({"SKILL.md": skill(), "docs/SKILL.md": skill("b")}).index().releases("main")
     assert release.path is None
     assert len(place({"SKILL.md": skill(), "docs/SKILL.md": skill("b")}).unpacked(release).tree) == 2
 
 
-def test_all_that_says_what_is_there_is_read_in_one_go():
+def test_index_reads_all_heads_and_plugin_files_at_once():
     files = {f"plugins/p{number}/skills/s{number}/SKILL.md": skill(f"s{number}") for number in range(30)}
     more = {f"plugins/p{number}/.claude-plugin/plugin.json": "{}" for number in range(30)}
     listed = market(*((f"p{number}", f"./plugins/p{number}") for number in range(30)))
@@ -58,7 +58,7 @@ def test_all_that_says_what_is_there_is_read_in_one_go():
     assert len(snapshot.reads) == 1
 
 
-def test_a_folder_of_it_alone():
+def test_path_limits_the_index_to_a_folder():
     files = {"a/skills/x/SKILL.md": skill("x"), "b/SKILL.md": skill("b"), "b/c/SKILL.md": skill("c")}
     assert place(files, path="a").index().names == ("x",)
     assert place(files, path="b").index().names == ("b",)
@@ -66,7 +66,7 @@ def test_a_folder_of_it_alone():
         place(files, path="c").index()
 
 
-def test_what_a_lock_spells_is_had_without_an_index():
+def test_locked_skill_is_unpacked_without_an_index():
     repository = place({"skills/a/SKILL.md": skill("a")})
     locked = Release(name="a", url=URL, rev=REV, path="skills/a", type="tree")
     assert list(repository.unpacked(locked).tree) == ["SKILL.md"]
@@ -74,7 +74,7 @@ def test_what_a_lock_spells_is_had_without_an_index():
         repository.unpacked(Release(name="a", url=URL, rev=REV, path="skills/gone", type="tree"))
 
 
-def test_same_bytes_twice_are_one_skill_and_different_ones_stand_side_by_side():
+def test_equal_copies_are_one_release_and_different_ones_are_separate():
     same, run = skill("a"), "#!/bin/sh"
     files = {"skills/a/SKILL.md": same, "skills/a/run": run, ".claude/skills/a/SKILL.md": same}
     twice = place({**files, ".claude/skills/a/run": run}).index()
@@ -84,7 +84,7 @@ def test_same_bytes_twice_are_one_skill_and_different_ones_stand_side_by_side():
         assert [each.path for each in index.releases("a")] == ["skills/a", ".claude/skills/a"]
 
 
-def test_attack_thousands_of_one_name_are_told_apart_in_one_reading_of_each():
+def test_attack_thousands_of_skills_of_one_name_are_read_once_each():
     files = {f"skills/s{number:04}/SKILL.md": skill("a", body=f"{number:04}") for number in range(2000)}
     snapshot = Memory(files)
     index = Repository(snapshot, url=URL, elsewhere=Hub()).index()
@@ -92,7 +92,7 @@ def test_attack_thousands_of_one_name_are_told_apart_in_one_reading_of_each():
     assert len(snapshot.reads) == 2001
 
 
-def test_a_place_is_read_once():
+def test_repository_is_read_once():
     hub, snapshot = Hub(), Memory({"skills/a/SKILL.md": skill("a"), MARKET: market(("gone", there("gone")))})
     repository = Repository(snapshot, url=URL, elsewhere=hub)
     assert repository.index() is repository.index()
@@ -100,7 +100,7 @@ def test_a_place_is_read_once():
     assert len(hub.opened) == 1
 
 
-def test_a_skill_without_a_usable_head_is_offered_under_its_folder():
+def test_skill_without_a_valid_head_is_named_after_its_folder():
     index = place({"skills/Bad One/SKILL.md": "no head", "skills/link/SKILL.md": None}).index()
     assert index.names == ("bad-one", "link")
     with pytest.raises(UnsafeArchive) as caught:
@@ -110,7 +110,7 @@ def test_a_skill_without_a_usable_head_is_offered_under_its_folder():
     assert caught.value.reason == "link"
 
 
-def test_what_its_author_marks_as_internal_is_left_out_unless_it_is_named():
+def test_internal_skill_is_offered_only_by_its_path():
     files = {"skills/a/SKILL.md": skill("a", more="metadata:\n  internal: true\n")}
     index = place(files).index()
     assert (index.names, "internal" in index.warnings[0]) == ((), True)
@@ -130,14 +130,14 @@ def test_what_its_author_marks_as_internal_is_left_out_unless_it_is_named():
         ({"skills/a/model.bin": LFS}, FormatError, None),
     ],
 )
-def test_attack_what_no_skill_may_hold_is_refused(more, error, reason):
+def test_attack_forbidden_content_is_refused(more, error, reason):
     repository = place({"skills/a/SKILL.md": skill("a"), **more})
     with pytest.raises(error) as caught:
         repository.unpacked(repository.index().releases("a")[0])
     assert getattr(caught.value, "reason", None) == reason
 
 
-def test_attack_a_repository_larger_than_any_skill_is_refused_before_a_byte_is_fetched():
+def test_attack_a_skill_with_too_many_files_is_refused_before_any_is_read():
     snapshot = Memory({"SKILL.md": skill("a"), **{f"f{number}": "" for number in range(5000)}})
     repository = Repository(snapshot, url=URL, elsewhere=Hub())
     (release,) = repository.index().releases("a")
@@ -147,12 +147,12 @@ def test_attack_a_repository_larger_than_any_skill_is_refused_before_a_byte_is_f
     assert snapshot.reads == []
 
 
-def test_links_outside_of_the_skill_are_nobodys_business():
+def test_links_outside_of_the_skill_are_ignored():
     repository = place({"skills/a/SKILL.md": skill("a"), ".claude/skills": None, "vendor": ...})
     assert len(repository.unpacked(repository.index().releases("a")[0]).tree) == 1
 
 
-def test_plugins_in_the_repository():
+def test_plugins_of_the_repository_label_their_skills():
     files = {
         MARKET: json.dumps(
             {
@@ -175,7 +175,7 @@ def test_plugins_in_the_repository():
     }
 
 
-def test_both_marketplaces_are_read_and_the_first_has_its_way():
+def test_first_of_two_marketplaces_takes_precedence():
     files = {
         MARKET: market(("p", "./one")),
         ".agents/plugins/marketplace.json": market(("p", "./two"), ("q", {"source": "local", "path": "./two"})),
@@ -186,18 +186,18 @@ def test_both_marketplaces_are_read_and_the_first_has_its_way():
     assert {name: index.releases(name)[0].plugin for name in index.names} == {"a": "p", "b": "q"}
 
 
-def test_a_repository_that_is_a_plugin():
+def test_plugin_file_at_the_top_labels_its_skills():
     files = {".codex-plugin/plugin.json": '{"name": "tool"}', "skills/a/SKILL.md": skill("a")}
     assert place(files).index().releases("a")[0].plugin == "tool"
 
 
-def test_a_marketplace_that_is_none_costs_no_skill():
+def test_invalid_marketplace_gives_a_warning_and_no_loss():
     index = place({MARKET: "{", "skills/a/SKILL.md": skill("a")}).index()
     assert index.names == ("a",)
     assert "was not read" in index.warnings[0]
 
 
-def test_plugins_in_other_repositories_are_pinned_there():
+def test_plugin_of_another_repository_is_pinned_to_a_commit():
     other = Memory({"deep/skills/a/SKILL.md": skill("a"), "skills/no/SKILL.md": skill("no")}, OTHER)
     hub = Hub(other=other)
     source = {**there(ref="v1"), "source": "git-subdir", "path": "deep"}
@@ -217,7 +217,7 @@ def test_plugins_in_other_repositories_are_pinned_there():
     assert hub.opened[1:] == [("https://git.example/other.git", OTHER)]
 
 
-def test_plugins_elsewhere_are_opened_only_for_what_nobody_has_here():
+def test_other_repositories_are_opened_only_for_missing_skills():
     hub = Hub(other=Memory({"skills/b/SKILL.md": skill("b")}), third=Memory({"skills/c/SKILL.md": skill("c")}))
     files = {
         "skills/a/SKILL.md": skill("a"),
@@ -234,7 +234,7 @@ def test_plugins_elsewhere_are_opened_only_for_what_nobody_has_here():
         place(files, hub).index(["gone:x"])
 
 
-def test_packages_are_declined_with_the_reason():
+def test_package_in_a_marketplace_gives_a_warning():
     index = place({MARKET: market(("p", {"source": "npm", "package": "x"}))}).index()
     assert index.skills == {}
     assert index.warnings[0].startswith("plugin p was left out: it is the package 'x'")
@@ -256,7 +256,7 @@ def test_packages_are_declined_with_the_reason():
         "ssh://root@10.1.2.3/x.git",
     ],
 )
-def test_attack_a_marketplace_leads_into_a_private_network(url):
+def test_attack_a_marketplace_reaches_no_private_network(url):
     hub = Hub()
     index = place({MARKET: market(("p", {"source": "url", "url": url}))}, hub).index()
     assert (index.skills, hub.opened) == ({}, [])
@@ -266,14 +266,14 @@ def test_attack_a_marketplace_leads_into_a_private_network(url):
     assert hub.opened == []
 
 
-def test_attack_another_commit_comes_than_the_one_that_was_pinned():
+def test_attack_a_commit_other_than_the_pinned_one_is_refused():
     hub = Hub(other=Memory({"skills/a/SKILL.md": skill("a")}, "c" * 40))
     with pytest.raises(WrongBytes):
         place({MARKET: market(("p", there(sha=OTHER)))}, hub).index()
 
 
-def test_who_asks_for_one_skill_after_another_has_all_read_once():
-    """Each name was looked for anew in all of it: to ask for what is newer of 550 skills took a minute and a half."""
+def test_repeated_requests_for_single_skills_read_the_repository_once():
+    """Without this, an update check of 550 skills took a minute and a half, since each name was searched anew."""
     snapshot = Memory({f"skills/s{number}/SKILL.md": skill(f"s{number}") for number in range(20)})
     repository = Repository(snapshot, url=URL, elsewhere=Hub())
     for number in range(20):

@@ -1,4 +1,4 @@
-"""A clock that was set back: what has expired stays expired. Every clock here is a value."""
+"""A clock that was set back: expired documents stay expired. Every clock in these tests is a value."""
 
 import json
 from dataclasses import replace
@@ -26,7 +26,7 @@ DAY, YEAR = timedelta(days=1), timedelta(days=365)
 
 
 class Computer:
-    """A machine whose clock is a value, and which reaches registries that are in memory as the program does."""
+    """A machine whose clock is a value and whose registries are in memory."""
 
     def __init__(self, folder):
         self.home = Home.of({"SKILLHUB_HOME": str(folder / "home")})
@@ -73,7 +73,7 @@ class Moved:
 
 
 def made(folder, label, when=TODAY, days=None):
-    """Return a registry that was last signed at ``when``; ``days`` are what its operator has all of it hold."""
+    """Return a registry that was last signed at ``when``; its documents are valid for ``days``."""
     hub = object.__new__(Simulator)
     hub.when = when
     hub._settle(folder, str(folder / f"registry-{label}"))
@@ -88,7 +88,7 @@ def computer(tmp_path):
 
 
 @pytest.mark.parametrize("back", [5 * DAY, 40 * DAY, YEAR, 2 * YEAR, 20 * YEAR])
-def test_attack_a_clock_set_back_takes_expired_metadata(computer, tmp_path, back):
+def test_attack_expired_metadata_is_refused_with_a_clock_set_back(computer, tmp_path, back):
     computer.add("fresh", made(tmp_path, "fresh"))
     computer.add("frozen", made(tmp_path, "frozen", TODAY - back))
     with pytest.raises(MetadataExpired):
@@ -102,8 +102,8 @@ def test_attack_a_clock_set_back_takes_expired_metadata(computer, tmp_path, back
     assert str(computer.path) in caught.value.hint
 
 
-def test_attack_a_clock_set_back_takes_an_expired_delegation_of_a_fresh_registry(computer, tmp_path):
-    """The timestamp is signed each day; who owns which name was last signed by offline keys, long ago."""
+def test_attack_an_expired_delegation_is_refused_with_a_clock_set_back(computer, tmp_path):
+    """The timestamp is signed each day; the offline keys signed the owners of names long ago."""
     hub = made(tmp_path, "hub", TODAY - 100 * DAY)
     refresh(hub.dir.path, Signing(now=TODAY), within=100, roles=())
     hub.pull()
@@ -117,13 +117,13 @@ def test_attack_a_clock_set_back_takes_an_expired_delegation_of_a_fresh_registry
     assert "the clock says" in caught.value.hint
 
 
-def test_what_holds_is_taken_with_a_clock_set_back(computer, tmp_path):
+def test_valid_metadata_is_accepted_with_a_clock_set_back(computer, tmp_path):
     computer.add("acme", made(tmp_path, "hub"))
     for computer.clock in (TODAY, TODAY - YEAR, TODAY + DAY, TODAY - 20 * YEAR):
         assert computer.open("acme").release_index(["hello"]).names == ("hello",)
 
 
-def test_a_time_that_was_shown_never_goes_back(computer, tmp_path):
+def test_shown_time_never_goes_back(computer, tmp_path):
     computer.add("late", made(tmp_path, "late", TODAY + 30 * DAY))
     computer.add("early", made(tmp_path, "early"))
     computer.open("early")
@@ -138,8 +138,8 @@ def test_a_time_that_was_shown_never_goes_back(computer, tmp_path):
 
 
 @pytest.mark.parametrize("days", [30, 365, 3650, 100_000])
-def test_attack_a_registry_dated_into_the_future_locks_nobody_out(computer, tmp_path, days):
-    """With a clock that is right, what any registry signs changes nothing for itself and for others."""
+def test_attack_a_registry_dated_into_the_future_locks_no_user_out(computer, tmp_path, days):
+    """With a correct clock, no registry changes the result for itself or for others."""
     computer.add("hostile", made(tmp_path, "hostile", days=days))
     computer.add("honest", made(tmp_path, "honest"))
     computer.open("hostile")
@@ -151,7 +151,7 @@ def test_attack_a_registry_dated_into_the_future_locks_nobody_out(computer, tmp_
     assert computer.time().behind is None
 
 
-def test_attack_metadata_that_is_not_verified_raises_no_time(computer, tmp_path):
+def test_attack_unverified_metadata_does_not_advance_the_time(computer, tmp_path):
     hub = made(tmp_path, "hub")
     computer.add("acme", hub)
     path = "metadata/timestamp.json"
@@ -161,14 +161,14 @@ def test_attack_metadata_that_is_not_verified_raises_no_time(computer, tmp_path)
     assert computer.latest is None
 
 
-def test_attack_a_registry_that_only_a_project_names_raises_no_time(computer, tmp_path):
-    """It is judged by what others have shown, and is no witness."""
+def test_attack_a_registry_that_only_a_project_names_does_not_advance_the_time(computer, tmp_path):
+    """The time of other registries applies to it, its own time does not count."""
     computer.add("proposed", made(tmp_path, "proposed", days=3650))
     computer.open("proposed", named_by="repository")
     assert computer.latest is None
 
 
-def test_neither_a_dry_run_nor_the_package_raises_the_time(computer, tmp_path):
+def test_dry_runs_and_the_embedded_registry_do_not_advance_the_time(computer, tmp_path):
     computer.add("acme", made(tmp_path, "hub"))
     computer.open("acme", scratch=True)
     assert computer.sources.get("github").url == EMBEDDED_URL
@@ -176,7 +176,7 @@ def test_neither_a_dry_run_nor_the_package_raises_the_time(computer, tmp_path):
     assert computer.latest is None
 
 
-def test_a_command_that_only_looks_judges_by_the_time_as_well(computer, tmp_path):
+def test_read_only_command_applies_the_shown_time(computer, tmp_path):
     computer.add("fresh", made(tmp_path, "fresh"))
     computer.add("frozen", made(tmp_path, "frozen", TODAY - YEAR))
     computer.open("fresh")
@@ -185,7 +185,7 @@ def test_a_command_that_only_looks_judges_by_the_time_as_well(computer, tmp_path
         computer.open("frozen", scratch=True)
 
 
-def test_attack_a_check_with_a_clock_set_back_finds_an_expired_registry_sound(computer, tmp_path):
+def test_attack_registry_check_reports_expiry_with_a_clock_set_back(computer, tmp_path):
     frozen = made(tmp_path, "frozen", TODAY - YEAR)
     computer.add("fresh", made(tmp_path, "fresh"))
     computer.open("fresh")
@@ -209,7 +209,7 @@ def test_attack_a_check_with_a_clock_set_back_finds_an_expired_registry_sound(co
         b'{"version": 1, "latest": "2026-11-20T12:00:00Z"}',
     ],
 )
-def test_attack_a_damaged_file_is_not_taken_for_no_time(computer, tmp_path, data):
+def test_attack_a_damaged_file_of_the_time_is_an_error(computer, tmp_path, data):
     computer.add("acme", made(tmp_path, "hub"))
     computer.path.write_bytes(data)
     with pytest.raises(StateError) as caught:
@@ -220,32 +220,32 @@ def test_attack_a_damaged_file_is_not_taken_for_no_time(computer, tmp_path, data
     assert check.name == "clock"
 
 
-def test_doctor_names_a_clock_that_is_behind(computer, tmp_path):
+def test_doctor_reports_a_clock_that_is_behind(computer, tmp_path):
     world = World(tmp_path)
     computer.add("acme", made(tmp_path, "hub"))
     computer.open("acme")
 
-    def told():
+    def clock_messages():
         found = diagnose(world.ports(), computer.time()).checks
         return [(each.message, each.hint) for each in found if each.name == "clock"]
 
     for computer.clock in (TODAY, TODAY + YEAR, TODAY - DAY):
-        assert told() == []
+        assert clock_messages() == []
     computer.clock = TODAY - DAY - timedelta(seconds=1)
-    ((message, hint),) = told()
+    ((message, hint),) = clock_messages()
     assert message == (
         f"the clock says 2026-11-19T11:59:59Z, a document signed by '{URL}/acme' is dated 2026-11-20T12:00:00Z"
     )
     assert hint == f"set the clock; if it is right, delete '{computer.path}'"
 
 
-def test_the_time_is_known_to_the_second(computer):
+def test_time_is_stored_in_seconds(computer):
     computer.clock = TODAY.replace(microsecond=999_999)
     computer.time().learn(computer.clock, "x")
     assert computer.latest == "2026-11-20T12:00:00Z"
 
 
-def test_metadata_shows_the_latest_time_at_which_a_role_may_have_signed():
+def test_signing_time_is_derived_from_the_expiry_of_roles():
     expires = {TIMESTAMP: TODAY, SNAPSHOT: TODAY + 5 * DAY}
     assert signed_by(expires) == TODAY - 2 * DAY
     assert {ROLES[role].days for role in expires} == {3, 7}

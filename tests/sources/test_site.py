@@ -31,7 +31,7 @@ EMBEDDED = os.path.join(os.path.dirname(skillhub.__file__), "embedded")
 
 @pytest.fixture
 def visit(machine, http):
-    """Return the site at a URL, as a new command opens it."""
+    """Return a function that opens the site at a URL as a new command does."""
     return lambda url: machine.open(url, http)
 
 
@@ -40,7 +40,7 @@ def files(site, name):
     return {path: file.data for path, file in site.unpacked(release).tree.items()}
 
 
-def test_a_site_is_read_at_its_well_known_place(web, visit):
+def test_site_is_read_at_its_well_known_path(web, visit):
     web.at(WELL_KNOWN, answer(current(offer(web, "one"), offer(web, "two")), JSON))
     for url in (web.url(""), web.url("/"), web.url(WELL_KNOWN)):
         site = visit(url)
@@ -48,20 +48,20 @@ def test_a_site_is_read_at_its_well_known_place(web, visit):
         assert files(site, "two") == {"SKILL.md": skill_md("two")}
 
 
-def test_nothing_is_asked_before_somebody_wants_something(web, visit):
+def test_opening_a_site_sends_no_request(web, visit):
     visit(web.url(""))
     assert not web.seen
 
 
-def test_the_index_alone_is_read_at_first(web, visit):
+def test_index_is_read_without_its_skills(web, visit):
     web.at(WELL_KNOWN, answer(current(offer(web, "one")), JSON))
     (release,) = visit(web.url("")).index().releases("one")
     assert release.description == "Does one."
     assert dict(web.seen) == {WELL_KNOWN: 1}
 
 
-def test_a_registry_is_such_a_site(visit):
-    """Its root, and the index of one skill; whether the skills are signed is judged later."""
+def test_registry_is_readable_as_a_site(visit):
+    """Both its root and the index of one skill; signatures are checked later."""
     with serving(site_server(EMBEDDED)) as server:
         base = f"http://127.0.0.1:{server.server_port}"
         whole = visit(base).index()
@@ -72,7 +72,7 @@ def test_a_registry_is_such_a_site(visit):
         assert "skill.oms.sig" in files(alone, name)
 
 
-def test_an_unknown_schema_is_told_of_and_not_processed(web, visit):
+def test_unknown_schema_is_refused_without_fallback(web, visit):
     document = json.dumps({"$schema": "https://schemas.agentskills.io/discovery/0.9.0/schema.json", "skills": 7})
     web.at(WELL_KNOWN, answer(document.encode(), JSON))
     web.at(LEGACY, answer(legacy({"name": "old", "files": ["SKILL.md"]}), JSON))
@@ -81,14 +81,14 @@ def test_an_unknown_schema_is_told_of_and_not_processed(web, visit):
     assert not web.seen[LEGACY]
 
 
-def test_attack_an_index_sheds_its_digests_by_leaving_out_its_schema(web, visit):
+def test_attack_an_index_without_schema_at_the_current_path_is_refused(web, visit):
     web.at(WELL_KNOWN, answer(legacy({"name": "old", "files": ["SKILL.md"]}), JSON))
     with pytest.raises(FormatError, match="schema"):
         visit(web.url("")).index()
 
 
 @pytest.mark.parametrize("place", ["/index.json", "/team/index.json", "/team/skills.json"])
-def test_an_index_of_files_is_read_wherever_a_person_names_it(web, visit, place):
+def test_index_of_files_is_read_at_any_url_of_the_user(web, visit, place):
     web.at(place, answer(legacy({"name": "old", "description": "Old.", "files": ["SKILL.md"]}), JSON))
     web.at(place.rpartition("/")[0] + "/old/SKILL.md", answer(skill_md("old")))
     assert files(visit(web.url(place)), "old") == {"SKILL.md": skill_md("old")}
@@ -108,8 +108,8 @@ BROKEN = [
 
 
 @pytest.mark.parametrize("broken", BROKEN, ids=json.dumps)
-def test_attack_a_broken_entry_at_any_base_is_skipped_and_named(web, visit, broken):
-    """At a well-known place the whole index is refused, in whatever spelling its URL is, and wherever it leads."""
+def test_attack_a_broken_entry_outside_of_well_known_is_skipped_with_a_warning(web, visit, broken):
+    """At a well-known path the whole index is refused, in any spelling of the URL and after redirects."""
     document = legacy({"name": "old", "files": ["SKILL.md"]}, broken)
     web.at("/team/index.json", answer(document, JSON))
     web.at("/team/old/SKILL.md", answer(skill_md("old")))
@@ -130,24 +130,24 @@ def test_attack_a_broken_entry_at_any_base_is_skipped_and_named(web, visit, brok
 
 
 @pytest.mark.parametrize("document", [b"[]", b"{}", b'{"skills": {}}', b"", b'{"skills": [], "skills": []}'])
-def test_attack_what_is_no_index_at_any_base_is_refused(web, visit, document):
+def test_attack_an_invalid_index_at_any_url_is_refused(web, visit, document):
     web.at("/team/index.json", answer(document, JSON))
     with pytest.raises(FormatError):
         visit(web.url("/team/index.json")).index()
 
 
-def test_attack_a_broken_entry_with_digests_at_any_base_refuses_the_whole_index(web, visit):
+def test_attack_a_broken_entry_in_an_index_with_digests_refuses_the_index(web, visit):
     web.at("/team/index.json", answer(current(offer(web, "one"), {"name": "two", "type": "archive"}), JSON))
     with pytest.raises(FormatError):
         visit(web.url("/team/index.json")).index()
 
 
-def test_attack_of_very_many_broken_entries_at_any_base_the_first_are_named(web, visit):
+def test_attack_warnings_about_broken_entries_are_limited(web, visit):
     web.at("/team/index.json", answer(legacy({"name": "old", "files": ["SKILL.md"]}, *[{}] * 1000), JSON))
     assert len(visit(web.url("/team/index.json")).index().warnings) == 21
 
 
-def test_attack_an_index_at_any_base_sheds_the_digests_that_it_had(web, visit):
+def test_attack_an_index_that_drops_its_digests_is_refused(web, visit):
     web.at("/team/index.json", answer(current(offer(web, "one")), JSON))
     assert visit(web.url("/team/index.json")).index().names == ("one",)
     web.at("/team/index.json", answer(legacy({"name": "one", "files": ["SKILL.md"]}), JSON))
@@ -155,7 +155,7 @@ def test_attack_an_index_at_any_base_sheds_the_digests_that_it_had(web, visit):
         visit(web.url("/team/index.json")).index()
 
 
-def test_unknown_fields_and_types_are_passed_over(web, visit):
+def test_unknown_fields_and_types_are_skipped(web, visit):
     document = current(
         {**offer(web, "one"), "published": "yesterday", "size": "small", "license": {"a": [1]}},
         {"name": "later", "type": "wasm", "entry": 5},
@@ -174,7 +174,7 @@ def test_unknown_fields_and_types_are_passed_over(web, visit):
 @pytest.mark.parametrize(
     "url", ["art/x.zip", "./art/x.zip", "/.well-known/agent-skills/art/x.zip", "../agent-skills/art/x.zip", "ABS"]
 )
-def test_a_url_is_resolved_against_the_index(web, visit, url):
+def test_relative_url_is_resolved_against_the_index(web, visit, url):
     data = zipped({"SKILL.md": skill_md("x"), "a/b.txt": b"b"})
     there = web.at("/.well-known/agent-skills/art/x.zip", answer(data))
     web.at(WELL_KNOWN, answer(current(entry("x", data, there if url == "ABS" else url)), JSON))
@@ -183,7 +183,7 @@ def test_a_url_is_resolved_against_the_index(web, visit, url):
     assert files(site, "x")["a/b.txt"] == b"b"
 
 
-def test_a_url_is_resolved_against_where_the_index_was_in_the_end(web, visit):
+def test_relative_url_is_resolved_against_the_redirected_index(web, visit):
     data = skill_md("x")
     web.at(WELL_KNOWN, redirect("/v2/index.json"))
     web.at("/v2/index.json", answer(current(entry("x", data, "x.md")), JSON))
@@ -204,7 +204,7 @@ def test_a_url_is_resolved_against_where_the_index_was_in_the_end(web, visit):
         ("x.skill", "text/plain", zipped),
     ],
 )
-def test_the_media_type_tells_the_format_and_then_the_extension(web, visit, name, media, make):
+def test_media_type_decides_the_format_before_the_extension(web, visit, name, media, make):
     data = make({"SKILL.md": skill_md("x"), "run.sh": b"#!/bin/sh\n"})
     web.at(f"/{name}", answer(data, *([f"Content-Type: {media}"] if media else [])))
     web.at(WELL_KNOWN, answer(current(entry("x", data, f"/{name}")), JSON))
@@ -212,10 +212,10 @@ def test_the_media_type_tells_the_format_and_then_the_extension(web, visit, name
     assert set(files(site, "x")) == {"SKILL.md", "run.sh"}
     again = visit(web.url(""))
     assert set(files(again, "x")) == {"SKILL.md", "run.sh"}
-    assert web.seen[f"/{name}"] == 1  # and from the cache it is the same
+    assert web.seen[f"/{name}"] == 1  # the second read is from the cache
 
 
-def test_an_archive_of_no_known_format(web, visit):
+def test_archive_of_unknown_format_is_refused(web, visit):
     data = b"\x89PNG\0"
     web.at("/x.rar", answer(data))
     web.at(WELL_KNOWN, answer(current(entry("x", data, "/x.rar")), JSON))
@@ -223,7 +223,7 @@ def test_an_archive_of_no_known_format(web, visit):
         files(visit(web.url("")), "x")
 
 
-def test_one_bad_digest_names_its_skill(web, visit):
+def test_wrong_digest_is_reported_with_the_name_of_the_skill(web, visit):
     good, bad = offer(web, "good"), offer(web, "bad")
     web.at("/bad/SKILL.md", answer(skill_md("bad", "rm -rf ~"), "Content-Type: text/markdown"))
     web.at(WELL_KNOWN, answer(current(good, bad), JSON))
@@ -233,7 +233,7 @@ def test_one_bad_digest_names_its_skill(web, visit):
         files(site, "bad")
 
 
-def test_attack_bytes_without_end(web, visit, machine):
+def test_attack_an_endless_archive_is_refused_and_not_cached(web, visit, machine):
     web.at("/x.zip", answer(b"x", length=1 << 40))
     web.at(WELL_KNOWN, answer(current(entry("x", b"x", "/x.zip")), JSON))
     with pytest.raises(WrongBytes, match="x does not match"):
@@ -243,7 +243,7 @@ def test_attack_bytes_without_end(web, visit, machine):
 
 @pytest.mark.parametrize("make", [zipped, tarred])
 @pytest.mark.parametrize("path", ["../evil", "/tmp-evil/x", "a/../../evil"])
-def test_attack_an_archive_that_leads_out(web, visit, make, path):
+def test_attack_an_archive_with_outward_paths_is_refused(web, visit, make, path):
     data = make({"SKILL.md": skill_md("x"), path: b"evil"})
     web.at("/x", answer(data, f"Content-Type: application/{'zip' if make is zipped else 'gzip'}"))
     web.at(WELL_KNOWN, answer(current(entry("x", data, "/x")), JSON))
@@ -251,7 +251,7 @@ def test_attack_an_archive_that_leads_out(web, visit, make, path):
         files(visit(web.url("")), "x")
 
 
-def test_attack_an_archive_with_links(web, visit):
+def test_attack_an_archive_with_links_is_refused(web, visit):
     for number, kind in enumerate((tarfile.SYMTYPE, tarfile.LNKTYPE)):
         held = io.BytesIO()
         with tarfile.open(fileobj=held, mode="w:gz") as archive:
@@ -269,7 +269,7 @@ def test_attack_an_archive_with_links(web, visit):
         assert caught.value.reason == "link"
 
 
-def test_attack_an_archive_that_is_a_bomb(web, visit):
+def test_attack_an_archive_bomb_is_refused(web, visit):
     data = tarred({"SKILL.md": skill_md("x"), "zeros": bytes(Limits().total)})
     assert len(data) < 1 << 20
     web.at("/x.tar.gz", answer(data))
@@ -279,7 +279,7 @@ def test_attack_an_archive_that_is_a_bomb(web, visit):
     assert caught.value.reason == "too-large"
 
 
-def test_nothing_of_a_skill_can_be_run_from_where_it_is_kept(web, visit, machine):
+def test_cached_files_are_not_executable(web, visit, machine):
     data = zipped({"SKILL.md": skill_md("x"), "scripts/run.sh": b"#!/bin/sh\n"})
     web.at("/x.zip", answer(data))
     web.at("/y", answer(b"#!/bin/sh\n"))
@@ -293,21 +293,21 @@ def test_nothing_of_a_skill_can_be_run_from_where_it_is_kept(web, visit, machine
 
 
 @pytest.mark.parametrize("name", ["..", "Upper", "-a", "a--b", "a" * 65, "a\n", "é", ""])
-def test_attack_a_name_that_is_none_refuses_the_whole_index(web, visit, name):
+def test_attack_an_invalid_name_refuses_the_whole_index(web, visit, name):
     web.at(WELL_KNOWN, answer(current(offer(web, "good"), {**offer(web, "x"), "name": name}), JSON))
     with pytest.raises(FormatError) as caught:
         visit(web.url("")).index()
     assert "skills[1].name" in caught.value.where
 
 
-def test_a_name_twice_refuses_the_whole_index(web, visit):
+def test_duplicate_name_refuses_the_whole_index(web, visit):
     web.at(WELL_KNOWN, answer(current(offer(web, "x"), offer(web, "x")), JSON))
     with pytest.raises(FormatError, match="once"):
         visit(web.url("")).index()
 
 
-def test_attack_an_index_that_leads_into_a_private_network(web, http, machine, visit):
-    """A public site is not ours to have here, so its name is put into a lock's release: the rule is the same."""
+def test_attack_an_index_of_a_public_site_reaches_no_private_network(web, http, machine, visit):
+    """No test can serve a public site, so the URL is in a release of a lock; the rule is the same."""
     secret = web.at("/secret.zip", answer(b"secret"))
     site = machine.open("https://public.example", http)
     for url in (secret, f"https://127.0.0.1:{web.port}/secret.zip"):
@@ -316,7 +316,7 @@ def test_attack_an_index_that_leads_into_a_private_network(web, http, machine, v
     assert not web.seen
 
 
-def test_a_lock_is_served_without_reading_the_index(web, visit):
+def test_locked_skill_is_fetched_without_the_index(web, visit):
     data = zipped({"SKILL.md": skill_md("x")})
     url = web.at("/x.zip", answer(data, "Content-Type: application/zip"))
     page = web.at("/x/SKILL.md", answer(skill_md("y")))
@@ -327,7 +327,7 @@ def test_a_lock_is_served_without_reading_the_index(web, visit):
     assert not web.seen[WELL_KNOWN]
 
 
-def test_a_site_at_a_path_is_not_the_site_of_its_host(web, visit):
+def test_site_at_a_path_does_not_fall_back_to_the_root_of_its_host(web, visit):
     web.at(WELL_KNOWN, answer(current(offer(web, "root")), JSON))
     web.at(LEGACY, answer(legacy({"name": "old", "files": ["SKILL.md"]}), JSON))
     with pytest.raises(NotFound) as caught:
@@ -339,7 +339,7 @@ def test_a_site_at_a_path_is_not_the_site_of_its_host(web, visit):
 
 
 @pytest.mark.parametrize("status", ["500 Internal Server Error", "401 Unauthorized", "200 OK"])
-def test_attack_an_index_that_fails_is_no_reason_to_take_the_weaker_one(web, visit, status):
+def test_attack_a_failing_index_does_not_fall_back_to_the_weaker_version(web, visit, status):
     web.at(WELL_KNOWN, answer(b"{", JSON, status=status))
     web.at(LEGACY, answer(legacy({"name": "old", "files": ["SKILL.md"]}), JSON))
     with pytest.raises((SourceError, FormatError)):
@@ -355,7 +355,7 @@ def old_site(web, **files):
     web.at("/.well-known/skills/old/SKILL.md", answer(skill_md("old")))
 
 
-def test_a_site_of_the_first_version(web, visit):
+def test_site_of_the_first_version_is_read(web, visit):
     old_site(web, **{"scripts_a b.sh": b"1", "c.txt": b"2"})
     web.at(WELL_KNOWN, answer(b"<html>No such page</html>", "Content-Type: text/html; charset=utf-8"))
     site = visit(web.url(""))
@@ -367,13 +367,13 @@ def test_a_site_of_the_first_version(web, visit):
     assert {path: file.data for path, file in visit(web.url("")).unpacked(locked).tree.items()} == expected
 
 
-def test_many_files_of_the_first_version(web, visit):
+def test_many_files_of_the_first_version_are_read(web, visit):
     many = {f"f{number}.txt": str(number).encode() for number in range(40)}
     old_site(web, **many)
     assert files(visit(web.url("")), "old") == {"SKILL.md": skill_md("old"), **many}
 
 
-def test_attack_a_site_goes_back_to_the_version_without_digests(web, visit):
+def test_attack_a_downgrade_to_the_version_without_digests_is_refused(web, visit):
     old_site(web)
     assert visit(web.url("")).index().names == ("old",)
     web.at(WELL_KNOWN, answer(current(offer(web, "new")), JSON))
@@ -394,7 +394,7 @@ def team_site(web):
     web.at("/team/.well-known/skills/team/SKILL.md", answer(skill_md("team")))
 
 
-def test_what_the_site_of_a_host_offered_is_no_promise_of_a_site_at_a_path(web, visit):
+def test_memory_of_a_host_does_not_apply_to_a_site_at_a_path(web, visit):
     web.at(WELL_KNOWN, answer(current(offer(web, "new")), JSON))
     team_site(web)
     for _ in range(2):
@@ -403,7 +403,7 @@ def test_what_the_site_of_a_host_offered_is_no_promise_of_a_site_at_a_path(web, 
 
 
 @pytest.mark.parametrize("spelled", ["/team", "//team/", "/./team", "/t%65am", "/x/../team"])
-def test_attack_a_site_at_a_path_goes_back_in_whatever_spelling(web, visit, spelled):
+def test_attack_a_downgrade_at_a_path_is_refused_in_any_spelling(web, visit, spelled):
     web.at("/team" + WELL_KNOWN, answer(current(offer(web, "new")), JSON))
     assert visit(web.url("/team")).index().names == ("new",)
     del web.acts["/team" + WELL_KNOWN]
@@ -413,7 +413,7 @@ def test_attack_a_site_at_a_path_goes_back_in_whatever_spelling(web, visit, spel
         visit(web.url(spelled)).index()
 
 
-def test_attack_a_redirect_to_what_a_site_has_no_digests_for_any_more(web, visit):
+def test_attack_a_redirect_to_a_downgraded_site_is_refused(web, visit):
     web.at(WELL_KNOWN, answer(current(offer(web, "new")), JSON))
     visit(web.url("")).index()
     old_site(web)
@@ -422,8 +422,8 @@ def test_attack_a_redirect_to_what_a_site_has_no_digests_for_any_more(web, visit
         visit(web.url("/team")).index()
 
 
-def test_what_was_seen_of_a_host_holds_for_all_its_sites_where_nobody_kept_which(web, visit, machine):
-    """As it was kept once: by origin."""
+def test_memory_in_the_old_format_applies_to_all_sites_of_a_host(web, visit, machine):
+    """The old format stores origins."""
     team_site(web)
     os.makedirs(machine.state, exist_ok=True)
     with open(os.path.join(machine.state, "sites.json"), "w") as file:
@@ -433,8 +433,8 @@ def test_what_was_seen_of_a_host_holds_for_all_its_sites_where_nobody_kept_which
 
 
 @pytest.mark.parametrize("places", [(WELL_KNOWN,), (WELL_KNOWN, LEGACY)])
-def test_a_page_for_people_in_place_of_an_index_is_no_index(web, visit, places):
-    """A captive portal answers so, and the page of a web server for what it does not have."""
+def test_html_page_in_place_of_an_index_is_refused(web, visit, places):
+    """Captive portals, and web servers for missing files, answer with such a page."""
     for place in places:
         web.at(place, answer(b"<html>Log in</html>", "Content-Type: text/html"))
     with pytest.raises(FormatError) as caught:
@@ -445,7 +445,7 @@ def test_a_page_for_people_in_place_of_an_index_is_no_index(web, visit, places):
 @pytest.mark.parametrize(
     "path", ["../../x", "/x", "a//b", "a/./b", "..", "", "a\\b", "a\x00", "a\u202eb", "https://e/x/../../y"]
 )
-def test_attack_a_file_that_leads_out_refuses_the_whole_index(web, visit, path):
+def test_attack_a_file_with_an_outward_path_refuses_the_whole_index(web, visit, path):
     web.at(LEGACY, answer(legacy({"name": "old", "files": ["SKILL.md", path]}), JSON))
     with pytest.raises(FormatError):
         visit(web.url("")).index()
@@ -458,7 +458,7 @@ def test_files_must_hold_skill_md_once(web, visit, listed):
         visit(web.url("")).index()
 
 
-def test_attack_a_file_without_digest_comes_from_another_origin(web, visit):
+def test_attack_a_file_without_digest_from_another_origin_is_refused(web, visit):
     old_site(web, **{"run.sh": b"x"})
     web.at("/.well-known/skills/old/run.sh", redirect(f"https://localhost:{web.port}/evil"))
     with pytest.raises(UnsafeTransfer):
@@ -476,7 +476,7 @@ def test_attack_a_file_without_digest_comes_from_another_origin(web, visit):
         ("/raw?file=SKILL.md", "text/plain; charset=utf-8", skill_md("x")),
     ],
 )
-def test_a_url_may_be_one_archive_or_skill_md(web, visit, path, media, data):
+def test_url_of_one_archive_or_skill_md_is_read(web, visit, path, media, data):
     url = web.at(path, answer(data, *([f"Content-Type: {media}"] if media else [])))
     site = visit(url)
     (release,) = site.index().releases("x")
@@ -489,7 +489,7 @@ def test_a_url_may_be_one_archive_or_skill_md(web, visit, path, media, data):
         visit(url).unpacked(locked)
 
 
-def test_an_index_may_be_one_by_its_media_type(web, visit):
+def test_index_is_recognized_by_its_media_type(web, visit):
     web.at("/api?page=1", answer(current(offer(web, "x")), JSON))
     assert visit(web.url("/api?page=1")).index().names == ("x",)
 
@@ -497,14 +497,14 @@ def test_an_index_may_be_one_by_its_media_type(web, visit):
 @pytest.mark.parametrize(
     "url", ["https://[:::::]/", "file:///etc/passwd", "https://me:pass@a.example/", "https://a:0"]
 )
-def test_what_is_no_url_is_no_site(web, visit, url):
+def test_invalid_url_is_refused(web, visit, url):
     with pytest.raises(UnsafeTransfer):
         visit(url)
     with pytest.raises(UnsafeTransfer):
         visit(web.url("")).unpacked(Release(name="x", url=url, digest=Digest.of(b"x")))
 
 
-def test_plain_http_is_warned_of(tmp_path, machine):
+def test_plain_http_gives_a_warning(tmp_path, machine):
     class Plain:
         def ask(self, url, *, cap, options=PLAIN):
             return Response(url, current(), "application/json")
@@ -515,7 +515,7 @@ def test_plain_http_is_warned_of(tmp_path, machine):
 
 
 @pytest.mark.parametrize("path", ["", "/docs", "/docs?page=1"])
-def test_a_page_for_people_holds_no_skills(web, visit, path):
+def test_html_page_at_any_path_has_no_skills(web, visit, path):
     for place in (path or "/", WELL_KNOWN, LEGACY, f"/docs{WELL_KNOWN}", f"/docs{LEGACY}"):
         web.at(place, answer(b"<!doctype html>", "Content-Type: text/html"))
     with pytest.raises(NotFound if "?" in path else FormatError, match="no skills"):

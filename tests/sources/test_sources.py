@@ -1,4 +1,4 @@
-"""The sources of a user: pinned by their root, and none takes another's name."""
+"""The sources of a user: pinned by their root, with unique names."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def sources(tmp_path):
     return Sources(Home.of({"SKILLHUB_HOME": str(tmp_path)}))
 
 
-def test_first_there_is_the_embedded_one(sources):
+def test_embedded_source_is_the_default(sources):
     assert [(alias, source.embedded) for alias, source in sources.all().items()] == [("github", True)]
     assert sources.root(sources.get("github")) == embedded_root()
 
 
-def test_commands_at_once_lose_no_source(tmp_path):
+def test_parallel_commands_lose_no_source(tmp_path):
     names = {f"hub-{number}" for number in range(16)}
 
     def add(name):
@@ -42,7 +42,7 @@ def test_commands_at_once_lose_no_source(tmp_path):
 
 
 @pytest.mark.parametrize("alias", ["http", "https", "git", "oci", "file", "embedded", "local", "mcp"])
-def test_attack_no_source_is_called_by_a_word_that_means_another_kind_of_place(alias, sources):
+def test_attack_a_source_cannot_be_named_like_a_kind_of_reference(alias, sources):
     with pytest.raises(UsageError, match="cannot name a source"):
         sources.add(alias, URL, b"a root")
     if alias == "mcp":
@@ -59,7 +59,7 @@ def test_attack_no_source_is_called_by_a_word_that_means_another_kind_of_place(a
             Lock.parse(json.dumps(lock).encode())
 
 
-def test_added_found_and_removed(sources):
+def test_source_is_added_found_and_removed(sources):
     added = sources.add("acme", URL + "/", b"root")
     assert (added.url, sources.get("acme"), sources.root(added)) == (URL, added, b"root")
     assert sources.add("acme", URL, b"root") == added
@@ -74,17 +74,17 @@ def test_added_found_and_removed(sources):
 
 
 @pytest.mark.parametrize("alias", ["", "A", "http", "embedded", "a/b", "..", "a" * 65, "-a"])
-def test_an_alias_that_is_none(sources, alias):
+def test_invalid_alias_is_refused(sources, alias):
     with pytest.raises(UsageError):
         sources.add(alias, URL, b"root")
 
 
-def test_attack_the_embedded_root_under_another_url(sources):
+def test_attack_the_embedded_root_is_refused_for_another_url(sources):
     with pytest.raises(UsageError):
         sources.add("acme", URL, embedded_root())
 
 
-def test_attack_a_registry_that_starts_over_takes_the_name(sources):
+def test_attack_another_root_or_url_for_a_known_name_is_refused(sources):
     sources.add("acme", URL, b"root")
     for url, first in ((URL, b"other"), (URL + "/else", b"root")):
         with pytest.raises(SourceMismatch):
@@ -92,7 +92,7 @@ def test_attack_a_registry_that_starts_over_takes_the_name(sources):
     assert sources.root(sources.get("acme")) == b"root"
 
 
-def test_attack_the_kept_root_is_swapped(sources, tmp_path):
+def test_attack_a_changed_or_missing_stored_root_is_refused(sources, tmp_path):
     added = sources.add("acme", URL, b"root")
     (path,) = (tmp_path / "state/roots").iterdir()
     for harm in (lambda: path.write_bytes(b"other"), path.unlink):
@@ -117,14 +117,14 @@ def test_attack_the_kept_root_is_swapped(sources, tmp_path):
         '{"version": 1, "sources": {}, "former": [["a"]]}',
     ],
 )
-def test_a_file_that_is_no_list_of_sources(sources, tmp_path, text):
+def test_invalid_file_of_sources_is_refused(sources, tmp_path, text):
     (tmp_path / "state").mkdir()
     (tmp_path / "state/sources.json").write_text(text)
     with pytest.raises(StateError):
         sources.all()
 
 
-def test_a_site_that_is_no_registry_has_no_root(sources):
+def test_site_without_a_registry_has_no_root(sources):
     added = sources.add("docs", URL + "/", None)
     assert (added.root, added.locked().kind) == (None, "well-known")
     assert sources.get("docs") == added
@@ -136,7 +136,7 @@ def test_a_site_that_is_no_registry_has_no_root(sources):
     "url",
     [URL, URL + "/", "https://REGISTRY.example/%68ub", "https://registry.example:443/hub", URL.replace("s:", ":")],
 )
-def test_attack_what_was_a_registry_comes_back_as_a_site(sources, tmp_path, url):
+def test_attack_a_former_registry_is_refused_as_a_site(sources, tmp_path, url):
     sources.add("acme", URL, b"root")
     sources.remove("acme")
     with pytest.raises(TrustDowngrade):
@@ -150,17 +150,17 @@ def test_attack_what_was_a_registry_comes_back_as_a_site(sources, tmp_path, url)
 @pytest.mark.parametrize(
     "url", ["https://", "https://[x", "https://a:b/", "https://a:99999", URL + "/index.json", URL + "/?q"]
 )
-def test_a_url_that_no_source_can_have(sources, url):
+def test_invalid_url_of_a_source_is_refused(sources, url):
     with pytest.raises(UsageError):
         sources.add("acme", url, b"root")
 
 
-def test_what_a_project_brings_counts_in_it_once_it_is_kept_and_what_it_was_before_is_known(tmp_path):
+def test_source_of_a_project_applies_only_there_after_it_is_kept(tmp_path):
     home = Home.of({"SKILLHUB_HOME": str(tmp_path / "hub")})
     here, there = (Project(str(tmp_path / name), "project", home) for name in ("here", "there"))
     for project in (here, there):
         os.makedirs(project.base)
-        says(project, b"one")
+        write_intent(project, b"one")
     sources = Sources(home).within(here)
     adopted = sources.adopt("acme", URL, b"one")
     assert (adopted.named_by, sources.all()["acme"], sources.root(adopted)) == ("repository", adopted, b"one")
@@ -169,7 +169,7 @@ def test_what_a_project_brings_counts_in_it_once_it_is_kept_and_what_it_was_befo
     assert Sources(home).within(here).all()["acme"] == adopted
     assert "acme" not in Sources(home).all()
     assert "acme" not in Sources(home).within(there).all()
-    says(here, b"two")
+    write_intent(here, b"two")
     other = Sources(home).within(here)
     assert "acme" not in other.all()
     assert other.had_another("acme")
@@ -182,6 +182,6 @@ def test_what_a_project_brings_counts_in_it_once_it_is_kept_and_what_it_was_befo
         Sources(home).add("mine", URL, None)
 
 
-def says(project, root):
+def write_intent(project, root):
     text = f'[sources.acme]\nurl = "{URL}"\nroot = "{Digest.of(root)}"\n'
     Path(project.intent_path).write_text(text)

@@ -1,4 +1,4 @@
-"""What is packed for new clients is a transport: whatever it holds, the same is trusted."""
+"""The bundle of metadata for new clients is a transport: its content changes nothing about trust."""
 
 import os
 
@@ -15,7 +15,7 @@ def trusted(folder):
     return {name: (folder / name).read_bytes() for name in os.listdir(folder) if name.endswith(".json")}
 
 
-def test_new_client_asks_for_four_documents_less(hub, tmp_path):
+def test_bundle_saves_a_new_client_four_requests(hub, tmp_path):
     hub.open(tmp_path / "m").release_index(["hello"])
     assert hub.asked.total() == 8
     packed = {f"metadata/{name}" for name in read_metadata_bundle(hub.files[METADATA_BUNDLE_PATH])}
@@ -23,7 +23,7 @@ def test_new_client_asks_for_four_documents_less(hub, tmp_path):
     assert packed <= hub.files.keys() - hub.asked.keys()
 
 
-def test_only_documents_of_one_line_that_a_new_client_wants_are_packed():
+def test_bundle_has_only_needed_documents_of_one_line():
     assert METADATA_BUNDLE_PATH == "metadata/ahead.txt"
     assert metadata_bundle({"metadata/2.targets.json": b"{}"}) == b"2.targets.json {}\n"
     for name in ("timestamp", "1.root", "1.listing"):
@@ -32,7 +32,7 @@ def test_only_documents_of_one_line_that_a_new_client_wants_are_packed():
 
 
 @pytest.mark.parametrize("data", [None, b"", b"<!doctype html>", b"\n\n \n", b"timestamp.json {}", bytes(9_000_000)])
-def test_without_it_all_is_the_same(hub, tmp_path, data):
+def test_missing_or_invalid_bundle_changes_no_result(hub, tmp_path, data):
     hub.open(tmp_path / "with").release_index(["hello"])
     hub.files[METADATA_BUNDLE_PATH] = data
     if data is None:
@@ -44,7 +44,7 @@ def test_without_it_all_is_the_same(hub, tmp_path, data):
 
 
 @pytest.mark.parametrize("error", [SourceError("the server answered 500"), NotFound("403"), WrongBytes("too long")])
-def test_server_that_fails_at_it_alone(hub, tmp_path, error):
+def test_failing_request_for_the_bundle_is_ignored(hub, tmp_path, error):
     def fail(path):
         if path == METADATA_BUNDLE_PATH:
             raise error
@@ -54,9 +54,9 @@ def test_server_that_fails_at_it_alone(hub, tmp_path, error):
     assert (hub.asked[METADATA_BUNDLE_PATH], hub.asked.total()) == (1, 12)
 
 
-def test_site_that_is_down_is_not_asked_for_it(hub, tmp_path):
+def test_bundle_is_not_requested_from_a_failing_site(hub, tmp_path):
     def down(path):
-        raise SourceError("nobody answers")
+        raise SourceError("no answer")
 
     hub.before = down
     with pytest.raises(SourceError):
@@ -64,8 +64,8 @@ def test_site_that_is_down_is_not_asked_for_it(hub, tmp_path):
     assert METADATA_BUNDLE_PATH not in hub.asked
 
 
-def test_stale(hub, tmp_path):
-    """Of what it holds, that is taken which the timestamp and the snapshot of today name."""
+def test_stale_bundle_does_not_hide_a_new_release(hub, tmp_path):
+    """The client takes from the bundle only the documents that the current timestamp and snapshot name."""
     old = hub.files[METADATA_BUNDLE_PATH]
     hub.publish(version="1.1.0")
     hub.files[METADATA_BUNDLE_PATH] = old
@@ -74,8 +74,8 @@ def test_stale(hub, tmp_path):
     assert hub.asked.keys() & {f"metadata/{name}" for name in read_metadata_bundle(old)} == set()
 
 
-def test_attack_forged_documents(hub, tmp_path):
-    """Another registry's documents under this one's names."""
+def test_attack_forged_documents_in_the_bundle_are_refused(hub, tmp_path):
+    """The bundle has documents of another registry under the names of this one."""
     other = Simulator(tmp_path, "other")
     other.publish()
     hub.files[METADATA_BUNDLE_PATH] = metadata_bundle(
@@ -86,18 +86,18 @@ def test_attack_forged_documents(hub, tmp_path):
     assert "snapshot.json" not in trusted(tmp_path / "m")
 
 
-def test_attack_a_root_or_timestamp_in_it(hub, tmp_path):
+def test_attack_a_root_or_timestamp_in_the_bundle_is_ignored(hub, tmp_path):
     hub.files[METADATA_BUNDLE_PATH] += b"2.root.json {}\ntimestamp.json {}\n"
     hub.open(tmp_path / "m").release_index(["hello"])
     assert hub.asked["metadata/2.root.json"] == hub.asked["metadata/timestamp.json"] == 1
 
 
 @given(st.binary())
-def test_any_bytes_at_all(data):
+def test_any_bytes_are_read_as_a_bundle(data):
     read_metadata_bundle(data)
 
 
 @given(st.binary().filter(lambda data: b"\n" not in data))
-def test_there_and_back(data):
+def test_bundle_is_read_back(data):
     bundle = metadata_bundle({"metadata/7.targets.json": data, "metadata/7.other.json": b""})
     assert read_metadata_bundle(bundle)["7.targets.json"] == data

@@ -39,7 +39,7 @@ def made(tmp_path_factory):
     return simulator
 
 
-def test_release_comes_with_its_publisher_and_its_bytes(hub, tmp_path):
+def test_release_has_its_publisher_and_its_bytes(hub, tmp_path):
     assert fetch_root(URL, hub) == hub.root
     registry = hub.open(tmp_path / "m")
     index = registry.release_index(["hello"])
@@ -52,7 +52,7 @@ def test_release_comes_with_its_publisher_and_its_bytes(hub, tmp_path):
     assert registry.listing().releases("hello")[0].version == "1.1.0"
 
 
-def test_cold_and_warm_requests(hub, tmp_path):
+def test_known_registry_takes_two_requests(hub, tmp_path):
     hub.publish("another")
     registry = hub.open(tmp_path / "m")
     registry.release_index(["hello"])
@@ -65,7 +65,7 @@ def test_cold_and_warm_requests(hub, tmp_path):
 
 
 @pytest.mark.parametrize("junk", [b"", b"[]", HTML, b'{"hello": 7}', b'{"hello": "../x"}', b'{"hello": "rival"}'])
-def test_kept_hints_and_documents_are_not_trusted(hub, tmp_path, junk):
+def test_stored_hints_and_documents_are_not_trusted(hub, tmp_path, junk):
     hub.open(tmp_path / "m").release_index(["hello"])
     (tmp_path / "m" / "publishers.json").write_bytes(junk)
     for path in (tmp_path / "m" / "targets").iterdir():
@@ -74,12 +74,12 @@ def test_kept_hints_and_documents_are_not_trusted(hub, tmp_path, junk):
 
 
 @pytest.mark.parametrize("name", ["absent", "../../etc/passwd", "", "A"])
-def test_skill_that_is_not_there(hub, tmp_path, name):
+def test_missing_skill_is_not_found(hub, tmp_path, name):
     with pytest.raises(NotFound):
         hub.open(tmp_path / "m").release_index([name])
 
 
-def test_embedded_registry_opens_and_every_artifact_is_whole(tmp_path):
+def test_embedded_registry_opens_and_every_artifact_is_complete(tmp_path):
     registry = TufRegistry.open(EMBEDDED_URL, embedded_root(), embedded(), str(tmp_path))
     names = registry.listing().names
     assert len(names) == 8
@@ -89,11 +89,11 @@ def test_embedded_registry_opens_and_every_artifact_is_whole(tmp_path):
             assert len(registry.artifact(release)) == release.size
 
 
-# Attacks. Each leaves what the client trusted before as it was.
+# Attacks. None changes the metadata that the client trusted before.
 
 
 def attacked(hub, folder, error):
-    """Open the registry, which must fail with ``error``, and compare what is trusted before and after."""
+    """Open the registry, which must fail with ``error`` and leave the trusted metadata unchanged."""
     before = tree_of(folder)
     with pytest.raises(SkillhubError) as caught:
         hub.open(folder)
@@ -102,7 +102,7 @@ def attacked(hub, folder, error):
     return caught.value
 
 
-def test_swapped_archive(hub, tmp_path):
+def test_swapped_archive_is_refused(hub, tmp_path):
     registry = hub.open(tmp_path / "m")
     newest, oldest = registry.release_index(["hello"]).releases("hello")
     path = newest.url.removeprefix(URL + "/")
@@ -114,7 +114,7 @@ def test_swapped_archive(hub, tmp_path):
         assert caught.value.code == "wrong-bytes"
 
 
-def test_swapped_target_document(hub, tmp_path):
+def test_swapped_target_document_is_refused(hub, tmp_path):
     registry = hub.open(tmp_path / "m")
     for path in [path for path in hub.files if path.startswith("targets/idx/")]:
         hub.files[path] = hub.files[path].replace(b"1.1.0", b"9.1.0")
@@ -122,7 +122,7 @@ def test_swapped_target_document(hub, tmp_path):
         registry.release_index(["hello"])
 
 
-def test_metadata_of_another_key(hub, tmp_path):
+def test_metadata_of_another_key_is_refused(hub, tmp_path):
     hub.open(tmp_path / "m")
     other = MetadataSet.create(role_keys("thief"), 4, Dates(now()))
     forged = other
@@ -132,13 +132,13 @@ def test_metadata_of_another_key(hub, tmp_path):
     assert attacked(hub, tmp_path / "m", BadMetadataSignature).code == "bad-metadata-signature"
 
 
-def test_root_of_another_registry(hub, tmp_path):
+def test_root_of_another_registry_is_refused(hub, tmp_path):
     other = Simulator(tmp_path, "other")
     with pytest.raises(BadMetadataSignature):
         TufRegistry.open(URL, other.root, hub, str(tmp_path / "m"))
 
 
-def test_next_root_signed_by_nobody_we_know(hub, tmp_path):
+def test_next_root_without_known_signatures_is_refused(hub, tmp_path):
     hub.open(tmp_path / "m")
     document = json.loads(Simulator(tmp_path, "thief").root)
     document["signed"]["version"] = 2
@@ -147,14 +147,14 @@ def test_next_root_signed_by_nobody_we_know(hub, tmp_path):
 
 
 @pytest.mark.parametrize("days", [4, 8, 400])
-def test_expired_metadata_is_a_freeze(tmp_path, days):
+def test_expired_metadata_is_refused(tmp_path, days):
     hub = Simulator(tmp_path, when=long_ago(days))
     with pytest.raises(MetadataExpired) as caught:
         hub.open(tmp_path / "m")
     assert caught.value.code == "metadata-expired"
 
 
-def test_rollback_to_an_older_state(hub, tmp_path):
+def test_rollback_to_an_older_state_is_refused(hub, tmp_path):
     old = dict(hub.files)
     hub.publish(version="1.2.0")
     hub.open(tmp_path / "m").release_index(["hello"])
@@ -162,8 +162,8 @@ def test_rollback_to_an_older_state(hub, tmp_path):
     assert attacked(hub, tmp_path / "m", Rollback).code == "rollback"
 
 
-def test_mix_and_match_of_two_states(hub, tmp_path):
-    """A new timestamp with the snapshot of before under the new one's name."""
+def test_mix_and_match_of_two_states_is_refused(hub, tmp_path):
+    """A new timestamp comes with the old snapshot under the name of the new one."""
     hub.open(tmp_path / "m")
     snapshots = sorted(path for path in hub.files if path.endswith(".snapshot.json"))
     hub.files[snapshots[-1]] = hub.files[snapshots[-2]]
@@ -173,7 +173,7 @@ def test_mix_and_match_of_two_states(hub, tmp_path):
     assert caught.value.code in ("wrong-bytes", "bad-metadata")
 
 
-def test_older_role_under_the_name_of_the_newer(hub, tmp_path):
+def test_older_role_under_the_name_of_the_newer_is_refused(hub, tmp_path):
     roles = sorted(path for path in hub.files if path.endswith(".namespaces.json"))
     hub.files[roles[-1]] = hub.files[roles[0]]
     del hub.files[METADATA_BUNDLE_PATH]
@@ -181,7 +181,7 @@ def test_older_role_under_the_name_of_the_newer(hub, tmp_path):
         hub.open(tmp_path / "m").release_index(["hello"])
 
 
-def test_role_that_is_withheld(hub, tmp_path):
+def test_withheld_role_is_an_error(hub, tmp_path):
     for path in [path for path in hub.files if path.endswith(".targets.json")]:
         del hub.files[path]
     del hub.files[METADATA_BUNDLE_PATH]
@@ -189,7 +189,7 @@ def test_role_that_is_withheld(hub, tmp_path):
         hub.open(tmp_path / "m")
 
 
-def test_endless_metadata(hub, tmp_path):
+def test_endless_metadata_is_refused(hub, tmp_path):
     hub.files[TIMESTAMP] += b" " * 100_000
     with pytest.raises(WrongBytes):
         hub.open(tmp_path / "m")
@@ -197,14 +197,14 @@ def test_endless_metadata(hub, tmp_path):
 
 @pytest.mark.parametrize("path", ["metadata/2.root.json", TIMESTAMP])
 @pytest.mark.parametrize("page", [HTML, b"", b"{}", b"[" * 5000, b'{"signed": {"_type": "root"}, "signatures": []}'])
-def test_captive_portal(hub, tmp_path, path, page):
+def test_page_of_a_captive_portal_is_refused(hub, tmp_path, path, page):
     hub.open(tmp_path / "m")
     hub.files[path] = page
     error = attacked(hub, tmp_path / "m", FormatError)
     assert (error.code, error.message) == ("format", "expected signed metadata, found something else")
 
 
-def test_captive_portal_instead_of_the_hint(hub, tmp_path):
+def test_page_of_a_captive_portal_in_place_of_the_hint_is_refused(hub, tmp_path):
     hub.files[".well-known/agent-skills/skills/hello.json"] = HTML
     with pytest.raises(FormatError):
         hub.open(tmp_path / "m").release_index(["hello"])
@@ -223,14 +223,14 @@ def hint(name, publisher):
 
 
 @pytest.mark.parametrize("publisher", ["evil", "acme"])
-def test_hint_to_a_publisher_that_does_not_own_the_name(hub, tmp_path, publisher):
+def test_hint_to_a_publisher_without_the_name_is_refused(hub, tmp_path, publisher):
     hub.files[".well-known/agent-skills/skills/other.json"] = hint("other", publisher)
     with pytest.raises(NameNotOwned) as caught:
         hub.open(tmp_path / "m").release_index(["other"])
     assert caught.value.code == "name-not-owned"
 
 
-def test_hint_for_another_name_or_out_of_the_tree(hub, tmp_path):
+def test_hint_for_another_name_or_with_an_outward_path_is_refused(hub, tmp_path):
     for document, error in (
         (hint("other", "acme"), FormatError),
         (hint("hello", "../../acme"), BadMetadata),
@@ -241,8 +241,8 @@ def test_hint_for_another_name_or_out_of_the_tree(hub, tmp_path):
             hub.open(tmp_path / "m").release_index(["hello"])
 
 
-def test_stolen_online_key_publishes_a_name_it_was_not_given(hub, tmp_path):
-    """Who holds the keys of `releases` and `listing` still needs the offline keys for a name."""
+def test_stolen_online_key_cannot_publish_another_name(hub, tmp_path):
+    """An attacker with the keys of `releases` and `listing` still needs the offline keys for a name."""
     metadata = hub.dir.metadata()
     index = json.loads(hub.dir.target(metadata, "idx/acme.json"))
     index["releases"].append({**index["releases"][0], "name": "bank"})
@@ -255,7 +255,7 @@ def test_stolen_online_key_publishes_a_name_it_was_not_given(hub, tmp_path):
 
 
 @pytest.mark.parametrize("url", ["../../x.zip", "https://evil.example/x.zip", "/etc/passwd"])
-def test_archive_url_that_leaves_the_registry(hub, tmp_path, url):
+def test_archive_url_outside_of_the_registry_is_refused(hub, tmp_path, url):
     index = json.loads(hub.dir.target(hub.dir.metadata(), "idx/acme.json"))
     index["releases"][0]["url"] = url
     hub.revise({"idx/acme.json": json.dumps(index).encode()})
@@ -266,7 +266,7 @@ def test_archive_url_that_leaves_the_registry(hub, tmp_path, url):
 
 @pytest.mark.parametrize("name", ["..", "../evil", "/evil", "C:evil", "a\\b"])
 @pytest.mark.parametrize("path", ["idx/acme.json", "index.json"])
-def test_attack_a_signed_name_that_leads_out_of_its_folder(hub, tmp_path, path, name):
+def test_attack_a_signed_name_with_an_outward_path_is_refused(hub, tmp_path, path, name):
     document = json.loads(hub.dir.target(hub.dir.metadata(), path))
     (document.get("releases") or document["skills"])[0]["name"] = name
     hub.revise({path: json.dumps(document).encode()})
@@ -282,7 +282,7 @@ def test_release_without_a_digest_is_never_fetched(hub, tmp_path):
         registry.artifact(replace(release, digest=None))
 
 
-def test_every_request_in_turn_breaks_and_the_next_run_heals(hub, tmp_path):
+def test_next_run_succeeds_after_any_request_failed(hub, tmp_path):
     hub.open(tmp_path / "count").release_index(["hello"])
     for number in range(hub.asked.total() - hub.asked[METADATA_BUNDLE_PATH]):
         left = [number]
@@ -299,13 +299,13 @@ def test_every_request_in_turn_breaks_and_the_next_run_heals(hub, tmp_path):
         assert hub.open(tmp_path / f"m{number}").release_index(["hello"]).names == ("hello",)
 
 
-def test_folder_that_cannot_be_written(hub, tmp_path):
+def test_unwritable_folder_is_an_error(hub, tmp_path):
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(StateError):
         hub.open(tmp_path / "file")
 
 
-def test_old_advisories_that_cannot_be_removed_are_no_crash(hub, tmp_path):
+def test_unremovable_old_advisories_are_a_state_error(hub, tmp_path):
     registry = hub.open(tmp_path / "m")
     folder = Path(kept(str(tmp_path / "m"), ADVISORIES))
     folder.mkdir(parents=True)
@@ -316,7 +316,7 @@ def test_old_advisories_that_cannot_be_removed_are_no_crash(hub, tmp_path):
     assert registry.advisories().document.advisories == ()
 
 
-def test_target_removed_from_the_snapshot(hub, tmp_path):
+def test_target_removed_from_the_snapshot_is_refused(hub, tmp_path):
     hub.open(tmp_path / "m")
     from tuf.api.metadata import Metadata, MetaFile, Snapshot, Timestamp
 
@@ -344,5 +344,5 @@ def signed_by(metadata, keys):
     return metadata.to_bytes()
 
 
-def test_keys_of_the_simulator_are_its_own():
+def test_simulators_have_different_keys():
     assert key_of("a")("root-1", "ed25519").public != key_of("b")("root-1", "ed25519").public

@@ -1,4 +1,4 @@
-"""What a registry offers, to whom it is asked for, and how much of it is taken."""
+"""The offers of a registry, their publishers, and the limits of downloads."""
 
 import json
 import stat
@@ -52,28 +52,28 @@ def hub(made, tmp_path):
     return twin
 
 
-def test_offers_are_those_of_every_publisher(hub, tmp_path):
+def test_offers_include_every_publisher(hub, tmp_path):
     offers = hub.open(tmp_path / "m").offers()
     assert offers.names == ("hello", "theirs")
     assert set(offers.admissions) == {"acme", "rival", "bare"}
     assert offers.releases("theirs") == (replace(THEIRS, url=f"{URL}/{THEIRS.url}"),)
 
 
-def test_name_that_was_given_and_has_no_release_yet(hub, tmp_path):
+def test_admitted_name_without_a_release_is_not_found(hub, tmp_path):
     registry = hub.open(tmp_path / "m")
     assert registry.release_index(["theirs"]).names == ("theirs",)
     with pytest.raises(NotFound, match="no release of 'unused'"):
         registry.release_index(["unused"])
 
 
-def test_hint_that_names_no_publisher(hub, tmp_path):
+def test_hint_without_a_publisher_is_refused(hub, tmp_path):
     path = ".well-known/agent-skills/skills/theirs.json"
     hub.files[path] = json.dumps({**json.loads(hub.files[path]), "publisher": None}).encode()
     with pytest.raises(FormatError):
         hub.open(tmp_path / "m").release_index(["theirs"])
 
 
-def test_attack_kept_document_of_an_older_state(hub, tmp_path):
+def test_attack_stored_documents_of_an_older_state_are_not_used(hub, tmp_path):
     hub.open(tmp_path / "m").release_index(["hello"])
     old = {path: path.read_bytes() for path in (tmp_path / "m").rglob("*") if path.is_file()}
     assert all(stat.S_IMODE(path.stat().st_mode) == 0o600 for path in old if path.parent.name == "targets")
@@ -86,7 +86,7 @@ def test_attack_kept_document_of_an_older_state(hub, tmp_path):
     assert len(hub.open(tmp_path / "m").release_index(["hello"]).releases("hello")) == 2
 
 
-def test_registry_without_a_listing(hub, tmp_path):
+def test_registry_without_a_listing_is_reported(hub, tmp_path):
     metadata = hub.dir.metadata()
     listing = metadata.signed("listing", Targets)
     del listing.targets[LISTING_PATH]
@@ -98,7 +98,7 @@ def test_registry_without_a_listing(hub, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["", "../x", "A", "a/b", "é"])
-def test_what_is_no_name_is_asked_of_nobody(hub, tmp_path, name):
+def test_invalid_name_sends_no_request(hub, tmp_path, name):
     registry = hub.open(tmp_path / "m")
     hub.asked.clear()
     with pytest.raises(NotFound):
@@ -106,7 +106,7 @@ def test_what_is_no_name_is_asked_of_nobody(hub, tmp_path, name):
     assert hub.asked.total() == 0
 
 
-def test_who_knows_a_registry_asks_for_nothing_that_is_packed(hub, tmp_path):
+def test_known_registry_does_not_request_the_bundle(hub, tmp_path):
     hub.open(tmp_path / "m").release_index(["hello"])
     hub.publish(version="1.1.0")
     hub.asked.clear()
@@ -114,7 +114,7 @@ def test_who_knows_a_registry_asks_for_nothing_that_is_packed(hub, tmp_path):
     assert METADATA_BUNDLE_PATH not in hub.asked
 
 
-def test_no_more_is_taken_than_each_thing_may_have(hub, tmp_path):
+def test_every_download_has_its_limit(hub, tmp_path):
     caps = {}
 
     class Counted:
@@ -134,7 +134,7 @@ def test_no_more_is_taken_than_each_thing_may_have(hub, tmp_path):
         assert caps[path] == cap
 
 
-def test_packed_document_that_is_longer_than_it_may_be(hub):
+def test_oversized_document_of_the_bundle_is_fetched_instead(hub):
     bridge = _Bridge(hub, f"{URL}/{METADATA_BUNDLE_PATH}")
     document = hub.files["metadata/1.targets.json"]
     hub.files[METADATA_BUNDLE_PATH] = b"1.targets.json " + document + b" \n"
@@ -143,7 +143,7 @@ def test_packed_document_that_is_longer_than_it_may_be(hub):
     assert bridge.download_bytes(url, len(document)) == document
 
 
-def test_the_bridge_streams_what_it_downloads_and_no_more(hub):
+def test_bridge_streams_its_downloads_up_to_the_limit(hub):
     bridge = _Bridge(hub, None)
     url = f"{URL}/metadata/1.targets.json"
     assert b"".join(bridge.fetch(url)) == hub.files["metadata/1.targets.json"]

@@ -1,4 +1,4 @@
-"""How often one after another a client of a registry waits for an answer, counted without a clock."""
+"""The number of consecutive waits of a client for answers of a registry, counted without a clock."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TOGETHER = [("targets/ns/*", "metadata/*.releases-*.json"), ("targets/publishers
 
 
 def installed(hub, folder):
-    """Return how many waits come before the artifact of a skill."""
+    """Return the number of waits before the artifact of a skill."""
     waits = Waits(hub, TOGETHER)
     registry = waits.open(folder)
     (release,) = registry.release_index(["hello"]).releases("hello")
@@ -23,7 +23,7 @@ def installed(hub, folder):
 
 
 @pytest.mark.parametrize("log", [False, True])
-def test_a_cold_install_of_one_skill_waits_six_times_at_most_and_twice_for_a_log(tmp_path, log):
+def test_first_install_of_a_skill_takes_six_waits_and_two_for_a_log(tmp_path, log):
     hub = Simulator(tmp_path, log=log)
     hub.publish()
     assert installed(hub, tmp_path / "new") == 6 + 2 * log
@@ -31,7 +31,7 @@ def test_a_cold_install_of_one_skill_waits_six_times_at_most_and_twice_for_a_log
     assert installed(hub, tmp_path / "known") == 5 + 2 * log
 
 
-def test_each_new_root_costs_one_wait_more(tmp_path):
+def test_key_rotation_takes_two_more_waits(tmp_path):
     hub = Simulator(tmp_path)
     hub.publish()
     rotate(hub.dir.path, "timestamp", Signing(now=hub.when))
@@ -39,7 +39,7 @@ def test_each_new_root_costs_one_wait_more(tmp_path):
     assert installed(hub, tmp_path / "new") == 6 + 2  # for new keys, and without the old ones
 
 
-def test_releases_that_are_fetched_meanwhile_are_of_no_account_if_the_name_is_not_the_publishers(hub, tmp_path):
+def test_failure_of_early_releases_is_ignored_until_the_name_is_verified(hub, tmp_path):
     registry = hub.open(tmp_path / "m")
 
     def fail(path):
@@ -57,7 +57,7 @@ def test_releases_that_are_fetched_meanwhile_are_of_no_account_if_the_name_is_no
 
 @pytest.mark.parametrize("path", ["metadata/timestamp.json", "metadata/2.root.json"])
 @pytest.mark.parametrize("error", [SourceError("the server answered 500"), NotFound("gone")])
-def test_what_fails_beside_another_request_fails_as_it_would_alone(hub, tmp_path, path, error):
+def test_parallel_request_fails_as_a_single_one(hub, tmp_path, path, error):
     def fail(asked):
         if asked == path:
             raise error
