@@ -1,4 +1,4 @@
-"""What is served: what is locked, agreed to and enabled, and of that the very bytes; never anything else."""
+"""Only locked, consented and enabled skills are served, with their exact bytes."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def names(machine, everything=False):
     return [each.name for each in content(machine, everything).skills()]
 
 
-def test_a_locked_skill_is_served_with_every_file_and_its_exact_bytes(machine):
+def test_locked_skill_is_served_with_the_exact_bytes_of_every_file(machine):
     found = content(machine)
     (served,) = found.skills()
     assert served == found.get("demo")
@@ -58,7 +58,7 @@ def test_a_locked_skill_is_served_with_every_file_and_its_exact_bytes(machine):
         assert (file.size, file.digest) == (len(data), f"sha256:{sha256(data).hexdigest()}")
 
 
-def test_a_folder_lists_what_lies_directly_in_it(machine):
+def test_folder_lists_its_direct_children(machine):
     served = content(machine).get("demo")
     assert [(name, file and file.path) for name, file in served.children()] == [
         ("SKILL.md", "SKILL.md"),
@@ -137,13 +137,13 @@ def delete_the_lock(machine):
 
 
 DRIFT = (edit, edit_beside, add, take_away, make_executable, link_out, swap_folder)
-HELD = (lock_another, break_lock, break_record, forget, disable)
+BLOCKED = (lock_another, break_lock, break_record, forget, disable)
 GONE = (take_out_of_the_lock, delete_the_lock)
 
 
 @pytest.mark.parametrize("everything", [False, True])
-@pytest.mark.parametrize("change", [*DRIFT, *HELD], ids=lambda change: change.__name__)
-def test_what_drifted_waits_or_is_disabled_is_not_served(machine, change, everything):
+@pytest.mark.parametrize("change", [*DRIFT, *BLOCKED], ids=lambda change: change.__name__)
+def test_changed_waiting_or_disabled_skill_is_not_served(machine, change, everything):
     kept = content(machine, everything)
     assert [each.name for each in kept.skills()] == ["demo"]
     change(machine)
@@ -160,7 +160,7 @@ def test_what_drifted_waits_or_is_disabled_is_not_served(machine, change, everyt
 
 
 @pytest.mark.parametrize("change", GONE, ids=lambda change: change.__name__)
-def test_attack_a_skill_that_left_the_lock_passes_for_a_locked_one(machine, change):
+def test_attack_a_skill_removed_from_the_lock_is_not_served_as_locked(machine, change):
     kept = content(machine)
     assert [each.name for each in kept.skills()] == ["demo"]
     change(machine)
@@ -173,7 +173,7 @@ def test_attack_a_skill_that_left_the_lock_passes_for_a_locked_one(machine, chan
     assert [each.is_locked for each in content(machine, True).skills()] == [False]
 
 
-def test_a_skill_edited_between_list_and_read_is_told_apart_at_once(machine):
+def test_skill_edited_between_list_and_read_is_refused(machine):
     found = content(machine)
     (served,) = found.skills()
     before = os.stat(machine.copy_of_demo / "SKILL.md")
@@ -200,7 +200,7 @@ def test_a_skill_edited_between_list_and_read_is_told_apart_at_once(machine):
         *("..", "references/..", "SKILL.md/..", "%2e%2e/SKILL.md", "\ud800"),
     ],
 )
-def test_a_path_that_is_no_file_of_the_skill_is_refused(machine, path):
+def test_path_outside_of_the_files_of_a_skill_is_refused(machine, path):
     with pytest.raises((NotFound, OutsideSkill)):
         content(machine).read("demo", path)
 
@@ -212,7 +212,7 @@ def test_an_unknown_name_is_not_found(machine, name):
             content(machine, everything).get(name)
 
 
-def test_unlocked_skills_are_served_only_if_everything_is_and_say_so(machine):
+def test_unlocked_skills_are_served_only_with_everything_and_marked(machine):
     machine.skill("project/.agents/skills/loose", **{"a/b.txt": "x"})
     assert names(machine) == ["demo"]
     with pytest.raises(NotFound):
@@ -222,7 +222,7 @@ def test_unlocked_skills_are_served_only_if_everything_is_and_say_so(machine):
     assert found.read("loose", "a/b.txt")[1] == b"x"
 
 
-def test_an_unlocked_skill_is_described_as_it_is_at_each_look(machine):
+def test_unlocked_skill_is_read_anew_at_each_request(machine):
     loose = machine.skill("project/.agents/skills/loose", **{"a.txt": "x"})
     found = content(machine, True)
     before = found.get("loose")
@@ -232,7 +232,7 @@ def test_an_unlocked_skill_is_described_as_it_is_at_each_look(machine):
     assert [each.digest for each in after.files if each.path == "a.txt"] == [f"sha256:{sha256(b'y').hexdigest()}"]
 
 
-def test_attack_an_unlocked_skill_has_the_name_of_a_locked_one(machine):
+def test_attack_an_unlocked_skill_does_not_replace_a_locked_one_of_its_name(machine):
     machine.evil("elsewhere/demo")
     shutil.copytree(machine.project / "elsewhere/demo", machine.home / ".agents/skills/demo")
     shutil.copytree(machine.project / "elsewhere/demo", machine.project / ".agents/skills/other")
@@ -241,7 +241,7 @@ def test_attack_an_unlocked_skill_has_the_name_of_a_locked_one(machine):
     assert found.read("demo", "SKILL.md")[1].endswith(b"Good.\n")
 
 
-def test_a_skill_that_is_not_enabled_waits(machine):
+def test_skill_that_is_not_enabled_is_refused(machine):
     machine.skill("project/mine/later")
     done = machine.run("install", "./mine/later", "--yes", "--allow-unsigned", "--no-enable")
     assert done.status == 0, done.err
@@ -251,7 +251,7 @@ def test_a_skill_that_is_not_enabled_waits(machine):
         found.get("later")
 
 
-def test_whom_a_skill_is_for_is_kept(machine):
+def test_skills_are_loaded_only_by_the_users_or_models_they_allow(machine):
     machine.skill("project/mine/typed-only", head="disable-model-invocation: true\n")
     machine.skill("project/mine/model-only", head="user-invocable: false\n")
     done = machine.run("install", "./mine/typed-only", "./mine/model-only", "--yes", "--allow-unsigned")
@@ -265,7 +265,7 @@ def test_whom_a_skill_is_for_is_kept(machine):
         assert found.read(name, "SKILL.md")
 
 
-def test_the_frontmatter_is_typed_as_yaml_1_2_has_it(machine):
+def test_frontmatter_has_the_types_of_yaml_1_2(machine):
     machine.write("project/mine/typed/SKILL.md", FRONT)
     assert machine.run("install", "./mine/typed", "--yes", "--allow-unsigned").status == 0
     assert content(machine).get("typed").front == {
@@ -283,6 +283,6 @@ def test_the_frontmatter_is_typed_as_yaml_1_2_has_it(machine):
     }
 
 
-def test_many_skills_are_looked_at_once_for_a_list(machine):
+def test_list_and_read_share_one_refresh(machine):
     found = content(machine)
     assert calls(lambda: (found.skills(), found.read("demo", "SKILL.md")), type(found)._refresh) == [1]

@@ -1,4 +1,4 @@
-"""What ``skillhub mcp`` answers, frame by frame: the extension for skills, resources, tools, prompts, changes."""
+"""The answers of ``skillhub mcp``, frame by frame: the extension for skills, resources, tools, prompts, changes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ pytest.importorskip("mcp")
 
 from skillhub.server.content import ServedContent
 from skillhub.server.mcp import _words_of, serve_stdio
-from tests.server.test_content import DRIFT, FRONT, HELD, disable, edit
+from tests.server.test_content import BLOCKED, DRIFT, FRONT, disable, edit
 from tests.support.cli import Shell
 from tests.support.locked import agreed
 from tests.support.mcp_wire import HELLO, READY, Wire, WireWithin, request, talk
@@ -26,7 +26,7 @@ TOOLS = ["search_skills", "load_skill", "read_skill_file"]
 
 
 def furnished(folder):
-    """Return a machine with three skills, one of which is for users alone."""
+    """Return a machine with three skills, one of them for users only."""
     machine = agreed(folder)
     machine.skill(
         "project/mine/files",
@@ -40,7 +40,7 @@ def furnished(folder):
 
 
 class Asking:
-    """Asks a server in one era of the protocol, and returns results or errors."""
+    """A client in one era of the protocol that returns results or errors."""
 
     def __init__(self, shell, modern):
         self.shell, self._modern = shell, modern
@@ -58,7 +58,7 @@ class Asking:
 
 @pytest.fixture(scope="module")
 def shell(tmp_path_factory):
-    """A machine that no test changes."""
+    """Return a machine that no test changes."""
     return furnished(tmp_path_factory.mktemp("made"))
 
 
@@ -69,7 +69,7 @@ def ask(request, shell):
 
 @pytest.fixture(params=[True, False], ids=["2026-07-28", "handshake"])
 def changed(request, tmp_path):
-    """Asks on a machine of one test's own."""
+    """Return a client of a machine that the test may change."""
     return Asking(furnished(tmp_path), request.param)
 
 
@@ -85,7 +85,7 @@ def call(tool, /, **arguments):
     return "tools/call", {"name": tool, "arguments": arguments}
 
 
-def test_the_extension_is_declared_with_its_resources(shell):
+def test_discovery_declares_the_extension_and_instructions(shell):
     answers, _ = talk(shell, request(1, "server/discover"))
     found = answers[1]["result"]
     assert found["capabilities"]["extensions"] == {"io.modelcontextprotocol/skills": {"directoryRead": True}}
@@ -97,7 +97,7 @@ def test_the_extension_is_declared_with_its_resources(shell):
     assert "load_skill" not in each["instructions"]
 
 
-def test_every_skill_is_listed_with_its_frontmatter_and_every_file(ask, shell):
+def test_list_has_the_frontmatter_and_files_of_every_skill(ask, shell):
     found = ask(("skills/list",))
     assert [each["uri"] for each in found["skills"]] == [
         f"skill://{name}/SKILL.md" for name in ("by-hand", "demo", "files")
@@ -121,7 +121,7 @@ def test_every_skill_is_listed_with_its_frontmatter_and_every_file(ask, shell):
     assert ask(("skills/get", {"uri": entry["uri"]}))["skill"] == entry
 
 
-def test_every_file_of_the_manifest_is_read_to_the_byte(ask):
+def test_every_listed_file_is_read_with_its_exact_bytes(ask):
     entry = ask(("skills/get", {"uri": "skill://files/SKILL.md"}))["skill"]
     found = ask(*(read(each["uri"]) for each in entry["resources"]))
     for each, result in zip(entry["resources"], found, strict=True):
@@ -131,7 +131,7 @@ def test_every_file_of_the_manifest_is_read_to_the_byte(ask):
         assert (len(data), f"sha256:{sha256(data).hexdigest()}") == (each["size"], each["digest"])
 
 
-def test_media_types_are_those_of_the_files(ask):
+def test_resources_have_the_media_types_of_their_files(ask):
     types = {
         "skill://files/SKILL.md": "text/markdown",
         "skill://files/data.bin": "application/octet-stream",
@@ -142,7 +142,7 @@ def test_media_types_are_those_of_the_files(ask):
     assert [each["contents"][0]["mimeType"] for each in found] == [*types.values()]
 
 
-def test_folders_list_what_lies_directly_in_them(ask):
+def test_folders_list_their_direct_children(ask):
     top, deeper = ask(folder("skill://files"), folder("skill://files/a%20b"))
     assert [(each["name"], each.get("mimeType")) for each in top["resources"]] == [
         ("LICENSE", "application/octet-stream"),
@@ -156,7 +156,7 @@ def test_folders_list_what_lies_directly_in_them(ask):
     assert "nextCursor" not in top
 
 
-def test_resources_are_the_instructions_of_each_skill_and_a_template_of_all_files(ask):
+def test_resources_list_each_skill_md_and_a_template_of_all_files(ask):
     listed, templates = ask(("resources/list",), ("resources/templates/list",))
     row = listed["resources"][1]
     assert (row["uri"], row["name"], row["description"]) == ("skill://demo/SKILL.md", "demo", "Good.")
@@ -184,7 +184,7 @@ NOT_SERVED = [
 ]
 
 
-def test_attack_a_uri_leads_out_of_the_skills(ask):
+def test_attack_a_uri_outside_of_the_skills_is_refused(ask):
     for method in ("resources/read", "skills/get", "resources/directory/read"):
         found = ask(*((method, {"uri": uri}) for uri in NOT_SERVED))
         for uri, error in zip(NOT_SERVED, found, strict=True):
@@ -193,7 +193,7 @@ def test_attack_a_uri_leads_out_of_the_skills(ask):
             assert "Traceback" not in error["message"]
 
 
-def test_what_is_a_file_is_no_folder_and_what_is_a_folder_no_file_or_skill(ask):
+def test_files_are_not_read_as_folders_nor_folders_as_files_or_skills(ask):
     wrong = [
         folder("skill://demo/SKILL.md"),
         folder("skill://demo/references/"),
@@ -212,7 +212,7 @@ def test_parameters_of_another_shape_are_invalid(ask, params):
 
 
 @pytest.mark.parametrize("cursor", ["!", "a", "\u00fc", "=", "x" * 5000])
-def test_a_cursor_that_nobody_gave_is_refused_or_ends_the_list(ask, cursor):
+def test_unknown_cursor_is_refused_or_ends_the_list(ask, cursor):
     for method in ("skills/list", "resources/list", "prompts/list"):
         found = ask((method, {"cursor": cursor}))
         assert found.get("code") == -32602 or found.get("nextCursor") is None
@@ -222,7 +222,7 @@ def test_unknown_methods_are_not_found(ask):
     assert {error["code"] for error in ask(("skills/nope",), ("skills/install",), ("resources/write",))} == {-32601}
 
 
-def test_many_skills_come_in_pages_each_skill_whole_and_once(tmp_path):
+def test_many_skills_are_paged_each_complete_and_once(tmp_path):
     shell = Shell(tmp_path)
     for number in range(1100):
         name = f"skill-{number:04}"
@@ -242,8 +242,8 @@ def test_many_skills_come_in_pages_each_skill_whole_and_once(tmp_path):
     assert pages == 2
 
 
-@pytest.mark.parametrize("change", [*DRIFT, *HELD], ids=lambda change: change.__name__)
-def test_attack_a_skill_is_changed_between_list_and_read(tmp_path, change):
+@pytest.mark.parametrize("change", [*DRIFT, *BLOCKED], ids=lambda change: change.__name__)
+def test_attack_a_skill_changed_between_list_and_read_is_refused(tmp_path, change):
     machine = agreed(tmp_path)
     with WireWithin(partial(serve_stdio, ServedContent(machine.around()))) as wire:
         (entry,) = wire.ask(1, "skills/list")["result"]["skills"]
@@ -264,7 +264,7 @@ def test_attack_a_skill_is_changed_between_list_and_read(tmp_path, change):
         )
 
 
-def test_tools_have_schemas_and_change_nothing(ask):
+def test_tools_have_valid_schemas_and_are_read_only(ask):
     found = ask(("tools/list",))["tools"]
     assert [each["name"] for each in found] == TOOLS
     for each in found:
@@ -299,11 +299,11 @@ def test_tools_search_load_and_read(ask):
     assert (part["content"], part["next_offset"]) == ("name", 8)
 
 
-def test_attack_a_model_asks_a_tool_for_what_it_may_not_have(ask):
+def test_attack_invalid_or_forbidden_tool_calls_are_errors(ask):
     wrong = [
         call("load_skill"),
         call("load_skill", name="nope"),
-        call("load_skill", name="by-hand"),  # for users alone
+        call("load_skill", name="by-hand"),  # for users only
         call("load_skill", name=5),
         call("load_skill", name="demo", more=1),
         call("search_skills", query="x", limit=0),
@@ -322,19 +322,19 @@ def test_attack_a_model_asks_a_tool_for_what_it_may_not_have(ask):
     assert "by-hand" not in [each["name"] for each in hits]
 
 
-def test_without_tools_there_are_none(ask):
+def test_no_tools_disables_the_tools(ask):
     listed, called = ask(("tools/list",), call("load_skill", name="demo"), args=["--no-tools"])
     assert listed["code"] == called["code"] == -32601
     assert ask(("skills/list",), args=["--no-tools"])["skills"]
 
 
-def test_each_skill_for_users_is_a_prompt_with_arguments_that_complete(ask):
+def test_skills_for_users_are_prompts_with_completed_arguments(ask):
     listed = ask(("prompts/list",))["prompts"]
     assert [each["name"] for each in listed] == ["by-hand", "demo", "files"]
     (argument,) = listed[2]["arguments"]
     assert argument == {"name": "arguments", "description": "[add|remove] [name]", "required": False}
-    got = ask(("prompts/get", {"name": "files", "arguments": {"arguments": "remove it"}}))
-    (message,) = got["messages"]
+    prompt = ask(("prompts/get", {"name": "files", "arguments": {"arguments": "remove it"}}))
+    (message,) = prompt["messages"]
     assert message["role"] == "user"
     assert "remove it" in message["content"]["text"]
 
@@ -376,11 +376,11 @@ def test_each_skill_for_users_is_a_prompt_with_arguments_that_complete(ask):
         ("a|" * 30_000, ["a"] * 30_000),
     ],
 )
-def test_the_words_of_a_hint_are_found_in_linear_time(hint, words):
+def test_words_of_an_argument_hint_are_parsed(hint, words):
     assert _words_of(hint) == words
 
 
-def test_a_prompt_is_for_users_and_a_skill_for_the_model_alone_is_none(changed):
+def test_skill_for_models_only_is_no_prompt(changed):
     ask, shell = changed, changed.shell
     shell.skill("project/mine/model-only", head="user-invocable: false\n")
     assert shell.run("install", "./mine/model-only", "--yes", "--allow-unsigned").status == 0
@@ -389,7 +389,7 @@ def test_a_prompt_is_for_users_and_a_skill_for_the_model_alone_is_none(changed):
     assert not ask(call("load_skill", name="model-only")).get("isError")
 
 
-def test_unlocked_skills_are_served_with_all_and_marked(changed):
+def test_unlocked_skills_are_served_with_all_and_marked_unlocked(changed):
     ask, shell = changed, changed.shell
     shell.skill("project/.agents/skills/loose")
     uri = "skill://loose/SKILL.md"
@@ -399,7 +399,7 @@ def test_unlocked_skills_are_served_with_all_and_marked(changed):
     assert entry["_meta"][f"{PREFIX}verified"] == {"tree": False, "consent": False, "signature": False}
 
 
-def test_the_frontmatter_keeps_the_types_of_yaml_1_2(changed):
+def test_frontmatter_in_an_entry_has_the_types_of_yaml_1_2(changed):
     ask, shell = changed, changed.shell
     shell.write("project/mine/typed/SKILL.md", FRONT)
     assert shell.run("install", "./mine/typed", "--yes", "--allow-unsigned").status == 0
@@ -417,7 +417,7 @@ NOT_CONFORMING = {
 }
 
 
-def test_attack_a_frontmatter_that_a_host_reads_otherwise_is_no_entry(changed):
+def test_attack_a_nonconforming_skill_is_not_listed(changed):
     ask, shell = changed, changed.shell
     for name, text in NOT_CONFORMING.items():
         shell.write(f"project/.agents/skills/{name}/SKILL.md", text)
@@ -433,7 +433,7 @@ def test_attack_a_frontmatter_that_a_host_reads_otherwise_is_no_entry(changed):
         assert not ask(call("load_skill", name=name), args=["--all"]).get("isError")
 
 
-def test_attack_a_file_name_that_is_no_text_stops_no_answer(changed):
+def test_attack_a_file_name_that_is_not_utf8_breaks_no_answer(changed):
     ask, shell = changed, changed.shell
     shell.skill("project/.agents/skills/loose")
     (shell.project / ".agents/skills/loose" / os.fsdecode(b"\xff.md")).write_bytes(b"odd")
@@ -458,19 +458,19 @@ def test_attack_a_file_name_that_is_no_text_stops_no_answer(changed):
     assert found[3]["contents"][0]["text"] == "odd"
 
 
-def test_clients_are_told_when_what_is_served_changes(tmp_path):
+def test_clients_of_the_handshake_are_notified_of_changes(tmp_path):
     machine = agreed(tmp_path)
     with Wire(Shell(tmp_path)) as wire:
         wire.send(HELLO, READY)
         wire.receive()
         assert wire.ask(1, "skills/list", modern=False)["result"]["skills"]
         edit(machine)
-        told = {wire.receive()["method"] for _ in range(2)}
-        assert told == {"notifications/resources/list_changed", "notifications/prompts/list_changed"}
+        methods = {wire.receive()["method"] for _ in range(2)}
+        assert methods == {"notifications/resources/list_changed", "notifications/prompts/list_changed"}
         assert wire.ask(2, "skills/list", modern=False)["result"]["skills"] == []
 
 
-def test_who_listens_is_told_when_what_is_served_changes(tmp_path):
+def test_subscribers_are_notified_of_changes(tmp_path):
     machine = agreed(tmp_path)
     wanted = {"resourcesListChanged": True, "promptsListChanged": True}
     with Wire(Shell(tmp_path)) as wire:
@@ -478,11 +478,11 @@ def test_who_listens_is_told_when_what_is_served_changes(tmp_path):
         assert wire.receive()["method"] == "notifications/subscriptions/acknowledged"
         assert wire.ask(1, "skills/list")["result"]["skills"]
         disable(machine)
-        told = {wire.receive()["method"] for _ in range(2)}
-        assert told == {"notifications/resources/list_changed", "notifications/prompts/list_changed"}
+        methods = {wire.receive()["method"] for _ in range(2)}
+        assert methods == {"notifications/resources/list_changed", "notifications/prompts/list_changed"}
 
 
-def test_attack_a_lock_that_cannot_be_read_lets_everything_through(tmp_path):
+def test_attack_with_an_unreadable_lock_no_skill_is_served(tmp_path):
     agreed(tmp_path)
     shell = Shell(tmp_path)
     lock = shell.project / "skillhub.lock"
@@ -494,7 +494,7 @@ def test_attack_a_lock_that_cannot_be_read_lets_everything_through(tmp_path):
         assert len(wire.ask(2, "skills/list")["result"]["skills"]) == 1
 
 
-def test_the_scope_and_the_project_are_those_of_the_flags(shell, tmp_path):
+def test_flags_select_the_scope_and_the_project(shell, tmp_path):
     answers, _ = talk(shell, request(1, "skills/list"), args=["--global"])
     assert answers[1]["result"]["skills"] == []
     elsewhere = tmp_path / "elsewhere"

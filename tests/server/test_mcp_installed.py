@@ -1,4 +1,4 @@
-"""What ``skillhub mcp`` serves is a source for another skillhub, and starts from the entry that an agent has."""
+"""The server of ``skillhub mcp`` is a source for another skillhub, and an agent starts it from its entry."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FILES = {"scripts/run.sh": "echo\n", "a b/ü.md": "odd\r\n"}
 
 @contextlib.contextmanager
 def served(machine):
-    """Serve the skills of a machine meanwhile; give the URL."""
+    """Serve the skills of a machine and yield the URL."""
     process = machine.start("serve", "--port", "0")
     try:
         yield f"{process.stdout.readline().decode().strip().rstrip('/')}/mcp"
@@ -33,14 +33,14 @@ def served(machine):
 
 @pytest.fixture
 def machine(tmp_path):
-    """A machine with two skills that its user agreed to."""
+    """Return a machine with two consented skills."""
     found = agreed(tmp_path / "one")
     found.skill("project/mine/files", head="metadata:\n  version: 1.0\n  draft: yes\n", **FILES)
     assert found.run("install", "./mine/files", "--yes", "--allow-unsigned").status == 0
     return found
 
 
-def test_what_we_serve_is_installed_and_updated(machine, tmp_path):
+def test_served_skills_are_installed_and_updated(machine, tmp_path):
     other = Here(tmp_path / "two")
     with served(machine) as url:
         done = other.run("install", f"mcp+{url}", "--all", "--yes", "--allow-unsigned", "--json")
@@ -59,8 +59,8 @@ def test_what_we_serve_is_installed_and_updated(machine, tmp_path):
 
 
 @pytest.mark.parametrize("era", ["stateless", "handshake"])
-def test_what_we_serve_is_read_in_either_era(machine, monkeypatch, era):
-    if era == "handshake":  # as a client that knows no other
+def test_served_skills_are_read_in_both_eras(machine, monkeypatch, era):
+    if era == "handshake":  # as a client that knows only the handshake
         monkeypatch.setattr(mcp, "_STATELESS", "1999-01-01")
     with served(machine) as url, Http(patience=Patience(pauses=(0.1, 0.3, 1.0, 3.0))) as http:
         place = McpPlace(Mcp(url), http)
@@ -68,10 +68,10 @@ def test_what_we_serve_is_read_in_either_era(machine, monkeypatch, era):
         assert place.unpacked(release).tree.digest == machine.lock()["skills"]["files"]["tree"]
 
 
-def test_the_entry_of_an_agent_starts_it(machine):
+def test_entry_of_an_agent_starts_the_server(machine):
     shell = Shell(machine.folder)
     for each in (machine, shell):
-        del each.environ["SKILLHUB_HOME"]  # an agent hands on no variable that its entry does not name
+        del each.environ["SKILLHUB_HOME"]  # an agent passes only the variables that its entry names
     assert machine.run("install", "--yes", "--allow-unsigned").status == 0
     assert machine.run("mcp", "install", "--agent", "claude-code", "--yes").status == 0
     done = shell.at_terminal("mcp", "check", "skillhub", say=[("[N]o:", "y\n")], columns=200)

@@ -1,4 +1,4 @@
-"""``skillhub mcp`` on stdin and stdout: frames alone, whatever comes in and whatever is printed."""
+"""``skillhub mcp`` on stdin and stdout: only frames, for any input and any print."""
 
 from __future__ import annotations
 
@@ -40,26 +40,26 @@ BROKEN = [
 
 
 @pytest.mark.parametrize("frame", BROKEN, ids=lambda frame: repr(frame[:40]))
-def test_attack_a_broken_frame_is_an_error_and_the_server_lives_on(shell, frame):
+def test_attack_a_broken_frame_does_not_stop_the_server(shell, frame):
     answers, lines = talk(shell, HELLO, READY, frame, PING)
     assert answers[9]["result"] == {}
     errors = [line["error"]["code"] for line in lines if "error" in line]
     assert errors in ([-32700], [-32600])
 
 
-def test_attack_a_huge_request_is_an_error_and_the_server_lives_on(shell):
+def test_attack_a_huge_request_does_not_stop_the_server(shell):
     huge = b'{"jsonrpc": "2.0", "id": 3, "method": "ping", "params": {"x": "' + b"x" * (9 << 20) + b'"}}\n'
     answers, lines = talk(shell, HELLO, READY, huge, PING)
     assert answers[9]["result"] == {}
     assert [line["error"]["code"] for line in lines if "error" in line] == [-32600]
 
 
-def test_an_empty_line_and_an_end_without_a_line_feed_are_fine(shell):
+def test_empty_lines_and_a_missing_last_line_feed_are_accepted(shell):
     answers, _ = talk(shell, HELLO, READY, b"\n  \n", b'{"jsonrpc": "2.0", "id": 9, "method": "ping"}')
     assert answers[9]["result"] == {}
 
 
-def test_nothing_is_said_where_nothing_is_asked(shell):
+def test_empty_input_gives_no_output(shell):
     assert talk(shell) == ({}, [])
 
 
@@ -79,8 +79,8 @@ threading.Thread(target=noise, daemon=True).start()
 """
 
 
-def test_attack_a_print_a_warning_or_a_program_writes_among_the_frames(shell):
-    # As a library would: it prints once the server answers, and starts a program that prints.
+def test_attack_prints_of_libraries_and_programs_do_not_reach_the_frames(shell):
+    # Like a library that prints once the server answers, and starts a program that prints.
     shell.write("noise/typer/__init__.py", "")
     shell.write("noise/yaml_noise.py", NOISE)
     shell.write("noise/sitecustomize.py", LATER)
@@ -100,12 +100,12 @@ sys.meta_path.insert(0, Finder())
 """
 
 
-def test_what_programs_read_from_stdin_is_nothing(shell):
+def test_all_frames_of_stdin_are_answered(shell):
     answers, lines = talk(shell, HELLO, READY, *(request(number, "ping", modern=False) for number in range(50)))
     assert len(answers) == len(lines) == 51
 
 
-def test_a_client_that_is_gone_ends_the_server(shell):
+def test_server_ends_after_its_client(shell):
     wire = Wire(shell)
     wire.send(HELLO)
     wire.receive()
@@ -115,7 +115,7 @@ def test_a_client_that_is_gone_ends_the_server(shell):
     assert wire.process.wait(300) in (0, 141)
 
 
-def test_without_the_extra_it_says_how_to_install_it(shell):
+def test_missing_extra_is_reported_with_the_command_that_installs_it(shell):
     shell.write("bare/mcp/__init__.py", "raise ModuleNotFoundError(\"No module named 'mcp'\", name='mcp')\n")
     done = shell.run("mcp", PYTHONPATH=f"{shell.folder}/bare:{REPO}")
     assert (done.status, done.out) == (2, "")

@@ -1,4 +1,4 @@
-"""What `registry serve` answers besides files: other clients' APIs, git and MCP; nothing taken back is handed out."""
+"""The answers of `registry serve` besides files: APIs of other clients, git and MCP, without withdrawn releases."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def server(hub, api):
         yield f"http://127.0.0.1:{running.server_port}"
 
 
-def test_a_search_finds_what_its_words_say_and_leads_to_this_server(ask):
+def test_search_finds_skills_with_urls_of_this_server(ask):
     assert [each["id"] for each in ask("/api/search?q=hello&limit=10")["skills"]] == [
         "hello",
         "other",
@@ -91,7 +91,7 @@ def test_a_search_finds_what_its_words_say_and_leads_to_this_server(ask):
     assert next(each["slug"] for each in ask("/api/v1/search?q=other")["results"]) == "other"
 
 
-def test_a_list_or_a_package_names_the_url_at_which_it_is_asked_for(hub, ask):
+def test_urls_in_lists_and_packages_use_the_requested_host(hub, ask):
     assert ask("/marketplace.json")["plugins"][0]["source"]["registry"] == f"{BASE}/-/npm/"
     hub.dir.create(hub.dir.settings().at("https://skills.example/hub"))
     rebuilt(hub)
@@ -106,7 +106,7 @@ def test_a_list_or_a_package_names_the_url_at_which_it_is_asked_for(hub, ask):
 
 
 @pytest.mark.parametrize("host", ["", "a b", "evil.example/x", "a@b", 'x"y', "x\\y", "http://x", "a:b:c", "x:999999"])
-def test_attack_a_host_that_is_none_is_no_part_of_a_url(ask, host):
+def test_attack_an_invalid_host_is_refused(ask, host):
     with pytest.raises(UsageError):
         ask("/marketplace.json", host)
 
@@ -123,7 +123,7 @@ def test_clawhub_gets_the_signed_archive(hub, ask):
         assert unpack(archive, "zip", wrapper=False).tree.digest == trees[version]
 
 
-def test_toolhive_is_led_to_the_commit_in_the_repository(hub, ask):
+def test_toolhive_gets_the_commit_in_the_repository(hub, ask):
     page = ask(f"{LIST}?limit=1")
     assert ([each["name"] for each in page["skills"]], page["metadata"]["nextCursor"]) == (["hello"], "hello")
     assert [each["name"] for each in ask(f"{LIST}?limit=1&cursor=hello")["skills"]] == ["other"]
@@ -138,7 +138,7 @@ def test_toolhive_is_led_to_the_commit_in_the_repository(hub, ask):
     assert [(each["version"], "packages" in each) for each in versions] == [("1.1.0", True), ("1.0.0", False)]
 
 
-# As the project publishes it: registry/types/data/skill.schema.json of toolhive-core, what it requires of each field.
+# The required fields of registry/types/data/skill.schema.json in toolhive-core.
 SKILL_SCHEMA = {
     "type": "object",
     "required": ["namespace", "name", "description", "version"],
@@ -166,9 +166,9 @@ SKILL_SCHEMA = {
 }
 
 
-def test_toolhive_reads_its_own_form(hub, ask):
+def test_answers_match_the_schema_of_toolhive(hub, ask):
     jsonschema = pytest.importorskip("jsonschema")
-    hub.publish("x")  # a name that its schema does not have
+    hub.publish("x")  # a name that the schema does not allow
     rebuilt(hub)
     assert [each["slug"] for each in ask("/api/v1/search?q=x")["results"]].count("x") == 1
     assert {each["name"] for each in ask(f"{LIST}?search=x")["skills"]} <= {"hello", "other"}
@@ -190,12 +190,12 @@ def test_toolhive_reads_its_own_form(hub, ask):
         f"{LIST}/other.namespace/hello",
     ],
 )
-def test_attack_what_is_no_skill_leads_to_no_file(ask, target):
+def test_attack_an_unknown_skill_is_not_found(ask, target):
     with pytest.raises(NotFound):
         ask(target)
 
 
-def test_what_is_taken_back_meanwhile_is_handed_out_no_more(hub, ask):
+def test_yanked_and_withdrawn_releases_are_not_served(hub, ask):
     signing = Signing(now=hub.when)
     yank(hub.dir.path, "hello@1.1.0", "breaks", signing)
     assert ask("/api/v1/skills/hello")["latestVersion"]["version"] == "1.0.0"
@@ -209,7 +209,7 @@ def test_what_is_taken_back_meanwhile_is_handed_out_no_more(hub, ask):
     assert [each["id"] for each in ask("/api/search")["skills"]] == ["other"]
 
 
-def test_the_site_as_it_is_served_is_sound_and_its_answers_are_no_documents(hub, server):
+def test_served_site_is_valid_and_its_answers_are_no_active_documents(hub, server):
     assert check(server, now()).problems == ()
     connection = http.client.HTTPConnection(server.removeprefix("http://"))
     for target, status in (
@@ -231,8 +231,8 @@ def git(*words):
     return subprocess.run(["git", *words], capture_output=True, text=True, timeout=300, check=False, env=environ)
 
 
-def test_git_clones_shallow_sparse_and_whole(hub, server, tmp_path):
-    Path(hub.dir.site, "skills.git/refs/heads/evil").write_text("a" * 40 + "\n")  # is told to nobody
+def test_git_clones_shallow_sparse_and_by_the_old_protocol(hub, server, tmp_path):
+    Path(hub.dir.site, "skills.git/refs/heads/evil").write_text("a" * 40 + "\n")  # never advertised
     kinds = {
         "shallow": ["--depth", "1"],
         "sparse": ["--filter=blob:none", "--sparse"],
@@ -249,7 +249,7 @@ def test_git_clones_shallow_sparse_and_whole(hub, server, tmp_path):
     assert '"1.2.0"' in (tmp_path / "shallow/plugins/hello/plugin.json").read_text()
 
 
-def test_git_without_a_git_on_the_server_reads_files(hub, api, tmp_path):
+def test_git_clones_from_a_server_without_git(hub, api, tmp_path):
     class NoGit(RegistryApi):
         def git(self, words, protocol, request):
             yield from ()
@@ -276,7 +276,7 @@ def test_git_without_a_git_on_the_server_reads_files(hub, api, tmp_path):
         ("/mcp", {}, b"{}", 501),
     ],
 )
-def test_attack_a_body_that_is_none_changes_nothing(hub, server, path, headers, body, status):
+def test_attack_an_invalid_body_is_refused_and_changes_no_file(hub, server, path, headers, body, status):
     before = {name: Path(hub.dir.site, name).read_bytes() for name in ("metadata/timestamp.json", "skills.git/HEAD")}
     connection = http.client.HTTPConnection(server.removeprefix("http://"), timeout=300)
     connection.putrequest("POST", path)
@@ -304,17 +304,17 @@ def test_attack_a_body_that_is_none_changes_nothing(hub, server, path, headers, 
         "PUT /index.json HTTP/1.1\r\nContent-Length: {size}",
     ],
 )
-def test_attack_a_request_lies_in_the_body_of_another(server, head):
+def test_attack_a_request_in_the_body_of_another_is_not_answered(server, head):
     inner = b"GET /metadata/timestamp.json HTTP/1.1\r\nHost: x\r\n\r\n"
     host, port = server.removeprefix("http://").split(":")
     with socket.create_connection((host, int(port)), timeout=300) as peer:
         peer.sendall(f"{head.format(size=len(inner))}\r\nHost: {host}\r\n\r\n".encode() + inner)
         peer.shutdown(socket.SHUT_WR)
-        said = b"".join(iter(lambda: peer.recv(1 << 16), b""))
-    assert said.count(b"HTTP/1.1 ") == 1 and b'"_type":"timestamp"' not in said
+        response = b"".join(iter(lambda: peer.recv(1 << 16), b""))
+    assert response.count(b"HTTP/1.1 ") == 1 and b'"_type":"timestamp"' not in response
 
 
-def test_attack_a_client_hangs_up_in_the_middle_and_the_operator_sees_no_traceback(server, capfd):
+def test_attack_a_client_that_hangs_up_causes_no_traceback(server, capfd):
     host, port = server.removeprefix("http://").split(":")
     reset = struct.pack("ii", 1, 0)
     for sent in (
@@ -333,8 +333,8 @@ def test_attack_a_client_hangs_up_in_the_middle_and_the_operator_sees_no_traceba
 
 @pytest.mark.parametrize("taken", [0, 512])
 @pytest.mark.parametrize("request_line", ["POST /skills.git/git-upload-pack", "GET /skills.git/info/refs?service={}"])
-def test_attack_a_reader_that_is_slow_holds_no_place_of_those_that_are_packed(hub, api, taken, request_line):
-    """One that reads nothing, and one that goes on reading, but too slowly; both give their place back."""
+def test_attack_a_slow_reader_is_cut_off_and_frees_its_slot(hub, api, taken, request_line):
+    """One client reads no byte, the other reads too slowly; both free their slot."""
     ended = threading.Event()
 
     class Endless(RegistryApi):
@@ -349,7 +349,7 @@ def test_attack_a_reader_that_is_slow_holds_no_place_of_those_that_are_packed(hu
     line = request_line.format("git-upload-pack")
     listening = site_server(hub.dir.site, handler=type("_Handler", (RegistryHandler,), facts))
     with socket.create_connection(("127.0.0.1", listening.server_port), timeout=300) as peer:
-        # All of the request is there before the server looks for it, which is as impatient with that.
+        # The request is complete before the server reads it, since the same limit applies to requests.
         peer.sendall(f"{line} HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n".encode())
         with serving(listening):
             while taken and not ended.is_set() and peer.recv(taken):
@@ -358,8 +358,8 @@ def test_attack_a_reader_that_is_slow_holds_no_place_of_those_that_are_packed(hu
 
 
 @pytest.mark.parametrize("begun", ["", "GET / HTTP/1.1\r\nX-", "POST /mcp HTTP/1.1\r\nContent-Length: 60000\r\n\r\n"])
-def test_attack_a_request_that_drips_is_cut_off(hub, api, begun):
-    """Each byte comes in time, and the whole would take minutes; without the limit it is answered in the end."""
+def test_attack_a_dripping_request_is_cut_off(hub, api, begun):
+    """Each byte comes in time, the whole request takes minutes; without the limit the server would answer it."""
     facts = {"api": api, "mcp": lambda *_: (200, {}, b"{}"), "timeout": 0.2, "rate": 1 << 60}
     handler = type("_Handler", (RegistryHandler,), facts)
     with serving(site_server(hub.dir.site, handler=handler)) as running:
@@ -381,7 +381,7 @@ def test_a_request_in_pieces_is_answered(hub, api):
     facts = {"api": api, "mcp": lambda *given: (200, {}, given[-1])}
     listening = site_server(hub.dir.site, handler=type("_Handler", (RegistryHandler,), facts))
     with serving(listening), socket.create_connection(("127.0.0.1", listening.server_port), timeout=300) as peer:
-        for _ in range(2):  # the connection is kept
+        for _ in range(2):  # the connection stays open
             for piece in (b"POST /mcp HT", b"TP/1.1\r\nContent-", b"Length: 4\r\n\r\n{", b"  }"):
                 peer.sendall(piece)
                 time.sleep(0.01)
@@ -392,18 +392,18 @@ def test_a_request_in_pieces_is_answered(hub, api):
             assert answer.endswith(b"{  }")
 
 
-def test_a_large_answer_reaches_a_reader_that_keeps_reading(hub, api):
+def test_large_answer_reaches_a_steady_reader(hub, api):
     data = os.urandom(8 << 20)
     Path(hub.dir.site, "large.bin").write_bytes(data)
     handler = type("_Handler", (RegistryHandler,), {"api": api, "mcp": None})
     with serving(site_server(hub.dir.site, handler=handler)) as running:
         connection = http.client.HTTPConnection("127.0.0.1", running.server_port, timeout=300)
-        for _ in range(2):  # the connection is kept
+        for _ in range(2):  # the connection stays open
             connection.request("GET", "/large.bin")
             assert connection.getresponse().read() == data
         connection.close()
 
 
-def test_attack_a_small_body_that_becomes_a_large_one():
+def test_attack_a_compressed_bomb_is_refused():
     with pytest.raises(UsageError):
         inflated(gzip.compress(b"0" * (17 << 20)))

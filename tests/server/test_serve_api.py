@@ -1,4 +1,4 @@
-"""The routes of the HTTP API: typed answers, paging, errors in one form, a document that says what is so."""
+"""The routes of the HTTP API: typed answers, paging, errors in one form, a correct OpenAPI document."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ JSON = {"content-type": "application/json"}
 
 @pytest.fixture(scope="module")
 def machine(tmp_path_factory):
-    """A machine with a locked skill, a loose one, and one of the user's; for looking only."""
+    """Return a machine with a locked skill, an unlocked one and a global one; no test changes the machine."""
     machine = agreed(tmp_path_factory.mktemp("serve"))
     machine.write("project/.agents/skills/loose/SKILL.md", "---\nname: loose\ndescription: Loose.\n---\nText.\n")
     machine.write("mine/theirs/SKILL.md", "---\nname: theirs\ndescription: The user's.\n---\nText.\n")
@@ -53,18 +53,18 @@ def test_the_skills_are_listed_and_paged_without_a_gap(client):
 
 
 @pytest.mark.parametrize("name", ["demo", "loose", "theirs"])
-def test_one_skill_is_as_show_prints_it(client, machine, name):
+def test_answer_of_one_skill_equals_show(client, machine, name):
     answer = client.get(f"/api/v1/skills/{name}").json()
     scope = ("--global",) if name == "theirs" else ()
     assert answer == machine.run("show", name, "--json", "--offline", *scope).json
 
 
-def test_only_what_is_installed_is_shown_not_what_a_source_offers(client):
+def test_only_installed_skills_are_found(client):
     for name in ("gh-fix-ci", "github:gh-fix-ci", "./mine/demo", "..", "Demo"):
         assert client.get(f"/api/v1/skills/{name}").status_code == 404
 
 
-def test_catalogue_tools_search_resolve_and_load_are_as_the_commands_print_them(client, machine):
+def test_answers_of_routes_equal_those_of_the_commands(client, machine):
     for host in ("agents", "codex", "opencode"):
         assert client.get("/api/v1/catalog", params={"host": host}).json() == (
             machine.run("catalog", "--host", host, "--json").json
@@ -86,7 +86,7 @@ def test_catalogue_tools_search_resolve_and_load_are_as_the_commands_print_them(
     assert client.post("/api/v1/tools/call", json={**call, "name": "nope"}).status_code == 404
 
 
-def test_needs_and_the_shape_of_opencode(client):
+def test_needs_and_skills_in_the_form_of_opencode(client):
     rows = {row["name"]: row for row in client.get("/api/v1/needs").json()["skills"]}
     assert rows["demo"] == {"name": "demo", "scope": "project", "state": "enabled", "requires": [], "open": []}
     skills = {row["name"]: row for row in client.get("/skill").json()}
@@ -94,7 +94,7 @@ def test_needs_and_the_shape_of_opencode(client):
     assert skills["demo"]["content"].strip() == "Good." and skills["demo"]["location"].endswith("/demo/SKILL.md")
 
 
-def test_a_file_of_a_skill_is_text_or_bytes_and_never_a_page(client, machine):
+def test_file_of_a_skill_is_served_as_plain_text_in_a_sandbox(client, machine):
     answer = client.get("/api/v1/skills/demo/files/references/style.md")
     assert (answer.text, answer.headers["content-type"]) == ("Short.\n", "text/plain; charset=utf-8")
     assert answer.headers["x-content-type-options"] == "nosniff"
@@ -103,7 +103,7 @@ def test_a_file_of_a_skill_is_text_or_bytes_and_never_a_page(client, machine):
         assert client.get(f"/api/v1/skills/demo/files/{path}").status_code in (400, 404)
 
 
-def test_every_answer_of_a_route_is_as_the_document_says(client):
+def test_answer_of_every_route_matches_the_openapi_document(client):
     document = client.get("/openapi.json").json()
     assert document["openapi"].startswith("3.1.")
     assert set(document["paths"]) == {route.path for route in ROUTES}
@@ -130,7 +130,7 @@ def test_every_answer_of_a_route_is_as_the_document_says(client):
         jsonschema.Draft202012Validator({**schema, "components": document["components"]}).validate(answer.json())
 
 
-def test_the_document_names_the_token_where_one_is_needed(machine, monkeypatch, client):
+def test_openapi_document_requires_the_token_if_one_is_set(machine, monkeypatch, client):
     assert "securitySchemes" not in client.get("/openapi.json").json()["components"]
     guarded = api(machine, monkeypatch, token=TOKEN)
     document = guarded.get("/openapi.json", headers={"Authorization": f"Bearer {TOKEN}"}).json()
@@ -190,17 +190,17 @@ def test_an_error_has_one_form_and_the_right_status(client, ask, status, code):
         (b'{"text": "' + b"x" * (2 << 20) + b'"}', JSON, 413),
     ],
 )
-def test_a_body_is_read_strictly_and_is_bounded(client, body, headers, status):
+def test_invalid_or_too_large_body_is_refused(client, body, headers, status):
     answer = client.post("/api/v1/resolve", content=body, headers=headers)
     assert answer.status_code == status, answer.text
     ErrorAnswer.model_validate(answer.json())
     assert client.post("/api/v1/resolve?text=a", json={"text": "a"}).status_code == 400
 
 
-def test_no_route_changes_anything(client, machine):
+def test_no_route_changes_a_file(client, machine):
     def state():
         places = [*machine.project.rglob("*"), *(machine.hub / "state").rglob("*"), *machine.home.rglob("*")]
-        # What was found whole is noted there, so that it is not hashed each time.
+        # The memory of verified copies is there, so that they are not hashed each time.
         return {path: path.read_bytes() for path in places if path.is_file() and "seen" not in path.parts}
 
     before = state()
@@ -217,14 +217,14 @@ def test_no_route_changes_anything(client, machine):
     assert state() == before
 
 
-def test_the_table_of_the_page_names_every_route_and_no_other():
+def test_table_of_the_page_names_exactly_the_routes():
     page = (Path(__file__).parents[2] / "docs" / "serve.md").read_text("utf-8")
     rows = re.findall(r"^\| `(GET|POST) (\S+)` \|", page, re.MULTILINE)
     own = [("GET", "/"), ("GET", "/style.css"), ("GET", "/openapi.json")]
     assert sorted(rows) == sorted([*((route.method, route.path) for route in ROUTES), *own])
 
 
-def test_every_parameter_of_the_document_is_a_plain_schema():
+def test_every_parameter_of_the_openapi_document_has_a_plain_schema():
     document = openapi(ROUTES, "http://127.0.0.1:1", has_token=False)
     assert "$defs" not in json.dumps(document["paths"])
     for operations in document["paths"].values():
@@ -235,8 +235,8 @@ def test_every_parameter_of_the_document_is_a_plain_schema():
                     assert given["schema"]["enum"] == [*profiles()]
 
 
-def test_what_is_wrong_with_a_request_is_said_in_our_words(client):
-    for path, said in {
+def test_invalid_request_is_explained_in_messages_of_skillhub(client):
+    for path, message in {
         "/api/v1/skills?limit=x": "limit: expected a whole number",
         "/api/v1/skills?limit=0&nope=1": "limit: expected at least 1; nope: unknown",
         "/api/v1/skills?limit=501": "limit: expected at most 500",
@@ -244,10 +244,10 @@ def test_what_is_wrong_with_a_request_is_said_in_our_words(client):
         "/api/v1/search?q=": "q: expected at least 1 characters",
         f"/api/v1/skills?cursor={'x' * 401}": "cursor: expected at most 400 characters",
     }.items():
-        assert client.get(path).json()["error"]["message"] == said
-    for body, said in {
+        assert client.get(path).json()["error"]["message"] == message
+    for body, message in {
         "[]": "expected an object",
         '{"name": 3}': "name: expected a text",
         '{"name": "demo", "host": "nope"}': f"host: expected one of {', '.join(profiles())}",
     }.items():
-        assert client.post("/api/v1/load", content=body, headers=JSON).json()["error"]["message"] == said
+        assert client.post("/api/v1/load", content=body, headers=JSON).json()["error"]["message"] == message

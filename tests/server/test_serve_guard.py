@@ -1,4 +1,4 @@
-"""Attacks on who may ask: other hosts and origins, no token or one in the wrong place, requests without end."""
+"""Attacks on access: other hosts and origins, missing or misplaced tokens, endless requests."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ REBOUND = [
 
 
 @pytest.mark.parametrize("host", REBOUND)
-def test_attack_a_name_that_was_rebound_to_this_machine(client, host):
+def test_attack_a_rebound_host_name_is_refused(client, host):
     for path in (*ROUTES, "/mcp"):
         assert is_refused(client.get(path, headers={"Host": host}), 421)
     assert is_refused(client.post("/mcp", json={}, headers={"Host": host}), 421)
@@ -89,12 +89,12 @@ def test_attack_a_name_that_was_rebound_to_this_machine(client, host):
 
 
 @pytest.mark.parametrize("host", [HOST, f"localhost:{PORT}", f"LOCALHOST:{PORT}", f"[::1]:{PORT}"])
-def test_the_names_of_this_machine_are_answered(client, host):
+def test_names_of_this_machine_are_accepted(client, host):
     assert client.get("/api/v1/skills", headers={"Host": host}).status_code == 200
     assert client.get("/api/v1/skills", headers={"Host": host, "Origin": f"http://{host}"}).status_code == 200
 
 
-def test_attack_two_hosts_and_no_host(machine):
+def test_attack_two_host_fields_or_none_are_refused(machine):
     access = AccessRules.of("127.0.0.1", "127.0.0.1", PORT)
     for hosts in ([], [HOST.encode(), HOST.encode()], [b"evil.example", HOST.encode()]):
         scope = {
@@ -128,7 +128,7 @@ FOREIGN = [
 
 
 @pytest.mark.parametrize("origin", FOREIGN)
-def test_attack_a_page_of_another_site_asks(client, origin):
+def test_attack_a_request_of_a_foreign_origin_is_refused(client, origin):
     for path in (*ROUTES, "/mcp"):
         answer = client.get(path, headers={"Origin": origin})
         assert is_refused(answer, 403)
@@ -137,13 +137,13 @@ def test_attack_a_page_of_another_site_asks(client, origin):
         assert is_refused(client.post(path, json={}, headers={"Origin": origin}), 403)
 
 
-def test_attack_two_origins(client):
+def test_attack_two_origins_are_refused(client):
     answer = client.get("/api/v1/skills", headers=[("Origin", BASE), ("Origin", "http://evil.example")])
     assert is_refused(answer, 403)
     assert is_refused(client.get("/api/v1/skills", headers=[("Origin", BASE), ("Origin", BASE)]), 403)
 
 
-def test_attack_a_page_of_another_site_embeds_or_preflights(client):
+def test_attack_embedding_and_preflight_of_another_site_are_refused(client):
     for site in ("cross-site", "same-site", "nonsense"):
         for mode in ("no-cors", "cors", "navigate-", ""):
             headers = {"Sec-Fetch-Site": site, "Sec-Fetch-Mode": mode}
@@ -157,7 +157,7 @@ def test_attack_a_page_of_another_site_embeds_or_preflights(client):
     assert answer.status_code == 405 and not [each for each in answer.headers if each.startswith("access-control")]
 
 
-def test_every_answer_carries_the_headers(client):
+def test_every_answer_has_the_security_headers(client):
     asked = [client.get(path) for path in ROUTES]
     asked += [client.get("/", headers={"Host": "evil"}), client.post("/rpc", content=b"{"), client.delete("/")]
     for answer in asked:
@@ -194,7 +194,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize("headers", WRONG, ids=repr)
-def test_attack_no_token_or_one_in_the_wrong_place(guarded, headers):
+def test_attack_a_missing_or_misplaced_token_is_refused(guarded, headers):
     for path in (*ROUTES, "/mcp"):
         answer = guarded.get(path, headers=headers)
         assert is_refused(answer, 401)
@@ -206,28 +206,28 @@ def test_attack_no_token_or_one_in_the_wrong_place(guarded, headers):
     assert is_refused(guarded.post("/rpc", json=body, headers=headers), 401)
 
 
-def test_attack_two_tokens(guarded):
+def test_attack_two_tokens_are_refused(guarded):
     twice = [("Authorization", "Bearer x"), ("Authorization", f"Bearer {TOKEN}")]
     assert is_refused(guarded.get("/api/v1/skills", headers=twice), 401)
     assert is_refused(guarded.get("/api/v1/skills", headers=[*reversed(twice)]), 401)
 
 
-def test_the_token_is_taken_as_a_bearers_and_for_the_page_as_a_password(guarded):
+def test_token_is_accepted_as_bearer_and_for_the_page_as_password(guarded):
     for path in ROUTES[:-1]:
         assert guarded.get(path, headers=BEARER).status_code == 200
     basic = {"Authorization": f"Basic {b64encode(f'me:{TOKEN}'.encode()).decode()}"}
     assert guarded.get("/", headers=basic).status_code == 200
-    # A browser sends a password by itself, whoever makes it ask.
+    # A browser sends a password with requests that other sites cause.
     assert is_refused(guarded.get("/api/v1/skills", headers=basic), 401)
     assert is_refused(guarded.post("/rpc", json={}, headers=basic), 401)
 
 
-def test_attack_with_the_token_a_foreign_host_or_origin_is_refused_all_the_same(guarded):
+def test_attack_a_foreign_host_or_origin_is_refused_despite_the_token(guarded):
     assert is_refused(guarded.get("/api/v1/skills", headers={**BEARER, "Host": "evil.example"}), 421)
     assert is_refused(guarded.get("/api/v1/skills", headers={**BEARER, "Origin": "http://evil.example"}), 403)
 
 
-def test_attack_the_time_of_an_answer_tells_nothing_of_the_token(guarded, monkeypatch):
+def test_attack_tokens_are_compared_as_digests_of_equal_length(guarded, monkeypatch):
     compared = []
     monkeypatch.setattr(guard, "compare_digest", lambda one, other: compared.append((one, other)) or False)
     for sent in ("x", TOKEN, TOKEN[:5], "x" * 500):
@@ -253,9 +253,7 @@ def test_attack_the_time_of_an_answer_tells_nothing_of_the_token(guarded, monkey
         ("192.0.2.7", "192.0.2.7", (), f"192.0.2.8:{PORT}", False),
     ],
 )
-def test_a_server_that_others_reach_knows_its_addresses_and_the_names_it_was_given(
-    host, ip, more, asked, is_answered
-):
+def test_public_server_accepts_its_addresses_and_configured_names(host, ip, more, asked, is_answered):
     access = AccessRules.of(host, ip, PORT, more, TOKEN)
     scope = {
         "headers": [(b"host", asked.encode()), (b"authorization", f"Bearer {TOKEN}".encode())],
@@ -268,22 +266,22 @@ def test_a_server_that_others_reach_knows_its_addresses_and_the_names_it_was_giv
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "::1", "[::1]", "127.0.0.2"])
-def test_this_machines_own_addresses_are_local(host):
+def test_loopback_addresses_are_local(host):
     assert Address.of(host, 0).is_local
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.7", "0"])
-def test_attack_an_address_that_others_reach_passes_for_local(host):
+def test_attack_an_address_that_others_reach_is_not_local(host):
     assert not Address.of(host, 0).is_local
 
 
 @pytest.mark.parametrize("host", ["", "nope.invalid", "127.0.0.1:80", "a b", "\0", "x" * 70])
-def test_what_is_no_address_is_a_usage_error(host):
+def test_invalid_address_is_a_usage_error(host):
     with pytest.raises(UsageError):
         Address.of(host, 0)
 
 
-def test_the_file_of_a_token(tmp_path):
+def test_file_of_a_token_is_read_or_refused(tmp_path):
     def made(text, mode=0o600):
         path = tmp_path / "token"
         path.unlink(missing_ok=True)
@@ -312,14 +310,14 @@ def test_the_file_of_a_token(tmp_path):
         read_token(str(tmp_path / "nope"))
 
 
-def test_attack_a_target_or_headers_without_end(client):
+def test_attack_an_oversized_target_or_header_is_refused(client):
     assert is_refused(client.get(f"/api/v1/skills?cursor={'x' * 9000}"), 414)
     assert is_refused(client.get("/" + "x" * 9000), 414)
     assert is_refused(client.get("/api/v1/skills", headers={"X-More": "x" * 40_000}), 431)
     assert client.get("/api/v1/skills").status_code == 200
 
 
-def test_attack_a_body_without_end_that_does_not_say_so(client):
+def test_attack_an_oversized_body_without_length_is_refused(client):
     def endless():
         for _ in range(40):
             yield b"x" * 65_536

@@ -1,4 +1,4 @@
-"""The page: what it tells, and that no text of a skill is more than text there."""
+"""The page: its content, with text of skills as text only."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ HOSTILE = [
 
 
 class Parsed(HTMLParser):
-    """What a browser would make of a page."""
+    """The elements, attributes, links, headings and text of a page."""
 
     def __init__(self, text):
         super().__init__()
@@ -122,14 +122,23 @@ def machine(tmp_path):
     return agreed(tmp_path)
 
 
-def test_the_page_tells_what_is_installed_and_what_agents_see(machine, monkeypatch):
+def test_page_shows_installed_skills_and_the_view_of_each_agent(machine, monkeypatch):
     machine.write("project/.agents/skills/loose/SKILL.md", "---\nname: loose\ndescription: Loose.\n---\nText.\n")
     answer = api(machine, monkeypatch).get("/")
     assert answer.headers["content-type"] == "text/html; charset=utf-8"
     assert answer.headers["content-security-policy"].endswith("; style-src 'self'")
     text = " ".join("".join(is_plain(answer.text).text).split())
-    for told in ("demo", "enabled", "unsigned", "Signed by", "no one", "loose", "not locked", "What each agent sees"):
-        assert told in text
+    for expected in (
+        "demo",
+        "enabled",
+        "unsigned",
+        "Signed by",
+        "no one",
+        "loose",
+        "not locked",
+        "What each agent sees",
+    ):
+        assert expected in text
     for agent in ("Codex", "OpenCode", "Claude Code", "GenCode"):
         assert agent in text
     assert machine.run("disable", "demo").status == 0
@@ -137,7 +146,7 @@ def test_the_page_tells_what_is_installed_and_what_agents_see(machine, monkeypat
     assert "held back" in "".join(again.text) and "skillhub enable demo" in "".join(again.text)
 
 
-def test_headings_and_landmarks_lead_through_the_page(machine, monkeypatch):
+def test_page_has_ordered_headings_and_landmarks(machine, monkeypatch):
     text = api(machine, monkeypatch).get("/").text
     page = is_plain(text)
     assert page.headings[0] == 1 and page.headings.count(1) == 1
@@ -151,8 +160,8 @@ def test_headings_and_landmarks_lead_through_the_page(machine, monkeypatch):
 
 
 @pytest.mark.parametrize("hostile", HOSTILE, ids=repr)
-def test_attack_hostile_text_on_the_page(machine, monkeypatch, hostile):
-    spelled = json.dumps(f"Good {hostile}")  # as YAML reads it, too
+def test_attack_hostile_text_is_escaped_on_the_page(machine, monkeypatch, hostile):
+    spelled = json.dumps(f"Good {hostile}")  # valid YAML, too
     folder = machine.project / ".agents/skills/hostile"
     machine.write(
         "project/.agents/skills/hostile/SKILL.md",
@@ -174,7 +183,7 @@ def test_attack_hostile_text_on_the_page(machine, monkeypatch, hostile):
     assert "Good" in "".join(page.text)
 
 
-def test_attack_a_file_that_a_browser_would_run(machine, monkeypatch):
+def test_attack_an_active_file_is_served_inert(machine, monkeypatch):
     files = {
         "page.html": b"<script>alert(1)</script>",
         "image.svg": b"<svg xmlns='http://www.w3.org/2000/svg' onload='alert(1)'/>",
@@ -201,7 +210,7 @@ def test_attack_a_file_that_a_browser_would_run(machine, monkeypatch):
             assert answer.headers["content-disposition"] == "attachment"
 
 
-def test_a_thousand_skills_are_paged(machine, monkeypatch):
+def test_many_skills_are_paged(machine, monkeypatch):
     for number in range(120):
         text = f"---\nname: many-{number:03}\ndescription: {'Long. ' * 150}\n---\nText.\n"
         machine.write(f"project/.agents/skills/many-{number:03}/SKILL.md", text)

@@ -1,4 +1,4 @@
-"""``skillhub serve`` as a program: its first line, headers, streams, hostile clients, and how it ends."""
+"""``skillhub serve`` as a program: its first line, headers, streams, hostile clients, and its end."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def body_of(answer):
     return answer.partition(b"\r\n\r\n")[2]
 
 
-def test_the_first_line_is_the_url_and_an_interrupt_ends_it_well(shell):
+def test_first_line_is_the_url_and_a_signal_ends_the_server_cleanly(shell):
     for number in (signal.SIGINT, signal.SIGTERM):
         with Served(shell) as server:
             assert server.url == f"http://127.0.0.1:{server.port}"
@@ -50,20 +50,20 @@ def test_the_first_line_is_the_url_and_an_interrupt_ends_it_well(shell):
             assert status == 0 and "Traceback" not in err and "Exception" not in err
 
 
-def test_with_json_the_url_is_one_value(shell):
+def test_json_output_has_the_url(shell):
     with Served(shell, "--json") as server:
         answer = json.loads(server.url)
         assert set(answer) == {"schema", "url"} and answer["url"].startswith("http://127.0.0.1:")
         assert server.stop()[0] == 0
 
 
-def test_attack_an_address_that_others_reach_without_a_token(shell):
+def test_attack_a_public_address_without_a_token_is_refused(shell):
     for host in ("0.0.0.0", "::", "192.0.2.1"):
         done = shell.run("serve", "--host", host, "--port", "0", "--json")
         assert (done.status, done.error["code"]) == (2, "usage") and "--token-file" in done.error["hint"]
 
 
-def test_a_port_that_is_taken_and_a_lock_that_cannot_be_read_are_errors_at_the_start(served, shell):
+def test_used_port_and_unreadable_lock_are_errors_at_the_start(served, shell):
     done = shell.run("serve", "--port", str(served.port), "--json")
     assert (done.status, done.error["code"]) == (7, "state")
     done = shell.run("serve", "--port", "70000", "--json")
@@ -73,7 +73,7 @@ def test_a_port_that_is_taken_and_a_lock_that_cannot_be_read_are_errors_at_the_s
     assert done.status == 4
 
 
-def test_a_token_is_needed_by_every_request(shell):
+def test_token_is_required_and_not_logged(shell):
     path = shell.folder / "token"
     path.write_text(TOKEN)
     path.chmod(0o600)
@@ -84,7 +84,7 @@ def test_a_token_is_needed_by_every_request(shell):
         assert TOKEN not in server.stop()[1]
 
 
-def test_headers_of_a_real_answer(served):
+def test_real_answer_has_the_security_headers(served):
     head = served.get("/").partition(b"\r\n\r\n")[0].decode().lower()
     assert "content-security-policy: default-src 'none'" in head and "x-frame-options: deny" in head
     assert "\nserver:" not in head
@@ -123,7 +123,7 @@ OUT = [
 
 
 @pytest.mark.parametrize("path", OUT)
-def test_attack_a_path_leads_out_of_a_skill(served, path):
+def test_attack_a_path_outside_of_a_skill_is_refused(served, path):
     answer = served.get(f"/api/v1/skills/demo/files/{path}")
     assert answer.startswith((b"HTTP/1.1 404 ", b"HTTP/1.1 400 ")), answer[:200]
     assert b"Good." not in answer and b"root:" not in answer
@@ -133,14 +133,14 @@ def test_attack_a_path_leads_out_of_a_skill(served, path):
 @pytest.mark.parametrize(
     "name", ["..", "%2e%2e", "demo%2f..", "..%2fdemo", "demo%00", "%00", ".", "demo%5c", "Demo", "%20demo"]
 )
-def test_attack_a_name_of_a_skill_that_is_a_path(served, name):
+def test_attack_a_path_as_the_name_of_a_skill_is_refused(served, name):
     for path in (f"/api/v1/skills/{name}", f"/api/v1/skills/{name}/files/SKILL.md"):
         answer = served.get(path)
         assert answer.startswith((b"HTTP/1.1 404 ", b"HTTP/1.1 400 ")), answer[:200]
         assert b"Good." not in answer
 
 
-def test_attack_a_skill_is_edited_between_the_list_and_the_read(tmp_path, monkeypatch):
+def test_attack_a_skill_edited_between_list_and_read_is_refused(tmp_path, monkeypatch):
     machine = agreed(tmp_path)
     client = api(machine, monkeypatch)
     file, style = "/api/v1/skills/demo/files/SKILL.md", "/api/v1/skills/demo/files/references/style.md"
@@ -201,11 +201,11 @@ BROKEN = [
 ]
 
 
-def test_attack_broken_and_slow_clients_stop_nobody_else(served):
+def test_attack_broken_and_slow_clients_do_not_block_others(served):
     for broken in BROKEN:
         with served.connect() as wire:
             answer = b""
-            with suppress(OSError):  # it may have hung up by then
+            with suppress(OSError):  # the server may have closed the connection
                 wire.sendall(broken)
                 wire.shutdown(socket.SHUT_WR)
                 answer = wire.recv(1 << 16)
@@ -228,8 +228,8 @@ def test_attack_broken_and_slow_clients_stop_nobody_else(served):
     assert is_alive(served)
 
 
-def test_attack_a_head_that_never_ends_is_hung_up_on(machine, monkeypatch):
-    """In this process, where the patience can be short."""
+def test_attack_an_endless_head_is_cut_off(machine, monkeypatch):
+    """The server runs in this process, where the test can shorten its limit."""
     import threading
 
     client = api(machine, monkeypatch)
@@ -249,7 +249,7 @@ def test_attack_a_head_that_never_ends_is_hung_up_on(machine, monkeypatch):
                 except OSError:
                     break
             else:
-                pytest.fail("it is still listened to")
+                pytest.fail("the server still reads")
     finally:
         server.should_exit = True
         thread.join()
@@ -273,15 +273,15 @@ def until(wire, text):
     return found
 
 
-def test_changes_are_told_as_they_happen_and_streams_end_with_the_server(tmp_path):
+def test_stream_sends_changes_and_ends_with_the_server(tmp_path):
     machine = agreed(tmp_path)
     with Served(machine) as server, sse(server) as wire:
         head = until(wire, b"id: 0")
         assert b"content-type: text/event-stream" in head.lower()
         machine.write("project/.agents/skills/new/SKILL.md", "---\nname: new\ndescription: New.\n---\nText.\n")
-        told = until(wire, b"event: change\n").partition(b"event: change\n")[2]
-        told = told if b"\n\n" in told else told + until(wire, b"\n\n")
-        change = json.loads(told.partition(b"data: ")[2].partition(b"\n")[0])
+        event = until(wire, b"event: change\n").partition(b"event: change\n")[2]
+        event = event if b"\n\n" in event else event + until(wire, b"\n\n")
+        change = json.loads(event.partition(b"data: ")[2].partition(b"\n")[0])
         assert change["schema"] == 1 and change["removed"] == [] == change["changed"]
         assert [path.rpartition("/")[2] for path in change["added"]] == ["new"]
         with sse(server, **{"Last-Event-ID": "0"}) as late:
@@ -292,7 +292,7 @@ def test_changes_are_told_as_they_happen_and_streams_end_with_the_server(tmp_pat
             pass
 
 
-def test_attack_streams_that_nobody_reads(machine):
+def test_attack_the_number_of_streams_is_limited(machine):
     with Served(machine) as server:
         wires = [sse(server) for _ in range(application.STREAMS_MAX + 6)]
         answers = [wire.recv(12) for wire in wires]
@@ -310,7 +310,7 @@ def test_attack_streams_that_nobody_reads(machine):
         assert server.stop()[0] == 0
 
 
-def test_mcp_over_http_is_answered_behind_the_same_guard(machine):
+def test_mcp_over_http_has_the_same_access_rules(machine):
     with Served(machine) as server:
         accept = "application/json, text/event-stream"
         head = f"POST /mcp HTTP/1.1\nHost: 127.0.0.1:{server.port}\nConnection: close\nAccept: {accept}"
@@ -332,14 +332,14 @@ def test_mcp_over_http_is_answered_behind_the_same_guard(machine):
             assert server.stop()[0] == 0
 
 
-def test_without_the_extra_the_error_says_how_to_get_it(tmp_path):
+def test_missing_extra_is_reported_with_the_command_that_installs_it(tmp_path):
     shell = Shell(tmp_path)
     shell.write("no/uvicorn/__init__.py", "raise ModuleNotFoundError('no', name='uvicorn')\n")
     done = shell.run("serve", "--json", PYTHONPATH=f"{tmp_path / 'no'}:{shell.environ['PYTHONPATH']}")
     assert (done.status, done.error["code"]) == (2, "usage") and done.error["hint"] == extra("server")
 
 
-def test_every_example_of_the_page_works_when_typed(tmp_path):
+def test_every_example_of_the_page_works(tmp_path):
     curl = shutil.which("curl")
     if curl is None:
         pytest.skip("there is no curl")

@@ -1,4 +1,4 @@
-"""JSON-RPC 2.0 at ``/rpc``: the methods as the protocols have them, batches, notifications, the codes of errors."""
+"""JSON-RPC 2.0 at ``/rpc``: methods of Codelia and Codex, batches, notifications, codes of errors."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def call(machine, monkeypatch):
     return call
 
 
-def test_the_methods_of_codelia(call, machine):
+def test_methods_of_codelia_are_answered(call, machine):
     found = call("skills.list")["result"]
     (row,) = found["skills"]
     assert found["errors"] == [] and found["truncated"] is False
@@ -53,7 +53,7 @@ def test_the_methods_of_codelia(call, machine):
     assert inspected["catalog"][0]["name"] == "demo" and inspected["loaded"] == []
 
 
-def test_the_method_of_codex_without_a_version_too(call, machine):
+def test_method_of_codex_is_answered_without_a_jsonrpc_version(call, machine):
     asked = {"id": 7, "method": "skills/list", "params": {"cwds": [str(machine.project)], "forceReload": True}}
     (entry,) = call.client.post("/rpc", json=asked).json()["result"]["data"]
     (row,) = entry["skills"]
@@ -118,7 +118,7 @@ def test_an_error_has_the_code_of_the_standard(call, body, code):
         assert found["error"]["data"]["code"] in ("not-found", "refused")
 
 
-def test_batches_and_notifications(call):
+def test_batches_and_notifications_are_answered_by_the_standard(call):
     one = {"jsonrpc": "2.0", "method": "context.inspect"}
     batch = [{**one, "id": "a"}, one, {**one, "id": None}, 1, {"jsonrpc": "2.0", "method": "nope"}, {**one, "id": 2}]
     found = call.client.post("/rpc", json=batch).json()

@@ -44,7 +44,7 @@ def ask(site):
         connection.close()
 
 
-def test_file_with_its_type_validator_and_lifetime(ask):
+def test_file_has_its_type_validator_and_lifetime(ask):
     response, body = ask("/metadata/timestamp.json")
     assert (response.status, body) == (200, b"{}")
     assert response.getheader("Content-Type") == "application/json"
@@ -58,11 +58,11 @@ def test_file_with_its_type_validator_and_lifetime(ask):
 
 
 @pytest.mark.parametrize("path", ["/metadata/1.root.json", f"/{'a' * 64}.zip"])
-def test_what_has_a_version_or_a_hash_in_its_name_never_changes(ask, path):
+def test_file_with_a_version_or_hash_in_its_name_is_immutable(ask, path):
     assert "immutable" in ask(path)[0].getheader("Cache-Control")
 
 
-def test_head_and_range_and_query(ask):
+def test_head_range_and_query_are_answered(ask):
     response, body = ask("/metadata/timestamp.json?x=1", "HEAD")
     assert (response.status, response.getheader("Content-Length"), body) == (200, "2", b"")
     response, body = ask("/metadata/timestamp.json", Range="bytes=0-0")
@@ -92,12 +92,12 @@ def test_head_and_range_and_query(ask):
         "/" + "a" * 5000,
     ],
 )
-def test_what_is_no_plain_file_of_the_site(ask, path):
+def test_only_plain_files_of_the_site_are_served(ask, path):
     response, body = ask(path or "*")
     assert (response.status, body) == (404, b"")
 
 
-def test_pages_are_served_with_their_policy_and_a_page_for_what_is_missing(ask, site):
+def test_pages_have_their_policy_and_missing_files_a_page(ask, site):
     (site / "-").mkdir()
     for path in ("index.html", "404.html", "-/style.css", "-/search.js", "feed.xml"):
         (site / path).write_text(path)
@@ -122,7 +122,7 @@ def test_pages_are_served_with_their_policy_and_a_page_for_what_is_missing(ask, 
 @pytest.mark.parametrize(
     "name", ["index.html", "evil.svg", "evil.js", "evil.css", "evil.xml", "evil.xhtml", "SKILL.md"]
 )
-def test_attack_a_file_of_a_skill_is_opened_as_a_document(ask, site, name):
+def test_attack_a_file_of_a_skill_is_served_inert(ask, site, name):
     (site / "hello").mkdir()
     (site / "hello" / name).write_text("<script xmlns='http://www.w3.org/1999/xhtml'>alert(1)</script>")
     response, _ = ask(f"/hello/{name}")
@@ -132,11 +132,11 @@ def test_attack_a_file_of_a_skill_is_opened_as_a_document(ask, site, name):
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS"])
-def test_nothing_can_be_written(ask, method):
+def test_methods_that_write_are_refused(ask, method):
     assert ask("/metadata/timestamp.json", method)[0].status == 501
 
 
-def test_registry_over_the_wire_is_sound(tmp_path):
+def test_served_registry_is_valid_and_readable(tmp_path):
     with serving(site_server(EMBEDDED)) as server, Http() as fetcher:
         url = f"http://127.0.0.1:{server.server_port}"
         assert check(url, now()).problems == ()
@@ -145,7 +145,7 @@ def test_registry_over_the_wire_is_sound(tmp_path):
         assert len(registry.artifact(release)) == release.size
 
 
-def test_no_folder_and_no_address(tmp_path):
+def test_missing_folder_and_used_port_are_errors(tmp_path):
     with pytest.raises(UsageError):
         site_server(str(tmp_path / "absent"))
     taken = pytest.raises(StateError, match=r"^cannot listen: [A-Z]")

@@ -1,4 +1,4 @@
-"""The URI of each file of a skill, and back."""
+"""The URIs of files of skills, in both directions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def served(skill=SKILL, **front):
     ],
 )
 @pytest.mark.parametrize("path", ["", "SKILL.md", "a b/c#?%.md", "ü/✓", "as.x/of.y", "bad\udcff", "a+b&c=d;e:f@g~h"])
-def test_a_uri_leads_back_to_the_skill_and_the_path(skill, uri, path):
+def test_uri_is_parsed_back_to_skill_and_path(skill, uri, path):
     found = uri_of(served(skill), path)
     assert found.startswith(f"{uri}/" if path else uri)
     assert found.isascii()
@@ -39,12 +39,12 @@ def test_a_uri_leads_back_to_the_skill_and_the_path(skill, uri, path):
 @pytest.mark.parametrize(
     "uri", ["", "skill:", "skill://", "skill:///a", "file://a", "skill://a//b", "skill://a/?", "\n"]
 )
-def test_what_is_no_such_uri_is_not_found(uri):
+def test_invalid_uri_is_not_found(uri):
     with pytest.raises(NotFound):
         located(uri)
 
 
-def test_limits_and_format_of_a_resource():
+def test_oversized_or_malformed_skill_is_no_resource():
     assert why_not(served()) is None
     assert why_not(replace(served(), front=None))
     for front in ({"name": 5}, {"name": "De mo"}, {"name": None}, {"description": None}, {"description": True}):
@@ -56,7 +56,7 @@ def test_limits_and_format_of_a_resource():
     assert why_not(replace(served(), files=(ServedFile("a", NO_FILES, 0),) * 513))
 
 
-def test_the_media_type_is_the_same_on_every_machine():
+def test_media_types_depend_only_on_the_name():
     assert [mime_type_of(name) for name in ("a.md", "A.MD", "a.py", "a.yaml", "a.png", "a", ".md", "x.tar.gz")] == [
         *("text/markdown", "text/markdown", "text/x-python", "application/yaml", "image/png"),
         *("application/octet-stream", "text/markdown", "application/octet-stream"),
@@ -64,7 +64,7 @@ def test_the_media_type_is_the_same_on_every_machine():
     assert mime_type_of("LICENSE", is_text=True) == "text/plain"
 
 
-def test_a_patch_of_the_project_is_signed_by_nobody_and_an_unlocked_skill_verified_by_none():
+def test_provenance_of_an_unlocked_skill_claims_no_verification():
     assert provenance(served())["verified"] == {"tree": True, "consent": True, "signature": False}
     loose = provenance(served(replace(SKILL, managed=False)))
     assert loose["locked"] is False
