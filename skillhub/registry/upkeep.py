@@ -10,10 +10,11 @@ from datetime import datetime, timedelta
 from skillhub.archive import unpack
 from skillhub.errors import BadLog, BadSignature, FormatError, NameNotOwned, NotFound, Refused, UsageError
 from skillhub.formats.digest import NO_FILES, Digest
-from skillhub.formats.text import as_command, clean, did_you_mean, is_name, quote, spelled_like
+from skillhub.formats.text import as_command, clean, did_you_mean, is_name, parse, quote, spelled_like
 from skillhub.model.advisory import ECOSYSTEM, AdvisoriesDocument, OsvAdvisory
 from skillhub.model.index import ADVISORIES, Admission, Index, Release, Revocation
 from skillhub.model.tree import Tree
+from skillhub.model.version import is_version
 from skillhub.registry.log_writer import consistency
 from skillhub.registry.operator import Opened, Signing, opened
 from skillhub.trust import metadata, oms, x509
@@ -111,7 +112,8 @@ def advise(
         withdrawn: The ids and digests to remove.
 
     Raises:
-        UsageError: an advisory would match honest skills, or would match nothing, or there is none to remove.
+        UsageError: an advisory would match honest skills or nothing, or is older than the one with its id, or there
+            is none to remove.
         NotFound: the registry does not exist.
         Refused: an online key is missing.
         SecurityError: the site differs from its signed state.
@@ -119,13 +121,15 @@ def advise(
     """
     with opened(folder, signing) as hub:
         before = AdvisoriesDocument.parse(hub.registry.target(hub.metadata, ADVISORIES) or b"{}", ADVISORIES)
-        known = {each.id: each for document in (before, *advisories) for each in document.advisories}
+        known = {each.id: each for each in before.advisories}
+        for new in (each for document in advisories for each in document.advisories):
+            known[new.id] = _later(known.get(new.id, new), new)
         digests = {digest: why for document in (before, *advisories) for digest, why in document.digests.items()}
         for each in withdrawn:
             if known.pop(each, None) is None and digests.pop(Digest(each), None) is None:
                 hint = f"there are: {', '.join((*known, *digests)[:8])}" if known or digests else None
                 raise UsageError(f"there is no advisory {quote(each)}", hint=hint)
-        _refuse_loose(known.values(), digests)
+        _refuse_loose(known.values(), digests, signing.now)
         after = AdvisoriesDocument(advisories=tuple(known[each] for each in sorted(known)), digests=digests)
         revised = hub.metadata.revise({ADVISORIES: after.dump()}, hub.keys.of, hub.dates)
         target = revised.find(ADVISORIES)
@@ -133,8 +137,22 @@ def advise(
     return after
 
 
-def _refuse_loose(advisories: Iterable[OsvAdvisory], digests: Mapping[Digest, str]) -> None:
+def _later(earlier: OsvAdvisory, new: OsvAdvisory) -> OsvAdvisory:
+    """Return the new advisory if it may replace the earlier one: of two with one id, OSV takes the later modified."""
+    before, after = parse(earlier.modified), parse(new.modified)
+    if before is not None and (after is None or after < before):
+        found = f"expected a time not before {earlier.modified}, found {quote(new.modified)}"
+        raise UsageError(f"{new.id}: modified: {found}", hint="the registry has a later version of this advisory")
+    return new
+
+
+def _refuse_loose(advisories: Iterable[OsvAdvisory], digests: Mapping[Digest, str], now: datetime) -> None:
     """Raise UsageError for an advisory that clients would ignore, or that would match honest skills."""
+    advisories = [*advisories]
+    for each in advisories:
+        if (withdrawn := parse(each.withdrawn)) is not None and withdrawn > now:
+            found = f"expected a past time, found {quote(each.withdrawn)}; clients would ignore it now"
+            raise UsageError(f"{each.id}: withdrawn: {found}")
     named = [(each, affected) for each in advisories for affected in each.affected or ()]
     every = {*digests, *(digest for each, affected in named for digest in affected.database_specific.digests)}
     if NO_FILES in every | {digest for each in advisories for digest in each.database_specific.digests}:
@@ -143,6 +161,10 @@ def _refuse_loose(advisories: Iterable[OsvAdvisory], digests: Mapping[Digest, st
         if affected.package and affected.package.ecosystem.partition(":")[0] != ECOSYSTEM:
             message = f"{each.id}: expected the ecosystem {ECOSYSTEM}, found {quote(affected.package.ecosystem)}"
             raise UsageError(message)
+        for version in affected.versions or ():
+            if not is_version(version):
+                found = f"expected a release's version such as 1.2.0, found {quote(version)}"
+                raise UsageError(f"{each.id}: versions: {found}")
         for fault in affected.faults():
             raise UsageError(f"{each.id}: {fault}")
 

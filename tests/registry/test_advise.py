@@ -50,6 +50,15 @@ def test_what_is_published_is_signed_and_read(hub, tmp_path):
     assert told(hub, tmp_path / "m") == ({"TEST-2026-2": "sends tokens away"}, {})
 
 
+@pytest.mark.parametrize("modified", ["2026-10-31T23:59:59Z", "2026-11-01T00:30:00+01:00", "yesterday"])
+def test_an_earlier_version_of_an_advisory_does_not_replace_a_later_one(hub, modified):
+    said(hub, osv([package()]))
+    before = tree_of(hub.dir.path)
+    with pytest.raises(UsageError, match="TEST-2026-1: modified: expected a time not before 2026-11-01T00:00:00Z"):
+        said(hub, osv([package(versions=["1.0.0"])], modified=modified))
+    assert tree_of(hub.dir.path) == before
+
+
 def test_it_stays_through_all_else_that_an_operator_does(hub, tmp_path):
     said(hub, digests=[BAD])
     hub.publish(version="1.1.0")
@@ -96,6 +105,9 @@ def test_the_same_again_and_a_dry_run_change_nothing(hub):
         ([osv([package(**semver(("introduced", "1.2")))])], {}),
         ([osv([package(**semver(("introduced", "0"), ("fixed", "v1.2.0")))])], {}),
         ([osv([package(**semver(("introduced", "0"), ("last_affected", "latest")))])], {}),
+        ([osv([package(versions=["1.0.0", "v1.1.0"])])], {}),
+        ([osv([package(versions=["1.0"])])], {}),
+        ([osv([package()], withdrawn="9999-01-01T00:00:00Z")], {}),
         ([osv([], database_specific={"digests": [NO_FILES]})], {}),
         ([osv([{"database_specific": {"digests": [NO_FILES]}}])], {}),
         ([], {"digests": [NO_FILES]}),
