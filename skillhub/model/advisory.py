@@ -213,10 +213,12 @@ class AdvisoryFeed:
     def parse(cls, data: bytes, where: str, root: Digest | None = None) -> Self:
         """Return the advisories in a document, one advisory, a list of advisories, or lines of digests.
 
+        A registry signs no lines of digests: its file of no bytes is damaged, not a list of none.
+
         Raises:
             FormatError: the bytes, or any part of them, are none of these.
         """
-        if data.lstrip()[:1] not in (b"{", b"["):
+        if root is None and data.lstrip()[:1] not in (b"{", b"["):
             return cls(AdvisoriesDocument.model_construct(digests=dict(_lines(data, where))), root)
         value = strict_json(data, where, CAP)
         if isinstance(value, list) or (isinstance(value, dict) and "id" in value):

@@ -19,7 +19,7 @@ from skillhub.formats.digest import Digest
 from skillhub.formats.document import NAME, Document, Members, Read, few, text_that
 from skillhub.formats.json import strict_json
 from skillhub.formats.text import as_command, is_name, spell, typed_flags
-from skillhub.model.advisory import CAP, AdvisoriesDocument, AdvisoryFeed, AdvisoryIndex, AdvisorySubject, Match
+from skillhub.model.advisory import CAP, AdvisoryFeed, AdvisoryIndex, AdvisorySubject, Match
 from skillhub.model.hosts import Scope
 from skillhub.model.index import (
     ADVISORIES,
@@ -97,12 +97,12 @@ class LastSeen:
         return Index(skills, admissions)
 
     def advisories(self, root: Digest) -> AdvisoryFeed:
-        """Return the registry's advisories; none if they were never fetched, or the file is damaged."""
-        path = kept(self.folder, ADVISORIES)
-        with suppress(FormatError, StateError):
-            if data := files.read(path, CAP):
-                return AdvisoryFeed.parse(data, path, root)
-        return AdvisoryFeed(AdvisoriesDocument.model_construct(), root)
+        """Return the registry's advisories; none if it has none, or they were never fetched.
+
+        Raises:
+            FormatError, StateError: the file is damaged or cannot be read, so the advisories are unknown.
+        """
+        return _last_advisories(kept(self.folder, ADVISORIES), root)
 
     @property
     def refreshed(self) -> str | None:
@@ -286,10 +286,17 @@ def _stamp(path: str) -> tuple[int, ...]:
 
 @lru_cache(maxsize=4)
 def _advisory_index(places: tuple[tuple[str, str | None, tuple[int, ...]], ...]) -> AdvisoryIndex:
-    def feed(path: str, root: str | None) -> AdvisoryFeed:
-        return AdvisoryFeed.parse(files.read(path, CAP) or b"{}", path, Digest(root) if root else None)
+    return AdvisoryIndex(_last_advisories(path, Digest(root) if root else None) for path, root, _ in places)
 
-    return AdvisoryIndex(feed(path, root) for path, root, _ in places)
+
+def _last_advisories(path: str, root: Digest | None) -> AdvisoryFeed:
+    """Return the advisories in a file of a registry, of a mirror or of the user; none without a file."""
+    data = files.read(path, CAP)
+    try:
+        return AdvisoryFeed.parse(b"{}" if data is None else data, path, root)
+    except FormatError as error:
+        error.hint = f"{as_command('skillhub', 'audit')} fetches it again" if root else error.hint
+        raise
 
 
 # The advisories of the user's registries, files and mirrors.

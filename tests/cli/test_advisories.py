@@ -53,6 +53,20 @@ def test_from_the_operator_to_list_doctor_audit_and_sync(own):
     assert own.run("sync").status == 0
 
 
+def test_attack_damaged_advisories_on_this_disk_stop_installs_until_audit_fetches_them(own):
+    advise(own, "--digest", own.lock()["skills"]["greeting"]["tree"])
+    assert own.run("audit").status == 1
+    (path,) = own.folder.rglob("tuf/*/targets/idx%2F_advisories.json")
+    path.write_bytes(b"")
+    for words in (["sync"], ["install"], ["install", "--offline", "--frozen"], ["load", "greeting"]):
+        done = own.run(*words, "--json")
+        assert (done.status, done.error["code"]) == (4, "format")
+        assert done.error["hint"] == "skillhub audit fetches it again"
+    assert "_advisories.json" in own.run("list").err
+    assert own.run("audit").status == 1
+    assert own.run("sync", "--json").error["code"] == "known-bad"
+
+
 def test_attack_no_flag_installs_a_known_bad_skill(own):
     tree = own.lock()["skills"]["greeting"]["tree"]
     assert own.run("remove", "greeting").status == 0

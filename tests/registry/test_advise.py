@@ -151,12 +151,15 @@ def test_attack_the_key_of_the_listing_signs_advisories(hub, tmp_path):
     assert told(hub, tmp_path / "m") == ({}, {})
 
 
-def test_what_was_heard_is_kept_and_fetched_again_where_it_is_damaged(hub, tmp_path):
+@pytest.mark.parametrize("damage", [b"damaged", b"", b'{"digests": {', BAD.encode()])
+def test_what_was_heard_is_kept_and_refused_where_it_is_damaged_until_it_is_fetched_again(hub, tmp_path, damage):
     said(hub, digests=[BAD])
     told(hub, tmp_path / "m")
     root = Digest.of(hub.root)
     assert LastSeen(str(tmp_path / "m")).advisories(root).document.digests == {BAD: "harm"}
     path = tmp_path / "m/targets/idx%2F_advisories.json"
-    path.write_bytes(b"damaged")
-    assert LastSeen(str(tmp_path / "m")).advisories(root).document.digests == {}
+    path.write_bytes(damage)
+    with pytest.raises(FormatError) as caught:
+        LastSeen(str(tmp_path / "m")).advisories(root)
+    assert caught.value.hint == "skillhub audit fetches it again"
     assert told(hub, tmp_path / "m")[1] == {BAD: "harm"}
