@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from skillhub.archive import Entry, gather
 from skillhub.disk.files import read
-from skillhub.errors import FormatError, SkillhubError, StateError
+from skillhub.errors import FormatError, SkillhubError, SourceError, StateError
 from skillhub.formats.digest import Digest
 from skillhub.formats.json import strict_json
 from skillhub.formats.text import is_name, quote
@@ -103,7 +103,7 @@ class _Base:
         known = self._stored()
         try:
             entries = FilesListing.parse(self._fetch(self.index_url), self.index_url).offered(self.index_url)
-        except OSError as error:
+        except (OSError, SourceError) as error:
             problems.append(_problem(self.index_url, error))
             return self._cached(known)
         trees: dict[str, Digest] = {}
@@ -121,7 +121,7 @@ class _Base:
             except (SkillhubError, OSError) as error:
                 problems.append(_problem(where, error))
                 # The index still lists the skill: a failed request or write proves nothing about the earlier tree.
-                if row is not None and isinstance(error, (OSError, StateError)):
+                if row is not None and isinstance(error, (OSError, SourceError, StateError)):
                     record[entry.name] = row
                     trees |= self._cached({entry.name: row})
         with suppress(StateError):

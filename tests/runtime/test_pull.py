@@ -74,6 +74,21 @@ def test_what_was_pulled_counts_while_a_url_cannot_be_reached(tmp_path, client):
     assert "not found" in offline.problems[0].message
 
 
+@pytest.mark.parametrize("fetch_error", [SourceError("the server does not answer"), OSError("no route")])
+@pytest.mark.parametrize("path", ["index.json", "demo/SKILL.md"])
+def test_an_index_or_a_file_that_a_client_cannot_reach_keeps_the_earlier_trees(tmp_path, client, path, fetch_error):
+    first = pull([BASE], client, str(tmp_path / "cache"))
+
+    def failing(url):
+        if url == f"{BASE}/{path}":
+            raise fetch_error
+        return client(url)
+
+    failed = pull([BASE], failing, str(tmp_path / "cache"), reload=True)
+    assert failed.trees == first.trees
+    assert len(failed.problems) == 1
+
+
 def test_a_listed_skill_whose_fetch_fails_once_is_returned_from_the_cache_now_and_offline(tmp_path, client):
     first = pull([BASE], client, str(tmp_path / "cache"))
     lost = {f"{BASE}/demo/SKILL.md": client.files.pop(f"{BASE}/demo/SKILL.md")}
