@@ -65,12 +65,12 @@ def commands_of(name: str) -> dict[str, Run]:
     return alone | {f"{name} {verb}": module[f"{name}_{verb}"] for verb in known.verbs.split()}
 
 
-def flags_of(args: list[str]) -> frozenset[str]:
-    """Return the flags of the command that a command line names; none if it names no command."""
+def command_of(args: list[str]) -> tuple[str, frozenset[str]]:
+    """Return the command that a command line names, such as ``source add``, and its flags; empty if it names none."""
     words = _behind_command(args)
     commands = commands_of(words[0]) if words and words[0] in COMMANDS else {}
-    command = commands.get(" ".join(words[:1])) or commands.get(" ".join(words[:2]))
-    return frozenset(flag for each in (parameters(command) if command else ()) for flag in each.flags)
+    name = next((each for each in (" ".join(words[:1]), " ".join(words[:2])) if each in commands), "")
+    return name, frozenset(flag for each in (parameters(commands[name]) if name else ()) for flag in each.flags)
 
 
 def run(args: list[str]) -> int:

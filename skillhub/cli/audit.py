@@ -19,7 +19,7 @@ from skillhub.cli.render import question_json, show_findings
 from skillhub.cli.terminal import Terminal, members, size_of
 from skillhub.disk import files
 from skillhub.errors import SkillhubError, StateError, UsageError
-from skillhub.formats.text import did_you_mean, quote, spelled_like
+from skillhub.formats.text import as_command, did_you_mean, quote, spelled_like
 from skillhub.model.finding import CATEGORIES, Severity
 from skillhub.model.hosts import Scope, detect, hosts
 from skillhub.model.reference import all_masked, masked
@@ -75,7 +75,7 @@ def audit(
     is_package = common.package is not None and not (names or paths)
     names = tuple(common.chosen(names) or ()) if is_package else names
     before = read_lock(from_lock) if from_lock is not None else None
-    known = BaselineFile.parse(read_file(baseline, BaselineFile.CAP), baseline) if baseline is not None else None
+    known = _read_baseline(baseline) if baseline is not None else None
     online, records, remember = not common.offline, write_baseline is not None, not common.dry_run
     request = AuditRequest(names, paths, sources, online, fail_on, before, known, records, remember, is_package)
     ports = common.ports()
@@ -119,6 +119,11 @@ def _explain(word: str, common: Common) -> int:
     common.terminal.out(f"why: {rule.why}")
     common.terminal.out(f"what to do: {rule.hint}")
     return 0
+
+
+def _read_baseline(path: str) -> BaselineFile:
+    hint = f"{as_command('skillhub', 'audit', '--write-baseline', path)} writes it"
+    return BaselineFile.parse(read_file(path, BaselineFile.CAP, hint=hint), path)
 
 
 def _check_baseline(path: str) -> None:

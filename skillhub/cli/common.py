@@ -487,15 +487,15 @@ def write_output(path: str, data: bytes, project: Project) -> None:
     files.write_atomic(full, data, root=root)
 
 
-def read_as(path: str, parse: Callable[[bytes], _T]) -> _T:
-    """Return the parsed content of a file.
+def read_as(path: str, parse: Callable[[bytes], _T], *, hint: str | None = None) -> _T:
+    """Return the parsed content of a file; ``hint`` as for ``read_file``.
 
     Raises:
         NotFound, StateError: as for ``read_file``.
         FormatError: the content is malformed; the error names the file.
     """
     try:
-        return parse(read_file(path))
+        return parse(read_file(path, hint=hint))
     except FormatError as error:
         error.where = error.where or path
         raise
@@ -513,7 +513,8 @@ def read_lock(path: str) -> Lock:
         if not data:
             raise FormatError("the lock is empty", where="stdin", hint="if there was no lock: --from-lock /dev/null")
         return Lock.parse(data, "stdin")
-    return Lock.parse(read_file(path, CAP), path)
+    hint = "- reads a lock from stdin: git show HEAD:skillhub.lock | skillhub diff --from-lock -"
+    return Lock.parse(read_file(path, CAP, hint=hint), path)
 
 
 def optional(module: str, name: str, what: str) -> ModuleType:

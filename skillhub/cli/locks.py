@@ -96,7 +96,7 @@ def lock_import(
 
     Example: skillhub lock import skills-lock.json
     """
-    data = read_file(file, other_locks.CAP)
+    data = read_file(file, other_locks.CAP, hint=other_locks.KNOWN)
     folder = os.path.dirname(os.path.abspath(file))
     if os.path.basename(folder) == ".clawhub":
         folder = os.path.dirname(folder)

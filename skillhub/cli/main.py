@@ -58,10 +58,10 @@ def _rendered(args: list[str], way_in: str | None) -> int:
     except Exception as error:  # the one broad except: no user sees a traceback
         if isinstance(error, BrokenPipeError) or _is_full(error):
             raise
-        from skillhub.cli.app import flags_of
+        from skillhub.cli.app import command_of
         from skillhub.cli.render import fail
 
-        return fail(error, args, flags_of)
+        return fail(error, args, command_of)
 
 
 def _answer(args: list[str]) -> int:

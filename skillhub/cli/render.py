@@ -272,24 +272,27 @@ def finish(common: Common, outcome: Outcome, options: Options, verb: str, done: 
 _REPORT = "this is a bug in skillhub; please report it at https://github.com/skillhub/skillhub/issues"
 
 
-def fail(error: Exception, args: list[str], flags_of: Callable[[list[str]], frozenset[str]]) -> int:
+def fail(error: Exception, args: list[str], command_of: Callable[[list[str]], tuple[str, frozenset[str]]]) -> int:
     """Print ``error`` on stderr, and with ``--json`` also on stdout, and return the exit status.
 
     Args:
         error: The error that ended the command.
         args: The command line.
-        flags_of: Returns the flags of the command, some of which may answer a question.
+        command_of: Returns the command of a command line and its flags, some of which may answer a question.
     """
     terminal = Terminal()
     if not isinstance(error, SkillhubError):
         error = _usage_of_typer(error, args) or _of_machine(error) or _bug(error)
+    asked = getattr(error, "asked", ())
+    name, flags = command_of(args) if asked or isinstance(error, UsageError) else ("", frozenset[str]())
+    if name and isinstance(error, UsageError) and not error.hint:
+        error.hint = f"{as_command('skillhub', *name.split())} --help shows its usage"
     if "--json" in (args[: args.index("--")] if "--" in args else args):
         terminal.json({"schema": VERSION, **error_json(error)})
     terminal.error(error)
     skills = getattr(error, "skills", ())
     for each in skills if len(skills) > 1 else ():  # the error names a single one
         terminal.prose(f"{each['name']}: {masked(each['message'])}", 2)
-    flags = flags_of(args) if (asked := getattr(error, "asked", ())) else frozenset()
     for question, answer in asked if all(answer.said != "no" for _, answer in asked) else ():
         # A person who was not asked must read the question before they agree by a flag.
         if answer.said == "unanswered":

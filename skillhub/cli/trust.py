@@ -346,8 +346,9 @@ def publisher_trust(
         raise UsageError(f"expected {expected}")
     if trusted_root is not None and identity is None:
         raise UsageError("--trusted-root FILE goes with --identity")
-    keys = (read_as(key, PublicKey.load).pem.decode(),) if key else ()
-    roots = tuple(each.pem.decode() for each in read_as(certificate, x509.load)) if certificate else ()
+    hint = "ask the publisher for this PEM file; of your own key: skillhub key show"
+    keys = (read_as(key, PublicKey.load, hint=hint).pem.decode(),) if key else ()
+    roots = tuple(each.pem.decode() for each in read_as(certificate, x509.load, hint=hint)) if certificate else ()
     identities = (_identity(identity, issuer or "", trusted_root),) if identity is not None else ()
     for alias in source or ():
         common.sources.get(alias)

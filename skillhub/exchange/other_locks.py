@@ -256,7 +256,7 @@ def _list(value: object) -> list[Any]:
 
 CAP = 16 * 1024 * 1024
 _YAML_CAP = 1024 * 1024  # APM lists every file of every package three times
-_KNOWN = "known: skills-lock.json, .skill-lock.json, apm.lock.yaml and .clawhub/lock.json"
+KNOWN = "known: skills-lock.json, .skill-lock.json, apm.lock.yaml and .clawhub/lock.json"
 _Block = Mapping[str, Any]
 
 
@@ -371,7 +371,7 @@ def _kind(document: _Block, skills: _Block, where: str) -> tuple[str, type[Other
 
 
 def _unknown(where: str, found: str) -> FormatError:
-    return FormatError(f"expected a lock of another installer, found {found}", where=where, hint=_KNOWN)
+    return FormatError(f"expected a lock of another installer, found {found}", where=where, hint=KNOWN)
 
 
 # The origins that other installers recorded, and the present content of those origins.

@@ -6,14 +6,14 @@ import json
 
 import pytest
 
-from skillhub.cli.app import flags_of
+from skillhub.cli.app import command_of
 from skillhub.cli.render import fail
 
 REF = "github:release-notes"
 
 
 def test_too_little_memory_is_no_bug(capsys):
-    assert fail(MemoryError(), ["list", "--json"], flags_of) == 7
+    assert fail(MemoryError(), ["list", "--json"], command_of) == 7
     assert json.loads(capsys.readouterr().out)["error"]["code"] == "state"
 
 

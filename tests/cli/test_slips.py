@@ -55,6 +55,27 @@ def test_attack_a_slip_beside_a_secret_repeats_it_in_no_hint(shell, typed, more)
 
 
 @pytest.mark.parametrize(
+    ("typed", "hint"),
+    [
+        ("publisher trust bob", "skillhub publisher trust --help shows its usage"),
+        ("-g install https://a:b/", "skillhub install --help shows its usage"),
+        ("publisher trust bob --key nix", "ask the publisher for this PEM file; of your own key: skillhub key show"),
+        ("publisher trust bob --certificate nix", "ask the publisher for this PEM file; "),
+        ("audit --baseline nix", "skillhub audit --write-baseline nix writes it"),
+        (
+            "audit --from-lock nix",
+            "- reads a lock from stdin: git show HEAD:skillhub.lock | skillhub diff --from-lock -",
+        ),
+        ("lock import nix", "known: skills-lock.json, .skill-lock.json, apm.lock.yaml and .clawhub/lock.json"),
+    ],
+)
+def test_an_error_about_words_or_files_that_are_missing_has_a_hint(here, typed, hint):
+    done = here.run(*typed.split(), "--json")
+    assert done.status in (2, 3)
+    assert done.error["hint"].startswith(hint)
+
+
+@pytest.mark.parametrize(
     ("typed", "said"),
     [
         ("cache gc --days x", "expected a whole number for --days, found 'x'"),
