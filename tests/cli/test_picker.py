@@ -202,7 +202,7 @@ def test_the_screen_is_filled_and_no_line_is_too_long(screen, columns, lines, te
 
 
 @pytest.mark.parametrize("columns", [50, 80, 120])
-def test_the_bar_says_what_esc_does_now(screen, columns):
+def test_the_bar_names_the_present_effect_of_esc(screen, columns):
     screen.narrow("")
     assert screen.draw(columns, 24)[-1][1].endswith(", esc stops")
     screen.narrow("a")
@@ -210,7 +210,7 @@ def test_the_bar_says_what_esc_does_now(screen, columns):
     assert screen.draw(40, 24)[-1][1] == "esc clears the filter"
 
 
-def test_the_columns_stay_where_they_are_if_a_name_has_no_room(screen):
+def test_the_columns_stay_aligned_if_a_name_has_no_room(screen):
     rows = [("a" * 60, None, "One."), ("b", None, "Two."), ("c" * 26, None, "Three.")]
     screen.offered = offered(rows)
     screen.narrow("")
@@ -235,8 +235,8 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_attack_text_of_a_skill_draws_what_is_ours(screen, text):
-    """No hidden character, one row for a skill, and behind the bar or in quotes whatever it says of itself."""
+def test_attack_text_of_a_skill_draws_no_marks_of_the_picker(screen, text):
+    """No hidden character, one row for each skill; text of the skill stands after the bar or in quotes."""
     screen.offered = offered([("a", text, text), ("b", f"p{text}", "b"), ("a", f"q{text}", text)])
     screen.narrow("")
     drawn = [line for _, line in screen.draw(80, 24)]

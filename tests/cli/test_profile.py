@@ -1,4 +1,4 @@
-"""``profile``: what is printed, and the exit statuses."""
+"""``profile``: its output and its exit statuses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a terminal shows while a command waits, by a clock that the test moves."""
+"""The progress line of a terminal, with a clock that the test moves."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CLEARED = "\r\x1b[K"
 
 
 class Screen(io.StringIO):
-    """A terminal that remembers what was written to it."""
+    """A terminal that records its output."""
 
     def isatty(self):
         return True
@@ -31,7 +31,7 @@ class Screen(io.StringIO):
 
 
 class Ticking(Terminal):
-    """A terminal whose clock stands still but for ``pass_time``."""
+    """A terminal whose clock only ``pass_time`` moves."""
 
     now = 1_000.0
 
@@ -52,7 +52,7 @@ def screen(monkeypatch):
 
 
 def shown(test):
-    """Have the screen of a test be where its errors go, which pytest changes between a fixture and the test."""
+    """Make the test's stderr the screen; pytest replaces stderr between a fixture and the test."""
 
     @wraps(test)
     def on_screen(screen, **others):
@@ -64,14 +64,14 @@ def shown(test):
 
 
 @shown
-def test_after_a_second_it_shows_files_bytes_and_rate_in_one_line(screen):
+def test_after_a_second_one_line_shows_files_bytes_and_rate(screen):
     terminal = Ticking()
     terminal.progress("fetching", 0, 100)
     terminal.arrived(4096)
     assert screen.getvalue() == ""
     terminal.pass_time(1.0)
     terminal.progress("fetching", 1, 100)
-    terminal.arrived(4096)  # too early to be drawn again
+    terminal.arrived(4096)  # too early for another drawing
     for done in range(2, 100):
         terminal.pass_time(0.5)
         terminal.arrived(51_200)
@@ -90,7 +90,7 @@ def test_after_a_second_it_shows_files_bytes_and_rate_in_one_line(screen):
 
 
 @shown
-def test_what_was_fetched_before_it_is_known_how_much_there_is_counts(screen):
+def test_bytes_fetched_before_the_total_is_known_are_counted(screen):
     terminal = Ticking()
     terminal.pass_time(2)
     terminal.arrived(300)
@@ -103,7 +103,7 @@ def test_what_was_fetched_before_it_is_known_how_much_there_is_counts(screen):
 
 @pytest.mark.parametrize("end", ["out", "say", "warn", "json", "clear"])
 @shown
-def test_the_line_is_gone_before_anything_else_is_written(screen, end):
+def test_the_line_is_cleared_before_other_output(screen, end):
     terminal = Ticking()
     terminal.pass_time(2)
     terminal.progress("fetching", 1, 2)
@@ -112,12 +112,12 @@ def test_the_line_is_gone_before_anything_else_is_written(screen, end):
     before, after = screen.getvalue().split("fetching 1/2")
     assert before == CLEARED and after.startswith(CLEARED) and after.count(CLEARED) == 1
     terminal.clear()
-    assert screen.getvalue().count(CLEARED) == 2  # nothing is left to clear
+    assert screen.getvalue().count(CLEARED) == 2  # a cleared line is not cleared again
 
 
 @pytest.mark.parametrize("why", ["quiet", "CI", "dumb", "no terminal"])
 @shown
-def test_where_nobody_looks_nothing_is_drawn(screen, why, monkeypatch):
+def test_nothing_is_drawn_in_quiet_mode_in_ci_or_without_a_terminal(screen, why, monkeypatch):
     monkeypatch.setenv("CI", "true" if why == "CI" else "")
     monkeypatch.setenv("TERM", "dumb" if why == "dumb" else "xterm")
     elsewhere = io.StringIO() if why == "no terminal" else screen
@@ -132,7 +132,7 @@ def test_where_nobody_looks_nothing_is_drawn(screen, why, monkeypatch):
 
 
 @shown
-def test_bytes_of_all_threads_are_counted_and_one_alone_draws(screen):
+def test_bytes_of_all_threads_are_counted_and_only_one_thread_draws(screen):
     terminal = Ticking()
     terminal.pass_time(2)
     threads = [
@@ -149,7 +149,7 @@ def test_bytes_of_all_threads_are_counted_and_one_alone_draws(screen):
 
 @pytest.mark.parametrize("columns", [1, 9, 20, 50, 80])
 @shown
-def test_attack_whatever_is_fetched_the_line_fits_and_steers_nothing(screen, columns, monkeypatch):
+def test_attack_the_line_fits_the_screen_and_steers_nothing(screen, columns, monkeypatch):
     monkeypatch.setenv("COLUMNS", str(columns))
     hostile = ("fetching", "漢" * 60, "a\x1b[2Jb\r\n\u202e\x9b1A", "x" * 300)
     for doing, size in product(hostile, (0, -5, 1, 1023, 10**6, 10**12, 10**18, 2**200)):
@@ -165,7 +165,7 @@ def test_attack_whatever_is_fetched_the_line_fits_and_steers_nothing(screen, col
 
 
 @pytest.mark.parametrize(
-    ("act", "came"),
+    ("act", "expected"),
     [
         (answer(b"x" * 1_000), 1_000),
         (answer(b"x" * 1_000, length=10**15), 0),
@@ -177,14 +177,14 @@ def test_attack_whatever_is_fetched_the_line_fits_and_steers_nothing(screen, col
         (answer(b"", "Location: /x\x1b[2J", status="302 Found"), None),
     ],
 )
-def test_attack_bytes_are_counted_as_they_come_whatever_a_server_announces(act, came):
-    told = []
-    with Web() as web, Http(patience=Patience(pauses=()), arrived=told.append) as http:
-        web.at("/a", hang_up_after(act) if came is None else act)
+def test_attack_received_bytes_are_counted_and_not_the_announced_ones(act, expected):
+    counted = []
+    with Web() as web, Http(patience=Patience(pauses=()), arrived=counted.append) as http:
+        web.at("/a", hang_up_after(act) if expected is None else act)
         with suppress(SkillhubError):
             http.get(web.url("/a"), cap=1_500)
-    assert sum(told) <= 1_500
-    assert came is None or sum(told) == came
+    assert sum(counted) <= 1_500
+    assert expected is None or sum(counted) == expected
 
 
 def hang_up_after(act):

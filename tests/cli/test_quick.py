@@ -1,4 +1,4 @@
-"""What is served without Typer is what Typer would have served."""
+"""Commands served without Typer give the answers of Typer."""
 
 from __future__ import annotations
 
@@ -71,5 +71,5 @@ def test_an_audit_is_the_same_by_either(many, words):
     ],
     ids=" ".join,
 )
-def test_whatever_is_not_plain_is_left_to_typer(words):
+def test_other_options_are_left_to_typer(words):
     assert run_plain(words) is None

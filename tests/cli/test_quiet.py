@@ -1,4 +1,4 @@
-"""``--quiet``: the answer that was asked for, and what is missing or wrong; of what went well, not a word."""
+"""``--quiet`` prints answers, missing needs and errors, and no word about success."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support.cli import Shell
 from tests.support.here import Here
 from tests.support.served import online
 
-# In turn, on one machine; all of it goes well. A line that begins with `!` is the machine's, not skillhub's.
+# Run in turn on one machine; all succeed. A line that begins with `!` is for the machine, not for skillhub.
 WELL = """
     key new mine
     key import {keys}/mine.pem --name twin
@@ -105,7 +105,8 @@ ANSWERS = """
 """
 ALL = "\n".join((WELL.strip(), WITH_EXTRAS.strip(), ANSWERS.strip()))
 GROUPS = {"source", "publisher", "key", "cache", "env", "registry", "lock", "mcp", "bundle", "profile", "self"}
-# A terminal (twice), no end (three times), nothing to list without a keyring, and nothing left afterwards.
+# Commands that need a terminal (2), that run until stopped (3), that need a keyring, or that leave nothing after
+# them.
 ELSEWHERE = {"pick", "publish", "mcp check", "registry serve", "mcp", "serve", "env list", "self uninstall"}
 EXTRAS = find_spec("keyring") and find_spec("cyclonedx") and find_spec("mcp")
 
@@ -116,7 +117,7 @@ def lines(text: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def quiet(offered, tmp_path_factory):
-    """A machine on which all of ``WELL`` was done, and what it said."""
+    """A machine on which all of ``WELL`` ran, and the output of each line."""
     folder = tmp_path_factory.mktemp("quiet")
     offered.copy(folder)
     shell = Here(folder)
@@ -144,14 +145,14 @@ def quiet(offered, tmp_path_factory):
     return shell, said
 
 
-def test_of_what_went_well_not_a_word(quiet):
-    _, said = quiet
-    spoken = [each for each in said if each[1:] != (0, "")]
+def test_quiet_prints_nothing_on_success(quiet):
+    _, outputs = quiet
+    spoken = [each for each in outputs if each[1:] != (0, "")]
     assert not spoken, spoken
 
 
 @pytest.mark.skipif(not EXTRAS, reason="takes the extras keyring and sbom")
-def test_what_takes_an_extra_goes_well_without_a_word(shell):
+def test_quiet_prints_nothing_on_success_of_commands_with_an_extra(shell):
     keyring = {
         "PYTHON_KEYRING_BACKEND": "tests.support.keyring_file.FileKeyring",
         "TEST_KEYRING": str(shell.folder / "keyring.json"),
@@ -162,7 +163,7 @@ def test_what_takes_an_extra_goes_well_without_a_word(shell):
 
 
 @pytest.mark.parametrize("line", lines(ANSWERS))
-def test_what_was_asked_for_is_answered_and_no_more(quiet, line):
+def test_quiet_prints_only_the_answer(quiet, line):
     shell, _ = quiet
     words, more, rest = line.partition(" -- ")
     loud = shell.run(*line.split())
@@ -172,7 +173,7 @@ def test_what_was_asked_for_is_answered_and_no_more(quiet, line):
     assert done.err == ""
 
 
-def test_every_command_is_held_to_it():
+def test_every_command_is_tried_with_quiet():
     every = set()
     for name in COMMANDS:
         every |= set(commands_of(name))
@@ -183,7 +184,7 @@ def test_every_command_is_held_to_it():
 
 @pytest.fixture(scope="module")
 def wrong(tmp_path_factory):
-    """A machine on which something is missing and something is wrong."""
+    """A machine with a missing need and several errors."""
     shell = Shell(tmp_path_factory.mktemp("wrong"))
     assert shell.run("install", "github:release-notes", "--yes", "--quiet").raw == b""
     assert shell.run("install", "github:gh-fix-ci", "--yes", "--quiet").status == 6
@@ -212,12 +213,12 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("line", "status", "told"), WRONG, ids=lambda each: str(each)[:40])
-def test_what_is_missing_or_wrong_is_always_told(wrong, line, status, told):
+@pytest.mark.parametrize(("line", "status", "words"), WRONG, ids=lambda each: str(each)[:40])
+def test_quiet_still_reports_errors_and_missing_needs(wrong, line, status, words):
     done = wrong.run(*line.split(), "--quiet")
     assert done.status == status, done.out + done.err
-    assert all(each in done.out + done.err for each in told), done.out + done.err
+    assert all(each in done.out + done.err for each in words), done.out + done.err
 
 
-def test_doctor_tells_of_what_is_wrong_alone(wrong):
+def test_quiet_doctor_prints_only_problems(wrong):
     assert not any(line.startswith("ok ") for line in wrong.run("doctor", "-q").out.splitlines())

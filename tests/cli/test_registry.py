@@ -1,4 +1,4 @@
-"""A registry from its making to an install over loopback, and whom to trust on the way."""
+"""A registry from ``init`` to an install over loopback, and its trust decisions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def written(shell):
     return {path: data for path, data in shell.files().items() if data != b"folder"}
 
 
-def test_a_skill_is_installed_from_a_registry_that_is_pinned(shell, served, fingerprint):
+def test_a_skill_is_installed_from_a_pinned_registry(shell, served, fingerprint):
     added = shell.run("source", "add", "acme", served, "--fingerprint", fingerprint, "--json")
     assert added.status == 0, added.err
     assert added.json == {**added.json, "name": "acme", "url": served, "root": fingerprint}
@@ -52,7 +52,7 @@ def test_a_skill_is_installed_from_a_registry_that_is_pinned(shell, served, fing
     assert shell.run("source", "show", "acme", "--json").json["root"] == fingerprint
 
 
-def test_a_lock_that_cannot_be_read_keeps_no_source(shell):
+def test_an_unreadable_lock_does_not_prevent_removal_of_a_source(shell):
     shell.write("project/skillhub.lock", "<<<<<<< ours")
     assert shell.run("source", "remove", "github").status == 0
     assert shell.run("source", "list", "--json").json["sources"] == []
@@ -63,7 +63,7 @@ def test_a_registry_is_pinned_by_its_root_file(shell, served, root, fingerprint)
     assert (done.status, done.json["root"]) == (0, fingerprint)
 
 
-def test_the_same_source_again_changes_nothing_and_asks_nobody(shell, served, root):
+def test_adding_the_same_source_again_changes_nothing_and_asks_nothing(shell, served, root):
     assert "added acme" in shell.run("source", "add", "acme", served, "--root", root).out
     before = written(shell)
     for words in ((), ("--root", root)):
@@ -73,7 +73,7 @@ def test_the_same_source_again_changes_nothing_and_asks_nobody(shell, served, ro
 
 
 @pytest.mark.parametrize("words", [[], ["--yes"]])
-def test_nobody_there_pins_nothing(shell, served, words):
+def test_without_an_answer_no_root_is_pinned(shell, served, words):
     before = shell.files()
     done = shell.run("source", "add", "acme", served, *words, "--json")
     assert (done.status, done.error["code"]) == (6, "refused")
@@ -82,15 +82,15 @@ def test_nobody_there_pins_nothing(shell, served, words):
     assert shell.files() == before
 
 
-def test_a_person_reads_the_fingerprint_and_agrees(shell, served, fingerprint):
-    said_no = shell.at_terminal("source", "add", "acme", served, say=[("[N]o: ", "n\n")])
-    assert said_no.status == 6
-    assert fingerprint in said_no.out
+def test_a_yes_to_the_fingerprint_pins_the_root(shell, served, fingerprint):
+    refused = shell.at_terminal("source", "add", "acme", served, say=[("[N]o: ", "n\n")])
+    assert refused.status == 6
+    assert fingerprint in refused.out
     assert shell.run("source", "show", "acme").status == 3
     assert shell.at_terminal("source", "add", "acme", served, say=[("[N]o: ", "y\n")]).status == 0
 
 
-def test_another_root_than_the_fingerprint_names_is_refused(shell, served, root):
+def test_a_root_with_another_fingerprint_is_refused(shell, served, root):
     wrong = "sha256:" + "0" * 64
     before = shell.files()
     done = shell.run("source", "add", "acme", served, "--fingerprint", wrong, "--json")
@@ -101,7 +101,7 @@ def test_another_root_than_the_fingerprint_names_is_refused(shell, served, root)
     assert shell.files() == before
 
 
-def test_the_root_of_another_registry_opens_nothing(shell, served):
+def test_the_root_of_another_registry_is_refused(shell, served):
     assert shell.run("registry", "init", shell.folder / "other").status == 0
     other = shell.folder / "other/site/metadata/1.root.json"
     before = written(shell)
@@ -111,7 +111,7 @@ def test_the_root_of_another_registry_opens_nothing(shell, served):
     assert shell.run("source", "show", "acme").status == 3
 
 
-def test_the_embedded_registrys_root_is_for_it_alone(shell, served):
+def test_the_embedded_root_is_refused_for_other_registries(shell, served):
     shell.write("embedded.json", embedded_root())
     done = shell.run("source", "add", "acme", served, "--root", shell.folder / "embedded.json", "--json")
     assert done.status == 2
@@ -138,7 +138,7 @@ def test_the_registry_of_the_package_is_removed_and_brought_back(shell):
     assert shell.run("install", "github:code-review", "--yes").status == 0
 
 
-def test_a_lock_brings_back_the_registry_of_the_package_once_that_is_agreed_to(shell):
+def test_a_lock_restores_the_embedded_registry_only_with_consent(shell):
     assert shell.run("install", "github:release-notes", "--yes").status == 0
     assert shell.run("source", "remove", "github").status == 0
     asked = shell.run("install", "--json")
@@ -150,55 +150,55 @@ def test_a_lock_brings_back_the_registry_of_the_package_once_that_is_agreed_to(s
 
 
 @pytest.mark.parametrize("alias", ["https", "git", "UPPER", "a--b", "embedded", "x" * 65])
-def test_what_is_no_alias(shell, served, fingerprint, alias):
+def test_an_invalid_alias_is_refused(shell, served, fingerprint, alias):
     done = shell.run("source", "add", alias, served, "--fingerprint", fingerprint, "--json")
     assert (done.status, done.error["code"]) == (2, "usage")
 
 
-def test_an_alias_that_is_taken_is_not_given_to_another(shell, served, fingerprint):
+def test_an_alias_in_use_is_refused(shell, served, fingerprint):
     done = shell.run("source", "add", "github", served, "--fingerprint", fingerprint, "--json")
     assert (done.status, done.error["code"]) == (5, "source-mismatch")
 
 
-def test_a_registry_is_made_filled_and_checked(shell):
-    there = shell.folder / "mine"
-    made = shell.run("registry", "init", there, "--publisher", "me", "--json")
+def test_a_registry_is_created_filled_and_checked(shell):
+    folder = shell.folder / "mine"
+    made = shell.run("registry", "init", folder, "--publisher", "me", "--json")
     assert made.status == 0
-    assert made.json["fingerprint"] == Digest.of((there / "site/metadata/1.root.json").read_bytes())
-    assert shell.run("registry", "init", there).status == 2
+    assert made.json["fingerprint"] == Digest.of((folder / "site/metadata/1.root.json").read_bytes())
+    assert shell.run("registry", "init", folder).status == 2
     shell.skill("src/one", head='metadata:\n  version: "1.0.0"\n')
     shell.skill("src/two", head='metadata:\n  version: "2.0.0"\n')
     one, two = shell.folder / "src/one", shell.folder / "src/two"
-    added = shell.run("registry", "add", there, one, two, "--json")
+    added = shell.run("registry", "add", folder, one, two, "--json")
     assert [(each["name"], each["version"]) for each in added.json["added"]] == [("one", "1.0.0"), ("two", "2.0.0")]
-    again = shell.run("registry", "add", there, one, "--json").json
+    again = shell.run("registry", "add", folder, one, "--json").json
     assert (again["added"], [each["name"] for each in again["unchanged"]]) == ([], ["one"])
     shell.write("src/one/more.md", "more")
-    assert shell.run("registry", "add", there, one).status == 6
+    assert shell.run("registry", "add", folder, one).status == 6
     shell.skill("src/unversioned")
-    assert shell.run("registry", "add", there, shell.folder / "src/unversioned").status == 4
-    assert shell.run("registry", "check", there, "--json").json == {
+    assert shell.run("registry", "add", folder, shell.folder / "src/unversioned").status == 4
+    assert shell.run("registry", "check", folder, "--json").json == {
         "schema": 1,
         "ok": True,
         "problems": [],
         "warnings": [],
     }
-    assert not any(b"PRIVATE" in path.read_bytes() for path in (there / "site").rglob("*") if path.is_file())
-    archive = next((there / "site").rglob("*.zip"))
+    assert not any(b"PRIVATE" in path.read_bytes() for path in (folder / "site").rglob("*") if path.is_file())
+    archive = next((folder / "site").rglob("*.zip"))
     archive.chmod(0o644)
     archive.write_bytes(b"other")
     for words in ("check", "refresh"):
-        site = shell.run("registry", words, there / "site", "--json")
+        site = shell.run("registry", words, folder / "site", "--json")
         assert (site.status, site.error["hint"].split(":")[0]) == (3, "this is the site of a registry")
-    broken = shell.run("registry", "check", there, "--json")
+    broken = shell.run("registry", "check", folder, "--json")
     assert (broken.status, broken.json["ok"]) == (1, False)
     assert [each["where"] for each in broken.json["problems"]] == [str(archive)]
-    (there / "site/metadata/timestamp.json").unlink()
-    assert "folder:" not in shell.run("registry", "check", there).out
+    (folder / "site/metadata/timestamp.json").unlink()
+    assert "folder:" not in shell.run("registry", "check", folder).out
 
 
 @pytest.mark.parametrize("is_trusted", [False, True])
-def test_a_key_of_the_operators_that_is_not_admitted_is_named_in_a_line_to_type(shell, is_trusted):
+def test_the_hint_for_an_own_key_that_is_not_admitted_is_a_command(shell, is_trusted):
     hub = shell.folder / "registry"
     shell.skill("project/mine", head='metadata:\n  version: "1.0.0"\n')
     shell.run("key", "new")
@@ -217,7 +217,7 @@ def test_a_key_of_the_operators_that_is_not_admitted_is_named_in_a_line_to_type(
     assert (edited["reason"], edited["hint"]) == ("extra-file", "if the skill is yours: skillhub sign ./mine")
 
 
-def test_of_a_key_that_is_not_at_hand_the_line_leaves_the_file_to_be_filled_in(shell):
+def test_the_hint_for_an_unknown_key_has_a_placeholder_for_its_file(shell):
     hub = shell.folder / "registry"
     shell.skill("project/greeting", head='metadata:\n  version: "1.1.0"\n')
     shell.run("key", "new", SKILLHUB_HOME=str(shell.folder / "stranger"))
@@ -229,16 +229,16 @@ def test_of_a_key_that_is_not_at_hand_the_line_leaves_the_file_to_be_filled_in(s
     assert hint.endswith(f"--key FILE --keys {hub / 'keys/offline'}")
 
 
-def test_the_keys_of_a_registry_may_have_a_passphrase(shell):
-    there = shell.folder / "mine"
-    assert shell.run("registry", "init", there, SKILLHUB_PASSPHRASE="open sesame").status == 0
-    keys = [path for path in (there / "keys").rglob("*") if path.is_file() and "pub" not in path.name]
+def test_the_keys_of_a_registry_are_encrypted_with_a_passphrase(shell):
+    folder = shell.folder / "mine"
+    assert shell.run("registry", "init", folder, SKILLHUB_PASSPHRASE="open sesame").status == 0
+    keys = [path for path in (folder / "keys").rglob("*") if path.is_file() and "pub" not in path.name]
     assert keys
     assert all(b"ENCRYPTED" in path.read_bytes() for path in keys if b"PRIVATE" in path.read_bytes())
-    without = shell.run("registry", "add", there, shell.folder / "src/greeting", "--json")
+    without = shell.run("registry", "add", folder, shell.folder / "src/greeting", "--json")
     assert (without.status, without.error["code"]) == (2, "passphrase-needed")
     assert (
-        shell.run("registry", "add", there, shell.folder / "src/greeting", SKILLHUB_PASSPHRASE="open sesame").status
+        shell.run("registry", "add", folder, shell.folder / "src/greeting", SKILLHUB_PASSPHRASE="open sesame").status
         == 0
     )
 
@@ -247,7 +247,7 @@ def test_a_served_registry_is_checked_by_its_url(shell, served):
     assert shell.run("registry", "check", served).status in (0, 3)
 
 
-def test_publishers_have_several_keys_and_may_be_narrowed(shell):
+def test_a_publisher_has_several_keys_and_can_be_limited_to_a_source(shell):
     for name in ("default", "second"):
         assert shell.run("key", "new", name).status == 0
     keys = shell.hub / "state/keys"
@@ -258,7 +258,7 @@ def test_publishers_have_several_keys_and_may_be_narrowed(shell):
     listed = shell.run("publisher", "list", "--json").json["publishers"]
     assert [each["name"] for each in listed] == ["me"]
     assert {each["kind"] for each in listed[0]["signers"]} == {"key"}
-    # Narrowed to a source: it vouches for nothing that lies on this disk.
+    # Limited to a source, the publisher is not trusted for a local skill.
     shell.skill("project/mine")
     assert shell.run("sign", "mine").status == 0
     assert shell.run("install", "./mine", "--yes").status == 6
@@ -269,7 +269,7 @@ def test_publishers_have_several_keys_and_may_be_narrowed(shell):
     assert shell.run("publisher", "remove", "me").status == 3
 
 
-def test_what_is_no_key_is_not_trusted(shell):
+def test_invalid_keys_and_names_of_publishers_are_refused(shell):
     shell.write("bad.pem", "no key")
     shell.run("key", "new")
     trust = ("publisher", "trust", "me")
@@ -286,7 +286,7 @@ def test_what_is_no_key_is_not_trusted(shell):
     assert shell.run("publisher", "list", "--json").json == {"schema": 1, "publishers": []}
 
 
-def test_serving_tells_its_url_and_writes_nothing(offered, served):
+def test_serve_prints_its_url_and_writes_nothing(offered, served):
     before = offered.files()
     process, url = offered.serve(offered.folder / "registry")
     assert url.startswith("http://127.0.0.1:")
@@ -296,7 +296,7 @@ def test_serving_tells_its_url_and_writes_nothing(offered, served):
     assert offered.files() == before
 
 
-def test_an_unsigned_skill_of_a_name_that_is_anothers_is_to_be_signed_and_nothing_worse(shell):
+def test_the_hint_for_an_unsigned_skill_of_another_publisher_is_to_sign_it(shell):
     key = shell.run("key", "new", "partner", "--json").json["public_path"]
     registry = shell.folder / "registry"
     admitted = shell.run("registry", "delegate", registry, "partner", "--key", key, "--name", "theirs")
@@ -312,7 +312,7 @@ def test_an_unsigned_skill_of_a_name_that_is_anothers_is_to_be_signed_and_nothin
     assert "signed by partner" in shell.run("registry", "add", registry, path).out
 
 
-def test_a_frozen_dry_run_that_could_not_check_is_not_0(shell, served, fingerprint):
+def test_a_frozen_dry_run_without_the_source_fails(shell, served, fingerprint):
     assert shell.run("source", "add", "acme", served, "--fingerprint", fingerprint).status == 0
     assert shell.run("install", "acme:greeting", "--yes").status == 0
     frozen, other = ("install", "--frozen", "--dry-run"), {"SKILLHUB_HOME": str(shell.folder / "other")}

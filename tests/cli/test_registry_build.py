@@ -1,4 +1,4 @@
-"""``registry build``, and the commands that keep what it makes up to date; without the extra they work as before."""
+"""``registry build`` and the commands that keep its pages up to date; without the extra they work, too."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.here import Here
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """A machine with a registry of one skill, and two versions of another that is not published yet."""
+    """A machine with a registry of one skill, and two versions of an unpublished skill."""
     shell = Here(tmp_path_factory.mktemp("made"))
     for version in ("1.0.0", "1.1.0"):
         shell.skill(f"{version}/plain", head=f'metadata:\n  version: "{version}"\n')
@@ -34,7 +34,7 @@ def page(shell, path="-/skill/plain.html"):
     return (shell.folder / "hub/site" / path).read_text("utf-8")
 
 
-def test_each_command_that_changes_what_is_offered_writes_its_pages(shell):
+def test_every_command_that_changes_releases_writes_the_pages(shell):
     assert "https://skills.example/a --fingerprint" in page(shell, "index.html")
     key = shell.run("key", "new", "mine", "--json").json
     for words, shown in (
@@ -56,10 +56,10 @@ def test_each_command_that_changes_what_is_offered_writes_its_pages(shell):
     assert shell.run("registry", "check", "../hub").status == 0
 
 
-def test_build_answers_what_it_wrote(shell):
+def test_build_lists_the_files_that_it_wrote(shell):
     done = shell.run("registry", "build", "../hub", "--json").json
     assert (done["url"], done["skills"], done["written"]) == ("https://skills.example/a", 1, [])
-    os.remove(shell.folder / "hub/site/-/skill/plain.html")  # what is gone is made again, though nothing else changed
+    os.remove(shell.folder / "hub/site/-/skill/plain.html")  # a missing page is written again
     planned = shell.run("registry", "build", "../hub", "--json", "--dry-run").json
     assert "-/skill/plain.html" in planned["written"]
     assert not (shell.folder / "hub/site/-/skill/plain.html").exists()
@@ -88,7 +88,7 @@ def test_build_answers_what_it_wrote(shell):
         "https://skills.example/a b; rm -rf",
     ],
 )
-def test_attack_a_url_of_the_site_that_is_more_than_one(shell, url):
+def test_attack_an_invalid_url_of_the_site_is_refused(shell, url):
     for words in (("build", "../hub"), ("init", "../new")):
         done = shell.run("registry", *words, "--url", url)
         assert done.status == 2, (words, done.err)
@@ -96,7 +96,7 @@ def test_attack_a_url_of_the_site_that_is_more_than_one(shell, url):
     assert not (shell.folder / "new").exists()
 
 
-def test_without_the_extra_a_release_is_published_as_before(shell):
+def test_without_the_extra_a_release_is_published_with_a_warning(shell):
     (shell.folder / "bare").mkdir()
     for name in ("jinja2", "markdown_it"):
         (shell.folder / f"bare/{name}.py").write_text(f"raise ModuleNotFoundError('none', name={name!r})\n")
@@ -104,9 +104,9 @@ def test_without_the_extra_a_release_is_published_as_before(shell):
     done = shell.run_anew("registry", "init", "../other", **bare)
     assert (done.status, "pages" in done.err + done.out) == (0, True)
     done = shell.run_anew("registry", "add", "../other", "../1.0.0/plain", **bare)
-    assert (done.status, "pages" in done.err + done.out) == (0, False)  # it was said once
+    assert (done.status, "pages" in done.err + done.out) == (0, False)  # the note is printed once
     assert not (shell.folder / "other/site/index.html").exists()
-    shutil.rmtree(shell.folder / "hub/outputs")  # as of a site that a workflow fetched
+    shutil.rmtree(shell.folder / "hub/outputs")  # like a site fetched by a workflow
     done = shell.run_anew("registry", "add", "../hub", "../1.1.0/plain", **bare)
     assert (done.status, "warning: the pages are out of date" in done.err) == (0, True)
     assert "1.1.0" not in page(shell)

@@ -1,4 +1,4 @@
-"""A registry is pushed, served by any web server, and installed from."""
+"""A registry is pushed, served by any web server, and a source of installs."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def place(shell):
     return shell.folder / "public"
 
 
-def test_a_skill_is_installed_from_what_was_pushed_and_any_web_server_serves(shell, place):
+def test_a_skill_is_installed_from_a_pushed_registry_on_a_plain_web_server(shell, place):
     class Quiet(http.server.SimpleHTTPRequestHandler):
         def log_message(self, *_):
-            """Keep silent."""
+            """Print no log."""
 
     done = shell.run("registry", "push", shell.folder / "registry", place, "--json")
     assert done.status == 0, done.err
@@ -43,10 +43,10 @@ def test_a_skill_is_installed_from_what_was_pushed_and_any_web_server_serves(she
     assert checked.json["ok"] is True
 
 
-def test_people_are_told_what_was_done(shell, place):
+def test_push_reports_its_changes(shell, place):
     words = ("registry", "push", shell.folder / "registry", place)
-    told = shell.run(*words, "--dry-run")
-    assert "would write" in told.out
+    plan = shell.run(*words, "--dry-run")
+    assert "would write" in plan.out
     assert not place.exists()
     assert "published" in shell.run(*words).out
     assert "already up to date" in shell.run(*words).out
@@ -56,7 +56,7 @@ def test_people_are_told_what_was_done(shell, place):
 
 
 @pytest.mark.parametrize("scheme", ["s3://bucket", "oci://127.0.0.1:1/x:v1"])
-def test_extra_that_is_not_installed_is_named(shell, scheme):
+def test_a_missing_extra_is_named_in_the_hint(shell, scheme):
     absent = shell.folder / "absent"
     absent.mkdir()
     for name in ("boto3", "dxf"):
@@ -67,7 +67,7 @@ def test_extra_that_is_not_installed_is_named(shell, scheme):
     assert done.error["hint"] == extra(scheme.partition(":")[0])
 
 
-def test_bucket_whose_name_is_too_short(shell):
+def test_a_bucket_name_that_is_too_short_is_refused(shell):
     pytest.importorskip("boto3", reason="takes the extra s3")
     done = shell.run("registry", "push", shell.folder / "registry", "s3://b/x", "--json")
     assert (done.status, "3 to 63 characters" in done.error["hint"]) == (2, True)
@@ -77,7 +77,7 @@ def test_bucket_whose_name_is_too_short(shell):
     ("target", "more", "status"),
     [("ftp://host/x", [], 2), ("s3://bucket", ["--offline"], 3), ("oci://host/x:v1", ["--offline"], 3)],
 )
-def test_target_that_cannot_be(shell, target, more, status):
+def test_an_invalid_or_offline_target_is_refused(shell, target, more, status):
     done = shell.run("registry", "push", shell.folder / "registry", target, *more, "--json")
     assert done.status == status, done.err
 

@@ -1,4 +1,4 @@
-"""A registry with a log, from the command line: watched by a publisher, cosigned by a witness, and dropped."""
+"""A registry with a log on the command line: watched by a publisher, cosigned by a witness, and attacked."""
 
 import json
 from base64 import b64decode
@@ -51,7 +51,7 @@ def kinds(done):
     return [each["kind"] for each in done.json["entries"]]
 
 
-def test_a_publisher_is_told_of_each_release_once(hub, shell):
+def test_watch_reports_each_entry_once(hub, shell):
     first = shell.run("registry", "watch", "acme:acme", "--json")
     assert (first.status, first.json["ok"]) == (1, False)
     assert kinds(first) == ["key-added", "name", "release"]
@@ -62,9 +62,9 @@ def test_a_publisher_is_told_of_each_release_once(hub, shell):
     hub.operate("yank", "greeting@1.0.0", "--reason", "broken")
     looked = shell.run("registry", "watch", "acme:acme", "--dry-run")
     assert looked.status == 1
-    told = shell.run("registry", "watch", "acme:acme")
-    assert (told.status, told.out) == (1, looked.out)
-    one, two = told.out.splitlines()
+    reported = shell.run("registry", "watch", "acme:acme")
+    assert (reported.status, reported.out) == (1, looked.out)
+    one, two = reported.out.splitlines()
     assert "acme: release acme greeting 1.1.0 sha256:" in one
     assert "acme: yanked acme greeting 1.0.0 broken" in two
     assert shell.run("registry", "watch", "acme:acme", "--json").json == {"schema": 1, "ok": True, "entries": []}
@@ -74,7 +74,7 @@ def test_a_publisher_is_told_of_each_release_once(hub, shell):
     assert "acme: offered-again acme greeting 1.0.0\n" in shell.run("registry", "watch", "greeting").out
 
 
-def test_what_is_not_there_cannot_be_watched(hub, shell):
+def test_watch_of_an_unknown_name_or_without_a_log_fails(hub, shell):
     assert shell.run("registry", "watch", "nobody").status == 3
     assert shell.run("registry", "watch", "elsewhere:acme").status == 3
     assert "no log" in shell.run("registry", "watch", "github").err
@@ -94,7 +94,7 @@ def test_a_release_is_installed_with_its_proof_and_refused_without(hub, shell):
     }
 
 
-def test_attack_the_log_is_not_cosigned_as_a_policy_wants_it(hub, shell):
+def test_attack_a_log_without_the_cosignatures_of_the_policy_is_refused(hub, shell):
     line = f'witnesses = ["{root(hub)}={VKEY}"]\n'
     shell.write("hub/config/policy.toml", line)
     done = shell.run("install", "acme:greeting", "--yes", "--json")
@@ -108,7 +108,7 @@ def test_attack_the_log_is_not_cosigned_as_a_policy_wants_it(hub, shell):
     assert shell.run("update", "--check").status == 0
     hub.publish("1.1.0")
     assert shell.run("update", "--yes").status == 6
-    # A project asks for one more witness, and cannot do with fewer.
+    # A project can require another witness and cannot waive one.
     shell.write("lines", cosignature(hub.site).decode())
     hub.operate("cosign", shell.folder / "lines")
     other = NoteKey("witness.example/other", 4, PrivateKey.from_seed(b"o" * 32, "ed25519").public)
@@ -119,7 +119,7 @@ def test_attack_the_log_is_not_cosigned_as_a_policy_wants_it(hub, shell):
     assert shell.run("update", "--yes").status == 0
 
 
-def test_cosign_prints_the_key_of_the_log_in_a_line_of_its_own(hub, shell, tmp_path):
+def test_cosign_prints_the_key_of_the_log_on_a_line_of_its_own(hub, shell, tmp_path):
     with opened(str(tmp_path / "registry"), Signing(now=now())) as it:
         name = it.log_head(it.metadata).checkpoint.origin
         key = str(NoteKey.of_log(name, it.log_key(it.metadata).public))
@@ -131,7 +131,7 @@ def test_cosign_prints_the_key_of_the_log_in_a_line_of_its_own(hub, shell, tmp_p
 
 
 class WitnessOfOne:
-    """A witness (C2SP tlog-witness) that keeps the size and the root that it has cosigned last."""
+    """A witness (C2SP tlog-witness) that keeps the size and the root of its last cosignature."""
 
     size, root = 0, b""
 
@@ -139,7 +139,7 @@ class WitnessOfOne:
         head, _, note = body.partition("\n\n")
         old, *proof = head.split("\n")
         checkpoint = Checkpoint.parse(note.partition("\n\n")[0] + "\n")
-        assert old == f"old {self.size}"  # 409 of the protocol
+        assert old == f"old {self.size}"  # status 409 of the protocol
         assert is_consistent(self.size, self.root, checkpoint.size, checkpoint.root, [*map(b64decode, proof)])
         self.size, self.root = checkpoint.size, checkpoint.root
         time = 1_700_000_000
@@ -164,7 +164,7 @@ def test_an_operator_gets_a_cosignature_for_each_state_of_the_log_from_a_witness
     assert shell.run("registry", "cosign", place, "--request", "-1").status == 2
 
 
-def test_attack_a_cosignature_is_none_or_in_the_name_of_the_log(hub, shell, tmp_path):
+def test_attack_an_invalid_cosignature_changes_nothing(hub, shell, tmp_path):
     def cosign(text):
         shell.write("lines", text)
         return shell.run("registry", "cosign", tmp_path / "registry", shell.folder / "lines").status
@@ -177,22 +177,22 @@ def test_attack_a_cosignature_is_none_or_in_the_name_of_the_log(hub, shell, tmp_
     assert (hub.site / "checkpoint").read_bytes() == before
 
 
-def write_entry(folder, said):
-    """Do what whoever has the key of the log can."""
+def write_entry(folder, line):
+    """Append an entry with the key of the log."""
     with opened(str(folder), Signing(now=now())) as it:
         head = it.log_head(it.metadata)
         new, files = log_writer.append_entries(
-            head, [said], head.checkpoint.origin, it.registry.served, it.log_key(it.metadata)
+            head, [line], head.checkpoint.origin, it.registry.served, it.log_key(it.metadata)
         )
         revised = it.metadata.revise({"log/head": new.dump()}, it.keys.of, it.dates)
         it.serve(revised, {**files, path_of(revised.find("log/head")): new.dump()})
 
 
-def test_attack_an_entry_steers_the_terminal(hub, shell, tmp_path):
-    """Whoever has the key of the log writes what is read at a terminal, or by cron's mail."""
+def test_attack_an_entry_does_not_steer_the_terminal(hub, shell, tmp_path):
+    """The owner of the log's key writes entries that are read at a terminal or in a mail of cron."""
     hostile = "\x1b[2J\u202e evil\nacme: release"
-    said = entry("yanked", name="greeting", publisher="acme", version=hostile, reason=hostile, time=hostile)
-    write_entry(tmp_path / "registry", said)
+    line = entry("yanked", name="greeting", publisher="acme", version=hostile, reason=hostile, time=hostile)
+    write_entry(tmp_path / "registry", line)
     done = shell.run("registry", "watch", "greeting")
     assert done.status == 1
     assert not set(done.out) & {"\x1b", "\u202e"}
@@ -200,7 +200,7 @@ def test_attack_an_entry_steers_the_terminal(hub, shell, tmp_path):
     assert json.loads(shell.run("registry", "watch", "acme", "--json").out)["entries"]
 
 
-def test_attack_an_entry_says_that_it_is_of_another_registry(hub, shell, tmp_path):
+def test_attack_an_entry_cannot_name_another_registry(hub, shell, tmp_path):
     time = "2026-01-01T00:00:00Z good: release greeting"
     said = entry("yanked", name="greeting", publisher="acme", source="good", position=0, time=time)
     write_entry(tmp_path / "registry", said)
@@ -210,7 +210,7 @@ def test_attack_an_entry_says_that_it_is_of_another_registry(hub, shell, tmp_pat
     assert (found["source"], found["position"]) == ("acme", 3)
 
 
-def test_a_cosignature_that_came_too_late_is_replaced_by_the_next(hub, shell):
+def test_a_late_cosignature_is_replaced_by_the_next(hub, shell):
     shell.write("hub/config/policy.toml", f'witnesses = ["{root(hub)}={VKEY}"]\n')
     late = cosignature(hub.site)
     hub.publish("1.1.0")
@@ -221,15 +221,15 @@ def test_a_cosignature_that_came_too_late_is_replaced_by_the_next(hub, shell):
     assert (hub.site / "checkpoint").read_text().count("witness.example/w") == 1
 
 
-def test_attack_a_log_is_dropped_before_anything_of_it_was_installed(hub, shell, tmp_path):
+def test_attack_a_log_dropped_before_the_first_install_is_reported(hub, shell, tmp_path):
     drop_log(tmp_path / "registry")
     for words in (("search", "greeting"), ("install", "acme:greeting", "--yes")):
         done = shell.run(*words, "--json")
         assert (done.status, done.error["code"]) == (5, "bad-log"), words
 
 
-def test_attack_a_bundle_is_made_of_a_log_that_forked(hub, shell, tmp_path):
-    """All that a bundle holds is fetched anew, by a machine that has seen the log as it was."""
+def test_attack_no_bundle_is_made_of_a_forked_log(hub, shell, tmp_path):
+    """Export fetches all content again on a machine that has seen the honest log."""
     assert shell.run("install", "acme:greeting", "--yes").status == 0
     hub.publish("1.1.0")
     assert shell.run("bundle", "export", tmp_path / "honest").status == 0
@@ -252,7 +252,7 @@ def drop_log(folder):
         it.registry.publish(it.metadata.changed({"targets": targets}, it.keys.of, it.dates).files())
 
 
-def test_attack_a_registry_drops_the_log_that_it_announced(hub, shell, tmp_path):
+def test_attack_a_registry_that_dropped_its_announced_log_is_refused(hub, shell, tmp_path):
     assert shell.run("install", "acme:greeting", "--yes").status == 0
     path = str(tmp_path / "registry")
     drop_log(path)

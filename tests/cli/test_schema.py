@@ -1,4 +1,4 @@
-"""The JSON Schemas of documents and answers, and that what commands print is as they say."""
+"""The JSON Schemas of documents and answers; commands print what the schemas describe."""
 
 import contextlib
 import json
@@ -20,7 +20,7 @@ from skillhub.formats.document import Document, ForeignDocument
 
 REPO = Path(__file__).parents[2]
 
-# What they print is a document of another format, or another program's.
+# Their output is in another format or comes from another program.
 NO_ANSWERS = {"env exec", "lock export", "pick"}
 NO_COMMANDS = {"audit --explain", "--version", "doctor policy", "error", "show file", "source add suggested"}
 
@@ -38,12 +38,12 @@ def test_every_command_has_an_answer():
 
 
 @pytest.mark.parametrize("name", [*DOCUMENTS, *ANSWERS])
-def test_a_schema_is_one(name):
+def test_every_schema_is_valid(name):
     jsonschema.Draft202012Validator.check_schema(schema_of(name))
 
 
 @pytest.mark.parametrize("name", ANSWERS)
-def test_a_schema_says_all_that_is_there(name):
+def test_the_schema_of_an_answer_is_closed_and_described(name):
     found = schema_of(name)
     assert found["required"][0] == "schema"
     assert found["properties"]["schema"] == {"const": 1, "title": "Schema", "type": "integer"}
@@ -52,12 +52,12 @@ def test_a_schema_says_all_that_is_there(name):
         assert each["description"]
 
 
-def test_they_are_listed_and_shown(shell):
+def test_schemas_are_listed_and_shown(shell):
     listed = shell.run("schema", "--json").json
     check("schema", listed)
     assert (listed["documents"], listed["answers"]) == ([*DOCUMENTS], [*ANSWERS])
-    told = shell.run("schema").out.split("\n")
-    assert {f"  {name}" for name in (*DOCUMENTS, *ANSWERS)} < set(told)
+    listing = shell.run("schema").out.split("\n")
+    assert {f"  {name}" for name in (*DOCUMENTS, *ANSWERS)} < set(listing)
     for words in (["lock"], ["source", "list"], ["source list"], ["lock", "--json"]):
         name = " ".join(words).removesuffix(" --json")
         assert shell.run("schema", *words).json == schema_of(name)
@@ -69,22 +69,22 @@ def classes(kind):
         yield from classes(each)
 
 
-def test_every_document_that_is_read_or_written_is_listed():
+def test_every_document_class_is_listed():
     for module in pkgutil.walk_packages(skillhub.__path__, "skillhub."):
         if not module.name.endswith("__main__"):
-            with contextlib.suppress(ModuleNotFoundError):  # what an extra brings
+            with contextlib.suppress(ModuleNotFoundError):  # a module that needs an extra
                 import_module(module.name)
     listed = {path.rpartition(".")[2] for path in DOCUMENTS.values()}
     parts = {part for name in DOCUMENTS for part in schema_of(name).get("$defs", ())}
     found = {each for kind in (Document, ForeignDocument) for each in classes(kind) if not each.__subclasses__()}
     mine = {each.__name__ for each in found if each.__module__.startswith("skillhub.")}
-    # Read one by one, for the rest of their documents may be anything: a login of Docker's, a plugin.
+    # These models parse one key of a document of another program: a login of Docker, a plugin.
     assert mine - parts - listed == {"_Entry", "_Folder", "_GitHub", "_Kind", "_Login"}
     assert listed <= mine
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)
-def test_the_schema_of_a_document_says_what_it_is_and_leaves_no_key_open(name):
+def test_the_schema_of_a_document_is_described_and_types_every_key(name):
     found = schema_of(name)
     assert found["description"]
     for each in (found, *found.get("$defs", {}).values()):
@@ -101,7 +101,7 @@ EXAMPLES = {
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_the_examples_of_the_pages_are_as_their_schemas_say(name):
+def test_the_examples_of_the_pages_match_their_schemas(name):
     page, kind = EXAMPLES[name]
     text = (REPO / "docs" / "formats" / page).read_text("utf-8")
     found = re.findall(rf"```{kind}\n(.*?)```", text, re.DOTALL)
@@ -112,12 +112,12 @@ def test_the_examples_of_the_pages_are_as_their_schemas_say(name):
 
 
 @pytest.mark.parametrize(("file", "name"), [("agents", "known-agents"), ("profiles", "profiles")])
-def test_the_tables_of_the_package_are_as_their_schemas_say(file, name):
+def test_the_tables_of_the_package_match_their_schemas(file, name):
     value = json.loads((REPO / "skillhub" / "model" / f"{file}.json").read_bytes())
     jsonschema.Draft202012Validator(schema_of(name)).validate(value)
 
 
-def test_what_is_kept_in_the_state_is_as_the_schemas_say(shell):
+def test_files_of_the_state_match_their_schemas(shell):
     shell.skill("project/needy", **{"agents/openai.yaml": "dependencies: {tools: [{type: program, value: sh}]}\n"})
     for line in ("install github:release-notes --yes", "install ./needy --yes --allow-unsigned"):
         assert shell.run(*line.split()).status == 0
@@ -160,7 +160,7 @@ def test_attack_a_name_of_no_schema(shell, name):
     assert shell.run("schema", name, "--json").error["code"] == "not-found"
 
 
-def test_what_commands_print_is_as_their_schemas_say(shell):
+def test_output_of_commands_matches_its_schema(shell):
     shell.skill("project/loose", text="")
     shell.skill("project/.agents/skills/found")
     for status, line in (
@@ -206,12 +206,12 @@ def test_what_commands_print_is_as_their_schemas_say(shell):
 @pytest.mark.parametrize(
     "line", ["show nope", "install ./nope", "install", "nope", "list --nope", "install ./loose --yes"]
 )
-def test_what_goes_wrong_is_an_answer_too(shell, line):
+def test_errors_match_the_error_schema(shell, line):
     shell.skill("project/loose")
     check("error", shell.run(*line.split(), "--json").json)
 
 
-def test_a_path_that_is_no_utf_8_is_told_as_it_is(shell):
+def test_a_path_outside_of_utf_8_is_kept_in_json(shell):
     skill = dict.fromkeys(schema_of("list")["$defs"]["SkillRow"]["required"])
     lists = dict.fromkeys(("links", "signed_by", "requires", "capabilities"), ())
     words = {"name": "a", "scope": "user", "state": "enabled", "invocation": "user", "trust": "unsigned"}

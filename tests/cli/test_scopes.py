@@ -1,4 +1,4 @@
-"""Which project a command is about, and that a dry run changes nothing."""
+"""The project that a command works on; a dry run changes nothing."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_the_users_scope_lies_below_home_and_state(shell):
     assert not (shell.home / ".agents/skills/release-notes").exists()
 
 
-def test_both_scopes_are_shown_side_by_side_and_what_hides_what(shell):
+def test_list_shows_both_scopes_and_the_shadowed_skill(shell):
     for scope in ((), ("--global",)):
         assert shell.run("install", REF, "--yes", *scope).status == 0
     assert shell.run("install", "github:code-review", "--yes", "--global").status == 0
@@ -45,7 +45,7 @@ def test_both_scopes_are_shown_side_by_side_and_what_hides_what(shell):
     assert shell.run("list", "-g", "--json").json["shadowed"] == []
 
 
-def test_a_project_that_is_named(shell):
+def test_the_project_option_names_the_project(shell):
     done = shell.run("install", REF, "--yes", "--json", "--project", shell.project, cwd=shell.folder)
     assert done.status == 0
     assert links(done) == [str(shell.project / ".agents/skills/release-notes")]
@@ -53,7 +53,7 @@ def test_a_project_that_is_named(shell):
     assert not (shell.folder / "skillhub.lock").exists()
 
 
-def test_a_project_that_is_not_there_is_not_made(shell):
+def test_a_missing_project_is_not_created(shell):
     done = shell.run("install", REF, "--yes", "--json", "--project", shell.folder / "nope")
     assert (done.status, done.error["code"]) == (3, "not-found")
     assert not (shell.folder / "nope").exists()
@@ -61,11 +61,11 @@ def test_a_project_that_is_not_there_is_not_made(shell):
     assert shell.run("list", "--project", shell.folder / "file").status == 3
 
 
-def test_one_scope_at_a_time(shell):
+def test_global_and_project_exclude_each_other(shell):
     assert shell.run("list", "--global", "--project", shell.project).status == 2
 
 
-def test_what_is_told_to_be_typed_is_about_the_same_scope(shell):
+def test_hints_name_the_scope_of_their_command(shell):
     words = ("--global", "--yes")
     assert "skillhub enable release-notes --global" in shell.run("install", REF, *words, "--no-enable").err
     assert "skillhub enable release-notes --global" in shell.run("resolve", "$release-notes").out
@@ -104,7 +104,7 @@ def test_the_root_of_a_git_work_tree_is_the_project(shell):
     assert sorted(seen.stdout.decode().split()) == ["??", "??", "skillhub.lock", "skillhub.toml"]
 
 
-def test_a_path_is_relative_to_where_one_stands(shell):
+def test_a_path_is_relative_to_the_working_folder(shell):
     shell.write("project/skillhub.toml", "")
     shell.skill("project/deep/mine")
     done = shell.run("install", "./mine", "--yes", "--allow-unsigned", "--json", cwd=shell.project / "deep")
@@ -126,7 +126,7 @@ def test_a_dry_run_of_an_install_changes_nothing(shell):
     assert {path for path in shell.files() if "/state/tuf" not in path} == before
 
 
-def test_a_dry_run_of_what_changes_skills_changes_nothing(shell):
+def test_a_dry_run_of_commands_on_skills_changes_nothing(shell):
     shell.run("install", REF, "--yes")
     shell.write("project/.agents/skills/release-notes/SKILL.md", "edited")
     before = shell.files()
@@ -136,7 +136,7 @@ def test_a_dry_run_of_what_changes_skills_changes_nothing(shell):
     assert shell.files() == before
 
 
-def test_a_dry_run_of_an_author_changes_nothing(shell):
+def test_a_dry_run_of_authors_commands_changes_nothing(shell):
     shell.skill("project/mine")
     shell.run("key", "new")
     before = shell.files()
@@ -144,7 +144,7 @@ def test_a_dry_run_of_an_author_changes_nothing(shell):
     dry(shell, "sign", "mine")
     dry(shell, "pack", "mine")
     dry(shell, "registry", "init", "there")
-    assert shell.run("key", "new", "--dry-run").status == 2  # that name is taken
+    assert shell.run("key", "new", "--dry-run").status == 2  # the name is in use
     assert shell.files() == before
 
 
@@ -170,7 +170,7 @@ def test_a_dry_run_of_trust_changes_nothing(offered, served, tmp_path):
     assert {path: added[path] for path in before} == before
 
 
-def test_who_works_in_their_home_meets_their_own_skills_once(shell):
+def test_in_the_home_folder_skills_of_the_user_are_listed_once(shell):
     assert shell.run("install", REF, "--global", "--yes").status == 0
     listed = shell.run("list", "--json", cwd=shell.home).json
     assert ([each["name"] for each in listed["user"]], listed["skills"], listed["shadowed"]) == (
@@ -184,7 +184,7 @@ def test_who_works_in_their_home_meets_their_own_skills_once(shell):
     assert [each["name"] for each in shell.run("list", "--json", cwd=shell.home).json["skills"]] == ["loose"]
 
 
-def test_a_persons_defaults_count_behind_flags_and_the_project(shell):
+def test_the_users_defaults_yield_to_flags_and_the_project(shell):
     def config(text):
         shell.write(str(shell.hub / "config/config.toml"), f"[install]\n{text}")
 
@@ -196,7 +196,7 @@ def test_a_persons_defaults_count_behind_flags_and_the_project(shell):
     assert all(each.is_symlink() for each in copies)
     assert [each["scope"] for each in shell.run("list", "--json").json["skills"]] == ["user"]
     assert "scope: user (config.toml)" in shell.run("doctor").out
-    # A flag, and a folder that is a project, say otherwise.
+    # A flag, and a folder that is a project, override the default.
     done = shell.run("install", REF, "--yes", "--json", "--project", ".", "--link", "copy", "--agent", "codex")
     assert links(done) == [str(shell.project / ".agents/skills/release-notes")]
     assert [each["scope"] for each in shell.run("list", "--json").json["skills"]] == ["project"]
@@ -208,7 +208,7 @@ def test_a_persons_defaults_count_behind_flags_and_the_project(shell):
     assert "agents: roo (skillhub.toml); link: copy (skillhub.toml)" in shell.run("doctor").out
 
 
-def test_attack_defaults_that_mean_nothing_stop_the_program(shell):
+def test_attack_invalid_defaults_stop_the_program(shell):
     for text in ('scope = "root"', 'agents = ["nobody"]', 'link = "../x"', "yes = true"):
         shell.write(str(shell.hub / "config/config.toml"), f"[install]\n{text}\n")
         done = shell.run("install", REF, "--yes", "--json")

@@ -1,4 +1,4 @@
-"""A value given for a command serves that command, and is in no file, no output and no traceback."""
+"""A value given on the command line serves that command and is in no file, output or traceback."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ GIVEN = [
 
 
 @pytest.mark.parametrize(("flags", "environ"), GIVEN, ids=lambda each: " ".join(each)[:22])
-def test_a_value_enables_and_is_nowhere_afterwards(needy, flags, environ):
+def test_a_given_value_enables_the_skill_and_is_not_stored(needy, flags, environ):
     needy.write("values.env", f"# mine\nexport DEMO_TOKEN='{SECRET}'\n")
     words = ("install", "./needy", "--yes", "--allow-unsigned", "--json", "--verbose", *flags)
     done = needy.run(*words, **environ)
@@ -51,12 +51,12 @@ def test_a_value_enables_and_is_nowhere_afterwards(needy, flags, environ):
     assert needy.run("sync", "--json").json["skills"][0]["state"] == "enabled"
 
 
-def test_an_empty_value_is_none(needy):
+def test_an_empty_value_does_not_satisfy_a_need(needy):
     done = needy.run("install", "./needy", "--yes", "--allow-unsigned", "--env", "DEMO_TOKEN=")
     assert done.status == 6
 
 
-def test_a_name_that_the_process_does_not_have_is_a_wrong_flag(needy):
+def test_a_variable_that_the_process_does_not_have_is_a_usage_error(needy):
     done = needy.run("install", "./needy", "--yes", "--env", "DEMO_TOKEN", "--json")
     assert (done.status, done.error["code"]) == (2, "usage")
 
@@ -76,7 +76,7 @@ def test_a_value_without_its_name_is_not_quoted_back(needy):
     assert SECRET not in done.out + done.err
 
 
-def test_a_bug_does_not_print_values(needy):
+def test_an_internal_error_prints_no_values(needy):
     needy.write("bug/sitecustomize.py", BROKEN)
     (needy.project / ".claude").mkdir()
     server = "    - type: mcp\n      value: demo\n      transport: stdio\n      command: demo-server\n"
@@ -91,7 +91,7 @@ def test_a_bug_does_not_print_values(needy):
     nowhere(needy, done)
 
 
-def test_a_variable_that_steers_programs_is_refused(shell):
+def test_a_skill_that_needs_a_forbidden_variable_is_refused(shell):
     for name in ("LD_PRELOAD", "path", "PYTHONPATH", "GIT_SSH_COMMAND", "https_proxy"):
         shell.skill("project/evil", **{"agents/openai.yaml": NEEDY.replace("DEMO_TOKEN", name)})
         done = shell.run("install", "./evil", "--yes", "--allow-unsigned", "--json")

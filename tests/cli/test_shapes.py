@@ -1,4 +1,4 @@
-"""The JSON shapes of the contract: every key, every type, and nothing else on stdout."""
+"""The JSON shapes of the contract: every key and type, and no other output on stdout."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ DOCTOR = {
 
 
 def check(value, shape, where="$"):
-    """Hold a JSON value against a shape; more keys than it names are allowed, fewer are not."""
+    """Check a JSON value against a shape; additional keys are allowed, missing keys are not."""
     if isinstance(shape, tuple):
         assert any(fits(value, each) for each in shape), f"{where}: {value!r}"
     elif isinstance(shape, dict):
@@ -115,7 +115,7 @@ def test_the_shape(installed, words, shape, status):
     check(done.json, shape)
 
 
-def test_the_shapes_of_what_changes_skills(shell):
+def test_commands_that_change_skills_print_the_outcome_shape(shell):
     for words in (
         ("install", "github:release-notes", "--yes"),
         ("disable", "release-notes"),
@@ -130,7 +130,7 @@ def test_the_shapes_of_what_changes_skills(shell):
         assert done.json["refused"] == []
 
 
-def test_an_installed_skill_is_described_as_it_lies_there(installed):
+def test_an_installed_skill_is_described_as_installed(installed):
     skill = next(each for each in installed.run("list", "--json").json["skills"] if each["name"] == "release-notes")
     assert (skill["source"], skill["scope"], skill["state"]) == ("github", "project", "enabled")
     assert (skill["managed"], skill["trust"], skill["invocation"]) == (True, "signed", "model")
@@ -142,7 +142,7 @@ def test_an_installed_skill_is_described_as_it_lies_there(installed):
 
 
 def tree_of(folder):
-    """The tree as the contract's shell loop computes it."""
+    """Return the tree as the contract's shell loop computes it."""
     lines = {}
     for top, _, names in os.walk(folder):
         for name in names:
@@ -155,14 +155,14 @@ def tree_of(folder):
     return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
 
 
-def test_a_skill_that_no_lock_knows_is_listed_and_enabled(installed):
+def test_an_unlocked_skill_is_listed_as_enabled(installed):
     skill = next(each for each in installed.run("list", "--json").json["skills"] if each["name"] == "loose")
     folder = str(installed.project / ".agents/skills/loose")
     assert (skill["managed"], skill["state"], skill["path"]) == (False, "enabled", folder)
     assert (skill["source"], skill["tree"], skill["digest"], skill["trust"]) == (None, None, None, "unsigned")
 
 
-def test_a_need_that_a_person_sees_to_is_not_satisfied(installed):
+def test_needs_outside_of_skillhub_are_not_satisfied(installed):
     skill = next(each for each in installed.run("list", "--json").json["skills"] if each["name"] == "gh-fix-ci")
     needs = {(each["kind"], each["name"]): each for each in skill["requires"]}
     assert needs.keys() == {("env", "GITHUB_TOKEN"), ("mcp", "github"), ("program", "gh")}
@@ -170,7 +170,7 @@ def test_a_need_that_a_person_sees_to_is_not_satisfied(installed):
     assert skill["links"] == []
 
 
-def test_a_drift_is_told_by_code_path_and_message(shell):
+def test_drift_is_reported_with_paths(shell):
     shell.run("install", "github:release-notes", "--yes")
     shell.write("project/.agents/skills/release-notes/extra", "x")
     (shell.project / ".agents/skills/release-notes/agents/openai.yaml").unlink()

@@ -1,4 +1,4 @@
-"""Sites and archives through the whole program; what docs/sources.md shows is run as it stands there."""
+"""Sites and archives on the command line; the examples of docs/sources.md are run."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ YES = ("--yes", "--allow-unsigned", "--json")
 
 @pytest.fixture
 def web():
-    """What is at skills.example, as the page has it."""
+    """The server of skills.example, as on the page."""
     with Web() as server:
         archive = tarred({"SKILL.md": skill_md("pdf-tools"), "scripts/run.sh": b"#!/bin/sh\n"})
         server.at("/pdf-tools.tar.gz", answer(archive, "Content-Type: application/gzip"))
@@ -37,7 +37,7 @@ def web():
 
 @pytest.fixture
 def mirrored(shell, web):
-    """A machine that has skills.example from a mirror."""
+    """A machine with a mirror of skills.example."""
     shell.write("hub/config/config.toml", f'[mirrors]\n"{SITE}" = "{web.url("")}"\n')
     return shell
 
@@ -55,12 +55,12 @@ def test_an_example_of_the_page_runs(mirrored, line):
         assert lock[name]["url"].startswith(SITE) and lock[name]["source"] == line.split()[1]
 
 
-def test_there_is_an_example_of_each_kind():
+def test_the_page_has_at_least_five_examples():
     assert len(SHOWN) >= 5
 
 
-def test_the_lock_alone_brings_the_same_bytes_or_none(mirrored, web, tmp_path):
-    """On another machine, and without the network where the cache can prove them."""
+def test_frozen_installs_the_locked_content_or_refuses_another(mirrored, web, tmp_path):
+    """Offline from the cache, and on another machine from a site with changed content."""
     assert mirrored.run("install", SITE, "--all", *YES).status == 0
     trees = {name: row["tree"] for name, row in mirrored.lock()["skills"].items()}
     remove_tree(str(mirrored.hub / "data"))
@@ -78,7 +78,7 @@ def test_the_lock_alone_brings_the_same_bytes_or_none(mirrored, web, tmp_path):
     assert {path: data for path, data in twin.files().items() if "/cache" not in path} == before
 
 
-def test_one_bad_digest_among_good_ones_changes_nothing(shell, web):
+def test_one_wrong_digest_refuses_the_whole_install(shell, web):
     web.at("/pdf-tools.tar.gz", answer(zipped({"SKILL.md": skill_md("pdf-tools", "evil")})))
     web.at("/git-workflow/SKILL.md", answer(skill_md("git-workflow")))
     entries = entry("pdf-tools", b"x", "/pdf-tools.tar.gz"), offer(web, "good")
@@ -108,7 +108,7 @@ def test_a_site_of_the_first_version_is_pinned_by_its_trees(shell, web):
     assert Path(shell.project, "skillhub.lock").exists()
 
 
-def test_a_broken_entry_of_files_at_a_base_is_skipped_and_named(shell, web):
+def test_a_broken_entry_of_an_index_is_skipped_and_named(shell, web):
     web.at(
         "/team/index.json", answer(legacy({"name": "old", "files": ["SKILL.md"]}, {"name": "x", "files": []}), JSON)
     )
@@ -123,7 +123,7 @@ def test_a_broken_entry_of_files_at_a_base_is_skipped_and_named(shell, web):
     assert shell.lock() == before
 
 
-def test_a_single_one_that_is_not_as_promised_is_told_once(shell, web):
+def test_a_wrong_digest_of_one_skill_is_reported_once(shell, web):
     data = skill_md("mail")
     web.at("/mail.md", answer(data, "Content-Type: text/markdown"))
     web.at(WELL_KNOWN, answer(current(entry("mail", skill_md("mail", "Other."), "/mail.md")), JSON))
@@ -133,7 +133,7 @@ def test_a_single_one_that_is_not_as_promised_is_told_once(shell, web):
     assert "mail: mail" not in done.err
 
 
-def test_the_same_artifact_by_another_way_is_told_apart(mirrored):
+def test_the_same_artifact_through_another_source_is_refused(mirrored):
     assert mirrored.run("install", f"{SITE}/git-workflow/SKILL.md", *YES).status == 0
     done = mirrored.run("install", SITE, "--skill", "git-workflow", *YES)
     assert (done.status, done.error["code"]) == (5, "source-mismatch")

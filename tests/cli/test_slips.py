@@ -1,4 +1,4 @@
-"""What is mistyped: the hint is to be typed as it stands, keeps what was typed right, and repeats no secret."""
+"""Misspelled commands: the hint works when typed, keeps correct arguments, and repeats no secret."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def here(tmp_path_factory):
         ("help instal", "skillhub help install"),
     ],
 )
-def test_a_slip_is_put_right_where_it_stands(shell, typed, meant):
+def test_a_misspelling_is_corrected_in_place(shell, typed, meant):
     done = shell.run(*typed.split())
     assert done.status == 2
     assert f"hint: did you mean: {meant}\n" in done.err
@@ -47,7 +47,7 @@ def test_a_slip_is_put_right_where_it_stands(shell, typed, meant):
     ],
 )
 @pytest.mark.parametrize("more", [[], ["--json"]])
-def test_attack_a_slip_beside_a_secret_repeats_it_in_no_hint(shell, typed, more):
+def test_attack_a_hint_repeats_no_secret(shell, typed, more):
     first, *rest = typed.split()
     done = shell.run(first, *more, *rest)
     assert done.status == 2
@@ -76,7 +76,7 @@ def test_an_error_about_words_or_files_that_are_missing_has_a_hint(here, typed, 
 
 
 @pytest.mark.parametrize(
-    ("typed", "said"),
+    ("typed", "message"),
     [
         ("cache gc --days x", "expected a whole number for --days, found 'x'"),
         ("cache gc --days 1.5", "expected a whole number for --days, found '1.5'"),
@@ -85,21 +85,21 @@ def test_an_error_about_words_or_files_that_are_missing_has_a_hint(here, typed, 
         ("search a --limit 0", "expected 1 or more for --limit, found 0"),
     ],
 )
-def test_what_is_no_number_is_said_in_plain_words(shell, typed, said):
+def test_an_invalid_number_is_reported_with_its_option(shell, typed, message):
     done = shell.run(*typed.split())
-    assert (done.status, f"error: {said} [usage]" in done.err) == (2, True), done.err
+    assert (done.status, f"error: {message} [usage]" in done.err) == (2, True), done.err
 
 
 @pytest.mark.parametrize(
     ("typed", "meant"),
     [("clod", "claude-code"), ("claude", "claude-code"), ("copilot", "github-copilot"), ("cursr", "cursor")],
 )
-def test_the_agent_that_was_meant_is_named_first(shell, typed, meant):
+def test_a_misspelled_agent_gives_a_suggestion(shell, typed, meant):
     done = shell.run("install", "github:code-review", "--agent", typed)
     assert (done.status, f"did you mean {meant}" in done.err) == (2, True), done.err
 
 
-def test_a_place_behind_ssh_that_is_none_is_told_with_how_one_is_spelled(shell):
+def test_an_invalid_ssh_address_gives_a_hint_with_its_form(shell):
     done = shell.run("install", "git@host:a b/c")
     assert (done.status, "hint: git over ssh is git+ssh://git@host/repository\n" in done.err) == (2, True), done.err
 
@@ -122,7 +122,7 @@ def test_a_place_behind_ssh_that_is_none_is_told_with_how_one_is_spelled(shell):
         ),
     ],
 )
-def test_a_port_that_no_server_has_is_a_usage_error(here, url, port):
+def test_an_invalid_port_is_a_usage_error(here, url, port):
     done = here.run("install", url.format(port), "--yes", "--json")
     assert (done.status, done.error["code"]) == (2, "usage")
     assert "expected a port from 1 to 65535" in done.error["message"]
@@ -132,5 +132,5 @@ def test_a_port_that_no_server_has_is_a_usage_error(here, url, port):
 
 
 @pytest.mark.parametrize("url", ["https://127.0.0.1:1/x", "https://[::1]:65535/x", "https://h.invalid/a:70000"])
-def test_a_port_that_a_server_may_have_is_asked(here, url):
+def test_a_valid_port_is_no_usage_error(here, url):
     assert here.run("install", url, "--yes", "--offline").status == 3

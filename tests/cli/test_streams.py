@@ -1,4 +1,4 @@
-"""Whatever the program's streams are, and however it is stopped, it says so and leaves nothing half done."""
+"""Closed, full or narrow streams and interrupts: skillhub reports them and leaves no partial change."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.support.gitrepos import SKILL, Repo
 
 
 def bash(shell, line, **environ):
-    """Run a line of bash in which ``S`` is the program, and ``N`` is it in a new interpreter."""
+    """Run a line of bash in which ``S`` is skillhub and ``N`` is skillhub in a new interpreter."""
     programs = "".join(
         f'{name}() {{ {shlex.join(words)} "$@"; }}; '
         for name, words in (("S", shell.words()), ("N", shell.words_anew()))
@@ -40,14 +40,14 @@ LINES = ["--version", "list", "list --json", "show gh-fix-ci", "show nope --json
 
 
 @pytest.mark.parametrize("words", LINES)
-def test_a_new_interpreter_says_what_the_other_tests_hear(installed, words):
+def test_a_new_interpreter_gives_the_same_output_and_status(installed, words):
     assert installed.run_anew(*words.split()) == installed.run(*words.split())
 
 
 @pytest.mark.parametrize(
     "words", ["S list", "N list --json", "N --help", "S install --help", "S doctor", "S show release-notes"]
 )
-def test_a_full_disk_under_the_output_is_told(installed, words):
+def test_a_full_disk_under_the_output_is_reported(installed, words):
     done = bash(installed, f"{words} >/dev/full")
     assert done.returncode == 7
     assert "cannot write the output: No space left on device" in done.stderr
@@ -55,7 +55,7 @@ def test_a_full_disk_under_the_output_is_told(installed, words):
     assert "Exception" not in done.stderr
 
 
-def test_a_full_disk_under_much_output_is_told(shell):
+def test_a_full_disk_under_long_output_is_reported(shell):
     for number in range(60):
         shell.skill(f"project/.agents/skills/skill-{number}")
     done = bash(shell, "S list --json >/dev/full")
@@ -64,12 +64,12 @@ def test_a_full_disk_under_much_output_is_told(shell):
 
 
 @pytest.mark.parametrize("words", ["S doctor", "N show nope"])
-def test_where_errors_cannot_be_told_the_exit_code_says_so(installed, words):
+def test_unwritable_errors_give_exit_status_7(installed, words):
     assert bash(installed, f"{words} 2>/dev/full").returncode == 7
 
 
 @pytest.mark.parametrize("words", ["update --check", "update --dry-run", "audit", "diff deploy"])
-def test_what_is_learned_for_one_command_is_gone_after_it(shell, tmp_path, words):
+def test_commands_leave_no_temporary_files(shell, tmp_path, words):
     repo = Repo(tmp_path / "repository")
     repo.commit({"SKILL.md": SKILL})
     assert shell.run("install", f"git+{repo.url}", "--yes", "--allow-unsigned").status == 0
@@ -79,15 +79,15 @@ def test_what_is_learned_for_one_command_is_gone_after_it(shell, tmp_path, words
 
 
 @pytest.mark.parametrize("words", ["list --json", "--help", "show release-notes --json"])
-def test_a_reader_that_has_seen_enough_is_no_error(installed, words):
+def test_a_reader_that_stops_early_is_no_error(installed, words):
     done = bash(installed, f"N {words} | head -1")
     assert len(done.stdout.splitlines()) == 1
     assert done.stderr == ""
 
 
-# What is short is written at the end of the command, what is long while Typer runs it.
+# Short output is written at the end of the command, long output while Typer runs the command.
 @pytest.mark.parametrize("words", ["show release-notes --json", "show ./long --json"])
-def test_a_reader_that_is_gone_is_no_error(installed, words):
+def test_a_closed_pipe_ends_the_command_with_sigpipe(installed, words):
     installed.skill("project/long", **{f"{name}.md": "a\n" for name in range(200)})
     done = bash(installed, f"exec 3> >(:); wait $!; N {words} >&3")
     assert (done.returncode, done.stderr) == (141, "")
@@ -105,13 +105,13 @@ CLOSED = [
 
 
 @pytest.mark.parametrize(("words", "closed", "status"), CLOSED)
-def test_closed_streams_change_nothing(installed, words, closed, status):
+def test_closed_streams_give_a_status_without_traceback(installed, words, closed, status):
     done = bash(installed, f"N {words} {closed}")
     assert done.returncode == status
     assert "Traceback" not in done.stderr + done.stdout
 
 
-def test_a_file_never_takes_the_place_of_a_closed_stream(shell):
+def test_no_file_takes_the_descriptor_of_a_closed_stream(shell):
     done = bash(shell, "N install github:release-notes --yes <&- >&- 2>&-")
     assert done.returncode == 0
     assert shell.run("verify").status == 0
@@ -120,8 +120,8 @@ def test_a_file_never_takes_the_place_of_a_closed_stream(shell):
 @pytest.mark.parametrize(
     "environ", [{"PYTHONIOENCODING": "ascii"}, {"LC_ALL": "C"}, {"LC_ALL": "POSIX", "PYTHONUTF8": "0"}]
 )
-def test_a_locale_that_knows_few_characters_is_no_error(shell, environ):
-    """All in one new interpreter, which has its streams and their encoding from its start."""
+def test_an_ascii_locale_is_no_error(shell, environ):
+    """One new interpreter runs all lines, since streams get their encoding at its start."""
     shell.skill("project/.agents/skills/umlaut", head='license: "Größe 日本 😀"\n')
     text = "---\nname: umlaut\ndescription: Größe 日本 😀.\n---\n"
     shell.write("project/.agents/skills/umlaut/SKILL.md", text)
@@ -160,7 +160,7 @@ COLOURLESS = [{"NO_COLOR": "1"}, {"TERM": "dumb"}]
 
 
 @pytest.mark.parametrize("environ", COLOURLESS, ids=str)
-def test_no_colours_where_none_are_wanted(installed, environ):
+def test_no_colours_with_settings_against_them(installed, environ):
     assert "\x1b[" in installed.at_terminal("doctor").out
     assert "\x1b" not in installed.at_terminal("doctor", **environ).out
 
@@ -170,7 +170,7 @@ def test_no_colours_off_a_terminal(installed):
     assert "\x1b" not in done.out + done.err
 
 
-def test_nobody_is_asked_in_ci_even_on_a_terminal(shell):
+def test_no_question_is_asked_in_ci_even_on_a_terminal(shell):
     before = shell.files()
     done = shell.at_terminal("install", "github:release-notes", CI="true")
     assert done.status == 6
@@ -187,7 +187,7 @@ def test_quiet_silences_talk_and_not_the_result(installed, shell):
 BROKEN = "import os\n\n\ndef broken():\n    raise RuntimeError('sesame\\x1b[31m')\n\n\nos.getcwd = broken\n"
 
 
-def test_a_bug_says_where_to_report_it(shell):
+def test_an_internal_error_names_the_issue_tracker(shell):
     shell.write("bug/sitecustomize.py", BROKEN)
     path = f"{shell.folder}/bug{os.pathsep}{shell.environ['PYTHONPATH']}"
     done = shell.run("list", "--json", PYTHONPATH=path)
@@ -195,12 +195,12 @@ def test_a_bug_says_where_to_report_it(shell):
     assert "https://github.com/skillhub/skillhub/issues" in done.error["message"]
     assert "issues" in done.err
     assert "Traceback" not in done.err
-    told = shell.run("list", PYTHONPATH=path, SKILLHUB_TRACEBACK="1")
-    assert (told.status, told.out) == (70, "")
-    assert "in broken" in told.err
-    # What an error says may be a secret, and may steer the terminal.
-    assert "\x1b" not in told.err
-    assert "RuntimeError: sesame" not in told.err
+    traced = shell.run("list", PYTHONPATH=path, SKILLHUB_TRACEBACK="1")
+    assert (traced.status, traced.out) == (70, "")
+    assert "in broken" in traced.err
+    # The message of an exception may contain a secret or control characters.
+    assert "\x1b" not in traced.err
+    assert "RuntimeError: sesame" not in traced.err
 
 
 def test_ctrl_c_at_a_question_changes_nothing(shell):
@@ -220,7 +220,7 @@ def test_ctrl_c_at_a_question_changes_nothing(shell):
         (["install", "github:gh-fix-ci"], "[N]o: ", "\x03"),
     ],
 )
-def test_whoever_stops_at_a_prompt_is_told_so_in_a_line(shell, words, prompt, typed):
+def test_ctrl_c_at_a_prompt_prints_one_line(shell, words, prompt, typed):
     before = shell.files()
     done = shell.at_terminal(*words, say=[(prompt, typed)], TERM="dumb")
     assert done.status == 130
@@ -228,13 +228,13 @@ def test_whoever_stops_at_a_prompt_is_told_so_in_a_line(shell, words, prompt, ty
     assert shell.files() == before
 
 
-def test_an_interrupt_leaves_a_project_that_is_whole(shell):
+def test_an_interrupted_install_is_completed_by_sync(shell):
     for wait in (0.02, 0.05, 0.1):
         process = shell.start("install", "github:release-notes", "--yes")
         time.sleep(wait)
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=SECONDS)
-        # On a busy machine it was Python that was interrupted, before it had read a line of ours.
+        # On a busy machine Python itself was interrupted, before it ran code of skillhub.
         assert process.returncode in (0, 130, -signal.SIGINT) or b"skillhub" not in err
         if process.returncode == 130:
             assert b"Traceback" not in err
@@ -252,7 +252,7 @@ def test_ctrl_c_stops_a_server(offered):
     assert b"Traceback" not in err
 
 
-def test_a_umask_of_nothing_makes_no_home_that_others_may_write(shell):
+def test_a_umask_of_zero_makes_no_file_writable_by_others(shell):
     before = os.umask(0)
     try:
         assert shell.run_anew("install", "github:code-review", "--yes").status == 0
@@ -262,7 +262,7 @@ def test_a_umask_of_nothing_makes_no_home_that_others_may_write(shell):
     assert not (shell.project / "skillhub.lock").stat().st_mode & 0o022
 
 
-def test_attack_a_value_without_json_leaves_half_a_document(capsys):
+def test_attack_a_value_that_is_no_json_prints_no_partial_document(capsys):
     with pytest.raises(TypeError):
         Terminal().json({"skills": [{"name": "one"}], "more": [{"name": object()}]})
     assert capsys.readouterr().out == ""

@@ -1,4 +1,4 @@
-"""`enable` and `disable` of skills that lie in agents' folders: in each agent's own file, and in ours."""
+"""`enable` and `disable` of unlocked skills, in an agent's own file and in skillhub's."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def machine(request, tmp_path):
 
 
 def seen(shell, host):
-    """Return the skill as a host sees it that knows nothing but where it runs."""
+    """Return the skill as a host sees it that knows only its working folder."""
     environ = (
         {"SKILLHUB_HOME": str(shell.folder / "skillhub")} if (shell.folder / "skillhub").exists() else shell.environ
     )
@@ -42,7 +42,7 @@ def seen(shell, host):
     return skill
 
 
-def test_a_found_skill_is_switched_off_and_on_in_the_agents_own_file(machine):
+def test_a_found_skill_is_disabled_and_enabled_in_the_agents_own_file(machine):
     shell, host = machine
     done = shell.run("disable", "demo", "--host", host)
     assert (done.status, "disabled" in done.out + done.err) == (0, True)
@@ -55,7 +55,7 @@ def test_a_found_skill_is_switched_off_and_on_in_the_agents_own_file(machine):
     assert seen(shell, host).state == "enabled"
 
 
-def test_without_an_agent_ours_says_so_and_every_agent_heeds_it(machine):
+def test_without_an_agent_the_state_of_skillhub_disables_for_every_agent(machine):
     shell, host = machine
     assert shell.run("disable", "demo").status == 0
     assert not any((shell.folder / each).exists() for each in FILES.values())
@@ -77,7 +77,7 @@ def test_a_dry_run_writes_nothing(machine):
     assert seen(shell, host).state == "enabled"
 
 
-def test_what_another_file_still_says_is_told_with_that_file(tmp_path):
+def test_a_rule_of_another_file_is_reported_with_the_file(tmp_path):
     shell = Here(tmp_path)
     shell.skill("project/.opencode/skills/demo")
     place = tmp_path / "project/opencode.json"
@@ -92,7 +92,7 @@ def test_what_another_file_still_says_is_told_with_that_file(tmp_path):
     assert str(place) in done.json["mentions"][0]["message"]
 
 
-def test_a_locked_skill_is_switched_off_for_one_agent(tmp_path):
+def test_a_locked_skill_is_disabled_for_one_agent(tmp_path):
     shell = Here(tmp_path)
     shell.skill("src/demo")
     assert (
@@ -106,7 +106,7 @@ def test_a_locked_skill_is_switched_off_for_one_agent(tmp_path):
     assert seen(shell, "claude-code").state == "enabled"
 
 
-def test_the_json_is_that_of_enable_and_disable(machine):
+def test_disable_with_host_has_the_json_of_disable(machine):
     shell, host = machine
     shown = shell.run("disable", "demo", "--host", host, "--json").json
     assert (shown["changed"], [(each["name"], each["state"]) for each in shown["skills"]]) == (
@@ -115,7 +115,7 @@ def test_the_json_is_that_of_enable_and_disable(machine):
     )
 
 
-def test_a_name_that_no_agent_has_is_not_found(machine):
+def test_an_unknown_name_is_not_found(machine):
     shell, host = machine
     assert shell.run("disable", "nope").status == shell.run("disable", "nope", "--host", host).status == 3
     assert json.loads(shell.run("disable", "nope", "--json").out)["error"]["code"]

@@ -1,16 +1,16 @@
-"""``sync``: what it tells of skills that it had to get again."""
+"""``sync``: warnings about skills that it reads again from their source."""
 
 import shutil
 
 
-def test_what_is_odd_about_a_skill_that_was_had_again_is_told(shell):
+def test_sync_warns_about_a_skill_that_it_read_again(shell):
     path = shell.skill("beside/plain")
     shell.run("install", path, "-y", "--allow-unsigned")
     assert "warning" not in shell.run("sync").err
     shell.run("cache", "gc")
     for each in (shell.hub / "data" / "store").iterdir():
         each.rename(shell.folder / each.name)
-    for each in (".agents", ".claude"):  # else what is there would be put back into the store
+    for each in (".agents", ".claude"):  # without copies, which sync would store again
         shutil.rmtree(shell.project / each, ignore_errors=True)
     done = shell.run("sync")
     assert done.status == 0

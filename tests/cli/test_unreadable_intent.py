@@ -1,4 +1,4 @@
-"""An unreadable ``skillhub.toml``, the commit that ``show`` prints, ``--project`` in what is to be typed."""
+"""An unreadable ``skillhub.toml``, the commit that ``show`` prints, and ``--project`` in hints."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("how", BROKEN)
-def test_list_and_verify_warn_of_an_intent_that_cannot_be_read_and_doctor_names_it(shell, how):
+def test_list_and_verify_warn_of_an_unreadable_intent_and_doctor_names_it(shell, how):
     (shell.project / "skillhub.toml").write_bytes(BROKEN[how])
     for words in (("list",), ("list", "--json"), ("verify",), ("verify", "--json")):
         done = shell.run(*words)
@@ -48,7 +48,7 @@ def test_a_line_of_the_intent_is_named_by_its_skill(shell, value, message):
     assert message in error["message"]
 
 
-def test_a_source_that_nobody_proposes_is_no_hint_at_those_that_the_user_has(shell):
+def test_an_unknown_trusted_source_gives_the_proposed_names_as_hint(shell):
     assert shell.run("install", "github:release-notes", "--yes").status == 0
     wrong = f"acme=sha256:{'3' * 64}"
     error = shell.run("install", "--frozen", "--yes", "--trust-source", wrong, "--json").error
@@ -60,7 +60,7 @@ def test_a_source_that_nobody_proposes_is_no_hint_at_those_that_the_user_has(she
     assert error["hint"] == "it proposes site, team"
 
 
-def test_show_has_the_commit_of_a_skill_from_git(shell):
+def test_show_prints_the_commit_of_a_skill_from_git(shell):
     repo = Repo(shell.folder / "repo.git")
     rev = repo.commit({"SKILL.md": b"---\nname: deploy\ndescription: Deploys.\n---\nDo it.\n"})
     for name in (f"git+{repo.url}", "deploy"):
@@ -72,7 +72,7 @@ def test_show_has_the_commit_of_a_skill_from_git(shell):
 
 
 @pytest.mark.parametrize("folder", ["project", "./a b", "-x"])
-def test_what_is_to_be_typed_repeats_the_project(shell, folder):
+def test_hints_repeat_the_project_option(shell, folder):
     (shell.folder / folder).mkdir(exist_ok=True)
     shell.skill("mine")
     project = ("--project", folder) if folder[0] != "-" else (f"--project={folder}",)

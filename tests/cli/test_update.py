@@ -1,4 +1,4 @@
-"""``update``: shown, asked, done; and ``--check``, which is for CI."""
+"""``update``: its plan, its questions, its changes; and ``--check`` for CI."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def machine(shell, repo):
 
 
 class Typing(Terminal):
-    """A person who types these words, and what they were shown."""
+    """A terminal that types these words and records the text shown."""
 
     def __init__(self, *words):
         super().__init__()
@@ -44,7 +44,7 @@ def seen(machine):
     return {**snapshot(machine.project), **snapshot(machine.home), **snapshot(machine.hub)}
 
 
-def test_a_check_says_what_is_behind_and_writes_nothing_at_all(machine, repo):
+def test_a_check_reports_updates_and_writes_nothing(machine, repo):
     before = seen(machine)
     done = machine.run("update", "--check")
     assert (done.status, done.out) == (0, "")
@@ -63,7 +63,7 @@ def test_a_check_says_what_is_behind_and_writes_nothing_at_all(machine, repo):
     assert seen(machine) == before
 
 
-def test_a_dry_run_asks_nothing_and_writes_nothing(machine, repo):
+def test_a_dry_run_asks_no_question_and_writes_nothing(machine, repo):
     repo.commit(files("Do it better.\n"))
     before = seen(machine)
     done = machine.run("update", "--dry-run", "--json")
@@ -72,7 +72,7 @@ def test_a_dry_run_asks_nothing_and_writes_nothing(machine, repo):
     assert seen(machine) == before
 
 
-def test_nobody_there_means_no_and_yes_means_what_was_shown(machine, repo):
+def test_an_update_needs_an_answer_and_yes_agrees_to_the_plan(machine, repo):
     repo.commit(files("Do it better.\n"))
     before = (machine.project / "skillhub.lock").read_bytes()
     done = machine.run("update", "--json")
@@ -86,7 +86,7 @@ def test_nobody_there_means_no_and_yes_means_what_was_shown(machine, repo):
     assert machine.run("update", "nobody").status == 3
 
 
-def test_a_person_sees_the_plan_and_says_no(machine, repo):
+def test_a_no_to_the_plan_changes_nothing(machine, repo):
     repo.commit(files("Do it better.\n", **{"run.sh": program(b"#!/bin/sh\n")}))
     done = machine.at_terminal(
         "update",
@@ -97,7 +97,7 @@ def test_a_person_sees_the_plan_and_says_no(machine, repo):
     assert b"better" not in (machine.project / ".agents/skills/deploy/SKILL.md").read_bytes()
 
 
-def test_one_skill_is_one_question_that_names_all_that_it_gains(machine, repo):
+def test_one_question_names_all_gains_of_a_skill(machine, repo):
     needs = b"dependencies: {tools: [{type: env_var, value: A, required: false}]}"
     more = {"run.sh": program(b"#!/bin/sh\n"), "agents/openai.yaml": needs}
     repo.commit(files("Do it better at https://api.example\n", **more))
@@ -111,7 +111,7 @@ def test_one_skill_is_one_question_that_names_all_that_it_gains(machine, repo):
 
 
 @pytest.mark.parametrize("kind", ["capability", "need"])
-def test_attack_a_yes_to_all_takes_what_only_another_gains(kind):
+def test_attack_yes_to_all_does_not_cover_gains_of_another_skill(kind):
     def of(skill, *gains):
         news = [Question(kind, skill, f"{skill} gains {each}; agree?", alike=each) for each in gains]
         return [*news, Question("install", skill, f"Update {skill}?", row=(skill, *"-----"), alike="by acme")]
@@ -127,7 +127,7 @@ def test_attack_a_yes_to_all_takes_what_only_another_gains(kind):
     assert "b gains scripts" in said[: said.index("Yes to all 2")]
 
 
-def test_what_cannot_be_reached_is_told(machine, repo):
+def test_an_unreachable_source_fails_check_update_and_diff(machine, repo):
     repo.path.rename(repo.path.with_name("gone"))
     for words in (("update", "--check"), ("update", *YES), ("diff", "deploy")):
         done = machine.run(*words, "--json")
@@ -135,7 +135,7 @@ def test_what_cannot_be_reached_is_told(machine, repo):
 
 
 def three(**bodies):
-    """Return a repository of these skills: the folder of each, and what it says."""
+    """Return the files of a repository with these skills, from the folder of each and its body."""
     return {
         f"{folder}/SKILL.md": f"---\nname: {folder.rpartition('/')[2]}\ndescription: Does it.\n---\n{body}\n".encode()
         for folder, body in bodies.items()
@@ -144,7 +144,7 @@ def three(**bodies):
 
 @pytest.fixture
 def torn(shell):
-    """A machine with three skills of a repository that has moved one since, thrown away one, and mended one."""
+    """A machine with three skills of a repository that then moved one, removed one and changed one."""
     repo = Repo(shell.folder / "three.git")
     repo.commit(three(**{"skills/one": "Do.", "skills/two": "Do.", "skills/three": "Do."}))
     assert shell.run("install", f"git+{repo.url}", "--all", *YES).status == 0
@@ -153,7 +153,7 @@ def torn(shell):
     return shell
 
 
-def test_what_is_gone_upstream_holds_up_no_other(torn):
+def test_a_skill_removed_upstream_does_not_block_others(torn):
     moved = f"git+{torn.torn.url}#skills/.curated/one"
     done = torn.run("update", "--check", "--json")
     assert (done.status, [each["name"] for each in done.json["skills"]]) == (1, ["three"])
@@ -179,7 +179,7 @@ def test_what_is_gone_upstream_holds_up_no_other(torn):
     assert torn.run("update", "--check").status == 0
 
 
-def test_one_that_is_named_and_gone_fails_and_says_the_way_out(torn):
+def test_update_of_a_named_skill_that_is_gone_fails_with_a_hint(torn):
     before = snapshot(torn.project)
     for words in (("update", "--check"), ("update", *YES)):
         done = torn.run(*words, "two", "three", "--json")
@@ -192,7 +192,7 @@ def test_one_that_is_named_and_gone_fails_and_says_the_way_out(torn):
     assert snapshot(torn.project) == before
 
 
-def test_attack_a_folder_is_named_so_that_what_to_type_runs_a_program(shell):
+def test_attack_a_folder_name_is_quoted_in_the_hint(shell):
     repo = Repo(shell.folder / "one.git")
     repo.commit(three(**{"skills/one": "Do."}))
     assert shell.run("install", f"git+{repo.url}#skills/one", *YES).status == 0
@@ -202,14 +202,14 @@ def test_attack_a_folder_is_named_so_that_what_to_type_runs_a_program(shell):
     assert words == ["skillhub", "install", f"git+{repo.url}#x;touch hit #/one"]
 
 
-def test_what_to_type_for_a_skill_of_the_user_says_so(shell):
+def test_the_hint_for_a_skill_of_the_user_has_the_global_flag(shell):
     shell.skill("src/mine")
     assert shell.run("install", shell.folder / "src/mine", "--global", *YES).status == 0
     (shell.folder / "src/mine/SKILL.md").unlink()
     assert "skillhub remove mine --global" in shell.run("update", "--global", "--check").err
 
 
-def test_a_malformed_newer_one_holds_up_no_other(shell):
+def test_a_malformed_update_does_not_block_others(shell):
     for name in ("fine", "odd"):
         shell.skill(f"src/{name}")
         assert shell.run("install", shell.folder / "src" / name, *YES).status == 0
@@ -232,7 +232,7 @@ def test_frozen_fails_rather_than_change_the_lock(machine, repo):
     assert (machine.project / "skillhub.lock").read_bytes() == before
 
 
-def test_skills_are_named_either_way_and_all_is_the_default(torn):
+def test_update_takes_names_in_two_forms_and_all_by_default(torn):
     assert torn.run("update", "--skill", "nobody").status == 3
     assert torn.run("update", "--all", "three").status == 2
     assert torn.run("update", "--all", "--skill", "three").status == 2
@@ -244,7 +244,7 @@ def test_skills_are_named_either_way_and_all_is_the_default(torn):
 PLAN = ("it can now: scripts", "+ run.sh", "~ SKILL.md", ", not signed")
 
 
-def test_the_plan_is_shown_where_nobody_is_asked(machine, repo):
+def test_the_plan_is_shown_without_a_question(machine, repo):
     rev = machine.lock()["skills"]["deploy"]["rev"]
     newer = repo.commit(files("Do it better.\n", **{"run.sh": program(b"#!/bin/sh\n")}))
     plan = (f"deploy {rev[:12]} -> {newer[:12]}", *PLAN)
@@ -265,7 +265,7 @@ def test_the_plan_is_shown_where_nobody_is_asked(machine, repo):
     assert "run.sh" not in done.out
 
 
-def test_without_a_lock_nothing_is_said_to_be_the_newest(shell):
+def test_update_without_a_lock_reports_nothing_to_update(shell):
     for words in (("update", "--check"), ("update",)):
         done = shell.run(*words)
         assert (done.status, done.err) == (0, "nothing to update: no skill is locked here\n")
@@ -274,7 +274,7 @@ def test_without_a_lock_nothing_is_said_to_be_the_newest(shell):
     assert "skillhub install installs the skills of skillhub.toml" in shell.run("update", "--check").err
 
 
-def test_the_body_of_a_pull_request_is_what_the_review_shows(machine, repo):
+def test_the_body_of_a_pull_request_is_the_markdown_of_diff(machine, repo):
     old = machine.write("old.lock", (machine.project / "skillhub.lock").read_bytes())
     repo.commit(files("Do it better.\n", **{"run.sh": program(b"#!/bin/sh\n")}))
     before = seen(machine)
@@ -290,8 +290,8 @@ def test_the_body_of_a_pull_request_is_what_the_review_shows(machine, repo):
     assert (machine.folder / "body.md").read_text() == "## Skills\n\nNo differences.\n"
 
 
-def test_attack_a_skill_writes_into_the_body_of_a_pull_request(machine, repo):
-    """Nothing of a skill leaves its code span or block, whatever it is; and none makes the body too long."""
+def test_attack_a_skill_cannot_break_out_of_a_pull_request_body(machine, repo):
+    """All text of a skill stays in its code span or block, and none makes the body too long."""
     hostile = (
         "```\n</details>\n\n# Approved\n@everyone <img src=x> ![x](https://evil.example) \x1b[2J\u202e `` ` ````\n"
     )
@@ -321,14 +321,14 @@ def test_attack_a_skill_writes_into_the_body_of_a_pull_request(machine, repo):
     assert len(text) < 65_536 and text.endswith("\n\nThe rest is left out: it is too long.\n")
 
 
-def test_a_pin_is_named_with_the_command_that_changes_it(shell):
+def test_a_pinned_version_is_named_with_the_command_that_changes_it(shell):
     assert shell.run("install", "github:systematic-debugging@1.0.0", "--yes").status == 0
     install, update = "skillhub install 'github:systematic-debugging@>=1.0.0'", "skillhub update systematic-debugging"
     says = f"skillhub.toml pins systematic-debugging to 1.0.0; to allow newer versions: {install}, then {update}\n"
     for words in (["install", "github:systematic-debugging"], ["update", "systematic-debugging"]):
         done = shell.run(*words, "--yes")
         assert done.status == 0 and done.err.endswith(says), words
-    assert "pins" not in shell.run("install", "--yes").err  # nobody asked for it by name
+    assert "pins" not in shell.run("install", "--yes").err  # the skill was not named in this command
     assert shell.run("install", "github:systematic-debugging@>=1.0.0", "--yes").status == 0
     assert "pins" not in shell.run("install", "github:systematic-debugging", "--yes").err
     assert shell.run("update", "systematic-debugging", "--yes", "--json").json["skills"][0]["version"] == "1.1.0"

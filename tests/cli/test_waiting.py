@@ -1,4 +1,4 @@
-"""A command that another one keeps waiting says so."""
+"""A command that waits for another process reports it."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from skillhub.project.project import Project
 
 @contextmanager
 def at_work(shell):
-    """Be another skillhub at work in the project."""
+    """Hold the lock of the project like another skillhub process."""
     home = Home.of({"SKILLHUB_HOME": str(shell.hub)})
     with Project(str(shell.project), "project", home).exclusively():
         yield
 
 
-def test_a_command_that_waits_for_another_says_so_once_and_goes_on(shell):
+def test_a_command_that_waits_for_another_reports_it_once(shell):
     with at_work(shell):
         process = shell.start("sync", "--json")
         silent = shell.start("sync", "--quiet")
@@ -29,5 +29,5 @@ def test_a_command_that_waits_for_another_says_so_once_and_goes_on(shell):
     assert silent.returncode == 0
 
 
-def test_one_that_need_not_wait_says_nothing(shell):
+def test_a_command_without_wait_reports_nothing(shell):
     assert b"another" not in shell.run("sync").raw_err

@@ -1,4 +1,4 @@
-"""An OCI repository and an MCP server as sources, from ``source add`` to ``update``: sound servers, and lies."""
+"""An OCI repository and an MCP server as sources, from ``source add`` to ``update``; honest and hostile servers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def here(tmp_path):
 
 @contextmanager
 def debians(folder):
-    """Debian's registry with the skill pdf, and what pushes a later one."""
+    """Yield Debian's registry with the skill pdf, and a function that pushes a later version."""
     with registry(folder) as host:
 
         def push(body):
@@ -40,7 +40,7 @@ def debians(folder):
 
 @contextmanager
 def of_sdk(folder):
-    """A server that the official SDK for MCP runs."""
+    """A server run by the official SDK for MCP."""
     before = dict(sdk.FILES)
     try:
         with sdk.serving(in_json=False) as url:
@@ -53,7 +53,7 @@ def of_sdk(folder):
 
 
 @pytest.mark.parametrize("server", [debians, of_sdk])
-def test_a_source_from_its_name_to_an_update(here, tmp_path, server):
+def test_a_source_from_add_to_update(here, tmp_path, server):
     (tmp_path / "registry").mkdir()
     with server(tmp_path / "registry") as (ref, push):
         assert here.run("source", "add", "team", ref, "--yes").status == 0
@@ -71,7 +71,7 @@ def test_a_source_from_its_name_to_an_update(here, tmp_path, server):
         assert here.run("install", "--frozen", *YES).json["changed"] is False
     done = here.run("source", "refresh", "team", "--json")
     assert (done.status, done.error["code"]) == (3, "source")
-    assert here.run("search", "pdf").status == 0  # what was listed is kept
+    assert here.run("search", "pdf").status == 0  # the listing is kept
 
 
 def changed(artifact, **more):
@@ -79,8 +79,8 @@ def changed(artifact, **more):
     return artifact
 
 
-def test_attack_a_registry_of_artifacts_that_lies(here):
-    """Each lie is told to ``source add``, and to ``source refresh`` and ``search`` of a source that was sound."""
+def test_attack_a_hostile_registry_of_artifacts_is_refused(here):
+    """Each lie meets ``source add``, then ``source refresh`` and ``search`` of a source that was honest before."""
     sound = oci.skr({"SKILL.md": skill("pdf")})
     blob = next(iter(sound.blobs))
     huge = {"layers": [{"mediaType": oci.SKR_LAYER, "digest": blob, "size": 1 << 39}]}
@@ -113,8 +113,8 @@ def test_attack_a_registry_of_artifacts_that_lies(here):
             assert here.run("source", "remove", "sound").status == 0
 
 
-def test_attack_a_source_wants_the_login_for_another_host(here):
-    """A challenge that leads elsewhere, and a blob that does: the login of the first host stays with it."""
+def test_attack_the_login_of_a_host_is_not_sent_to_another(here):
+    """A challenge and a blob lead to another host; the login stays with the first one."""
     packed = base64.b64encode(b"me:hunter2").decode()
     with Web() as web, Web() as thief:
         here.write("docker/config.json", json.dumps({"auths": {f"127.0.0.1:{web.port}": {"auth": packed}}}))
@@ -133,7 +133,7 @@ def test_attack_a_source_wants_the_login_for_another_host(here):
         assert not [head for head in thief.heads if "authorization" in head.lower()]
 
 
-def test_attack_a_server_of_a_source_that_lies(here):
+def test_attack_a_hostile_mcp_server_is_refused(here):
     with skill_server() as server:
         server.add("pdf", "skill://acme/pdf", {"a.txt": b"a\n"})
         assert here.run("source", "add", "corp", server.ref, "--yes").status == 0

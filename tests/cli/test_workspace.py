@@ -1,4 +1,4 @@
-"""A monorepo: one lock at the root, packages with skills of their own."""
+"""A monorepo: one lock at the root, packages with their own skills."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_a_package_gets_its_skills_and_the_root_the_lock(machine):
     assert (machine.project / "packages/two/skillhub.toml").read_text() == "[skills]\n"
 
 
-def test_a_skill_of_two_packages_is_one_and_leaves_the_one_that_wants_it_no_more(machine):
+def test_a_skill_of_two_packages_is_locked_once_and_removed_from_one(machine):
     for package in ("one", "two"):
         assert machine.run("install", "./skills/shared", "--package", f"packages/{package}", *YES).status == 0
     both = [f"packages/{each}/.agents/skills/shared" for each in ("one", "two")]
@@ -82,7 +82,7 @@ def test_a_skill_of_two_packages_is_one_and_leaves_the_one_that_wants_it_no_more
     edited.write_bytes(before + b"mine\n")
     machine.run("install", *YES)
     assert both[1] in copies(machine)
-    if both[0] in copies(machine):  # what was edited is saved first
+    if both[0] in copies(machine):  # the edited copy is saved first
         assert machine.run("install", *YES).status == 0
     assert copies(machine) == both[1:]
     assert b"mine" in b"".join(each.read_bytes() for each in (machine.project / "skillhub-edits").iterdir())
@@ -90,7 +90,7 @@ def test_a_skill_of_two_packages_is_one_and_leaves_the_one_that_wants_it_no_more
     assert (copies(machine), machine.lock()["skills"]) == ([], {})
 
 
-def test_load_at_the_root_names_the_package_that_has_the_skill(machine):
+def test_load_at_the_root_names_the_package_of_the_skill(machine):
     assert machine.run("install", "./skills/shared", "--package", "one", *YES).status == 0
     error = machine.run("load", "shared", "--json").error
     assert error["message"].endswith("; it is in the package packages/one")
@@ -99,7 +99,7 @@ def test_load_at_the_root_names_the_package_that_has_the_skill(machine):
     assert "package" not in machine.run("load", "other", "--json").error["message"]
 
 
-def test_what_only_looks_works_while_the_file_of_the_workspace_is_broken(machine):
+def test_verify_list_and_doctor_work_with_a_broken_workspace_file(machine):
     assert machine.run("install", "./skills/shared", "--package", "one", *YES).status == 0
     whole = (machine.project / "skillhub.toml").read_text()
     (machine.project / "skillhub.toml").write_text(f"{whole}[broken\n")
@@ -109,15 +109,15 @@ def test_what_only_looks_works_while_the_file_of_the_workspace_is_broken(machine
     copy = machine.project / "packages/two/.agents/skills/shared"
     copy.mkdir(parents=True)
     (copy / "SKILL.md").write_text("---\nname: shared\ndescription: Another.\n---\nX.\n")
-    done = machine.run("verify")  # packages are looked into all the same
+    done = machine.run("verify")  # packages are still searched
     assert (done.status, "packages/two/.agents/skills/shared" in done.out) == (1, True), done.out
     rmtree(copy)
     (machine.project / "packages/one/skillhub.lock").touch()
     (machine.project / "skillhub.toml").write_text(whole)
-    assert machine.run("verify").status == 4  # which folders are to be looked into is not known
+    assert machine.run("verify").status == 4  # the lock of a package makes the folders to search ambiguous
 
 
-def test_what_a_skill_needs_comes_into_its_package(machine):
+def test_a_required_skill_is_enabled_in_the_package(machine):
     machine.skill("project/skills/needing", head="metadata:\n  skillhub.requires: skill:shared\n")
     machine.skill("project/skills/shared")
     done = machine.run("install", "./skills/needing", "./skills/shared", "--package", "one", *YES)
@@ -160,12 +160,12 @@ def test_attack_two_packages_want_two_versions(machine):
         '"x/"',
     ],
 )
-def test_attack_a_workspace_names_what_is_outside(members):
+def test_attack_members_outside_of_the_workspace_are_refused(members):
     with pytest.raises(FormatError):
         Intent.parse(f"[workspace]\nmembers = [{members}]\n".encode())
 
 
-def test_attack_a_package_is_a_link_that_leads_out(machine, tmp_path):
+def test_attack_a_package_behind_a_link_out_of_the_project_is_refused(machine, tmp_path):
     (tmp_path / "outside").mkdir()
     os.symlink(tmp_path / "outside", machine.project / "packages/three")
     done = machine.run("install", "./skills/shared", *YES, "--json")
@@ -177,7 +177,7 @@ def test_attack_a_package_is_a_link_that_leads_out(machine, tmp_path):
     assert list((tmp_path / "outside").iterdir()) == []
 
 
-def test_attack_a_package_says_what_only_the_root_may(machine):
+def test_attack_a_package_with_settings_of_the_root_is_refused(machine):
     for text in (
         '[policy]\nsigned = "ask"\n',
         '[sources.acme]\nurl = "https://acme.example"\n',
@@ -196,7 +196,7 @@ def test_attack_a_package_says_what_only_the_root_may(machine):
 PATHS = {"../../skills/a": "skills/a", "x": "packages/one/x", "../../../a": "../a", "~/a": "~/a"}
 
 
-def test_a_path_in_a_package_is_relative_to_it(machine):
+def test_a_path_is_relative_to_its_package(machine):
     for path, moved_to in PATHS.items():
         inner = moved(Wanted(path=path), "", "packages/one")
         assert inner.path == moved_to
@@ -204,7 +204,7 @@ def test_a_path_in_a_package_is_relative_to_it(machine):
     assert moved(Wanted(git="https://a.example", path="x"), "", "one").path == "x"
 
 
-def test_attack_a_package_that_is_named_as_the_project_gets_no_lock_that_stops_the_workspace(machine, tmp_path):
+def test_attack_a_package_named_as_project_uses_the_lock_of_the_workspace(machine, tmp_path):
     one = machine.project / "packages/one"
     os.symlink(one, tmp_path / "elsewhere")
     for named in (one, f"{one}/", one / "../one", tmp_path / "elsewhere"):
@@ -220,7 +220,7 @@ def test_attack_a_package_that_is_named_as_the_project_gets_no_lock_that_stops_t
     assert (opened / "skillhub.lock").exists()
 
 
-def test_which_folder_is_whose(machine):
+def test_a_folder_belongs_to_the_nearest_project(machine):
     """A folder that is no member is a project of its own; so is another repository."""
     machine.write("project/elsewhere/skillhub.toml", "[skills]\n")
     assert machine.run("install", "../skills/shared", *YES, cwd=machine.project / "elsewhere").status == 0
@@ -235,8 +235,8 @@ def test_which_folder_is_whose(machine):
 
 
 @pytest.mark.parametrize("pattern", ["*/*/*/*/*/*/*/*", "a/b/*/c/*/*/*/*/*/*"])
-def test_attack_links_that_lead_back_are_as_many_ways_as_there_are_to_go_through_them(tmp_path, pattern):
-    """Twelve links in a clone would be 12 to the power of 8 packages, which every command there would look for."""
+def test_attack_links_back_into_the_workspace_are_not_followed(tmp_path, pattern):
+    """Twelve links in a clone would give 12 to the power of 8 packages for every command to search."""
     machine = Here(tmp_path)
     for name in "abcdefghijkl":
         (machine.project / name).symlink_to(".")
@@ -245,15 +245,15 @@ def test_attack_links_that_lead_back_are_as_many_ways_as_there_are_to_go_through
     assert (done.status, done.json["skills"]) == (0, [])
 
 
-def test_attack_a_workspace_has_more_patterns_than_anybody_writes(tmp_path):
+def test_attack_a_workspace_with_too_many_patterns_is_refused(tmp_path):
     machine = Here(tmp_path)
     machine.write("project/skillhub.toml", f"[workspace]\nmembers = {['*'] * 1001}\n")
     assert machine.run("sync").status == 4
 
 
 @pytest.mark.parametrize("name", [b"b\xff", b"b\n", b"b\x1b[31m", ".hidden", "node_modules"])
-def test_attack_a_folder_that_is_no_package_is_none_for_who_stands_in_it(tmp_path, name):
-    """A record could not spell its name, and the copy would be put elsewhere; or no line would name the skill."""
+def test_attack_a_folder_with_a_name_unfit_for_a_package_is_no_package(tmp_path, name):
+    """A record could not hold its name, so the copy would go elsewhere, or no line would name the skill."""
     machine = Here(tmp_path)
     machine.skill("project/skills/mine")
     machine.write("project/skillhub.toml", '[workspace]\nmembers = ["*"]\n')
@@ -266,7 +266,7 @@ def test_attack_a_folder_that_is_no_package_is_none_for_who_stands_in_it(tmp_pat
     ]
 
 
-def test_attack_a_package_holds_another_skill_of_a_locked_name(machine):
+def test_attack_another_skill_with_a_locked_name_in_a_package_is_reported(machine):
     assert machine.run("install", "./skills/shared", "--package", "one", *YES, "--no-enable").status == 0
     for package in ("one", "two"):
         machine.skill(f"project/packages/{package}/.claude/skills/shared")
@@ -282,7 +282,7 @@ def test_attack_a_package_holds_another_skill_of_a_locked_name(machine):
 
 @pytest.fixture
 def shared_out(machine):
-    """One skill of each package with what it needs, one of the root, and a package without any."""
+    """One skill of each package with its requirements, one of the root, and a package without skills."""
     machine.skill("project/skills/one-skill", head="metadata:\n  skillhub.requires: skill:shared\n")
     assert machine.run("install", "./skills/one-skill", "./skills/shared", "--package", "one", *YES).status == 0
     assert machine.run("install", "./skills/two-skill", "--package", "two", *YES).status == 0
@@ -292,7 +292,7 @@ def shared_out(machine):
     return machine
 
 
-def test_a_package_narrows_what_only_looks(shared_out):
+def test_the_package_option_narrows_reading_commands(shared_out):
     machine = shared_out
     machine.skill("project/packages/two/.claude/skills/loose")
     for package, own in (("one", ["one-skill", "shared"]), ("packages/two", ["two-skill"]), ("none", [])):
@@ -305,7 +305,7 @@ def test_a_package_narrows_what_only_looks(shared_out):
         found = machine.run("catalog", "--host", "codex", *here).json["skills"]
         assert {each["name"] for each in found} == {*own, "root-skill"} - {"loose"}, package
     assert {each["name"] for each in machine.run("verify", "--json").json["skills"]} >= {"one-skill", "root-skill"}
-    assert machine.run("verify", "root-skill", "--package", "none").status == 0  # a name is more than a package
+    assert machine.run("verify", "root-skill", "--package", "none").status == 0  # a name goes before a package
     for name in ("one", "two", "root"):
         machine.skill(f"project/skills/{name}-skill", more="more\n")
     for words in (("update", "--check"), ("update", "--dry-run", *YES)):
@@ -317,7 +317,7 @@ def test_a_package_narrows_what_only_looks(shared_out):
     assert {each["name"] for each in machine.run("update", "--check", "--json").json["skills"]} >= {"root-skill"}
 
 
-def test_attack_a_package_that_uses_nothing_is_not_all_packages(shared_out):
+def test_attack_a_package_without_skills_does_not_stand_for_all_packages(shared_out):
     machine = shared_out
     (machine.project / "packages/two/.agents/skills/two-skill/SKILL.md").write_text("changed")
     statuses = {each: machine.run("verify", "--package", each).status for each in ("one", "two", "none")}
@@ -325,10 +325,10 @@ def test_attack_a_package_that_uses_nothing_is_not_all_packages(shared_out):
     statuses = {each: machine.run("audit", "--package", each).status for each in ("one", "two", "none")}
     assert statuses == {"one": 0, "two": 1, "none": 0}
     assert machine.run("verify", "--package", "three").status == 2
-    assert machine.run("verify", "--package", "one", "--global").status == 2  # which has no packages to look at
+    assert machine.run("verify", "--package", "one", "--global").status == 2  # the user's scope has no packages
 
 
-def test_completion_in_a_package_knows_the_lock_of_the_workspace(shared_out):
+def test_completion_in_a_package_uses_the_lock_of_the_workspace(shared_out):
     machine = shared_out
     pressed = {"_SKILLHUB_COMPLETE": "complete_bash", "COMP_WORDS": "skillhub\nverify\n", "COMP_CWORD": "2"}
     for folder in ("packages/one/src", "packages/none", "."):

@@ -1,4 +1,4 @@
-"""On a terminal nothing is broken inside a word; off it every line stays one."""
+"""A terminal gets line breaks between words only; other outputs get unbroken lines."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ COLUMNS = 60
 
 
 def lines(done):
-    # What is erased again stands nowhere: a command that takes a second shows how far it is.
+    # Erased text is dropped: a command that takes a second draws its progress.
     text = re.sub(r".*\r\x1b\[K", "", done.out.replace("\r\n", "\n"))
     for code in COLOURS:
         text = text.replace(code, "")
@@ -21,7 +21,7 @@ def lines(done):
 
 
 def too_wide(done, columns=COLUMNS):
-    """Return the lines that a terminal breaks although there is a blank to break them at, less commands to copy."""
+    """Return the lines that a terminal breaks although they have a blank to break at, less commands to copy."""
     wide = [line for line in lines(done) if len(line) > columns and " " in line.strip()]
     return [line for line in wide if not line.lstrip().startswith("skillhub ")]
 
@@ -49,34 +49,34 @@ def test_lines_break_between_words(installed, words):
 
 @pytest.fixture
 def with_gh(shell):
-    """Return a machine with the program that gh-fix-ci needs, without which its variable is not asked for."""
+    """A machine with the program that gh-fix-ci needs; without it, its variable is not asked for."""
     program = shell.write("programs/gh", "#!/bin/sh\n")
     program.chmod(0o755)
     shell.environ["PATH"] = f"{program.parent}{os.pathsep}{shell.environ['PATH']}"
     return shell
 
 
-def test_what_is_asked_breaks_between_words(with_gh):
+def test_questions_break_between_words(with_gh):
     say = [("[N]o: ", "y\n"), ("(not shown, empty for none): ", "\n")]
     done = with_gh.at_terminal("install", "github:gh-fix-ci", say=say, columns=COLUMNS)
     assert done.status == 6
     assert too_wide(done) == []
 
 
-def test_what_is_typed_unseen_is_asked_for_on_a_narrow_screen(with_gh):
+def test_a_secret_prompt_fits_a_narrow_screen(with_gh):
     say = [("[N]o: ", "y\n"), ("for none): ", "\n")]
     done = with_gh.at_terminal("install", "github:gh-fix-ci", say=say, columns=40)
     assert done.status == 6
     assert too_wide(done, 40) == []
 
 
-def test_what_has_no_room_where_it_belongs_begins_at_one_place(installed):
+def test_values_without_room_in_their_column_are_aligned(installed):
     done = installed.at_terminal("show", "release-notes", columns=80)
     places = {line.index("sha256:") for line in lines(done) if line.lstrip().startswith("sha256:")}
     assert places == {3}
 
 
-def test_the_name_of_an_archive_fits_a_screen_and_is_whole_elsewhere(shell):
+def test_the_name_of_an_archive_is_shortened_on_a_narrow_screen_only(shell):
     words, no = ("install", "github:release-notes"), [("[N]o: ", "n\n")]
     whole = shell.run("show", words[1], "--json").json["url"]
     assert max(map(len, lines(shell.at_terminal(*words, say=no)))) <= 80
@@ -93,7 +93,7 @@ def test_the_picker_breaks_between_words(shell):
     assert too_wide(done) == []
 
 
-def test_the_ways_of_edits_fit_a_line(shell):
+def test_the_choices_for_edits_fit_a_line(shell):
     assert shell.run("install", "github:release-notes", "--yes").status == 0
     (shell.project / ".agents/skills/release-notes/SKILL.md").write_text("mine")
     done = shell.at_terminal("sync", say=[("[K]eep this skill unchanged: ", "k\n")])
@@ -101,7 +101,7 @@ def test_the_ways_of_edits_fit_a_line(shell):
     assert too_wide(done, 80) == []
 
 
-def test_a_digest_stays_whole_and_nothing_is_lost(installed):
+def test_a_digest_stays_unbroken_and_no_text_is_lost(installed):
     plain = installed.run("show", "release-notes").out
     done = installed.at_terminal("show", "release-notes", columns=COLUMNS)
     digest = re.search(r"sha256:[0-9a-f]{64}", plain)[0]
@@ -110,14 +110,14 @@ def test_a_digest_stays_whole_and_nothing_is_lost(installed):
     assert "".join(words[0]) == "".join(words[1])
 
 
-def test_what_an_agent_gets_is_not_broken_anew(installed):
+def test_the_text_of_load_is_not_wrapped(installed):
     plain = installed.run("load", "release-notes").out
     done = installed.at_terminal("load", "release-notes", columns=COLUMNS)
     assert max(map(len, plain.splitlines())) > COLUMNS
     assert "\n".join(plain.splitlines()) in "\n".join(lines(done))
 
 
-def test_a_command_to_type_stays_whole(shell):
+def test_a_command_to_copy_stays_unbroken(shell):
     shell.skill("project/mine")
     shell.write("home/.gitconfig", "[user]\n\tname = me\n")
     assert shell.run("key", "new").status == 0
@@ -131,26 +131,24 @@ def test_a_command_to_type_stays_whole(shell):
 
 @pytest.mark.parametrize("words", ["source list", "cache info"])
 @pytest.mark.parametrize("columns", [40, 52, 80, 100, 140, 200])
-def test_a_table_fits_and_loses_nothing(installed, words, columns):
+def test_a_table_fits_the_screen_and_loses_no_text(installed, words, columns):
     shown = lines(installed.at_terminal(*words.split(), columns=columns))
     assert max(len(row) for row in shown if not re.search("[0-9a-f]{64}", row)) <= columns
-    there = "".join("".join(shown).split())
+    text = "".join("".join(shown).split())
     assert [
-        word for word in installed.run(*words.split()).out.split() if word not in there and not word.isupper()
+        word for word in installed.run(*words.split()).out.split() if word not in text and not word.isupper()
     ] == []
 
 
 @pytest.mark.parametrize("columns", [30, 50, 80, 200])
 @pytest.mark.parametrize("words", ["search review", "search fix", "search --limit 3 the"])
-def test_what_is_found_fits_a_screen_with_every_name_and_source(installed, words, columns):
+def test_search_results_fit_a_screen_with_names_and_sources(installed, words, columns):
     shown = [line for line in lines(installed.at_terminal(*words.split(), columns=columns)) if line]
     assert len(shown) < 24
     assert max(len(row) for row in shown if "skillhub show" not in row) <= columns
-    there = " ".join(shown)
+    text = " ".join(shown)
     hits = installed.run(*words.split(), "--json").json["hits"]
-    assert (
-        hits and [hit for hit in hits if hit["name"] not in there or hit.get("source", "project") not in there] == []
-    )
+    assert hits and [hit for hit in hits if hit["name"] not in text or hit.get("source", "project") not in text] == []
 
 
 def test_a_row_of_the_list_is_a_line_or_two(shell):
@@ -178,7 +176,7 @@ def test_attack_a_description_forges_a_row_of_a_table(shell):
         assert [line for line in rows if not line.startswith((" ", "NAME", "one"))] == []
 
 
-def test_a_table_never_cuts_what_is_typed(shell):
+def test_a_table_does_not_cut_names(shell):
     name = "a-name-that-is-longer-than-others-have"
     shell.skill(f"project/.agents/skills/{name}")
     assert name in " ".join(lines(shell.at_terminal("list", columns=COLUMNS))).split()

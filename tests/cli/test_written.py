@@ -1,4 +1,4 @@
-"""Files that a command writes where a person says."""
+"""Files that a command writes to a path given by the user."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ def machine(tmp_path):
 
 
 @pytest.mark.parametrize("words", WRITING)
-def test_attack_a_file_that_a_person_names_leads_elsewhere(machine, words):
+def test_attack_a_link_or_a_managed_file_is_not_overwritten(machine, words):
     project = machine.project
     (project / "link").symlink_to(machine.home / "precious")
     (project / "dangling").symlink_to(machine.home / "made")
     (project / "out").symlink_to(machine.home)
     (project / "folder").mkdir()
-    machine.run("audit", "--offline", "--write-baseline", "known")  # what may be replaced by one
+    machine.run("audit", "--offline", "--write-baseline", "known")  # an existing baseline may be replaced
     before = machine.files()
     for name in ("link", "dangling", "out/precious", "out/made", "folder", "skillhub.lock", "skillhub.toml"):
         done = machine.run(*words, name)

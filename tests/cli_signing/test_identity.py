@@ -17,7 +17,7 @@ WHO = ("--identity", NAME, "--issuer", ISSUER)
 
 @pytest.fixture
 def bare(shell):
-    """The same machine, but nothing named ``sigstore`` can be imported on it."""
+    """The same machine without an importable ``sigstore``."""
     shell.write("bare/sigstore.py", "raise ImportError('not here')")
     shell.environ["PYTHONPATH"] = f"{shell.folder / 'bare'}:{REPO}"
     shell.environ["PYTHONDONTWRITEBYTECODE"] = "1"
@@ -55,7 +55,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("how", BAD)
-def test_what_names_no_identity_is_refused_and_nobody_is_trusted(shell, how):
+def test_an_invalid_identity_is_refused_and_not_trusted(shell, how):
     shell.run("key", "new")
     shell.write("project/key.pem", (shell.hub / "state/keys/default.pub.pem").read_bytes())
     shell.write("project/root.json", OWN.trusted_root())
@@ -69,10 +69,10 @@ def test_what_names_no_identity_is_refused_and_nobody_is_trusted(shell, how):
     assert shell.files() == before
 
 
-def test_without_the_extra_such_a_skill_is_refused_and_nothing_is_left(bare):
+def test_without_the_extra_a_sigstore_signature_is_refused(bare):
     skill = bare.skill("skill")
-    said = statement(Tree({"SKILL.md": File((skill / "SKILL.md").read_bytes())}))
-    (skill / SIGNATURE).write_text(json.dumps(OWN.sign(json.dumps(said).encode())))
+    signed = statement(Tree({"SKILL.md": File((skill / "SKILL.md").read_bytes())}))
+    (skill / SIGNATURE).write_text(json.dumps(OWN.sign(json.dumps(signed).encode())))
     bare.run("publisher", "trust", "acme", *WHO)
     before = bare.files()
     for flags in ((), ("--yes",), ("--yes", "--allow-unsigned")):

@@ -1,4 +1,4 @@
-"""``key`` as a person or a script uses it."""
+"""``key`` for a user at a terminal and for a script."""
 
 import os
 import stat
@@ -13,31 +13,31 @@ SECRET = "SKILLHUB_PASSPHRASE"
 
 @pytest.fixture
 def locked(shell):
-    """A key that ``openssl`` made under the passphrase ``secret``."""
+    """A key that ``openssl`` created with the passphrase ``secret``."""
     path = shell.folder / "their.pem"
     how = ["-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256", "-aes256", "-pass", "pass:secret"]
     subprocess.run(["openssl", "genpkey", *how, "-out", path], check=True, capture_output=True)
     return path
 
 
-def test_show_gives_the_public_half_and_nothing_private(shell):
+def test_show_prints_the_public_half_only(shell):
     made = shell.run("key", "new", "work", "--json").json
     shown = shell.run("key", "show", "work", "--json").json
     with open(made["public_path"]) as file:
         assert shown == {**made, "public_key": file.read()}
-    talked = shell.run("key", "show", "work")
-    assert talked.status == 0
-    assert made["fingerprint"] in talked.out
-    assert shown["public_key"] in talked.out
-    assert "PRIVATE KEY" not in talked.out + str(shown)
+    shown_as_text = shell.run("key", "show", "work")
+    assert shown_as_text.status == 0
+    assert made["fingerprint"] in shown_as_text.out
+    assert shown["public_key"] in shown_as_text.out
+    assert "PRIVATE KEY" not in shown_as_text.out + str(shown)
 
 
-def test_show_of_no_key(shell):
+def test_show_of_a_missing_key_is_not_found(shell):
     done = shell.run("key", "show", "none", "--json")
     assert (done.status, done.error["code"]) == (3, "not-found")
 
 
-def test_a_folder_of_keys_that_cannot_be_read_is_told(shell):
+def test_an_unreadable_folder_of_keys_is_reported(shell):
     folder = os.path.dirname(shell.run("key", "new", "work", "--json").json["public_path"])
     os.rename(folder, f"{folder}-before")
     os.symlink("keys", folder)
@@ -57,7 +57,7 @@ def test_import_then_sign(shell):
     assert signed["fingerprint"] == key.public.fingerprint
 
 
-def test_import_keeps_a_key_under_the_passphrase_that_is_given(shell, locked):
+def test_import_encrypts_the_key_with_the_given_passphrase(shell, locked):
     taken = shell.run("key", "import", locked, "--json", **{SECRET: "secret"}).json
     with open(taken["path"]) as file:
         assert "ENCRYPTED" in file.read()
@@ -67,7 +67,7 @@ def test_import_keeps_a_key_under_the_passphrase_that_is_given(shell, locked):
     assert shell.run("sign", skill, **{SECRET: "secret"}).status == 0
 
 
-def test_import_asks_for_the_old_passphrase_and_for_a_new_one(shell, locked):
+def test_import_asks_for_the_old_and_a_new_passphrase(shell, locked):
     say = [
         ("passphrase of", "secret\n"),
         ("a passphrase (empty for none)", "new\n"),
@@ -80,14 +80,14 @@ def test_import_asks_for_the_old_passphrase_and_for_a_new_one(shell, locked):
 
 
 @pytest.mark.parametrize(("given", "status"), [({}, 2), ({SECRET: "wrong"}, 4)])
-def test_import_without_the_passphrase_keeps_nothing(shell, locked, given, status):
+def test_import_without_the_passphrase_stores_nothing(shell, locked, given, status):
     before = shell.files()
     done = shell.run("key", "import", locked, "--json", **given)
     assert done.status == status
     assert shell.files() == before
 
 
-def test_import_never_goes_over_another(shell):
+def test_import_does_not_overwrite_a_key(shell):
     path = shell.write("other.pem", PrivateKey.generate().pem())
     shell.run("key", "new")
     before = shell.files()
@@ -96,7 +96,7 @@ def test_import_never_goes_over_another(shell):
     assert shell.files() == before
 
 
-def test_dry_run_of_import_keeps_nothing(shell):
+def test_a_dry_run_of_import_stores_nothing(shell):
     path = shell.write("other.pem", PrivateKey.generate().pem())
     before = shell.files()
     assert shell.run("key", "import", path, "--dry-run").status == 0

@@ -1,4 +1,4 @@
-"""``sign --chain``: with a certificate, and never a signature that we would not accept ourselves."""
+"""``sign --chain``: signatures with a certificate, and only those that skillhub itself accepts."""
 
 import json
 from dataclasses import replace
@@ -44,7 +44,7 @@ def test_signature_with_a_chain_is_trusted_by_its_root(shell):
     assert found["tree"] == signed["tree"]
 
 
-def test_chain_without_its_root_is_trusted_by_it_too(shell):
+def test_a_chain_without_its_root_is_trusted_by_the_root(shell):
     made = chain(*SOUND)
     assert sign(shell, pem(made[:2])).status == 0
     root = shell.write("root.pem", pem(made[-1:]))
@@ -53,8 +53,8 @@ def test_chain_without_its_root_is_trusted_by_it_too(shell):
     assert found["signature"]["status"] == "valid"
 
 
-def test_attack_a_clock_set_back_takes_an_expired_certificate(shell):
-    """The clock is behind what signed metadata has shown, and by that the chain has expired."""
+def test_attack_a_clock_set_back_does_not_accept_an_expired_certificate(shell):
+    """Signed metadata has shown a time later than the clock, and by that time the chain has expired."""
     made = chain(*SOUND)
     assert sign(shell, pem(made)).status == 0
     shell.run("publisher", "trust", "acme", "--certificate", shell.write("root.pem", pem(made[-1:])))
@@ -98,13 +98,13 @@ def test_issuers_out_of_order_are_refused(shell):
     assert not (shell.folder / "skill" / SIGNATURE).exists()
 
 
-def test_certificate_of_another_key_is_refused(shell):
+def test_a_certificate_of_another_key_is_refused(shell):
     done = sign(shell, pem(chain(*SOUND)), PrivateKey.generate())
     assert (done.status, done.error["code"]) == (2, "usage")
     assert not (shell.folder / "skill" / SIGNATURE).exists()
 
 
-def test_old_signature_stays_where_the_new_one_is_refused(shell):
+def test_the_old_signature_stays_if_the_new_one_is_refused(shell):
     skill = shell.skill("skill")
     shell.run("key", "new")
     assert shell.run("sign", skill).status == 0
@@ -116,12 +116,12 @@ def test_old_signature_stays_where_the_new_one_is_refused(shell):
 
 
 @pytest.mark.parametrize("data", [b"", b"no certificate", leaf_key().public.pem])
-def test_chain_that_is_none(shell, data):
+def test_an_invalid_chain_is_refused(shell, data):
     assert sign(shell, data).status == 4
     assert not (shell.folder / "skill" / SIGNATURE).exists()
 
 
-def test_dry_run_says_the_tree_and_writes_nothing(shell):
+def test_a_dry_run_prints_the_answer_of_sign_and_writes_nothing(shell):
     made = pem(chain(*SOUND))
     key, path = shell.write("key.pem", leaf_key().pem()), shell.write("chain.pem", made)
     skill = shell.skill("skill")
