@@ -49,8 +49,9 @@ CLASSES: dict[str, type[JsonAnswer]] = {}  # by the command as it is typed
 
 def answer(command: str, value: Mapping[str, Any]) -> dict[str, Any]:
     """Return the JSON value that a command prints, checked by the class of its answer."""
-    for module in () if command in CLASSES else ("reading", "setup"):  # an install does not need these modules
-        import_module(f"skillhub.answers.{module}")
+    for module in ("reading", "setup"):  # each has dozens of classes, so only the needed modules are loaded
+        if command not in CLASSES:
+            import_module(f"skillhub.answers.{module}")
     found = CLASSES[command].model_validate({"schema": VERSION, **value})
     return found.model_dump(by_alias=True, exclude_unset=True)
 
