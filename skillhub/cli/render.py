@@ -78,8 +78,8 @@ def show_outcome(common: Common, outcome: Outcome, verb: str, done: str) -> None
     if error is not None:
         raise error
     if refusing := _refusing(outcome):
-        found = f"no answer accepts the findings in {',  '.join(refusing)}"
-        terminal.warn(f"the whole command would be refused:  {found}", "red")
+        found = f"no answer accepts the findings in {', '.join(refusing)}"
+        terminal.warn(f"the whole command would be refused: {found}", "red")
         return
     left = {left.name for left in outcome.left}
     # If a skill changes, the others are shown as unchanged; if none does, one line says so for all.

@@ -464,7 +464,7 @@ def test_attack_an_answer_at_a_terminal_accepts_no_critical_finding(shell):
     shell.skill("project/good")
     planned = shell.run("install", "./tags", "./good", "--dry-run")
     assert (planned.status, "would install" in planned.out) == (0, False)
-    assert "the whole command would be refused:  no answer accepts the findings in tags" in planned.err
+    assert "the whole command would be refused: no answer accepts the findings in tags" in planned.err
     shell.write("hub/config/policy.toml", 'allow-findings = ["SH002"]')
     done = shell.at_terminal("install", "./tags", "--allow-unsigned", say=[(ASK, "y\n")])
     assert done.status == 0, done.out
