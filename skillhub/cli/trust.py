@@ -104,8 +104,9 @@ def _add_suggested(common: Common, ports: Ports) -> int:
     for each in added:
         common.terminal.did(f"{'would add' if common.dry_run else 'added'} {each.alias}: {_spelled(each)}", "green")
         if certificate := offered[each.alias].get("certificate"):
-            trust = as_command("skillhub", "publisher", "trust", each.alias, "--certificate", "FILE")
-            common.terminal.say(f"its skills are signed; to trust the signer: {trust}, with {certificate}")
+            file = certificate.rpartition("/")[2]
+            trust = as_command("skillhub", "publisher", "trust", each.alias, "--certificate", file)
+            common.terminal.say(f"its skills are signed; to trust the signer, save {certificate}, then: {trust}")
     if not added and not left:
         common.terminal.say("you have every suggested source")
     return 0

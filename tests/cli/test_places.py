@@ -188,6 +188,8 @@ def test_suggested_sources_are_added_with_yes_and_no_publisher_is_trusted(shell)
     shell.write("home/.gitconfig", f'[url "{repo.url}"]\n{wanted}{gone}\n')
     refused = shell.run("source", "add", "--suggested", "--json")
     assert (refused.status, refused.error["code"]) == (6, "refused")
+    planned = shell.run("source", "add", "--suggested", "--yes", "--dry-run")
+    assert "then: skillhub publisher trust nvidia --certificate nv-agent-root-cert.pem" in planned.err
     done = shell.run("source", "add", "--suggested", "--yes", "--json").json
     assert [each["name"] for each in done["sources"]] == [*suggested()][1:]
     assert [*done["left"]] == [*suggested()][:1]
