@@ -218,12 +218,12 @@ def agents(common: Common) -> int:
     ]
     if common.json:
         return common.answer("agents", {"agents": rows})
-    head = ("ID", "AGENT", "IN USE", "PROJECT FOLDER", "USER FOLDER")
+    head = ("ID", "AGENT", "USED", "PROJECT FOLDER", "USER FOLDER")
     shown = [
         (row["id"], row["name"], "yes" if row["in_use"] else "", row["project_dir"] or "-", row["user_dir"] or "-")
         for row in sorted(rows, key=lambda row: not row["in_use"])
     ]
-    common.terminal.table(head, shown)
+    common.terminal.table(head, shown, spare=head.index("AGENT"))
     return 0
 
 

@@ -159,11 +159,13 @@ class Terminal:
         stream: TextIO | None = None,
         *,
         is_short: bool = False,
+        spare: int | None = None,
     ) -> None:
         """Write a table whose last column wraps within the terminal; on a narrow terminal each row becomes a list.
 
         If the table ``is_short``, a terminal shows each row in one line, or in two if it is narrow, and cuts a long
-        last cell. Otherwise all text is shown. A table goes to stdout unless ``stream`` is given.
+        last cell. Otherwise all text is shown; a narrow terminal leaves out the column ``spare`` alone. A table goes
+        to stdout unless ``stream`` is given.
         """
         stream = stream or sys.stdout
         cells = [[collapsed(cell) for cell in row] for row in (head, *rows)]
@@ -172,6 +174,10 @@ class Terminal:
         columns = _columns() if stream.isatty() else None
         drawn: list[tuple[str, str, Tone]] = []
         if columns and columns < len(below) + min(last, _READABLE):
+            if spare is not None:
+                kept_cells = [[*row[:spare], *row[spare + 1 :]] for row in cells]
+                self.table(kept_cells[0], kept_cells[1:], stream, is_short=is_short)
+                return
             below = " " * (2 + _BELOW)
             for *others, text in cells[1:] if is_short else ():
                 drawn += [("", "  ".join(others), "bold"), ("  ", shortened(text, columns - 2), "plain")]

@@ -30,7 +30,9 @@ def test_agents_lists_all_agents_and_marks_those_in_use(shell):
     assert by_id["codex"]["mcp"] == ["project", "user"]
     assert shell.run("agents").out.splitlines()[0].split("  ")[0] == "ID"
     assert shell.run("agents").out.splitlines()[1].startswith("cursor ")  # agents in use come first
-    assert shell.at_terminal("agents", columns=60).out.count("IN USE:") == 1
+    assert shell.at_terminal("agents", columns=60).out.count("USED:") == 1
+    narrow = shell.at_terminal("agents", columns=80).out.splitlines()
+    assert len(narrow) < 90 and "PROJECT FOLDER" in narrow[0] and "AGENT" not in narrow[0]
 
 
 def test_a_new_machine_is_well(shell):
