@@ -121,14 +121,11 @@ def _without_unwanted(outcome: Outcome, after: State, options: Options, ports: P
     except Refused as error:  # an edited skill stays until the user decides about the edits
         left = [LeftOut(name, error.code, f"{why}, and it stays: {error.message}") for name in names]
         return replace(outcome, left=(*outcome.left, *left))
-    verb, saved = "would be" if options.dry_run else "was", {**outcome.saved, **removal.saved}
-    return replace(
-        replace(outcome, saved=saved),
-        changed=outcome.changed or removal.changed,
-        pending=options.dry_run,
-        asked=(*outcome.asked, *removal.asked),
-        warnings=(*outcome.warnings, *(f"{name} {verb} removed: {why}" for name in names)),
-    )
+    verb = "would be" if options.dry_run else "was"
+    warnings = (*outcome.warnings, *(f"{name} {verb} removed: {why}" for name in names))
+    asked, saved = (*outcome.asked, *removal.asked), {**outcome.saved, **removal.saved}
+    changed = outcome.changed or removal.changed
+    return replace(outcome, changed=changed, pending=options.dry_run, asked=asked, saved=saved, warnings=warnings)
 
 
 def carry_out(
