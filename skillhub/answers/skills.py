@@ -187,6 +187,13 @@ class ShadowedRow(AnswerRow):
     by: Text | None
 
 
+class SavedEditsRow(AnswerRow):
+    """A skill whose edits made by hand were saved, and the patches that contain them, relative to the project."""
+
+    name: Text
+    patches: Texts
+
+
 class OutcomeAnswer(
     JsonAnswer,
     commands=[
@@ -201,6 +208,7 @@ class OutcomeAnswer(
     refused: tuple[ReasonRow, ...]
     warnings: Texts
     sources: tuple[SourceChangeRow, ...]
+    saved: tuple[SavedEditsRow, ...]
 
 
 class AdvisedRow(AnswerRow):

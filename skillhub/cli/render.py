@@ -44,6 +44,7 @@ def outcome_json(outcome: Outcome) -> dict[str, Any]:
         "refused": outcome.left,
         "warnings": list(outcome.warnings),
         "sources": [each.to_json() for each in outcome.sources],
+        "saved": [{"name": name, "patches": [*paths]} for name, paths in outcome.saved.items()],
     }
 
 

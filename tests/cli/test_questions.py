@@ -507,6 +507,13 @@ def test_edits_are_asked_about_and_saved_on_yes(shell):
         assert (shell.project / path).exists()
 
 
+def test_json_names_the_patches_with_saved_edits(shell):
+    assert shell.run("install", REF, "--yes", "--json").json["saved"] == []
+    (shell.project / ".agents/skills/release-notes/SKILL.md").write_text("mine")
+    done = shell.run("sync", "--yes", "--json").json
+    assert done["saved"] == [{"name": "release-notes", "patches": ["skillhub-edits/release-notes-1.patch"]}]
+
+
 def test_the_answer_take_replaces_edits_with_the_locked_content(shell):
     shell.run("install", REF, "--yes")
     edited = shell.project / ".agents/skills/release-notes/SKILL.md"
