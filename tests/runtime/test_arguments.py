@@ -1,4 +1,4 @@
-"""What is put into instructions, and what never is."""
+"""Placeholders in instructions: arguments, variables and commands."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ from tests.support.effort import at_most
         ("$ARGUMENTS keeps '$0'", "'a b'", "'a b' keeps 'a b'"),
     ],
 )
-def test_places_are_filled(body, arguments, text):
+def test_placeholders_are_filled(body, arguments, text):
     assert fill_placeholders(body, PlaceholderValues(arguments)) == text
 
 
-def test_words_are_split_as_a_shell_does():
+def test_words_are_split_like_a_shell():
     assert split_words("a 'b c' \"d e\" f\\ g #h") == ["a", "b c", "d e", "f g", "#h"]
     assert split_words("it's open") == ["it's", "open"]
 
 
 @settings(deadline=None)
 @given(st.text("ab '\"\\\t\n#$\u00e9"))
-def test_words_are_those_of_the_standard_library(text):
+def test_words_equal_those_of_shlex(text):
     try:
         expected = shlex.split(text)
     except ValueError:
@@ -50,18 +50,18 @@ def test_words_are_those_of_the_standard_library(text):
     assert split_words(text) == expected
 
 
-def test_a_megabyte_in_quotes_is_split_at_once():
+def test_a_megabyte_in_quotes_is_split_fast():
     with at_most(2):
         assert split_words("'" + "a" * 1_000_000 + "' b")[1] == "b"
         assert len(split_words("'" + "a " * 500_000)) == 500_000
 
 
-def test_variables_are_filled_and_unknown_ones_stay():
+def test_known_variables_are_filled_and_unknown_ones_stay():
     given = PlaceholderValues(variables={"SKILL_DIR": "/s"})
     assert fill_placeholders("${SKILL_DIR}/x ${HOME} \\${SKILL_DIR}", given) == "/s/x ${HOME} \\${SKILL_DIR}"
 
 
-def test_a_command_stays_text_unless_it_may_run():
+def test_command_stays_text_unless_allowed():
     body = "State: !`git status` and\n!`rm -rf x`"
     assert fill_placeholders(body, PlaceholderValues()) == body
     ran = []
@@ -78,34 +78,34 @@ def refuse(command):
     raise AssertionError(f"ran {command}")
 
 
-def test_an_argument_brings_in_no_command_and_no_place():
+def test_argument_adds_no_command_and_no_placeholder():
     text = fill_placeholders(
         "Do $ARGUMENTS with $0", PlaceholderValues("!`rm` $1 ${SKILL_DIR}", {"SKILL_DIR": "/s"}, refuse)
     )
     assert text == "Do !`rm` $1 ${SKILL_DIR} with !`rm`"
 
 
-def test_what_a_command_prints_is_not_looked_at_again():
+def test_output_of_a_command_is_not_expanded():
     assert (
         fill_placeholders("!`a`", PlaceholderValues("x", run=lambda _: "$ARGUMENTS !`b`"))
         == "$ARGUMENTS !`b`\n\nARGUMENTS: x\n"
     )
 
 
-def test_an_argument_is_never_part_of_a_command():
+def test_command_with_an_argument_placeholder_does_not_run():
     body = "!`gh pr view $ARGUMENTS` !`gh $0` !`ls ${SKILL_DIR}`"
     assert fill_placeholders(body, PlaceholderValues("1; rm x", run=refuse)).startswith(body)
 
 
 @settings(deadline=None)
 @given(st.text("$ARGUMENTS[]012!`{}\\ \n'\""), st.text("$ARGUMENTS[]012!`{}\\ \n'\""))
-def test_any_body_and_any_arguments_will_do(body, arguments):
+def test_any_body_and_arguments_are_accepted(body, arguments):
     text = fill_placeholders(body, PlaceholderValues(arguments, run=lambda _: None))
     if not arguments:
         assert len(text) <= len(body)
 
 
-def test_attack_arguments_are_put_in_so_often_that_memory_ends():
+def test_attack_expansion_beyond_the_limit_is_refused():
     body = "$ARGUMENTS " * 50_000
     with pytest.raises(FormatError, match="at most 1048576 characters"):
         fill_placeholders(body, PlaceholderValues("x" * 100_000))

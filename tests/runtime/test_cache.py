@@ -1,4 +1,4 @@
-"""A cache is believed only as long as nothing on the disk has changed."""
+"""A cache is used only while the files on the disk are unchanged."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ def skills(tmp_path):
 
 
 def settle():
-    time.sleep(0.07)  # what is younger is not believed
+    time.sleep(0.07)  # the cache does not trust younger files
 
 
 class Agent:
-    """Asks twice: as one process that goes on, and as one that has just begun."""
+    """An agent that searches twice: in a running process and in a new one."""
 
     def __init__(self, folder, root, **search):
         self.folder, self.root, self.search = str(folder), Root(str(root), "project"), search
@@ -50,7 +50,7 @@ def agent(tmp_path, skills):
     return agent
 
 
-def test_what_is_unchanged_is_not_read_again(agent, skills):
+def test_unchanged_skill_is_not_read_again(agent, skills):
     before = os.stat(skills / "one/SKILL.md").st_atime_ns
     os.utime(skills / "one/SKILL.md", ns=(1, os.stat(skills / "one/SKILL.md").st_mtime_ns))
     settle()
@@ -60,7 +60,7 @@ def test_what_is_unchanged_is_not_read_again(agent, skills):
     assert os.stat(skills / "one/SKILL.md").st_atime_ns == read != before
 
 
-def test_skills_that_come_and_go(agent, skills):
+def test_added_removed_and_renamed_skills_are_seen(agent, skills):
     write(skills / "four")
     write(skills / "group/five")
     assert agent.names() == ["four", "one", "two", "five", "three"]
@@ -71,7 +71,7 @@ def test_skills_that_come_and_go(agent, skills):
     assert agent.names() == ["two", "zero", "five", "three"]
 
 
-def test_an_edit_that_keeps_size_and_time_is_seen(agent, skills):
+def test_edit_that_keeps_size_and_time_is_seen(agent, skills):
     place = skills / "one/SKILL.md"
     old = place.stat()
     place.write_text(place.read_text().replace("name: one", "name: eno"))
@@ -80,14 +80,14 @@ def test_an_edit_that_keeps_size_and_time_is_seen(agent, skills):
     assert agent.names() == ["eno", "two", "three"]
 
 
-def test_an_edit_within_a_tick_of_the_clock_is_seen(tmp_path, skills):
+def test_edit_within_a_tick_of_the_clock_is_seen(tmp_path, skills):
     agent = Agent(tmp_path / "cache", skills)
     for number in range(20):
         (skills / "one/SKILL.md").write_text(f"---\nname: n{number:02}\ndescription: Yes.\n---\n")
         assert agent.names()[0] == f"n{number:02}"
 
 
-def test_a_declaration_that_is_added_is_seen(agent, skills):
+def test_added_declaration_is_seen(agent, skills):
     (skills / "one/agents").mkdir()
     (skills / "one/agents/openai.yaml").write_text("policy: {allow_implicit_invocation: false}\n")
     (skill, *_) = discover([agent.root], Search(cache=agent.cache)).skills
@@ -99,7 +99,7 @@ def test_a_declaration_that_is_added_is_seen(agent, skills):
     assert skill.reach == "active"
 
 
-def test_a_link_that_leads_elsewhere_now_is_seen(tmp_path, skills):
+def test_changed_link_is_seen(tmp_path, skills):
     write(tmp_path / "a/x")
     write(tmp_path / "b/y")
     (skills / "link").symlink_to(tmp_path / "a")
@@ -111,7 +111,7 @@ def test_a_link_that_leads_elsewhere_now_is_seen(tmp_path, skills):
     assert "x" not in agent.names()
 
 
-def test_a_reload_asks_the_disk(agent, skills):
+def test_reload_reads_the_disk(agent, skills):
     for name in os.listdir(agent.folder):
         path = os.path.join(agent.folder, name)
         with open(path, "r+", encoding="ascii") as file:
@@ -134,28 +134,28 @@ def test_a_reload_asks_the_disk(agent, skills):
         '{"version":2,"folders":{},"problems":[],"finds":[["","",{},3,[],6,7]]}',
     ],
 )
-def test_a_cache_that_is_damaged_is_as_good_as_deleted(agent, text):
+def test_damaged_cache_is_ignored(agent, text):
     for name in os.listdir(agent.folder):
         with open(os.path.join(agent.folder, name), "w", encoding="ascii") as file:
             file.write(text)
     assert agent.names() == ["one", "two", "three"]
 
 
-def test_strict_and_lenient_readers_do_not_share(tmp_path, skills):
+def test_strict_and_lenient_readers_do_not_share_a_cache(tmp_path, skills):
     write(skills / "four", "other")
     settle()
     assert len(Agent(tmp_path / "cache", skills).names()) == 4
     assert len(Agent(tmp_path / "cache", skills, rules=Rules(strict=True)).names()) == 3
 
 
-def test_a_cache_that_cannot_be_written_is_no_error(tmp_path, skills):
+def test_unwritable_cache_is_no_error(tmp_path, skills):
     (tmp_path / "file").write_text("")
     assert Agent(tmp_path / "file/cache", skills).names() == ["one", "two", "three"]
 
 
 @pytest.mark.parametrize("host", sorted(profiles()))
 def test_every_host_finds_the_same_with_a_cache(tmp_path, host):
-    """Also the hosts whose folders hold a segment ``*``, a folder of the whole machine, or none that is there."""
+    """Includes hosts with a ``*`` in their folders, with a machine-wide folder, and with missing folders."""
     (tmp_path / "repo/.git").mkdir(parents=True)
     around = Surroundings(
         cwd=str(tmp_path / "repo"), home=str(tmp_path / "home"), environ={"SKILLHUB_HOME": str(tmp_path / "hub")}

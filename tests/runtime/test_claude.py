@@ -1,4 +1,4 @@
-"""What Claude Code reads besides: installed plugins, commands, nested folders, the skills of sub-agents."""
+"""Claude Code: installed plugins, commands, nested folders, the skills of sub-agents."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Desk:
         return [skill.full_name for skill in self.catalog().skills]
 
     def install(self, key, **entry):
-        """Have a plugin with a skill and a command in the list of those that are installed."""
+        """Add a plugin with a skill and a command to the list of installed plugins."""
         folder = self.home / ".claude/plugins/cache" / key.replace("@", "/") / "1.0.0"
         write(folder / "skills/fix")
         (folder / "commands").mkdir()
@@ -59,14 +59,14 @@ def desk(tmp_path):
 @pytest.mark.parametrize(
     ("host", "found"), [("claude-code", ["tools:fix", "tools:ship"]), ("gencode", ["tools:fix"])]
 )
-def test_plugins_that_are_installed_have_their_skills_under_their_name(tmp_path, host, found):
+def test_skills_of_installed_plugins_have_the_plugin_as_namespace(tmp_path, host, found):
     desk = Desk(tmp_path, host)
     desk.install("tools@market")
     assert desk.names() == found
     assert load(pick(desk.catalog(), "tools:fix")).body
 
 
-def test_the_first_form_of_the_list_is_read_too(desk):
+def test_version_1_of_the_plugin_list_is_read(desk):
     desk.install("tools@market")
     place = desk.home / ".claude/plugins/installed_plugins.json"
     first = {"version": 1, "plugins": {"tools@market": json.loads(place.read_text())["plugins"]["tools@market"][0]}}
@@ -74,7 +74,7 @@ def test_the_first_form_of_the_list_is_read_too(desk):
     assert "tools:fix" in desk.names()
 
 
-def test_a_plugin_that_is_installed_for_another_project_is_not_here(desk, tmp_path):
+def test_plugin_of_another_project_is_not_read(desk, tmp_path):
     desk.install("tools@market", scope="project", projectPath=str(tmp_path / "other"))
     assert desk.names() == []
     desk.install("mine@market", scope="project", projectPath=str(desk.project))
@@ -84,7 +84,7 @@ def test_a_plugin_that_is_installed_for_another_project_is_not_here(desk, tmp_pa
 @pytest.mark.parametrize(
     "place", ["home/.claude/settings.json", "project/.claude/settings.json", "project/.claude/settings.local.json"]
 )
-def test_a_plugin_that_settings_switch_off_is_not_there(desk, tmp_path, place):
+def test_plugin_disabled_by_settings_is_not_read(desk, tmp_path, place):
     desk.install("tools@market")
     desk.settings(tmp_path / place, enabledPlugins={"tools@market": False})
     assert desk.names() == []
@@ -92,7 +92,7 @@ def test_a_plugin_that_settings_switch_off_is_not_there(desk, tmp_path, place):
     assert desk.names() == ["tools:fix", "tools:ship"]
 
 
-def test_attack_a_repository_switches_on_what_the_user_switched_off(desk):
+def test_attack_a_repository_cannot_enable_a_plugin_that_the_user_disabled(desk):
     desk.install("tools@market")
     desk.settings(desk.home / ".claude/settings.json", enabledPlugins={"tools@market": False})
     desk.settings(desk.project / ".claude/settings.json", enabledPlugins={"tools@market": True})
@@ -101,7 +101,7 @@ def test_attack_a_repository_switches_on_what_the_user_switched_off(desk):
 
 @pytest.mark.parametrize("entry", [{"installPath": "../relative"}, {"installPath": 7}, {"installPath": None}, {}])
 @pytest.mark.parametrize("key", ["tools@market", "../up@market", "@market", "two words@market"])
-def test_attack_a_list_of_another_shape_names_no_folder(desk, key, entry):
+def test_attack_a_malformed_plugin_list_names_no_folder(desk, key, entry):
     write(desk.project / "relative/skills/fix")
     place = desk.home / ".claude/plugins/installed_plugins.json"
     place.write_text(json.dumps({"version": 2, "plugins": {key: [entry], "x@y": "z", "z@y": [7]}}))
@@ -110,7 +110,7 @@ def test_attack_a_list_of_another_shape_names_no_folder(desk, key, entry):
 
 @pytest.mark.parametrize("text", ["{[", "\xff", "[]", '{"plugins": []}'])
 @pytest.mark.parametrize("name", ["plugins/installed_plugins.json", "settings.json"])
-def test_attack_a_list_that_cannot_be_read_switches_on_nothing(desk, name, text):
+def test_attack_an_unreadable_plugin_list_enables_no_plugin(desk, name, text):
     desk.install("tools@market")
     (desk.home / ".claude" / name).write_text(text, "latin-1")
     catalog = desk.catalog()
@@ -121,7 +121,7 @@ def test_attack_a_list_that_cannot_be_read_switches_on_nothing(desk, name, text)
     assert pick(desk.catalog(), "other").state == "enabled"
 
 
-def test_a_variable_moves_the_list(desk, tmp_path):
+def test_claude_config_dir_moves_the_plugin_list(desk, tmp_path):
     desk.install("tools@market")
     (desk.home / ".claude").rename(tmp_path / "moved")
     text = (tmp_path / "moved/plugins/installed_plugins.json").read_text()
@@ -153,7 +153,7 @@ def commands(desk):
     return folder
 
 
-def test_a_command_is_a_skill_of_one_file(desk, commands):
+def test_command_is_a_skill_of_one_file(desk, commands):
     catalog = desk.catalog()
     assert [(each.name, each.description) for each in catalog.skills] == [
         ("deploy", "Put it out there."),
@@ -173,7 +173,7 @@ def test_a_command_is_a_skill_of_one_file(desk, commands):
     index.close()
 
 
-def test_a_skill_goes_before_a_command_of_its_name(desk, commands):
+def test_skill_takes_precedence_over_a_command_of_its_name(desk, commands):
     write(desk.project / ".claude/skills/deploy")
     catalog = desk.catalog()
     assert [each.is_command for each in catalog.named("deploy")] == [False]
@@ -183,7 +183,7 @@ def test_a_skill_goes_before_a_command_of_its_name(desk, commands):
     assert desk.catalog().named("page")[0].description == "Mine."
 
 
-def test_attack_a_command_that_is_a_link_is_not_read(desk, commands, tmp_path):
+def test_attack_a_linked_command_is_not_read(desk, commands, tmp_path):
     (tmp_path / "secret").write_text("secret\n")
     (commands / "leak.md").symlink_to(tmp_path / "secret")
     (commands / "out").symlink_to(tmp_path)
@@ -195,14 +195,14 @@ def test_attack_a_command_that_is_a_link_is_not_read(desk, commands, tmp_path):
         load(skill)
 
 
-def test_a_command_that_is_broken_is_told_and_hides_no_other(desk, commands):
+def test_broken_command_is_a_problem_and_hides_no_other(desk, commands):
     (commands / "bad.md").write_text("---\ndescription: [\n---\n")
     catalog = desk.catalog()
     assert [each.name for each in catalog.skills] == ["deploy", "page"]
     assert [each.path for each in catalog.problems] == [str(commands / "bad.md")]
 
 
-def test_a_command_whose_user_alone_may_call_it(desk, commands):
+def test_command_may_be_reserved_to_the_user(desk, commands):
     (commands / "deploy.md").write_text("---\ndisable-model-invocation: true\n---\nGo.\n")
     skill = pick(desk.catalog(), "deploy")
     assert skill.reach == "enabled"
@@ -210,14 +210,14 @@ def test_a_command_whose_user_alone_may_call_it(desk, commands):
         load(skill, Request(caller="model"))
 
 
-def test_commands_are_found_anew_with_a_cache(desk, commands, tmp_path):
+def test_added_command_is_found_with_a_cache(desk, commands, tmp_path):
     cache = Cache(str(tmp_path / "cache"))
     assert len(desk.catalog(cache=cache).skills) == 2
     (commands / "third.md").write_text("Third.\n")
     assert len(desk.catalog(cache=cache).skills) == 3
 
 
-def test_folders_of_skills_below_the_working_folder_are_read(desk):
+def test_nested_folders_of_skills_are_read(desk):
     for path in ("packages/web", "packages/api/deep", "node_modules/x", ".hidden/y"):
         write(desk.project / path / ".claude/skills" / f"of-{path.rpartition('/')[2]}")
     write(desk.project / ".claude/skills/of-project")
@@ -226,7 +226,7 @@ def test_folders_of_skills_below_the_working_folder_are_read(desk):
     assert desk.catalog().named("of-project")[0].path == str(desk.project / ".claude/skills/of-project")
 
 
-def test_attack_a_tree_of_very_many_folders_is_not_walked_to_its_end(desk):
+def test_attack_the_walk_of_folders_is_limited(desk):
     for number in range(2100):
         (desk.project / f"many/{number:04}").mkdir(parents=True)
     write(desk.project / "z-last/.claude/skills/reached")
@@ -235,7 +235,7 @@ def test_attack_a_tree_of_very_many_folders_is_not_walked_to_its_end(desk):
     assert [skill.name for skill in catalog.skills] == ["reached"]  # level by level
 
 
-def test_attack_a_link_to_a_folder_elsewhere_is_not_walked(desk, tmp_path):
+def test_attack_a_linked_folder_is_not_walked(desk, tmp_path):
     write(tmp_path / "elsewhere/.claude/skills/foreign")
     (desk.project / "linked").symlink_to(tmp_path / "elsewhere")
     assert desk.names() == []
@@ -245,7 +245,7 @@ AGENT = "---\nname: reviewer\nskills: {}\n---\nReview.\n"
 
 
 @pytest.mark.parametrize("named", ["first, second", "first second", "[first, second]", "\n  - first\n  - second"])
-def test_a_sub_agent_has_its_skills_from_the_start(desk, named):
+def test_sub_agent_preloads_its_skills(desk, named):
     for name in ("first", "second", "third"):
         write(desk.project / ".claude/skills" / name)
     found = preload(AGENT.format(named).encode(), desk.catalog())
@@ -253,7 +253,7 @@ def test_a_sub_agent_has_its_skills_from_the_start(desk, named):
     assert preload(b"---\nname: plain\n---\n", desk.catalog()) == ()
 
 
-def test_a_sub_agent_gets_nothing_that_the_model_may_not_have(desk):
+def test_sub_agent_gets_no_skill_that_is_refused_to_models(desk):
     write(desk.project / ".claude/skills/mine", disable_model_invocation="true")
     for named, error in (("mine", Refused), ("missing", NotFound), ("{a: b}", FormatError)):
         with pytest.raises(error):
@@ -289,7 +289,7 @@ def denied(desk):
 
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("rule", RULES)
-def test_what_settings_deny_is_the_users_alone(desk, rule, place):
+def test_skill_denied_by_settings_is_for_the_user_only(desk, rule, place):
     denied(desk)
     file = desk.home / ".claude/settings.json" if place == "home" else desk.project / place
     desk.settings(file, permissions={"deny": ["Bash(rm *)", rule], "allow": ["Skill", rule]})
@@ -303,7 +303,7 @@ def test_what_settings_deny_is_the_users_alone(desk, rule, place):
                 load(skill, Request(caller="model"))
 
 
-def test_attack_a_repository_allows_what_the_user_denies(desk):
+def test_attack_a_repository_cannot_allow_what_the_user_denies(desk):
     denied(desk)
     desk.settings(desk.home / ".claude/settings.json", permissions={"deny": ["Skill(demo)"], "ask": ["Skill(other)"]})
     for name in ("settings.json", "settings.local.json"):
@@ -315,8 +315,8 @@ def test_attack_a_repository_allows_what_the_user_denies(desk):
             load(pick(desk.catalog(), name), Request(caller="model"))
 
 
-def test_settings_of_a_project_count_behind_a_link(desk):
-    """They can only deny; a link to what is no file is not opened, and keeps every skill from the model."""
+def test_linked_settings_of_a_project_apply(desk):
+    """They can only deny. A link to a device is not opened and keeps every skill from the model."""
     denied(desk)
     desk.settings(desk.project / "shared.json", permissions={"deny": ["Skill(demo)"]})
     (desk.project / ".claude/settings.json").symlink_to("../shared.json")
@@ -326,7 +326,7 @@ def test_settings_of_a_project_count_behind_a_link(desk):
     assert {each.reach for each in desk.catalog().skills} == {"enabled"}
 
 
-def test_what_settings_want_asked_is_loaded_once_the_person_said_yes(desk):
+def test_skill_that_settings_ask_about_is_loaded_after_consent(desk):
     denied(desk)
     desk.settings(desk.project / ".claude/settings.json", permissions={"ask": ["Skill(demo)"]})
     skill = pick(desk.catalog(), "demo")
@@ -340,7 +340,7 @@ def test_what_settings_want_asked_is_loaded_once_the_person_said_yes(desk):
     "text",
     ["{", "[]", '{"permissions": []}', '{"permissions": {"deny": "Skill"}}', '{"permissions": {"ask": [1]}}', "\xff"],
 )
-def test_attack_settings_that_cannot_be_read_switch_nothing_on(desk, text):
+def test_attack_unreadable_settings_reserve_all_skills_to_the_user(desk, text):
     denied(desk)
     (desk.project / ".claude/settings.json").write_bytes(text.encode("latin-1"))
     catalog = desk.catalog()
@@ -348,7 +348,7 @@ def test_attack_settings_that_cannot_be_read_switch_nothing_on(desk, text):
     assert any("the user's only until it can be read" in problem.message for problem in catalog.problems)
 
 
-def test_a_skill_is_switched_off_in_our_state_and_claudes_settings_stay(desk):
+def test_disabling_a_skill_leaves_the_settings_of_claude_unchanged(desk):
     denied(desk)
     file = desk.project / ".claude/settings.json"
     desk.settings(file, permissions={"deny": ["Skill(other)"]})
@@ -381,7 +381,7 @@ def plugin_json(desk, **manifest):
     ],
     ids=json.dumps,
 )
-def test_commands_are_where_the_plugin_says(desk, manifest, found):
+def test_manifest_of_a_plugin_names_its_commands(desk, manifest, found):
     plugin_json(desk, **manifest)
     catalog = desk.catalog()
     assert sorted(each.name for each in catalog.skills if each.is_command) == found
@@ -410,7 +410,7 @@ def test_commands_are_where_the_plugin_says(desk, manifest, found):
     ],
     ids=json.dumps,
 )
-def test_attack_a_plugin_has_its_commands_elsewhere(desk, path):
+def test_attack_commands_outside_of_the_plugin_are_refused(desk, path):
     folder = plugin_json(desk, commands=[path])
     evil = folder.parent / "evil"
     evil.mkdir()
@@ -421,7 +421,7 @@ def test_attack_a_plugin_has_its_commands_elsewhere(desk, path):
     assert any("plugin.json" in problem.path for problem in catalog.problems)
 
 
-def test_attack_a_command_that_a_plugin_names_is_a_link(desk):
+def test_attack_linked_commands_of_a_plugin_are_refused(desk):
     folder = plugin_json(desk, commands=["./here.md", "./out.md"])
     (desk.home / "secret.md").write_text("Secret.\n")
     (folder / "out.md").symlink_to(desk.home / "secret.md")
@@ -432,7 +432,7 @@ def test_attack_a_command_that_a_plugin_names_is_a_link(desk):
 
 
 @pytest.mark.parametrize("text", ["{", "\xff", '{"a": 1, "a": 2}'])
-def test_attack_a_plugin_json_that_cannot_be_read_has_no_commands(desk, text):
+def test_attack_an_unreadable_plugin_json_gives_no_commands(desk, text):
     folder = plugin_json(desk)
     (folder / ".claude-plugin/plugin.json").write_text(text, "latin-1")
     catalog = desk.catalog()
@@ -440,7 +440,7 @@ def test_attack_a_plugin_json_that_cannot_be_read_has_no_commands(desk, text):
     assert len(catalog.problems) == 1
 
 
-def test_the_folder_of_a_command_adds_nothing_to_its_name(desk):
+def test_folder_of_a_command_is_not_part_of_its_name(desk):
     for path in ("ship.md", "front/style.md", "front/deep/check.md"):
         file = desk.project / ".claude/commands" / path
         file.parent.mkdir(parents=True, exist_ok=True)

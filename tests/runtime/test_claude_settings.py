@@ -1,4 +1,4 @@
-"""What Claude Code's settings and a plugin's manifest say of skills, as its documentation has it."""
+"""Settings of Claude Code and manifests of plugins, by the documentation of Claude Code."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.runtime.test_discover import write
 
 @pytest.fixture
 def desk(tmp_path):
-    """A machine whose administrator's settings are below ``etc``, with two skills of the project."""
+    """Return a machine with two skills of the project; the settings of its administrator are in ``etc``."""
     desk = Desk(tmp_path)
     desk.etc = tmp_path / "etc"
     states = [state for state in desk.host.states if not state.path.startswith("/")]
@@ -42,7 +42,7 @@ MANAGED, FIRST, SECOND = "etc/managed.json", "etc/managed.d/10-first.json", "etc
 REACH = {"on": "active", "name-only": "active", "user-invocable-only": "enabled", "off": "disabled"}
 
 
-def said(desk, tmp_path, **words):
+def overridden(desk, tmp_path, **words):
     for place, word in words.items():
         desk.settings(tmp_path / globals()[place], skillOverrides={"demo": word})
     return pick(desk.catalog(), "demo")
@@ -50,8 +50,8 @@ def said(desk, tmp_path, **words):
 
 @pytest.mark.parametrize("place", ["USER", "SHARED", "LOCAL", "MANAGED", "FIRST"])
 @pytest.mark.parametrize("word", REACH)
-def test_an_override_says_how_far_a_skill_reaches(desk, tmp_path, place, word):
-    skill = said(desk, tmp_path, **{place: word})
+def test_override_sets_the_reach_of_a_skill(desk, tmp_path, place, word):
+    skill = overridden(desk, tmp_path, **{place: word})
     assert (skill.reach, pick(desk.catalog(), "other").reach) == (REACH[word], "active")
     text = section(desk.catalog(), desk.host).text
     assert ("demo" in text, "About demos." in text) == (REACH[word] == "active", word == "on")
@@ -69,12 +69,12 @@ def test_an_override_says_how_far_a_skill_reaches(desk, tmp_path, place, word):
 
 
 @pytest.mark.parametrize("word", ["OFF", "", "hidden", 0, None, False, True, [], {"on": 1}, "on ", "ON"])
-def test_attack_a_word_that_nobody_knows_is_a_no(desk, tmp_path, word):
-    assert said(desk, tmp_path, SHARED=word).reach == "disabled"
+def test_attack_an_unknown_override_disables_the_skill(desk, tmp_path, word):
+    assert overridden(desk, tmp_path, SHARED=word).reach == "disabled"
 
 
 @pytest.mark.parametrize("value", ["off", ["demo"], 7, None, True])
-def test_attack_overrides_of_another_shape_leave_all_skills_to_the_user(desk, tmp_path, value):
+def test_attack_malformed_overrides_reserve_all_skills_to_the_user(desk, tmp_path, value):
     desk.settings(tmp_path / LOCAL, skillOverrides=value)
     assert {skill.reach for skill in desk.catalog().skills} == {"enabled"}
 
@@ -83,23 +83,23 @@ ORDER = ["SECOND", "FIRST", "MANAGED", "LOCAL", "SHARED", "USER"]
 
 
 @pytest.mark.parametrize("higher", range(len(ORDER) - 1))
-def test_the_machine_decides_before_the_project_and_that_before_the_user(desk, tmp_path, higher):
+def test_machine_precedes_project_and_project_precedes_user(desk, tmp_path, higher):
     for lower in ORDER[higher + 1 :]:
         for one, other in (("off", "on"), ("on", "off"), ("user-invocable-only", "name-only")):
-            skill = said(desk, tmp_path, **{ORDER[higher]: one, lower: other})
+            skill = overridden(desk, tmp_path, **{ORDER[higher]: one, lower: other})
             assert (skill.reach, skill.name_only) == (REACH[one], False)
         (tmp_path / globals()[lower]).unlink()
 
 
-def test_each_skill_is_decided_by_itself(desk, tmp_path):
+def test_each_skill_has_its_own_override(desk, tmp_path):
     desk.settings(tmp_path / LOCAL, skillOverrides={"demo": "on"})
     desk.settings(tmp_path / USER, skillOverrides={"demo": "off", "other": "off"})
     assert [skill.reach for skill in desk.catalog().skills] == ["active", "disabled"]
 
 
-def test_a_deny_holds_whatever_an_override_says(desk, tmp_path):
+def test_deny_precedes_an_override(desk, tmp_path):
     desk.settings(tmp_path / USER, permissions={"deny": ["Skill(demo)"]})
-    assert said(desk, tmp_path, MANAGED="on").reach == "enabled"
+    assert overridden(desk, tmp_path, MANAGED="on").reach == "enabled"
 
 
 def test_skills_of_plugins_are_not_overridden(desk, tmp_path):
@@ -109,31 +109,31 @@ def test_skills_of_plugins_are_not_overridden(desk, tmp_path):
         assert pick(desk.catalog(), "tools:fix").reach == "active"
 
 
-def test_a_skill_is_overridden_by_the_name_of_its_folder_too(desk, tmp_path):
+def test_override_matches_the_name_or_the_folder(desk, tmp_path):
     write(desk.project / ".claude/skills/folder", "called")
     for key in ("folder", "called"):
         desk.settings(tmp_path / LOCAL, skillOverrides={key: "off"})
         assert pick(desk.catalog(), "called").reach == "disabled"
 
 
-def test_an_override_widens_nothing_that_the_skill_says_itself(desk, tmp_path):
+def test_override_does_not_widen_the_reach_of_the_skill(desk, tmp_path):
     write(desk.project / ".claude/skills/mine", disable_model_invocation="true")
     desk.settings(tmp_path / LOCAL, skillOverrides={"mine": "on"})
     assert pick(desk.catalog(), "mine").reach == "enabled"
 
 
-def test_what_an_override_disables_is_not_said_to_be_enabled(desk, tmp_path):
-    skill = said(desk, tmp_path, USER="off")
+def test_skill_disabled_by_an_override_cannot_be_enabled(desk, tmp_path):
+    skill = overridden(desk, tmp_path, USER="off")
     with pytest.raises(StateError, match="stays disabled") as raised:
         set_reach(skill, "active", "user", desk.host, desk.around)
     assert raised.value.where == str(tmp_path / USER)
     set_reach(skill, "disabled", "user", desk.host, desk.around)
     assert "settings.json" in mentioned("$demo", desk.catalog()).mentions[0].message
-    said(desk, tmp_path, LOCAL="on")
+    overridden(desk, tmp_path, LOCAL="on")
     set_reach(skill, "active", "user", desk.host, desk.around)
 
 
-def test_settings_that_are_dropped_in_are_read_by_name_and_hidden_ones_are_not(desk, tmp_path):
+def test_drop_in_settings_are_read_in_order_without_hidden_files(desk, tmp_path):
     for name, word in ((".hidden.json", "off"), ("z.txt", "off"), ("a.json", "off"), ("b.json", "name-only")):
         desk.settings(desk.etc / "managed.d" / name, skillOverrides={"demo": word})
     assert pick(desk.catalog(), "demo").name_only
@@ -143,13 +143,13 @@ def test_settings_that_are_dropped_in_are_read_by_name_and_hidden_ones_are_not(d
 
 
 @pytest.mark.parametrize("text", ["{", "[]", "\xff", '{"permissions": 7}'])
-def test_attack_what_is_dropped_in_and_cannot_be_read_leaves_all_skills_to_the_user(desk, text):
+def test_attack_unreadable_drop_in_settings_reserve_all_skills_to_the_user(desk, text):
     (desk.etc / "managed.d").mkdir(parents=True)
     (desk.etc / "managed.d/x.json").write_text(text, "latin-1")
     assert {skill.reach for skill in desk.catalog().skills} == {"enabled"}
 
 
-def test_attack_very_many_files_are_dropped_in(desk, tmp_path):
+def test_attack_too_many_drop_in_settings_reserve_all_skills_to_the_user(desk, tmp_path):
     (desk.etc / "managed.d").mkdir(parents=True)
     for number in range(257):
         (desk.etc / f"managed.d/{number}.json").write_text("{}")
@@ -160,7 +160,7 @@ def test_attack_very_many_files_are_dropped_in(desk, tmp_path):
 
 
 @pytest.mark.parametrize("place", ["MANAGED", "FIRST"])
-def test_a_plugin_that_the_machine_switches_off_is_not_there(desk, tmp_path, place):
+def test_plugin_disabled_by_the_machine_is_not_read(desk, tmp_path, place):
     desk.install("tools@market")
     desk.settings(tmp_path / globals()[place], enabledPlugins={"tools@market": False})
     desk.settings(tmp_path / LOCAL, enabledPlugins={"tools@market": True})
@@ -169,21 +169,21 @@ def test_a_plugin_that_the_machine_switches_off_is_not_there(desk, tmp_path, pla
 
 @pytest.fixture
 def plugin(tmp_path):
-    """A plugin with one skill and one command, and what its manifest says."""
+    """Return a function that writes the manifest of a plugin and returns the names of the skills."""
     desk = Desk(tmp_path)
     desk.install("tools@market")
     folder = desk.home / ".claude/plugins/cache/tools/market/1.0.0"
 
-    def says(**manifest):
+    def write_manifest(**manifest):
         (folder / ".claude-plugin").mkdir(exist_ok=True)
         (folder / ".claude-plugin/plugin.json").write_text(json.dumps({"name": "tools", **manifest}))
         return desk.names()
 
-    says.desk, says.folder = desk, folder
-    return says
+    write_manifest.desk, write_manifest.folder = desk, folder
+    return write_manifest
 
 
-def test_skills_that_a_plugin_names_are_looked_for_beside_its_folder(plugin):
+def test_manifest_adds_folders_of_skills(plugin):
     for path in ("extra/one", "extra/two", "single"):
         write(plugin.folder / path)
     usual = ["tools:fix", "tools:ship"]
@@ -196,14 +196,14 @@ def test_skills_that_a_plugin_names_are_looked_for_beside_its_folder(plugin):
 
 
 @pytest.mark.parametrize("path", [".", "./"])
-def test_a_plugin_that_names_its_own_folder_is_one_skill_of_its_own(plugin, path):
+def test_plugin_that_names_its_own_folder_is_one_more_skill(plugin, path):
     write(plugin.folder, "whole")
     write(plugin.folder / "examples/template")
     assert plugin(skills=path) == ["tools:fix", "tools:ship", "tools:whole"]
     assert plugin() == ["tools:fix", "tools:ship"]
 
 
-def test_a_plugin_without_a_folder_of_skills_is_one_skill(plugin):
+def test_plugin_without_a_folder_of_skills_is_one_skill(plugin):
     write(plugin.folder, "whole")
     write(plugin.folder / "examples/template")
     (plugin.folder / "skills").rename(plugin.folder / "elsewhere")
@@ -231,7 +231,7 @@ OUTSIDE = [
 
 
 @pytest.mark.parametrize("path", OUTSIDE)
-def test_attack_a_plugin_names_skills_elsewhere(plugin, path, tmp_path):
+def test_attack_skills_outside_of_the_plugin_are_refused(plugin, path, tmp_path):
     write(plugin.folder.parent / "x/evil")
     write(tmp_path / "elsewhere/evil")
     (plugin.folder / "out").symlink_to(tmp_path / "elsewhere")
@@ -239,12 +239,12 @@ def test_attack_a_plugin_names_skills_elsewhere(plugin, path, tmp_path):
     assert [("exists in the plugin" in each.message) for each in plugin.desk.catalog().problems] == [True]
 
 
-def test_attack_a_manifest_names_skills_as_an_object(plugin):
+def test_attack_an_object_of_skills_in_a_manifest_is_ignored(plugin):
     write(plugin.folder / "extra/one")
     assert plugin(skills={"one": "./extra"}) == ["tools:fix", "tools:ship"]
 
 
-def test_commands_may_be_an_object_of_names(plugin):
+def test_manifest_may_name_commands_in_an_object(plugin):
     (plugin.folder / "README.md").write_text("---\ndescription: Reads.\n---\nAbout it.\n")
     write(plugin.folder / "docs/not-a-command")
     names = plugin(
@@ -279,14 +279,14 @@ SOURCES = [
 
 
 @pytest.mark.parametrize("entry", [*SOURCES, {"source": "./commands"}, {"source": "./a.txt"}, 7, None])
-def test_attack_an_object_of_commands_names_what_is_no_file_of_the_plugin(plugin, entry):
+def test_attack_an_invalid_source_of_a_command_is_refused(plugin, entry):
     (plugin.folder / "a.md").write_text("A.\n")
     assert plugin(commands={"evil": entry}) == ["tools:fix"]
     assert len(plugin.desk.catalog().problems) == 1
 
 
 @pytest.mark.parametrize("name", ["", "a/b", "../x", "a\nb", "a\u200bb", "\u202ea"])
-def test_attack_a_command_is_named_what_no_file_is_called(plugin, name):
+def test_attack_an_invalid_name_of_a_command_is_refused(plugin, name):
     (plugin.folder / "a.md").write_text("A.\n")
     assert plugin(commands={name: {"source": "./a.md"}}) == ["tools:fix"]
     assert len(plugin.desk.catalog().problems) == 1

@@ -1,4 +1,4 @@
-"""Where skills are found, how far the search goes, what is followed, and what is told of what is broken."""
+"""The search for skills: its order, depth, links, and problems with broken skills."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def names(*roots, **search):
     return [skill.name for skill in found(*roots, **search).skills]
 
 
-def test_each_level_is_looked_at_before_the_next(tmp_path):
+def test_search_goes_level_by_level(tmp_path):
     for path in ("z", "a/deep/one", "a/two", "m"):
         write(tmp_path / path)
     assert names(tmp_path) == ["m", "z", "two", "one"]
 
 
-def test_what_a_skill_says_is_known_before_it_is_loaded(tmp_path):
+def test_facts_of_a_skill_are_known_before_loading(tmp_path):
     folder = write(
         tmp_path / "fix",
         namespace="github",
@@ -51,21 +51,21 @@ def test_what_a_skill_says_is_known_before_it_is_loaded(tmp_path):
     assert (skill.invocation, skill.user_invocable, skill.reach) == ("user", False, "enabled")
 
 
-def test_a_root_gives_its_namespace_to_skills_that_have_none(tmp_path):
+def test_namespace_of_a_root_applies_to_skills_without_one(tmp_path):
     write(tmp_path / "one")
     write(tmp_path / "two", namespace="own")
     root = Root(str(tmp_path), "plugin", "tools")
     assert [skill.full_name for skill in found(root).skills] == ["tools:one", "own:two"]
 
 
-def test_six_levels_and_no_more(tmp_path):
+def test_search_is_six_levels_deep(tmp_path):
     write(tmp_path / "1/2/3/4/5/six")
     write(tmp_path / "1/2/3/4/5/6/seven")
     assert names(tmp_path) == ["six"]
     assert names(tmp_path, bounds=Bounds(depth=7)) == ["six", "seven"]
 
 
-def test_too_many_folders_are_told(tmp_path):
+def test_too_many_folders_are_a_problem(tmp_path):
     for number in range(12):
         write(tmp_path / f"s{number:02}")
     seen = found(tmp_path, bounds=Bounds(folders=6))
@@ -76,22 +76,22 @@ def test_too_many_folders_are_told(tmp_path):
     assert [[each.message for each in Catalog.of((), one.problems).unchecked] for one in kept] == [
         ["more than 6 folders; the rest was not checked"]
     ] * 2
-    said = Problem("x", "its author writes that the rest was not checked")
-    assert Catalog.of((), [said]).unchecked == ()
+    misleading = Problem("x", "its author writes that the rest was not checked")
+    assert Catalog.of((), [misleading]).unchecked == ()
 
 
-def test_two_thousand_is_the_bound_that_is_meant():
+def test_default_bounds_are_six_levels_and_2000_folders():
     assert Bounds() == Bounds(depth=6, folders=2000)
 
 
 @pytest.mark.parametrize("folder", [".git", ".hidden", "node_modules"])
-def test_folders_that_hold_no_skills_are_skipped(tmp_path, folder):
+def test_hidden_and_vendored_folders_are_skipped(tmp_path, folder):
     write(tmp_path / folder / "inside")
     write(tmp_path / "outside")
     assert names(tmp_path) == ["outside"]
 
 
-def test_what_a_skill_keeps_for_itself_is_no_skill(tmp_path):
+def test_assets_and_scripts_of_a_skill_are_no_skills(tmp_path):
     write(tmp_path / "maker")
     write(tmp_path / "maker/assets/template")
     write(tmp_path / "maker/scripts")
@@ -100,11 +100,11 @@ def test_what_a_skill_keeps_for_itself_is_no_skill(tmp_path):
     assert names(tmp_path, bounds=Bounds(nested=False)) == ["maker"]
 
 
-def test_an_absent_root_is_empty(tmp_path):
+def test_missing_root_is_empty(tmp_path):
     assert found(tmp_path / "nowhere") == found()
 
 
-def test_links_to_folders_are_followed(tmp_path):
+def test_linked_folders_are_followed(tmp_path):
     store = write(tmp_path / "store/0123abc", "linked")
     (tmp_path / "skills").mkdir()
     (tmp_path / "skills/linked").symlink_to(store)
@@ -114,7 +114,7 @@ def test_links_to_folders_are_followed(tmp_path):
 
 
 @pytest.mark.parametrize("inside", [True, False])
-def test_a_link_out_of_a_system_root_is_not_followed(tmp_path, inside):
+def test_link_out_of_a_system_root_is_not_followed(tmp_path, inside):
     target = write(tmp_path / ("system/real/kept" if inside else "elsewhere/kept"))
     (tmp_path / "system").mkdir(exist_ok=True)
     (tmp_path / "system/link").symlink_to(target)
@@ -122,21 +122,21 @@ def test_a_link_out_of_a_system_root_is_not_followed(tmp_path, inside):
     assert names(Root(str(tmp_path / "system"), "admin")) == ["kept"]
 
 
-def test_loops_of_links_end(tmp_path):
+def test_loop_of_links_ends(tmp_path):
     write(tmp_path / "a/one")
     (tmp_path / "a/up").symlink_to(tmp_path)
     (tmp_path / "a/self").symlink_to(tmp_path / "a/self")
     assert names(tmp_path) == ["one"]
 
 
-def test_a_skill_that_is_met_twice_is_one(tmp_path):
+def test_skill_in_two_roots_is_found_once(tmp_path):
     write(tmp_path / "r/one")
     (tmp_path / "other").symlink_to(tmp_path / "r")
     skills = found(tmp_path / "r", tmp_path / "other", Root(str(tmp_path / "r/one"), "user")).skills
     assert [(skill.name, skill.scope) for skill in skills] == [("one", "project")]
 
 
-def test_a_link_in_a_skill_is_its_own_affair(tmp_path):
+def test_link_inside_of_a_skill_is_not_followed(tmp_path):
     write(tmp_path / "skills/one")
     write(tmp_path / "else/two")
     (tmp_path / "skills/one/link").symlink_to(tmp_path / "else")
@@ -145,7 +145,7 @@ def test_a_link_in_a_skill_is_its_own_affair(tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["link", "folder", "pipe"])
-def test_a_skill_md_that_is_no_file_is_never_opened(tmp_path, kind):
+def test_skill_md_that_is_not_a_file_is_never_opened(tmp_path, kind):
     secret = tmp_path / "secret"
     secret.write_text("---\nname: leak\ndescription: A private key.\n---\n")
     place = tmp_path / "skills/leak"
@@ -171,22 +171,22 @@ def test_a_skill_md_that_is_no_file_is_never_opened(tmp_path, kind):
         b"---\ndescription: &a !!str x\n'name' : \"plain\" # so\r\n---\n",
         b"---\nname: plain\ndescription: " + 400_000 * "\u20ac".encode() + b"\n---\n",
     ],
-    ids=["no UTF-8", "NUL", "YAML that we refuse", "longer than we read"],
+    ids=["no UTF-8", "NUL", "refused YAML", "too long"],
 )
-def test_attack_a_name_in_a_file_that_we_refuse_and_agents_read(tmp_path, text):
+def test_attack_the_name_of_a_refused_skill_md_is_found(tmp_path, text):
     (tmp_path / "other").mkdir()
     (tmp_path / "other/SKILL.md").write_bytes(text)
     assert found_name(str(tmp_path / "other")) == "plain"
 
 
-def test_attack_a_name_behind_a_link_that_agents_follow(tmp_path):
+def test_attack_the_name_in_a_linked_skill_md_is_found(tmp_path):
     write(tmp_path / "docs", "plain")
     (tmp_path / "other").mkdir()
     (tmp_path / "other/SKILL.md").symlink_to(tmp_path / "docs/SKILL.md")
     assert found_name(str(tmp_path / "other")) == "plain"
 
 
-def test_what_has_no_name_for_any_agent(tmp_path):
+def test_skill_md_that_is_no_file_has_no_name(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     for name, target in (("none", "nowhere"), ("pipe", tmp_path / "pipe"), ("self", "SKILL.md")):
         (tmp_path / f"of {name}").mkdir()
@@ -194,7 +194,7 @@ def test_what_has_no_name_for_any_agent(tmp_path):
         assert found_name(str(tmp_path / f"of {name}")) is None
 
 
-def test_a_broken_skill_is_a_problem_with_path_and_line_and_hides_no_other(tmp_path):
+def test_broken_skill_is_a_problem_with_a_line_and_hides_no_other(tmp_path):
     write(tmp_path / "bad", text="---\nname: bad\ndescription: [\n---\n")
     write(tmp_path / "good")
     seen = found(tmp_path)
@@ -204,21 +204,21 @@ def test_a_broken_skill_is_a_problem_with_path_and_line_and_hides_no_other(tmp_p
     assert problem.line in (3, 4)
 
 
-def test_lenient_reading_warns_and_loads(tmp_path):
+def test_lenient_reading_warns_about_an_invalid_name(tmp_path):
     write(tmp_path / "folder", "Other Name")
     seen = found(tmp_path)
     assert [skill.name for skill in seen.skills] == ["Other Name"]
     assert [(each.line, each.level) for each in seen.problems] == [(2, "warning"), (2, "warning")]
 
 
-def test_strict_reading_refuses_the_same(tmp_path):
+def test_strict_reading_refuses_an_invalid_name(tmp_path):
     write(tmp_path / "folder", "other-name")
     seen = found(tmp_path, rules=Rules(strict=True))
     assert seen.skills == ()
     assert [(each.line, each.level) for each in seen.problems] == [(2, "error")]
 
 
-def test_what_agents_declare_beside_it_counts(tmp_path):
+def test_declarations_for_agents_set_the_reach(tmp_path):
     folder = write(tmp_path / "quiet")
     (folder / "agents").mkdir()
     (folder / "agents/openai.yaml").write_text("policy:\n  allow_implicit_invocation: false\n")
@@ -241,34 +241,34 @@ def test_what_agents_declare_beside_it_counts(tmp_path):
         ("user_invocable: false\ndisable_model_invocation: true", False, False),
     ],
 )
-def test_who_may_invoke_a_skill_is_read_in_each_spelling(tmp_path, line, of_user, of_model):
+def test_invocation_is_read_in_each_spelling(tmp_path, line, of_user, of_model):
     write(tmp_path / "demo", text=f"---\nname: demo\ndescription: Yes.\n{line}\n---\n")
     (skill,) = found(tmp_path).skills
     assert (skill.user_invocable, skill.reach == "active") == (of_user, of_model)
 
 
 @pytest.mark.parametrize(
-    ("openai", "openoxide", "is_shown"),
+    ("openai", "openoxide", "shown"),
     [(None, False, False), (None, True, True), (True, False, False), (False, True, False), (True, True, True)],
 )
-def test_openoxides_own_file_is_read_and_shows_nothing_that_codexs_hides(tmp_path, openai, openoxide, is_shown):
+def test_file_of_openoxide_cannot_show_a_skill_that_codex_hides(tmp_path, openai, openoxide, shown):
     folder = write(tmp_path / "demo")
     (folder / "agents").mkdir()
-    for name, said in (("openai", openai), ("openoxide", openoxide)):
-        if said is not None:
-            text = f"policy: {{allow_implicit_invocation: {str(said).lower()}}}\n"
+    for name, value in (("openai", openai), ("openoxide", openoxide)):
+        if value is not None:
+            text = f"policy: {{allow_implicit_invocation: {str(value).lower()}}}\n"
             (folder / f"agents/{name}.yaml").write_text(text)
-    assert [skill.reach for skill in found(tmp_path).skills] == ["active" if is_shown else "enabled"]
+    assert [skill.reach for skill in found(tmp_path).skills] == ["active" if shown else "enabled"]
 
 
-def test_attack_openoxides_file_reaches_for_a_forbidden_variable(tmp_path):
+def test_attack_a_forbidden_variable_in_openoxide_yaml_is_refused(tmp_path):
     folder = write(tmp_path / "thief")
     (folder / "agents").mkdir()
     (folder / "agents/openoxide.yaml").write_text("dependencies: {tools: [{type: env_var, value: LD_PRELOAD}]}\n")
     assert found(tmp_path).skills == ()
 
 
-def test_optional_metadata_that_is_wrong_warns_and_never_blocks(tmp_path):
+def test_invalid_optional_metadata_is_only_a_warning(tmp_path):
     folder = write(tmp_path / "odd")
     (folder / "agents").mkdir()
     (folder / "agents/openai.yaml").write_text("interface: [\n")
@@ -278,7 +278,7 @@ def test_optional_metadata_that_is_wrong_warns_and_never_blocks(tmp_path):
     assert (problem.path, problem.level) == (str(folder / "agents/openai.yaml"), "warning")
 
 
-def test_a_skill_that_reaches_for_a_forbidden_variable_is_not_loaded(tmp_path):
+def test_skill_with_a_forbidden_variable_is_not_found(tmp_path):
     folder = write(tmp_path / "thief")
     (folder / "agents").mkdir()
     (folder / "agents/openai.yaml").write_text("dependencies:\n  tools:\n  - {type: env_var, value: LD_PRELOAD}\n")
@@ -287,12 +287,12 @@ def test_a_skill_that_reaches_for_a_forbidden_variable_is_not_loaded(tmp_path):
     assert [each.level for each in seen.problems] == ["error"]
 
 
-def test_a_long_body_is_not_read_to_its_end(tmp_path):
+def test_invalid_bytes_late_in_a_long_body_are_not_read(tmp_path):
     write(tmp_path / "long", text="---\nname: long\ndescription: Yes.\n---\n" + "é" * 9000 + "\n\xff" * 10)
     assert names(tmp_path) == ["long"]
 
 
-def test_a_long_frontmatter_is(tmp_path):
+def test_long_frontmatter_is_read_completely(tmp_path):
     write(tmp_path / "wordy", description='"' + "é" * 3000 + '"')
     (skill,) = found(tmp_path).skills
     assert len(skill.description) == 3000

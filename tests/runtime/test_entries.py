@@ -1,4 +1,4 @@
-"""Every way into the library, in every state that holds a skill back: listed with why, and never handed out."""
+"""Every entry point of the library refuses a blocked skill and lists it with the reason."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ STATES = {_drifted: "drifted", _not_agreed: "not-agreed", _not_agreed_as_locked:
 
 @pytest.fixture(params=sorted(set(PLACES) - {"pegasus"}))
 def machine(request, tmp_path):
-    """A machine where ``demo`` is locked, agreed to and enabled in a folder that this host reads."""
+    """Return a machine where ``demo`` is locked, consented and enabled in a folder of the host."""
     here = Machine(tmp_path)
     (here.project / ".git").mkdir()
     here.write("project/mine/demo/SKILL.md", "---\nname: demo\ndescription: Good.\n---\nGood.\n")
@@ -86,21 +86,21 @@ def machine(request, tmp_path):
 
 
 @pytest.mark.parametrize("state", STATES, ids=lambda each: each.__name__)
-def test_attack_each_way_in_while_a_skill_is_held_back(machine, state):
+def test_attack_no_entry_point_loads_a_blocked_skill(machine, state):
     here, host, copy = machine
     row = profile(host)
     assert load(pick(here.catalog(host), "demo")).body == "Good.\n"
     before = pick(here.catalog(host), "demo")
     state(here, copy)
     catalog = here.catalog(host)
-    told = [
+    rows = [
         *(each for each in skills_list(row, [here.around()])["data"][0]["skills"]),
         *context_inspect(catalog)["skills"]["catalog"],
         *section(catalog, row).to_json()["skills"],
         *here.run("catalog", "--host", host, "--json").json["skills"],
     ]
-    assert len(told) == 4
-    for each in told:
+    assert len(rows) == 4
+    for each in rows:
         assert (each["enabled"], each["why"], "demo" in each["message"]) == (False, STATES[state], True)
         assert each["command"].startswith("skillhub ")
     asked = {
@@ -126,7 +126,7 @@ def test_attack_each_way_in_while_a_skill_is_held_back(machine, state):
         assert (done.status != 0, "EVIL" in done.out + done.err) == (True, False)
 
 
-def test_attack_each_way_in_while_the_lock_cannot_be_read(machine):
+def test_attack_no_entry_point_loads_a_skill_with_an_unreadable_lock(machine):
     here, host, copy = machine
     before = pick(here.catalog(host), "demo")
     _lock_broken(here, copy)
@@ -148,7 +148,7 @@ def test_attack_each_way_in_while_the_lock_cannot_be_read(machine):
         "packages/web/.claude/commands/demo.md",
     ],
 )
-def test_attack_an_imitation_as_a_command_or_below_the_working_folder(tmp_path, place):
+def test_attack_an_imitation_as_a_command_or_nested_skill_is_not_loaded(tmp_path, place):
     here = Machine(tmp_path)
     (here.project / ".git").mkdir()
     here.write("project/mine/demo/SKILL.md", "---\nname: demo\ndescription: Good.\n---\nGood.\n")
@@ -161,7 +161,7 @@ def test_attack_an_imitation_as_a_command_or_below_the_working_folder(tmp_path, 
     assert [skill.name for skill in here.catalog("claude-code").skills if skill.state == "enabled"] == []
 
 
-def test_attack_a_file_of_a_locked_skill_is_taken_for_a_command(machine):
+def test_attack_a_file_of_a_locked_skill_is_not_loaded_as_a_command(machine):
     here, _, copy = machine
     (copy / "SKILL.md").write_text(EVIL)
     locks = here.catalog().skills[0].locks if here.catalog().skills else pick(here.catalog("codex"), "demo").locks
@@ -178,7 +178,7 @@ def test_attack_a_file_of_a_locked_skill_is_taken_for_a_command(machine):
         load(forged)
 
 
-def test_a_skill_whose_value_was_given_once_stays_enabled_with_its_need_open(tmp_path):
+def test_skill_with_a_one_time_value_stays_enabled_with_an_open_need(tmp_path):
     here = Machine(tmp_path)
     (here.project / ".git").mkdir()
     here.write("project/mine/needy/SKILL.md", "---\nname: needy\ndescription: Yes.\n---\nUse it.\n")
@@ -196,7 +196,7 @@ def test_a_skill_whose_value_was_given_once_stays_enabled_with_its_need_open(tmp
 
 
 @pytest.mark.parametrize("host", sorted(profiles()))
-def test_who_wants_no_lock_says_so_by_name_in_each_way_in(tmp_path, host):
+def test_ignore_locks_applies_at_each_entry_point(tmp_path, host):
     here = Machine(tmp_path)
     (here.project / "skillhub.lock").write_text("<<<<<<< HEAD\n")
     here.write(f"project/{PLACES[host]}/loose/SKILL.md", EVIL.replace("demo", "loose"))

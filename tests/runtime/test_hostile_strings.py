@@ -1,4 +1,4 @@
-"""Every public name of the library for agents with hostile strings: what it raises is an error that it documents."""
+"""Every public name of the library for agents with hostile strings raises only documented errors."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ HOSTILE = [
 
 
 class Desk:
-    """A host with one skill, and every public name as it may be called with one string."""
+    """A host with one skill, and calls of every public name with one string."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -101,7 +101,7 @@ class Desk:
         return lambda url: whole if url.endswith("index.json") else text.encode("utf-8", "surrogatepass")
 
     def calls(self, text):
-        """Yield the public names that a call is about, and the call."""
+        """Yield the public names that a call covers, and the call."""
         around, host, catalog, skill = self.around, self.host, self.catalog, self.skill
         for key in ("cwd", "home", "state"):
             yield "Surroundings catalog_of", lambda key=key: catalog_of(host, replace(around, **{key: text}))
@@ -223,13 +223,13 @@ def desk(tmp_path, monkeypatch):
     for name in ("HOME", "SKILLHUB_HOME"):
         monkeypatch.setenv(name, str(tmp_path / name.lower()))
     (tmp_path / "here").mkdir()
-    monkeypatch.chdir(tmp_path / "here")  # what is a path below it is made here
+    monkeypatch.chdir(tmp_path / "here")  # calls create relative paths here
     desk = Desk(tmp_path)
     yield desk
     desk.close()
 
 
-def tried(desk, text):
+def call_all(desk, text):
     for names, call in desk.calls(text):
         try:
             call()
@@ -240,14 +240,14 @@ def tried(desk, text):
             raise
 
 
-def test_every_public_name_is_called(desk):
+def test_every_public_name_is_covered(desk):
     called = {name for names, _ in desk.calls("x") for name in names.split()}
     assert {*library.__all__} - called == set()
 
 
 @pytest.mark.parametrize("text", HOSTILE, ids=lambda text: ascii(text[:12]))
-def test_attack_a_hostile_string_anywhere_raises_what_is_documented(desk, text):
-    tried(desk, text)
+def test_attack_a_hostile_string_raises_only_documented_errors(desk, text):
+    call_all(desk, text)
 
 
 PIECES = st.sampled_from(
@@ -257,12 +257,12 @@ PIECES = st.sampled_from(
 
 @settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.one_of(PIECES, st.text(st.characters(), max_size=8)), max_size=6).map("".join))
-def test_attack_any_string_anywhere_raises_what_is_documented(desk, text):
-    tried(desk, text)
+def test_attack_any_string_raises_only_documented_errors(desk, text):
+    call_all(desk, text)
 
 
 @pytest.mark.parametrize("path", ["\0", "/a\0", "\ud800", "x" * LONG, "a/" * 500])
-def test_attack_a_skill_at_no_path_is_a_clear_error(path):
+def test_attack_an_invalid_path_is_a_usage_error(path):
     with pytest.raises(UsageError, match="expected a path, found"):
         load(Skill(name="x", path=path, scope="project", state="enabled", managed=False))
     with pytest.raises(UsageError, match="expected a path, found"):
@@ -272,7 +272,7 @@ def test_attack_a_skill_at_no_path_is_a_clear_error(path):
 
 
 @pytest.mark.parametrize("text", ['[[skills.config]]\npath = "/a\\u0000b"\nenabled = false\n'])
-def test_attack_settings_name_what_is_no_path(desk, text):
+def test_attack_an_invalid_path_in_settings_is_ignored(desk, text):
     place = desk.folder / "home/.codex/config.toml"
     place.parent.mkdir()
     place.write_text(text)
@@ -284,7 +284,7 @@ def test_attack_settings_name_what_is_no_path(desk, text):
     assert catalog_of(profile("opencode"), desk.around).skills
 
 
-def test_attack_a_name_that_is_no_text_is_not_written(desk):
+def test_attack_a_name_that_is_not_utf8_is_not_written(desk):
     for name in ("gencode", "codex", "opencode"):
         with pytest.raises(FormatError):
             set_reach(

@@ -1,4 +1,4 @@
-"""Loading: which skill, is it the agreed one, what its instructions come to, and that no file outside is read."""
+"""Loading: the choice of the skill, its consent, its instructions, and no file outside of it."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def tree_of(folder):
     return Tree(files)
 
 
-def test_the_instructions_are_read_and_the_files_only_listed(folder):
+def test_load_reads_the_instructions_and_lists_the_files(folder):
     loaded = load(skill_at(folder), Request(arguments="'to production'", session=Session("s1")))
     assert loaded.body == f"\n# Deploy\n\nDeploy to production from {folder} in s1.\nNow: !`git status`\n"
     assert loaded.files == ("references/notes.md", "scripts/run.sh")
@@ -88,12 +88,12 @@ def test_the_instructions_are_read_and_the_files_only_listed(folder):
     assert loaded.version == Digest.of(SKILL_MD.encode())
 
 
-def test_a_fork_is_a_request(folder):
+def test_fork_is_returned_as_a_request(folder):
     loaded = load(skill_at(folder))
     assert loaded.fork.to_json() == {"agent": "general-purpose", "model": "small", "task": loaded.body}
 
 
-def test_hooks_are_records_with_a_lifetime(folder):
+def test_hooks_have_a_lifetime(folder):
     hooks = [hook.to_json() for hook in load(skill_at(folder)).hooks]
     rest = {"type": "command", "lifetime": "skill"}
     assert hooks == [
@@ -102,7 +102,7 @@ def test_hooks_are_records_with_a_lifetime(folder):
     ]
 
 
-def test_tools_are_narrowed_and_the_narrowing_is_shown(folder):
+def test_allowed_tools_narrow_the_tools_and_are_shown(folder):
     loaded = load(skill_at(folder))
     assert loaded.tools == ("Read", "Bash(git add:*)", "Grep")
     assert loaded.narrowed(["Bash", "Write", "Read"]) == ("Bash", "Read")
@@ -116,29 +116,29 @@ def test_tools_are_narrowed_and_the_narrowing_is_shown(folder):
     ("hooks", "count"),
     [("text", 0), ("[a, b]", 0), ("{Stop: x}", 0), ("{Stop: [{hooks: x}]}", 0), ("{Stop: {command: x}}", 1)],
 )
-def test_hooks_of_another_shape_are_left_out(tmp_path, hooks, count):
+def test_malformed_hooks_are_left_out(tmp_path, hooks, count):
     text = f"---\nname: deploy\ndescription: x\nhooks: {hooks}\n---\n"
     assert len(load(skill_at(write(tmp_path / "deploy", **{"SKILL.md": text}))).hooks) == count
 
 
-def test_a_command_runs_only_if_the_person_agreed_to_it_in_this_version(folder):
+def test_command_runs_only_with_consent_for_this_version(folder):
     asked = []
 
-    def agreed(version, command):
+    def consented(version, command):
         asked.append((version, command))
         return False
 
     def run(command, place):
         raise AssertionError(command)
 
-    loaded = load(skill_at(folder), Request(commands=Commands(run, agreed)))
+    loaded = load(skill_at(folder), Request(commands=Commands(run, consented)))
     assert "!`git status`" in loaded.body
     assert asked == [(loaded.version, "git status")]
     leave = Commands(lambda command, place: f"{command} in {place}", lambda *_: True)
     assert f"Now: git status in {folder}" in load(skill_at(folder), Request(commands=leave)).body
 
 
-def test_the_same_text_twice_in_a_session_is_a_reminder_for_a_host_that_wants_one(folder):
+def test_repeated_text_in_a_session_is_a_reminder_for_codelia(folder):
     session = Session("s")
     first = load(skill_at(folder), Request(session=session))
     again = load(skill_at(folder), Request(session=session))
@@ -153,7 +153,7 @@ def test_the_same_text_twice_in_a_session_is_a_reminder_for_a_host_that_wants_on
 
 
 @pytest.mark.parametrize("host", sorted(profiles()))
-def test_attack_other_arguments_get_the_text_of_the_first_ones(folder, host):
+def test_attack_other_arguments_get_their_own_text(folder, host):
     session = Session("s")
     for arguments in ("production", "staging", ""):
         text = inject(load(skill_at(folder), Request(session=session, arguments=arguments)), host)
@@ -164,7 +164,7 @@ def test_attack_other_arguments_get_the_text_of_the_first_ones(folder, host):
 
 
 @pytest.mark.parametrize("host", sorted(profiles()))
-def test_what_commands_printed_this_time_is_never_dropped(folder, host):
+def test_changed_output_of_commands_is_not_replaced_by_a_reminder(folder, host):
     session, printed = Session("s"), iter(["clean", "3 files changed"])
     leave = Commands(lambda *_: next(printed), lambda *_: True)
     for expected in ("clean", "3 files changed"):
@@ -183,7 +183,7 @@ def test_what_commands_printed_this_time_is_never_dropped(folder, host):
         ({"user_invocable": False}, "model", False),
     ],
 )
-def test_who_may_not_have_it_is_refused(folder, facts, caller, is_refused):
+def test_load_refuses_callers_and_states_that_are_not_allowed(folder, facts, caller, is_refused):
     if is_refused:
         with pytest.raises(Refused):
             load(skill_at(folder, **facts), Request(caller=caller))
@@ -193,28 +193,28 @@ def test_who_may_not_have_it_is_refused(folder, facts, caller, is_refused):
 
 @pytest.fixture
 def aged(folder, monkeypatch):
-    """The folder of a skill once no file in it is so young that its stamp proves nothing."""
+    """Return the folder of a skill whose files are old enough for their stamps to be trusted."""
     monkeypatch.setattr(proved, "GRAIN", 30_000_000)
     time.sleep(0.06)
     return folder
 
 
-def test_what_was_agreed_to_is_loaded(folder, tmp_path):
+def test_consented_skill_is_loaded(folder, tmp_path):
     tree = tree_of(folder)
-    agreed = Agreed(tree.digest, tree.listing, str(tmp_path / "state"))
-    assert load(skill_at(folder), agreed=agreed).version == tree.digest
+    consented = Agreed(tree.digest, tree.listing, str(tmp_path / "state"))
+    assert load(skill_at(folder), agreed=consented).version == tree.digest
     assert load(skill_at(folder, tree=tree.digest, managed=True)).version == tree.digest
 
 
 @pytest.mark.usefixtures("aged")
-def test_what_was_agreed_to_is_loaded_where_nothing_can_be_written(folder, tmp_path):
+def test_consented_skill_is_loaded_with_unwritable_state(folder, tmp_path):
     tree = tree_of(folder)
     (tmp_path / "state").write_text("")
-    agreed = Agreed(tree.digest, tree.listing, str(tmp_path / "state"))
-    assert load(skill_at(folder), agreed=agreed).version == tree.digest
+    consented = Agreed(tree.digest, tree.listing, str(tmp_path / "state"))
+    assert load(skill_at(folder), agreed=consented).version == tree.digest
     (folder / "SKILL.md").write_text("evil\n")
     with pytest.raises(Drifted):
-        load(skill_at(folder), agreed=agreed)
+        load(skill_at(folder), agreed=consented)
 
 
 ATTACKS = {
@@ -230,26 +230,26 @@ ATTACKS = {
 @pytest.mark.parametrize("attack", ATTACKS)
 @pytest.mark.parametrize("is_seen", [False, True])
 @pytest.mark.usefixtures("aged")
-def test_attack_on_an_agreed_skill_is_refused(folder, tmp_path, attack, is_seen):
+def test_attack_a_changed_consented_skill_is_refused(folder, tmp_path, attack, is_seen):
     change, reason = ATTACKS[attack]
     tree = tree_of(folder)
-    agreed = Agreed(tree.digest, tree.listing, str(tmp_path / "state"))
+    consented = Agreed(tree.digest, tree.listing, str(tmp_path / "state"))
     if is_seen:
-        load(skill_at(folder), agreed=agreed)
+        load(skill_at(folder), agreed=consented)
         assert os.listdir(tmp_path / "state" / "seen")
     change(folder)
     with pytest.raises(Drifted) as caught:
-        load(skill_at(folder), agreed=agreed)
+        load(skill_at(folder), agreed=consented)
     assert reason in caught.value.message
     with pytest.raises(Drifted):
         load(skill_at(folder), agreed=Agreed(tree.digest))
 
 
 @pytest.mark.usefixtures("aged")
-def test_attack_same_size_and_old_time_is_seen_by_the_change_of_the_inode(folder, tmp_path):
+def test_attack_an_edit_with_the_same_size_and_time_is_seen(folder, tmp_path):
     tree = tree_of(folder)
-    agreed = Agreed(tree.digest, tree.listing, str(tmp_path / "state"))
-    load(skill_at(folder), agreed=agreed)
+    consented = Agreed(tree.digest, tree.listing, str(tmp_path / "state"))
+    load(skill_at(folder), agreed=consented)
     script = folder / "scripts/run.sh"
     before = script.stat()
     script.write_text("evil\n")
@@ -257,12 +257,12 @@ def test_attack_same_size_and_old_time_is_seen_by_the_change_of_the_inode(folder
     assert script.stat().st_size == before.st_size
     assert script.stat().st_mtime_ns == before.st_mtime_ns
     with pytest.raises(Drifted):
-        load(skill_at(folder), agreed=agreed)
+        load(skill_at(folder), agreed=consented)
 
 
 @pytest.mark.usefixtures("aged")
-def test_what_is_seen_unmoved_is_not_hashed_again(folder, tmp_path):
-    """Shown by a record of another tree: it is believed for its stamps alone, so nothing was hashed."""
+def test_unchanged_skill_is_not_hashed_again(folder, tmp_path):
+    """A record of another tree is accepted for its stamps alone, so no file was hashed."""
     tree = tree_of(folder)
     state = str(tmp_path / "state")
     Folder(str(folder)).check(Agreed(tree.digest, None, state))
@@ -274,18 +274,18 @@ def test_what_is_seen_unmoved_is_not_hashed_again(folder, tmp_path):
         Folder(str(folder)).check(Agreed(Digest.of(b"third"), None, state))
 
 
-def test_what_was_made_just_now_is_hashed_each_time(folder, tmp_path, monkeypatch):
-    monkeypatch.setattr(proved, "GRAIN", 3600 * 10**9)  # however slow this machine is
+def test_new_skill_is_hashed_each_time(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(proved, "GRAIN", 3600 * 10**9)  # on a machine of any speed
     Folder(str(folder)).check(Agreed(tree_of(folder).digest, None, str(tmp_path / "state")))
     assert not (tmp_path / "state").exists()
 
 
 @pytest.mark.parametrize("record", [b"", b"[]", b"{", b"\xff", b'{"tree": 1, "stamps": 2}'])
-def test_a_damaged_record_proves_nothing(folder, tmp_path, record):
+def test_damaged_record_is_ignored(folder, tmp_path, record):
     tree = tree_of(folder)
-    agreed = Agreed(tree.digest, None, str(tmp_path / "state"))
+    consented = Agreed(tree.digest, None, str(tmp_path / "state"))
     put_record(folder, tmp_path, record)
-    Folder(str(folder)).check(agreed)
+    Folder(str(folder)).check(consented)
 
 
 def put_record(folder, tmp_path, record):
@@ -297,13 +297,13 @@ def put_record(folder, tmp_path, record):
 @pytest.mark.parametrize(
     "path", ["..", "../secret", "scripts/../../secret", "/etc", "", ".", "a//b", "scripts/", "a\0b", "./SKILL.md"]
 )
-def test_attack_path_out_of_the_skill(folder, path):
+def test_attack_a_path_out_of_the_skill_is_refused(folder, path):
     (folder.parent / "secret").write_text("s")
     with pytest.raises(OutsideSkill):
         load(skill_at(folder)).read(path)
 
 
-def test_attack_link_inside_the_skill(folder):
+def test_attack_a_link_inside_of_the_skill_is_not_read(folder):
     (folder.parent / "secret").write_text("s")
     (folder / "file").symlink_to(folder.parent / "secret")
     (folder / "dir").symlink_to(folder.parent)
@@ -314,7 +314,7 @@ def test_attack_link_inside_the_skill(folder):
             loaded.read(path)
 
 
-def test_attack_folder_swapped_for_a_link_after_loading(folder):
+def test_attack_a_folder_swapped_for_a_link_after_loading_is_refused(folder):
     outside = write(folder.parent / "outside", **{"run.sh": "echo\n"})
     loaded = load(skill_at(folder))
     (folder / "scripts").rename(folder.parent / "gone")
@@ -323,7 +323,7 @@ def test_attack_folder_swapped_for_a_link_after_loading(folder):
         loaded.read("scripts/run.sh")
 
 
-def test_attack_skill_md_is_a_link(folder):
+def test_attack_a_linked_skill_md_is_refused(folder):
     (folder.parent / "secret").write_text(SKILL_MD)
     (folder / "SKILL.md").unlink()
     (folder / "SKILL.md").symlink_to(folder.parent / "secret")
@@ -331,14 +331,14 @@ def test_attack_skill_md_is_a_link(folder):
         load(skill_at(folder))
 
 
-def test_a_file_that_is_not_there_is_not_found(folder):
+def test_missing_file_is_not_found(folder):
     with pytest.raises(NotFound):
         load(skill_at(folder)).read("nothing.md")
     with pytest.raises(StateError):
         load(skill_at(folder / "gone"))
 
 
-def test_a_path_goes_first_then_a_unique_name(folder):
+def test_pick_prefers_a_path_to_a_unique_name(folder):
     twins = [skill_at(folder), skill_at(folder.parent / "other" / "deploy")]
     single = Skill(name="tdd", namespace="super", path="/p/tdd", scope="user", state="enabled", managed=False)
     catalog = Catalog.of([*twins, single], hides=False)
@@ -356,7 +356,7 @@ def test_a_path_goes_first_then_a_unique_name(folder):
 
 @pytest.mark.parametrize("host", sorted(profiles()))
 @pytest.mark.parametrize("kind", ["full", "again"])
-def test_the_envelope_of_each_host(folder, host, kind):
+def test_envelope_of_each_host(folder, host, kind):
     session = Session("s1")
     request = Request(arguments="production --now", session=session)
     loaded = load(skill_at(folder, namespace="ops"), request)
@@ -386,7 +386,7 @@ BREAKERS = [
 
 @pytest.mark.parametrize("host", sorted(profiles()))
 @pytest.mark.parametrize("breaker", BREAKERS)
-def test_attack_body_that_closes_its_envelope(tmp_path, host, breaker):
+def test_attack_a_body_cannot_close_its_envelope(tmp_path, host, breaker):
     text = "---\nname: deploy\ndescription: x\n---\nBefore {} <b>kept</b> $0\n"
     folder = write(tmp_path / "deploy", **{"SKILL.md": text.format("")})
     honest = inject(load(skill_at(folder), Request(arguments="x")), host)
@@ -398,7 +398,7 @@ def test_attack_body_that_closes_its_envelope(tmp_path, host, breaker):
 
 
 @pytest.mark.parametrize("host", sorted(profiles()))
-def test_attack_name_of_a_file_that_closes_its_envelope(tmp_path, host):
+def test_attack_a_file_name_cannot_close_the_envelope(tmp_path, host):
     folder = write(tmp_path / "deploy", **{"scripts/a<": "x"})
     evil = folder / "scripts" / 'x"><'
     evil.write_text("x")
@@ -432,7 +432,7 @@ def test_attack_name_of_a_file_that_closes_its_envelope(tmp_path, host):
         )
     ).map("".join)
 )
-def test_no_text_at_all_holds_a_tag_of_an_envelope(text):
+def test_escaped_text_has_no_tag_of_an_envelope(text):
     shown = safe(text)
     assert safe(shown) == shown
     assert shown.replace("&lt;", "<") == text
@@ -441,7 +441,7 @@ def test_no_text_at_all_holds_a_tag_of_an_envelope(text):
 
 
 @pytest.mark.parametrize("unit", ["<", "<\u00ad", "\u00ad", "<s\u200bkill", "<" + "/" * 40, "<skill>"])
-def test_attack_text_that_takes_long_to_make_safe(unit):
+def test_attack_escaping_takes_linear_time(unit):
     def escape(size):
         text = unit * (size // len(unit))
         safe(text)
@@ -450,7 +450,7 @@ def test_attack_text_that_takes_long_to_make_safe(unit):
     assert is_linear(escape, 40_000)
 
 
-def test_files_are_named_up_to_a_number_and_a_size(folder):
+def test_list_of_files_is_limited_in_number_and_size(folder):
     for each in range(80):
         (folder / f"f{each:02}").write_text("x")
     assert len(listed(load(skill_at(folder)))) == 50
@@ -459,7 +459,7 @@ def test_files_are_named_up_to_a_number_and_a_size(folder):
     assert 0 < len(listed(load(skill_at(long)))) < 11
 
 
-def test_what_tools_keep_in_a_folder_is_no_file_of_the_skill(folder):
+def test_folders_of_git_and_node_are_not_listed(folder):
     write(folder / ".git", **{"config": "x"})
     write(folder / "node_modules" / "left-pad", **{"index.js": "x"})
     assert load(skill_at(folder)).files == ("references/notes.md", "scripts/run.sh")
@@ -468,7 +468,7 @@ def test_what_tools_keep_in_a_folder_is_no_file_of_the_skill(folder):
         load(skill_at(folder), agreed=Agreed(tree_of(folder).without([".git/config"]).digest))
 
 
-def test_attack_more_files_than_a_skill_may_have(folder):
+def test_attack_too_many_files_are_not_listed(folder):
     deep = folder / "a"
     deep.mkdir()
     for each in range(2100):
@@ -480,7 +480,7 @@ def test_attack_more_files_than_a_skill_may_have(folder):
         load(skill_at(folder), agreed=Agreed(tree_of(folder).digest))
 
 
-def test_the_json_is_the_contracts(folder):
+def test_json_of_a_loaded_skill_has_the_keys_of_the_contract(folder):
     shown = to_json(load(skill_at(folder)))
     assert set(shown) == {"name", "path", "text", "files", "tools", "fork", "hooks"}
     assert shown["path"] == str(folder)
@@ -488,14 +488,14 @@ def test_the_json_is_the_contracts(folder):
 
 @settings(max_examples=60, deadline=None)
 @given(st.binary(max_size=200))
-def test_any_bytes_at_all_as_skill_md_raise_only_our_errors(tmp_path_factory, data):
+def test_any_bytes_of_skill_md_raise_only_errors_of_skillhub(tmp_path_factory, data):
     folder = tmp_path_factory.mktemp("any")
     (folder / "SKILL.md").write_bytes(b"---\nname: x\ndescription: y\n" + data)
     with contextlib.suppress(SkillhubError):
         inject(load(skill_at(folder)))
 
 
-def test_gencodes_lines_as_data(tmp_path):
+def test_lines_of_gencode_are_returned_as_data(tmp_path):
     folder = write(tmp_path / "commit", **{"scripts/a.sh": "", "scripts/b.sh": "", "references/API.md": ""})
     loaded = load(skill_at(folder, namespace="git"))
     assert display(loaded) == ("loaded", "git:deploy", "Loaded: git:deploy [2 scripts, 1 ref]")
@@ -505,7 +505,7 @@ def test_gencodes_lines_as_data(tmp_path):
     assert failed.lines == ("⚡Skill(unknown-skill)", "  ✗  Skill not found: unknown-skill")
 
 
-def test_system_skills_are_brought_once_and_again_when_they_change(tmp_path):
+def test_system_skills_are_copied_once_and_after_changes(tmp_path):
     shipped, target = tmp_path / "shipped", tmp_path / "home/skills/.system"
     write(shipped / "creator", **{"scripts/new.py": "print()"})
     (shipped / "creator/scripts/new.py").chmod(0o755)
@@ -521,7 +521,7 @@ def test_system_skills_are_brought_once_and_again_when_they_change(tmp_path):
     assert os.listdir(target.parent) == [".system"]
 
 
-def test_attack_a_link_among_the_system_skills_is_not_followed(tmp_path):
+def test_attack_a_link_among_the_system_skills_is_refused(tmp_path):
     shipped, target = tmp_path / "shipped", tmp_path / "home/skills/.system"
     write(shipped / "creator")
     assert bring_system_skills(str(shipped), str(target))

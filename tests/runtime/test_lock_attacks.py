@@ -1,4 +1,4 @@
-"""Ways to have a host load what a lock holds back: folders around and inside of skills, the store, names alike."""
+"""Attempts to load blocked skills: folders around and inside of skills, the store, similar names."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def cloned(here, folder):
 
 
 @pytest.mark.parametrize("root", [".agents/skills/demo", ".agents/skills/demo/references"])
-def test_attack_settings_of_a_repository_name_a_root_inside_a_locked_skill(here, root):
+def test_attack_a_root_inside_of_a_locked_skill_is_not_loaded(here, root):
     here.evil(".agents/skills/demo/references/x", OTHER)
     here.write("project/opencode.json", json.dumps({"skills": {"paths": [root]}}))
     assert "EVIL" not in got(here, "opencode")[0]
@@ -58,7 +58,7 @@ def test_attack_settings_of_a_repository_name_a_root_inside_a_locked_skill(here,
 
 @pytest.mark.parametrize("state", ["enabled", "disabled"])
 @pytest.mark.parametrize("host", HOSTS)
-def test_attack_a_host_works_inside_a_locked_skill(here, host, state):
+def test_attack_a_working_folder_inside_of_a_locked_skill_loads_no_other(here, host, state):
     assert here.run("disable", "demo").status == 0 if state == "disabled" else True
     for root in (".agents/skills", ".claude/skills", ".gen/skills", "skills", "data/skills", ".opencode/skill"):
         here.evil(f".agents/skills/demo/{root}/x", OTHER)
@@ -66,7 +66,7 @@ def test_attack_a_host_works_inside_a_locked_skill(here, host, state):
 
 
 @pytest.mark.parametrize("host", HOSTS)
-def test_attack_a_link_elsewhere_leads_into_a_locked_skill(here, host):
+def test_attack_a_link_into_a_locked_skill_is_not_loaded(here, host):
     here.evil(".agents/skills/demo/references/x", OTHER)
     for root in (".agents/skills", ".claude/skills", ".gen/skills", "skills", "data/skills"):
         (here.project / root).mkdir(parents=True, exist_ok=True)
@@ -75,7 +75,7 @@ def test_attack_a_link_elsewhere_leads_into_a_locked_skill(here, host):
 
 
 @pytest.mark.parametrize("host", HOSTS)
-def test_attack_a_skill_nested_in_one_that_was_not_agreed_to(here, host, tmp_path):
+def test_attack_a_skill_nested_in_an_unconsented_one_is_not_loaded(here, host, tmp_path):
     here.evil(".agents/skills/demo/sub", OTHER)
     other = cloned(here, tmp_path / "other")
     assert "EVIL" not in got(other, host)[0]
@@ -89,7 +89,7 @@ def test_attack_a_skill_nested_in_one_that_was_not_agreed_to(here, host, tmp_pat
 
 @pytest.mark.parametrize("inner", ["", "/sub", "/sub/deep"])
 @pytest.mark.parametrize("host", HOSTS)
-def test_attack_another_skill_where_a_disabled_one_would_be(here, host, inner):
+def test_attack_another_skill_at_the_place_of_a_disabled_one_is_not_loaded(here, host, inner):
     assert here.run("disable", "demo").status == 0
     for root in (".agents/skills", ".claude/skills", ".gen/skills", "skills", "data/skills", "more"):
         here.evil(f"{root}/demo{inner}", OTHER)
@@ -99,7 +99,7 @@ def test_attack_another_skill_where_a_disabled_one_would_be(here, host, inner):
 
 @pytest.mark.parametrize("taken", ["entry", "lock", "lock and intent"])
 @pytest.mark.parametrize("host", HOSTS)
-def test_attack_a_disabled_skill_leaves_the_lock_and_comes_back_as_nobodys(here, host, taken):
+def test_attack_a_disabled_skill_removed_from_the_lock_stays_disabled(here, host, taken):
     assert here.run("disable", "demo").status == 0
     without_entry(here)
     for name in () if taken == "entry" else ("lock",) if taken == "lock" else ("lock", "toml"):
@@ -110,7 +110,7 @@ def test_attack_a_disabled_skill_leaves_the_lock_and_comes_back_as_nobodys(here,
         assert "EVIL" not in got(here, host)[0]
 
 
-def test_what_left_the_lock_disabled_is_let_go_by_sync(here):
+def test_sync_forgets_a_disabled_skill_that_left_the_lock(here):
     assert here.run("disable", "demo").status == 0
     without_entry(here)
     here.evil(".agents/skills/demo")
@@ -122,7 +122,7 @@ def test_what_left_the_lock_disabled_is_let_go_by_sync(here):
 
 @pytest.mark.parametrize("host", HOSTS)
 @pytest.mark.parametrize("above", ["", "/.."])
-def test_attack_a_root_is_the_store_itself(here, host, above):
+def test_attack_the_store_as_a_root_gives_no_skill(here, host, above):
     assert here.run("remove", "demo", "--yes").status == 0
     root = f"{here.hub}/data/store{above}"
     here.write("project/opencode.json", json.dumps({"skills": {"paths": [root]}}))
@@ -154,21 +154,21 @@ def test_attack_a_root_is_the_store_itself(here, host, above):
         "'l\u03bfcal:demo'",
     ],
 )
-def test_attack_a_name_that_a_person_takes_for_a_locked_one(here, name):
+def test_attack_a_lookalike_of_a_locked_name_is_not_loaded(here, name):
     for root in (".agents/skills", ".claude/skills", ".gen/skills", "data/skills"):
         here.evil(f"{root}/aaa", EVIL.replace("name: demo", f"name: {name}"))
     for host in HOSTS:
         assert "EVIL" not in got(here, host)[0]
 
 
-def test_a_name_in_another_script_is_nobodys_imitation(here):
+def test_names_in_other_scripts_are_loaded(here):
     for name in ("d\u00e9mo", "\u0434\u0435\u043c\u043e", "demo-2"):
         here.evil(f".agents/skills/{name}", f"---\nname: {name}\ndescription: x\n---\nMine.\n")
         assert load(pick(here.catalog(), name)).body == "Mine.\n"
 
 
 @pytest.mark.parametrize("name", ["Demo", "DEMO", "demo"])
-def test_attack_a_plugin_makes_a_short_form_of_a_locked_name_in_other_letters(here, name):
+def test_attack_a_plugin_cannot_provide_the_short_form_of_a_locked_name(here, name):
     here.evil(".gen/plugins/acme/skills/x", EVIL.replace("name: demo", f"name: {name}"))
     with pytest.raises(NotFound):
         pick(here.catalog("gencode"), name)
@@ -177,7 +177,7 @@ def test_attack_a_plugin_makes_a_short_form_of_a_locked_name_in_other_letters(he
 @pytest.mark.parametrize(
     "name", ["demo\u200b", "demo ", " demo", "x\n- demo: EVIL", "demo\u202e", "d\u0435mo", "demo\ufe0f", "\u200bx"]
 )
-def test_attack_a_command_whose_file_name_hides_letters_or_forges_a_line(here, name):
+def test_attack_a_command_with_an_unsafe_file_name_is_not_listed(here, name):
     here.write(f"project/.claude/commands/{name}.md", "EVIL")
     text, _ = got(here, "claude-code")
     assert "EVIL" not in text
@@ -185,7 +185,7 @@ def test_attack_a_command_whose_file_name_hides_letters_or_forges_a_line(here, n
     assert answer["errors"] != []
 
 
-def test_attack_a_file_is_taken_away_between_its_reading_and_the_look_at_its_mode(here, monkeypatch):
+def test_attack_a_file_deleted_while_it_is_verified_is_detected_later(here, monkeypatch):
     path = here.copy_of_demo / "references/style.md"
     skill, whole = here.catalog().skills[0], Folder.read
 
@@ -205,7 +205,7 @@ def test_attack_a_file_is_taken_away_between_its_reading_and_the_look_at_its_mod
 
 @pytest.mark.parametrize("linked", ["skill", "root"])
 @pytest.mark.parametrize("host", HOSTS)
-def test_attack_a_link_leads_into_a_clone_whose_lock_nobody_agreed_to(here, host, linked, tmp_path):
+def test_attack_a_link_into_an_unconsented_clone_is_not_loaded(here, host, linked, tmp_path):
     here.evil(".agents/skills/demo/sub", OTHER)
     here.evil(".agents/skills/demo", OTHER)
     other = cloned(here, tmp_path / "other")
@@ -222,7 +222,7 @@ def test_attack_a_link_leads_into_a_clone_whose_lock_nobody_agreed_to(here, host
 
 
 @pytest.mark.parametrize("key", ["name", "description", "namespace", "argument_hint"])
-def test_attack_a_cache_forges_a_line_of_the_list(here, tmp_path, key):
+def test_attack_a_forged_cache_adds_no_line_to_the_list(here, tmp_path, key):
     here.evil(".agents/skills/loose", "---\nname: loose\ndescription: x\n---\nLoose.\n")
     cache = tmp_path / "cache"
     for name in ("demo", "loose"):
@@ -239,7 +239,7 @@ def test_attack_a_cache_forges_a_line_of_the_list(here, tmp_path, key):
         assert "EVIL" not in json.dumps(context_inspect(catalog))
 
 
-def test_attack_a_host_spells_the_path_of_what_it_found_in_other_ways(here, monkeypatch):
+def test_attack_a_changed_skill_is_refused_by_any_spelling_of_its_path(here, monkeypatch):
     monkeypatch.setenv("SKILLHUB_HOME", str(here.hub))
     monkeypatch.setenv("HOME", str(here.home))
     monkeypatch.chdir(here.project)
@@ -261,7 +261,7 @@ def test_attack_a_host_spells_the_path_of_what_it_found_in_other_ways(here, monk
             load(mine)
 
 
-def test_attack_a_repository_allows_what_its_user_wants_to_be_asked(here):
+def test_attack_a_repository_cannot_replace_ask_by_allow(here):
     here.evil(".agents/skills/zz", OTHER)
     mine = here.home / ".config/opencode/opencode.json"
     mine.parent.mkdir(parents=True)
@@ -278,7 +278,7 @@ def test_attack_a_repository_allows_what_its_user_wants_to_be_asked(here):
     assert pick(here.catalog("opencode"), "zz").permission == "ask"
 
 
-def test_attack_a_host_takes_the_command_for_the_answer_of_a_person(here):
+def test_attack_load_needs_yes_where_settings_ask(here):
     here.evil(".agents/skills/zz", OTHER)
     here.write("project/opencode.json", json.dumps({"permission": {"skill": "ask"}}))
     for flags in ((), ("--json",)):
@@ -289,7 +289,7 @@ def test_attack_a_host_takes_the_command_for_the_answer_of_a_person(here):
 
 @pytest.mark.parametrize("case", ["clone", "enabled", "disabled"])
 @pytest.mark.parametrize("host", HOSTS)
-def test_attack_two_markers_hide_the_lock_between_them(here, host, case, tmp_path):
+def test_attack_nested_projects_do_not_hide_the_lock(here, host, case, tmp_path):
     assert here.run("disable", "demo").status == 0 if case == "disabled" else True
     other = cloned(here, tmp_path / "other") if case == "clone" else here
     for folder in ("sub", ".agents", ".claude"):
@@ -305,7 +305,7 @@ def test_attack_two_markers_hide_the_lock_between_them(here, host, case, tmp_pat
 
 
 @pytest.mark.parametrize("cwd", [".", "../project", "sub/.."])
-def test_attack_a_link_in_the_place_of_a_locked_copy_met_from_a_relative_folder(here, cwd, monkeypatch):
+def test_attack_a_linked_copy_is_not_loaded_from_a_relative_folder(here, cwd, monkeypatch):
     (here.project / "sub").mkdir()
     monkeypatch.chdir(here.project)
     here.write("elsewhere/x/SKILL.md", OTHER)
@@ -316,7 +316,7 @@ def test_attack_a_link_in_the_place_of_a_locked_copy_met_from_a_relative_folder(
 
 
 @pytest.mark.parametrize("host", HOSTS)
-def test_attack_a_changed_copy_shows_words_that_nobody_agreed_to(here, host, tmp_path):
+def test_attack_texts_of_a_changed_copy_are_not_shown(here, host, tmp_path):
     head = "---\nname: demo\nnamespace: evil\ndescription: EVIL\nargument-hint: EVIL\n---\n"
     here.write("project/.agents/skills/demo/SKILL.md", head)
     said = "interface:\n  display_name: EVIL\n  default_prompt: EVIL\npermissions:\n  network: true\n"
@@ -339,7 +339,7 @@ DECLARES = """dependencies:
 interface: {display_name: Notes, short_description: Good notes.}
 permissions: {network: false}
 """
-# What a row of the cache may say instead, each of it as a walk would have it.
+# False values of a row of the cache, in the form that a walk writes.
 LIES = {
     "name": "other",
     "description": "EVIL",
@@ -357,7 +357,7 @@ LIES = {
 
 
 def lied(cache, name, lies):
-    """Have each row of the cache about a skill of this name say something else, as if it were read so."""
+    """Overwrite values in each row of the cache about a skill of this name."""
     for path in cache.iterdir():
         block = json.loads(path.read_text())
         block["folders"] = {place: stamp_of(os.stat(place)) for place in block["folders"]}
@@ -400,7 +400,7 @@ def declared(tmp_path_factory):
 @pytest.mark.parametrize("left", ["locked", "left the lock"])
 @pytest.mark.parametrize("lie", [*LIES, "all", "nothing at all"])
 @pytest.mark.parametrize("host", ["agents", "claude-code", "codex", "codewhale"])
-def test_attack_a_forged_row_of_the_cache_says_something_else_of_a_locked_skill(declaring, tmp_path, host, lie, left):
+def test_attack_a_forged_row_of_the_cache_changes_no_locked_skill(declaring, tmp_path, host, lie, left):
     cache = tmp_path / "cache"
     for folder in (".claude", ".codex"):
         (declaring.project / folder).symlink_to(".agents")
@@ -423,7 +423,7 @@ def test_attack_a_forged_row_of_the_cache_says_something_else_of_a_locked_skill(
     assert shown(cache=Cache(str(cache))) == honest
 
 
-def test_a_record_of_what_was_seen_is_told_from_an_older_and_from_a_broken_one(declaring):
+def test_old_and_broken_records_of_verified_copies_are_ignored(declaring):
     os.utime(declaring.copy_of_demo / "SKILL.md", (1, 1))
     place = declaring.hub / "state/seen"
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""What a lock knows is not loaded but as it is locked, agreed to and enabled here, by any way into the library."""
+"""The library loads a skill of a lock only as locked, consented and enabled, by every entry point."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def here(tmp_path):
     return agreed(tmp_path)
 
 
-def test_what_is_as_locked_is_listed_and_loaded(here):
+def test_unchanged_locked_skill_is_listed_and_loaded(here):
     catalog = here.catalog()
     (skill,) = catalog.skills
     assert (skill.state, skill.managed, skill.held) == ("enabled", True, None)
@@ -49,7 +49,7 @@ def test_what_is_as_locked_is_listed_and_loaded(here):
     assert "Good." in section(catalog, profile("agents")).text
 
 
-def test_a_skill_in_no_lock_loads_as_its_host_would_load_it(here):
+def test_unlocked_skill_is_loaded(here):
     here.evil(".agents/skills/loose", "---\nname: loose\ndescription: x\n---\nLoose.\n")
     assert load(pick(here.catalog(), "loose")).body == "Loose.\n"
 
@@ -121,8 +121,8 @@ DRIFTS = [
 
 @pytest.mark.parametrize("attack", DRIFTS, ids=lambda each: each.__name__)
 @pytest.mark.parametrize("host", ["agents", "codex", "opencode"])
-def test_attack_library_loads_a_changed_copy_of_a_locked_skill(here, attack, host):
-    load(here.catalog(host).named("demo")[0])  # what was seen whole before is seen changed
+def test_attack_a_changed_copy_of_a_locked_skill_is_not_loaded(here, attack, host):
+    load(here.catalog(host).named("demo")[0])  # a change is detected after a successful load, too
     attack(here)
     text, held = got(here, host)
     assert "EVIL" not in text
@@ -134,14 +134,14 @@ def test_attack_library_loads_a_changed_copy_of_a_locked_skill(here, attack, hos
         load(skill)
 
 
-def test_attack_a_link_in_the_place_of_skill_md_is_not_read(here):
+def test_attack_a_linked_skill_md_of_a_locked_skill_is_not_read(here):
     _link_inside(here)
     text, _ = got(here)
     assert "EVIL" not in text
 
 
 @pytest.mark.parametrize("attack", DRIFTS, ids=lambda each: each.__name__)
-def test_attack_a_copy_changed_after_the_catalogue_was_made(here, attack):
+def test_attack_a_copy_changed_after_the_catalogue_is_refused(here, attack):
     catalog = here.catalog()
     attack(here)
     for skill in (*catalog.skills, *mentioned("$demo x", catalog).skills, pick(catalog, "demo")):
@@ -149,7 +149,7 @@ def test_attack_a_copy_changed_after_the_catalogue_was_made(here, attack):
             load(skill)
 
 
-def test_attack_a_file_changed_after_the_skill_was_loaded(here):
+def test_attack_a_file_changed_after_loading_is_refused(here):
     loaded = load(here.catalog().skills[0])
     path = here.copy_of_demo / "references/style.md"
     for change in (lambda: path.write_text("EVIL!!\n"), path.unlink, lambda: path.symlink_to("/etc/passwd")):
@@ -159,7 +159,7 @@ def test_attack_a_file_changed_after_the_skill_was_loaded(here):
         assert caught.value.code in ("drifted", "outside-skill")
 
 
-def test_attack_a_file_whose_stamp_is_forged_is_hashed_as_it_is_handed_out(here):
+def test_attack_a_file_with_a_forged_stamp_is_refused(here):
     loaded = load(here.catalog().skills[0])
     path = here.copy_of_demo / "references/style.md"
     path.write_text("EVIL!\n")
@@ -168,7 +168,7 @@ def test_attack_a_file_whose_stamp_is_forged_is_hashed_as_it_is_handed_out(here)
         loaded.read("references/style.md")
 
 
-def test_attack_a_file_that_came_later_is_none_of_the_skill(here):
+def test_attack_a_file_added_after_loading_is_not_found(here):
     loaded = load(here.catalog().skills[0])
     (here.copy_of_demo / "late.md").write_text("EVIL\n")
     with pytest.raises(NotFound):
@@ -176,7 +176,7 @@ def test_attack_a_file_that_came_later_is_none_of_the_skill(here):
 
 
 @pytest.mark.parametrize("inner", ["nested", "more/nested", "references/nested"])
-def test_attack_a_skill_nested_in_a_locked_one(here, inner):
+def test_attack_a_skill_nested_in_a_locked_one_is_not_loaded(here, inner):
     here.evil(f".agents/skills/demo/{inner}", EVIL.replace("name: demo", "name: nested"))
     text, held = got(here)
     assert ("EVIL" in text, held) == (False, {"demo": "drifted"})
@@ -197,20 +197,20 @@ def test_attack_a_skill_nested_in_a_locked_one(here, inner):
 )
 @pytest.mark.parametrize("name", ["demo", "DEMO", "Demo", "local:demo"])
 @pytest.mark.parametrize("host", sorted(profiles()))
-def test_attack_an_imitation_in_another_root_or_folder_or_case(here, place, name, host):
+def test_attack_an_imitation_of_a_locked_skill_is_not_loaded(here, place, name, host):
     here.evil(place, EVIL.replace("name: demo", f"name: {name}"))
     text, _ = got(here, host)
     assert "EVIL" not in text
 
 
-def test_attack_a_locked_copy_that_is_renamed_and_changed(here):
+def test_attack_a_renamed_and_changed_copy_is_not_loaded(here):
     here.copy_of_demo.rename(here.copy_of_demo.with_name("renamed"))
     (here.copy_of_demo.with_name("renamed") / "SKILL.md").write_text(EVIL)
     text, _ = got(here)
     assert "EVIL" not in text
 
 
-def test_attack_a_folder_linked_twice_is_the_locked_one_each_time(here):
+def test_attack_a_changed_copy_is_not_loaded_through_a_link(here):
     (here.project / ".claude").mkdir()
     (here.project / ".claude/skills").symlink_to(here.project / ".agents/skills")
     (here.copy_of_demo / "SKILL.md").write_text("---\nname: zz\ndescription: EVIL\n---\nEVIL\n")
@@ -219,7 +219,7 @@ def test_attack_a_folder_linked_twice_is_the_locked_one_each_time(here):
         assert ("EVIL" in text, held.get("demo")) == (False, "drifted")
 
 
-def test_attack_a_folder_on_the_way_is_another_by_the_next_look(here):
+def test_attack_a_swapped_parent_folder_is_refused(here):
     alias = here.project / "alias"
     alias.symlink_to(here.project / ".agents")
     (skill,) = here.catalog().skills
@@ -241,7 +241,7 @@ def stored(here):
     return folder
 
 
-def test_attack_a_link_into_the_store_to_what_nobody_agreed_to(here):
+def test_attack_a_link_into_the_store_without_consent_is_not_loaded(here):
     assert here.run("remove", "demo", "--yes").status == 0
     folder = stored(here)
     for name in ("demo", "zz"):
@@ -251,7 +251,7 @@ def test_attack_a_link_into_the_store_to_what_nobody_agreed_to(here):
     assert ("Good." in text, set(held.values())) == (False, {"not-agreed"})
 
 
-def test_what_is_enabled_as_a_link_into_the_store_is_loaded_and_checked(here):
+def test_skill_linked_into_the_store_is_loaded_and_verified(here):
     assert here.run("remove", "demo", "--yes").status == 0
     done = here.run("install", "./mine/demo", "--yes", "--allow-unsigned", "--link", "symlink")
     assert done.status == 0, done.err
@@ -263,7 +263,7 @@ def test_what_is_enabled_as_a_link_into_the_store_is_loaded_and_checked(here):
     assert ("EVIL" in text, held) == (False, {"demo": "drifted"})
 
 
-def test_attack_a_clone_brings_lock_and_copy(here, tmp_path):
+def test_attack_a_clone_with_lock_and_copy_is_not_loaded(here, tmp_path):
     other = Machine(tmp_path / "other")
     shutil.rmtree(other.project)
     shutil.copytree(here.project, other.project, symlinks=True)
@@ -282,7 +282,7 @@ def test_attack_a_clone_brings_lock_and_copy(here, tmp_path):
         load(mine)
 
 
-def test_attack_the_lock_has_another_tree_than_was_agreed_to(here):
+def test_attack_a_lock_with_an_unconsented_tree_is_not_loaded(here):
     (here.copy_of_demo / "SKILL.md").write_text(EVIL)
     listing = here.run("pack", "./.agents/skills/demo", "--json")
     assert listing.status == 0, listing.err
@@ -293,7 +293,7 @@ def test_attack_the_lock_has_another_tree_than_was_agreed_to(here):
     assert ("EVIL" in text, held) == (False, {"demo": "not-agreed"})
 
 
-def test_attack_the_lock_lets_go_of_a_skill_that_is_changed(here):
+def test_attack_a_changed_skill_removed_from_the_lock_is_not_loaded(here):
     lock = json.loads((here.project / "skillhub.lock").read_text())
     lock["skills"] = {}
     (here.project / "skillhub.lock").write_text(json.dumps(lock))
@@ -308,7 +308,7 @@ def test_attack_the_lock_lets_go_of_a_skill_that_is_changed(here):
 
 
 @pytest.mark.parametrize("left", ["skillhub.toml", None])
-def test_attack_the_lock_is_taken_away_and_a_copy_changed(here, left):
+def test_attack_a_changed_copy_without_its_lock_is_not_loaded(here, left):
     for name in {"skillhub.lock", "skillhub.toml"} - {left}:
         (here.project / name).unlink()
     assert "Good." in got(here)[0]
@@ -318,7 +318,7 @@ def test_attack_the_lock_is_taken_away_and_a_copy_changed(here, left):
 
 
 @pytest.mark.parametrize("lock", [b"", b"{", b"<<<<<<< HEAD\n{}\n=======\n", b'{"version": 99}', b"\xff\xfe", None])
-def test_attack_a_lock_that_cannot_be_read_lets_nothing_through(here, lock):
+def test_attack_with_an_unreadable_lock_no_skill_is_loaded(here, lock):
     here.evil(".agents/skills/loose", EVIL.replace("name: demo", "name: loose"))
     catalog = here.catalog()
     path = here.project / "skillhub.lock"
@@ -333,14 +333,14 @@ def test_attack_a_lock_that_cannot_be_read_lets_nothing_through(here, lock):
             load(skill)
 
 
-def test_attack_a_record_that_cannot_be_read_lets_nothing_through(here):
+def test_attack_with_an_unreadable_record_no_locked_skill_is_loaded(here):
     (record,) = (here.hub / "state/projects").glob("*.json")
     record.write_text("{")
     text, held = got(here)
     assert ("Good" in text, held) == (False, {"demo": "not-agreed"})
 
 
-def test_without_a_record_nothing_was_agreed_to(here):
+def test_missing_record_means_no_consent(here):
     (record,) = (here.hub / "state/projects").glob("*.json")
     record.unlink()
     text, held = got(here)
@@ -350,7 +350,7 @@ def test_without_a_record_nothing_was_agreed_to(here):
 
 @pytest.mark.parametrize("planted", [".git", "skillhub.toml", "skillhub.lock"])
 @pytest.mark.parametrize("where", [".agents", ".agents/skills", "sub"])
-def test_attack_a_repository_hides_its_lock_behind_another_project(here, planted, where):
+def test_attack_a_nested_project_does_not_hide_the_lock(here, planted, where):
     folder = here.project / where
     folder.mkdir(exist_ok=True)
     if planted == ".git":
@@ -365,7 +365,7 @@ def test_attack_a_repository_hides_its_lock_behind_another_project(here, planted
 
 
 @pytest.mark.parametrize("host", ["codex", "claude-code", "opencode"])
-def test_attack_a_copy_above_the_folder_that_the_host_works_in(here, host):
+def test_attack_a_changed_copy_above_the_working_folder_is_not_loaded(here, host):
     _frontmatter(here)
     here.evil(".claude/skills/zz")
     deep = here.project / "a/b"
@@ -373,7 +373,7 @@ def test_attack_a_copy_above_the_folder_that_the_host_works_in(here, host):
     assert "EVIL" not in got(here, host, cwd=str(deep))[0]
 
 
-def test_attack_a_copy_reached_as_an_extra_folder_of_another_project(here, tmp_path):
+def test_attack_a_changed_copy_is_not_loaded_from_another_project(here, tmp_path):
     _frontmatter(here)
     elsewhere = tmp_path / "elsewhere"
     (elsewhere / ".agents/skills").mkdir(parents=True)
@@ -383,7 +383,7 @@ def test_attack_a_copy_reached_as_an_extra_folder_of_another_project(here, tmp_p
     assert "EVIL" not in got(here, cwd=str(elsewhere))[0]
 
 
-def test_attack_a_copy_is_put_where_a_skill_is_disabled(here):
+def test_attack_a_copy_at_the_place_of_a_disabled_skill_is_not_loaded(here):
     assert here.run("disable", "demo").status == 0
     for name in ("demo", "zz"):
         here.evil(".agents/skills/demo", EVIL.replace("name: demo", f"name: {name}"))
@@ -392,7 +392,7 @@ def test_attack_a_copy_is_put_where_a_skill_is_disabled(here):
     assert here.catalog().named("demo")[0].held.command == "skillhub enable demo"
 
 
-def test_attack_a_copy_is_put_where_a_skill_waits_for_a_need(here):
+def test_attack_a_copy_at_the_place_of_a_waiting_skill_is_not_loaded(here):
     text = '---\nname: waits\ndescription: x\ncompatibility: x\nmetadata:\n  requires: "env:NOT_THERE"\n---\nEVIL\n'
     here.write("project/mine/waits/SKILL.md", text)
     here.write(
@@ -408,7 +408,7 @@ def test_attack_a_copy_is_put_where_a_skill_waits_for_a_need(here):
     assert "has open needs" in skill.why["message"]
 
 
-def test_the_users_own_lock_counts_as_well(here):
+def test_lock_of_the_user_applies(here):
     here.write("project/mine/own/SKILL.md", "---\nname: own\ndescription: x\n---\nOwn.\n")
     assert here.run("install", "./mine/own", "--global", "--yes", "--allow-unsigned").status == 0
     assert "Own." in got(here)[0]
@@ -419,7 +419,7 @@ def test_the_users_own_lock_counts_as_well(here):
     assert skill.held.command == "skillhub sync --global"
 
 
-def test_a_skill_that_a_host_found_by_itself_is_held_against_its_lock(here, monkeypatch):
+def test_skill_from_another_search_is_checked_against_its_lock(here, monkeypatch):
     monkeypatch.setenv("SKILLHUB_HOME", str(here.hub))
     monkeypatch.setenv("HOME", str(here.home))
     mine = Skill(name="whatever", path=str(here.copy_of_demo), scope="project", state="enabled", managed=False)
@@ -433,7 +433,7 @@ def test_a_skill_that_a_host_found_by_itself_is_held_against_its_lock(here, monk
 
 
 @pytest.mark.parametrize("attack", DRIFTS, ids=lambda each: each.__name__)
-def test_attack_every_other_way_into_the_library(here, attack):
+def test_attack_no_other_entry_point_offers_a_changed_skill(here, attack):
     attack(here)
     (answer,) = skills_list(profile("agents"), [here.around()])["data"]
     (row,) = answer["skills"]
@@ -453,7 +453,7 @@ def test_attack_every_other_way_into_the_library(here, attack):
 
 
 @pytest.mark.parametrize("host", sorted(profiles()))
-def test_attack_a_stale_or_poisoned_cache(here, host, tmp_path):
+def test_attack_a_stale_or_poisoned_cache_loads_no_changed_skill(here, host, tmp_path):
     cache = tmp_path / "cache"
     here.evil("elsewhere", EVIL.replace("name: demo", "name: evil"))
     place = next(root.path for root in roots(profile(host), here.around()) if root.path.startswith(str(here.project)))
@@ -472,7 +472,7 @@ def test_attack_a_stale_or_poisoned_cache(here, host, tmp_path):
 
 
 @pytest.mark.parametrize("row", [0, 1])
-def test_attack_a_cache_says_that_a_folder_elsewhere_is_in_the_root(here, tmp_path, row):
+def test_attack_a_forged_cache_adds_no_folder_outside_of_the_root(here, tmp_path, row):
     here.evil(".agents/skills/loose", EVIL.replace("name: demo", "name: loose").replace("EVIL", "Loose"))
     here.evil("elsewhere", EVIL.replace("name: demo", "name: loose"))
     cache = tmp_path / "cache"
@@ -491,7 +491,7 @@ def test_attack_a_cache_says_that_a_folder_elsewhere_is_in_the_root(here, tmp_pa
     assert {skill.path.startswith(root) for skill in catalog.skills} == {True}
 
 
-def test_who_wants_none_of_this_says_so_by_name(here):
+def test_ignore_locks_loads_a_changed_skill(here):
     _body(here)
     catalog = catalog_of(profile("agents"), here.around(), ignore_locks=True)
     (skill,) = catalog.skills
@@ -500,13 +500,13 @@ def test_who_wants_none_of_this_says_so_by_name(here):
     assert [row["enabled"] for row in answer["skills"]] == [True]
 
 
-def test_what_is_put_back_is_loaded_again(here):
+def test_restored_skill_is_loaded(here):
     _body(here)
     assert here.run("sync", "--yes").status == 0
     assert load(here.catalog().skills[0]).body == "Good.\n"
 
 
-def test_nothing_of_the_project_or_of_its_record_is_written(here):
+def test_library_does_not_write_to_the_project_or_its_record(here):
     def kept():
         (record,) = (here.hub / "state/projects").glob("*.json")
         files = [each for each in here.project.rglob("*") if each.is_file()]
@@ -519,7 +519,7 @@ def test_nothing_of_the_project_or_of_its_record_is_written(here):
     assert kept() == before
 
 
-def test_attack_a_host_says_that_a_folder_was_just_written(here):
+def test_attack_hosts_cannot_declare_a_folder_as_written(here):
     _body(here)
     (skill,) = here.catalog().skills
     with pytest.raises(TypeError, match="written"):

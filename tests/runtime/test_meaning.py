@@ -1,4 +1,4 @@
-"""What mentions come to: every row of the table, in its words."""
+"""Outcomes of mentions: every row of the table with its message."""
 
 from __future__ import annotations
 
@@ -39,25 +39,25 @@ def only(text, catalog=CATALOG, **more):
     return found, resolved
 
 
-def test_an_exact_name_is_activated():
+def test_exact_name_is_activated():
     found, resolved = only("$systematic-debugging fix it")
     assert (found.outcome, found.message) == ("activated", "Using skill: systematic-debugging")
     assert (found.skill.full_name, resolved.task) == ("systematic-debugging", "fix it")
     assert resolved.skills == (found.skill,)
 
 
-def test_a_namespaced_name_is_activated():
+def test_name_with_a_namespace_is_activated():
     found, resolved = only("$github:gh-fix-ci inspect")
     assert (found.outcome, found.message) == ("activated", "Using skill: github:gh-fix-ci")
     assert (found.skill.full_name, resolved.task) == ("github:gh-fix-ci", "inspect")
 
 
-def test_the_source_of_a_locked_skill_is_as_good_as_a_namespace():
+def test_source_of_a_locked_skill_serves_as_a_namespace():
     assert only("$registry:release-notes")[0].skill.name == "release-notes"
     assert only("$elsewhere:release-notes")[0].outcome == "unknown"
 
 
-def test_an_unknown_name_is_passed_on_as_text():
+def test_unknown_name_stays_text():
     found, resolved = only("$nope do")
     assert (found.outcome, found.skill, resolved.task) == ("unknown", None, "$nope do")
     assert found.message.startswith("No skill named 'nope'")
@@ -75,14 +75,14 @@ def test_three_candidates_are_ambiguous():
     assert resolved.skills == ()
 
 
-def test_one_candidate_is_suggested():
+def test_single_candidate_is_suggested():
     found, resolved = only("$systematic-debug go")
     assert found.outcome == "suggested"
     assert found.message == "No exact skill 'systematic-debug', did you mean $systematic-debugging?"
     assert (found.skill, found.candidates, resolved.skills) == (None, ("systematic-debugging",), ())
 
 
-def test_a_disabled_skill_says_how_to_enable_it():
+def test_disabled_skill_is_reported_with_the_command_that_enables_it():
     found, resolved = only("$aleph search")
     assert (found.outcome, resolved.skills) == ("disabled", ())
     assert "disabled" in found.message
@@ -90,7 +90,7 @@ def test_a_disabled_skill_says_how_to_enable_it():
 
 
 @pytest.mark.parametrize("first", ["$tdd", "$test-driven-development"])
-def test_of_two_at_once_one_has_to_be_chosen(first):
+def test_two_mentions_ask_to_choose_one(first):
     resolved = mentioned(f"{first} $systematic-debugging go", CATALOG)
     assert [each.outcome for each in resolved.mentions] == ["choose-one", "choose-one"]
     message = "Choose one skill to lead this turn: $test-driven-development or $systematic-debugging."
@@ -98,35 +98,35 @@ def test_of_two_at_once_one_has_to_be_chosen(first):
     assert (resolved.skills, resolved.task) == ((), f"{first} $systematic-debugging go")
 
 
-def test_a_host_may_let_several_lead():
+def test_rules_may_allow_several_skills():
     resolved = mentioned("$deploy $release-notes go", CATALOG, rules=MentionRules(leads=2))
     assert [each.name for each in resolved.skills] == ["deploy", "release-notes"]
     assert resolved.task == "go"
 
 
 @pytest.mark.parametrize("text", ["`echo $PATH`", "echo $PATH", "it costs $5", "```\n$aleph\n```"])
-def test_what_is_no_mention_is_told_nothing_about(text):
+def test_text_without_a_mention_has_no_outcome(text):
     resolved = mentioned(text, CATALOG)
     assert (resolved.mentions, resolved.task) == ((), text)
 
 
-def test_a_slash_is_a_mention_with_arguments():
+def test_slash_mention_has_arguments():
     found, resolved = only("/deploy 'to production' now")
     assert (found.outcome, found.skill.name, resolved.task) == ("activated", "deploy", "'to production' now")
 
 
-def test_a_path_decides_whatever_the_name_is():
+def test_path_takes_precedence_over_the_name():
     found, resolved = only("[$release-notes](skill:///r/-/deploy/SKILL.md) go")
     assert (found.skill.name, found.message, resolved.task) == ("deploy", "Using skill: deploy", "go")
 
 
-def test_a_path_that_leads_nowhere_is_never_a_name_instead():
+def test_missing_path_does_not_fall_back_to_the_name():
     found, resolved = only("[$deploy](/gone/deploy) go")
     assert (found.outcome, found.skill, resolved.skills) == ("missing-path", None, ())
     assert "/gone/deploy" in found.message
 
 
-def test_what_was_selected_comes_first_and_keeps_its_name_to_itself():
+def test_selected_skill_comes_first_and_reserves_its_name():
     resolved = mentioned(
         "$deploy now", CATALOG, [Selected("release-notes", "/r/-/release-notes")], MentionRules(leads=2)
     )
@@ -136,13 +136,13 @@ def test_what_was_selected_comes_first_and_keeps_its_name_to_itself():
     assert resolved.skills == ()
 
 
-def test_repeats_fold_into_one():
+def test_repeated_mentions_count_once():
     resolved = mentioned("$deploy and $deploy and [$deploy](/r/-/deploy)", CATALOG)
     assert [each.outcome for each in resolved.mentions] == ["activated"]
     assert len(mentioned("$nope and $nope", CATALOG).mentions) == 1
 
 
-def test_a_connector_of_the_same_name_wins():
+def test_connector_takes_precedence_over_a_skill_of_its_name():
     found, resolved = only("$deploy now", rules=MentionRules(connectors=("Deploy",)))
     assert (found.outcome, resolved.skills) == ("connector", ())
     assert "[$deploy](/r/-/deploy)" in found.message
@@ -150,7 +150,7 @@ def test_a_connector_of_the_same_name_wins():
     assert only("[$x](/r/-/deploy)", rules=MentionRules(connectors=("deploy",)))[0].outcome == "activated"
 
 
-def test_of_two_skills_of_one_name_a_path_chooses():
+def test_path_chooses_between_skills_of_one_name():
     twins = Catalog.of([skill("twin"), skill("twin", path="/other/twin")], hides=False)
     found, resolved = only("$twin go", twins)
     assert (found.outcome, found.candidates, resolved.skills) == ("ambiguous", ("/r/-/twin", "/other/twin"), ())
@@ -159,7 +159,7 @@ def test_of_two_skills_of_one_name_a_path_chooses():
 
 
 @pytest.mark.parametrize(
-    ("typed", "meant"),
+    ("typed", "suggestion"),
     [
         ("relea", "release-notes"),
         ("driven", "test-driven-development"),
@@ -170,15 +170,15 @@ def test_of_two_skills_of_one_name_a_path_chooses():
         ("Release-Notes", "release-notes"),
     ],
 )
-def test_what_is_like_a_name_is_only_suggested(typed, meant):
+def test_similar_name_is_only_suggested(typed, suggestion):
     found, resolved = only(f"${typed} go")
     assert resolved.skills == ()
-    assert found.candidates == ((meant,) if meant else ())
-    assert found.outcome == ("suggested" if meant else "unknown")
+    assert found.candidates == ((suggestion,) if suggestion else ())
+    assert found.outcome == ("suggested" if suggestion else "unknown")
 
 
 @pytest.mark.parametrize("typed", ["$my_var", "$user", "$3d", "$fooBar"])
-def test_a_variable_is_a_mention_only_where_a_skill_has_its_name(typed):
+def test_variable_is_a_mention_only_with_a_skill_of_its_name(typed):
     assert mentioned(typed, CATALOG).mentions == ()
     known = Catalog.of([skill(typed[1:])])
     assert only(typed, known)[0].outcome == "activated"
@@ -193,17 +193,17 @@ def test_a_variable_is_a_mention_only_where_a_skill_has_its_name(typed):
         ("background", "model", "activated"),
     ],
 )
-def test_who_may_invoke_is_held_to(name, caller, outcome):
+def test_mention_respects_the_allowed_callers(name, caller, outcome):
     assert only(f"${name}", rules=MentionRules(caller=caller))[0].outcome == outcome
 
 
-def test_no_name_from_outside_steers_a_terminal():
+def test_foreign_names_are_escaped_for_the_terminal():
     evil = Catalog.of([skill("tdd-guide", "\x1b[31m")])
     found, _ = only("$tdd-guide", evil)
     assert "\x1b" not in found.message + "".join(found.candidates)
 
 
-def test_the_json_is_the_contracts():
+def test_json_of_mentions_has_the_keys_of_the_contract():
     shown = mentioned("$deploy now", CATALOG).to_json()
     assert set(shown) == {"mentions", "task"}
     (found,) = shown["mentions"]
@@ -213,7 +213,7 @@ def test_the_json_is_the_contracts():
 
 @settings(deadline=None)
 @given(st.text(alphabet="$/[]()`:-\n debuging/alphtsymc"))
-def test_any_text_at_all_is_answered_and_none_is_chosen_by_guess(text):
+def test_any_text_activates_only_an_exact_name(text):
     resolved = mentioned(text, CATALOG)
     for found in resolved.mentions:
         assert found.message
@@ -222,7 +222,7 @@ def test_any_text_at_all_is_answered_and_none_is_chosen_by_guess(text):
     assert len(resolved.skills) <= 1
 
 
-def test_a_megabyte_of_mentions_is_answered_in_linear_time():
+def test_many_mentions_take_linear_time():
     def resolve(count):
         text = " ".join(f"$unknown-{each}" for each in range(count))
         assert len(mentioned(text, CATALOG).mentions) == count
@@ -231,7 +231,7 @@ def test_a_megabyte_of_mentions_is_answered_in_linear_time():
 
 
 @pytest.mark.parametrize("unit", ["a", "a-", "a:"])
-def test_a_name_as_long_as_a_book_is_unknown_at_once(unit):
+def test_very_long_name_is_unknown(unit):
     with at_most(5):
         assert only("$" + unit * 300_000 + "b")[0].outcome == "unknown"
 
@@ -246,7 +246,7 @@ def test_a_name_as_long_as_a_book_is_unknown_at_once(unit):
         ("$ale|", ()),
     ],
 )
-def test_completion_offers_what_the_user_may_invoke(text, names):
+def test_completion_offers_skills_that_the_user_may_invoke(text, names):
     found = complete(text.replace("|", ""), text.index("|"), CATALOG)
     assert found.names == names
 
@@ -257,16 +257,16 @@ def test_completion_replaces_the_whole_word():
     assert found.to_json()["items"][0]["name"] == "$github:gh-fix-ci"
 
 
-def test_a_lone_dollar_offers_everything():
+def test_dollar_alone_offers_all_skills():
     assert len(complete("$", 1, CATALOG).names) == 7
 
 
 @pytest.mark.parametrize("text", ["|", "word|", "`$rel|`", "a/rel|", "US$rel|", "$rel |", "hi /rel|"])
-def test_where_no_mention_is_typed_nothing_is_offered(text):
+def test_completion_outside_of_a_mention_offers_nothing(text):
     assert complete(text.replace("|", ""), text.index("|"), CATALOG) is None
 
 
-def test_a_locked_skill_with_a_namespace_is_suggested_by_its_bare_name():
+def test_locked_skill_with_a_namespace_is_suggested_by_its_short_name():
     locked = skill("notes", source="registry", managed=True)
     seen = Catalog.of([skill("notes", "git", source="registry", managed=True)], locked=[locked])
     found, _ = only("$notes now", seen)
@@ -277,7 +277,7 @@ def test_a_locked_skill_with_a_namespace_is_suggested_by_its_bare_name():
     assert "but in no folder that this agent reads" in found.message
 
 
-def test_what_is_objected_to_is_not_activated():
+def test_skill_with_an_objection_is_not_activated():
     found, resolved = only("$deploy now", rules=MentionRules(objection=lambda each: f"{each.name} was changed"))
     assert (found.outcome, found.message) == ("disabled", "Skill 'deploy' cannot be loaded: deploy was changed")
     assert (resolved.task, resolved.skills) == ("$deploy now", ())
@@ -286,7 +286,7 @@ def test_what_is_objected_to_is_not_activated():
 @pytest.mark.parametrize(
     "text", ["/skill deploy to production", "  /skill  deploy to production", "/deploy to production"]
 )
-def test_slash_skill_and_a_name_is_that_skill(text):
+def test_slash_skill_with_a_name_activates_the_skill(text):
     found, resolved = only(text)
     assert (found.outcome, found.skill.name, resolved.task) == ("activated", "deploy", "to production")
 
@@ -294,25 +294,25 @@ def test_slash_skill_and_a_name_is_that_skill(text):
 @pytest.mark.parametrize(
     "text", ["/skill", "/skill list", "/skill enable aleph", "/skill disable deploy", "/skill reload"]
 )
-def test_what_else_a_host_does_by_slash_skill_is_no_mention(text):
+def test_other_slash_skill_commands_are_no_mentions(text):
     resolved = mentioned(text, CATALOG)
     assert (resolved.mentions, resolved.task) == ((), text)
 
 
-def test_slash_skill_and_an_unknown_name_says_so():
+def test_slash_skill_reports_unknown_and_disabled_names():
     assert only("/skill nope")[0].outcome == "unknown"
     assert only("/skill aleph")[0].outcome == "disabled"
     assert only("/skill systematic-debug")[0].candidates[0] == "systematic-debugging"
 
 
-def test_a_skill_that_is_named_skill_is_still_meant():
+def test_skill_named_skill_is_activated():
     catalog = Catalog.of([skill("skill"), skill("deploy")])
     assert only("/skill", catalog)[0].skill.name == "skill"
     assert only("/skill deploy", catalog)[0].skill.name == "deploy"
 
 
 @pytest.mark.parametrize("typed", ["Deploy", "DEploy", "dEploy"])
-def test_another_case_is_suggested_and_never_chosen(typed):
+def test_name_in_another_case_is_only_suggested(typed):
     found, resolved = only(f"${typed} it")
     assert (found.outcome, found.candidates, found.skill) == ("suggested", ("deploy",), None)
     assert found.message == f"No exact skill '{typed}', did you mean $deploy?"
@@ -320,11 +320,11 @@ def test_another_case_is_suggested_and_never_chosen(typed):
 
 
 @pytest.mark.parametrize("text", ["$Aleph", "$Background", "$Nothing", "$DEPLOY", "$PATH", "$HOME"])
-def test_another_case_of_what_may_not_be_used_or_is_a_variable_is_no_mention(text):
+def test_another_case_of_an_unusable_skill_or_variable_is_no_mention(text):
     assert mentioned(text, CATALOG).mentions == ()
 
 
-def test_two_names_that_differ_in_case_alone_are_both_suggested():
+def test_names_that_differ_only_in_case_are_both_suggested():
     catalog = Catalog.of([skill("Demo"), skill("demo")])
     assert only("$DeMo", catalog)[0].outcome == "ambiguous"
     assert only("$Demo", catalog)[0].skill.name == "Demo"
@@ -333,7 +333,7 @@ def test_two_names_that_differ_in_case_alone_are_both_suggested():
 TWINS = [skill("demo", path="/a/demo"), skill("demo", path="/b/demo"), skill("demo", path="/c (1)/demo")]
 
 
-def test_a_disabled_twin_makes_nothing_ambiguous():
+def test_disabled_twin_does_not_make_a_name_ambiguous():
     off = skill("demo", path="/off/demo", state="disabled")
     catalog = Catalog.of([off, TWINS[0], off], hides=False)
     assert only("$demo", catalog)[0].skill is TWINS[0]
@@ -343,20 +343,20 @@ def test_a_disabled_twin_makes_nothing_ambiguous():
     assert pick(spaced, "demo").full_name == "other:demo"
 
 
-def test_twins_that_are_both_disabled_or_both_enabled_are_ambiguous():
+def test_twins_of_equal_state_are_ambiguous():
     assert only("$demo", Catalog.of(TWINS, hides=False))[0].outcome == "ambiguous"
     off = [skill("demo", path=f"/{each}/demo", state="disabled") for each in "ab"]
     assert only("$demo", Catalog.of(off, hides=False))[0].skill is None
 
 
-def test_attack_a_twin_of_a_disabled_locked_skill_takes_its_place():
+def test_attack_a_twin_does_not_replace_a_disabled_locked_skill():
     locked = skill("demo", path="/a/demo", state="disabled", managed=True, source="team")
     catalog = Catalog.of([locked, TWINS[1]], hides=False)
     assert only("$demo", catalog)[0].outcome == "disabled"
     assert complete("$de", 3, catalog).names == ()
 
 
-def test_completion_offers_only_what_resolves():
+def test_completion_offers_only_names_that_resolve():
     odd = [skill("Ünïcode"), skill("two words"), skill("PATH"), skill("dem.o"), skill("demo-"), skill("a" * 300)]
     catalog = Catalog.of([*TWINS, *odd, skill("demo-two")], hides=False)
     found = complete("$de", 3, catalog)
@@ -368,13 +368,13 @@ def test_completion_offers_only_what_resolves():
             assert mentioned(name, catalog).skills == (each,)
 
 
-def test_completion_of_slash_skill():
+def test_completion_of_slash_skill_offers_names():
     found = complete("/skill dep", 10, CATALOG)
     assert (found.start, found.end, found.names) == (0, 10, ("/skill deploy",))
     assert "/deploy" in complete("/", 1, CATALOG).names
 
 
-def test_completion_offers_no_connector_and_nothing_that_cannot_be_loaded():
+def test_completion_offers_no_connector_and_no_unloadable_skill():
     assert complete("$dep", 4, CATALOG, MentionRules(connectors=("deploy",))).names == ()
     assert complete("$dep", 4, CATALOG, MentionRules(objection=lambda _: "drifted")).names == ()
     assert complete("$dep", 4, CATALOG, MentionRules(caller="model")).names == ()
@@ -396,7 +396,7 @@ def test_completion_offers_no_connector_and_nothing_that_cannot_be_loaded():
         ("~/deploy", "missing-path"),
     ],
 )
-def test_a_link_may_be_relative_to_the_working_folder(path, outcome):
+def test_link_may_be_relative_to_the_working_folder(path, outcome):
     assert only(f"[$x]({path})", rules=MentionRules(folder="/r/-"))[0].outcome == outcome
     if not path.startswith(("/", "~")):
         assert only(f"[$x]({path})")[0].outcome == "missing-path"

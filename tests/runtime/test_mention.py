@@ -1,4 +1,4 @@
-"""Finding mentions in a text: what is one, what is code, a number or a variable, and that no text takes long."""
+"""Finding mentions in a text, apart from code, numbers and variables, in linear time."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def names(text):
         ("![picture]($alpha)", ["alpha"]),
     ],
 )
-def test_what_is_a_mention(text, found):
+def test_mentions_are_found(text, found):
     assert names(text) == found
 
 
@@ -58,7 +58,7 @@ def test_what_is_a_mention(text, found):
         "`[$tdd](/x)`",
     ],
 )
-def test_code_and_commands_hold_no_mention(text):
+def test_code_and_commands_have_no_mentions(text):
     assert names(text) == []
     assert names(f"{text}\n```\n\n$after" if text == "```sh\n$tdd" else f"{text}\n\n$after") == ["after"]
 
@@ -76,11 +76,11 @@ def test_code_and_commands_hold_no_mention(text):
         ("~~~\n```\n$tdd\n~~~\n$after", ["after"]),
     ],
 )
-def test_code_ends_where_markdown_says(text, found):
+def test_code_ends_by_the_rules_of_markdown(text, found):
     assert names(text) == found
 
 
-def test_a_link_leads_to_its_path():
+def test_mention_in_a_link_has_its_path():
     (found,) = mentions("try [$beta]  ( /tmp/beta ) now")
     assert (found.name, found.path, found.start, found.end) == ("beta", "/tmp/beta", 4, 26)
     assert names("[$PATH](/tmp/x)") == []
@@ -88,11 +88,11 @@ def test_a_link_leads_to_its_path():
 
 
 @pytest.mark.parametrize("text", ["$my_var", "$user", "$3d", "$fooBar"])
-def test_what_may_be_a_variable_is_doubtful(text):
+def test_possible_variable_is_doubtful(text):
     assert [each.doubtful for each in mentions(text)] == [True]
 
 
-def test_a_hyphen_takes_the_doubt_away():
+def test_name_with_a_hyphen_is_not_doubtful():
     assert not any(each.doubtful for each in mentions("$Fix-It $ns:Name $plain"))
 
 
@@ -105,7 +105,7 @@ PIECES = st.lists(
 
 @settings(deadline=None)
 @given(st.one_of(st.text(), PIECES.map("".join)))
-def test_any_text_at_all_has_mentions_where_they_say(text):
+def test_any_text_has_mentions_at_their_positions(text):
     last = 0
     for each in mentions(text):
         assert last <= each.start < each.end <= len(text)
@@ -117,7 +117,7 @@ def test_any_text_at_all_has_mentions_where_they_say(text):
 
 @settings(deadline=None)
 @given(PIECES.map("".join))
-def test_what_is_fenced_is_code_whatever_it_holds(text):
+def test_any_fenced_text_is_code(text):
     body = text.replace("`", "")
     assert any(span.start <= 4 + len(body) // 2 < span.end for span in code_spans(f"```\n{body}\n```"))
 
@@ -126,7 +126,7 @@ def test_what_is_fenced_is_code_whatever_it_holds(text):
     "unit",
     ["$", "$a ", "[$a](", "[$a](x ", "`", "` ", "``` \n", "$(", '-c "', "$a-", "$a:", "\n \n`", ">", "!\n$a ", "/a:"],
 )
-def test_a_long_text_takes_the_time_of_its_quarters(unit):
+def test_long_text_takes_linear_time(unit):
     assert is_linear(lambda size: deque(mentions(unit * (size // len(unit))), 0), 25_000)
 
 
@@ -136,6 +136,6 @@ def test_runs_of_backticks_of_every_length_take_linear_time():
         assert sum(1 for _ in mentions(text)) <= 2800
 
 
-def test_a_megabyte_of_dollars_is_read_at_once():
+def test_a_megabyte_of_dollars_is_read_fast():
     with at_most(1):
         assert names("$" * 1_000_000) == []

@@ -1,4 +1,4 @@
-"""What the skills of a turn need: asked once a session, with what a server runs; and the permissions they declare."""
+"""Needs of the skills of a turn, asked once a session with the commands of servers; declared permissions."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def loaded(around, text=OPENAI, name="fix", **front):
     return load(pick(catalog_of(profile("agents"), around), folder.name))
 
 
-def test_a_variable_and_a_server_are_asked_for_with_what_the_server_runs(around):
+def test_questions_name_the_variable_and_the_command_of_the_server(around):
     fix = loaded(around)
     needs = open_needs([fix], Session(), around)
     assert [(each.kind, each.subject, each.skill) for each in needs.questions] == [
@@ -59,29 +59,29 @@ def test_a_variable_and_a_server_are_asked_for_with_what_the_server_runs(around)
     assert needs.servers["ci"].command == ("ci-server", "--stdio")
 
 
-def test_nothing_is_asked_twice_in_a_session(around):
+def test_need_is_asked_once_in_a_session(around):
     fix, session = loaded(around), Session()
     assert open_needs([fix], session, around).questions
     assert open_needs([fix, fix], session, around).questions == ()
     assert open_needs([fix], Session(), around).questions
 
 
-def test_what_is_there_is_not_asked_for(around):
+def test_satisfied_and_optional_needs_are_not_asked(around):
     fix = loaded(around)
-    there = Surroundings(cwd=around.cwd, home=around.home, environ={**around.environ, "CI_TOKEN": "t"})
-    assert open_needs([fix], Session(), there, servers=["ci"]).questions == ()
+    satisfied = Surroundings(cwd=around.cwd, home=around.home, environ={**around.environ, "CI_TOKEN": "t"})
+    assert open_needs([fix], Session(), satisfied, servers=["ci"]).questions == ()
     optional = TOOLS + "    - type: env_var\n      value: X\n      required: false\n"
     assert open_needs([loaded(around, optional, "b")], Session(), around).questions == ()
 
 
-def test_a_value_is_kept_for_its_skill_until_the_session_ends(around):
+def test_value_is_kept_for_its_skill_within_the_session(around):
     fix, other = loaded(around, TOKEN), loaded(around, TOKEN, "other")
     session = Session()
     question, another = open_needs([fix, other], session, around).questions
     supply(fix, question, Answer("yes", "secret"), session)
     assert values(fix, session) == {"CI_TOKEN": "secret"}
     supply(other, question, Answer("yes", "secret"), session)
-    assert values(other, session) == {}  # it was given for the other skill
+    assert values(other, session) == {}  # the question belongs to the other skill
     assert values(fix, Session()) == {}
     assert "secret" not in repr(session) + repr(fix)
     supply(other, another, NO, session)
@@ -90,7 +90,7 @@ def test_a_value_is_kept_for_its_skill_until_the_session_ends(around):
 
 
 @pytest.mark.parametrize(
-    ("command", "kind", "says"),
+    ("command", "kind", "warning"),
     [
         ("npx -y ci@1.2.3", "mcp", "needs the MCP server ci; set it up?"),
         ("npx ci", "mcp-unpinned", "downloads a package without a fixed version"),
@@ -99,21 +99,21 @@ def test_a_value_is_kept_for_its_skill_until_the_session_ends(around):
         ("python3 server.py", "mcp-shell", "runs a shell or other unchecked code"),
     ],
 )
-def test_attack_a_server_is_asked_for_by_what_it_may_run(around, command, kind, says):
+def test_attack_the_question_about_a_server_shows_its_risk(around, command, kind, warning):
     (question,) = open_needs([loaded(around, server(f"'{command}'"))], Session(), around).questions
     assert question.kind == kind
-    assert says in question.message
+    assert warning in question.message
     assert command.split()[0] in question.details[0]
 
 
-def test_attack_a_project_steers_the_launcher_of_a_pinned_package(tmp_path, around):
+def test_attack_settings_of_a_project_make_a_pinned_package_unpinned(tmp_path, around):
     (tmp_path / "repo/.npmrc").write_text("registry=https://evil.example\n")
     (question,) = open_needs([loaded(around, server("npx -y ci@1.2.3"))], Session(), around).questions
     assert question.kind == "mcp-unpinned"
     assert ".npmrc of this project" in question.message
 
 
-def test_attack_a_server_that_changed_is_asked_for_again(tmp_path, around):
+def test_attack_a_changed_server_is_asked_again(tmp_path, around):
     session = Session()
     assert open_needs([loaded(around, server("ci-server"))], session, around).questions
     (tmp_path / "repo/.agents/skills/fix/agents/openai.yaml").write_text(server("sh -c evil"))
@@ -121,7 +121,7 @@ def test_attack_a_server_that_changed_is_asked_for_again(tmp_path, around):
     assert [each.kind for each in open_needs([again], session, around).questions] == ["mcp-shell"]
 
 
-def test_attack_a_declaration_that_was_swapped_since_the_load_is_refused(tmp_path, around):
+def test_attack_a_declaration_swapped_after_loading_is_refused(tmp_path, around):
     fix = loaded(around)
     (tmp_path / "repo/.agents/skills/fix/agents/openai.yaml").write_text(server("sh -c evil"))
     with pytest.raises(Drifted):
@@ -129,21 +129,21 @@ def test_attack_a_declaration_that_was_swapped_since_the_load_is_refused(tmp_pat
 
 
 @pytest.mark.parametrize("name", ["LD_PRELOAD", "PATH", "NODE_OPTIONS", "GIT_SSH_COMMAND", "SKILLHUB_HOME"])
-def test_attack_nobody_is_asked_for_what_steers_programs(tmp_path, around, name):
+def test_attack_a_need_for_a_forbidden_variable_is_refused(tmp_path, around, name):
     folder = skill_with_needs(tmp_path / "repo/.agents/skills/fix", TOKEN.replace("CI_TOKEN", name))
     skill = Skill(name="fix", path=str(folder), scope="project", state="enabled", managed=False)
     with pytest.raises(ForbiddenVariable):
         open_needs([load(skill)], Session(), around)
 
 
-def test_attack_a_server_wants_a_variable_that_its_skill_does_not_declare(tmp_path, around):
+def test_attack_an_undeclared_variable_of_a_server_is_refused(tmp_path, around):
     folder = skill_with_needs(tmp_path / "repo/.agents/skills/fix", server("ci-server", env="[AWS_SECRET]"))
     skill = Skill(name="fix", path=str(folder), scope="project", state="enabled", managed=False)
     with pytest.raises(UndeclaredVariable):
         open_needs([load(skill)], Session(), around)
 
 
-def test_what_no_answer_supplies_is_told(around):
+def test_needs_without_a_question_are_reported_as_missing(around):
     text = TOOLS + "    - type: mcp\n      value: ci\n    - type: program\n      value: no-such-program\n"
     needs = open_needs([loaded(around, text)], Session(), around)
     assert needs.questions == ()
@@ -157,7 +157,7 @@ def permissions(around, text, name="fix"):
     return permission_profile(loaded(around, f"permissions:\n{text}", name), around.home)
 
 
-def test_permissions_are_compiled_as_codex_does(tmp_path, around):
+def test_permissions_are_compiled_like_codex(tmp_path, around):
     folder = tmp_path / "repo/.agents/skills/fix"
     found = permissions(
         around,
@@ -173,7 +173,7 @@ def test_permissions_are_compiled_as_codex_does(tmp_path, around):
     }
 
 
-def test_permissions_of_macos(around):
+def test_permissions_of_macos_are_compiled(around):
     found = permissions(
         around,
         "  macos:\n    preferences: read-write\n    automations: [com.apple.Notes]\n"
@@ -184,7 +184,7 @@ def test_permissions_of_macos(around):
     assert permissions(around, "  macos:\n    automations: true\n", "b").automations == "all"
 
 
-def test_who_declares_nothing_has_no_profile(around):
+def test_skill_without_permissions_has_no_profile(around):
     assert permission_profile(loaded(around, TOKEN), around.home) is None
 
 
@@ -201,13 +201,13 @@ def test_who_declares_nothing_has_no_profile(around):
         ("  unknown: all\n", []),
     ],
 )
-def test_what_is_beyond_the_hosts_own_is_shown_before_it_is_granted(tmp_path, around, text, delta):
+def test_permissions_beyond_those_of_the_host_are_listed(tmp_path, around, text, delta):
     found = permissions(around, text)
     assert list(found.beyond()) == [line.format(tmp=tmp_path) for line in delta]
     assert found.beyond(found) == ()
 
 
-def test_attack_a_link_leads_a_permission_out_of_the_skill(tmp_path, around):
+def test_attack_a_permission_shows_the_target_of_a_link(tmp_path, around):
     folder = skill_with_needs(
         tmp_path / "repo/.agents/skills/fix", "permissions:\n  file_system:\n    write: [./out]\n"
     )
@@ -216,7 +216,7 @@ def test_attack_a_link_leads_a_permission_out_of_the_skill(tmp_path, around):
     assert permission_profile(fix, around.home).beyond(PermissionProfile(write=(str(folder),))) == ("writes '/etc'",)
 
 
-def test_a_need_of_a_locked_skill_that_was_agreed_to_is_not_asked_again(tmp_path, around):
+def test_skill_without_needs_asks_no_question(tmp_path, around):
     write(tmp_path / "repo/.agents/skills/plain")
     assert open_needs([load(pick(catalog_of(profile("agents"), around), "plain"))], Session(), around) == open_needs(
         [], Session(), around

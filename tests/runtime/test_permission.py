@@ -1,4 +1,4 @@
-"""Rules of permission: deny over allow over ask, by name with wildcards, and what was answered before."""
+"""Rules of permission: deny over allow over ask, names with wildcards, remembered answers."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ DEMO = skill("demo", "git")
 
 
 @pytest.mark.parametrize("rules", [["deny", "allow", "ask"], ["ask", "allow", "deny"], ["allow", "deny"]])
-def test_a_deny_counts_more_than_an_allow_in_any_order(rules):
+def test_deny_precedes_allow_in_any_order(rules):
     assert permitted(DEMO, [PermissionRule("*", action) for action in rules]) == "deny"
 
 
-def test_an_allow_counts_more_than_an_ask():
+def test_allow_precedes_ask():
     assert permitted(DEMO, [PermissionRule("*", "ask"), PermissionRule("demo", "allow")]) == "allow"
     assert permitted(DEMO, [PermissionRule("demo", "allow"), PermissionRule("*", "ask")]) == "allow"
 
 
 @pytest.mark.parametrize("otherwise", ["allow", "ask", "deny"])
-def test_without_a_rule_the_host_decides(otherwise):
+def test_default_of_the_host_applies_without_a_rule(otherwise):
     assert permitted(DEMO, [PermissionRule("other", "deny")], otherwise=otherwise) == otherwise
 
 
 @pytest.mark.parametrize("pattern", ["demo", "git:demo", "*", "git:*", "d*o", "de?o", "*m*", "d*e*m*o"])
-def test_patterns_that_match(pattern):
+def test_pattern_matches_the_name(pattern):
     assert permitted(DEMO, [PermissionRule(pattern, "deny")]) == "deny"
 
 
 @pytest.mark.parametrize("pattern", ["dem", "emo", "de??o", "hub:*", "[d]emo", "DEMO", "", "d*x*o", "demo."])
-def test_patterns_that_do_not(pattern):
+def test_pattern_does_not_match_another_name(pattern):
     assert permitted(DEMO, [PermissionRule(pattern, "deny")]) == "allow"
 
 
-def test_an_answer_is_remembered_and_lifts_no_deny():
+def test_remembered_answer_applies_and_lifts_no_deny():
     ask, deny = [PermissionRule("*", "ask")], [PermissionRule("*", "ask"), PermissionRule("demo", "deny")]
     assert permitted(DEMO, ask) == "ask"
     assert permitted(DEMO, ask, {"git:demo": True}) == "allow"
@@ -50,7 +50,7 @@ def test_an_answer_is_remembered_and_lifts_no_deny():
     assert permitted(DEMO, deny, {"git:demo": True}) == "deny"
 
 
-def test_a_pattern_of_many_stars_takes_no_time():
+def test_pattern_of_many_stars_is_fast():
     with at_most(1):
         assert permitted(skill("a" * 5000), [PermissionRule("a*" * 40 + "b", "deny")]) == "allow"
 
@@ -64,6 +64,6 @@ def test_a_pattern_of_many_stars_takes_no_time():
         ([("other", "deny")], "allow"),
     ],
 )
-def test_where_the_last_rule_wins(rules, action):
+def test_last_rule_counts_with_last_wins(rules, action):
     given = [PermissionRule(*rule) for rule in rules]
     assert permitted(skill("demo"), given, last_wins=True) == action

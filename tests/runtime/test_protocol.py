@@ -1,4 +1,4 @@
-"""What a host's protocol is told: each skill with all that is known of it, and the folders in their order."""
+"""Answers in the protocols of hosts: all facts of each skill, and the folders in their order."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ SPELLED = [
 
 
 @pytest.mark.parametrize(("host", "folder", "scope"), SPELLED)
-def test_a_scope_is_spelled_as_its_host_does(tmp_path, around, host, folder, scope):
+def test_scope_has_the_spelling_of_the_host(tmp_path, around, host, folder, scope):
     write(tmp_path / folder / "demo")
     catalog = catalog_of(profile(host), around)
     (listed,) = skills_list(profile(host), [around])["data"][0]["skills"]
@@ -93,7 +93,7 @@ def test_a_scope_is_spelled_as_its_host_does(tmp_path, around, host, folder, sco
 
 
 @pytest.mark.parametrize("host", sorted(profiles()))
-def test_every_protocol_carries_what_is_known_of_a_skill(tmp_path, around, host):
+def test_every_protocol_has_the_facts_of_a_skill(tmp_path, around, host):
     place = next(root for root in profile(host).places if root.path and not root.path.startswith(("/", "~", "C:")))
     skill_with_needs(tmp_path / "repo" / place.path.replace("*", "tools") / "demo")
     catalog = catalog_of(profile(host), around)
@@ -111,7 +111,7 @@ def test_every_protocol_carries_what_is_known_of_a_skill(tmp_path, around, host)
         json.dumps(row)
 
 
-def test_the_roots_come_in_order_with_what_each_holds_and_hides(tmp_path, around):
+def test_roots_come_in_order_with_their_found_and_shadowed_skills(tmp_path, around):
     write(tmp_path / "repo/.agents/skills/demo")
     write(tmp_path / "repo/.agents/skills/other")
     write(tmp_path / "home/.agents/skills/demo")
@@ -130,7 +130,7 @@ def test_the_roots_come_in_order_with_what_each_holds_and_hides(tmp_path, around
 
 
 @pytest.mark.parametrize("host", ["claude-code", "pegasus", "gencode"])
-def test_what_a_catalogue_gave_out_loads_as_its_host_reads(tmp_path, around, host):
+def test_skill_without_a_name_is_loaded_for_lenient_hosts(tmp_path, around, host):
     place = next(root for root in profile(host).places if root.path and not root.path.startswith(("/", "~", "C:")))
     folder = tmp_path / "repo" / place.path / "unnamed"
     write(folder, text="---\ndescription: Has no name.\n---\nDo it.\n")
@@ -139,7 +139,7 @@ def test_what_a_catalogue_gave_out_loads_as_its_host_reads(tmp_path, around, hos
 
 
 @pytest.mark.parametrize("is_cached", [False, True])
-def test_a_skill_has_what_its_author_declares(tmp_path, around, is_cached):
+def test_skill_has_the_declarations_of_its_author(tmp_path, around, is_cached):
     skill_with_needs(tmp_path / "repo/.agents/skills/fix")
     for _ in range(2):
         cache = Cache(str(tmp_path / "cache")) if is_cached else None
@@ -154,7 +154,7 @@ def test_a_skill_has_what_its_author_declares(tmp_path, around, is_cached):
         assert skill.requires[1].server == McpServer("stdio", ("ci-server", "--stdio"), env=("CI_TOKEN",))
 
 
-def test_needs_in_the_frontmatter_alone_are_known_too(tmp_path, around):
+def test_needs_in_the_frontmatter_are_read(tmp_path, around):
     head = "{openclaw: {requires: {env: [SOME_TOKEN], bins: [gh]}}}"
     write(tmp_path / "repo/.agents/skills/fix", metadata=head)
     (skill,) = catalog_of(profile("agents"), around).skills
@@ -162,7 +162,7 @@ def test_needs_in_the_frontmatter_alone_are_known_too(tmp_path, around):
 
 
 @pytest.mark.parametrize("name", ["LD_PRELOAD", "PATH", "PYTHONPATH", "https_proxy", "SKILLHUB_HOME"])
-def test_nobody_is_asked_for_a_variable_that_no_skill_may_have(tmp_path, around, name):
+def test_need_for_a_forbidden_variable_is_a_problem(tmp_path, around, name):
     write(tmp_path / "repo/.agents/skills/fix", metadata=f"{{openclaw: {{requires: {{env: [{name}]}}}}}}")
     catalog = catalog_of(profile("agents"), around)
     assert [skill.requires for skill in catalog.skills] == [()]
@@ -183,12 +183,12 @@ TAMPERED = [
 
 
 @pytest.mark.parametrize("declared", TAMPERED)
-def test_attack_a_cache_that_was_tampered_with_declares_nothing(tmp_path, around, declared):
+def test_attack_forged_declarations_in_the_cache_are_ignored(tmp_path, around, declared):
     skill_with_needs(tmp_path / "repo/.agents/skills/fix")
     first = catalog_of(profile("agents"), around, cache=Cache(str(tmp_path / "cache")))
     for path in (tmp_path / "cache").iterdir():
         block = json.loads(path.read_bytes())
-        # What the walk left out, for it was made just now, whoever tampers writes too.
+        # The walk omits stamps of new folders; an attacker writes them, too.
         block["folders"] = {place: stamp_of(os.stat(place)) for place in block["folders"]}
         for find in block["finds"]:
             find[2] = {place: stamp_of(os.stat(find[0] + place)) for place in find[2]}

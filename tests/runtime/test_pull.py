@@ -1,4 +1,4 @@
-"""Skills at the URLs of OpenCode's settings: by a client handed in, broken entries skipped, cached by digest."""
+"""Skills at the URLs of OpenCode's settings, fetched by a given client and cached by digest."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def skill_md(name="demo", body="Do it."):
 
 
 class Client:
-    """A web of files; what was asked of it is counted."""
+    """A web of files that records its requests."""
 
     def __init__(self, entries, files):
         self.files = {f"{BASE}/index.json": json.dumps({"skills": entries}).encode(), **files}
@@ -45,7 +45,7 @@ def around(tmp_path, **more):
     return Surroundings(cwd=str(tmp_path / "repo"), home=str(tmp_path / "home"), environ=environ, **more)
 
 
-def test_what_an_index_lists_is_found_and_loaded(tmp_path, client):
+def test_listed_skill_is_found_and_loaded(tmp_path, client):
     pulled = pull([BASE], client, str(tmp_path / "cache"))
     assert pulled.problems == ()
     skill = pick(catalog_of(profile("opencode"), around(tmp_path, extra=pulled.folders)), "demo")
@@ -56,7 +56,7 @@ def test_what_an_index_lists_is_found_and_loaded(tmp_path, client):
 
 
 @pytest.mark.parametrize("base", [BASE, f"{BASE}/", f"{BASE}/index.json"])
-def test_a_second_pull_fetches_the_index_alone(tmp_path, client, base):
+def test_second_pull_fetches_only_the_index(tmp_path, client, base):
     first = pull([base], client, str(tmp_path / "cache"))
     client.asked.clear()
     assert pull([base], client, str(tmp_path / "cache")) == first
@@ -66,7 +66,7 @@ def test_a_second_pull_fetches_the_index_alone(tmp_path, client, base):
     assert again.trees != first.trees
 
 
-def test_what_was_pulled_counts_while_a_url_cannot_be_reached(tmp_path, client):
+def test_pulled_skills_are_used_while_the_url_is_unreachable(tmp_path, client):
     first = pull([BASE], client, str(tmp_path / "cache"))
     client.files.clear()
     offline = pull([BASE], client, str(tmp_path / "cache"))
@@ -89,7 +89,7 @@ def test_an_index_or_a_file_that_a_client_cannot_reach_keeps_the_earlier_trees(t
     assert len(failed.problems) == 1
 
 
-def test_a_listed_skill_whose_fetch_fails_once_is_returned_from_the_cache_now_and_offline(tmp_path, client):
+def test_listed_skill_comes_from_the_cache_after_a_failed_fetch(tmp_path, client):
     first = pull([BASE], client, str(tmp_path / "cache"))
     lost = {f"{BASE}/demo/SKILL.md": client.files.pop(f"{BASE}/demo/SKILL.md")}
     failed = pull([BASE], client, str(tmp_path / "cache"), reload=True)
@@ -110,9 +110,7 @@ def test_a_listed_skill_whose_fetch_fails_once_is_returned_from_the_cache_now_an
         ([{"name": "demo", "files": ["SKILL.md"]}], skill_md("other")),
     ],
 )
-def test_attack_a_skill_that_is_withdrawn_or_malformed_by_now_does_not_return_offline(
-    tmp_path, client, entries, body
-):
+def test_attack_a_withdrawn_or_malformed_skill_does_not_return_offline(tmp_path, client, entries, body):
     assert pull([BASE], client, str(tmp_path / "cache")).trees
     client.files[f"{BASE}/index.json"] = json.dumps({"skills": entries}).encode()
     client.files[f"{BASE}/demo/SKILL.md"] = body
@@ -143,7 +141,7 @@ BROKEN = [
 
 
 @pytest.mark.parametrize("entry", BROKEN, ids=json.dumps)
-def test_attack_a_broken_entry_is_skipped_and_named(tmp_path, client, entry):
+def test_attack_a_broken_entry_is_skipped_and_reported(tmp_path, client, entry):
     index = f"{BASE}/index.json"
     client.files[index] = json.dumps({"skills": [*json.loads(client.files[index])["skills"], entry]}).encode()
     client.files |= {f"{BASE}/x/{path}": skill_md("x") for path in ("SKILL.md", "skill.md", "README.md")}
@@ -173,21 +171,21 @@ def test_attack_a_broken_entry_is_skipped_and_named(tmp_path, client, entry):
         "https://a:0/",
     ],
 )
-def test_attack_a_url_that_is_none_of_https_is_not_fetched(tmp_path, client, url):
+def test_attack_a_url_without_https_is_not_fetched(tmp_path, client, url):
     pulled = pull([url], client, str(tmp_path / "cache"))
     assert (client.asked, pulled.trees) == ([], {})
     assert pulled.problems
 
 
 @pytest.mark.parametrize("data", [b"", b"[]", b"{}", b"\xff", b'{"skills": {}}', b'{"skills": [], "skills": []}'])
-def test_attack_an_index_that_is_none_offers_nothing(tmp_path, client, data):
+def test_attack_an_invalid_index_offers_no_skill(tmp_path, client, data):
     client.files[f"{BASE}/index.json"] = data
     pulled = pull([BASE], client, str(tmp_path / "cache"))
     assert pulled.trees == {}
     assert pulled.problems
 
 
-def test_attack_what_is_in_the_cache_was_changed(tmp_path, client):
+def test_attack_a_changed_cache_entry_is_refused_and_fetched_again(tmp_path, client):
     first = pull([BASE], client, str(tmp_path / "cache"))
     ((path, tree),) = first.trees.items()
     with open(f"{path}/SKILL.md", "wb") as file:
@@ -201,49 +199,52 @@ def test_attack_what_is_in_the_cache_was_changed(tmp_path, client):
     assert load(skill).body == load(skill, agreed=Agreed(tree)).body == "Do it.\n"
 
 
-def more(folder):
+def add_file(folder):
     (folder / "more.md").write_text("More.\n")
 
 
-def other(folder):
+def change_file(folder):
     (folder / "references/style.md").write_text("EVIL\n")
 
 
-def mode(folder):
+def make_executable(folder):
     (folder / "SKILL.md").chmod(0o755)
 
 
-def linked(folder):
+def link_skill_md(folder):
     (folder / "SKILL.md").rename(folder.parents[2] / "SKILL.md")
     (folder / "SKILL.md").symlink_to(folder.parents[2] / "SKILL.md")
 
 
-def gone(folder):
+def delete_file(folder):
     (folder / "references/style.md").unlink()
 
 
-def swapped(folder):
+def swap_folder(folder):
     shutil.copytree(folder, folder.parents[2] / "evil")
     (folder.parents[2] / "evil/SKILL.md").write_bytes(skill_md(body="EVIL"))
     shutil.rmtree(folder)
     folder.symlink_to(folder.parents[2] / "evil")
 
 
-def beside(folder):
+def add_sibling(folder):
     shutil.copytree(folder, folder.parent / "a")
     (folder.parent / "a/SKILL.md").write_bytes(skill_md("second", "EVIL"))
 
 
-def nested(folder):
+def add_nested(folder):
     shutil.copytree(folder, folder.parent / "a/b")
     (folder.parent / "a/b/SKILL.md").write_bytes(skill_md("second", "EVIL"))
 
 
 @pytest.mark.parametrize("is_cached", [False, True])
-@pytest.mark.parametrize("change", [more, other, mode, linked, gone, swapped, beside, nested])
+@pytest.mark.parametrize(
+    "change",
+    [add_file, change_file, make_executable, link_skill_md, delete_file, swap_folder, add_sibling, add_nested],
+)
 @pytest.mark.parametrize("when", ["before", "after"])
-def test_attack_what_was_pulled_is_held_to_its_digest_by_itself(tmp_path, client, change, when, is_cached):
-    """No argument is needed, before or after the catalogue is made, and no lock need be asked."""
+def test_attack_a_changed_pulled_skill_is_refused_without_arguments(tmp_path, client, change, when, is_cached):
+    """The check needs no argument and no lock, before and after the catalogue is made."""
     pulled = pull([BASE], client, str(tmp_path / "cache"))
     (path,) = map(Path, pulled.trees)
     cache = Cache(str(tmp_path / "looks")) if is_cached else None
@@ -257,7 +258,7 @@ def test_attack_what_was_pulled_is_held_to_its_digest_by_itself(tmp_path, client
     catalogs = [seen(), seen(ignore_locks=True)] if when == "before" else catalogs
     for catalog in catalogs:
         for skill in catalog.skills:
-            is_untouched = change in (beside, nested) and skill.name == "demo"
+            is_untouched = change in (add_sibling, add_nested) and skill.name == "demo"
             assert when == "after" or (skill.state == "enabled") == is_untouched
             for request in (Request(), Request(caller="model"), Request(ignore_locks=True)):
                 if is_untouched:
@@ -267,7 +268,7 @@ def test_attack_what_was_pulled_is_held_to_its_digest_by_itself(tmp_path, client
                     load(skill, request)
 
 
-def test_attack_the_record_of_the_cache_was_changed(tmp_path, client):
+def test_attack_a_changed_record_of_the_cache_is_ignored(tmp_path, client):
     first = pull([BASE], client, str(tmp_path / "cache"))
     (kept,) = (tmp_path / "cache").glob("*.json")
     for text in ("", "[]", '{"../../x": ["sha256:' + "0" * 64 + '", []]}', '{"demo": 1}', '{"demo": ["x", []]}'):
@@ -278,14 +279,14 @@ def test_attack_the_record_of_the_cache_was_changed(tmp_path, client):
     assert pull([BASE], client, str(tmp_path / "cache")).trees == {}
 
 
-def test_a_client_that_says_no_is_told(tmp_path):
+def test_error_of_the_client_is_a_problem(tmp_path):
     def fetch(url):
         raise SourceError("this host may not be asked")
 
     assert pull([BASE], fetch, str(tmp_path)).problems[0].message == "this host may not be asked"
 
 
-def test_the_urls_of_the_settings_come_with_the_file_that_names_them(tmp_path):
+def test_urls_of_the_settings_have_their_file(tmp_path):
     place = around(tmp_path)
     (tmp_path / "repo/opencode.json").write_text(json.dumps({"skills": {"urls": [BASE, 1], "paths": ["more"]}}))
     assert urls_of(profile("opencode"), place) == {BASE: str(tmp_path / "repo/opencode.json")}

@@ -1,4 +1,4 @@
-"""Which folders each host reads, and in which order."""
+"""The folders that each host reads, in their order."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def around(tmp_path):
 
 
 def seen(host, around):
-    """Return the roots as paths of the repository and of the home, those of the whole machine as they are."""
+    """Return the roots relative to the repository and the home; roots of the machine stay absolute."""
     base = os.path.dirname(around.home)
     return [
         root.path.removeprefix(base + "/") + (f" {root.namespace}:" if root.namespace else "")
@@ -86,7 +86,7 @@ EXPECTED = {
 
 @pytest.mark.skipif(os.sep != "/", reason="the paths are written as POSIX has them")
 @pytest.mark.parametrize("host", profiles())
-def test_the_folders_of_a_host_in_its_order(host, around):
+def test_folders_of_a_host_are_in_order(host, around):
     assert seen(host, around) == EXPECTED[host]
 
 
@@ -99,7 +99,7 @@ def test_the_folders_of_a_host_in_its_order(host, around):
         ("opencode", "XDG_CONFIG_HOME", "home/.config/opencode/skills", "moved/opencode/skills"),
     ],
 )
-def test_a_variable_moves_the_hosts_folder(host, variable, was, now, around, tmp_path):
+def test_variable_moves_the_folder_of_a_host(host, variable, was, now, around, tmp_path):
     moved = Surroundings(cwd=around.cwd, home=around.home, environ={variable: str(tmp_path / "moved")})
     assert was in seen(host, around)
     assert now in seen(host, moved)
@@ -107,7 +107,7 @@ def test_a_variable_moves_the_hosts_folder(host, variable, was, now, around, tmp
 
 
 @pytest.mark.parametrize("marker", [".git", ".jj"])
-def test_the_projects_root_is_where_a_marker_is(tmp_path, marker):
+def test_root_of_the_project_has_a_marker(tmp_path, marker):
     (tmp_path / "a" / marker).mkdir(parents=True)
     (tmp_path / "a/b").mkdir()
     around = Surroundings(cwd=str(tmp_path / "a/b"), home="/home")
@@ -121,7 +121,7 @@ def test_markers_can_be_added(tmp_path):
     assert project_root(profile("agents"), around) == str(tmp_path / "a/b")
 
 
-def test_codelia_has_a_marker_and_a_variable_of_its_own(tmp_path):
+def test_codelia_has_its_own_marker_and_variable(tmp_path):
     (tmp_path / "a/.codelia").mkdir(parents=True)
     (tmp_path / "a/b").mkdir()
     around = Surroundings(cwd=str(tmp_path / "a/b"), home="/home")
@@ -130,7 +130,7 @@ def test_codelia_has_a_marker_and_a_variable_of_its_own(tmp_path):
     assert project_root(profile("codelia"), named) == str(tmp_path)
 
 
-def test_gencodes_plugins_give_their_names(around):
+def test_plugins_of_gencode_are_namespaces(around):
     cwd, home = around.cwd, around.home
     for folder in (f"{cwd}/.gen/plugins/git/skills", f"{home}/.claude/plugins/jira/skills"):
         os.makedirs(folder)
@@ -139,14 +139,14 @@ def test_gencodes_plugins_give_their_names(around):
     assert found[-2] == "home/.claude/plugins/jira/skills jira:"
 
 
-def test_plugins_that_the_host_names(around, tmp_path):
+def test_plugins_from_the_host_are_namespaces(around, tmp_path):
     write(tmp_path / "plugin/skills/gh-fix-ci")
     named = Surroundings(cwd=around.cwd, home=around.home, plugins={"github": str(tmp_path / "plugin/skills")})
     (skill,) = catalog_of(profile("claude-code"), named).skills
     assert (skill.full_name, skill.scope) == ("github:gh-fix-ci", "plugin")
 
 
-def test_extra_folders_are_below_the_working_folder_or_absolute(around, tmp_path):
+def test_extra_folders_are_relative_or_absolute(around, tmp_path):
     write(tmp_path / "repo/pkg/deep/more/one")
     write(tmp_path / "two/two")
     named = Surroundings(cwd=around.cwd, home=around.home, extra=("more", str(tmp_path / "two")))
@@ -155,7 +155,7 @@ def test_extra_folders_are_below_the_working_folder_or_absolute(around, tmp_path
 
 
 @pytest.mark.parametrize("host", ["agents", "codewhale", "opencode", "claude-code", "pegasus", "gencode"])
-def test_the_first_of_a_name_hides_the_others_and_that_is_told(host, around, tmp_path):
+def test_first_skill_of_a_name_shadows_the_others(host, around, tmp_path):
     first, second = [root.path for root in roots(profile(host), around) if root.path.startswith(str(tmp_path))][:2]
     for folder in (second, first):
         os.makedirs(folder, exist_ok=True)
@@ -166,7 +166,7 @@ def test_the_first_of_a_name_hides_the_others_and_that_is_told(host, around, tmp
 
 
 @pytest.mark.parametrize("host", ["codex", "openoxide", "codelia"])
-def test_hosts_that_hide_nothing_have_both(host, around, tmp_path):
+def test_hosts_without_shadowing_list_both(host, around, tmp_path):
     write(tmp_path / "repo/.agents/skills/demo")
     write(tmp_path / "home/.agents/skills/demo")
     catalog = catalog_of(profile(host), around)
@@ -174,7 +174,7 @@ def test_hosts_that_hide_nothing_have_both(host, around, tmp_path):
     assert catalog.shadowed == ()
 
 
-def test_sorted_by_scope_name_and_path(around, tmp_path):
+def test_codex_sorts_by_scope_name_and_path(around, tmp_path):
     for path in ("repo/.agents/skills/b", "repo/pkg/.agents/skills/a", "home/.agents/skills/a-a"):
         write(tmp_path / path)
     write(tmp_path / "repo/.agents/skills/other", "a")
@@ -195,7 +195,7 @@ def test_only_codelia_is_strict(host, around, tmp_path):
 
 
 @pytest.mark.parametrize("host", profiles())
-def test_how_deep_a_host_looks(host, around, tmp_path):
+def test_search_depth_of_a_host(host, around, tmp_path):
     first = next(root.path for root in roots(profile(host), around) if root.path.startswith(str(tmp_path)))
     for depth in range(1, 10):
         write(tmp_path.__class__(first).joinpath(*"abcdefghi"[: depth - 1], f"level-{depth}"))
@@ -212,7 +212,7 @@ def test_how_deep_a_host_looks(host, around, tmp_path):
         ("gencode", "demo", ""),
     ],
 )
-def test_what_stands_in_for_what_is_missing(host, name, description, around, tmp_path):
+def test_missing_name_and_description_have_substitutes(host, name, description, around, tmp_path):
     first = next(root.path for root in roots(profile(host), around) if root.path.startswith(str(tmp_path)))
     write(tmp_path.__class__(first) / "demo", text="---\nlicense: MIT\n---\n# A Title\n\nFirst words.\n")
     found = [(skill.name, skill.description) for skill in catalog_of(profile(host), around).skills]
@@ -223,7 +223,7 @@ def test_what_stands_in_for_what_is_missing(host, name, description, around, tmp
 @pytest.mark.parametrize(
     "head", ["description: Does it.", "name:\ndescription: Does it.", "name: ''\ndescription: Does it.", "name: ' '"]
 )
-def test_a_skill_without_a_name_is_refused_where_the_host_requires_one(host, head, around, tmp_path):
+def test_skill_without_a_name_is_refused_by_hosts_that_require_one(host, head, around, tmp_path):
     first = next(root.path for root in roots(profile(host), around) if root.path.startswith(str(tmp_path)))
     write(tmp_path.__class__(first) / "demo", text=f"---\n{head}\n---\nDo it.\n")
     write(tmp_path.__class__(first) / "bare", text="Do it.\n")
@@ -235,7 +235,7 @@ def test_a_skill_without_a_name_is_refused_where_the_host_requires_one(host, hea
         assert {skill.name for skill in catalog.skills} == {"bare", "demo"}
 
 
-def test_what_is_locked_is_known_as_such_and_takes_the_name(around, tmp_path):
+def test_locked_skill_is_managed_and_takes_precedence(around, tmp_path):
     ours = write(tmp_path / "home/.agents/skills/demo")
     write(tmp_path / "repo/.agents/skills/demo")
     locked = Skill(name="demo", path="/store/x", scope="user", state="enabled", source="github", links=(str(ours),))
@@ -245,7 +245,7 @@ def test_what_is_locked_is_known_as_such_and_takes_the_name(around, tmp_path):
     assert "which the lock has from github" in catalog.problems[0].message
 
 
-def test_what_is_disabled_comes_behind_all_that_may_be_used(around, tmp_path):
+def test_disabled_skills_come_last(around, tmp_path):
     ours = write(tmp_path / "home/.agents/skills/demo")
     mine = Skill(name="demo", path="/store/x", scope="user", state="enabled", links=(str(ours),))
     waiting = Skill(name="demo", path="/store/y", scope="project", state="disabled")
@@ -253,7 +253,7 @@ def test_what_is_disabled_comes_behind_all_that_may_be_used(around, tmp_path):
     assert [skill.state for skill in catalog.named("demo")] == ["enabled", "disabled"]
 
 
-def test_a_catalogue_is_asked_by_name_full_name_and_path(around, tmp_path):
+def test_catalogue_finds_skills_by_name_full_name_and_path(around, tmp_path):
     folder = write(tmp_path / "repo/.agents/skills/demo", namespace="git")
     catalog = catalog_of(profile("agents"), around)
     (skill,) = catalog.skills
@@ -265,7 +265,7 @@ def test_a_catalogue_is_asked_by_name_full_name_and_path(around, tmp_path):
 
 @pytest.mark.parametrize("host", profiles())
 @pytest.mark.parametrize(("name", "description"), [("n" * 65, "Short."), ("demo", "d" * 1025)])
-def test_what_is_longer_than_allowed_is_refused_where_the_host_refuses_it(host, name, description, around, tmp_path):
+def test_oversized_name_or_description_is_refused_by_strict_hosts(host, name, description, around, tmp_path):
     first = next(root.path for root in roots(profile(host), around) if root.path.startswith(str(tmp_path)))
     write(tmp_path.__class__(first) / name, name, description=description)
     catalog = catalog_of(profile(host), around)

@@ -1,4 +1,4 @@
-"""Searching: in which order things are found, and why; in memory, in a file, on disk and in a listing."""
+"""Search: the order of hits and their reasons; in memory, in a file, on disk and in a listing."""
 
 from __future__ import annotations
 
@@ -58,11 +58,11 @@ def found(query, index, **more):
         ("repare githib", "gh-fix-ci", "spelling"),
     ],
 )
-def test_what_is_found_first_and_why(index, query, first, reason):
+def test_first_hit_and_its_reason(index, query, first, reason):
     assert found(query, index)[0] == (first, reason)
 
 
-def test_the_stronger_way_goes_before_the_weaker(index):
+def test_hits_are_ordered_by_the_strength_of_their_reason(index):
     assert found("release", index) == [
         ("release", "exact_name"),
         ("release-notes", "prefix"),
@@ -70,22 +70,22 @@ def test_the_stronger_way_goes_before_the_weaker(index):
     ]
 
 
-def test_spelling_is_looked_at_only_where_nothing_was_found(index):
+def test_spelling_is_used_only_without_other_hits(index):
     assert "spelling" not in {reason for _, reason in found("release gihtub", index)}
 
 
 @pytest.mark.parametrize("query", ["", " ", "zzzzqqqq", '"', "NEAR(", "*", "\x00", "\ud800"])
-def test_what_finds_nothing_says_so(index, query):
+def test_query_without_hits_gives_an_empty_result(index, query):
     assert search(query, [index]).to_json() == {"hits": [], "count": 0, "truncated": False}
 
 
-def test_words_of_the_query_language_are_words(index):
+def test_query_syntax_is_read_as_words(index):
     assert found("name:release AND (", index)[0][0] == "release"
     search("'; DROP TABLE skills; --", [index])
     assert found("release", index)
 
 
-def test_ties_go_by_scope_then_by_path():
+def test_ties_are_ordered_by_scope_and_path():
     rows = [
         on_disk("twin", "Same.", "user", "/a/twin"),
         on_disk("twin", "Same.", "project", "/z/twin"),
@@ -98,7 +98,7 @@ def test_ties_go_by_scope_then_by_path():
     index.close()
 
 
-def test_several_sources_are_one_ranking():
+def test_several_sources_share_one_ranking():
     first = [Stored(name=f"art-{n}", description="Draws with code.", source="first") for n in range(6)]
     second = [
         Stored(name="asking-for-review", description="Ask for a review of code.", source="second"),
@@ -110,14 +110,14 @@ def test_several_sources_are_one_ranking():
         found = [(hit.name, hit.source) for hit in search("code review", indexes, 50).hits]
         assert found[:2] == [("code-review-fast", "second"), ("asking-for-review", "second")]
         assert len(found) == 9
-        # A word that one source alone has is no slip in the other.
+        # A word of one source is no misspelling in the other.
         assert {hit.source for hit in search("branches", indexes).hits} == {"second"}
         assert {(hit.source, hit.reason) for hit in search("branchse", indexes).hits} == {("second", "spelling")}
         for index in indexes:
             index.close()
 
 
-def test_eight_are_shown_and_fifty_at_most():
+def test_default_limit_is_eight_and_the_maximum_fifty():
     index = SearchIndex.build(on_disk(f"many-{each:03}", "One of many.") for each in range(80))
     shown = search("many", [index])
     assert (len(shown.hits), shown.truncated) == (8, True)
@@ -127,14 +127,14 @@ def test_eight_are_shown_and_fifty_at_most():
     index.close()
 
 
-def test_a_namespace_is_part_of_the_name_and_not_needed():
+def test_namespace_is_optional_in_a_query():
     index = SearchIndex.build([on_disk("superpowers:tdd", "Test first.")])
     assert found("tdd", index)[0] == ("superpowers:tdd", "exact_name")
     assert found("superpowers:tdd", index)[0] == ("superpowers:tdd", "exact_name")
     index.close()
 
 
-def test_installed_skills_and_listings_are_searched_by_the_same_code(tmp_path):
+def test_installed_skills_and_listings_share_scores(tmp_path):
     text = "---\nname: release\ndescription: Cut it.\n---\nThe body has flattening.\n"
     (tmp_path / "SKILL.md").write_text(text)
     here = {"path": str(tmp_path), "scope": "project", "state": "enabled"}
@@ -151,7 +151,7 @@ def test_installed_skills_and_listings_are_searched_by_the_same_code(tmp_path):
     listed.close()
 
 
-def test_an_index_is_kept_and_proved(tmp_path):
+def test_stored_index_opens_only_with_its_proof(tmp_path):
     path = str(tmp_path / "deep" / "index.db")
     assert SearchIndex.opened(path, "one") is None
     SearchIndex.kept(path, "one", [on_disk("first", "x")]).close()
@@ -163,24 +163,24 @@ def test_an_index_is_kept_and_proved(tmp_path):
 
 
 @pytest.mark.parametrize("damage", [b"", b"not a database at all" * 99, None])
-def test_a_damaged_index_is_as_good_as_none(tmp_path, damage):
+def test_damaged_index_is_refused(tmp_path, damage):
     path = tmp_path / "index.db"
     SearchIndex.kept(str(path), "one", [on_disk("first", "x")]).close()
     path.write_bytes(path.read_bytes()[:5000] if damage is None else damage)
     opened = SearchIndex.opened(str(path), "one")
-    if opened is not None:  # what is damaged further on is found out by whoever reads it
+    if opened is not None:  # damage in later pages shows when they are read
         with pytest.raises(StateError):
             search("first", [opened])
         opened.close()
 
 
-def test_where_nothing_can_be_kept_an_error_says_so(tmp_path):
+def test_unwritable_folder_of_the_index_is_an_error(tmp_path):
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(StateError):
         SearchIndex.kept(str(tmp_path / "file" / "index.db"), "one", [])
 
 
-def test_a_path_that_is_no_utf8_is_indexed():
+def test_path_that_is_not_utf8_is_indexed():
     index = SearchIndex.build([on_disk("odd", "x", path=os.fsdecode(b"/p/\xff"))])
     assert found("odd", index) == [("odd", "exact_name")]
     index.close()
@@ -188,7 +188,7 @@ def test_a_path_that_is_no_utf8_is_indexed():
 
 @settings(max_examples=60, deadline=None)
 @given(st.text())
-def test_any_query_at_all_is_answered(query):
+def test_any_query_is_answered(query):
     index = SearchIndex.build([on_disk("release", "Cut it."), on_disk(query or "x", query)])
     hits = search(query, [index]).hits
     assert all(hit.score > 0 for hit in hits)

@@ -1,4 +1,4 @@
-"""A file of a search index that somebody forged: no exception, no end of waiting, no hit that was not given."""
+"""A forged file of a search index: no exception, no endless query, no invented hit."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ROWS = [
     Stored(name="pdf-forms", description="Fill in forms.", path="/s/pdf-forms", scope="user"),
 ]
 QUERIES = ("/s/release", "release", "rel", "draft notes", "forms", "relaese", "fill in the forms of a release")
-# Recursion without end, as a view or a default asks for it.
+# An endless recursion, for a view or a default.
 ENDLESS = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT max(x) FROM n"
 
 
@@ -88,7 +88,7 @@ SCHEMAS = {
 
 
 @pytest.mark.parametrize("kind", SCHEMAS)
-def test_attack_a_file_with_another_schema_or_proof_is_not_opened(path, kind):
+def test_attack_a_file_with_another_schema_or_proof_is_refused(path, kind):
     forge(path, *SCHEMAS[kind])
     assert SearchIndex.opened(path, "p", ROWS) is None
     assert SearchIndex.opened(path, "p") is None
@@ -136,7 +136,7 @@ VALUES = {
 
 
 @pytest.mark.parametrize("kind", VALUES)
-def test_attack_a_forged_row_is_no_hit_and_no_exception(path, kind, honest):
+def test_attack_a_forged_row_gives_no_hit_and_no_exception(path, kind, honest):
     forge(path, VALUES[kind])
     index = SearchIndex.opened(path, "p", ROWS)
     if index is not None:
@@ -144,7 +144,7 @@ def test_attack_a_forged_row_is_no_hit_and_no_exception(path, kind, honest):
         assert known(found)
         index.close()
     without = SearchIndex.opened(path, "p")
-    if without is not None:  # what was made of nothing known cannot be made anew
+    if without is not None:  # without the rows, the index cannot be rebuilt
         try:
             hits(without)
         except StateError as error:
@@ -155,7 +155,7 @@ def test_attack_a_forged_row_is_no_hit_and_no_exception(path, kind, honest):
     again.close()
 
 
-def test_attack_what_was_made_anew_is_right_and_the_file_as_well(path, honest):
+def test_attack_a_forged_index_is_rebuilt_and_replaced(path, honest):
     forge(path, VALUES["another description"])
     index = SearchIndex.opened(path, "p", ROWS)
     assert hits(index) == honest
@@ -166,7 +166,7 @@ def test_attack_what_was_made_anew_is_right_and_the_file_as_well(path, honest):
     index.close()
 
 
-def test_attack_bytes_of_the_file_are_changed_anywhere(path):
+def test_attack_changed_bytes_give_only_known_hits(path):
     chance = random.Random(7)
     with open(path, "rb") as file:
         data = file.read()
@@ -185,15 +185,15 @@ def test_attack_bytes_of_the_file_are_changed_anywhere(path):
             index.close()
 
 
-def test_attack_a_query_that_takes_too_many_steps_is_cut_off(path):
+def test_attack_a_query_with_too_many_steps_is_interrupted(path):
     index = SearchIndex.opened(path, "p")
     with pytest.raises(StateError, match="interrupted"):
         index._run(ENDLESS, (), (int,))
-    assert hits(index)  # the next has all of its steps
+    assert hits(index)  # the next query has all of its steps
     index.close()
 
 
-def test_attack_a_million_words_are_not_all_read(path):
+def test_attack_the_number_of_read_words_is_limited(path):
     numbers = (
         "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n WHERE x < 250000) SELECT 'w' || x, 7 FROM n"
     )
@@ -203,7 +203,7 @@ def test_attack_a_million_words_are_not_all_read(path):
     index.close()
 
 
-def test_attack_a_lock_or_a_journal_beside_the_file_is_not_heeded(path, honest):
+def test_attack_locks_and_journals_beside_the_file_are_ignored(path, honest):
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN EXCLUSIVE")
     index = SearchIndex.opened(path, "p", ROWS)
@@ -220,7 +220,7 @@ def test_attack_a_lock_or_a_journal_beside_the_file_is_not_heeded(path, honest):
     assert sorted(os.listdir(os.path.dirname(path))) == before
 
 
-def test_attack_what_is_no_file_is_not_waited_for(tmp_path):
+def test_attack_pipes_and_links_are_not_opened(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "loop").symlink_to("loop")
     (tmp_path / "pipe-link").symlink_to("pipe")
@@ -230,7 +230,7 @@ def test_attack_what_is_no_file_is_not_waited_for(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["odd ?#%41.db", "ünï.db", os.fsdecode(b"\xff.db"), "a\nb.db"])
-def test_any_path_will_do(tmp_path, name, honest):
+def test_index_may_have_any_path(tmp_path, name, honest):
     place = str(tmp_path / name)
     SearchIndex.kept(place, "p", ROWS).close()
     index = SearchIndex.opened(place, "p", ROWS)
@@ -238,7 +238,7 @@ def test_any_path_will_do(tmp_path, name, honest):
     index.close()
 
 
-def test_what_is_closed_stays_closed(path):
+def test_search_in_a_closed_index_is_an_error(path):
     index = SearchIndex.opened(path, "p", ROWS)
     index.close()
     with pytest.raises(StateError):

@@ -1,4 +1,4 @@
-"""How far skills reach: the matrix, our state, and the files of agents, read and written."""
+"""The reach of skills: the matrix, the state of skillhub, and the files of agents, read and written."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.support.effort import at_most
 
 
 class Desk:
-    """A project, a home, and an agent at work there."""
+    """A project, a home, and an agent."""
 
     def __init__(self, folder, host):
         self.project, self.home, self.state = folder / "project", folder / "home", folder / "state"
@@ -53,7 +53,7 @@ def desk(tmp_path, request):
 @pytest.mark.parametrize("of_model", [True, False])
 @pytest.mark.parametrize("of_user", [True, False])
 @pytest.mark.parametrize("reach", ["disabled", "enabled", "active"])
-def test_the_invocation_matrix(of_model, of_user, reach):
+def test_reach_and_invocation_decide_for_user_and_model(of_model, of_user, reach):
     skill = Skill(
         name="demo",
         path="/demo",
@@ -71,7 +71,7 @@ def test_the_invocation_matrix(of_model, of_user, reach):
 
 @pytest.mark.parametrize("desk", ["gencode"], indirect=True)
 @pytest.mark.parametrize("reach", ["disabled", "enabled"])
-def test_attack_a_repository_has_the_file_of_its_agent_written_elsewhere(desk, reach, tmp_path):
+def test_attack_a_linked_file_of_an_agent_is_not_written(desk, reach, tmp_path):
     skill = desk.skill()
     os.rename(desk.project / ".gen", tmp_path / "gen")
     (tmp_path / "gen/skills.json").write_text("{}")
@@ -87,14 +87,14 @@ HOSTS = ["agents", "gencode", "codex", "opencode"]
 
 @pytest.mark.parametrize("desk", HOSTS, indirect=True)
 @pytest.mark.parametrize("scope", ["user", "project"])
-def test_what_is_set_holds_and_can_be_taken_back(desk, scope):
+def test_reach_can_be_set_and_reset(desk, scope):
     for reach in ("disabled", "enabled", "active", "disabled", "active"):
         desk.set(reach, scope)
         assert desk.skill().reach == reach
 
 
 @pytest.mark.parametrize("desk", HOSTS, indirect=True)
-def test_the_project_decides_before_the_user(desk):
+def test_project_takes_precedence_over_the_user(desk):
     desk.set("disabled", "user")
     if desk.profile.id in ("agents", "gencode"):
         desk.set("active", "project")
@@ -104,14 +104,14 @@ def test_the_project_decides_before_the_user(desk):
     assert desk.skill().reach == "disabled"
 
 
-def test_our_state_of_a_project_is_not_in_the_project(desk):
+def test_state_of_a_project_is_stored_outside_of_it(desk):
     desk.set("disabled", "project")
     assert sorted(os.listdir(desk.project)) == [".agents", ".git"]
     assert len(os.listdir(desk.state / "skills")) == 1
 
 
 @pytest.mark.parametrize("desk", ["gencode"], indirect=True)
-def test_gencodes_file_is_read_and_written_as_it_writes_it(desk):
+def test_file_of_gencode_is_read_and_written_in_its_form(desk):
     place = desk.home / ".gen/skills.json"
     place.parent.mkdir()
     other = {"git:other": "active", "later": {"state": "pinned"}}
@@ -136,7 +136,7 @@ command = "a"
 
 
 @pytest.mark.parametrize("desk", ["codex"], indirect=True)
-def test_codexs_config_is_read_and_written_and_all_else_in_it_stays(desk):
+def test_config_of_codex_keeps_all_other_lines(desk):
     place = desk.home / ".codex/config.toml"
     place.parent.mkdir()
     place.write_text(CONFIG)
@@ -151,7 +151,7 @@ def test_codexs_config_is_read_and_written_and_all_else_in_it_stays(desk):
 
 @pytest.mark.parametrize("selector", ['name = "demo"', "path = {path}"])
 @pytest.mark.parametrize("desk", ["codex"], indirect=True)
-def test_codexs_entries_by_name_and_by_path(desk, selector):
+def test_entries_of_codex_match_by_name_or_path(desk, selector):
     place = desk.home / ".codex/config.toml"
     place.parent.mkdir()
     path = json.dumps(str(desk.project / ".agents/skills/demo/SKILL.md"))
@@ -162,14 +162,14 @@ def test_codexs_entries_by_name_and_by_path(desk, selector):
     assert place.read_text() == CONFIG + "# note\n\n"
 
 
-def test_codexs_config_takes_a_path_that_toml_wants_escaped():
+def test_config_of_codex_escapes_a_path_for_toml():
     skill = Skill(name="demo", path="/home/a\x7fb/demo", scope="user", state="enabled", managed=False)
     text = FORMS["codex"].edit("", skill, "disabled", "config.toml")
     assert FORMS["codex"].parse(text, "config.toml").reach(skill) == "disabled"
 
 
 @pytest.mark.parametrize("desk", ["codex"], indirect=True)
-def test_codexs_config_of_another_shape_is_left_alone(desk):
+def test_config_of_codex_in_another_form_is_not_edited(desk):
     place = desk.home / ".codex/config.toml"
     place.parent.mkdir()
     text = 'skills = {config = [{name = "demo", enabled = false}]}\n'
@@ -181,20 +181,20 @@ def test_codexs_config_of_another_shape_is_left_alone(desk):
 
 
 @pytest.mark.parametrize("desk", ["opencode"], indirect=True)
-def test_opencodes_config_is_read_and_written_comments_and_all(desk):
+def test_config_of_opencode_keeps_its_comments(desk):
     place = desk.project / "opencode.jsonc"
     place.write_text('{\n  // mine\n  "permission": {"skill": {"internal-*": "ask"}}\n}\n')
     desk.set("disabled", "project")
     assert "// mine" in place.read_text()
-    said = jsonc.parse(place.read_text(), "x").data
-    assert said == {"permission": {"skill": {"internal-*": "ask", "demo": "deny"}}}
+    data = jsonc.parse(place.read_text(), "x").data
+    assert data == {"permission": {"skill": {"internal-*": "ask", "demo": "deny"}}}
     assert desk.skill().reach == "disabled"
     desk.set("active", "project")
     assert jsonc.parse(place.read_text(), "x").data == {"permission": {"skill": {"internal-*": "ask"}}}
 
 
 @pytest.mark.parametrize("desk", ["opencode"], indirect=True)
-def test_a_rule_about_many_is_not_undone_for_one(desk):
+def test_rule_with_a_wildcard_is_not_overridden(desk):
     place = desk.project / "opencode.json"
     place.write_text('{"permission": {"skill": {"d*": "deny"}}}')
     assert desk.skill().reach == "disabled"
@@ -204,7 +204,7 @@ def test_a_rule_about_many_is_not_undone_for_one(desk):
 
 
 @pytest.mark.parametrize(
-    ("permission", "said"),
+    ("permission", "data"),
     [
         ('{"skill": {"*": "ask"}}', "ask"),
         ('"ask"', "ask"),
@@ -227,14 +227,14 @@ def test_a_rule_about_many_is_not_undone_for_one(desk):
     ],
 )
 @pytest.mark.parametrize("desk", ["opencode"], indirect=True)
-def test_opencodes_last_rule_that_matches_decides(desk, permission, said):
+def test_last_matching_rule_of_opencode_counts(desk, permission, data):
     (desk.project / "opencode.json").write_text(f'{{"permission": {permission}}}')
     skill = desk.skill()
     assert (skill.permission, skill.state) == (
-        "allow" if said == "deny" else said,
-        {"deny": "disabled"}.get(said, "enabled"),
+        "allow" if data == "deny" else data,
+        {"deny": "disabled"}.get(data, "enabled"),
     )
-    if said == "allow":
+    if data == "allow":
         assert load(skill).body
         return
     for caller in ("user", "model"):
@@ -243,7 +243,7 @@ def test_opencodes_last_rule_that_matches_decides(desk, permission, said):
 
 
 @pytest.mark.parametrize("desk", ["opencode"], indirect=True)
-def test_what_is_to_be_asked_is_loaded_once_the_person_said_yes(desk):
+def test_skill_with_permission_ask_is_loaded_after_consent(desk):
     (desk.project / "opencode.json").write_text('{"permission": {"skill": {"*": "ask"}}}')
     skill, asked = desk.skill(), []
     with pytest.raises(Refused, match="require asking"):
@@ -259,7 +259,7 @@ def test_what_is_to_be_asked_is_loaded_once_the_person_said_yes(desk):
 
 
 @pytest.mark.parametrize("desk", ["opencode"], indirect=True)
-def test_attack_a_repository_lifts_what_the_user_denies_or_answers_for_him(desk):
+def test_attack_a_repository_cannot_lift_a_deny_or_answer_for_the_user(desk):
     user = desk.home / ".config/opencode/opencode.json"
     user.parent.mkdir(parents=True)
     user.write_text('{"permission": {"skill": {"demo": "deny"}}}')
@@ -272,7 +272,7 @@ def test_attack_a_repository_lifts_what_the_user_denies_or_answers_for_him(desk)
 
 
 @pytest.mark.parametrize("desk", ["opencode"], indirect=True)
-def test_opencodes_further_folders_are_looked_into(desk):
+def test_folders_in_the_config_of_opencode_are_searched(desk):
     write(desk.project / "more/extra-one")
     (desk.project / "opencode.json").write_text('{"skills": {"paths": ["more", "~/none"]}}')
     assert desk.skill("extra-one").scope == "extra"
@@ -280,7 +280,7 @@ def test_opencodes_further_folders_are_looked_into(desk):
 
 @pytest.mark.parametrize("desk", ["gencode", "codex", "opencode"], indirect=True)
 @pytest.mark.parametrize("text", ["{[", "\xff", "<<<<<<< mine\n", "[]", " " * (1 << 21)])
-def test_attack_a_file_that_cannot_be_read_switches_nothing_on_again(desk, text):
+def test_attack_an_unreadable_file_of_an_agent_enables_no_skill(desk, text):
     place = desk.home / desk.profile.states[-1].path.removeprefix("~/")
     place.parent.mkdir(parents=True, exist_ok=True)
     desk.set("disabled", "user")
@@ -296,7 +296,7 @@ def test_attack_a_file_that_cannot_be_read_switches_nothing_on_again(desk, text)
     assert "settings" in refused.value.hint
 
 
-def test_attack_our_own_state_that_cannot_be_read_switches_nothing_on_again(desk):
+def test_attack_an_unreadable_state_of_skillhub_enables_no_skill(desk):
     desk.set("disabled", "user")
     (desk.state / "skills/user.json").write_text('{"skills": {"demo": "disa')
     assert desk.skill().reach == "disabled"
@@ -320,14 +320,14 @@ def test_attack_our_own_state_that_cannot_be_read_switches_nothing_on_again(desk
     ],
     indirect=["desk"],
 )
-def test_attack_a_word_that_nobody_knows_is_a_no(desk, text):
+def test_attack_an_unknown_value_disables_the_skill(desk, text):
     place = desk.home / desk.profile.states[-1].path.removeprefix("~/")
     place.parent.mkdir(parents=True, exist_ok=True)
     place.write_text(text)
     assert desk.skill().reach == "disabled"
 
 
-def test_a_file_of_the_project_that_is_a_link_is_not_read(tmp_path):
+def test_linked_file_of_the_project_is_not_read(tmp_path):
     desk = Desk(tmp_path, "gencode")
     write(desk.project / ".gen/skills/demo")
     (tmp_path / "secret").write_text('{"skills": {"demo": "active"}}')
@@ -337,7 +337,7 @@ def test_a_file_of_the_project_that_is_a_link_is_not_read(tmp_path):
 
 
 @pytest.mark.parametrize("desk", ["gencode", "codex", "opencode"], indirect=True)
-def test_users_may_keep_their_own_file_elsewhere_behind_a_link(desk, tmp_path):
+def test_linked_file_of_the_user_is_read_and_written(desk, tmp_path):
     link, kept = desk.home / desk.profile.states[-1].path.removeprefix("~/"), tmp_path / "dotfiles"
     link.parent.mkdir(parents=True, exist_ok=True)
     kept.write_text("")
@@ -349,7 +349,7 @@ def test_users_may_keep_their_own_file_elsewhere_behind_a_link(desk, tmp_path):
 
 
 @pytest.mark.parametrize("desk", ["agents", "gencode"], indirect=True)
-def test_answers_are_remembered_and_those_of_the_project_decide(desk):
+def test_answer_of_the_project_precedes_that_of_the_user(desk):
     skill = desk.skill()
     assert answers(desk.profile, desk.around) == {}
     remember(skill, True, "user", desk.profile, desk.around)
@@ -374,6 +374,6 @@ def test_any_text_is_read_or_refused(form, text):
         assert error.where.startswith("file")
 
 
-def test_attack_a_key_so_deep_that_the_parser_takes_minutes():
+def test_attack_a_deeply_nested_key_is_refused_fast():
     with at_most(1), pytest.raises(FormatError, match="at most 100 levels"):
         FORMS["codex"].parse("a." * 120_000 + "a = 1", "config.toml")

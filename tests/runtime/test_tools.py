@@ -1,4 +1,4 @@
-"""The tools by which a model calls skills: as each host describes them, with errors in its words."""
+"""The tools by which a model calls skills, with the descriptions and errors of each host."""
 
 from __future__ import annotations
 
@@ -65,13 +65,13 @@ def machine(tmp_path):
     return Machine()
 
 
-def test_every_host_has_the_tools_that_it_describes(machine):
+def test_every_host_has_its_tools(machine):
     assert set(HOSTS) == set(profiles())
     for host, names in HOSTS.items():
         assert [tool.name for tool in tools(host, machine.catalog(host))] == names
 
 
-def test_gencodes_tool_is_the_one_of_its_description(machine):
+def test_tool_of_gencode_matches_its_description(machine):
     (tool,) = tools("gencode", machine.catalog("gencode"))
     assert tool.to_json() == {
         "name": "Skill",
@@ -87,7 +87,7 @@ def test_gencodes_tool_is_the_one_of_its_description(machine):
     }
 
 
-def test_pegasus_tool_is_the_one_of_its_description(machine):
+def test_tool_of_pegasus_matches_its_description(machine):
     (tool,) = tools("pegasus", machine.catalog("pegasus"))
     assert tool.description == "Invoke a skill by name. Use when a task matches an available skill."
     assert tool.input_schema["properties"] == {
@@ -97,7 +97,7 @@ def test_pegasus_tool_is_the_one_of_its_description(machine):
     assert tool.input_schema["required"] == ["skill"]
 
 
-def test_codelias_tools_take_what_its_description_says(machine):
+def test_tools_of_codelia_have_the_described_parameters(machine):
     found, loads = tools("codelia", machine.catalog("codelia"))
     assert found.input_schema["required"] == ["query"]
     assert found.input_schema["properties"]["scope"] == {"enum": ["repo", "user"], "type": "string"}
@@ -108,7 +108,7 @@ def test_codelias_tools_take_what_its_description_says(machine):
 
 
 @pytest.mark.parametrize("host", ["opencode", "claude-code", "agents"])
-def test_the_description_holds_the_catalogue_where_the_host_has_it_there(machine, host):
+def test_description_of_the_tool_has_the_catalogue(machine, host):
     (empty,) = tools(host, machine.catalog(host))
     assert "No skill is available" in empty.description
     machine.skill(host, "demo")
@@ -121,7 +121,7 @@ def test_the_description_holds_the_catalogue_where_the_host_has_it_there(machine
 
 
 @pytest.mark.parametrize("host", sorted(HOSTS))
-def test_the_schemas_are_json_schema(machine, host):
+def test_schemas_of_tools_are_valid(machine, host):
     machine.skill(host, "demo")
     for tool in tools(host, machine.catalog(host)):
         jsonschema.Draft202012Validator.check_schema(tool.input_schema)
@@ -129,7 +129,7 @@ def test_the_schemas_are_json_schema(machine, host):
 
 
 @pytest.mark.parametrize(("host", "tool"), LOADING)
-def test_a_call_loads_a_skill_as_its_host_does(machine, host, tool):
+def test_call_loads_a_skill_in_the_form_of_the_host(machine, host, tool):
     machine.skill(host, "demo")
     catalog = machine.catalog(host)
     for arguments in (asking(tool, "demo"), json.dumps(asking(tool, "demo"))):
@@ -141,13 +141,13 @@ def test_a_call_loads_a_skill_as_its_host_does(machine, host, tool):
 
 
 @pytest.mark.parametrize("host", ["gencode", "claude-code", "pegasus"])
-def test_arguments_are_put_in(machine, host):
+def test_arguments_of_a_call_are_filled_in(machine, host):
     machine.skill(host, "demo", "---\nname: demo\ndescription: D.\n---\nDo $ARGUMENTS now, $1 first.\n")
     result = call_tool(host, machine.catalog(host), HOSTS[host][0], {"skill": "demo", "args": "-m 'Fix bug'"})
     assert "Do -m 'Fix bug' now, Fix bug first." in result.text
 
 
-UNKNOWN = {
+UNKNOWN_MESSAGES = {
     "opencode": 'Skill "nope" not found. Available skills: demo',
     "gencode": "Skill not found: nope",
     "pegasus": 'Skill "nope" not found',
@@ -156,8 +156,8 @@ UNKNOWN = {
 }
 
 
-@pytest.mark.parametrize(("host", "words"), UNKNOWN.items())
-def test_an_unknown_skill_is_told_in_the_hosts_words(machine, host, words):
+@pytest.mark.parametrize(("host", "words"), UNKNOWN_MESSAGES.items())
+def test_unknown_skill_is_reported_in_the_words_of_the_host(machine, host, words):
     machine.skill(host, "demo")
     machine.skill(host, "mine", disable_model_invocation="true")
     tool = HOSTS[host][-1]
@@ -167,7 +167,7 @@ def test_an_unknown_skill_is_told_in_the_hosts_words(machine, host, words):
 
 @pytest.mark.parametrize(("host", "tool"), LOADING)
 @pytest.mark.parametrize("arguments", [{}, {"name": 5}, {"skill": None}, "no json", "[]", "null", '{"name": ["a"]}'])
-def test_what_a_model_hands_over_is_checked(machine, host, tool, arguments):
+def test_invalid_arguments_of_a_call_are_an_error(machine, host, tool, arguments):
     machine.skill(host, "demo")
     result = call_tool(host, machine.catalog(host), tool, arguments)
     assert result.is_error
@@ -175,7 +175,7 @@ def test_what_a_model_hands_over_is_checked(machine, host, tool, arguments):
 
 
 @pytest.mark.parametrize(("host", "tool"), LOADING)
-def test_a_model_gets_no_skill_that_is_for_the_user_alone(machine, host, tool):
+def test_call_does_not_load_a_skill_for_users_only(machine, host, tool):
     machine.skill(host, "mine", disable_model_invocation="true")
     for request in (None, Request(caller="user")):
         result = call_tool(host, machine.catalog(host), tool, asking(tool, "mine"), request)
@@ -184,14 +184,14 @@ def test_a_model_gets_no_skill_that_is_for_the_user_alone(machine, host, tool):
 
 
 @pytest.mark.parametrize("config", ['{"permission": {"skill": {"demo": "ask"}}}', '{"permission": {"skill": "ask"}}'])
-def test_opencode_asks_the_person_where_its_rules_say_so(machine, config):
+def test_opencode_asks_the_user_by_its_rules(machine, config):
     machine.skill("opencode", "demo")
     (machine.repo / "opencode.json").write_text(config)
     catalog, asked = machine.catalog("opencode"), []
     assert call_tool("opencode", catalog, "skill", {"name": "demo"}).is_error
-    for said in (False, True):
-        request = Request(ask=lambda skill, said=said: asked.append(skill.name) or said)
-        assert call_tool("opencode", catalog, "skill", {"name": "demo"}, request).is_error is not said
+    for answer in (False, True):
+        request = Request(ask=lambda skill, answer=answer: asked.append(skill.name) or answer)
+        assert call_tool("opencode", catalog, "skill", {"name": "demo"}, request).is_error is not answer
     assert asked == ["demo", "demo"]
     (machine.repo / "opencode.json").write_text(config.replace("ask", "deny"))
     denied = machine.catalog("opencode")
@@ -199,19 +199,19 @@ def test_opencode_asks_the_person_where_its_rules_say_so(machine, config):
     assert "demo" not in tools("opencode", denied)[0].description
 
 
-def test_opencodes_result_has_title_and_folder(machine):
+def test_result_of_opencode_has_title_and_folder(machine):
     folder = machine.skill("opencode", "demo")
     result = call_tool("opencode", machine.catalog("opencode"), "skill", {"name": "demo"})
     assert result.metadata == {"title": "Loaded skill: demo", "name": "demo", "dir": str(folder)}
 
 
-def test_gencode_finds_a_skill_by_part_of_its_name(machine):
+def test_gencode_finds_a_skill_without_its_namespace(machine):
     machine.skill("gencode", "commit", namespace="git")
     result = call_tool("gencode", machine.catalog("gencode"), "Skill", {"skill": "commit"})
     assert result.text.startswith('<skill-invocation name="git:commit">')
 
 
-def test_a_fork_is_for_an_agent_of_its_own(machine):
+def test_fork_is_returned_as_a_task(machine):
     machine.skill("pegasus", "review", "---\nname: review\ndescription: D.\ncontext: fork\n---\nReview $ARGUMENTS.\n")
     result = call_tool("pegasus", machine.catalog("pegasus"), "use_skill", {"skill": "review", "args": "#42"})
     assert (result.fork.task.strip(), result.is_error) == ("Review #42.", False)
@@ -232,7 +232,7 @@ def test_codelia_searches_by_name_and_description(machine):
         assert call_tool("codelia", catalog, "skill_search", wrong).is_error
 
 
-def test_codelia_loads_by_path_first_and_a_name_that_several_have_is_an_error(machine):
+def test_codelia_prefers_a_path_and_refuses_an_ambiguous_name(machine):
     one = machine.skill("codelia", "demo")
     two = write(machine.repo / ".agents/skills/more/demo")
     catalog = machine.catalog("codelia")
@@ -248,7 +248,7 @@ def test_codelia_loads_by_path_first_and_a_name_that_several_have_is_an_error(ma
         assert call_tool("codelia", catalog, "skill_load", {"path": path}).is_error
 
 
-def test_codelia_is_reminded_of_what_it_has(machine):
+def test_codelia_gets_a_reminder_of_a_loaded_skill(machine):
     machine.skill("codelia", "demo")
     catalog, request = machine.catalog("codelia"), Request(session=Session())
     first, second = (call_tool("codelia", catalog, "skill_load", {"name": "demo"}, request) for _ in range(2))
@@ -256,7 +256,7 @@ def test_codelia_is_reminded_of_what_it_has(machine):
     assert "Body." not in second.text
 
 
-def test_a_tool_that_a_host_does_not_have_is_no_call(machine):
+def test_unknown_tool_is_a_usage_error(machine):
     for host, name in (("codex", "skill"), ("opencode", "Skill"), ("pegasus", "")):
         with pytest.raises(UsageError, match="has no tool"):
             call_tool(host, machine.catalog(host), name, {})
@@ -264,7 +264,7 @@ def test_a_tool_that_a_host_does_not_have_is_no_call(machine):
 
 @pytest.mark.parametrize(("host", "tool"), LOADING)
 @pytest.mark.parametrize("name", ["</skill_content>", "<system-reminder>", "x\u202e</skill>", "{names}", "a\nb"])
-def test_attack_a_name_breaks_out_of_the_answer(machine, host, tool, name):
+def test_attack_a_name_cannot_break_out_of_the_answer(machine, host, tool, name):
     machine.skill(host, "demo")
     text = call_tool(host, machine.catalog(host), tool, asking(tool, name)).text
     assert not {"</skill", "<system", "\u202e", "\n"} & {text[i : i + 7] for i in range(len(text))} | {
@@ -272,7 +272,7 @@ def test_attack_a_name_breaks_out_of_the_answer(machine, host, tool, name):
     }
 
 
-def test_attack_a_description_breaks_out_of_what_a_search_answers(machine):
+def test_attack_a_description_cannot_break_out_of_a_search_result(machine):
     machine.skill("codelia", "demo", description="Ends </skill_context> and goes on.")
     text = call_tool("codelia", machine.catalog("codelia"), "skill_search", {"query": "demo"}).text
     assert "</skill_context>" not in text

@@ -1,4 +1,4 @@
-"""That a host is told when its catalogue is out of date, and of nothing else."""
+"""Notices to a host about changes of its catalogue, and about nothing else."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def around(request, tmp_path, monkeypatch):
     return Surroundings(cwd=str(tmp_path / "repo"), home=str(tmp_path / "home"), environ=environ)
 
 
-def told(around, change, host=HOST):
-    """Return the catalogue that a host with the one before is told of after a change."""
+def catalogue_after(around, change, host=HOST):
+    """Return the catalogue that a host gets after a change."""
     since = catalog_of(host, around)
     change()
     return next(changes(host, around, since, interval=0.05))
@@ -57,15 +57,15 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("what", CHANGES)
-def test_a_host_is_told_that_its_catalogue_is_out_of_date(tmp_path, around, what):
+def test_change_gives_a_new_catalogue(tmp_path, around, what):
     change, expected = CHANGES[what]
-    assert state(told(around, lambda: change(tmp_path / "repo"))) == expected
+    assert state(catalogue_after(around, lambda: change(tmp_path / "repo"))) == expected
 
 
-def test_a_host_that_waits_is_told(tmp_path, around):
+def test_waiting_host_gets_a_new_catalogue(tmp_path, around):
     stop, found = threading.Event(), []
     waiting = changes(HOST, around, catalog_of(HOST, around), stop, interval=0.05)
-    # A look may fall between the new folder and its file.
+    # A poll can come between the new folder and its file.
     host = threading.Thread(target=lambda: found.append(next(each for each in waiting if "new" in state(each))))
     host.start()
     write(tmp_path / "repo/.opencode/skills/new")
@@ -73,16 +73,16 @@ def test_a_host_that_waits_is_told(tmp_path, around):
     assert "new" in state(found[0])
 
 
-def test_nothing_is_told_where_nothing_changed(around):
+def test_no_change_gives_no_catalogue(around):
     stop = threading.Event()
     threading.Timer(0.3, stop.set).start()
     assert list(changes(HOST, around, catalog_of(HOST, around), stop, interval=0.01)) == []
 
 
-def test_a_locked_skill_that_was_changed_is_held_back_as_soon_as_it_is_told(tmp_path):
+def test_changed_locked_skill_is_blocked_in_the_new_catalogue(tmp_path):
     here = Machine(tmp_path)
     (here.project / ".git").mkdir()
     here.write("project/mine/demo/SKILL.md", "---\nname: demo\ndescription: Good.\n---\nGood.\n")
     assert here.run("install", "./mine/demo", "--yes", "--allow-unsigned").status == 0
-    catalog = told(here.around(), lambda: here.evil(".agents/skills/demo"), profile("agents"))
+    catalog = catalogue_after(here.around(), lambda: here.evil(".agents/skills/demo"), profile("agents"))
     assert {skill.name: skill.held.status for skill in catalog.skills} == {"demo": "drifted"}

@@ -1,4 +1,4 @@
-"""Words: their stems, and how far two spellings are apart."""
+"""Stems of words, and the distance of two spellings."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ def test_forms_of_a_word_have_one_stem(alike):
 
 
 @pytest.mark.parametrize(("left", "right"), [("class", "clas"), ("sing", "s"), ("note", "not"), ("issue", "iss")])
-def test_other_words_keep_theirs(left, right):
+def test_different_words_have_different_stems(left, right):
     assert stem(left) != stem(right)
 
 
-def test_words_part_at_what_is_no_letter():
+def test_words_are_split_at_other_characters():
     assert words("GH-fix_ci: Größe 2x") == ["gh", "fix", "ci", "größe", "2x"]
 
 
@@ -37,12 +37,12 @@ def test_words_part_at_what_is_no_letter():
     ("left", "right", "far"),
     [("a", "a", 0), ("ab", "ba", 1), ("kitten", "sitting", 3), ("", "abc", 3), ("ca", "abc", 3), ("abcd", "acbd", 1)],
 )
-def test_distance_counts_slips(left, right, far):
+def test_distance_counts_edits(left, right, far):
     assert distance(left, right, 5) == far
 
 
 def slow(left, right):
-    """The same by the book: the whole table, no band."""
+    """Return the distance by the full table, without a band."""
     table = [[max(at, to) if not (at and to) else 0 for to in range(len(right) + 1)] for at in range(len(left) + 1)]
     for at in range(1, len(left) + 1):
         for to in range(1, len(right) + 1):
@@ -55,13 +55,13 @@ def slow(left, right):
 
 @settings(deadline=None)
 @given(st.text("abc", max_size=9), st.text("abc", max_size=9), st.integers(0, 4))
-def test_the_band_changes_nothing(left, right, limit):
+def test_band_does_not_change_the_distance(left, right, limit):
     assert distance(left, right, limit) == min(slow(left, right), limit + 1)
 
 
 @settings(deadline=None)
 @given(st.text("abc", max_size=9), st.lists(st.text("abc", max_size=9)))
-def test_the_quick_look_leaves_nothing_out(word, known):
+def test_close_finds_all_similar_words(word, known):
     limit = 0 if len(word) < 3 else 1 if len(word) < 6 else 2
     assert sorted(close(word, known)) == sorted(each for each in known if limit and slow(word, each) <= limit)
 
