@@ -1,4 +1,4 @@
-"""Lines in git's exclude file, judged by git itself."""
+"""Lines in git's exclude file, checked with git itself."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ def text_of(repository):
     return (repository / ".git/info/exclude").read_text()
 
 
-def test_what_is_enabled_is_ignored_and_nothing_else(repository):
+def test_only_enabled_copies_are_ignored(repository):
     exclude(HeldFolder(str(repository)), LINKS)
     assert all(ignored(repository, link) for link in LINKS)
     assert not ignored(repository, ".agents/skills/other")
     assert not ignored(repository, "below/.agents/skills/plain")
 
 
-def test_lines_of_others_stay_to_the_byte(repository):
+def test_other_lines_stay_byte_for_byte(repository):
     path = repository / ".git/info/exclude"
     path.write_bytes(b"# mine\r\n*.swp\n\xff\x0c\n\nno end")
     before = path.read_bytes()
@@ -61,7 +61,7 @@ def test_lines_of_others_stay_to_the_byte(repository):
     assert path.stat().st_mtime_ns == text
 
 
-def test_a_block_that_lost_its_end_swallows_nothing(repository):
+def test_block_without_its_end_line_removes_no_other_line(repository):
     exclude(HeldFolder(str(repository)), LINKS)
     path = repository / ".git/info/exclude"
     path.write_text(path.read_text().replace("# skillhub: end\n", "") + "*.mine\n")
@@ -70,7 +70,7 @@ def test_a_block_that_lost_its_end_swallows_nothing(repository):
 
 
 @pytest.mark.parametrize("name", ["below", "a[b]", "a*", "a?b", "#a", "!a", "back\\slash", "b ", "two\nlines"])
-def test_a_project_below_the_root_whatever_its_name(repository, name):
+def test_project_below_the_root_may_have_any_name(repository, name):
     project = repository / "in" / name
     project.mkdir(parents=True)
     exclude(HeldFolder(str(project)), LINKS)
@@ -81,7 +81,7 @@ def test_a_project_below_the_root_whatever_its_name(repository, name):
     assert "skillhub" not in text_of(repository)
 
 
-def test_two_projects_of_one_repository_keep_each_their_own(repository):
+def test_projects_of_one_repository_have_separate_blocks(repository):
     one, two = repository / "one", repository / "two"
     for project in (one, two, repository):
         project.mkdir(exist_ok=True)
@@ -94,7 +94,7 @@ def test_two_projects_of_one_repository_keep_each_their_own(repository):
     assert ignored(two, LINKS[0])
 
 
-def test_a_work_tree(repository, tmp_path):
+def test_work_trees_share_one_exclude_file(repository, tmp_path):
     git(repository, "worktree", "add", "-q", "../other")
     exclude(HeldFolder(str(tmp_path / "other")), LINKS[:1])
     exclude(HeldFolder(str(repository)), LINKS[1:])
@@ -104,7 +104,7 @@ def test_a_work_tree(repository, tmp_path):
     assert ignored(tmp_path / "other", LINKS[0])
 
 
-def test_a_submodule(repository, tmp_path):
+def test_copies_in_a_submodule_are_ignored(repository, tmp_path):
     outer = tmp_path / "outer"
     outer.mkdir()
     git(outer, "init", "-q")
@@ -115,7 +115,7 @@ def test_a_submodule(repository, tmp_path):
 
 
 @pytest.mark.parametrize("linked", ["info", "info/exclude"])
-def test_an_exclude_file_behind_a_link_out_of_git_s_folder(repository, tmp_path, linked):
+def test_exclude_file_linked_out_of_the_repository_is_refused(repository, tmp_path, linked):
     path = repository / ".git" / linked
     path.rename(tmp_path / "mine")
     path.symlink_to(tmp_path / "mine")
@@ -124,19 +124,19 @@ def test_an_exclude_file_behind_a_link_out_of_git_s_folder(repository, tmp_path,
     assert "skillhub" not in text_of(repository)
 
 
-def test_outside_of_a_repository_nothing_happens(tmp_path):
+def test_folder_without_a_repository_stays_unchanged(tmp_path):
     (tmp_path / "project").mkdir()
     exclude(HeldFolder(str(tmp_path / "project")), LINKS)
     assert list((tmp_path / "project").iterdir()) == []
 
 
 @pytest.mark.parametrize("text", ["", "gitdir: nowhere\n", "gitdir: /\n", "nonsense"])
-def test_a_git_file_that_leads_to_no_repository(tmp_path, text):
+def test_git_file_without_a_repository_changes_no_file(tmp_path, text):
     (tmp_path / ".git").write_text(text)
     exclude(HeldFolder(str(tmp_path)), LINKS)
     assert [path.name for path in tmp_path.iterdir()] == [".git"]
 
 
-def test_links_of_the_user_s_own_places_are_no_business_of_git(repository):
+def test_absolute_links_are_not_excluded(repository):
     exclude(HeldFolder(str(repository)), ("/home/else/.claude/skills/plain",))
     assert "skillhub" not in text_of(repository)

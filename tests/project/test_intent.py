@@ -1,4 +1,4 @@
-"""Edits of ``skillhub.toml``: what a person wrote stays, byte for byte, but for the lines that change."""
+"""Edits of ``skillhub.toml``: all other lines of the user stay byte for byte."""
 
 import contextlib
 
@@ -41,23 +41,23 @@ link = "copy"
         ('skills.a = "^1"\n', 'skills.a = "^1"\nskills.' + LINE),
     ],
 )
-def test_add(before, after):
+def test_added_skill_gets_a_line(before, after):
     assert edit(before.encode(), NEW, ()).decode() == after
 
 
-def test_add_to_a_file_of_windows():
+def test_added_line_has_the_line_ends_of_windows():
     data = WRITTEN.replace("\n", "\r\n").encode()
     edited = edit(data, NEW, ())
     assert edited == WRITTEN.replace("\n\n[install]", "\n" + LINE + "\n[install]").replace("\n", "\r\n").encode()
 
 
-def test_replace_keeps_place_and_comment():
+def test_replaced_line_keeps_its_place_and_comment():
     edited = edit(WRITTEN.encode(), {"gh-fix-ci": NEW["new"]}, ())
     line = 'gh-fix-ci = { source = "github", version = "^1.2" }   # not 2, see #12'
     assert edited.decode() == WRITTEN.replace('gh-fix-ci = "^1"   # not 2, see #12', line)
 
 
-def test_remove_takes_the_line_alone():
+def test_remove_deletes_only_its_line():
     edited = edit(WRITTEN.encode(), {}, ["deploy"])
     assert edited.decode() == WRITTEN.replace('deploy = { path = "./deploy" }\n', "")
 
@@ -93,7 +93,7 @@ def test_no_change_gives_the_same_bytes(text):
     ],
 )
 @pytest.mark.parametrize(("add", "remove"), [(NEW, ()), ({"a": NEW["new"]}, ()), ({}, ["a"]), (NEW, ["a"])], ids=str)
-def test_whatever_the_spelling_the_edit_says_what_was_meant(text, add, remove):
+def test_edit_applies_to_any_spelling_of_the_table(text, add, remove):
     before = Intent.parse(text.encode())
     edited = edit(text.encode(), add, remove)
     kept = {name: wanted for name, wanted in before.skills.items() if name not in remove}
@@ -101,19 +101,19 @@ def test_whatever_the_spelling_the_edit_says_what_was_meant(text, add, remove):
 
 
 @pytest.mark.parametrize("data", [b"[skills", b"skills = 1", b"[hooks]\n", b"\xff", b"a." * 120_000 + b"a=1"])
-def test_what_is_no_intent_is_not_edited(data):
+def test_invalid_intent_is_not_edited(data):
     with pytest.raises(FormatError):
         edit(data, NEW, ())
 
 
 @pytest.mark.parametrize("path", ["a\nb", "\x1b[2J", "\0"])
-def test_attack_a_path_that_hides_something(path):
+def test_attack_a_path_with_control_characters_is_refused(path):
     with pytest.raises(FormatError) as caught:
         edit(b"", {"new": Wanted(path=path)}, ())
     assert caught.value.where.startswith("skillhub.toml")
 
 
-def test_attack_a_path_that_ends_its_own_text():
+def test_attack_a_path_cannot_close_its_string():
     path = '"}\n[policy]\nx = "'.replace("\n", " ")
     edited = edit(b"", {"new": Wanted(path=path)}, ())
     assert Intent.parse(edited).skills == {"new": Wanted(path=path)}
@@ -137,7 +137,7 @@ pieces = (
     st.dictionaries(names, wanteds, max_size=2),
     st.lists(names, max_size=2),
 )
-def test_any_intent_at_all(lines, end, add, remove):
+def test_any_intent_is_edited_without_other_changes(lines, end, add, remove):
     data = end.join(lines).encode()
     with contextlib.suppress(SkillhubError):
         before = Intent.parse(data)

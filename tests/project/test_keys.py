@@ -1,4 +1,4 @@
-"""Keys of a person on disk: made, taken over from ``openssl``, found again; nothing private in the open."""
+"""Keys of the user on disk: made, imported from ``openssl``, loaded; private keys are readable only by the user."""
 
 import os
 import stat
@@ -43,7 +43,7 @@ def public_by_openssl(path, passphrase="none"):
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_key_of_openssl_is_taken_over(keys, tmp_path, form):
+def test_key_of_openssl_is_imported(keys, tmp_path, form):
     path = made_by(FORMS[form], tmp_path)
     before = path.read_bytes()
     key = keys.add("work", read_key(str(path), None), None)
@@ -56,7 +56,7 @@ def test_key_of_openssl_is_taken_over(keys, tmp_path, form):
 
 
 @pytest.mark.parametrize("form", LOCKED)
-def test_encrypted_key_of_openssl_is_taken_over_and_encrypted_anew(keys, tmp_path, form):
+def test_encrypted_key_of_openssl_is_imported_with_a_new_passphrase(keys, tmp_path, form):
     path = made_by(LOCKED[form], tmp_path)
     assert b"ENCRYPTED" in path.read_bytes()
     with pytest.raises(PassphraseNeeded):
@@ -72,14 +72,14 @@ def test_encrypted_key_of_openssl_is_taken_over_and_encrypted_anew(keys, tmp_pat
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no permission bits")
-def test_private_half_is_for_its_owner_alone(keys):
+def test_private_key_is_readable_only_by_its_owner(keys):
     key = keys.add("work", PrivateKey.generate(), None)
     assert stat.S_IMODE(os.stat(key.path).st_mode) == 0o600
     assert stat.S_IMODE(os.stat(key.public_path).st_mode) == 0o644
 
 
 @pytest.mark.parametrize("left", ["both", "private", "public"])
-def test_key_never_goes_over_another(keys, left):
+def test_key_never_overwrites_another(keys, left):
     old = keys.new("work", "p256", None)
     if left != "both":
         os.unlink(old.public_path if left == "private" else old.path)
@@ -92,7 +92,7 @@ def test_key_never_goes_over_another(keys, left):
 
 
 @pytest.mark.parametrize("name", ["", "../work", "Work", "a/b", "work.pub", "-"])
-def test_name_that_is_none_makes_no_file(keys, tmp_path, name):
+def test_invalid_name_writes_no_file(keys, tmp_path, name):
     with pytest.raises(UsageError):
         keys.add(name, PrivateKey.generate(), None)
     with pytest.raises(NotFound):
@@ -100,7 +100,7 @@ def test_name_that_is_none_makes_no_file(keys, tmp_path, name):
     assert list(tmp_path.rglob("*.pem")) == []
 
 
-def test_file_is_read_as_a_file_even_if_a_key_has_its_name(keys, tmp_path, monkeypatch):
+def test_path_is_read_as_a_file_despite_a_key_of_its_name(keys, tmp_path, monkeypatch):
     keys.new("work", "p256", None)
     their = PrivateKey.generate()
     (tmp_path / "work").write_bytes(their.pem())
@@ -117,13 +117,13 @@ def test_file_may_be_a_link_to_the_key(tmp_path):
 
 
 @pytest.mark.parametrize("command", ["openssl genrsa 2048", "openssl ecparam -name secp521r1 -genkey -noout"])
-def test_key_that_may_not_sign_is_not_taken(tmp_path, command):
+def test_unsupported_key_is_refused(tmp_path, command):
     with pytest.raises(FormatError):
         read_key(str(made_by(command, tmp_path)), None)
 
 
 @pytest.mark.parametrize("data", [b"", b"-----BEGIN PRIVATE KEY-----\n", b"\xff" * 99, b"x" * (1 << 17)])
-def test_file_that_is_no_key(tmp_path, data):
+def test_file_without_a_key_is_refused(tmp_path, data):
     (tmp_path / "key").write_bytes(data)
     with pytest.raises(FormatError):
         read_key(str(tmp_path / "key"), None)

@@ -1,4 +1,4 @@
-"""Links: the places of agents, each once, and what is put there whole or not at all."""
+"""Links: the folders of agents, each once, and atomic copies in them."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ def folders(project, *names):
     return copies.link_folders(project, map(host, names), "/nowhere", {})
 
 
-def test_the_shared_folder_comes_first_and_each_place_once(project):
+def test_shared_folder_comes_first_and_each_folder_once(project):
     assert folders(project) == (".agents/skills",)
     assert folders(project, "codex", "claude-code", "claude-code") == (".agents/skills", ".claude/skills")
 
 
-def test_every_agent_of_the_table_has_its_place_in_the_project(project):
+def test_every_agent_has_a_folder_inside_of_the_project(project):
     found = copies.link_folders(project, hosts().values(), "/nowhere", {})
     assert len(found) == len(set(found)) > 20
     assert not [folder for folder in found if os.path.isabs(folder) or ".." in folder.split("/")]
 
 
-def test_the_user_s_scope_hangs_off_the_home_and_may_be_moved(tmp_path, home):
+def test_folders_of_the_user_are_in_the_home_or_in_a_variable(tmp_path, home):
     user = Project.of_user(str(tmp_path), home)
     moved = {"CLAUDE_CONFIG_DIR": "/elsewhere/claude"}
     found = copies.link_folders(user, [host("claude-code")], str(tmp_path), {})
@@ -49,13 +49,13 @@ def test_the_user_s_scope_hangs_off_the_home_and_may_be_moved(tmp_path, home):
 
 
 @pytest.mark.parametrize("link", ["../out/x", ".agents/../../x", "a//b", ".", "./x/y"])
-def test_attack_a_record_names_a_place_outside(project, link):
+def test_attack_a_link_outside_of_the_project_is_refused(project, link):
     with pytest.raises(LinkLeavesProject):
         copies.place(project, f"{link}/name")
 
 
 @pytest.mark.parametrize("kind", ["copy", "symlink"])
-def test_made_found_equal_replaced_and_gone(project, stored, kind):
+def test_copy_is_made_replaced_and_removed(project, stored, kind):
     path = copies.place(project, ".agents/skills/plain")
     for tree in (ONE, TWO, ONE):
         copies.make(project, path, tree, stored[tree.digest], kind)
@@ -69,7 +69,7 @@ def test_made_found_equal_replaced_and_gone(project, stored, kind):
     assert Path(stored[ONE.digest], "SKILL.md").read_bytes() == b"one\n"
 
 
-def test_a_copy_may_be_written_by_its_user(project, stored):
+def test_copy_is_writable_by_its_user(project, stored):
     path = copies.place(project, ".agents/skills/plain")
     copies.make(project, path, ONE, stored[ONE.digest], "copy")
     modes = {each.name: each.stat().st_mode & 0o777 for each in Path(path).iterdir()}
@@ -83,7 +83,7 @@ def test_a_copy_shares_no_file_with_the_store(project, stored):
     assert Path(stored[ONE.digest], "SKILL.md").read_bytes() == b"one\n"
 
 
-def test_what_cannot_be_put_in_place_leaves_what_was_there(project, stored):
+def test_failed_copy_leaves_the_earlier_one(project, stored):
     path = copies.place(project, ".agents/skills/plain")
     copies.make(project, path, ONE, stored[ONE.digest], "copy")
     impossible = Tree({"SKILL.md": File(b"x"), "SKILL.md/below": File(b"x")})
@@ -93,14 +93,14 @@ def test_what_cannot_be_put_in_place_leaves_what_was_there(project, stored):
     assert os.listdir(os.path.join(project.base, ".agents")) == ["skills"]
 
 
-def test_a_file_where_a_folder_must_be(project, stored):
+def test_file_in_place_of_a_folder_is_an_error(project, stored):
     Path(project.base, ".agents").write_text("x")
     with pytest.raises(StateError):
         copies.make(project, os.path.join(project.base, ".agents/skills/plain"), ONE, stored[ONE.digest], "copy")
     assert os.listdir(project.base) == [".agents"]
 
 
-def test_a_home_may_keep_its_dotfiles_elsewhere_and_a_project_may_not(tmp_path: Path, home: Home) -> None:
+def test_linked_folder_is_followed_in_a_home_and_refused_in_a_project(tmp_path: Path, home: Home) -> None:
     base = tmp_path / "base"
     (tmp_path / "dotfiles").mkdir()
     base.mkdir()
@@ -124,5 +124,5 @@ def test_a_home_may_keep_its_dotfiles_elsewhere_and_a_project_may_not(tmp_path: 
     ],
 )
 @pytest.mark.skipif(os.name != "posix", reason="paths of POSIX")
-def test_a_path_is_spelled_from_the_project_if_it_is_in_there(path, spelled):
+def test_path_inside_of_the_project_is_spelled_relative(path, spelled):
     assert copies.portable(path, "/p") == spelled

@@ -103,7 +103,7 @@ PROJECT_FILES = {
     "continue": (".continue/mcpServers/skillhub.yaml", "mcpServers"),
     "roo": (".roo/mcp.json", "mcpServers"),
 }
-# How Zed is told of a variable nobody has told us.
+# How Zed spells a variable is unknown.
 FLUENT = tuple(each for each in mcp.agents_with_file("project") if mcp.is_spelled(each, STDIO))
 every_agent = pytest.mark.parametrize("agent", FLUENT)
 
@@ -122,12 +122,12 @@ def load(file):
 
 
 @pytest.mark.parametrize(("agent", "server"), SPELLED)
-def test_each_agent_has_its_spelling_and_only_names_of_variables(agent, server):
+def test_entry_has_the_spelling_of_the_agent_without_values(agent, server):
     assert mcp.entry(agent, server) == SPELLED[agent, server]
 
 
 @pytest.mark.parametrize(("agent", "server"), [("zed", STDIO), ("zed", HTTP)])
-def test_a_spelling_that_nobody_has_told_us_is_not_guessed(agent, server):
+def test_unknown_spelling_is_refused_with_a_hint(agent, server):
     assert not mcp.is_spelled(agent, server)
     with pytest.raises(UsageError) as caught:
         mcp.entry(agent, server)
@@ -137,7 +137,7 @@ def test_a_spelling_that_nobody_has_told_us_is_not_guessed(agent, server):
 @pytest.mark.parametrize(
     ("agent", "scope"), [("gemini-cli", "project"), ("gemini-cli", "user"), ("windsurf", "user")]
 )
-def test_what_can_be_spelled_is_written_and_taken_back(place, agent, scope):
+def test_entry_is_written_and_removed_for_agents_with_partial_spelling(place, agent, scope):
     file = place.file(agent, scope)
     mcp.write(file, "ours", PLAIN, place.owner)
     assert load(file) == {"mcpServers": {"ours": {"command": "server", "args": []}}}
@@ -146,19 +146,19 @@ def test_what_can_be_spelled_is_written_and_taken_back(place, agent, scope):
     assert mcp.servers(file) == {}
 
 
-def test_the_page_names_the_files_of_every_agent():
+def test_page_names_the_files_of_every_agent():
     page = (Path(__file__).parents[2] / "docs/values.md").read_text()
     rows = [line.split("|")[1:5] for line in page.splitlines() if re.match(r"\| `[a-z-]+`[^|]*\| ", line)]
-    told = {row[0].split("`")[1]: [cell.strip(" `") for cell in row[1:]] for row in rows if len(row) == 4}
-    assert tuple(told) == tuple(mcp.DIALECTS)
-    for agent, (project, user, left) in told.items():
+    rows_of_agents = {row[0].split("`")[1]: [cell.strip(" `") for cell in row[1:]] for row in rows if len(row) == 4}
+    assert tuple(rows_of_agents) == tuple(mcp.DIALECTS)
+    for agent, (project, user, left) in rows_of_agents.items():
         written = [[*mcp.dialects(agent, "project")][:1], [*mcp.dialects(agent, "user")][:1]]
         assert [project] == [each.project[0] for each in written[0]] or [""]
         assert [user] == [each.user[0] for each in written[1]] or [""]
         assert (not left) == all(mcp.is_spelled(agent, each) for each in (STDIO, PLAIN, HTTP, OPEN))
 
 
-def test_an_agent_without_such_a_file_is_a_usage_error(place):
+def test_agent_without_a_configuration_file_is_a_usage_error(place):
     with pytest.raises(UsageError):
         mcp.entry("pi", STDIO)
     with pytest.raises(UsageError):
@@ -192,13 +192,13 @@ def test_an_agent_without_such_a_file_is_a_usage_error(place):
         ("opencode", {"XDG_CONFIG_HOME": "{}/x"}, "x/opencode/opencode.jsonc"),
     ],
 )
-def test_the_file_of_a_user(place, tmp_path, agent, environ, expected):
+def test_user_file_of_an_agent(place, tmp_path, agent, environ, expected):
     environ = {name: value.replace("{}", str(tmp_path)) for name, value in environ.items()}
     assert place.file(agent, "user", **environ).path == str(tmp_path / expected)
 
 
 @every_agent
-def test_the_file_of_a_project(place, agent):
+def test_project_file_of_an_agent(place, agent):
     path, key = PROJECT_FILES[agent]
     file = place.file(agent)
     assert (file.agent, file.scope, file.path) == (agent, "project", str(place.project / path))
@@ -207,7 +207,7 @@ def test_the_file_of_a_project(place, agent):
     assert place.everything() == sorted({path, *map(str, Path(path).parents)} - {"."})
 
 
-def test_of_two_files_that_an_agent_reads_the_one_that_is_there_is_meant(place):
+def test_existing_one_of_two_configuration_files_is_used(place):
     (place.project / "opencode.jsonc").write_text("{}")
     assert place.file("opencode").path.endswith("opencode.jsonc")
     (place.project / "opencode.json").write_text("{}")
@@ -217,7 +217,7 @@ def test_of_two_files_that_an_agent_reads_the_one_that_is_there_is_meant(place):
 @every_agent
 @pytest.mark.parametrize("server", [STDIO, PLAIN, HTTP, OPEN])
 @pytest.mark.parametrize("scope", ["project", "user"])
-def test_absent_written_equal_removed(place, agent, server, scope):
+def test_entry_is_absent_written_equal_and_removed(place, agent, server, scope):
     file = place.file(agent, scope)
     if file is None:
         return
@@ -266,7 +266,7 @@ FORMATS = {"claude-code": "json", "opencode": "json", "codex": "toml", "continue
     ("agent", "style"), [(agent, style) for agent, kind in FORMATS.items() for style in STYLES[kind]]
 )
 @pytest.mark.parametrize("server", [STDIO, HTTP])
-def test_after_write_and_remove_the_file_is_the_same_to_the_byte(place, agent, style, server):
+def test_write_and_remove_restore_the_file_byte_for_byte(place, agent, style, server):
     path, key = PROJECT_FILES[agent]
     before = STYLES[FORMATS[agent]][style].replace("KEY", key).encode()
     (place.project / path).parent.mkdir(exist_ok=True, parents=True)
@@ -286,7 +286,7 @@ def test_after_write_and_remove_the_file_is_the_same_to_the_byte(place, agent, s
 
 
 @every_agent
-def test_a_server_of_that_name_that_is_not_ours_is_left_alone(place, agent):
+def test_foreign_server_of_the_name_stays_unchanged(place, agent):
     file = place.file(agent)
     theirs = mcp.write(file, "ours", PLAIN, place.owner)
     before = Path(file.path).read_bytes()
@@ -299,7 +299,7 @@ def test_a_server_of_that_name_that_is_not_ours_is_left_alone(place, agent):
 
 
 @pytest.mark.parametrize(("ours", "theirs"), [(True, 1), (1, True), (None, {}), ({}, None)])
-def test_what_is_nearly_ours_is_not_ours(place, ours, theirs):
+def test_similar_entry_is_not_removed(place, ours, theirs):
     file = place.file("opencode")
     Path(file.path).write_text(json.dumps({"mcp": {"ours": theirs}}))
     before = Path(file.path).read_bytes()

@@ -50,7 +50,7 @@ def place(tmp_path):
         b"\0\0\0\0",
     ],
 )
-def test_a_file_that_cannot_be_understood_is_left_as_it_is(place, content):
+def test_unreadable_json_file_stays_unchanged(place, content):
     file = place.file("claude-code")
     Path(file.path).write_bytes(content)
     for action in (
@@ -66,7 +66,7 @@ def test_a_file_that_cannot_be_understood_is_left_as_it_is(place, content):
 
 
 @pytest.mark.parametrize("content", [b"[", b"mcp_servers = 1", b"[[mcp_servers]]", b"mcp_servers = {}", b"a=1\xff"])
-def test_a_toml_file_that_cannot_be_understood_is_left_as_it_is(place, content):
+def test_unreadable_toml_file_stays_unchanged(place, content):
     file = place.file("codex")
     os.mkdir(os.path.dirname(file.path))
     Path(file.path).write_bytes(content)
@@ -107,20 +107,20 @@ BOMB = "a: &a [x, x]\nb: &b [*a, *a]\nextensions: {e: *b}\n"
         "\0",
     ],
 )
-def test_attack_a_yaml_file_that_cannot_be_edited_in_place_is_left_as_it_is(place, content):
+def test_attack_an_uneditable_yaml_file_stays_unchanged(place, content):
     file = place.file("goose", "user")
     os.makedirs(os.path.dirname(file.path))
     data = content if isinstance(content, bytes) else content.encode()
     Path(file.path).write_bytes(data)
     with suppress(FormatError):
         written = mcp.write(file, "ours", STDIO, place.owner)
-        # What could be edited has every other byte, and goes back to what it was.
+        # An edited file keeps every other byte, and removing the entry restores it.
         assert mcp.remove(file, "ours", written, place.owner)
     assert Path(file.path).read_bytes() == data
 
 
 @pytest.mark.parametrize("name", ["true", "NO", "y", "null", "123", "0x1F", "1e3", "-x", "_", "on", "Y"])
-def test_attack_a_name_that_yaml_takes_for_something_else_stays_a_name(place, name):
+def test_attack_a_name_like_a_yaml_scalar_stays_a_name(place, name):
     for agent in ("goose", "continue"):
         file = place.file(agent, "user")
         written = mcp.write(file, name, STDIO, place.owner)
@@ -132,7 +132,7 @@ def test_attack_a_name_that_yaml_takes_for_something_else_stays_a_name(place, na
 @pytest.mark.parametrize(
     "word", ["a: b", "#", "- x", "'", '"', "*x", "&x", "!x", "%", "@x", "| y", "é\U0001f600", "{a", "]", "\\n"]
 )
-def test_attack_a_word_that_means_something_in_yaml_stays_a_word(place, word):
+def test_attack_a_word_with_yaml_syntax_stays_text(place, word):
     server = McpServer("stdio", command=("hub", word, "--"))
     file = place.file("goose", "user")
     os.makedirs(os.path.dirname(file.path))
@@ -144,7 +144,7 @@ def test_attack_a_word_that_means_something_in_yaml_stays_a_word(place, word):
 
 @pytest.mark.skipif(os.name == "nt", reason="links")
 @pytest.mark.parametrize("target", [".env", ".ENV", ".env.local", "sub/.Env"])
-def test_attack_a_configuration_that_is_a_link_to_a_env_file(place, target):
+def test_attack_a_configuration_linked_to_an_env_file_is_refused(place, target):
     (place.project / "sub").mkdir()
     (place.project / target).write_text("")
     os.symlink(target, place.project / ".mcp.json")
@@ -156,7 +156,7 @@ def test_attack_a_configuration_that_is_a_link_to_a_env_file(place, target):
     assert (place.project / target).read_text() == ""
 
 
-def test_attack_another_file_of_a_folder_has_a_server_of_the_name(place):
+def test_attack_a_server_of_the_name_in_another_file_is_found(place):
     folder = place.project / ".continue/mcpServers"
     folder.mkdir(parents=True)
     there = ("continue", str(place.project), str(place.home), {})
@@ -185,7 +185,7 @@ def test_attack_another_file_of_a_folder_has_a_server_of_the_name(place):
 @pytest.mark.parametrize(
     "name", ["", "__proto__", "a b", "a.b", 'a"b', "../x", "a\n[b]", "${HOME}", "{env:X}", "é", "a" * 65, "a\0"]
 )
-def test_a_hostile_name_is_refused_before_anything_is_written(place, agent, name):
+def test_hostile_name_is_refused_before_writing(place, agent, name):
     file = place.file(agent)
     with pytest.raises(FormatError):
         mcp.write(file, name, STDIO, place.owner)
@@ -203,7 +203,7 @@ def test_a_hostile_server_stays_text(place, agent):
 
 
 @every_agent
-def test_a_link_out_of_the_project_is_refused_and_nothing_is_written(place, agent, tmp_path):
+def test_link_out_of_the_project_is_refused(place, agent, tmp_path):
     path = PROJECT_FILES[agent]
     outside = tmp_path / "outside"
     outside.mkdir()
@@ -219,7 +219,7 @@ def test_a_link_out_of_the_project_is_refused_and_nothing_is_written(place, agen
     assert os.listdir(outside) == ["config"]
 
 
-def test_a_folder_that_is_a_link_out_of_the_project_is_refused(place, tmp_path):
+def test_linked_folder_out_of_the_project_is_refused(place, tmp_path):
     (tmp_path / "outside").mkdir()
     (place.project / ".cursor").symlink_to(tmp_path / "outside")
     with pytest.raises(LinkLeavesProject):
@@ -227,7 +227,7 @@ def test_a_folder_that_is_a_link_out_of_the_project_is_refused(place, tmp_path):
     assert os.listdir(tmp_path / "outside") == []
 
 
-def test_a_link_that_stays_inside_is_followed_and_kept(place):
+def test_link_inside_of_the_project_is_followed_and_kept(place):
     (place.project / "settings.json").write_text("{}")
     (place.project / ".mcp.json").symlink_to("settings.json")
     mcp.write(place.file("claude-code"), "ours", STDIO, place.owner)
@@ -235,7 +235,7 @@ def test_a_link_that_stays_inside_is_followed_and_kept(place):
     assert "ours" in (place.project / "settings.json").read_text()
 
 
-def test_a_link_that_appears_after_the_look_is_not_followed(place, tmp_path):
+def test_link_created_after_the_check_is_not_followed(place, tmp_path):
     file = place.file("claude-code")
     (tmp_path / "outside").write_text("{}")
     Path(file.path).symlink_to(tmp_path / "outside")
@@ -244,7 +244,7 @@ def test_a_link_that_appears_after_the_look_is_not_followed(place, tmp_path):
     assert (tmp_path / "outside").read_text() == "{}"
 
 
-def test_a_user_may_keep_the_file_elsewhere_behind_a_link(place, tmp_path):
+def test_linked_file_of_the_user_is_written(place, tmp_path):
     (tmp_path / "dotfiles").mkdir()
     (tmp_path / "dotfiles/claude.json").write_text('{"mcpServers": {}}')
     (place.home / ".claude.json").symlink_to(tmp_path / "dotfiles/claude.json")
@@ -254,14 +254,14 @@ def test_a_user_may_keep_the_file_elsewhere_behind_a_link(place, tmp_path):
 
 
 @pytest.mark.skipif(os.name == "nt", reason="needs POSIX modes")
-def test_a_new_file_of_a_user_is_for_that_user_alone(place):
+def test_new_file_of_the_user_is_private(place):
     file = place.file("claude-code", "user")
     mcp.write(file, "ours", STDIO, place.owner)
     assert stat.S_IMODE(os.stat(file.path).st_mode) == 0o600
 
 
 @pytest.mark.skipif(os.name == "nt", reason="needs a FIFO")
-def test_a_pipe_in_place_of_the_file_does_not_hang(place):
+def test_pipe_in_place_of_the_file_is_refused(place):
     os.mkfifo(place.project / ".mcp.json")
     with pytest.raises(StateError):
         mcp.write(place.file("claude-code"), "ours", STDIO, place.owner)
@@ -280,7 +280,7 @@ for number in range(int(start), int(start) + 8):
 
 
 @pytest.mark.parametrize("agent", ["claude-code", "codex"])
-def test_no_writer_undoes_another(place, agent):
+def test_parallel_writers_keep_all_entries(place, agent):
     def run(start):
         arguments = [sys.executable, "-c", WRITER, str(place.project), agent, str(start)]
         subprocess.run(arguments, cwd=REPOSITORY, check=True, timeout=SECONDS)
@@ -321,7 +321,7 @@ except StateError as error:
 
 @pytest.mark.parametrize("agent", ["claude-code", "continue"])
 @pytest.mark.parametrize(("times", "number"), [(2, 0), (99, 94)])
-def test_what_an_agent_writes_meanwhile_is_not_undone(place, times, number, agent):
+def test_concurrent_write_of_an_agent_is_kept(place, times, number, agent):
     file = place.file(agent)
     os.makedirs(os.path.dirname(file.path), exist_ok=True)
     Path(file.path).write_text("{}" if agent == "claude-code" else "")

@@ -1,5 +1,5 @@
-"""The configuration files of every agent as they are written: a new one, one with comments and another server, and
-what stays when the entry is removed again."""
+"""The configuration files of every agent: a new one, one with comments and another server, and
+both after the entry is removed."""
 
 import os
 from pathlib import Path
@@ -39,7 +39,7 @@ LIST = "# mine\nKEY:\n  - name: theirs\n    command: b # - name: ours\n  - uses:
 
 
 def texts(place, file):
-    """Yield what the file holds, with a title each."""
+    """Yield the states of the file, each with a title."""
     known = file.dialect.knows(LOCAL)
     there = {".toml": TOML, ".yaml": LIST if file.dialect.listed else YAML}.get(os.path.splitext(file.path)[1], JSON)
     for title, before in (("a new file", None), ("a file with comments and another server", there)):
@@ -58,7 +58,7 @@ def texts(place, file):
 
 @pytest.mark.parametrize("scope", ["project", "user"])
 @pytest.mark.parametrize("agent", mcp.DIALECTS)
-def test_the_configuration_of_every_agent(tmp_path, agent, scope):
+def test_configuration_of_every_agent_matches_its_golden_file(tmp_path, agent, scope):
     place = Place(tmp_path)
     file = place.file(agent, scope)
     if file is None:

@@ -28,7 +28,7 @@ link = "copy"
 """
 
 
-def test_whole():
+def test_complete_intent_is_parsed():
     assert Intent.parse(WHOLE.encode()) == Intent(
         skills={
             "gh-fix-ci": Wanted(source="github", version="^1.2"),
@@ -43,7 +43,7 @@ def test_whole():
     )
 
 
-def test_empty_is_empty():
+def test_empty_file_is_an_empty_intent():
     assert Intent.parse(b"") == Intent.parse(b"# nothing yet\r\n") == Intent()
 
 
@@ -114,7 +114,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("text", "where", "message"), REFUSED, ids=[row[0][:40] for row in REFUSED])
-def test_refused_says_where(text, where, message):
+def test_invalid_intent_is_refused_with_its_place(text, where, message):
     with pytest.raises(FormatError, match=message) as caught:
         Intent.parse(text.encode())
     assert caught.value.where == "skillhub.toml" + where
@@ -142,7 +142,7 @@ def test_refused_says_where(text, where, message):
     ],
     ids=lambda data: repr(data[:24]),
 )
-def test_not_toml(data):
+def test_invalid_toml_is_refused(data):
     with pytest.raises(FormatError, match="not TOML") as caught:
         Intent.parse(data)
     assert caught.value.message.isprintable()
@@ -150,7 +150,7 @@ def test_not_toml(data):
 
 
 @pytest.mark.parametrize("marker", [b"<<<<<<< HEAD\n", b"||||||| b\r\n", b"=======\n", b">>>>>>>"])
-def test_a_conflict_is_told_by_its_line(marker):
+def test_merge_conflict_is_reported_with_its_line(marker):
     with pytest.raises(FormatError, match="merge conflict") as caught:
         Intent.parse(b"[skills]\n\n" + marker)
     assert caught.value.where == "skillhub.toml:3"
@@ -158,14 +158,14 @@ def test_a_conflict_is_told_by_its_line(marker):
 
 
 @pytest.mark.parametrize("number", [b"0x" + b"f" * 5000, b"0b" + b"1" * 50_000])
-def test_attack_a_number_too_long_to_be_shown(number):
-    """Hexadecimal integers have no limit to be read, but one to be written."""
+def test_attack_a_number_too_long_to_print_is_refused(number):
+    """Python limits the length of integers when it prints them, not when it reads hexadecimal ones."""
     with pytest.raises(FormatError, match="expected a string or a table, found"):
         Intent.parse(b"[skills]\na = " + number)
 
 
 @pytest.mark.parametrize("depth", range(150, 340, 10))
-def test_attack_lists_as_deep_as_the_parser_goes(depth):
+def test_attack_deeply_nested_lists_are_refused(depth):
     with pytest.raises(FormatError):
         Intent.parse(b"[skills]\na = " + b"[" * depth + b"]" * depth)
 
@@ -180,14 +180,14 @@ def test_attack_lists_as_deep_as_the_parser_goes(depth):
     ],
     ids=["key", "table", "inline", "comment"],
 )
-def test_attack_dotted_key_bomb(data):
+def test_attack_dotted_key_bomb_is_refused_fast(data):
     with at_most(1), pytest.raises(FormatError, match="at most 100 dots in a line") as caught:
         Intent.parse(data)
     assert caught.value.where.startswith("skillhub.toml:")
 
 
 @given(st.binary(max_size=100) | st.text(max_size=100).map(str.encode))
-def test_any_bytes_at_all(data):
+def test_any_bytes_of_an_intent_are_parsed_or_refused(data):
     with contextlib.suppress(SkillhubError):
         Intent.parse(data)
 
@@ -225,12 +225,12 @@ words = st.sampled_from(
 
 
 @given(st.lists(words, max_size=15).map("".join))
-def test_any_words_at_all(text):
+def test_any_words_of_an_intent_are_parsed_or_refused(text):
     with contextlib.suppress(SkillhubError):
         Intent.parse(text.encode())
 
 
-def test_an_intent_of_seven_thousand_skills_is_read_and_gets_lines():
+def test_intent_of_seven_thousand_skills_is_read_and_edited():
     lines = "".join(f'skill-{number:05d} = {{ source = "bench" }}\n' for number in range(7_000))
     text = f"[skills]\n{lines}".encode()
     added = {f"new-{number}": Wanted(source="bench") for number in range(3)}
@@ -241,15 +241,15 @@ def test_an_intent_of_seven_thousand_skills_is_read_and_gets_lines():
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         (b"[skills]\n" + b"\n" * 70_000, "expected at most 65536 lines"),
         (b"#\n" * 70_000, "expected at most 65536 lines"),
         (b"#" * (2 << 20) + b"#", "expected at most 2097152 bytes"),
     ],
 )
-def test_attack_larger_than_any_intent(text, said):
-    with pytest.raises(FormatError, match=said):
+def test_attack_an_oversized_intent_is_refused(text, message):
+    with pytest.raises(FormatError, match=message):
         Intent.parse(text)
 
 
@@ -265,7 +265,7 @@ def test_attack_larger_than_any_intent(text, said):
         b'[skills]\n# b = { source = "x" }\n[install]\nagents = ["all"]\n',
     ],
 )
-def test_several_new_lines_go_into_the_table_however_it_is_written(text):
+def test_new_lines_go_into_the_table_in_any_form(text):
     added = {name: Wanted(source="x") for name in "bcd"}
     edited = edit(text, added, ())
     assert Intent.parse(edited).skills == {**Intent.parse(text).skills, **added}

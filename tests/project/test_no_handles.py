@@ -1,4 +1,4 @@
-"""A system that opens no folders, as Windows: each name on the way is looked at once more right before."""
+"""Systems that cannot open folders, like Windows: each name of a path is checked again right before its use."""
 
 from __future__ import annotations
 
@@ -52,18 +52,18 @@ for act in (
         act()
     except LinkLeavesProject:
         continue
-    raise AssertionError("it was done behind a link")
+    raise AssertionError("the action followed a link")
 """
 
 
-@pytest.mark.parametrize("what", ["work", "attack"])
-def test_attack_without_open_folders_a_link_on_the_way_is_seen_right_before(tmp_path: Path, what: str) -> None:
+@pytest.mark.parametrize("mode", ["work", "attack"])
+def test_attack_a_link_in_a_path_is_refused_without_folder_handles(tmp_path: Path, mode: str) -> None:
     base, outside = tmp_path / "project", tmp_path / "project-outside"
     for folder in (base / ".agents/skills", base / ".git/info", outside / "skills/plain"):
         folder.mkdir(parents=True)
     (outside / "skills/plain/SKILL.md").write_text("theirs\n")
     with unchanged(outside):
         done = subprocess.run(
-            [sys.executable, "-c", RUN, str(base), what], capture_output=True, text=True, timeout=300
+            [sys.executable, "-c", RUN, str(base), mode], capture_output=True, text=True, timeout=300
         )
         assert done.returncode == 0, done.stderr

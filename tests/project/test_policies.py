@@ -1,4 +1,4 @@
-"""Where policies are read, and that nobody reads past them."""
+"""The files of policies; a malformed or unreadable policy permits no skill."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ def write(path, text):
     return str(path)
 
 
-def test_none_is_none(home, project, tmp_path):
+def test_missing_policies_are_empty(home, project, tmp_path):
     assert not read_policies(home, project.intent, str(tmp_path / "none.toml"))
 
 
-def test_the_machines_comes_first_and_each_says_where(home, project, tmp_path):
+def test_policy_of_the_machine_comes_first_and_rules_have_their_place(home, project, tmp_path):
     machine = write(tmp_path / "etc" / "policy.toml", "signed = 'required'\n")
     user = write(os.path.join(home.config, "policy.toml"), "\n[policy]\nmin-age-days = 3\n")
     intent = write(project.intent_path, "[policy]\nsigned = 'required'\n")
@@ -48,7 +48,7 @@ def test_the_machines_comes_first_and_each_says_where(home, project, tmp_path):
     ]
 
 
-def test_no_variable_moves_the_machines_policy(monkeypatch, tmp_path):
+def test_no_variable_moves_the_policy_of_the_machine(monkeypatch, tmp_path):
     before = machine_policy()
     for name in ("SKILLHUB_HOME", "PROGRAMDATA", "XDG_CONFIG_HOME", "XDG_CONFIG_DIRS", "HOME"):
         monkeypatch.setenv(name, str(tmp_path))
@@ -57,7 +57,7 @@ def test_no_variable_moves_the_machines_policy(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize("text", ["signed = 'no'", "sign = 'required'", "[policy", "\x00"])
-def test_a_malformed_policy_permits_nothing(home, project, tmp_path, text):
+def test_malformed_policy_permits_no_skill(home, project, tmp_path, text):
     machine = write(tmp_path / "policy.toml", text)
     policies = read_policies(home, project.intent, machine)
     with pytest.raises(FormatError) as caught:
@@ -65,14 +65,14 @@ def test_a_malformed_policy_permits_nothing(home, project, tmp_path, text):
     assert caught.value.where.startswith(machine)
 
 
-def test_a_policy_that_cannot_be_read_permits_nothing(home, project, tmp_path):
+def test_unreadable_policy_permits_no_skill(home, project, tmp_path):
     (tmp_path / "policy.toml").mkdir()
     policies = read_policies(home, project.intent, str(tmp_path / "policy.toml"))
     with pytest.raises(StateError):
         policies.agrees("install")
 
 
-def test_a_policy_may_be_a_link_of_whoever_may_write_there(home, project, tmp_path):
+def test_linked_policy_is_read(home, project, tmp_path):
     real = write(tmp_path / "real.toml", "signed = 'required'\n")
     (tmp_path / "policy.toml").symlink_to(real)
     (found,) = read_policies(home, project.intent, str(tmp_path / "policy.toml")).each

@@ -1,4 +1,4 @@
-"""Which folder is the project, and whose files it may be."""
+"""The folder of the project, and the owner of its files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from skillhub.project.project import Project
 ENTRY = Locked(source="local", tree=Digest.of(b"t"), size=1, path="src")
 
 
-def test_the_nearest_parent_with_a_lock_or_intent_else_git_s_root_else_here(tmp_path, home):
+def test_project_is_the_nearest_lock_or_intent_then_the_git_root(tmp_path, home):
     deep = tmp_path / "a/b/c/d"
     deep.mkdir(parents=True)
     assert Project.find(str(deep), home).base == str(deep)
@@ -36,7 +36,7 @@ def test_the_nearest_parent_with_a_lock_or_intent_else_git_s_root_else_here(tmp_
     assert Project.find(str(deep), home).base == str(tmp_path / "a")
 
 
-def test_documents_are_absent_then_there_and_written_once(project, tmp_path):
+def test_documents_are_written_only_when_changed(project, tmp_path):
     assert (project.lock(), project.records(), project.has_lock_or_intent()) == (Lock(), Records(), False)
     lock = Lock({"plain": ENTRY})
     project.write_lock(lock.dump())
@@ -66,14 +66,14 @@ except FormatError as error:
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere memory cannot be bounded")
 @pytest.mark.parametrize("size", [CAP, 60 << 20])
 @pytest.mark.parametrize("unit", [b'{"":[[]]},', b'{"a":{"x":1}},'])
-def test_attack_a_lock_that_fills_the_memory(tmp_path, unit, size):
+def test_attack_a_huge_lock_is_read_within_a_memory_limit(tmp_path, unit, size):
     units = unit * ((size - 20) // len(unit))
     (tmp_path / "skillhub.lock").write_bytes(b'{"skills": [' + units[:-1] + b"]}")
     done = subprocess.run([sys.executable, "-c", BOUNDED, str(tmp_path)], capture_output=True, text=True, check=True)
     assert ("at most" if size > CAP else "'version' is missing") in done.stdout
 
 
-def test_what_the_machine_knows_is_its_user_s_alone(project, tmp_path):
+def test_records_are_private_to_the_user(project, tmp_path):
     project.write_records(Records())
     (path,) = (tmp_path / "home/state/projects").iterdir()
     assert path.stat().st_mode & 0o077 == 0
@@ -81,7 +81,7 @@ def test_what_the_machine_knows_is_its_user_s_alone(project, tmp_path):
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root gives files away")
 @pytest.mark.parametrize("name", ["skillhub.lock", "skillhub.toml"])
-def test_attack_a_document_of_another_user(project, tmp_path, name):
+def test_attack_a_document_of_another_user_is_refused(project, tmp_path, name):
     path = tmp_path / "project" / name
     path.write_bytes(Lock().dump() if name.endswith("lock") else b"")
     os.chown(path, 65534, 65534)
@@ -97,7 +97,7 @@ def test_attack_a_document_of_another_user(project, tmp_path, name):
 
 @pytest.mark.parametrize("name", ["skillhub.lock", "skillhub.toml"])
 @pytest.mark.parametrize("target", ["../outside", "/etc/hostname", "../nowhere", "../project-not/x"])
-def test_attack_a_document_that_leads_out_of_the_project(project, tmp_path, name, target):
+def test_attack_a_document_linked_out_of_the_project_is_refused(project, tmp_path, name, target):
     (tmp_path / "outside").write_text("kept")
     (tmp_path / "project" / name).symlink_to(target)
     acts = [project.lock, lambda: project.write_lock(Lock({"plain": ENTRY}).dump())]
@@ -111,25 +111,25 @@ def test_attack_a_document_that_leads_out_of_the_project(project, tmp_path, name
 
 
 @pytest.mark.parametrize("make", ["mkfifo", "mkdir"])
-def test_a_document_that_is_no_file(project, tmp_path, make):
+def test_document_that_is_no_file_is_refused(project, tmp_path, make):
     getattr(os, make)(tmp_path / "project/skillhub.lock")
     with pytest.raises(StateError):
         project.lock()
 
 
-def test_an_empty_lock_is_no_absent_one(project, tmp_path):
+def test_empty_lock_is_a_format_error(project, tmp_path):
     (tmp_path / "project/skillhub.lock").touch()
     with pytest.raises(FormatError):
         project.lock()
 
 
-def test_two_ways_to_a_folder_are_one_project(tmp_path, home, project):
+def test_linked_folder_is_the_same_project(tmp_path, home, project):
     (tmp_path / "link").symlink_to("project")
     project.write_records(Records(agents=("codex",)))
     assert Project(str(tmp_path / "link"), "project", home).records().agents == ("codex",)
 
 
-def test_the_user_s_scope_is_no_project(tmp_path, home):
+def test_scope_of_the_user_is_separate_from_a_project(tmp_path, home):
     user = Project.of_user(str(tmp_path), home)
     user.write_lock(Lock({"plain": ENTRY}).dump())
     assert not (tmp_path / "skillhub.lock").exists()
@@ -137,7 +137,7 @@ def test_the_user_s_scope_is_no_project(tmp_path, home):
     assert Project(str(tmp_path), "project", home).records() == Records()
 
 
-def test_a_state_folder_that_cannot_be_made(tmp_path, project):
+def test_uncreatable_state_folder_is_an_error(tmp_path, project):
     (tmp_path / "home").write_text("a file")
     for act in (lambda: project.write_records(Records()), lambda: project.exclusively().__enter__()):
         with pytest.raises(StateError):
@@ -145,7 +145,7 @@ def test_a_state_folder_that_cannot_be_made(tmp_path, project):
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root gives files away")
-def test_attack_a_repository_around_us_that_another_user_planted(tmp_path, home):
+def test_attack_a_parent_repository_of_another_user_is_refused(tmp_path, home):
     (tmp_path / ".git").mkdir()
     os.chown(tmp_path / ".git", 65534, 65534)
     (tmp_path / "work").mkdir()

@@ -1,4 +1,4 @@
-"""Who may sign, and what was proven before."""
+"""Trusted publishers, and pinned signers."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ def publishers(tmp_path):
     return Publishers(Home.of({"SKILLHUB_HOME": str(tmp_path)}))
 
 
-def test_keys_of_one_publisher_come_together(publishers):
+def test_keys_of_one_publisher_are_merged(publishers):
     publishers.trust(Trusted("ann", keys=("k1",), sources=("acme",)))
     merged = publishers.trust(Trusted("ann", keys=("k2", "k1"), certificates=("c",), sources=("hub",)))
     assert merged == Trusted("ann", ("k1", "k2"), ("c",), ("acme", "hub"))
     assert publishers.all() == {"ann": merged}
 
 
-def test_trust_for_every_source_is_not_narrowed_by_a_later_line(publishers):
+def test_trust_for_every_source_is_not_narrowed_later(publishers):
     publishers.trust(Trusted("ann", keys=("k1",)))
     assert publishers.trust(Trusted("ann", keys=("k2",), sources=("acme",))).sources == ()
 
 
-def test_two_commands_at_once_lose_no_trust(publishers, tmp_path):
+def test_parallel_commands_lose_no_trust(publishers, tmp_path):
     other = Publishers(Home.of({"SKILLHUB_HOME": str(tmp_path)}))
     assert (publishers.all(), other.all()) == ({}, {})
     publishers.trust(Trusted("ann", keys=("k1",)))
@@ -37,7 +37,7 @@ def test_two_commands_at_once_lose_no_trust(publishers, tmp_path):
     assert list(Publishers(Home.of({"SKILLHUB_HOME": str(tmp_path)})).all()) == ["ann", "bob"]
 
 
-def test_removed_is_gone(publishers):
+def test_removed_publisher_is_gone(publishers):
     publishers.trust(Trusted("ann", keys=("k1",)))
     assert publishers.remove("ann").name == "ann"
     assert publishers.all() == {}
@@ -45,12 +45,12 @@ def test_removed_is_gone(publishers):
         publishers.remove("ann")
 
 
-def test_a_name_that_is_none(publishers):
+def test_invalid_name_is_refused(publishers):
     with pytest.raises(UsageError):
         publishers.trust(Trusted("Ann!", keys=("k",)))
 
 
-def test_a_proof_is_kept_under_what_it_proves_alone(publishers, tmp_path):
+def test_pin_is_stored_by_fingerprint(publishers, tmp_path):
     one, two = Digest.of(b"one"), Digest.of(b"two")
     publishers.pin(one, "pem")
     assert (publishers.pinned(one), publishers.pinned(two)) == ("pem", None)
@@ -59,7 +59,7 @@ def test_a_proof_is_kept_under_what_it_proves_alone(publishers, tmp_path):
 
 
 @pytest.mark.parametrize("torn", [b"", b"\0" * 200, b"-----BEGIN\0\0"])
-def test_a_pin_that_a_power_cut_left_torn_is_none_and_is_made_again(publishers, tmp_path, torn):
+def test_torn_pin_is_ignored_and_written_again(publishers, tmp_path, torn):
     one = Digest.of(b"one")
     publishers.pin(one, "pem")
     (pin,) = tmp_path.rglob("*.pem")
@@ -80,7 +80,7 @@ def test_a_pin_that_a_power_cut_left_torn_is_none_and_is_made_again(publishers, 
         '{"version": 1, "publishers": {"a": {"keys": "k1", "certificates": [], "sources": []}}}',
     ],
 )
-def test_a_file_that_is_no_list_of_publishers(publishers, tmp_path, text):
+def test_invalid_file_of_publishers_is_refused(publishers, tmp_path, text):
     (tmp_path / "state").mkdir()
     (tmp_path / "state/publishers.json").write_text(text)
     with pytest.raises(StateError):

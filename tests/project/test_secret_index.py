@@ -1,4 +1,4 @@
-"""The index of stored values: who may have which; no value is in it."""
+"""The index of stored values: the skills of each name, without the values."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def index(tmp_path):
     return SecretIndex(str(tmp_path / "state"))
 
 
-def test_a_value_is_of_one_project_and_its_skills(index):
+def test_value_belongs_to_one_project_and_its_skills(index):
     assert index.all() == ()
     index.put(ONE)
     index.put(OTHER)
@@ -32,21 +32,21 @@ def test_a_value_is_of_one_project_and_its_skills(index):
     assert index.find("k1", "TOKEN") is None
 
 
-def test_a_skill_that_is_gone_leaves_what_it_had(index):
+def test_removed_skill_loses_its_values(index):
     index.put(ONE)
     index.put(OTHER)
-    index.leave("k1", ["a", "nobody"])
+    index.leave("k1", ["a", "absent"])
     assert [each.skills for each in index.all()] == [("b",), ("a",)]
 
 
-def test_nobody_else_may_read_it(index, tmp_path):
+def test_index_is_private_to_the_user(index, tmp_path):
     index.put(ONE)
     path = tmp_path / "state" / "secrets.json"
     assert os.stat(path).st_mode & 0o077 == 0
     assert set(json.loads(path.read_bytes())["secrets"][0]) == {"key", "scope", "project", "name", "skills"}
 
 
-def test_two_readers_see_what_the_other_wrote(index, tmp_path):
+def test_readers_see_each_others_changes(index, tmp_path):
     other = SecretIndex(str(tmp_path / "state"))
     index.put(ONE)
     assert other.all() == (ONE,)
@@ -70,7 +70,7 @@ def test_two_readers_see_what_the_other_wrote(index, tmp_path):
         ),
     ],
 )
-def test_what_is_no_index_is_refused_by_its_path(index, tmp_path, text, fault):
+def test_invalid_index_is_refused_with_its_path(index, tmp_path, text, fault):
     path = tmp_path / "state" / "secrets.json"
     path.parent.mkdir()
     path.write_text(text)

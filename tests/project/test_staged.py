@@ -14,7 +14,7 @@ def store(tmp_path):
     return Store(str(tmp_path))
 
 
-def test_a_staged_tree_is_the_tree(store):
+def test_staged_tree_equals_the_tree(store):
     staged = Staged(store.put(TREE), TREE)
     assert staged == TREE
     assert (staged.digest, staged.size, list(staged.items())) == (TREE.digest, TREE.size, list(TREE.items()))
@@ -23,7 +23,7 @@ def test_a_staged_tree_is_the_tree(store):
 
 
 @pytest.mark.parametrize("change", ["other bytes", "gone", "a link", "more bytes than all files have"])
-def test_a_file_that_changes_in_the_store_meanwhile_is_not_handed_out(store, change):
+def test_file_changed_in_the_store_is_refused(store, change):
     staged = Staged(store.put(TREE), TREE)
     path = os.path.join(store.path(TREE.digest), "bin", "run")
     os.chmod(os.path.dirname(path), 0o755)

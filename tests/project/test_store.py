@@ -1,4 +1,4 @@
-"""The store: each tree once, whole or not at all, and nothing trusted for being there."""
+"""The store: each tree once and complete; no tree is trusted for its presence."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def store(tmp_path):
     return Store(str(tmp_path / "data"))
 
 
-def test_what_is_put_is_there_read_only_and_whole(store):
+def test_stored_tree_is_complete_and_read_only(store):
     path = Path(store.put(TREE))
     assert str(path) == store.path(TREE.digest)
     assert store.read(TREE.digest).digest == TREE.digest
@@ -31,8 +31,8 @@ def test_what_is_put_is_there_read_only_and_whole(store):
     assert (path / "scripts/deep/run.sh").stat().st_mode & 0o111 == 0o111
 
 
-def test_its_user_removes_it_with_rm(tmp_path):
-    """Also who is not root, to whom modes mean something; and nobody else may change it."""
+def test_user_can_remove_the_store_with_rm(tmp_path):
+    """Modes apply to users other than root; no other user can change the store."""
     data = tmp_path / "data"
     path = Path(Store(str(data)).put(TREE))
     others = [each for each in (path, *path.rglob("*")) if each.stat().st_mode & 0o022]
@@ -43,8 +43,8 @@ def test_its_user_removes_it_with_rm(tmp_path):
     assert (others, os.listdir(data)) == ([], [])
 
 
-def test_attack_a_program_replaces_a_stored_file(store):
-    """As an editor does that saves under a new name and renames: the folders let it, and no reader takes it."""
+def test_attack_a_replaced_file_of_the_store_is_not_read(store):
+    """Like an editor that saves by rename: the folders allow it, and no reader accepts the file."""
     path = Path(store.put(TREE))
     (path / "new").write_bytes(b"y\n")
     os.replace(path / "new", path / "SKILL.md")
@@ -52,7 +52,7 @@ def test_attack_a_program_replaces_a_stored_file(store):
     assert store.read(TREE.digest) is None
 
 
-def test_the_same_again_is_left_alone(store):
+def test_stored_tree_is_not_written_again(store):
     path = Path(store.put(TREE))
     before = path.stat().st_ino
     store.put(TREE)
@@ -87,7 +87,7 @@ def swap_for_a_file(path):
      lambda path: os.symlink("SKILL.md", path / "link"), lambda path: (path / "SKILL.md").unlink(),
      lambda path: (path / "SKILL.md").chmod(0o555)],
 )  # fmt: skip
-def test_harm_is_found_never_read_and_put_right(store, harm):
+def test_damaged_tree_is_found_and_repaired(store, harm):
     path = Path(store.put(TREE))
     path.chmod(0o755)
     harm(path)
@@ -99,7 +99,7 @@ def test_harm_is_found_never_read_and_put_right(store, harm):
     assert not path.is_symlink()
 
 
-def test_a_link_is_never_followed_to_be_removed(store, tmp_path):
+def test_removal_does_not_follow_links(store, tmp_path):
     path = Path(store.put(TREE))
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine/kept").touch()
@@ -110,20 +110,20 @@ def test_a_link_is_never_followed_to_be_removed(store, tmp_path):
     assert list(path.parent.iterdir()) == []
 
 
-def test_what_was_never_put(store):
+def test_unknown_tree_is_missing(store):
     nothing = Digest.of(b"nothing")
     assert (store.has(nothing), store.read(nothing), store.listing(nothing)) == (False, None, None)
     assert [problem.code for problem in store.check(nothing)] == ["missing"]
     store.drop(nothing)
 
 
-def test_a_disk_in_the_way(store, tmp_path):
+def test_file_in_place_of_the_store_is_an_error(store, tmp_path):
     (tmp_path / "data").write_text("a file")
     with pytest.raises(StateError):
         store.put(TREE)
 
 
-def test_a_torn_tree_is_never_left_behind(store, tmp_path):
+def test_failed_write_leaves_no_partial_tree(store, tmp_path):
     path = Path(store.put(TREE))
     impossible = Tree({"SKILL.md": File(b"x"), "SKILL.md/below": File(b"x")})
     with pytest.raises(StateError):

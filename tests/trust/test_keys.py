@@ -14,7 +14,7 @@ from skillhub.trust.keys import PrivateKey, PublicKey
 
 KINDS = ("p256", "p384", "ed25519")
 SEED = sha256(b"public test key").digest()
-# To find parameters takes between a tenth of a second and fifteen.
+# Finding parameters takes between 0.1 and 15 seconds.
 _P = (
     "ea7a6a74a0b53c88e6aa49d1cbaf52f7401f18c6724bde4f6c74974a1517ec73842b76640e1a661577c470f6"
     "b593663e8a4d8f7469911ff473f2523562a43efc80d6b57a55eae59923fbdf755ebcb9cddc7d1aca81a4f635"
@@ -62,12 +62,12 @@ def test_signature_by_another_key_is_refused(kind):
         PrivateKey.generate(kind).public.verify(PrivateKey.from_seed(SEED, kind).sign(b"x"), b"x")
 
 
-def test_two_keys_are_two_and_one_key_is_one():
+def test_keys_are_equal_only_to_themselves():
     assert PrivateKey.generate().public != PrivateKey.generate().public
     assert len({PrivateKey.from_seed(SEED).public, PrivateKey.from_seed(SEED).public}) == 1
 
 
-def test_p256_signature_is_the_one_of_rfc_6979():
+def test_p256_signature_matches_rfc_6979():
     # RFC 6979, A.2.5, P-256 with SHA-256, message "sample".
     key = PrivateKey.from_seed(bytes.fromhex("C9AFA9D845BA75166B5C215767B1D6934E50C3DB36E89B127B8A622B120F6721"))
     r, s = decode_dss_signature(key.sign(b"sample"))
@@ -75,7 +75,7 @@ def test_p256_signature_is_the_one_of_rfc_6979():
     assert f"{s:064X}" == "F7CB1C942D657C41D436C7A1B6E29F65F3E900DBB9AFF4064DC4AB2F843ACDA8"
 
 
-def test_p384_signature_is_the_one_of_rfc_6979_with_sha_384():
+def test_p384_signature_matches_rfc_6979_with_sha_384():
     # RFC 6979, A.2.6, P-384 with SHA-384, message "sample".
     key = PrivateKey.from_seed(
         bytes.fromhex(
@@ -89,13 +89,13 @@ def test_p384_signature_is_the_one_of_rfc_6979_with_sha_384():
     )
 
 
-def test_ed25519_signature_is_the_one_of_rfc_8032():
+def test_ed25519_signature_matches_rfc_8032():
     # RFC 8032, 7.1, test 1: the empty message.
     seed = bytes.fromhex("9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60")
     assert PrivateKey.from_seed(seed, "ed25519").sign(b"").hex()[:16] == "e5564300c360ac72"
 
 
-def test_fingerprint_and_hint_are_what_openssl_and_sha256sum_show(tmp_path):
+def test_fingerprint_and_hint_match_openssl_and_sha256sum(tmp_path):
     public = PrivateKey.from_seed(SEED).public
     (tmp_path / "key.pem").write_bytes(public.pem)
     ask = ["openssl", "pkey", "-pubin", "-in", "key.pem", "-outform"]
@@ -113,7 +113,7 @@ def test_compressed_point_is_the_same_key():
     assert PublicKey.of(pem) == PrivateKey.from_seed(SEED).public
 
 
-def test_both_values_of_s_are_valid_as_openssl_makes_both():
+def test_both_values_of_s_are_valid():
     key = PrivateKey.from_seed(SEED)
     r, value = decode_dss_signature(key.sign(b"x"))
     order = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
@@ -121,7 +121,7 @@ def test_both_values_of_s_are_valid_as_openssl_makes_both():
 
 
 @pytest.mark.parametrize("name", STRANGERS)
-def test_kind_that_may_not_sign_is_refused(name):
+def test_unsupported_kind_is_refused(name):
     key = STRANGERS[name]
     pem = key.private_bytes(s.Encoding.PEM, s.PrivateFormat.PKCS8, s.NoEncryption())
     with pytest.raises(FormatError, match="another kind"):
@@ -142,7 +142,7 @@ def test_seed_off_the_curve_is_refused(seed):
         PrivateKey.from_seed(seed)
 
 
-def test_passphrase_is_needed_where_it_is_and_nowhere_else():
+def test_passphrase_is_required_only_for_encrypted_keys():
     key = PrivateKey.from_seed(SEED)
     with pytest.raises(UsageError, match="found none for an encrypted key"):
         PrivateKey.load(key.pem(b"secret"))
@@ -153,14 +153,14 @@ def test_passphrase_is_needed_where_it_is_and_nowhere_else():
     assert "passphrase" in caught.value.hint
 
 
-def test_older_form_of_openssl_is_read():
+def test_traditional_form_of_openssl_is_read():
     pem = ec.derive_private_key(int.from_bytes(SEED), ec.SECP256R1()).private_bytes(
         s.Encoding.PEM, s.PrivateFormat.TraditionalOpenSSL, s.NoEncryption()
     )
     assert PrivateKey.load(pem).public == PrivateKey.from_seed(SEED).public
 
 
-def test_the_secret_is_in_no_repr():
+def test_repr_shows_no_secret():
     key = PrivateKey.from_seed(SEED)
     assert SEED.hex() not in f"{key!r}{vars(key)!r}"
     assert repr(key.public) == "PublicKey(kind='p256')"
@@ -168,7 +168,7 @@ def test_the_secret_is_in_no_repr():
 
 @settings(deadline=None)
 @given(st.binary(max_size=200))
-def test_any_bytes_at_all_as_a_key(data):
+def test_any_bytes_as_a_key_are_refused(data):
     for load in (PublicKey.load, PrivateKey.load):
         with pytest.raises(SkillhubError):
             load(data)
@@ -176,7 +176,7 @@ def test_any_bytes_at_all_as_a_key(data):
 
 @settings(deadline=None)
 @given(st.binary(max_size=80), st.sampled_from(KINDS))
-def test_any_bytes_at_all_as_a_signature(data, kind):
+def test_any_bytes_as_a_signature_are_refused(data, kind):
     with contextlib.suppress(BadSignature):
         PrivateKey.from_seed(SEED, kind).public.verify(data, b"x")
         raise AssertionError("a random signature was accepted")

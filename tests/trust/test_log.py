@@ -1,4 +1,4 @@
-"""Trees, notes, checkpoints and cosignatures of a log: what is sound passes, what is forged does not."""
+"""Trees, notes, checkpoints and cosignatures of a log: valid ones pass, forged ones are refused."""
 
 from base64 import b64encode
 from hashlib import sha256
@@ -49,14 +49,14 @@ def by_definition(leaves):
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_a_tree_has_the_root_that_the_standard_gives_it(size):
+def test_root_of_a_tree_matches_rfc_6962(size):
     head, nodes = head_of(size)
     assert head.checkpoint.root == by_definition([nodes[0, number] for number in range(size)])
     assert LogHead.parse(head.dump()) == head
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_a_proof_shows_its_entries_and_each_tree_of_before(size):
+def test_proof_has_its_entries_and_each_earlier_tree(size):
     head, nodes = head_of(size)
     for chunk in range(-(-size // (1 << CHUNK))):
         data = proof_of(nodes, chunk, size)
@@ -68,7 +68,7 @@ def test_a_proof_shows_its_entries_and_each_tree_of_before(size):
         assert len(data) <= 32 * (64 + 4)
 
 
-def test_what_is_under_the_name_of_a_proof_never_changes():
+def test_proof_of_one_name_never_changes():
     known = {}
     for size in SIZES:
         nodes = tree(size)
@@ -77,21 +77,21 @@ def test_what_is_under_the_name_of_a_proof_never_changes():
             assert known.setdefault(proof_path(chunk, size), data) == data
 
 
-def spoilt(data):
-    """Yield what somebody might serve instead of a proof."""
+def forged(data):
+    """Yield forged variants of a proof."""
     yield from (b"", data[:-1], data[:-32], data + b"\0", data + data[:32], bytes(len(data)), data[32:] + data[:32])
     yield from (data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :] for at in range(0, len(data), 31))
 
 
 @pytest.mark.parametrize(("size", "chunk"), [(3, 0), (64, 0), (100, 1), (130, 1), (1024, 7), (2000, 30)])
-def test_attack_a_proof_is_cut_off_longer_or_forged(size, chunk):
+def test_attack_a_truncated_or_forged_proof_is_refused(size, chunk):
     head, nodes = head_of(size)
-    for data in spoilt(proof_of(nodes, chunk, size)):
+    for data in forged(proof_of(nodes, chunk, size)):
         with pytest.raises(BadLog):
             proof_nodes(data, chunk, head)
 
 
-def test_attack_a_proof_is_of_another_chunk_or_of_a_tree_that_is_to_come():
+def test_attack_a_proof_of_another_chunk_is_refused():
     head, nodes = head_of(2000)
     other = proof_of(nodes, 3, 2000)
     for chunk in (0, 2, 16, 31):
@@ -102,8 +102,8 @@ def test_attack_a_proof_is_of_another_chunk_or_of_a_tree_that_is_to_come():
             proof_nodes(other, chunk, head)
 
 
-def test_attack_an_inner_node_is_no_entry():
-    """Who takes the two hashes below a node for an entry gets another hash (RFC 6962: leaves and nodes differ)."""
+def test_attack_the_hash_of_an_inner_node_is_no_leaf_hash():
+    """RFC 6962 hashes leaves and nodes with different prefixes."""
     _, nodes = head_of(4)
     assert leaf_hash(nodes[0, 0] + nodes[0, 1]) != nodes[1, 0]
 
@@ -139,7 +139,7 @@ BAD_HEADS = {
 
 
 @pytest.mark.parametrize("data", BAD_HEADS.values(), ids=BAD_HEADS)
-def test_attack_a_checkpoint_is_malformed(data):
+def test_attack_a_malformed_checkpoint_is_refused(data):
     with pytest.raises(BadLog):
         LogHead.parse(data).verify(ORIGIN, KEY.public)
 
@@ -165,18 +165,18 @@ BAD_NOTES = {
 
 
 @pytest.mark.parametrize("note", BAD_NOTES.values(), ids=BAD_NOTES)
-def test_attack_a_checkpoint_is_signed_by_another_key(note):
+def test_attack_a_checkpoint_of_another_key_is_refused(note):
     found = LogHead(note, Checkpoint.parse(note.text), HEAD.nodes)
     with pytest.raises(BadLog):
         found.verify(ORIGIN, KEY.public)
 
 
-def test_attack_a_checkpoint_is_of_another_log():
+def test_attack_a_checkpoint_of_another_log_is_refused():
     with pytest.raises(BadLog, match="expected the log"):
         HEAD.verify("log.example/other", KEY.public)
 
 
-def test_a_checkpoint_with_the_signatures_of_others_is_as_good():
+def test_checkpoint_with_further_signatures_is_accepted():
     HEAD.verify(ORIGIN, KEY.public)
     note = Note(HEAD.note.text, (("someone", bytes(20)), *HEAD.note.signatures))
     LogHead(Note.parse(note.dump()), HEAD.checkpoint, HEAD.nodes).verify(ORIGIN, KEY.public)
@@ -192,7 +192,7 @@ def cosigned(note, time=1_700_000_000, key=WITNESS, name=None):
     return Note(note.text, (*note.signatures, (known.name, known.id + time.to_bytes(8) + signature)))
 
 
-def test_a_witness_is_known_by_its_key():
+def test_cosignature_of_a_witness_is_recognized():
     assert NoteKey.parse(str(VKEY)) == VKEY
     assert VKEY.signs(cosigned(HEAD.note))
     assert not VKEY.signs(HEAD.note)
@@ -210,7 +210,7 @@ _, (NAME, COSIGNATURE) = COSIGNED.signatures
         Note(HEAD.note.text, ((NAME, WITNESS.sign(HEAD.note.text.encode())),)),
     ],
 )
-def test_attack_a_cosignature_is_of_another_witness(note):
+def test_attack_a_cosignature_of_another_witness_does_not_count(note):
     assert not VKEY.signs(note)
 
 
@@ -224,7 +224,7 @@ def test_attack_a_cosignature_is_of_another_witness(note):
         Note(HEAD.note.text, (*COSIGNED.signatures, (NAME, COSIGNATURE[:-1] + b"x"))),
     ],
 )
-def test_attack_a_cosignature_is_of_another_checkpoint_or_forged(note):
+def test_attack_a_forged_or_foreign_cosignature_is_refused(note):
     with pytest.raises(BadLog):
         VKEY.signs(note)
 
@@ -241,19 +241,19 @@ def test_attack_a_cosignature_is_of_another_checkpoint_or_forged(note):
         f"{VKEY.name}+{VKEY.id.hex()}+{b64encode(bytes(33)).decode()}",
     ],
 )
-def test_what_is_no_key_of_a_witness(text):
+def test_invalid_key_of_a_witness_is_refused(text):
     with pytest.raises(FormatError, match="key of a witness"):
         NoteKey.parse(text)
 
 
-def test_tiles_are_named_as_the_standard_says():
+def test_tiles_are_named_by_the_standard():
     assert tile_path(0, 1234067) == "tile/0/x001/x234/067"
     assert tile_path(1, 0, 17) == "tile/1/000.p/17"
     assert tile_path("entries", 999, 255) == "tile/entries/999.p/255"
     assert tile_path("entries", 1000) == "tile/entries/x001/000"
 
 
-def test_a_bundle_holds_its_entries():
+def test_bundle_is_read_back():
     entries = [b"", b"x", bytes(0xFFFF)]
     assert read_bundle(bundle_of(entries)) == entries
     assert [leaf_hash(each) for each in read_bundle(bundle_of(entries)[:-1])] != [*map(leaf_hash, entries)]

@@ -1,4 +1,4 @@
-"""A client of a registry that announced a log: what is offered must be in it, and it may only grow."""
+"""A client of a registry with a log: every offer must be in the log, and the log may only grow."""
 
 import json
 import os
@@ -71,7 +71,7 @@ def head_of(hub):
 
 
 def rewrite(hub, entries, *, key=STOLEN, origin=None, size=None):
-    """Serve a log of these entries, signed by whoever has the registry's online keys."""
+    """Serve a log of these entries, signed with the online keys of the registry."""
     nodes = nodes_of([leaf_hash(each) for each in entries])
     end = len(entries)
     origin = origin or origin_of(hub.dir.fingerprint())
@@ -84,7 +84,7 @@ def rewrite(hub, entries, *, key=STOLEN, origin=None, size=None):
 
 
 def reposition(hub, **positions):
-    """Have the documents of releases say other positions in the log, signed by whoever has the online keys."""
+    """Change the positions in the documents of releases, signed with the online keys."""
     path = index_path("acme")
     document = json.loads(hub.dir.target(hub.dir.metadata(), path))
     for row in document["releases"]:
@@ -98,7 +98,7 @@ def reposition(hub, **positions):
 
 def without(*roles):
     def change(hub):
-        """Have the offline keys sign targets, or a snapshot, that know nothing of these roles."""
+        """Sign targets, or a snapshot, without these roles, with the offline keys."""
         metadata, keys = hub.dir.metadata(), hub.dir.keys().of
         for role in roles:
             document = metadata.read(role)
@@ -120,7 +120,7 @@ def replace_proof(change):
 
 def lose(start, end=""):
     def change(hub):
-        # What new clients read in one go would hide it.
+        # The bundle for new clients would hide the loss.
         for path in [*hub.files]:
             if (path.startswith(start) and path.endswith(end)) or path == "metadata/ahead.txt":
                 del hub.files[path]
@@ -129,7 +129,7 @@ def lose(start, end=""):
 
 
 def as_of(moment):
-    """Return an attack that serves the log as it was when this was made."""
+    """Return an attack that serves the log with its first entries only."""
     return lambda hub: rewrite(hub, entries_of(hub)[:moment])
 
 
@@ -146,7 +146,7 @@ def doctored(change):
 
 
 def unlogged(hub):
-    """Whoever has all online keys but the log's, and the publisher's key, offers a release that is in no log."""
+    """Offer a release that is in no log, with all online keys but that of the log, and the publisher's key."""
     quiet = hub.dir.metadata()
     path = index_path("acme")
     document = ReleasesDocument.parse(hub.dir.target(quiet, path), path)
@@ -188,7 +188,7 @@ ATTACKS = {
 
 
 @pytest.mark.parametrize("name", ATTACKS)
-def test_attack_on_a_client_that_has_seen_the_log(hub, client, name):
+def test_attack_on_a_known_log_is_refused(hub, client, name):
     before = seen(client)
     if name.startswith("the announced"):
         hub.publish("third")
@@ -223,14 +223,14 @@ PROOFS = {
 
 
 @pytest.mark.parametrize("name", PROOFS)
-def test_attack_on_a_client_that_is_new(hub, tmp_path, name):
+def test_attack_on_a_new_client_is_refused(hub, tmp_path, name):
     PROOFS[name](hub)
     with pytest.raises(BadLog):
         install(hub, tmp_path / "new")
     assert not any(path.startswith("archives/") for path in hub.asked)
 
 
-def test_attack_the_announced_log_is_not_in_the_snapshot(hub, tmp_path):
+def test_attack_a_snapshot_without_the_announced_log_is_refused(hub, tmp_path):
     metadata = hub.dir.metadata()
     snapshot = metadata.read(SNAPSHOT)
     del snapshot.meta[f"{LOG}.json"]
@@ -240,7 +240,7 @@ def test_attack_the_announced_log_is_not_in_the_snapshot(hub, tmp_path):
 
 
 @pytest.mark.parametrize("position", [-1, "2", 2.0, True, None])
-def test_attack_a_position_is_no_number_of_an_entry(hub, tmp_path, position):
+def test_attack_an_invalid_position_in_the_log_is_refused(hub, tmp_path, position):
     path = index_path("acme")
     document = json.loads(hub.dir.target(hub.dir.metadata(), path))
     document["releases"][0]["log"] = position
@@ -249,7 +249,7 @@ def test_attack_a_position_is_no_number_of_an_entry(hub, tmp_path, position):
         install(hub, tmp_path / "new")
 
 
-def test_a_registry_that_never_announced_a_log_installs_as_before(tmp_path):
+def test_registry_without_a_log_needs_no_log_request(tmp_path):
     hub = Simulator(tmp_path, bits=1)
     hub.publish()
     assert install(hub, tmp_path / "client")
@@ -257,8 +257,8 @@ def test_a_registry_that_never_announced_a_log_installs_as_before(tmp_path):
     assert not os.path.exists(tmp_path / "client" / LOG_SEEN)
 
 
-def test_a_log_costs_a_new_client_two_requests_and_less_than_ten_kilobytes(hub, tmp_path):
-    """Of a log with 300 entries; the subtrees of one with 100,000 take 3 kB more."""
+def test_log_takes_two_requests_and_less_than_10_kb(hub, tmp_path):
+    """The log has 300 entries; the subtrees of 100,000 entries take 3 kB more."""
     rewrite(hub, [*entries_of(hub), *(entry("name", name=f"n{number}") for number in range(300))])
     hub.publish("third")
     hub.asked.clear()
@@ -275,7 +275,7 @@ def test_a_log_costs_a_new_client_two_requests_and_less_than_ten_kilobytes(hub, 
     assert bytes_of[0] - bytes_of[1] < 10_000
 
 
-def test_a_client_whose_log_has_grown_asks_for_what_is_new(hub, client):
+def test_grown_log_takes_one_proof(hub, client):
     hub.publish(version="1.1.0")
     hub.asked.clear()
     assert install(hub, client, version="1.1.0")
@@ -286,8 +286,8 @@ def test_a_client_whose_log_has_grown_asks_for_what_is_new(hub, client):
     assert not any("log" in path or path.startswith("tile") for path in hub.asked)
 
 
-def test_each_size_follows_from_each_one_before(hub, client, tmp_path):
-    """Also where the tree of the last time ends at, before and behind the bounds of subtrees."""
+def test_each_size_is_consistent_with_earlier_ones(hub, client, tmp_path):
+    """Earlier trees end at, before and behind the bounds of subtrees."""
     start = entries_of(hub)
     install(hub, tmp_path / "0")
     sizes = (6, 63, 64, 65, 127, 128, 129, 1023, 1024, 1025, 1600)
@@ -300,14 +300,14 @@ def test_each_size_follows_from_each_one_before(hub, client, tmp_path):
     install(hub, client)
 
 
-def test_attack_what_was_seen_is_damaged(hub, client):
+def test_attack_a_damaged_memory_of_the_log_is_an_error(hub, client):
     with open(client / LOG_SEEN, "w") as file:
         file.write("{}")
     with pytest.raises(StateError):
         install(hub, client)
 
 
-def test_an_older_command_that_ends_later_forgets_nothing(hub, client):
+def test_older_command_does_not_overwrite_a_newer_log_state(hub, client):
     older = hub.open(client)
     hub.publish(version="1.1.0")
     install(hub, client)
@@ -316,7 +316,7 @@ def test_an_older_command_that_ends_later_forgets_nothing(hub, client):
     assert seen(client) == newer
 
 
-def test_many_threads_ask_for_one_proof(hub, tmp_path):
+def test_threads_share_one_request_for_a_proof(hub, tmp_path):
     registry = hub.open(tmp_path / "new")
     index = registry.release_index(["hello", "other"])
     found = []
@@ -332,7 +332,7 @@ def test_many_threads_ask_for_one_proof(hub, tmp_path):
     assert hub.asked["tile/proof/0/p5"] == 1
 
 
-# What watches a log.
+# Watches of a log.
 
 
 def watch(hub, folder, name="acme", *, remember=True):
@@ -342,7 +342,7 @@ def watch(hub, folder, name="acme", *, remember=True):
     return [(each["kind"], each.get("name")) for each in found.entries]
 
 
-def test_a_watch_tells_of_each_entry_once(hub, client):
+def test_watch_reports_each_entry_once(hub, client):
     assert [kind for kind, _ in watch(hub, client)] == ["key-added", "name", "release", "name", "release"]
     assert watch(hub, client) == []
     hub.publish(version="1.1.0")
@@ -353,7 +353,7 @@ def test_a_watch_tells_of_each_entry_once(hub, client):
     assert [name for _, name in watch(hub, client, "")][-1] == "hello"
 
 
-def test_a_watch_goes_on_over_many_bundles(hub, client):
+def test_watch_reads_many_bundles(hub, client):
     start = entries_of(hub)
     watch(hub, client)
     more = [entry("release", name="hello", version=f"2.0.{each}") for each in range(600)]
@@ -361,7 +361,7 @@ def test_a_watch_goes_on_over_many_bundles(hub, client):
     assert len(watch(hub, client)) == 600
 
 
-def test_a_partial_bundle_may_have_become_a_whole_one(hub, client):
+def test_partial_bundle_may_be_served_as_a_full_one(hub, client):
     rewrite(hub, [*entries_of(hub), *(entry("release", name="hello", version=str(each)) for each in range(300))])
     width = 305 - 256
     registry = hub.open(client)
@@ -394,14 +394,14 @@ WATCHED = {
 
 
 @pytest.mark.parametrize("name", WATCHED)
-def test_attack_on_who_watches_a_log(hub, client, name):
+def test_attack_on_a_watch_is_refused(hub, client, name):
     WATCHED[name](hub)
     with pytest.raises((BadLog, Rollback)):
         watch(hub, client)
     assert not os.path.exists(client / "log-watched.json")
 
 
-def test_a_watch_of_a_publisher_follows_its_names_and_one_of_a_skill_the_keys(hub, client):
+def test_watch_follows_the_names_of_a_publisher_and_the_keys_of_a_skill(hub, client):
     watch(hub, client)
     watch(hub, client, "hello")
     about = [
@@ -415,6 +415,6 @@ def test_a_watch_of_a_publisher_follows_its_names_and_one_of_a_skill_the_keys(hu
     assert watch(hub, client, "hello") == [("name", "hello"), ("key-added", None), ("release", "hello")]
 
 
-def test_a_registry_without_the_file_of_a_skill_is_asked_no_proof(hub, client):
+def test_missing_skill_is_not_found_in_a_registry_with_a_log(hub, client):
     with pytest.raises(NotFound):
         hub.open(client).release_index(["missing"])

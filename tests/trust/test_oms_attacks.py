@@ -1,4 +1,4 @@
-"""Every hostile signature of ``fixtures/attacks_oms`` is refused, for its own flaw and no other."""
+"""Every hostile signature of ``fixtures/attacks_oms`` is refused for its own flaw."""
 
 import json
 from collections import Counter
@@ -17,7 +17,7 @@ CHAINS = list(chains.cases())
 BY_KEY = (Publisher("forge", keys=(KEY.public,)),)
 
 
-def test_what_the_attacks_are_made_from_is_valid():
+def test_base_of_the_attacks_is_valid():
     assert judge(signed(bundle()), BY_KEY, None, NOW).status == "valid"
     made = chain(LEAF, MIDDLE, ROOT)
     verdict = judge(signed(bundle(key=leaf_key(), chain=made)), _pinned(made[-1]), None, NOW)
@@ -42,27 +42,27 @@ def test_hostile_chain_is_refused(case):
 
 
 @pytest.mark.parametrize("case", CHAINS, ids=lambda case: case.name)
-def test_hostile_chain_is_refused_without_a_pinned_root_too(case):
+def test_hostile_chain_is_refused_without_a_pinned_root(case):
     tree = signed(bundle(key=leaf_key(case.seed), chain=case.chain))
     with pytest.raises(BadSignature) as caught:
         judge(tree, (), None, NOW)
     assert caught.value.reason == case.reason
 
 
-def test_the_tables_are_complete_and_each_case_stands_once():
+def test_tables_of_attacks_are_complete_without_duplicates():
     names = Counter(case.name for case in (*BUNDLES, *CHAINS))
     assert names.most_common(1)[0][1] == 1
     assert len(names) >= 45
 
 
-def test_a_rebuild_is_the_same_byte_for_byte():
+def test_attacks_are_reproducible():
     again = [*bundles.cases(), *statements.cases()]
     assert [case.tree.digest for case in again] == [case.tree.digest for case in BUNDLES]
     assert list(chains.cases()) == CHAINS
 
 
 @pytest.mark.parametrize("keyid", ["", None, "some hint", ...])
-def test_key_id_of_the_envelope_proves_nothing_and_is_ignored(keyid):
+def test_key_id_of_the_envelope_is_ignored(keyid):
     made = bundle()
     made["dsseEnvelope"]["signatures"][0]["keyid"] = keyid
     if keyid is ...:
@@ -81,13 +81,13 @@ def test_signature_without_a_hint_is_tried_with_every_pinned_key(material):
     assert (stranger.status, stranger.signer, stranger.claim) == ("untrusted", None, None)
 
 
-def test_a_key_that_comes_with_the_signature_is_not_believed():
+def test_key_inside_of_a_bundle_is_not_trusted():
     made = bundle(key=leaf_key("thief"))
     made["verificationMaterial"]["publicKey"] = {"rawBytes": "eA=="}
     assert judge(signed(made), BY_KEY, None, NOW).signer is None
 
 
-def test_tree_of_the_attacks_is_left_alone():
+def test_attacks_do_not_change_their_base_tree():
     before = TREE.digest
     for case in BUNDLES:
         with pytest.raises(BadSignature):

@@ -37,42 +37,42 @@ def reason(tree, publishers=(), source=None, now=NOW, locked=()):
     return caught.value.reason
 
 
-def test_unsigned():
+def test_unsigned_skill_has_no_signer():
     verdict = judge(TREE, (), None, NOW)
     assert (verdict.status, verdict.signer, verdict.tree) == ("unsigned", None, TREE)
 
 
-def test_key_of_a_trusted_publisher():
+def test_key_of_a_trusted_publisher_is_valid():
     verdict = judge(BY_KEY, [Publisher("acme", keys=(OTHER_KEY.public, KEY.public))], None, NOW)
     assert (verdict.status, verdict.expired) == ("valid", False)
     assert verdict.signer == Signer("key", KEY.public.fingerprint, "acme")
     assert PublicKey.load(verdict.pem.encode()) == KEY.public
 
 
-def test_unknown_key_is_only_claimed_and_nobody_is_proven():
+def test_unknown_key_is_a_claim_without_a_signer():
     verdict = judge(BY_KEY, [Publisher("acme", keys=(OTHER_KEY.public,))], None, NOW)
     assert (verdict.status, verdict.signer, verdict.pem) == ("untrusted", None, None)
     assert verdict.claim == KEY.public.hint
 
 
-def test_signature_of_an_unknown_key_must_fit_the_tree_all_the_same():
+def test_signature_of_an_unknown_key_must_match_the_tree():
     assert reason(Tree({**BY_KEY, "evil.py": File(b"")})) == "extra-file"
 
 
-def test_root_of_a_trusted_publisher():
+def test_root_of_a_trusted_publisher_is_valid():
     verdict = judge(BY_CERTIFICATE, [Publisher("acme", roots=(ROOT_CERTIFICATE,))], None, NOW)
     assert verdict.status == "valid"
     assert verdict.signer == Signer("certificate", ROOT_CERTIFICATE.fingerprint, "acme")
 
 
-def test_sound_chain_that_nobody_pinned_names_its_subject_and_its_own_root():
+def test_unpinned_chain_is_untrusted_with_its_subject_and_root():
     verdict = judge(BY_CERTIFICATE, (), None, NOW)
     assert verdict.status == "untrusted"
     assert verdict.signer == Signer("certificate", ROOT_CERTIFICATE.fingerprint, SUBJECT)
     assert x509.load(verdict.pem.encode()) == (ROOT_CERTIFICATE,)
 
 
-def test_root_that_borrows_the_name_of_the_pinned_one_is_another():
+def test_root_with_the_name_of_a_pinned_one_is_untrusted():
     false = chain(LEAF, MIDDLE, replace(ROOT, seed="thief"))
     tree = signed(bundle(key=leaf_key(), chain=false))
     verdict = judge(tree, [Publisher("acme", roots=(ROOT_CERTIFICATE,))], None, NOW)
@@ -81,7 +81,7 @@ def test_root_that_borrows_the_name_of_the_pinned_one_is_another():
 
 
 @pytest.mark.parametrize("length", [1, 2])
-def test_chain_without_its_root(length):
+def test_chain_without_its_root_is_valid_with_a_pinned_root(length):
     tree = signed(bundle(key=leaf_key(), chain=chain(LEAF, MIDDLE, ROOT)[:length]))
     pinned = (Publisher("acme", roots=(ROOT_CERTIFICATE, x509.parse(CHAIN[1]))),)
     assert judge(tree, pinned, None, NOW).status == "valid"
@@ -96,25 +96,25 @@ def test_intermediate_may_be_pinned_as_root():
 
 
 @pytest.mark.parametrize("tree", [BY_KEY, BY_CERTIFICATE], ids=["key", "certificate"])
-def test_narrowed_publisher_is_trusted_for_its_source_alone(tree):
+def test_limited_publisher_is_trusted_only_for_its_sources(tree):
     acme = Publisher("acme", keys=(KEY.public,), roots=(ROOT_CERTIFICATE,), sources=("github", "hub"))
     assert judge(tree, [acme], "hub", NOW).status == "valid"
     assert judge(tree, [acme], "elsewhere", NOW).status == "untrusted"
     assert judge(tree, [acme], None, NOW).status == "untrusted"
 
 
-def test_local_path_counts_for_whoever_is_not_narrowed():
+def test_unlimited_publisher_is_trusted_for_a_local_path():
     assert judge(BY_KEY, [Publisher("acme", keys=(KEY.public,))], None, NOW).status == "valid"
 
 
-def test_first_publisher_that_fits_names_the_signer():
+def test_first_matching_publisher_names_the_signer():
     first, second = Publisher("first", keys=(KEY.public,)), Publisher("second", keys=(KEY.public,))
     assert judge(BY_KEY, [first, second], None, NOW).signer.identity == "first"
     narrowed = replace(first, sources=("hub",))
     assert judge(BY_KEY, [narrowed, second], None, NOW).signer.identity == "second"
 
 
-def test_revoked_key_is_broken_whoever_trusts_it():
+def test_revoked_key_is_refused_despite_trust():
     acme = Publisher("acme", keys=(KEY.public,))
     gone = Publisher("ns", revoked=(KEY.public,), sources=("elsewhere",))
     assert reason(BY_KEY, [acme, gone]) == "revoked"
@@ -122,35 +122,35 @@ def test_revoked_key_is_broken_whoever_trusts_it():
 
 
 @pytest.mark.parametrize("place", [0, 1, 2])
-def test_revoked_key_in_a_chain(place):
+def test_revoked_key_in_a_chain_is_refused(place):
     revoked = x509.parse(CHAIN[place]).key
     acme = Publisher("acme", roots=(ROOT_CERTIFICATE,), revoked=(revoked,))
     assert reason(BY_CERTIFICATE, [acme]) == "revoked"
 
 
-def test_revoked_key_of_a_root_that_the_chain_leaves_out():
+def test_revoked_key_of_an_omitted_root_is_refused():
     tree = signed(bundle(key=leaf_key(), chain=CHAIN[:2]))
     acme = Publisher("acme", roots=(ROOT_CERTIFICATE,))
     assert judge(tree, [acme], None, NOW).status == "valid"
     assert reason(tree, [replace(acme, revoked=(ROOT_CERTIFICATE.key,))]) == "revoked"
 
 
-def test_changed_byte_under_a_certificate():
+def test_changed_file_under_a_certificate_is_refused():
     assert reason(Tree({**BY_CERTIFICATE, "SKILL.md": File(b"evil")})) == "changed-file"
 
 
-def test_signature_by_another_key_than_the_leafs():
+def test_signature_by_another_key_than_the_leaf_is_refused():
     tree = signed(bundle(key=leaf_key("thief"), chain=CHAIN))
     assert reason(tree, [Publisher("acme", roots=(ROOT_CERTIFICATE,))]) == "wrong-signature"
     assert reason(tree) == "wrong-signature"
 
 
-def test_chain_beside_the_signature_of_a_trusted_key_does_not_help():
+def test_chain_beside_a_signature_of_a_trusted_key_is_refused():
     tree = signed(bundle(key=KEY, chain=CHAIN))
     assert reason(tree, [Publisher("acme", keys=(KEY.public,))]) == "wrong-signature"
 
 
-def test_expired_certificate_is_borne_for_the_locked_tree_alone():
+def test_expired_certificate_is_accepted_only_for_the_locked_tree():
     acme = [Publisher("acme", roots=(ROOT_CERTIFICATE,))]
     late = NOW + timedelta(days=31)
     assert reason(BY_CERTIFICATE, acme, now=late) == "certificate-expired"
@@ -168,7 +168,7 @@ def test_validity_ends_with_its_last_second():
     assert reason(BY_CERTIFICATE, acme, now=early) == "certificate-not-yet-valid"
 
 
-def test_dropped_files_are_not_in_the_tree_of_the_verdict():
+def test_tree_of_the_verdict_has_no_dropped_files():
     tree = Tree({**TREE, ".gitignore": File(b"*.pyc")})
     whole = signed(oms.sign(tree, "forged", KEY), tree)
     verdict = judge(whole, [Publisher("acme", keys=(KEY.public,))], None, NOW)
@@ -176,7 +176,7 @@ def test_dropped_files_are_not_in_the_tree_of_the_verdict():
     assert verdict.tree.digest == judge(verdict.tree, (), None, NOW).tree.digest
 
 
-def test_certificate_for_code_signing_is_welcome():
+def test_certificate_for_code_signing_is_valid():
     made = chain(replace(LEAF, purposes=CODE), MIDDLE, ROOT)
     tree = signed(bundle(key=leaf_key(), chain=made))
     assert judge(tree, [Publisher("acme", roots=(ROOT_CERTIFICATE,))], None, NOW).status == "valid"

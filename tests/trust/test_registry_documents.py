@@ -1,4 +1,4 @@
-"""What a registry shows to readers that know no TUF."""
+"""The documents of a registry for readers without TUF."""
 
 import json
 
@@ -27,7 +27,7 @@ def release(version, **more):
         ({"withdrawn": "bad"}, {"withdrawn": "bad"}, "2.0.0"),
     ],
 )
-def test_listing_shows_the_newest_release_that_one_may_choose(newest, older, shown):
+def test_listing_shows_the_newest_selectable_release(newest, older, shown):
     index = Index(
         {"hello": (release("2.0.0", **newest), release("1.0.0", **older))},
         {"acme": Admission(publisher="acme", names=frozenset({"hello"}))},
@@ -36,7 +36,7 @@ def test_listing_shows_the_newest_release_that_one_may_choose(newest, older, sho
     assert row["version"] == shown
 
 
-def test_index_of_a_publisher_has_its_own_releases_alone():
+def test_index_of_a_publisher_has_only_its_releases():
     moved = (release("2.0.0"), release("1.0.0", publisher="rival", digest=None))
     index = Index({"hello": moved}, {})
     for publisher, version, has_digest in (("acme", "2.0.0", True), ("rival", "1.0.0", False)):
@@ -44,6 +44,6 @@ def test_index_of_a_publisher_has_its_own_releases_alone():
         assert (row["version"], row["sha256"] is not None) == (version, has_digest)
 
 
-def test_documents_are_utf8_as_they_are_written():
+def test_documents_are_utf8():
     index = Index({"hello": (release("1.0.0", description="Größe 😀"),)}, {})
     assert "Größe 😀".encode() in signed_documents(index, [], [])[LISTING_PATH]

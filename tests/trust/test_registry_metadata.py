@@ -31,7 +31,7 @@ def release(name="hello", version="1.0.0", **fields):
     return Release(name=name, version=version, published="2026-01-01T00:00:00Z", url=url, **{**facts, **fields})
 
 
-def test_roles_thresholds_and_lifetimes():
+def test_roles_have_their_keys_thresholds_and_lifetimes():
     root = MADE.signed("root", Root)
     assert root.consistent_snapshot
     thresholds = {role: (len(each.keyids), each.threshold) for role, each in root.roles.items()}
@@ -47,7 +47,7 @@ def test_roles_thresholds_and_lifetimes():
     assert len(keys) == 8
 
 
-def test_rules_of_the_roles_are_those_of_the_contract():
+def test_rules_of_the_roles_match_the_contract():
     rules = {role: (rule.keys, rule.threshold, rule.days, rule.online) for role, rule in ROLES.items()}
     assert rules == {
         "root": (3, 2, 365, False),
@@ -80,13 +80,13 @@ def test_releases_are_spread_over_bins():
 
 
 @pytest.mark.parametrize("path", ["other.json", "ns/a/b.json", "", "metadata/1.root.json"])
-def test_path_that_no_role_signs(path):
+def test_path_without_a_role_is_refused(path):
     with pytest.raises(FormatError):
         MADE.role_of(path)
 
 
-def test_what_a_role_may_do_with_its_keys_alone():
-    """An online key cannot sign who owns a name; one offline key alone cannot either."""
+def test_online_keys_cannot_sign_owners_of_names():
+    """Neither online keys nor a single offline key can sign the owner of a name."""
     keys = {role: KEYS(role) for role in ROLES}
     for few in ([], keys["namespaces"][:1]):
         with pytest.raises(Refused, match="namespaces"):
@@ -96,7 +96,7 @@ def test_what_a_role_may_do_with_its_keys_alone():
     assert revised.find("idx/acme.json").length == 2
 
 
-def test_revision_raises_what_changed_and_nothing_else():
+def test_revision_raises_only_versions_of_changed_roles():
     revised = MADE.revise({"idx/acme.json": b"{}"}, KEYS, DATES)
     changed = {role for role in revised.documents if revised.documents[role] != MADE.documents[role]}
     assert changed == {MADE.role_of("idx/acme.json"), "snapshot", "timestamp"}
@@ -106,7 +106,7 @@ def test_revision_raises_what_changed_and_nothing_else():
     assert list(revised.files())[-3:] == last
 
 
-def test_same_in_same_out_and_every_signature_holds():
+def test_metadata_is_reproducible_and_every_signature_is_valid():
     assert MetadataSet.create(KEYS, 4, DATES).documents == MADE.documents
     assert MADE.find("index.json") is None
     assert MetadataSet.load(MADE.documents) == MADE
@@ -121,18 +121,18 @@ def test_same_in_same_out_and_every_signature_holds():
 
 
 @pytest.mark.parametrize("data", [b"", b"<html>", b"{}"])
-def test_document_that_is_no_metadata(data):
+def test_invalid_metadata_is_refused(data):
     with pytest.raises(FormatError):
         MetadataSet.load({"timestamp": data})
 
 
-def test_document_of_another_kind_than_its_role_has():
+def test_document_of_another_kind_is_refused():
     with pytest.raises(FormatError, match="of the kind root"):
         MADE.signed("timestamp", Root)
 
 
 def read_back(index, bucket):
-    """Return what publishers are admitted to, by the documents that a bucket pins."""
+    """Return the admissions of publishers by the documents that a bucket pins."""
     files, found = pinned_documents(index, ["acme"]), {}
     for publisher, pin in parse_namespaces(bucket, "ns").items():
         data = files[f"targets/publishers/{pin.digest.hex}.{publisher}.json"]
@@ -142,7 +142,7 @@ def read_back(index, bucket):
     return found
 
 
-def test_documents_are_read_back_as_they_were():
+def test_documents_are_read_back():
     key = PrivateKey.generate().public
     admission = Admission(
         publisher="acme",
@@ -179,7 +179,7 @@ def test_neighbours_in_a_bucket_are_kept():
     assert read_back(index, targets[namespace_path(first)]) == both
 
 
-def test_name_has_one_publisher_and_a_document_too():
+def test_name_and_document_have_one_publisher():
     acme, rival = (Admission(publisher=each, names=frozenset({"hello", each})) for each in ("acme", "rival"))
     refuse_shared([acme, replace(rival, names=frozenset({"rival"}))])
     with pytest.raises(NameNotOwned, match="both"):
@@ -188,11 +188,11 @@ def test_name_has_one_publisher_and_a_document_too():
         admitted("rival", b'{"publisher": "acme"}', "publishers/rival.json")
 
 
-def test_buckets_are_all_that_a_publisher_may_be_in():
+def test_publishers_are_spread_over_all_buckets():
     assert {namespace_path(f"p{number}") for number in range(5000)} == set(NAMESPACE_PATHS)
 
 
-def test_name_must_be_given_to_the_publisher():
+def test_name_must_belong_to_the_publisher():
     admission = Admission(publisher="acme", names=frozenset({"hello"}))
     assert admission_of("hello", "acme", {"acme": admission}) is admission
     for name, publisher in (("hello", "rival"), ("other", "acme")):
@@ -204,7 +204,7 @@ def test_name_must_be_given_to_the_publisher():
             released_by(admission, publisher, (release(name),))
 
 
-def test_content_must_be_what_the_registry_says():
+def test_content_must_match_the_release():
     offered = release()
     agrees(offered, name="hello", version="1.0.0", tree=TREE)
     with pytest.raises(WrongBytes):
@@ -214,7 +214,7 @@ def test_content_must_be_what_the_registry_says():
             agrees(offered, name=name, version=version, tree=TREE)
 
 
-def test_artifact_must_be_what_the_registry_says():
+def test_artifact_must_match_the_release():
     offered = release()
     assert checked(offered, b"hello 1.0.0") == b"hello 1.0.0"
     for data in (b"hello 1.0.1", b"hello", b"", b"hello 1.0.0 "):
@@ -225,7 +225,7 @@ def test_artifact_must_be_what_the_registry_says():
         checked(replace(offered, digest=None), b"hello 1.0.0")
 
 
-def test_revoked_key_is_kept_as_revoked():
+def test_revoked_key_is_listed_as_revoked():
     good, gone = PrivateKey.generate().public, PrivateKey.generate("ed25519").public
     admission = Admission(
         publisher="acme",
@@ -239,7 +239,7 @@ def test_revoked_key_is_kept_as_revoked():
         publisher_of(Admission(publisher="acme", keys=("-----BEGIN PUBLIC KEY-----\nAAAA\n",)))
 
 
-def test_names_do_not_change_whom_a_registry_vouches_for():
+def test_names_of_an_admission_do_not_change_its_publisher():
     good = PrivateKey.generate().public.pem.decode()
     first = Admission(publisher="acme", keys=(good,), names=frozenset(["a"]))
     assert publisher_of(first) is publisher_of(replace(first, names=frozenset(["a", "b"])))
@@ -253,7 +253,7 @@ RENEWED, OTHER = (
 
 
 @pytest.mark.parametrize("named", [CERTIFIED[2].fingerprint, CERTIFIED[2].key.fingerprint])
-def test_revoked_root_takes_every_root_with_its_key_along(named):
+def test_revoked_root_removes_every_root_with_its_key(named):
     pem = CERTIFIED[2].pem.decode()
     admission = Admission(
         publisher="acme",
@@ -266,13 +266,13 @@ def test_revoked_root_takes_every_root_with_its_key_along(named):
 
 
 @pytest.mark.parametrize("pem", [CERTIFIED[0].pem, CERTIFIED[0].key.pem], ids=["certificate", "key"])
-def test_attack_revocation_that_names_another_key_than_it_brings(pem):
+def test_attack_a_revocation_with_another_key_is_refused(pem):
     false = Revocation(CERTIFIED[1].key.fingerprint, "2026-01-01T00:00:00Z", pem.decode())
     with pytest.raises(FormatError, match="expected the key"):
         publisher_of(Admission(publisher="acme", revoked=(false,)))
 
 
-def test_revocation_counts_from_its_first_second_on():
+def test_revocation_applies_from_its_first_second():
     key = CERTIFIED[0].key
     admission = Admission(
         publisher="acme",

@@ -1,4 +1,4 @@
-"""A root as a person is shown it."""
+"""The view of a root for a user."""
 
 import json
 
@@ -35,7 +35,7 @@ def test_largest_root_is_read():
         *(spelled(version="3"), spelled(version=None), spelled(expires=3)),
     ],
 )
-def test_what_is_no_metadata(data):
+def test_invalid_metadata_has_no_view(data):
     for view in (view_root, view_expiry):
         with pytest.raises(FormatError) as caught:
             view(data, "here")
@@ -43,13 +43,13 @@ def test_what_is_no_metadata(data):
 
 
 @pytest.mark.parametrize("roles", [None, [], {"root": None}, {"root": {}}, {"root": {"threshold": 1}}])
-def test_what_is_no_root(roles):
+def test_document_without_roles_has_no_view_of_a_root(roles):
     with pytest.raises(FormatError):
         view_root(spelled(roles=roles), "here")
     assert view_expiry(spelled(roles=roles), "here")[0] == 3
 
 
-def test_what_became_of_a_root():
+def test_changes_between_two_roots_are_listed():
     now = {"root": {"threshold": 1, "keyids": ["b", "d"]}, "mirrors": {"threshold": 2, "keyids": ["e"]}}
     before, after = (view_root(spelled(**change), "") for change in ({}, {"version": 4, "roles": now}))
     assert list(changes(before, after)) == [

@@ -1,4 +1,4 @@
-"""New keys for a role: how many states it takes, and whose keys count in each."""
+"""New keys for a role: the states of a rotation, and the keys of each state."""
 
 from datetime import UTC, datetime
 
@@ -15,7 +15,7 @@ NEW = PrivateKey.from_seed(bytes(31) + b"\6")
 
 
 def rotated(role, before=MADE, lost=False):
-    """Exchange the first key of a role; the thief who has it is gone from the keys at hand if it is lost."""
+    """Return for each state whether the role has its old and its new key; a lost key signs no document."""
     old = KEYS(role)[0]
     change = Rotation(role, frozenset({keyid(old.public)}), (NEW.public,))
 
@@ -30,17 +30,17 @@ def rotated(role, before=MADE, lost=False):
 
 
 @pytest.mark.parametrize("role", ["root", "namespaces", "releases", "listing"])
-def test_a_role_whose_delegator_changes_with_it_takes_one_state(role):
+def test_role_with_a_changed_delegator_takes_one_state(role):
     assert rotated(role) == [(False, True)]
 
 
 @pytest.mark.parametrize("role", ["targets", "snapshot", "timestamp"])
-def test_a_role_below_root_is_believed_with_both_before_the_old_one_is_forgotten(role):
+def test_role_below_root_has_both_keys_before_the_old_one_is_removed(role):
     assert rotated(role) == [(True, True), (True, True), (False, True)]
 
 
 @pytest.mark.parametrize("role", ["targets", "snapshot", "timestamp"])
-def test_rotation_that_was_broken_off_goes_on_where_it_was(role):
+def test_interrupted_rotation_continues(role):
     old = KEYS(role)[0]
     change = Rotation(role, frozenset({keyid(old.public)}), (NEW.public,))
     first = next(states(MADE, change, lambda asked: [*KEYS(asked), NEW], DATES))
@@ -48,16 +48,16 @@ def test_rotation_that_was_broken_off_goes_on_where_it_was(role):
 
 
 @pytest.mark.parametrize("role", ["root", "targets", "namespaces"])
-def test_a_key_that_is_lost_is_not_asked_for(role):
+def test_rotation_succeeds_without_a_lost_key(role):
     assert rotated(role, lost=True)[-1] == (False, True)
 
 
-def test_keys_that_the_role_has_already_are_signed_with_at_once():
+def test_rotation_to_a_present_key_takes_two_states():
     change = Rotation("snapshot", frozenset(), (KEYS("snapshot")[0].public,))
     assert len(list(states(MADE, change, KEYS, DATES))) == 2
 
 
-def test_a_key_that_another_role_has_too_is_gone_from_one_of_them_alone():
+def test_shared_key_is_removed_from_one_role_only():
     def shared(role):
         return KEYS("snapshot" if role == "timestamp" else role)
 

@@ -1,4 +1,4 @@
-"""One document of a registry's metadata: who may sign it, and who has."""
+"""Signatures of one document of the metadata of a registry."""
 
 from datetime import UTC, datetime
 
@@ -22,20 +22,20 @@ def signers(role, *keys):
     return set(Metadata.from_bytes(data).signatures)
 
 
-def test_only_keys_that_count_sign_and_no_more_than_are_asked_for():
+def test_only_needed_keys_of_the_role_sign():
     (online,) = KEYS("timestamp")
     assert signers("timestamp", STRANGER, online) == {keyid(online.public)}
     first, second, third = KEYS("targets")
     assert signers("targets", STRANGER, third, second, first) == {keyid(key.public) for key in (third, second)}
 
 
-def test_attack_one_key_twice_and_a_stranger_for_the_second():
+def test_attack_a_duplicate_and_a_foreign_key_do_not_reach_the_threshold():
     first, *_ = KEYS("targets")
     with pytest.raises(Refused, match="needs the signatures of 2 keys, found 1"):
         signers("targets", first, first, STRANGER)
 
 
-def test_every_document_of_a_set_is_held_against_its_delegator():
+def test_every_document_of_a_set_is_verified_with_its_delegator():
     MADE.verify()
     for role in MADE.documents:
         changed = MADE.documents[role].replace(b'"version":1', b'"version":2')
@@ -46,6 +46,6 @@ def test_every_document_of_a_set_is_held_against_its_delegator():
 
 
 @pytest.mark.parametrize("data", [b"", b"{}", b"<html>"])
-def test_what_is_no_metadata_is_signed_by_nobody(data):
+def test_invalid_metadata_is_not_verified(data):
     with pytest.raises(FormatError):
         verify("timestamp", data, ROOT)

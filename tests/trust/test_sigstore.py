@@ -1,4 +1,4 @@
-"""Sigstore identities as far as they go without the package ``sigstore``; with it: ``tests/interop``."""
+"""Sigstore identities without the package ``sigstore``; ``tests/interop`` tests them with it."""
 
 import json
 import subprocess
@@ -31,13 +31,13 @@ def material(change):
     return changed(lambda made: change(made["verificationMaterial"]), BUNDLE)
 
 
-def test_bundle_of_an_identity_is_read_and_held_against_the_tree():
+def test_bundle_of_an_identity_is_read():
     envelope = oms.read(signed(BUNDLE))
     assert json.loads(envelope.bundle) == BUNDLE
     assert (envelope.hint, envelope.chain, envelope.tree) == (None, (), signed(BUNDLE))
 
 
-def test_signature_must_fit_the_tree_before_anybody_asks_who_made_it():
+def test_signature_of_an_identity_must_match_the_tree():
     with pytest.raises(BadSignature) as caught:
         judge(Tree({**signed(BUNDLE), "evil.py": File(b"")}), (), None, NOW)
     assert caught.value.reason == "extra-file"
@@ -54,7 +54,7 @@ ODD = {
 
 
 @pytest.mark.parametrize("how", ODD)
-def test_half_of_a_sigstore_bundle_is_refused(how):
+def test_incomplete_sigstore_bundle_is_refused(how):
     with pytest.raises(BadSignature) as caught:
         oms.read(signed(ODD[how]))
     assert caught.value.reason == "sigstore"
@@ -80,7 +80,7 @@ except BadSignature as error:
 """
 
 
-def test_without_the_extra_an_identity_is_refused_and_the_extra_named(tmp_path):
+def test_missing_extra_for_identities_is_named_in_the_hint(tmp_path):
     path = tmp_path / "bundle"
     path.write_text(json.dumps(BUNDLE))
     run = [sys.executable, "-c", WITHOUT, path]
@@ -89,13 +89,13 @@ def test_without_the_extra_an_identity_is_refused_and_the_extra_named(tmp_path):
     assert "pip install 'sigstore" in done.stdout
 
 
-def test_nobody_loads_the_extra_but_who_meets_an_identity():
+def test_extra_is_not_loaded_without_an_identity():
     code = "import sys, skillhub.trust.publishers, skillhub.install.obtain; print('sigstore' in sys.modules)"
     run = [sys.executable, "-c", code]
     assert subprocess.run(run, cwd=REPO, capture_output=True, text=True, check=True).stdout == "False\n"
 
 
-def test_fingerprint_names_all_that_is_pinned():
+def test_fingerprint_covers_name_issuer_and_root():
     known = [
         Identity(NAME, ISSUER),
         Identity(NAME, ISSUER, ROOT),
@@ -131,18 +131,18 @@ BAD = [
 
 
 @pytest.mark.parametrize(("name", "issuer", "root"), BAD)
-def test_what_is_no_identity(name, issuer, root):
+def test_invalid_identity_is_refused(name, issuer, root):
     with pytest.raises(FormatError):
         Identity(name, issuer, root)
 
 
-def test_shortest_and_longest_identity():
+def test_shortest_and_longest_names_are_accepted():
     for name in ("a", "a" * 512):
         assert Identity(name, "http://sso.acme.example").name == name
 
 
-def test_largest_trusted_root():
-    """What is pinned has 64 KiB at most as it is written down, whichever part of it is long."""
+def test_size_of_an_identity_is_limited():
+    """A stored identity has at most 64 KiB in total."""
 
     def pinned(size):
         return Identity(NAME, ISSUER, json.dumps({**json.loads(ROOT), "more": "x" * size}))
@@ -154,7 +154,7 @@ def test_largest_trusted_root():
 
 
 @pytest.mark.parametrize("text", ["{}", "[]", "null", '{"identity": "a", "issuer": "https://b"}', "\ud800"])
-def test_text_that_spells_no_identity(text):
+def test_invalid_text_of_an_identity_is_refused(text):
     with pytest.raises(FormatError):
         Identity.parse(text)
     with pytest.raises(FormatError):
@@ -165,7 +165,7 @@ texts = st.text() | st.sampled_from([NAME, ISSUER, ROOT])
 
 
 @given(st.text() | st.fixed_dictionaries({"identity": texts, "issuer": texts, "root": texts}).map(json.dumps))
-def test_any_text_at_all_raises_only_our_errors(text):
+def test_any_text_of_an_identity_raises_only_errors_of_skillhub(text):
     try:
         found = Identity.parse(text)
     except SkillhubError:
@@ -173,7 +173,7 @@ def test_any_text_at_all_raises_only_our_errors(text):
     assert Identity.parse(found.dump()) == found
 
 
-def test_signer_is_spelled_and_read_back():
+def test_signer_with_an_identity_is_read_back():
     identity = Identity(NAME, ISSUER)
     signer = Signer("sigstore", identity.fingerprint, str(identity))
     assert Signer.parse(signer.spell()) == signer
@@ -181,7 +181,7 @@ def test_signer_is_spelled_and_read_back():
         Signer.parse(signer.spell().replace("sigstore:", "keyless:", 1))
 
 
-def test_identities_of_a_publisher_are_kept(tmp_path):
+def test_identities_of_a_publisher_are_stored(tmp_path):
     publishers = Publishers(Home.of({"SKILLHUB_HOME": str(tmp_path)}))
     first, second = (Identity(NAME, ISSUER, root).dump() for root in (None, ROOT))
     publishers.trust(Trusted("acme", keys=("a key",), identities=(first,)))
@@ -189,7 +189,7 @@ def test_identities_of_a_publisher_are_kept(tmp_path):
     assert publishers.all()["acme"] == Trusted("acme", keys=("a key",), identities=(first, second))
 
 
-def test_publishers_of_before_there_were_identities_are_read(tmp_path):
+def test_file_of_publishers_without_identities_is_read(tmp_path):
     publishers = Publishers(Home.of({"SKILLHUB_HOME": str(tmp_path)}))
     publishers.trust(Trusted("acme", keys=("a key",)))
     [path] = tmp_path.rglob("publishers.json")

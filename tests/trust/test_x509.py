@@ -18,7 +18,7 @@ from skillhub.trust import x509
 
 SOUND = chain(LEAF, MIDDLE, ROOT)
 BEGIN, END = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"
-# What RFC 5280 leaves open and we refuse: OpenSSL accepts these chains.
+# RFC 5280 leaves these open; OpenSSL accepts these chains, skillhub refuses them.
 STRICTER = {
     "intermediate for web servers",
     "certificate of a web server",
@@ -46,7 +46,7 @@ def certificates(*made):
     return tuple(x509.parse(der) for der in made)
 
 
-def test_sound_chain_ends_at_the_pinned_root():
+def test_valid_chain_ends_at_the_pinned_root():
     made = certificates(*SOUND)
     assert x509.verify(made, [made[2]], NOW) == x509.Path(made[2], expired=False)
 
@@ -58,7 +58,7 @@ def test_chain_has_one_to_eight_certificates(length):
     assert caught.value.reason == "chain-length"
 
 
-def test_chain_of_eight_certificates_is_not_too_long():
+def test_chain_of_eight_certificates_is_valid():
     between = [replace(MIDDLE, name=f"middle {i}", seed=f"middle {i}", path_length=None) for i in range(6)]
     made = certificates(*chain(LEAF, *between, ROOT))
     assert len(made) == 8
@@ -70,12 +70,12 @@ def test_pinned_leaf_is_no_root():
     assert x509.verify(made, made, NOW).root is None
 
 
-def test_ed25519_and_p256_certificates_go_together():
+def test_chain_may_mix_ed25519_and_p256():
     made = certificates(*chain(LEAF, replace(MIDDLE, seed="ed:middle"), ROOT))
     assert x509.verify(made, [made[2]], NOW).root == made[2]
 
 
-def test_fingerprint_is_the_one_that_openssl_shows():
+def test_fingerprint_matches_openssl():
     certificate = x509.parse(SOUND[0])
     ask = ["openssl", "x509", "-noout", "-fingerprint", "-sha256"]
     shown = subprocess.run(ask, input=certificate.pem, check=True, capture_output=True).stdout.decode()
@@ -88,7 +88,7 @@ def test_certificates_are_read_from_pem_in_order():
 
 
 @pytest.mark.parametrize("pem", [b"", b"not PEM", SOUND[0], f"{BEGIN}\nAA==\n{END}\n".encode()])
-def test_what_is_no_certificate_in_pem_is_a_format_error(pem):
+def test_invalid_pem_is_a_format_error(pem):
     with pytest.raises(FormatError, match="certificates in PEM"):
         x509.load(pem)
 
@@ -105,7 +105,7 @@ def test_permitted_names_are_permitted(mail):
     assert x509.verify(made, [made[2]], NOW).expired is False
 
 
-def test_constraints_are_for_those_below_and_not_for_who_sets_them():
+def test_name_constraints_do_not_apply_to_their_own_certificate():
     forge = c.DirectoryName(c.Name([c.NameAttribute(NameOID.ORGANIZATION_NAME, LEAF.organisation)]))
     constraints = c.NameConstraints([forge], None)
     elsewhere = replace(ROOT, organisation="Elsewhere", extra=((constraints, True),))
@@ -113,7 +113,7 @@ def test_constraints_are_for_those_below_and_not_for_who_sets_them():
     assert x509.verify(made, [made[2]], NOW).root == made[2]
 
 
-def test_constraints_of_the_direct_issuer_count_too():
+def test_name_constraints_of_the_direct_issuer_apply():
     forge = c.DirectoryName(c.Name([c.NameAttribute(NameOID.ORGANIZATION_NAME, LEAF.organisation)]))
     closed = replace(MIDDLE, extra=((c.NameConstraints(None, [forge]), True),))
     made = certificates(*chain(LEAF, closed, ROOT))
@@ -123,7 +123,7 @@ def test_constraints_of_the_direct_issuer_count_too():
         assert caught.value.reason == "name-constraints"
 
 
-def test_path_length_counts_what_stands_between():
+def test_path_length_counts_intermediate_certificates():
     made = certificates(*chain(LEAF, MIDDLE, replace(ROOT, path_length=1)))
     assert x509.verify(made, [made[2]], NOW).root == made[2]
 
@@ -137,14 +137,14 @@ def test_each_certificate_of_the_path_can_expire(place):
 
 
 @pytest.mark.parametrize("order", [1, -1])
-def test_of_a_root_and_its_renewal_the_one_that_lasts_is_taken(order):
+def test_valid_one_of_a_root_and_its_renewal_is_used(order):
     old = chain(replace(ROOT, end=NOW - timedelta(days=1)))
     made = certificates(SOUND[0], SOUND[1])
     roots = certificates(*old, SOUND[2])
     assert x509.verify(made, roots[::order], NOW) == x509.Path(roots[1], expired=False)
 
 
-def test_what_stands_above_the_pinned_certificate_need_not_be_valid():
+def test_certificates_above_the_pinned_one_may_be_expired():
     made = certificates(*chain(LEAF, MIDDLE, replace(ROOT, end=NOW - timedelta(days=1))))
     assert x509.verify(made, [made[1]], NOW) == x509.Path(made[1], expired=False)
 
@@ -157,7 +157,7 @@ def test_malformed_extension_is_refused():
     assert caught.value.reason == "certificate"
 
 
-def test_negative_serial_is_refused_without_a_warning_to_anybody():
+def test_negative_serial_is_refused():
     place = SOUND[0].index(b"\x02\x02\x01") + 2
     # The suite makes errors of warnings; a user's Python does not.
     with warnings.catch_warnings(), pytest.raises(BadSignature) as caught:
@@ -166,7 +166,7 @@ def test_negative_serial_is_refused_without_a_warning_to_anybody():
     assert caught.value.reason == "certificate"
 
 
-def test_a_subject_has_256_characters_at_most():
+def test_subject_has_at_most_256_characters():
     fill = 256 - len(x509.parse(SOUND[0]).subject) + len(LEAF.organisation)
     longest = chain(replace(LEAF, organisation="o" * fill))
     assert len(x509.parse(longest[0]).subject) == 256
@@ -182,7 +182,7 @@ def test_huge_certificate_is_refused_before_it_is_parsed():
 
 @settings(deadline=None)
 @given(st.data())
-def test_any_byte_of_a_certificate_may_change(data):
+def test_any_changed_byte_of_a_certificate_is_refused(data):
     made = bytearray(SOUND[0])
     for _ in range(data.draw(st.integers(1, 3))):
         made[data.draw(st.integers(0, len(made) - 1))] = data.draw(st.integers(0, 255))
@@ -194,7 +194,7 @@ def test_any_byte_of_a_certificate_may_change(data):
 
 @settings(deadline=None)
 @given(st.binary(max_size=300))
-def test_any_bytes_at_all_as_a_certificate(data):
+def test_any_bytes_as_a_certificate_are_refused(data):
     with pytest.raises(SkillhubError):
         x509.parse(data)
     with contextlib.suppress(SkillhubError):
@@ -207,7 +207,7 @@ def test_openssl_refuses_the_same_chains(case, tmp_path):
     assert accepted == (case.name in STRICTER) or case.name == "SHA-3 in the leaf's signature"  # from 3.5 on
 
 
-def test_openssl_accepts_the_sound_chain(tmp_path):
+def test_openssl_accepts_the_valid_chain(tmp_path):
     assert openssl_accepts(tmp_path, SOUND, SOUND[-1])
 
 

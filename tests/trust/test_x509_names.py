@@ -1,4 +1,4 @@
-"""For which names a CA may speak: every form of a name by itself, and what a certificate need not have."""
+"""Name constraints of a CA for every form of a name, and optional parts of a certificate."""
 
 from dataclasses import replace
 
@@ -34,7 +34,7 @@ def verified(names, permitted=None, excluded=None):
         ([URI("https://evil.example/")], [DNS("good.example")], [MAIL("evil.example")]),
     ],
 )
-def test_a_constraint_is_on_names_of_its_own_form(names, permitted, excluded):
+def test_constraint_applies_only_to_names_of_its_form(names, permitted, excluded):
     assert verified(names, permitted, excluded)
 
 
@@ -52,19 +52,19 @@ def test_a_constraint_is_on_names_of_its_own_form(names, permitted, excluded):
         ([URI("https://evil.example/")], None, [URI("good.example")]),
     ],
 )
-def test_attack_name_that_its_ca_may_not_certify(names, permitted, excluded):
+def test_attack_a_name_outside_of_the_constraints_is_refused(names, permitted, excluded):
     with pytest.raises(BadSignature) as caught:
         verified(names, permitted, excluded)
     assert caught.value.reason == "name-constraints"
 
 
-def test_unknown_extension_that_is_not_critical():
+def test_unknown_uncritical_extension_is_accepted():
     leaf = replace(LEAF, extra=((c.SubjectKeyIdentifier(bytes(20)), False),))
     made = tuple(x509.parse(der) for der in chain(leaf, MIDDLE, ROOT))
     assert x509.verify(made, [made[2]], NOW).root == made[2]
 
 
-def test_leaf_that_does_not_say_whether_it_is_a_ca_is_none():
+def test_leaf_without_basic_constraints_is_no_ca():
     usage = dict.fromkeys(("content_commitment", "key_encipherment", "data_encipherment", "key_agreement"), False)
     rest = dict.fromkeys(("key_cert_sign", "crl_sign", "encipher_only", "decipher_only"), False)
     middle = x509.parse(chain(MIDDLE, ROOT)[0])
@@ -81,7 +81,7 @@ def test_leaf_that_does_not_say_whether_it_is_a_ca_is_none():
     assert x509.verify((leaf, middle), [middle], NOW).root == middle
 
 
-def test_size_of_a_certificate_is_held_to_its_limit():
+def test_oversized_certificate_is_refused():
     der = chain(ROOT)[0]
     for size, message in ((64 * 1024, "in DER"), (64 * 1024 + 1, "at most 65536 bytes")):
         with pytest.raises(BadSignature, match=message) as caught:
