@@ -129,14 +129,15 @@ def _site_files(hub: Opened, target: Target) -> Iterator[SiteFile]:
     head = hub.log_head(hub.metadata)
     for path in log_writer.paths(head.checkpoint.size if head else 0):
         yield SiteFile(path, partial(hub.registry.served, path))
-    yield from (SiteFile(path_of(each), partial(hub.registry.content, each)) for each in _targets(hub))
+    listed = [*hub.large.targets()] if hub.large else []
+    yield from (SiteFile(path_of(each), partial(hub.registry.content, each)) for each in _targets(hub, listed))
     yield from map(_fixed_file, paths[:early_roots], roots[:early_roots])
     metadata = hub.metadata.files()
     last_paths = {TIMESTAMP_PATH, paths[-1]}
     other_paths = sorted((path for path in metadata if path not in last_paths), key=is_fixed, reverse=True)
     yield from (_fixed_file(path, metadata[path]) for path in other_paths)
     # For clients without TUF.
-    yield from _public_files(hub, index)
+    yield from _public_files(hub, index, listed)
     for path in built_files(hub.registry.path) if target.is_browsed else ():
         yield SiteFile(path, partial(hub.registry.served, path))
     yield _fixed_file(TIMESTAMP_PATH, metadata[TIMESTAMP_PATH])
@@ -145,15 +146,15 @@ def _site_files(hub: Opened, target: Target) -> Iterator[SiteFile]:
     yield from map(_fixed_file, paths[early_roots:], roots[early_roots:])
 
 
-def _public_files(hub: Opened, index: Index) -> Iterator[SiteFile]:
-    """Yield the public files for clients without TUF, generated from signed documents."""
+def _public_files(hub: Opened, index: Index, listed: Sequence[TargetFile]) -> Iterator[SiteFile]:
+    """Yield the public files for clients without TUF, generated from signed documents; the parts pin ``listed``."""
     if hub.large is None:
         signed = {path: hub.signed(path) for path in (LISTING_PATH, *map(skill_path, index.skills))}
         public = public_documents(index, signed, index.skills)
     else:
         lists = shards(index, index.skills, lambda _: None)
         public = public_documents(index, {}, index.skills) | lists | short_listing()
-        documents = (each for each in hub.large.targets() if each.path.startswith("skills/"))
+        documents = (each for each in listed if each.path.startswith("skills/"))
         yield from (SiteFile(f"{WELL_KNOWN}/{each.path}", partial(hub.registry.content, each)) for each in documents)
     yield from (_fixed_file(path, data) for path, data in public.items())
 
@@ -238,9 +239,9 @@ def _stale_error(role: str, served: int, own: int) -> Rollback:
     return Rollback(f"version {served} of {role} is served there, and this registry has {own}", hint=hint)
 
 
-def _targets(hub: Opened) -> Iterator[TargetFile]:
+def _targets(hub: Opened, listed: Sequence[TargetFile]) -> Iterator[TargetFile]:
     yield from hub.publishers().values()
-    yield from hub.large.targets() if hub.large else ()
+    yield from listed
     for role in hub.metadata.documents:
         document = hub.metadata.read(role)
         for path in document.targets if isinstance(document, Targets) else ():

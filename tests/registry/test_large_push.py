@@ -6,6 +6,7 @@ import json
 import os
 import threading
 import urllib.request
+from collections import deque
 from contextlib import suppress
 
 import pytest
@@ -26,11 +27,12 @@ from skillhub.registry.upkeep import yank
 from skillhub.server.registry_api import RegistryApi, RegistryHandler
 from skillhub.server.site import SiteHandler, site_server
 from skillhub.sources.registry import TufRegistry
-from skillhub.trust.documents import SHARD_PATHS
+from skillhub.trust.documents import SHARD_PATHS, LargeListing
 from skillhub.trust.roles import WELL_KNOWN
 from tests.registry.test_large import NAMES, set_limit
 from tests.registry.test_push_retries import S3, TITLE, Oci, server, to_oci, to_s3
 from tests.registry.test_push_stages import Bucket
+from tests.support.effort import calls
 from tests.support.registry import Simulator, now, write_skill
 from tests.support.serving import serving
 
@@ -50,6 +52,15 @@ def made(tmp_path_factory):
 @pytest.fixture
 def hub(made, tmp_path):
     return made.copy(tmp_path)
+
+
+def test_a_push_reads_each_part_once_for_the_releases_and_once_for_the_files(hub, tmp_path):
+    (tmp_path / "site").mkdir()
+    with opened(hub.dir.path, Signing(now=hub.when)) as own:
+        (parts,) = calls(lambda: deque(own.large.targets(), 0), LargeListing.read)
+    site = str(tmp_path / "site")
+    (reads,) = calls(lambda: push(hub.dir.path, site, FolderTarget, now=hub.when), LargeListing.read)
+    assert parts > 1 and reads == 2 * parts
 
 
 def is_whole(hub, files, tmp_path):
