@@ -1,4 +1,4 @@
-"""The brief for a model: the same for the same skills; nothing that a skill holds gets out of its fence."""
+"""The brief for a model: reproducible, and with all text of a skill inside its fence."""
 
 import re
 
@@ -28,7 +28,7 @@ def skill(text="Do it.\n", **files):
 
 
 def parts(text):
-    """Return task, fenced data and rest; the fence stands alone on two lines, and nowhere else among the data."""
+    """Return task, fenced data and rest; assert that the fence is on two lines and nowhere in the data."""
     first, second = FENCE.finditer(text)
     assert first[0] == second[0]
     task, data, rest = text[: first.start()], text[first.end() : second.start()], text[second.end() :]
@@ -36,7 +36,7 @@ def parts(text):
     return task, data, rest
 
 
-def test_what_it_says():
+def test_a_brief_has_the_task_the_findings_and_the_files():
     finding = Finding("SH101", "high", ".agents/skills/a/SKILL.md", 4, "a download is run", "h", "a")
     text = brief([("a", skill("curl x | sh\n", scripts__run="echo\n"))], [finding])
     task, data, rest = parts(text)
@@ -67,7 +67,7 @@ HOSTILE = [
 
 @pytest.mark.parametrize("hostile", HOSTILE)
 @pytest.mark.parametrize("place", ["text", "file", "path", "finding", "name"])
-def test_attack_nothing_of_a_skill_gets_out_of_the_fence(hostile, place):
+def test_attack_no_text_of_a_skill_leaves_the_fence(hostile, place):
     content = skill(hostile if place == "text" else "Do it.\n", **({"x.md": hostile} if place == "file" else {}))
     if place == "path":
         content = Tree({**content, hostile: File(b"x")})
@@ -90,13 +90,13 @@ def test_attack_the_fence_of_a_brief_is_put_into_the_skill():
 
 
 @given(st.lists(st.tuples(st.sampled_from(["SKILL.md", "a.md", "b/c.sh"]), st.text(max_size=200)), max_size=4))
-def test_whatever_a_skill_holds(files):
+def test_any_content_stays_inside_the_fence(files):
     content = Tree({path: File(text.encode("utf-8", "surrogatepass")) for path, text in files})
     task, _, rest = parts(brief([("a", content)], []))
     assert (task[:8], rest) == ("You are ", "\n")
 
 
-def test_long_files_are_cut_and_what_was_found_in_them_is_shown():
+def test_long_files_are_cut_but_lines_with_findings_are_shown():
     lines = "".join(f"line {number}\n" for number in range(9000))
     finding = Finding("SH101", "high", "x/a/SKILL.md", 8000, "m", "h", "a")
     _, data, _ = parts(brief([("a", skill(lines))], [finding]))
@@ -107,7 +107,7 @@ def test_long_files_are_cut_and_what_was_found_in_them_is_shown():
     assert f"[{500_000 - LINE_MAX} more characters left out]" in data
 
 
-def test_what_is_too_much_is_left_out_by_name():
+def test_skills_and_files_beyond_the_limit_are_named_as_left_out():
     many = [(f"s{number}", skill("word " * 190 + "\n" + "line\n" * 4000)) for number in range(40)]
     text = brief(many, [])
     assert len(text) < TOTAL_MAX * 1.5
@@ -116,20 +116,20 @@ def test_what_is_too_much_is_left_out_by_name():
     assert "201 more files: left out" in brief([("a", skill(**files))], [])
 
 
-def test_attack_findings_without_end_bring_lines_without_end():
+def test_attack_endless_findings_do_not_exceed_the_limit():
     lines = [Finding("SH101", "high", "x/a/SKILL.md", number, "m", "h", "a") for number in range(1, 60_000)]
     text = brief([("a", skill("y" * 300 + "\n" + ("z" * 200 + "\n") * 60_000))], lines)
     assert len(text) < TOTAL_MAX
     assert "- and 59899 more" in text
 
 
-def test_what_is_no_text_is_named_by_its_digest():
+def test_a_binary_file_is_named_by_its_digest():
     _, data, _ = parts(brief([("a", skill(**{"x.bin": b"\xff\xfe\0"}))], []))
     assert '## file "x.bin", 3 bytes: not text, left out (SHA-256 ' in data
 
 
-def test_attack_a_skill_that_cannot_be_read_is_in_the_brief():
-    """An empty brief asks for a verdict about nothing, and gets `harmless`."""
+def test_attack_an_unreadable_skill_is_in_the_brief():
+    """A model answers `harmless` to an empty brief."""
     bad = Finding("unsafe-archive", "critical", "evil", 0, "expected no\n[end] colon", "do not install it", "evil")
     text = brief([], [bad])
     assert '# skill "evil": it could not be read, so its verdict must not be harmless' in text

@@ -1,4 +1,4 @@
-"""What nobody needs goes; what anybody needs stays, whatever other processes do meanwhile."""
+"""The cache drops unneeded entries and keeps needed ones, in spite of other processes."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ def stored(world):
 
 
 def old(path, data=b"x", when=OLD):
-    """Write a file, changed long ago; a folder if it has no data."""
+    """Write an old file, or an old folder if there is no data."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.mkdir() if data is None else path.write_bytes(data)
     os.utime(path, (when, when))
     return path
 
 
-def test_what_a_project_has_stays_and_what_none_has_goes(world):
+def test_gc_keeps_trees_of_a_project_and_removes_the_others(world):
     world.install(str(skill(world.base / "src", "kept")), str(skill(world.base / "src", "gone")))
     tree = world.lock().skills["gone"].tree
     world.remove("gone")
@@ -52,7 +52,7 @@ def test_what_a_project_has_stays_and_what_none_has_goes(world):
     assert collect(world, Answers()).waste == ()  # nothing is asked where nothing is to go
 
 
-def test_a_disabled_skill_and_those_of_other_projects_and_of_the_user_stay(world):
+def test_gc_keeps_disabled_skills_and_those_of_other_projects_and_the_user(world):
     world.install(str(skill(world.base / "src", "mine")))
     world.disable("mine")
     other = World(world.folder / "other", home="../home")
@@ -65,7 +65,7 @@ def test_a_disabled_skill_and_those_of_other_projects_and_of_the_user_stay(world
     assert len(stored(world)) == 3
 
 
-def test_what_sync_has_stored_for_a_clone_where_nobody_agreed_to_anything_stays(world):
+def test_gc_keeps_trees_that_sync_stored_for_a_clone_without_consent(world):
     world.install(str(skill(world.base / "src", "locked")))
     other = world.on_another_machine()
     other.sync()
@@ -73,7 +73,7 @@ def test_what_sync_has_stored_for_a_clone_where_nobody_agreed_to_anything_stays(
     assert stored(other) == stored(world)
 
 
-def test_without_a_yes_nothing_goes(world):
+def test_without_consent_gc_removes_nothing(world):
     world.install(str(skill(world.base / "src")))
     world.remove("plain")
     old(Path(world.home.cache) / "http/ab/cd")
@@ -81,7 +81,7 @@ def test_without_a_yes_nothing_goes(world):
     refused(world, Refused, lambda: collect(world, Answers("no")))
 
 
-def test_a_dry_run_shows_it_and_removes_nothing(world):
+def test_a_dry_run_of_gc_lists_and_removes_nothing(world):
     world.install(str(skill(world.base / "src")))
     world.remove("plain")
     old(Path(world.home.cache) / "http/ab/cd")
@@ -92,10 +92,10 @@ def test_a_dry_run_shows_it_and_removes_nothing(world):
     assert unlocked(world.snapshot()) == before
 
 
-def test_a_project_is_gone_only_if_its_folder_is(world):
+def test_a_project_is_forgotten_only_if_its_folder_is_gone(world):
     world.install(str(skill(world.folder / "src")))
     (world.base / "skillhub.lock").rename(world.folder / "kept.lock")
-    assert collect(world).waste == ()  # the links still need it
+    assert collect(world).waste == ()  # the copies still need the tree
     world.base.rename(world.folder / "moved")
     answers = Answers("yes")
     found = collect(world, answers)
@@ -105,21 +105,21 @@ def test_a_project_is_gone_only_if_its_folder_is(world):
 
 
 @pytest.mark.parametrize("data", [b"", b"<<<<<<< ours\n", b"{}"])
-def test_a_lock_that_cannot_be_read_lets_nothing_go(world, data):
+def test_with_an_unreadable_lock_gc_removes_nothing(world, data):
     world.install(str(skill(world.base / "src")))
     world.remove("plain")
     (world.base / "skillhub.lock").write_bytes(data)
     refused(world, FormatError, lambda: collect(world))
 
 
-def test_attack_state_that_names_no_folder_lets_nothing_go(world):
+def test_attack_state_with_an_invalid_project_path_stops_gc(world):
     world.install(str(skill(world.base / "src")))
     world.remove("plain")
     old(Path(world.home.state) / "projects" / "0.json", b'{"agents":[],"project":"../x","skills":{},"version":1}')
     refused(world, FormatError, lambda: collect(world))
 
 
-def test_whoever_is_at_work_on_a_project_is_waited_for(world):
+def test_gc_waits_for_a_project_in_use(world):
     world.install(str(skill(world.base / "src")))
     world.remove("plain")
     tree = stored(world)
@@ -128,7 +128,7 @@ def test_whoever_is_at_work_on_a_project_is_waited_for(world):
     assert stored(world) == tree
 
 
-def test_a_skill_that_is_installed_again_while_a_person_thinks_stays(world):
+def test_a_skill_installed_again_during_the_question_is_kept(world):
     folder = skill(world.base / "src")
     world.install(str(folder))
     world.remove("plain")
@@ -139,7 +139,7 @@ def test_a_skill_that_is_installed_again_while_a_person_thinks_stays(world):
     assert world.problems() == []
 
 
-def test_what_is_removed_while_an_install_asks_is_stored_again(world):
+def test_a_tree_removed_during_a_question_of_enable_is_stored_again(world):
     world.install(str(skill(world.base / "src", agents__openai_yaml=needs(TOKEN))))
     answers = Answers("yes")
     answers.values["TRACKER_TOKEN"] = "x"
@@ -148,7 +148,7 @@ def test_what_is_removed_while_an_install_asks_is_stored_again(world):
     assert world.problems() == []
 
 
-def test_what_was_set_aside_comes_back_if_a_project_cannot_be_asked(world):
+def test_trees_set_aside_are_restored_if_a_lock_becomes_unreadable(world):
     folder = skill(world.base / "src")
     world.install(str(folder))
     world.remove("plain")
@@ -161,7 +161,7 @@ def test_what_was_set_aside_comes_back_if_a_project_cannot_be_asked(world):
     assert world.store.check(*tree) == []
 
 
-def test_what_killed_processes_left_goes_after_a_day(world):
+def test_temporary_files_of_killed_processes_are_removed_after_a_day(world):
     one = "0" * 64
     shelf = Path(world.store.root) / "00"
     places = [
@@ -180,7 +180,7 @@ def test_what_killed_processes_left_goes_after_a_day(world):
     assert young.exists()
 
 
-def test_old_downloads_and_repositories_go_and_locks_and_new_ones_stay(world):
+def test_old_downloads_and_repositories_are_removed_and_locks_stay(world):
     top = Path(world.home.cache)
     repository = top / "git" / ("1" * 32)
     gone = [old(top / "http/ab/cd"), old(repository / "HEAD"), old(top / "search/x.db")]
@@ -199,7 +199,7 @@ def test_old_downloads_and_repositories_go_and_locks_and_new_ones_stay(world):
     assert all(path.exists() for path in kept)
 
 
-def test_a_repository_that_somebody_is_at_work_on_stays(world):
+def test_a_repository_in_use_is_kept(world):
     repository = Path(world.home.cache) / "git" / ("1" * 32)
     old(repository / "HEAD")
     os.utime(repository, (OLD, OLD))
@@ -209,7 +209,7 @@ def test_a_repository_that_somebody_is_at_work_on_stays(world):
     assert [each.kind for each in collect(world).waste] == ["repository"]
 
 
-def test_attack_links_in_the_cache_lead_nowhere(world):
+def test_attack_links_in_the_cache_are_not_followed(world):
     precious = old(world.folder / "precious" / "file")
     top = Path(world.home.cache)
     top.mkdir(parents=True)
@@ -226,7 +226,7 @@ def test_attack_links_in_the_cache_lead_nowhere(world):
     assert (precious.parent / ("0" * 64)).exists()
 
 
-def test_attack_a_file_of_a_stored_skill_is_called_like_a_leftover(world):
+def test_attack_a_file_of_a_skill_named_like_a_temporary_file_is_kept(world):
     name = ".skillhub-0123456789abcdef.tmp"
     folder = skill(world.base / "src")
     (folder / name).write_text("mine")
@@ -237,7 +237,7 @@ def test_attack_a_file_of_a_stored_skill_is_called_like_a_leftover(world):
     assert place.exists()
 
 
-def test_a_tree_that_is_not_whole_is_shown_without_a_name(world):
+def test_an_incomplete_tree_is_removed_without_a_name(world):
     world.install(str(skill(world.base / "src")))
     world.remove("plain")
     place = Path(world.store.path(*stored(world)))
@@ -247,7 +247,7 @@ def test_a_tree_that_is_not_whole_is_shown_without_a_name(world):
     assert stored(world) == set()
 
 
-def test_the_places_are_counted(world):
+def test_places_are_counted_with_files_and_sizes(world):
     old(Path(world.home.cache) / "http/ab/cd", b"12345")
     old(Path(world.home.cache) / "search/x.db", b"12")
     world.store.put(Tree({"SKILL.md": File(b"x\n", executable=False)}))
@@ -255,10 +255,10 @@ def test_the_places_are_counted(world):
     assert found == {"store": (2, 2 + 77), "downloads": (1, 5), "git": (0, 0), "search": (1, 2)}
 
 
-def test_what_lies_in_the_store_and_is_no_tree_is_not_one(world):
+def test_other_files_in_the_store_are_no_trees(world):
     top = Path(world.home.data) / "store"
     old(top / "00" / ("0" * 64))  # a file
-    old(top / "ff" / ("0" * 64) / "SKILL.md")  # on another's shelf
+    old(top / "ff" / ("0" * 64) / "SKILL.md")  # in the wrong folder
     old(top / "00" / "notes" / "x")
     assert stored(world) == set()
     shutil.rmtree(top)

@@ -1,4 +1,4 @@
-"""Consent is bound to a user, a project, a skill and a tree; no repository brings its own."""
+"""Consent is for a user, a project, a skill and a tree; a repository cannot contain consent."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def edit_lock(world, name, **changes):
     path.write_text(json.dumps(document, indent=2, sort_keys=True) + "\n")
 
 
-def test_a_cloned_lock_asks_again_and_links_nothing_without_an_answer(world):
+def test_a_cloned_lock_needs_consent_before_any_copy_is_made(world):
     world.install("github:code-review", str(skill(world.base / "src")))
     other = world.on_another_machine()
     shutil.rmtree(world.base / ".agents")
     before = unlocked(other.snapshot())
-    for said in ("no", "unanswered"):
+    for reply in ("no", "unanswered"):
         with pytest.raises(Refused):
-            other.install(answers=Answers(said))
+            other.install(answers=Answers(reply))
     assert unlocked(other.snapshot()) == before
     with pytest.raises(Refused):
         other.install(frozen=True, answers=Answers("yes", unsigned="unanswered"))  # the lock is no consent
@@ -41,7 +41,7 @@ def test_a_cloned_lock_asks_again_and_links_nothing_without_an_answer(world):
     assert {skill.state for skill in other.install(frozen=True).skills} == {"enabled"}
 
 
-def test_sync_stores_what_nobody_agreed_to_and_links_nothing(world):
+def test_sync_stores_a_skill_without_consent_and_makes_no_copy(world):
     world.install("github:code-review")
     shutil.rmtree(world.base / ".agents")
     other = world.on_another_machine()
@@ -54,21 +54,21 @@ def test_sync_stores_what_nobody_agreed_to_and_links_nothing(world):
     assert answers.kinds_seen == ["install"]
 
 
-def test_to_disable_is_not_to_agree(world):
+def test_disable_gives_no_consent(world):
     world.install("github:code-review")
     other = world.on_another_machine()
     shutil.rmtree(world.base / ".agents")
     other.disable("code-review")
-    silent = Answers()
+    answers = Answers()
     with pytest.raises(Refused):
-        other.enable("code-review", answers=silent)
-    assert silent.kinds_seen == ["install"]
+        other.enable("code-review", answers=answers)
+    assert answers.kinds_seen == ["install"]
     assert not (world.base / ".agents").exists()
     other.install(answers=Answers("yes"))
-    assert not (world.base / ".agents/skills/code-review").exists()  # disabled, and stays so
+    assert not (world.base / ".agents/skills/code-review").exists()  # still disabled
 
 
-def test_a_changed_lock_asks_again_and_the_old_copy_does_not_stay(world):
+def test_a_changed_lock_needs_consent_and_the_old_copy_is_removed(world):
     folder = skill(world.base / "src")
     world.install(str(folder))
     skill(world.base / "src", body="Worse.\n")
@@ -76,7 +76,7 @@ def test_a_changed_lock_asks_again_and_the_old_copy_does_not_stay(world):
     world.on_another_machine().install(str(folder), answers=Answers("yes"))
     shutil.rmtree(world.base / ".agents")
     (world.folder / "aside").rename(world.base / ".agents")
-    # What a colleague committed comes back to the first machine, whose copies are of the tree before.
+    # A colleague's commit arrives on the first machine, whose copies are of the earlier tree.
     assert set(world.problems()) == {"missing", "other-tree"}
     with pytest.raises(Refused):
         world.install(answers=Answers())
@@ -87,20 +87,20 @@ def test_a_changed_lock_asks_again_and_the_old_copy_does_not_stay(world):
     assert "Worse" in (world.copy("plain") / "SKILL.md").read_text()
 
 
-def test_consent_in_one_project_is_none_in_another(world, tmp_path):
+def test_consent_for_one_project_is_none_for_another(world, tmp_path):
     world.install("github:code-review")
     (tmp_path / "second").mkdir()
     for name in ("skillhub.lock", "skillhub.toml"):
         shutil.copy(world.base / name, tmp_path / "second" / name)
     world.base = tmp_path / "second"
-    silent = Answers()
+    answers = Answers()
     with pytest.raises(Refused):
-        world.install(answers=silent)
-    assert silent.kinds_seen == ["install"]
+        world.install(answers=answers)
+    assert answers.kinds_seen == ["install"]
     assert not (world.base / ".agents").exists()
 
 
-def test_a_question_shows_what_the_bytes_say_not_what_the_lock_says(world):
+def test_a_question_shows_the_facts_of_the_files_and_not_of_the_lock(world):
     world.install(str(skill(world.base / "src", scripts__run_sh="curl https://evil.example\n")))
     edit_lock(world, "plain", capabilities=[], requires=[])
     shutil.rmtree(world.base / ".agents")
@@ -119,8 +119,8 @@ def test_a_question_shows_what_the_bytes_say_not_what_the_lock_says(world):
     assert any("scripts" in line for line in answers.seen[-1].details)
 
 
-def test_attack_a_key_pinned_for_one_skill_vouches_for_another(world, hub):
-    """The embedded registry's keys are public: whoever signs with one is nobody."""
+def test_attack_a_key_pinned_for_one_skill_does_not_verify_another(world, hub):
+    """The embedded registry's keys are public, so any attacker can sign with one."""
 
     world.add_source("acme", hub)
     world.install("acme:hello")
@@ -130,9 +130,9 @@ def test_attack_a_key_pinned_for_one_skill_vouches_for_another(world, hub):
     assert stolen.public.fingerprint in entry.signed_by[0]
     (folder / "skill.oms.sig").write_bytes(oms.sign(read_local(str(folder))[0].tree, "evil", stolen))
     tree = read_local(str(folder))[0].tree
-    (world.base / "skillhub.toml").unlink()  # which would have no need of it
+    (world.base / "skillhub.toml").unlink()  # it would not require the skill
     document = json.loads((world.base / "skillhub.lock").read_text())
-    # First, as an unsigned local skill, so that `sync` stores it without a question ...
+    # First an unsigned local skill, so that `sync` stores it without a question ...
     document["skills"]["evil"] = {
         "capabilities": [], "path": "evil/evil", "requires": [], "size": tree.size, "source": "local",
         "tree": tree.digest,
@@ -140,7 +140,7 @@ def test_attack_a_key_pinned_for_one_skill_vouches_for_another(world, hub):
     (world.base / "skillhub.lock").write_text(json.dumps(document))
     world.sync()
     assert world.store.check(tree.digest) == []
-    # ... then as one of the registry's, signed by its publisher.
+    # ... then a skill of the registry, signed by its publisher.
     forged = dict(document["skills"]["hello"], tree=tree.digest)
     for changes in ({}, {"source": "local", "path": "evil/evil", "url": None, "digest": None}):
         block = {key: value for key, value in {**forged, **changes}.items() if value is not None}
@@ -152,7 +152,7 @@ def test_attack_a_key_pinned_for_one_skill_vouches_for_another(world, hub):
         assert not world.copy("evil").exists()
 
 
-def test_attack_a_lock_says_another_version_or_url_than_was_verified(world, tmp_path):
+def test_attack_another_version_or_url_in_the_lock_is_refused(world, tmp_path):
     world.install("github:gh-fix-ci@1.1.0", mcp="skip", env={"GITHUB_TOKEN": "x"})
     good = (world.base / "skillhub.lock").read_text()
     for changes in ({"version": "1.2.0"}, {"url": "https://github.com/well-known/skill.zip"}):
@@ -164,12 +164,12 @@ def test_attack_a_lock_says_another_version_or_url_than_was_verified(world, tmp_
                 one.install(answers=Answers("yes"))
 
 
-def test_attack_a_lock_drops_the_signer_of_a_registry_s_skill(world):
+def test_attack_a_lock_without_a_registrys_signer_is_verified_all_the_same(world):
     world.install("github:code-review")
     edit_lock(world, "code-review", signed_by=None)
     before = (world.base / "skillhub.lock").read_bytes()
     world.on_another_machine().install(answers=Answers("yes"))
-    # It was verified all the same, against the registry; the lock is not rewritten.
+    # The registry verified the skill; the lock is not rewritten.
     assert (world.base / "skillhub.lock").read_bytes() == before
 
 
@@ -185,7 +185,7 @@ def test_attack_a_repository_redefines_a_source_of_mine(world, hub):
     assert not (world.base / "skillhub.lock").exists()
 
 
-def test_a_source_that_a_repository_proposes_is_asked_about(world, hub):
+def test_a_source_proposed_by_a_repository_needs_consent(world, hub):
     world.registries["acme"] = hub
 
     root = Digest.of(hub.root)
@@ -203,7 +203,7 @@ def test_a_source_that_a_repository_proposes_is_asked_about(world, hub):
     assert "acme" not in world.sources.all()
 
 
-def test_a_proposed_source_with_another_root_than_it_says(world, tmp_path):
+def test_a_proposed_source_with_another_root_is_refused(world, tmp_path):
     simulator = Simulator(tmp_path)
     world.registries["acme"] = simulator
     other = "sha256:" + "0" * 64
@@ -213,7 +213,7 @@ def test_a_proposed_source_with_another_root_than_it_says(world, tmp_path):
     assert "acme" not in world.sources.all()
 
 
-def test_an_unsigned_skill_is_a_question_of_its_own(world):
+def test_an_unsigned_skill_has_a_question_of_its_own(world):
     folder = skill(world.base / "src")
     shy = Answers("yes", unsigned="unanswered")
     with pytest.raises(Refused):
@@ -221,7 +221,7 @@ def test_an_unsigned_skill_is_a_question_of_its_own(world):
     assert shy.kinds_seen == ["unsigned", "install"]
 
 
-def test_a_signature_of_nobody_known_is_a_question_and_a_broken_one_is_none(world):
+def test_an_unknown_signer_is_asked_about_and_a_broken_signature_refused(world):
 
     folder = skill(world.base / "src")
     key = key_of("nobody")("publisher", "p256")
@@ -237,22 +237,22 @@ def test_a_signature_of_nobody_known_is_a_question_and_a_broken_one_is_none(worl
     assert answers.seen == []
 
 
-def test_a_lock_that_keeps_silent_of_capabilities_is_told_of_and_not_repeated(world):
+def test_capabilities_missing_in_the_lock_are_reported_and_not_hidden(world):
     world.install("github:gh-fix-ci", enable=False)
-    said = world.lock().skills["gh-fix-ci"].capabilities
-    assert "scripts" in said
+    capabilities = world.lock().skills["gh-fix-ci"].capabilities
+    assert "scripts" in capabilities
     edit_lock(world, "gh-fix-ci", capabilities=[])
     outcome = world.on_another_machine().install(enable=False)
     assert any("scripts" in warning for warning in outcome.warnings)
-    assert outcome.skills[0].capabilities == said
+    assert outcome.skills[0].capabilities == capabilities
     assert world.lock().skills["gh-fix-ci"].capabilities == ()
 
 
-def test_a_lock_written_before_the_network_could_be_unknown_stays_valid(world):
+def test_a_lock_without_the_capability_of_unknown_hosts_stays_valid(world):
     world.install("github:gh-fix-ci", enable=False)
-    said = world.lock().skills["gh-fix-ci"].capabilities
-    assert "network:?" in said
-    edit_lock(world, "gh-fix-ci", capabilities=[each for each in said if each != "network:?"])
+    capabilities = world.lock().skills["gh-fix-ci"].capabilities
+    assert "network:?" in capabilities
+    edit_lock(world, "gh-fix-ci", capabilities=[each for each in capabilities if each != "network:?"])
     answers = Answers("no")
     assert not world.install(frozen=True, answers=answers, enable=False).changed
     assert not any(each.problems for each in verify((), world.ports()))

@@ -1,4 +1,4 @@
-"""Diff: what an update would change, and what a change of the lock did; nothing is written."""
+"""Diff: the changes of an update, and of a change of the lock; diff writes nothing."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def world(reaching: Reaching) -> Reaching:
 
 
 @pytest.mark.parametrize("kind", ["git", "site"])
-def test_the_patch_makes_the_new_of_the_old_and_nothing_is_written(
+def test_the_patch_turns_the_locked_into_the_new_files_and_nothing_is_written(
     world: Reaching, upstream: Upstream, tmp_path: Path, kind: str
 ) -> None:
     world.install(upstream.ref(kind))
@@ -53,13 +53,13 @@ def test_the_patch_makes_the_new_of_the_old_and_nothing_is_written(
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == AFTER | {"logo.png": BEFORE["logo.png"]}
 
 
-def test_what_is_as_new_as_it_gets_is_the_same(world: Reaching, upstream: Upstream) -> None:
+def test_the_newest_version_gives_an_empty_diff(world: Reaching, upstream: Upstream) -> None:
     world.install(upstream.ref("git"))
     found = diff(Named("deploy"), world.ports())
     assert (found.status, found.patch, found.whole) == ("same", "", ())
 
 
-def test_it_is_asked_for_what_is_installed_and_has_versions(world: Reaching, upstream: Upstream) -> None:
+def test_diff_of_an_unknown_skill_or_version_is_not_found(world: Reaching, upstream: Upstream) -> None:
     with pytest.raises(NotFound, match="no skill named deploy"):
         diff(Named("deploy"), world.ports())
     world.install(upstream.ref("git"))
@@ -82,7 +82,7 @@ def test_any_version_of_a_registry_can_be_compared(tmp_path: Path) -> None:
         diff(Named("hello", range="3.0.0"), world.ports())
 
 
-def test_what_the_intent_has_from_elsewhere_is_refused(world: Reaching, upstream: Upstream) -> None:
+def test_an_intent_with_another_source_is_refused(world: Reaching, upstream: Upstream) -> None:
     world.install(upstream.ref("git"))
     (world.base / "skillhub.toml").write_text(f'[skills]\ndeploy = {{ from = "{upstream.ref("site")}" }}\n')
     with pytest.raises(SourceMismatch):
@@ -97,7 +97,7 @@ def test_two_locks_are_compared_skill_by_skill(world: Reaching, upstream: Upstre
     world.update("deploy")
     world.remove("mail")
     world.install(str(notes))
-    remove_tree(world.home.data)  # trees are fetched again, at the commits that the locks name
+    remove_tree(world.home.data)  # trees are fetched again, at the commits in the locks
     found = {each.name: each for each in diff_locks(old, (), world.ports(scratch=True))}
     assert {name: each.status for name, each in found.items()} == {
         "deploy": "changed",
@@ -110,7 +110,9 @@ def test_two_locks_are_compared_skill_by_skill(world: Reaching, upstream: Upstre
 
 
 @pytest.mark.parametrize("gone", [True, False])
-def test_where_files_cannot_be_had_the_locks_are_compared(world: Reaching, upstream: Upstream, *, gone: bool) -> None:
+def test_without_files_only_the_facts_of_the_locks_are_compared(
+    world: Reaching, upstream: Upstream, *, gone: bool
+) -> None:
     world.install(upstream.ref("site"))
     now = world.lock()
     entry = replace(now.skills["deploy"], tree=Digest("sha256:" + "0" * 64), capabilities=("hooks",))
@@ -124,8 +126,8 @@ def test_where_files_cannot_be_had_the_locks_are_compared(world: Reaching, upstr
     assert any("not compared" in note for note in found.notes)
 
 
-def test_attack_a_lock_under_review_leads_into_our_network(world: Reaching, upstream: Upstream, web: Web) -> None:
-    """Whoever reviews a lock has agreed to nothing of it."""
+def test_attack_a_lock_under_review_leads_to_no_private_host(world: Reaching, upstream: Upstream, web: Web) -> None:
+    """The reviewer has not agreed to the lock."""
     world.install(upstream.ref("site"))
     old = world.lock()
     url, other = f"https://0.0.0.0:{web.port}/deploy.zip", Digest("sha256:" + "0" * 64)
@@ -142,9 +144,7 @@ def two_copies(world: Reaching, upstream: Upstream, **options: object) -> tuple[
     return world.copy("deploy"), world.copy("deploy", ".claude/skills")
 
 
-def test_what_was_edited_by_hand_is_a_patch_against_what_is_locked(
-    world: Reaching, upstream: Upstream, tmp_path: Path
-) -> None:
+def test_edits_are_a_patch_against_the_locked_files(world: Reaching, upstream: Upstream, tmp_path: Path) -> None:
     mine, other = two_copies(world, upstream)
     assert edits_of("deploy", world.ports(scratch=True)) == ()
     locked = shutil.copytree(mine, tmp_path / "locked")
@@ -161,7 +161,7 @@ def test_what_was_edited_by_hand_is_a_patch_against_what_is_locked(
     assert (other / "logo.png").exists()
 
 
-def test_copies_that_were_edited_alike_are_told_once(world: Reaching, upstream: Upstream) -> None:
+def test_identical_edits_of_several_copies_are_reported_once(world: Reaching, upstream: Upstream) -> None:
     copies = two_copies(world, upstream)
     for copy in copies:
         (copy / "run.sh").write_bytes(b"b")
@@ -171,7 +171,7 @@ def test_copies_that_were_edited_alike_are_told_once(world: Reaching, upstream: 
     assert ["+b" in each.patch for each in edits_of("deploy", world.ports())] == [True, False]
 
 
-def test_an_edit_through_a_link_into_the_store_is_one(world: Reaching, upstream: Upstream) -> None:
+def test_an_edit_through_a_link_into_the_store_is_reported(world: Reaching, upstream: Upstream) -> None:
     mine, _ = two_copies(world, upstream, link="symlink")
     stored = mine.resolve() / "run.sh"
     stored.chmod(0o644)
@@ -181,7 +181,7 @@ def test_an_edit_through_a_link_into_the_store_is_one(world: Reaching, upstream:
     assert "+b" in found.patch
 
 
-def test_what_lies_disabled_or_is_gone_was_not_edited(world: Reaching, upstream: Upstream) -> None:
+def test_a_missing_or_disabled_copy_is_no_edit(world: Reaching, upstream: Upstream) -> None:
     mine, _ = two_copies(world, upstream)
     shutil.rmtree(mine)
     assert edits_of("deploy", world.ports()) == ()

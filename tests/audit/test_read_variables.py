@@ -1,4 +1,4 @@
-"""Variables that scripts read, from the question to the lock; locks and registries written before they were read."""
+"""Variables that scripts read, from the question to the lock; older locks and registries without them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def world(hub: Simulator, tmp_path: Path) -> World:
 
 
 def as_older_ones_wrote(world: World) -> None:
-    """Leave in lock and record what a skillhub wrote that did not read variables yet."""
+    """Write lock and record like a skillhub that did not read variables."""
     path = world.base / "skillhub.lock"
     path.write_text(path.read_text().replace('"env:AWS_SECRET_ACCESS_KEY",', ""))
     for record in Path(world.home.state).rglob("*"):
@@ -43,7 +43,7 @@ def as_older_ones_wrote(world: World) -> None:
             assert "AWS" not in short
 
 
-def test_a_person_is_shown_what_a_script_reads_before_anything_is_there(world: World) -> None:
+def test_the_question_lists_variables_that_scripts_read(world: World) -> None:
     shy = Answers("unanswered")
     with pytest.raises(Exception, match="the question was not answered"):
         world.install("acme:hello", answers=shy)
@@ -61,13 +61,13 @@ def test_a_person_is_shown_what_a_script_reads_before_anything_is_there(world: W
     assert done.skills[0].requires == ()
 
 
-def test_what_a_script_reads_is_no_need_and_gets_no_stored_value(world: World) -> None:
+def test_a_variable_that_a_script_reads_is_no_need(world: World) -> None:
     world.install("acme:hello")
     assert world.record("hello").enabled
     assert world.lock().skills["hello"].requires == ()
 
 
-def test_an_update_that_begins_to_read_one_asks_by_name(world: World, hub: Simulator) -> None:
+def test_an_update_that_reads_another_variable_asks_by_name(world: World, hub: Simulator) -> None:
     world.install("acme:hello")
     hub.publish("hello", "1.1.0", **{"run.sh": f"{SCRIPT}echo $GITHUB_TOKEN\n"})
     answers = Answers("yes")
@@ -75,20 +75,20 @@ def test_an_update_that_begins_to_read_one_asks_by_name(world: World, hub: Simul
     assert [each.subject for each in answers.seen if each.kind == "capability"] == ["env:GITHUB_TOKEN"]
 
 
-def test_an_older_lock_and_record_are_no_tampering_and_ask_nothing(world: World) -> None:
+def test_an_older_lock_without_variables_is_no_tampering(world: World) -> None:
     world.install("acme:hello")
     as_older_ones_wrote(world)
     assert world.lock().skills["hello"].capabilities == CAN[1:]
     assert world.problems() == []
     before = (world.base / "skillhub.lock").read_bytes()
-    silent = Answers("unanswered")
-    assert not world.sync(silent).changed
+    answers = Answers("unanswered")
+    assert not world.sync(answers).changed
     for done in (
-        world.install(answers=silent),
-        world.install(answers=silent, frozen=True),
-        world.update(answers=silent),
+        world.install(answers=answers),
+        world.install(answers=answers, frozen=True),
+        world.update(answers=answers),
     ):
-        assert (done.changed, silent.seen) == (False, [])
+        assert (done.changed, answers.seen) == (False, [])
     assert (world.base / "skillhub.lock").read_bytes() == before
     other = world.on_another_machine().install(frozen=True)
     assert other.skills[0].capabilities == CAN
@@ -101,14 +101,14 @@ def test_an_older_lock_and_record_are_no_tampering_and_ask_nothing(world: World)
 
 
 @pytest.mark.parametrize(
-    ("host", "said"),
+    ("host", "words"),
     [
         ("api.example.com", "capabilities: network:api.example.com; an older version"),
         ("evil.io", "capabilities: net"),
     ],
 )
-def test_a_host_kept_for_documentation_that_an_older_lock_leaves_out_is_no_alarm(
-    host: str, said: str, world: World, hub: Simulator
+def test_a_documentation_host_missing_in_an_older_lock_is_a_medium_finding(
+    host: str, words: str, world: World, hub: Simulator
 ) -> None:
     hub.publish("hello", "1.0.1", **{"run.sh": f"{SCRIPT}curl https://{host}/\n"})
     world.install("acme:hello")
@@ -118,10 +118,10 @@ def test_a_host_kept_for_documentation_that_an_older_lock_leaves_out_is_no_alarm
     assert path.read_text() != text
     (only,) = audit(AuditRequest(refresh=False), world.ports()).findings
     assert (only.rule, only.severity) == ("capability-unsaid", "medium")
-    assert said in only.message
+    assert words in only.message
 
 
-def test_what_an_older_lock_leaves_out_is_in_it_once_that_is_typed_which_the_audit_says(world: World) -> None:
+def test_the_command_in_the_hint_adds_the_variables_to_an_older_lock(world: World) -> None:
     world.install("acme:hello")
     as_older_ones_wrote(world)
     (only,) = audit(AuditRequest(refresh=False), world.ports()).findings
@@ -137,7 +137,7 @@ def test_what_an_older_lock_leaves_out_is_in_it_once_that_is_typed_which_the_aud
     assert audit(AuditRequest(refresh=False), world.ports()).findings == ()
 
 
-def test_an_update_of_what_an_older_one_installed_asks_for_what_is_read_now(world: World, hub: Simulator) -> None:
+def test_an_update_after_an_older_lock_asks_for_variables_read_before(world: World, hub: Simulator) -> None:
     world.install("acme:hello")
     as_older_ones_wrote(world)
     hub.publish("hello", "1.1.0", **{"run.sh": f"{SCRIPT}echo more\n"})
@@ -147,8 +147,8 @@ def test_an_update_of_what_an_older_one_installed_asks_for_what_is_read_now(worl
     assert world.lock().skills["hello"].capabilities == CAN
 
 
-def test_a_registry_whose_index_an_older_one_wrote(world: World, hub: Simulator) -> None:
-    """What an index says of capabilities is to be shown in a list; the bytes are what counts."""
+def test_an_older_index_without_variables_does_not_hide_them(world: World, hub: Simulator) -> None:
+    """Capabilities in an index are for lists; those of the files decide."""
     paths = [path for path in hub.files if path.startswith("targets/") and path.endswith(".json")]
     older = {}
     for path in paths:
@@ -169,12 +169,12 @@ def test_a_registry_whose_index_an_older_one_wrote(world: World, hub: Simulator)
 
 
 def paths_of(hub: Simulator, folder: str) -> list[str]:
-    """Return the newest targets of a folder: those that hold the newest version."""
+    """Return the newest targets of a folder."""
     return [path for path in hub.files if path.startswith(f"targets/{folder}") and b'"1.1.0"' in hub.files[path]]
 
 
 @pytest.mark.parametrize(("many", "first"), [(200, "env:V0"), (201, "env:*")])
-def test_attack_more_names_than_anybody_reads(tmp_path: Path, many: int, first: str) -> None:
+def test_attack_too_many_variables_become_one_wildcard(tmp_path: Path, many: int, first: str) -> None:
     hub = Simulator(tmp_path)
     hub.publish("hello", "1.0.0", **{"run.sh": "".join(f"$V{number}\n" for number in range(many))})
     assert check(hub.dir.path, hub.when).problems == ()
@@ -186,7 +186,7 @@ def test_attack_more_names_than_anybody_reads(tmp_path: Path, many: int, first: 
 
 
 @pytest.mark.parametrize("pattern", ["env:AWS_*", "env", "env:*SECRET*"])
-def test_a_policy_keeps_scripts_from_reading_secrets(world: World, pattern: str) -> None:
+def test_a_policy_can_deny_variables_that_scripts_read(world: World, pattern: str) -> None:
     (world.base / "skillhub.toml").write_text(f'[policy]\ndeny-capabilities = ["{pattern}"]\n')
     with pytest.raises(Forbidden, match="AWS_SECRET_ACCESS_KEY"):
         world.install("acme:hello")

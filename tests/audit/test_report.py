@@ -1,4 +1,4 @@
-"""Reports in every form: what was found is shown as it is, and is nowhere markup, a link, a mention or a command."""
+"""Reports in every form: text of a skill is shown literally and is no markup, link, mention or command."""
 
 import json
 import re
@@ -35,11 +35,11 @@ findings = st.builds(
 
 
 @pytest.mark.parametrize(("threshold", "ok"), [("low", False), ("medium", False), ("high", True), ("critical", True)])
-def test_what_fails(threshold, ok):
+def test_the_threshold_decides_whether_a_report_fails(threshold, ok):
     assert report(noted(), threshold=threshold).ok is ok
 
 
-def test_the_worst_comes_first_and_nothing_twice():
+def test_findings_are_sorted_by_severity_without_duplicates():
     low, high = noted(severity="low"), noted(severity="high")
     assert worst_first([low, high, low]) == (high, low)
 
@@ -52,13 +52,13 @@ def test_the_shape_of_the_contract():
     assert list(finding) == keys
 
 
-def test_the_summary_counts():
+def test_the_summary_counts_findings_by_severity():
     assert report(noted(), noted("withdrawn", "critical")).summary == (
         "1 skill checked: 1 critical, 1 medium; 1 at high or over"
     )
 
 
-def test_sarif_has_what_its_readers_need():
+def test_sarif_has_rules_levels_and_valid_locations():
     log = sarif(report(noted(), noted("source-http", "medium", None, None, 0), noted(path="a b/ü#.md")), RULES, "1.0")
     assert log["version"] == "2.1.0"
     (run,) = log["runs"]
@@ -83,14 +83,14 @@ def test_sarif_spells_paths_as_uris(path, uri):
     assert result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == uri
 
 
-def test_attack_a_name_that_readers_of_sarif_would_show_as_a_link():
+def test_attack_a_message_in_sarif_makes_no_link():
     found = noted(message="m (in the archive: [a](https://x.invalid)[b](1))")
     run = sarif(report(found, noted(rule="form", severity="low")), RULES, "1")["runs"][0]
     assert not [each for each in run["results"] if re.search(r"\]\(", each["message"]["text"])]
     assert "[a] (https://x.invalid)[b] (1)" in json.dumps(run["results"])
 
 
-def test_a_finding_keeps_its_fingerprint_when_lines_move():
+def test_the_fingerprint_of_a_finding_does_not_depend_on_its_line():
     prints = {
         sarif(report(noted(line=line)), RULES, "1")["runs"][0]["results"][0]["partialFingerprints"]["skillhub/v1"]
         for line in (1, 2)

@@ -1,4 +1,4 @@
-"""Results of the scan that are kept: believed only as they were written here, for this tree and these rules."""
+"""The cache of scan results: used only for the same tree and rules, and only if this machine wrote it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def entries(world):
 
 @pytest.fixture
 def scans(monkeypatch):
-    """Return the trees that are scanned from now on."""
+    """Return the list of trees scanned from now on."""
     seen = []
 
     def heard(whole):
@@ -56,7 +56,7 @@ def test_a_tree_is_scanned_once(world, scans):
     assert ScanCache(world.home).read(tree("Fine.\n")).findings == ()
 
 
-def test_what_cannot_be_read_as_a_skill_is_kept_too(world, scans):
+def test_the_error_of_an_invalid_skill_is_cached_too(world, scans):
     broken = Tree({"SKILL.md": File(b"no frontmatter\n")})
     first = ScanCache(world.home).read(broken)
     assert first.capabilities is None
@@ -65,7 +65,7 @@ def test_what_cannot_be_read_as_a_skill_is_kept_too(world, scans):
     assert len(scans) == 1
 
 
-def test_a_second_audit_says_the_same_and_scans_nothing(world, scans):
+def test_a_second_audit_gives_the_same_report_without_a_scan(world, scans):
     for name in ("one", "two"):
         world.install(str(skill(world.base / "src", name, body=HARM)))
     skill(world.base / ".agents/skills", "loose", body=HARM)
@@ -78,7 +78,7 @@ def test_a_second_audit_says_the_same_and_scans_nothing(world, scans):
     assert len(scans) == 6
 
 
-def test_what_is_not_to_be_remembered_is_not(world):
+def test_without_remember_nothing_is_cached(world):
     world.install(str(skill(world.base / "src", body=HARM)))
     before = world.snapshot()
     audit(AuditRequest(remember=False), world.ports())
@@ -106,7 +106,7 @@ def test_attack_a_damaged_entry_hides_a_finding(world, damage):
     assert ScanCache(world.home).read(tree()) == first
 
 
-def test_attack_the_entry_of_a_harmless_tree_in_the_place_of_another(world):
+def test_attack_an_entry_copied_from_another_tree_is_not_used(world):
     cache = ScanCache(world.home)
     cache.read(tree("Fine.\n"))
     (harmless,) = entries(world)
@@ -116,21 +116,21 @@ def test_attack_the_entry_of_a_harmless_tree_in_the_place_of_another(world):
     assert ScanCache(world.home).read(tree()) == first
 
 
-def test_attack_an_entry_of_another_machine(world, tmp_path):
-    """A cache that others wrote, as a job of CI may restore it, brings entries and not the key."""
+def test_attack_an_entry_of_another_machine_is_not_used(world, tmp_path):
+    """A cache written elsewhere, for example restored in CI, has entries but not the key."""
     other = World(tmp_path / "other")
     first = ScanCache(other.home).read(tree())
     (path,) = entries(other)
     data = json.loads(path.read_bytes().partition(b"\n")[2]) | {"findings": []}
     body = json.dumps(data).encode()
     path.write_bytes(ScanCache(other.home)._mac(path.name, body) + b"\n" + body)
-    assert ScanCache(other.home).read(tree()).findings == ()  # whoever has the key is believed
+    assert ScanCache(other.home).read(tree()).findings == ()  # an owner of the key can write entries
     shutil.copytree(other.home.cache, world.home.cache)
     assert ScanCache(world.home).read(tree()) == first
 
 
 @pytest.mark.parametrize("key", [b"", b"short", b"x" * 33])
-def test_attack_a_key_that_is_none(world, key):
+def test_attack_an_invalid_key_is_replaced(world, key):
     first = ScanCache(world.home).read(tree())
     Path(world.home.state, "scan-cache.key").write_bytes(key)
     assert ScanCache(world.home).read(tree()) == first
@@ -144,7 +144,7 @@ def test_the_key_is_for_its_owner_alone(world):
 
 
 @pytest.mark.parametrize("what", ["parser", "code", "python", "version"])
-def test_attack_results_of_other_rules_or_parsers_are_believed(world, scans, monkeypatch, what):
+def test_attack_results_of_other_rules_or_parsers_are_not_used(world, scans, monkeypatch, what):
     ScanCache(world.home).read(tree())
     change = {
         "parser": (scan_cache, "_version", lambda name: "99.0"),
@@ -163,7 +163,7 @@ def test_the_rules_are_named_with_every_parser():
         assert f"{name} " in named
 
 
-def test_each_module_that_reads_a_skill_counts(tmp_path):
+def test_a_change_of_any_scanning_module_changes_the_version(tmp_path):
     top = Path(scan_cache.skillhub.__file__).parent
     copy = tmp_path / "skillhub"
     for room in scan_cache._ROOMS:
@@ -176,8 +176,8 @@ def test_each_module_that_reads_a_skill_counts(tmp_path):
         before = after
 
 
-def test_attack_an_install_believes_what_is_kept(world):
-    """Whoever writes into the cache and has the key hides a finding from an audit, and from no question."""
+def test_attack_an_install_does_not_use_the_cache(world):
+    """A writer with the key can hide a finding from an audit, and not from a question."""
     cache = ScanCache(world.home)
     folder = skill(world.base / "src", body=HARM)
     found = read_local(str(folder))[0].tree
@@ -192,7 +192,7 @@ def test_attack_an_install_believes_what_is_kept(world):
     assert "finding" in answers.kinds_seen
 
 
-def test_where_nothing_can_be_written_it_is_scanned(world, scans):
+def test_without_a_writable_cache_every_read_scans(world, scans):
     Path(world.home.cache).parent.mkdir(parents=True, exist_ok=True)
     Path(world.home.cache).write_text("in the way")
     assert ScanCache(world.home).read(tree()).findings
@@ -200,7 +200,7 @@ def test_where_nothing_can_be_written_it_is_scanned(world, scans):
     assert len(scans) == 2
 
 
-def test_an_entry_that_is_a_link_is_not_followed(world, tmp_path):
+def test_an_entry_behind_a_link_is_not_followed(world, tmp_path):
     first = ScanCache(world.home).read(tree())
     (path,) = entries(world)
     elsewhere = tmp_path / "elsewhere"
@@ -213,14 +213,14 @@ def test_an_entry_that_is_a_link_is_not_followed(world, tmp_path):
 
 @pytest.fixture
 def many(world):
-    """So many skills that other processes scan them: one is in the store no more, another has no manifest."""
+    """Enough skills for other processes; one is missing in the store, another has no manifest."""
     trees = [tree(HARM if number % 9 == 0 else "Print it.", **{"a.txt": b"%d" % number}) for number in range(70)]
     trees[8] = Tree({"SKILL.md": File(b"---\nname: [\n---\n")})
     return {each.digest: each for each in trees}
 
 
-def test_many_are_scanned_beside_the_process_as_they_are_in_it(world, many):
-    gone, told, begun = list(many)[5], [], []
+def test_many_trees_scanned_in_other_processes_give_the_same_results(world, many):
+    gone, reports, begun = list(many)[5], [], []
 
     def hear(event, _):
         if event in ("os.fork", "subprocess.Popen"):
@@ -228,17 +228,17 @@ def test_many_are_scanned_beside_the_process_as_they_are_in_it(world, many):
 
     with heard_by(hear):
         ScanCache(world.home).fill(
-            many, lambda each: None if each == gone else many[each], lambda *each: told.append(each)
+            many, lambda each: None if each == gone else many[each], lambda *each: reports.append(each)
         )
     processes = min(os.cpu_count() or 1, 4)
     assert len(begun) == (processes if processes > 1 else 0)
     cache = ScanCache(world.home)
-    assert (len(entries(world)), told[-1]) == (69, ("scanning skills", 69, 70))
+    assert (len(entries(world)), reports[-1]) == (69, ("scanning skills", 69, 70))
     assert [cache.read(each) for each in many.values()] == [ScannedSkill.read(each) for each in many.values()]
     cache.fill([*many, *many], many.get, lambda *_: pytest.fail("nothing is new"))
 
 
-def test_where_nothing_can_be_written_many_are_scanned_once(world, many, scans):
+def test_without_a_writable_cache_fill_keeps_results_in_memory(world, many, scans):
     Path(world.home.cache).parent.mkdir(parents=True, exist_ok=True)
     Path(world.home.cache).write_text("in the way")
     cache = ScanCache(world.home)
@@ -249,13 +249,13 @@ def test_where_nothing_can_be_written_many_are_scanned_once(world, many, scans):
     assert found == [ScannedSkill.read(each) for each in many.values()]
 
 
-def test_few_are_left_to_whoever_reads_them(world, many):
+def test_few_trees_are_not_scanned_ahead(world, many):
     for remember, count in ((True, 23), (False, 70)):
         ScanCache(world.home, remember=remember).fill(list(many)[:count], many.get, lambda *_: pytest.fail("read"))
     assert entries(world) == []
 
 
-def test_attack_an_interrupted_fill_keeps_what_is_whole(world, many):
+def test_attack_an_interrupted_fill_keeps_only_complete_entries(world, many):
     def report(_, number, __):
         if number == 40:
             raise KeyboardInterrupt

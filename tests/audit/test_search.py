@@ -1,4 +1,4 @@
-"""Searching sources and what is here: together, from an index that is kept only as long as it is true."""
+"""Search in sources and in the project, with an index that is used only while its listing is current."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from skillhub.model.record import Skill
 
 
 class Listing:
-    """A registry that has a listing and nothing else; or that cannot be reached."""
+    """A registry that only has a listing, or is unreachable without one."""
 
     def __init__(self, **skills):
         self.skills = skills
@@ -49,7 +49,7 @@ def look(world, query, registry=None, skills=(), limit=8):
 HERE = Skill(name="release-here", path="/p/release-here", scope="project", state="enabled", description="Release.")
 
 
-def test_listings_and_what_is_here_are_found_together(world):
+def test_skills_of_sources_and_of_the_project_are_found_together(world):
     found = look(world, "release", skills=[HERE])[0]
     assert [(hit.name, hit.source, hit.scope) for hit in found.hits][:2] == [
         ("release-here", None, "project"),
@@ -57,7 +57,7 @@ def test_listings_and_what_is_here_are_found_together(world):
     ]
 
 
-def test_the_index_of_a_listing_is_kept_as_long_as_it_is_true(world):
+def test_the_index_of_a_listing_is_reused_until_the_listing_changes(world):
     one = Listing(alpha="The first.")
     assert [hit.name for hit in look(world, "first", one)[0].hits] == ["alpha"]
     (kept,) = (world.top / "cache" / "search").iterdir()
@@ -68,19 +68,19 @@ def test_the_index_of_a_listing_is_kept_as_long_as_it_is_true(world):
     assert os.listdir(world.top / "cache" / "search") == [kept.name]
 
 
-def test_attack_index_that_was_made_of_another_listing(world):
+def test_attack_a_corrupt_index_is_replaced(world):
     look(world, "first", Listing(alpha="The first."))
     (kept,) = (world.top / "cache" / "search").iterdir()
     kept.write_bytes(b"SQLite format 3\0 and no more")
     assert [hit.name for hit in look(world, "first", Listing(alpha="The first."))[0].hits] == ["alpha"]
 
 
-def test_what_was_withdrawn_is_not_found(world):
+def test_a_withdrawn_skill_is_not_found(world):
     assert look(world, "first", Listing(evil="The first.", good="The first."))[0].hits[0].name == "good"
     assert len(look(world, "first", Listing(evil="The first.", good="The first."))[0].hits) == 1
 
 
-def test_a_source_that_is_down_is_told_of_and_left_out(world):
+def test_an_unreachable_source_is_left_out_with_a_warning(world):
     found, warnings = look(world, "release", Listing(), [HERE])
     assert [hit.name for hit in found.hits] == ["release-here"]
     assert warnings == ("github was left out: it is down",)
@@ -92,8 +92,8 @@ def test_here_alone_asks_no_source():
     assert search("releases", [HERE], 8).hits[0].name == "release-here"
 
 
-def test_where_nothing_can_be_written_it_is_found_all_the_same(world):
-    (world.top / "cache").write_bytes(b"")  # where the folder would be: a refusal that holds for root, too
+def test_without_a_writable_cache_search_still_works(world):
+    (world.top / "cache").write_bytes(b"")  # a file in place of the folder: root cannot write either
     before = world.snapshot()
     found = look(world, "first", Listing(alpha="The first."))[0]
     assert [hit.name for hit in found.hits] == ["alpha"]

@@ -1,4 +1,4 @@
-"""Show: what is known of one skill, and what its source offers, whether it is installed or not."""
+"""Show: the facts of one skill and the releases of its source, installed or not."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def versions(found: Shown) -> list[str | None]:
 
 
 @pytest.mark.parametrize("ref", ["gh-fix-ci", "github:gh-fix-ci", "github:gh-fix-ci@1.1.0"])
-def test_an_installed_skill_has_the_releases_that_its_source_offers(world: World, ref: str) -> None:
+def test_an_installed_skill_shows_the_releases_of_its_source(world: World, ref: str) -> None:
     before = shown(world, ref)
     world.install("github:gh-fix-ci", env={"GITHUB_TOKEN": "x"}, mcp="skip")
     after = shown(world, ref)
@@ -33,19 +33,19 @@ def test_an_installed_skill_has_the_releases_that_its_source_offers(world: World
 
 @pytest.fixture
 def installed(world: World, hub: Simulator) -> World:
-    """A machine with a skill of a registry that has a newer one by now."""
+    """A machine with a skill of a registry that has a newer release."""
     world.add_source("acme", hub)
     world.install("acme:hello")
     hub.publish("hello", "1.1.0")
     return world
 
 
-def test_of_what_is_installed_the_newest_releases_are_shown(installed: World) -> None:
+def test_an_installed_skill_shows_newer_releases(installed: World) -> None:
     found = shown(installed, "hello")
     assert (found.skill.version, versions(found)) == ("1.0.0", ["1.1.0", "1.0.0"])
 
 
-def test_a_source_that_cannot_be_reached_hides_nothing_of_what_is_here(installed: World, hub: Simulator) -> None:
+def test_an_unreachable_source_hides_no_installed_skill(installed: World, hub: Simulator) -> None:
     def fail(path: str) -> None:
         raise SourceError("the network is down", where=path)
 
@@ -57,14 +57,14 @@ def test_a_source_that_cannot_be_reached_hides_nothing_of_what_is_here(installed
     )
 
 
-def test_a_source_that_was_removed_hides_nothing_of_what_is_here(installed: World) -> None:
+def test_a_removed_source_hides_no_installed_skill(installed: World) -> None:
     installed.sources.remove("acme")
     found = shown(installed, "hello")
     assert found.skill.version == "1.0.0"
     assert found.warnings[0].startswith("acme was not contacted: no source is named ")
 
 
-def test_another_source_of_that_name_is_not_asked(installed: World, tmp_path) -> None:
+def test_another_source_of_the_alias_gets_no_request(installed: World, tmp_path) -> None:
     installed.sources.remove("acme")
     other = Simulator(tmp_path, label="other")
     other.publish("hello", "9.0.0")
@@ -74,7 +74,7 @@ def test_another_source_of_that_name_is_not_asked(installed: World, tmp_path) ->
     assert "differs from the source of hello in the lock" in found.warnings[0]
 
 
-def test_what_nobody_agreed_to_on_this_machine_still_says_what_it_does(installed: World) -> None:
+def test_a_skill_without_consent_still_shows_its_description(installed: World) -> None:
     before = shown(installed, "hello").skill
     project = installed.ports().project
     project.write_records(replace(project.records(), skills={}))

@@ -1,4 +1,4 @@
-"""What is outdated of places that are no registries, as ``update --check`` has it; silence fails nothing."""
+"""Outdated skills of places that are no registries, as in ``update --check``; no answer is no failure."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def repo(tmp_path: Path) -> Repo:
 
 
 def hand_out(web: Web, *names: str, body: str = "Do it.") -> None:
-    """Serve a site with these skills of one file."""
+    """Serve a site with these one-file skills."""
     rows = []
     for name in names:
         web.at(f"/{name}.md", answer(skill_md(name, body), "Content-Type: text/markdown"))
@@ -62,20 +62,20 @@ def report(world: Reaching, **request: object) -> Report:
 
 
 def found(world: Reaching, **request: object) -> list[tuple[str, str | None]]:
-    """Return rules and skills, but that nobody signed them."""
+    """Return rules and skills of the findings, except unsigned ones."""
     rows = report(world, **request).findings
     return [(each.rule, each.skill) for each in rows if each.rule not in ("unsigned", "source-http")]
 
 
 def outdated(world: Reaching) -> list[str | None]:
     assert {rule for rule, _ in found(world)} <= {"outdated"}
-    # The one says what the other does.
+    # Both commands agree.
     names = [skill for _, skill in found(world)]
     assert names == sorted(each.name for each in world.behind().skills)
     return names
 
 
-def test_a_repository_that_went_on(world: Reaching, repo: Repo) -> None:
+def test_a_newer_commit_is_reported_for_the_changed_skill(world: Reaching, repo: Repo) -> None:
     world.install(f"git+{repo.url}", every=True)
     assert outdated(world) == []
     before = world.snapshot()
@@ -92,7 +92,7 @@ def test_a_repository_that_went_on(world: Reaching, repo: Repo) -> None:
     assert world.snapshot() == before
 
 
-def test_a_branch_and_a_tag_are_asked_and_a_commit_is_not(world: Reaching, repo: Repo, tmp_path: Path) -> None:
+def test_a_branch_and_a_tag_are_checked_and_a_commit_is_not(world: Reaching, repo: Repo, tmp_path: Path) -> None:
     rev = repo.commit(three())
     repo.point("refs/tags/v1", rev)
     world.install(f"git+{repo.url}@main#skills/a", f"git+{repo.url}@v1#skills/b", f"git+{repo.url}@{rev}#skills/c")
@@ -106,8 +106,8 @@ def test_a_branch_and_a_tag_are_asked_and_a_commit_is_not(world: Reaching, repo:
     assert rev not in str(notes)
 
 
-def test_what_the_intent_asks_for_is_what_counts(world: Reaching, repo: Repo) -> None:
-    """A person who wrote a commit into skillhub.toml has what they want, whatever the branch has."""
+def test_a_commit_in_the_intent_is_never_outdated(world: Reaching, repo: Repo) -> None:
+    """A user who wrote a commit into skillhub.toml wants it, whatever the branch has."""
     rev = repo.commit(three())
     world.install(f"git+{repo.url}", skills=("a",))
     repo.commit(three("Better."))
@@ -141,7 +141,7 @@ def test_a_site_an_archive_a_file_and_an_artifact(world: Reaching) -> None:
         assert outdated(world) == ["a", "one", "packed"]
 
 
-def test_a_folder_of_this_machine_is_asked_offline_too(world: Reaching) -> None:
+def test_a_local_folder_is_checked_offline_too(world: Reaching) -> None:
     folder = world.base / "mine" / "a"
     folder.mkdir(parents=True)
     (folder / "SKILL.md").write_bytes(text("a"))
@@ -155,7 +155,7 @@ def test_a_folder_of_this_machine_is_asked_offline_too(world: Reaching) -> None:
     assert "unknown for a:" in done.notes[0]
 
 
-def test_a_place_that_is_gone_is_a_note_once_and_no_failure(world: Reaching, repo: Repo) -> None:
+def test_a_missing_place_is_one_note_and_no_failure(world: Reaching, repo: Repo) -> None:
     world.install(f"git+{repo.url}", every=True)
     shutil.rmtree(repo.path)
     done = report(world, threshold="low")
@@ -164,7 +164,7 @@ def test_a_place_that_is_gone_is_a_note_once_and_no_failure(world: Reaching, rep
     assert only.startswith(f"git+{repo.url} could not be asked for newer versions: ")
 
 
-def test_a_server_that_does_not_answer_is_a_note(world: Reaching) -> None:
+def test_a_server_error_is_a_note(world: Reaching) -> None:
     with Web() as web:
         hand_out(web, "a", "b")
         world.install(web.url(""), every=True)
@@ -174,7 +174,7 @@ def test_a_server_that_does_not_answer_is_a_note(world: Reaching) -> None:
     assert "could not be asked" in only
 
 
-def test_offline_nobody_is_asked_and_that_is_said(world: Reaching, repo: Repo) -> None:
+def test_offline_a_note_replaces_the_check(world: Reaching, repo: Repo) -> None:
     world.install(f"git+{repo.url}", every=True)
     repo.commit(three("Better."))
     world.offline = True
@@ -183,7 +183,7 @@ def test_offline_nobody_is_asked_and_that_is_said(world: Reaching, repo: Repo) -
     assert done.notes == (f"git+{repo.url} was not contacted: newer versions are unknown",)
 
 
-def test_a_skill_that_its_place_no_longer_has_is_a_note(world: Reaching, repo: Repo) -> None:
+def test_a_skill_removed_from_its_place_is_a_note(world: Reaching, repo: Repo) -> None:
     world.install(f"git+{repo.url}", every=True)
     repo.commit({"skills/a/SKILL.md": text("a", "Better."), "skills/c/SKILL.md": text("c", version="1.0.0")})
     assert found(world) == [("outdated", "a")]
@@ -191,8 +191,8 @@ def test_a_skill_that_its_place_no_longer_has_is_a_note(world: Reaching, repo: R
     assert "unknown for b:" in only
 
 
-def test_attack_what_no_update_would_take_does_not_pass_for_newer(world: Reaching, repo: Repo) -> None:
-    """It is found, the others are told all the same, and what is installed stays good."""
+def test_attack_an_unsafe_version_is_no_newer_version(world: Reaching, repo: Repo) -> None:
+    """The unsafe version is reported, others are checked, and the installed version stays valid."""
     world.install(f"git+{repo.url}", every=True)
     repo.commit({**three("Better."), "skills/b/x": link("/etc/passwd"), "skills/c/SKILL.md": b"---\nname: [\n---\n"})
     assert found(world) == [("newer-refused", "b"), ("newer-refused", "c"), ("outdated", "a")]
@@ -200,7 +200,7 @@ def test_attack_what_no_update_would_take_does_not_pass_for_newer(world: Reachin
     assert world.problems() == []
 
 
-def test_attack_another_signer_does_not_pass_for_newer(world: Reaching, tmp_path: Path) -> None:
+def test_attack_a_version_of_another_signer_is_no_newer_version(world: Reaching, tmp_path: Path) -> None:
     key = key_of("one")("publisher", "p256")
     world.publishers.trust(Trusted("ann", (key.public.pem.decode(),)))
     tree = Tree({"SKILL.md": File(text("plain"))})
@@ -214,8 +214,8 @@ def test_attack_another_signer_does_not_pass_for_newer(world: Reaching, tmp_path
     assert found(world) == [("newer-refused", "plain")]
 
 
-def test_a_lock_that_came_along_is_asked_with_care_or_not_at_all(world: Reaching, repo: Repo) -> None:
-    """A server in a private network that only a lock names is nobody's to ask."""
+def test_a_place_that_only_a_lock_names_is_checked_with_restrictions(world: Reaching, repo: Repo) -> None:
+    """A private server that only a lock names gets no request."""
     world.install(f"git+{repo.url}", skills=("a",))
     for path in (world.base / "skillhub.lock", world.base / "skillhub.toml"):
         path.write_text(path.read_text().replace(repo.url, "https://10.0.0.7/x"))
@@ -226,7 +226,7 @@ def test_a_lock_that_came_along_is_asked_with_care_or_not_at_all(world: Reaching
     other.close()
 
 
-def test_a_policy_that_forbids_a_place_keeps_audit_from_it(world: Reaching, repo: Repo) -> None:
+def test_a_forbidden_place_is_not_checked(world: Reaching, repo: Repo) -> None:
     world.install(f"git+{repo.url}", skills=("a",))
     repo.commit(three("Better."))
     path = world.base / "skillhub.toml"
@@ -243,7 +243,7 @@ def test_sources_alone_asks_no_place(world: Reaching, repo: Repo) -> None:
     assert report(world, sources_alone=True).notes == ()
 
 
-def test_an_alias_of_a_site_is_asked(world: Reaching) -> None:
+def test_a_site_is_checked_through_its_alias(world: Reaching) -> None:
     with Web() as web:
         hand_out(web, "a")
         world.sources.add("docs", web.url(""), None)
@@ -267,7 +267,7 @@ def test_an_alias_of_a_site_is_asked(world: Reaching) -> None:
         ("https://skills.example/a.zip", False),
     ],
 )
-def test_what_was_asked_for_to_the_last_digit_is_never_outdated(source: str, *, is_never_newer: bool) -> None:
+def test_a_place_with_a_full_digest_is_never_outdated(source: str, *, is_never_newer: bool) -> None:
     is_git = source.startswith("git")
     origin = (
         {"git": "https://git.example/skills.git", "rev": REV, "path": "a"}
@@ -278,8 +278,8 @@ def test_what_was_asked_for_to_the_last_digit_is_never_outdated(source: str, *, 
     assert is_fixed(wanted_of(entry), entry) == is_never_newer
 
 
-def test_folders_of_one_repository_are_one_journey(world: Reaching, repo: Repo) -> None:
-    """Each had the repository opened anew: `update --check` of a catalogue's 333 skills asked its server as often."""
+def test_folders_of_one_repository_share_one_fetch(world: Reaching, repo: Repo) -> None:
+    """Otherwise `update --check` of 333 skills of one catalogue would send 333 times as many requests."""
     reach = world.ports().reach
     first = reach(parse_remote(f"git+{repo.url}#skills/a"))
     shutil.rmtree(repo.path)

@@ -1,4 +1,4 @@
-"""Whatever is other than locked is found, in the store and in every agent's folder; sync puts all of it right."""
+"""Verify finds every difference from the lock, in the store and in agents' folders; sync repairs all of them."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_harm_is_found_and_mended(world, where, harm):
 
 
 @pytest.mark.parametrize("harm", ["extra file", "execute bit taken", "missing file"])
-def test_all_places_at_once_are_mended(world, harm):
+def test_differences_in_all_places_are_repaired_at_once(world, harm):
     for where in PLACES:
         HARMS[harm](place(world, where))
     assert len(world.problems()) == 3
@@ -139,7 +139,7 @@ LISTINGS = {
 
 
 @pytest.mark.parametrize("harm", LISTINGS)
-def test_a_listing_that_was_tampered_with_hides_nothing(world, harm):
+def test_a_changed_listing_hides_no_difference(world, harm):
     copy = place(world, ".claude/skills")
     LISTINGS[harm](stored(world).with_name(stored(world).name + ".listing"))
     assert "listing" in world.problems()
@@ -177,7 +177,7 @@ def test_a_signature_changed_together_with_the_listing(tmp_path):
     assert world.problems() == []
 
 
-def test_a_signature_is_verified_again_by_the_key_that_was_pinned(tmp_path):
+def test_a_signature_is_verified_with_the_pinned_key(tmp_path):
     world = World(tmp_path)
     world.install("github:code-review")
     pins = tmp_path / "home/skillhub/state/signers"
@@ -188,11 +188,11 @@ def test_a_signature_is_verified_again_by_the_key_that_was_pinned(tmp_path):
     assert world.problems() == ["signature"]
     pin.unlink()
     assert world.problems() == ["signature"]
-    world.install(answers=Answers())  # proven anew by the registry
+    world.install(answers=Answers())  # verified again by the registry
     assert world.problems() == []
 
 
-def test_a_tree_that_is_gone_and_whose_source_changed(world):
+def test_a_missing_tree_with_a_changed_source_is_not_restored(world):
     (world.base / "src/plain/SKILL.md").write_text("---\nname: plain\ndescription: Else.\n---\n")
     HARMS["changed byte"](place(world, "store"))
     for folder in (".agents", ".claude"):
@@ -204,12 +204,12 @@ def test_a_tree_that_is_gone_and_whose_source_changed(world):
     assert world.problems()
 
 
-def test_a_name_that_is_not_locked(world):
+def test_an_unknown_name_is_not_found(world):
     with pytest.raises(NotFound):
         world.problems("nobody")
 
 
-def test_links_that_lead_elsewhere(tmp_path):
+def test_a_link_to_another_target_is_found_and_repaired(tmp_path):
     world = World(tmp_path)
     world.install(str(skill(world.base / "src")), link="symlink")
     copy = world.copy("plain")
@@ -224,7 +224,7 @@ def test_links_that_lead_elsewhere(tmp_path):
     copy.unlink()
     shutil.copytree(stored(world), copy)
     copy.chmod(0o755)
-    assert world.problems() == []  # some disks have no links
+    assert world.problems() == []  # a copy may replace a link: some disks have no links
     (copy / "SKILL.md").chmod(0o644)
     (copy / "SKILL.md").write_text("mine\n")
     assert world.problems() == ["changed-file"]
@@ -237,8 +237,8 @@ def test_verify_without_a_lock_finds_nothing(tmp_path):
 
 
 @pytest.mark.parametrize("how", ["renamed", "swapped"])
-def test_attack_a_lock_that_names_a_skill_otherwise(world, how):
-    """By hand, in the lock alone: nothing but what is stored says what it is called."""
+def test_attack_a_skill_under_another_name_in_the_lock_is_found(world, how):
+    """The lock was edited by hand; only the stored files contain the real name."""
     world.install(str(skill(world.folder / "two", name="other")), agents=("claude-code",))
     world.disable("plain")
     world.disable("other")
@@ -273,7 +273,7 @@ def test_attack_a_lock_that_names_a_skill_otherwise(world, how):
         ('"key:sha256:', '"key:sha256:0000'),
     ],
 )
-def test_what_the_lock_says_otherwise_now_is_not_said_to_be_had_from_install(world, change):
+def test_a_changed_fact_in_the_lock_is_a_signature_problem_and_install_fails(world, change):
     world.install("github:release-notes")
     path = world.base / "skillhub.lock"
     text = path.read_text()
@@ -287,7 +287,7 @@ def test_what_the_lock_says_otherwise_now_is_not_said_to_be_had_from_install(wor
         world.install()
 
 
-def test_a_copy_that_is_as_locked_is_told_apart_from_another_though_store_and_state_are_gone(world):
+def test_a_locked_copy_is_recognized_without_store_and_state(world):
     world.install("github:release-notes")
     shutil.rmtree(world.home.state)
     for folder, *_ in os.walk(world.home.data):

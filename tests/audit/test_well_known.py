@@ -1,4 +1,4 @@
-"""A well-known site that is no registry, as a source: by its alias, unsigned, and never in place of a registry."""
+"""A well-known site without a registry as a source: by its alias, unsigned, and never in place of a registry."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ def added(world: Reaching, web: Web) -> Reaching:
 
 
 def changed(web: Web, name: str = "pdf", body: str = "Do it otherwise.") -> None:
-    """Let the site have other bytes of a skill, and say so."""
+    """Change the content of a skill on the site, with its digest."""
     data = skill_md(name, body)
     web.at(f"/{name}/SKILL.md", answer(data, "Content-Type: text/markdown"))
     web.at(WELL_KNOWN, answer(current(entry(name, data, f"/{name}/SKILL.md")), JSON))
 
 
-def test_a_site_is_added_once_a_person_agrees_that_nobody_signs_it(world: Reaching, web: Web) -> None:
+def test_a_site_is_added_only_with_consent_to_unsigned_skills(world: Reaching, web: Web) -> None:
     error = refused(world, Refused, lambda: add_source("docs", web.url(""), Pin(), world.ports(Answers())))
     assert [question.kind for question, _ in error.asked] == ["place"]
     source = add_source("docs", web.url("/"), Pin(), world.ports(Answers(place="yes")))
@@ -58,25 +58,25 @@ def test_a_site_is_added_once_a_person_agrees_that_nobody_signs_it(world: Reachi
     assert web.seen[ROOT] == 2
 
 
-def test_what_is_meant_to_be_a_registry_is_never_taken_for_a_site(world: Reaching, web: Web) -> None:
+def test_a_site_is_not_accepted_in_place_of_a_pinned_registry(world: Reaching, web: Web) -> None:
     pin = Pin(fingerprint=Digest.of(b"root"))
     refused(world, NotFound, lambda: add_source("docs", web.url(""), pin, world.ports()))
 
 
-def test_where_there_is_neither_nothing_is_added_or_asked(world: Reaching) -> None:
+def test_without_site_or_registry_no_source_is_added(world: Reaching) -> None:
     with Web() as empty:
         refused(world, NotFound, lambda: add_source("docs", empty.url(""), Pin(), world.ports()))
     assert world.answers.seen == []
 
 
 @pytest.mark.parametrize("end", ["/.well-known/agent-skills/index.json", "/.well-known", "/a?b", "/x#y"])
-def test_attack_a_registry_is_hidden_behind_its_index(world: Reaching, web: Web, end: str) -> None:
-    """Beside an index there is no root to find, so it would pass for a site."""
+def test_attack_the_url_of_an_index_is_refused_as_a_source(world: Reaching, web: Web, end: str) -> None:
+    """Beside an index there is no root, so a registry would be taken for a site."""
     refused(world, UsageError, lambda: add_source("docs", web.url(end), Pin(), world.ports()))
     assert not web.seen
 
 
-def test_its_skills_are_asked_for_by_alias_and_pinned(added: Reaching, web: Web) -> None:
+def test_a_sites_skill_is_locked_by_alias_url_and_digest(added: Reaching, web: Web) -> None:
     done = added.install("docs:pdf")
     assert "unsigned" in [question.kind for question, _ in done.asked]
     lock = added.lock()
@@ -88,7 +88,7 @@ def test_its_skills_are_asked_for_by_alias_and_pinned(added: Reaching, web: Web)
     assert Lock.parse(lock.dump()) == lock
 
 
-def test_a_bare_name_is_looked_for_there_too(added: Reaching) -> None:
+def test_a_bare_name_is_found_on_a_site(added: Reaching) -> None:
     added.install("mail")
     assert added.lock().skills["mail"].source == "docs"
     with pytest.raises(NotFound):
@@ -97,7 +97,7 @@ def test_a_bare_name_is_looked_for_there_too(added: Reaching) -> None:
         added.install("docs:pdf@^1.0")
 
 
-def test_show_and_search_find_its_skills(added: Reaching, tmp_path: Path) -> None:
+def test_show_and_search_find_a_sites_skills(added: Reaching, tmp_path: Path) -> None:
     shown = show(parse_ref("docs:pdf"), added.ports())
     assert (shown.skill.source, shown.skill.signed_by) == ("docs", ())
     listed = listings(added.ports())
@@ -106,7 +106,7 @@ def test_show_and_search_find_its_skills(added: Reaching, tmp_path: Path) -> Non
     assert listed.warnings == ()
 
 
-def test_of_what_is_locked_from_another_site_of_that_name_nothing_is_asked(added: Reaching, web: Web) -> None:
+def test_another_site_under_the_locked_alias_gets_no_request(added: Reaching, web: Web) -> None:
     added.install("docs:pdf")
     added.sources.remove("docs")
     with Web() as other:
@@ -118,7 +118,7 @@ def test_of_what_is_locked_from_another_site_of_that_name_nothing_is_asked(added
     assert "differs from the source of pdf in the lock" in shown.warnings[0]
 
 
-def test_an_update_is_what_the_site_has_now_and_install_is_not(added: Reaching, web: Web) -> None:
+def test_update_takes_the_sites_new_content_and_install_does_not(added: Reaching, web: Web) -> None:
     added.install("docs:pdf")
     before = added.lock_bytes()
     changed(web)
@@ -131,7 +131,7 @@ def test_an_update_is_what_the_site_has_now_and_install_is_not(added: Reaching, 
     assert added.behind().skills == ()
 
 
-def test_on_another_machine_the_source_is_asked_for_and_the_lock_gives_the_same(added: Reaching, web: Web) -> None:
+def test_on_another_machine_the_site_needs_consent_and_the_lock_decides(added: Reaching, web: Web) -> None:
     added.install("docs:pdf")
     other = added.as_cloned()
     error = refused(other, Refused, lambda: other.install(answers=Answers("yes", unsigned="unanswered")))
@@ -168,8 +168,8 @@ def test_a_site_without_digests_is_pinned_by_its_trees(world: Reaching) -> None:
         assert not other.copy("old").exists()
 
 
-class TestWhatWasARegistry:
-    """It never turns into a site that nobody vouches for."""
+class TestFormerRegistry:
+    """A former registry never becomes an unsigned site."""
 
     @pytest.fixture
     def registry(self, world: Reaching, web: Web) -> Reaching:
@@ -178,24 +178,26 @@ class TestWhatWasARegistry:
         return world
 
     @pytest.mark.parametrize("alias", ["acme", "other"])
-    def test_attack_its_metadata_are_taken_away(self, registry: Reaching, web: Web, alias: str) -> None:
+    def test_attack_removed_metadata_are_refused(self, registry: Reaching, web: Web, alias: str) -> None:
         refused(registry, TrustDowngrade, lambda: add_source(alias, web.url("/hub/"), Pin(), registry.ports()))
         assert registry.answers.seen == []
 
-    def test_attack_its_metadata_are_taken_away_once_it_was_removed(self, registry: Reaching, web: Web) -> None:
+    def test_attack_removed_metadata_are_refused_after_removal_of_the_source(
+        self, registry: Reaching, web: Web
+    ) -> None:
         registry.sources.remove("acme")
         for url in (web.url("/hub"), web.url("/hub/"), web.url("/hub").replace("http:", "HTTP:")):
             refused(registry, TrustDowngrade, lambda url=url: add_source("x", url, Pin(), registry.ports()))
 
-    def test_attack_it_is_trusted_anew_without_a_root(self, registry: Reaching) -> None:
+    def test_attack_new_trust_without_a_root_is_refused(self, registry: Reaching) -> None:
         refused(registry, TrustDowngrade, lambda: trust_source("acme", Pin(), registry.ports()))
 
-    def test_attack_a_lock_calls_it_a_site(self, registry: Reaching, web: Web) -> None:
+    def test_attack_a_lock_that_calls_it_a_site_is_refused(self, registry: Reaching, web: Web) -> None:
         lock = Lock({}, {"acme": LockedSource(kind="well-known", url=web.url("/hub"))})
         (registry.base / "skillhub.lock").write_bytes(lock.dump())
         refused(registry, SourceMismatch, lambda: registry.install())
 
-    def test_attack_a_lock_calls_a_registry_a_site_to_who_does_not_know_it(self, world: Reaching, web: Web) -> None:
+    def test_attack_a_lock_calls_an_unknown_registry_a_site(self, world: Reaching, web: Web) -> None:
         url = web.url("/hub")
         web.at(f"/hub{ROOT}", answer(b"{}", JSON))
         lock = Lock({}, {"acme": LockedSource(kind="well-known", url=url)})
@@ -213,7 +215,7 @@ def test_a_site_that_became_a_registry_is_trusted_by_its_root(world: Reaching, t
     assert world.sources.get("acme").root is None
 
 
-def test_the_file_tells_what_was_a_registry(world: Reaching, web: Web) -> None:
+def test_the_sources_file_keeps_the_urls_of_removed_registries(world: Reaching, web: Web) -> None:
     world.sources.add("acme", web.url("/hub"), b"root")
     add_source("docs", web.url(""), Pin(), world.ports())
     world.sources.remove("acme")
@@ -222,7 +224,7 @@ def test_the_file_tells_what_was_a_registry(world: Reaching, web: Web) -> None:
     assert kept["registries"] == [f"127.0.0.1:{web.port}/hub"]
 
 
-def test_what_a_site_no_longer_has_holds_up_no_other_skill(added: Reaching, web: Web) -> None:
+def test_a_skill_missing_on_a_site_does_not_block_others(added: Reaching, web: Web) -> None:
     added.install("docs:pdf", "docs:mail")
     changed(web, "pdf")
     assert [each.name for each in added.behind().skills] == ["pdf"]
@@ -237,7 +239,7 @@ def test_what_a_site_no_longer_has_holds_up_no_other_skill(added: Reaching, web:
     refused(added, NotFound, added.update)
 
 
-def test_what_came_from_a_source_that_was_removed_holds_up_no_other_skill(added: Reaching, web: Web) -> None:
+def test_skills_of_a_removed_source_do_not_block_others(added: Reaching, web: Web) -> None:
     added.install("docs:pdf", "docs:mail")
     added.sources.remove("docs")
     done = added.update()

@@ -1,4 +1,4 @@
-"""One project, several agents: copies are repaired together, an added agent gets all there is."""
+"""One project, several agents: copies are repaired together, and an added agent gets every skill."""
 
 from __future__ import annotations
 
@@ -51,26 +51,26 @@ def test_an_agent_added_later_gets_the_skill_and_its_server(world):
     assert (servers(world, ".mcp.json"), servers(world, ".cursor/mcp.json")) == ([], [])
 
 
-@pytest.mark.parametrize("said", ["no", "unanswered"])
-def test_an_agent_added_without_its_server_leaves_the_skill_enabled(world, said):
+@pytest.mark.parametrize("reply", ["no", "unanswered"])
+def test_an_agent_added_without_its_server_leaves_the_skill_enabled(world, reply):
     world.install(served(world), agents=("claude-code",), mcp="configure")
-    outcome = world.install(agents=("cursor",), answers=Answers(said))
+    outcome = world.install(agents=("cursor",), answers=Answers(reply))
     assert [each.state for each in outcome.skills] == ["enabled"]
     assert servers(world, ".cursor/mcp.json") == []
     assert world.problems() == []
 
 
-def test_what_a_person_sees_to_is_not_asked_of_an_agent_that_is_found(world):
+def test_a_waived_server_is_not_asked_about_for_an_added_agent(world):
     world.install(served(world), agents=("claude-code",), mcp="skip")
-    silent = Answers()
-    world.install(answers=silent)
-    assert silent.seen == []
-    world.install(agents=("cursor",), mcp="skip", answers=silent)
-    assert silent.seen == []
+    answers = Answers()
+    world.install(answers=answers)
+    assert answers.seen == []
+    world.install(agents=("cursor",), mcp="skip", answers=answers)
+    assert answers.seen == []
     assert world.record("plain").waived == ("mcp:tracker",)
 
 
-def test_another_server_of_that_name_at_an_added_agent_is_left_alone(world):
+def test_another_server_of_the_name_at_an_added_agent_is_left(world):
     world.install(served(world), agents=("claude-code",), mcp="configure")
     (world.base / ".cursor").mkdir()
     (world.base / ".cursor/mcp.json").write_text('{"mcpServers": {"tracker": {"command": "mine"}}}')
@@ -83,7 +83,7 @@ def test_another_server_of_that_name_at_an_added_agent_is_left_alone(world):
 
 
 @pytest.mark.parametrize("what", ["file", "folder", "link"])
-def test_something_foreign_at_an_added_agent_stops_and_stays(world, what):
+def test_a_foreign_file_at_an_added_agent_stops_the_install_and_stays(world, what):
     world.install(str(skill(world.base / "src")))
     place = world.copy("plain", ".claude/skills")
     place.parent.mkdir(parents=True)
@@ -108,7 +108,7 @@ def place(world):
     return str(world.copy("plain"))
 
 
-def test_where_no_link_can_be_made_a_copy_does(world):
+def test_a_copy_replaces_a_link_that_cannot_be_made(world):
     tree = Tree({"SKILL.md": File(b"x\n")})
     stored, path = world.store.put(tree), place(world)
     copies.make(world.project, path, tree, stored, "symlink", [refuse])
@@ -118,14 +118,14 @@ def test_where_no_link_can_be_made_a_copy_does(world):
     assert copies.inspect(path, tree.listing, world.store, "symlink")[0] == "edited"
 
 
-def test_where_one_sort_of_link_is_not_allowed_the_next_is_tried(world):
+def test_the_next_kind_of_link_is_tried_if_one_is_not_allowed(world):
     tree = Tree({"SKILL.md": File(b"x\n")})
     stored, path = world.store.put(tree), place(world)
     copies.make(world.project, path, tree, stored, "symlink", [refuse, copies.LINKAGES[0]])
     assert os.readlink(path) == stored
 
 
-def test_a_copy_in_place_of_a_link_is_asked_about_like_any_other(world):
+def test_edits_of_a_copy_in_place_of_a_link_are_asked_about(world):
     path = str(skill(world.base / "src"))
     world.install(path, link="symlink")
     copy = world.copy("plain")

@@ -15,7 +15,7 @@ from tests.support.world import World
 
 
 class Shelf:
-    """Gives the name for an artifact, and remembers how many were asked of it at once."""
+    """Returns the skill's name as its artifact, and records the greatest number of simultaneous requests."""
 
     def __init__(self, bad: str = "") -> None:
         self.bad, self.asked, self.most = bad, [], 0
@@ -38,7 +38,7 @@ class Shelf:
 
 def ways(shelf: Shelf, count: int, size: int = 10) -> list[Acquisition]:
     releases = [Release(name=f"skill-{number}", url="") for number in range(count)]
-    # What is made is the bytes that came: nothing here looks at a candidate.
+    # The candidate is the fetched bytes: these tests read no candidate.
     return [Acquisition(partial(shelf.artifact, release), lambda came: came, size) for release in releases]
 
 
@@ -56,23 +56,23 @@ def ports(tmp_path):
     return World(tmp_path).ports()
 
 
-def test_each_comes_once_and_in_the_order_of_asking():
+def test_each_artifact_is_fetched_once_and_returned_in_order():
     shelf = Shelf()
-    told = []
-    found = taken(ways(shelf, 50), lambda what, done, of: told.append((done, of)))
+    reported = []
+    found = taken(ways(shelf, 50), lambda what, done, of: reported.append((done, of)))
     names = [f"skill-{number}" for number in range(50)]
     assert found == [name.encode() for name in names]
     assert sorted(shelf.asked) == sorted(names)
     assert shelf.most <= AT_ONCE
-    assert told == [(done, 50) for done in range(50)]
+    assert reported == [(done, 50) for done in range(50)]
 
 
-def test_where_there_is_waiting_sixteen_are_asked_for_at_once():
+def test_sixteen_artifacts_are_requested_at_once():
     asked_for, wanted, most = 0, 0, 0
     change = threading.Condition()
 
     def fetch(number: int) -> bytes:
-        """Come only after it was wanted, a while later: then every turn waits, however slow this machine is."""
+        """Return after the turn that wants it, a moment later: then every turn waits, on the slowest machine, too."""
         nonlocal asked_for, most
         with change:
             asked_for += 1
@@ -93,19 +93,19 @@ def test_where_there_is_waiting_sixteen_are_asked_for_at_once():
 
 
 @pytest.mark.parametrize(("size", "most"), [(10, AT_ONCE), (0, AT_ONCE), (30 << 20, 2), (200 << 20, 1)])
-def test_no_more_is_held_than_fits(size, most):
+def test_prefetched_bytes_are_limited(size, most):
     shelf = Shelf()
     with prefetched(ways(shelf, 40, size), silent) as coming:
         assert next(coming)() == b"skill-0"
     assert 1 <= len(shelf.asked) <= most
 
 
-def test_attack_a_site_that_says_no_sizes_is_not_fetched_into_memory_whole():
+def test_attack_unknown_sizes_do_not_fill_memory():
     large, asked = bytes(33 << 20), []
 
     def fetch() -> bytes:
         asked.append(1)
-        time.sleep(0.01)  # long enough for more to be fetched at once
+        time.sleep(0.01)  # long enough for several fetches at once
         return large
 
     with prefetched([Acquisition(fetch, len) for _ in range(40)], silent) as coming:
@@ -114,7 +114,7 @@ def test_attack_a_site_that_says_no_sizes_is_not_fetched_into_memory_whole():
     assert len(asked) <= 8 + 3  # four at first, then as many as fit
 
 
-def test_what_needs_no_wire_waits_for_its_turn():
+def test_an_acquisition_without_a_download_waits_for_its_turn():
     shelf = Shelf()
     first, second = ways(shelf, 2)
     here = Acquisition(nothing, lambda came: "here")
@@ -122,7 +122,7 @@ def test_what_needs_no_wire_waits_for_its_turn():
     assert taken([here]) == ["here"]
 
 
-def test_an_error_is_raised_by_the_turn_that_it_belongs_to():
+def test_an_error_is_raised_in_the_turn_of_its_skill():
     with prefetched(ways(Shelf(bad="skill-1"), 3), silent) as coming:
         assert next(coming)() == b"skill-0"
         with pytest.raises(SecurityError):
@@ -130,18 +130,18 @@ def test_an_error_is_raised_by_the_turn_that_it_belongs_to():
         assert next(coming)() == b"skill-2"
 
 
-def test_beyond_what_may_be_held_trees_wait_in_the_store(tmp_path, ports):
+def test_trees_beyond_the_budget_are_staged_in_the_store(tmp_path, ports):
     made = [from_path(write_skill(tmp_path, f"skill-{number}"), ports) for number in range(4)]
     held = TreeBudget(ports.store, held_max=2 * made[0].tree.size)
     found = [held.keep(each) for each in made]
     assert [isinstance(each.tree, Staged) for each in found] == [False, False, True, True]
     assert [each.tree for each in found] == [each.tree for each in made]
-    assert not any(each.manifest.body for each in found)  # the tree has it
+    assert not any(each.manifest.body for each in found)  # the tree contains it
     assert [ports.store.has(each.tree.digest) for each in found] == [False, False, True, True]
     assert not list(ports.project.records().skills)
 
 
-def test_a_staged_candidate_whose_bytes_change_is_not_enabled(tmp_path, ports):
+def test_a_staged_candidate_missing_in_the_store_is_an_error(tmp_path, ports):
     made = from_path(write_skill(tmp_path), ports)
     found = TreeBudget(ports.store, held_max=0).keep(made)
     ports.store.drop(found.tree.digest)
@@ -149,8 +149,8 @@ def test_a_staged_candidate_whose_bytes_change_is_not_enabled(tmp_path, ports):
         dict(found.tree.items())
 
 
-def test_attack_a_server_that_never_ends_keeps_nobody_from_stopping():
-    began, ended, over = threading.Event(), threading.Event(), threading.Event()
+def test_attack_an_endless_download_does_not_prevent_an_interrupt():
+    began, ended, finished = threading.Event(), threading.Event(), threading.Event()
 
     def stopped():
         assert began.wait(300)
@@ -159,23 +159,23 @@ def test_attack_a_server_that_never_ends_keeps_nobody_from_stopping():
     def dripping():
         began.set()
         ended.wait(300)
-        over.set()
+        finished.set()
 
     with pytest.raises(KeyboardInterrupt):
         taken([Acquisition(fetch, lambda came: came, 1) for fetch in (stopped, dripping)])
-    assert not over.is_set()  # it drips still
+    assert not finished.is_set()  # the download has not ended
     ended.set()
-    assert over.wait(300)
+    assert finished.wait(300)
 
 
 @pytest.mark.parametrize("when", ["verified", "held"])
-def test_who_stops_the_command_while_a_skill_is_worked_on_waits_for_no_server(when):
-    began, ended, over = threading.Event(), threading.Event(), threading.Event()
+def test_an_interrupt_during_a_turn_waits_for_no_download(when):
+    began, ended, finished = threading.Event(), threading.Event(), threading.Event()
 
     def dripping():
         began.set()
         ended.wait(300)
-        over.set()
+        finished.set()
 
     def stopped(at):
         if at == when:
@@ -190,23 +190,23 @@ def test_who_stops_the_command_while_a_skill_is_worked_on_waits_for_no_server(wh
         next(coming)()
         stopped("held")
     assert began.is_set()
-    assert not over.is_set()  # it drips still
+    assert not finished.is_set()  # the download has not ended
     ended.set()
-    assert over.wait(300)
+    assert finished.wait(300)
 
 
-def test_who_waits_for_a_download_is_told_again_and_again_how_far_it_is():
-    told, may_end = [], threading.Event()
+def test_progress_is_reported_repeatedly_during_a_download():
+    reports, may_end = [], threading.Event()
 
     def fetch():
         assert may_end.wait(300)
         return b"came"
 
     def report(what, done, of):
-        told.append((what, done, of))
-        if len(told) == 4:
+        reports.append((what, done, of))
+        if len(reports) == 4:
             may_end.set()
 
     acquisitions = [Acquisition(fetch, lambda came: came, 10) for _ in range(2)]
     assert taken(acquisitions, report) == [b"came", b"came"]
-    assert told[:4] == [("fetching", 0, 2)] * 4
+    assert reports[:4] == [("fetching", 0, 2)] * 4

@@ -1,4 +1,4 @@
-"""Skills under another name than their own: installed beside one of that name, and everything that is done after."""
+"""Skills under an alias: installed beside a skill of the same name, and handled by every command."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from skillhub.registry.operator import Signing
 from skillhub.registry.upkeep import withdraw
 from skillhub.runtime import Surroundings, catalog_of, load, mentioned, pick, profile
 from skillhub.runtime.mention import Suggestions
-from tests.install.test_known_bad import tell
+from tests.install.test_known_bad import publish_advisories
 from tests.install.test_recalled import heard, restart
 from tests.model.test_advisory import osv, package, semver
 from tests.support.registry import Simulator
@@ -29,7 +29,7 @@ from tests.support.world import Answers, refused, skill, wanted
 
 @pytest.fixture
 def two(world, tmp_path):
-    """A world with ``code-review`` of one source, and a registry that has another skill of that name."""
+    """A world with ``code-review`` of one source, and a registry with another skill of that name."""
     simulator = Simulator(tmp_path)
     simulator.publish("code-review", "9.0.0")
     world.add_source("acme", simulator)
@@ -38,7 +38,7 @@ def two(world, tmp_path):
     return world
 
 
-def test_two_skills_of_one_name_from_two_sources_are_side_by_side(two):
+def test_two_skills_of_one_name_are_installed_side_by_side(two):
     answers = Answers("yes")
     (found,) = two.install("acme:code-review", alias="acme-review", answers=answers).skills
     assert (found.name, found.own_name, found.state, found.version) == (
@@ -53,7 +53,7 @@ def test_two_skills_of_one_name_from_two_sources_are_side_by_side(two):
     assert [*entries] == ["acme-review", "code-review"]
     assert (entries["acme-review"].name, entries["code-review"].name) == ("code-review", None)
     assert wanted(two)["acme-review"] == {"source": "acme", "version": "^9.0.0", "name": "code-review"}
-    # The files are as they were signed.
+    # The files are unchanged, as signed.
     assert b"name: code-review\n" in (two.copy("acme-review") / "SKILL.md").read_bytes()
     assert two.problems() == []
 
@@ -88,7 +88,7 @@ def test_an_alias_is_updated_synced_enabled_edited_and_removed_as_any_skill_is(b
     assert both.problems() == []
 
 
-def test_an_alias_is_installed_again_from_lock_and_intent_alike(both):
+def test_an_alias_is_restored_from_lock_and_from_intent(both):
     assert both.install(frozen=True, answers=Answers()).changed is False
     assert both.install("acme:code-review", alias="acme-review", answers=Answers()).changed is False
     data = (both.base / "skillhub.lock").read_bytes()
@@ -111,7 +111,7 @@ def test_agents_see_load_and_mention_an_alias_by_its_name_here(both):
     assert (mention.outcome, mention.skill.name) == ("activated", "acme-review")
 
 
-def test_the_own_name_of_an_alias_leads_to_its_name_here():
+def test_the_own_name_of_an_aliased_skill_suggests_the_alias():
     rows = [Skill(name="mine", path="/x", scope="project", state="enabled", own_name="code-review")]
     for typed in ("code-review", "Code-Review"):
         assert [each.name for each in Suggestions(rows).like(typed).skills] == ["mine"]
@@ -159,7 +159,7 @@ def test_attack_a_hostile_alias_is_refused(two, alias):
     refused(two, UsageError, lambda: two.install("acme:code-review", alias=alias))
 
 
-def test_attack_an_alias_takes_no_name_that_is_installed(both, tmp_path):
+def test_attack_an_alias_in_use_is_refused(both, tmp_path):
     both.simulator.publish("other", "1.0.0")
     both._opened.clear()
     for ref, alias in (
@@ -173,11 +173,11 @@ def test_attack_an_alias_takes_no_name_that_is_installed(both, tmp_path):
         assert "--as" in error.hint
     both.install("acme:other", alias="third")
     refused(both, SourceMismatch, lambda: both.install("acme:code-review", alias="third"))
-    # An alias is nothing that a source has.
+    # An alias is no name of a source.
     refused(both, NotFound, lambda: both.install("third", alias="fourth"))
 
 
-def test_attack_one_name_for_several_skills(two, tmp_path):
+def test_attack_one_alias_for_several_skills_is_refused(two, tmp_path):
     for refs, options in (
         ((), {}),
         (("acme:code-review", "github:release-notes"), {}),
@@ -186,7 +186,7 @@ def test_attack_one_name_for_several_skills(two, tmp_path):
         refused(two, UsageError, lambda refs=refs, options=options: two.install(*refs, alias="mine", **options))
 
 
-def test_attack_a_lock_that_changes_the_own_name_of_an_alias(both):
+def test_attack_a_changed_own_name_in_the_lock_is_refused(both):
     path = both.base / "skillhub.lock"
     document = json.loads(path.read_bytes())
     for name, error in (
@@ -204,7 +204,7 @@ def test_attack_a_lock_that_changes_the_own_name_of_an_alias(both):
         both.install(frozen=True, answers=Answers())
 
 
-def test_attack_an_alias_hides_a_release_that_is_withdrawn_or_known_to_be_bad(scene):
+def test_attack_an_alias_does_not_hide_a_withdrawal(scene):
     scene.machine.install("acme:hello", alias="hi")
     withdraw(scene.hub.dir.path, "hello@1.0.0", "sends tokens away", Signing(now=scene.hub.when))
     scene.hub.pull()
@@ -215,10 +215,12 @@ def test_attack_an_alias_hides_a_release_that_is_withdrawn_or_known_to_be_bad(sc
     assert sorted(machine.problems("hi")) == ["withdrawn"]
 
 
-def test_attack_an_alias_hides_that_its_skill_is_known_to_be_bad(scene):
+def test_attack_an_alias_does_not_hide_an_advisory(scene):
     world = scene.machine
     world.install("acme:hello", alias="hi")
-    tell(scene, osv([package(**semver(("introduced", "0")))], database_specific={"severity": "critical"}))
+    publish_advisories(
+        scene, osv([package(**semver(("introduced", "0")))], database_specific={"severity": "critical"})
+    )
     restart(world)
     report = audit(AuditRequest(refresh=True), world.ports())
     assert {each.skill for each in report.findings if "advis" in each.rule or "known" in each.rule} == {"hello", "hi"}
@@ -226,7 +228,7 @@ def test_attack_an_alias_hides_that_its_skill_is_known_to_be_bad(scene):
     assert {name for name, entry in world.lock().skills.items() if find(name, entry)} == {"hello", "hi"}
 
 
-def test_an_agent_that_demands_the_own_name_is_named_in_the_refusal(two):
+def test_an_agent_that_requires_the_own_name_is_named_in_the_refusal(two):
     error = refused(two, UsageError, lambda: two.install("acme:code-review", alias="mine", agents=("opencode",)))
     assert error.message == "OpenCode loads a skill only from a folder of its own name, code-review; mine is another"
     (two.base / ".opencode").mkdir()
@@ -237,12 +239,12 @@ def test_an_agent_that_demands_the_own_name_is_named_in_the_refusal(two):
     assert f"mine: {note.removeprefix('note: ')}" in outcome.warnings
     outcome = two.install("acme:code-review", alias="mine", agents=("claude-code",))
     assert outcome.skills[0].links[-1].endswith(".claude/skills/mine")
-    for refs in (("acme:code-review",), ()):  # it is there already, and other skills may want the agent
+    for refs in (("acme:code-review",), ()):  # the skill is installed already, and other skills may use the agent
         told = two.install(*refs, alias="mine" if refs else None, agents=("cursor",)).warnings
         assert "mine: Cursor will not load it: it requires a folder with the name in SKILL.md" in told
 
 
-def test_a_name_of_a_source_is_never_taken_for_an_alias(two):
+def test_an_alias_does_not_hide_a_source_skill_of_that_name(two):
     two.install("acme:code-review", alias="release-notes")
     found = show(Named("release-notes", "github"), two.ports())
     assert (found.skill.name, found.skill.managed, found.skill.source) == ("release-notes", False, "github")
@@ -251,7 +253,7 @@ def test_a_name_of_a_source_is_never_taken_for_an_alias(two):
     refused(two, SourceMismatch, lambda: two.install("release-notes"))
 
 
-def test_attack_a_merge_of_two_skills_under_one_alias_is_no_quiet_choice(both):
+def test_attack_a_merge_of_two_skills_under_one_alias_is_a_conflict(both):
     lock = both.lock()
     other = replace(lock.skills["acme-review"], name="release-notes")
     theirs = replace(lock, skills={**lock.skills, "acme-review": other})
@@ -261,7 +263,7 @@ def test_attack_a_merge_of_two_skills_under_one_alias_is_no_quiet_choice(both):
     assert "release-notes" in base.choices[0].why
 
 
-def test_an_alias_is_shown_in_what_a_person_reads(both):
+def test_show_and_sync_list_alias_and_own_name(both):
     found = show(Named("acme-review"), both.ports()).to_json()
     assert (found["name"], found["own_name"], found["manifest"]["name"]) == (
         "acme-review",

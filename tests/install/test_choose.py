@@ -1,4 +1,4 @@
-"""Whether what is locked is of a version that a range allows."""
+"""Whether a locked version is within a range."""
 
 from __future__ import annotations
 
@@ -30,6 +30,6 @@ def test_a_version_is_in_a_range_or_not(version, range_, is_in):
     assert is_within(entry(version), range_) is is_in
 
 
-def test_a_range_that_is_none():
+def test_an_invalid_range_is_refused():
     with pytest.raises(UsageError):
         is_within(entry("1.0.0"), "newest")

@@ -1,4 +1,4 @@
-"""The operator's commands as they are typed: what they print, and that every line of the page runs."""
+"""The operator's commands on the command line: their output, and every line of the page."""
 
 import json
 import re
@@ -37,7 +37,7 @@ def ok(shell, *words):
     return {key: value for key, value in done.json.items() if key != "schema"}
 
 
-def test_a_server_that_cannot_be_reached_is_no_registry_that_is_unsound(shell):
+def test_an_unreachable_registry_is_no_invalid_registry(shell):
     with nobody() as url:
         done = shell.run("registry", "check", url, "--json")
     assert (done.status, done.error["code"]) == (3, "source")
@@ -46,13 +46,13 @@ def test_a_server_that_cannot_be_reached_is_no_registry_that_is_unsound(shell):
     assert (done.status, done.json["problems"][0]["code"]) == (1, "not-found")
 
 
-def test_every_line_of_the_page_runs_in_its_order(shell):
+def test_every_command_of_the_page_runs_in_order(shell):
     page = (REPO / "docs/registry.md").read_text(encoding="utf-8").partition("## Files")[2]
     lines = re.findall(r"^skillhub registry (.*)$", page, re.MULTILINE)
     lost = ok(shell, "rotate", "registry", "root", "--dry-run")["gone"][0]
     assert len(lines) >= 10
     for line in lines:
-        if line.startswith(("push ", "watch ")):  # these take a place that publishes, and a user's source
+        if line.startswith(("push ", "watch ")):  # these need a target or a user's source
             continue
         if line.startswith("init "):
             line = line.replace("./registry", "./another")
@@ -65,7 +65,7 @@ def test_every_line_of_the_page_runs_in_its_order(shell):
     assert ok(shell, "check", "registry") == {"ok": True, "problems": [], "warnings": []}
 
 
-def test_what_recalls_say(shell):
+def test_yank_and_withdraw_print_the_state_of_the_release(shell):
     row = ok(shell, "yank", "registry", "my-skill@1.0.0", "--reason", "broken")
     assert row == {"name": "my-skill", "version": "1.0.0", "yanked": "broken", "withdrawn": None}
     assert ok(shell, "yank", "registry", "my-skill@1.0.0", "--undo")["yanked"] is None
@@ -75,7 +75,7 @@ def test_what_recalls_say(shell):
     assert shell.run("registry", "yank", "registry", "my-skill@9.0.0", "--reason", "x").status == 3
 
 
-def test_what_delegate_says(shell):
+def test_delegate_prints_the_publishers_keys_and_names(shell):
     done = ok(shell, "delegate", "registry", "partner", "--key", "partner.pub.pem", "--name", "theirs")
     (fingerprint,) = done["keys"]
     assert done == {
@@ -103,7 +103,7 @@ def test_what_delegate_says(shell):
         assert shell.run("registry", "delegate", "registry", "partner", *words).status == status
 
 
-def test_refresh_is_quiet_when_nothing_is_due(shell):
+def test_refresh_prints_nothing_if_no_role_is_due(shell):
     before = shell.files()
     done = shell.run("registry", "refresh", "registry")
     assert (done.status, done.raw, done.raw_err) == (0, b"", b"")
@@ -129,7 +129,7 @@ def test_refresh_and_check_warn_of_offline_roles_and_exit_0(shell):
     assert "namespaces" in checked.err
 
 
-def test_rotate_with_keys_from_another_folder(shell):
+def test_rotate_reads_keys_from_another_folder(shell):
     (shell.project / "registry/keys/offline").rename(shell.folder / "disk")
     missing = shell.run("registry", "rotate", "registry", "root", "--json")
     assert (missing.status, missing.error["code"]) == (6, "refused")
@@ -141,7 +141,7 @@ def test_rotate_with_keys_from_another_folder(shell):
     assert shell.run("registry", "rotate", "registry", "nobody").status == 2
 
 
-def test_offline_keys_can_be_elsewhere_from_the_start(shell):
+def test_init_writes_offline_keys_into_another_folder(shell):
     disk = shell.folder / "disk"
     assert shell.run("registry", "init", "other", "--keys", disk).status == 0
     assert sorted(path.name for path in disk.iterdir())[0] == "1.root.json"

@@ -1,4 +1,4 @@
-"""Several commands at once in one project: all of them count, none tears what another does."""
+"""Several commands at once in one project: each takes effect, and none damages another's work."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="each command ru
 
 
 def at_once(*acts):
-    """Start a process for each act, let them go together, and return how each ended."""
+    """Start a process for each act, release them together, and return their exit statuses."""
     gate, opened = os.pipe()
     children = []
     for act in acts:
@@ -26,7 +26,7 @@ def at_once(*acts):
             status = 70
             try:
                 os.close(opened)
-                os.read(gate, 1)  # all wake when the last writer is gone
+                os.read(gate, 1)  # all processes wake when the last writer closes the pipe
                 act()
                 status = 0
             except StateError:
@@ -55,14 +55,14 @@ def test_eight_installs_of_different_skills_are_all_in_the_lock(world):
     assert not list(world.base.rglob(".skillhub-*"))
 
 
-def test_the_same_skill_at_once_is_one_skill(world):
+def test_simultaneous_installs_of_one_skill_install_it_once(world):
     path = str(skill(world.base / "src"))
     assert at_once(*[lambda: world.install(path)] * 4) == [0] * 4
     assert world.problems() == []
     assert world.install(answers=Answers()).changed is False
 
 
-def test_two_versions_at_once_leave_one_of_them_whole(world):
+def test_simultaneous_installs_of_two_versions_leave_one_intact(world):
     one, two = str(skill(world.base / "one")), str(skill(world.base / "one", body="Two.\n"))
     ended = at_once(lambda: world.install(one), lambda: world.install(two))
     assert set(ended) <= {0, 7}
@@ -72,7 +72,7 @@ def test_two_versions_at_once_leave_one_of_them_whole(world):
 
 
 @pytest.mark.parametrize(("before", "verb"), [("enabled", "disable"), ("disabled", "enable")])
-def test_what_another_process_enables_or_disables_while_a_person_thinks_is_not_undone(world, before, verb):
+def test_an_update_keeps_the_switch_of_another_process_during_its_question(world, before, verb):
     path = skill(world.base / "src")
     world.install(str(path), enable=before == "enabled")
     (path / "notes.md").write_text("A newer version.\n")
@@ -84,7 +84,7 @@ def test_what_another_process_enables_or_disables_while_a_person_thinks_is_not_u
     assert world.record("plain").held == {"disable": "user", "enable": ""}[verb]
 
 
-def test_projects_that_share_a_store_do_not_disturb_each_other(world, tmp_path):
+def test_projects_with_a_shared_store_do_not_disturb_each_other(world, tmp_path):
     path = str(skill(tmp_path / "src"))
     worlds = []
     for number in range(6):
@@ -96,7 +96,7 @@ def test_projects_that_share_a_store_do_not_disturb_each_other(world, tmp_path):
     assert all(each.problems() == [] for each in worlds)
 
 
-def test_install_remove_sync_and_verify_at_once(world):
+def test_install_remove_sync_and_verify_at_once_leave_the_project_sound(world):
     first, second = (str(skill(world.base / "src", name)) for name in ("first", "second"))
     world.install(first)
     ended = at_once(
@@ -113,7 +113,7 @@ def test_install_remove_sync_and_verify_at_once(world):
     assert os.listdir(world.base / ".agents/skills") == ["second"]
 
 
-def test_a_lock_that_is_held_too_long_is_told_of(world):
+def test_a_lock_held_beyond_the_patience_is_an_error(world):
     path = str(skill(world.base / "src"))
     world.install(path)
     held = f"{world.project._state}.lock"

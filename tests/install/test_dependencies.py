@@ -1,4 +1,4 @@
-"""Skills that need skills: resolved as one, explained by the chain, removed with what nobody needs any more."""
+"""Skills that need skills: resolved together, explained by their chain, removed when no skill needs them."""
 
 from dataclasses import replace
 from itertools import pairwise
@@ -64,7 +64,7 @@ def states(outcome):
     return {skill.name: skill.state for skill in outcome.skills}
 
 
-def test_what_a_skill_needs_comes_with_it_and_stands_in_the_lock_alone(world):
+def test_required_skills_are_installed_and_in_the_lock_only(world):
     outcome = world.install("acme:top")
     assert versions(world) == {"top": "1.0.0", "middle": "1.0.0", "base": "1.2.0"}
     assert {skill.state for skill in outcome.skills} == {"enabled"}
@@ -73,19 +73,19 @@ def test_what_a_skill_needs_comes_with_it_and_stands_in_the_lock_alone(world):
     assert not world.install().changed
 
 
-def test_one_version_is_found_that_all_who_need_it_want(world):
+def test_a_version_that_all_dependents_allow_is_chosen(world):
     world.install("acme:both")
     assert versions(world)["base"] == "1.0.0"
 
 
-def test_what_is_there_and_suits_is_left_alone(world):
+def test_an_installed_version_within_the_range_is_kept(world):
     world.install("acme:base@1.0.0")
     world.install("acme:middle")
     assert versions(world)["base"] == "1.0.0"
 
 
 @pytest.mark.parametrize("refs", [("acme:middle", "acme:modern"), ("acme:top", "acme:modern")])
-def test_a_conflict_is_told_with_the_chains_that_led_there(world, refs):
+def test_a_conflict_is_reported_with_its_chains(world, refs):
     with pytest.raises(NeedConflict) as caught:
         world.install(*refs)
     assert "middle needs base ^1" in caught.value.message
@@ -93,24 +93,24 @@ def test_a_conflict_is_told_with_the_chains_that_led_there(world, refs):
     assert versions(world) == {}
 
 
-def test_a_conflict_with_what_was_asked_for_is_told(world):
+def test_a_conflict_with_a_requested_version_is_reported(world):
     world.install("acme:base@^2")
     with pytest.raises(NeedConflict, match=r"middle needs base \^1, but base resolves to 2.0.0"):
         world.install("acme:middle")
     assert versions(world) == {"base": "2.0.0"}
 
 
-def test_a_ring_is_told_link_by_link(world):
+def test_a_dependency_cycle_is_reported_with_its_links(world):
     with pytest.raises(NeedConflict, match="ring-a -> ring-b -> ring-c -> ring-a"):
         world.install("acme:ring-a")
     assert versions(world) == {}
 
 
-def test_what_cannot_be_found_is_told_with_the_chain_and_keeps_the_skill_disabled(world):
+def test_a_missing_dependency_is_reported_with_its_chain_and_disables_the_skill(world):
     outcome = world.install("acme:leads-to-lonely")
-    (told,) = outcome.warnings
-    assert told.startswith("leads-to-lonely -> lonely needs nobody-has-it, which was not found: ")
-    assert told.endswith("skillhub source show acme lists what it has")
+    (warning,) = outcome.warnings
+    assert warning.startswith("leads-to-lonely -> lonely needs nobody-has-it, which was not found: ")
+    assert warning.endswith("skillhub source show acme lists what it has")
     assert states(outcome) == {"leads-to-lonely": "disabled", "lonely": "disabled"}
     assert world.record("lonely").held == "needs"
     for act in (world.install, lambda: world.install(frozen=True), lambda: world.enable("lonely")):
@@ -122,7 +122,7 @@ def test_what_cannot_be_found_is_told_with_the_chain_and_keeps_the_skill_disable
     assert versions(world) == {}
 
 
-def test_what_waits_keeps_what_needs_it_waiting_and_one_command_enables_both(world):
+def test_one_command_enables_a_waiting_dependency_and_its_dependents(world):
     head = "metadata:\n  openclaw:\n    requires:\n      env: [BASE_TOKEN]\n"
     base = str(skill(world.base / "src", name="mine", head=head))
     heads = {"top-0": "metadata:\n  requires: top-1\n", "top-1": "metadata:\n  requires: mine\n"}
@@ -137,7 +137,7 @@ def test_what_waits_keeps_what_needs_it_waiting_and_one_command_enables_both(wor
     assert {*states(world.enable("top-0", "top-1", "mine")).values()} == {"enabled"}
 
 
-def test_what_is_disabled_later_leaves_what_needs_it_as_it_is(world):
+def test_disabling_a_dependency_leaves_its_dependents_enabled(world):
     world.install("acme:middle")
     world.disable("base")
     assert not world.install().changed
@@ -148,7 +148,7 @@ def test_what_is_disabled_later_leaves_what_needs_it_as_it_is(world):
     assert states(world.enable("middle", "base")) == {"middle": "enabled", "base": "enabled"}
 
 
-def test_enable_is_enough_once_what_was_missing_is_there_from_elsewhere(world):
+def test_enable_works_once_the_missing_dependency_is_installed(world):
     world.install("acme:lonely")
     world.install(str(skill(world.base / "src", name="nobody-has-it")))
     assert states(world.enable("lonely")) == {"lonely": "enabled"}
@@ -156,7 +156,7 @@ def test_enable_is_enough_once_what_was_missing_is_there_from_elsewhere(world):
         world.remove("nobody-has-it")
 
 
-def test_install_is_enough_once_its_source_has_what_was_missing(world, shelf):
+def test_install_works_once_the_source_has_the_missing_dependency(world, shelf):
     world.install(str(skill(world.base / "src", name="mine", head="metadata:\n  requires: acme:later\n")))
     assert world.record("mine").held == "needs"
     head = "name: later\ndescription: Says hello.\nmetadata:\n  version: '1.0.0'\n"
@@ -164,7 +164,7 @@ def test_install_is_enough_once_its_source_has_what_was_missing(world, shelf):
     assert states(world.install()) == {"mine": "enabled", "later": "enabled"}
 
 
-def test_what_two_skills_miss_alike_is_no_conflict(world):
+def test_the_same_missing_dependency_of_two_skills_is_no_conflict(world):
     outcome = world.install("acme:ahead", "acme:ahead-too")
     assert states(outcome) == {"ahead": "disabled", "ahead-too": "disabled"}
     assert "there are: 2.0.0, 1.2.0, 1.0.0" in outcome.warnings[0]
@@ -174,7 +174,7 @@ def test_what_two_skills_miss_alike_is_no_conflict(world):
 
 
 @pytest.mark.parametrize("first", ["base", "any-base"], ids=["asked-for", "needed"])
-def test_another_version_than_the_one_that_is_missing_does_not_pass_for_it(world, first):
+def test_another_version_does_not_replace_the_missing_one(world, first):
     world.install(f"acme:{first}")
     with pytest.raises(NeedConflict, match=r"ahead needs base \^9, but base resolves to 2.0.0"):
         world.install("acme:ahead")
@@ -186,13 +186,13 @@ def test_another_version_than_the_one_that_is_missing_does_not_pass_for_it(world
 
 
 @pytest.mark.parametrize("refs", [("acme:any-base", "acme:ahead"), ("acme:ahead", "acme:any-base")])
-def test_a_version_that_nothing_has_is_a_conflict_with_who_is_content_with_another(world, refs):
+def test_a_version_that_no_source_has_conflicts_with_another_range(world, refs):
     with pytest.raises(NeedConflict, match=r"ahead needs base \^9"):
         world.install(*refs)
     assert versions(world) == {}
 
 
-def test_what_one_could_do_with_and_nobody_has_is_not_missed_by_another(world):
+def test_a_missing_optional_dependency_does_not_restrict_another_skill(world):
     could = "dependencies:\n  tools:\n  - {type: skill, value: base@^9, required: false}\n"
     path = skill(world.base / "src", name="could", **{"agents/skillhub.yaml": could})
     outcome = world.install(str(path), "acme:any-base")
@@ -200,14 +200,14 @@ def test_what_one_could_do_with_and_nobody_has_is_not_missed_by_another(world):
     assert versions(world)["base"] == "2.0.0"
 
 
-def test_removal_takes_what_nobody_needs_any_more_and_leaves_what_was_asked_for(world):
+def test_remove_takes_unneeded_dependencies_and_keeps_requested_ones(world):
     world.install("acme:top")
     world.install("acme:base@^1")
     world.remove("top")
     assert versions(world) == {"base": "1.2.0"}
 
 
-def test_what_another_skill_needs_is_not_removed(world):
+def test_remove_refuses_a_skill_that_another_needs(world):
     world.install("acme:top")
     with pytest.raises(Refused, match="top needs middle"):
         world.remove("middle")
@@ -216,7 +216,7 @@ def test_what_another_skill_needs_is_not_removed(world):
     assert versions(world) == {}
 
 
-def test_an_update_of_what_is_needed_goes_no_further_than_is_allowed(world):
+def test_update_keeps_a_dependency_within_the_range_of_its_dependents(world):
     world.install("acme:old")
     assert versions(world)["base"] == "1.0.0"
     assert not world.update().changed
@@ -238,7 +238,7 @@ def test_a_dependency_of_a_local_skill_is_looked_for_in_the_sources(world):
 
 
 @pytest.mark.parametrize("gone", [1, 20_000])
-def test_attack_a_lock_whose_skills_need_one_another_in_a_long_chain(gone):
+def test_attack_a_long_chain_of_dependencies_is_handled_quickly(gone):
     tree = Digest.of(b"")
     names = [f"link-{number}" for number in range(20_000)]
     skills = {
@@ -250,7 +250,7 @@ def test_attack_a_lock_whose_skills_need_one_another_in_a_long_chain(gone):
         assert orphans(names[:gone], state) == names[gone:]
 
 
-def test_attack_skills_that_need_one_by_ever_more_ways_are_decided_once_for_each_need(world):
+def test_attack_many_paths_to_one_dependency_decide_each_need_once(world):
     def wanting(name, *wanted):
         tools = "".join(f"    - {{type: {kind}, value: {value}}}\n" for kind, value in wanted)
         files = {"agents/skillhub.yaml": f"dependencies:\n  tools:\n{tools}"}
@@ -267,7 +267,7 @@ def test_attack_skills_that_need_one_by_ever_more_ways_are_decided_once_for_each
     assert 0 < decided <= len(refs) + needs
 
 
-def test_attack_a_skill_that_wants_more_skills_than_anybody_needs(world):
+def test_attack_a_skill_with_too_many_dependencies_is_refused(world):
     def wanting(folder, count):
         tools = "".join(f"    - {{type: skill, value: n-{n}, required: false}}\n" for n in range(count))
         files = {"agents/skillhub.yaml": f"dependencies:\n  tools:\n{tools}"}
@@ -281,8 +281,8 @@ def test_attack_a_skill_that_wants_more_skills_than_anybody_needs(world):
     assert len(world.install(wanting("modest", 20)).warnings) == 20
 
 
-def test_a_thousand_skills_that_need_one_by_a_range_ask_about_it_once_each(world):
-    """Who needs it is held against it once, not again for everybody who comes after."""
+def test_a_range_is_checked_once_for_each_dependent(world):
+    """Each dependent is checked against the dependency once, and not again for every later dependent."""
     heads = {f"top-{number}": 'metadata:\n  requires: "base@^1"\n' for number in range(40)}
     heads["base"] = 'metadata:\n  version: "1.2.0"\n'
     refs = [str(skill(world.base / "src", name, head=head)) for name, head in heads.items()]

@@ -1,4 +1,4 @@
-"""Disable takes the links away, nothing else, and lasts."""
+"""Disable removes the copies, changes no other file, and lasts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def world(tmp_path):
     return world
 
 
-def test_disabled_there_is_nothing_to_do(world):
+def test_install_update_and_sync_leave_a_disabled_skill_unchanged(world):
     world.disable("plain")
     before = unlocked(world.snapshot())
     for act in (world.install, lambda: world.install(frozen=True), world.update, world.sync):
@@ -26,7 +26,7 @@ def test_disabled_there_is_nothing_to_do(world):
     assert unlocked(world.snapshot()) == before
 
 
-def test_it_stays_so_through_everything_but_enable(world):
+def test_a_skill_stays_disabled_until_enable(world):
     kept = {name: (world.base / name).read_bytes() for name in ("skillhub.lock", "skillhub.toml", ".mcp.json")}
     outcome = world.disable("plain")
     assert (outcome.changed, outcome.skills[0].state, outcome.skills[0].links) == (True, "disabled", ())
@@ -45,14 +45,14 @@ def test_it_stays_so_through_everything_but_enable(world):
     assert "tracker" in json.loads((world.base / ".mcp.json").read_text())["mcpServers"]
 
 
-def test_twice_changes_nothing(world):
+def test_disable_twice_changes_nothing(world):
     world.disable("plain")
     before = unlocked(world.snapshot())
     assert not world.disable("plain").changed
     assert unlocked(world.snapshot()) == before
 
 
-def test_edits_are_asked_about(world):
+def test_edits_are_asked_about_before_disable(world):
     (world.copy("plain") / "SKILL.md").write_text("mine\n")
     before = unlocked(world.snapshot())
     with pytest.raises(Refused):
@@ -62,13 +62,13 @@ def test_edits_are_asked_about(world):
     assert "+mine" in (world.base / "skillhub-edits/plain-1.patch").read_text()
 
 
-def test_what_is_not_locked(world):
+def test_disable_and_enable_of_an_unlocked_skill_are_not_found(world):
     for verb in (world.disable, world.enable):
         with pytest.raises(NotFound):
             verb("nobody")
 
 
-def test_git_is_told_and_told_again(world):
+def test_copies_are_excluded_from_git_only_while_enabled(world):
     (world.base / ".git/info").mkdir(parents=True)
     (world.base / ".git/HEAD").write_text("ref: refs/heads/main\n")
     world.disable("plain")

@@ -1,4 +1,4 @@
-"""Enable checks the needs again, asks what is open, and links what nothing holds back."""
+"""Enable checks the needs again, asks about open ones, and links a skill without open needs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.snapshot import skill as text_of
 from tests.support.world import STDIO, TOKEN, Answers, World, needs, plain, skill, unlocked
 
 
-def test_it_asks_again_for_what_is_still_open(world):
+def test_enable_asks_again_about_open_needs(world):
     world.install(str(skill(world.base / "src", agents__openai_yaml=needs(STDIO, TOKEN))))
     answers = Answers("yes", mcp="no")
     outcome = world.enable("plain", agents=("claude-code",), answers=answers)
@@ -28,21 +28,21 @@ def test_it_asks_again_for_what_is_still_open(world):
     assert world.problems() == []
 
 
-def test_another_agent_is_added_to_those_that_have_it(world):
+def test_enable_adds_an_agent_to_the_others(world):
     world.install(str(skill(world.base / "src")), agents=("claude-code",))
     world.enable("plain", agents=("windsurf",), answers=Answers())
     assert world.record("plain").links == (".agents/skills/plain", ".windsurf/skills/plain", ".claude/skills/plain")
     assert world.problems() == []
 
 
-def test_an_enabled_skill_changes_nothing(world):
+def test_enable_of_an_enabled_skill_changes_nothing(world):
     world.install(str(skill(world.base / "src")))
     before = unlocked(world.snapshot())
     assert not world.enable("plain", answers=Answers()).changed
     assert unlocked(world.snapshot()) == before
 
 
-def test_edits_are_asked_about(world):
+def test_edits_are_asked_about_before_enable(world):
     world.install(str(skill(world.base / "src")))
     (world.copy("plain") / "SKILL.md").write_text("mine\n")
     with pytest.raises(Refused):
@@ -50,7 +50,7 @@ def test_edits_are_asked_about(world):
     assert (world.copy("plain") / "SKILL.md").read_text() == "mine\n"
 
 
-def test_a_store_that_was_changed_is_not_linked(world):
+def test_a_changed_tree_in_the_store_is_not_enabled(world):
     folder = skill(world.base / "src")
     world.install(str(folder), enable=False)
 
@@ -63,7 +63,7 @@ def test_a_store_that_was_changed_is_not_linked(world):
     assert not world.copy("plain").exists()
 
 
-def test_attack_a_lock_claims_more_of_what_was_agreed_to_than_is_there(world):
+def test_attack_a_lock_with_more_capabilities_than_the_skill_is_refused(world):
     world.install(plain(world, scripts__run_sh="echo\n"))
     world.disable("plain")
     claim(world, "scripts", "shell")
@@ -75,14 +75,14 @@ def test_attack_a_lock_claims_more_of_what_was_agreed_to_than_is_there(world):
 
 
 def claim(world, *capabilities):
-    """Have the lock say that this is what the skill can do."""
+    """Write these capabilities of the skill into the lock."""
     lock = world.lock()
     entry = replace(lock.skills["plain"], capabilities=capabilities)
     world.project.write_lock(replace(lock, skills={"plain": entry}).dump())
 
 
 class Watched(World):
-    """A ``World`` that remembers who named the places that were reached."""
+    """A ``World`` that records who named each place that it reads."""
 
     def __init__(self, *args, **environ):
         super().__init__(*args, **environ)
@@ -93,7 +93,7 @@ class Watched(World):
         return super().reach(ref, pin, named_by=named_by, check_allowed=check_allowed)
 
 
-def test_what_was_agreed_to_is_fetched_again_from_where_only_this_person_may_go(tmp_path):
+def test_enable_fetches_again_from_a_place_that_the_user_named(tmp_path):
     world = Watched(tmp_path)
     url = "https://git.example/skills"
     snapshot = Memory({"plain/SKILL.md": text_of("plain"), "plain/scripts/run.sh*": "echo\n"})
@@ -106,10 +106,10 @@ def test_what_was_agreed_to_is_fetched_again_from_where_only_this_person_may_go(
     done = world.enable("plain", answers=Answers())
     assert world.named_by == ["person"]
     assert done.skills[0].state == "enabled"
-    assert any("capabilities: scripts" in each for each in done.warnings)  # and is read whole all the same
+    assert any("capabilities: scripts" in each for each in done.warnings)  # the skill is still scanned in full
 
 
-def test_which_of_many_is_not_what_was_locked_is_told(world):
+def test_the_error_names_the_changed_skill_among_several(world):
     sources = [skill(world.base / "src", name) for name in ("one", "two")]
     world.install(*map(str, sources))
     world.disable("one", "two")

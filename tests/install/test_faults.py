@@ -1,4 +1,4 @@
-"""Every command is killed, and meets a full disk, at each of its steps; what comes after must heal it."""
+"""Every command is killed, and meets a full disk, at each of its steps; the next command must repair the project."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ AGENTS = ("claude-code",)
 
 
 class Case:
-    """A world that is put back to the same start, at the same path, before each run."""
+    """A world that is reset to the same start, at the same path, before each run."""
 
     def __init__(self, tmp_path, prepare, act, kind=World):
         self.folder = tmp_path / "now"
@@ -44,7 +44,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Look:
-    """What a project is: its documents, its agents' folders by tree, and what the machine knows of it."""
+    """The state of a project: its documents, its agents' folders by tree, and its records on this machine."""
 
     documents: dict
     folders: dict
@@ -55,7 +55,7 @@ def look(world):
     names = ("skillhub.lock", "skillhub.toml", ".mcp.json")
     documents = {name: (world.base / name).read_bytes() if (world.base / name).exists() else None for name in names}
     if documents[".mcp.json"] and b'"mcpServers": {}' in documents[".mcp.json"]:
-        documents[".mcp.json"] = None  # what refuses to be cleared away stays, and is empty
+        documents[".mcp.json"] = None  # a file that cannot be removed stays, empty
     records = {
         name: (record.enabled, record.held, record.links, record.mcp)
         for name, record in world.project.records().skills.items()
@@ -64,7 +64,7 @@ def look(world):
 
 
 def in_folders(world):
-    """Return the tree of everything that an agent would see; half a skill has a tree that nobody knows."""
+    """Return the tree of each folder that an agent sees; an incomplete skill has an unknown tree."""
     found = {}
     for folder in (".agents/skills", ".claude/skills"):
         if (world.base / folder).is_dir():
@@ -78,7 +78,7 @@ def left_over(world):
 
 
 def check(case, label):
-    """Look at what is left, heal it by ``sync`` and by the command itself, and compare with a run without fault."""
+    """Look at the state, repair it by ``sync`` and by the command itself, and compare with a run without fault."""
     world = case.world
     cut = look(world)
     for name in ("skillhub.lock", "skillhub.toml"):
@@ -98,7 +98,7 @@ def check(case, label):
     lock = Lock.parse(cut.documents["skillhub.lock"]) if cut.documents["skillhub.lock"] else Lock()
     for place, tree in synced.folders.items():
         assert lock.skills[place.rpartition("/")[2]].tree == tree, label
-    with suppress(NotFound):  # removed already
+    with suppress(NotFound):  # already removed
         case.act()
     healed = look(world)
     assert healed.folders == case.after.folders, label
@@ -127,7 +127,7 @@ def changed(world):
 
 
 def needy(world):
-    """It needs a variable from now on, which nobody has: the change takes it away from the agents."""
+    """A new version needs a variable that is not set: the change removes the skill from the agents' folders."""
     installed(world)
     skill(world.base / "src", body="Needy.\n", agents__openai_yaml=needs(STDIO, TOKEN))
 
@@ -162,13 +162,13 @@ CASES = {
 
 @pytest.mark.parametrize("happen", [kill, no_space, forbidden])
 @pytest.mark.parametrize("name", CASES)
-def test_cut_off_at_any_step_then_sync_and_the_command_heal(tmp_path, name, happen):
+def test_sync_and_the_command_repair_an_interruption_at_any_step(tmp_path, name, happen):
     case = Case(tmp_path, *CASES[name])
     for at in sample(case.kinds, happen, name):
         label = f"{name}, {happen.__name__} at {at} of {case.changes}"
         case.reset()
         status = run_with_fault(case.folder, case.act, at, happen)
-        # A disk that refuses may do so where nothing depends on it, as when something is cleaned up.
+        # A step may fail without effect, for example when temporary files are removed.
         assert status in ((KILLED,) if happen is kill else (0, StateError.exit_code)), label
         check(case, label)
 
@@ -181,7 +181,7 @@ def edited(world):
 
 @pytest.mark.parametrize("happen", [kill, no_space])
 @pytest.mark.parametrize("verb", ["sync", "disable", "remove"])
-def test_cut_off_at_any_step_no_edit_made_by_hand_is_lost(tmp_path, verb, happen):
+def test_an_interruption_at_any_step_loses_no_edit(tmp_path, verb, happen):
     agree = {"answers": Answers("yes")}
     acts = {
         "sync": lambda world: world.sync(**agree),
@@ -199,7 +199,7 @@ def test_cut_off_at_any_step_no_edit_made_by_hand_is_lost(tmp_path, verb, happen
         assert case.world.problems() == []
 
 
-def test_a_disk_that_takes_no_more_bytes(tmp_path):
+def test_a_disk_without_space_changes_nothing(tmp_path):
     case = Case(tmp_path, two_new, add_two)
 
     def small() -> None:
@@ -217,7 +217,7 @@ ORDINARY = 65534
 
 
 def as_ordinary_user() -> None:
-    """Leave root's privileges, which no permission bit stands against."""
+    """Drop root's privileges, since root ignores permission bits."""
     if os.geteuid() == 0:
         os.setgroups([])
         os.setgid(ORDINARY)
@@ -225,7 +225,7 @@ def as_ordinary_user() -> None:
 
 
 def give(folder):
-    """Make all of ``folder`` the ordinary user's."""
+    """Make the ordinary user the owner of all of ``folder``."""
     if os.geteuid() == 0:
         for path in (folder, *folder.rglob("*")):
             os.lchown(path, ORDINARY, ORDINARY)
@@ -233,7 +233,7 @@ def give(folder):
 
 @pytest.fixture
 def reachable():
-    """A folder that another user reaches; pytest's own are for its user alone."""
+    """A folder that another user can reach; pytest's folders are private to its user."""
     with TemporaryDirectory() as folder:
         os.chmod(folder, 0o755)
         yield Path(folder)
@@ -241,7 +241,7 @@ def reachable():
 
 @pytest.mark.parametrize("place", ["home/skillhub", "project", "home/skillhub/data", "home/skillhub/state"])
 @pytest.mark.parametrize("verb", ["install", "sync", "disable", "remove"])
-def test_a_home_or_project_that_may_not_be_written(reachable, place, verb):
+def test_a_read_only_home_or_project_changes_nothing(reachable, place, verb):
     world = World(reachable / "now")
     (two_new if verb == "install" else broken)(world)
     acts = {
@@ -276,7 +276,7 @@ def shut(folder):
             path.chmod(0o555)
 
 
-def test_a_file_in_an_agents_folder_that_may_not_be_read(reachable):
+def test_an_unreadable_file_in_an_agents_folder_is_an_error(reachable):
     world = World(reachable / "now")
     installed(world)
     give(reachable / "now")

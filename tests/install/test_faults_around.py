@@ -1,4 +1,4 @@
-"""What is around a command goes wrong: the clock, other processes, a dead one's lock, the disk's rights and cases."""
+"""Faults around a command: the clock, other processes, stale locks, permissions, case-insensitive disks."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Timed(Reaching):
 
 
 def behind(folder, hub):
-    """Return a machine with ``hello`` 1.0.0, whose registry has 1.1.0 since."""
+    """Return a machine with ``hello`` 1.0.0 and a registry that has 1.1.0."""
     machine = Timed(folder)
     machine.road = hub
     machine.sources.add("acme", URL, hub.root)
@@ -61,7 +61,7 @@ def version(machine):
 
 
 @pytest.mark.parametrize("days", [-20_000, -1, 1, 10_000])
-def test_a_clock_that_jumps_takes_nothing_away_and_an_update_goes_on(machine, days):
+def test_a_wrong_clock_removes_nothing_and_does_not_prevent_an_update(machine, days):
     machine.now = NOW + timedelta(days=days)
     before = look(machine)
     assert machine.sync().changed is False
@@ -73,7 +73,7 @@ def test_a_clock_that_jumps_takes_nothing_away_and_an_update_goes_on(machine, da
     assert machine.sync().changed is False
 
 
-def test_metadata_that_has_expired_stops_an_update_and_nothing_that_is_here(machine, hub):
+def test_expired_metadata_stops_an_update_but_not_sync_and_frozen(machine, hub):
     fresh, hub.when = hub.when, long_ago(5)
     hub.publish("other")
     before = look(machine)
@@ -89,13 +89,13 @@ def test_metadata_that_has_expired_stops_an_update_and_nothing_that_is_here(mach
     assert version(machine) == "1.1.0"
 
 
-def test_an_update_that_was_cut_off_between_lock_and_record_is_finished_by_the_same_update(machine):
+def test_an_update_killed_between_lock_and_record_is_completed_by_the_next(machine):
     known = Path(machine.project._state)
     before = known.read_bytes()
     machine.update()
     known.write_bytes(before)
     machine.sync(Answers())
-    assert not machine.copy("hello").exists()  # nobody is known to have agreed to what is locked now
+    assert not machine.copy("hello").exists()  # no record shows consent to the newly locked release
     again = machine.update()
     assert [(each.name, each.state) for each in again.skills] == [("hello", "enabled")]
     assert machine.copy("hello").joinpath("run.py").exists()
@@ -103,14 +103,14 @@ def test_an_update_that_was_cut_off_between_lock_and_record_is_finished_by_the_s
     assert machine.update().changed is False
 
 
-def test_two_updates_at_once_are_one(machine):
+def test_two_simultaneous_updates_update_once(machine):
     assert set(at_once(machine.update, machine.update)) <= {0, StateError.exit_code}
     machine.update()
     machine.sync()
     assert (version(machine), machine.problems(), left_over(machine)) == ("1.1.0", [], [])
 
 
-def test_an_update_a_removal_and_an_install_at_once(machine):
+def test_update_remove_and_install_at_once_leave_the_project_sound(machine):
     other = str(skill(machine.base / "src", "other"))
     ended = at_once(machine.update, lambda: machine.install(other), lambda: machine.remove("hello"))
     assert set(ended) <= {0, StateError.exit_code}
@@ -119,7 +119,7 @@ def test_an_update_a_removal_and_an_install_at_once(machine):
     assert (machine.problems(), left_over(machine)) == ([], [])
 
 
-def test_two_installs_from_one_repository_at_once(machine, tmp_path):
+def test_two_installs_from_one_repository_at_once_both_succeed(machine, tmp_path):
     repo = Repo(tmp_path / "repo")
     repo.commit({f"{name}/SKILL.md": skill_md(name) for name in ("one", "two")})
     acts = [lambda name=name: machine.install(f"git+{repo.url}", skills=(name,)) for name in ("one", "two")]
@@ -128,14 +128,14 @@ def test_two_installs_from_one_repository_at_once(machine, tmp_path):
     assert (machine.problems(), left_over(machine)) == ([], [])
 
 
-def test_two_that_mend_a_lock_at_once(tmp_path):
+def test_two_simultaneous_repairs_of_a_lock_resolve_it_once(tmp_path):
     machine = Timed(tmp_path)
     (machine.base / "skillhub.lock").write_bytes(CLASH)
     assert at_once(*[lambda: fix(machine.project, {}, satisfies)] * 2) == [0, 0]
     assert machine.lock() == BOTH
 
 
-def test_two_adoptions_at_once_lose_nothing(tmp_path):
+def test_two_simultaneous_adoptions_lose_nothing(tmp_path):
     machine = Timed(tmp_path)
     loose = skill(machine.base / ".claude/skills", "loose", **{"scripts/run.sh": "echo\n"})
     mine = (loose / "SKILL.md").read_bytes()
@@ -148,7 +148,7 @@ def test_two_adoptions_at_once_lose_nothing(tmp_path):
     assert (machine.problems(), left_over(machine)) == ([], [])
 
 
-def test_a_lock_file_that_a_dead_process_left_holds_nobody_up(machine):
+def test_a_lock_file_of_a_dead_process_blocks_no_command(machine):
     held = f"{machine.project._state}.lock"
 
     def die():
@@ -167,7 +167,7 @@ def test_a_lock_file_that_a_dead_process_left_holds_nobody_up(machine):
 
 
 @pytest.mark.parametrize("verb", ["update", "fix", "adopt", "git"])
-def test_a_checkout_that_may_not_be_written(reachable, verb):
+def test_a_read_only_checkout_fails_without_changes(reachable, verb):
     hub = Simulator(reachable)
     hub.publish("hello")
     machine = behind(reachable / "now", hub)
@@ -183,7 +183,7 @@ def test_a_checkout_that_may_not_be_written(reachable, verb):
         "adopt": lambda: adopt([], "skills", Options(), machine.ports()),
         "git": lambda: machine.install(f"git+{repo.url}"),
     }
-    machine.ports().reach(parse_ref(f"git+{repo.url}")).index()  # an ordinary user may find no modules to load
+    machine.ports().reach(parse_ref(f"git+{repo.url}")).index()  # loads all modules: an ordinary user may not
     give(reachable / "now")
     before = {path: path.read_bytes() for path in machine.base.rglob("*") if path.is_file()}
     modes = {path: path.stat().st_mode for path in (machine.base, *machine.base.rglob("*")) if path.is_dir()}
@@ -209,7 +209,7 @@ SHARP = {"SKILL.md": skill_md("deploy"), "stra\u00dfe.md": b"one\n", "STRASSE.md
 
 
 @pytest.mark.parametrize("content", [TWINS, FOLDERS, SHARP], ids=["files", "folders", "folded"])
-def test_names_that_one_disk_takes_for_one_are_refused_on_every_disk(machine, tmp_path, content):
+def test_names_that_collide_on_some_disks_are_refused_on_every_disk(machine, tmp_path, content):
     repo = Repo(tmp_path / "repo")
     repo.commit({"SKILL.md": skill_md("deploy")})
     machine.install(f"git+{repo.url}")
@@ -228,7 +228,7 @@ def test_names_that_one_disk_takes_for_one_are_refused_on_every_disk(machine, tm
     assert look(machine).documents == before.documents
 
 
-def test_an_update_that_changes_the_case_of_a_name_alone(machine, tmp_path):
+def test_an_update_that_changes_only_the_case_of_a_name(machine, tmp_path):
     repo = Repo(tmp_path / "repo")
     repo.commit({"SKILL.md": skill_md("deploy"), "Notes.md": b"x\n"})
     machine.install(f"git+{repo.url}")
@@ -239,8 +239,8 @@ def test_an_update_that_changes_the_case_of_a_name_alone(machine, tmp_path):
 
 
 @pytest.mark.parametrize("verb", ["install", "update", "sync"])
-def test_a_folder_of_the_name_in_another_case_is_somebodys_and_is_never_deleted(machine, verb):
-    """Where a disk takes ``Hello`` for ``hello``, what we look for is there and is theirs: as through this link."""
+def test_a_folder_with_the_name_in_another_case_is_never_deleted(machine, verb):
+    """A case-insensitive disk finds the user's ``Hello`` as ``hello``; this link imitates it."""
     shutil.rmtree(machine.copy("hello"))
     theirs = machine.copy("Hello")
     theirs.mkdir()

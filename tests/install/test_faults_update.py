@@ -1,4 +1,4 @@
-"""Updates, installs over the network and mended locks are cut off at their steps; what comes after heals them."""
+"""Updates, installs over the network and repairs of a lock are interrupted; the next command repairs the project."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.usefixtures("let_go"),
 ]
-HAPPENS = {kill: 5, no_space: 2, forbidden: 2}  # at how many steps, if not at all of them
+HAPPENS = {kill: 5, no_space: 2, forbidden: 2}  # the number of steps to try, at most all
 AGENTS = ("claude-code",)
 
 
 class Reaching(Machine):
-    """A machine that reaches a registry in memory, and places that are none as the program does."""
+    """A machine that reads a registry in memory, and other places as the program does."""
 
     def ports(self, answers=None):
         network = OpenNetwork(self.home, self.sources, str(self.user_home))
@@ -43,7 +43,7 @@ class Reaching(Machine):
 
 
 class Upstream:
-    """A registry, a repository and a site, all outside of what the faults are in."""
+    """A registry, a repository and a site, all outside of the folder with the faults."""
 
     def __init__(self, tmp_path, web):
         self.hub = Simulator(tmp_path)
@@ -93,7 +93,7 @@ def update(upstream):
 
 
 def steps(case, happen, label):
-    """Return a few of the steps that are worth trying, the last among them: that is where a project is changed."""
+    """Return a few of the steps, with the last one: the last steps change the project."""
     found = sample(case.kinds, happen, label)
     return found if EVERY else found[:: -max(1, len(found) // HAPPENS[happen])]
 
@@ -108,7 +108,7 @@ CASES = {
 
 @pytest.mark.parametrize("happen", HAPPENS, ids=lambda happen: happen.__name__)
 @pytest.mark.parametrize("name", CASES)
-def test_cut_off_at_any_step_then_sync_and_the_command_heal(tmp_path, upstream, name, happen):
+def test_sync_and_the_command_repair_an_interruption_at_any_step(tmp_path, upstream, name, happen):
     prepare, act = CASES[name]
     case = Case(tmp_path, lambda world: prepare(upstream, world), act(upstream), Reaching)
     assert case.before != case.after
@@ -116,7 +116,8 @@ def test_cut_off_at_any_step_then_sync_and_the_command_heal(tmp_path, upstream, 
         label = f"{name}, {happen.__name__} at {at} of {case.changes}"
         case.reset()
         status = run_with_fault(case.folder, case.act, at, happen)
-        # Of two threads that fetch, the second may find a folder made: then there is a step less, and no last one.
+        # With two fetching threads, the second may find a folder that exists: then there is one step less, and no
+        # last one.
         ended = {KILLED, 0} if at == case.changes else {KILLED}
         assert status in (ended if happen is kill else {0, StateError.exit_code}), label
         check(case, label)
@@ -144,7 +145,7 @@ BOTH = lock(a=THREE, b=ONE, c=ONE, d=ONE)
 
 
 @pytest.mark.parametrize("happen", HAPPENS, ids=lambda happen: happen.__name__)
-def test_a_lock_is_mended_whole_or_not_at_all(tmp_path, happen):
+def test_a_lock_is_repaired_completely_or_not_at_all(tmp_path, happen):
     clash = conflict(OURS.dump(), THEIRS.dump())
 
     def prepare(world):
@@ -163,7 +164,7 @@ def test_a_lock_is_mended_whole_or_not_at_all(tmp_path, happen):
 
 
 @pytest.mark.parametrize("happen", HAPPENS, ids=lambda happen: happen.__name__)
-def test_a_lock_is_merged_for_git_whole_or_not_at_all(tmp_path, happen):
+def test_a_lock_is_merged_for_git_completely_or_not_at_all(tmp_path, happen):
     shell = Here(tmp_path)
 
     def prepare():

@@ -1,4 +1,4 @@
-"""``--frozen``: the lock as it stands, or nothing; and what a lock may not say."""
+"""``--frozen`` installs exactly the lock or fails; and statements of a lock that are refused."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def local(world, **files):
     return folder
 
 
-def test_frozen_is_the_lock_or_nothing(world):
+def test_frozen_installs_the_lock_or_fails(world):
     world.install("github:code-review")
     intent = world.base / "skillhub.toml"
     text = intent.read_text()
@@ -34,13 +34,13 @@ def test_frozen_is_the_lock_or_nothing(world):
     assert (world.base / "skillhub.lock").stat().st_mtime_ns == before
 
 
-def test_frozen_bytes_that_differ(world):
+def test_frozen_refuses_content_that_differs_from_the_lock(world):
     folder = local(world)
     other = world.on_another_machine()
     (folder / "SKILL.md").write_text((folder / "SKILL.md").read_text() + "More.\n")
     refused(other, WrongBytes, lambda: other.install(frozen=True))
     shutil.rmtree(world.copy("plain"))
-    world.install(frozen=True)  # the store has what was locked
+    world.install(frozen=True)  # the store has the locked tree
     assert not world.copy("plain").joinpath("SKILL.md").read_text().endswith("More.\n")
 
 
@@ -53,7 +53,7 @@ def test_frozen_without_the_path(world):
     assert world.install(frozen=True).skills[0].state == "enabled"
 
 
-def test_a_lock_that_names_another_name_than_the_skill_has(world):
+def test_a_lock_with_another_name_than_the_skill_is_refused(world):
     local(world)
     path = world.base / "skillhub.lock"
     path.write_text(path.read_text().replace('"plain":', '"other":'))
@@ -63,8 +63,8 @@ def test_a_lock_that_names_another_name_than_the_skill_has(world):
 
 @pytest.mark.parametrize("name", ["gamma", "never-there"])
 @pytest.mark.parametrize("frozen", [True, False])
-def test_attack_the_entry_of_another_skill_of_the_registry(world, tmp_path, name, frozen):
-    """Not in the store and, under the name that the lock gives it, never in the registry either."""
+def test_attack_a_lock_entry_with_the_url_of_another_skill_is_refused(world, tmp_path, name, frozen):
+    """The tree is not in the store, and the registry has no such release under the name in the lock."""
     hub = Simulator(tmp_path)
     hub.publish("alpha", "1.1.0")
     hub.publish("gamma", "1.0.0")
@@ -81,7 +81,7 @@ def test_attack_the_entry_of_another_skill_of_the_registry(world, tmp_path, name
     assert error.message == f"the lock names {name}, its URL 'alpha'"
 
 
-def test_a_release_that_its_registry_no_longer_has(world, tmp_path):
+def test_a_locked_release_that_its_registry_no_longer_has_is_not_found(world, tmp_path):
     hub = Simulator(tmp_path)
     hub.publish("alpha", "1.0.0")
     world.add_source("acme", hub)
@@ -109,8 +109,8 @@ UNTRUE = [
 
 @pytest.mark.parametrize("change", UNTRUE, ids=str)
 @pytest.mark.parametrize("kind", ["local", "registry"])
-def test_attack_a_lock_says_of_a_skill_what_its_files_do_not(world, change, kind):
-    """Else what an update adds would be no news."""
+def test_attack_a_lock_that_misstates_facts_of_a_skill_is_refused(world, change, kind):
+    """Otherwise an update would not report these facts as new."""
     if kind == "local":
         local(world)
     else:
@@ -125,7 +125,7 @@ def test_attack_a_lock_says_of_a_skill_what_its_files_do_not(world, change, kind
     assert error.code == "wrong-bytes"
 
 
-def test_what_a_lock_does_not_say_that_a_skill_needs_is_told(world):
+def test_a_need_missing_in_the_lock_is_reported(world):
     world.install(str(skill(world.base, "plain", agents__openai_yaml=needs(TOKEN))))
     path = world.base / "skillhub.lock"
     lock = json.loads(path.read_text())

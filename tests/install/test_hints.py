@@ -1,4 +1,4 @@
-"""What a hint has a person type is for the scope that they are in, and is what their shell takes it for."""
+"""Commands in hints are for the scope in use and are quoted for a shell."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ def world(request, tmp_path):
 
 @pytest.fixture
 def scope(world):
-    """What stands behind each command in this scope."""
+    """The flag that commands need in this scope."""
     return " --global" if world.project.scope == "user" else ""
 
 
-def test_a_command_is_for_its_scope_and_its_words_are_words():
+def test_a_command_has_its_scope_and_quotes_its_arguments():
     assert command("project", "install", "a b", "c@^1") == "skillhub install 'a b' 'c@^1'"
     assert command("user", "sync") == "skillhub sync --global"
     assert (
@@ -43,7 +43,7 @@ def test_a_command_is_for_its_scope_and_its_words_are_words():
     )
 
 
-def test_a_name_that_is_locked_from_elsewhere(world, scope):
+def test_the_hint_for_a_name_locked_from_another_source(world, scope):
     world.install(str(skill(world.folder / "one")))
     with pytest.raises(SourceMismatch) as caught:
         world.install(str(skill(world.folder / "two")))
@@ -52,7 +52,7 @@ def test_a_name_that_is_locked_from_elsewhere(world, scope):
     assert caught.value.hint == f"{both}; {instead}"
 
 
-def test_what_changed_where_it_is(world, scope):
+def test_the_hint_for_a_local_skill_that_changed(world, scope):
     path = skill(world.folder / "one")
     world.install(str(path))
     (path / "notes.md").write_text("More.\n")
@@ -62,13 +62,13 @@ def test_what_changed_where_it_is(world, scope):
     assert caught.value.hint.startswith(f"if it changed there: skillhub update plain{scope} shows")
 
 
-def test_what_sync_does_not_install(world, scope):
+def test_the_warning_for_a_skill_that_only_the_intent_names(world, scope):
     Path(world.project.root).mkdir(parents=True, exist_ok=True)
     Path(world.project.intent_path).write_text('[skills]\nplain = {path = "/one"}\n')
     assert world.sync().warnings == (f"skillhub.toml names plain, and the lock does not: skillhub install{scope}",)
 
 
-def test_what_another_needs(world, scope):
+def test_the_hint_for_removing_a_required_skill(world, scope):
     top = skill(world.folder / "src", "top", head="metadata:\n  requires: plain\n")
     skill(world.folder / "src")
     world.install(str(world.folder / "src/plain"), str(top))
@@ -77,16 +77,16 @@ def test_what_another_needs(world, scope):
     assert caught.value.hint == f"remove both: skillhub remove top plain{scope}"
 
 
-def test_what_is_newer_than_wanted(world, scope):
+def test_the_warning_for_a_newer_version_outside_of_the_range(world, scope):
     world.install("github:systematic-debugging@<1.1")
-    (told,) = [note for note in world.update(dry_run=True).warnings if "to install it" in note]
-    assert told.endswith(f"to install it: skillhub install 'github:systematic-debugging@^1.1.0'{scope}")
+    (warning,) = [note for note in world.update(dry_run=True).warnings if "to install it" in note]
+    assert warning.endswith(f"to install it: skillhub install 'github:systematic-debugging@^1.1.0'{scope}")
 
 
 @pytest.mark.parametrize(
     "other", [(), (Release(name="hello", url="u", digest=Digest.of(b"two")),)], ids=["alone", "two"]
 )
-def test_what_its_registry_withdrew(world, scope, other):
+def test_the_hint_for_a_withdrawn_release(world, scope, other):
     release = Release(name="hello", url="u", digest=WITHDRAWN, version="1.0.0", withdrawn="bad")
     entry = Locked(source="acme", tree=Digest.of(b"tree"), size=1, digest=WITHDRAWN)
     with pytest.raises(Withdrawn) as caught:
@@ -96,14 +96,14 @@ def test_what_its_registry_withdrew(world, scope, other):
 
 
 @pytest.mark.parametrize("word", ["skills/[one]", "two words"])
-def test_what_all_leaves_out_is_one_word_each(word):
+def test_the_hint_for_unsafe_skills_quotes_each_name(word):
     error = UnsafeSkills([(word, SecurityError("bad"))], where="here")
     typed = error.hint.removeprefix("to install the others: ")
     assert shlex.split(typed) == ["--all", "--except", word]
     assert shlex.quote(word) in typed
 
 
-def test_a_repository_as_the_lock_names_it_is_one_word(world):
+def test_the_hint_quotes_a_repository_of_the_lock(world):
     url = "https://host/$(id)"
     found = from_path(str(skill(world.folder)), world.ports())
     theirs = replace(found.entry, source=f"git+{url}", git=url, rev="0" * 40, path=None)
@@ -113,7 +113,7 @@ def test_a_repository_as_the_lock_names_it_is_one_word(world):
     assert caught.value.hint.endswith(f": 'git+{url}.git'")
 
 
-def test_attack_what_trusts_a_proposed_registry_is_not_ready_to_be_pasted():
+def test_attack_the_hint_for_a_proposed_registry_omits_its_fingerprint():
     source = LockedSource(kind="registry", url="https://host/[x]", root=Digest.of(b"root"))
     subject = propose_source("acme", source).subject
     assert subject == "--trust-source acme=sha256:… with the fingerprint that its operator publishes elsewhere"

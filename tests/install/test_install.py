@@ -1,4 +1,4 @@
-"""Installing: what is asked, what is refused, and that a refusal leaves everything as it was, to the byte."""
+"""Install: its questions, its refusals, and that a refusal changes not a byte."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_from_the_embedded_registry_to_the_folder_of_an_agent(world):
     assert wanted(world) == {"code-review": {"source": "github", "version": "^1.0.0"}}
 
 
-def test_nothing_of_a_skill_is_on_any_disk_while_a_person_thinks(world):
+def test_during_a_question_no_file_of_the_skill_is_on_disk(world):
     before = unlocked(world.snapshot())
     answers = Answers("yes")
     during = []
@@ -36,17 +36,17 @@ def test_nothing_of_a_skill_is_on_any_disk_while_a_person_thinks(world):
     assert world.copy("code-review").is_dir()
 
 
-@pytest.mark.parametrize("said", ["no", "unanswered"])
-def test_a_refusal_changes_nothing_at_all(world, said):
+@pytest.mark.parametrize("reply", ["no", "unanswered"])
+def test_a_refusal_changes_nothing(world, reply):
     world.install("github:code-review")
     error = refused(
-        world, Refused, lambda: world.install("github:release-notes", "github:gh-fix-ci", answers=Answers(said))
+        world, Refused, lambda: world.install("github:release-notes", "github:gh-fix-ci", answers=Answers(reply))
     )
-    assert {answer.said for _, answer in error.asked} == {said}
+    assert {answer.said for _, answer in error.asked} == {reply}
     assert [question.kind for question, _ in error.asked if question.kind == "install"] == ["install"] * 2
 
 
-def test_of_several_references_all_or_none(world, tmp_path):
+def test_several_references_are_installed_all_or_none(world, tmp_path):
     good, bad = skill(tmp_path / "src", "good"), skill(tmp_path / "src", "bad")
     os.symlink("/etc/hostname", bad / "link")
     refused(world, UnsafeArchive, lambda: world.install(str(good), str(bad)))
@@ -55,7 +55,7 @@ def test_of_several_references_all_or_none(world, tmp_path):
     refused(world, UsageError, lambda: world.install(str(good), str(skill(tmp_path / "other", "good", "Else."))))
 
 
-def test_a_skill_of_the_same_name_from_elsewhere_is_refused(world, tmp_path):
+def test_a_skill_of_a_locked_name_from_another_source_is_refused(world, tmp_path):
     world.install("github:code-review")
     local = skill(tmp_path / "src", "code-review")
     error = refused(world, SourceMismatch, lambda: world.install(str(local)))
@@ -75,20 +75,20 @@ def test_a_bare_name_in_two_sources_lists_both(world, tmp_path):
     assert "acme:code-review" in error.message
 
 
-def test_nothing_to_do_changes_nothing_not_even_a_time(world):
+def test_an_install_without_changes_touches_no_file(world):
     world.install("github:code-review", "github:systematic-debugging", agents=("claude-code",))
     before = world.snapshot()
     for refs in ((), ("github:code-review",), ("code-review",)):
-        silent = Answers()
-        outcome = world.install(*refs, answers=silent)
-        assert (outcome.changed, silent.seen) == (False, [])
-    assert world.opened == ["github"]  # the first time alone: what is stored needs no registry
+        answers = Answers()
+        outcome = world.install(*refs, answers=answers)
+        assert (outcome.changed, answers.seen) == (False, [])
+    assert world.opened == ["github"]  # the first install only: a stored skill needs no registry
     assert {k: v for k, v in world.snapshot().items() if v[1] is not None} == {
         k: v for k, v in before.items() if v[1] is not None
     }
 
 
-def test_another_version_is_named_and_asked_about(world):
+def test_another_version_is_asked_about_as_an_update(world):
     world.install("github:gh-fix-ci@1.1.0", mcp="skip", env={"GITHUB_TOKEN": "x"})
     answers = Answers("yes")
     world.install("github:gh-fix-ci@1.2.0", answers=answers)
@@ -107,8 +107,8 @@ def test_another_version_is_named_and_asked_about(world):
         ("hello", {"source": "acme", "version": "1.0.0"}),
     ],
 )
-def test_what_is_asked_for_anew_of_a_locked_skill_is_what_is_wanted_from_now_on(world, hub, asked, line):
-    """A reference without a range leaves the line as a person has it."""
+def test_a_new_reference_to_a_locked_skill_replaces_its_range(world, hub, asked, line):
+    """A reference without a range keeps the line of the intent."""
     world.add_source("acme", hub)
     world.install("acme:hello@1.0.0")
     hub.publish("hello", "1.1.0")
@@ -120,16 +120,16 @@ def test_what_is_asked_for_anew_of_a_locked_skill_is_what_is_wanted_from_now_on(
     assert bool(world.update(dry_run=True).skills) is outcome.changed
 
 
-@pytest.mark.parametrize("said", ["unanswered", "yes", "no"])
-def test_a_dry_run_changes_nothing_whatever_is_said(world, said):
+@pytest.mark.parametrize("reply", ["unanswered", "yes", "no"])
+def test_a_dry_run_changes_nothing_with_any_answer(world, reply):
     before = unlocked(world.snapshot())
-    outcome = world.install("github:code-review", dry_run=True, answers=Answers(said))
+    outcome = world.install("github:code-review", dry_run=True, answers=Answers(reply))
     assert unlocked(world.snapshot()) == before
-    assert [answer.said for _, answer in outcome.asked] == [said]
+    assert [answer.said for _, answer in outcome.asked] == [reply]
     assert not outcome.changed
 
 
-def test_a_dry_run_takes_no_source_that_a_repository_proposes(world, hub):
+def test_a_dry_run_adds_no_source_that_the_intent_proposes(world, hub):
     world.add_source("acme", hub)
     root = world.sources.get("acme").root
     world.sources.remove("acme")
@@ -149,8 +149,8 @@ def acme(world, hub):
     return hub
 
 
-def take_back(simulator, what):
-    """Let the registry's own keys say that ``hello`` 1.0.0 is yanked or withdrawn."""
+def recall(simulator, what):
+    """Yank or withdraw ``hello`` 1.0.0 with the registry's keys."""
     kept = [each for each in simulator.files if "idx/" in each and each.endswith("acme.json")]
     document = max((json.loads(simulator.files[path]) for path in kept), key=lambda each: len(each["releases"]))
     document["releases"][0][what] = "it was bad"
@@ -158,8 +158,8 @@ def take_back(simulator, what):
 
 
 @pytest.mark.parametrize("what", ["yanked", "withdrawn"])
-def test_what_was_taken_back_is_not_chosen(world, acme, what):
-    take_back(acme, what)
+def test_a_yanked_or_withdrawn_release_is_not_chosen(world, acme, what):
+    recall(acme, what)
     for ref in ("acme:hello", "acme:hello@1.0.0"):
         error = refused(world, TakenBack, lambda ref=ref: world.install(ref))
         assert what in error.message
@@ -167,12 +167,12 @@ def test_what_was_taken_back_is_not_chosen(world, acme, what):
         assert error.hint in ("there are: 1.1.0", "no other release of it is offered")
 
 
-def test_what_was_yanked_still_comes_by_a_lock_and_what_was_withdrawn_does_not(world, acme):
+def test_frozen_installs_a_yanked_release_and_refuses_a_withdrawn_one(world, acme):
     world.install("acme:hello")
-    take_back(acme, "yanked")
+    recall(acme, "yanked")
     remove_tree(world.store.root)
     assert world.install(frozen=True).skills[0].state == "enabled"
-    take_back(acme, "withdrawn")
+    recall(acme, "withdrawn")
     remove_tree(world.store.root)
     refused(world, Withdrawn, lambda: world.install(frozen=True))
 
@@ -197,7 +197,7 @@ def signed(parent, key, name="plain", body="Do it.\n"):
     return folder
 
 
-def test_a_local_skill_signed_by_another_or_no_longer_is_refused(world, tmp_path):
+def test_a_local_skill_with_another_or_no_signer_is_refused(world, tmp_path):
     from skillhub.project.user_state import Trusted
 
     one, two = (key_of(label)("publisher", "p256") for label in ("one", "two"))
@@ -222,21 +222,21 @@ def test_neither_reference_nor_lock_nor_intent(world):
     assert refused(world, UsageError, lambda: world.install()).hint
 
 
-def test_the_thread_that_loads_the_scan_ends_with_the_search_and_says_nothing(world, monkeypatch):
-    ended, told = [], []
+def test_the_scanner_thread_ends_with_a_failed_install_and_raises_nothing(world, monkeypatch):
+    ended, raised = [], []
 
     def fail():
-        time.sleep(0.3)  # longer than it takes to find that there is no such skill
+        time.sleep(0.3)  # longer than the search for the missing skill
         ended.append(True)
         raise ImportError("tree_sitter")
 
-    monkeypatch.setattr("threading.excepthook", told.append)
+    monkeypatch.setattr("threading.excepthook", raised.append)
     monkeypatch.setattr("skillhub.scan.load", fail)
     refused(world, NotFound, lambda: world.install("not-there"))
-    assert (ended, told) == ([True], [])
+    assert (ended, raised) == ([True], [])
 
 
-def test_no_enable_stores_and_locks_and_leaves_enabled_what_is(world):
+def test_no_enable_stores_and_locks_without_enabling_and_keeps_enabled_skills(world):
     assert world.install("github:code-review", enable=False).skills[0].state == "disabled"
     assert not world.copy("code-review").exists()
     assert not (world.base / ".agents").exists()
@@ -247,7 +247,7 @@ def test_no_enable_stores_and_locks_and_leaves_enabled_what_is(world):
     assert world.copy("code-review").is_dir()
 
 
-def test_no_enable_of_another_version_asks_before_edits_go(world):
+def test_no_enable_of_another_version_asks_about_edits(world):
     world.install("github:systematic-debugging@1.0.0")
     (world.copy("systematic-debugging") / "SKILL.md").write_text("mine\n")
     shy = Answers("yes", local_edit="unanswered")

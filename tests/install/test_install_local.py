@@ -1,4 +1,4 @@
-"""Installing what lies on this machine: a folder, or archives of it."""
+"""Installing a folder or an archive from this machine."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def tarred(folder, path):
     return path
 
 
-def test_a_folder_and_archives_of_it_are_one_tree(world, tmp_path):
+def test_a_folder_and_its_archives_have_one_tree(world, tmp_path):
     folder = skill(tmp_path / "src", scripts__run_sh="echo\n")
     trees = set()
     for path in (folder, zipped(folder, tmp_path / "a.zip"), tarred(folder, tmp_path / "a.tar.gz")):
@@ -49,7 +49,7 @@ def test_a_local_skill_in_the_project_is_locked_by_its_relative_path(world):
     assert wanted(world) == {"plain": {"path": "skills/plain"}}
 
 
-def test_what_is_not_there_or_no_skill(world, tmp_path):
+def test_a_missing_or_invalid_local_skill_is_refused(world, tmp_path):
     (tmp_path / "empty").mkdir()
     (tmp_path / "a.txt").write_text("x")
     os.mkfifo(tmp_path / "pipe.zip")
@@ -59,7 +59,7 @@ def test_what_is_not_there_or_no_skill(world, tmp_path):
     refused(world, SkillhubError, lambda: world.install(str(tmp_path / "pipe.zip")))
 
 
-def test_packed_by_us_installs_as_the_folder_does(world, tmp_path):
+def test_an_archive_by_pack_installs_the_tree_of_its_folder(world, tmp_path):
     folder = skill(tmp_path / "src", scripts__run_sh="echo\n")
     tree = read_local(str(folder))[0].tree
     (tmp_path / "plain.skill").write_bytes(pack(tree))
@@ -67,7 +67,7 @@ def test_packed_by_us_installs_as_the_folder_does(world, tmp_path):
     assert world.lock().skills["plain"].tree == tree.digest
 
 
-def test_a_bare_name_is_the_skill_that_is_locked_from_a_folder(world):
+def test_a_bare_name_names_the_skill_locked_from_a_folder(world):
     path = skill(world.base / "src")
     world.install(str(path))
     before = (world.base / "skillhub.toml").read_bytes(), (world.base / "skillhub.lock").read_bytes()

@@ -1,4 +1,4 @@
-"""What is known to be bad is refused by every way to take it, whoever says so, and named where it is installed."""
+"""A known bad skill is refused by every command that takes it, and reported where it is installed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ URL = "https://advisories.example/skills.json"
 
 
 def refused(world, error, act):
-    """Assert that ``act`` fails so and that project and store are the same; what sources say may be kept."""
+    """Assert that ``act`` raises this error and changes neither project nor store; caches may change."""
     store = world.folder / "home/skillhub/data"
 
     def seen():
@@ -42,8 +42,8 @@ def refused(world, error, act):
     return caught.value
 
 
-def tell(scene, *documents, digests=()):
-    """Let the operator of acme publish this."""
+def publish_advisories(scene, *documents, digests=()):
+    """Publish these advisories as the operator of acme."""
     data = {"advisories": list(documents), "digests": dict.fromkeys(digests, "sends tokens away")}
     advise(scene.hub.dir.path, [AdvisoriesDocument.parse(data, "test")], Signing(now=scene.hub.when))
     scene.hub.pull()
@@ -63,13 +63,13 @@ def found(world, refresh=True):
 
 @pytest.fixture(params=["artifact", "tree", "file"])
 def named(request, scene):
-    """Return the scene whose registry says by this digest that hello is bad; nobody has heard of it yet."""
-    tell(scene, digests=[digests_of(scene)[request.param]])
+    """The scene whose registry lists hello by this digest as known bad; no machine has read the list yet."""
+    publish_advisories(scene, digests=[digests_of(scene)[request.param]])
     restart(scene.machine)
     return scene
 
 
-def test_attack_an_install_of_what_a_digest_names(named):
+def test_attack_a_skill_listed_by_digest_is_not_installed(named):
     other = named.second_machine()
     (other.base / "skillhub.lock").unlink()
     (other.base / "skillhub.toml").unlink()
@@ -78,15 +78,15 @@ def test_attack_an_install_of_what_a_digest_names(named):
     assert "sends tokens away" in error.message
 
 
-def test_attack_a_frozen_install_and_one_of_the_lock_of_what_a_digest_names(named):
+def test_attack_a_locked_skill_listed_by_digest_is_not_installed(named):
     other = named.second_machine()
     for frozen in (True, False):
         refused(other, KnownBad, lambda frozen=frozen: other.install(frozen=frozen))
 
 
-def test_what_is_installed_and_becomes_known_bad_is_named_and_refused_offline_too(named):
+def test_an_installed_skill_that_becomes_known_bad_is_refused_offline_too(named):
     world = named.machine
-    world.sync()  # nobody has heard of it
+    world.sync()  # no machine has read the list
     (finding,) = found(world).values()
     assert (finding.rule, finding.skill, finding.severity) == ("known-bad", "hello", "critical")
     assert finding.path == "skillhub.lock"
@@ -102,13 +102,13 @@ def test_what_is_installed_and_becomes_known_bad_is_named_and_refused_offline_to
     assert found(world, refresh=False) == {}
 
 
-def test_attack_an_update_to_what_is_known_bad(scene):
+def test_attack_an_update_to_a_known_bad_release_is_refused(scene):
     scene.publish("hello", "1.1.0")
     world = scene.machine
     tree = next(
         each.tree for each in world.ports().open(world.sources.get("acme")).release_index(["hello"]).releases("hello")
     )
-    tell(scene, digests=[tree])
+    publish_advisories(scene, digests=[tree])
     for act in (lambda: world.update(), lambda: world.update("hello")):
         restart(world)
         refused(world, KnownBad, act)
@@ -118,7 +118,7 @@ def test_attack_an_update_to_what_is_known_bad(scene):
     assert world.lock().skills["hello"].version == "1.0.0"
 
 
-def test_attack_no_answer_and_no_policy_lifts_it(world):
+def test_attack_no_answer_and_no_policy_allows_a_known_bad_skill(world):
     folder = skill(world.base / "src")
     world.advisories = [str(world.folder / "bad.txt")]
     (world.folder / "bad.txt").write_text(f"{digest_of_file(folder / 'SKILL.md')} known")
@@ -136,7 +136,7 @@ def digest_of_file(path):
     return Digest.of(path.read_bytes())
 
 
-def test_attack_a_bad_file_in_another_tree_under_another_name(world):
+def test_attack_a_bad_file_is_found_in_another_tree_and_name(world):
     bad = b"#!/bin/sh\necho harm\n"
     world.advisories = [str(world.folder / "bad.txt")]
     (world.folder / "bad.txt").write_text(Digest.of(bad))
@@ -145,7 +145,7 @@ def test_attack_a_bad_file_in_another_tree_under_another_name(world):
     assert "by the digest of its file scripts/deep/run.sh" in error.message
 
 
-def test_of_all_every_known_bad_one_is_listed_and_can_be_left_out(world):
+def test_known_bad_skills_of_all_are_listed_and_can_be_excluded(world):
     for name in ("good", "bad", "worse"):
         skill(world.base / "many", name, body=f"{name}\n")
     world.advisories = [str(world.folder / "bad.txt")]
@@ -164,7 +164,7 @@ def test_of_all_every_known_bad_one_is_listed_and_can_be_left_out(world):
 @pytest.mark.parametrize(("severity", "outcome"), [("CRITICAL", KnownBad), ("HIGH", Refused), ("MODERATE", None)])
 def test_an_advisory_on_a_version_asks_warns_or_refuses_by_its_severity(scene, severity, outcome):
     ranges = semver(("introduced", "0"), ("fixed", "1.2.0"))
-    tell(scene, osv([package(**ranges)], database_specific={"severity": severity}))
+    publish_advisories(scene, osv([package(**ranges)], database_specific={"severity": severity}))
     other = scene.second_machine()
     for name in ("skillhub.lock", "skillhub.toml"):
         (other.base / name).unlink()
@@ -180,9 +180,9 @@ def test_an_advisory_on_a_version_asks_warns_or_refuses_by_its_severity(scene, s
         assert "fixed in 1.2.0" in yes.seen[0].details[0]
 
 
-def test_an_advisory_on_what_is_installed_is_told_with_its_fix_and_hinders_nothing(scene):
+def test_an_advisory_on_an_installed_skill_is_reported_with_its_fix(scene):
     ranges = semver(("introduced", "0"), ("fixed", "1.2.0"))
-    tell(scene, osv([package(**ranges)], database_specific={"severity": "MODERATE"}))
+    publish_advisories(scene, osv([package(**ranges)], database_specific={"severity": "MODERATE"}))
     restart(scene.machine)
     finding = found(scene.machine)["advisory", "medium"]
     assert (finding.message, finding.hint) == (
@@ -193,8 +193,8 @@ def test_an_advisory_on_what_is_installed_is_told_with_its_fix_and_hinders_nothi
     scene.machine.install(frozen=True)
 
 
-def test_attack_a_registry_withholds_its_advisories(scene):
-    tell(scene, digests=[digests_of(scene)["tree"]])
+def test_attack_a_registry_that_withholds_its_advisories_is_reported(scene):
+    publish_advisories(scene, digests=[digests_of(scene)["tree"]])
     for path in [path for path in scene.hub.files if "_advisories" in path]:
         del scene.hub.files[path]
     restart(scene.machine)
@@ -204,16 +204,16 @@ def test_attack_a_registry_withholds_its_advisories(scene):
 
 
 def test_attack_advisories_of_a_registry_are_changed_on_the_road(scene):
-    tell(scene, digests=[digests_of(scene)["tree"]])
+    publish_advisories(scene, digests=[digests_of(scene)["tree"]])
     for path in [path for path in scene.hub.files if "_advisories" in path]:
         scene.hub.files[path] = scene.hub.files[path].replace(b"sends tokens away", b"is all very well")
     other = scene.second_machine()
     refused(other, SecurityError, other.install)
 
 
-def test_attack_older_advisories_are_served_again(scene):
+def test_attack_older_advisories_are_refused(scene):
     before = dict(scene.hub.files)
-    tell(scene, digests=[digests_of(scene)["tree"]])
+    publish_advisories(scene, digests=[digests_of(scene)["tree"]])
     restart(scene.machine)
     assert ("known-bad", "critical") in found(scene.machine)
     scene.hub.files.clear()
@@ -223,9 +223,9 @@ def test_attack_older_advisories_are_served_again(scene):
     refused(scene.machine, KnownBad, scene.machine.sync)
 
 
-def test_a_digest_that_was_taken_back_counts_no_more(scene):
+def test_a_retracted_digest_is_no_longer_in_force(scene):
     tree = digests_of(scene)["tree"]
-    tell(scene, digests=[tree])
+    publish_advisories(scene, digests=[tree])
     restart(scene.machine)
     assert found(scene.machine)
     advise(scene.hub.dir.path, [], Signing(now=scene.hub.when), [tree])
@@ -235,21 +235,21 @@ def test_a_digest_that_was_taken_back_counts_no_more(scene):
     scene.machine.sync()
 
 
-def test_an_old_client_ignores_the_target(scene, tmp_path):
-    """Nothing that a client asked for before is other than it was: it asks by path, and knows none of this."""
-    tell(scene, digests=[Digest.of(b"x")])
+def test_a_client_without_advisories_is_not_affected(scene, tmp_path):
+    """An old client asks by path for the same files as before, and asks for no advisories."""
+    publish_advisories(scene, digests=[Digest.of(b"x")])
     registry = scene.hub.open(tmp_path / "m")
     assert registry.release_index(["hello"]).names == ("hello",)
     assert not any("_advisories" in path for path in scene.hub.asked)
     assert registry.advisories().document.digests == {Digest.of(b"x"): "sends tokens away"}
 
 
-def test_who_never_advises_is_asked_nothing_more(scene, tmp_path):
+def test_a_registry_without_advisories_gets_no_more_requests(scene, tmp_path):
     scene.hub.open(tmp_path / "m").release_index(["hello"])
     asked = scene.hub.asked.copy()
     registry = scene.hub.open(tmp_path / "m")
     assert registry.advisories() == AdvisoryFeed(AdvisoriesDocument(), registry.fingerprint)
-    # Root and timestamp, as ever.
+    # Root and timestamp, as before.
     assert {path for path in (scene.hub.asked - asked)} == {"metadata/2.root.json", "metadata/timestamp.json"}
     assert ADVISORIES.startswith("idx/")
 
@@ -257,11 +257,11 @@ def test_who_never_advises_is_asked_nothing_more(scene, tmp_path):
 # Files and mirrors that the user names.
 
 
-def test_a_mirror_is_asked_and_its_last_answer_counts(world):
+def test_the_last_answer_of_a_mirror_stays_in_force(world):
     folder = skill(world.base / "src")
     world.install(str(folder))
     world.advisories = [URL]
-    with pytest.raises(SourceError):  # it never answered: nobody knows
+    with pytest.raises(SourceError):  # the mirror has never answered
         world.sync()
     world.mirrors[URL] = json.dumps({"digests": {world.lock().skills["plain"].tree: "harm"}}).encode()
     refused(world, KnownBad, world.sync)
@@ -274,7 +274,7 @@ def test_a_mirror_is_asked_and_its_last_answer_counts(world):
 
 
 @pytest.mark.parametrize("data", [b"<html>", b'{"digests": {"x": ""}}', b"\xff\xfe\x00"])
-def test_attack_a_mirror_that_says_nonsense_stops_installs_and_is_told(world, data):
+def test_attack_an_invalid_answer_of_a_mirror_stops_installs_and_is_reported(world, data):
     folder, other = skill(world.base / "src"), skill(world.base / "src", "next")
     world.install(str(folder))
     world.advisories, world.mirrors = [URL], {URL: data}
@@ -284,14 +284,14 @@ def test_attack_a_mirror_that_says_nonsense_stops_installs_and_is_told(world, da
     assert any(each.name == "advisories" and not each.ok for each in diagnose(world.ports()).checks)
 
 
-def test_a_file_that_is_not_there(world):
+def test_a_missing_advisory_file_stops_an_install(world):
     folder = skill(world.base / "src")
     world.advisories = ["/nowhere/bad.txt"]
     refused(world, NotFound, lambda: world.install(str(folder)))
 
 
-def test_attack_a_skill_or_a_project_brings_advisories(world):
-    """Only the user's settings name them: nothing in a project can hush or accuse."""
+def test_attack_a_skill_or_a_project_brings_no_advisories(world):
+    """Only the user's settings name advisories: a file of a project can neither add nor hide one."""
     tree = {"advisories.json": json.dumps({"digests": {}}), "config.toml": 'advisories = ["x"]'}
     folder = skill(world.base / "src", **{key.replace(".", "_"): text for key, text in tree.items()})
     for name, text in tree.items():
@@ -300,13 +300,13 @@ def test_attack_a_skill_or_a_project_brings_advisories(world):
     assert {rule for rule, _ in found(world)} == {"unsigned"}
 
 
-def test_attack_the_digest_of_an_empty_file_stops_nobody(world):
+def test_attack_the_digest_of_an_empty_file_is_ignored(world):
     world.advisories = [str(world.folder / "bad.txt")]
     (world.folder / "bad.txt").write_text(Digest.of(b""))
     assert world.install(str(skill(world.base / "src", empty_txt=b""))).changed
 
 
-def test_what_no_lock_has_is_looked_up_by_tree_file_and_name(world):
+def test_an_unlocked_skill_is_looked_up_by_tree_file_and_name(world):
     folder = skill(world.base / ".agents/skills", "loose", head='metadata:\n  version: "1.0.0"\n')
     world.advisories = [str(world.folder / "bad.json")]
     events = semver(("introduced", "0"), ("fixed", "1.0.1"))

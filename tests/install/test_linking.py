@@ -1,4 +1,4 @@
-"""Places in agents' folders: what is one place, what is in the way, and what leads out of the project."""
+"""Places in agents' folders: shared places, foreign files, and links out of the project."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.support.world import Answers, plain, refused, skill, snapshot, unlock
 
 
 @pytest.mark.parametrize("make", ["folder", "file", "link", "empty"])
-def test_what_is_foreign_is_never_touched(world, make):
+def test_a_foreign_file_at_the_place_of_a_copy_is_not_touched(world, make):
     place = world.copy("plain")
     place.parent.mkdir(parents=True)
     if make == "folder":
@@ -32,7 +32,7 @@ def test_what_is_foreign_is_never_touched(world, make):
 
 
 @pytest.mark.parametrize("link", [".agents/skills", ".agents", ".claude/skills"])
-def test_a_file_where_a_folder_of_agents_should_be_is_told_of_before_anything_is_written(world, link):
+def test_a_file_in_place_of_an_agents_folder_is_refused_before_any_change(world, link):
     place = world.base / link
     (world.base / ".claude").mkdir()
     place.parent.mkdir(exist_ok=True)
@@ -46,7 +46,7 @@ def test_a_file_where_a_folder_of_agents_should_be_is_told_of_before_anything_is
     assert (world.base / ".agents/skills/plain/SKILL.md").exists()
 
 
-def test_what_came_in_the_way_while_a_person_thought_is_not_touched(world):
+def test_a_foreign_folder_created_during_a_question_is_not_touched(world):
     answers = Answers("yes")
     answers.meanwhile = lambda: skill(world.base / ".agents/skills", "plain", "Mine.\n")
     with pytest.raises(StateError):
@@ -54,7 +54,7 @@ def test_what_came_in_the_way_while_a_person_thought_is_not_touched(world):
     assert "Mine." in (world.copy("plain") / "SKILL.md").read_text()
 
 
-def test_what_was_edited_while_a_person_thought_is_not_lost(world):
+def test_an_edit_made_during_a_question_is_not_lost(world):
     path = plain(world)
     world.install(path)
     skill(world.base / "src", body="Newer.\n")
@@ -65,13 +65,13 @@ def test_what_was_edited_while_a_person_thought_is_not_lost(world):
     assert (world.copy("plain") / "SKILL.md").read_text() == "mine\n"
 
 
-def test_an_equal_copy_that_is_there_is_taken_over(world):
+def test_an_equal_copy_is_taken_over(world):
     path = plain(world)
     shutil.copytree(path, world.copy("plain"))
     assert world.install(path).skills[0].state == "enabled"
 
 
-def test_two_agents_in_one_folder_are_one_link(world):
+def test_two_agents_with_one_folder_have_one_link(world):
     (world.base / ".agents/skills").mkdir(parents=True)
     (world.base / ".claude").mkdir()
     (world.base / ".claude/skills").symlink_to("../.agents/skills")
@@ -155,7 +155,7 @@ def test_attack_a_link_appears_after_the_install(world):
     assert snapshot(outside) == before
 
 
-def test_a_link_that_stays_inside_is_followed(world):
+def test_a_link_inside_the_project_is_followed(world):
     (world.base / "docs").mkdir()
     (world.base / ".claude").symlink_to("docs")
     world.install(plain(world), agents=("claude-code",))

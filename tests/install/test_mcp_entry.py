@@ -1,4 +1,4 @@
-"""The entry that runs ``skillhub mcp``: shown, written once it is agreed to, and taken back if nobody changed it."""
+"""The entry that runs ``skillhub mcp``: shown, written with consent, and removed if it is unchanged."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ def entry(here, path=".mcp.json"):
 
 
 @pytest.mark.parametrize("agent", DIALECTS)
-def test_every_agent_is_shown_its_entry(here, agent):
+def test_print_config_shows_the_entry_of_every_agent(here, agent):
     flags = () if agent in agents_with_file("project") else ("-g",)
     done = here.run("mcp", "--print-config", agent, *flags)
     assert done.status == 0, done.err
     load = {"codex": tomllib.loads, "continue": yaml.safe_load, "goose": yaml.safe_load}.get(agent, json.loads)
     parsed = load(done.out)
-    told = here.run("mcp", "--print-config", agent, "--json", *flags).json
+    answer = here.run("mcp", "--print-config", agent, "--json", *flags).json
     found = parsed[DIALECTS[agent].key]
     found = {each.pop("name"): each for each in found} if agent == "continue" else found
-    assert found["skillhub"] == told["entry"]
-    assert told["path"] in done.err.replace("\n", "").replace(" ", "") or done.err
-    assert not os.path.exists(told["path"])
+    assert found["skillhub"] == answer["entry"]
+    assert answer["path"] in done.err.replace("\n", "").replace(" ", "") or done.err
+    assert not os.path.exists(answer["path"])
 
 
-def test_what_is_written_starts_from_any_folder_with_any_environment(here, tmp_path):
+def test_the_written_entry_starts_in_any_folder_and_environment(here, tmp_path):
     assert here.run("mcp", "install", *CLAUDE, "--yes").status == 0
     found = entry(here)
     assert os.path.isabs(found["command"])
@@ -63,7 +63,7 @@ def test_what_is_written_starts_from_any_folder_with_any_environment(here, tmp_p
     assert not (hostile / "RAN").exists()
 
 
-def test_it_is_asked_for_written_and_taken_back(here):
+def test_the_entry_is_written_with_consent_and_removed(here):
     before = '{\n  // mine\n  "mcpServers": {"other": {"command": "x"}}\n}\n'
     here.write("project/.mcp.json", before)
     done = here.run("mcp", "install", *CLAUDE, "--json")
@@ -83,7 +83,7 @@ def test_it_is_asked_for_written_and_taken_back(here):
     assert here.run("mcp", "remove", *CLAUDE, "--json").json["changed"] is False
 
 
-def test_for_all_projects_it_names_none(here):
+def test_an_entry_of_the_user_names_no_project(here):
     assert here.run("mcp", "install", *CLAUDE, "-g", "--yes").status == 0
     found = json.loads((here.home / ".claude.json").read_text())["mcpServers"]["skillhub"]
     assert "--project" not in found["args"]
@@ -104,7 +104,7 @@ def test_at_a_terminal(tmp_path):
 @pytest.mark.parametrize(
     "changed", [{"command": "/bin/evil"}, {"env": {"A": "b"}}, {"args": []}, {"disabled": True}], ids=str
 )
-def test_attack_what_somebody_changed_is_neither_removed_nor_replaced(here, changed):
+def test_attack_a_changed_entry_is_neither_removed_nor_replaced(here, changed):
     assert here.run("mcp", "install", *CLAUDE, "--yes").status == 0
     document = {"mcpServers": {"skillhub": {**entry(here), **changed}}}
     here.write("project/.mcp.json", json.dumps(document))
@@ -114,7 +114,7 @@ def test_attack_what_somebody_changed_is_neither_removed_nor_replaced(here, chan
         assert json.loads((here.project / ".mcp.json").read_text()) == document
 
 
-def test_attack_a_repository_brings_an_entry_of_the_name(here):
+def test_attack_an_entry_of_the_repository_is_neither_removed_nor_replaced(here):
     here.write("project/.mcp.json", json.dumps({"mcpServers": {"skillhub": {"command": "evil"}}}))
     for verb in (("install", "--yes"), ("remove",)):
         done = here.run("mcp", verb[0], *CLAUDE, *verb[1:])
@@ -123,7 +123,7 @@ def test_attack_a_repository_brings_an_entry_of_the_name(here):
     assert entry(here) == {"command": "evil"}
 
 
-def test_what_an_older_python_wrote_is_replaced(here):
+def test_an_entry_of_an_older_interpreter_is_replaced(here):
     assert here.run("mcp", "install", *CLAUDE, "--yes").status == 0
     path = here.hub / "state/mcp-entries.json"
     text = path.read_text()
@@ -144,7 +144,7 @@ def test_attack_a_link_leads_the_entry_out_of_the_project(here):
     assert (here.folder / "outside.json").read_text() == "{}"
 
 
-def test_a_file_that_cannot_be_understood_stays_as_it_is(here):
+def test_an_unparsable_file_stays_unchanged(here):
     here.write("project/.mcp.json", '{"mcpServers": [')
     assert here.run("mcp", "install", *CLAUDE, "--yes").status == 4
     assert (here.project / ".mcp.json").read_text() == '{"mcpServers": ['
@@ -153,13 +153,13 @@ def test_a_file_that_cannot_be_understood_stays_as_it_is(here):
 @pytest.mark.parametrize(
     "words", [("install",), ("remove",), ("install", "--agent", "nobody"), ("install", "--agent", "goose")]
 )
-def test_an_agent_has_to_be_named(here, words):
+def test_a_missing_or_unsupported_agent_is_a_usage_error(here, words):
     done = here.run("mcp", *words, "--yes", "--json")
     assert done.status == 2
     assert done.error["hint"]
 
 
-def test_nothing_is_written_for_one_agent_where_another_has_no_file(shell):
+def test_one_agent_without_a_file_writes_no_entry_for_others(shell):
     before = shell.files()
     done = shell.run("mcp", "install", "--agent", "claude-code", "--agent", "windsurf", "--yes")
     assert done.status == 2
@@ -167,17 +167,17 @@ def test_nothing_is_written_for_one_agent_where_another_has_no_file(shell):
     assert {path for path in shell.files() if path.startswith(str(shell.project))} <= {*before}
 
 
-def test_two_entries_of_ours_are_the_same_server_to_mcp_check(shell):
+def test_two_entries_of_skillhub_are_one_server_to_mcp_check(shell):
     done = shell.run("mcp", "install", "--agent", "claude-code", "--agent", "cursor", "--yes")
     assert done.status == 0, done.err
     checked = shell.run("mcp", "check", "skillhub")
     assert "is not the same server" not in checked.err
-    assert checked.status == 6  # nobody is there to be asked
+    assert checked.status == 6  # no answer was given
 
 
 @pytest.mark.parametrize("flags", [(), ("-g",)])
 @pytest.mark.parametrize("agent", ["cursor", "codex", "opencode"])
-def test_what_was_created_for_the_entry_goes_with_it_and_the_agent_is_not_in_use(here, agent, flags):
+def test_remove_deletes_files_and_folders_created_for_the_entry(here, agent, flags):
     before = here.run("agents", "--json").json
     place = here.home if flags else here.project
     for more in ((), ("keep",)):
@@ -192,7 +192,7 @@ def test_what_was_created_for_the_entry_goes_with_it_and_the_agent_is_not_in_use
     assert (place / os.path.dirname(written) / "mine").exists()
 
 
-def test_a_file_that_was_there_empty_stays(here):
+def test_an_existing_empty_file_stays_after_remove(here):
     for text in ("", "{}", '{"mcpServers": {}}\n'):
         here.write("project/.cursor/mcp.json", text)
         assert here.run("mcp", "install", "--agent", "cursor", "--yes").status == 0
@@ -200,7 +200,7 @@ def test_a_file_that_was_there_empty_stays(here):
         assert (here.project / ".cursor/mcp.json").exists()
 
 
-def test_all_agents_are_named_by_a_hint_that_works(here):
+def test_the_hint_for_all_agents_names_them(here):
     here.write("project/.cursor/x", "")
     for words in (("--agent", "all"), ()):
         done = here.run("mcp", "install", *words, "--yes", "--json")
@@ -208,5 +208,5 @@ def test_all_agents_are_named_by_a_hint_that_works(here):
     assert here.run("mcp", "install", *done.error["hint"].split(), "--yes").status == 0
 
 
-def test_a_home_of_its_own_is_told_of(here):
+def test_install_warns_of_a_custom_skillhub_home(here):
     assert "start with the same SKILLHUB_HOME" in here.run("mcp", "install", *CLAUDE, "--yes").err

@@ -1,4 +1,4 @@
-"""A registry that is elsewhere is the same one by its root alone."""
+"""A registry with another URL is the same one if it has the same root."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ELSEWHERE = "https://elsewhere.example/hub"
 
 
 @pytest.mark.parametrize("is_same", [True, False])
-def test_what_is_locked_of_a_registry_follows_its_root_and_no_other(world, hub, is_same):
+def test_locked_skills_follow_a_moved_registry_with_the_same_root_only(world, hub, is_same):
     world.add_source("acme", hub)
     world.install("acme:hello")
     lock, ports = world.lock(), world.ports()

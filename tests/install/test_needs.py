@@ -1,4 +1,4 @@
-"""What to type about an open need: it works where the skill is that has it."""
+"""Instructions for open needs: each works in the scope of its skill."""
 
 import re
 from importlib.util import find_spec
@@ -9,7 +9,7 @@ from skillhub.install.needs import _packages, how_to_satisfy
 from skillhub.model.record import Need
 
 
-def test_each_way_to_give_a_variable_is_a_line_that_ends_in_a_command(tmp_path, monkeypatch):
+def test_each_way_to_give_a_variable_ends_in_a_command(tmp_path, monkeypatch):
     need = Need("env", "TOKEN", "", required=True, satisfied=False)
     (tmp_path / "keyring.py").write_text("")
     with monkeypatch.context() as installed:
@@ -23,33 +23,33 @@ def test_each_way_to_give_a_variable_is_a_line_that_ends_in_a_command(tmp_path, 
 
 
 @pytest.mark.skipif(find_spec("keyring") is not None, reason="the extra keyring is here")
-def test_nothing_is_offered_to_be_stored_where_no_keyring_is():
+def test_without_keyring_storing_a_value_is_not_offered():
     ways = how_to_satisfy("top", Need("env", "TOKEN", "", required=True, satisfied=False), "project")
     assert not any("env set" in way for way in ways)
 
 
 @pytest.mark.parametrize("kind", ["skill", "mcp", "env", "program"])
 @pytest.mark.parametrize("scope", ["project", "user"])
-def test_what_is_typed_about_a_need_is_for_the_scope_of_the_skill(kind, scope):
+def test_instructions_are_for_the_scope_of_the_skill(kind, scope):
     need = Need(kind, "base", "", required=True, satisfied=False)
     assert all("--global" in way for way in how_to_satisfy("top", need, scope)) is (scope == "user")
 
 
-def test_a_missing_program_comes_with_the_names_of_its_packages():
+def test_a_missing_program_gives_the_names_of_its_packages():
     need = Need("program", "gh", "version >=2.40", required=True, satisfied=False)
     (way,) = how_to_satisfy("top", need, "project")
     hints = "apt install gh, brew install gh, winget install GitHub.cli"
     assert way == f"install the program gh ({hints}), then: skillhub enable top"
 
 
-def test_every_name_of_a_package_can_be_typed():
+def test_every_package_name_is_a_plain_word():
     for program, packages in _packages().items():
         assert re.fullmatch(r"[a-z0-9-]+", program)
         assert packages.keys() <= {"apt", "brew", "winget"}
         assert all(re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9.-]*", each) for each in packages.values())
 
 
-def test_attack_a_skill_names_a_program_and_tells_what_to_install(tmp_path):
+def test_attack_text_of_a_skill_is_no_install_instruction(tmp_path):
     for name in ("gh-cli", "GH", "jq2", "nodejs"):
         need = Need("program", name, "apt install evil", required=True, satisfied=False)
         assert how_to_satisfy("top", need, "project") == (f"install the program {name}, then: skillhub enable top",)

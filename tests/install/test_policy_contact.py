@@ -1,4 +1,4 @@
-"""What a policy forbids is not even asked: a server learns who asks, and when, from the request alone."""
+"""A forbidden source gets no request: a request alone shows the server who asks, and when."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def policy(world, *sources):
 
 @pytest.fixture
 def webs():
-    """An allowed site with two skills, one of which is on another server."""
+    """An allowed site with two skills, one of them on another server."""
     with Web() as site, Web() as other:
         data = skill_md("there")
         other.at("/there/SKILL.md", answer(data, TEXT))
@@ -76,7 +76,7 @@ def test_attack_an_allowed_site_sends_us_to_a_forbidden_server(world, webs):
 
 
 @pytest.mark.parametrize("allowed", ["https://allowed.example/", f"sha256:{'3' * 64}"])
-def test_attack_a_source_that_is_forbidden_is_added(world, webs, allowed):
+def test_attack_a_forbidden_source_is_not_added(world, webs, allowed):
     site, _ = webs
     line = policy(world, allowed)
     before = world.snapshot()
@@ -89,7 +89,7 @@ def test_attack_a_source_that_is_forbidden_is_added(world, webs, allowed):
     assert world.snapshot() == before
 
 
-def test_attack_a_project_forbids_a_source_within_it(world, webs):
+def test_attack_a_project_policy_forbids_a_source(world, webs):
     site, _ = webs
     Path(world.base, "skillhub.toml").write_text('[policy]\nsources = ["https://allowed.example/"]\n')
     with pytest.raises(Forbidden):
@@ -97,7 +97,7 @@ def test_attack_a_project_forbids_a_source_within_it(world, webs):
     assert not site.connections
 
 
-def test_attack_a_source_is_forbidden_after_it_was_added(world, webs):
+def test_attack_a_source_forbidden_after_it_was_added_is_not_trusted(world, webs):
     site, _ = webs
     world.sources.add("docs", site.url(""), None)
     policy(world, "https://allowed.example/")
@@ -107,7 +107,7 @@ def test_attack_a_source_is_forbidden_after_it_was_added(world, webs):
     assert not site.connections
 
 
-def test_a_source_that_is_allowed_is_added_and_what_a_policy_agrees_to_is_not_trust(world, webs):
+def test_an_allowed_source_is_added_and_needs_an_answer_in_spite_of_agree(world, webs):
     site, other = webs
     policy(world, site.url("/"))
     path = Path(world.home.config, "policy.toml")
@@ -146,7 +146,7 @@ def test_attack_an_update_is_on_a_forbidden_server(world, webs):
 
 @pytest.fixture
 def market(tmp_path):
-    """A server with a marketplace, and a plugin beside it in a repository of its own."""
+    """A server with a marketplace, and with a plugin in a repository of its own."""
     with backend(tmp_path / "served") as server:
         plugins = [{"name": "p", "source": {"source": "url", "url": server.url("/plugin.git")}}]
         files = {
@@ -185,7 +185,7 @@ def test_attack_a_lock_names_a_plugin_in_a_forbidden_repository(world, market):
     assert not any("plugin" in each for each in market.asked)
 
 
-def test_attack_who_only_looks_has_a_forbidden_server_asked(world, webs, tmp_path):
+def test_attack_reading_commands_send_no_request_to_a_forbidden_server(world, webs, tmp_path):
     site, _ = webs
     skills, cache = world.install(site.url(""), skills=("here",)).skills, str(tmp_path / "cache")
     world.sources.add("site", site.url(""), None)
@@ -216,13 +216,13 @@ def test_attack_who_only_looks_has_a_forbidden_server_asked(world, webs, tmp_pat
     assert site.connections == asked
 
 
-def test_what_a_policy_allows_is_asked(world, webs):
+def test_an_allowed_source_gets_requests(world, webs):
     site, other = webs
     policy(world, site.url("/"), other.url("/"))
     assert len(world.install(site.url(""), every=True).skills) == 2
 
 
-def test_attack_a_place_that_was_opened_before_anybody_held_it_to_the_policy(world, webs):
+def test_attack_a_place_opened_before_the_policy_was_applied_is_checked(world, webs):
     site, other = webs
     policy(world, site.url("/"))
     ports, ref = world.ports(), parse_ref(site.url(""))
@@ -235,7 +235,7 @@ def test_attack_a_place_that_was_opened_before_anybody_held_it_to_the_policy(wor
 
 
 class Cut:
-    """A network that nothing comes through, and that remembers what was asked of it."""
+    """A network that fails every request and records it."""
 
     def __init__(self):
         self.asked = []
@@ -255,7 +255,7 @@ class Cut:
 
 
 def verbs(ref, lock):
-    """Return every flow that may ask somebody, each given the world."""
+    """Return every flow that may send a request, each as a function of the world."""
     yes, before = (Options(), Lock({"here": replace(lock.skills["here"], capabilities=("scripts",))}, lock.sources))
     other = OtherLock("other", (Origin("there", ref, ("there",)),), ())
     return {
@@ -284,8 +284,8 @@ def verbs(ref, lock):
     }
 
 
-def test_attack_a_project_forbids_a_place_and_some_flow_asks_it(world, webs):
-    """Each verb asks somebody where nothing forbids it, and nobody where the project's policy does."""
+def test_attack_no_flow_sends_a_request_to_a_place_that_the_project_forbids(world, webs):
+    """Each flow sends a request if nothing forbids it, and none if the project's policy does."""
     site, _ = webs
     world.install(site.url(""), skills=("here",))
     world.install("github:release-notes", "github:code-review")
@@ -308,8 +308,8 @@ def test_attack_a_project_forbids_a_place_and_some_flow_asks_it(world, webs):
             assert bool(network.asked) == is_asked, (name, line)
 
 
-def test_attack_a_flow_goes_past_the_policy_to_the_network():
-    """What opens things unasked is named where the policy is asked, and where an audit puts its own around it."""
+def test_attack_only_two_modules_use_the_network_without_the_policy():
+    """The modules that open places directly: one applies the policy, the other wraps its own policy around them."""
     found = {
         f"{path.parent.name}/{path.name}"
         for room in ("install", "author", "audit", "exchange", "registry")

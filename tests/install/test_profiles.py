@@ -1,4 +1,4 @@
-"""Profiles: what is saved, what is enabled and disabled to match, and that it is all or nothing."""
+"""Profiles: their content, the skills that they enable and disable, and that a change is all or nothing."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ A, B, C = "code-review", "release-notes", "systematic-debugging"
 
 @pytest.fixture
 def three(world):
-    """A world with three skills, of which the profile ``two`` has the first two and ``last`` the last."""
+    """A world with three skills: the profile ``two`` has the first two, ``last`` has the last."""
     world.install(*(f"github:{each}" for each in (A, B, C)), agents=("claude-code",))
     world.disable(C)
     save_profile("two", world.ports())
@@ -48,13 +48,13 @@ def test_a_profile_enables_its_skills_and_disables_all_others(three):
     ]
     assert three.problems() == []
     three.install(answers=Answers())
-    assert enabled(three) == [A, B]  # what it disabled stays so
+    assert enabled(three) == [A, B]  # a skill that the profile disabled stays disabled
     again = use(three, "two", Answers())
     assert (again.disabled, again.outcome.changed) == ((), False)
     assert [(each.name, each.in_use) for each in saved_profiles(three.ports())] == [("last", False), ("two", True)]
 
 
-def test_a_profile_is_of_a_person_and_a_project_and_in_no_lock(three):
+def test_a_profile_is_stored_for_a_user_and_project_and_not_in_the_lock(three):
     before = {path: path.read_bytes() for path in (three.base / "skillhub.lock", three.base / "skillhub.toml")}
     use(three, "two")
     assert before == {path: path.read_bytes() for path in before}
@@ -63,7 +63,7 @@ def test_a_profile_is_of_a_person_and_a_project_and_in_no_lock(three):
     assert SkillProfiles(three.project).all() == {"last": (C,), "two": (A, B)}
 
 
-def test_what_is_not_installed_is_named(three):
+def test_a_skill_of_a_profile_that_is_not_installed_is_named(three):
     three.remove(B)
     used = use(three, "two")
     assert (enabled(three), [(each.name, each.code) for each in used.outcome.left]) == ([A], [(B, "not-installed")])
@@ -71,7 +71,7 @@ def test_what_is_not_installed_is_named(three):
     refused(three, NotFound, lambda: use(three, "tow"))
 
 
-def test_a_profile_asks_what_enable_asks_and_a_no_changes_nothing(three):
+def test_a_profile_asks_about_edits_and_a_no_changes_nothing(three):
     copy = three.copy(C) / "SKILL.md"
     copy.write_text(copy.read_text() + "Mine.\n")
     answers = Answers("no")
@@ -91,7 +91,7 @@ def test_a_dry_run_of_a_profile_changes_nothing(three):
 
 
 @pytest.mark.parametrize("name", ["", "../x", "Two", "a b", "a" * 65, "\x1b[2J", "-g"])
-def test_attack_a_profile_with_a_hostile_name(three, name):
+def test_attack_a_hostile_profile_name_is_refused(three, name):
     refused(three, UsageError, lambda: save_profile(name, three.ports()))
     refused(three, NotFound, lambda: use(three, name))
 
@@ -115,8 +115,8 @@ def test_attack_a_forged_file_of_profiles_is_refused(three, profiles):
     assert "profiles.json" in error.where
 
 
-def test_attack_a_forged_profile_enables_nothing_that_nobody_agreed_to(three):
-    """A profile names skills; a yes to one is none of it."""
+def test_attack_a_forged_profile_enables_no_skill_without_consent(three):
+    """A profile names skills and contains no consent."""
     path = Path(three.home.state, "projects", f"{three.project.key}.json")
     document = json.loads(path.read_bytes())
     del document["skills"][A]
@@ -126,7 +126,7 @@ def test_attack_a_forged_profile_enables_nothing_that_nobody_agreed_to(three):
     assert ("install", A) in [(each.kind, each.skill) for each in answers.seen]
 
 
-def test_attack_another_process_changes_a_skill_while_a_person_thinks(three):
+def test_attack_a_change_by_another_process_during_a_question_stops_the_profile(three):
     copy = three.copy(C) / "SKILL.md"
     copy.write_text(copy.read_text() + "Mine.\n")
     answers = Answers("save")
@@ -136,8 +136,8 @@ def test_attack_another_process_changes_a_skill_while_a_person_thinks(three):
     assert enabled(three) == [C]
 
 
-def test_attack_a_profile_that_is_cut_off_is_healed_by_sync(three):
-    """Killed before any of its steps, it is as it was, or as it is to be, once ``sync`` has run."""
+def test_attack_a_killed_profile_change_is_repaired_by_sync(three):
+    """After a kill before any of its steps, ``sync`` gives the state before or after the change."""
     kills, healed = 0, set()
     while True:
         try:

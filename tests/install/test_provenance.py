@@ -1,4 +1,4 @@
-"""What a person agreed to is a tree from a place: the same tree from elsewhere is asked about like another tree."""
+"""Consent is for a tree from a place: the same tree from another place is asked about like another tree."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def edit_lock(world, name="deploy", sources=(), **changes):
 
 @pytest.fixture
 def world(tmp_path):
-    """A machine with a skill of a repository, enabled and agreed to."""
+    """A machine with an enabled skill of a repository."""
     repo = Repo(tmp_path / "repo")
     repo.commit({"skills/deploy/SKILL.md": SKILL})
     world = Reaching(tmp_path)
@@ -47,17 +47,17 @@ def world(tmp_path):
 
 @pytest.fixture
 def twin(world, tmp_path):
-    """Another repository with the very same skill."""
+    """Another repository with the identical skill."""
     repo = Repo(tmp_path / "twin")
     repo.commit({"skills/deploy/SKILL.md": SKILL})
     return {"source": f"git+{repo.url}", "git": repo.url}
 
 
-def test_attack_a_lock_names_another_repository_with_the_tree_that_was_agreed_to(world, twin):
+def test_attack_the_agreed_tree_from_another_repository_is_asked_about(world, twin):
     was = world.record("deploy").provenance
     edit_lock(world, source="git+https://10.0.0.7/x", git="https://10.0.0.7/x")
     with pytest.raises(UnsafeTransfer):
-        world.update()  # it goes there with care, as to any place that nobody agreed to
+        world.update()  # a place without consent is read with restrictions
     edit_lock(world, **twin)
     before = world.snapshot()
     for act in (world.install, lambda **how: world.enable("deploy", **how)):
@@ -67,7 +67,7 @@ def test_attack_a_lock_names_another_repository_with_the_tree_that_was_agreed_to
         (question,) = (each for each in answers.seen if each.kind == "install")
         assert f"was agreed to from {was.source} at {was.server} (skills/deploy)" in question.message
         assert f"the lock now has it from {twin['source']} at {twin['git']} (skills/deploy)" in question.message
-        assert "unsigned" in answers.kinds_seen  # nobody vouches for this one either, and that is asked anew
+        assert "unsigned" in answers.kinds_seen  # the other source is unsigned, too
     assert world.snapshot() == before
     assert not world.sync().skills[0].links
     assert not world.copy("deploy").exists()
@@ -79,8 +79,8 @@ def test_attack_a_lock_names_another_repository_with_the_tree_that_was_agreed_to
     assert not answers.seen
 
 
-def test_attack_a_lock_has_us_ask_a_host_of_ours_for_the_tree_that_was_agreed_to(world):
-    """To have agreed to the tree is no leave to go anywhere with credentials, be the store empty or not."""
+def test_attack_a_lock_does_not_lead_to_a_private_host_for_an_agreed_tree(world):
+    """Consent to the tree does not authorize a request to another host, with or without the store."""
     with Web() as web:
         url = web.url("/x")
         edit_lock(world, source=f"git+{url}", git=url)
@@ -94,7 +94,7 @@ def test_attack_a_lock_has_us_ask_a_host_of_ours_for_the_tree_that_was_agreed_to
         assert not web.connections
 
 
-def test_attack_a_lock_names_the_tree_of_no_files_which_disable_writes_where_nothing_was_agreed_to(world):
+def test_attack_a_lock_with_the_empty_tree_of_a_disabled_skill_is_refused(world):
     other = world.as_cloned()
     other.disable("deploy")
     entry, record = replace(other.lock().skills["deploy"], tree=NO_FILES), other.record("deploy")
@@ -109,7 +109,7 @@ def test_attack_a_lock_names_the_tree_of_no_files_which_disable_writes_where_not
         assert not web.connections
 
 
-def test_attack_a_lock_takes_the_signer_away_so_that_the_next_version_need_have_none(tmp_path):
+def test_attack_a_lock_that_drops_the_signer_is_refused(tmp_path):
     world = World(tmp_path)
     world.install("github:code-review")
     edit_lock(world, "code-review", signed_by=None)
@@ -122,7 +122,7 @@ def test_attack_a_lock_takes_the_signer_away_so_that_the_next_version_need_have_
     assert not answers.seen
 
 
-def test_attack_what_is_disabled_and_lost_its_signer_holds_up_nothing_and_is_not_enabled(tmp_path):
+def test_attack_a_disabled_skill_that_lost_its_signer_blocks_no_other(tmp_path):
     world = World(tmp_path)
     world.install("github:code-review")
     world.install(str(skill(world.base / "src")))
@@ -142,13 +142,13 @@ def test_attack_what_is_disabled_and_lost_its_signer_holds_up_nothing_and_is_not
         lambda: world.enable("code-review"),
         lambda: world.install("code-review"),
         lambda: world.update("code-review"),
-        lambda: world.install(frozen=True),  # as the lock says, or not at all
+        lambda: world.install(frozen=True),  # the lock exactly, or an error
     ):
         refused(world, SignerChanged, act)
     assert not world.copy("code-review").exists()
 
 
-def test_attack_a_lock_names_a_second_signer_so_that_the_next_version_may_be_theirs(tmp_path):
+def test_attack_a_lock_that_adds_a_signer_is_refused(tmp_path):
     world = World(tmp_path)
     world.install("github:code-review")
     (signer,) = world.lock().skills["code-review"].signed_by
@@ -158,14 +158,14 @@ def test_attack_a_lock_names_a_second_signer_so_that_the_next_version_may_be_the
 
 
 def vouch(evil, acme):
-    """Let a registry say that the keys of another's publisher are those of its own; return all of them."""
+    """Let a registry list the keys of another registry's publisher as keys of its own; return all keys."""
     keys = [key for each in (evil, acme) for key in json.loads(each.files[each.publisher("acme")])["keys"]]
     evil.admit("acme", keys=keys)
     evil.publish("deploy", "1.1.0")
     return keys
 
 
-def test_attack_another_registry_says_that_the_signer_is_of_its_publisher(tmp_path):
+def test_attack_another_registry_that_claims_the_signer_is_refused(tmp_path):
     world, other = World(tmp_path / "a"), World(tmp_path / "b")
     acme, evil = (Simulator(tmp_path / label, label) for label in ("acme", "evil"))
     for each in (world, other):
@@ -180,10 +180,10 @@ def test_attack_another_registry_says_that_the_signer_is_of_its_publisher(tmp_pa
     (world.base / "skillhub.lock").write_bytes(other.lock().dump())
     refused(world, SignerChanged, lambda: world.install(answers=Answers("yes")))
     world.publishers.trust(Trusted("acme", tuple(keys)))
-    world.install()  # the person says so themselves
+    world.install()  # with the user's own reference
 
 
-def test_attack_another_registry_takes_over_the_alias_and_says_that_the_signer_is_of_its_publisher(tmp_path):
+def test_attack_another_registry_under_the_same_alias_is_refused(tmp_path):
     world, other = World(tmp_path / "a"), World(tmp_path / "b")
     acme, evil = (Simulator(tmp_path / label, label) for label in ("acme", "evil"))
     world.add_source("acme", acme)
@@ -198,18 +198,18 @@ def test_attack_another_registry_takes_over_the_alias_and_says_that_the_signer_i
     world.sources.remove("acme")
     world.registries["acme"] = evil
     answers = Answers("yes")
-    with pytest.raises(SignerChanged):  # though somebody agreed to the other registry
+    with pytest.raises(SignerChanged):  # in spite of consent to the other registry
         world.install(answers=answers)
     assert answers.kinds_seen == ["source"]
     world.remove("deploy")
     world.sources.add("acme", URL, acme.root)
     sources = world.ports().sources
     assert not sources.had_another("github")
-    assert not sources.had_another("acme")  # the other one never counted
+    assert not sources.had_another("acme")  # the other registry was never accepted
 
 
 def unsigned(world, tmp_path):
-    """Replace a signed skill of a registry in the lock by one that nobody signed, of a repository."""
+    """Replace a signed skill of a registry in the lock by an unsigned one of a repository."""
     tree = world.store.read(world.record("code-review").tree)
     files = {f"skills/code-review/{path}": file.data for path, file in tree.items() if path != SIGNATURE}
     repo = Repo(tmp_path / "evil")
@@ -223,7 +223,7 @@ def unsigned(world, tmp_path):
     return f"git+{repo.url}"
 
 
-def test_attack_a_lock_has_another_tree_that_nobody_signed_in_place_of_a_signed_one(world, tmp_path):
+def test_attack_an_unsigned_skill_in_place_of_a_signed_one_is_refused(world, tmp_path):
     world.install("github:code-review")
     was = world.record("code-review").provenance
     ref = unsigned(world, tmp_path)
@@ -247,7 +247,7 @@ def test_attack_a_lock_has_another_tree_that_nobody_signed_in_place_of_a_signed_
     assert world.install().skills
 
 
-def test_attack_a_lock_that_lost_the_skill_and_an_intent_that_has_it_from_elsewhere(tmp_path):
+def test_attack_another_source_in_the_intent_without_a_lock_is_refused(tmp_path):
     world = World(tmp_path)
     world.install("github:code-review")
     skill(world.base / "src", "code-review")
@@ -259,7 +259,7 @@ def test_attack_a_lock_that_lost_the_skill_and_an_intent_that_has_it_from_elsewh
     assert error.hint.endswith("skillhub remove code-review, then skillhub install ./src/code-review")
 
 
-def test_of_the_users_own_skills_the_way_on_is_theirs_too(tmp_path):
+def test_the_hint_for_a_skill_of_the_user_has_the_global_flag(tmp_path):
     world = OfUser(tmp_path)
     world.install("github:code-review")
     other = skill(tmp_path / "a b", "code-review")
@@ -269,7 +269,7 @@ def test_of_the_users_own_skills_the_way_on_is_theirs_too(tmp_path):
     assert error.hint.endswith(f"skillhub remove code-review --global, then skillhub install '{other}' --global")
 
 
-def test_attack_a_lock_names_another_repository_with_another_tree(world, tmp_path):
+def test_attack_a_lock_with_another_tree_of_another_repository_is_asked_about(world, tmp_path):
     was = world.record("deploy").provenance
     repo = Repo(tmp_path / "worse")
     repo.commit({"skills/deploy/SKILL.md": SKILL + b"More.\n"})
@@ -291,7 +291,7 @@ def test_attack_a_lock_names_another_repository_with_another_tree(world, tmp_pat
     assert world.record("deploy").provenance.source == f"git+{repo.url}"
 
 
-def test_attack_a_lock_has_it_from_another_source_of_ours(tmp_path):
+def test_attack_a_lock_with_another_source_of_the_user_is_reported(tmp_path):
     world = World(tmp_path)
     simulator = Simulator(tmp_path / "acme")
     world.add_source("acme", simulator)
@@ -305,7 +305,7 @@ def test_attack_a_lock_has_it_from_another_source_of_ours(tmp_path):
     assert "origin-changed" in world.problems("deploy")
 
 
-def test_audit_finds_it_where_the_lock_says_so_and_needs_no_network(world, twin):
+def test_audit_reports_a_changed_origin_offline(world, twin):
     assert "origin-changed" not in {each.rule for each in audit(AuditRequest(refresh=False), world.ports()).findings}
     edit_lock(world, **twin)
     world.offline = True
@@ -315,7 +315,7 @@ def test_audit_finds_it_where_the_lock_says_so_and_needs_no_network(world, twin)
     assert [(each.severity, each.skill, each.path) for each in found] == [("high", "deploy", "skillhub.lock")]
 
 
-def test_verify_and_sync_tell_and_mend_without_the_network(world, twin):
+def test_verify_and_sync_report_a_changed_origin_offline(world, twin):
     edit_lock(world, **twin)
     world.offline = True
     assert world.problems() == ["origin-changed"]
@@ -331,7 +331,7 @@ def forget_whence(world):
     path.write_text(json.dumps(document))
 
 
-def test_a_record_of_before_is_of_what_the_lock_says_when_it_is_first_read(world, twin):
+def test_an_old_record_without_provenance_takes_that_of_the_lock(world, twin):
     was = world.record("deploy")
     forget_whence(world)
     assert world.record("deploy").provenance is None
@@ -344,14 +344,14 @@ def test_a_record_of_before_is_of_what_the_lock_says_when_it_is_first_read(world
     assert world.problems() == ["origin-changed"]
 
 
-def test_sync_binds_a_record_of_before_and_keeps_all_of_it(world):
+def test_sync_adds_the_provenance_to_an_old_record(world):
     was = world.project.records()
     forget_whence(world)
     world.sync()
     assert world.project.records() == was
 
 
-def test_what_comes_back_to_where_it_was_agreed_to_is_agreed_to(world, twin):
+def test_a_lock_restored_to_the_agreed_origin_needs_no_consent(world, twin):
     lock = world.lock_bytes()
     edit_lock(world, **twin)
     assert world.problems() == ["origin-changed"]
@@ -362,7 +362,7 @@ def test_what_comes_back_to_where_it_was_agreed_to_is_agreed_to(world, twin):
     assert not answers.seen
 
 
-def test_death_before_the_lock_is_written_leaves_what_was_agreed_to_before(world, twin):
+def test_a_kill_before_the_lock_is_written_keeps_the_earlier_consent(world, twin):
     records = world.project.records()
     record = records.skills["deploy"]
     other = replace(record, provenance=replace(record.provenance, source=twin["source"], server=twin["git"]))
@@ -372,7 +372,7 @@ def test_death_before_the_lock_is_written_leaves_what_was_agreed_to_before(world
     assert world.copy("deploy").exists()
 
 
-def test_what_tells_two_from_each_other():
+def test_against_lists_the_facts_that_differ():
     one = Provenance("acme", "a.example", "", ("key:sha256:1",))
     assert one.against(replace(one, signers=())) == ("signed by key:sha256:1", "unsigned")
     assert one.against(replace(one, server="b.example")) == ("from acme at a.example", "from acme at b.example")

@@ -1,8 +1,8 @@
-"""What each change of where a skill is from means: to install, update, merge and audit, for every kind of source.
+"""Each change of a skill's origin, for install, update, merge and audit, and for every kind of source.
 
-Each row changes one fact of an entry and leaves the rest. ``lock`` is what ``install`` and ``update`` say of a new
-version that differs so from the lock, ``record`` what ``install`` says of a lock that differs so from what the person
-agreed to, though the tree is the same.
+Each row changes one fact of an entry. ``lock`` is the result of ``install`` and ``update`` for a new version that
+differs in this fact from the lock; ``record`` is the result of ``install`` for a lock that differs in this fact from
+the user's consent, with the same tree.
 """
 
 import re
@@ -62,7 +62,7 @@ NOTHING = (SAME, SAME, SAME, SAME)
 TOLD = (SAME, ASKED, SAME, SAME)
 HOST = (SAME, ASKED, CLASH, AUDIT)
 OTHER = (ELSEWHERE, ASKED, CLASH, AUDIT)
-# The fact; the kinds; what becomes of the entry; then lock, record, merge, audit.
+# The fact; the kinds; the new entry; then lock, record, merge, audit.
 ROWS = [
     ("version", [*KINDS], {"version": "2.0.0"}, NOTHING),
     ("digest", ["registry", "site", "url", "oci"], {"digest": TWO}, NOTHING),
@@ -199,7 +199,7 @@ def test_the_same(world, before):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_another_key_of_the_same_publisher(world, kind):
+def test_another_key_of_the_same_publisher_is_asked_about(world, kind):
     before, now = KINDS[kind], replace(KINDS[kind], signed_by=(BOB,))
     publisher_keys = frozenset((ONE, TWO))
     assert by_lock(before, now, world, publisher_keys) == ""
@@ -216,7 +216,7 @@ def test_signed_now_and_not_before(world, kind):
 
 
 MOVED, OTHER_ROOT = replace(REGISTRY, url="https://new.example"), replace(REGISTRY, root=TWO)
-# Before, now; whether `install` takes the one in the lock for the one that the user has; what became of it.
+# Before, now; whether `install` takes the source of the lock for the user's; what the change is called.
 SOURCES = {
     "URL of a registry": (REGISTRY, MOVED, True, "another URL:"),
     "root": (REGISTRY, OTHER_ROOT, False, "another root:"),
@@ -228,15 +228,15 @@ SOURCES = {
 
 
 @pytest.mark.parametrize(("before", "now", "is_meant", "what"), SOURCES.values(), ids=SOURCES)
-def test_what_an_alias_means(before, now, is_meant, what):
+def test_a_changed_source_of_an_alias_is_reported_and_conflicts(before, now, is_meant, what):
     assert Source("acme", before.url, before.root).is_meant(now) == is_meant
-    (told,) = source_changes({"acme": before}, {"acme": now})
-    assert (told.status, what in told.line) == ("changed", True)
+    (change,) = source_changes({"acme": before}, {"acme": now})
+    assert (change.status, what in change.line) == ("changed", True)
     (clash,) = merge(Lock({}, {"acme": before}), Lock({}, {"acme": now}), None, lambda name, entry: True, {}).clashes
     assert (clash.name, clash.about) == ("acme", "source")
 
 
-def test_attack_a_lock_names_another_plugin_of_a_tagged_repository(world):
+def test_attack_another_plugin_of_a_tagged_repository_is_a_finding(world):
     for tag in ("", "@v1", "@x?plugin=tools"):
         before = entry(f"github:acme/x{tag}?plugin=tools", git="https://github.com/acme/x", **GIT)
         for now in (f"github:acme/x{tag}?plugin=evil", f"github:acme/x{tag}?plugin=tools?plugin=evil"):
@@ -275,11 +275,11 @@ OTHER_PLACES = [
 
 
 @pytest.mark.parametrize(("kind", "facts"), OTHER_PLACES)
-def test_attack_another_place_is_spelled_like_the_one_that_was_agreed_to(world, kind, facts):
+def test_attack_a_look_alike_of_the_agreed_place_is_another_place(world, kind, facts):
     before = KINDS[kind]
     now = replace(before, **facts)
-    told = by_lock(before, now, world), by_record(before, now, world), by_merge(before, now)
-    assert (*told, by_audit(before, now, world)) == OTHER
+    results = by_lock(before, now, world), by_record(before, now, world), by_merge(before, now)
+    assert (*results, by_audit(before, now, world)) == OTHER
 
 
 @pytest.mark.parametrize("kind", ["registry", "site", "url", "oci"])
@@ -296,7 +296,7 @@ def test_attack_another_place_is_spelled_like_the_one_that_was_agreed_to(world, 
         "https://evil.example#{host}",
     ],
 )
-def test_attack_a_merge_brings_a_higher_version_from_another_host(kind, url):
+def test_attack_a_higher_version_from_another_host_conflicts_in_a_merge(kind, url):
     before, host = KINDS[kind], f"{'acme' if kind == 'registry' else 'corp'}.example"
     now = replace(before, version="9.0.0", tree=TWO, url=url.format(host=host))
     assert by_merge(before, now) == by_merge(now, before) == CLASH

@@ -1,4 +1,4 @@
-"""What a registry recalls is refused from a lock too, everything stored and no network, once it was heard of."""
+"""A release that its registry recalled is refused from lock, store and offline, once the recall was read."""
 
 import json
 from pathlib import Path
@@ -23,7 +23,7 @@ def change(scene, act, *words, **change):
 
 
 def heard(scene):
-    """Ask the registry about its skills, as audit does; from then on nothing answers."""
+    """Read the registry's metadata, as audit does; then cut the registry off."""
     machine = scene.machine
     machine.ports().open(machine.sources.get("acme")).release_index(["hello"])
     cut_off(scene)
@@ -38,7 +38,7 @@ def cut_off(scene):
 
 
 def restart(machine):
-    """Forget what was read of the disk: each command is a process of its own."""
+    """Drop what was read of the disk: each command is a process of its own."""
     machine.sources = Sources(machine.home)
 
 
@@ -53,13 +53,13 @@ def acts(machine):
 
 
 def kept(machine, start):
-    """Return the document that is kept under such a name: ``ns`` and ``publishers`` say what acme may publish."""
+    """Return the cached document of this name: ``ns`` and ``publishers`` state what acme may publish."""
     folder = Path(machine.trust_folder(machine.sources.get("acme")), "targets")
     return next(path for path in folder.iterdir() if path.name.startswith(f"{start}%2F"))
 
 
 @pytest.mark.parametrize("door", DOORS)
-def test_withdrawn_release_is_refused_from_a_lock_with_everything_stored(scene, door):
+def test_a_withdrawn_release_is_refused_from_a_lock_with_everything_stored(scene, door):
     change(scene, withdraw, "hello@1.0.0", "sends tokens away")
     cut_off(scene)
     assert not acts(scene.machine)[door]().changed
@@ -72,7 +72,7 @@ def test_withdrawn_release_is_refused_from_a_lock_with_everything_stored(scene, 
     assert machine.problems() == ["withdrawn"]
 
 
-def test_it_can_be_removed_and_another_installed(scene):
+def test_a_withdrawn_skill_can_be_removed_and_another_installed(scene):
     change(scene, withdraw, "hello@1.0.0", "bad")
     machine = heard(scene)
     scene.hub.before = lambda path: None
@@ -82,7 +82,7 @@ def test_it_can_be_removed_and_another_installed(scene):
     assert machine.problems() == []
 
 
-def test_update_takes_another_version(scene):
+def test_update_replaces_a_withdrawn_version(scene):
     scene.publish("hello", "1.1.0")
     change(scene, withdraw, "hello@1.0.0", "bad")
     machine = heard(scene)
@@ -96,7 +96,7 @@ def test_update_takes_another_version(scene):
 
 
 @pytest.mark.parametrize("door", DOORS)
-def test_where_skillhub_toml_allows_no_other_the_hint_leads_not_in_a_circle(scene, door):
+def test_the_hint_for_a_withdrawn_release_outside_of_the_range_works(scene, door):
     scene.publish("hello", "2.0.0")
     (scene.machine.base / "skillhub.toml").write_text('[skills]\nhello = {source = "acme", version = "~1.0"}\n')
     change(scene, withdraw, "hello@1.0.0", "bad")
@@ -131,7 +131,7 @@ def test_a_range_replaces_a_withdrawn_pin(scene):
     assert machine.problems() == []
 
 
-def test_an_update_that_leaves_a_withdrawn_skill_says_so(scene):
+def test_an_update_without_replacement_for_a_withdrawn_skill_is_pending(scene):
     change(scene, withdraw, "hello@1.0.0", "bad")
     restart(scene.machine)
     assert update([], Options(), scene.machine.ports()).pending
@@ -154,7 +154,7 @@ def key_of_hello(scene):
 
 
 def revoke(scene, since):
-    """Let the last document that was heard name the key revoked from then on, and nothing be withdrawn yet."""
+    """Let the cached document name the key as revoked from then on, with no release withdrawn yet."""
     path = kept(scene.machine, "publishers")
     document = json.loads(path.read_bytes())
     document["revoked"] = [{"fingerprint": key_of_hello(scene), "since": since, "pem": document["keys"][0]}]
@@ -162,7 +162,7 @@ def revoke(scene, since):
 
 
 @pytest.mark.parametrize("door", DOORS)
-def test_key_that_was_revoked_is_refused_from_a_lock_with_everything_stored(scene, door):
+def test_a_key_revoked_before_the_release_is_refused_with_everything_stored(scene, door):
     machine = heard(scene)
     revoke(scene, "1970-01-01T00:00:00Z")
     error = scene.refuses(BadSignature, acts(machine)[door])
@@ -172,7 +172,7 @@ def test_key_that_was_revoked_is_refused_from_a_lock_with_everything_stored(scen
 
 
 @pytest.mark.parametrize("door", DOORS)
-def test_key_that_was_revoked_after_the_release_leaves_it_alone(scene, door):
+def test_a_key_revoked_after_the_release_does_not_affect_it(scene, door):
     machine = heard(scene)
     revoke(scene, "9999-01-01T00:00:00Z")
     assert not acts(machine)[door]().changed
@@ -180,15 +180,15 @@ def test_key_that_was_revoked_after_the_release_leaves_it_alone(scene, door):
 
 
 @pytest.mark.parametrize("door", DOORS)
-def test_name_that_was_taken_from_its_publisher_is_refused(scene, door):
+def test_a_name_taken_from_its_publisher_is_refused(scene, door):
     machine = heard(scene)
     kept(machine, "ns").write_bytes(b'{"publishers":{},"version":1}')
     scene.refuses(NameNotOwned, acts(machine)[door])
     assert machine.problems() == ["name-not-owned"]
 
 
-def test_real_revocation_is_heard_of(scene):
-    """The registry withdraws what the key signed, in the same step."""
+def test_a_revocation_by_the_registry_is_enforced(scene):
+    """In the same step the registry withdraws the releases signed with the key."""
     fingerprint = key_of_hello(scene)
     signing = Signing(now=scene.hub.when)
     delegate(scene.hub.dir.path, Mandate(publisher="acme", revoke=(fingerprint,)), signing)
@@ -197,7 +197,7 @@ def test_real_revocation_is_heard_of(scene):
     scene.refuses(Withdrawn, acts(machine)["install"])
 
 
-def test_store_that_was_emptied_is_not_filled_with_what_was_withdrawn(scene):
+def test_sync_does_not_store_a_withdrawn_release_again(scene):
     change(scene, withdraw, "hello@1.0.0", "bad")
     remove_tree(scene.machine.store.root)
     with pytest.raises(Withdrawn):

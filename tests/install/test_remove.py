@@ -1,4 +1,4 @@
-"""Remove takes back links, lock, intent, and MCP entries that are still ours; nothing of anybody else's."""
+"""Remove deletes copies, lock entry, intent line and unchanged MCP entries, and nothing of the user's."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def servers(world):
     return json.loads(path.read_text())["mcpServers"] if path.exists() else {}
 
 
-def test_all_of_it_goes_and_all_else_stays(world):
+def test_remove_deletes_everything_of_the_skill_and_nothing_else(world):
     (world.base / "skillhub.toml").write_text('# ours\n[skills]\n# why\nrelease-notes = "^1"\n')
     (world.base / ".mcp.json").write_text('{\n  "mcpServers": {\n    "mine": {"command": "x"}\n  }\n}\n')
     before = unlocked(world.snapshot())
@@ -44,7 +44,7 @@ def test_all_of_it_goes_and_all_else_stays(world):
     assert extra - kept == {str(world.base / "skillhub.lock")}
 
 
-def test_an_entry_that_somebody_changed_stays(world):
+def test_an_entry_that_the_user_changed_stays(world):
     world.install(needy(world, "plain"), **CLAUDE)
     path = world.base / ".mcp.json"
     path.write_text(path.read_text().replace("python3", "python4"))
@@ -53,7 +53,7 @@ def test_an_entry_that_somebody_changed_stays(world):
 
 
 @pytest.mark.parametrize("first", ["one", "two"])
-def test_an_entry_that_another_skill_needs_stays_until_that_goes_too(world, first):
+def test_an_entry_that_another_skill_needs_stays_until_that_is_removed(world, first):
     world.install(needy(world, "one"), **CLAUDE)
     world.install(needy(world, "two"), **CLAUDE)
     world.remove(first)
@@ -62,13 +62,13 @@ def test_an_entry_that_another_skill_needs_stays_until_that_goes_too(world, firs
     assert servers(world) == {}
 
 
-def test_both_at_once_leave_no_entry(world):
+def test_removing_both_skills_at_once_removes_their_entry(world):
     world.install(needy(world, "one"), needy(world, "two"), **CLAUDE)
     world.remove("one", "two")
     assert servers(world) == {}
 
 
-def test_what_is_not_locked(world):
+def test_remove_of_an_unlocked_skill_changes_nothing(world):
     world.install("github:code-review")
     before = unlocked(world.snapshot())
     with pytest.raises(NotFound):
@@ -76,7 +76,7 @@ def test_what_is_not_locked(world):
     assert unlocked(world.snapshot()) == before
 
 
-def test_edits_are_asked_about_first(world):
+def test_edits_are_asked_about_before_removal(world):
     world.install("github:code-review")
     (world.copy("code-review") / "SKILL.md").write_text("mine\n")
     before = unlocked(world.snapshot())
@@ -88,7 +88,7 @@ def test_edits_are_asked_about_first(world):
     assert not world.copy("code-review").exists()
 
 
-def test_a_skill_that_a_colleague_removed_leaves_its_entry_to_remove(world):
+def test_remove_deletes_the_entry_of_a_skill_that_a_colleague_removed(world):
     world.install(needy(world, "plain"), **CLAUDE)
     (world.base / "skillhub.lock").unlink()
     (world.base / "skillhub.toml").unlink()
@@ -101,14 +101,14 @@ def test_a_skill_that_a_colleague_removed_leaves_its_entry_to_remove(world):
         world.remove("plain")
 
 
-def test_removed_is_forgotten_and_asked_about_again(world):
+def test_a_removed_skill_needs_new_consent(world):
     world.install("github:code-review")
     world.remove("code-review")
     with pytest.raises(Refused):
         world.install("github:code-review", answers=Answers())
 
 
-def test_what_is_named_twice_is_meant_once(world):
+def test_a_skill_named_twice_is_handled_once(world):
     world.install("github:code-review", needy(world, "plain"), **CLAUDE)
     twice = ("plain", "plain")
     for act in (world.update, world.disable, world.enable, world.remove):
@@ -120,7 +120,7 @@ def test_what_is_named_twice_is_meant_once(world):
 
 
 def below(world):
-    """Return what is in the project beside the skill's own source."""
+    """Return the files of the project except the skill's own source."""
     return sorted(
         path.relative_to(world.base).as_posix()
         for path in world.base.rglob("*")
@@ -131,7 +131,7 @@ def below(world):
 EVERYBODY = ("claude-code", "codex", "cursor", "github-copilot", "opencode")
 
 
-def test_what_was_made_for_it_and_is_empty_goes(world):
+def test_empty_folders_and_files_created_for_a_skill_are_removed(world):
     world.install(needy(world, "plain"), agents=EVERYBODY, mcp="configure")
     assert {".claude/skills", ".mcp.json", ".codex/config.toml", "opencode.json"} <= {*below(world)}
     world.remove("plain")
@@ -141,7 +141,7 @@ def test_what_was_made_for_it_and_is_empty_goes(world):
     assert world.record("other").links == (".agents/skills/other",)
 
 
-def test_what_another_skill_is_in_goes_with_that_one(world):
+def test_folders_in_use_by_another_skill_are_removed_with_it(world):
     world.install(needy(world, "one"), needy(world, "two"), agents=EVERYBODY, mcp="configure")
     world.remove("one")
     assert {".claude/skills", ".mcp.json"} <= {*below(world)}
@@ -151,7 +151,7 @@ def test_what_another_skill_is_in_goes_with_that_one(world):
     assert below(world) == ["skillhub.lock", "skillhub.toml"]
 
 
-def test_what_a_person_made_stays_however_empty(world):
+def test_empty_folders_and_files_of_the_user_stay(world):
     (world.base / ".claude" / "skills").mkdir(parents=True)
     (world.base / ".mcp.json").write_text('{"mcpServers": {}}\n')
     (world.base / ".codex").mkdir()
@@ -162,7 +162,7 @@ def test_what_a_person_made_stays_however_empty(world):
     assert json.loads((world.base / ".mcp.json").read_text()) == {"mcpServers": {}}
 
 
-def test_what_a_person_put_into_what_was_made_stays(world):
+def test_files_that_the_user_added_to_created_folders_stay(world):
     world.install(needy(world, "plain"), agents=EVERYBODY, mcp="configure")
     (world.base / ".claude" / "settings.json").write_text("{}")
     (world.base / ".cursor" / "mcp.json").write_text('{"mcpServers": {}, // mine\n}')
@@ -174,7 +174,7 @@ def test_what_a_person_put_into_what_was_made_stays(world):
 
 @pytest.mark.parametrize("theirs", ["elsewhere", "project/mine"])
 @pytest.mark.parametrize(("name", "held"), [(".claude", "skills"), (".codex", "config.toml")])
-def test_attack_a_folder_that_was_made_leads_elsewhere_by_now(world, name, held, theirs):
+def test_attack_a_created_folder_replaced_by_a_link_is_not_removed_through(world, name, held, theirs):
     world.install(str(skill(world.base / "src", "plain")), agents=EVERYBODY)
     world.disable("plain")
     records = world.project.records()

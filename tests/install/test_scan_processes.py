@@ -1,4 +1,4 @@
-"""Scans beside the process say what a scan in it says; where one cannot be had, nothing is lost."""
+"""Scans in other processes give the result of a scan here; without a process no result is lost."""
 
 import io
 import json
@@ -49,14 +49,14 @@ def ahead():
 
 
 def told(scans, came):
-    """Begin a scan, and return what tells of it once it has begun: until then it is left to whoever asks."""
+    """Begin a scan; return the function that gives its result, once the scan has begun."""
     seen = scans.begin(came)
-    scans._pool.submit(int).result()  # what came before it has begun
+    scans._pool.submit(int).result()  # earlier work has begun
     return seen
 
 
 def run_anew(lines):
-    """Run a program in an interpreter of its own; return what it said."""
+    """Run a program in an interpreter of its own; return its output."""
     head = (
         f"import sys; sys.path.insert(0, {os.fspath(REPO)!r})\n"
         "import os, signal\n"
@@ -68,18 +68,18 @@ def run_anew(lines):
     return done.stdout, done.stderr
 
 
-def test_a_scan_ahead_says_what_a_scan_here_says(ahead):
+def test_a_scan_in_another_process_gives_the_same_result(ahead):
     for script in ("", HOSTILE, "import os\nos.environ['A_KEY']\n"):
         tree = skill(script=script)
         assert told(ahead, Unpacked(tree))(tree) == seen_here(tree)
     assert scan(skill(script=HOSTILE))
 
 
-def test_only_of_the_very_tree_is_told_what_was_seen(ahead):
+def test_a_result_is_given_only_for_its_own_tree(ahead):
     assert told(ahead, Unpacked(skill(1)))(skill(2)) is None
 
 
-def test_attack_what_is_no_skill_stops_no_process(ahead):
+def test_attack_content_that_is_no_skill_stops_no_process(ahead):
     bomb = Tree({"SKILL.md": File(b"---\nname: [\n---\n")})
     no_manifest = Tree({"\udc80": File(b"")})
     for came in (b"PK\x03\x04 a zip", Unpacked(bomb), Unpacked(no_manifest), Unpacked(Tree({}))):
@@ -87,15 +87,15 @@ def test_attack_what_is_no_skill_stops_no_process(ahead):
     assert told(ahead, Unpacked(skill()))(skill()) == seen_here(skill())
 
 
-def test_where_a_process_is_gone_the_scan_is_done_here(ahead):
+def test_after_a_killed_process_no_result_is_given(ahead):
     for process in ahead._processes:
         process.kill()
         process.wait()
     assert told(ahead, Unpacked(skill()))(skill()) is None
 
 
-def test_attack_a_process_that_says_more_than_its_answer_is_asked_no_more():
-    """Whatever came next would be taken for what it saw in another skill."""
+def test_attack_a_process_that_prints_more_than_its_answer_is_not_used_again():
+    """Its next line would be attributed to the wrong skill."""
 
     scans = ScansAhead(processes=1)
     talking = SimpleNamespace(stdin=io.BytesIO(), stdout=io.BytesIO(b"a warning\n[[], []]\n"))
@@ -105,7 +105,7 @@ def test_attack_a_process_that_says_more_than_its_answer_is_asked_no_more():
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="processes are forked on Linux alone")
-def test_where_the_system_allows_no_process_nothing_is_left_open(monkeypatch):
+def test_a_failed_fork_leaves_no_open_descriptor(monkeypatch):
     def refused():
         raise BlockingIOError
 
@@ -117,14 +117,14 @@ def test_where_the_system_allows_no_process_nothing_is_left_open(monkeypatch):
     assert os.listdir("/proc/self/fd") == before
 
 
-def test_one_processor_starts_nothing():
+def test_one_processor_starts_no_process():
     scans = ScansAhead(processes=1)
     assert (scans.begin(Unpacked(skill()))(skill()), scans._processes) == (None, [])
     scans.close()
 
 
-def test_many_skills_are_scanned_ahead_and_come_in_their_order():
-    """Sixty are many; none of them is scanned by this process where another one did."""
+def test_many_skills_are_scanned_ahead_and_returned_in_order():
+    """Sixty skills are enough for scans ahead."""
     shelf = [skill(number, HOSTILE if number % 7 == 0 else "print(1)\n") for number in range(60)]
     ways = [Acquisition(partial(Unpacked, each), lambda came: read(came.tree)) for each in shelf]
     with prefetched(ways, lambda *_: None) as coming:
@@ -132,7 +132,7 @@ def test_many_skills_are_scanned_ahead_and_come_in_their_order():
     assert found == [read(each) for each in shelf]
 
 
-def test_what_is_not_scanned_is_scanned_nowhere():
+def test_without_a_scan_no_process_scans_ahead():
     shelf = [skill(number, HOSTILE) for number in range(60)]
     ways = [Acquisition(partial(Unpacked, each), lambda came: read(came.tree)) for each in shelf]
     with prefetched(ways, lambda *_: None, lambda: False) as coming, scanning(is_scanned=False):
@@ -141,7 +141,7 @@ def test_what_is_not_scanned_is_scanned_nowhere():
     assert all(read(each).findings for each in shelf[:2])
 
 
-def test_what_waits_when_all_is_closed_is_lost(ahead):
+def test_closing_drops_waiting_scans(ahead):
     begun = [ahead.begin(Unpacked(skill(number))) for number in range(20)]
     ahead.close()
     assert all(each.returncode is not None for each in ahead._processes)
@@ -161,8 +161,8 @@ def test_attack_modules_of_the_working_folder_reach_no_process(tmp_path):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="processes are forked on Linux alone")
-def test_attack_a_forked_process_holds_nothing_of_this_one_and_ends_with_it(tmp_path):
-    """Neither its locks and connections, nor what it had not written yet; where threads run, nothing is forked."""
+def test_attack_a_forked_process_inherits_no_lock_connection_or_buffer(tmp_path):
+    """It ends with this process; while threads run, no process is forked."""
     program = (
         "import fcntl\n"
         f"lock = open({os.fspath(tmp_path / 'lock')!r}, 'w'); fcntl.flock(lock, fcntl.LOCK_EX)\n"
@@ -171,21 +171,22 @@ def test_attack_a_forked_process_holds_nothing_of_this_one_and_ends_with_it(tmp_
         "print(told(scans, Unpacked(skill()))(skill()) == seen_here(skill()))\n"
         "print(os.read(pipe, 1), os.getpgid(scans._processes[0]._pid) != os.getpgid(0))\n"
         "print({type(each).__name__ for each in scans._processes})\n"
-        "print(ScansAhead(2, count=24)._processes)\n"  # the scans of the first are threads by now
+        "print(ScansAhead(2, count=24)._processes)\n"  # the scans of the first instance run in threads by now
         f"lock.close(); fcntl.flock(open({os.fspath(tmp_path / 'lock')!r}), fcntl.LOCK_EX | fcntl.LOCK_NB)\n"
         "print(*(each._pid for each in scans._processes), flush=True); os._exit(0)\n"
     )
     said, errors = run_anew(program)
     *lines, numbers = said.splitlines()
     assert (lines, errors) == (["once", "True", "b'' True", "{'_Forked'}", "[]"], "")
-    # Their error stream is none, and the program's ends were all there was: `run` has returned, so they closed them.
+    # Their stderr is closed, and the program's pipe ends were the only ones: `run` returned, so both processes
+    # ended.
     assert len(numbers.split()) == 2
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="processes are forked on Linux alone")
 @pytest.mark.parametrize("handler", ["signal.SIG_IGN", "reap"])
-def test_an_application_that_waits_for_all_children_stops_no_install(handler):
-    """It may wait for each child that ends; and that the end of children is ignored is inherited from a parent."""
+def test_an_application_that_reaps_all_children_does_not_break_a_scan(handler):
+    """The application may reap every child, or inherit an ignored SIGCHLD from its parent."""
     program = (
         "def reap(*_):\n"
         "    try:\n"
@@ -195,14 +196,14 @@ def test_an_application_that_waits_for_all_children_stops_no_install(handler):
         "scans = ScansAhead(4, count=24); print(told(scans, Unpacked(skill()))(skill()) is not None)\n"
         "os.kill(scans._processes[0]._pid, signal.SIGKILL)\n"
         "scans.close(); scans.close(); print('closed')\n"
-        "while os.path.exists(f'/proc/{scans._processes[1]._pid}'): pass\n"  # it has ended, or this does not end
+        "while os.path.exists(f'/proc/{scans._processes[1]._pid}'): pass\n"  # loops until the process has ended
     )
     assert run_anew(program) == ("True\nclosed\n", "")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="processes are forked on Linux alone")
-def test_a_process_may_go_between_the_look_at_it_and_its_end():
-    """Where the end of children is ignored, nobody has to wait for one that is still going when it is looked at."""
+def test_a_process_that_ends_between_poll_and_kill_is_no_error():
+    """With SIGCHLD ignored, no wait is needed for a process that still runs at the poll."""
     program = (
         "signal.signal(signal.SIGCHLD, signal.SIG_IGN)\n"
         "def looked_at_early(pid, how):\n"
@@ -216,7 +217,7 @@ def test_a_process_may_go_between_the_look_at_it_and_its_end():
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="processes are forked on Linux alone")
-def test_a_forked_process_does_not_do_what_the_application_does_when_told_to_end():
+def test_a_forked_process_does_not_run_the_applications_signal_handler():
     program = (
         "signal.signal(signal.SIGTERM, lambda *_: os.write(2, b'its files are taken away'))\n"
         "scans = ScansAhead(2, count=24); print(told(scans, Unpacked(skill()))(skill()) is not None)\n"
@@ -239,8 +240,9 @@ def test_the_answers_are_lines_of_json():
 
 @pytest.mark.skipif(sys.platform != "linux", reason="processes are forked on Linux alone")
 @pytest.mark.parametrize("where", ["there", "here"])
-def test_attack_ctrl_c_at_a_fork_lets_no_copy_go_on_and_leaves_no_child(where):
-    """In the copy it would end what this process has begun, such as a lock; here it comes once all have begun."""
+def test_attack_an_interrupt_during_a_fork_leaves_no_child(where):
+    """In the child it would release what the parent holds, such as a lock; in the parent it is raised after all
+    forks."""
     program = (
         "fork, forks = os.fork, []\n"
         "def interrupted():\n"
@@ -258,7 +260,7 @@ def test_attack_ctrl_c_at_a_fork_lets_no_copy_go_on_and_leaves_no_child(where):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="processes are forked on Linux alone")
-def test_where_the_system_allows_no_second_pipe_the_first_is_closed(monkeypatch):
+def test_a_failed_second_pipe_closes_the_first(monkeypatch):
     made, pipe = [], os.pipe
 
     def one():

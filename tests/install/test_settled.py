@@ -1,4 +1,4 @@
-"""Skills that are in order are known to be, and not looked into again; what differs is hashed, planned and mended."""
+"""Skills in order are known from the index and not read again; differing skills are hashed, planned and repaired."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from skillhub.sources.local import read_local
 from skillhub.sources.repository import Repository
 from skillhub.trust.oms import sign
 from tests.install.test_expired import CHAIN, leaf_key
-from tests.install.test_known_bad import digests_of, found, tell
+from tests.install.test_known_bad import digests_of, found, publish_advisories
 from tests.install.test_recalled import change, heard, restart
 from tests.support.snapshot import Hub, Memory
 from tests.support.snapshot import skill as text_of
@@ -36,13 +36,13 @@ from tests.support.world import Answers, World, skill
 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch):
-    """Let what changed just now count as old: the tests wait for no clock."""
+    """Let recent changes count as old, so that no test waits."""
     monkeypatch.setattr(proved, "GRAIN", 0)
 
 
 @pytest.fixture
 def read(monkeypatch):
-    """The trees that are read from the store, and the paths of files that are hashed."""
+    """Record the trees read from the store and the paths of hashed files."""
     paths: list[str] = []
     bytes_of, tree_of = folders._read, Store.read
     monkeypatch.setattr(folders, "_read", lambda full, *rest: (paths.append(full), bytes_of(full, *rest))[1])
@@ -51,7 +51,7 @@ def read(monkeypatch):
 
 
 def remembering(world, believed=True):
-    """Give each command of a world the index of the one before."""
+    """Give each command of a world the index of the previous command."""
     ports = type(world).ports
 
     def anew(answers=None):
@@ -69,7 +69,7 @@ def world(tmp_path):
     world = remembering(World(tmp_path))
     folders = [str(skill(world.base / "src", name)) for name in ("plain", "second")]
     world.install("github:code-review", *folders, agents=("claude-code",))
-    assert not world.install().changed  # hashed; from now on known
+    assert not world.install().changed  # hashed now, known from now on
     return world
 
 
@@ -82,7 +82,7 @@ WAYS = {
 
 
 @pytest.mark.parametrize("way", ["install", "frozen", "sync"])
-def test_with_nothing_to_do_no_byte_is_hashed(world, read, way):
+def test_an_install_without_changes_hashes_no_byte(world, read, way):
     outcome = WAYS[way](world)
     assert (outcome.changed, outcome.warnings, outcome.left) == (False, (), ())
     assert outcome.unchanged == {"code-review", "plain", "second"}
@@ -100,7 +100,7 @@ def test_the_answer_is_the_same_as_when_every_byte_is_hashed(world):
 
 
 def hidden_edit(path: Path) -> None:
-    """Change a byte, and set back what can be set back."""
+    """Change a byte and restore the time of modification."""
     was = path.stat()
     path.chmod(0o644)
     path.write_bytes(path.read_bytes()[:-1] + b"!")
@@ -109,7 +109,7 @@ def hidden_edit(path: Path) -> None:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_attack_a_copy_that_is_changed_and_dated_back_is_restored(world, way):
+def test_attack_a_backdated_change_of_a_copy_is_restored(world, way):
     hidden_edit(world.copy("plain") / "SKILL.md")
     assert WAYS[way](world).changed
     assert world.problems() == []
@@ -117,13 +117,13 @@ def test_attack_a_copy_that_is_changed_and_dated_back_is_restored(world, way):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_attack_a_stored_tree_that_is_changed_and_dated_back_is_stored_anew(world, way):
+def test_attack_a_backdated_change_of_a_stored_tree_is_repaired(world, way):
     hidden_edit(Path(world.store.path(world.lock().skills["plain"].tree)) / "SKILL.md")
     WAYS[way](world)
     assert world.problems() == []
 
 
-def test_attack_what_is_linked_is_hashed_whatever_the_index_says(world):
+def test_attack_a_copy_is_made_from_hashed_content_in_spite_of_the_index(world):
     entry = world.lock().skills["plain"]
     stored = Path(world.store.path(entry.tree))
     hidden_edit(stored / "SKILL.md")
@@ -134,8 +134,8 @@ def test_attack_what_is_linked_is_hashed_whatever_the_index_says(world):
     assert (world.copy("plain") / "SKILL.md").read_bytes().endswith(b"Do it.\n")
 
 
-def test_what_verify_finds_is_restored_whatever_the_index_says(world):
-    """What no stamp shows, such as a disk that loses bits, verify finds, and the index forgets."""
+def test_a_problem_found_by_verify_is_repaired_in_spite_of_the_index(world):
+    """verify finds changes without a new timestamp, such as bit rot, and removes them from the index."""
     entry, copy = world.lock().skills["plain"], world.copy("plain")
     hidden_edit(copy / "SKILL.md")
     index = world.store.proved
@@ -145,7 +145,7 @@ def test_what_verify_finds_is_restored_whatever_the_index_says(world):
     assert WAYS["sync"](remembering(world)).changed
 
 
-def test_only_what_differs_is_planned(world, read):
+def test_only_differing_skills_are_planned(world, read):
     (world.copy("second") / "SKILL.md").write_text("---\nname: second\ndescription: Other.\n---\n")
     outcome = world.install()
     assert (outcome.restored, outcome.unchanged) == ({"second"}, {"code-review", "plain"})
@@ -153,7 +153,7 @@ def test_only_what_differs_is_planned(world, read):
     assert {path for path in read if path.startswith("sha256:")} == {world.lock().skills["second"].tree}
 
 
-def test_what_needs_a_skill_that_is_planned_is_planned_with_it(world):
+def test_the_dependents_of_a_planned_skill_are_planned_with_it(world):
     head = "metadata:\n  requires: plain\n"
     world.install(str(skill(world.base / "src", "needy", head=head)))
     world.install()
@@ -164,10 +164,10 @@ def test_what_needs_a_skill_that_is_planned_is_planned_with_it(world):
     assert world.lock().skills["needy"].dependencies == ("plain",)
 
 
-def test_attack_what_was_never_agreed_to_or_is_disabled_is_not_in_order(world):
+def test_attack_a_skill_without_consent_or_disabled_is_not_in_order(world):
     world.disable("plain")
     world.install()
-    shutil.copytree(world.copy("second"), world.copy("plain"))  # a clone brings it
+    shutil.copytree(world.copy("second"), world.copy("plain"))  # as in a clone
     WAYS["sync"](world)
     assert world.record("plain").held == "user"
     other = remembering(world.on_another_machine())
@@ -185,7 +185,7 @@ def test_a_choice_of_agents_or_of_links_is_carried_out(world):
     assert not world.install().changed
 
 
-def test_attack_a_lock_that_claims_something_else_is_looked_at_whole(world, read):
+def test_attack_a_lock_with_changed_facts_is_checked_in_full(world, read):
     path = world.base / "skillhub.lock"
     text = path.read_text()
     assert '"capabilities": []' in text
@@ -195,7 +195,7 @@ def test_attack_a_lock_that_claims_something_else_is_looked_at_whole(world, read
 
 
 @pytest.mark.parametrize("way", ["install", "frozen"])
-def test_attack_what_is_recalled_or_known_to_be_bad_is_not_in_order(scene, way):
+def test_attack_a_recalled_release_is_not_in_order(scene, way):
     machine = remembering(scene.machine)
     machine.install("acme:hello")
     assert not machine.install().changed
@@ -211,19 +211,19 @@ def test_attack_what_is_recalled_or_known_to_be_bad_is_not_in_order(scene, way):
 
 
 @pytest.mark.parametrize("way", ["install", "frozen", "sync"])
-def test_attack_what_an_advisory_names_since_is_not_in_order(scene, way):
+def test_attack_a_skill_named_by_a_new_advisory_is_not_in_order(scene, way):
     machine = remembering(scene.machine)
     machine.install("acme:hello")
     assert not machine.install().changed
-    tell(scene, digests=[digests_of(scene)["tree"]])
+    publish_advisories(scene, digests=[digests_of(scene)["tree"]])
     restart(machine)
-    found(machine)  # which hears of it
+    found(machine)  # reads the advisory
     restart(machine)
     with pytest.raises(KnownBad):
         WAYS[way](machine)
 
 
-def test_attack_a_signer_who_is_no_longer_known_is_looked_for(scene, read):
+def test_attack_a_missing_signer_is_looked_up_again(scene, read):
     machine = remembering(scene.machine)
     machine.install("acme:hello")
     assert not machine.install().changed
@@ -236,7 +236,7 @@ def test_attack_a_signer_who_is_no_longer_known_is_looked_for(scene, read):
     assert read
 
 
-def test_attack_list_names_a_copy_that_was_edited_since_it_was_found_whole(world, read):
+def test_attack_list_marks_a_copy_edited_after_it_was_known_intact(world, read):
     def edited():
         skills = list(managed(world.project, world.store, {}))
         seen = [with_edits(each, unproved(each, world.store), world.project) for each in skills]
@@ -253,7 +253,7 @@ def test_attack_list_names_a_copy_that_was_edited_since_it_was_found_whole(world
 
 
 def in_place(path: Path, old: bytes, new: bytes) -> None:
-    """Change bytes of a file, and keep its inode and the time of its last change of content."""
+    """Change bytes of a file; keep its inode and modification time."""
     was, data = path.stat(), path.read_bytes()
     assert old in data, path
     with path.open("r+b") as file:
@@ -263,13 +263,13 @@ def in_place(path: Path, old: bytes, new: bytes) -> None:
 
 
 def led_away(path: Path) -> None:
-    """Put a link in the place of a file or folder, to the very same content."""
+    """Replace a file or folder by a link to its content."""
     path.rename(path.with_name("moved"))
     path.symlink_to(path.with_name("moved"))
 
 
 def swapped(path: Path) -> None:
-    """Put another file in the place of one, of the same size and times."""
+    """Replace a file by another of the same size and times."""
     was, other = path.stat(), path.with_name("other")
     other.write_bytes(path.read_bytes()[:-1] + b"!")
     os.utime(other, ns=(was.st_atime_ns, was.st_mtime_ns))
@@ -281,7 +281,7 @@ def add(path: Path, text: str) -> None:
 
 
 def policy(config: Path, line: str) -> None:
-    """Let the user's policy say this."""
+    """Write this line into the user's policy."""
     config.mkdir(parents=True)
     (config / "policy.toml").write_text(f"{line}\n")
 
@@ -308,7 +308,7 @@ def paths_of(machine) -> dict[str, Path]:
     }
 
 
-# What changes beside the bytes of a skill, each where everything was in order: what it is, and what is done.
+# Changes beside the bytes of a skill, each after everything was in order: the fact and the change.
 CHANGES = {
     "capabilities in the lock": lambda at: in_place(at["lock"], b'"capabilities": []', b'"capabilities": ["shell"]'),
     "another size in the lock": lambda at: in_place(at["lock"], b'"size": ', b'"size": 1'),
@@ -377,8 +377,8 @@ CHANGES = {
 }
 
 
-def test_attack_whatever_decides_about_a_skill_is_noticed_if_it_changes(scene):
-    """The answer is the one of who believes no index, whatever has changed since nothing was left to do."""
+def test_attack_a_change_of_any_fact_in_the_index_is_noticed(scene):
+    """The result equals that without the index, for every change since the last install without work."""
     machine, backup = remembering(scene.machine), scene.machine.folder.with_name("backup")
     machine.install("acme:hello", agents=("claude-code",))
     heard(scene)
@@ -402,20 +402,20 @@ def test_attack_whatever_decides_about_a_skill_is_noticed_if_it_changes(scene):
         shutil.copytree(backup, machine.folder, symlinks=True)
         machine.sources, machine.publishers = Sources(machine.home), Publishers(machine.home)
         machine.install()
-        assert noted(machine) != before, what  # all is noted anew: it lies in other files by now
+        assert noted(machine) != before, what  # every fact is recorded again: it is in other files by now
         changed = change_it(paths_of(machine))
         options = changed if isinstance(changed, dict) else {}
         assert told(True, options) == told(False, options), what
 
 
 def noted(machine) -> object:
-    """Return what is noted of everything that decides about the skills of a project."""
+    """Return the recorded facts that decide about the skills of a project."""
     machine.ports()
     return json.loads(paths_of(machine)["proved"].read_bytes())["folders"][machine.home.state]
 
 
-def test_attack_what_was_read_before_a_registry_was_asked_decides_nothing(scene):
-    """One command may read what is kept for its first word, ask the registry for the second, and decide then."""
+def test_attack_metadata_read_before_a_withdrawal_does_not_decide_after_it(scene):
+    """One command may read cached metadata, ask the registry, and decide after both."""
     machine = remembering(scene.machine)
     machine.install("acme:hello")
     assert not machine.install().changed
@@ -426,14 +426,14 @@ def test_attack_what_was_read_before_a_registry_was_asked_decides_nothing(scene)
     heard(scene)
     with pytest.raises(Withdrawn):
         install([], Options(), ports)
-    machine.store = ports.store  # and so its index
+    machine.store = ports.store  # with its index
     restart(machine)
     with pytest.raises(Withdrawn):
         machine.install()
 
 
-def told_alike(machine) -> object:
-    """Return what an install says, which is the same with the index and without it."""
+def same_result(machine) -> object:
+    """Return the result of an install; assert that it is the same with and without the index."""
 
     def told(believed):
         ports = remembering(machine, believed).ports()
@@ -455,30 +455,30 @@ def in_order(machine, *refs, **options) -> None:
         assert not machine.install().changed
 
 
-def test_attack_a_certificate_expires_of_what_was_installed_as_if_unsigned(tmp_path):
-    """Nobody has its root, so that the lock names no signer; the time decides all the same."""
+def test_attack_an_expired_certificate_of_an_untrusted_signer_is_noticed(tmp_path):
+    """No one trusts its root, so the lock names no signer; the time of expiry still decides."""
     world = remembering(World(tmp_path))
     folder = skill(world.base / "src")
     (folder / "skill.oms.sig").write_bytes(sign(read_local(str(folder))[0].tree, "plain", leaf_key(), CHAIN[:-1]))
     in_order(world, str(folder))
     assert world.lock().skills["plain"].signed_by == ()
     world.now += timedelta(days=400)
-    assert told_alike(world) == ({"plain"}, (f"plain: {EXPIRED}",))
+    assert same_result(world) == ({"plain"}, (f"plain: {EXPIRED}",))
 
 
-def test_attack_a_link_leads_what_is_local_away_from_where_a_policy_allows(tmp_path):
+def test_attack_a_local_skill_behind_a_new_link_is_checked_by_the_policy(tmp_path):
     world = remembering(World(tmp_path))
     policy(Path(world.home.config), f'sources = ["{(world.base / "src").as_uri()}"]')
     in_order(world, str(skill(world.base / "src")))
     led_away(world.base / "src")
-    assert told_alike(world)[0] is Forbidden
+    assert same_result(world)[0] is Forbidden
 
 
-def test_attack_the_environment_names_another_server_than_a_policy_allows(tmp_path):
+def test_attack_another_github_host_in_the_environment_is_checked_by_the_policy(tmp_path):
     world = remembering(World(tmp_path))
     snapshot = Memory({"plain/SKILL.md": text_of("plain")}, "a" * 40)
     world.places["github:acme/skills"] = Repository(snapshot, url="https://github.com/acme/skills", elsewhere=Hub())
     policy(Path(world.home.config), 'sources = ["https://github.com/acme"]')
     in_order(world, "acme/skills/plain")
     world.environ["GH_HOST"] = "elsewhere.invalid"
-    assert told_alike(world)[0] is Forbidden
+    assert same_result(world)[0] is Forbidden

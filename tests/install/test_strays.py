@@ -1,4 +1,4 @@
-"""A skill that is not enabled lies in no agent's folder, whoever put it there, and whatever kept it there."""
+"""A skill that is not enabled is in no agent's folder, whatever put or kept a copy there."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="another user is
 
 @pytest.fixture
 def waiting(world):
-    """A world with a skill that its user disabled, and a copy of it kept elsewhere."""
+    """A world with a disabled skill, and a copy of the skill in another folder."""
     world.install(plain(world))
     shutil.copytree(world.copy("plain"), world.folder / "kept")
     world.disable("plain")
@@ -42,7 +42,7 @@ def put(world, place=PLACES[0]):
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_a_copy_of_what_is_disabled_is_told_of_and_taken_away(waiting, place):
+def test_a_copy_of_a_disabled_skill_is_reported_and_removed(waiting, place):
     put(waiting, place)
     assert waiting.problems() == ["not-enabled"]
     outcome = waiting.sync(Answers())
@@ -53,7 +53,7 @@ def test_a_copy_of_what_is_disabled_is_told_of_and_taken_away(waiting, place):
     assert waiting.enable("plain").skills[0].state == "enabled"
 
 
-def test_a_copy_of_what_waits_for_a_need(world):
+def test_a_copy_of_a_skill_with_an_open_need_is_removed(world):
     world.install(str(skill(world.base / "src", agents__openai_yaml=needs(TOKEN))))
     stored = world.store.path(world.lock().skills["plain"].tree)
     shutil.copytree(stored, world.copy("plain"))
@@ -64,15 +64,15 @@ def test_a_copy_of_what_waits_for_a_need(world):
     assert world.problems() == []
 
 
-def test_a_copy_of_what_nobody_here_agreed_to(waiting):
+def test_a_copy_of_a_skill_without_consent_is_removed(waiting):
     put(waiting)
     other = waiting.on_another_machine()
-    assert other.sync(Answers()).changed  # its store is empty before
+    assert other.sync(Answers()).changed  # its store was empty before
     assert not other.copy("plain").exists()
     assert other.problems() == []
 
 
-def test_a_link_to_it_is_taken_away_and_not_what_it_leads_to(waiting):
+def test_a_link_to_a_disabled_skill_is_removed_and_its_target_stays(waiting):
     place = waiting.copy("plain")
     place.symlink_to(waiting.folder / "kept")
     assert waiting.problems() == ["not-enabled"]
@@ -81,7 +81,7 @@ def test_a_link_to_it_is_taken_away_and_not_what_it_leads_to(waiting):
     assert (waiting.folder / "kept/SKILL.md").exists()
 
 
-def test_an_edited_copy_is_asked_about_and_saved_first(waiting):
+def test_an_edited_copy_is_saved_with_consent_before_removal(waiting):
     (put(waiting) / "SKILL.md").write_text("by hand\n")
     assert waiting.problems() == ["not-enabled"]
     before = unlocked(waiting.snapshot())
@@ -95,7 +95,7 @@ def test_an_edited_copy_is_asked_about_and_saved_first(waiting):
 
 
 def _older(world):
-    """The lock has a newer version by now; what this machine had lies there again."""
+    """The lock has a newer version; the version of this machine is in the agent's folder again."""
     plain(world, notes_md="A newer version.\n")
     world.on_another_machine().update("plain", enable=False)
     put(world)
@@ -121,22 +121,22 @@ COPIES = {
 
 
 @pytest.mark.parametrize("how", COPIES)
-def test_verify_says_of_a_copy_of_what_is_disabled_what_sync_does_with_it(world, how):
+def test_verify_reports_a_copy_of_a_disabled_skill_as_sync_treats_it(world, how):
     world.install(plain(world, notes_md="Notes.\n"), agents=("claude-code",))
     shutil.copytree(world.copy("plain"), world.folder / "kept")
     world.disable("plain")
     COPIES[how](world)
     (found,) = verify((), world.ports())
-    said = {
+    reported = {
         problem.path: problem.code for problem in found.problems if problem.code in ("not-enabled", "other-skill")
     }
-    assert said
+    assert reported
     world.sync(Answers("yes"))
-    for path, code in said.items():
+    for path, code in reported.items():
         assert (code == "other-skill") == os.path.lexists(path), (path, code)
 
 
-def test_verify_of_a_copy_while_it_cannot_be_told_which_agents_are_chosen(waiting):
+def test_verify_reports_a_copy_while_the_chosen_agents_are_unreadable(waiting):
     (put(waiting) / "SKILL.md").write_text("by hand\n")
     (waiting.base / "skillhub.toml").write_text("[install]\nagents = ['none-such']\n")
     assert waiting.problems() == ["other-skill"]
@@ -145,7 +145,7 @@ def test_verify_of_a_copy_while_it_cannot_be_told_which_agents_are_chosen(waitin
 
 
 @pytest.mark.parametrize("how", ["nobody agreed", "enabled elsewhere", "a link"])
-def test_what_skillhub_never_put_there_stays_and_is_told_of(waiting, how):
+def test_a_copy_that_skillhub_did_not_make_stays_and_is_reported(waiting, how):
     world = waiting
     (world.folder / "kept/SKILL.md").write_text("---\nname: plain\ndescription: Another.\n---\n")
     if how == "enabled elsewhere":
@@ -167,7 +167,7 @@ def test_what_skillhub_never_put_there_stays_and_is_told_of(waiting, how):
 
 
 @pytest.mark.parametrize(("real", "link"), [PLACES, PLACES[::-1]])
-def test_two_agents_folders_that_are_one_place(world, real, link):
+def test_two_agents_folders_with_one_target_are_one_place(world, real, link):
     (world.base / real).mkdir(parents=True)
     (world.base / link).parent.mkdir()
     (world.base / link).symlink_to(f"../{real}")
@@ -177,7 +177,7 @@ def test_two_agents_folders_that_are_one_place(world, real, link):
     assert world.sync(Answers("yes")).left == ()
 
 
-def test_the_folder_that_a_local_skill_is_installed_from_stays(world):
+def test_the_source_folder_of_a_local_skill_stays(world):
     path = skill(world.base / ".claude/skills")
     world.install(str(path), agents=("codex",))
     world.disable("plain")
@@ -187,7 +187,7 @@ def test_the_folder_that_a_local_skill_is_installed_from_stays(world):
 
 
 @pytest.mark.parametrize("led", ["", ".claude/skills", ".agents/skills"])
-def test_what_an_author_writes_is_no_copy_though_an_agent_reads_that_folder(waiting, led):
+def test_the_folder_of_an_author_is_no_copy_even_if_an_agent_reads_it(waiting, led):
     own = put(waiting, "skills")
     if led:
         (waiting.base / led).parent.mkdir(exist_ok=True)
@@ -200,8 +200,8 @@ def test_what_an_author_writes_is_no_copy_though_an_agent_reads_that_folder(wait
 
 
 @pytest.mark.parametrize("edited", [False, True])
-def test_attack_a_link_in_a_repository_has_sync_clear_a_folder_outside_of_it(waiting, edited):
-    """Whoever writes the lock chooses which bytes are the locked skill's: they may be those of a skill elsewhere."""
+def test_attack_sync_removes_nothing_behind_a_link_out_of_the_project(waiting, edited):
+    """An attacker who writes the lock chooses the tree, for example that of a skill in another folder."""
     own = Path(shutil.copytree(waiting.folder / "kept", waiting.user_home / ".claude/skills/plain"))
     if edited:
         (own / "SKILL.md").write_text("by hand\n")
@@ -215,7 +215,7 @@ def test_attack_a_link_in_a_repository_has_sync_clear_a_folder_outside_of_it(wai
         assert sorted(own.iterdir()) == before
 
 
-def test_a_copy_in_a_home_whose_dotfiles_are_links(world):
+def test_a_copy_behind_links_inside_the_home_is_removed(world):
     (world.user_home / "dotfiles/skills").mkdir(parents=True)
     (world.user_home / ".claude").mkdir()
     (world.user_home / ".claude/skills").symlink_to("../dotfiles/skills")
@@ -227,7 +227,7 @@ def test_a_copy_in_a_home_whose_dotfiles_are_links(world):
 
 
 @pytest.mark.parametrize("held", ["never enabled", "other agents", "never agreed to"])
-def test_ones_own_skill_where_skillhub_put_nothing_stays(world, held):
+def test_a_users_skill_in_a_folder_that_skillhub_did_not_use_stays(world, held):
     world.install(plain(world), enable=held != "never enabled", agents=("codex",))
     if held != "never enabled":
         world.disable("plain")
@@ -240,7 +240,7 @@ def test_ones_own_skill_where_skillhub_put_nothing_stays(world, held):
     assert (own / "SKILL.md").read_text().endswith("My own.\n")
 
 
-def test_a_copy_of_what_the_store_has_for_others_is_not_taken_for_the_locked_one(waiting):
+def test_a_copy_of_another_version_in_the_store_is_not_the_locked_one(waiting):
     other = skill(waiting.folder / "elsewhere", body="Another version.\n")
     second = World(waiting.folder / "second")
     second.store = waiting.store
@@ -251,8 +251,8 @@ def test_a_copy_of_what_the_store_has_for_others_is_not_taken_for_the_locked_one
     assert (own / "SKILL.md").exists()
 
 
-def test_the_last_copy_of_what_this_machine_had_is_asked_about(waiting):
-    """The store lost it, and the lock has another version by now: nobody could put it back."""
+def test_the_last_copy_of_a_lost_version_is_asked_about(waiting):
+    """The store lost it, and the lock has another version: no command could restore it."""
     own = put(waiting)
     plain(waiting, notes_md="A newer version.\n")
     waiting.on_another_machine().update("plain", enable=False)
@@ -262,7 +262,7 @@ def test_the_last_copy_of_what_this_machine_had_is_asked_about(waiting):
     assert (own / "SKILL.md").exists()
 
 
-def test_a_folder_that_another_local_skill_is_installed_from_stays(waiting):
+def test_a_copy_that_contains_the_source_of_another_skill_stays(waiting):
     own = put(waiting)
     inner = skill(own, "inner")
     waiting.install(str(inner), agents=("codex",))
@@ -272,7 +272,7 @@ def test_a_folder_that_another_local_skill_is_installed_from_stays(waiting):
 
 
 @pytest.mark.parametrize("verb", ["disable", "remove", "sync"])
-def test_what_is_edited_while_the_question_stands_is_not_lost(world, verb):
+def test_an_edit_made_during_a_question_is_not_lost(world, verb):
     world.install(plain(world), str(skill(world.base / "src", "other")))
     shutil.copytree(world.copy("plain"), world.folder / "kept")
     if verb == "sync":
@@ -292,7 +292,7 @@ def test_what_is_edited_while_the_question_stands_is_not_lost(world, verb):
 
 
 @pytest.mark.parametrize(("enable", "newer"), [(False, {}), (True, {"agents__openai_yaml": needs(TOKEN)})])
-def test_what_is_edited_while_a_version_is_asked_about_that_stays_disabled_is_not_lost(world, enable, newer):
+def test_an_edit_made_during_the_question_of_a_disabled_update_is_not_lost(world, enable, newer):
     world.install(plain(world))
     plain(world, notes_md="A newer version.\n", **newer)
     answers = Answers("yes", env="unanswered")
@@ -316,14 +316,14 @@ def as_ordinary_user():
 
 @pytest.fixture
 def reachable():
-    """A folder that another user reaches; pytest's own are for its user alone."""
+    """A folder that another user can reach; pytest's folders are private to its user."""
     with TemporaryDirectory() as folder:
         os.chmod(folder, 0o755)
         yield Path(folder)
 
 
 @pytest.mark.parametrize("verb", ["disable", "remove"])
-def test_what_could_not_be_taken_away_is_told_of_until_it_is(reachable, verb):
+def test_a_copy_that_could_not_be_removed_is_reported_until_it_is(reachable, verb):
     world = World(reachable / "now")
     world.install("github:code-review", plain(world))
     if os.geteuid() == 0:
@@ -352,7 +352,7 @@ def look(world, problems, loose):
     assert list(unmanaged(world.project, str(world.user_home), world.environ)) == loose
 
 
-def test_what_left_the_lock_may_be_named(world):
+def test_verify_takes_the_name_of_a_skill_that_left_the_lock(world):
     world.install("github:code-review", plain(world))
     with pytest.raises(NotFound):
         world.problems("else")
@@ -363,7 +363,7 @@ def test_what_left_the_lock_may_be_named(world):
     assert world.problems() == []
 
 
-def test_where_a_skill_lies_in_its_repository_excuses_nothing_here(world):
+def test_the_path_of_a_skill_in_its_repository_is_no_source_folder_here(world):
     world.install(plain(world))
     loose = skill(world.base / PLACES[1], "other")
     entry = world.lock().skills["plain"]

@@ -1,4 +1,4 @@
-"""Sync makes store, links and lock agree; it enables nothing new and needs no network when all is there."""
+"""Sync makes store, copies and lock agree; it enables no new skill and needs no network for a full store."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ def world(tmp_path):
     return world
 
 
-def test_nothing_to_do_changes_nothing_and_opens_no_registry(world):
+def test_sync_without_changes_opens_no_registry(world):
     before, opened = unlocked(world.snapshot()), list(world.opened)
     assert not world.sync().changed
     assert unlocked(world.snapshot()) == before
     assert world.opened == opened
 
 
-def test_an_empty_store_and_empty_folders_are_filled_again(world):
+def test_sync_restores_an_empty_store_and_empty_folders(world):
     for path in (world.store.root, world.base / ".agents", world.base / ".claude"):
         remove_tree(str(path))
     assert world.sync().changed
     assert world.problems() == []
 
 
-def test_one_that_cannot_be_had_leaves_the_others_and_stores_none(world):
+def test_sync_stores_nothing_if_one_skill_is_unavailable(world):
     for path in (world.store.root, world.base / "src", world.base / ".agents", world.base / ".claude"):
         remove_tree(str(path))
     before = unlocked(world.snapshot())
@@ -49,7 +49,7 @@ def test_one_that_cannot_be_had_leaves_the_others_and_stores_none(world):
     assert unlocked(world.snapshot()) == before
 
 
-def test_what_left_the_lock_leaves_the_folders_and_what_is_foreign_stays(world):
+def test_sync_removes_skills_that_left_the_lock_and_keeps_foreign_ones(world):
     skill(world.base / ".claude/skills", "foreign")
     (world.base / "skillhub.lock").write_text('{\n  "skills": {},\n  "sources": {},\n  "version": 1\n}\n')
     assert world.sync().warnings[:2] == tuple(
@@ -66,7 +66,7 @@ def test_what_left_the_lock_leaves_the_folders_and_what_is_foreign_stays(world):
 @pytest.mark.parametrize(
     ("is_locked", "why"), [(False, "the lock does not name it"), (True, "its locked version was not agreed to here")]
 )
-def test_what_sync_takes_away_is_told(world, is_locked, why):
+def test_sync_reports_what_it_removes_and_why(world, is_locked, why):
     path = world.base / "skillhub.lock"
     if is_locked:
         document = json.loads(path.read_text())
@@ -75,15 +75,15 @@ def test_what_sync_takes_away_is_told(world, is_locked, why):
     else:
         path.unlink()
     outcome = world.sync()
-    (told,) = [each for each in outcome.warnings if each.startswith("plain ")]
-    assert why in told
-    assert str(world.copy("plain")) in told
+    (warning,) = [each for each in outcome.warnings if each.startswith("plain ")]
+    assert why in warning
+    assert str(world.copy("plain")) in warning
     assert not world.copy("plain").exists()
     assert outcome.changed
 
 
 @pytest.mark.parametrize("text", ["", "{", '{"version": 99}', "<<<<<<< HEAD\n"])
-def test_a_lock_that_cannot_be_read_stops_everything(world, text):
+def test_an_invalid_lock_stops_every_command(world, text):
     (world.base / "skillhub.lock").write_text(text)
     before = unlocked(world.snapshot())
     for act in (world.sync, world.problems, world.install, lambda: world.remove("plain")):
@@ -92,7 +92,7 @@ def test_a_lock_that_cannot_be_read_stops_everything(world, text):
     assert unlocked(world.snapshot()) == before
 
 
-def test_what_a_killed_process_left_beside_the_folders_is_swept_and_nothing_else(world):
+def test_temporary_files_of_a_killed_process_are_removed(world):
     left = [".agents/.skillhub-0123456789ab", ".claude/.skillhub-0123456789ab-old", ".skillhub-0123456789abcdef.tmp"]
     kept = [".agents/.skillhub-notes", ".skillhub-0123456789ab.txt", ".skillhub"]
     for name in left[:2]:
@@ -105,7 +105,7 @@ def test_what_a_killed_process_left_beside_the_folders_is_swept_and_nothing_else
 
 
 @pytest.mark.parametrize("kind", [World, OfUser])
-def test_what_a_killed_process_left_where_others_write_too_goes_once_it_is_old(tmp_path, kind):
+def test_in_shared_folders_only_old_temporary_files_are_removed(tmp_path, kind):
     world = kind(tmp_path)
     base, outside = Path(world.project.base), tmp_path / "outside"
     outside.mkdir()
@@ -123,7 +123,7 @@ def test_what_a_killed_process_left_where_others_write_too_goes_once_it_is_old(t
     assert len(os.listdir(outside)) == 3
 
 
-def test_an_unknown_source_is_told_of(world):
+def test_sync_with_an_unknown_source_is_an_error(world):
     remove_tree(world.store.root)
     world.sources.remove("github")
     with pytest.raises(SourceError):
@@ -137,14 +137,14 @@ def test_sync_loads_no_network():
     assert done.stdout.strip() == "[]"
 
 
-def test_what_was_agreed_to_and_cut_off_behind_the_lock_is_finished(world):
+def test_sync_completes_an_agreed_change_killed_after_the_lock(world):
     world.install("github:systematic-debugging@1.0.0")
     path = world.base / "skillhub.toml"
     path.write_text(path.read_text().replace('"1.0.0"', '"^1"'))
     before = world.project.records()
     world.update("systematic-debugging")
     after = world.project.records()
-    # As a kill between the lock and the links leaves it: the new record is known to be coming.
+    # As after a kill between lock and links: the record has the new state as coming.
     world.project.write_records(replace(before, coming=after.skills))
     copy = world.copy("systematic-debugging")
     shutil.rmtree(copy)
@@ -157,7 +157,7 @@ def test_what_was_agreed_to_and_cut_off_behind_the_lock_is_finished(world):
     assert world.problems() == []
 
 
-def test_what_was_coming_and_never_came_is_forgotten(world):
+def test_a_coming_record_that_never_took_effect_is_dropped(world):
     world.install("github:code-review")
     record = world.record("code-review")
     other = replace(record, tree=Digest.of(b"another"))
@@ -168,13 +168,13 @@ def test_what_was_coming_and_never_came_is_forgotten(world):
     assert world.sync().skills[0].state == "disabled"
 
 
-def test_what_was_whole_is_told_from_what_was_mended(world):
+def test_sync_reports_unchanged_and_repaired_skills_separately(world):
     (world.copy("code-review", ".claude/skills") / "SKILL.md").unlink()
     outcome = world.sync(Answers("yes"))
     assert (outcome.changed, outcome.unchanged) == (True, {"plain"})
 
 
-def test_what_was_cut_off_before_the_lock_is_told_of(world):
+def test_sync_reports_differences_between_intent_and_lock(world):
     wanted = 'plain = { path = "src/plain" }\n'
     (world.base / "skillhub.toml").write_text(f'[skills]\n{wanted}release-notes = "^1"\ngh-fix-ci = "^1"\n')
     assert world.sync().warnings == (
@@ -185,8 +185,8 @@ def test_what_was_cut_off_before_the_lock_is_told_of(world):
     assert world.sync().warnings == ()
 
 
-def test_what_an_agent_s_folder_has_to_the_byte_is_put_back_into_the_store(world):
-    """Whatever its source has now."""
+def test_an_identical_copy_is_stored_again(world):
+    """The present content of its source does not matter."""
     tree = world.lock().skills["plain"].tree
     skill(world.base / "src", body="It is otherwise by now.\n")
     remove_tree(world.home.data)
@@ -197,7 +197,7 @@ def test_what_an_agent_s_folder_has_to_the_byte_is_put_back_into_the_store(world
     assert not (world.base / "skillhub-edits").exists()
 
 
-def test_what_was_edited_is_no_copy_to_put_back(world):
+def test_an_edited_copy_is_not_stored_again(world):
     (world.copy("plain") / "SKILL.md").write_text("edited")
     shutil.rmtree(world.copy("plain", ".claude/skills"))
     skill(world.base / "src", body="It is otherwise by now.\n")
@@ -208,7 +208,7 @@ def test_what_was_edited_is_no_copy_to_put_back(world):
     assert "skillhub update plain" in caught.value.hint
 
 
-def test_a_copy_that_nobody_agreed_to_is_not_put_back(world):
+def test_a_copy_without_consent_is_not_stored_again(world):
     remove_tree(world.home.data)
     other = world.on_another_machine()
     skill(world.base / "src", body="It is otherwise by now.\n")

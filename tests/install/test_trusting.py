@@ -1,4 +1,4 @@
-"""Trusting registries: by what is pinned beforehand or read by a person, never by what a repository says."""
+"""Trust in registries comes from a pin or an answer, and not from a repository."""
 
 from __future__ import annotations
 
@@ -26,39 +26,39 @@ def root_of(world: World) -> bytes:
     return world.registries["acme"].root
 
 
-def test_a_fingerprint_given_beforehand_needs_no_question(world: World) -> None:
+def test_a_given_fingerprint_needs_no_question(world: World) -> None:
     source = add_source("acme", URL, Pin(fingerprint=Digest.of(root_of(world))), world.ports())
     assert world.sources.all()["acme"] == source
     assert world.answers.seen == []
 
 
-def test_another_root_than_the_fingerprint_names_is_refused(world: World) -> None:
+def test_a_root_with_another_fingerprint_is_refused(world: World) -> None:
     before = world.snapshot()
     with pytest.raises(WrongBytes):
         add_source("acme", URL, Pin(fingerprint=Digest.of(b"another")), world.ports())
     assert world.snapshot() == before
 
 
-def test_without_a_pin_a_person_reads_the_fingerprint(world: World) -> None:
+def test_without_a_pin_the_question_shows_the_fingerprint(world: World) -> None:
     add_source("acme", URL, Pin(), world.ports(Answers(root="yes")))
     assert any(Digest.of(root_of(world)) in line for line in world.answers.seen[0].details)
 
 
-def test_without_a_pin_and_nobody_there_nothing_is_added(world: World) -> None:
+def test_without_a_pin_and_an_answer_no_source_is_added(world: World) -> None:
     before = world.snapshot()
     with pytest.raises(Refused):
         add_source("acme", URL, Pin(), world.ports(Answers()))
     assert world.snapshot() == before
 
 
-def test_a_root_file_that_the_registry_does_not_descend_from_is_not_added(world: World, tmp_path: Path) -> None:
+def test_a_root_file_of_another_registry_is_refused(world: World, tmp_path: Path) -> None:
     other = Simulator(tmp_path / "other", "other")
     with pytest.raises(BadMetadataSignature):
         add_source("acme", URL, Pin(root=other.root), world.ports())
     assert "acme" not in world.sources.all()
 
 
-def test_a_registry_that_started_over_is_trusted_anew_only_by_its_new_root(world: World, tmp_path: Path) -> None:
+def test_a_registry_with_a_new_root_is_trusted_only_with_its_fingerprint(world: World, tmp_path: Path) -> None:
     world.add_source("acme", world.registries["acme"])
     world.registries["acme"] = Simulator(tmp_path / "again", "again")
     new = Digest.of(root_of(world))
@@ -68,7 +68,7 @@ def test_a_registry_that_started_over_is_trusted_anew_only_by_its_new_root(world
     assert trust_source("acme", Pin(fingerprint=new), world.ports()).root == new
 
 
-def test_trusting_anew_what_does_not_open_keeps_the_old_trust(world: World, tmp_path: Path) -> None:
+def test_a_failed_new_trust_keeps_the_old_root(world: World, tmp_path: Path) -> None:
     world.add_source("acme", world.registries["acme"])
     before = world.sources.get("acme")
     other = Simulator(tmp_path / "other", "other")
@@ -78,7 +78,7 @@ def test_trusting_anew_what_does_not_open_keeps_the_old_trust(world: World, tmp_
 
 
 @pytest.mark.parametrize("is_proposed", [False, True])
-def test_a_dry_run_asks_nothing_and_trusts_nothing(world: World, tmp_path: Path, is_proposed: bool) -> None:
+def test_a_dry_run_of_trust_asks_and_trusts_nothing(world: World, tmp_path: Path, is_proposed: bool) -> None:
     if is_proposed:
         proposing(world)
     else:
@@ -91,7 +91,7 @@ def test_a_dry_run_asks_nothing_and_trusts_nothing(world: World, tmp_path: Path,
     assert world.snapshot() == before
 
 
-def test_a_source_that_the_project_proposes_is_trusted_by_the_root_it_names(world: World) -> None:
+def test_a_proposed_source_is_trusted_by_the_root_of_the_proposal(world: World) -> None:
     (world.base / "skillhub.toml").write_text(f'[sources.acme]\nurl = "{URL}"\nroot = "{Digest.of(b"another")}"\n')
     with pytest.raises(WrongBytes):
         trust_source("acme", Pin(), world.ports(Answers(root="yes")))
@@ -107,7 +107,7 @@ def proposing(world: World) -> None:
     (world.base / "skillhub.toml").write_text(f'[sources.acme]\nurl = "{URL}"\n')
 
 
-def test_a_proposal_without_a_root_is_told_with_what_trusts_it(world: World) -> None:
+def test_a_proposal_without_a_root_is_refused_with_a_hint(world: World) -> None:
     proposing(world)
     with pytest.raises(Refused) as caught:
         world.install(answers=Answers("yes", root="unanswered"))
@@ -116,7 +116,7 @@ def test_a_proposal_without_a_root_is_told_with_what_trusts_it(world: World) -> 
     assert question.details[1:] == (f"url {URL}", "the project names no root for it")
 
 
-def test_of_a_proposal_without_a_root_a_person_sees_the_one_that_it_shows(world: World) -> None:
+def test_the_question_about_a_proposal_without_a_root_shows_its_root(world: World) -> None:
     proposing(world)
     root = Digest.of(root_of(world))
     answers = Answers("yes")
@@ -136,14 +136,14 @@ def test_the_roots_of_several_proposals_are_seen_in_the_order_of_the_proposals(w
     assert [question.skill for question in answers.seen] == [*aliases, *aliases]
 
 
-def test_neither_a_stranger_nor_the_embedded_registry_can_be_trusted_anew(world: World) -> None:
+def test_an_unknown_source_and_the_embedded_registry_cannot_be_trusted_again(world: World) -> None:
     with pytest.raises(NotFound):
         trust_source("nobody", Pin(), world.ports())
     with pytest.raises(UsageError):
         trust_source("github", Pin(), world.ports())
 
 
-def test_a_source_is_shown_with_its_keys_and_when_they_expire(world: World) -> None:
+def test_a_source_is_shown_with_its_keys_and_their_expiry(world: World) -> None:
     source = add_source("acme", URL, Pin(root=root_of(world)), world.ports())
     view = view_source(source, world.sources, NOW)
     assert [(role.name, role.threshold, len(role.key_ids)) for role in view.root.roles] == [
@@ -156,7 +156,7 @@ def test_a_source_is_shown_with_its_keys_and_when_they_expire(world: World) -> N
     assert view.changes == ()
 
 
-def test_what_changed_in_trust_is_told_key_by_key() -> None:
+def test_changes_of_trust_are_listed_key_by_key() -> None:
     before = RootView(1, "2027-01-01T00:00:00Z", (RoleView("root", 1, ("a", "b")),))
     now = RootView(2, "2028-01-01T00:00:00Z", (RoleView("root", 2, ("b", "c")),))
     assert list(changes(before, now)) == [
@@ -168,7 +168,7 @@ def test_what_changed_in_trust_is_told_key_by_key() -> None:
     assert list(changes(now, now)) == []
 
 
-def test_what_is_no_root_is_a_format_error(world: World) -> None:
+def test_an_invalid_root_is_a_format_error(world: World) -> None:
     for data in (
         b"{}",
         b'{"signed": {"version": 1, "expires": "x"}}',
@@ -179,7 +179,7 @@ def test_what_is_no_root_is_a_format_error(world: World) -> None:
     assert view_root(root_of(world), "here").version == 1
 
 
-def test_a_policy_that_has_a_root_alone_permits_the_registry_by_that_root(world: World) -> None:
+def test_a_policy_with_a_root_only_permits_the_registry_with_that_root(world: World) -> None:
     root = Digest.of(root_of(world))
     path = Path(world.home.config, "policy.toml")
     path.parent.mkdir(parents=True, exist_ok=True)

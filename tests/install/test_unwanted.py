@@ -1,4 +1,4 @@
-"""What ``skillhub.toml`` has no need of any more leaves: its line was deleted by hand, or what needed it is gone."""
+"""Skills that ``skillhub.toml`` no longer requires are removed: their line or their dependent is gone."""
 
 import json
 
@@ -74,7 +74,7 @@ def test_frozen_is_refused_until_lock_and_intent_agree(world, name):
     world.install(frozen=True)
 
 
-def test_a_dry_run_tells_and_leaves_it(world):
+def test_a_dry_run_reports_the_removal_and_changes_nothing(world):
     delete_line(world, "top")
     before = world.snapshot()
     outcome = world.install(dry_run=True)
@@ -84,7 +84,7 @@ def test_a_dry_run_tells_and_leaves_it(world):
 
 
 @pytest.mark.parametrize("how", ["install", "update"])
-def test_what_a_newer_version_needs_no_longer_goes_with_the_older(world, how):
+def test_a_dependency_that_a_newer_version_does_not_need_is_removed(world, how):
     if how == "install":
         world.install("acme:top@2.0.0")
     else:
@@ -96,7 +96,7 @@ def test_what_a_newer_version_needs_no_longer_goes_with_the_older(world, how):
 
 
 @pytest.mark.parametrize("text", ["", '[policy]\nfail-on = "high"\n', None])
-def test_where_no_skills_are_listed_the_lock_says_what_is_wanted(world, text):
+def test_an_intent_without_skills_keeps_all_of_the_lock(world, text):
     path = world.base / "skillhub.toml"
     path.unlink()
     if text is not None:
@@ -105,14 +105,14 @@ def test_where_no_skills_are_listed_the_lock_says_what_is_wanted(world, text):
     assert not world.install().changed
     world.install(frozen=True)
     assert {*world.lock().skills} == locked == {"top", "base", "plain"}
-    # And what comes by name next does not make unwanted what was there.
+    # A later install by name keeps the present skills, too.
     world.install("github:code-review")
     world.install()
     assert {*world.lock().skills} == {*locked, "code-review"}
     assert {*world.project.intent().skills} == {"top", "plain", "code-review"}
 
 
-def test_edits_of_what_is_to_go_keep_it_until_a_person_has_answered(world):
+def test_edits_of_an_unwanted_skill_keep_it_until_an_answer(world):
     (world.copy("plain") / "SKILL.md").write_text("edited")
     delete_line(world, "plain")
     outcome = world.install(answers=Answers())
@@ -124,7 +124,7 @@ def test_edits_of_what_is_to_go_keep_it_until_a_person_has_answered(world):
     assert len([*(world.base / "skillhub-edits").iterdir()]) == 1
 
 
-def test_what_is_wanted_again_while_somebody_is_asked_about_its_edits_stays(world):
+def test_a_skill_wanted_again_during_the_question_about_its_edits_stays(world):
     (world.copy("plain") / "SKILL.md").write_text("edited")
     intent = world.base / "skillhub.toml"
     text = intent.read_text()
@@ -142,7 +142,7 @@ def test_what_is_wanted_again_while_somebody_is_asked_about_its_edits_stays(worl
     assert "plain" in world.lock().skills
 
 
-def test_another_process_is_quicker_to_remove_it(world, monkeypatch):
+def test_a_simultaneous_removal_by_another_process_is_no_error(world, monkeypatch):
     delete_line(world, "plain")
     quicker = iter([lambda: world.install(), lambda: None])
     monkeypatch.setattr(install, "remove", lambda *a, **k: (next(quicker)(), remove(*a, **k))[1])
@@ -151,9 +151,9 @@ def test_another_process_is_quicker_to_remove_it(world, monkeypatch):
     assert not world.copy("plain").exists()
 
 
-def test_a_removal_that_was_cut_off_behind_the_intent_is_told_by_sync_and_finished_by_install(world):
+def test_a_removal_killed_after_the_intent_is_completed_by_install(world):
     class Cut(Exception):
-        """What a kill would be."""
+        """Stands for a kill."""
 
     ports = world.ports(world.answers)
 
@@ -164,15 +164,15 @@ def test_a_removal_that_was_cut_off_behind_the_intent_is_told_by_sync_and_finish
     with pytest.raises(Cut):
         remove(("plain",), ports)
     assert "plain" in json.loads((world.base / "skillhub.lock").read_text())["skills"]
-    (told,) = world.sync().warnings
-    assert told == "the lock has plain, which skillhub.toml does not require: skillhub install removes it"
+    (warning,) = world.sync().warnings
+    assert warning == "the lock has plain, which skillhub.toml does not require: skillhub install removes it"
     world.install()
     assert "plain" not in world.lock().skills
     assert not world.copy("plain").exists()
 
 
-def test_attack_a_lock_brings_a_skill_that_nobody_asked_for(world):
-    """It is not even looked for: what a lock adds behind the intent's back is taken out of it."""
+def test_attack_a_skill_that_only_the_lock_names_is_removed(world):
+    """install does not fetch a skill that only the lock names, and removes it from the lock."""
     document = json.loads((world.base / "skillhub.lock").read_text())
     document["skills"]["evil"] = {**document["skills"]["plain"], "path": "evil"}
     (world.base / "skillhub.lock").write_text(json.dumps(document))
@@ -182,8 +182,8 @@ def test_attack_a_lock_brings_a_skill_that_nobody_asked_for(world):
     assert "evil" not in world.lock().skills
 
 
-def test_attack_a_lock_hides_what_a_skill_needs(world):
-    """Its files were read when it was agreed to: what they need is not removed, and it is not to and fro."""
+def test_attack_a_lock_that_hides_a_dependency_does_not_remove_it(world):
+    """Dependencies were read from the files at the time of consent: they stay, in every later install as well."""
     document = json.loads((world.base / "skillhub.lock").read_text())
     document["skills"]["top"]["requires"] = []
     (world.base / "skillhub.lock").write_text(json.dumps(document))
@@ -196,7 +196,7 @@ def test_attack_a_lock_hides_what_a_skill_needs(world):
     assert world.copy("base").exists()
 
 
-def test_attack_a_lock_makes_skills_need_each_other_so_that_a_new_intent_names_none(world):
+def test_attack_a_dependency_cycle_in_the_lock_is_refused(world):
     (world.base / "skillhub.toml").unlink()
     document = json.loads((world.base / "skillhub.lock").read_text())
     document["skills"]["plain"]["requires"] = ["skill:top"]
@@ -205,11 +205,11 @@ def test_attack_a_lock_makes_skills_need_each_other_so_that_a_new_intent_names_n
     locked = {*world.lock().skills}
     world.install("github:code-review")
     with pytest.raises(SkillhubError):
-        world.install()  # their files say no such thing
+        world.install()  # the files contain no such needs
     assert {*world.lock().skills} == {*locked, "code-review"}
 
 
-def test_what_only_a_version_needs_that_a_person_did_not_take_does_not_stay(world):
+def test_a_dependency_of_a_refused_version_does_not_stay(world):
     world.install("acme:other@1.0.0")
     locked = world.lock()
     (world.copy("other") / "SKILL.md").write_text("edited")

