@@ -1,4 +1,4 @@
-"""Advisories in the OSV format: what is read, and which skill they are about."""
+"""Advisories in the OSV format: parsing, and the skills that they affect."""
 
 import json
 
@@ -38,7 +38,7 @@ def ends(**keys):
     return {"ranges": [{"type": "SEMVER", "events": [{"introduced": "0.5.0"}, keys]}]}
 
 
-def said(*documents, root=None):
+def feed(*documents, root=None):
     return AdvisoryFeed.parse(json.dumps(list(documents)).encode(), "here", root)
 
 
@@ -48,7 +48,7 @@ def subject(version="1.0.0", name="hello", root=None, urls=("https://skills.exam
 
 
 def matches(document, by=None, **about):
-    return AdvisoryIndex([said(document, root=by)]).matches(subject(**about))
+    return AdvisoryIndex([feed(document, root=by)]).matches(subject(**about))
 
 
 RANGES = [
@@ -82,12 +82,12 @@ RANGES = [
 
 
 @pytest.mark.parametrize(("range_", "bad", "good"), RANGES)
-def test_versions_are_affected_as_osv_evaluates_them(range_, bad, good):
+def test_affected_versions_follow_the_evaluation_of_osv(range_, bad, good):
     document = osv([package(**range_)])
     assert {version for version in bad | good if matches(document, version=version)} == bad
 
 
-def test_an_unknown_version_is_affected_only_if_every_version_is():
+def test_unknown_version_is_affected_only_if_every_version_is():
     assert matches(osv([package(**semver(("introduced", "0")))]), version=None)
     assert matches(osv([package()]), version=None)
     assert not matches(osv([package(**semver(("introduced", "0"), ("fixed", "1.0.0")))]), version=None)
@@ -97,7 +97,7 @@ def test_an_unknown_version_is_affected_only_if_every_version_is():
     assert not matches(osv([package(ranges=[{"type": "SEMVER", "events": []}])]), version=None)
 
 
-def test_commits_are_matched_one_by_one_and_never_as_a_range():
+def test_commits_are_matched_exactly_and_never_as_a_range():
     commit = "a" * 40
     events = [{"introduced": "0"}]
     ranges = [{"type": "GIT", "repo": "https://git.example/x", "events": events}]
@@ -109,7 +109,7 @@ numbers = st.builds("{}.{}.{}".format, *[st.integers(0, 3)] * 3)
 
 
 @given(st.lists(st.tuples(st.sampled_from(["introduced", "fixed", "last_affected"]), numbers), max_size=6), numbers)
-def test_a_range_is_what_the_last_event_at_or_below_the_version_says(events, version):
+def test_last_event_at_or_below_the_version_decides(events, version):
     order = {"fixed": 0, "introduced": 1, "last_affected": 2}
     expected = False
     for kind, at in sorted(events, key=lambda each: (precedence(each[1]), order[each[0]])):
@@ -136,31 +136,31 @@ def test_a_range_is_what_the_last_event_at_or_below_the_version_says(events, ver
         ({"severity": None}, "high"),
     ],
 )
-def test_how_grave_an_advisory_is(more, severity):
+def test_severity_of_an_advisory(more, severity):
     (match,) = matches(osv([package()], **more))
     assert match.severity == severity
     assert match.is_refused == (severity == "critical")
 
 
 @pytest.mark.parametrize("is_mirror_first", [True, False])
-def test_attack_a_registry_calls_an_advisory_of_the_users_mirror_low(is_mirror_first):
+def test_attack_a_registry_cannot_lower_the_severity_of_an_advisory(is_mirror_first):
     ranks = {"LOW": ROOT, "CRITICAL": None}
-    feeds = [said(osv([package()], database_specific={"severity": rank}), root=root) for rank, root in ranks.items()]
+    feeds = [feed(osv([package()], database_specific={"severity": rank}), root=root) for rank, root in ranks.items()]
     mild = osv([package()], id="TEST-2026-2", database_specific={"severity": "MEDIUM"})
-    feeds = [said(mild), *(feeds[::-1] if is_mirror_first else feeds)]
+    feeds = [feed(mild), *(feeds[::-1] if is_mirror_first else feeds)]
     found = AdvisoryIndex(feeds).matches(subject(root=ROOT))
     assert [(match.id, match.severity) for match in found] == [("TEST-2026-1", "critical"), ("TEST-2026-2", "medium")]
 
 
-def test_of_several_known_digests_the_tree_is_named_rather_than_a_file():
+def test_matching_tree_is_named_before_a_matching_file():
     document = osv([], database_specific={"digests": [Digest.of(bytes([n])) for n in range(200)] + [BAD]})
     digests = {**{Digest.of(bytes([n])): f"its file {n}" for n in range(200)}, BAD: "its tree"}
-    (match,) = AdvisoryIndex([said(document)]).matches(AdvisorySubject("hello", (), None, tuple, lambda: digests))
+    (match,) = AdvisoryIndex([feed(document)]).matches(AdvisorySubject("hello", (), None, tuple, lambda: digests))
     assert match.by == "its tree"
 
 
 @pytest.mark.parametrize(
-    ("ecosystem", "about", "is_meant"),
+    ("ecosystem", "about", "expected"),
     [
         ("AgentSkills", {}, True),
         ("AgentSkills:", {}, True),
@@ -179,12 +179,12 @@ def test_of_several_known_digests_the_tree_is_named_rather_than_a_file():
         ("AgentSkills", {"name": "hell"}, False),
     ],
 )
-def test_which_source_is_meant(ecosystem, about, is_meant):
-    assert bool(matches(osv([package(ecosystem)]), **about)) == is_meant
+def test_ecosystem_selects_the_source(ecosystem, about, expected):
+    assert bool(matches(osv([package(ecosystem)]), **about)) == expected
 
 
 @pytest.mark.parametrize("ecosystem", ["AgentSkills", f"AgentSkills:{OTHER}", "AgentSkills:https://skills.example"])
-def test_attack_a_registry_speaks_by_name_of_another_ones_skills(ecosystem):
+def test_attack_an_advisory_applies_by_name_only_to_its_registry(ecosystem):
     document = osv([package(ecosystem)])
     assert not matches(document, by=ROOT)
     assert not matches(document, by=ROOT, root=OTHER)
@@ -192,7 +192,7 @@ def test_attack_a_registry_speaks_by_name_of_another_ones_skills(ecosystem):
 
 
 @pytest.mark.parametrize("where", ["advisory", "affected"])
-def test_a_digest_counts_wherever_it_is_from_and_refuses(where):
+def test_known_bad_digest_is_refused_from_any_source(where):
     specific = {"database_specific": {"digests": [BAD], "severity": "LOW"}}
     document = osv([{}], **specific) if where == "advisory" else osv([specific])
     (match,) = matches(document, by=ROOT, digests=(BAD,))
@@ -200,22 +200,22 @@ def test_a_digest_counts_wherever_it_is_from_and_refuses(where):
     assert not matches(document, digests=(OTHER,))
 
 
-def test_attack_the_digest_of_an_empty_file_matches_nothing():
+def test_attack_the_digest_of_an_empty_file_matches_no_skill():
     assert not AdvisoryIndex([AdvisoryFeed.parse(NO_FILES.encode(), "list")])
     assert not matches(osv([], database_specific={"digests": [NO_FILES]}), digests=(NO_FILES,))
 
 
-def test_one_that_was_withdrawn_says_nothing():
+def test_withdrawn_advisory_does_not_apply():
     assert not matches(osv([package()], withdrawn="2026-11-02T00:00:00.123456789Z"))
     assert not matches(osv([package()], withdrawn="2026-11-02T00:00:00Z"))
 
 
 @pytest.mark.parametrize("text", ["", "no", "null", "0", "2026-13-01T00:00:00Z"])
-def test_attack_an_advisory_is_withdrawn_at_no_time(text):
+def test_attack_an_advisory_with_an_invalid_withdrawal_applies(text):
     assert matches(osv([package()], withdrawn=text))
 
 
-def test_the_first_fixed_version_above_is_named():
+def test_next_fixed_version_is_named():
     document = osv(
         [package(**semver(("introduced", "0"), ("fixed", "1.2.0"), ("introduced", "2.0.0"), ("fixed", "2.1.0")))]
     )
@@ -223,14 +223,14 @@ def test_the_first_fixed_version_above_is_named():
     assert str(matches(document)[0]) == "TEST-2026-1 (high, by its version): sends tokens away; fixed in 1.2.0"
 
 
-def test_a_fixed_version_that_another_range_affects_is_not_named():
+def test_fixed_version_affected_by_another_range_is_not_named():
     ranges = [semver(("introduced", "0"), ("fixed", "1.2.0")), semver(("introduced", "1.1.0"), ("fixed", "1.9.0"))]
     document = osv([package(ranges=[range_ for each in ranges for range_ in each["ranges"]])])
     assert matches(document)[0].fixed == "1.9.0"
 
 
 @pytest.mark.parametrize(("kind", "fixed"), [("GIT", "1.2.0"), ("SEMVER", "1\x1b[2J"), ("SEMVER", "1.2")])
-def test_attack_a_fix_by_digest_that_is_no_version_is_not_named(kind, fixed):
+def test_attack_an_invalid_fixed_version_is_not_named(kind, fixed):
     ranges = [{"type": kind, "events": [{"introduced": "0"}, {"fixed": fixed}]}]
     (match,) = matches(osv([{"ranges": ranges, "database_specific": {"digests": [BAD]}}]), digests=(BAD,))
     assert (match.fixed, str(match).isprintable()) == (None, True)
@@ -254,16 +254,16 @@ def test_attack_a_fix_by_digest_that_is_no_version_is_not_named(kind, fixed):
         ({"last_affected": "1.0.0-rc.1+b"}, None),
     ],
 )
-def test_an_event_that_is_invalid_is_named_with_its_advisory(event, fault):
+def test_invalid_event_gives_a_warning(event, fault):
     ranges = [{"type": "ECOSYSTEM", "events": [{"introduced": "0"}, event]}]
-    (advisory,) = said(osv([package("npm", ranges=ranges), package(ranges=ranges)])).document.advisories
+    (advisory,) = feed(osv([package("npm", ranges=ranges), package(ranges=ranges)])).document.advisories
     assert [*advisory.warnings()] == ([f"TEST-2026-1: affected[1].ranges[0].events[1]: {fault}"] if fault else [])
 
 
-def test_a_withdrawal_without_a_time_is_named_and_a_withdrawn_advisory_is_not():
+def test_withdrawal_without_a_time_gives_a_warning():
     bad = semver(("introduced", "0"), ("fixed", "1.2"))
     ((odd,), (gone,)) = (
-        said(osv([package(**bad)], withdrawn=each)).document.advisories for each in ("no", "2026-11-02")
+        feed(osv([package(**bad)], withdrawn=each)).document.advisories for each in ("no", "2026-11-02")
     )
     assert next(odd.warnings()) == "TEST-2026-1: withdrawn: expected a time, found 'no'; the advisory applies"
     assert [*gone.warnings()] == []
@@ -280,7 +280,7 @@ def test_a_withdrawal_without_a_time_is_named_and_a_withdrawn_advisory_is_not():
         json.dumps({"advisories": [osv([], database_specific={"digests": [BAD]})], "later": 1}),
     ],
 )
-def test_forms_of_a_list(text):
+def test_forms_of_a_list_are_read(text):
     assert AdvisoryIndex([AdvisoryFeed.parse(text.encode(), "list")]).matches(subject(digests=(BAD,)))
 
 
@@ -307,30 +307,30 @@ def test_forms_of_a_list(text):
         '{"id": "A-1", "id": "A-2", "modified": "x"}',
     ],
 )
-def test_attack_a_list_of_which_a_part_cannot_be_read_is_refused_whole(text):
+def test_attack_a_list_with_an_unreadable_part_is_refused(text):
     with pytest.raises(FormatError):
         AdvisoryFeed.parse(text.encode(), "list")
 
 
-def test_an_empty_list_says_nothing():
+def test_empty_list_has_no_advisories():
     for text in ("", "\n# nothing yet\n", "[]", "{}"):
         assert not AdvisoryIndex([AdvisoryFeed.parse(text.encode(), "list")])
 
 
-def test_what_osv_has_besides_is_kept_for_others():
+def test_other_fields_of_osv_are_kept():
     document = osv([package(ecosystem_specific={"a": 1})], references=[{"type": "WEB", "url": "https://a.example"}])
     (found,) = json.loads(AdvisoriesDocument.parse({"advisories": [document]}, "x").dump())["advisories"]
     assert found["references"] == document["references"]
     assert found["affected"][0]["ecosystem_specific"] == {"a": 1}
 
 
-def test_attack_text_of_an_advisory_steers_nothing():
+def test_attack_text_of_an_advisory_is_escaped_and_shortened():
     (match,) = matches(osv([package()], summary="a\x1b[2J\n\u202eb" + "c" * 5000))
     assert str(match).isprintable()
     assert len(str(match)) < 400
 
 
-def test_a_look_up_takes_no_walk_over_the_advisories():
+def test_look_up_reads_only_advisories_of_the_name():
     looked = []
 
     class Counting(dict):
@@ -343,7 +343,7 @@ def test_a_look_up_takes_no_walk_over_the_advisories():
             return super().get(key, default)
 
     documents = [osv([package(name=f"skill-{n}")], id=f"T-{n}") for n in range(500)]
-    index = AdvisoryIndex([said(*documents)])
+    index = AdvisoryIndex([feed(*documents)])
     index._by_name = Counting(index._by_name)
     assert [each.id for each in index.matches(subject(name="skill-7"))] == ["T-7"]
     assert looked == ["skill-7"]

@@ -31,12 +31,12 @@ dependencies:
 SERVER = TOKEN + "    - {type: mcp, value: github, %s}\n"
 
 
-def test_nothing_declared():
+def test_skill_without_declarations_has_defaults():
     found = read()
     assert (found.requires, found.permissions, found.implicit, found.warnings) == ((), (), True, ())
 
 
-def test_everything_that_openai_yaml_can_say():
+def test_all_keys_of_openai_yaml_are_read():
     found = read(
         SERVER % "transport: streamable_http, url: 'https://mcp.example.org/', description: Issues"
         + "interface: {display_name: GitHub, default_prompt: Look, colour: red}\n"
@@ -53,7 +53,7 @@ def test_everything_that_openai_yaml_can_say():
     assert not found.warnings
 
 
-def test_our_own_file_adds_programs_skills_options_and_variables_of_servers():
+def test_skillhub_yaml_adds_programs_skills_and_variables_of_servers():
     found = read(
         own=SERVER % "command: npx -y gh-mcp, env: [GITHUB_TOKEN]"
         + "    - {type: program, value: gh, required: false}\n"
@@ -68,7 +68,7 @@ def test_our_own_file_adds_programs_skills_options_and_variables_of_servers():
     assert needs["mcp:docs"].server.bearer == "GITHUB_TOKEN"
 
 
-def test_our_own_file_wins_where_both_speak():
+def test_skillhub_yaml_takes_precedence():
     found = read(
         SERVER % "command: old" + "interface: {display_name: Old, brand_color: red}\n"
         "policy: {allow_implicit_invocation: false}\n",
@@ -84,7 +84,7 @@ def test_permissions_of_both_files_are_kept():
 
 
 @pytest.mark.parametrize("alias", declared.OPENCLAW)
-def test_openclaw_metadata_under_each_of_its_names(alias):
+def test_metadata_of_openclaw_is_read_under_each_name(alias):
     found = read(
         metadata={
             alias: {
@@ -104,7 +104,7 @@ def test_openclaw_metadata_under_each_of_its_names(alias):
     assert (warning.code, "'npm', 'yarn'" in warning.message) == ("any-program", True)
 
 
-def test_an_unknown_clients_metadata_is_left_alone():
+def test_metadata_of_unknown_clients_is_ignored():
     assert read(metadata={"other": {"requires": {"env": ["PATH"]}}}).requires == ()
 
 
@@ -136,7 +136,7 @@ def test_an_unknown_clients_metadata_is_left_alone():
         "x" * 70_000,
     ],
 )
-def test_what_is_broken_warns_and_blocks_nothing(broken):
+def test_broken_file_gives_a_warning_and_hides_no_other(broken):
     found = read(broken, TOKEN)
     assert spelled(found) == ["env:GITHUB_TOKEN"]
     (warning,) = found.warnings
@@ -159,7 +159,7 @@ def test_what_is_broken_warns_and_blocks_nothing(broken):
         ("c++", "c++", None),
     ],
 )
-def test_a_program_with_versions(value, name, wanted):
+def test_versions_of_a_program_are_read(value, name, wanted):
     found = read(f"dependencies: {{tools: [{{type: program, value: '{value}', description: Reads checks}}]}}")
     (need,) = found.requires
     assert (need.spell(), need.range) == (f"program:{name}", wanted)
@@ -188,7 +188,7 @@ def test_a_program_with_versions(value, name, wanted):
         "é>=2",
     ],
 )
-def test_attack_versions_of_a_program_that_are_none(value):
+def test_attack_invalid_versions_of_a_program_give_a_warning(value):
     found = read(f"dependencies: {{tools: [{{type: program, value: {json.dumps(value)}}}]}}")
     assert not found.requires
     assert [each.code for each in found.warnings] == ["bad-declaration"]
@@ -228,20 +228,20 @@ def test_forbidden_variable_in_any_place_is_refused(name):
         "env: [AWS_SECRET_ACCESS_KEY]",
     ],
 )
-def test_a_server_that_takes_a_variable_the_skill_never_declared(server):
+def test_server_with_an_undeclared_variable_is_refused(server):
     with pytest.raises(UndeclaredVariable, match="AWS_SECRET_ACCESS_KEY") as caught:
         read(SERVER % server)
     assert (caught.value.code, caught.value.exit_code) == ("undeclared-variable", 5)
     assert caught.value.where == f"{OPENAI}: dependencies.tools[1]"
 
 
-def test_a_server_may_refer_to_a_variable_that_is_declared_below_or_elsewhere():
+def test_server_may_use_a_variable_declared_later_or_elsewhere():
     server = "dependencies:\n  tools:\n    - {type: mcp, value: github, command: a, env: [GITHUB_TOKEN, KEY]}\n"
     found = read(server + TOKEN.split("tools:\n")[1], metadata={"openclaw": {"primaryEnv": "KEY"}})
     assert spelled(found) == ["env:GITHUB_TOKEN", "env:KEY", "mcp:github"]
 
 
-def test_a_declared_variable_in_the_text_of_a_command_is_left_out_with_a_warning():
+def test_variable_inside_of_a_command_gives_a_warning():
     found = read(SERVER % "command: a $GITHUB_TOKEN")
     assert spelled(found) == ["env:GITHUB_TOKEN"]
     assert "expand" in found.warnings[0].message
@@ -260,14 +260,14 @@ node = st.recursive(
 
 
 @given(st.dictionaries(st.sampled_from([*declared.OPENCLAW, "x"]), node), st.binary(max_size=80))
-def test_anything_at_all_gives_needs_or_a_security_error(metadata, data):
+def test_any_declaration_gives_needs_or_a_security_error(metadata, data):
     try:
         read(data, metadata=metadata)
     except SecurityError as error:
         assert error.code == "forbidden-variable"
 
 
-def test_skills_that_the_frontmatter_needs():
+def test_needed_skills_in_the_frontmatter_are_read():
     assert spelled(read(metadata={"requires": "base, acme:other@^1 third"})) == [
         "skill:base",
         "skill:other",
@@ -277,8 +277,8 @@ def test_skills_that_the_frontmatter_needs():
     assert (spelled(found), len(found.warnings)) == (["skill:base"], 2)
 
 
-def test_a_sentence_about_what_is_required_needs_no_skill():
-    """Its small words are good names: half of a sentence was looked for, and stopped the install."""
+def test_sentence_in_requires_declares_no_skill():
+    """Words of a sentence are valid names of skills; such needs stopped the install."""
     found = read(metadata={"requires": "GPU node Blackwell, Hopper and Ampere for benchmarking"})
     assert spelled(found) == []
     (warning,) = found.warnings

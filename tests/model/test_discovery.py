@@ -84,11 +84,11 @@ def test_one_malformed_entry_refuses_the_whole_index(field, value):
     assert caught.value.where.startswith("https://a/index.json")
 
 
-def test_a_description_too_long_is_cut_and_shows_nothing_hidden():
+def test_long_description_is_shortened_without_hidden_characters():
     assert only(index(description="\x1b[2J" + "d" * 2000)).description == "[2J" + "d" * 1021
 
 
-def test_our_own_fields_count_where_they_make_sense():
+def test_valid_fields_of_skillhub_are_read_and_others_ignored():
     release = only(index(version="1.2.0", published="2026-01-02T03:04:05Z", yanked="broken", tree=7))
     assert (release.version, release.published, release.yanked) == ("1.2.0", "2026-01-02T03:04:05Z", "broken")
     release = only(index(version="v1", published=5, yanked=None, size=-1, requires="all", publisher="../x"))
@@ -96,12 +96,12 @@ def test_our_own_fields_count_where_they_make_sense():
     assert (release.requires, release.publisher) == ((), None)
 
 
-def test_a_number_that_is_spelled_as_text_is_one():
+def test_number_in_quotes_is_read():
     assert only(index(size="7")).size == 7
 
 
 @pytest.mark.parametrize("number", [10, 10_000])
-def test_attack_no_more_warnings_than_a_person_reads(number):
+def test_attack_the_number_of_warnings_is_limited(number):
     entries = [
         {"name": f"x{at}", "type": "archive", "description": "", "url": "x", "digest": DIGEST, "size": "x"}
         for at in range(number)
@@ -111,12 +111,12 @@ def test_attack_no_more_warnings_than_a_person_reads(number):
 
 
 @pytest.mark.parametrize("data", [b"", b"[]", b"7", b"{}", b'{"skills": {}}', b'{"$schema": null, "skills": 1}'])
-def test_what_is_no_index(data):
+def test_invalid_index_is_refused(data):
     with pytest.raises(FormatError):
         parse_discovery(data, "https://a/index.json")
 
 
-def test_files_of_the_first_version_are_below_the_name():
+def test_files_of_the_first_version_are_below_the_name_of_the_skill():
     data = json.dumps({"skills": [{"name": "x", "files": ["SKILL.md", "a b/ü%.md"], "version": 1}]}).encode()
     release = only(data, "https://a/.well-known/skills/index.json")
     assert release.url == "https://a/.well-known/skills/x/"
@@ -142,6 +142,6 @@ def test_files_of_the_first_version_are_below_the_name():
     ).map(lambda value: json.dumps(value).encode())
     | st.binary(max_size=60)
 )
-def test_any_document_at_all(data):
+def test_any_document_is_parsed_or_refused(data):
     with contextlib.suppress(FormatError):
         parse_discovery(data, "https://a/index.json")

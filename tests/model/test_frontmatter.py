@@ -1,4 +1,4 @@
-"""Where ``SKILL.md`` is cut."""
+"""The split of ``SKILL.md`` into frontmatter and body."""
 
 import contextlib
 
@@ -17,7 +17,7 @@ def refused(data):
     return caught.value
 
 
-def test_it_is_cut_at_two_whole_lines_of_dashes():
+def test_frontmatter_is_between_two_lines_of_dashes():
     assert split(b"---\nname: a\n---\n\n# Title\n", "f") == ("name: a\n", "\n# Title\n", 4)
 
 
@@ -34,17 +34,17 @@ def test_it_is_cut_at_two_whole_lines_of_dashes():
         b" ---",
     ],
 )
-def test_dashes_inside_a_value_cut_nothing(value):
+def test_dashes_inside_of_a_value_do_not_end_the_frontmatter(value):
     yaml, body, _ = split(b"---\nname: a\n" + value + b"\n---\nbody", "f")
     assert yaml == "name: a\n" + value.decode() + "\n"
     assert body == "body"
 
 
-def test_a_later_rule_of_dashes_belongs_to_the_body():
+def test_later_line_of_dashes_belongs_to_the_body():
     assert split(b"---\na: b\n---\none\n---\ntwo\n", "f").body == "one\n---\ntwo\n"
 
 
-def test_a_byte_order_mark_carriage_returns_and_trailing_blanks_are_tolerated():
+def test_byte_order_mark_crlf_and_trailing_blanks_are_accepted():
     parts = split(b"\xef\xbb\xbf--- \r\nname: a\r\n---\t\r\nbody\r\n", "f")
     assert parts == ("name: a\r\n", "body\r\n", 4)
 
@@ -58,21 +58,21 @@ def test_frontmatter_may_be_empty_and_the_body_too(data, body):
     "data",
     [b"", b"# Title\n", b"\n---\na: b\n---\n", b" ---\na: b\n---\n", b"----\na: b\n----\n", b"---", b"--- #\n---\n"],
 )
-def test_no_opening_line(data):
+def test_missing_opening_line_is_refused(data):
     assert refused(data).where == "SKILL.md:1"
 
 
 @pytest.mark.parametrize("data", [b"---\na: b\n", b"---\na: b\n ---\n", b"---\na: b\n...\n", b"---\ra: b\r---\r"])
-def test_no_closing_line(data):
+def test_missing_closing_line_is_refused(data):
     refused(data)
 
 
-def test_what_is_not_text():
+def test_bytes_that_are_not_text_are_refused():
     assert "byte 4" in refused(b"---\n\xff\n---\n").message
     assert "NUL" in refused(b"---\na: b\n---\n\0").message
 
 
-def test_a_message_shows_no_control_characters():
+def test_message_shows_no_control_characters():
     assert "\x1b" not in refused(b"\x1b[2Jhello\n").message
 
 
@@ -84,7 +84,7 @@ def test_a_megabyte_of_dashes_takes_linear_time(unit):
 
 
 @given(st.binary() | st.text("-\n\r\t a:\ufeff").map(str.encode))
-def test_any_bytes_at_all(data):
+def test_any_bytes_of_frontmatter_are_split_or_refused(data):
     try:
         parts = split(data, "f")
     except SkillhubError as error:
@@ -112,9 +112,9 @@ def test_any_bytes_at_all(data):
         (b"\xff", Glance()),
     ],
 )
-def test_frontmatter_is_read_as_far_as_it_can_be(text, expected):
+def test_glance_reads_as_much_frontmatter_as_possible(text, expected):
     assert glance(text) == expected
 
 
-def test_a_description_is_shown_without_what_would_steer_a_terminal():
+def test_description_is_shown_without_control_characters():
     assert glance(b'---\nname: a\ndescription: "x\\e[2J\\u202Ey"\n---\n').description == "x[2Jy"

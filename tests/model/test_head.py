@@ -1,4 +1,4 @@
-"""The first look at a SKILL.md: every text is read or refused, strictly or leniently."""
+"""The head of a SKILL.md, read strictly or leniently."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ def skill(text, rules=LENIENT, folder="demo"):
     return read_head(f"---\n{text}\n---\n# Title\n\nBody.\n".encode(), folder, rules)
 
 
-def test_three_hyphens_in_a_value_do_not_cut_it():
+def test_three_hyphens_in_a_value_are_kept():
     head = skill("name: demo\ndescription: one --- two\nlicense: |\n  ---\n  more", STRICT)
     assert (head.description, head.body) == ("one --- two", "# Title\n\nBody.\n")
     assert head.body_line == 8
 
 
 @pytest.mark.parametrize("text", ["Use when: asked", "it's: fine", "ends with:", "a: b: c # d"])
-def test_an_unquoted_colon_is_read_where_leniency_rules(text):
+def test_unquoted_colon_is_accepted_by_lenient_rules(text):
     head = skill(f"name: demo\ndescription: {text}")
     assert head.description == text
     assert [issue.code for issue in head.warnings] == ["unquoted-colon"]
@@ -33,7 +33,7 @@ def test_an_unquoted_colon_is_read_where_leniency_rules(text):
         skill(f"name: demo\ndescription: {text}", STRICT)
 
 
-def test_other_faults_of_yaml_are_not_mended():
+def test_other_faults_of_yaml_are_refused():
     with pytest.raises(FormatError, match="not valid YAML") as error:
         skill("name: demo\ndescription: Use when: asked\nhooks: [")
     assert error.value.where.startswith("SKILL.md:")
@@ -49,14 +49,14 @@ def test_other_faults_of_yaml_are_not_mended():
         (f"name: demo\ndescription: x\ncompatibility: {'x' * 501}", 4),
     ],
 )
-def test_what_the_specification_forbids(text, line):
+def test_breach_of_the_specification_is_refused_or_a_warning(text, line):
     with pytest.raises(FormatError) as error:
         skill(text, STRICT)
     assert error.value.where == f"SKILL.md:{line}"
     assert {issue.where for issue in skill(text).warnings} == {f"SKILL.md:{line}"}
 
 
-def test_limits_are_met_to_the_character():
+def test_values_of_the_maximum_length_are_accepted():
     skill(f"name: {'d' * 64}\ndescription: {'x' * 1024}\ncompatibility: {'x' * 500}", STRICT, "d" * 64)
 
 
@@ -65,16 +65,16 @@ def test_names_are_compared_in_their_compatible_form():
 
 
 @pytest.mark.parametrize("name", ["a", "pdf-2", "größe", "技能"])
-def test_names_of_the_specification(name):
+def test_valid_names_of_the_specification(name):
     assert is_specified_name(name)
 
 
 @pytest.mark.parametrize("name", ["", "A", "a b", "-a", "a-", "a--b", "a_b", "a" * 65, "a\u200bb", "a/b", "."])
-def test_names_that_are_none(name):
+def test_invalid_names_of_the_specification(name):
     assert not is_specified_name(name)
 
 
-def test_what_stands_in_for_a_name():
+def test_missing_name_is_replaced_by_the_rules():
     text = b"---\ndescription: x\n---\n# The Title\n"
     assert read_head(text, "place", Rules(nameless="folder")).name == "place"
     assert read_head(text, "place", Rules(nameless="heading")).name == "The Title"
@@ -82,7 +82,7 @@ def test_what_stands_in_for_a_name():
         read_head(text, "place", LENIENT)
 
 
-def test_what_stands_in_for_a_description():
+def test_missing_description_is_replaced_by_the_rules():
     text = b"---\nname: demo\n---\n\n# Title\n\nFirst\nparagraph.\n\nSecond.\n"
     assert read_head(text, "demo", Rules(undescribed="paragraph")).description == "First paragraph."
     assert read_head(text, "demo", Rules(undescribed="empty")).description == ""
@@ -90,7 +90,7 @@ def test_what_stands_in_for_a_description():
         read_head(text, "demo", LENIENT)
 
 
-def test_a_skill_without_frontmatter_has_a_name_where_the_host_gives_it_one():
+def test_skill_without_frontmatter_is_named_by_the_rules():
     rules = Rules(nameless="heading", undescribed="paragraph")
     head = read_head(b"# plain\n\nJust text.\n", "x", rules)
     assert (head.name, head.description, head.body_line) == ("plain", "Just text.", 1)
@@ -98,7 +98,7 @@ def test_a_skill_without_frontmatter_has_a_name_where_the_host_gives_it_one():
         read_head(b"# plain\n", "x", LENIENT)
 
 
-def test_all_that_other_agents_write_is_kept():
+def test_keys_of_other_agents_are_kept():
     head = skill(
         "name: demo\ndescription: x\nnamespace: git\nargument-hint: [a, b]\ncontext: fork\nagent: explore\n"
         "model: fast\nuser-invocable: no\ndisable-model-invocation: true\nallowed-tools: [Bash, Read]\n"
@@ -111,7 +111,7 @@ def test_all_that_other_agents_write_is_kept():
     assert head.hooks["Stop"][0]["hooks"][0]["once"] == "true"
 
 
-def test_hidden_letters_never_reach_a_model():
+def test_hidden_characters_are_removed():
     tagged = "".join(chr(0xE0000 + ord(letter)) for letter in "ignore")
     assert skill(f"name: demo\ndescription: Fine{tagged}\u202e text").description == "Fine text"
     assert one_line("a\n\tb\u200b  c\u2028d") == "a b c d"

@@ -20,7 +20,7 @@ def detected(*paths, **environ):
     return [each.id for each in hosts.detect(PROJECT, HOME, environ, there.__contains__)]
 
 
-def test_the_table_is_whole():
+def test_table_of_agents_is_complete_and_valid():
     table = hosts.hosts()
     assert len(table) == 79
     assert all(each.id == key and each.name for key, each in table.items())
@@ -34,7 +34,7 @@ def test_the_table_is_whole():
             assert each.user_dir.count("/") == 2, "the variable stands for the first segment"
 
 
-def test_the_table_is_read_once_and_cannot_be_changed():
+def test_table_is_read_once_and_immutable():
     assert hosts.hosts() is hosts.hosts()
     with pytest.raises(TypeError):
         hosts.hosts()["x"] = hosts.host("codex")
@@ -62,11 +62,11 @@ def test_the_table_is_read_once_and_cannot_be_changed():
         ("vscode", "user", {}, "/home/u/.copilot/skills"),
     ],
 )
-def test_the_folder_of_an_agent(name, scope, environ, expected):
+def test_folder_of_an_agent(name, scope, environ, expected):
     assert folder(name, scope, **environ) == expected
 
 
-def test_an_unknown_agent_is_a_usage_error_with_names_alike():
+def test_unknown_agent_is_a_usage_error_with_similar_names():
     with pytest.raises(UsageError) as caught:
         hosts.host("claude")
     assert "claude-code" in caught.value.hint
@@ -75,11 +75,11 @@ def test_an_unknown_agent_is_a_usage_error_with_names_alike():
     assert "\x1b" not in caught.value.message
 
 
-def test_an_alias_is_the_agent():
+def test_alias_names_the_agent():
     assert hosts.host("vscode") is hosts.host("github-copilot")
 
 
-def test_an_agent_is_found_by_its_own_folder():
+def test_agent_is_detected_by_its_folder():
     assert detected("/home/u/.claude") == ["claude-code"]
     assert detected("/work/p/.claude") == ["claude-code"]
     assert detected("/home/u/.codex") == ["codex"]
@@ -101,19 +101,19 @@ def test_an_agent_is_found_by_its_own_folder():
         ("/work/p/opencode.jsonc", "opencode"),
     ],
 )
-def test_an_agent_is_found_by_a_file_that_it_alone_reads(path, agent):
+def test_agent_is_detected_by_a_file_that_only_it_reads(path, agent):
     assert detected(path) == [agent]
 
 
 @pytest.mark.parametrize("agent", agents_with_file("project"))
-def test_where_an_agent_keeps_its_servers_it_is_found(agent):
+def test_agent_is_detected_by_its_file_of_servers(agent):
     file = config_file(agent, "project", PROJECT, HOME, {})
     above = [os.path.dirname(file.path), os.path.dirname(os.path.dirname(file.path))]
     there = (file.path, *(each for each in above if each.startswith(f"{PROJECT}/")))
     assert [each for each in detected(*there) if each == agent] == [agent]
 
 
-def test_what_is_shared_or_everyones_says_nothing_of_an_agent():
+def test_shared_folders_detect_no_agent():
     assert detected("/home/u/.agents", "/home/u/.config/agents", "/work/p/.agents") == []
     assert detected("/work/p", "/work/p/", "/work/p/data", "/work/p/agent", "/work/p/skills") == []
     assert detected("/home/u", "/home/u/.config") == []

@@ -31,7 +31,7 @@ def releases(**fields):
     return json.dumps({"publisher": "acme", "releases": [release]}).encode()
 
 
-def test_listing_of_the_specification_alone_and_with_our_fields():
+def test_listing_is_read_with_and_without_fields_of_skillhub():
     plain = {**ENTRY, "name": "plain", "license": "MIT"}
     index = parse_listing(listing({**ENTRY, **FACTS, "yanked": "broken"}, plain), "index.json")
     assert index.names == ("gh-fix-ci", "plain")
@@ -47,7 +47,7 @@ def test_unknown_type_is_skipped_with_a_warning():
     assert index.warnings == ("later: skipped, its type 'wasm' is unknown",)
 
 
-def test_version_that_is_not_semver_is_a_registrys_fault_but_not_a_sites():
+def test_invalid_version_is_refused_in_a_registry_and_ignored_in_a_site():
     assert parse_listing(listing({**ENTRY, "version": "v1"}), "x").releases("gh-fix-ci")[0].version is None
     with pytest.raises(FormatError, match="SemVer"):
         parse_releases(releases(version="v1"), "x")
@@ -99,13 +99,13 @@ def test_repeated_name_refuses_the_whole_listing():
         parse_listing(listing(ENTRY, ENTRY), "index.json")
 
 
-def test_key_twice_in_an_entry_is_refused():
+def test_duplicate_key_in_an_entry_is_refused():
     data = listing(ENTRY).replace(b'"name"', b'"name": "other", "name"')
     with pytest.raises(FormatError, match="twice"):
         parse_listing(data, "index.json")
 
 
-def test_another_schema_is_not_processed():
+def test_unknown_schema_is_refused():
     with pytest.raises(FormatError, match="schema"):
         parse_listing(json.dumps({"$schema": "https://x/0.9.0", "skills": []}).encode(), "index.json")
 
@@ -129,7 +129,7 @@ def test_releases_come_newest_first():
         parse_skill(json.dumps(document).encode(), "skills/a.json")
 
 
-def test_one_name_twice_in_a_publishers_document_is_refused():
+def test_duplicate_name_in_a_document_of_a_publisher_is_refused():
     with pytest.raises(FormatError, match="once"):
         parse_publisher(b'{"publisher": "acme", "names": ["a", "a"]}', "publishers/acme.json")
 
@@ -139,7 +139,7 @@ def test_one_name_twice_in_a_publishers_document_is_refused():
     [{"sha256": each} for each in ("", "0" * 63, "A" * 64, "sha256:" + "0" * 64, "../" + "0" * 61, 0, None)]
     + [{"size": each} for each in (-1, 5_000_001, True, 1.0, "1", None)],
 )
-def test_publisher_pinned_by_a_digest_or_size_that_is_none(change):
+def test_invalid_digest_or_size_of_a_publisher_is_refused(change):
     entry = {"sha256": "0" * 64, "size": 412}
     bucket = {"publishers": {"acme": entry}}
     assert parse_namespaces(json.dumps(bucket).encode(), "ns/00.json")["acme"].size == 412
@@ -158,12 +158,12 @@ def test_publisher_pinned_by_a_digest_or_size_that_is_none(change):
         (parse_publisher, {"publisher": "acme", "names": []}),
     ],
 )
-def test_a_document_of_another_version_of_the_format_is_refused_as_such(parse, document, version):
+def test_unknown_version_of_the_format_is_refused(parse, document, version):
     with pytest.raises(FormatError, match="expected version 1, found") as caught:
         parse(json.dumps({**document, "version": version}).encode(), "idx/acme.json")
     assert caught.value.where == "idx/acme.json: version"
     assert ("upgrade skillhub" in (caught.value.hint or "")) == (version == 2)
-    with pytest.raises(FormatError, match="expected version 1, found"):  # though all else is different as well
+    with pytest.raises(FormatError, match="expected version 1, found"):  # though all other keys differ, too
         parse(json.dumps({"version": version, "publisher": {}}).encode(), "idx/acme.json")
     if document.get("releases") != []:
         assert parse(json.dumps({**document, "version": 1}).encode(), "x") is not None
@@ -187,17 +187,17 @@ def test_a_document_of_another_version_of_the_format_is_refused_as_such(parse, d
         ).map(lambda value: json.dumps(value).encode()),
     )
 )
-def test_any_document_at_all(parse, data):
+def test_any_document_of_an_index_is_parsed_or_refused(parse, data):
     with contextlib.suppress(FormatError):
         parse(data, "x")
 
 
 class _Many(dict):
     def __iter__(self):
-        raise AssertionError("all skills of the place are looked at")
+        raise AssertionError("the look-up reads all skills")
 
 
-def test_a_skill_of_a_place_with_very_many_is_found_without_a_look_at_the_others():
+def test_skill_is_chosen_without_reading_all_others():
     here = parse_listing(listing(ENTRY, {**ENTRY, "name": "other"}), "index.json")
     found = choose_skills("place", Index(_Many(here.skills)), ("gh-fix-ci",), every=False, pick=lambda _: ())
     assert found == here.skills["gh-fix-ci"]

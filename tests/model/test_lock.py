@@ -1,4 +1,4 @@
-"""The lock beyond the files of ``lockfiles/``: properties, real merges, and what is never written."""
+"""The lock beyond the files of ``lockfiles/``: properties, real merges, and invalid entries."""
 
 import contextlib
 import json
@@ -62,14 +62,14 @@ def locks(draw):
 
 
 @given(locks())
-def test_what_is_written_is_read_back(lock):
+def test_lock_is_read_back(lock):
     data = lock.dump()
     assert Lock.parse(data) == lock
     assert Lock.parse(data).dump() == data
 
 
 @given(locks(), st.randoms(use_true_random=False))
-def test_written_the_same_whatever_the_order(lock, random):
+def test_lock_is_written_in_one_order(lock, random):
     def shuffled(mapping):
         items = list(mapping.items())
         random.shuffle(items)
@@ -83,7 +83,7 @@ def test_written_the_same_whatever_the_order(lock, random):
 
 
 @given(st.binary(max_size=300))
-def test_any_bytes_at_all(data):
+def test_any_bytes_of_a_lock_are_parsed_or_refused(data):
     with contextlib.suppress(SkillhubError):
         Lock.parse(data)
 
@@ -92,7 +92,7 @@ GOOD = Lock({"gh-fix-ci": RELEASED, "deploy": ON_DISK}, {"github": SOURCE}).dump
 
 
 @given(st.integers(0, len(GOOD) - 1), st.binary(max_size=3), st.integers(0, 3))
-def test_any_damage_at_all(at, put, cut):
+def test_any_damaged_lock_is_refused_or_valid(at, put, cut):
     with contextlib.suppress(SkillhubError):
         lock = Lock.parse(GOOD[:at] + put + GOOD[at + cut :])
         assert Lock.parse(lock.dump()) == lock
@@ -116,7 +116,7 @@ _PLACES = [
 
 
 @given(st.sampled_from(_PLACES), values)
-def test_any_value_at_any_key(place, value):
+def test_any_value_at_any_key_is_valid_or_refused_with_its_line(place, value):
     document = json.loads(GOOD)
     block = document
     for key in place[:-1]:
@@ -129,15 +129,15 @@ def test_any_value_at_any_key(place, value):
         assert clean(error.where) == error.where
 
 
-def test_attack_lists_as_deep_as_the_parser_goes():
-    """Somewhere near the limit the value is parsed and is then too deep to be shown."""
+def test_attack_deeply_nested_lists_in_a_lock_are_refused():
+    """Near the limit, the parser accepts the value and the message cannot show it."""
     for depth in range(900, 1001):
         data = GOOD.replace(b'"size": 5', b'"size": ' + b"[" * depth + b"]" * depth, 1)
         with pytest.raises(FormatError):
             Lock.parse(data)
 
 
-def test_attack_larger_than_any_lock():
+def test_attack_an_oversized_lock_is_refused():
     with pytest.raises(FormatError, match="expected at most"):
         Lock.parse(b" " + b"[" * CAP)
 
@@ -161,13 +161,13 @@ def test_attack_larger_than_any_lock():
         (replace(RELEASED, source="acme"), "skills.deploy.source"),
     ],
 )
-def test_what_could_not_be_read_back_is_not_written(entry, place):
+def test_entry_that_could_not_be_read_back_is_not_written(entry, place):
     with pytest.raises(FormatError) as caught:
         Lock({"deploy": entry}, {"github": SOURCE}).dump()
     assert caught.value.where == f"skillhub.lock: {place}"
 
 
-def test_a_password_in_a_source_is_not_written():
+def test_password_in_a_source_is_not_written():
     with pytest.raises(FormatError) as caught:
         Lock({}, {"github": replace(SOURCE, url="https://me:secret@skills.example")}).dump()
     assert caught.value.where == "skillhub.lock: sources.github.url"
@@ -188,7 +188,7 @@ def with_skills(*added):
     return Lock(entries, {"github": SOURCE})
 
 
-def test_two_branches_that_add_a_skill_each_merge_as_text(tmp_path):
+def test_two_added_skills_merge_as_text(tmp_path):
     conflicts, merged = merge(
         tmp_path,
         with_skills("alpha", "golf", "mike", "tango"),
@@ -203,7 +203,7 @@ def test_two_branches_that_add_a_skill_each_merge_as_text(tmp_path):
     ("ours", "theirs"),
     [(("aa", "golf"), ("golf", "zz")), (("golf", "yy"), ("golf", "zz")), (("ff", "golf"), ("fg", "golf"))],
 )
-def test_a_merge_gives_the_sum_or_a_conflict_that_is_refused(tmp_path, ours, theirs):
+def test_merge_gives_both_skills_or_a_refused_conflict(tmp_path, ours, theirs):
     conflicts, merged = merge(tmp_path, with_skills(*ours), with_skills("golf"), with_skills(*theirs))
     if conflicts:
         with pytest.raises(FormatError, match="merge conflict"):
@@ -212,20 +212,20 @@ def test_a_merge_gives_the_sum_or_a_conflict_that_is_refused(tmp_path, ours, the
         assert set(Lock.parse(merged).skills) == {*ours, *theirs}
 
 
-def test_a_thousand_skills_are_read_in_milliseconds():
+def test_lock_of_a_thousand_skills_is_read_fast():
     data = with_skills(*(f"skill-{number}" for number in range(1000))).dump()
-    with at_most(1):  # some 20 ms
+    with at_most(1):  # about 20 ms
         Lock.parse(data)
 
 
-def test_a_lock_too_large_to_be_read_back_is_not_written():
+def test_oversized_lock_is_not_written():
     entry = replace(ON_DISK, capabilities=("network:" + "a" * (CAP // 2),))
     assert Lock.parse(Lock({"one": entry}).dump()).skills["one"] == entry
     with pytest.raises(FormatError):
         Lock({"one": entry, "two": entry}).dump()
 
 
-def test_ten_thousand_signed_skills_that_can_do_much_fit_into_a_lock():
+def test_ten_thousand_signed_skills_fit_into_a_lock():
     url = f"https://skills.example.com/archives/{'n' * 24}/1.0.0/{'a' * 64}.zip"
     can = ("binary", "scripts", "tools:Bash", *(f"network:api-{each}.example.com" for each in range(6)))
     requires = ("env:GITHUB_TOKEN", "program:gh")
@@ -258,10 +258,10 @@ GITHUB_SKILL = Locked(
         replace(GITHUB_SKILL, path="a//b"),
     ],
 )
-def test_attack_a_lock_whose_repository_is_not_that_of_its_source(entry):
+def test_attack_a_lock_with_another_repository_than_its_source_is_refused(entry):
     with pytest.raises(FormatError):
         Lock({"deploy": entry}).dump()
-    with pytest.raises(FormatError):  # nor behind a sound one of the same source
+    with pytest.raises(FormatError):  # nor after a valid entry of the same source
         Lock({"a-sound-one": GITHUB_SKILL, "deploy": entry}).dump()
 
 
@@ -291,13 +291,13 @@ MCP_SKILL = Locked(
         {"path": "skill://" + "a/" * 600 + "deploy"},
     ],
 )
-def test_attack_a_lock_whose_server_is_not_that_of_its_source(facts):
+def test_attack_a_lock_with_another_server_than_its_source_is_refused(facts):
     assert Lock.parse(Lock({"deploy": MCP_SKILL}).dump()).skills["deploy"] == MCP_SKILL
     with pytest.raises(FormatError):
         Lock({"a-sound-one": MCP_SKILL, "deploy": replace(MCP_SKILL, **facts)}).dump()
 
 
-def test_a_plugin_may_lie_in_another_repository_and_a_company_has_a_server_of_its_own():
+def test_plugins_of_other_repositories_and_enterprise_servers_are_valid():
     for entry in (
         GITHUB_SKILL,
         replace(GITHUB_SKILL, source="github:acme/market?plugin=deploy-tools"),
@@ -307,7 +307,7 @@ def test_a_plugin_may_lie_in_another_repository_and_a_company_has_a_server_of_it
         Lock.parse(Lock({"deploy": entry}).dump())
 
 
-def test_a_lock_that_is_no_json_tells_how_it_is_had_back():
+def test_lock_that_is_no_json_has_a_hint_to_restore_the_file():
     with pytest.raises(FormatError, match="expected JSON: Extra data") as caught:
         Lock.parse(b"{}\n{}\n")
     assert caught.value.hint == "git checkout skillhub.lock restores it; after a merge: skillhub lock fix"

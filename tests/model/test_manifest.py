@@ -1,4 +1,4 @@
-"""``SKILL.md`` as a manifest: leniently for what is there, strictly for what is to be published."""
+"""``SKILL.md`` as a manifest: lenient for installs, strict for publishing."""
 
 import pytest
 from hypothesis import given
@@ -24,7 +24,7 @@ def codes(issues):
     return [issue.code for issue in issues]
 
 
-def test_the_least_that_a_skill_can_say():
+def test_minimal_manifest_has_defaults():
     manifest = Manifest.read(skill())
     assert (manifest.name, manifest.description) == ("fix-ci", "Fixes CI. Use when it is red.")
     assert (manifest.body, manifest.body_line) == ("# Do\n", 5)
@@ -35,7 +35,7 @@ def test_the_least_that_a_skill_can_say():
     assert not (manifest.hooks or manifest.requires or manifest.warnings or manifest.extra or manifest.allowed_tools)
 
 
-def test_everything_of_the_specification():
+def test_all_keys_of_the_specification_are_read():
     manifest = Manifest.read(
         skill(
             "license: Apache-2.0\ncompatibility: Needs git\nallowed-tools: Bash(git add:*) Read\n"
@@ -50,7 +50,7 @@ def test_everything_of_the_specification():
     assert manifest.allowed_tools == ("Bash(git add:*)", "Read")
 
 
-def test_what_clients_add_is_known_kept_and_no_error():
+def test_keys_of_clients_are_read_without_errors():
     tree = skill(
         "argument-hint: '[pr]'\ndisable-model-invocation: true\nuser-invocable: false\nmodel: opus\n"
         "context: fork\nagent: Explore\nversion: 2\nmetadata: {version: 1.0.0, openclaw: {emoji: x}}\n"
@@ -65,7 +65,7 @@ def test_what_clients_add_is_known_kept_and_no_error():
     assert problems(tree) == ((), ())
 
 
-def test_needs_interface_and_policy_come_from_beside_it():
+def test_needs_interface_and_policy_come_from_openai_yaml():
     manifest = Manifest.read(
         skill(
             "metadata: {openclaw: {requires: {bins: [gh]}}}\n",
@@ -93,7 +93,7 @@ def test_needs_interface_and_policy_come_from_beside_it():
         ("''", ()),
     ],
 )
-def test_tools_are_split_as_clients_split_them(tools, expected):
+def test_tools_are_split_like_clients(tools, expected):
     assert Manifest.read(skill(f"allowed-tools: {tools}\n")).allowed_tools == expected
 
 
@@ -118,7 +118,7 @@ def test_tools_are_split_as_clients_split_them(tools, expected):
         ("---\nname: a\ndescription: {b: c}\n---\n", "SKILL.md:3"),
     ],
 )
-def test_without_a_name_and_a_description_there_is_no_skill(text, where):
+def test_missing_name_or_description_is_refused(text, where):
     with pytest.raises(FormatError) as caught:
         Manifest.read(raw(text))
     assert caught.value.where == where
@@ -126,13 +126,13 @@ def test_without_a_name_and_a_description_there_is_no_skill(text, where):
     assert errors
 
 
-def test_a_tree_without_skill_md():
+def test_tree_without_skill_md_is_refused():
     with pytest.raises(FormatError, match=r"SKILL\.md"):
         Manifest.read(Tree({}))
     assert codes(problems(Tree({}))[0])[0] == "frontmatter"
 
 
-def test_a_colon_in_the_description_is_explained():
+def test_error_about_an_unquoted_colon_asks_for_quotes():
     with pytest.raises(FormatError, match="in quotes") as caught:
         Manifest.read(raw("---\nname: a\ndescription: Use when: always\n---\n"))
     assert caught.value.where == "SKILL.md:3"
@@ -149,7 +149,7 @@ BREACHES = [
 
 
 @pytest.mark.parametrize(("frontmatter", "code"), BREACHES)
-def test_a_breach_of_the_specification_warns_a_reader_and_stops_a_publisher(frontmatter, code):
+def test_breach_of_the_specification_is_a_warning_and_a_strict_error(frontmatter, code):
     tree = skill(frontmatter)
     (warning,) = Manifest.read(tree).warnings
     assert warning.startswith("SKILL.md:4: ")
@@ -158,7 +158,7 @@ def test_a_breach_of_the_specification_warns_a_reader_and_stops_a_publisher(fron
     assert codes(problems(tree)[0]) == [code]
 
 
-def test_a_description_over_1024_characters_is_such_a_breach():
+def test_description_over_1024_characters_is_a_strict_error():
     for length, strict_errors in ((1024, []), (1025, ["description"])):
         tree = raw(f"---\nname: a\ndescription: {'é' * length}\n---\n")
         assert len(Manifest.read(tree).description) == length
@@ -166,14 +166,14 @@ def test_a_description_over_1024_characters_is_such_a_breach():
 
 
 @pytest.mark.parametrize("key", ["user-invocable", "disable-model-invocation"])
-def test_a_truth_value_that_is_none_warns_and_the_default_stands(key):
+def test_invalid_truth_value_gives_a_warning_and_the_default(key):
     manifest = Manifest.read(skill(f"{key}: perhaps\n"))
     assert manifest.user_invocable
     assert manifest.model_invocable
     assert len(manifest.warnings) == 1
 
 
-def test_all_problems_are_told_at_once():
+def test_all_problems_are_reported_at_once():
     tree = raw(
         "---\nname: Bad Name\ndescription:\ncompatibility: [a]\nmetadata: {version: 1.0.0, a: [b]}\n"
         "user-invocable: perhaps\ncolour: red\n---\n"
@@ -184,14 +184,14 @@ def test_all_problems_are_told_at_once():
     assert errors[0].where == "SKILL.md:2"
 
 
-def test_a_folder_named_otherwise_and_a_missing_version():
+def test_another_folder_name_is_an_error_and_a_missing_version_a_warning():
     errors, warnings = problems(skill(), folder="other")
     assert (codes(errors), codes(warnings)) == (["folder-name"], ["no-version"])
     assert problems(skill("metadata: {version: 1.0.0}\n"), folder="fix-ci") == ((), ())
 
 
 @pytest.mark.parametrize("version", ["1e3", "1.10", "v1.0.0", "1.0.0.0", "latest"])
-def test_a_version_that_no_registry_takes_is_told(version):
+def test_version_that_is_not_semver_gives_a_warning(version):
     tree = skill(f"metadata: {{version: {version}}}\n")
     assert Manifest.read(tree, strict=True).version == version
     (warning,) = problems(tree)[1]
@@ -199,20 +199,20 @@ def test_a_version_that_no_registry_takes_is_told(version):
     assert f"a registry accepts only a version by SemVer 2.0.0, found '{version}'" == warning.message
 
 
-def test_a_forbidden_variable_is_raised_by_read_and_told_by_problems():
+def test_forbidden_variable_is_raised_by_read_and_listed_by_problems():
     tree = skill("metadata: {version: 1.0.0, openclaw: {requires: {env: [LD_PRELOAD]}}}\n")
     with pytest.raises(ForbiddenVariable):
         Manifest.read(tree)
     assert codes(problems(tree)[0]) == ["forbidden-variable"]
 
 
-def test_a_broken_declaration_beside_it_is_a_warning_even_when_strict():
+def test_broken_declaration_is_a_warning_even_when_strict():
     tree = skill("metadata: {version: 1.0.0}\n", **{"agents/openai.yaml": "a: *x"})
     assert Manifest.read(tree, strict=True).warnings
     assert codes(problems(tree)[1]) == ["bad-declaration"]
 
 
-def test_a_manifest_cannot_be_changed():
+def test_manifest_is_immutable():
     manifest = Manifest.read(skill("metadata: {a: b}\n"))
     with pytest.raises(AttributeError):
         manifest.name = "other"
@@ -220,14 +220,14 @@ def test_a_manifest_cannot_be_changed():
         manifest.metadata["a"] = "c"
 
 
-def test_six_thousand_unknown_keys_are_told_in_linear_time():
+def test_six_thousand_unknown_keys_are_reported_in_linear_time():
     with at_most(2):
         _, warnings = problems(skill("".join(f"k{n}: x\n" for n in range(6000))))
     assert warnings[-2].where == "SKILL.md:6003"
 
 
 @given(st.binary(max_size=200) | st.text("-\n: ab[]{}&*'\"name").map(str.encode))
-def test_any_bytes_at_all(data):
+def test_any_bytes_of_a_manifest_are_read_or_refused(data):
     for tree in (
         raw(data),
         raw(b"---\n" + data + b"\n---\n"),
@@ -241,14 +241,14 @@ def test_any_bytes_at_all(data):
 
 
 @pytest.mark.parametrize("version", ['"1.0\\u001b[31m"', '"1.0\\u202e"', '"' + "1" * 65 + '"', '"1\\n0"'])
-def test_a_version_that_cannot_be_shown_is_none(version: str) -> None:
+def test_unprintable_version_is_ignored_with_a_warning(version: str) -> None:
     text = f"---\nname: evil\ndescription: Does a thing.\nmetadata:\n  version: {version}\n---\n"
     manifest = Manifest.read(Tree({"SKILL.md": File(text.encode())}))
     assert manifest.version is None
     assert any("version" in warning for warning in manifest.warnings)
 
 
-def test_keys_of_needs_that_mean_nothing_are_told_to_who_validates():
+def test_unknown_keys_of_needs_are_warnings_of_validation_only():
     server = "{type: mcp, value: docs, command: docs-mcp, args: [--root], cwd: /}"
     text = f"dependencies:\n  tools: [{server}]\n  tool: []\ninterfaces: {{}}\n"
     tree = skill("metadata: {version: 1.0.0}\n", **{"agents/skillhub.yaml": text})
@@ -258,6 +258,6 @@ def test_keys_of_needs_that_mean_nothing_are_told_to_who_validates():
     start = "agents/skillhub.yaml"
     tools = {(key, f"{start}: dependencies.tools[0]") for key in ("args", "cwd")}
     assert places == {*tools, ("tool", f"{start}: dependencies"), ("interfaces", start)}
-    assert Manifest.read(tree).warnings == ()  # who installs it cannot mend it
+    assert Manifest.read(tree).warnings == ()  # the installing user cannot correct the file
     theirs = skill("metadata: {version: 1.0.0}\n", **{"agents/openai.yaml": "more: {}\n"})
     assert problems(theirs)[1] == ()

@@ -18,7 +18,7 @@ from skillhub.model.question import (
 )
 
 FLAGS = get_args(Flag)
-# By kind the flags that answer it; what has none takes a person, or a line of a policy.
+# The flags that answer each kind; a kind without flags needs a user or a policy.
 ANSWERED = {
     "install": {"--yes"},
     "unsigned": {"--allow-unsigned"},
@@ -44,13 +44,13 @@ ANSWERED = {
 }
 
 
-def test_every_kind_says_what_answers_it():
+def test_every_kind_has_an_entry_of_answers():
     assert set(BEFOREHAND) == set(get_args(Kind)) == set(ANSWERED)
     assert set(get_args(Kind)) >= NEEDS
 
 
 @pytest.mark.parametrize("kind", get_args(Kind))
-def test_a_flag_answers_the_kinds_that_name_it_and_no_other(kind):
+def test_flag_answers_only_its_kinds(kind):
     question = Question(kind, "deploy", "?", subject="TOKEN")
     assert {flag for flag in FLAGS if answered_by(question, {flag})} == ANSWERED[kind]
     assert not answered_by(question, set())
@@ -58,14 +58,14 @@ def test_a_flag_answers_the_kinds_that_name_it_and_no_other(kind):
 
 
 @pytest.mark.parametrize("kind", get_args(Kind))
-def test_every_question_says_how_to_answer_it(kind):
-    told = how_to_answer(Question(kind, "deploy", "?", subject="TOKEN"))
-    assert told
-    assert "{" not in told
-    assert all(flag in told for flag in ANSWERED[kind])
+def test_every_question_has_a_hint_with_its_flags(kind):
+    hint = how_to_answer(Question(kind, "deploy", "?", subject="TOKEN"))
+    assert hint
+    assert "{" not in hint
+    assert all(flag in hint for flag in ANSWERED[kind])
 
 
-def test_a_need_never_refuses_the_command_and_all_else_does():
+def test_open_need_does_not_refuse_the_command_but_other_questions_do():
     for kind in get_args(Kind):
         question = Question(kind, "deploy", "?")
         assert unanswerable([(question, YES)]) == ([(question, YES)] if kind == "critical-finding" else [])
@@ -74,6 +74,6 @@ def test_a_need_never_refuses_the_command_and_all_else_does():
             assert unanswerable([(question, answer)]) == expected
 
 
-def test_a_secret_answer_is_in_no_repr():
+def test_repr_shows_no_secret_answer():
     answer = Answer("yes", "hunter2")
     assert "hunter2" not in repr(answer) + str(answer) + f"{[answer]}"

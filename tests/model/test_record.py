@@ -35,13 +35,13 @@ FULL = Records(
 DOCUMENT = json.loads(FULL.dump("/srv/project"))
 
 
-def test_what_is_written_is_read_back():
+def test_records_are_read_back():
     assert Records.parse(FULL.dump("/srv/project"), "x") == FULL
     assert Records.parse(Records().dump(""), "x") == Records()
     assert DOCUMENT["project"] == "/srv/project"
 
 
-def test_a_project_whose_path_is_not_utf_8_keeps_its_state():
+def test_project_path_that_is_not_utf_8_is_written():
     data = FULL.dump("/srv/caf\udce9")
     assert Records.parse(data, "x") == FULL
     assert json.loads(data)["project"] == "/srv/caf?"
@@ -68,8 +68,8 @@ def put(at, value):
     return document
 
 
-def used(records):
-    """Touch everything that a reader of the records touches."""
+def read_all(records):
+    """Read every field of the records."""
     for name, record in records.skills.items():
         assert isinstance(name + record.held + record.link + record.facts.description, str)
         assert type(record.enabled) is type(record.facts.model_invocable) is bool
@@ -91,24 +91,24 @@ values = st.recursive(
 
 
 @given(st.sampled_from(list(places(DOCUMENT))), values)
-def test_any_value_anywhere(at, value):
+def test_any_value_in_records_is_valid_or_refused(at, value):
     with contextlib.suppress(SkillhubError):
-        used(Records.parse(json.dumps(put(at, value)).encode(), "state.json"))
+        read_all(Records.parse(json.dumps(put(at, value)).encode(), "state.json"))
 
 
 @pytest.mark.parametrize("at", [at for at in places(DOCUMENT) if at and isinstance(at[-1], str)], ids=str)
-def test_any_key_may_be_missing(at):
+def test_any_missing_key_is_valid_or_refused(at):
     document = copy.deepcopy(DOCUMENT)
     block = document
     for key in at[:-1]:
         block = block[key]
     del block[at[-1]]
     with contextlib.suppress(SkillhubError):
-        used(Records.parse(json.dumps(document).encode(), "state.json"))
+        read_all(Records.parse(json.dumps(document).encode(), "state.json"))
 
 
 @given(st.binary(max_size=80))
-def test_any_bytes_at_all(data):
+def test_any_bytes_of_records_are_parsed_or_refused(data):
     with contextlib.suppress(SkillhubError):
         Records.parse(data, "state.json")
 
@@ -146,7 +146,7 @@ SKILL = ("skills", "gh-fix-ci")
         ((*SKILL, "facts"), ["", True, ["kind"], []], ": skills.gh-fix-ci"),
     ],
 )
-def test_refused_says_where_and_what_to_do(at, value, where):
+def test_invalid_records_are_refused_with_place_and_hint(at, value, where):
     with pytest.raises(FormatError) as caught:
         Records.parse(json.dumps(put(at, value)).encode(), "state.json")
     assert re.match(re.escape("state.json" + where) + r"(?![a-z])", caught.value.where)

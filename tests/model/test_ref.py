@@ -67,17 +67,17 @@ ROWS = [
 
 
 @pytest.mark.parametrize(("text", "expected"), ROWS)
-def test_row(text, expected):
+def test_reference_is_parsed(text, expected):
     assert parse_ref(text) == expected
 
 
 @pytest.mark.parametrize("ref", [ref for _, ref in ROWS], ids=str)
-def test_shown_as_it_is_read(ref):
+def test_reference_is_read_back(ref):
     assert parse_ref(str(ref)) == ref
 
 
 @pytest.mark.parametrize(
-    ("typed", "meant"),
+    ("typed", "canonical_form"),
     [
         ("git@github.com:owner/repo.git", "git+ssh://git@github.com/owner/repo.git"),
         ("git@github.com:owner/repo.git@v1", "git+ssh://git@github.com/owner/repo.git@v1"),
@@ -86,9 +86,9 @@ def test_shown_as_it_is_read(ref):
         ("gitlab.com:group/sub/repo", "git+ssh://gitlab.com/group/sub/repo"),
     ],
 )
-def test_a_place_behind_ssh_may_be_typed_as_git_writes_it_and_documents_spell_the_url(typed, meant):
-    assert parse_ref(typed) == parse_ref(meant)
-    assert str(parse_ref(typed)) == meant
+def test_scp_form_of_git_is_a_reference_and_spelled_as_url(typed, canonical_form):
+    assert parse_ref(typed) == parse_ref(canonical_form)
+    assert str(parse_ref(typed)) == canonical_form
     with pytest.raises(UsageError):
         parse_remote(typed)
 
@@ -96,7 +96,7 @@ def test_a_place_behind_ssh_may_be_typed_as_git_writes_it_and_documents_spell_th
 @pytest.mark.parametrize(
     "text", ["file:///srv/skill", "https:deploy", "embedded:deploy", "local:deploy", "ssh://git@host/r"]
 )
-def test_an_unknown_kind_is_refused_with_the_hint_of_git(text):
+def test_unknown_kind_is_refused_with_a_hint_about_git(text):
     with pytest.raises(UsageError, match="expected a reference such as") as caught:
         parse_ref(text)
     assert "git+" in caught.value.hint
@@ -128,7 +128,7 @@ def test_an_unknown_kind_is_refused_with_the_hint_of_git(text):
         f"https://{'a' * 64}.example/",
     ],
 )
-def test_attack_a_reference_that_is_an_option_a_secret_or_a_way_out(text):
+def test_attack_an_unsafe_reference_is_refused(text):
     with pytest.raises(UsageError):
         parse_ref(text)
 
@@ -142,13 +142,13 @@ def test_attack_a_reference_that_is_an_option_a_secret_or_a_way_out(text):
         ("oci://host/a/b:1.0", "oci://host/a/b", "oci://host/a/b:1.0"),
     ],
 )
-def test_what_the_lock_says_of_whence_names_no_folder(text, place, source):
+def test_source_of_a_reference_has_no_folder(text, place, source):
     ref = parse_remote(text)
     assert (ref.place, ref.source) == (place, source)
     assert parse_remote(source).place == place
 
 
-def test_a_repository_is_known_again_by_its_url():
+def test_repository_is_recognized_by_its_url():
     assert repository("https://github.com/owner/repo") == GitHub("owner", "repo")
     assert repository("https://git.example/owner/repo") == Git("https://git.example/owner/repo")
 
@@ -190,7 +190,7 @@ def test_a_repository_is_known_again_by_its_url():
         "gh@１.2",
     ],
 )
-def test_no_reference(text):
+def test_invalid_reference_is_refused_with_a_hint(text):
     with pytest.raises(UsageError, match="expected a reference") as caught:
         parse_ref(text)
     assert "./" in caught.value.hint
@@ -199,7 +199,7 @@ def test_no_reference(text):
 @pytest.mark.parametrize(
     "text", ["gh\n", "gh\0", "./a\0b", "./a\nb", "./\x1b[2J", "gh\u200b", "./caf\udce9", "gh@1\u202e"]
 )
-def test_attack_hidden_characters(text):
+def test_attack_hidden_characters_are_refused(text):
     with pytest.raises(UsageError, match="without hidden characters") as caught:
         parse_ref(text)
     assert caught.value.message.isprintable()
@@ -207,7 +207,7 @@ def test_attack_hidden_characters(text):
 
 @given(st.text(max_size=40) | st.from_regex(r"[a-z:@./~^<>=0-9-]{0,20}", fullmatch=True))
 @example("a@" + "^" * 256)
-def test_any_text_at_all(text):
+def test_any_reference_is_read_back_or_refused(text):
     with contextlib.suppress(SkillhubError):
         ref = parse_ref(text)
         assert parse_ref(str(ref)) == ref
@@ -216,7 +216,7 @@ def test_any_text_at_all(text):
             assert ref.range is None or is_range(ref.range)
 
 
-def test_aliases():
+def test_reserved_words_are_no_aliases():
     assert {"http", "https", "git", "oci", "file", "embedded", "local", "mcp"} == RESERVED_ALIASES
     assert not any(map(is_alias, RESERVED_ALIASES))
     assert is_alias("github")
@@ -226,7 +226,7 @@ def test_aliases():
 @pytest.mark.parametrize(
     "text", ["https://me:secret@host/", "git+https://me:secret@host/repo", "ssh://me:secret@host/x"]
 )
-def test_a_password_in_a_reference_is_refused_and_not_repeated(text):
+def test_password_in_a_reference_is_refused_and_not_shown(text):
     with pytest.raises(UsageError) as caught:
         parse_ref(text)
     assert "secret" not in caught.value.message + (caught.value.hint or "")
@@ -242,7 +242,7 @@ def test_a_password_in_a_reference_is_refused_and_not_repeated(text):
         ("file:///srv/a/", "file:///srv/a"),
     ],
 )
-def test_spellings_that_no_server_tells_apart(one, other):
+def test_equivalent_spellings_have_one_canonical_form(one, other):
     assert canonical(one) == canonical(other)
     assert canonical(canonical(one)) == canonical(one)
 
@@ -261,14 +261,14 @@ def test_spellings_that_no_server_tells_apart(one, other):
         ("git+https://host/a", "https://host/a"),
     ],
 )
-def test_attack_spellings_that_a_server_may_tell_apart(one, other):
+def test_attack_different_urls_have_different_canonical_forms(one, other):
     assert canonical(one) != canonical(other)
 
 
 @pytest.mark.parametrize(
     "token", ["ghp_0123456789abcdefghij0123456789abcdef", "glpat-0123456789abcdefghij", "x" * 17]
 )
-def test_attack_a_token_before_the_host_is_repeated_nowhere(token):
+def test_attack_a_token_before_the_host_is_not_shown(token):
     with pytest.raises(UsageError) as caught:
         parse_ref(f"{token}@github.com:owner/repo.git")
     assert token not in f"{caught.value.message} {caught.value.hint}"

@@ -8,13 +8,13 @@ def release(version):
     return Release(name="a", url="a.zip", version=version)
 
 
-def test_newest_first_by_precedence_not_by_text():
+def test_newest_release_is_first_by_precedence():
     releases = tuple(map(release, ["1.9.0", "1.10.0", "2.0.0-rc.1", "2.0.0", None]))
     ordered = [each.version for each in newest_first(releases)]
     assert ordered == ["2.0.0", "2.0.0-rc.1", "1.10.0", "1.9.0", None]
 
 
-def test_an_index_knows_its_names_and_shows_a_strange_one_escaped():
+def test_index_lists_names_and_escapes_an_unknown_one():
     index = Index({"b": (release("1.0.0"),), "a": ()})
     assert index.names == ("a", "b")
     assert index.releases("b") == (release("1.0.0"),)
@@ -24,7 +24,7 @@ def test_an_index_knows_its_names_and_shows_a_strange_one_escaped():
 
 
 @pytest.mark.parametrize(
-    ("yanked", "withdrawn", "told"),
+    ("yanked", "withdrawn", "expected"),
     [
         (None, None, ""),
         ("slow", None, "yanked: slow"),
@@ -32,5 +32,5 @@ def test_an_index_knows_its_names_and_shows_a_strange_one_escaped():
         ("", None, "yanked: no reason given"),
     ],
 )
-def test_what_became_of_a_release_is_said_by_it(yanked, withdrawn, told):
-    assert Release(name="one", url="u", yanked=yanked, withdrawn=withdrawn).taken_back == told
+def test_taken_back_states_yank_or_withdrawal(yanked, withdrawn, expected):
+    assert Release(name="one", url="u", yanked=yanked, withdrawn=withdrawn).taken_back == expected

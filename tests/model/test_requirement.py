@@ -1,4 +1,4 @@
-"""Needs: their names, their servers, and the variables that nobody may ask for."""
+"""Needs: their names, their servers, and the forbidden variables."""
 
 import pytest
 
@@ -18,13 +18,13 @@ def stdio(command, **more):
     return McpServer("stdio", split_command(command), **more)
 
 
-def test_a_need_is_spelled_as_the_lock_spells_it():
+def test_need_is_spelled_like_in_the_lock():
     assert Requirement("env", "GITHUB_TOKEN").spell() == "env:GITHUB_TOKEN"
     assert Requirement("program", "c++").spell() == "program:c++"
 
 
 @pytest.mark.parametrize("name", FORBIDDEN)
-def test_a_variable_that_steers_programs_is_refused_and_named(name):
+def test_forbidden_variable_is_refused_by_name(name):
     assert is_forbidden(name)
     with pytest.raises(ForbiddenVariable, match=name) as caught:
         Requirement("env", name)
@@ -36,7 +36,7 @@ def test_a_variable_that_steers_programs_is_refused_and_named(name):
 
 
 @pytest.mark.parametrize("name", ALLOWED)
-def test_a_name_that_only_resembles_one_is_allowed(name):
+def test_similar_variable_is_allowed(name):
     assert Requirement("env", name).name == name
 
 
@@ -49,12 +49,12 @@ def test_a_name_that_only_resembles_one_is_allowed(name):
         *[("skill", name) for name in ("", "A", "a_b", "a--b", "../a", "a" * 65)],
     ],
 )
-def test_a_name_that_is_none_of_its_kind(kind, name):
+def test_invalid_name_of_a_need_is_refused(kind, name):
     with pytest.raises(FormatError):
         Requirement(kind, name)
 
 
-def test_a_command_is_split_as_a_shell_splits_and_expands_nothing():
+def test_command_is_split_like_a_shell_without_expansion():
     assert split_command("npx -y '@scope/server' --root=\"a b\" # c") == (
         *("npx", "-y", "@scope/server", "--root=a b"),
         *("#", "c"),
@@ -92,7 +92,7 @@ def test_a_command_is_split_as_a_shell_splits_and_expands_nothing():
         "node --eval x",
     ],
 )
-def test_a_shell_is_seen_behind_any_wrapper(command):
+def test_shell_is_detected_behind_a_wrapper(command):
     assert stdio(command).risk == "shell"
 
 
@@ -100,7 +100,7 @@ def test_a_shell_is_seen_behind_any_wrapper(command):
     "command",
     ["npx -y @scope/push", "uvx mcp-server-fish-data", "/opt/cmd/server", "node /opt/bash.js", "ssh-mcp", "dash-mcp"],
 )
-def test_what_only_sounds_like_a_shell_is_none(command):
+def test_program_with_a_similar_name_is_no_shell(command):
     assert stdio(command).risk != "shell"
 
 
@@ -117,7 +117,7 @@ def test_what_only_sounds_like_a_shell_is_none(command):
         ("https://[2001:db8::1]/", "2001:db8::1"),
     ],
 )
-def test_a_url_that_every_client_reads_alike(url, host):
+def test_plain_https_url_is_accepted(url, host):
     assert McpServer("http", url=url).host == host
 
 
@@ -143,7 +143,7 @@ def test_a_url_that_every_client_reads_alike(url, host):
         "https://x.example/" + "a" * 1024,
     ],
 )
-def test_any_other_url_is_refused(url):
+def test_unsafe_url_of_a_server_is_refused(url):
     with pytest.raises(FormatError):
         McpServer("http", url=url)
 
@@ -163,7 +163,7 @@ def test_any_other_url_is_refused(url):
         "a%_X%",
     ],
 )
-def test_text_that_an_agent_would_expand_is_refused(text):
+def test_expandable_text_is_refused(text):
     with pytest.raises(FormatError, match="expand"):
         McpServer("stdio", ("server", text))
     with pytest.raises(FormatError):
@@ -175,7 +175,7 @@ def test_references_finds_every_spelling():
     assert references("https://x.example/%20a%20b") == ()
 
 
-def test_a_command_with_hidden_characters_is_refused():
+def test_command_with_hidden_characters_is_refused():
     with pytest.raises(FormatError, match="all of them visible, found"):
         McpServer("stdio", ("server", "a\u202eb"))
 
@@ -193,11 +193,11 @@ def test_a_command_with_hidden_characters_is_refused():
         {"transport": "stdio", "command": ("a",), "env": ("A B",)},
     ],
 )
-def test_a_server_that_contradicts_itself(server):
+def test_contradictory_server_is_refused(server):
     with pytest.raises(FormatError):
         McpServer(**server)
 
 
-def test_the_variables_of_a_server():
+def test_variables_of_a_server_are_listed():
     assert stdio("a", env=("A", "B")).variables == ("A", "B")
     assert McpServer("http", url="https://x.example", bearer="C").variables == ("C",)

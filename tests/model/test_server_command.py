@@ -1,4 +1,4 @@
-"""What the command of an MCP server runs: a table of commands by what is to be asked about them."""
+"""The risk of the command of an MCP server: a table of commands by risk."""
 
 import shlex
 
@@ -441,7 +441,7 @@ start x
 """
 
 
-# Of another sort than those above: the working folder, options in other spellings, builds of interpreters, agents.
+# Other sorts: the working folder, options in other spellings, builds of interpreters, agents.
 MORE_SHELL = """
 python3 -m tracker
 python3 -u -m tracker.serve
@@ -515,7 +515,7 @@ server /srv/Dockerfile
 server https://a.invalid/x.js%3f
 server https://a.invalid/x.js/
 """
-# A script by its absolute path that is a launcher, or another program that runs what its words say.
+# A launcher script by its absolute path, or another program that runs its arguments.
 RUNNER_SCRIPTS = """
 node /usr/lib/node_modules/npm/bin/npx-cli.js server
 node /usr/lib/node_modules/npm/bin/npm-cli.js
@@ -568,36 +568,36 @@ def words(line):
 
 
 @pytest.mark.parametrize("line", rows(ORDINARY))
-def test_a_pinned_package_or_a_program_with_plain_words_is_ordinary(line):
+def test_pinned_package_or_plain_program_is_ordinary(line):
     assert risk(words(line)) == "ordinary"
 
 
 @pytest.mark.parametrize("line", rows(UNPINNED))
-def test_attack_a_package_may_be_another_one_tomorrow(line):
+def test_attack_a_package_without_a_fixed_version_is_unpinned(line):
     assert risk(words(line)) == "unpinned"
 
 
 @pytest.mark.parametrize("line", rows(SHELL))
-def test_attack_a_server_runs_code_that_its_words_hold(line):
+def test_attack_a_command_with_code_in_its_arguments_is_a_shell(line):
     assert risk(words(line)) == "shell"
 
 
 @pytest.mark.parametrize("line", rows(MORE_ORDINARY))
-def test_a_module_that_is_none_of_the_working_folder_and_other_plain_words_are_ordinary(line):
+def test_installed_module_and_plain_arguments_are_ordinary(line):
     assert risk(words(line)) == "ordinary"
 
 
 @pytest.mark.parametrize("line", rows(MORE_SHELL))
-def test_attack_a_server_runs_what_lies_in_the_working_folder_or_another_program_of_the_user(line):
+def test_attack_a_command_that_runs_files_or_other_programs_is_a_shell(line):
     assert risk(words(line)) == "shell"
 
 
 @pytest.mark.parametrize("line", rows(RUNNER_SCRIPTS))
-def test_attack_an_interpreter_runs_the_script_of_a_launcher(line):
+def test_attack_an_interpreter_with_a_launcher_script_is_a_shell(line):
     assert risk(words(line)) == "shell"
 
 
-def test_attack_a_project_steers_the_launcher_of_a_package():
+def test_attack_files_that_configure_a_launcher_are_listed():
     assert steered_by(words("npx -y @scope/server@1.2.3 x")) == (".npmrc", "node_modules/@scope/server")
     assert steered_by(words("npx -p server@1.2.3 serve")) == (".npmrc", "node_modules/server")
     assert "bunfig.toml" in steered_by(words("/usr/bin/bunx server@1.2.3"))
@@ -606,14 +606,14 @@ def test_attack_a_project_steers_the_launcher_of_a_package():
     assert steered_by(words("server --stdio")) == () == steered_by(())
 
 
-def test_the_table_is_large_and_says_one_thing_of_each_command():
+def test_table_of_commands_is_large_without_duplicates():
     lines = [*rows(ORDINARY), *rows(UNPINNED), *rows(SHELL)]
     assert len(lines) == len(set(lines)) >= 150
 
 
 @pytest.mark.parametrize("line", rows(ORDINARY)[:12] + rows(UNPINNED)[:5])
 @pytest.mark.parametrize("more", ["$(x)", "a;b", "`x`", "x y", "-e", "--eval=x", "x.sh", "bash", "../x", "data:x"])
-def test_attack_code_behind_an_ordinary_command(line, more):
+def test_attack_code_after_an_ordinary_command_is_a_shell(line, more):
     assert risk((*words(line), more)) == "shell"
 
 
@@ -652,37 +652,37 @@ def test_attack_code_behind_an_ordinary_command(line, more):
         *("npm_config_registry", "UV_INDEX_URL", "PIP_INDEX_URL", "YARN_RC_FILENAME", "ERL_FLAGS", "COMSPEC", "PATH"),
     ],
 )
-def test_attack_a_variable_that_loads_code(name):
+def test_attack_a_variable_that_loads_code_is_detected(name):
     assert loads_code(name)
     assert runs_code({"command": "server", "env": {name: "x"}})
     assert runs_code({"command": ["server"], "environment": {name: "x"}})
 
 
 @pytest.mark.parametrize("name", ["GITHUB_TOKEN", "LEVEL", "API_KEY", "NODE_ENV", "HUB_URL", "LOG_LEVEL", "DEBUG"])
-def test_a_variable_of_its_own_loads_nothing(name):
+def test_other_variable_loads_no_code(name):
     assert not loads_code(name)
 
 
-def test_a_server_that_is_given_such_a_variable():
+def test_variable_that_loads_code_makes_a_server_a_shell():
     assert McpServer("stdio", ("server",), env=("EDITOR",)).risk == "shell"
     assert McpServer("stdio", ("server",), env=("TOKEN",)).risk == "ordinary"
     assert McpServer("http", url="https://mcp.example/").risk == "ordinary"
 
 
-def test_words_without_end_are_not_looked_at():
+def test_oversized_command_is_a_shell():
     assert risk(("server", "a" * 3000)) == "shell"
     assert risk(("server", *("a" for _ in range(2000)))) == "shell"
     assert risk(()) == "shell"
 
 
-def test_the_worst_of_several():
+def test_worst_risk_of_several_counts():
     assert worst(["ordinary", "unpinned"]) == "unpinned"
     assert worst(["shell", "unpinned"]) == "shell"
     assert worst([]) == "ordinary"
 
 
 @given(st.lists(st.text(max_size=30), max_size=6))
-def test_any_words(some):
+def test_any_words_have_a_risk(some):
     assert risk(some) in ("ordinary", "unpinned", "shell")
     for first in ("npx", "uvx", "docker run", "deno run", "python3", "npm exec", "go run"):
         assert risk((*shlex.split(first), *some)) in ("ordinary", "unpinned", "shell")

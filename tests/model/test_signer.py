@@ -13,13 +13,13 @@ PRINT = Digest.of(b"key")
 
 
 @given(st.sampled_from(["key", "certificate"]), st.text(min_size=1).map(clean).filter(bool))
-def test_spelled_and_parsed_back(kind, identity):
+def test_signer_is_read_back(kind, identity):
     signer = Signer(kind, PRINT, identity)
     assert Signer.parse(signer.spell()) == signer
     assert signer.to_json() == {"kind": kind, "identity": identity, "fingerprint": PRINT}
 
 
-def test_an_identity_may_hold_colons():
+def test_identity_may_have_colons():
     assert Signer.parse(f"certificate:{PRINT}:CN=a:b,O=c").identity == "CN=a:b,O=c"
 
 
@@ -42,13 +42,13 @@ def test_an_identity_may_hold_colons():
         f"key:{PRINT}:\ud800",
     ],
 )
-def test_no_signer(text):
+def test_invalid_signer_is_refused(text):
     with pytest.raises(FormatError) as caught:
         Signer.parse(text)
     assert caught.value.message.isprintable()
 
 
 @given(st.text(max_size=100) | st.text(max_size=9).map(f"key:{PRINT}:".__add__))
-def test_any_text_at_all(text):
+def test_any_text_of_a_signer_is_read_back_or_refused(text):
     with contextlib.suppress(FormatError):
         assert Signer.parse(text).spell() == text

@@ -12,7 +12,7 @@ KEYS = [
 NEED = Need("env", "TOKEN", "a token", required=True, satisfied=False)
 
 
-def test_json_is_the_skill_of_the_contract():
+def test_json_of_a_skill_has_the_keys_of_the_contract():
     signer = Signer("key", Digest.of(b""), "acme")
     skill = Skill(name="a", path="/store/a", scope="project", state="enabled", signed_by=(signer,), requires=(NEED,))
     shown = json.loads(json.dumps(skill.to_json()))
@@ -22,13 +22,13 @@ def test_json_is_the_skill_of_the_contract():
     assert list(shown["requires"][0]) == ["kind", "name", "description", "required", "satisfied"]
 
 
-def test_unsigned_unless_somebody_signed():
+def test_skill_without_a_signer_is_unsigned():
     skill = Skill(name="a", path=None, scope="user", state="disabled", managed=False)
     shown = skill.to_json()
     assert (shown["trust"], shown["signed_by"], shown["tree"]) == ("unsigned", [], None)
 
 
-def test_a_need_is_open_while_required_unmet_and_not_waived():
+def test_need_is_open_while_required_unmet_and_not_waived():
     for required in (True, False):
         for satisfied in (True, False):
             for waived in (True, False):

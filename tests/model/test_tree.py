@@ -12,7 +12,7 @@ from skillhub.errors import UnsafeArchive
 from skillhub.formats.digest import Digest
 from skillhub.model.tree import SKILL_MD, File, ListedFile, Listing, Tree
 
-# Word for word as the format is told to users.
+# Word for word as in the documentation of the format.
 PIPELINE = r"""
 cd SKILL && find . -type f -printf '%P\n' | LC_ALL=C sort | while IFS= read -r f; do
   [ -x "$f" ] && x=x || x=-; printf '%s %s  %s\n' $x "$(sha256sum < "$f" | cut -c1-64)" "$f"; done | sha256sum
@@ -40,7 +40,7 @@ ODD = {
 
 
 @pytest.mark.skipif(shutil.which("sha256sum") is None or os.name == "nt", reason="no coreutils here")
-def test_any_shell_can_check_it(tmp_path):
+def test_digest_equals_that_of_a_shell_pipeline(tmp_path):
     folder = tmp_path / "SKILL"
     tree = Tree(ODD)
     for path, file in tree.items():
@@ -58,7 +58,7 @@ def test_any_shell_can_check_it(tmp_path):
     assert not (folder / "x").exists()
 
 
-def test_the_listing_by_hand():
+def test_listing_has_mode_digest_and_path():
     empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
     tree = Tree({"b": File(b"", executable=True), "a": File(b"")})
     assert tree.listing.text == f"- {empty}  a\nx {empty}  b\n".encode()
@@ -85,12 +85,12 @@ def test_listing_is_read_back_and_does_not_depend_on_order(content, random):
 
 
 @given(files, files)
-def test_two_trees_have_one_digest_only_if_they_are_one(one, other):
+def test_different_trees_have_different_digests(one, other):
     assert (Tree(one).digest == Tree(other).digest) == (one == other)
 
 
 @given(st.binary(max_size=200))
-def test_any_bytes_at_all(data):
+def test_any_bytes_of_a_listing_are_parsed_or_refused(data):
     with contextlib.suppress(ValueError):
         assert Listing.parse(data).digest
 
@@ -113,7 +113,7 @@ LINE = "- " + "0" * 64 + "  a\n"
         LINE + LINE[:40],
     ],
 )
-def test_no_listing(text):
+def test_invalid_listing_is_refused(text):
     with pytest.raises(ValueError, match="not a listing"):
         Listing.parse(text.encode())
 
@@ -124,8 +124,8 @@ def forged():
     return honest, {f"a\n- {honest.listing['b'].sha256}  b": File(b"1")}
 
 
-def test_attack_a_line_feed_in_a_path_spells_another_tree():
-    """The gate lets no such path in, and one that somebody put on the disk has a digest of its own."""
+def test_attack_a_line_feed_in_a_path_cannot_forge_a_listing():
+    """gather refuses such a path, and a tree with such a path on the disk has another digest."""
     honest, forgery = forged()
     assert Tree(forgery).digest != honest.digest
     for around in ("{}", "folder/{}", "{}/file"):
@@ -136,13 +136,13 @@ def test_attack_a_line_feed_in_a_path_spells_another_tree():
 
 
 @given(st.text(st.characters(categories=["Cc", "Zl", "Zp"]), min_size=1, max_size=1), st.text(max_size=4))
-def test_no_line_end_of_any_kind_passes_the_gate(end, rest):
+def test_path_with_any_line_end_is_refused(end, rest):
     for path in (f"a{end}{rest}", f"{rest}{end}", f"{end}/a"):
         with pytest.raises(UnsafeArchive):
             gather([Entry(SKILL_MD, File(b"x")), Entry(path, File(b""))])
 
 
-def test_without_and_repr():
+def test_without_removes_paths_and_repr_counts_files():
     tree = Tree(ODD)
     less = tree.without(["-n", "absent"])
     assert set(tree) - set(less) == {"-n"}

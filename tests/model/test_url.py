@@ -1,4 +1,4 @@
-"""What lies below a URL, and what only looks as if it did."""
+"""URLs below a prefix, and URLs that only look so."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ TEAM = "https://skills.example/team"
         ("http://127.0.0.1:8080/x", "http://127.0.0.1:8080"),
     ],
 )
-def test_below(url, prefix):
+def test_url_below_the_prefix_is_under_the_prefix(url, prefix):
     assert is_under(url, prefix)
 
 
@@ -61,11 +61,11 @@ def test_below(url, prefix):
         "",
     ],
 )
-def test_what_only_looks_as_if_it_were_below(url):
+def test_lookalike_url_is_not_under_the_prefix(url):
     assert not is_under(url, TEAM)
 
 
-def test_a_local_path_is_below_no_site_and_a_site_below_no_folder():
+def test_file_url_and_site_url_are_never_under_each_other():
     assert not is_under("file:///team", TEAM)
     assert not is_under(TEAM, "file:///")
     assert not is_under("file:///srv/skills/../../etc", "file:///srv/skills")
@@ -74,12 +74,12 @@ def test_a_local_path_is_below_no_site_and_a_site_below_no_folder():
 @pytest.mark.parametrize(
     "text", ["https://", "skills.example", "file://host/x", "data:x", "https://h:x/", "ftp://h/"]
 )
-def test_no_prefix(text):
+def test_invalid_prefix_is_refused(text):
     assert not is_prefix(text)
 
 
 @given(st.text(alphabet="htps:/.@%2eE#?\\ a[]", max_size=30), st.text(alphabet="htps:/.@%2eE#?\\ a[]", max_size=30))
-def test_any_two_texts_are_compared(url, prefix):
+def test_any_texts_are_compared_without_errors(url, prefix):
     assert is_under(url, prefix) in (True, False)
     assert not is_under(f"https://evil.example/{url}", TEAM)
 
@@ -93,7 +93,7 @@ def test_any_two_texts_are_compared(url, prefix):
         ("file:///srv", ("file", None, "", None, "/srv", "")),
     ],
 )
-def test_the_parts_of_a_url(text, parts):
+def test_url_is_parsed_into_parts(text, parts):
     assert parse(text) == Url(*parts)
 
 
@@ -105,13 +105,13 @@ def test_the_parts_of_a_url(text, parts):
         "https://x[::1]/", "https://]@h/", "https://h/.\t./x", "https://h/\0",
     ],
 )  # fmt: skip
-def test_what_is_no_url(text):
+def test_invalid_url_is_not_parsed(text):
     assert parse(text) is None
 
 
 @given(st.text(alphabet="htps:/.@%2eE#?\\ a[]09", max_size=40))
-def test_it_is_taken_apart_as_others_do(text):
-    """What is a URL to us is the same one to whoever reads it by RFC 3986, as `urlsplit` does."""
+def test_parsed_url_equals_that_of_urlsplit(text):
+    """An accepted URL has the same parts for a reader by RFC 3986, such as `urlsplit`."""
     found = parse(text)
     if found is not None:
         split = urlsplit(text)
@@ -120,18 +120,18 @@ def test_it_is_taken_apart_as_others_do(text):
 
 
 @pytest.mark.parametrize("url", ["https://u:secret@h/x", "git+https://secret@h", "https://a\\secret@h/"])
-def test_a_password_is_seen_and_not_shown(url):
+def test_password_is_detected_and_masked(url):
     assert names_user(url)
     assert "secret" not in masked(url)
     assert not names_user("https://h/a@b") and masked("https://h/a@b") == "https://h/a@b"
 
 
 @pytest.mark.parametrize("end", "#?")
-def test_attack_a_password_with_what_ends_a_host(end):
+def test_attack_a_password_with_a_delimiter_is_masked(end):
     assert "secret" not in masked(f"https://u:sec{end}secret@h.example/x")
 
 
-def test_what_git_means_by_its_other_spelling():
+def test_scp_form_of_git_is_converted_to_a_url():
     assert of_repository("git@host.example:team/x.git") == "ssh://git@host.example/team/x.git"
     for same in ("ssh://git@host/x", "owner/repo", "C:\\x", "git@host", "git@host:a b", "git@host:x:y"):
         assert of_repository(same) == same

@@ -1,4 +1,4 @@
-"""What of a URL may be kept, and what may be shown: one rule, whatever a credential is called and where it stands."""
+"""Credentials in URLs are neither stored nor shown, by one rule for all names and places."""
 
 import pytest
 
@@ -64,15 +64,15 @@ PLAIN = [
 
 
 @pytest.mark.parametrize("url", SECRET)
-def test_attack_a_credential_of_a_url_is_neither_kept_nor_shown(url):
+def test_attack_a_credential_in_a_url_is_neither_stored_nor_shown(url):
     assert holds_secret(url)
     shown = masked(f"expected {url}, found '{url}' and (\"{url}\")")
     assert not any(secret in shown for secret in ("hunter2", GHP, JWT, "d3adB33f", "glpat-a", "AKIAIO"))
     for text in (url, f"git+{url}"):
         with pytest.raises(UsageError) as caught:
             parse_ref(text)
-        told = f"{caught.value.message} {caught.value.where}"
-        assert not any(secret in told for secret in ("hunter2", GHP, JWT, "d3adB33f", "glpat-a", "AKIAIO"))
+        message = f"{caught.value.message} {caught.value.where}"
+        assert not any(secret in message for secret in ("hunter2", GHP, JWT, "d3adB33f", "glpat-a", "AKIAIO"))
     for line in (f"[sources.a]\nurl = '{url}'", f"[skills]\na = {{ from = '{url}' }}"):
         with pytest.raises(FormatError) as caught:
             Intent.parse(line.encode())
@@ -85,21 +85,21 @@ def test_attack_a_credential_of_a_url_is_neither_kept_nor_shown(url):
 
 
 @pytest.mark.parametrize("url", PLAIN)
-def test_what_holds_no_credential_is_kept_and_shown(url):
+def test_url_without_a_credential_is_stored_and_shown(url):
     assert not holds_secret(url)
     assert masked(f"found '{url}' there") == f"found '{url}' there"
 
 
 @pytest.mark.parametrize("pair", STRONG.split())
-def test_attack_a_value_that_is_evidently_a_credential(pair):
+def test_attack_an_evident_credential_is_masked(pair):
     value = pair.partition("=")[2]
     assert holds_secret(f"{PLACE}?a=b&{pair}")
     assert value not in masked(f"found {PLACE}?{pair}")
 
 
 @pytest.mark.parametrize("pair", HARMLESS.split())
-def test_a_name_that_only_may_be_a_credentials_is_kept_with_a_harmless_value(pair):
-    """Locks and intents that have such a URL stay readable."""
+def test_ambiguous_name_with_a_harmless_value_is_stored(pair):
+    """Locks and intents with such a URL stay readable."""
     assert not holds_secret(f"{PLACE}#{pair}")
     for url in (f"{PLACE}?{pair}", f"{PLACE}?a=b&{pair}"):
         assert not holds_secret(url)
@@ -109,7 +109,7 @@ def test_a_name_that_only_may_be_a_credentials_is_kept_with_a_harmless_value(pai
         assert Intent.parse(f"[skills]\na = {{ from = '{url}' }}".encode()).skills["a"].origin == url
 
 
-def test_attack_a_long_url_is_read_in_time():
+def test_attack_a_long_url_is_checked_in_linear_time():
     for url in (
         f"{PLACE}?" + "a=b&" * 100_000,
         f"{PLACE}?" + "%25" * 100_000,

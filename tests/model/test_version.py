@@ -28,14 +28,14 @@ from skillhub.model.version import Range, is_version, precedence
         (">=1.0.0-alpha,<3", ["1.0.0-alpha", "1.0.0-beta", "2.0.0"], ["2.0.0-beta"]),
     ],
 )
-def test_range(text, inside, outside):
+def test_range_allows_its_versions(text, inside, outside):
     wanted = Range(text)
     assert [version for version in (*inside, *outside) if wanted.allows(version)] == inside
     assert str(wanted) == text.strip()
 
 
 @pytest.mark.parametrize("version", ["", "1.0", "v1.0.0", "latest", "1.0.0\n", "１.0.0", "1.0.0-01"])
-def test_what_is_no_version_is_in_no_range(version):
+def test_invalid_version_is_in_no_range(version):
     assert not is_version(version)
     assert not Range("*").allows(version)
 
@@ -60,19 +60,19 @@ def test_what_is_no_version_is_in_no_range(version):
         "1," * 50000 + "1",
     ],
 )
-def test_no_range(text):
+def test_invalid_range_is_refused(text):
     with pytest.raises(UsageError, match="expected a version or a range"):
         Range(text)
 
 
 @given(st.text(max_size=30) | st.from_regex(r"[0-9.^~<>=!*, a-z+-]{0,20}", fullmatch=True))
-def test_any_text_at_all(text):
+def test_any_range_is_parsed_or_refused(text):
     is_version(text)
     with contextlib.suppress(SkillhubError):
         assert Range(text).allows("1.2.3") in (True, False)
 
 
-def test_precedence_by_clause_11_of_semver():
+def test_precedence_follows_clause_11_of_semver():
     ascending = ["1.0.0-alpha", "1.0.0-alpha.1", "1.0.0-alpha.beta", "1.0.0-beta", "1.0.0-beta.2"]
     ascending += ["1.0.0-beta.11", "1.0.0-rc.1", "1.0.0", "2.0.0", "2.1.0", "2.1.1", "2.10.0"]
     assert sorted(reversed(ascending), key=precedence) == ascending
@@ -95,7 +95,7 @@ clauses = st.builds("{}{}".format, signs, versions | partial)
 
 
 @given(texts)
-def test_the_same_are_versions_to_another_implementation(text):
+def test_versions_equal_those_of_another_implementation(text):
     try:
         Version(text)
     except ValueError:
@@ -105,17 +105,17 @@ def test_the_same_are_versions_to_another_implementation(text):
 
 
 @given(versions, versions)
-def test_precedence_is_that_of_another_implementation(one, other):
+def test_precedence_equals_that_of_another_implementation(one, other):
     plain, other_plain = (Version(each.partition("+")[0]) for each in (one, other))
     assert (precedence(one) < precedence(other)) == (plain < other_plain)
 
 
 @given(clauses, st.none() | clauses, versions)
-def test_a_range_allows_what_another_implementation_allows(clause, second, version):
+def test_ranges_equal_those_of_another_implementation(clause, second, version):
     spelled = clause if second is None else f"{clause},{second}"
-    # It takes ^1.0.0-rc.1 and ~1.2.0-rc.1 to end before 1.0.0 and 1.2.0; to cargo and npm they go on from there.
+    # There, ^1.0.0-rc.1 and ~1.2.0-rc.1 end before 1.0.0 and 1.2.0; for cargo and npm they continue.
     assume(not re.search(r"[\^~]=?(?:\d+\.\d+\.0|\d+\.0\.0)-", spelled))
-    # And the pre-releases of what `<` names not to be below it, even where the range names one.
+    # There, pre-releases of the version after `<` are not below it, even if the range names one.
     assume(not (re.search(r"<(?!=)", spelled) and "-" in version))
     try:
         other = SimpleSpec(spelled)
@@ -145,6 +145,6 @@ def test_a_range_allows_what_another_implementation_allows(clause, second, versi
         (">1.2", ["1.3.0"], ["1.2.9"]),
     ],
 )
-def test_corners_of_ranges_as_cargo_has_them(text, inside, outside):
+def test_edge_cases_of_ranges_follow_cargo(text, inside, outside):
     wanted = Range(text)
     assert [version for version in (*inside, *outside) if wanted.allows(version)] == inside

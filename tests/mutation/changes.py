@@ -1,4 +1,4 @@
-"""Every change of a module's text that mutation testing tries: one place each, nothing else of it moves."""
+"""Every change of the text of a module that mutation testing tries, at one place each."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SWAPS: dict[type[ast.AST], tuple[str, ...]] = {
 
 
 class Change(NamedTuple):
-    """What stands from ``start`` to ``stop`` becomes ``text``."""
+    """The replacement of the text from ``start`` to ``stop`` by ``text``."""
 
     start: int
     stop: int
@@ -36,7 +36,7 @@ class Change(NamedTuple):
 
 
 def changes(source: str) -> list[Change]:
-    """Return every change of this source; messages, annotations and decorators are left alone."""
+    """Return every change of this source; messages, annotations and decorators stay."""
     found = _Changes(source)
     found.visit(ast.parse(source))
     return found.found

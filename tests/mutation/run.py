@@ -26,7 +26,7 @@ import tuf.ngclient  # noqa: F401
 
 from tests.mutation.changes import changes
 
-# A failure is enough, the smallest input that fails is nobody's question; `conftest.py` builds upon this.
+# A failure is enough; the smallest failing input is not needed. `conftest.py` uses this profile.
 _QUICK = [hypothesis.Phase.explicit, hypothesis.Phase.generate]
 hypothesis.settings.register_profile("quick", phases=_QUICK, database=None)
 hypothesis.settings.load_profile("quick")
@@ -36,7 +36,7 @@ _OPTIONS = ["-x", "-q", "--assert=plain", "--hypothesis-seed=0", "-p", "no:cache
 
 
 def _pass(tests: str, seconds: float) -> bool:
-    """Say whether these tests pass in a child process, which knows nothing of the package yet."""
+    """Return whether these tests pass in a child process that has not imported the package."""
     child = os.fork()
     if child == 0:
         os.setsid()
@@ -58,7 +58,7 @@ def _pass(tests: str, seconds: float) -> bool:
 
 
 def main() -> None:
-    """Try every change of a module, and print those that no test notices."""
+    """Try every change of a module, and print those that no test detects."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("module", type=Path)
     parser.add_argument("tests", nargs="+", help="paths; those joined by commas are run together")

@@ -1,4 +1,4 @@
-"""Two people with a clone each of one bare repository, one registry, and a record of all that they see."""
+"""Two users with a clone each of one bare repository, one registry, and a record of their output."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _DIGEST = re.compile(r"\b(?:sha256:)?[0-9a-f]{64}\b|\bsha256:[0-9a-f]{12}(?=…)
 _COMMIT = re.compile(r"\b[0-9a-f]{40}\b")
 _TIME = re.compile(r"\b20\d\d-\d\d-\d\dT[0-9:.]+(?:Z|\+00:00)?")
 _STORED = re.compile(r"/store/[0-9a-f]{2}/")
-_SIZE = re.compile(r"\b\d+ bytes")  # a signature of ECDSA is a byte longer or shorter each time
+_SIZE = re.compile(r"\b\d+ bytes")  # the length of an ECDSA signature varies by a byte
 
 
 class Team:
-    """What the two work on, and what was seen since ``told`` was last called."""
+    """The clones and the registry, and the output since the last call of ``output``."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -35,8 +35,8 @@ class Team:
     def see(self, text: str) -> None:
         self._seen.append(text)
 
-    def told(self) -> str:
-        """Return what was seen: paths, digests and times under names that are the same each time."""
+    def output(self) -> str:
+        """Return the new output, with stable names for paths, digests and times."""
         text, self._seen = "".join(self._seen), []
         text = text.replace(os.path.realpath(self.folder), "").replace(str(self.folder), "")
         text = text.replace(self.url, "https://acme.example")
@@ -50,7 +50,7 @@ class Team:
 
 
 class Mate(Here):
-    """One of the team; what they type and what comes of it is seen."""
+    """A member of the team, whose commands and output are recorded."""
 
     def __init__(self, name: str, team: Team) -> None:
         super().__init__(team.folder / name)
@@ -60,24 +60,24 @@ class Mate(Here):
         self.git("clone", "-q", str(team.folder / "team.git"), ".")
 
     def skillhub(self, *words: object) -> Done:
-        """Type a command of skillhub with nobody there to answer."""
+        """Run a command of skillhub without a terminal."""
         return self._shown(words, self.run(*words))
 
     def answers(self, *words: object, say: Sequence[str]) -> Done:
-        """Type a command at a terminal, and these answers to what is asked."""
+        """Run a command at a terminal, with these answers to its questions."""
         asked = [("[N]o: ", f"{answer}\n") for answer in say]
         done = self.at_terminal(*words, say=asked, columns=2000, TERM="dumb")
         return self._shown(words, Done(done.status, done.raw.replace(b"\r\n", b"\n"), b""))
 
     def git(self, *words: str) -> str:
-        """Run git; return what it said. Only what ``shows`` is told is seen: the words of git are its own."""
+        """Run git and return its output, which is not recorded: the messages of git differ between versions."""
         done = subprocess.run(
             ["git", *words], cwd=self.project, env=self.environ, capture_output=True, text=True, check=False
         )
         return f"{done.stdout}{done.stderr}"
 
     def shows(self, *words: str) -> None:
-        """Show what git says of the clone, in a form that is made for programs."""
+        """Record the output of a git command in a form for programs."""
         self._team.see(f"{self.name}$ git {' '.join(words)}\n{self.git(*words)}")
 
     def commit(self, message: str) -> None:
@@ -86,11 +86,11 @@ class Mate(Here):
         assert self.git("commit", "-qm", message) == ""
 
     def push(self) -> None:
-        """Push what is committed."""
+        """Push the commits."""
         assert self.git("push", "-q", "origin", "HEAD") == ""
 
     def pull(self) -> None:
-        """Pull what the other one pushed, and merge it."""
+        """Pull and merge the commits of the other member."""
         self.git("pull", "-q", "--no-edit", "origin", "main")
 
     def copy_of(self, name: str, agent: str = ".agents") -> Path:

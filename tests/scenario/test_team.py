@@ -1,6 +1,6 @@
-"""Two clones, one bare repository and one registry over twelve steps; what is seen at each step is a golden file.
+"""Two clones, one bare repository and one registry over twelve steps; the output of each step is a golden file.
 
-After a change that is meant: ``SKILLHUB_GOLDEN=1 pytest tests/scenario``, and read the difference.
+After an intended change: ``SKILLHUB_GOLDEN=1 pytest tests/scenario``, and read the difference.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "scenario"
 
 @pytest.fixture
 def team(tmp_path):
-    """A registry with two skills, and a team that has nothing yet."""
+    """Return a team with empty clones and a registry with two skills."""
     team = Team(tmp_path)
     team.registry.publish("1.0.0")
     team.registry.publish("1.0.0", "house-style")
@@ -145,13 +145,13 @@ def audit(team):
 STEPS = (add, push, pull, frozen, edit, update, refuse, agree, conflict, repair, remove, audit)
 
 
-# Connections and temporary folders are kept for the life of a command, which elsewhere is that of a process.
+# A command keeps connections and temporary folders until its process ends.
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 @pytest.mark.usefixtures("let_go")
-def test_a_team_over_twelve_steps(team):
+def test_output_of_twelve_steps_of_a_team_matches_golden_files(team):
     for number, step in enumerate(STEPS, 1):
         step(team)
-        told, golden = team.told(), GOLDEN / f"{number:02}-{step.__name__}.txt"
+        output, golden = team.output(), GOLDEN / f"{number:02}-{step.__name__}.txt"
         if os.environ.get("SKILLHUB_GOLDEN"):
-            golden.write_text(told, encoding="utf-8")
-        assert told == golden.read_text("utf-8"), golden.name
+            golden.write_text(output, encoding="utf-8")
+        assert output == golden.read_text("utf-8"), golden.name

@@ -1,4 +1,4 @@
-"""What every skill that ships has to be: valid, consistent, linked, harmless to a scanner."""
+"""Every embedded skill is valid, consistent, linked and harmless to a scanner."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def without_description(tools: list[dict[str, str]]) -> list[dict[str, str]]:
     return [{key: value for key, value in tool.items() if key != "description"} for tool in tools]
 
 
-def test_every_skill_and_release_is_there() -> None:
+def test_every_skill_and_release_exists() -> None:
     found: dict[str, list[str]] = {}
     for release in RELEASES:
         found.setdefault(release.parent.name, []).append(release.name)
@@ -68,7 +68,7 @@ def test_every_skill_and_release_is_there() -> None:
 
 
 @every
-def test_frontmatter(release: Path) -> None:
+def test_frontmatter_is_valid(release: Path) -> None:
     head, body = parts(release)
     assert head["name"] == release.parent.name and is_name(head["name"])
     assert head["metadata"] == {"version": release.name}
@@ -106,7 +106,7 @@ def test_files_named_in_the_text_exist(release: Path) -> None:
 
 
 @every
-def test_nothing_that_a_scanner_would_ask_about(release: Path) -> None:
+def test_files_have_no_suspicious_content(release: Path) -> None:
     for path in files(release):
         text = path.read_bytes().decode("utf-8")
         assert "\r" not in text and text.endswith("\n") and not text.endswith("\n\n"), path
@@ -128,7 +128,7 @@ def test_only_github_skills_name_a_host_or_have_needs(release: Path) -> None:
 
 
 @every
-def test_interface(release: Path) -> None:
+def test_interface_is_complete(release: Path) -> None:
     openai = document(release, "openai.yaml")
     assert set(openai["interface"]) == {"display_name", "short_description", "default_prompt"}
     assert len(openai["interface"]["display_name"]) <= 64
@@ -137,7 +137,7 @@ def test_interface(release: Path) -> None:
 
 
 @pytest.mark.parametrize("release", [path for path in RELEASES if path.parent.name.startswith("gh-")])
-def test_needs(release: Path) -> None:
+def test_needs_of_github_skills_are_declared(release: Path) -> None:
     openai = document(release, "openai.yaml")["dependencies"]["tools"]
     assert without_description(openai) == [{"type": "env_var", "value": "GITHUB_TOKEN"}, MCP]
     own = document(release, "skillhub.yaml")
@@ -148,7 +148,7 @@ def test_needs(release: Path) -> None:
     ]
 
 
-def test_only_the_scripts_are_executable() -> None:
+def test_only_scripts_are_executable() -> None:
     scripts = {path.relative_to(SKILLS).as_posix() for path in SKILLS.glob("*/*/scripts/**/*") if path.is_file()}
     assert scripts == EXECUTABLE
     if os.name == "nt":
@@ -157,7 +157,7 @@ def test_only_the_scripts_are_executable() -> None:
     assert marked == EXECUTABLE
 
 
-def test_git_keeps_the_execute_bits() -> None:
+def test_git_stores_the_execute_bits() -> None:
     command = ["git", "-C", str(SKILLS), "ls-files", "--stage", "."]
     try:
         done = subprocess.run(command, capture_output=True, text=True)
@@ -171,7 +171,7 @@ def test_git_keeps_the_execute_bits() -> None:
 
 
 @pytest.mark.parametrize("name", [name for name, versions in EXPECTED.items() if len(versions) > 1])
-def test_releases_differ_for_real(name: str) -> None:
+def test_releases_differ_in_text_and_scripts(name: str) -> None:
     old, new = (SKILLS / name / version for version in EXPECTED[name])
     before, after = ({path.relative_to(root).as_posix(): path for path in files(root)} for root in (old, new))
     assert set(before) < set(after)

@@ -56,17 +56,17 @@ def numbered(count: int) -> list[str]:
 
 
 @pytest.mark.parametrize("release", RELEASES)
-def test_finds_the_one_polluter(runner: Path, release: str) -> None:
+def test_single_polluter_is_found(runner: Path, release: str) -> None:
     done = find(runner, "t5", tests=[*numbered(9), VICTIM, "t10"], release=release)
     assert done.returncode == 0, done.stderr
     assert "test_v fails because of" in done.stdout and " t5" in done.stdout
     reproduce = shlex.split(done.stdout.splitlines()[-1])
     assert reproduce[-2:] == ["t5", VICTIM]
     assert subprocess.run(reproduce, capture_output=True).returncode == 1
-    assert "10 tests, failed" in done.stderr  # what runs after the victim cannot be to blame
+    assert "10 tests, failed" in done.stderr  # tests after the victim cannot be polluters
 
 
-def test_finds_polluters_that_work_only_together(runner: Path) -> None:
+def test_polluters_that_work_only_together_are_found(runner: Path) -> None:
     done = find(runner, "t1,t6", "--json", tests=[*numbered(8), VICTIM])
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
@@ -75,7 +75,7 @@ def test_finds_polluters_that_work_only_together(runner: Path) -> None:
     assert report["command"][-3:] == ["t1", "t6", VICTIM]
 
 
-def test_the_earlier_release_says_that_it_takes_several(runner: Path) -> None:
+def test_earlier_release_reports_several_polluters(runner: Path) -> None:
     done = find(runner, "t1,t6", tests=[*numbered(8), VICTIM], release="1.0.0")
     assert (done.returncode, done.stdout) == (6, "")
     assert "it takes several" in done.stderr
@@ -93,7 +93,7 @@ def test_the_earlier_release_says_that_it_takes_several(runner: Path) -> None:
         ("t1", [], 2, "no test that runs before"),
     ],
 )
-def test_says_why_it_stops(
+def test_reason_of_an_early_end_is_reported(
     runner: Path, polluters: str, tests: list[str], status: int, message: str, release: str
 ) -> None:
     done = find(runner, polluters, tests=tests, release=release)
@@ -102,25 +102,25 @@ def test_says_why_it_stops(
 
 
 @pytest.mark.parametrize("release", RELEASES)
-def test_a_marker_tells_the_victim_from_others_that_fail(runner: Path, release: str) -> None:
+def test_marker_separates_the_victim_from_other_failures(runner: Path, release: str) -> None:
     done = find(runner, "t1", "--marker", "^FAILED test_v$", tests=["t1", "broken", "t2"], release=release)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1].endswith("t1 test_v")
 
 
-def test_out_of_runs_prints_the_smallest_set_so_far(runner: Path) -> None:
+def test_limit_of_runs_prints_the_smallest_set_so_far(runner: Path) -> None:
     done = find(runner, "t0", "--max-runs", "4", "--json", tests=numbered(8))
     assert done.returncode == 6
     assert json.loads(done.stdout)["minimal"] is False
     assert json.loads(done.stdout)["polluters"] == ["t0", "t1", "t2", "t3"]
 
 
-def test_out_of_runs_before_anything_is_known_claims_nothing(runner: Path) -> None:
+def test_limit_of_runs_without_a_result_prints_no_set(runner: Path) -> None:
     done = find(runner, "t0", "--max-runs", "1", tests=numbered(8))
     assert (done.returncode, done.stdout) == (6, "")
 
 
-def test_repeat_sees_a_failure_that_is_not_certain(tmp_path: Path) -> None:
+def test_repeat_finds_an_intermittent_failure(tmp_path: Path) -> None:
     flaky = tmp_path / "flaky.py"
     flaky.write_text(
         "import pathlib, sys\n"
@@ -139,7 +139,7 @@ def test_repeat_sees_a_failure_that_is_not_certain(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("release", RELEASES)
-def test_a_run_that_takes_too_long_is_ended(tmp_path: Path, release: str) -> None:
+def test_run_is_ended_at_its_timeout(tmp_path: Path, release: str) -> None:
     slow = tmp_path / "slow.py"
     slow.write_text("import time\ntime.sleep(60)\n", encoding="utf-8")
     done = find(slow, "-", "--timeout", "1", tests=["t1"], release=release)
@@ -157,14 +157,14 @@ def test_a_run_that_takes_too_long_is_ended(tmp_path: Path, release: str) -> Non
     ],
 )
 @pytest.mark.parametrize("release", RELEASES)
-def test_usage_errors(args: list[str], release: str, tmp_path: Path) -> None:
+def test_usage_errors_have_no_traceback(args: list[str], release: str, tmp_path: Path) -> None:
     command = [sys.executable, str(SKILL / release / "scripts" / "find_polluter.py"), *args]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (2, "")
     assert "Traceback" not in done.stderr
 
 
-def test_a_runner_that_is_not_there(tmp_path: Path) -> None:
+def test_missing_runner_is_reported(tmp_path: Path) -> None:
     script = SKILL / "1.1.0" / "scripts" / "find_polluter.py"
     command = [sys.executable, str(script), "--victim", "v", "--tests", "-", "--", str(tmp_path / "missing")]
     done = subprocess.run(command, input="t1", capture_output=True, text=True)
@@ -178,7 +178,7 @@ def test_names_never_reach_a_shell(runner: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "pwned").exists()
 
 
-def test_works_with_pytest_and_its_own_listing(tmp_path: Path) -> None:
+def test_polluter_is_found_with_the_listing_of_pytest(tmp_path: Path) -> None:
     (tmp_path / "test_s.py").write_text(
         "import pytest\nCACHE = []\n"
         "@pytest.mark.parametrize('n', range(2))\ndef test_many(n): assert n < 4\n"
@@ -198,13 +198,13 @@ def test_works_with_pytest_and_its_own_listing(tmp_path: Path) -> None:
     assert json.loads(done.stdout)["polluters"] == ["test_s.py::test_polluter"]
 
 
-# run_path leaves no byte code in the skill's folder, an import would
+# run_path writes no byte code into the folder of the skill, an import would
 SEARCH = runpy.run_path(str(SKILL / "1.1.0" / "scripts" / "find_polluter.py"))["Search"]
 
 
 @settings(deadline=None)
 @given(st.data())
-def test_the_search_keeps_the_smallest_set_whatever_it_is(data: st.DataObject) -> None:
+def test_search_finds_any_smallest_set(data: st.DataObject) -> None:
     tests = numbered(data.draw(st.integers(1, 24)))
     guilty = data.draw(st.sets(st.sampled_from(tests), min_size=1, max_size=4))
 

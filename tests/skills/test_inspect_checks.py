@@ -1,4 +1,4 @@
-"""The script of gh-fix-ci, run for real against a second implementation of ``gh``."""
+"""The script of gh-fix-ci, run against a second implementation of ``gh``."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def failing(gh: FakeGh, *args: str, release: str = "1.2.0") -> list[dict[str, An
 
 
 @pytest.mark.parametrize("release", RELEASES)
-def test_shows_the_failed_job_and_the_reason(gh: FakeGh, release: str) -> None:
+def test_failed_job_is_shown_with_its_reason(gh: FakeGh, release: str) -> None:
     done = run(gh, release=release)
     assert done.returncode == 1
     assert "PR #12 Parse empty files (topic at 012345678)" in done.stdout
@@ -73,7 +73,7 @@ def test_json_is_one_value_with_every_part(gh: FakeGh, release: str) -> None:
     assert found["note"] is None
 
 
-def test_runs_by_its_own_name_and_leaves_nothing_behind(gh: FakeGh) -> None:
+def test_script_runs_by_its_name_and_leaves_no_files(gh: FakeGh) -> None:
     before = sorted(SKILL.rglob("*"))
     done = subprocess.run([script()], env=with_python(gh.environment()), cwd=gh.folder, capture_output=True)
     assert done.returncode == 1
@@ -89,7 +89,7 @@ def test_help_needs_no_gh(tmp_path: Path, release: str) -> None:
 
 
 @pytest.mark.parametrize("release", RELEASES)
-def test_gh_missing(tmp_path: Path, release: str) -> None:
+def test_missing_gh_is_reported(tmp_path: Path, release: str) -> None:
     command = [sys.executable, str(script(release))]
     done = subprocess.run(command, env={"PATH": str(tmp_path)}, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (3, "")
@@ -108,7 +108,9 @@ def test_gh_missing(tmp_path: Path, release: str) -> None:
     ],
 )
 @pytest.mark.parametrize("release", RELEASES)
-def test_says_what_is_missing(gh: FakeGh, world: dict[str, Any], status: int, message: str, release: str) -> None:
+def test_missing_prerequisites_are_reported(
+    gh: FakeGh, world: dict[str, Any], status: int, message: str, release: str
+) -> None:
     gh.world.update(world)
     done = run(gh, release=release)
     assert (done.returncode, done.stdout) == (status, "")
@@ -117,7 +119,7 @@ def test_says_what_is_missing(gh: FakeGh, world: dict[str, Any], status: int, me
 
 
 @pytest.mark.parametrize("buckets", [["pass"], ["pass", "pending"], ["pending", "fail"], ["cancel"]])
-def test_exit_status_tells_the_state(gh: FakeGh, buckets: list[str]) -> None:
+def test_exit_status_reflects_the_checks(gh: FakeGh, buckets: list[str]) -> None:
     gh.world["checks"] = [check(f"c{at}", bucket, job(at)) for at, bucket in enumerate(buckets)]
     expected = 1 if {"fail", "cancel"} & set(buckets) else 8 if "pending" in buckets else 0
     assert run(gh).returncode == expected
@@ -156,7 +158,7 @@ def test_attack_a_status_link_cannot_send_gh_elsewhere(gh: FakeGh, link: str, re
 
 
 @pytest.mark.parametrize("release", RELEASES)
-def test_attack_a_log_cannot_steer_the_terminal(gh: FakeGh, release: str) -> None:
+def test_attack_a_log_is_shown_without_control_characters(gh: FakeGh, release: str) -> None:
     hostile = "\x1b[31mFAILED\x1b[0m \x1b]0;title\x07a \x1b]8;;x://y\x1b\\link\x1b]8;;\x1b\\"
     hostile += " \u202eevil\u200b \x9b2J b"
     gh.world["logs"]["2"] = log_line("10%\r20%\r" + hostile)
@@ -177,7 +179,7 @@ def test_attack_a_token_in_a_log_is_not_shown(gh: FakeGh) -> None:
 
 
 @pytest.mark.parametrize("release", RELEASES)
-def test_attack_a_huge_log_is_cut(gh: FakeGh, release: str) -> None:
+def test_attack_a_huge_log_is_shortened(gh: FakeGh, release: str) -> None:
     line = log_line("x" * 4000).rstrip("\n")
     start, end = log_line("E   ValueError: too far up"), log_line("E   ValueError: the end")
     gh.world["logs"]["2"] = {"start": start, "line": line, "times": 2500, "end": end}
@@ -190,7 +192,7 @@ def test_attack_a_huge_log_is_cut(gh: FakeGh, release: str) -> None:
 
 
 @pytest.mark.parametrize("release", RELEASES)
-def test_says_why_there_is_no_log(gh: FakeGh, release: str) -> None:
+def test_missing_log_has_a_reason(gh: FakeGh, release: str) -> None:
     gh.world["checks"] = [check("slow", "fail", job(3)), check("gone", "fail", job(4))]
     gh.world["running"] = ["3"]
     slow, gone = failing(gh, release=release)
@@ -198,7 +200,7 @@ def test_says_why_there_is_no_log(gh: FakeGh, release: str) -> None:
     assert "no log" in gone["note"] and gone["snippet"] is None
 
 
-def test_a_job_that_was_run_again_has_its_log_from_the_api(gh: FakeGh) -> None:
+def test_log_of_a_repeated_job_comes_from_the_api(gh: FakeGh) -> None:
     gh.world["logs"] = {
         "repos/octo/tool/actions/jobs/2/logs": "\ufeff2026-03-01T10:00:00.1Z start\n"
         "2026-03-01T10:00:01.2Z ##[group]Run\n2026-03-01T10:00:02.3Z ##[error]it broke\n"
@@ -208,14 +210,14 @@ def test_a_job_that_was_run_again_has_its_log_from_the_api(gh: FakeGh) -> None:
     assert gh.calls()[-1][:3] == ["api", "--hostname", "github.com"]
 
 
-def test_a_check_without_a_job_reads_its_run(gh: FakeGh) -> None:
+def test_check_without_a_job_reads_the_log_of_its_run(gh: FakeGh) -> None:
     gh.world["checks"] = [check("whole", "fail", f"{HOME}/actions/runs/55?pr=12")]
     gh.world["logs"] = {"55": log_line("fatal: no such ref")}
     (found,) = failing(gh)
     assert (found["run"], found["job"], found["snippet"]) == ("55", None, "fatal: no such ref")
 
 
-def test_keeps_the_first_cause_and_the_summary(gh: FakeGh) -> None:
+def test_snippet_has_the_first_cause_and_the_summary(gh: FakeGh) -> None:
     middle = [f"line {number}" for number in range(500)]
     middle[20], middle[250], middle[480] = "error: the first", "error: the second", "FAILED (errors=2)"
     gh.world["logs"]["2"] = "".join(log_line(text) for text in middle)
@@ -245,7 +247,7 @@ def test_keeps_the_first_cause_and_the_summary(gh: FakeGh) -> None:
         "##[error]The operation was canceled.",
     ],
 )
-def test_knows_the_signs_of_many_tools(gh: FakeGh, line: str) -> None:
+def test_error_lines_of_many_tools_are_found(gh: FakeGh, line: str) -> None:
     noise = [f"step {number}: 0 errors, continue-on-error: true" for number in range(200)]
     texts = [*noise[:100], line, *noise[100:], "##[error]Process completed with exit code 1."]
     gh.world["logs"]["2"] = "".join(log_line(text) for text in texts)
@@ -253,7 +255,7 @@ def test_knows_the_signs_of_many_tools(gh: FakeGh, line: str) -> None:
     assert line in found["snippet"]
 
 
-def test_filters_and_limits_but_names_what_it_leaves_out(gh: FakeGh) -> None:
+def test_filters_and_limits_name_omitted_checks(gh: FakeGh) -> None:
     gh.world["checks"] = [check(f"test {number}", "fail", job(number)) for number in range(4)]
     gh.world["checks"].append(check("lint", "fail", job(9)))
     done = run(gh, "--check", "TEST", "--max-checks", "1")
@@ -262,11 +264,11 @@ def test_filters_and_limits_but_names_what_it_leaves_out(gh: FakeGh) -> None:
     assert sum(call[:2] == ["run", "view"] for call in gh.calls()) == 1
 
 
-CLEAN = runpy.run_path(str(script()))["clean"]  # leaves no byte code in the skill's folder
+CLEAN = runpy.run_path(str(script()))["clean"]  # writes no byte code into the folder of the skill
 
 
 @settings(deadline=None)
 @given(st.text(st.characters() | st.sampled_from("\x1b[]0;m\x07\\\r\t\x9b\u202e"), max_size=60))
-def test_no_text_at_all_keeps_a_control_character(text: str) -> None:
+def test_clean_removes_all_control_characters(text: str) -> None:
     shown = CLEAN(text)
     assert not [char for char in shown if unicodedata.category(char)[0] == "C" and char != "\t"]
