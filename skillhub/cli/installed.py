@@ -193,7 +193,7 @@ def _held(waiting: set[str], project: Project) -> dict[str, str]:
     return {
         name: "not agreed to" if name in unagreed else "needs open"
         for name in waiting
-        if name in unagreed or (name in records and records[name].held == "needs")
+        if name in unagreed or (name in records and records[name].disabled_by == "needs")
     }
 
 

@@ -156,7 +156,7 @@ def _planned(each: _Adopted, planner: Planner, ports: Ports) -> Plan:
     folders = dict.fromkeys((*planner.folders, *found_in))
     wanted = tuple(folder for folder in folders if f"{folder}/{each.find.name}" not in excluded)
     plan = replace(planner, folders=wanted).plan(each.candidate)
-    if plan.linking is None or plan.held:
+    if plan.linking is None or plan.disabled_by:
         return plan
     link_paths = [portable(path, base) for path in each.find.links]
     steps = [Step(link, links.place(ports.project, link), "make") for link in link_paths]

@@ -135,7 +135,7 @@ def _of_project(project: Project, records: Records, ports: Ports, remove: bool) 
     remaining = dict(records.skills)
     folders = copies.folders_of(project, hosts().values(), ports.user_home, ports.environ)
     known, is_user = {copies.portable(each, project.base) for each in folders}, project.scope == "user"
-    for name, record in [*records.skills.items(), *records.coming.items()]:
+    for name, record in [*records.skills.items(), *records.pending.items()]:
         kept_links = []
         for link in record.links:
             row: Installed | None = Installed(
@@ -157,7 +157,7 @@ def _of_project(project: Project, records: Records, ports: Ports, remove: bool) 
                     yield Installed("mcp", error.where or project.base, server, error.message)
     if remove:
         exclude(project.around, [link for record in remaining.values() for link in record.links])
-        mcp.remove_created(project, [each for each in records.made if not os.path.isabs(each) or is_user])
+        mcp.remove_created(project, [each for each in records.created_paths if not os.path.isabs(each) or is_user])
 
 
 def _copy(project: Project, name: str, link: str, record: Record, store: Store, remove: bool) -> Installed | None:

@@ -94,7 +94,9 @@ def commit(
         for each in cleared:
             linker.save(each, records_before.get(each.name))
         disabled = {each.name: records_before[each.name] for each in cleared if each.name in records_before}
-        disabled = {name: replace(record, enabled=False, held="user", links=()) for name, record in disabled.items()}
+        disabled = {
+            name: replace(record, enabled=False, disabled_by="user", links=()) for name, record in disabled.items()
+        }
         known = [link for record in records_before.values() for link in record.links]
         known += [link for change in changes for link in change.record.links]
         copies.sweep(ports.project, known, mcp.shared_folders(ports.project))
@@ -112,12 +114,12 @@ def commit(
         records = Records(
             moved_records(after, now.lock, lock, ports),
             agents=tuple(dict.fromkeys((*now.records.agents, *options.agents))),
-            made=tuple(dict.fromkeys((*now.records.made, *created_paths))),
+            created_paths=tuple(dict.fromkeys((*now.records.created_paths, *created_paths))),
         )
         if text is not None:
             # After a crash behind the write of the lock, `sync` knows from these that the user agreed to its entries.
             pending = {change.name: records.skills[change.name] for change in changes}
-            ports.project.write_records(replace(now.records, coming=pending, made=records.made))
+            ports.project.write_records(replace(now.records, pending=pending, created_paths=records.created_paths))
         changed |= _write_documents(text, changes, options, now, ports)
         write_records(_with_former_links(records, now.records), ports)
         for done, change in enumerate(changes):
@@ -153,7 +155,7 @@ def _unchanged_meanwhile(changes: Sequence[Change], before: State, now: State) -
 
 def _decided(record: Record | None) -> tuple[Digest, bool, str] | None:
     """Return the fields of a record that a person decides; the links are left out, since ``sync`` may change them."""
-    return (record.tree, record.enabled, record.held) if record else None
+    return (record.tree, record.enabled, record.disabled_by) if record else None
 
 
 def _lock(changes: Sequence[Change], options: Options, now: State, ports: Ports) -> Lock:
@@ -245,8 +247,8 @@ class Plan:
 
     Attributes:
         needs: Its open needs, or those of added agents if it is enabled; None if it will stay disabled.
-        linking: The places to make, or to clear if it is ``held``.
-        held: Why it will stay disabled, as in a ``Record``; empty if it will be enabled.
+        linking: The places to make, or to clear if it stays disabled.
+        disabled_by: Why it will stay disabled, as in a ``Record``; empty if it will be enabled.
         changes: The differences from the version before, if there was one.
     """
 
@@ -254,7 +256,7 @@ class Plan:
     record: Record | None
     needs: OpenNeeds | None
     linking: Linking | None
-    held: str
+    disabled_by: str
     changes: Changes | None
 
     @property
@@ -325,19 +327,19 @@ class Planner:
                 f"{unfit[0].name} will not load it: it requires a folder with the name in SKILL.md"
             )
         is_enabled = record is not None and record.enabled and is_agreed
-        held = "user" if record is not None and record.held == "user" else "asked"
+        disabled_by = "user" if record is not None and record.disabled_by == "user" else "asked"
         needs = None
-        if held == "user" or not (self.options.enable or is_enabled):
+        if disabled_by == "user" or not (self.options.enable or is_enabled):
             linking = self.linker.plan_removal(candidate.name, record) if record else None
         else:
-            held = ""
+            disabled_by = ""
             if is_enabled and record is not None:
                 name, manifest = candidate.name, candidate.manifest
                 needs = open_for_more_agents(name, manifest, record, self.options, self.agents, self.ports)
             else:
                 needs = open_needs(candidate, record, self.options, self.is_satisfied, self.agents, self.ports)
             linking = self._linking(candidate, record)
-        return Plan(candidate, record, needs, linking, held, changes_of(candidate, self.state, self.ports))
+        return Plan(candidate, record, needs, linking, disabled_by, changes_of(candidate, self.state, self.ports))
 
     def _about_alias(self, candidate: Candidate) -> list[str]:
         """Return which agents will not load a skill under its alias.
@@ -581,20 +583,20 @@ def decide(plan: Plan, asked: Sequence[Asked], is_satisfied: NeedCheck) -> Chang
     base = Record(
         tree=candidate.tree.digest,
         enabled=False,
-        held=plan.held,
+        disabled_by=plan.disabled_by,
         facts=facts,
         provenance=Provenance.of(candidate.entry),
     )
     if before is not None:
         base = replace(base, mcp=before.mcp, link=before.link)
         if is_known and (before.enabled or plan.needs is None):  # needs unchecked now: the former answers stand
-            base = replace(base, met=before.met, waived=before.waived)
+            base = replace(base, satisfied=before.satisfied, waived=before.waived)
     if linking is None or plan.needs is None:
         return Change(candidate, base, linking, None)
     is_enabled = is_known and before is not None and before.enabled
     needs = plan.needs.answered(asked)
     record = needs.onto(replace(base, enabled=True, links=linking.links, link=linking.kind))
     if not is_enabled and any(need.open for need in needs_of(facts, record, is_satisfied, needs.satisfied)):
-        waiting = replace(base, held="needs")
+        waiting = replace(base, disabled_by="needs")
         return Change(candidate, waiting, linking.without_merges(), None, (*needs.satisfied, *needs.waived))
     return Change(candidate, record, linking, needs)

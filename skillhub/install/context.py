@@ -487,7 +487,7 @@ def read_unchecked(ports: Ports) -> State:
 def _records(lock: Lock, ports: Ports) -> Records:
     """Return the records, with pending ones that the lock has now; one without provenance gets that of the lock."""
     records = ports.project.records()
-    pending = records.coming
+    pending = records.pending
     entries = lock.skills.items()
     records = records.arrived({k: e.tree for k, e in entries if k not in pending or pending[k].is_of(e)})
     completed = {

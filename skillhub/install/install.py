@@ -160,7 +160,7 @@ def carry_out(
         changes={each.name: each.changes for each in plans if each.changes},
         unchanged=frozenset(each.name for each in recorded if each.linking is None or each.linking.done),
         restored=frozenset(each.name for each in recorded if each.linking is not None and not each.linking.done),
-        disabled=frozenset(each.name for each in changes if each.record.held == "user"),
+        disabled=frozenset(each.name for each in changes if each.record.disabled_by == "user"),
         written={each.name: each.needs.lines() for each in changes if each.needs},
         remedies=dict(_remedies(plans, state, ports.project.scope)),
         saved=linker.saved,
@@ -270,7 +270,7 @@ def enable(names: Sequence[str], options: Options, ports: Ports, disabling: Sequ
             is_agreed = state.agreed(name) is not None
             candidates.append(by_lock(name, state.lock.skills[name], ports, agreed=is_agreed).run())
         if name in records:
-            records[name] = replace(records[name], held="")
+            records[name] = replace(records[name], disabled_by="")
     planner = Planner.of(options, replace(state, records=replace(state.records, skills=records)), ports)
     plans = [planner.plan(each) for each in candidates]
     clearing = _clearing(disabling, state, ports)
@@ -305,7 +305,9 @@ def disable(names: Sequence[str], ports: Ports, *, dry_run: bool = False) -> Out
         records = read_unchecked(ports).records
         # Without a record: disabling a skill is no consent to its tree.
         no_consent = Record(tree=NO_FILES, enabled=False)
-        changed = {name: replace(records.skills.get(name, no_consent), enabled=False, held="user") for name in names}
+        changed = {
+            name: replace(records.skills.get(name, no_consent), enabled=False, disabled_by="user") for name in names
+        }
         # The records keep the links until they are removed: after a crash, `sync` removes them.
         write_records(replace(records, skills={**records.skills, **changed}), ports)
         for linking in cleared:
@@ -314,7 +316,7 @@ def disable(names: Sequence[str], ports: Ports, *, dry_run: bool = False) -> Out
         write_records(replace(records, skills={**records.skills, **changed}), ports)
     skills = _views(names, changed, state, ports)
     before = map(state.records.skills.get, names)
-    return Outcome(skills, any(not each or each.held != "user" for each in before), asked, saved=linker.saved)
+    return Outcome(skills, any(not each or each.disabled_by != "user" for each in before), asked, saved=linker.saved)
 
 
 def remove(names: Sequence[str], ports: Ports, *, dry_run: bool = False, unwanted: bool = False) -> Outcome:
@@ -365,7 +367,7 @@ def remove(names: Sequence[str], ports: Ports, *, dry_run: bool = False, unwante
             linker.take_away(linking)
         removed = [now.records.skills[name] for name in names if name in now.records.skills]
         records = remove_servers(removed, records, configured, ports)
-        write_records(replace(records, made=mcp.remove_created(ports.project, records.made)), ports)
+        write_records(replace(records, created_paths=mcp.remove_created(ports.project, records.created_paths)), ports)
     return Outcome(skills, True, asked, saved=linker.saved)
 
 
@@ -589,9 +591,11 @@ def _changes(candidate: Candidate, state: State, ports: Ports) -> Changes:
 
 def _restored(names: Iterable[str], state: State, ports: Ports) -> dict[str, Candidate]:
     """Return the locked versions of those of these skills that have a record on this machine."""
-    held, found = TreeBudget(ports.store), {}
+    budget, found = TreeBudget(ports.store), {}
     for name in names:
         if name in state.records.skills:
             with about_skill(name):
-                found[name] = held.keep(resolve_locked(name, state.lock.skills[name], state, ports).acquisition.run())
+                found[name] = budget.keep(
+                    resolve_locked(name, state.lock.skills[name], state, ports).acquisition.run()
+                )
     return found

@@ -143,7 +143,7 @@ def of_entry(name: str, entry: Locked, capabilities: Sequence[str], ports: Ports
         voucher=ports.voucher(entry),
         vouched=True,
         known_as=names_of(signer, entry, ports) if signer else frozenset(),
-        can=tuple(capabilities),
+        capabilities=tuple(capabilities),
     )
 
 

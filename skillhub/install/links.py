@@ -387,7 +387,7 @@ def to_remove(name: str, paths: Iterable[str], state: State, ports: Ports) -> tu
     tree, record = state.lock.skills[name].tree, state.records.skills.get(name)
     if state.enabled(name):
         return [], [path for path in paths if not _is_spare(path, tree, record, ports.store)]
-    was_enabled = record is not None and record.held == "user" and record.tree != NO_FILES
+    was_enabled = record is not None and record.disabled_by == "user" and record.tree != NO_FILES
     agents = chosen_agents(Options(), state.records, state.intent, ports) if was_enabled else ()
     # In the folder of an agent that was not chosen, a skill of that name belongs to the user.
     folders = {*map(os.path.realpath, folders_of(ports.project, agents, ports.user_home, ports.environ))}

@@ -403,9 +403,9 @@ class AnsweredNeeds:
         for server, file in self.writes:
             entry = file.dialect.spell(server.described())
             written[server.need.name] = {**written.get(server.need.name, {}), file.agent: entry}
-        satisfied = tuple(dict.fromkeys((*record.met, *self.satisfied)))
+        satisfied = tuple(dict.fromkeys((*record.satisfied, *self.satisfied)))
         return replace(
-            record, met=satisfied, waived=tuple(dict.fromkeys((*record.waived, *self.waived))), mcp=written
+            record, satisfied=satisfied, waived=tuple(dict.fromkeys((*record.waived, *self.waived))), mcp=written
         )
 
     def lines(self) -> tuple[str, ...]:
@@ -456,7 +456,9 @@ def open_needs(
                 agents,
                 ports,
                 written.get(need.name),
-                is_agreed=before is not None and before.tree == candidate.tree.digest and need.spell() in before.met,
+                is_agreed=before is not None
+                and before.tree == candidate.tree.digest
+                and need.spell() in before.satisfied,
             )
             for need in manifest.requires
             if need.kind == "mcp"
@@ -482,7 +484,7 @@ def open_for_more_agents(
         if need.kind == "mcp" and (options.agents or need.spell() not in record.waived):
             written = record.mcp.get(need.name, {})
             server = server_need(need, [each for each in agents if each.id not in written], ports)
-            is_settled = need.spell() in record.met and not (options.agents or server.absent)
+            is_settled = need.spell() in record.satisfied and not (options.agents or server.absent)
             servers += [] if is_settled else [server]
     return OpenNeeds(name, _supplied(manifest, options), (), tuple(servers), options.mcp)
 

@@ -135,7 +135,9 @@ def use_profile(name: str, options: Options, ports: Ports) -> UsedProfile:
     locked, records = state.lock.skills, state.records.skills
     coming = [each for each in wanted if each in locked and state.enabled(each) is None]
     # A skill that waits for a need, too: the next install would enable it otherwise.
-    going = [each for each in records if each in locked and each not in wanted and records[each].held != "user"]
+    going = [
+        each for each in records if each in locked and each not in wanted and records[each].disabled_by != "user"
+    ]
     outcome = enable(coming, options, ports, disabling=going)
     missing = [
         LeftOut(each, "not-installed", f"it is in the profile {name}, and is not installed here")

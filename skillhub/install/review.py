@@ -310,7 +310,7 @@ def admit(candidate: Candidate, state: State, ports: Ports) -> Candidate:
         SourceError: its age is unknown, since its repository cannot be reached.
     """
     policies, record = ports.policies, state.records.skills.get(candidate.name)
-    is_disabled = record is not None and record.held == "user"
+    is_disabled = record is not None and record.disabled_by == "user"
     if not policies or (is_disabled and state.lock.skills.get(candidate.name) == candidate.entry):
         return candidate
     known = record if record is not None and record.is_of(candidate.entry) else None
@@ -454,7 +454,7 @@ def without_other_signers(
     found, notes = dict(candidates), []
     for name, candidate in candidates.items():
         record = state.records.skills.get(name)
-        if record is None or record.held != "user":
+        if record is None or record.disabled_by != "user":
             continue
         try:
             check_against_record(candidate, state, ports)

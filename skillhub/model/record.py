@@ -92,25 +92,25 @@ class Record:
     Attributes:
         tree: The tree in ``links``, to which the person agreed; ``NO_FILES`` without consent.
         enabled: Whether the links should exist.
-        held: Why the skill is disabled: ``user`` (by ``disable``), ``needs`` (one is open), ``asked``
+        disabled_by: Why the skill is disabled: ``user`` (by ``disable``), ``needs`` (one is open), ``asked``
             (``--no-enable``), or empty.
         links: The paths in agents' folders, relative to the project or the user's home, ``/`` between segments.
         link: Whether ``links`` are copies or symlinks into the store.
-        met: Needs (``env:NAME``, ``mcp:NAME``) that were satisfied when the skill was enabled and that skillhub
+        satisfied: Needs (``env:NAME``, ``mcp:NAME``) that were satisfied when the skill was enabled and that skillhub
             cannot check later.
         waived: Needs for which a person took responsibility.
         mcp: Server name to agent to the entry that was written into that agent's configuration.
         provenance: The origin and the signers to which the person agreed, if recorded.
     """
 
-    NEEDED: ClassVar = ("held", "links", "link", "met", "waived", "mcp", "facts")
+    NEEDED: ClassVar = ("disabled_by", "links", "link", "satisfied", "waived", "mcp", "facts")
 
     tree: Sha256
     enabled: bool
-    held: Annotated[str, one_of("", "user", "needs", "asked")] = ""
+    disabled_by: Annotated[str, one_of("", "user", "needs", "asked"), Field(alias="held")] = ""
     links: Items[str] = ()
     link: Annotated[LinkKind, one_of("copy", "symlink")] = "copy"
-    met: Items[str] = ()
+    satisfied: Annotated[Items[str], Field(alias="met")] = ()
     waived: Items[str] = ()
     mcp: Members[str, Members[str, dict[str, Any]]] = field(default_factory=dict)
     facts: Annotated[Facts, Before(_four)] = field(default_factory=Facts)
@@ -138,14 +138,14 @@ class Records:
 
     Attributes:
         agents: The agents that a person chose for the project.
-        coming: Records of skills that a person has agreed to and the lock does not have yet; they count once it does.
-        made: Folders and files of agents that skillhub created; paths as in ``links``.
+        pending: Records of skills that a person has agreed to and that the lock lacks; they count once it has them.
+        created_paths: Folders and files of agents that skillhub created; paths as in ``links``.
     """
 
     skills: Mapping[str, Record] = field(default_factory=dict)
     agents: tuple[str, ...] = ()
-    coming: Mapping[str, Record] = field(default_factory=dict)
-    made: tuple[str, ...] = ()
+    pending: Mapping[str, Record] = field(default_factory=dict)
+    created_paths: tuple[str, ...] = ()
 
     def enabled(self, locked: Mapping[str, Locked]) -> set[str]:
         """Return the names of the locked skills that agents should read."""
@@ -160,14 +160,14 @@ class Records:
         Args:
             locked: The tree of each locked skill.
         """
-        if not self.coming:
+        if not self.pending:
             return self
         skills = dict(self.skills)
-        for name, record in self.coming.items():
+        for name, record in self.pending.items():
             if locked.get(name) == record.tree:
                 before = skills[name].links if name in skills else ()
                 skills[name] = replace(record, links=tuple(dict.fromkeys((*record.links, *before))))
-        return replace(self, skills=skills, coming={})
+        return replace(self, skills=skills, pending={})
 
     def dump(self, project: str) -> bytes:
         """Return the bytes of the record file; it contains the path ``project`` for a person who reads it."""
@@ -176,8 +176,8 @@ class Records:
             agents=self.agents,
             project=project,
             skills=dict(self.skills),
-            coming=dict(self.coming),
-            made=self.made,
+            pending=dict(self.pending),
+            created_paths=self.created_paths,
         )
         text = json.dumps(file.model_dump(by_alias=True), sort_keys=True, ensure_ascii=False) + "\n"
         # A path may hold bytes that are not UTF-8; each becomes a question mark, so that the file can be read.
@@ -195,7 +195,7 @@ class Records:
         except FormatError as error:
             error.hint = error.hint or "move the file away; skillhub install creates it again and asks again"
             raise
-        return cls(found.skills, found.agents, found.coming, found.made)
+        return cls(found.skills, found.agents, found.pending, found.created_paths)
 
 
 class RecordsFile(Document):
@@ -207,8 +207,8 @@ class RecordsFile(Document):
     agents: Items[str]
     project: str = ""
     skills: Members[SkillName, Record]
-    coming: Members[SkillName, Record] = Field(default_factory=dict, exclude_if=_is_empty)
-    made: Items[str] = Field((), exclude_if=_is_empty)
+    pending: Members[SkillName, Record] = Field(default_factory=dict, alias="coming", exclude_if=_is_empty)
+    created_paths: Items[str] = Field((), alias="made", exclude_if=_is_empty)
 
 
 # A skill on this machine: locked or found in an agent's folder, enabled or disabled.

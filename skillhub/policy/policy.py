@@ -226,7 +226,7 @@ class Subject:
         voucher: The registry that alone vouches for the signer's name; None for a publisher that the user trusts.
         vouched: Whether the registry with this root vouches for the signer's name.
         known_as: The names under which the user trusts the signer.
-        can: The capabilities of the skill.
+        capabilities: What the skill can do.
         age: The time since its publication; None if unknown.
         witnesses: The witnesses that a policy requires and that have cosigned the log of its registry.
     """
@@ -238,7 +238,7 @@ class Subject:
     voucher: str | None = None
     vouched: bool = False
     known_as: frozenset[str] = frozenset()
-    can: tuple[str, ...] = ()
+    capabilities: tuple[str, ...] = ()
     findings: tuple[Finding, ...] = ()
     age: timedelta | None = None
     witnesses: frozenset[str] = frozenset()
@@ -381,7 +381,7 @@ def _by_denial(policy: Policy, subject: Subject) -> str | None:
 
 
 def _first(subject: Subject, is_forbidden: Callable[[str], bool]) -> str | None:
-    found = next(filter(is_forbidden, subject.can), None)
+    found = next(filter(is_forbidden, subject.capabilities), None)
     return None if found is None else f"{subject.name} can {quote(found)}"
 
 

@@ -406,7 +406,9 @@ def needs_of(
     But not a variable whose value was an argument of an earlier command: only the ``supplied`` variables of the
     current command count.
     """
-    met_needs = {*supplied, *(each for each in record.met if not each.startswith("env:"))} if record else {*supplied}
+    met_needs = (
+        {*supplied, *(each for each in record.satisfied if not each.startswith("env:"))} if record else {*supplied}
+    )
     waived = record.waived if record else ()
     servers = record.mcp if record else {}
     met_needs |= {f"mcp:{name}" for name in servers}
@@ -439,7 +441,7 @@ def not_agreed(project: Project) -> list[str]:
         name
         for name, entry in project.lock().skills.items()
         for record in [records.get(name)]
-        if record is None or (record.held != "user" and not record.is_of(entry))
+        if record is None or (record.disabled_by != "user" and not record.is_of(entry))
     ]
 
 

@@ -564,12 +564,12 @@ def _held(name: str, entry: Locked, record: Record | None, project: Project, bar
         return Held("not-agreed", reason, as_command("skillhub", "install", *flags))
     if (held := barred(name, entry)) or record.enabled:
         return held
-    reason = _WAITING.get(record.held, "is disabled")
+    reason = _WAITING.get(record.disabled_by, "is disabled")
     return Held("disabled", reason, as_command("skillhub", "enable", name, *flags))
 
 
 def _away(record: Record, project: Project) -> Held:
-    reason = f"{_WAITING.get(record.held, 'is disabled')}, and is no longer in the lock"
+    reason = f"{_WAITING.get(record.disabled_by, 'is disabled')}, and is no longer in the lock"
     return Held("disabled", reason, as_command("skillhub", "sync", *typed_flags(project.scope)))
 
 

@@ -58,7 +58,7 @@ def need(world, name="plain", **options):
 
 def test_a_stored_value_meets_the_need_of_its_skill(world, vault):
     world.install(needy(world))
-    assert world.record("plain").held == "needs"
+    assert world.record("plain").disabled_by == "needs"
     assert store(world, vault).skills == ("plain",)  # the one that needs it
     assert need(world) == ("enabled", [True])
     assert given(world, vault, {"A": "1"}) == {"A": "1", "TRACKER_TOKEN": VALUE}

@@ -81,7 +81,7 @@ def test_an_update_keeps_the_switch_of_another_process_during_its_question(world
     with pytest.raises(StateError, match="enabled or disabled plain meanwhile"):
         world.update(answers=answers, enable=before == "enabled")
     assert world.copy("plain").exists() is (verb == "enable")
-    assert world.record("plain").held == {"disable": "user", "enable": ""}[verb]
+    assert world.record("plain").disabled_by == {"disable": "user", "enable": ""}[verb]
 
 
 def test_projects_with_a_shared_store_do_not_disturb_each_other(world, tmp_path):

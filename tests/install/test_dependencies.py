@@ -112,9 +112,9 @@ def test_a_missing_dependency_is_reported_with_its_chain_and_disables_the_skill(
     assert warning.startswith("leads-to-lonely -> lonely needs nobody-has-it, which was not found: ")
     assert warning.endswith("skillhub source show acme lists what it has")
     assert states(outcome) == {"leads-to-lonely": "disabled", "lonely": "disabled"}
-    assert world.record("lonely").held == "needs"
+    assert world.record("lonely").disabled_by == "needs"
     for act in (world.install, lambda: world.install(frozen=True), lambda: world.enable("lonely")):
-        assert (act().changed, world.record("lonely").held) == (False, "needs")
+        assert (act().changed, world.record("lonely").disabled_by) == (False, "needs")
     assert not world.sync().changed
     assert not world.update().changed
     assert world.problems() == []
@@ -158,7 +158,7 @@ def test_enable_works_once_the_missing_dependency_is_installed(world):
 
 def test_install_works_once_the_source_has_the_missing_dependency(world, shelf):
     world.install(str(skill(world.base / "src", name="mine", head="metadata:\n  requires: acme:later\n")))
-    assert world.record("mine").held == "needs"
+    assert world.record("mine").disabled_by == "needs"
     head = "name: later\ndescription: Says hello.\nmetadata:\n  version: '1.0.0'\n"
     shelf.publish("later", **{"SKILL.md": f"---\n{head}---\n\nHi\n"})
     assert states(world.install()) == {"mine": "enabled", "later": "enabled"}

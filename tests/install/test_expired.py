@@ -121,4 +121,4 @@ def test_a_disabled_skill_with_an_expired_certificate_does_not_block_others(worl
     for act in (world.install, world.update):
         (note,) = [each for each in act().warnings if "stays disabled" in each]
         assert note.startswith("plain stays disabled")
-        assert world.record("plain").held == "user"
+        assert world.record("plain").disabled_by == "user"

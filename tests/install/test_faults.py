@@ -57,7 +57,7 @@ def look(world):
     if documents[".mcp.json"] and b'"mcpServers": {}' in documents[".mcp.json"]:
         documents[".mcp.json"] = None  # a file that cannot be removed stays, empty
     records = {
-        name: (record.enabled, record.held, record.links, record.mcp)
+        name: (record.enabled, record.disabled_by, record.links, record.mcp)
         for name, record in world.project.records().skills.items()
     }
     return Look(documents, in_folders(world), records)

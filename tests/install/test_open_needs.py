@@ -367,7 +367,7 @@ def test_a_new_need_disables_the_skill_until_satisfied(world):
 def test_a_value_given_now_counts_as_supplied(world):
     outcome = world.install("github:gh-fix-ci", env={"GITHUB_TOKEN": "x"}, mcp="skip")
     assert outcome.supplied == {("gh-fix-ci", "env:GITHUB_TOKEN"), ("gh-fix-ci", "mcp:github")}
-    assert world.record("gh-fix-ci").met == ()
+    assert world.record("gh-fix-ci").satisfied == ()
 
 
 def beside(world, file, data):

@@ -366,7 +366,7 @@ def test_a_kill_before_the_lock_is_written_keeps_the_earlier_consent(world, twin
     records = world.project.records()
     record = records.skills["deploy"]
     other = replace(record, provenance=replace(record.provenance, source=twin["source"], server=twin["git"]))
-    world.project.write_records(replace(records, coming={"deploy": other}))
+    world.project.write_records(replace(records, pending={"deploy": other}))
     world.sync()
     assert world.record("deploy").provenance == record.provenance
     assert world.copy("deploy").exists()

@@ -136,7 +136,7 @@ def test_empty_folders_and_files_created_for_a_skill_are_removed(world):
     assert {".claude/skills", ".mcp.json", ".codex/config.toml", "opencode.json"} <= {*below(world)}
     world.remove("plain")
     assert below(world) == ["skillhub.lock", "skillhub.toml"]
-    assert (world.project.records().made, world.project.records().agents) == ((), ())
+    assert (world.project.records().created_paths, world.project.records().agents) == ((), ())
     world.install(str(skill(world.base / "src", "other")))
     assert world.record("other").links == (".agents/skills/other",)
 
@@ -178,7 +178,7 @@ def test_attack_a_created_folder_replaced_by_a_link_is_not_removed_through(world
     world.install(str(skill(world.base / "src", "plain")), agents=EVERYBODY)
     world.disable("plain")
     records = world.project.records()
-    world.project.write_records(replace(records, made=(*records.made, name, f"{name}/{held}")))
+    world.project.write_records(replace(records, created_paths=(*records.created_paths, name, f"{name}/{held}")))
     theirs = world.base / "mine" if theirs == "project/mine" else world.folder / theirs
     (theirs / "skills").mkdir(parents=True)
     (theirs / "config.toml").write_text("")

@@ -169,7 +169,7 @@ def test_attack_a_skill_without_consent_or_disabled_is_not_in_order(world):
     world.install()
     shutil.copytree(world.copy("second"), world.copy("plain"))  # as in a clone
     WAYS["sync"](world)
-    assert world.record("plain").held == "user"
+    assert world.record("plain").disabled_by == "user"
     other = remembering(world.on_another_machine())
     shutil.copytree(Path(world.home.state) / "proved", Path(other.home.state) / "proved")
     with pytest.raises(Refused):

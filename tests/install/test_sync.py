@@ -144,8 +144,8 @@ def test_sync_completes_an_agreed_change_killed_after_the_lock(world):
     before = world.project.records()
     world.update("systematic-debugging")
     after = world.project.records()
-    # As after a kill between lock and links: the record has the new state as coming.
-    world.project.write_records(replace(before, coming=after.skills))
+    # As after a kill between lock and links: the record has the new state as pending.
+    world.project.write_records(replace(before, pending=after.skills))
     copy = world.copy("systematic-debugging")
     shutil.rmtree(copy)
     for path, file in world.store.read(before.skills["systematic-debugging"].tree).items():
@@ -161,10 +161,10 @@ def test_a_coming_record_that_never_took_effect_is_dropped(world):
     world.install("github:code-review")
     record = world.record("code-review")
     other = replace(record, tree=Digest.of(b"another"))
-    world.project.write_records(replace(world.project.records(), coming={"code-review": other, "gone": other}))
+    world.project.write_records(replace(world.project.records(), pending={"code-review": other, "gone": other}))
     world.disable("code-review")
-    assert world.project.records().coming == {}
-    assert world.record("code-review").held == "user"
+    assert world.project.records().pending == {}
+    assert world.record("code-review").disabled_by == "user"
     assert world.sync().skills[0].state == "disabled"
 
 

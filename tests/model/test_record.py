@@ -16,13 +16,13 @@ TREE = Digest.of(b"tree")
 NEED = DeclaredNeed("env", "TOKEN", "Läßt ein\nzweites", True)
 FULL = Records(
     {
-        "deploy": Record(tree=TREE, enabled=False, held="user"),
+        "deploy": Record(tree=TREE, enabled=False, disabled_by="user"),
         "gh-fix-ci": Record(
             tree=TREE,
             enabled=True,
             links=(".agents/skills/gh-fix-ci", ".claude/skills/gh-fix-ci"),
             link="symlink",
-            met=("env:TOKEN",),
+            satisfied=("env:TOKEN",),
             waived=("mcp:github",),
             mcp={"github": {"claude-code": {"type": "http", "headers": {"A": "${B}"}, "args": ["x", 1, None]}}},
             facts=Facts("What it does", False, (NEED,), ("scripts",)),
@@ -30,7 +30,7 @@ FULL = Records(
         ),
     },
     ("claude-code", "codex"),
-    made=(".claude", ".claude/skills"),
+    created_paths=(".claude", ".claude/skills"),
 )
 DOCUMENT = json.loads(FULL.dump("/srv/project"))
 
@@ -71,9 +71,9 @@ def put(at, value):
 def read_all(records):
     """Read every field of the records."""
     for name, record in records.skills.items():
-        assert isinstance(name + record.held + record.link + record.facts.description, str)
+        assert isinstance(name + record.disabled_by + record.link + record.facts.description, str)
         assert type(record.enabled) is type(record.facts.model_invocable) is bool
-        assert all(isinstance(text, str) for text in (*record.links, *record.met, *record.waived))
+        assert all(isinstance(text, str) for text in (*record.links, *record.satisfied, *record.waived))
         for need in record.facts.needs:
             assert isinstance(need.spell() + need.description, str)
             assert type(need.required) is bool

@@ -26,7 +26,7 @@ HARMLESS = Subject(
     urls=("https://skills.example/hub",),
     signer=ACME,
     vouched=True,
-    can=("scripts", "network:api.example.com"),
+    capabilities=("scripts", "network:api.example.com"),
     findings=(Finding("SH301", "low", "SKILL.md", 3, "a thing", "look"),),
     age=timedelta(days=10),
 )
@@ -149,20 +149,20 @@ def test_unknown_or_negative_age_is_refused():
 
 @pytest.mark.parametrize("pattern", ["network:evil.example", "n*:evil.*", "network:x", "*:x"])
 def test_unlisted_hosts_count_as_all_hosts(pattern):
-    assert against(having(can=("network:*",)), f'deny-capabilities = ["{pattern}"]')
-    assert against(having(can=("network:*",)), 'capabilities = ["network:evil.example"]')
-    assert not against(having(can=("network:*",)), 'deny-capabilities = ["env:*"]')
+    assert against(having(capabilities=("network:*",)), f'deny-capabilities = ["{pattern}"]')
+    assert against(having(capabilities=("network:*",)), 'capabilities = ["network:evil.example"]')
+    assert not against(having(capabilities=("network:*",)), 'deny-capabilities = ["env:*"]')
 
 
 @pytest.mark.parametrize("pattern", ["env:AWS_*", "env", "e*:x"])
 def test_unlisted_variables_count_as_all_variables(pattern):
-    assert against(having(can=("env:*",)), f'deny-capabilities = ["{pattern}"]')
-    assert against(having(can=("env:*",)), 'capabilities = ["env:AWS_*"]')
-    assert not against(having(can=("env:*",)), 'deny-capabilities = ["network:*"]')
+    assert against(having(capabilities=("env:*",)), f'deny-capabilities = ["{pattern}"]')
+    assert against(having(capabilities=("env:*",)), 'capabilities = ["env:AWS_*"]')
+    assert not against(having(capabilities=("env:*",)), 'deny-capabilities = ["network:*"]')
 
 
 def test_shortened_capability_matches_a_denial_of_its_kind():
-    cut = having(can=("tools:Bash(" + "a" * 80 + "…01234567",))
+    cut = having(capabilities=("tools:Bash(" + "a" * 80 + "…01234567",))
     assert against(cut, 'deny-capabilities = ["tools:Bash(*rm -rf*)"]')
     assert not against(cut, 'deny-capabilities = ["network:*rm*"]')
 
