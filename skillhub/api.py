@@ -93,21 +93,21 @@ class OpenProject:
             refs: References such as ``github:gh-fix-ci@^1.2``, ``owner/repo``, ``https://host`` or ``./my-skill``.
             options: The flags of the command.
         """
-        given = options or Options()
-        with self._ports(given.dry_run) as ports:
-            return self._outcome(install([parse_ref(ref) for ref in refs], given, ports))
+        options = options or Options()
+        with self._ports(options.dry_run) as ports:
+            return self._outcome(install([parse_ref(ref) for ref in refs], options, ports))
 
     def update(self, *names: str, options: Options | None = None) -> OutcomeAnswer:
         """Update these skills, or all, to the newest version that ``skillhub.toml`` allows."""
-        given = options or Options()
-        with self._ports(given.dry_run) as ports:
-            return self._outcome(update(names, given, ports))
+        options = options or Options()
+        with self._ports(options.dry_run) as ports:
+            return self._outcome(update(names, options, ports))
 
     def enable(self, *names: str, options: Options | None = None) -> OutcomeAnswer:
         """Check the needs of these skills again, and enable those without an open need."""
-        given = options or Options()
-        with self._ports(given.dry_run) as ports:
-            return self._outcome(enable(names, given, ports))
+        options = options or Options()
+        with self._ports(options.dry_run) as ports:
+            return self._outcome(enable(names, options, ports))
 
     def disable(self, *names: str) -> OutcomeAnswer:
         """Remove these skills from the agents' folders; they stay stored and locked."""

@@ -41,7 +41,7 @@ _LOG_MAX = 2000  # bytes of its stderr
 _MOST = 1000  # tools, and skills
 _NAME_MAX = 200
 # The variables that every program needs, and those that the SDK passes to the servers that it starts.
-_GIVEN = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LANG", "SYSTEMROOT", "TEMP", "APPDATA", "USERPROFILE")
+_PASSED = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LANG", "SYSTEMROOT", "TEMP", "APPDATA", "USERPROFILE")
 _NAME = r"([A-Za-z_][A-Za-z0-9_]*)"
 _REFERENCE = re.compile(
     rf"\$\{{\{{ ?secrets\.{_NAME} ?\}}\}}|\$\{{(?:env:)?{_NAME}(?::-([^}}]*))?\}}|\{{env:{_NAME}\}}"
@@ -103,9 +103,9 @@ class CheckedServer:
         return [path, *rest]
 
     @property
-    def given(self) -> dict[str, str]:
+    def process_environ(self) -> dict[str, str]:
         """The environment of the server's process."""
-        found = {name: self.environ[name] for name in _GIVEN if name in self.environ}
+        found = {name: self.environ[name] for name in _PASSED if name in self.environ}
         for key in ("env", "environment", "envs"):
             found |= self._values(self.entry.get(key))
         names = mcp_server.texts([self.entry.get(key) or [] for key in ("env_vars", "env_keys")])
@@ -136,12 +136,12 @@ class CheckedServer:
     def question(self) -> Question:
         """Return the question that the user must agree to."""
         started: tuple[str, ...] = ()
-        message, given = f"Call the MCP server {self.name}?", self.variables
+        message, names = f"Call the MCP server {self.name}?", self.variables
         if not self.url:
             message = f"Start the MCP server {self.name}, a program that runs with all your rights?"
             started = (f"the program is {self.command[0]}", f"it is started in {self.cwd}")
-            given = [*(each for each in _GIVEN if each in self.environ), *given]
-        gets = f"it gets the values of your variables {', '.join(given)}" if given else "it gets no variable of yours"
+            names = [*(each for each in _PASSED if each in self.environ), *names]
+        gets = f"it gets the values of your variables {', '.join(names)}" if names else "it gets no variable of yours"
         return Question("mcp-check", self.name, message, (*self.facts, *started, gets, self.place), self.name)
 
     @property
@@ -350,7 +350,7 @@ def _short(text: str) -> str:
 async def _started(checked: CheckedServer, log: bytearray) -> AsyncIterator[tuple[Any, Any]]:
     """Start the server and yield its streams; on exit kill its process group."""
     process = await anyio.open_process(
-        checked.command, env=checked.given, cwd=checked.cwd, stderr=subprocess.PIPE, start_new_session=True
+        checked.command, env=checked.process_environ, cwd=checked.cwd, stderr=subprocess.PIPE, start_new_session=True
     )
     give, received = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     sent, take = anyio.create_memory_object_stream[SessionMessage](0)

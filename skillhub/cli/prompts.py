@@ -78,16 +78,16 @@ def show(
 class Flags:
     """Answers that flags give beforehand, each flag to questions of its kinds."""
 
-    given: frozenset[str] = frozenset()
+    typed: frozenset[str] = frozenset()
 
     def answer(self, questions: Sequence[Question]) -> list[Answer]:
         """Answer yes to the questions that the flags agree to, and leave the others unanswered."""
-        unanswered = replace(UNANSWERED, past_yes="--yes" in self.given)
+        unanswered = replace(UNANSWERED, past_yes="--yes" in self.typed)
         return [YES if self.agree_to(question) else unanswered for question in questions]
 
     def agree_to(self, question: Question) -> bool:
         """Return whether the flags agree to this question."""
-        return answered_by(question, self.given)
+        return answered_by(question, self.typed)
 
 
 def _joined(asked: Sequence[Question]) -> dict[int, Question]:

@@ -125,7 +125,7 @@ def mcp_check(
     needs = checking.compared(checked, found, ports)
     is_fine = not any(row["missing"] for row in needs)
     is_ours = found.server.startswith("skillhub") and found.skills == () and not checked.url
-    if is_ours and HOME in ports.environ and HOME not in checked.given:
+    if is_ours and HOME in ports.environ and HOME not in checked.process_environ:
         message = f"{HOME} is set here, and the server does not get it: it looks for skills elsewhere"
         common.terminal.warn(f"warning: {name}: {message}")
     if common.json:

@@ -73,12 +73,12 @@ class _Clause:
         if found is None:
             raise ValueError(f"no clause: {text}")
         sign, *numbers, pre, build = found.groups(default="")
-        self.given = tuple(int(number) for number in numbers if number)
-        self.numbers = (*self.given, 0, 0, 0)[:3]
+        self.written = tuple(int(number) for number in numbers if number)
+        self.numbers = (*self.written, 0, 0, 0)[:3]
         self.pre, self.build = pre, build
         self.key = _key(self.numbers, pre)
         self.sign = {"": "=", "==": "="}.get(sign, sign)
-        if (build and self.sign not in ("=", "!=")) or (not self.given and self.sign not in ("=", ">=")):
+        if (build and self.sign not in ("=", "!=")) or (not self.written and self.sign not in ("=", ">=")):
             raise ValueError(f"{sign} is not allowed with a build or a star")
 
     def allows(self, key: Precedence, build: str) -> bool:
@@ -90,24 +90,24 @@ class _Clause:
 
     def is_below(self, key: Precedence) -> bool:
         """Return whether ``key`` is lower: a pre-release of 2.0.0 is not below ``<2``, but below ``<2.0.0``."""
-        return key < self.key if len(self.given) == 3 else key[0] < self.numbers
+        return key < self.key if len(self.written) == 3 else key[0] < self.numbers
 
     def is_same(self, key: Precedence, build: str) -> bool:
-        if len(self.given) < 3:
-            return not self.given or (self.key <= key and key[0] < self.next(len(self.given) - 1))
+        if len(self.written) < 3:
+            return not self.written or (self.key <= key and key[0] < self.next(len(self.written) - 1))
         return key == self.key and self.build in ("", build)
 
     def is_other(self, key: Precedence, build: str) -> bool:
         if self.pre or self.build:
             return not self.is_same(key, build)
-        return key[0][: len(self.given)] != self.given
+        return key[0][: len(self.written)] != self.written
 
     def is_within(self, key: Precedence, place: int) -> bool:
         return self.key <= key and key[0] < self.next(place)
 
     def caret(self) -> int:
-        """Return the place of the first number that is not zero, else of the last number given."""
-        return next((at for at, number in enumerate(self.given) if number), len(self.given) - 1)
+        """Return the place of the first number that is not zero, else of the last number."""
+        return next((at for at, number in enumerate(self.written) if number), len(self.written) - 1)
 
 
 # For each sign, whether a clause allows a version.
@@ -119,8 +119,8 @@ _ALLOWS: dict[str, Callable[[_Clause, Precedence, str], bool]] = {
     ">": lambda clause, key, _: key > clause.key and not clause.is_same(key, ""),
     ">=": lambda clause, key, _: key >= clause.key,
     "^": lambda clause, key, _: clause.is_within(key, clause.caret()),
-    "~": lambda clause, key, _: clause.is_within(key, min(len(clause.given), 2) - 1),
-    "~=": lambda clause, key, _: clause.is_within(key, len(clause.given) // 3),
+    "~": lambda clause, key, _: clause.is_within(key, min(len(clause.written), 2) - 1),
+    "~=": lambda clause, key, _: clause.is_within(key, len(clause.written) // 3),
 }
 
 
