@@ -93,9 +93,9 @@ def commit(
         records_before = now.records.skills
         for each in cleared:
             linker.save(each, records_before.get(each.name))
-        disabled = {each.name: records_before[each.name] for each in cleared if each.name in records_before}
+        names = {each.name for each in cleared} & {*records_before}
         disabled = {
-            name: replace(record, enabled=False, disabled_by="user", links=()) for name, record in disabled.items()
+            each: replace(records_before[each], enabled=False, disabled_by="user", links=()) for each in names
         }
         known = [link for record in records_before.values() for link in record.links]
         known += [link for change in changes for link in change.record.links]

@@ -595,7 +595,6 @@ def _restored(names: Iterable[str], state: State, ports: Ports) -> dict[str, Can
     for name in names:
         if name in state.records.skills:
             with about_skill(name):
-                found[name] = budget.keep(
-                    resolve_locked(name, state.lock.skills[name], state, ports).acquisition.run()
-                )
+                acquisition = resolve_locked(name, state.lock.skills[name], state, ports).acquisition
+                found[name] = budget.keep(acquisition.run())
     return found
