@@ -93,10 +93,8 @@ def commit(
         records_before = now.records.skills
         for each in cleared:
             linker.save(each, records_before.get(each.name))
-        names = {each.name for each in cleared} & {*records_before}
-        disabled = {
-            each: replace(records_before[each], enabled=False, disabled_by="user", links=()) for each in names
-        }
+        ended = {name: records_before[name] for name in {each.name for each in cleared} & {*records_before}}
+        disabled = {name: replace(each, enabled=False, disabled_by="user", links=()) for name, each in ended.items()}
         known = [link for record in records_before.values() for link in record.links]
         known += [link for change in changes for link in change.record.links]
         copies.sweep(ports.project, known, mcp.shared_folders(ports.project))
