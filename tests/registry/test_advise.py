@@ -1,4 +1,4 @@
-"""Advisories as an operator publishes them: signed, checked, replaced, taken back."""
+"""Advisories of an operator: signed, checked, replaced, withdrawn."""
 
 import json
 from pathlib import Path
@@ -28,45 +28,48 @@ def made(tmp_path_factory):
     return simulator
 
 
-def said(hub, *documents, digests=(), withdrawn=(), **signing):
+def publish_advisories(hub, *documents, digests=(), withdrawn=(), **signing):
     data = {"advisories": list(documents), "digests": dict.fromkeys(digests, "harm")}
     parsed = AdvisoriesDocument.parse(data, "test")
     return advise(hub.dir.path, [parsed], Signing(now=hub.when, **signing), withdrawn)
 
 
-def told(hub, folder):
+def advisories_of_client(hub, folder):
     hub.pull()
     document = hub.open(folder).advisories().document
     return {each.id: each.summary for each in document.advisories}, dict(document.digests)
 
 
-def test_what_is_published_is_signed_and_read(hub, tmp_path):
-    said(hub, osv([package()]), digests=[BAD])
-    assert told(hub, tmp_path / "m") == ({"TEST-2026-1": "sends tokens away"}, {BAD: "harm"})
+def test_published_advisory_is_signed_and_read(hub, tmp_path):
+    publish_advisories(hub, osv([package()]), digests=[BAD])
+    assert advisories_of_client(hub, tmp_path / "m") == ({"TEST-2026-1": "sends tokens away"}, {BAD: "harm"})
     assert check(hub.dir.path, now()).problems == ()
-    said(hub, osv([package()], summary="is worse"), osv([package()], id="TEST-2026-2"))
-    assert told(hub, tmp_path / "m")[0] == {"TEST-2026-1": "is worse", "TEST-2026-2": "sends tokens away"}
-    said(hub, withdrawn=["TEST-2026-1", BAD])
-    assert told(hub, tmp_path / "m") == ({"TEST-2026-2": "sends tokens away"}, {})
+    publish_advisories(hub, osv([package()], summary="is worse"), osv([package()], id="TEST-2026-2"))
+    assert advisories_of_client(hub, tmp_path / "m")[0] == {
+        "TEST-2026-1": "is worse",
+        "TEST-2026-2": "sends tokens away",
+    }
+    publish_advisories(hub, withdrawn=["TEST-2026-1", BAD])
+    assert advisories_of_client(hub, tmp_path / "m") == ({"TEST-2026-2": "sends tokens away"}, {})
 
 
 @pytest.mark.parametrize("modified", ["2026-10-31T23:59:59Z", "2026-11-01T00:30:00+01:00", "yesterday"])
-def test_an_earlier_version_of_an_advisory_does_not_replace_a_later_one(hub, modified):
-    said(hub, osv([package()]))
+def test_earlier_version_of_an_advisory_does_not_replace_a_later_one(hub, modified):
+    publish_advisories(hub, osv([package()]))
     before = tree_of(hub.dir.path)
     with pytest.raises(UsageError, match="TEST-2026-1: modified: expected a time not before 2026-11-01T00:00:00Z"):
-        said(hub, osv([package(versions=["1.0.0"])], modified=modified))
+        publish_advisories(hub, osv([package(versions=["1.0.0"])], modified=modified))
     assert tree_of(hub.dir.path) == before
 
 
-def test_it_stays_through_all_else_that_an_operator_does(hub, tmp_path):
-    said(hub, digests=[BAD])
+def test_advisories_survive_other_commands_of_the_operator(hub, tmp_path):
+    publish_advisories(hub, digests=[BAD])
     hub.publish(version="1.1.0")
     withdraw(hub.dir.path, "hello@1.0.0", "old", Signing(now=hub.when))
     refresh(hub.dir.path, Signing(now=hub.when), roles=["releases"])
     for role in ("releases", "targets", "snapshot"):
         rotate(hub.dir.path, role, Signing(now=hub.when))
-    assert told(hub, tmp_path / "m")[1] == {BAD: "harm"}
+    assert advisories_of_client(hub, tmp_path / "m")[1] == {BAD: "harm"}
     assert check(hub.dir.path, now()).problems == ()
     (tmp_path / "served").mkdir()
     push(hub.dir.path, str(tmp_path / "served"), FolderTarget, now=hub.when)
@@ -77,19 +80,19 @@ def test_it_stays_through_all_else_that_an_operator_does(hub, tmp_path):
 def test_only_the_online_keys_of_releases_are_needed(hub, tmp_path):
     for path in (tmp_path / "registry/keys/offline").glob("*.pem"):
         path.unlink()
-    said(hub, digests=[BAD])
+    publish_advisories(hub, digests=[BAD])
     (tmp_path / "registry/keys/online/releases.pem").unlink()
     before = tree_of(hub.dir.path)
     with pytest.raises(Refused):
-        said(hub, digests=[Digest.of(b"more")])
+        publish_advisories(hub, digests=[Digest.of(b"more")])
     assert tree_of(hub.dir.path) == before
 
 
-def test_the_same_again_and_a_dry_run_change_nothing(hub):
-    said(hub, osv([package()]), digests=[BAD])
+def test_repeated_advisory_and_dry_run_change_no_file(hub):
+    publish_advisories(hub, osv([package()]), digests=[BAD])
     before = tree_of(hub.dir.path)
-    said(hub, osv([package()]), digests=[BAD])
-    said(hub, digests=[Digest.of(b"more")], dry_run=True)
+    publish_advisories(hub, osv([package()]), digests=[BAD])
+    publish_advisories(hub, digests=[Digest.of(b"more")], dry_run=True)
     assert tree_of(hub.dir.path) == before
 
 
@@ -115,29 +118,29 @@ def test_the_same_again_and_a_dry_run_change_nothing(hub):
         ([], {"withdrawn": [BAD]}),
     ],
 )
-def test_what_clients_would_take_otherwise_than_it_is_meant_is_not_signed(hub, documents, more):
+def test_advisory_that_clients_would_misread_is_not_signed(hub, documents, more):
     before = tree_of(hub.dir.path)
     with pytest.raises(UsageError):
-        said(hub, *documents, **more)
+        publish_advisories(hub, *documents, **more)
     assert tree_of(hub.dir.path) == before
 
 
-def test_attack_a_changed_document_is_found_by_check_and_never_signed_again(hub):
-    said(hub, digests=[BAD])
+def test_attack_a_changed_document_is_found_and_never_signed_again(hub):
+    publish_advisories(hub, digests=[BAD])
     file = next(Path(hub.dir.site).rglob("*_advisories.json"))
     file.write_bytes(file.read_bytes().replace(b"harm", b"fine"))
     assert [each.code for each in check(hub.dir.path, now()).problems] == ["wrong-bytes"]
     with pytest.raises(SecurityError):
-        said(hub, digests=[Digest.of(b"more")])
+        publish_advisories(hub, digests=[Digest.of(b"more")])
     file.unlink()
     with pytest.raises(SourceError, match="a signed file is missing"):
         check(hub.dir.path, now())
 
 
 @pytest.mark.parametrize("data", [b"[]", b"<html>", b'{"version": 2}', b'{"digests": {"x": "y"}}'])
-def test_attack_a_thief_signs_what_is_no_document(hub, tmp_path, data):
+def test_attack_an_invalid_document_with_stolen_keys_is_refused(hub, tmp_path, data):
     hub.revise({"idx/_advisories.json": data})
-    if data == b"[]":  # says nothing, and harms nobody
+    if data == b"[]":  # an empty list is harmless
         assert hub.open(tmp_path / "m").advisories() == AdvisoryFeed(AdvisoriesDocument(), Digest.of(hub.root))
         return
     with pytest.raises(FormatError):
@@ -145,16 +148,16 @@ def test_attack_a_thief_signs_what_is_no_document(hub, tmp_path, data):
     assert [each.code for each in check(hub.dir.path, now()).problems] == ["format"]
 
 
-def test_attack_the_key_of_the_listing_signs_advisories(hub, tmp_path):
-    """The listing informs, and has no say in what is refused."""
+def test_attack_advisories_signed_by_the_key_of_the_listing_are_ignored(hub, tmp_path):
+    """The listing informs; it decides no refusal."""
     hub.revise({"advisories/all.json": json.dumps({"digests": {BAD: "x"}}).encode()})
-    assert told(hub, tmp_path / "m") == ({}, {})
+    assert advisories_of_client(hub, tmp_path / "m") == ({}, {})
 
 
 @pytest.mark.parametrize("damage", [b"damaged", b"", b'{"digests": {', BAD.encode()])
-def test_what_was_heard_is_kept_and_refused_where_it_is_damaged_until_it_is_fetched_again(hub, tmp_path, damage):
-    said(hub, digests=[BAD])
-    told(hub, tmp_path / "m")
+def test_stored_advisories_are_refused_when_damaged_until_fetched_again(hub, tmp_path, damage):
+    publish_advisories(hub, digests=[BAD])
+    advisories_of_client(hub, tmp_path / "m")
     root = Digest.of(hub.root)
     assert LastSeen(str(tmp_path / "m")).advisories(root).document.digests == {BAD: "harm"}
     path = tmp_path / "m/targets/idx%2F_advisories.json"
@@ -162,4 +165,4 @@ def test_what_was_heard_is_kept_and_refused_where_it_is_damaged_until_it_is_fetc
     with pytest.raises(FormatError) as caught:
         LastSeen(str(tmp_path / "m")).advisories(root)
     assert caught.value.hint == "skillhub audit fetches it again"
-    assert told(hub, tmp_path / "m")[1] == {BAD: "harm"}
+    assert advisories_of_client(hub, tmp_path / "m")[1] == {BAD: "harm"}

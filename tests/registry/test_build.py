@@ -28,18 +28,18 @@ def made(tmp_path_factory):
     return Simulator(tmp_path_factory.mktemp("made"))
 
 
-def test_embedded_registry_is_what_the_sources_build(tmp_path):
-    """If this fails: `make fixtures`, and look at what changed."""
+def test_embedded_registry_equals_a_build_of_its_sources(tmp_path):
+    """If this fails: run `make fixtures`, and read the difference."""
     assert differences(build(str(tmp_path)), EMBEDDED) == []
 
 
-def test_embedded_registry_is_sound_and_its_root_is_known_by_fingerprint(tmp_path):
+def test_embedded_registry_is_valid_and_has_the_known_root(tmp_path):
     build(str(tmp_path))
     assert check(str(tmp_path), now()).problems == ()
     assert RegistryDir(str(tmp_path)).fingerprint() == root_fingerprint()
 
 
-def test_new_registry_is_sound_and_its_keys_are_for_its_owner(hub):
+def test_new_registry_is_valid_and_its_keys_are_private(hub):
     assert check(hub.dir.path, now()).problems == ()
     keys = os.path.join(hub.dir.path, "keys")
     assert sorted(os.listdir(keys)) == ["offline", "online", "publishers"]
@@ -61,14 +61,14 @@ def test_same_setup_and_time_give_the_same_bytes(tmp_path):
     assert sites[0] == sites[1]
 
 
-def test_second_init_changes_nothing(hub):
+def test_second_init_is_refused_without_changes(hub):
     before = tree_of(hub.dir.path)
     with pytest.raises(UsageError):
         init(hub.dir.path, Setup(settings=RegistrySettings.of("acme")), now())
     assert tree_of(hub.dir.path) == before
 
 
-def test_offline_keys_of_another_registry_are_not_written_over(hub, tmp_path):
+def test_offline_keys_of_another_registry_are_not_overwritten(hub, tmp_path):
     disk = os.path.join(hub.dir.path, "keys", "offline")
     before = tree_of(hub.dir.path)
     with pytest.raises(UsageError, match="offline keys"):
@@ -77,7 +77,7 @@ def test_offline_keys_of_another_registry_are_not_written_over(hub, tmp_path):
 
 
 @pytest.mark.parametrize("publisher", ["../evil", "", "A"])
-def test_publisher_that_is_no_name(tmp_path, publisher):
+def test_invalid_name_of_a_publisher_is_refused(tmp_path, publisher):
     with pytest.raises(UsageError):
         init(str(tmp_path / "r"), Setup(settings=RegistrySettings.of(publisher)), now())
     assert not (tmp_path / "r").exists()
@@ -99,7 +99,7 @@ def test_added_versions_are_offered_to_readers_of_every_kind(hub, tmp_path):
     assert document["releases"][0]["url"].removeprefix("../../../") in hub.files
 
 
-def test_same_again_is_nothing_to_do(hub, tmp_path):
+def test_repeated_add_changes_no_file(hub, tmp_path):
     hub.publish()
     before = tree_of(hub.dir.path)
     added = add(hub.dir.path, [write_skill(tmp_path)], Signing(now=now()))
@@ -108,7 +108,7 @@ def test_same_again_is_nothing_to_do(hub, tmp_path):
     assert tree_of(hub.dir.path) == before
 
 
-def test_same_version_twice_in_one_call(hub, tmp_path):
+def test_same_version_with_other_content_in_one_call_is_refused(hub, tmp_path):
     first = write_skill(tmp_path / "1")
     second = write_skill(tmp_path / "2", **{"extra.md": "more"})
     before = tree_of(hub.dir.path)
@@ -119,7 +119,7 @@ def test_same_version_twice_in_one_call(hub, tmp_path):
     assert check(hub.dir.path, now()).problems == ()
 
 
-def test_same_version_with_other_bytes(hub, tmp_path):
+def test_same_version_with_other_bytes_is_refused(hub, tmp_path):
     hub.publish()
     before = tree_of(hub.dir.path)
     folder = write_skill(tmp_path, **{"extra.md": "more"})
@@ -139,7 +139,7 @@ def test_same_version_with_other_bytes(hub, tmp_path):
         (lambda folder: edit(folder, 'metadata:\n  version: "1.0.0"\n', ""), FormatError),
     ],
 )
-def test_one_bad_skill_among_several_and_nothing_is_published(hub, tmp_path, change, error):
+def test_one_invalid_skill_prevents_the_whole_publication(hub, tmp_path, change, error):
     before = tree_of(hub.dir.path)
     bad = write_skill(tmp_path, "good")
     change(bad)
@@ -148,7 +148,7 @@ def test_one_bad_skill_among_several_and_nothing_is_published(hub, tmp_path, cha
     assert tree_of(hub.dir.path) == before
 
 
-def test_archive_with_one_folder_around_everything(hub, tmp_path):
+def test_archive_with_a_wrapper_folder_is_refused(hub, tmp_path):
     path = tmp_path / "good.zip"
     folder = write_skill(tmp_path, "good")
     with zipfile.ZipFile(path, "w") as archive:
@@ -170,7 +170,7 @@ def edit(folder, old, new):
         file.write(text.replace(old, new))
 
 
-def test_skill_signed_by_somebody_else(hub, tmp_path):
+def test_skill_signed_by_an_unknown_key_is_refused(hub, tmp_path):
     folder = write_skill(tmp_path)
     before = tree_of(hub.dir.path)
     with open(os.path.join(folder, "skill.oms.sig"), "wb") as file:
@@ -180,13 +180,13 @@ def test_skill_signed_by_somebody_else(hub, tmp_path):
     assert tree_of(hub.dir.path) == before
 
 
-def test_unsigned_skill_without_the_publishers_key(hub, tmp_path):
+def test_unsigned_skill_without_the_key_of_the_publisher_is_refused(hub, tmp_path):
     os.remove(os.path.join(hub.dir.path, "keys", "publishers", "acme.pem"))
     with pytest.raises(Refused, match="only signed skills"):
         add(hub.dir.path, [write_skill(tmp_path)], Signing(now=now()))
 
 
-def test_new_name_takes_the_offline_keys_and_a_new_version_does_not(hub, tmp_path):
+def test_new_name_needs_offline_keys_and_a_new_version_does_not(hub, tmp_path):
     hub.publish()
     for number in (1, 2):
         os.remove(os.path.join(hub.dir.path, "keys", "offline", f"namespaces-{number}.pem"))
@@ -197,7 +197,7 @@ def test_new_name_takes_the_offline_keys_and_a_new_version_does_not(hub, tmp_pat
     assert tree_of(hub.dir.path) == before
 
 
-def test_who_has_the_offline_keys_is_told_what_to_type_whatever_the_folder_is_called(tmp_path):
+def test_hint_for_the_owner_of_offline_keys_quotes_the_folder(tmp_path):
     hub = Simulator(tmp_path / "our hub")
     for number in (1, 2):
         os.remove(os.path.join(hub.dir.path, "keys", "offline", f"namespaces-{number}.pem"))
@@ -207,8 +207,8 @@ def test_who_has_the_offline_keys_is_told_what_to_type_whatever_the_folder_is_ca
     assert shlex.split(command)[1:4] == ["registry", "delegate", hub.dir.path]
 
 
-def test_name_of_another_publisher(hub, tmp_path):
-    """The other publisher was admitted in a ceremony of its own."""
+def test_name_of_another_publisher_is_refused(hub, tmp_path):
+    """The other publisher was admitted in a separate ceremony."""
     hub.admit("rival", names=["hello"])
     before = tree_of(hub.dir.path)
     with pytest.raises(Refused, match="unsigned; rival"):
@@ -216,7 +216,7 @@ def test_name_of_another_publisher(hub, tmp_path):
     assert tree_of(hub.dir.path) == before
 
 
-def test_passphrase_is_needed_and_must_be_the_right_one(tmp_path):
+def test_passphrase_is_required_and_checked(tmp_path):
     folder = str(tmp_path / "r")
     setup = Setup(settings=RegistrySettings.of("acme", bin_bits=1), passphrase=b"secret", new_key=key_of("locked"))
     init(folder, setup, now())
@@ -228,15 +228,15 @@ def test_passphrase_is_needed_and_must_be_the_right_one(tmp_path):
     assert len(add(folder, [skill], Signing(now=now(), passphrase=b"secret")).releases) == 1
 
 
-def test_no_registry(tmp_path):
+def test_folder_without_a_registry_is_not_found(tmp_path):
     with pytest.raises(NotFound):
         add(str(tmp_path), [], Signing(now=now()))
     with pytest.raises(NotFound):
         check(str(tmp_path), now())
 
 
-def test_killed_before_any_write_the_site_stays_valid_and_the_next_run_heals(hub, tmp_path):
-    """`add` cut off at each of its writes: a client gets the old state or the new one, whole."""
+def test_killed_add_leaves_a_valid_site_and_the_next_run_completes(hub, tmp_path):
+    """`add` is killed before each of its writes: a client gets the complete old state or the complete new one."""
     hub.publish()
     twin = hub.copy(tmp_path / "twin")
     twin.publish(version="1.1.0")
@@ -259,7 +259,7 @@ def test_killed_before_any_write_the_site_stays_valid_and_the_next_run_heals(hub
 @pytest.mark.parametrize(
     "part", ["archives/", "targets/idx", "targets/publishers", "metadata/timestamp", ".well-known/agent-skills/index"]
 )
-def test_check_finds_whatever_was_changed(hub, part):
+def test_check_finds_any_changed_file(hub, part):
     hub.publish()
     for path in [path for path in hub.files if path.startswith(part)]:
         with open(os.path.join(hub.dir.site, path), "r+b") as file:
@@ -269,7 +269,7 @@ def test_check_finds_whatever_was_changed(hub, part):
 
 
 @pytest.mark.parametrize("role", ["snapshot", "targets", "namespaces", "releases"])
-def test_check_finds_damaged_metadata_that_a_new_client_would_take_from_ahead(hub, role):
+def test_check_finds_damaged_metadata_despite_an_intact_bundle(hub, role):
     hub.publish()
     newest = max(
         (path for path in hub.files if path.startswith("metadata/") and path.endswith(f".{role}.json")),
@@ -286,7 +286,7 @@ def test_check_finds_an_expired_registry(tmp_path):
     assert [issue.code for issue in check(hub.dir.path, now()).problems] == ["metadata-expired"]
 
 
-def test_settings_that_are_none(hub):
+def test_invalid_settings_are_refused(hub):
     for text in (
         "{}",
         '{"publisher": "../x", "bin_bits": 1, "days": null, "compress": true, "version": 1}',
@@ -299,8 +299,8 @@ def test_settings_that_are_none(hub):
         assert caught.value.code == "format"
 
 
-def test_attack_a_document_would_be_larger_than_clients_read(hub):
-    """Nothing of it is published, so no client meets a registry that it cannot read any more."""
+def test_attack_a_document_above_the_limit_of_clients_is_not_published(hub):
+    """No file is published, so no client gets a registry that it cannot read."""
     hub.publish()
     before = tree_of(hub.dir.path)
     with opened(hub.dir.path, Signing(now=hub.when)) as found:

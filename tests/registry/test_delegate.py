@@ -1,4 +1,4 @@
-"""Who may publish what: admitted publishers, second keys, revoked ones, names given and moved."""
+"""Rights to publish: admitted publishers, further keys, revoked keys, assigned and moved names."""
 
 import os
 import shutil
@@ -77,14 +77,14 @@ def test_admitted_publisher_publishes_its_names_without_offline_keys(hub, tmp_pa
     assert check(hub.dir.path, now()).problems == ()
 
 
-def test_name_of_another_publisher_is_neither_taken_nor_published(hub, tmp_path):
+def test_name_of_another_publisher_can_be_neither_claimed_nor_published(hub, tmp_path):
     unchanged(hub, NameNotOwned, lambda: publish(hub, by(RIVAL, tmp_path, "hello", "2.0.0")))
     unchanged(hub, Refused, lambda: publish(hub, write_skill(tmp_path / "x", "owned")), match="unsigned; rival")
     unchanged(hub, NameNotOwned, lambda: give(hub, "rival", names=("hello",)), match="acme")
     unchanged(hub, NameNotOwned, lambda: give(hub, "third", keys=(SECOND.public.pem,), names=("hello",)))
 
 
-def test_new_name_is_claimed_with_offline_keys_alone(hub, tmp_path):
+def test_new_name_needs_offline_keys(hub, tmp_path):
     folder = by(RIVAL, tmp_path, "fresh")
     offline = tmp_path / "registry/keys/offline"
     offline.rename(tmp_path / "disk")
@@ -97,7 +97,7 @@ def test_new_name_is_claimed_with_offline_keys_alone(hub, tmp_path):
     assert hub.open(tmp_path / "m").release_index(["fresh"]).releases("fresh")[0].publisher == "rival"
 
 
-def test_signer_that_nobody_admitted(hub, tmp_path):
+def test_signer_without_admission_is_refused(hub, tmp_path):
     unchanged(hub, Refused, lambda: publish(hub, by(SECOND, tmp_path)), match="signature by rival")
 
 
@@ -117,11 +117,11 @@ def test_signer_that_nobody_admitted(hub, tmp_path):
         ("rival", {"revoke": (RIVAL.public.fingerprint,), "since": "2999-01-01T00:00:00Z"}, UsageError),
     ],
 )
-def test_mandate_that_makes_no_sense(hub, publisher, change, error):
+def test_invalid_mandate_is_refused(hub, publisher, change, error):
     unchanged(hub, error, lambda: give(hub, publisher, **change))
 
 
-def test_dry_run_and_the_same_again_change_nothing(hub):
+def test_dry_run_and_repeated_mandate_change_no_file(hub):
     before = tree_of(hub.dir.path)
     give(hub, "rival", keys=(RIVAL.public.pem,), names=("owned",))
     give(hub, "rival", keys=(SECOND.public.pem,), names=("more",), dry_run=True)
@@ -129,15 +129,15 @@ def test_dry_run_and_the_same_again_change_nothing(hub):
 
 
 @pytest.mark.parametrize("number", [1, 2])
-def test_threshold_of_offline_keys_is_needed(hub, tmp_path, number):
+def test_threshold_of_offline_keys_is_required(hub, tmp_path, number):
     for each in range(1, number + 1):
         (tmp_path / f"registry/keys/offline/namespaces-{each}.pem").unlink()
     act = lambda: give(hub, "rival", keys=(SECOND.public.pem,))  # noqa: E731
     act() if number == 1 else unchanged(hub, Refused, act, match="namespaces")
 
 
-def test_second_key_and_the_first_revoked_from_a_day_on(hub, tmp_path):
-    """A planned change of keys: what the first key signed before stays good, and locks go on to the second."""
+def test_planned_key_change_keeps_earlier_releases(hub, tmp_path):
+    """Releases of the first key from before its revocation stay valid, and locks proceed to the second key."""
     world = World(tmp_path / "w")
     world.add_source("hub", hub)
     publish(hub, by(RIVAL, tmp_path))
@@ -162,7 +162,7 @@ def test_second_key_and_the_first_revoked_from_a_day_on(hub, tmp_path):
     other.install()
     entry = other.lock().skills["owned"]
     assert (entry.version, SECOND.public.fingerprint in entry.signed_by[0]) == ("1.2.0", True)
-    # Who agreed to what the first key signed takes the lock too, from the registry and then from the store.
+    # A user who consented to the first key accepts the lock, too: from the registry and then from the store.
     for project in (first, second):
         world.base = project
         (project / "skillhub.lock").write_bytes(other.lock().dump())
@@ -170,7 +170,7 @@ def test_second_key_and_the_first_revoked_from_a_day_on(hub, tmp_path):
         assert SECOND.public.fingerprint in world.record("owned").provenance.signers[0]
 
 
-def test_stolen_key_is_revoked_and_what_it_signed_is_withdrawn(hub, tmp_path):
+def test_revocation_of_a_stolen_key_withdraws_its_releases(hub, tmp_path):
     world = World(tmp_path / "w")
     world.add_source("hub", hub)
     publish(hub, by(RIVAL, tmp_path))
@@ -195,13 +195,13 @@ def test_stolen_key_is_revoked_and_what_it_signed_is_withdrawn(hub, tmp_path):
     unchanged(hub, Refused, lambda: give(hub, "rival", keys=(RIVAL.public.pem,)), match="revoked")
 
 
-def test_revocation_is_never_loosened(hub):
+def test_revocation_is_never_weakened(hub):
     give(hub, "rival", keys=(SECOND.public.pem,), revoke=(RIVAL.public.fingerprint,))
     done = give(hub, "rival", days=1, revoke=(RIVAL.public.fingerprint,), since=stamp(hub))
     assert [each.since for each in done.admission.revoked] == [EVER]
 
 
-def test_key_that_was_never_admitted_is_revoked_by_its_pem(hub):
+def test_unknown_key_is_revoked_by_its_pem(hub):
     done = give(hub, "rival", revoke=(SECOND.public.pem.decode(),))
     assert [each.fingerprint for each in done.admission.revoked] == [SECOND.public.fingerprint]
     assert publisher_of(done.admission).revoked == (SECOND.public,)
@@ -209,7 +209,7 @@ def test_key_that_was_never_admitted_is_revoked_by_its_pem(hub):
 
 
 def certified(parent):
-    """Write a skill that a leaf signed, and return it with the leaf's chain."""
+    """Write a skill signed by a leaf certificate, and return its folder and the chain."""
     made = tuple(x509.parse(each) for each in chain(LEAF, MIDDLE, ROOT))
     folder = write_skill(parent, "certified")
     with open(os.path.join(folder, "skill.oms.sig"), "wb") as file:
@@ -219,7 +219,7 @@ def certified(parent):
 
 @pytest.mark.parametrize("place", [0, 1, 2], ids=["leaf", "middle", "root"])
 @pytest.mark.parametrize("how", ["certificate", "key"])
-def test_certificate_of_a_chain_is_revoked(tmp_path, place, how):
+def test_any_certificate_of_a_chain_can_be_revoked(tmp_path, place, how):
     hub = Simulator(tmp_path, when=NOW, bits=1)
     folder, made = certified(tmp_path)
     give(hub, "rival", certificates=(made[-1].pem,), names=("certified",))
@@ -233,8 +233,8 @@ def test_certificate_of_a_chain_is_revoked(tmp_path, place, how):
     assert publisher_of(done.admission).revoked == (made[place].key,)
 
 
-def test_moved_name(hub, tmp_path):
-    """The new owner's releases are offered; those of the old one are withdrawn, for it has not signed them."""
+def test_moved_name_withdraws_releases_of_the_old_owner(hub, tmp_path):
+    """Releases of the new owner are offered; those of the old owner are withdrawn, for lack of its signature."""
     old = tmp_path / "old"
     hub.open(old).release_index(["hello"])
     done = give(hub, "rival", names=("hello",), move=True)
@@ -250,7 +250,7 @@ def test_moved_name(hub, tmp_path):
     unchanged(hub, Refused, lambda: hub.publish(version="3.0.0"), match="unsigned; rival")
 
 
-def test_name_that_moves_with_its_key_keeps_its_releases(hub, tmp_path):
+def test_name_moved_with_its_key_keeps_its_releases(hub, tmp_path):
     own = PrivateKey.load((tmp_path / "registry/keys/publishers/acme.pem").read_bytes())
     done = give(hub, "successor", keys=(own.public.pem,), names=("hello",), move=True)
     assert done.withdrawn == ()
@@ -265,7 +265,7 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_killed_anywhere_clients_see_the_old_state_or_the_new(hub, tmp_path, change):
+def test_killed_delegate_shows_clients_the_old_or_the_new_state(hub, tmp_path, change):
     publish(hub, by(RIVAL, tmp_path))
     clients = OldClients(hub, tmp_path, "hello", "owned")
 

@@ -1,6 +1,6 @@
-"""Drills: keys of a registry are stolen, one kind after the other, and their thief does what he can.
+"""Drills: a thief has stolen keys of a registry, one kind after the other.
 
-The thief can write to the site, too. What clients come to trust is held against what trust.md promises.
+The thief can also write to the site. The tests compare the trust of clients with the promises of trust.md.
 """
 
 import json
@@ -38,19 +38,19 @@ def made(tmp_path_factory):
 
 
 def stolen(*roles):
-    """Return the keys of these roles, and of no other."""
+    """Return the keys of these roles only."""
     keys = role_keys("test")
     return lambda role: keys(role) if role in roles else []
 
 
 def serve(hub, metadata, targets=None):
-    """Put a state on the site, as whoever can write there does."""
+    """Write a state to the site, like an attacker with access to it."""
     found = {path_of(metadata.find(path)): data for path, data in (targets or {}).items()}
     hub.files |= {**found, **metadata.files()}
 
 
 def forged(hub, parent, key=THIEF):
-    """Return acme's index with hello 9.0.0, which another key has signed, and serve its archive."""
+    """Return the index of acme with hello 9.0.0, signed by another key, and serve its archive."""
     twin = hub.copy(parent)
     give(twin, "acme", keys=(key.public.pem,))
     add(twin.dir.path, [by(key, parent, "hello", "9.0.0")], Signing(now=hub.when))
@@ -60,14 +60,14 @@ def forged(hub, parent, key=THIEF):
 
 
 @pytest.mark.parametrize("role", ONLINE)
-def test_one_stolen_online_key_forges_nothing(hub, tmp_path, role):
+def test_one_stolen_online_key_forges_no_release(hub, tmp_path, role):
     document = forged(hub, tmp_path / "t")
     with pytest.raises(Refused):
         hub.dir.metadata().revise({"idx/acme.json": document}, stolen(role), Dates(hub.when))
 
 
-def test_all_online_keys_forge_no_release(hub, tmp_path):
-    """They list it; its signature is by nobody whom offline keys admitted."""
+def test_all_stolen_online_keys_forge_no_release(hub, tmp_path):
+    """They list the release; the offline keys did not admit its signer."""
     targets = {"idx/acme.json": forged(hub, tmp_path / "t")}
     serve(hub, hub.dir.metadata().revise(targets, stolen(*ONLINE), Dates(hub.when)), targets)
     assert hub.open(tmp_path / "m").release_index(["hello"]).releases("hello")[0].version == "9.0.0"
@@ -79,8 +79,8 @@ def test_all_online_keys_forge_no_release(hub, tmp_path):
     assert not (world.base / "skillhub.lock").exists()
 
 
-def test_all_online_keys_and_a_publisher_whom_the_user_trusts_elsewhere(hub, tmp_path):
-    """The registry says whose name it is, not the user's own list of signers."""
+def test_publisher_trusted_by_the_user_does_not_override_the_registry(hub, tmp_path):
+    """The registry decides the owner of a name, not the list of signers of the user."""
     targets = {"idx/acme.json": forged(hub, tmp_path / "t")}
     serve(hub, hub.dir.metadata().revise(targets, stolen(*ONLINE), Dates(hub.when)), targets)
     world = World(tmp_path / "w")
@@ -91,7 +91,7 @@ def test_all_online_keys_and_a_publisher_whom_the_user_trusts_elsewhere(hub, tmp
     assert not world.copy("hello").exists()
 
 
-def test_all_online_keys_move_no_name_and_admit_no_key(hub, tmp_path):
+def test_all_stolen_online_keys_move_no_name_and_admit_no_key(hub, tmp_path):
     give(hub, "rival", keys=(OTHER.public.pem,))
     metadata = hub.dir.metadata()
     path = namespace_path("acme")
@@ -109,16 +109,16 @@ def test_all_online_keys_move_no_name_and_admit_no_key(hub, tmp_path):
         hub.open(tmp_path / "m").release_index(["hello"])
 
 
-def test_all_online_keys_and_one_of_each_offline_role(hub, tmp_path):
-    """One key of three is below every threshold that counts."""
+def test_one_key_of_each_offline_role_is_not_enough(hub, tmp_path):
+    """One key of three is below each threshold."""
     one = {role: role_keys("test")(role)[: 3 if ROLES[role].online else 1] for role in ROLES}
     for role in OFFLINE:
         with pytest.raises(Refused, match=role):
             hub.dir.metadata().renewed([role], one.__getitem__, Dates(hub.when))
 
 
-def test_document_put_on_the_site_is_not_signed_on_by_the_next_ceremony(hub, tmp_path):
-    """The thief admits his key in a document that nobody signed, and waits for somebody to sign the next one."""
+def test_forged_document_on_the_site_is_not_signed_by_the_next_ceremony(hub, tmp_path):
+    """The thief admits his key in an unsigned document, and waits until the operator signs the next version."""
     metadata, path = hub.dir.metadata(), namespace_path("acme")
     twin = hub.copy(tmp_path / "twin")
     give(twin, "acme", keys=(THIEF.public.pem,))
@@ -140,8 +140,8 @@ def test_document_put_on_the_site_is_not_signed_on_by_the_next_ceremony(hub, tmp
         hub.open(tmp_path / "m").release_index(["hello"])
 
 
-def test_stolen_timestamp_key_runs_ahead_and_clients_recover_from_its_rotation(hub, tmp_path):
-    """Fast-forward: versions so high that honest ones look like a rollback."""
+def test_clients_recover_from_a_fast_forward_attack_on_the_timestamp(hub, tmp_path):
+    """Fast-forward: the versions are so high that correct ones look like a rollback."""
     client, honest = tmp_path / "m", dict(hub.files)
     metadata = hub.dir.metadata()
     timestamp = metadata.signed("timestamp", Timestamp)
@@ -159,7 +159,7 @@ def test_stolen_timestamp_key_runs_ahead_and_clients_recover_from_its_rotation(h
         hub.open(client)
 
 
-def test_stolen_online_keys_run_ahead_and_clients_recover_from_their_rotation(hub, tmp_path):
+def test_clients_recover_from_a_fast_forward_attack_on_online_roles(hub, tmp_path):
     client = tmp_path / "m"
     ahead = hub.dir.metadata()
     snapshot, listing = ahead.read("snapshot"), ahead.read("listing")
@@ -173,8 +173,8 @@ def test_stolen_online_keys_run_ahead_and_clients_recover_from_their_rotation(hu
     assert registry.listing().names == registry.release_index(["hello"]).names == ("hello",)
 
 
-def test_stolen_publisher_key_stays_with_its_names_and_is_revoked(hub, tmp_path):
-    """Together with all online keys: what it can sign are its own names, until one document revokes it."""
+def test_stolen_publisher_key_signs_only_its_names_until_it_is_revoked(hub, tmp_path):
+    """With all online keys, too, the key signs only releases of its names, until a document revokes the key."""
     give(hub, "rival", keys=(OTHER.public.pem,), names=("owned",))
     document = forged(hub, tmp_path / "t", OTHER)
     targets = {"idx/acme.json": document}
@@ -188,7 +188,7 @@ def test_stolen_publisher_key_stays_with_its_names_and_is_revoked(hub, tmp_path)
     give(hub, "rival", revoke=(OTHER.public.fingerprint,))
     with pytest.raises(Exception, match="revoked"):
         world.install("hub:owned")
-    # The thief still has the online keys, and un-withdraws what the key signed.
+    # The thief still has the online keys, and removes the withdrawal.
     document = json.loads(hub.dir.target(hub.dir.metadata(), "idx/rival.json"))
     document["releases"][0]["withdrawn"] = None
     hub.revise({"idx/rival.json": json.dumps(document).encode()})
@@ -198,7 +198,7 @@ def test_stolen_publisher_key_stays_with_its_names_and_is_revoked(hub, tmp_path)
     assert not world.copy("owned").exists()
 
 
-def test_one_stolen_root_key_is_not_enough_for_a_root(hub):
+def test_one_stolen_root_key_signs_no_root(hub):
     metadata = hub.dir.metadata()
     one = {**{role: role_keys("test")(role) for role in ONLINE}, "root": role_keys("test")("root")[:1]}
     with pytest.raises(Refused):
@@ -208,8 +208,8 @@ def test_one_stolen_root_key_is_not_enough_for_a_root(hub):
         metadata.renewed(["root"], lambda role: mixed, Dates(hub.when))
 
 
-def test_site_put_back_to_before_a_revocation_is_not_signed_on(hub, tmp_path):
-    """All of it was signed once; the next ceremony would unsay what was said since."""
+def test_site_restored_to_a_state_before_a_revocation_is_not_signed(hub, tmp_path):
+    """All of its files have valid signatures; the next ceremony would undo the revocation."""
     give(hub, "rival", keys=(OTHER.public.pem,))
     before = dict(hub.files)
     give(hub, "rival", keys=(THIEF.public.pem,), revoke=(OTHER.public.fingerprint,))

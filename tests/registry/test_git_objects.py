@@ -1,4 +1,4 @@
-"""Objects and packs of git without git: git reads them, and what was damaged is no pack."""
+"""Objects and packs of git without git: git reads them, and damaged packs are refused."""
 
 import os
 import subprocess
@@ -29,7 +29,7 @@ def objects():
     return found
 
 
-def test_git_finds_no_fault_and_the_same_files(objects, tmp_path):
+def test_git_accepts_the_pack_with_the_same_files(objects, tmp_path):
     tip = next(each for each, (kind, _) in objects.items() if kind == "commit")
     pack = packed(objects, -1)
     (tmp_path / "objects/pack").mkdir(parents=True)
@@ -49,7 +49,7 @@ def test_git_finds_no_fault_and_the_same_files(objects, tmp_path):
     assert git("ls-tree", "main", "a.txt").startswith(b"100755")
 
 
-def test_a_pack_is_read_as_it_was_written(objects):
+def test_pack_is_read_back(objects):
     pack = packed(objects, 9)
     found, index = read_pack(pack.data, "x")
     assert (found, index, ids_of(index)) == (objects, pack.index, sorted(objects))
@@ -57,7 +57,7 @@ def test_a_pack_is_read_as_it_was_written(objects):
 
 
 @pytest.mark.parametrize("at", [0, 4, 11, 12, 13, 40, 200, -40, -1])
-def test_one_bit_turned_is_no_pack(objects, at):
+def test_pack_with_one_flipped_bit_is_refused(objects, at):
     data = bytearray(packed(objects, 9).data)
     data[at] ^= 1
     with pytest.raises(WrongBytes):
@@ -65,7 +65,7 @@ def test_one_bit_turned_is_no_pack(objects, at):
 
 
 @pytest.mark.parametrize("count", [0, 1, 7, 9, 2**32 - 1])
-def test_a_count_that_lies_is_no_pack(objects, count):
+def test_pack_with_a_wrong_count_is_refused(objects, count):
     data = packed(objects, 9).data[:-20]
     data = data[:8] + count.to_bytes(4, "big") + data[12:]
     assert len(objects) not in (0, 1, 7, 2**32 - 1)
@@ -76,12 +76,12 @@ def test_a_count_that_lies_is_no_pack(objects, count):
 @pytest.mark.parametrize(
     "index", [b"", b"\xfftOc", b"\xfftOc\0\0\0\2" + b"\xff" * 1024, b"\xfftOc\0\0\0\2" + b"\xff" * 5000]
 )
-def test_an_index_that_lies_finds_nothing(objects, index):
+def test_invalid_index_of_a_pack_is_refused(objects, index):
     with pytest.raises(WrongBytes):
         read_object(packed(objects, 9).data, index, next(iter(objects)))
 
 
-def test_much_content_is_spread_over_packs():
+def test_large_content_is_spread_over_packs():
     several = [Objects() for _ in range(3)]
     for number, each in enumerate(several):
         each.put("blob", bytes([number]) * (PACK_MAX + 1))

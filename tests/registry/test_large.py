@@ -1,4 +1,4 @@
-"""A large registry: its listing is in parts that pin each other; what an operator, a client and a thief do to it."""
+"""A large registry: its listing is in parts that pin each other; commands of an operator, clients and attacks."""
 
 import json
 import os
@@ -66,7 +66,7 @@ def parts_of(hub):
         return list(every_part(found.large.first, found.large.read))
 
 
-def test_registry_that_grows_is_listed_in_parts_from_then_on(tmp_path):
+def test_grown_registry_is_listed_in_parts(tmp_path):
     hub = Simulator(tmp_path, log=True)
     set_limit(hub, 2)
     hub.publish("one")
@@ -82,21 +82,21 @@ def test_registry_that_grows_is_listed_in_parts_from_then_on(tmp_path):
     assert check(hub.dir.path, now()).problems == ()
 
 
-def test_lists_of_all_skills_are_written_before_the_registry_is_large(tmp_path):
+def test_lists_of_all_skills_are_written_before_the_listing_is_split(tmp_path):
     hub = Simulator(tmp_path)
     hub.publish("one")
     hub.publish("two")
     with opened(hub.dir.path, Signing(now=hub.when)) as found:
         _, public, first = found._in_parts(found.index(), [], ["two"])
-    # Who is killed in between calls again, and then only the lists of that call's skills are made.
+    # After a kill, the repeated call writes only the lists of its own skills.
     assert {path for path in first if "/lists/" in path and "well-known" in path} == {
         *map(shard_path, ("one", "two"))
     }
     assert f"{WELL_KNOWN}/index.json" in public and f"{WELL_KNOWN}/index.json" not in first
 
 
-def test_attack_list_that_a_killed_call_left_names_a_skill_that_was_never_published(tmp_path, monkeypatch):
-    """It was killed as the registry became large, which then becomes so by another skill."""
+def test_attack_a_list_left_by_a_killed_call_is_removed(tmp_path, monkeypatch):
+    """The call is killed while the registry becomes large; later another skill makes the registry large."""
     write = files.write_atomic
 
     def killed(path, data, **more):
@@ -117,7 +117,7 @@ def test_attack_list_that_a_killed_call_left_names_a_skill_that_was_never_publis
     assert check(hub.dir.path, now()).problems == ()
 
 
-def test_only_what_is_looked_for_is_read(made, hub, tmp_path):
+def test_search_reads_only_matching_parts(made, hub, tmp_path):
     registry = hub.open(tmp_path / "m")
     hub.asked.clear()
     found = registry.listing("merge c")
@@ -132,7 +132,7 @@ def test_only_what_is_looked_for_is_read(made, hub, tmp_path):
 
 
 @pytest.mark.parametrize("typed", ["sign-d", "SIGN d", "d sign", "sign", "says hello", "sgin-d", "d"])
-def test_what_a_person_looks_for_is_found_by_name_word_and_description(made, tmp_path, typed):
+def test_skill_is_found_by_name_word_and_description(made, tmp_path, typed):
     registry = made.open(tmp_path / "m")
     hits = registry.listing(typed)
     assert any(name.startswith("sign-") for name in hits.skills) or len(hits.skills) == BEST_MAX
@@ -140,14 +140,14 @@ def test_what_a_person_looks_for_is_found_by_name_word_and_description(made, tmp
     assert (release.publisher, release.version, release.description) == ("acme", "1.0.0", "Says hello.")
 
 
-def test_cut_off_results_are_said(made, tmp_path):
+def test_shortened_results_give_a_warning(made, tmp_path):
     warnings = made.open(tmp_path / "m").listing("s").warnings
     assert any("begin with s, of which 16 were read" in each for each in warnings)
     assert made.open(tmp_path / "n").listing("hello-hello").warnings == ()
 
 
-def test_release_changes_as_many_files_in_a_registry_of_any_size(hub, tmp_path):
-    """One publish of a known skill: no file of another one, and no list of all of them."""
+def test_release_changes_few_files_in_a_large_registry(hub, tmp_path):
+    """A new version of a known skill changes no file of another skill, and no list of all skills."""
     before = tree_of(hub.dir.site)
     hub.publish("merge-c", "1.1.0")
     written = {path for path, data in tree_of(hub.dir.site).items() if before.get(path) != data}
@@ -157,7 +157,7 @@ def test_release_changes_as_many_files_in_a_registry_of_any_size(hub, tmp_path):
     assert check(hub.dir.path, now()).problems == ()
 
 
-def test_release_of_a_known_skill_reads_no_other_publisher(hub, tmp_path):
+def test_index_of_a_known_skill_equals_that_of_the_full_index(hub, tmp_path):
     with opened(hub.dir.path, Signing(now=now())) as found:
         some, every = found.index(["merge-c"]), found.index()
         assert some.releases("merge-c") == every.releases("merge-c")
@@ -167,7 +167,7 @@ def test_release_of_a_known_skill_reads_no_other_publisher(hub, tmp_path):
 
 
 def with_rival(hub, *names):
-    """Admit a second publisher who has these names, and return its key."""
+    """Admit a second publisher with these names, and return its key."""
     key = PrivateKey.from_seed(b"7" * 32)
     mandate = Mandate(publisher="rival", keys=(key.public.pem,), names=names)
     delegate(hub.dir.path, mandate, Signing(now=hub.when))
@@ -182,7 +182,7 @@ def signed_by(key, parent, name, version="1.0.0"):
 
 
 def lose(hub, begins, but=()):
-    """Remove files below ``targets``; what the next command does not need stays away."""
+    """Remove files below ``targets`` that the next command must not need."""
     folder = os.path.join(hub.dir.site, *begins.split("/"))
     lost = [name for name in os.listdir(folder) if name.partition(".")[2] not in but]
     for name in lost:
@@ -190,7 +190,7 @@ def lose(hub, begins, but=()):
     assert lost
 
 
-def test_new_name_reads_what_publishers_are_admitted_to_and_no_other_skill(hub, tmp_path):
+def test_new_name_reads_admissions_and_no_other_skill(hub, tmp_path):
     key = with_rival(hub, "rivals-own", "rivals-next")
     add(hub.dir.path, [signed_by(key, tmp_path, "rivals-own")], Signing(now=hub.when))
     lose(hub, "targets/skills", but=["_all.json"])
@@ -202,7 +202,7 @@ def test_new_name_reads_what_publishers_are_admitted_to_and_no_other_skill(hub, 
     assert name in hub.open(tmp_path / "m").listing(name).skills
 
 
-def test_new_name_of_another_publisher_leaves_its_other_releases(hub, tmp_path):
+def test_new_name_of_another_publisher_keeps_its_other_releases(hub, tmp_path):
     key = with_rival(hub, "rivals-own", "rivals-next")
     add(hub.dir.path, [signed_by(key, tmp_path, "rivals-own")], Signing(now=hub.when))
     add(hub.dir.path, [signed_by(key, tmp_path, "rivals-next"), write_skill(tmp_path, "ours")], Signing(now=hub.when))
@@ -212,7 +212,7 @@ def test_new_name_of_another_publisher_leaves_its_other_releases(hub, tmp_path):
     assert check(hub.dir.path, now()).problems == ()
 
 
-def test_delegate_reads_no_other_skill_and_keeps_what_documents_say(hub, tmp_path):
+def test_delegate_reads_no_other_skill_and_keeps_documents(hub, tmp_path):
     key = with_rival(hub, "rivals-own")
     add(hub.dir.path, [signed_by(key, tmp_path, "rivals-own")], Signing(now=hub.when))
     lose(hub, "targets/skills", but=["_all.json", "rivals-own.json"])
@@ -228,7 +228,7 @@ def test_delegate_reads_no_other_skill_and_keeps_what_documents_say(hub, tmp_pat
     assert {*registry.offers().admissions} == {"acme", "rival", "third"}
 
 
-def test_name_moves_in_a_large_registry_and_its_former_owner_keeps_the_others(hub):
+def test_moved_name_in_a_large_registry_keeps_other_names(hub):
     with_rival(hub, "rivals-own")
     with pytest.raises(NameNotOwned):
         delegate(hub.dir.path, Mandate(publisher="rival", names=("merge-c",)), Signing(now=hub.when))
@@ -242,7 +242,7 @@ def test_name_moves_in_a_large_registry_and_its_former_owner_keeps_the_others(hu
 
 
 @pytest.mark.parametrize("is_released", [False, True])
-def test_attack_new_skill_takes_the_name_that_another_publisher_was_given(hub, tmp_path, is_released):
+def test_attack_a_skill_cannot_take_the_name_of_another_publisher(hub, tmp_path, is_released):
     key = with_rival(hub, "rivals-own")
     if is_released:
         add(hub.dir.path, [signed_by(key, tmp_path, "rivals-own")], Signing(now=hub.when))
@@ -255,7 +255,7 @@ def test_attack_new_skill_takes_the_name_that_another_publisher_was_given(hub, t
     assert tree_of(hub.dir.path) == before
 
 
-def test_attack_one_publisher_is_pinned_as_another(hub, tmp_path):
+def test_attack_a_publisher_pinned_as_another_is_refused(hub, tmp_path):
     with_rival(hub, "rivals-own")
     pins = {}
     for path in ("acme", "rival"):
@@ -266,7 +266,7 @@ def test_attack_one_publisher_is_pinned_as_another(hub, tmp_path):
         add(hub.dir.path, [write_skill(tmp_path, "brand-new")], Signing(now=hub.when))
 
 
-def test_recalled_releases_are_told_in_the_parts(hub, tmp_path):
+def test_parts_show_recalled_releases(hub, tmp_path):
     yank(hub.dir.path, "merge-c@1.0.0", "slow", Signing(now=hub.when))
     withdraw(hub.dir.path, "sign-d@1.0.0", "leaks", Signing(now=hub.when))
     hub.pull()
@@ -275,7 +275,7 @@ def test_recalled_releases_are_told_in_the_parts(hub, tmp_path):
     assert check(hub.dir.path, now()).problems == ()
 
 
-def test_push_serves_what_the_folder_has(hub, tmp_path):
+def test_push_serves_all_files_of_the_folder(hub, tmp_path):
     push(hub.dir.path, str(tmp_path / "public"), FolderTarget, now=now())
     files = tree_of(tmp_path / "public")
     assert files == {path: hub.files[path] for path in files}
@@ -284,7 +284,7 @@ def test_push_serves_what_the_folder_has(hub, tmp_path):
     assert "scan-h" in hub.open(tmp_path / "m").listing("scan-h").skills
 
 
-def test_other_programs_find_all_skills_in_lists_of_the_same_format(made):
+def test_other_programs_find_all_skills_in_the_lists(made):
     whole = json.loads(made.files[f"{WELL_KNOWN}/index.json"])
     assert (whole["skills"], len(whole["lists"])) == ([], 256)
     paths = (f"{WELL_KNOWN}/{each}" for each in whole["lists"])
@@ -294,8 +294,8 @@ def test_other_programs_find_all_skills_in_lists_of_the_same_format(made):
     assert release.url.removeprefix("../../../") in made.files
 
 
-def test_what_a_listing_says_is_what_the_document_of_the_skill_says(hub, tmp_path):
-    """A description with hidden characters, and an older version that is added while the newest one is yanked."""
+def test_listing_equals_the_document_of_the_skill(hub, tmp_path):
+    """The description has hidden characters; an older version is added while the newest one is yanked."""
 
     def published(version, text):
         folder = write_skill(tmp_path, "merge-c", version)
@@ -332,7 +332,7 @@ def rows_for(state):
     return rows
 
 
-def test_part_of_the_longest_texts_is_not_larger_than_clients_read():
+def test_part_of_the_longest_texts_is_within_the_limit_of_clients():
     texts = {"version": f"1.0.0+{'9' * 250}", "yanked": "\U0001f642" * 1024, "withdrawn": "\U0001f642" * 1024}
     rows = {}
     for number in range(ROWS_MAX):
@@ -344,8 +344,8 @@ def test_part_of_the_longest_texts_is_not_larger_than_clients_read():
     assert len(first) < PART_CAP // 2
 
 
-def test_same_skills_make_the_same_parts_however_they_came():
-    """Many small changes lead to what is made at once, byte for byte; so `check` can make the parts again."""
+def test_parts_depend_only_on_the_skills():
+    """Many small changes give the same bytes as one build, so that `check` can build the parts again."""
     chance, kept, state = random.Random(7), {}, {}
     words = ["pdf", "form", "fill", "git", "commit", "a", "aa", "aaa", "aaaa", "über", "表"]
 
@@ -372,7 +372,7 @@ def test_same_skills_make_the_same_parts_however_they_came():
     assert len(every) > 20 and all(len(each.rows) <= (BEST_MAX if each.parts else ROWS_MAX) for each in every)
 
 
-def test_words_of_any_script_are_keys_and_hostile_text_is_none():
+def test_words_of_any_script_are_keys_and_hostile_text_is_dropped():
     assert keys_of("fill-pdf", "Füllt PDF forms, 表格; ../../x $(rm) \x1b[2J\u202e") == [
         "fill-pdf--fill-pdf.",
         "pdf--fill-pdf.",
@@ -386,13 +386,13 @@ def test_words_of_any_script_are_keys_and_hostile_text_is_none():
 
 
 @pytest.mark.parametrize("bins", [0, 1, -4, 3, 8192, 2**40])
-def test_number_of_bins_that_clients_would_not_read(bins):
+def test_invalid_number_of_bins_is_refused(bins):
     assert [RegistrySettings.of("acme", bins=1 << bits).bin_bits for bits in (1, 4, 9, 12)] == [1, 4, 9, 12]
     with pytest.raises(UsageError, match=f"found {bins}"):
         RegistrySettings.of("acme", bins=bins)
 
 
-# Attacks: by who serves the site, and by who stole the key of the listing.
+# Attacks by the server of the site, and by a thief with the key of the listing.
 
 
 def part_paths(hub):
@@ -411,7 +411,7 @@ def hub_of(hub, files):
 
 
 @pytest.mark.parametrize("how", ["another", "damaged", "missing", "longer", "empty"])
-def test_attack_part_of_another_place_or_damaged_or_missing(hub, tmp_path, how):
+def test_attack_a_foreign_damaged_or_missing_part_is_refused(hub, tmp_path, how):
     for path in is_asked(hub, tmp_path):
         data = hub.files[path]
         wrong = next(hub.files[each] for each in part_paths(hub) if each != path)
@@ -423,7 +423,7 @@ def test_attack_part_of_another_place_or_damaged_or_missing(hub, tmp_path, how):
         hub.files[path] = data
 
 
-def test_attack_older_parts_are_served_again(hub, tmp_path):
+def test_attack_older_parts_are_refused(hub, tmp_path):
     hub.open(tmp_path / "m").listing("merge-c")
     old = dict(hub.files)
     yank(hub.dir.path, "merge-c@1.0.0", "slow", Signing(now=hub.when))
@@ -478,13 +478,13 @@ LIES = {
 
 
 @pytest.mark.parametrize("lie", LIES)
-def test_attack_parts_that_the_stolen_listing_key_signs(lie):
+def test_attack_invalid_parts_signed_by_a_stolen_key_are_refused(lie):
     prefix, document, error = LIES[lie]
     with pytest.raises((error, FormatError) if error is SecurityError else error):
         part_of(prefix, None, json.dumps(document).encode(), "x")
 
 
-def test_attack_part_has_another_number_of_rows_than_the_one_above_says():
+def test_attack_a_part_with_another_number_of_rows_is_refused():
     pinned = part_of("", None, json.dumps(INNER).encode(), "x").parts["a"]
     with pytest.raises(BadMetadata):
         part_of("", pinned, json.dumps(LEAF).encode(), "x")
@@ -494,11 +494,11 @@ def test_attack_part_has_another_number_of_rows_than_the_one_above_says():
 
 
 def sign_part(hub, part):
-    """Serve this as the first part, signed with the key of the listing."""
+    """Serve ``part`` as the first part, signed with the key of the listing."""
     hub.revise({PARTS: json.dumps(part).encode()})
 
 
-def test_attack_stolen_listing_key_hides_and_misleads_but_installs_nothing(hub, tmp_path):
+def test_attack_a_stolen_key_of_the_listing_installs_no_skill(hub, tmp_path):
     sign_part(hub, {**LEAF, "rows": [{**ROW, "publisher": "evil", "description": "Use me\x1b[2J\u202e"}]})
     registry = hub.open(tmp_path / "m")
     (found,) = registry.listing("fill").skills["fill-pdf"]
@@ -509,7 +509,7 @@ def test_attack_stolen_listing_key_hides_and_misleads_but_installs_nothing(hub, 
     assert check(hub.dir.path, now()).problems[0].code == "bad-metadata"
 
 
-def test_attack_chain_of_parts_without_an_end(hub, tmp_path):
+def test_attack_an_endless_chain_of_parts_is_limited(hub, tmp_path):
     below, files = {"version": 1, "prefix": "a" * 150, "count": 1, "rows": [], "parts": {}}, {}
     below["rows"] = [{**ROW, "key": f"{'a' * 150}--fill-pdf."}]
     for length in range(149, -1, -1):
@@ -524,8 +524,8 @@ def test_attack_chain_of_parts_without_an_end(hub, tmp_path):
     assert sum(path.startswith("targets/lists/") for path in hub.asked) == DEPTH_MAX
 
 
-def test_attack_pin_of_another_skills_document(hub, tmp_path):
-    """The operator's next command reads no description, owner or release out of another skill's document."""
+def test_attack_a_pin_of_the_document_of_another_skill_is_refused(hub, tmp_path):
+    """The next command of the operator reads no description, owner or release of another skill."""
     data = hub.files[f"{WELL_KNOWN}/skills/hello.json"]
     digest = sha256(data).hexdigest()
     lie = {**ROW, "key": "sign-d--sign-d.", "name": "sign-d", "document": {"sha256": digest, "size": len(data)}}
@@ -536,7 +536,7 @@ def test_attack_pin_of_another_skills_document(hub, tmp_path):
     assert check(hub.dir.path, now()).problems[0].code == "bad-metadata"
 
 
-def test_attack_public_lists_differ_from_what_is_signed(hub):
+def test_attack_public_lists_that_differ_from_signed_ones_are_found(hub):
     path = next(path for path in hub.files if path.startswith(f"{WELL_KNOWN}/lists/"))
     for wrong in (path, f"{WELL_KNOWN}/skills/hello.json", f"{WELL_KNOWN}/index.json"):
         full = os.path.join(hub.dir.site, *wrong.split("/"))
@@ -548,8 +548,8 @@ def test_attack_public_lists_differ_from_what_is_signed(hub):
     assert check(hub.dir.path, now()).problems == ()
 
 
-def test_attack_public_list_of_no_skill(hub):
-    """A list that another program would follow, and that no release ever writes."""
+def test_attack_a_public_list_without_a_skill_is_found(hub):
+    """No release writes this list, and other programs would read it."""
     free = next(path for path in SHARD_PATHS if path not in hub.files)
     listed = next(data for path, data in hub.files.items() if path in SHARD_PATHS)
     for data in (listed, b"", b"{}", listed * 2):
@@ -561,7 +561,7 @@ def test_attack_public_list_of_no_skill(hub):
     assert check(hub.dir.path, now()).problems == ()
 
 
-def test_short_listing_is_asked_for_once(hub, tmp_path):
+def test_short_listing_is_requested_once(hub, tmp_path):
     registry = hub.open(tmp_path / "m")
     hub.asked.clear()
     _in_parts(registry, registry.first_part(), hub)
@@ -581,8 +581,8 @@ DAMAGES = {
 
 
 @pytest.mark.parametrize("how", DAMAGES)
-def test_attack_damaged_public_list_stops_no_recall(hub, how):
-    """It is made again of what is signed, and so are the others."""
+def test_attack_a_damaged_public_list_does_not_stop_a_recall(hub, how):
+    """The recall builds it, and the others, again from signed documents."""
     path = shard_path("merge-c")
     other = next(each for each in hub.files if each in SHARD_PATHS and each != path)
     for each in (path, other):

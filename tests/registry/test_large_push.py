@@ -1,4 +1,4 @@
-"""A registry whose listing is in parts, published to S3 and OCI, cut off and taken up again, and served."""
+"""A registry with a listing in parts: pushes to S3 and OCI, interrupted and continued, and serving."""
 
 from __future__ import annotations
 
@@ -63,8 +63,8 @@ def test_a_push_reads_each_part_once_for_the_releases_and_once_for_the_files(hub
     assert parts > 1 and reads == 2 * parts
 
 
-def is_whole(hub, files, tmp_path):
-    """Say whether a client of these files finds, proves and fetches every skill, and another program the lists."""
+def is_complete(hub, files, tmp_path):
+    """Return whether a client finds, verifies and fetches every skill of these files, and the lists name all."""
     hub.files = dict(files)
     registry = hub.open(tmp_path / f"m{len(os.listdir(tmp_path))}")
     for name in NAMES:
@@ -75,7 +75,7 @@ def is_whole(hub, files, tmp_path):
     return sorted(found) == sorted(NAMES)
 
 
-def test_push_to_s3_that_is_cut_off_anywhere_goes_on_and_a_client_sees_a_whole_registry(hub, tmp_path):
+def test_interrupted_push_to_s3_continues_to_a_complete_registry(hub, tmp_path):
     module = pytest.importorskip("skillhub.registry.push_s3", reason="takes the extra s3", exc_type=ImportError)
     bucket = Bucket()
 
@@ -91,11 +91,11 @@ def test_push_to_s3_that_is_cut_off_anywhere_goes_on_and_a_client_sees_a_whole_r
         assert TIMESTAMP not in bucket.objects and len(bucket.objects) == bucket.asked["put"] == cut
     bucket.cut = None
     pushed()
-    assert len(bucket.objects) == bucket.asked["put"] == total  # none was sent twice
-    assert is_whole(hub, bucket.objects, tmp_path)
+    assert len(bucket.objects) == bucket.asked["put"] == total  # no file was sent twice
+    assert is_complete(hub, bucket.objects, tmp_path)
 
 
-def test_release_sends_as_many_files_to_s3_as_it_changes_and_a_client_at_work_sees_the_old_state(hub, tmp_path):
+def test_push_to_s3_sends_only_changes_and_keeps_the_old_state_readable(hub, tmp_path):
     with serving(server(S3, None, times=0)) as running:
         to_s3(hub, running)
         before = dict(running.store["files"])
@@ -105,15 +105,15 @@ def test_release_sends_as_many_files_to_s3_as_it_changes_and_a_client_at_work_se
         assert 0 < len(done.written) < 40
         assert {path for path, data in running.store["files"].items() if before.get(path) != data} == {*done.written}
         old = {path: data for path, data in running.store["files"].items() if path in before}
-        assert is_whole(hub, old | {path: before[path] for path in done.written if path in before}, tmp_path)
-        assert is_whole(hub, running.store["files"], tmp_path)
+        assert is_complete(hub, old | {path: before[path] for path in done.written if path in before}, tmp_path)
+        assert is_complete(hub, running.store["files"], tmp_path)
         assert running.store["files"] == {path: files[path] for path in running.store["files"]}
         yank(hub.dir.path, "merge-c@1.1.0", "slow", Signing(now=hub.when))
         assert 0 < len(to_s3(hub, running).written) < 40
 
 
 class _Ending(Oci):
-    """An OCI registry that is gone after some uploads."""
+    """An OCI registry that stops after some uploads."""
 
     left = 0
 
@@ -134,7 +134,7 @@ class _Ending(Oci):
     do_GET = do_PUT = do_POST = do_HEAD = _do  # noqa: N815 - named by http.server
 
 
-def test_push_to_oci_that_is_cut_off_goes_on_with_what_is_missing_and_the_tag_moves_last(hub, tmp_path):
+def test_interrupted_push_to_oci_continues_and_moves_the_tag_last(hub, tmp_path):
     pytest.importorskip("skillhub.registry.push_oci", reason="takes the extra oci", exc_type=ImportError)
     with serving(server(_Ending, None, times=0)) as running:
         store, handler = running.store, running.RequestHandlerClass
@@ -152,10 +152,10 @@ def test_push_to_oci_that_is_cut_off_goes_on_with_what_is_missing_and_the_tag_mo
         assert store["sent"] and not before & {*store["sent"]}
         layers = {each["annotations"][TITLE]: each["digest"] for each in json.loads(store["files"]["v1"])["layers"]}
         assert {*layers} == {*done.written}
-        assert is_whole(hub, {path: store["files"][digest] for path, digest in layers.items()}, tmp_path)
+        assert is_complete(hub, {path: store["files"][digest] for path, digest in layers.items()}, tmp_path)
 
 
-def test_registry_of_more_files_than_a_manifest_holds_is_refused_before_anything_is_sent(hub):
+def test_registry_with_too_many_files_for_a_manifest_is_refused(hub):
     module = pytest.importorskip("skillhub.registry.push_oci", reason="takes the extra oci", exc_type=ImportError)
     with serving(server(Oci, None, times=0)) as running:
         to_oci(hub, running)
@@ -169,7 +169,7 @@ def test_registry_of_more_files_than_a_manifest_holds_is_refused_before_anything
         assert running.store["files"] == sent
 
 
-def test_lists_come_after_the_files_that_they_name():
+def test_lists_are_written_after_their_files():
     order = []
     lists = [*SHARD_PATHS[:3], f"{WELL_KNOWN}/index.json"]
     named = [f"{WELL_KNOWN}/skills/a.json", f"archives/a/{'0' * 64}.zip"]
@@ -179,7 +179,7 @@ def test_lists_come_after_the_files_that_they_name():
     assert ({*order[2:6]}, order[6]) == ({*lists}, TIMESTAMP)
 
 
-def test_plain_server_and_registry_serve_have_every_skill(hub, tmp_path):
+def test_plain_server_and_registry_serve_offer_every_skill(hub, tmp_path):
     home = Home.of({"SKILLHUB_HOME": str(tmp_path / "home")})
     with opened(hub.dir.path, Signing(now=hub.when)) as found:
         build(found, [SHAPES], ScanCache(home))

@@ -1,4 +1,4 @@
-"""An operator's log: what is logged, when it is seen, and what `check` and `push` make of it."""
+"""The log of an operator: its entries, their publication, and the results of `check` and `push`."""
 
 import json
 import os
@@ -54,7 +54,7 @@ def logged(hub):
     return [json.loads(each) for name in names for each in read_bundle(hub.files[name])]
 
 
-def told(hub):
+def kinds_and_names(hub):
     return [(each["kind"], each.get("name", each.get("publisher"))) for each in logged(hub)]
 
 
@@ -66,8 +66,8 @@ def sound(hub):
     return check(hub.dir.path, now()).problems == ()
 
 
-def test_each_change_of_releases_keys_and_names_is_logged(hub, tmp_path):
-    assert told(hub) == [("key-added", "acme"), ("name", "hello"), ("release", "hello")]
+def test_changes_of_releases_keys_and_names_are_logged(hub, tmp_path):
+    assert kinds_and_names(hub) == [("key-added", "acme"), ("name", "hello"), ("release", "hello")]
     yank(hub.dir.path, "hello@1.0.0", "broken", signing(hub))
     yank(hub.dir.path, "hello@1.0.0", None, signing(hub))
     withdraw(hub.dir.path, "hello@1.0.0", "hostile", signing(hub))
@@ -77,7 +77,7 @@ def test_each_change_of_releases_keys_and_names_is_logged(hub, tmp_path):
     delegate(hub.dir.path, Mandate(publisher="partner", keys=(second,), revoke=(pem.decode(),)), signing(hub))
     delegate(hub.dir.path, Mandate(publisher="partner", names=("hello",), move=True), signing(hub))
     rotate(hub.dir.path, "log", signing(hub))
-    assert told(hub)[3:] == [
+    assert kinds_and_names(hub)[3:] == [
         ("yanked", "hello"),
         ("yanked", "hello"),
         ("withdrawn", "hello"),
@@ -95,7 +95,7 @@ def test_each_change_of_releases_keys_and_names_is_logged(hub, tmp_path):
     assert sound(hub)
 
 
-def test_what_changes_nothing_is_not_logged(hub, tmp_path):
+def test_command_without_changes_is_not_logged(hub, tmp_path):
     before = head(hub).checkpoint
     add(hub.dir.path, [write_skill(tmp_path)], signing(hub))
     refresh(hub.dir.path, signing(hub), within=400, roles=["targets", "namespaces", "root"])
@@ -105,7 +105,7 @@ def test_what_changes_nothing_is_not_logged(hub, tmp_path):
     assert sound(hub)
 
 
-def test_the_public_checkpoint_is_the_one_that_clients_see(hub):
+def test_public_checkpoint_equals_that_of_clients(hub):
     hub.publish(version="1.1.0")
     assert hub.files["checkpoint"] == head(hub).note.dump()
     assert head(hub).checkpoint.text.encode() in hub.files["checkpoint"]
@@ -118,7 +118,7 @@ def test_only_online_keys_are_needed(hub, tmp_path):
     assert sound(hub)
 
 
-def test_without_the_key_of_the_log_nothing_is_published(hub):
+def test_missing_key_of_the_log_refuses_a_publication(hub):
     os.remove(os.path.join(hub.dir.path, "keys", "online", "log.pem"))
     before = tree_of(hub.dir.path)
     with pytest.raises(Refused, match="key of the registry's log"):
@@ -129,7 +129,7 @@ def test_without_the_key_of_the_log_nothing_is_published(hub):
     assert sound(hub)
 
 
-def test_a_registry_gets_its_log_by_a_key_for_it(tmp_path):
+def test_rotation_of_the_log_key_creates_the_log(tmp_path):
     hub = Simulator(tmp_path, bits=1)
     hub.publish()
     hub.publish("other")
@@ -137,7 +137,7 @@ def test_a_registry_gets_its_log_by_a_key_for_it(tmp_path):
     hub.open(tmp_path / "old").release_index(["hello"])
     done = rotate(hub.dir.path, "log", signing(hub))
     assert (done.gone, len(done.new)) == ((), 1)
-    assert told(hub) == [
+    assert kinds_and_names(hub) == [
         ("key-added", "acme"),
         ("name", "hello"),
         ("name", "other"),
@@ -153,7 +153,7 @@ def test_a_registry_gets_its_log_by_a_key_for_it(tmp_path):
         assert registry.log is not None
 
 
-def test_attack_a_skill_takes_the_name_of_a_file_of_the_log(hub, tmp_path):
+def test_attack_a_skill_named_like_a_file_of_the_log_is_refused(hub, tmp_path):
     name = "checkpoint"
     before = tree_of(hub.dir.path)
     with pytest.raises(Refused, match="taken by a file of the registry's log"):
@@ -178,7 +178,7 @@ def test_the_same_commands_write_the_same_bytes(tmp_path):
     assert found[0] == found[1]
 
 
-def test_killed_anywhere_a_client_is_content_and_the_next_command_heals(hub, tmp_path):
+def test_killed_add_with_a_log_stays_readable_and_is_completed_later(hub, tmp_path):
     skill = write_skill(tmp_path, version="1.1.0")
     client = tmp_path / "client"
     hub.open(client).release_index(["hello"])
@@ -195,7 +195,7 @@ def test_killed_anywhere_a_client_is_content_and_the_next_command_heals(hub, tmp
             assert registry.artifact(release)
         public = LogHead.parse(hub.files["checkpoint"] + b"\0" + b"".join(head(hub).nodes.values())) if done else None
         assert not done or public == head(hub)
-        # What was made public is never taken back.
+        # A public checkpoint is never removed.
         assert done or hub.files["checkpoint"].startswith(
             (at_first.text.encode(), head(hub).checkpoint.text.encode())
         )
@@ -204,7 +204,7 @@ def test_killed_anywhere_a_client_is_content_and_the_next_command_heals(hub, tmp
     assert kill_everywhere(hub.dir.path, lambda: add(hub.dir.path, [skill], signing(hub)), look) > 10
 
 
-def test_killed_while_a_log_is_announced_the_same_command_heals(tmp_path):
+def test_killed_creation_of_a_log_is_completed_by_the_same_command(tmp_path):
     hub = Simulator(tmp_path, bits=1)
     hub.publish()
 
@@ -217,7 +217,7 @@ def test_killed_while_a_log_is_announced_the_same_command_heals(tmp_path):
     assert kill_everywhere(hub.dir.path, lambda: rotate(hub.dir.path, "log", signing(hub)), look) > 5
 
 
-def test_a_log_of_several_bundles_grows_by_what_is_new(hub):
+def test_release_adds_only_new_tiles_to_a_log(hub):
     keys = [PrivateKey.from_seed(number.to_bytes(32)).public.pem for number in range(1, 301)]
     delegate(hub.dir.path, Mandate(publisher="partner", keys=tuple(keys)), signing(hub))
     assert head(hub).checkpoint.size == 303
@@ -258,8 +258,8 @@ SPOILT = {
 
 
 @pytest.mark.parametrize("name", SPOILT)
-def test_attack_somebody_writes_to_the_log_of_the_site(hub, tmp_path, name):
-    """`check` tells, `push` publishes nothing of it, and what follows from the tiles is not signed."""
+def test_attack_a_changed_log_on_the_site_is_found(hub, tmp_path, name):
+    """`check` reports the change, `push` refuses, and no command signs a state from the changed tiles."""
     SPOILT[name](hub)
     assert check(hub.dir.path, now()).problems != ()
     with pytest.raises(Refused):
@@ -274,7 +274,7 @@ def test_attack_somebody_writes_to_the_log_of_the_site(hub, tmp_path, name):
             hub.publish(version="1.1.0")
 
 
-def test_attack_a_release_is_taken_out_of_the_registry_and_not_out_of_the_log(hub):
+def test_attack_a_release_removed_from_the_registry_is_found_by_the_log(hub):
     hub.publish(version="1.1.0")
     metadata = hub.dir.metadata()
     document = json.loads(hub.dir.target(metadata, "idx/acme.json"))
@@ -284,7 +284,7 @@ def test_attack_a_release_is_taken_out_of_the_registry_and_not_out_of_the_log(hu
     assert ("bad-log", "the log has this release, but the registry does not offer it") in found
 
 
-def test_attack_a_key_is_admitted_without_the_log(hub):
+def test_attack_a_key_admitted_without_the_log_is_found(hub):
     quiet = key_of("test")("quiet", "p256").public.pem.decode()
     known = json.loads(hub.files[hub.publisher("acme")])
     hub.admit("acme", keys=[*known["keys"], quiet], names=[*known["names"], "stolen"])
@@ -292,7 +292,7 @@ def test_attack_a_key_is_admitted_without_the_log(hub):
     assert found.count("the log does not assign it to acme") == 2
 
 
-def test_no_checkpoint_is_pushed_before_its_tiles(hub, tmp_path):
+def test_checkpoint_is_pushed_after_its_tiles(hub, tmp_path):
     seen = []
 
     class Recorder(FolderTarget):
@@ -311,7 +311,7 @@ def test_no_checkpoint_is_pushed_before_its_tiles(hub, tmp_path):
     assert sound(hub)
 
 
-def test_a_push_that_is_killed_shows_no_client_a_log_without_its_proofs(hub, tmp_path):
+def test_killed_push_shows_no_log_without_proofs(hub, tmp_path):
     www = str(tmp_path / "www")
     push(hub.dir.path, www, FolderTarget, now=now())
     hub.publish(version="1.1.0")
@@ -330,7 +330,7 @@ def test_a_push_that_is_killed_shows_no_client_a_log_without_its_proofs(hub, tmp
     assert kill_everywhere(www, lambda: push(hub.dir.path, www, FolderTarget, now=now()), look) > 5
 
 
-def test_attack_two_copies_of_a_registry_are_pushed_to_one_place(hub, tmp_path):
+def test_attack_a_second_copy_of_a_registry_cannot_be_pushed(hub, tmp_path):
     www = str(tmp_path / "www")
     push(hub.dir.path, www, FolderTarget, now=now())
     other = hub.copy(tmp_path / "copy")
@@ -343,7 +343,7 @@ def test_attack_two_copies_of_a_registry_are_pushed_to_one_place(hub, tmp_path):
     assert tree_of(www) == before
 
 
-def test_how_the_files_of_a_log_are_served():
+def test_files_of_a_log_have_their_types_and_lifetimes():
     assert media_type("checkpoint") == "text/plain; charset=utf-8"
     assert media_type("tile/0/000") == "application/octet-stream"
     assert "immutable" not in cache_control("checkpoint")
@@ -352,24 +352,24 @@ def test_how_the_files_of_a_log_are_served():
     assert not is_fixed("tile/.well-known/agent-skills/index.json")
 
 
-def test_the_key_of_a_log_as_monitors_and_witnesses_want_it(hub):
+def test_key_of_a_log_has_the_form_of_monitors_and_witnesses(hub):
     key = NoteKey.of_log(head(hub).checkpoint.origin, key_of("test")("log", "ed25519").public)
     assert str(key).startswith(f"skillhub-registry/{hub.dir.fingerprint().hex}+")
     assert key.signs(head(hub).note)
 
 
-def test_a_registry_may_be_made_without_a_log(tmp_path):
+def test_registry_can_be_created_without_a_log(tmp_path):
     path = str(tmp_path / "plain")
     init(path, Setup(settings=RegistrySettings.of("acme", 1), new_key=key_of("p"), log=False), now())
     assert not os.path.exists(os.path.join(path, "site", "checkpoint"))
     assert not os.path.exists(os.path.join(path, "keys", "online", "log.pem"))
 
 
-# A log of many entries: what clients read of it and what a release reads and writes does not grow with it.
+# A log of many entries: the files of a client and of a release do not grow with it.
 
 
 def grown(sizes):
-    """Yield for a log that grows to each of these sizes in turn its head, its files, those read and those written."""
+    """Yield head, files, read files and written files of a log that grows to each of these sizes."""
     key, site, head, before = PrivateKey.from_seed(b"g" * 32, "ed25519"), {}, None, 0
     for size in sizes:
         read = []
@@ -385,13 +385,13 @@ def grown(sizes):
         yield head, site, read, made
 
 
-def test_a_release_reads_and_writes_as_many_files_of_a_large_log_as_of_a_small_one():
+def test_release_reads_and_writes_equally_many_files_of_any_log():
     effort = [(len(read), len(made)) for _, _, read, made in grown([300, 301, 70_000, 70_001, 140_000, 140_001])]
     assert effort[1::2] == [(2, 4), (3, 5), (3, 5)]
 
 
-def test_a_log_of_any_size_is_proved_to_go_on_from_any_smaller_one():
-    """By the verification of RFC 9162, which is another algorithm than the one that makes the proof."""
+def test_log_is_consistent_with_every_smaller_size():
+    """The verification of RFC 9162 is independent of the algorithm that makes the proof."""
     sizes = [1, 2, 3, 4, 5, 7, 8, 9, 63, 64, 65, 255, 256, 257, 300, 511, 513, 1024, 1025]
     heads, site = [], {}
     for head, files, *_ in grown(sizes):
@@ -406,15 +406,15 @@ def test_a_log_of_any_size_is_proved_to_go_on_from_any_smaller_one():
         assert consistency(head, 0, site.__getitem__) == []
 
 
-def test_attack_tiles_that_were_changed_prove_nothing():
+def test_attack_changed_tiles_give_no_proof():
     *_, (head, site, *_) = grown([300, 700])
     changed = {path: data[:-1] + bytes([data[-1] ^ 1]) for path, data in site.items() if path.startswith("tile/0/")}
     with pytest.raises(BadMetadata):
         consistency(head, 300, {**site, **changed}.__getitem__)
 
 
-def test_a_log_with_larger_subtrees_proves_the_same_to_old_and_new_clients():
-    """From 132,096 entries on the subtrees have 65,536 leaves; a client that saw a smaller log goes on from there."""
+def test_log_with_larger_subtrees_gives_proofs_to_old_and_new_clients():
+    """From 132,096 entries on, subtrees have 65,536 leaves; a client of a smaller log continues."""
     (old, *_), (new, site, *_), (last, *_) = list(grown([132_095, 132_097, 132_160]))
     assert [len(each.nodes) for each in (old, new, last)] == [138, 4, 4]
     leaves = nodes_of([leaf_hash(b"%d" % number) for number in range(132_160)])
@@ -431,7 +431,7 @@ def test_a_log_with_larger_subtrees_proves_the_same_to_old_and_new_clients():
         proof_nodes(site[proof_path(0, 132_095)], 0, new)
 
 
-def test_head_and_proof_take_less_than_ten_kilobytes_of_a_log_of_any_size():
+def test_head_and_proof_take_less_than_10_kb():
     for size in (
         300,
         2_000,
@@ -447,7 +447,7 @@ def test_head_and_proof_take_less_than_ten_kilobytes_of_a_log_of_any_size():
         assert 32 * len(list(subtrees(size))) + 32 * (64 + top_of(size) - 6) + 500 < 10_000
 
 
-def test_attack_a_tile_that_a_release_builds_on_is_forged():
+def test_attack_a_forged_tile_is_refused_by_a_release():
     head, site, *_ = next(grown([70_000]))
     key = PrivateKey.from_seed(b"g" * 32, "ed25519")
     changes = (lambda _: b"", cut, lambda data: data[:-1] + bytes([data[-1] ^ 1]), lambda data: data + data)
@@ -455,6 +455,6 @@ def test_attack_a_tile_that_a_release_builds_on_is_forged():
         for path in ("tile/0/273.p/112", "tile/1/001.p/17", "tile/entries/273.p/112"):
             with pytest.raises(BadMetadata):
                 append_entries(head, [b"new"], "origin", {**site, path: change(site[path])}.__getitem__, key)
-        path = "tile/2/000.p/1"  # what it has follows from the head
+        path = "tile/2/000.p/1"  # its content follows from the head
         made = append_entries(head, [b"new"], "origin", {**site, path: change(site[path])}.__getitem__, key)[1]
         assert made[path] == site[path]

@@ -1,4 +1,4 @@
-"""What is made of a registry's signed files: only what changed is written, and no signed file is ever replaced."""
+"""Files built from signed files: only changes are written, and no signed file is replaced."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def built(hub, *parts, dry_run=False, quick=False):
         return build(found, parts or (SHAPE,), ScanCache(home), quick=quick)
 
 
-def test_only_what_changed_is_made_and_written(hub):
+def test_only_changed_files_are_built_and_written(hub):
     hub.publish("hello")
     hub.publish("other")
     assert {"hello/SKILL.md", "other/SKILL.md", "names.txt"} <= {*built(hub).written}
@@ -68,7 +68,7 @@ def test_only_what_changed_is_made_and_written(hub):
     assert (built(hub, newer).written, asked[2:]) == ([], ["hello", "other"])
 
 
-def test_an_advisory_makes_the_files_of_the_skill_it_names_anew(hub):
+def test_advisory_rebuilds_only_the_files_of_its_skill(hub):
     hub.publish("hello")
     hub.publish("other")
     built(hub)
@@ -81,7 +81,7 @@ def test_an_advisory_makes_the_files_of_the_skill_it_names_anew(hub):
     assert asked == ["other"]
 
 
-def test_what_is_withdrawn_is_removed(hub):
+def test_files_of_a_withdrawn_skill_are_removed(hub):
     hub.publish("hello")
     built(hub)
     site = Path(hub.dir.site)
@@ -94,7 +94,7 @@ def test_what_is_withdrawn_is_removed(hub):
     assert check(hub.dir.path, hub.when).problems == ()
 
 
-def test_attack_a_build_is_killed_and_leaves_what_is_withdrawn_then(hub):
+def test_attack_files_of_a_killed_build_are_removed_after_withdrawal(hub):
     hub.publish("hello")
     built(hub)
     hub.publish("hello", "1.1.0", **{"extra.txt": "secret"})
@@ -116,7 +116,7 @@ def test_attack_a_build_is_killed_and_leaves_what_is_withdrawn_then(hub):
 
 
 @pytest.mark.parametrize("data", [b"", b"x", None, "same size"])
-def test_attack_a_file_that_was_built_is_changed_and_found_and_made_again(hub, data):
+def test_attack_a_changed_built_file_is_found_and_built_again(hub, data):
     hub.publish("hello")
     hub.publish("other")
     built(hub)
@@ -132,12 +132,12 @@ def test_attack_a_file_that_was_built_is_changed_and_found_and_made_again(hub, d
         assert check(hub.dir.path, hub.when).problems == ()
 
 
-def test_attack_a_file_that_nobody_built_lies_among_those_of_a_skill(hub):
+def test_attack_a_foreign_file_among_those_of_a_skill_is_found(hub):
     hub.publish("hello")
     built(hub)
     added = Path(hub.dir.site, "hello", "scripts", "extra.sh")
     added.parent.mkdir()
-    Path(added.parent, ".skillhub-0123456789abcdef.tmp").write_text("")  # of a build that was killed
+    Path(added.parent, ".skillhub-0123456789abcdef.tmp").write_text("")  # of a killed build
     assert check(hub.dir.path, hub.when).problems == ()
     added.write_text("#!/bin/sh\n")
     Path(hub.dir.site, "robots.txt").write_text("")  # the operator's own
@@ -147,7 +147,7 @@ def test_attack_a_file_that_nobody_built_lies_among_those_of_a_skill(hub):
     assert [each.where for each in check(hub.dir.path, hub.when).problems] == [str(added)]
 
 
-def test_a_record_without_digests_accuses_nobody_and_is_replaced(hub):
+def test_record_without_digests_is_accepted_and_replaced(hub):
     hub.publish("hello")
     built(hub)
     record = Path(record_path(hub.dir.path, f"shape-{bucket_of('hello')}"))
@@ -159,7 +159,7 @@ def test_a_record_without_digests_accuses_nobody_and_is_replaced(hub):
     assert json.loads(record.read_bytes()) == now
 
 
-def test_a_file_becomes_a_folder_and_a_file_again(hub):
+def test_file_can_become_a_folder_and_a_file_again(hub):
     hub.publish("hello")
     for paths in (["a"], ["a/b", "a/c"], ["a"], ["a/b/c"], []):
         part = Part(
@@ -174,7 +174,7 @@ def test_a_file_becomes_a_folder_and_a_file_again(hub):
 
 
 @pytest.mark.parametrize("name", ["metadata", "targets", "archives", "tile"])
-def test_attack_a_skill_is_named_as_a_folder_of_signed_files(hub, name):
+def test_attack_a_skill_named_like_a_signed_folder_is_left_out(hub, name):
     hub.publish(name, **{"1.root.json": "{}", "timestamp.json": "{}"})
     before = Path(hub.dir.site, "metadata", "1.root.json").read_bytes()
     done = built(hub)
@@ -198,7 +198,7 @@ def test_attack_a_skill_is_named_as_a_folder_of_signed_files(hub, name):
         "a" * 256,
     ],
 )
-def test_attack_a_path_is_that_of_a_signed_file_or_leads_out_of_the_site(hub, path):
+def test_attack_a_path_of_a_signed_file_or_outside_of_the_site_is_left_out(hub, path):
     hub.publish()
     done = built(hub, Part(name="bad", of_all=lambda _: [(path, b"x")]))
     assert (done.written, done.left_out) == ([], [path])
@@ -214,7 +214,7 @@ def test_attack_a_path_is_that_of_a_signed_file_or_leads_out_of_the_site(hub, pa
         b'{"hello": ["", ["metadata/timestamp.json", "../registry.json", "gone.txt"]]}',
     ],
 )
-def test_attack_a_damaged_record_removes_signed_files(hub, record):
+def test_attack_a_damaged_record_removes_no_signed_file(hub, record):
     hub.publish()
     built(hub)
     whole = Path(record_path(hub.dir.path, "shape"))
@@ -225,11 +225,11 @@ def test_attack_a_damaged_record_removes_signed_files(hub, record):
     assert check(hub.dir.path, hub.when).problems == ()
 
 
-# A release builds only what changed, without a look at what did not.
+# A release builds only changed files and reads no others.
 
 
 @pytest.mark.parametrize("damage", [None, b"{}", b"", b"cut"])
-def test_build_of_a_large_registry_reads_the_skills_of_no_list_that_is_as_it_was(tmp_path, damage):
+def test_build_of_a_large_registry_reads_only_changed_lists(tmp_path, damage):
     hub = Simulator(tmp_path)
     hub.dir.create(hub.dir.settings().model_copy(update={"listed_whole": 0}))
     names = [f"skill-{number:03}" for number in range(60)]
@@ -250,8 +250,8 @@ def test_build_of_a_large_registry_reads_the_skills_of_no_list_that_is_as_it_was
 
 @pytest.mark.parametrize("is_released", [False, True])
 @pytest.mark.parametrize("record", ["whole", "damaged", "gone"])
-def test_attack_a_public_list_that_nobody_signs_describes_a_skill_otherwise(tmp_path, is_released, record):
-    """No build takes it over, also where a release writes another row of that list, and a build follows."""
+def test_attack_a_changed_public_list_is_not_used_by_a_build(tmp_path, is_released, record):
+    """No build uses the changed row, even after a release writes another row of that list."""
     hub = Simulator(tmp_path)
     hub.dir.create(hub.dir.settings().model_copy(update={"listed_whole": 0}))
     beside = next(name for name in map("n{}".format, range(9_999)) if shard_path(name) == shard_path("two"))
@@ -268,8 +268,8 @@ def test_attack_a_public_list_that_nobody_signs_describes_a_skill_otherwise(tmp_
         hub.publish(beside, "1.1.0")
     for _ in range(2):
         built(hub, *EVERY, quick=True)
-        said = [path for path, data in tree_of(hub.dir.site).items() if b"Runs curl." in data]
-        assert said == [shard_path("two")]
+        changed = [path for path, data in tree_of(hub.dir.site).items() if b"Runs curl." in data]
+        assert changed == [shard_path("two")]
     api = RegistryApi(hub.dir.path, ScanCache(Home.of({"SKILLHUB_HOME": str(tmp_path)}), remember=False))
     assert {each.description for skill in api.state().skills.values() for each in skill.releases} == {"Says hello."}
 
@@ -278,7 +278,7 @@ EVERY = (SHAPES, PAGES)
 
 
 def sized(folder, count):
-    """Return a registry of so many skills, which was built, and what a build after one release reads and writes."""
+    """Return a built registry of ``count`` skills, and the files that a build after one release writes and reads."""
     hub = Simulator(folder)
     names = [f"skill-{number:03}" for number in range(count)]
     skills = [write_skill(folder, name, **{"data.txt": name * 4_000}) for name in names]
@@ -290,16 +290,16 @@ def sized(folder, count):
     return hub, done[0].written, read
 
 
-def test_a_release_reads_and_writes_as_many_files_of_a_large_registry_as_of_a_small_one(tmp_path):
+def test_release_reads_and_writes_equally_many_files_of_any_registry(tmp_path):
     (_, few, small), (hub, many, large) = (sized(tmp_path / str(count), count) for count in (30, 110))
     assert len(few) <= len(many) <= len(few) + 3
-    # The signed lists, and ours in 256 parts, are read whole; of the files of skills those of the new release alone.
+    # Signed lists, and those of skillhub in 256 parts, are read completely; of skills only those of the new release.
     of_skills = [{path for path in read if "/lists/" not in path} for read in (small, large)]
     assert abs(len(of_skills[0]) - len(of_skills[1])) <= 2
     assert sum(path.startswith("site/-/lists/") for path in large) <= 256
     assert sum(large.values()) - sum(small.values()) < 80 * 6_000  # of 36 kB that each skill has
     assert not any("data.txt" in path and "skill-007" not in path for path in large)
-    # All that a build which reads every file would have made.
+    # The result equals that of a full build.
     before = tree_of(hub.dir.site)
     assert built(hub, *EVERY).written == []
     for record in Path(hub.dir.path, "outputs").glob("[!h]*"):  # of all but the history
@@ -310,7 +310,7 @@ def test_a_release_reads_and_writes_as_many_files_of_a_large_registry_as_of_a_sm
 
 
 def quickly(hub, change):
-    """Build, let somebody change something, publish something else, and build what that changed."""
+    """Build, apply ``change``, publish another skill, and build quickly."""
     hub.publish("hello")
     hub.publish("other")
     built(hub, SHAPES)
@@ -336,7 +336,7 @@ def listed(hub):
         None,
     ],
 )
-def test_attack_a_part_of_a_list_disagrees_with_the_whole(hub, change):
+def test_attack_a_changed_part_of_a_list_is_found_and_built_again(hub, change):
     path = Path(hub.dir.site, "-", "lists", f"{bucket_of('hello')}.json")
 
     def spoil(_):
@@ -348,7 +348,7 @@ def test_attack_a_part_of_a_list_disagrees_with_the_whole(hub, change):
     quickly(hub, spoil)
     offered = {each["name"] for each in json.loads(Path(hub.dir.site, "index.json").read_bytes())["skills"]}
     assert offered == {"hello", "other", "third"}
-    # No list takes over what it says, and it is found, by the operator and from afar, and made again.
+    # No list uses its content; check finds the part, and a build replaces it.
     assert [each.where for each in check(hub.dir.path, hub.when).problems] == [str(path)]
     built(hub, SHAPES)
     assert {*listed(hub)} == offered
@@ -356,7 +356,7 @@ def test_attack_a_part_of_a_list_disagrees_with_the_whole(hub, change):
 
 
 @pytest.mark.parametrize("damage", ["the record", "a bucket's", "both", "begun", "of an older version"])
-def test_attack_the_record_of_a_quick_build_is_damaged(hub, damage):
+def test_attack_a_damaged_record_of_a_quick_build_is_repaired(hub, damage):
     record = Path(record_path(hub.dir.path, "shapes"))
 
     def spoil(_):
@@ -379,7 +379,7 @@ def test_attack_the_record_of_a_quick_build_is_damaged(hub, damage):
     assert check(hub.dir.path, hub.when).problems == ()
 
 
-def test_attack_two_builds_at_once(hub):
+def test_attack_two_parallel_builds_give_a_valid_site(hub):
     hub.publish("hello")
     with ThreadPoolExecutor(2) as pool:
         done = [*pool.map(lambda quick: built(hub, SHAPES, quick=quick), (True, False))]
@@ -387,7 +387,7 @@ def test_attack_two_builds_at_once(hub):
     assert check(hub.dir.path, hub.when).problems == ()
 
 
-def test_a_quick_build_that_is_killed_anywhere_is_finished_by_the_next(hub, tmp_path):
+def test_killed_quick_build_is_completed_by_the_next(hub, tmp_path):
     hub.publish("hello")
     built(hub, SHAPES)
     hub.publish("hello", "1.1.0", **{"extra.txt": "more"})

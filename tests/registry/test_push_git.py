@@ -1,4 +1,4 @@
-"""A registry's site on a branch of a git repository; the git is real, the repository may be anybody's."""
+"""The site of a registry on a branch of a git repository; git is real, the repository is not trusted."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TIMESTAMP = "metadata/timestamp.json"
 
 
 class Pages:
-    """A bare repository, and the machine of who pushes to it; ``ran`` says which of its programs were run."""
+    """A bare repository and the machine of the operator; ``ran`` lists the programs of the repository that ran."""
 
     def __init__(self, folder):
         self.folder, self.path = folder, folder / "site.git"
@@ -55,7 +55,7 @@ class Pages:
         return self.folder / name
 
     def commit(self, files, branch="gh-pages"):
-        """Put another commit on the branch, as somebody else would; what is not named stays."""
+        """Add a commit of another user to the branch; other files stay."""
         at = self.folder / f"other-{len(os.listdir(self.folder))}"
         self.git("clone", "-q", str(self.path), str(at))
         self.git("checkout", "-q", "-B", branch, *([f"origin/{branch}"] if branch == "gh-pages" else []), at=at)
@@ -67,7 +67,7 @@ class Pages:
         self.git("push", "-q", "origin", branch, at=at)
 
     def trap(self):
-        """Give the repository hooks and a configuration that leave a file if anything of it is run."""
+        """Add hooks and settings to the repository that write a file when they run."""
         for name in HOOKS:
             hook = self.path / "hooks" / name
             hook.write_text(f"#!/bin/sh\ntouch {self.folder}/RAN-{name}\n")
@@ -87,7 +87,7 @@ def pages(tmp_path):
     return Pages(tmp_path)
 
 
-def test_each_push_is_one_commit_that_a_client_can_install_from(hub, pages, tmp_path):
+def test_each_push_is_one_installable_commit(hub, pages, tmp_path):
     written = pages.push(hub).written
     assert pages.files() == {*written, ".nojekyll"}
     assert pages.push(hub).written == ()
@@ -97,12 +97,12 @@ def test_each_push_is_one_commit_that_a_client_can_install_from(hub, pages, tmp_
     assert offered(pages.checkout(), tmp_path / "client", hub.root) == ("1.1.0", "1.0.0")
 
 
-def test_nothing_of_the_repository_is_run(hub, pages):
+def test_hooks_and_settings_of_the_repository_do_not_run(hub, pages):
     pages.trap()
     pages.push(hub)
     pages.commit({".gitattributes": b"* filter=evil\n", ".gitmodules": b'[submodule "x"]\n\turl = ext::sh\n'})
     hub.publish(version="1.1.0")
-    [(pages.path / "hooks" / name).unlink() for name in HOOKS]  # those of the commit above ran in its own git
+    [(pages.path / "hooks" / name).unlink() for name in HOOKS]  # the commit above ran its own hooks
     [(pages.folder / name).unlink() for name in pages.ran]
     pages.trap()
     pages.push(hub)
@@ -119,7 +119,7 @@ def test_other_files_and_branches_stay(hub, pages):
     assert pages.tip("main") == main
 
 
-def test_repository_that_serves_partial_clones_is_not_fetched_whole(hub, pages, tmp_path):
+def test_partial_clone_is_used_when_available(hub, pages, tmp_path):
     pages.git("config", "uploadpack.allowFilter", "true", at=pages.path)
     pages.git("config", "uploadpack.allowAnySHA1InWant", "true", at=pages.path)
     pages.push(hub)
@@ -133,7 +133,7 @@ def test_repository_that_serves_partial_clones_is_not_fetched_whole(hub, pages, 
     assert offered(pages.checkout(), tmp_path / "client", hub.root) == ("1.1.0", "1.0.0")
 
 
-def test_somebody_who_pushes_between_the_look_and_the_push_is_not_overwritten(hub, pages):
+def test_concurrent_push_is_not_overwritten(hub, pages):
     pages.push(hub)
     hub.publish(version="1.1.0")
     for change in (
@@ -153,7 +153,7 @@ def test_somebody_who_pushes_between_the_look_and_the_push_is_not_overwritten(hu
     assert TIMESTAMP in pages.files()
 
 
-def test_branch_that_somebody_makes_meanwhile_is_not_overwritten(hub, pages):
+def test_concurrently_created_branch_is_not_overwritten(hub, pages):
     def connect(address):
         target = pages.connect(address)
         pages.commit({"x": b"1"}, "main")
@@ -174,7 +174,7 @@ def test_branch_that_somebody_makes_meanwhile_is_not_overwritten(hub, pages):
         (lambda hub: {max(each for each in hub.files if each.endswith(".snapshot.json")): b"{}"}, StateError),
     ],
 )
-def test_branch_with_other_metadata_is_left_alone(hub, pages, spoil, error):
+def test_branch_with_invalid_metadata_is_refused(hub, pages, spoil, error):
     pages.push(hub)
     pages.commit(spoil(hub))
     tip = pages.tip()
@@ -204,7 +204,7 @@ def test_old_copy_of_the_registry_is_refused(hub, pages, tmp_path):
         {"archives": Special("100755", b"#!/bin/sh\n")},
     ],
 )
-def test_links_and_submodules_in_the_places_of_our_files_lead_nowhere(hub, tmp_path, pages, planted):
+def test_links_and_submodules_at_paths_of_the_site_are_replaced_or_refused(hub, tmp_path, pages, planted):
     repo = Repo(tmp_path / "planted.git")
     repo.commit(planted, "refs/heads/gh-pages")
     address = f"git+{repo.url}@gh-pages"
@@ -219,7 +219,7 @@ def test_links_and_submodules_in_the_places_of_our_files_lead_nowhere(hub, tmp_p
     assert {*os.listdir(tmp_path)} - before <= {"cache"}
 
 
-def test_branch_that_is_checked_out_is_refused_and_its_files_stay(hub, pages):
+def test_push_to_a_checked_out_branch_is_refused(hub, pages):
     work = pages.folder / "work"
     pages.git("init", "-q", "-b", "gh-pages", str(work))
     pages.git("config", "receive.denyCurrentBranch", "updateInstead", at=work)
@@ -231,7 +231,7 @@ def test_branch_that_is_checked_out_is_refused_and_its_files_stay(hub, pages):
     assert sorted(os.listdir(work)) == [".git", "a"]
 
 
-def test_token_is_in_no_argument_no_file_and_only_at_its_host(hub, pages, tmp_path):
+def test_token_is_sent_only_to_its_host_and_never_stored(hub, pages, tmp_path):
     pages.git("config", "http.receivepack", "true", at=pages.path)
     with backend(tmp_path) as server:
         server.password = "Basic eC1hY2Nlc3MtdG9rZW46c2VzYW1lLW9wZW4="  # x-access-token:sesame-open
@@ -247,7 +247,7 @@ def test_token_is_in_no_argument_no_file_and_only_at_its_host(hub, pages, tmp_pa
         assert not any(b"sesame" in Path(top, name).read_bytes() for name in names)
 
 
-def test_commit_is_by_who_git_says_or_by_skillhub(hub, pages):
+def test_committer_is_the_user_of_git_or_skillhub(hub, pages):
     pages.push(hub)
     assert pages.git("log", "-1", "--format=%cn <%ce>", "gh-pages", at=pages.path) == "skillhub <skillhub@localhost>"
     (pages.folder / ".gitconfig").write_text(
@@ -286,12 +286,12 @@ def test_address_names_repository_and_branch(typed, address):
         "git+https://host.example/a@x\ny",
     ],
 )
-def test_what_is_no_repository_with_a_branch_is_refused(typed):
+def test_invalid_address_of_a_branch_is_refused_without_its_secret(typed):
     with pytest.raises(UsageError) as caught:
         branch_address(typed, {})
     assert "secret" not in str(caught.value)
 
 
-def test_repository_that_is_not_there(hub, pages):
+def test_missing_repository_is_not_found(hub, pages):
     with pytest.raises(NotFound):
         pages.push(hub, f"git+file://{pages.folder}/absent.git@gh-pages")

@@ -1,4 +1,4 @@
-"""A registry or a store that fails for a moment stops no push, and one that goes on failing does, soon."""
+"""A temporary failure of a registry or store does not stop a push; a lasting one ends the push soon."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def hub(tmp_path):
 
 
 class Failing(BaseHTTPRequestHandler):
-    """Keeps what is put there; the first requests of each kind fail.
+    """A store whose first requests of each kind fail.
 
-    ``how`` is a status, ``reset`` where the connection ends without an answer, or ``lost`` where only the answer is.
+    ``how`` is a status, ``reset`` if the connection ends without an answer, or ``lost`` if only the answer is lost.
     """
 
     protocol_version = "HTTP/1.1"
@@ -146,7 +146,7 @@ def to_s3(hub, running):
 
 
 @pytest.mark.parametrize("how", [500, 502, 503, 504, 429, 408, "reset", "lost"])
-def test_an_oci_registry_that_fails_once_at_each_kind_of_request_gets_all_of_the_site(hub, how):
+def test_push_to_oci_succeeds_after_temporary_failures(hub, how):
     with serving(server(Oci, how)) as running:
         done = to_oci(hub, running)
         layers = json.loads(running.store["files"]["v1"])["layers"]
@@ -156,7 +156,7 @@ def test_an_oci_registry_that_fails_once_at_each_kind_of_request_gets_all_of_the
 
 
 @pytest.mark.parametrize(("how", "asked"), [(503, 4), ("reset", 4), (403, 1), (400, 1), (507, 1)])
-def test_an_oci_registry_that_goes_on_failing_is_given_up(hub, how, asked):
+def test_push_to_oci_ends_after_lasting_failures(hub, how, asked):
     with serving(server(Oci, how, times=99)) as running:
         with pytest.raises(SourceError):
             to_oci(hub, running)
@@ -165,7 +165,7 @@ def test_an_oci_registry_that_goes_on_failing_is_given_up(hub, how, asked):
 
 
 @pytest.mark.parametrize("how", [401, 403])
-def test_an_oci_registry_that_refuses_access_without_a_login_is_not_said_to_refuse_one(hub, how):
+def test_refused_access_to_oci_asks_for_a_login(hub, how):
     refused = pytest.raises(SourceError, match=f"refuses access: it answered {how}$")
     with serving(server(Oci, how, times=99)) as running, refused as caught:
         to_oci(hub, running)
@@ -173,13 +173,13 @@ def test_an_oci_registry_that_refuses_access_without_a_login_is_not_said_to_refu
 
 
 @pytest.mark.parametrize("how", [500, 503, "reset", "lost"])
-def test_a_store_that_fails_once_at_each_kind_of_request_gets_all_of_the_site(hub, how):
+def test_push_to_s3_succeeds_after_temporary_failures(hub, how):
     with serving(server(S3, how)) as running:
         done = to_s3(hub, running)
         assert set(running.store["files"]) == set(done.written) and TIMESTAMP in done.written
 
 
-def test_an_oci_registry_gets_no_pages_which_the_answer_says(hub, shell):
+def test_push_to_oci_reports_that_pages_are_left_out(hub, shell):
     pytest.importorskip("skillhub.registry.push_oci", reason="takes the extra oci", exc_type=ImportError)
     with serving(server(Oci, None, times=0)) as running:
         address = f"oci://127.0.0.1:{running.server_port}/acme/skills"

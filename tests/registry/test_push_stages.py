@@ -1,4 +1,4 @@
-"""A push writes many files at a time, keeps the order that matters, and goes on where it was cut off."""
+"""A push writes many files in parallel, keeps the required order, and continues after an interruption."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def site(count):
     return [*fixed, *lists, *other, file(TIMESTAMP), file("metadata/2.root.json"), file("metadata/3.root.json")]
 
 
-def test_a_link_with_latency_is_waited_for_once_for_eight_files():
-    """No file is there before the seven beside it are on their way, so that eight take the time of one."""
+def test_eight_files_are_written_in_parallel():
+    """No write ends before seven others have begun, so that eight files take the time of one."""
     rounds = []
     barrier = threading.Barrier(AT_ONCE, action=lambda: rounds.append(1), timeout=300)
     files = [file(f"archives/a/{number:064x}.zip") for number in range(5 * AT_ONCE)]
@@ -38,7 +38,7 @@ def test_a_link_with_latency_is_waited_for_once_for_eight_files():
     assert len(rounds) == 5
 
 
-def test_fixed_files_come_first_then_others_then_lists_then_the_timestamp_and_later_roots():
+def test_files_are_written_in_stages_that_end_with_timestamp_and_roots():
     lock, begun, ended = threading.Lock(), [], []
 
     def write(each):
@@ -59,7 +59,7 @@ def test_fixed_files_come_first_then_others_then_lists_then_the_timestamp_and_la
 
 
 @pytest.mark.parametrize("at", [0, 29, 30, 45, 60])
-def test_a_file_that_cannot_be_written_keeps_everything_after_it_back(at):
+def test_failed_write_prevents_all_later_stages(at):
     files, written = site(30), []
     ordered = [each.path for each in files]
 
@@ -75,7 +75,7 @@ def test_a_file_that_cannot_be_written_keeps_everything_after_it_back(at):
 
 
 class Bucket:
-    """What boto3's client does for S3, in memory; the ``cut``-th write and all later ones fail, as after a kill."""
+    """A client of boto3 for S3 in memory, whose ``cut``-th write and all later ones fail."""
 
     def __init__(self):
         self.objects, self.asked, self.cut, self._lock = {}, Counter(), None, threading.Lock()
@@ -104,10 +104,10 @@ class Bucket:
             self.objects[Key] = Body
 
     def close(self):
-        """Nothing is open."""
+        """Do nothing."""
 
 
-def test_a_push_to_s3_that_was_cut_off_goes_on_with_what_is_missing(hub):
+def test_interrupted_push_to_s3_sends_only_missing_files(hub):
     module = pytest.importorskip("skillhub.registry.push_s3", reason="takes the extra s3", exc_type=ImportError)
     bucket = Bucket()
 

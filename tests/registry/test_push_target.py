@@ -16,7 +16,7 @@ def file(path, data):
     return SiteFile(path, lambda: data)
 
 
-def test_every_file_is_described_as_our_own_server_describes_it():
+def test_files_have_the_type_and_lifetime_of_registry_serve():
     site = Path(_FOLDER)
     paths = [path.relative_to(site).as_posix() for path in site.rglob("*") if path.suffix in (".json", ".zip")]
     assert len(paths) > 40
@@ -38,11 +38,11 @@ def test_every_file_is_described_as_our_own_server_describes_it():
         (f"{'A' * 64}.zip", False),
     ],
 )
-def test_what_never_changes_has_a_version_or_a_hash_in_its_name(path, fixed):
+def test_fixed_files_have_a_version_or_hash_in_their_name(path, fixed):
     assert file(path, b"").fixed is fixed
 
 
-def test_what_never_changes_is_not_written_over(tmp_path):
+def test_fixed_file_is_not_overwritten(tmp_path):
     target = FolderTarget(str(tmp_path))
     target.publish([], [file(FIXED, b"one")])
     with pytest.raises(StateError, match="other content"):
@@ -53,7 +53,7 @@ def test_what_never_changes_is_not_written_over(tmp_path):
     assert FolderTarget(str(tmp_path)).holds(file(FIXED, b"one"))
 
 
-def test_what_changes_is_written_over_only_as_it_was_first_seen(tmp_path):
+def test_changeable_file_is_overwritten_only_if_unchanged_since_reading(tmp_path):
     target, other = FolderTarget(str(tmp_path)), FolderTarget(str(tmp_path))
     assert not target.holds(file(LISTING, b"mine"))
     other.publish([], [file(LISTING, b"theirs")])
@@ -75,13 +75,13 @@ def test_link_at_the_target_is_not_written_through(tmp_path):
     assert outside.read_bytes() == b"precious"
 
 
-def test_huge_file_at_the_target(tmp_path):
+def test_huge_file_at_the_target_is_refused(tmp_path):
     with open(tmp_path / "index.json", "wb") as huge:
         huge.truncate(65 * 1024 * 1024)
     with pytest.raises(FormatError):
         FolderTarget(str(tmp_path)).read("index.json")
 
 
-def test_permissions_are_those_of_what_is_served(tmp_path):
+def test_written_files_are_readable_by_a_server(tmp_path):
     FolderTarget(str(tmp_path)).publish([], [file(LISTING, b"{}")])
     assert (tmp_path / LISTING).stat().st_mode & 0o777 == 0o644

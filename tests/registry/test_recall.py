@@ -1,4 +1,4 @@
-"""Yanked and withdrawn releases, as the operator says so and as clients then behave."""
+"""Yanked and withdrawn releases: the commands of the operator, and the behaviour of clients."""
 
 import json
 
@@ -30,13 +30,13 @@ def signing(hub):
 
 
 def offered(hub, folder):
-    """Return the versions of hello, and why they were taken back, as a client is told."""
+    """Return the versions of hello in the view of a client, with the reasons of their recall."""
     hub.pull()
     releases = hub.open(folder).release_index(["hello"]).releases("hello")
     return {each.version: (each.yanked, each.withdrawn) for each in releases}
 
 
-def test_yanked_release_is_told_to_old_clients_and_listed_no_more(hub, tmp_path):
+def test_yanked_release_reaches_old_clients_and_leaves_the_listing(hub, tmp_path):
     assert offered(hub, tmp_path / "m") == {"1.1.0": (None, None), "1.0.0": (None, None)}
     yank(hub.dir.path, "hello@1.1.0", "deletes  files\x1b[31m", signing(hub))
     assert offered(hub, tmp_path / "m") == {"1.1.0": ("deletes  files[31m", None), "1.0.0": (None, None)}
@@ -49,13 +49,13 @@ def test_yanked_release_is_told_to_old_clients_and_listed_no_more(hub, tmp_path)
     assert json.loads(hub.files[LISTING])["skills"][0]["version"] == "1.1.0"
 
 
-def test_a_slip_in_the_name_of_a_release_is_told_from_the_names_that_there_are(hub):
+def test_misspelled_name_of_a_release_gives_a_suggestion(hub):
     with pytest.raises(NotFound) as caught:
         yank(hub.dir.path, "helo@1.1.0", "broken", signing(hub))
     assert caught.value.hint == "did you mean hello?"
 
 
-def test_only_online_keys_are_needed(hub, tmp_path):
+def test_recall_needs_only_online_keys(hub, tmp_path):
     for path in (tmp_path / "registry/keys/offline").glob("*.pem"):
         path.unlink()
     yank(hub.dir.path, "hello@1.1.0", "broken", signing(hub))
@@ -68,7 +68,7 @@ def test_only_online_keys_are_needed(hub, tmp_path):
     assert tree_of(hub.dir.path) == before
 
 
-def test_same_again_and_a_dry_run_change_nothing(hub):
+def test_repeated_recall_and_dry_run_change_no_file(hub):
     yank(hub.dir.path, "hello@1.1.0", "broken", signing(hub))
     before = tree_of(hub.dir.path)
     yank(hub.dir.path, "hello@1.1.0", "broken", signing(hub))
@@ -76,7 +76,7 @@ def test_same_again_and_a_dry_run_change_nothing(hub):
     assert tree_of(hub.dir.path) == before
 
 
-def test_withdrawn_release_stays_so(hub, tmp_path):
+def test_withdrawal_is_permanent(hub, tmp_path):
     withdraw(hub.dir.path, "hello@1.1.0", "harmful", signing(hub))
     for change in (
         lambda: yank(hub.dir.path, "hello@1.1.0", None, signing(hub)),
@@ -108,7 +108,7 @@ def test_archive_of_a_withdrawn_release_may_be_deleted(hub, tmp_path):
         ("hello@1.0.0", "x" * 1025, UsageError),
     ],
 )
-def test_what_cannot_be_taken_back(hub, wanted, reason, error):
+def test_invalid_recall_is_refused(hub, wanted, reason, error):
     before = tree_of(hub.dir.path)
     for change in (yank, withdraw):
         with pytest.raises(error):
@@ -116,8 +116,8 @@ def test_what_cannot_be_taken_back(hub, wanted, reason, error):
     assert tree_of(hub.dir.path) == before
 
 
-def test_installs_and_locks_of_what_was_taken_back(hub, tmp_path):
-    """Yanked: nobody newly chooses it, a lock still gives it, and says so. Withdrawn: not from a lock either."""
+def test_clients_skip_yanked_and_refuse_withdrawn_releases(hub, tmp_path):
+    """A lock installs a yanked release with a warning and refuses a withdrawn one; neither is selected anew."""
     world = World(tmp_path / "w")
     world.add_source("hub", hub)
     world.install("hub:hello")
@@ -145,7 +145,7 @@ def test_installs_and_locks_of_what_was_taken_back(hub, tmp_path):
 
 
 @pytest.mark.parametrize("change", [yank, withdraw])
-def test_killed_anywhere_clients_see_the_old_state_or_the_new(hub, tmp_path, change):
+def test_killed_recall_shows_clients_the_old_or_the_new_state(hub, tmp_path, change):
     clients = OldClients(hub, tmp_path, "hello")
 
     def look(kill, done):

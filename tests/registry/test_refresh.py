@@ -1,4 +1,4 @@
-"""Expiry: what refresh signs anew by itself, what it only tells of, and what check says."""
+"""Expiry: the roles that refresh signs, those that it only reports, and the warnings of check."""
 
 from datetime import timedelta
 
@@ -27,7 +27,7 @@ def roles(expiries):
     return {each.role for each in expiries}
 
 
-def test_nothing_is_due_and_nothing_is_done(hub):
+def test_refresh_before_any_expiry_changes_no_file(hub):
     before = tree_of(hub.dir.path)
     done = refresh(hub.dir.path, later(hub, 0.5))
     assert done.renewed == done.waiting == ()
@@ -44,7 +44,7 @@ def test_nothing_is_due_and_nothing_is_done(hub):
         (400, ONLINE, OFFLINE),
     ],
 )
-def test_what_is_due_is_signed_by_online_keys_alone(hub, tmp_path, days, renewed, waiting):
+def test_due_online_roles_are_signed_and_offline_ones_reported(hub, tmp_path, days, renewed, waiting):
     for path in (tmp_path / "registry/keys/offline").glob("*.pem"):
         path.unlink()
     done = refresh(hub.dir.path, later(hub, days))
@@ -56,7 +56,7 @@ def test_what_is_due_is_signed_by_online_keys_alone(hub, tmp_path, days, renewed
     assert again.waiting == done.waiting
 
 
-def test_old_client_follows_and_what_is_offered_stays(tmp_path):
+def test_client_accepts_refreshed_metadata(tmp_path):
     hub = Simulator(tmp_path, when=now() - timedelta(days=3.5))
     hub.publish()
     with pytest.raises(MetadataExpired):
@@ -67,12 +67,12 @@ def test_old_client_follows_and_what_is_offered_stays(tmp_path):
     assert check(hub.dir.path, now()).problems == ()
 
 
-def test_within_says_how_early(hub):
+def test_within_sets_the_days_before_expiry(hub):
     assert roles(refresh(hub.dir.path, later(hub, 0.5), within=1).renewed) == set()
     assert roles(refresh(hub.dir.path, later(hub, 0.5), within=7).renewed) == {"timestamp", "snapshot"}
 
 
-def test_offline_role_is_signed_when_it_is_named(hub, tmp_path):
+def test_named_offline_role_is_signed(hub, tmp_path):
     old = tmp_path / "m"
     hub.open(old)
     done = refresh(hub.dir.path, later(hub, 0), roles=["root", "namespaces", "targets"])
@@ -94,14 +94,14 @@ def test_one_of_two_offline_keys_is_not_enough(hub, tmp_path):
     assert tree_of(hub.dir.path) == before
 
 
-def test_dry_run_tells_and_writes_nothing(hub):
+def test_dry_run_lists_due_roles_and_writes_no_file(hub):
     before = tree_of(hub.dir.path)
     signing = Signing(now=hub.when + timedelta(days=2), dry_run=True)
     assert roles(refresh(hub.dir.path, signing).renewed) == {"timestamp"}
     assert tree_of(hub.dir.path) == before
 
 
-def test_passphrase_is_asked_for_only_when_something_is_due(tmp_path):
+def test_passphrase_is_required_only_for_due_roles(tmp_path):
     folder, when = str(tmp_path / "r"), now()
     init(folder, Setup(settings=RegistrySettings.of("acme", bin_bits=1), passphrase=b"s", new_key=key_of("p")), when)
     assert refresh(folder, Signing(now=when)).renewed == ()
@@ -110,7 +110,7 @@ def test_passphrase_is_asked_for_only_when_something_is_due(tmp_path):
     assert refresh(folder, Signing(now=when + timedelta(days=2), passphrase=b"s")).renewed
 
 
-def test_check_warns_of_what_ages(hub):
+def test_check_warns_about_near_expiry(hub):
     assert check(hub.dir.path, now()).warnings == ()
     found = check(hub.dir.path, now() + timedelta(days=2.5)).warnings
     assert {issue.where for issue in found} == {"timestamp"}
@@ -123,8 +123,8 @@ def test_check_warns_of_what_ages(hub):
     assert check(hub.dir.path, now()).problems == ()
 
 
-def test_check_visits_releases_that_the_listing_hides(hub):
-    """Who stole the listing's key can hide a skill; its releases are looked at all the same."""
+def test_check_finds_releases_hidden_by_the_listing(hub):
+    """A thief with the key of the listing can hide a skill; check reads its releases anyway."""
     hub.revise({"index.json": hub.dir.target(hub.dir.metadata(), "index.json").replace(b'"hello"', b'"h"')})
     found = {(issue.code, issue.where) for issue in check(hub.dir.path, now()).problems}
     assert ("wrong-bytes", f"{hub.dir.site}/.well-known/agent-skills/index.json") in found
@@ -134,7 +134,7 @@ def test_check_visits_releases_that_the_listing_hides(hub):
     assert [(issue.code, issue.where) for issue in check(hub.dir.path, now()).problems] == [("not-listed", "hello")]
 
 
-def test_killed_anywhere_clients_go_on(hub, tmp_path):
+def test_killed_refresh_keeps_clients_working(hub, tmp_path):
     clients, signing = OldClients(hub, tmp_path, "hello"), later(hub, 5.5)
 
     def look(kill, done):

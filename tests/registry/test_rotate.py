@@ -1,4 +1,4 @@
-"""New keys for every role, lost keys and stolen ones; clients follow by themselves, or stay where they are."""
+"""New keys for every role, lost keys and stolen ones; clients follow or keep the old state."""
 
 import os
 
@@ -34,7 +34,7 @@ def id_of(name):
 
 
 @pytest.mark.parametrize("role", ROLES)
-def test_new_keys_for_a_role_and_old_clients_follow(hub, tmp_path, role):
+def test_old_clients_accept_new_keys_of_a_role(hub, tmp_path, role):
     old = tmp_path / "old"
     hub.open(old).release_index(["hello"])
     before = hub.dir.metadata().keyids(role)
@@ -51,8 +51,8 @@ def test_new_keys_for_a_role_and_old_clients_follow(hub, tmp_path, role):
 
 
 @pytest.mark.parametrize("role", ROLES)
-def test_old_keys_count_no_longer(hub, tmp_path, role):
-    """Who stole a key, and comes after it was replaced."""
+def test_old_keys_are_refused_after_a_rotation(hub, tmp_path, role):
+    """A thief uses a stolen key after its rotation."""
     keys = hub.dir.keys()
     stolen = {each: keys.of(each) for each in ROLES}
     rotate(hub.dir.path, role, signing(hub))
@@ -62,8 +62,8 @@ def test_old_keys_count_no_longer(hub, tmp_path, role):
         metadata.renewed([role], {**at_hand, role: stolen[role]}.__getitem__, Dates(hub.when))
 
 
-def test_lost_root_key_is_replaced_by_the_other_two(hub, tmp_path):
-    """The third key is made; clients that know the first root alone walk the chain."""
+def test_lost_root_key_is_replaced_with_the_other_two(hub, tmp_path):
+    """A third key is made; clients that know only the first root follow the chain."""
     old = tmp_path / "old"
     hub.open(old)
     (tmp_path / OFFLINE / "root-2.pem").unlink()
@@ -83,7 +83,7 @@ def test_lost_root_key_is_replaced_by_the_other_two(hub, tmp_path):
     assert hub.open(old).release_index(["hello"]).names == ("hello",)
 
 
-def test_two_lost_root_keys_are_the_end_of_the_registry(hub, tmp_path):
+def test_two_lost_root_keys_prevent_any_rotation(hub, tmp_path):
     for number in (1, 2):
         (tmp_path / OFFLINE / f"root-{number}.pem").unlink()
     before = tree_of(hub.dir.path)
@@ -94,7 +94,7 @@ def test_two_lost_root_keys_are_the_end_of_the_registry(hub, tmp_path):
 
 
 @pytest.mark.parametrize("role", ["timestamp", "snapshot", "releases", "listing"])
-def test_lost_online_key_is_replaced_by_offline_ones(hub, tmp_path, role):
+def test_lost_online_key_is_replaced_with_offline_keys(hub, tmp_path, role):
     (tmp_path / f"registry/keys/online/{role}.pem").unlink()
     old = tmp_path / "old"
     hub.open(old).release_index(["hello"])
@@ -103,7 +103,7 @@ def test_lost_online_key_is_replaced_by_offline_ones(hub, tmp_path, role):
     assert len(hub.open(old).release_index(["hello"]).releases("hello")) == 2
 
 
-def test_lost_namespace_keys_are_replaced_by_those_of_targets(hub, tmp_path):
+def test_lost_namespace_keys_are_replaced_with_keys_of_targets(hub, tmp_path):
     for number in (1, 2, 3):
         (tmp_path / OFFLINE / f"namespaces-{number}.pem").unlink()
     rotate(hub.dir.path, "namespaces", signing(hub))
@@ -114,15 +114,15 @@ def test_lost_namespace_keys_are_replaced_by_those_of_targets(hub, tmp_path):
 @pytest.mark.parametrize(
     ("role", "lost"), [("nobody", []), ("releases-0", []), ("root", ["abc"]), ("root", ["0" * 64])]
 )
-def test_no_such_role_or_key(hub, role, lost):
+def test_unknown_role_or_key_is_a_usage_error(hub, role, lost):
     before = tree_of(hub.dir.path)
     with pytest.raises(UsageError):
         rotate(hub.dir.path, role, signing(hub), lost)
     assert tree_of(hub.dir.path) == before
 
 
-def test_offline_keys_in_a_folder_of_their_own(hub, tmp_path):
-    """A disk that is brought for the ceremony and taken away again."""
+def test_offline_keys_may_be_in_another_folder(hub, tmp_path):
+    """The folder is a disk that is present only for the ceremony."""
     (tmp_path / OFFLINE).rename(tmp_path / "disk")
     with pytest.raises(Refused):
         rotate(hub.dir.path, "root", signing(hub))
@@ -136,7 +136,7 @@ def test_offline_keys_in_a_folder_of_their_own(hub, tmp_path):
     assert check(hub.dir.path, now()).problems == ()
 
 
-def test_keys_of_another_registry_do_nothing(hub, tmp_path):
+def test_keys_of_another_registry_are_refused(hub, tmp_path):
     other = Simulator(tmp_path, "other")
     before = tree_of(other.dir.path), tree_of(hub.dir.path)
     with pytest.raises(BadMetadata, match="first root"):
@@ -145,7 +145,7 @@ def test_keys_of_another_registry_do_nothing(hub, tmp_path):
 
 
 @pytest.mark.parametrize("role", ROLES)
-def test_killed_anywhere_clients_go_on_and_the_same_call_finishes(made, tmp_path, role):
+def test_killed_rotation_keeps_clients_working_and_is_completed_later(made, tmp_path, role):
     hub = made.copy(tmp_path / "hub")
     clients = OldClients(hub, tmp_path, "hello")
 
@@ -164,7 +164,7 @@ def test_killed_anywhere_clients_go_on_and_the_same_call_finishes(made, tmp_path
     assert kill_everywhere(hub.dir.path, run, look) >= 4
 
 
-def test_killed_while_a_lost_key_is_replaced(hub, tmp_path):
+def test_killed_replacement_of_a_lost_key_keeps_clients_working(hub, tmp_path):
     (tmp_path / OFFLINE / "targets-1.pem").unlink()
     clients, lost = OldClients(hub, tmp_path, "hello"), id_of("targets-1")
 
@@ -177,8 +177,8 @@ def test_killed_while_a_lost_key_is_replaced(hub, tmp_path):
     kill_everywhere(hub.dir.path, lambda: rotate(hub.dir.path, "targets", signing(hub), [lost]), look)
 
 
-def test_site_that_was_tampered_with_is_not_signed_on(hub, tmp_path):
-    """Whoever can write to the site cannot have offline keys sign what they put there."""
+def test_changed_metadata_on_the_site_is_not_signed(hub, tmp_path):
+    """An attacker who can write to the site cannot get content signed by offline keys."""
     hub.publish("another")
     site = tmp_path / "registry/site/metadata"
     version = hub.dir.metadata().target_versions["namespaces"]
@@ -193,8 +193,8 @@ def test_site_that_was_tampered_with_is_not_signed_on(hub, tmp_path):
     rotate(hub.dir.path, "namespaces", signing(hub))
 
 
-def test_site_that_was_put_in_the_place_of_ours(hub, tmp_path):
-    """A whole registry, soundly signed by a thief, who hopes that we sign on with our offline keys."""
+def test_foreign_registry_in_place_of_the_site_is_not_signed(hub, tmp_path):
+    """A thief signs a complete valid registry, so that the operator signs it with offline keys."""
     thief = Simulator(tmp_path, "thief")
     hub.dir.publish(thief.files)
     with pytest.raises(BadMetadata, match="first root"):
