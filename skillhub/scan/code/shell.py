@@ -82,13 +82,11 @@ _WHOLE_MAX: Final = 1 << 16
 
 def _trees(data: bytes) -> list[tuple[Any, int]]:
     """Return the tree of a script, or trees of its pieces if much of it has errors, each with the lines before it."""
-    if len(data) <= _PIECE:
-        return [(_parser().parse(data), 0)]
     trees, unread = [], 0
     for piece, line in _pieces(data):
         trees.append((_parser().parse(piece), line))
         unread += len(piece) * trees[-1][0].root_node.has_error
-    tree = _whole(data) if unread <= _UNREAD_MAX and len(data) <= _WHOLE_MAX else None
+    tree = _whole(data) if len(trees) > 1 and unread <= _UNREAD_MAX and len(data) <= _WHOLE_MAX else None
     return [*trees, *_by_line(data, trees)] if tree is None else [(tree, 0)]
 
 
