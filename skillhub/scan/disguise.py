@@ -41,6 +41,7 @@ _ARCHIVES: Final = (
     b"Rar!\x1a\x07",
     b"\x28\xb5\x2f\xfd",
     b"MSCF",
+    *(b"\x5d\0\0", b"LZIP", b"\x04\x22\x4d\x18", b"\x1f\x9d", b"\x1f\xa0", b"\xed\xab\xee\xdb", b"!<arch>\ndebian"),
 )
 _BYTECODE: Final = (".pyc", ".pyo")
 _BLANK_LINES = 40

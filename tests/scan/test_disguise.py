@@ -70,6 +70,12 @@ def test_what_python_compiles_is_seen_under_any_name(tmp_path):
         ("a.rar", b"Rar!\x1a\x07\x01\0"),
         ("a.tar", b"a" * 257 + b"ustar\0"),
         ("a.bz2", b"BZh9"),
+        ("a.lzma", b"\x5d\0\0\x80\0"),
+        ("a.lz", b"LZIP\1" + b"\0\xff" * 8),
+        ("a.lz4", b"\x04\x22\x4d\x18" + b"\0\xff" * 8),
+        ("a.Z", b"\x1f\x9d\x90" + b"\0\xff" * 8),
+        ("a.rpm", b"\xed\xab\xee\xdb\3" + b"\0\xff" * 8),
+        ("a.deb", b"!<arch>\ndebian-binary"),
     ],
 )
 def test_attack_an_archive_whose_content_no_reader_sees(path, data):
