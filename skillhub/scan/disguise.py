@@ -99,7 +99,7 @@ _Read = Callable[[], bytes | None]
 def _entries(path: str, data: bytes) -> Iterator[tuple[str, _Read]]:
     """Yield the name of each archive entry, and a function that returns its first bytes, or None if that fails."""
     try:
-        if data.startswith(b"PK"):
+        if _is_zip(data):
             with zipfile.ZipFile(io.BytesIO(data)) as archive:
                 for each in archive.infolist()[:_ENTRIES_MAX]:
                     yield each.filename, partial(_read_zip, archive, each)
@@ -159,14 +159,24 @@ def _is_program(name: str, file: SourceFile) -> bool:
 
 
 def is_archive(path: str, data: bytes) -> bool:
-    """Return whether a file is an archive, and not a document whose format is an archive."""
-    return (data.startswith(_ARCHIVES) or data[257:262] == b"ustar") and not path.lower().endswith(_DOCUMENTS)
+    """Return whether a file is an archive, and not a document whose format is zip."""
+    is_document = data.startswith(b"PK") and path.lower().endswith(_DOCUMENTS)
+    return not is_document and (_is_marked(data) or _is_zip(data))
+
+
+def _is_marked(data: bytes) -> bool:
+    return data.startswith(_ARCHIVES) or data[257:262] == b"ustar"
+
+
+def _is_zip(data: bytes) -> bool:
+    """Return whether unzip opens a file: a zip file may begin with other data, such as a picture."""
+    return data.startswith(b"PK") or (not _is_marked(data) and zipfile.is_zipfile(io.BytesIO(data)))
 
 
 def _is_locked(data: bytes) -> bool:
     if data.startswith(b"Rar!"):
         return b"\x04\x30" in data[:64]
-    if not data.startswith(b"PK"):
+    if not _is_zip(data):
         return False
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:

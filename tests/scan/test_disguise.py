@@ -204,6 +204,20 @@ def test_attack_decoys_end_the_search_before_what_they_hide(kind):
     assert rules("a.bin", many) == {"SH606"}
 
 
+@pytest.mark.parametrize("start", [b"\x89PNG\r\n\x1a\n", b"#!/usr/bin/env python3\n", b"words\n", ELF])
+def test_attack_a_zip_file_behind_other_data(start):
+    found = rules("assets/logo.bin", start + packed("zip", {"a.sh": PIPE}))
+    assert {"SH402", "SH606"} <= found
+    assert "SH612" in rules("assets/logo.bin", start + holding("zip", ["SKILL.md"]))
+    assert "SH607" in rules("assets/logo.bin", start + zipped(1))
+
+
+@pytest.mark.parametrize("data", [b"7z\xbc\xaf\x27\x1c", b"\x89PNG\r\n\x1a\n" + holding("zip", ["a.txt"])])
+def test_attack_an_archive_under_the_name_of_a_document(data):
+    assert "SH606" in rules("assets/letter.docx", data)
+    assert rules("assets/letter.docx", holding("zip", ["a.xml"])) == set()
+
+
 def test_attack_a_second_part_of_a_gzip_file():
     assert "SH613" in rules("a.gz", gzip.compress(b"words") + gzip.compress(PIPE))
 
