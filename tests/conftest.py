@@ -1,6 +1,6 @@
-"""How hard the suite tries, and what most of it shares: machines, a web server, registries that were made once.
+"""The extent of the suite, and its shared fixtures: machines, a web server, registries made once.
 
-A sample is tried by default, everything where ``SKILLHUB_EVERY_FAULT`` is set.
+Fault tests try a sample of steps by default, and all steps if ``SKILLHUB_EVERY_FAULT`` is set.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ from tests.support.world import World
 if sys.platform != "win32":
     import resource
 
-# How long an example takes on a busy machine says nothing of the code.
+# The duration of an example on a busy machine says nothing about the code.
 _PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
-# The same examples every time, whatever an earlier run found: what fails, fails for everybody.
+# The same examples every time, independent of earlier runs: a failure is reproducible.
 settings.register_profile("sample", _PATIENT, max_examples=25, derandomize=True, database=None)
 settings.register_profile("everything", _PATIENT, max_examples=500)
 settings.load_profile("everything" if "SKILLHUB_EVERY_FAULT" in os.environ else "sample")
 
 
 def in_memory(place: str = "/dev/shm") -> None:
-    """Put temporary files where no disk is waited for, if there is room for them and programs may run."""
+    """Put temporary files in memory, if there is room and programs may run there."""
     if "TMPDIR" in os.environ or not os.access(place, os.W_OK):
         return
     about = os.statvfs(place)
@@ -59,13 +59,13 @@ def in_memory(place: str = "/dev/shm") -> None:
 
 in_memory()
 
-# A suite that is run in the background may find Ctrl-C ignored, and so would every program that it starts. Where the
-# end of children is ignored, nobody is told how a program ended.
+# A suite in the background may have Ctrl-C ignored, and its programs would inherit this. With SIGCHLD ignored, no
+# exit status of a program could be read.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 if sys.platform != "win32":
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
 
-# Where all may write what somebody makes, a machine of the tests has a home that others may write: it is refused.
+# With a umask of zero, a test machine's home would be writable by others, and skillhub refuses such a home.
 os.umask(0o022)
 
 
@@ -78,7 +78,7 @@ def pytest_addoption(parser):
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node):
-    """Have all workers of a run fork programs from one process: it takes two seconds to start."""
+    """Let all workers of a run fork programs from one process, since its start takes two seconds."""
     node.workerinput["nursery"] = forked.nursery()
 
 
@@ -87,7 +87,7 @@ def pytest_configure(config):
         forked.use(config.workerinput["nursery"])
 
 
-# Whoever hears of what the interpreter does makes all that its process does from then on a twentieth slower.
+# An audit hook slows down its process by a twentieth from then on.
 _HEARING = {f"tests.support.{name}" for name in ("effort", "faults", "hearing", "killing", "swapping")}
 
 
@@ -106,7 +106,7 @@ def pytest_collection_modifyitems(config, items):
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pycollect_makeitem(collector, name, obj):
-    """Make one test of a table of rows that needs no fixture: half of all items cost more than what they do."""
+    """Make one item of a table of rows without fixtures: half of all items would cost more than their content."""
     if collector.config.getoption("each_row") or not (isinstance(collector, pytest.Module) and isfunction(obj)):
         return None
     whole = in_one(obj) if collector.funcnamefilter(name) else None
@@ -117,20 +117,20 @@ def pytest_pycollect_makeitem(collector, name, obj):
 
 
 def pytest_collection_finish():
-    """Spare every later search for garbage what is none, ten thousand tests: one took 0.15 s; and have fewer.
+    """Exclude all present objects from garbage collection, and collect less often: one collection took 0.15 s.
 
-    All of the tests is compiled by now. What is compiled later is not kept: a test in which the disk is full, or work
-    is killed at the Nth change of the disk, would keep half of it, or count one change more the first time.
+    All tests are compiled by now. Code compiled later is not cached: a test with a full disk, or with a kill at the
+    Nth change of the disk, would keep half of it, or count one more change at its first run.
     """
     sys.dont_write_bytecode = True
-    find(none(), lambda _: True)  # hypothesis looks for what refers to its generator: not where that is frozen
+    find(none(), lambda _: True)  # hypothesis searches the referrers of its generator, and finds none once frozen
     gc.collect()
     gc.freeze()
     gc.set_threshold(10_000, 20)
 
 
 def pytest_runtest_logfinish():
-    """Close what tests let go of before no more files may be open: what refers to itself waits for the collector."""
+    """Close files that tests dropped before the limit of open files: cyclic references wait for the collector."""
     if (
         sys.platform == "linux"
         and len(os.listdir("/proc/self/fd")) > resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2
@@ -146,7 +146,7 @@ def web():
 
 @pytest.fixture(scope="session")
 def made(tmp_path_factory):
-    """A registry that offers ``hello``, to be copied; a module that wants another makes its own."""
+    """A registry that offers ``hello``, to be copied; a module that needs another makes its own."""
     simulator = Simulator(tmp_path_factory.mktemp("made"))
     simulator.publish()
     return simulator
@@ -154,7 +154,7 @@ def made(tmp_path_factory):
 
 @pytest.fixture
 def hub(made, tmp_path):
-    """A copy of what was made, for one test."""
+    """A copy of the made registry, for one test."""
     return made.copy(tmp_path)
 
 
@@ -169,7 +169,7 @@ def pair(tmp_path_factory):
 
 @pytest.fixture
 def scene(pair, tmp_path):
-    """A machine with a skill of a registry that offers two, and the road between."""
+    """A machine with a skill of a registry that offers two, and the network between them."""
     return Scene(tmp_path, pair.copy(tmp_path))
 
 
@@ -181,13 +181,13 @@ def world(tmp_path):
 
 @pytest.fixture
 def shell(tmp_path):
-    """A machine with nothing on it, to run the program on."""
+    """An empty machine to run the program on."""
     return Shell(tmp_path)
 
 
 @pytest.fixture
 def reaching(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Reaching]:
-    monkeypatch.setenv("HOME", str(tmp_path / "nobody"))  # git's own settings of whoever runs this
+    monkeypatch.setenv("HOME", str(tmp_path / "nobody"))  # git's own settings of this machine's user
     reaching = Reaching(tmp_path)
     yield reaching
     reaching.close()
@@ -233,6 +233,6 @@ def environ(tmp_path):
 
 @pytest.fixture
 def opened(tmp_path, environ):
-    """Opens a repository; whatever it makes run leaves a mark, and there is none in the end."""
+    """Opens repositories; asserts in the end that none of them ran a program."""
     yield partial(open_git, cache=str(tmp_path / "cache"), environ=environ)
     assert not (tmp_path / "PWNED").exists()

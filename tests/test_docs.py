@@ -1,4 +1,4 @@
-"""What the documentation says is so: links lead somewhere, commands exist, examples do what they show."""
+"""The documentation is correct: links resolve, commands exist, examples run as shown."""
 
 import ast
 import itertools
@@ -42,7 +42,7 @@ Greet the reader in their language.
 
 
 def fenced(page, *languages):
-    """Return what stands in the fenced blocks of these languages."""
+    """Return the text of the fenced blocks in these languages."""
     blocks = re.findall(r"^```(\w*)\n(.*?)^```$", TEXTS[page], re.MULTILINE | re.DOTALL)
     return "\n".join(text for language, text in blocks if language in languages)
 
@@ -76,12 +76,12 @@ def test_every_page_has_one_place_in_the_site():
     assert [next(iter(row)) for row in site["nav"][1:]] == ["Tutorial", "How-to", "Reference", "Explanation"]
     named = list(placed(site["nav"]))
     pages = {path.removeprefix("docs/") for path in TEXTS if path.startswith("docs/") and "/adr/" not in path}
-    outside = {"index.md", "changelog.md", "contributing.md", "security.md"}  # stand at the top of the repository
+    outside = {"index.md", "changelog.md", "contributing.md", "security.md"}  # these are at the top of the repository
     assert sorted(named) == sorted({*pages, *outside, "adr/*.md"}), "name it in docs/site/mkdocs.yml"
 
 
 @pytest.mark.parametrize("page", TEXTS)
-def test_files_that_are_named_exist(page):
+def test_files_named_on_a_page_exist(page):
     for path in re.findall(r"`((?:skillhub|docs|tests|fixtures)/[\w./-]*\w\.\w+)`", TEXTS[page]):
         assert (REPO / path).is_file(), f"{page} names {path}"
 
@@ -98,7 +98,7 @@ def defined_in(path):
     return found
 
 
-def test_threats_name_code_and_tests_that_are_there():
+def test_threats_name_existing_code_and_tests():
     rows = NAMED.findall(TEXTS["docs/threats.md"])
     assert len(rows) > 80
     for path, name, target in rows:
@@ -118,12 +118,12 @@ def test_every_threat_is_answered_and_tested():
 
 @cache
 def program():
-    """Return the command that holds all others."""
+    """Return the top command."""
     return build()
 
 
 def is_alone(words):
-    """Say whether a group is typed without a verb."""
+    """Return whether a group is a command without a verb."""
     return not words or words[0].startswith("-")
 
 
@@ -141,7 +141,7 @@ def parsed(words):
 
 
 @pytest.mark.parametrize("page", TEXTS)
-def test_every_command_that_is_shown_parses(page):
+def test_every_command_shown_parses(page):
     if page == "docs/cli.md":
         lines = re.findall(r"^For example:\n\n    skillhub (.*)$", TEXTS[page], re.MULTILINE)
         assert len(lines) > 20
@@ -157,7 +157,7 @@ def test_every_command_that_is_shown_parses(page):
             pytest.fail(f"{page}: skillhub {line}")
 
 
-def test_every_command_has_a_json_answer_with_its_version_or_is_named_as_one_that_has_none():
+def test_every_command_has_a_versioned_json_answer_or_is_named_without_one():
     assert [name for name, kind in ANSWERS.items() if "schema" not in kind.model_json_schema()["required"]] == []
 
     def leaves(path, command):
@@ -173,7 +173,7 @@ def test_every_command_has_a_json_answer_with_its_version_or_is_named_as_one_tha
 
 
 @pytest.mark.parametrize("page", TEXTS)
-def test_every_command_that_is_named_exists(page):
+def test_every_command_named_exists(page):
     for line in re.findall(r"`skillhub ([a-z][^`\n]*)`", TEXTS[page]):
         command = program()
         for word in itertools.takewhile(lambda word: not word.startswith("-"), line.split()):
@@ -183,13 +183,13 @@ def test_every_command_that_is_named_exists(page):
 
 
 @pytest.mark.parametrize("page", TEXTS)
-def test_no_page_installs_into_the_environment_that_make_clears(page):
+def test_no_page_installs_into_the_environment_that_make_deletes(page):
     assert re.search(r"^VENV +:= (.*)$", (REPO / "Makefile").read_text(), re.MULTILINE)[1] == ".venv"
     assert not re.findall(r"^.*(?<![\w/~])\.venv(?:/bin)?\b.*$", fenced(page, "sh"), re.MULTILINE)
 
 
 class Machine(Shell):
-    """A user's machine, where what a page tells to type is typed."""
+    """A user's machine for the commands of a page."""
 
     def follow(self, line):
         done = self.run(*shlex.split(line)[1:])
@@ -212,8 +212,8 @@ def test_the_tour_of_the_readme_runs(machine):
         machine.follow(line)
 
 
-def test_the_tutorial_runs_and_shows_what_is_seen(machine):
-    """Each command is typed, each prompt that is shown is answered so, and each other line that is shown is seen."""
+def test_the_tutorial_runs_and_prints_its_output(machine):
+    """Each command runs, each prompt shown is answered, and each other line shown is printed."""
     blocks = re.findall(r"^```(sh|text)\n(.*?)^```$", TEXTS["docs/tutorial.md"], re.MULTILINE | re.DOTALL)
     assert len(blocks) > 15
     for at, (language, text) in enumerate(blocks):
@@ -237,7 +237,7 @@ def test_the_tutorial_runs_and_shows_what_is_seen(machine):
 
 
 def typed(machine, line):
-    """Type a line that is a shell's own; what a page tells to set up goes below the machine's project."""
+    """Run a line of a shell; files that a page sets up go below the machine's project."""
     if line.startswith("cd "):
         machine.project = machine.project / line.removeprefix("cd ")
         return
@@ -245,7 +245,7 @@ def typed(machine, line):
 
 
 def publishing(machine, part):
-    """Follow what a part of the page for publishers tells to type."""
+    """Follow the commands of a part of the page for publishers."""
     alone, _, team = fenced("docs/publishing.md", "sh").partition("skillhub publisher trust maria")
     for line in COMMAND.findall(alone if part == "alone" else f"skillhub publisher trust maria{team}"):
         if "me.pub.pem" in line:
@@ -254,7 +254,7 @@ def publishing(machine, part):
 
 
 def public_half(machine, path):
-    """Put the public half of the machine's key into its project."""
+    """Put the public key of the machine into its project."""
     (machine.project / path).parent.mkdir(exist_ok=True)
     shutil.copy(machine.hub / "state" / "keys" / "default.pub.pem", machine.project / path)
 
@@ -263,7 +263,7 @@ def test_the_page_for_publishers_runs(machine):
     publishing(machine, "alone")
 
 
-def test_a_team_hands_its_keys_round_as_the_page_says(machine, tmp_path):
+def test_a_team_exchanges_its_keys_as_described(machine, tmp_path):
     publishing(machine, "alone")
     public_half(machine, "keys/maria.pub.pem")
     colleague = Machine(tmp_path / "colleague")
@@ -306,12 +306,12 @@ def test_the_page_for_operators_runs(machine, tmp_path):
     assert (machine.project / ".agents" / "skills" / "my-skill" / "SKILL.md").is_file()
 
 
-def test_what_the_program_says_of_itself_is_what_the_pages_say():
+def test_generated_pages_are_up_to_date():
     done = subprocess.run([sys.executable, "docs/build.py", "--check"], cwd=REPO, check=False)
     assert done.returncode == 0, "run: make docs"
 
 
-def test_the_recorded_demo_is_what_the_demo_shows(tmp_path):
+def test_the_recorded_demo_is_up_to_date(tmp_path):
     done = subprocess.run(
         [sys.executable, str(REPO / "docs" / "demo.py"), "--record", str(tmp_path)],
         env={**os.environ, "SKILLHUB_DEMO_PROGRAM": shlex.join(forked.words("skillhub.cli.main", SECONDS))},

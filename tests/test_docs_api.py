@@ -1,4 +1,4 @@
-"""The page on installing from Python: its examples run, and help() lists what they use."""
+"""The page on installing from Python: its examples run, and help() lists the names that they use."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ def here(shell, monkeypatch):
     return shell
 
 
-def test_the_examples_run_one_after_the_other(here):
+def test_the_examples_of_the_api_page_run_in_order(here):
     names = {"FOLDER": str(here.project)}
     assert len(BLOCKS) == 8
     for block in BLOCKS:
         exec(compile(block, "docs/api.md", "exec"), names)
 
 
-def test_what_is_found_is_as_the_command_prints_it(here):
+def test_search_gives_the_hits_of_the_command(here):
     repo = Repo(here.folder / "public.git")
     repo.commit(files("Do it.\n"))
     here.write("home/.gitconfig", f'[url "{repo.url}"]\n\tinsteadOf = https://github.com/acme/skills\n')
@@ -55,7 +55,7 @@ def test_help_lists_every_public_name(module):
             assert re.search(rf"^ {{4}}(?:class )?{name}\b", shown, re.MULTILINE), name
 
 
-def test_what_a_page_imports_is_exported():
+def test_imports_on_the_pages_are_exported():
     for page in ("api.md", "runtime.md"):
         text = (Path(__file__).resolve().parents[1] / "docs" / page).read_text(encoding="utf-8")
         for module, names in re.findall(r"^from (skillhub[\w.]*) import (.*)$", text, re.MULTILINE):
@@ -64,12 +64,12 @@ def test_what_a_page_imports_is_exported():
             assert set(names.split(", ")) <= {*offered.__all__}, names
 
 
-def test_to_import_skillhub_loads_none_of_it():
+def test_importing_skillhub_loads_no_module_of_it():
     loaded = run_bare("import sys, skillhub; print(*sys.modules)").split()
     assert [name for name in loaded if name.startswith("skillhub")] == ["skillhub"]
 
 
-def test_nothing_of_the_terminal_is_loaded():
+def test_open_project_loads_no_terminal_library():
     loaded = run_bare("import sys, skillhub; skillhub.open_project; print(*sys.modules)").split()
     assert not {"typer", "rich", "tuf", "httpx"} & {*loaded}
 
@@ -87,7 +87,7 @@ def test_a_callback_answers_with_a_value(here):
 
 
 @pytest.mark.parametrize("reply", ["maybe", 1, Answer("no"), False, None])
-def test_what_is_no_yes_changes_nothing(here, reply):
+def test_an_answer_other_than_yes_changes_nothing(here, reply):
     here.skill("project/plain")
     before = here.files()
     with pytest.raises((Refused, UsageError)):
@@ -103,7 +103,7 @@ def test_a_yes_is_no_value_of_a_variable(here):
         open_project(here.project, answer=lambda question: True).install("./needy")
 
 
-def test_a_callback_that_fails_changes_nothing(here):
+def test_a_failing_callback_changes_nothing(here):
     here.skill("project/plain")
 
     def answer(question):

@@ -85,7 +85,7 @@ def test_codex(around, tmp_path):
             items
         )
         assert {item["role"] for item in items} == {"user"}
-    assert asked == [("env", "DEPLOY_TOKEN")]  # once a session
+    assert asked == [("env", "DEPLOY_TOKEN")]  # once in a session
     (first, *_) = host.turn("it", [module.Selected("twin", str(skills / "a/twin"))])
     assert f"<path>{skills}/a/twin/SKILL.md</path>" in first["content"]
     assert host.sandbox("review") is None
@@ -168,7 +168,7 @@ def test_openoxide(around, tmp_path):
         for item, start in zip(items, starts, strict=True):
             assert item.startswith(start.format(twin=skills / "a/twin")), item
     assert shown == [(f"writes '{skills}/deploy/out'", "uses the network")]
-    assert (host.allowed.network, host.allowed.write) == (False, ())  # nobody said yes
+    assert (host.allowed.network, host.allowed.write) == (False, ())  # no consent was given
     assert "secret" not in host.instructions()
     assert [(scope, found) for scope, _, found in host.debug()] == [
         ("repo", ["deploy", "secret", "twin"]),

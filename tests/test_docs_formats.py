@@ -1,4 +1,4 @@
-"""The examples of ``docs/formats``, read by the code that they tell about."""
+"""The examples of ``docs/formats``, read by the code that they describe."""
 
 import json
 import re
@@ -30,7 +30,7 @@ def examples(name, kind):
     return [found.encode() for found in re.findall(rf"```{kind}\n(.*?)```", page(name), re.DOTALL)]
 
 
-def test_the_lock_is_written_as_shown():
+def test_the_example_of_the_lock_is_canonical():
     (data,) = examples("lock.md", "json")
     lock = Lock.parse(data)
     assert lock.dump() == data
@@ -42,7 +42,7 @@ def test_the_page_of_the_lock_names_every_key():
         assert f"`{field.name}`" in page("lock.md")
 
 
-def test_the_intent_says_what_is_shown():
+def test_the_example_of_the_intent_is_read():
     (data,) = examples("intent.md", "toml")
     intent = Intent.parse(data)
     assert set(intent.sources) == {"acme"}
@@ -63,25 +63,25 @@ def test_the_page_of_the_intent_names_every_key():
         Range(spelled)
 
 
-def test_pre_releases_are_as_told():
+def test_pre_releases_match_as_described():
     wanted = Range("^1.2.0-rc.1")
     assert wanted.allows("1.2.0-rc.2")
     assert wanted.allows("1.3.0")
     assert not wanted.allows("1.3.0-rc.1")
 
 
-def test_the_listing_has_the_digest_shown():
+def test_the_example_listing_has_the_digest_shown():
     (data,) = examples("tree.md", "listing")
     assert Listing.parse(data).text == data
     assert f"`{Digest.of(data)}`" in page("tree.md")
 
 
-def test_the_pipeline_of_the_page_is_the_one_that_is_tested():
+def test_the_pipeline_of_the_page_is_the_tested_one():
     (shown,) = examples("tree.md", "sh")
     assert shown.decode().strip() == PIPELINE.strip()
 
 
-def test_the_documents_of_a_registry_say_what_is_shown():
+def test_the_example_documents_of_a_registry_are_read():
     bucket, document, index, part = examples("registry.md", "json")
     assert [row.key for row in part_of("", None, part, "part").rows] == keys_of("fill-pdf", "Fill a PDF.")
     admission = admitted("acme", document, "publishers")
@@ -94,13 +94,13 @@ def test_the_documents_of_a_registry_say_what_is_shown():
     assert released_by(admission, publisher, (release,)) == {"my-skill": (release,)}
 
 
-def test_the_advisory_of_the_page_is_one():
+def test_the_example_advisory_is_valid():
     (data,) = examples("advisories.md", "json")
     (found,) = AdvisoryFeed.parse(data, "page").document.advisories
     assert (found.rank, AdvisoryIndex([AdvisoryFeed.parse(data, "page")]).__bool__()) == ("high", True)
 
 
-def test_the_policies_say_what_is_shown():
+def test_the_example_policies_are_read():
     lines, build = examples("policy.md", "toml")
     assert set(dict(parse_policy(lines, "machine", "p").rules())) == set(KEYS) - {
         "allow-findings",

@@ -1,4 +1,4 @@
-"""docs/hosts.md: every cell names a test that exists, and every host has a row."""
+"""docs/hosts.md: every cell names an existing test, and every host has a row."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LEGEND = dict(re.findall(r"^- `([A-Z]\d+)` (\S+)$", PAGE, re.MULTILINE))
 
 
 def rows(text):
-    """Return the cells of each row of a table but its head."""
+    """Return the cells of each row of a table, without its head."""
     return [line.strip("|").split("|") for line in text.splitlines() if line.startswith("| ")][1:]
 
 
@@ -37,7 +37,7 @@ def test_every_cell_names_its_test():
     )
 
 
-def test_every_host_has_a_row_and_two_say_why_not():
+def test_every_host_has_a_row_and_two_explain_their_absence():
     assert {re.findall(r"\(`(.*)`\)", cells[0])[0] for cells in ROWS if "(`" in cells[0]} == set(profiles()) - {
         "agents"
     }
@@ -46,7 +46,7 @@ def test_every_host_has_a_row_and_two_say_why_not():
     assert len({len(cells) for cells in ROWS}) == 1
 
 
-def test_the_tests_that_are_named_exist():
+def test_the_tests_of_the_legend_exist():
     for place in LEGEND.values():
         path, _, name = place.partition("::")
         functions = [

@@ -1,4 +1,4 @@
-"""The page for agents: its examples run, and its table says what the library says."""
+"""The page for agents: its examples run, and its table has the library's messages."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ def names(tmp_path, monkeypatch):
 BLOCKS = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 
 
-def test_the_examples_run_one_after_the_other_as_they_are_copied(names, tmp_path, monkeypatch):
-    """Nothing is known but what the page shows; the fixture keeps this machine's own folders out."""
+def test_the_examples_run_in_order_as_copied(names, tmp_path, monkeypatch):
+    """Only names on the page are defined; the fixture keeps this machine's own folders out."""
     assert len(BLOCKS) == 15
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     copied = {}
-    with tempfile.TemporaryDirectory() as folder:  # not one of pytest's: long paths are cut where they are shown
+    with tempfile.TemporaryDirectory() as folder:  # not a folder of pytest: long paths are cut in the output
         monkeypatch.setattr(tempfile, "tempdir", folder)
         for block in BLOCKS:
             exec(compile(block, "docs/runtime.md", "exec"), copied)
@@ -67,7 +67,7 @@ def test_the_examples_run_in_a_program_of_their_own(tmp_path):
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
 
-def test_the_table_says_what_the_library_says(names):
+def test_the_table_has_the_outcomes_and_messages_of_the_library(names):
     catalog = catalog_of(profile("agents"), Surroundings(cwd=names["PROJECT"], home=names["HOME"]))
     rows = re.findall(r"^\| `([$\[].*?)` \| `([a-z-]+)` \| `(.*?)` \|$", PAGE, re.MULTILINE)
     assert len(rows) == 6
@@ -96,7 +96,7 @@ def test_skills_list_answers_for_several_folders_with_more_roots(names, tmp_path
         skills_list(profile("agents"), [Surroundings(cwd=names["PROJECT"], home="/", extra=("relative",))])
 
 
-def test_context_inspect_says_nothing_unasked(names):
+def test_context_inspect_lists_skills_only_on_request(names):
     catalog = catalog_of(profile("agents"), Surroundings(cwd=names["PROJECT"], home=names["HOME"]))
     assert context_inspect(catalog, include_skills=False) == {}
     assert len(context_inspect(catalog)["skills"]["catalog"]) == 3
@@ -107,9 +107,9 @@ def test_the_page_begins_with_a_whole_host_of_forty_lines():
     assert len(BLOCKS[1].splitlines()) <= 40
 
 
-def test_the_table_of_tools_says_what_each_host_has(names):
+def test_the_table_of_tools_lists_the_tools_of_each_host(names):
     catalog = catalog_of(profile("agents"), Surroundings(cwd=names["PROJECT"], home=names["HOME"]))
     table = PAGE.partition("| host | tools |")[2].partition("\n\n")[0]
     rows = re.findall(r"^\| (`.*?`) \| (.*?) \|$", table, re.MULTILINE)
-    told = {host: re.findall(r"`(\w+)`", cell) for hosts, cell in rows for host in re.findall(r"`([\w-]+)`", hosts)}
-    assert told == {host: [tool.name for tool in tools(host, catalog)] for host in profiles()}
+    listed = {host: re.findall(r"`(\w+)`", cell) for hosts, cell in rows for host in re.findall(r"`([\w-]+)`", hosts)}
+    assert listed == {host: [tool.name for tool in tools(host, catalog)] for host in profiles()}

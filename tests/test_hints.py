@@ -1,4 +1,4 @@
-"""Commands that a person is told to type: one function makes them and quotes each value as one word of a shell."""
+"""Commands in hints: one function makes them and quotes each value as one argument of a shell."""
 
 import ast
 import re
@@ -20,7 +20,7 @@ HOSTILE = (
 
 
 def texts(nodes):
-    """Yield each text that is put together: its parts, a string for what is written and None for a value."""
+    """Yield each composed text: its parts, a string for a literal and None for a value."""
     for node in nodes:
         if isinstance(node, ast.JoinedStr):
             yield node, [each.value if isinstance(each, ast.Constant) else None for each in node.values]
@@ -35,7 +35,7 @@ def texts(nodes):
 
 
 def unquoted(nodes):
-    """Yield where a value stands in a command of ours that was not made of words."""
+    """Yield the places of values in our commands that were not made of arguments."""
     for node, parts in texts(nodes):
         written = ""
         for part in parts:
@@ -45,12 +45,12 @@ def unquoted(nodes):
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(REPO)))
-def test_attack_no_value_stands_in_a_command_but_as_a_word(path):
+def test_attack_every_value_in_a_command_is_quoted(path):
     found = [f"{path}:{line}" for line in unquoted(nodes(path))]
     assert not found, "make it with as_command, or flows.hints.command"
 
 
-def test_a_value_that_is_not_made_a_word_is_found():
+def test_an_unquoted_value_is_found():
     for code in (
         'f"run skillhub install {path}"',
         'f"skillhub registry refresh --role {role}"',
@@ -72,7 +72,7 @@ def test_a_value_that_is_not_made_a_word_is_found():
 
 @pytest.mark.parametrize("shell", ["sh", "bash"])
 @pytest.mark.parametrize("value", HOSTILE)
-def test_attack_a_command_that_is_pasted_runs_nothing_else(value, shell, tmp_path):
+def test_attack_a_pasted_command_runs_nothing_else(value, shell, tmp_path):
     words = ["printf", "%s\\0", value, as_local(value)]
     done = subprocess.run([shell, "-c", as_command(*words)], cwd=tmp_path, capture_output=True, check=True)
     assert done.stdout.decode().split("\0")[:2] == [value, as_local(value)]

@@ -1,4 +1,7 @@
-"""What holds the house: rooms, sizes, imports, public names, errors. The order of rooms is held by import-linter."""
+"""Limits of the code base: rooms, sizes, imports, public names, errors.
+
+The order of rooms is checked by import-linter.
+"""
 
 import ast
 import io
@@ -69,13 +72,13 @@ def functions(path):
 
 
 def body_lines(function):
-    """Count the lines of a body, its docstring apart."""
+    """Count the lines of a body without its docstring."""
     body = function.body[1:] if ast.get_docstring(function) is not None else function.body
     return body[-1].end_lineno - body[0].lineno + 1 if body else 0
 
 
 def all_errors():
-    """Return every class of errors that the source defines, with its own code if it has one."""
+    """Return every error class of the source, with its own code if it has one."""
     found = {}
     for path in MODULES:
         for node in nodes(path):
@@ -94,14 +97,14 @@ def all_errors():
 
 
 def arguments(function):
-    """Count what a function takes, itself or its class apart."""
+    """Count the arguments of a function, without self and cls."""
     given = function.args
     names = [each.arg for each in (*given.posonlyargs, *given.args, *given.kwonlyargs)]
     return len([name for name in names if name not in ("self", "cls")])
 
 
 def code_lines(path):
-    """Count the lines that hold code: no blank ones, no comments, no docstrings."""
+    """Count the lines with code, without blank lines, comments and docstrings."""
     words = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
     about = {
         line
@@ -117,7 +120,7 @@ def code_lines(path):
 
 
 def imported():
-    """Return which of our modules each of our modules imports, at the top or within a function."""
+    """Return the modules of the package that each of its modules imports, at the top or within a function."""
     names = {name_of(path)[:-3].replace("/", ".").removesuffix(".__init__"): path for path in MODULES}
     found = {}
     for name, path in names.items():
@@ -126,7 +129,7 @@ def imported():
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("skillhub"):
                 inner = {f"{node.module}.{each.name}" for each in node.names} & names.keys()
                 all_of |= inner or {node.module}
-        # What the package offers is loaded when it is first used, so that its version loads none of it.
+        # The package's public names are loaded at first use, so that its version loads none of them.
         found[name] = all_of - {name} if name != "skillhub" else set()
     return found
 
@@ -180,7 +183,7 @@ def test_an_install_loads_few_modules(tmp_path):
     assert len(ours) <= LOADED_MAX
 
 
-def test_a_module_is_read_in_one_go():
+def test_a_module_has_at_most_600_lines():
     lines = {name_of(path): len(path.read_text("utf-8").splitlines()) for path in MODULES}
     assert {name: count for name, count in lines.items() if count > 600} == {}
 
@@ -190,14 +193,14 @@ def test_a_function_fits_on_a_screen():
     assert [each for each in found if each[-1] > 60] == []
 
 
-def test_a_function_takes_six_arguments_at_most():
+def test_a_function_takes_at_most_six_arguments():
     # The arguments of a command are its options.
     called = [path for path in MODULES if path.parent.name != "cli"]
     found = [(name_of(path), each.name, arguments(each)) for path in called for each in functions(path)]
     assert [each for each in found if each[-1] > 6] == []
 
 
-def test_errors_are_caught_by_name_but_in_one_place():
+def test_broad_except_clauses_are_in_one_module():
     broad = []
     for path in MODULES:
         for node in nodes(path):
@@ -208,7 +211,7 @@ def test_errors_are_caught_by_name_but_in_one_place():
     assert broad == ["skillhub/cli/main.py"]
 
 
-def test_imports_stand_at_the_top_but_in_commands():
+def test_imports_are_at_the_top_except_in_commands():
     lazy = set()
     for path in MODULES:
         for function in functions(path):
@@ -249,9 +252,9 @@ def test_importing_loads_little(statement, heavy):
     assert loaded_by(statement) & heavy == set()
 
 
-def test_every_error_has_a_code_of_its_own():
+def test_every_error_has_its_own_code():
     codes = {name: code for name, (_, code, _) in all_errors().items() if code is not None}
-    # One that has none is never raised as itself.
+    # A class without a code is never raised itself.
     assert set(all_errors()) - set(codes) == {"Reasoned"}
     assert len(set(codes.values())) == len(codes)
     for code in codes.values():
@@ -265,12 +268,12 @@ def test_every_error_is_in_the_table():
             assert f"| `{name}` | `{code}` |" in table, f"run: make docs ({name})"
 
 
-def test_nothing_is_left_to_do():
+def test_no_comment_marks_unfinished_work():
     mark = re.compile(r"\b(?:TO" r"DO|FIX" r"ME|XX" r"X|HA" r"CK)\b")
     assert [(path, comment) for path in EVERYTHING for comment in comments(path) if mark.search(comment)] == []
 
 
-def test_nothing_that_posix_alone_has_keeps_the_tests_from_being_collected():
+def test_no_module_imports_posix_modules_at_the_top():
     alone = re.compile(r"^(?:import|from) (?:fcntl|grp|pty|pwd|resource|termios|tty)(?: import .*)?$", re.MULTILINE)
     found = [name_of(path) for path in EVERYTHING if alone.search(path.read_text("utf-8"))]
     assert found == ["docs/demo.py", "tests/mutation/run.py"]  # programs of their own
@@ -279,12 +282,12 @@ def test_nothing_that_posix_alone_has_keeps_the_tests_from_being_collected():
 def comments(path):
     text = path.read_text("utf-8")
     if not re.search(r"TO" r"DO|FIX" r"ME|XX" r"X|HA" r"CK", text):
-        return []  # to tell a file's comments from its strings takes long
+        return []  # telling a file's comments from its strings is slow
     tokens = tokenize.generate_tokens(io.StringIO(text).readline)
     return [each.string for each in tokens if each.type == tokenize.COMMENT]
 
 
-def test_names_say_what_a_module_is():
+def test_no_module_has_a_vague_name():
     vague = {"utils", "util", "helpers", "helper", "manager", "service", "misc", "base"}
     assert [name_of(path) for path in MODULES if path.stem in vague] == []
 
@@ -292,12 +295,12 @@ def test_names_say_what_a_module_is():
 @pytest.mark.parametrize(
     "target", ["demo", "test", "lint", "test-interop", "bench", "fixtures", "docs", "site", "clean", "help"]
 )
-def test_make_knows_what_the_pages_name(target):
+def test_make_has_the_targets_of_the_pages(target):
     makefile = (REPO / "Makefile").read_text("utf-8")
     assert re.search(rf"^{target}:.*## ", makefile, re.MULTILINE)
 
 
-def test_no_public_class_name_stands_twice():
+def test_public_class_names_are_unique():
     homes = {}
     for path in MODULES:
         for node in nodes(path)[0].body:
@@ -306,7 +309,7 @@ def test_no_public_class_name_stands_twice():
     assert {name: found for name, found in homes.items() if len(found) > 1} == {}
 
 
-def test_the_attributes_of_an_object_are_those_of_its_init():
+def test_attributes_are_set_in_init():
     late = set()
     for path in MODULES:
         for found in (node for node in nodes(path) if isinstance(node, ast.ClassDef)):
@@ -325,5 +328,5 @@ def test_the_attributes_of_an_object_are_those_of_its_init():
                 if isinstance(each, ast.Assign | ast.AnnAssign)
             }
             late |= {(name_of(path), found.name, each) for _, each in stored if each not in known}
-    # What the base class of the standard library has.
+    # Attributes of a base class in the standard library.
     assert {each for each in late if each[2] != "close_connection"} == set()

@@ -1,4 +1,4 @@
-"""The files in ``lockfiles/``: what a reader of another language can hold its own decoder against."""
+"""The files in ``lockfiles/``: test data for decoders in other languages."""
 
 import json
 from pathlib import Path
@@ -17,11 +17,11 @@ SCHEMA = json.loads((HERE / "skillhub.lock.schema.json").read_bytes())
 VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
 
 
-def test_the_schema_is_one():
+def test_the_schema_is_valid():
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
 
 
-def test_the_schema_is_that_of_the_class():
+def test_the_schema_is_generated_from_the_class():
     assert schema_of("lock") == SCHEMA, "run: make docs"
 
 
@@ -35,7 +35,7 @@ def test_valid_is_read_and_written_byte_for_byte(file):
 
 
 @pytest.mark.parametrize("row", REFUSED, ids=lambda row: row["file"])
-def test_refused_says_where(row):
+def test_a_refused_file_gives_its_place_and_code(row):
     data = (HERE / "refused" / row["file"]).read_bytes()
     with pytest.raises(FormatError) as caught:
         Lock.parse(data)
@@ -47,7 +47,7 @@ def test_refused_says_where(row):
 
 
 @pytest.mark.parametrize("row", [r for r in REFUSED if r["schema"]], ids=lambda row: row["file"])
-def test_what_a_schema_can_refuse_it_does(row):
+def test_the_schema_refuses_the_files_marked_for_it(row):
     document = json.loads((HERE / "refused" / row["file"]).read_bytes())
     assert not VALIDATOR.is_valid(document)
 
@@ -63,13 +63,13 @@ def test_every_file_is_in_the_tables():
     assert readme.count("| `") == len(VALID) + len(REFUSED)
 
 
-def test_a_newer_format_is_refused_by_name():
+def test_a_newer_format_is_refused_with_a_hint_to_upgrade():
     with pytest.raises(FormatError, match="expected lock format 1, found '2'") as caught:
         Lock.parse((HERE / "refused" / "version-newer.lock").read_bytes())
     assert caught.value.hint == "a newer skillhub wrote it; upgrade skillhub"
 
 
 @pytest.mark.parametrize("file", sorted((HERE / "refused").glob("conflict*")), ids=lambda file: file.stem)
-def test_a_merge_conflict_is_called_one(file):
+def test_a_merge_conflict_is_reported_as_such(file):
     with pytest.raises(FormatError, match="merge conflict"):
         Lock.parse(file.read_bytes())

@@ -1,4 +1,4 @@
-"""The Makefile: set up once, in a clone of any name, which may be renamed afterwards."""
+"""The Makefile: set up once, in a clone of any name, even if the clone is renamed afterwards."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 REPO = Path(__file__).resolve().parents[1]
-# Stands in for Python: makes what an environment is made of, and notes what it is asked to run.
+# Stands in for Python: makes the files of an environment and records its arguments.
 STAND_IN = """\
 #!/bin/sh
 if [ "$1 $2 $3" = "-I -m venv" ]; then
@@ -25,7 +25,7 @@ echo "$@" >> {notes}
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="takes make")
 @pytest.mark.parametrize("name", ["plain", "we$ird 'n#ä\"me; x%", "$(shell false)", "a:b", "back\\slash"])
-def test_a_clone_is_set_up_once_whatever_its_name_was_and_is(tmp_path, name):
+def test_a_clone_of_any_name_is_set_up_once(tmp_path, name):
     clone, notes, python = tmp_path / name, tmp_path / "notes", tmp_path / "python"
     clone.mkdir()
     for each in ("Makefile", "pyproject.toml"):
@@ -46,6 +46,6 @@ def test_a_clone_is_set_up_once_whatever_its_name_was_and_is(tmp_path, name):
     assert run() == ["docs/demo.py"]
 
 
-def test_nothing_of_the_environment_is_run_that_knows_its_name():
+def test_make_runs_only_python_of_the_environment():
     text = (REPO / "Makefile").read_text()
     assert set(part.split()[0] for part in text.split("$(BIN)/")[1:]) == {"python"}

@@ -1,4 +1,4 @@
-"""A table that runs as one test: each row is called, and a failure says in which."""
+"""A table that runs as one test: each row is called, and a failure names its row."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_every_row_is_called_in_the_order_of_pytest():
     assert [(one, two, three) for two, three in ((4, 5), (6, 7)) for one in (1, 2, 3)] == CALLED
 
 
-def test_a_failure_names_each_row_that_failed():
+def test_a_failure_names_each_failed_row():
     with pytest.raises(ExceptionGroup, match="3 of 5 rows failed") as raised:
         in_one(odd)()
     notes = [error.__notes__ for error in raised.value.exceptions]
@@ -57,10 +57,10 @@ def test_a_failure_names_each_row_that_failed():
         in_one(raising)()
 
 
-def test_a_row_that_is_skipped_skips_no_other():
+def test_a_skipped_row_skips_no_other():
     in_one(skipping)()
 
 
-@pytest.mark.parametrize("test", [marked, with_a_fixture, test_a_row_that_is_skipped_skips_no_other])
-def test_what_needs_more_than_its_row_is_left_to_pytest(test, tmp_path):
+@pytest.mark.parametrize("test", [marked, with_a_fixture, test_a_skipped_row_skips_no_other])
+def test_rows_with_marks_or_fixtures_are_left_to_pytest(test, tmp_path):
     assert in_one(test) is None

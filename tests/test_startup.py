@@ -1,4 +1,4 @@
-"""What is not imported: the reason why the program starts fast, and why an agent that loads it stays small."""
+"""Modules that are not imported, so that the program starts fast and an agent that loads it stays small."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ def test_the_library_loads_no_library():
 
 
 @pytest.mark.parametrize("word", ["--version", "--help"])
-def test_what_needs_no_work_loads_no_library(shell, word):
+def test_version_and_help_load_no_library(shell, word):
     assert not loaded(shell, word) & LIBRARIES
 
 
 @pytest.mark.parametrize("command", ["list", "sync"])
-def test_what_reads_the_disk_loads_no_network_and_no_pattern_of_the_scan(installed, command):
+def test_list_and_sync_load_no_network_and_no_scanner(installed, command):
     run = RUN.replace("if '.' not in name", "")
     found = modules(run_bare(run, command, "--json", environ=installed.environ, cwd=installed.project))
     assert not found & (NETWORK | {"cryptography", "yaml"})
@@ -56,7 +56,7 @@ def test_what_reads_the_disk_loads_no_network_and_no_pattern_of_the_scan(install
         ("install", {"audit", "runtime"}, {*MANIFEST, *OTHERS, "concurrent.futures"}),
     ],
 )
-def test_what_has_nothing_to_do_loads_nothing_for_it(shell, command, rooms, unused):
+def test_commands_without_work_load_no_module_for_it(shell, command, rooms, unused):
     run = RUN.replace("if '.' not in name", "")
     (shell.project / "skillhub.toml").write_text("")
     found = modules(run_bare(run, command, "--json", environ=shell.environ, cwd=shell.project))

@@ -1,4 +1,4 @@
-"""The workflows here: every action is pinned, no job has more rights than it uses, all Pythons are tried."""
+"""The workflows: every action is pinned, no job has unneeded rights, all Pythons are tested."""
 
 from __future__ import annotations
 
@@ -32,24 +32,24 @@ def test_every_action_is_pinned_by_commit(name):
 
 
 @pytest.mark.parametrize("name", WORKFLOWS)
-def test_a_workflow_may_only_read_unless_a_job_says_more(name):
+def test_a_workflow_has_read_permission_by_default(name):
     assert read(name)["permissions"] == {"contents": "read"}
 
 
-def test_the_workflow_of_a_registry_installs_what_its_pages_need():
+def test_the_workflow_of_a_registry_installs_the_extra_for_pages():
     (line,) = (line for line in PAGES.read_text("utf-8").splitlines() if "pip install" in line)
     assert '"skillhub[pages]==' in line
 
 
 @pytest.mark.parametrize("name", WORKFLOWS)
-def test_no_script_has_text_of_an_event_in_it(name):
-    """An expression in a script is replaced before the shell reads it: a branch's name could be a command."""
+def test_no_script_contains_an_expression_of_an_event(name):
+    """GitHub replaces an expression before the shell reads the script, so a branch name could be a command."""
     scripts = [step["run"] for job in read(name)["jobs"].values() for step in job["steps"] if "run" in step]
     assert scripts
     assert [script for script in scripts if "${{" in script.replace("${{ matrix.python }}", "")] == []
 
 
-def test_the_job_that_may_sign_runs_nothing_of_the_repository():
+def test_the_signing_job_runs_nothing_of_the_repository():
     job = read("release.yml")["jobs"]["publish"]
     assert job["permissions"] == {"contents": "write", "id-token": "write", "attestations": "write"}
     assert not any("checkout" in step.get("uses", "") for step in job["steps"])
@@ -68,7 +68,7 @@ def test_every_python_from_the_oldest_supported_is_tried_on_three_systems():
     assert {system.partition("-")[0] for system in systems} == {"ubuntu", "macos", "windows"}
 
 
-def test_the_job_that_may_push_runs_no_skillhub():
+def test_the_pushing_job_runs_no_skillhub():
     jobs = read("skillhub-update.yml")["jobs"]
     assert jobs["propose"]["permissions"] == {"contents": "write", "pull-requests": "write"}
     assert "permissions" not in jobs["update"]
@@ -81,7 +81,7 @@ def test_the_job_that_may_push_runs_no_skillhub():
     assert "--pr-body" in words and "GH_TOKEN" not in str(jobs["update"])
 
 
-def test_the_managers_for_renovate_find_what_skillhub_writes():
+def test_the_renovate_example_finds_skills_in_the_intent():
     document = json.loads((EXAMPLES / "renovate.json").read_text("utf-8"))
     lines = {
         "hello": Wanted(source="acme", version="^1.2.0"),
@@ -109,12 +109,12 @@ def test_the_managers_for_renovate_find_what_skillhub_writes():
     tags = {"depName": "deploy", "packageName": "https://git.example/team/skills", "currentValue": "v2.1.0"}
     ranges = [("hello", "^1.2.0"), ("both-2", ">=1.1,<2")]
     assert found == [[{"depName": name, "currentValue": value} for name, value in ranges], [tags]]
-    # What the page promises of the file that a registry shows.
+    # As described on the page about a registry's file.
     url = document["customDatasources"]["skillhub"]["defaultRegistryUrlTemplate"]
     assert url.endswith(f"/{WELL_KNOWN}/{skill_path('{{packageName}}')}")
 
 
-def test_only_the_one_job_that_publishes_may_write_and_no_secret_is_in_a_script_or_outlives_it():
+def test_only_the_publishing_job_may_write_and_no_secret_outlives_it():
     (job,) = read(PAGES.name)["jobs"].values()
     assert job["permissions"] == {"contents": "write"}
     assert job["environment"]

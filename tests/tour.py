@@ -1,4 +1,4 @@
-"""Type the tour of the README in a new folder: for systems where the tests themselves cannot run, such as Windows.
+"""Run the tour of the README in a new folder: for systems without support for the tests, such as Windows.
 
 python tests/tour.py    exits 1 at the first command that does not exit 0
 """
@@ -17,13 +17,13 @@ README = Path(__file__).resolve().parents[1] / "README.md"
 
 
 def commands() -> list[str]:
-    """Return the lines of the tour, as a person would type them."""
+    """Return the commands of the tour."""
     tour = README.read_text(encoding="utf-8").partition("## A tour")[2].partition("\n## ")[0]
     return re.findall(r"^skillhub (.+)$", tour, re.MULTILINE)
 
 
 def main() -> int:
-    """Type them; what is missing on this machine is told by the program itself."""
+    """Run them; the program itself names what is missing on this machine."""
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         project = Path(folder, "project")
         project.mkdir()

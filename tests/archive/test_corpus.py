@@ -1,4 +1,4 @@
-"""Every archive of ``fixtures/attacks`` is refused for its reason, or unpacks to exactly what it holds."""
+"""Every archive of ``fixtures/attacks`` is refused for its reason, or unpacks to exactly its content."""
 
 import os
 from collections import Counter
@@ -17,7 +17,7 @@ def _cases(kind):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Run in an empty folder, with nothing beside it."""
+    """Run in an empty folder without other files."""
     folder = tmp_path_factory.mktemp("corpus") / "here"
     folder.mkdir()
     with chdir(folder):
@@ -26,7 +26,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def empty(folder):
-    """Find the folder empty afterwards: unpacking touches no disk."""
+    """Assert that the folder is empty afterwards: unpacking writes no file."""
     yield
     assert os.listdir(folder) == []
     assert os.listdir(folder.parent) == ["here"]
@@ -41,14 +41,14 @@ def test_hostile_archive_is_refused_for_its_reason(case: Case) -> None:
 
 
 @pytest.mark.parametrize("case", _cases(Malformed))
-def test_bytes_that_are_no_archive_are_a_format_error(case: Case) -> None:
+def test_bytes_without_an_archive_are_a_format_error(case: Case) -> None:
     with pytest.raises(FormatError) as caught:
         unpack(case.make(), case.kind)
     assert caught.value.exit_code == 4
 
 
 @pytest.mark.parametrize("case", _cases(Accepted))
-def test_honest_archive_unpacks_to_what_it_holds(case: Case) -> None:
+def test_an_honest_archive_unpacks_to_its_content(case: Case) -> None:
     unpacked = unpack(case.make(), case.kind)
     tree = unpacked.tree
     assert set(tree) == set(case.expect.files)

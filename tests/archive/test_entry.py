@@ -1,4 +1,4 @@
-"""What a kind, a limit and a Unix mode mean."""
+"""Kinds, limits and Unix modes of archive entries."""
 
 import pytest
 
@@ -70,12 +70,12 @@ def test_execute_bit_is_the_owners(mode, folder, expected):
         (0o200644, False, "mode-bits"),
     ],
 )
-def test_modes_that_no_skill_needs(mode, folder, reason):
+def test_unsafe_modes_are_refused(mode, folder, reason):
     with pytest.raises(UnsafeArchive) as caught:
         executable(mode, folder=folder, path="a/b")
     assert (caught.value.reason, caught.value.where) == (reason, "a/b")
 
 
-def test_where_is_fit_for_a_terminal():
+def test_the_place_of_an_error_is_escaped_and_shortened():
     assert unsafe("link", "x", "a\x1b[2J\u202eb").where == "a[2Jb"
     assert len(unsafe("link", "x", "a" * 70_000).where or "") == 1024

@@ -1,4 +1,4 @@
-"""The gate that every reader's entries pass."""
+"""The check that the entries of every reader pass."""
 
 import itertools
 
@@ -12,7 +12,7 @@ SKILL = b"---\nname: demo\n---\n"
 
 
 def entries(*paths):
-    """Files of one byte, folders where the path ends in a slash, ``SKILL.md`` with the right content."""
+    """Return files of one byte, folders for paths that end in a slash, and ``SKILL.md`` with valid content."""
     for path in paths:
         data = SKILL if path.endswith("SKILL.md") else b"x"
         yield Entry(path.removesuffix("/"), None if path.endswith("/") else File(data))
@@ -31,18 +31,18 @@ def test_files_keep_bytes_and_execute_bit():
     assert unpacked.warnings == ()
 
 
-def test_folders_may_come_late_never_or_empty():
+def test_folder_entries_may_be_late_missing_or_empty():
     assert list(gather(entries("a/b/c", "SKILL.md", "a/b/", "a/", "empty/")).tree) == ["SKILL.md", "a/b/c"]
 
 
-def test_folders_that_no_entry_announces_count_towards_the_limit():
+def test_folders_without_an_entry_count_towards_the_limit():
     limits = Limits(files=4)
     eight = "a/b/c/d/e/f/g/h"
     assert list(gather(entries("SKILL.md", f"{eight}/x"), limits).tree) == ["SKILL.md", f"{eight}/x"]
     assert reason_of("SKILL.md", f"{eight}/i/x", limits=limits) == "too-many-files"
 
 
-def test_wrapping_folder_is_taken_off_with_a_warning():
+def test_a_wrapping_folder_is_removed_with_a_warning():
     unpacked = gather(entries("pkg-1.0/", "pkg-1.0/SKILL.md", "pkg-1.0/a/b", "__MACOSX/._pkg-1.0", ".DS_Store"))
     assert list(unpacked.tree) == ["SKILL.md", "a/b"]
     assert len(unpacked.warnings) == 1
@@ -76,7 +76,7 @@ def test_litter_is_judged_then_dropped():
         (["a/b", "A"], "collision"),
     ],
 )
-def test_every_entry_needs_a_place_of_its_own(paths, reason):
+def test_entries_that_collide_are_refused(paths, reason):
     assert reason_of("SKILL.md", *paths) == reason
 
 
@@ -105,7 +105,7 @@ def test_shape(paths, reason):
     assert reason_of(*paths) == reason
 
 
-def test_a_registry_takes_no_wrapping_folder():
+def test_a_registry_accepts_no_wrapping_folder():
     assert reason_of("a/SKILL.md", wrapper=False) == "no-skill-md"
     assert reason_of("a/SKILL.md", "b/SKILL.md", wrapper=False) == "two-roots"
     assert list(gather(entries("SKILL.md", "a/b"), wrapper=False).tree) == ["SKILL.md", "a/b"]

@@ -1,4 +1,4 @@
-"""Inflation ends where it was told to, and says why."""
+"""Inflation stops at its limit and gives the reason."""
 
 import contextlib
 import gzip
@@ -13,7 +13,7 @@ from skillhub.errors import FormatError, SkillhubError, UnsafeArchive
 
 
 def _gzip(data: bytes, level: int = 9) -> bytes:
-    """Compress without the time, so that what a test is named by is the same in every worker."""
+    """Compress without a timestamp, so that test ids are the same in every worker."""
     return gzip.compress(data, level, mtime=0)
 
 
@@ -51,7 +51,7 @@ def test_inflate_refuses(packed, size, reason):
 
 
 @given(st.lists(st.binary(max_size=3000), min_size=1, max_size=4), st.lists(st.integers(0, 2000), max_size=20))
-def test_reading_by_pieces_is_reading_it_all(members, sizes):
+def test_reading_in_pieces_equals_reading_at_once(members, sizes):
     whole = b"".join(members)
     stream = Gunzipped(b"".join(map(_gzip, members)), len(whole))
     pieces = [stream.read(size) for size in sizes]
@@ -93,14 +93,14 @@ def test_one_byte_at_a_time():
     assert [stream.read(1) for _ in range(5)] == [b"a", b"b", b"c", b"", b""]
 
 
-def test_attack_bytes_after_a_member_that_is_inflated_by_steps():
+def test_attack_bytes_after_a_member_inflated_in_steps_are_refused():
     large = _gzip(bytes(1 << 20))
     assert Gunzipped(large + ONE, 2 << 20).read(2 << 20) == bytes(1 << 20) + b"abc"
     for more in (b"x", bytes(3), bytes(40)):
         assert reason_of(lambda more=more: Gunzipped(large + more, 2 << 20).read(2 << 20)) == "gzip"
 
 
-def test_members_are_counted():
+def test_the_number_of_members_is_limited():
     assert Gunzipped(_gzip(b"") * 4096, 100).read(1) == b""
     assert reason_of(lambda: Gunzipped(_gzip(b"") * 4097, 100).read(1)) == "gzip"
 

@@ -1,4 +1,4 @@
-"""Whatever happens to the bytes of an archive: the same tree comes out of it, or a SkillhubError."""
+"""A changed archive gives the same tree or a SkillhubError."""
 
 import contextlib
 import io
@@ -49,7 +49,7 @@ BYTES = {path: file.data for path, file in TREE.items()}
 
 
 def same_or_refused(data, kind):
-    # The execute bit of a zip is under no checksum; only the bytes can be compared.
+    # The execute bit of a zip has no checksum, so only the content is compared.
     try:
         tree = unpack(data, kind).tree
     except SkillhubError:
@@ -57,7 +57,7 @@ def same_or_refused(data, kind):
     assert {path: file.data for path, file in tree.items()} == BYTES
 
 
-def test_untouched_archives_hold_the_tree():
+def test_unchanged_archives_contain_the_tree():
     for kind, data in ARCHIVES.values():
         assert {path: file.data for path, file in unpack(data, kind).tree.items()} == BYTES
 

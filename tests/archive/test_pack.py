@@ -1,4 +1,4 @@
-"""What is packed unpacks to the same tree, the same each time, here and with the standard library."""
+"""A packed tree unpacks to the same tree, reproducibly, here and with the standard library."""
 
 import gzip
 import hashlib
@@ -83,12 +83,12 @@ def test_stored_bytes_are_the_same_everywhere(kind, expected):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_can_be_compressed_is(kind):
+def test_compressible_files_are_compressed(kind):
     assert len(pack(TREE, kind)) < 2000 < 70_000 < len(pack(TREE, kind, compress=False))
 
 
 @pytest.mark.parametrize("size", [1, 65_534, 65_535, 65_536, 2 * 65_535])
-def test_the_last_stored_block_says_that_it_is(size):
+def test_the_last_stored_block_is_marked_as_last(size):
     assert gzip.decompress(_gzip(bytes(size), compress=False)) == bytes(size)
 
 
@@ -116,7 +116,7 @@ def test_a_pax_header_is_written_only_where_needed(name, needed):
         ({"SKILL.md": SKILL, "a\udc80": File(b"")}, "name-encoding"),
     ],
 )
-def test_nothing_is_packed_that_could_not_be_unpacked(kind, files, reason):
+def test_pack_refuses_files_that_unpack_would_refuse(kind, files, reason):
     with pytest.raises(UnsafeArchive) as caught:
         pack(Tree(files), kind)
     assert caught.value.reason == reason

@@ -1,4 +1,4 @@
-"""Which paths pass, and which names some file system takes for one."""
+"""Accepted paths, and names that some file system treats as equal."""
 
 import posixpath
 import re
@@ -56,7 +56,7 @@ def reason_of(path, limits=LIMITS):
         "é" * 127,
     ],
 )
-def test_honest_path(path):
+def test_honest_paths_are_accepted(path):
     check_path(path, LIMITS)
 
 
@@ -102,7 +102,7 @@ def test_hostile_path(path, reason):
     assert reason_of(path) == reason
 
 
-def test_limits_are_inclusive_and_given():
+def test_limits_are_inclusive_and_configurable():
     small = Limits(name=4, path=8, depth=2)
     check_path("abcd/abc", small)
     assert reason_of("abcde", small) == "name-too-long"
@@ -115,7 +115,7 @@ ANY = st.text(max_size=40) | st.from_regex(r"[a-zA-Z0-9._~ /:\\-]{0,24}", fullma
 
 
 @given(ANY)
-def test_a_path_that_passes_stays_inside(path):
+def test_an_accepted_path_stays_inside(path):
     try:
         check_path(path, LIMITS)
     except UnsafeArchive as error:
@@ -129,13 +129,13 @@ def test_a_path_that_passes_stays_inside(path):
 
 
 @given(st.from_regex(r"[a-zA-Z0-9._-]{1,12}(/[a-zA-Z0-9._-]{1,12}){0,2}", fullmatch=True))
-def test_the_quick_way_lets_nothing_pass_that_the_rules_do_not(path):
+def test_the_fast_check_accepts_only_paths_that_the_rules_accept(path):
     if _PLAIN.fullmatch(path):
         for segment in path.split("/"):
             _check_segment(segment, path)
 
 
-def test_reserved_names_never_take_the_quick_way():
+def test_reserved_names_are_refused_in_spite_of_the_fast_check():
     for name in ("con", "PRN", "Aux", "nul", "com0", "COM9", "lpt1", "Lpt9"):
         for path in (name, name + ".md", f"a/{name}", f"{name}/a", f"{name}.x/y"):
             assert reason_of(path) == "name-reserved"
@@ -159,7 +159,7 @@ def test_reserved_names_never_take_the_quick_way():
         ("①", "1"),
     ],
 )
-def test_one_name_to_some_file_system(first, second):
+def test_names_that_some_file_system_treats_as_equal_fold_to_one(first, second):
     assert fold(first) == fold(second)
 
 
@@ -173,7 +173,7 @@ def test_folding_joins_case_and_form(name):
 @pytest.mark.parametrize(
     "name", ["skill.md", "Skill.MD", "SKlLL.md", "SK1LL.md", "5KILL.md", "SKILL.rnd", "SKÍLL.md", "SKILL.md\u0301"]
 )
-def test_name_that_looks_like_skill_md(name):
+def test_a_misspelled_skill_md_is_a_look_alike(name):
     assert is_lookalike(name)
 
 
@@ -192,7 +192,7 @@ def test_name_that_looks_like_skill_md(name):
         "SKILL\ufe0f.md",
     ],
 )
-def test_name_in_other_letters_that_looks_like_skill_md(name):
+def test_skill_md_in_other_scripts_is_a_look_alike(name):
     assert is_lookalike(name)
 
 
@@ -207,7 +207,7 @@ def test_name_in_other_letters_that_looks_like_skill_md(name):
         ("d", "ԁɗđᎠꓓᴅ"),
     ],
 )
-def test_every_letter_that_passes_for_another(letter, others):
+def test_every_confusable_letter_makes_a_look_alike(letter, others):
     for other in others:
         assert is_lookalike("skill.md".replace(letter, other)), other
     assert not is_lookalike("skill.md".replace(letter, "~"))

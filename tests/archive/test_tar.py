@@ -1,4 +1,4 @@
-"""Tar and gzip: what the standard library writes is read alike, what was tampered with is not."""
+"""Tar and gzip: archives of the standard library are read alike, changed ones are refused."""
 
 import gzip
 import io
@@ -39,7 +39,7 @@ def reason_of(tar, **how):
 
 
 def patched(tar, at, value):
-    """Return ``tar`` with other bytes in its first header, and the checksum that they ask for."""
+    """Return ``tar`` with these bytes in its first header, and a matching checksum."""
     head = bytearray(tar[:512])
     head[at : at + len(value)] = value
     head[148:156] = b" " * 8
@@ -72,7 +72,7 @@ ROOT = header("SKILL.md", b"0", len(SKILL)) + block(SKILL)
 
 
 @pytest.mark.parametrize("form", [tarfile.PAX_FORMAT, tarfile.GNU_FORMAT])
-def test_what_the_standard_library_writes(form):
+def test_tar_archives_of_the_standard_library_are_read(form):
     tree = unpacked(tarred(form=form)).tree
     assert {path: file.data for path, file in tree.items()} == FILES
     assert [path for path, file in tree.items() if file.executable] == ["scripts/run.sh"]
@@ -89,7 +89,7 @@ def test_global_comment_and_owners_are_ignored():
     assert list(unpacked(comment + tarred({"SKILL.md": SKILL}, **owners)).tree) == ["SKILL.md"]
 
 
-def test_one_dot_slash_is_taken_off():
+def test_one_leading_dot_slash_is_removed():
     tar = header("./", b"5") + header("./SKILL.md", b"0", len(SKILL)) + block(SKILL) + END
     assert list(unpacked(tar).tree) == ["SKILL.md"]
     assert unpacked(tar).warnings == ()
@@ -97,7 +97,7 @@ def test_one_dot_slash_is_taken_off():
     assert reason_of(ROOT + header("././a", b"0") + END) == "path-traversal"
 
 
-def test_a_name_of_the_old_format_that_ends_in_a_slash_is_a_folder():
+def test_an_old_format_name_with_a_trailing_slash_is_a_folder():
     old = patched(patched(header("d/", b"\0"), 257, bytes(8)), 156, b"\0")
     assert list(unpacked(old + ROOT + END).tree) == ["SKILL.md"]
     assert reason_of(header("d/", b"\0") + ROOT + END) == "kind-mismatch"
@@ -201,16 +201,16 @@ def test_limits_of_a_header_are_inclusive():
 
 
 @pytest.mark.parametrize("heads", [pax(b"10 path=b\n"), long_name(b"b\0"), pax(kind=b"g")])
-def test_a_header_needs_an_entry_after_it(heads):
+def test_a_header_without_an_entry_after_it_is_refused(heads):
     assert reason_of(ROOT + heads + END) == "tar-header"
 
 
-def test_a_long_name_names_one_entry():
+def test_a_long_name_applies_to_one_entry():
     tree = unpacked(ROOT + long_name(b"b\0") + A + pax(b"10 size=1\n", b"10 path=c\n") + A + A + END).tree
     assert set(tree) == {"SKILL.md", "a", "b", "c"}
 
 
-def test_pending_takes_names_from_either_kind():
+def test_pending_takes_the_name_of_a_pax_header():
     pending = Pending()
     pending.take(b"x", b"10 path=b\n18 comment=anything\n".replace(b"18", b"20"))
     assert pending.name == b"b"
@@ -222,12 +222,12 @@ def test_no_gzip_is_a_format_error(data):
         unpack(data, "tar.gz")
 
 
-def test_size_in_binary_as_gnu_may_write_it():
+def test_a_binary_size_of_gnu_tar_is_read():
     tar = patched(A, 124, b"\x80" + bytes(10) + b"\1") + ROOT + END
     assert unpacked(tar).tree["a"].data == b"x"
 
 
-def test_limits_are_judged_before_the_bytes_of_an_entry_are_read():
+def test_limits_are_checked_before_an_entry_is_read():
     def taken(bodies, limits):
         with pytest.raises(UnsafeArchive) as caught:
             list(read_tar(gzip.compress(bodies), limits))
@@ -248,6 +248,6 @@ def test_endless_zeros_stop_early():
     assert reason_of(ROOT + bytes(40 << 20), limits=Limits(total=1 << 20)) == "tar-trailing"
 
 
-def test_headers_count_too():
+def test_headers_count_towards_the_size_limit():
     comment = pax(b"65000 comment=" + b"x" * 64985 + b"\n")
     assert reason_of(ROOT + comment + A + END, limits=Limits(total=2000, files=1)) == "too-large"

@@ -1,4 +1,4 @@
-"""Archives by the tools that people have, and ours read by them."""
+"""Archives of common tools are read, and ours are read by these tools."""
 
 import io
 import os
@@ -44,7 +44,7 @@ def skill(tmp_path):
 
 
 def written(command, folder):
-    """Return what a shell command, run in ``folder``, writes to ``../out`` or else to its output."""
+    """Return the file ``../out`` or else the output of a shell command that runs in ``folder``."""
     environment = {**os.environ, "LC_ALL": "C.UTF-8"}
     run = subprocess.run(["sh", "-c", command], cwd=folder, env=environment, check=True, capture_output=True)
     out = folder.parent / "out"
@@ -175,7 +175,7 @@ def on_disk(folder):
 
 
 @pytest.mark.parametrize("name", ["a.zip", "a.tar.gz"])
-def test_the_standard_library_agrees_on_every_file(name):
+def test_the_standard_library_reads_the_same_files(name):
     data = pack(TREE, kind_of(name))
     if name.endswith("zip"):
         with zipfile.ZipFile(io.BytesIO(data)) as archive:

@@ -1,4 +1,4 @@
-"""Zip structure: what the standard library writes is read alike, what was tampered with is not."""
+"""Zip structure: archives of the standard library are read alike, changed ones are refused."""
 
 import io
 import struct
@@ -16,7 +16,7 @@ LOCAL, CENTRAL, END = b"PK\x03\x04", b"PK\x01\x02", b"PK\x05\x06"
 
 
 class Pipe(io.RawIOBase):
-    """A sink that cannot seek, so that ``zipfile`` streams."""
+    """A sink that cannot seek, which makes ``zipfile`` stream."""
 
     def __init__(self):
         self.data = b""
@@ -49,7 +49,7 @@ def reason_of(data, **how):
 
 
 def patched(data, signature, offset, form, value, which=0):
-    """Return ``data`` with a field of the ``which``-th record of this signature set to another value."""
+    """Return ``data`` with a new value in a field of the ``which``-th record with this signature."""
     at = -1
     for _ in range(which + 1):
         at = data.index(signature, at + 1)
@@ -60,13 +60,13 @@ def patched(data, signature, offset, form, value, which=0):
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
 @pytest.mark.parametrize("zip64", [False, True])
-def test_what_the_standard_library_writes(method, zip64):
+def test_zip_archives_of_the_standard_library_are_read(method, zip64):
     tree = unpack(zipped(method=method, zip64=zip64, comment=b"made by hand"), "zip").tree
     assert {path: file.data for path, file in tree.items()} == FILES
 
 
 @pytest.mark.parametrize("zip64", [False, True])
-def test_what_the_standard_library_streams(zip64):
+def test_streamed_archives_of_the_standard_library_are_read(zip64):
     tree = unpack(zipped(stream=True, zip64=zip64), "zip").tree
     assert {path: file.data for path, file in tree.items()} == FILES
 
@@ -77,14 +77,14 @@ def test_folder_entries_and_execute_bits():
     assert [path for path, file in tree.items() if file.executable] == ["scripts/run.sh"]
 
 
-def test_a_mode_counts_only_where_the_header_says_unix():
+def test_a_mode_is_used_only_for_archives_of_unix():
     data = zipped({"SKILL.md": SKILL}, modes={"SKILL.md": 0o755})
     for system, runs in ((3, True), (19, True), (0, False), (10, False)):
         tree = unpack(patched(data, CENTRAL, 5, "B", system), "zip").tree
         assert tree["SKILL.md"].executable is runs
 
 
-def test_utf8_without_its_flag_as_info_zip_writes_it():
+def test_utf8_names_without_the_flag_are_read_as_info_zip_writes_them():
     data = zipped({"SKILL.md": SKILL, "é": b"x"})
     for signature, offset in ((LOCAL, 6), (CENTRAL, 8)):
         data = patched(data, signature, offset, "<H", 0, which=1)
@@ -104,25 +104,25 @@ def test_no_end_record_is_a_format_error(data):
 
 
 @pytest.mark.parametrize("gap", [0, 1, 15, 16])
-def test_attack_end_record_with_half_a_locator_before_it(gap):
+def test_attack_an_end_record_after_half_a_locator_is_refused(gap):
     end = struct.pack("<4s4H2IH", b"PK\x05\x06", 0, 0, 0, 0, 0, 0, 0)
     data = b"PK\x06\x07" + bytes(gap) + end
     assert reason_of(data) == ("zip-zip64" if gap == 16 else "zip-not-tiled")
 
 
-def test_attack_locator_where_counting_from_the_end_would_find_it():
+def test_attack_a_locator_at_an_offset_from_the_end_is_refused():
     count, size = struct.unpack("<HH", b"PK\x06\x07")
     end = struct.pack("<4s4H2IH", b"PK\x05\x06", 0, 0, count, count, size, 0, 0)
     assert reason_of(bytes(8) + end) == "zip-not-tiled"
 
 
-def test_attack_end_record_that_promises_a_longer_comment():
+def test_attack_an_end_record_with_a_shortened_comment_is_refused():
     end = struct.pack("<4s4H2IH", b"PK\x05\x06", 0, 0, 0, 0, 0, 0, 9)
     assert reason_of(end + b"short") == "zip-not-tiled"
     assert reason_of(end) == "zip-not-tiled"
 
 
-def test_attack_entry_between_two_others_that_the_directory_does_not_name():
+def test_attack_an_entry_missing_in_the_directory_is_refused():
     data = zipped({"SKILL.md": SKILL, "hidden.txt": b"x", "z.txt": b"y"}, method=zipfile.ZIP_STORED)
     at = data.index(CENTRAL, data.index(CENTRAL) + 1)
     length = 46 + len("hidden.txt")
@@ -148,11 +148,11 @@ def test_empty_archive_has_no_skill():
     assert reason_of(END + bytes(18)) == "no-skill-md"
 
 
-def test_larger_than_any_skill_is_refused_unread():
+def test_an_archive_larger_than_any_skill_is_refused_unread():
     assert reason_of(bytes(2000), limits=Limits(total=1000, files=0)) == "too-large"
 
 
-def test_an_archive_may_be_as_large_as_the_largest_tar():
+def test_a_zip_may_be_as_large_as_the_largest_tar():
     data = zipped({"SKILL.md": SKILL}, comment=bytes(20_000))
     most = len(data) - 16 * 1024
     assert list(unpack(data, "zip", limits=Limits(total=most, files=1)).tree) == ["SKILL.md"]
@@ -208,7 +208,7 @@ def test_tampering_with_a_record(attack, data, reason):
         ("bomb", ((LOCAL, 22, 1 << 27), (CENTRAL, 24, 1 << 27)), "too-large"),
     ],
 )
-def test_lies_that_both_headers_tell(attack, data, reason):
+def test_wrong_values_in_both_headers_are_refused(attack, data, reason):
     changed = PLAIN
     for signature, offset, value in data:
         changed = patched(changed, signature, offset, "<I", value)

@@ -1,4 +1,4 @@
-"""Where the attacks take place: a machine that has a skill of a registry, the registry, and the road between."""
+"""The scene of attacks: a machine with a skill of a registry, the registry, and the network between them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.support.world import World, snapshot
 
 
 class Machine(World):
-    """A ``World`` that keeps what it trusts where the program does, and meets one registry, ``acme``."""
+    """A ``World`` with the program's own trust folder and one registry, ``acme``."""
 
     road: Fetcher
 
@@ -34,11 +34,11 @@ class Machine(World):
 
 
 class Scene:
-    """A machine on which ``acme:hello`` is installed and enabled, and what an attack does to it.
+    """A machine on which ``acme:hello`` is installed and enabled, and the means of an attack.
 
     Attributes:
-        hub: The registry; its ``files`` are what the road brings, which is where most attacks are.
-        signed: Every document that was signed with keys of the registry, by its operator or by a thief.
+        hub: The registry; most attacks change its ``files``, which the network serves.
+        signed: Every document signed with keys of the registry, by its operator or by a thief.
     """
 
     def __init__(self, folder: Path, hub: Simulator, road: Fetcher | None = None, url: str = URL) -> None:
@@ -52,7 +52,7 @@ class Scene:
         self.machine.install("acme:hello")
 
     def remember(self) -> None:
-        """Take what is served now for what the operator signed."""
+        """Record the documents served now as signed by the operator."""
         self.signed |= set(self.hub.files.values())
 
     def publish(self, name: str, version: str = "1.0.0") -> None:
@@ -60,7 +60,7 @@ class Scene:
         self.remember()
 
     def second_machine(self) -> Machine:
-        """Return another user's machine, who has cloned the project and trusts the registry."""
+        """Return the machine of another user who has cloned the project and trusts the registry."""
         base = self.machine.base
         for path in (base / ".agents", base / ".git"):
             shutil.rmtree(path, ignore_errors=True)
@@ -76,7 +76,7 @@ class Scene:
         remove_tree(self.machine.store.root)
 
     def seen(self) -> dict[str, object]:
-        """Return all of project and home to the byte: store, lock, intent, links, state, trusted metadata."""
+        """Return every byte of project and home: store, lock, intent, links, state, trusted metadata."""
         both = snapshot(self.machine.base) | snapshot(self.machine.top)
         return {
             path: (mode, content)
@@ -87,13 +87,13 @@ class Scene:
     def refuses(
         self, error: type[SkillhubError], act: Callable[[], object], learned: Iterable[str] = ()
     ) -> SkillhubError:
-        """Assert that ``act`` fails with exactly ``error`` and leaves everything as it was, to the byte.
+        """Assert that ``act`` fails with exactly ``error`` and changes no byte.
 
         Args:
             error: The class.
-            act: What the person does.
-            learned: The trusted metadata that moves on for all that: TUF (section 5.4.5 and after) keeps each
-                document once it is verified, before the next one is fetched.
+            act: The user's command.
+            learned: The trusted metadata that may change in spite of the error: TUF (section 5.4.5 and after) keeps
+                each document once it is verified, before it fetches the next.
         """
         before = self.seen()
         with pytest.raises(SkillhubError) as caught:
@@ -103,11 +103,11 @@ class Scene:
         moved = {path for path in before.keys() | after.keys() if before.get(path) != after.get(path)}
         trust = self.machine.trust_folder(self.machine.sources.get("acme"))
         assert moved == {f"{trust}/{name}" for name in learned}
-        documents = {after[path][1] for path in moved if not path.endswith("/root.json")}  # that one is a link
+        documents = {after[path][1] for path in moved if not path.endswith("/root.json")}  # root.json is a link
         assert documents <= self.signed
         return caught.value
 
 
 def installs_other(scene: Scene, name: str = "other") -> Callable[[], object]:
-    """Return what a person does who wants a second skill of the registry."""
+    """Return an install of a second skill of the registry."""
     return lambda: scene.machine.install(f"acme:{name}")

@@ -1,4 +1,4 @@
-"""What other installers get wrong, case by case, through the whole program: nothing of it happens here."""
+"""Known errors of other installers, case by case, on the command line: skillhub has none of them."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ VARIABLE = "dependencies:\n  tools:\n    - {type: env_var, value: TRACKER_TOKEN}
 
 @pytest.fixture
 def shell(tmp_path):
-    """A machine with nothing on it."""
+    """An empty machine."""
     return Here(tmp_path / "machine")
 
 
 @pytest.fixture
 def web(shell):
-    """What is at skills.example, from a mirror."""
+    """The server at skills.example, through a mirror."""
     with Web() as server:
         mirror(shell, server)
         yield server
@@ -49,7 +49,7 @@ def mirror(shell, web):
 
 
 def colleague(shell, folder):
-    """Return another machine with nothing of the project but what is committed."""
+    """Return another machine that has only the committed files of the project."""
     other = Here(folder)
     for name in ("skillhub.toml", "skillhub.lock"):
         shutil.copy(shell.project / name, other.project / name)
@@ -57,13 +57,13 @@ def colleague(shell, folder):
 
 
 def in_folders(shell):
-    """Return what agents would see, less what nobody changed."""
+    """Return the files that agents see, except those of the user."""
     found = (path for agent in (".agents", ".claude") for path in (shell.project / agent).rglob("*"))
     return {path.relative_to(shell.project).as_posix() for path in found if path.is_file()}
 
 
 def mine(shell):
-    """Return all that is on the machine but for what makes no difference: lock files, caches, memory of trust."""
+    """Return all files of the machine except lock files, caches and trusted metadata."""
     apart = ("/hub/cache/", "/hub/state/", "/home/.cache/")
     return {
         path: data
@@ -72,7 +72,7 @@ def mine(shell):
     }
 
 
-def test_case_1_a_restore_from_the_lock_never_takes_what_is_upstream_now(shell, web, tmp_path):
+def test_case_1_frozen_installs_the_locked_content_and_not_the_latest(shell, web, tmp_path):
     repo = Repo(tmp_path / "repo")
     locked = repo.commit({"from-git/SKILL.md": skill_md("from-git")})
     archive = zipped({"SKILL.md": skill_md("from-site")})
@@ -100,7 +100,7 @@ def test_case_1_a_restore_from_the_lock_never_takes_what_is_upstream_now(shell, 
         assert (each.project / "skillhub.lock").read_bytes() == lock
 
 
-def test_case_2_a_check_installs_nothing_and_writes_nothing(shell, tmp_path):
+def test_case_2_a_check_installs_and_writes_nothing(shell, tmp_path):
     hub = Served(tmp_path)
     hub.publish("1.0.0")
     with online(hub.site) as url:
@@ -118,7 +118,7 @@ def test_case_2_a_check_installs_nothing_and_writes_nothing(shell, tmp_path):
         assert shell.run("update", "--check").status == 1
 
 
-def test_case_3_one_wrong_digest_among_three_skills_fails_them_all(shell, web):
+def test_case_3_one_wrong_digest_of_three_fails_all_three(shell, web):
     entries = [offer(web, name) for name in ("one", "two", "three")]
     web.at("/two/SKILL.md", answer(skill_md("two", "Do evil."), "Content-Type: text/markdown"))
     web.at(WELL_KNOWN, answer(current(*entries), JSON))
@@ -148,7 +148,7 @@ def test_case_4_a_file_more_and_an_execute_bit_less_are_found(shell):
 
 
 @pytest.mark.parametrize("where", ["local", "git", "site"])
-def test_case_5_the_same_name_from_elsewhere_replaces_nothing(shell, web, tmp_path, where):
+def test_case_5_a_skill_of_the_same_name_from_another_place_is_refused(shell, web, tmp_path, where):
     shell.skill("project/src/deploy")
     assert shell.run("install", "./src/deploy", *YES).status == 0
     repo = Repo(tmp_path / "repo")
@@ -161,7 +161,7 @@ def test_case_5_the_same_name_from_elsewhere_replaces_nothing(shell, web, tmp_pa
     assert mine(shell) == before
 
 
-def test_case_6_an_update_tells_what_it_changes_and_loses_no_edit(shell):
+def test_case_6_an_update_shows_its_changes_and_loses_no_edit(shell):
     source = shell.skill("project/src/plain")
     assert shell.run("install", "./src/plain", *YES).status == 0
     copy = shell.project / ".agents/skills/plain/SKILL.md"
@@ -180,7 +180,7 @@ def test_case_6_an_update_tells_what_it_changes_and_loses_no_edit(shell):
     assert "+Mine." in (shell.project / "skillhub-edits/plain-1.patch").read_text()
 
 
-def test_case_7_a_server_that_runs_a_shell_is_configured_by_no_flag(shell):
+def test_case_7_no_flag_configures_a_server_that_runs_a_shell(shell):
     shell.skill("project/src/plain", **{"agents/openai.yaml": SHELL_SERVER})
     done = shell.run("install", "./src/plain", *YES, "--mcp", "configure", "--agent", "claude-code")
     assert done.status == 6
@@ -200,7 +200,7 @@ def test_case_8_a_skill_without_its_variable_is_not_enabled(shell):
     assert ".agents/skills/plain/SKILL.md" in in_folders(shell)
 
 
-def test_case_9_whoever_serves_the_index_can_forge_nothing(shell, tmp_path):
+def test_case_9_a_server_of_the_index_cannot_forge_a_skill(shell, tmp_path):
     hub = Served(tmp_path)
     hub.publish("1.0.0")
     archive = next((hub.site / "archives/greeting/1.0.0").iterdir())
@@ -220,7 +220,7 @@ def test_case_9_whoever_serves_the_index_can_forge_nothing(shell, tmp_path):
     assert mine(shell) == before
 
 
-def test_case_9_whoever_serves_the_index_can_neither_roll_it_back_nor_freeze_it(shell, tmp_path):
+def test_case_9_a_server_of_the_index_cannot_roll_it_back_or_freeze_it(shell, tmp_path):
     hub = Served(tmp_path)
     hub.publish("1.0.0")
     old = shutil.copytree(hub.site, tmp_path / "old", symlinks=True)
@@ -251,7 +251,7 @@ def test_case_9_whoever_serves_the_index_can_neither_roll_it_back_nor_freeze_it(
 
 
 @pytest.mark.parametrize("name", ["..", "../evil", "/evil", "a/b", ".", "", "EVIL", "a\\b"])
-def test_case_10_a_name_in_an_index_that_is_a_path_leads_nowhere(shell, web, name):
+def test_case_10_a_path_as_a_name_in_an_index_is_refused(shell, web, name):
     web.at("/evil.zip", answer(zipped({"SKILL.md": skill_md("evil")})))
     web.at(WELL_KNOWN, answer(current({**offer(web, "good"), "name": name}), JSON))
     before = set(shell.files())
@@ -261,7 +261,7 @@ def test_case_10_a_name_in_an_index_that_is_a_path_leads_nowhere(shell, web, nam
 
 
 @pytest.mark.parametrize("file", ["../../evil", "/evil", "a/../../../evil", "..\\evil", ".git/evil", "C:evil"])
-def test_case_10_a_file_in_an_index_that_leads_out_is_written_nowhere(shell, web, file):
+def test_case_10_a_file_outside_of_the_skill_in_an_index_is_not_written(shell, web, file):
     web.at("/.well-known/skills/good/SKILL.md", answer(skill_md("good")))
     for path in (f"/.well-known/skills/good/{file}", "/.well-known/evil", "/evil"):
         web.at(quote(path), answer(b"evil"))
@@ -300,7 +300,7 @@ WRITERS = (
 
 
 @pytest.mark.parametrize("words", WRITERS, ids=lambda words: "-".join(words[:2]))
-def test_case_12_an_unreadable_lock_stops_every_command_and_is_left_as_it_is(shell, words):
+def test_case_12_an_unreadable_lock_stops_every_command_unchanged(shell, words):
     shell.skill("project/src/plain")
     for data in UNREADABLE:
         path = shell.write("project/skillhub.lock", data)

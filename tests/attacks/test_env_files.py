@@ -1,4 +1,4 @@
-"""A `.env` that git tracks is neither read nor written, wherever it stands and however it is spelled."""
+"""A `.env` that git tracks is neither read nor written, in any folder and any spelling."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TOOLS = """dependencies:
     - {type: env_var, value: DEMO_TOKEN, description: "see .env"}
     - {type: mcp, value: demo, command: demo-server --env-file .env, env: [DEMO_TOKEN]}
 """
-# Every file that is opened, moved, linked or removed while these command lines run, in one process.
+# Records every file opened, moved, linked or removed while these command lines run, in one process.
 WATCH = """
 import json, os, sys
 touched = []
@@ -40,7 +40,7 @@ def shell(tmp_path):
     return Shell(tmp_path)
 
 
-def test_attack_no_env_file_that_git_tracks_is_read_or_written(shell):
+def test_attack_a_tracked_env_file_is_neither_read_nor_written(shell):
     names = ["work/.env", "work/.env.local", "work/in/.env", "work/in/.ENV", "work/in/sub/.Env", "work/in/deep/.env"]
     for name in names:
         shell.write(name, SECRET)
@@ -71,10 +71,10 @@ def test_attack_no_env_file_that_git_tracks_is_read_or_written(shell):
         check=True,
     )
     found = json.loads(done.stdout.splitlines()[-1])
-    # `doctor` finds that an agent is missing, no server is on PATH, and the value was given to one command alone.
+    # `doctor` reports a missing agent, no server is on PATH, and the value was given to one command only.
     assert found["statuses"] == [0, 0, 0, 1, 0, 0, 0, 0, 3, 3, 0, 6, 0], done.stderr
     named = {os.path.basename(path) for path in found["touched"]}
-    assert {".mcp.json", "skillhub.lock"} <= named  # the watch works
+    assert {".mcp.json", "skillhub.lock"} <= named  # the recorder works
     assert not [name for name in named if name.casefold().startswith(".env")]
     assert not [path for path in found["touched"] if path.endswith("config/real")]
     assert {name: (shell.folder / name).read_bytes() for name in names} == before
@@ -84,7 +84,7 @@ def test_attack_no_env_file_that_git_tracks_is_read_or_written(shell):
 
 
 @pytest.mark.parametrize("where", [".mcp.json", ".continue/mcpServers/skillhub.yaml", ".zed/settings.json"])
-def test_attack_a_configuration_that_leads_to_the_env_file(shell, where):
+def test_attack_a_configuration_linked_to_the_env_file_is_not_written(shell, where):
     shell.write("project/.env", "")
     git(shell.project, "init", "-q")
     path = shell.project / where
@@ -94,7 +94,7 @@ def test_attack_a_configuration_that_leads_to_the_env_file(shell, where):
     done = shell.run("mcp", "install", "--agent", agent, "--yes")
     assert (done.status, ".env file" in done.err) == (7, True), done.err
     assert (shell.project / ".env").read_text() == ""
-    os.rename(shell.project / ".env", shell.project / "values")  # and where both lead to a file of another name
+    os.rename(shell.project / ".env", shell.project / "values")  # and both links lead to a file of another name
     os.symlink("values", shell.project / ".env")
     path.unlink()
     os.symlink(os.path.relpath(shell.project / "values", path.parent), path)

@@ -1,4 +1,4 @@
-"""Where the lock or the intent of a clone leads git, through the whole program."""
+"""Repositories that the lock or the intent of a clone names, on the command line."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def locked(url, rev, tree):
 
 @pytest.fixture
 def shell(tmp_path):
-    """A machine whose ssh leaves a mark."""
+    """A machine whose ssh leaves a mark when it runs."""
     shell = Here(tmp_path / "machine")
     ssh = shell.write("ssh", f'#!/bin/sh\ntouch "{shell.folder}/PWNED"\nexit 1\n')
     os.chmod(ssh, 0o755)
@@ -67,7 +67,7 @@ def test_a_lock_or_an_intent_leads_git_to_a_host_of_ours(place, shell):
 
 @pytest.fixture
 def team(tmp_path):
-    """A machine that has a skill of a private host, and what another needs to reach it."""
+    """A machine with a skill of a private host, and the settings that another machine needs to reach the host."""
     repo = Repo(tmp_path / "repo")
     repo.commit({f"skills/{name}/SKILL.md": text(name) for name in ("x", "y")})
     first = Here(tmp_path / "first")
@@ -76,7 +76,7 @@ def team(tmp_path):
     return first
 
 
-def test_a_private_host_of_the_team_is_agreed_to_by_typing_it_once(team, tmp_path):
+def test_a_private_host_is_allowed_by_installing_from_it_once(team, tmp_path):
     clone = Here(team.copy(tmp_path / "clone").folder)
     for folder in (clone.hub, clone.project / ".agents"):
         remove_tree(str(folder))
@@ -94,7 +94,7 @@ def test_a_private_host_of_the_team_is_agreed_to_by_typing_it_once(team, tmp_pat
     assert clone.run("update", "--check").status == 0
 
 
-def test_what_was_patched_is_had_again_from_the_private_host_that_was_agreed_to(team):
+def test_a_patched_skill_is_restored_from_its_agreed_private_host(team):
     copy = team.project / ".agents/skills/x/SKILL.md"
     copy.write_text(copy.read_text() + "Do it well.\n")
     assert team.run("patch", "x", "--yes").status == 0
@@ -105,7 +105,7 @@ def test_what_was_patched_is_had_again_from_the_private_host_that_was_agreed_to(
     assert team.run("verify").status == 0
 
 
-def test_what_a_skill_needs_is_asked_about_where_nobody_agreed_to_it(tmp_path, shell):
+def test_a_dependency_without_consent_is_asked_about(tmp_path, shell):
     repo = Repo(tmp_path / "repo")
     needs = b"dependencies:\n  tools:\n    - {type: skill, value: y}\n"
     repo.commit({"x/SKILL.md": text("x"), "x/agents/openai.yaml": needs, "y/SKILL.md": text("y")})
@@ -122,7 +122,7 @@ def test_what_a_skill_needs_is_asked_about_where_nobody_agreed_to_it(tmp_path, s
     assert not (shell.project / ".agents").exists()
 
 
-def test_what_a_marketplace_names_is_looked_up_and_judged_before_git_goes_there(tmp_path, shell):
+def test_repositories_of_a_marketplace_are_checked_before_git_connects(tmp_path, shell):
     repo = Repo(tmp_path / "repo")
     plugins = [{"name": "p", "source": {"source": "url", "url": "https://host.invalid/p.git"}}]
     market = json.dumps({"plugins": plugins}).encode()
@@ -133,8 +133,8 @@ def test_what_a_marketplace_names_is_looked_up_and_judged_before_git_goes_there(
     assert "the host of the repository has no address" in left
 
 
-def test_sync_says_what_nobody_agreed_to_as_the_lock_has_it(tmp_path, shell):
-    """The same tree from elsewhere left the agents' folders without a word."""
+def test_sync_reports_skills_without_consent_to_their_source(tmp_path, shell):
+    """The same tree with another source is removed from agents' folders, with a message."""
     refs = []
     for name in ("one", "two"):
         repo = Repo(tmp_path / name)

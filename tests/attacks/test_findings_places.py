@@ -1,4 +1,4 @@
-"""Where a cloned repository leads the machine of whoever looks at it, through the whole program."""
+"""Places that a cloned repository names, on the command line."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ YES = ("--yes", "--allow-unsigned", "--json")
 
 @pytest.fixture
 def shell(tmp_path, web):
-    """A machine of somebody who is known to what listens on it: by docker's logins and by netrc."""
+    """A machine whose user has credentials for a local server: in docker's logins and in netrc."""
     shell = Here(tmp_path)
     host = f"127.0.0.1:{web.port}"
     shell.write("home/.docker/config.json", json.dumps({"auths": {host: {"auth": LOGIN}}}))
@@ -30,7 +30,7 @@ def shell(tmp_path, web):
 
 
 @pytest.mark.parametrize("variables", [False, True])
-def test_a_toml_has_a_registry_told_the_login_that_docker_keeps(shell, web, variables):
+def test_a_registry_named_by_an_intent_gets_no_docker_login(shell, web, variables):
     environ = {"DOCKER_CONFIG": str(shell.home / ".docker")} if variables else {}
     ask = answer(b"", 'WWW-Authenticate: Basic realm="x"', status="401 Unauthorized")
     web.at("/v2/team/x/manifests/latest", ask)
@@ -40,21 +40,21 @@ def test_a_toml_has_a_registry_told_the_login_that_docker_keeps(shell, web, vari
         assert shell.run(*words, **environ).status == 3
     assert len(web.heads) >= 2
     assert not any("authorization" in head.lower() for head in web.heads)
-    shell.run("install", ref, "--json", **environ)  # a person names it
+    shell.run("install", ref, "--json", **environ)  # named by the user
     assert f"Basic {LOGIN}" in web.heads[-1]
 
 
 @pytest.mark.parametrize(
     "words", [("adopt", *YES), ("adopt", "--dry-run", "--json"), ("lock", "import", "skills-lock.json", *YES)]
 )
-def test_the_lock_of_another_installer_names_a_place_in_a_private_network(shell, web, words):
+def test_a_private_url_in_another_installers_lock_gets_no_request(shell, web, words):
     shell.skill("project/.claude/skills/x")
     url = f"https://127.0.0.1:{web.port}/admin"
     entry = {"source": url, "sourceUrl": url, "sourceType": "well-known", "computedHash": "0" * 64}
     shell.write("project/skills-lock.json", json.dumps({"version": 1, "skills": {"x": entry}}))
     done = shell.run(*words)
     assert web.connections == 0
-    if words[0] == "adopt":  # it is here, and taken as it is
+    if words[0] == "adopt":  # adopt takes the present files
         assert done.status == 0, done.err
         assert "could not be compared: leads into a private network" in " ".join(done.json["warnings"])
     else:
@@ -85,8 +85,8 @@ def test_a_lock_names_a_source_on_this_machine_and_bytes_in_a_private_network(sh
     assert web.connections == 0
 
 
-def test_a_site_and_a_registry_on_this_machine_are_had_by_the_lock_alone(shell, web, tmp_path):
-    """What people try out stays possible."""
+def test_a_local_site_and_registry_that_the_user_named_are_read_from_the_lock(shell, web, tmp_path):
+    """Users can still test local servers."""
     web.at(WELL_KNOWN, answer(current(offer(web, "one")), JSON))
     artifact = oci.skr({"SKILL.md": skill("hello").encode()})
     web.at("/v2/team/x/manifests/latest", answer(artifact.manifest))

@@ -1,4 +1,4 @@
-"""A ``.git`` that leads to somebody else's repository: what is enabled is not written there."""
+"""A ``.git`` that leads to another repository: skillhub writes no exclude lines there."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def git(folder, *words):
 
 @pytest.fixture
 def theirs(tmp_path):
-    """Somebody's repository with a work tree and a submodule."""
+    """Another user's repository with a work tree and a submodule."""
     folder = tmp_path / "theirs"
     folder.mkdir()
     git(folder, "init", "-q")
@@ -45,7 +45,7 @@ def project(tmp_path):
     return tmp_path / "project"
 
 
-def tell(project):
+def write_excludes(project):
     exclude(HeldFolder(str(project)), LINKS)
 
 
@@ -53,7 +53,9 @@ def tell(project):
     "leads", [".git", ".git/worktrees/tree", ".git/modules/module", "../tree/.git", ".git/worktrees/../."]
 )
 @pytest.mark.parametrize("how", ["absolute", "relative", "link"])
-def test_attack_a_git_file_or_link_that_names_another_repository(theirs, project, tmp_path, leads, how):
+def test_attack_a_git_file_or_link_to_another_repository_is_not_written_through(
+    theirs, project, tmp_path, leads, how
+):
     target = theirs / leads
     if how == "link":
         (project / ".git").symlink_to(target)
@@ -61,13 +63,13 @@ def test_attack_a_git_file_or_link_that_names_another_repository(theirs, project
         spelled = target if how == "absolute" else os.path.relpath(target, project)
         (project / ".git").write_text(f"gitdir: {spelled}\n")
     with unchanged(theirs, tmp_path / "tree"):
-        tell(project)
+        write_excludes(project)
     assert unrelated_git(HeldFolder(str(project))) == str(project / ".git")
     assert unrelated_git(HeldFolder(str(theirs))) is None
 
 
 def forge(project, theirs, common):
-    """Make a git folder in the project that names it, and another's as the one that they share."""
+    """Make a git folder in the project that names the project, and another repository's as its common folder."""
     forged = project / "forged/worktrees/tree"
     forged.mkdir(parents=True)
     (forged / "HEAD").write_text("ref: refs/heads/main\n")
@@ -77,30 +79,30 @@ def forge(project, theirs, common):
 
 
 @pytest.mark.parametrize("spelled", ["absolute", "relative"])
-def test_attack_a_work_tree_s_folder_of_the_project_shares_another_repository(theirs, project, tmp_path, spelled):
+def test_attack_a_forged_work_tree_with_another_common_folder_is_ignored(theirs, project, tmp_path, spelled):
     path = theirs / ".git"
     common = str(path) if spelled == "absolute" else os.path.relpath(path, project / "forged/worktrees/tree")
     forge(project, theirs, f"{common}\n")
     with unchanged(theirs, tmp_path / "tree"):
-        tell(project)
+        write_excludes(project)
 
 
 def test_attack_the_folder_of_a_forged_work_tree_is_a_link(theirs, project, tmp_path):
     forge(project, theirs, "../..\n")
     (project / "forged/info").symlink_to(theirs / ".git/info")
     with unchanged(theirs, tmp_path / "tree"), pytest.raises(Exception, match="link"):
-        tell(project)
+        write_excludes(project)
 
 
-def test_attack_the_git_folder_s_own_config_names_another_work_tree(theirs, project):
+def test_attack_a_git_folder_of_another_work_tree_is_not_written(theirs, project):
     git(theirs, "config", "core.worktree", str(theirs))
     (project / ".git").write_text(f"gitdir: {theirs}/.git\n")
     with unchanged(theirs):
-        tell(project)
+        write_excludes(project)
 
 
 @pytest.mark.parametrize("options", [(), ("--relative-paths",)])
-def test_a_work_tree_and_a_submodule_of_one_s_own_are_told(theirs, tmp_path, options):
+def test_excludes_are_written_for_own_work_trees_and_submodules(theirs, tmp_path, options):
     if (
         options
         and subprocess.run(
@@ -114,7 +116,7 @@ def test_a_work_tree_and_a_submodule_of_one_s_own_are_told(theirs, tmp_path, opt
     assert (theirs / ".git/modules/module/info/exclude").read_text().count("plain") == 1
 
 
-def test_a_submodule_whose_name_has_to_be_quoted(theirs, tmp_path):
+def test_excludes_are_written_for_a_submodule_with_a_quoted_name(theirs, tmp_path):
     name = 'a "b" \\ c'
     git(theirs, "submodule", "--quiet", "add", str(tmp_path / "inner"), name)
     exclude(HeldFolder(str(theirs / name)), LINKS)
@@ -122,27 +124,27 @@ def test_a_submodule_whose_name_has_to_be_quoted(theirs, tmp_path):
     assert "plain" in (theirs / name / pointer / "info/exclude").read_text()
 
 
-def test_a_git_folder_apart_is_told_once_it_names_the_work_tree(tmp_path, project):
+def test_a_separate_git_folder_gets_excludes_if_it_names_the_work_tree(tmp_path, project):
     git(project, "init", "-q", "--separate-git-dir", str(tmp_path / "apart"))
-    tell(project)
+    write_excludes(project)
     excluded = tmp_path / "apart/info/exclude"
     before = excluded.read_text() if excluded.exists() else ""
     assert "plain" not in before
     git(project, "config", "core.worktree", str(project))
-    tell(project)
+    write_excludes(project)
     assert "plain" in excluded.read_text()
 
 
-def test_a_git_folder_behind_a_link_in_the_project_is_told(project):
+def test_a_git_folder_behind_a_link_inside_the_project_gets_excludes(project):
     git(project, "init", "-q")
     (project / ".git").rename(project / ".bare")
     (project / ".git").symlink_to(".bare")
-    tell(project)
+    write_excludes(project)
     assert "plain" in (project / ".bare/info/exclude").read_text()
 
 
-def test_a_project_reached_through_a_link_belongs_to_the_repository_it_lies_in(theirs, tmp_path):
+def test_a_project_behind_a_link_uses_the_repository_of_its_real_folder(theirs, tmp_path):
     (theirs / "below").mkdir()
     (tmp_path / "alias").symlink_to(theirs / "below")
-    tell(Path(tmp_path / "alias"))
+    write_excludes(Path(tmp_path / "alias"))
     assert "/below/.agents/skills/plain\n" in (theirs / ".git/info/exclude").read_text()

@@ -1,6 +1,6 @@
-"""The same attacks where no reference is given: a clone of the project on a new machine, and a store that was lost.
+"""Attacks on commands without a reference: a clone of the project on a new machine, and a lost store.
 
-The new machine has never seen the registry, so what it can compare with is the lock alone; and the root.
+The new machine has never read the registry, so it has only the lock and the root to compare with.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tests.support.registry import Simulator, long_ago
 
 @pytest.fixture
 def clone(scene):
-    """A second machine, with the project and its lock, and nothing of this registry but its root."""
+    """A second machine with the project and its lock, and of this registry only the root."""
     scene.second_machine()
     scene.hub.asked.clear()
     return scene
@@ -37,7 +37,7 @@ def clone(scene):
 
 @pytest.fixture
 def lost(scene):
-    """The machine, its store gone."""
+    """The machine without its store."""
     scene.empty_store()
     scene.hub.asked.clear()
     return scene
@@ -48,9 +48,9 @@ def archive_of(files):
 
 
 def fails(scene, act):
-    """Assert that ``act`` fails and that all but trusted metadata is as before; return the error.
+    """Assert that ``act`` fails and changes only trusted metadata; return the error.
 
-    What came to be trusted carries all its signatures.
+    Trusted metadata has all its signatures.
     """
     before = scene.seen()
     with pytest.raises(SkillhubError) as caught:
@@ -60,16 +60,16 @@ def fails(scene, act):
     moved = {path for path in before.keys() | after.keys() if before.get(path) != after.get(path)}
     assert all(path.startswith(trust) for path in moved)
     unsigned = {os.path.basename(path) for path in moved if after[path][1] not in scene.signed}
-    assert unsigned <= {"root.json", "publishers.json"}  # a link, and a hint that is borne out before it is used
+    assert unsigned <= {"root.json", "publishers.json"}  # a link, and a hint that is verified before its use
     return caught.value
 
 
-def test_nothing_is_wrong_with_the_clone(clone):
+def test_without_an_attack_the_clone_installs(clone):
     assert clone.machine.install(frozen=True).skills[0].state == "enabled"
     assert clone.machine.problems() == []
 
 
-def test_nothing_is_wrong_with_the_lost_store(lost):
+def test_without_an_attack_sync_restores_the_lost_store(lost):
     assert lost.machine.sync().changed
     assert lost.machine.problems() == []
 
@@ -133,14 +133,14 @@ def test_rollback_of_a_lost_store(scene):
     scene.refuses(Rollback, scene.machine.sync)
 
 
-def test_another_registry_at_the_same_place(clone, tmp_path):
+def test_another_registry_at_the_same_url_is_refused(clone, tmp_path):
     theirs = Simulator(tmp_path, "evil")
     theirs.publish("hello")
     clone.hub.files = theirs.files
     assert type(fails(clone, clone.machine.install)) is BadMetadataSignature
 
 
-def test_lock_that_names_another_root(clone, tmp_path):
+def test_a_lock_with_another_root_is_refused(clone, tmp_path):
     path = clone.machine.base / "skillhub.lock"
     root = str(clone.machine.sources.get("acme").root)
     path.write_text(path.read_text().replace(root, "sha256:" + "0" * 64))
@@ -148,7 +148,7 @@ def test_lock_that_names_another_root(clone, tmp_path):
 
 
 @pytest.mark.parametrize("field", ["digest", "tree", "url", "version", "signed_by"])
-def test_lock_that_was_tampered_with(clone, field):
+def test_a_changed_lock_is_refused(clone, field):
     path = clone.machine.base / "skillhub.lock"
     document = json.loads(path.read_text())
     entry = document["skills"]["hello"]
@@ -165,8 +165,8 @@ def test_lock_that_was_tampered_with(clone, field):
 
 
 @pytest.mark.parametrize("door", ["install", "sync"])
-def test_stolen_online_keys_give_the_locked_version_other_bytes(scene, thief, door):
-    """They may say what they like of 1.0.0: the lock has its digest."""
+def test_other_content_for_a_locked_version_by_stolen_online_keys_is_refused(scene, thief, door):
+    """Stolen online keys can sign any facts of 1.0.0; the lock has its digest."""
     scene.second_machine() if door == "install" else scene.empty_store()
     index = json.loads(thief.index())
     other = next(each for each in index["releases"] if each["name"] == "other")
@@ -178,7 +178,7 @@ def test_stolen_online_keys_give_the_locked_version_other_bytes(scene, thief, do
     assert type(error) is WrongBytes
 
 
-def test_withdrawn_release_does_not_come_by_a_lock(clone, thief):
+def test_a_withdrawn_release_is_not_installed_from_a_lock(clone, thief):
     index = json.loads(thief.index())
     for release in index["releases"]:
         release["withdrawn"] = "it was bad"
@@ -187,14 +187,14 @@ def test_withdrawn_release_does_not_come_by_a_lock(clone, thief):
     assert type(fails(clone, clone.machine.install)) is Withdrawn
 
 
-def test_release_that_a_thief_makes_disappear(clone, thief):
+def test_a_release_removed_by_a_thief_is_not_found(clone, thief):
     clone.hub.revise({"idx/acme.json": b'{"publisher":"acme","releases":[],"version":1}'})
     clone.remember()
     assert isinstance(fails(clone, clone.machine.install), NotFound)
 
 
 @pytest.mark.parametrize("door", ["install", "sync"])
-def test_mirror_that_withholds_one_thing_after_another(scene, door):
+def test_a_mirror_that_withholds_any_file_is_an_error(scene, door):
     scene.second_machine() if door == "install" else scene.empty_store()
     hub, act, asked = scene.hub, getattr(scene.machine, door), []
     honest, hub.files, hub.before = hub.files, {}, asked.append

@@ -1,4 +1,4 @@
-"""A registry that only a clone names: it counts after a person or their machine said so, and in that clone alone."""
+"""A registry that only a clone names is used only with the consent of user or machine, and only in that clone."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ OTHER = f"sha256:{'0' * 64}"
 
 @pytest.fixture(scope="module")
 def registry(tmp_path_factory):
-    """A registry of two skills, whose publisher calls itself acme."""
+    """A registry of two skills with the publisher acme."""
     served = Served(tmp_path_factory.mktemp("operator"))
     served.publish("1.0.0")
     served.publish("1.0.0", "parting")
@@ -50,7 +50,7 @@ def web(registry):
 
 @pytest.fixture(scope="module")
 def locked(tmp_path_factory, registry, root):
-    """The lock and the intent of whoever installed from the registry, and where it was then."""
+    """The lock and the intent of a user who installed from the registry, and its URL at that time."""
     first = Here(tmp_path_factory.mktemp("first"))
     with Web() as web:
         serve(web, registry.site)
@@ -61,7 +61,7 @@ def locked(tmp_path_factory, registry, root):
 
 @pytest.fixture
 def clone(tmp_path, web, root, locked):
-    """A machine that is new, with a clone whose intent and lock name a registry that it does not have."""
+    """A new machine with a clone whose intent and lock name an unknown registry."""
     clone = Here(tmp_path / "clone")
     lock, intent, url = locked
     clone.write("project/skillhub.lock", lock.replace(url, web.url("")))
@@ -70,7 +70,7 @@ def clone(tmp_path, web, root, locked):
 
 
 def another(clone: Here, name: str = "other") -> Here:
-    """Return the same user in another project."""
+    """Return another project of the same user."""
     twin = Here(clone.folder)
     twin.project = clone.folder / name
     twin.project.mkdir()
@@ -94,18 +94,18 @@ def sources(shell: Here) -> dict[str, dict[str, object]]:
         ("install", "--frozen"),
     ],
 )
-def test_attack_yes_is_no_answer_to_a_registry_that_a_clone_proposes(clone, web, root, words):
+def test_attack_yes_gives_no_trust_in_a_registry_of_a_clone(clone, web, root, words):
     before = clone.files()
     done = clone.run(*words)
     assert done.status == 6, done.err
     assert "--trust-source acme=sha256:… with the fingerprint that its operator publishes" in done.err + done.out
-    assert f"acme={root}" not in done.err + done.out  # which is what an attacker would show
+    assert f"acme={root}" not in done.err + done.out  # an attacker would show this fingerprint
     assert not web.heads
     assert {path for path in clone.files().keys() - before.keys() if not path.endswith(".lock")} == set()
     assert [*sources(clone)] == ["github"]
 
 
-def test_a_person_at_a_terminal_is_asked_before_the_registry_is(clone, web, root):
+def test_a_terminal_asks_before_the_registry_gets_a_request(clone, web, root):
     asked = ("which you do not have; trust it in this project?", "")
     assert clone.at_terminal("install", say=[asked, (root, ""), ("[N]o: ", "n\n")], columns=200).status == 6
     assert (web.heads, [*sources(clone)]) == ([], ["github"])
@@ -117,14 +117,14 @@ def test_a_person_at_a_terminal_is_asked_before_the_registry_is(clone, web, root
 @pytest.mark.parametrize(
     "words", [("update",), ("update", "greeting"), ("update", "--check"), ("sync",), ("enable", "greeting")]
 )
-def test_attack_another_command_than_install_takes_a_registry_of_a_clone(clone, web, words):
+def test_attack_only_install_accepts_a_registry_of_a_clone(clone, web, words):
     assert clone.run(*words, "--yes").status != 0
     assert not web.heads
     assert [*sources(clone)] == ["github"]
 
 
 @pytest.mark.parametrize("where", ["intent", "lock"])
-def test_attack_a_registry_that_the_lock_or_the_intent_alone_proposes(clone, web, root, where):
+def test_attack_a_registry_in_only_lock_or_intent_is_asked_about(clone, web, root, where):
     gone = {"intent": "skillhub.lock", "lock": "skillhub.toml"}[where]
     (clone.project / gone).unlink()
     done = clone.run("install", *YES, "--json")
@@ -133,7 +133,7 @@ def test_attack_a_registry_that_the_lock_or_the_intent_alone_proposes(clone, web
     assert clone.run("install", *YES, "--trust-source", f"acme={root}").status == 0
 
 
-def test_a_machine_without_a_person_says_beforehand_which_registry_is_meant(clone, root):
+def test_the_trust_source_flag_accepts_a_registry_without_a_question(clone, root):
     done = clone.run(*FROZEN, "--trust-source", f"acme={root}", "--json")
     assert done.status == 0, done.err
     assert done.json["questions"][0]["answer"] == "yes"
@@ -145,19 +145,19 @@ def test_a_machine_without_a_person_says_beforehand_which_registry_is_meant(clon
 
 @pytest.mark.parametrize("form", ["{root}", "acme={root}"])
 @pytest.mark.parametrize("kind", ["sources", "agree"])
-def test_a_policy_of_the_user_says_which_registry_is_meant(clone, root, form, kind):
+def test_trusted_sources_in_a_policy_accept_a_registry(clone, root, form, kind):
     line = f'trusted-sources = ["{form.format(root=root)}"]'
     clone.write("hub/config/policy.toml", line if kind == "sources" else 'agree = ["source", "unsigned"]')
     assert clone.run(*FROZEN).status == (0 if kind == "sources" else 6)
 
 
 @pytest.mark.parametrize("line", [f"other={OTHER}", OTHER, "other={root}", f"acme={OTHER}"])
-def test_attack_a_policy_trusts_another_root_or_another_name(clone, root, line):
+def test_attack_a_policy_with_another_root_or_name_does_not_accept_a_registry(clone, root, line):
     clone.write("hub/config/policy.toml", f'trusted-sources = ["{line.format(root=root)}"]')
     assert clone.run(*FROZEN).status == 6
 
 
-def test_attack_a_project_trusts_its_own_registry(clone, root, web):
+def test_attack_a_project_cannot_trust_its_own_registry(clone, root, web):
     intent = (clone.project / "skillhub.toml").read_text()
     clone.write("project/skillhub.toml", f'{intent}\n[policy]\ntrusted-sources = ["{root}"]\n')
     done = clone.run(*FROZEN, "--json")
@@ -182,19 +182,19 @@ def test_attack_a_project_trusts_its_own_registry(clone, root, web):
         ("acme={root},{root}", 2),
     ],
 )
-def test_attack_what_is_said_beforehand_is_about_another_registry(clone, web, root, word, status):
+def test_attack_a_trust_source_flag_for_another_registry_is_refused(clone, web, root, word, status):
     done = clone.run(*FROZEN, "--trust-source", word.format(root=root), "--json")
     assert (done.status, "trust-source" in done.error["message"]) == (status, True)
     assert not web.heads
 
 
-def test_attack_one_alias_is_given_two_roots(clone, root):
+def test_attack_two_roots_for_one_alias_are_refused(clone, root):
     words = ("--trust-source", f"acme={root}", "--trust-source", f"acme={OTHER}")
     assert clone.run(*FROZEN, *words).status == 2
     assert clone.run(*FROZEN, *words[:2], *words[:2]).status == 0
 
 
-def test_attack_a_registry_of_one_project_counts_in_another(clone, root, web):
+def test_attack_a_registry_of_one_project_is_unknown_in_another(clone, root, web):
     assert clone.run(*FROZEN, "--trust-source", f"acme={root}").status == 0
     other = another(clone)
     assert [*sources(other)] == ["github"]
@@ -212,8 +212,8 @@ def test_attack_a_registry_of_one_project_counts_in_another(clone, root, web):
     assert clone.run("install", "acme:parting", *YES).status == 0
 
 
-def test_attack_the_same_folder_holds_another_clone_later(clone, root, web):
-    """What was agreed to counts as long as the project says the same, and comes back with it."""
+def test_attack_consent_is_not_valid_for_another_clone_in_the_same_folder(clone, root, web):
+    """Consent is valid while the project names the same registry, and is valid again once it does."""
     assert clone.run(*FROZEN, "--trust-source", f"acme={root}").status == 0
     for name in ("skillhub.toml", "skillhub.lock"):
         (clone.project / name).rename(clone.home / name)
@@ -225,7 +225,7 @@ def test_attack_the_same_folder_holds_another_clone_later(clone, root, web):
 
 
 @pytest.mark.parametrize("changed", ["url", "root", "alias", "site"])
-def test_attack_a_project_changes_what_was_agreed_to(clone, root, web, registry, changed):
+def test_attack_a_changed_proposal_needs_consent_again(clone, root, web, registry, changed):
     assert clone.run(*FROZEN, "--trust-source", f"acme={root}").status == 0
     lock, intent = clone.lock(), (clone.project / "skillhub.toml").read_text()
     with Web() as evil:
@@ -257,7 +257,7 @@ def test_attack_a_project_changes_what_was_agreed_to(clone, root, web, registry,
         assert "acme" not in sources(clone)
 
 
-def test_attack_an_alias_of_the_users_is_given_to_another_registry_by_a_flag(clone, root, web, tmp_path):
+def test_attack_no_flag_gives_the_users_alias_to_another_registry(clone, root, web, tmp_path):
     mine = Served(tmp_path / "mine")
     mine.publish("1.0.0", "mine")
     with Web() as other:
@@ -270,7 +270,7 @@ def test_attack_an_alias_of_the_users_is_given_to_another_registry_by_a_flag(clo
     assert not web.heads
 
 
-def test_attack_lock_and_intent_give_one_alias_to_two_registries(clone, root, web):
+def test_attack_two_registries_for_one_alias_in_lock_and_intent_are_refused(clone, root, web):
     intent = (clone.project / "skillhub.toml").read_text()
     clone.write("project/skillhub.toml", intent.replace(root, OTHER))
     for word in (root, OTHER):
@@ -286,7 +286,7 @@ def netrc(clone, web):
 
 
 @pytest.mark.parametrize("way", ["flag", "policy", "trust"])
-def test_attack_a_clone_has_its_registry_told_who_asks(clone, web, root, way):
+def test_attack_a_registry_of_a_clone_gets_no_credentials(clone, web, root, way):
     netrc(clone, web)
     words = FROZEN
     if way == "flag":
@@ -309,7 +309,7 @@ def test_attack_a_clone_has_its_registry_told_who_asks(clone, web, root, way):
     assert not [head for head in web.heads if "authorization" in head.lower()]
 
 
-def test_a_registry_whose_host_the_user_names_is_told_who_asks(clone, web, root):
+def test_a_registry_on_a_trusted_host_gets_the_users_credentials(clone, web, root):
     netrc(clone, web)
     config = (clone.hub / "config/config.toml").read_text()
     clone.write("hub/config/config.toml", f'trusted-hosts = ["127.0.0.1:{web.port}"]\n{config}')
@@ -345,8 +345,8 @@ def test_attack_a_clone_leads_to_a_private_address(clone, web, root, url):
     assert [*sources(clone)] == ["github"]
 
 
-def test_attack_a_clone_asks_a_program_on_this_machine_for_what_no_registry_has(clone, root):
-    """A path of the clone's choice before what a registry serves is spelled like a registry's, and has no query."""
+def test_attack_a_proposed_url_in_the_form_of_another_service_is_refused(clone, root):
+    """A proposed URL must have the form of a registry's: otherwise a clone could send requests to local services."""
     with Web() as here:
         for place in ("/api/delete?x=", "/%2e%2e", "/a;b"):
             source = f'[sources.acme]\nurl = "{here.url(place)}"\nroot = "{root}"\n'
@@ -357,7 +357,7 @@ def test_attack_a_clone_asks_a_program_on_this_machine_for_what_no_registry_has(
         assert not here.heads
 
 
-def test_attack_a_registry_shows_another_root_than_was_said(clone, web, root, tmp_path):
+def test_attack_a_registry_with_another_root_is_refused(clone, web, root, tmp_path):
     evil = Served(tmp_path / "evil")
     evil.publish("1.0.0")
     web.acts.clear()
@@ -367,7 +367,7 @@ def test_attack_a_registry_shows_another_root_than_was_said(clone, web, root, tm
     assert [*sources(clone)] == ["github"]
 
 
-def test_attack_a_proposal_without_a_root_shows_one_when_it_is_asked(clone, web, root):
+def test_attack_a_proposal_without_a_root_needs_a_fingerprint(clone, web, root):
     clone.write(
         "project/skillhub.toml",
         f'[sources.acme]\nurl = "{web.url("")}"\n[skills]\ngreeting = {{ source = "acme" }}\n',
@@ -380,7 +380,7 @@ def test_attack_a_proposal_without_a_root_shows_one_when_it_is_asked(clone, web,
     assert clone.run("install", *YES, "--trust-source", f"acme={root}").status == 0
 
 
-def test_a_site_of_the_lock_needs_nobodys_trust_and_is_unsigned(tmp_path):
+def test_a_site_in_the_lock_needs_no_trust_and_stays_unsigned(tmp_path):
     with Web() as site:
         site.at(WELL_KNOWN, answer(current(offer(site, "pdf")), JSON))
         first = Here(tmp_path / "first")
@@ -399,14 +399,14 @@ def test_a_site_of_the_lock_needs_nobodys_trust_and_is_unsigned(tmp_path):
         assert [*sources(another(clone))] == ["github"]
 
 
-def test_what_has_nothing_to_do_with_a_proposal_is_installed_without_it(clone, web):
+def test_a_skill_of_another_source_is_installed_without_the_proposal(clone, web):
     clone.skill("project/plain")
     assert clone.run("install", "./plain", *YES).status == 0
     assert clone.run("list").status == clone.run("verify", "plain").status == 0
     assert not web.heads
 
 
-def test_the_sources_of_a_project_are_shown_as_its_own_and_forgotten_by_name(clone, root, web):
+def test_sources_of_a_project_are_listed_and_removed_by_name(clone, root, web):
     assert clone.run(*FROZEN, "--trust-source", f"acme={root}").status == 0
     listed = sources(clone)
     assert [(each["name"], each["scope"]) for each in listed.values()] == [("github", "user"), ("acme", "project")]
@@ -421,7 +421,7 @@ def test_the_sources_of_a_project_are_shown_as_its_own_and_forgotten_by_name(clo
     assert clone.run("install", "acme:parting", *YES).status == 0
 
 
-def test_attack_a_source_that_was_removed_lives_on_in_a_project(clone, root, web):
+def test_attack_a_removed_source_is_removed_from_projects_too(clone, root, web):
     assert clone.run(*FROZEN, "--trust-source", f"acme={root}").status == 0
     assert clone.run("source", "add", "acme", web.url(""), "--fingerprint", root).status == 0
     assert sources(clone)["acme"]["scope"] == "user"
@@ -430,7 +430,7 @@ def test_attack_a_source_that_was_removed_lives_on_in_a_project(clone, root, web
     assert clone.run("install", "acme:parting", *YES).status == 6
 
 
-def test_attack_what_was_agreed_to_is_damaged_and_not_taken_for_nothing(clone, root):
+def test_attack_a_damaged_record_of_consent_is_an_error(clone, root):
     assert clone.run(*FROZEN, "--trust-source", f"acme={root}").status == 0
     path = clone.hub / "state/project-sources.json"
     for text in ("{}", "", "null", '{"version": 1}', path.read_text().replace("sha256:", "sha1:")):
@@ -438,10 +438,10 @@ def test_attack_what_was_agreed_to_is_damaged_and_not_taken_for_nothing(clone, r
         assert clone.run("install", *YES).status == 7
 
 
-def test_who_signs_by_the_word_of_a_registry_of_a_clone_is_shown_with_it(clone, root, web, registry):
+def test_a_signer_of_a_clones_registry_is_shown_with_the_registry(clone, root, web, registry):
     asked = clone.run("install", *YES, "--trust-source", f"acme={root}", "--dry-run")
     assert asked.status == 0
-    assert clone.run("list", "--json").json["skills"][0]["signed_by"][0]["by"] == "acme"  # nobody agreed to it yet
+    assert clone.run("list", "--json").json["skills"][0]["signed_by"][0]["by"] == "acme"  # not agreed to yet
     done = clone.run(*FROZEN, "--trust-source", f"acme={root}", "--json")
     details = [line for each in done.json["questions"] for line in each["details"]]
     assert [line for line in details if line.startswith("signed by")] == [
@@ -461,7 +461,7 @@ def test_who_signs_by_the_word_of_a_registry_of_a_clone_is_shown_with_it(clone, 
 
 
 @pytest.mark.parametrize("form", ["{name}", "{root}/{name}", "{key}", "{other}/{name}", "{root}", "{root}/other"])
-def test_attack_a_registry_of_a_clone_calls_its_publisher_as_the_policy_does(clone, root, form):
+def test_attack_a_clones_publisher_with_a_name_of_the_policy_is_refused(clone, root, form):
     key = clone.lock()["skills"]["greeting"]["signed_by"][0].split(":", 1)[1].rpartition(":")[0]
     line = form.format(name="acme", root=root, other=OTHER, key=key)
     clone.write("hub/config/policy.toml", f'publishers = ["{line}"]')
@@ -473,7 +473,7 @@ def test_attack_a_registry_of_a_clone_calls_its_publisher_as_the_policy_does(clo
 
 
 def key_of(clone, registry):
-    """Return a file with the public key of the registry's publisher, as the registry tells it."""
+    """Return a file with the public key of the registry's publisher."""
     document = min(registry.site.glob("targets/publishers/*.acme.json"))
     return clone.write("acme.pub.pem", json.loads(document.read_text())["keys"][0])
 
@@ -486,7 +486,7 @@ def test_a_policy_names_a_publisher_whom_the_user_trusts_by_key(clone, root, reg
     assert clone.run(*words).status == 0
 
 
-def test_attack_trust_that_is_narrowed_to_a_source_is_claimed_by_a_clones_of_that_name(clone, root, registry, web):
+def test_attack_trust_limited_to_a_source_does_not_hold_for_a_clones_source(clone, root, registry, web):
     assert clone.run("source", "add", "acme", web.url(""), "--fingerprint", root).status == 0
     pem = key_of(clone, registry)
     assert clone.run("publisher", "trust", "mine", "--key", pem, "--source", "acme").status == 0
@@ -498,7 +498,7 @@ def test_attack_trust_that_is_narrowed_to_a_source_is_claimed_by_a_clones_of_tha
 
 
 def changing(clone, how):
-    """Change the sources of a clone's lock as a pull request would; return how the lock was before."""
+    """Change the sources of a clone's lock like a pull request; return the previous lock."""
     before = clone.write("before.lock", (clone.project / "skillhub.lock").read_bytes())
     lock = clone.lock()
     row = lock["sources"]["acme"]

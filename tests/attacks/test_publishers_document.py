@@ -1,4 +1,4 @@
-"""A publisher's document is pinned by the bucket that offline keys sign: nobody on the road serves another."""
+"""A publisher's document is pinned by the bucket that offline keys sign, so the network cannot replace it."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ def mandate(scene, publisher, **change):
 
 
 def revoked(scene):
-    """Return what is revoked of the keys of ``acme``, as far as this machine has heard."""
+    """Return the revoked keys of ``acme`` that this machine knows."""
     seen = LastSeen(scene.machine.trust_folder(scene.machine.sources.get("acme")))
     return seen.index(["hello"]).admissions["acme"].revoked
 
 
 def served(scene, **change):
-    """Return the document of ``acme`` as it was, and the path at which the next one is served."""
+    """Return the previous document of ``acme``, and the path of the next one."""
     before = scene.hub.files[scene.hub.publisher("acme")]
     mandate(scene, "acme", **change)
     return before, scene.hub.publisher("acme")
@@ -50,7 +50,7 @@ def test_older_document_with_fewer_revocations(scene):
     assert scene.refuses(WrongBytes, installs_other(scene), TOP | {BUCKET}).code == "wrong-bytes"
 
 
-def test_another_publishers_document_in_its_place(scene):
+def test_another_publishers_document_is_refused(scene):
     mandate(scene, "rival", keys=(RIVAL,), names=("owned",))
     _, path = served(scene, names=("more",))
     scene.hub.files[path] = scene.hub.files[scene.hub.publisher("rival")]
@@ -68,20 +68,20 @@ def test_another_publishers_document_in_its_place(scene):
     ],
     ids=["longer", "shorter", "empty", "as long", "endless"],
 )
-def test_document_that_is_not_as_long_or_not_as_pinned(scene, change):
+def test_a_document_of_another_length_or_digest_is_refused(scene, change):
     _, path = served(scene, names=("more",))
     scene.hub.files[path] = change(scene.hub.files[path])
     scene.refuses(WrongBytes, installs_other(scene), TOP | {BUCKET})
 
 
-def test_document_that_is_missing(scene):
+def test_a_missing_document_is_an_error(scene):
     _, path = served(scene, names=("more",))
     del scene.hub.files[path]
     scene.refuses(SourceError, installs_other(scene), TOP | {BUCKET})
 
 
-def test_document_that_is_withheld_after_a_revocation_does_not_make_it_forgotten(scene):
-    """The bucket is newer by then than the document that is kept, which is all that was ever heard."""
+def test_a_document_withheld_after_a_revocation_keeps_the_revocation(scene):
+    """The bucket is newer than the cached document, the last one received."""
     mandate(scene, "acme", revoke=(STOLEN.decode(),))
     installs_other(scene)()
     assert len(revoked(scene)) == 1
@@ -92,8 +92,8 @@ def test_document_that_is_withheld_after_a_revocation_does_not_make_it_forgotten
     assert len(revoked(scene)) == 1
 
 
-def test_kept_document_that_was_swapped_is_fetched_anew(scene):
-    """What a machine keeps is held against the bucket each time that the registry is asked."""
+def test_a_swapped_cached_document_is_fetched_again(scene):
+    """The cached document is checked against the bucket at each use of the registry."""
     older, path = served(scene, revoke=(STOLEN.decode(),))
     installs_other(scene)()
     trust = scene.machine.trust_folder(scene.machine.sources.get("acme"))
@@ -107,7 +107,7 @@ def test_kept_document_that_was_swapped_is_fetched_anew(scene):
 # With the keys of namespaces
 
 
-def test_bucket_that_pins_the_document_of_another(scene):
+def test_a_bucket_that_pins_another_publishers_document_is_refused(scene):
     scene.hub.admit("acme", publisher="rival")
     scene.remember()
     error = scene.refuses(NameNotOwned, installs_other(scene), TOP | {BUCKET})
@@ -116,15 +116,15 @@ def test_bucket_that_pins_the_document_of_another(scene):
 
 
 @pytest.mark.parametrize("digest", ["0" * 63, "../../x", ""])
-def test_bucket_that_pins_a_digest_that_is_none(scene, digest):
+def test_a_bucket_with_an_invalid_digest_is_refused(scene, digest):
     bucket = {"publishers": {"acme": {"sha256": digest, "size": 412}}}
     scene.hub.revise({namespace_path("acme"): json.dumps(bucket).encode()})
     scene.remember()
     scene.refuses(FormatError, installs_other(scene), TOP)
 
 
-def test_name_that_two_publishers_are_given(scene, tmp_path):
-    """Their documents are pinned in different buckets; who reads all of them tells, and publishes no more."""
+def test_a_name_of_two_publishers_is_refused(scene, tmp_path):
+    """Their documents are pinned in different buckets; a reader of all of them reports the conflict."""
     hub = scene.hub
     hub.admit("rival", names=["hello"], keys=[RIVAL.decode()])
     assert namespace_path("rival") != namespace_path("acme")

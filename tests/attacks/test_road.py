@@ -1,7 +1,7 @@
-"""TUF's attacks by whoever sits between a machine and its registry, and by a mirror: no key is stolen.
+"""TUF's attacks by the network or a mirror, without stolen keys.
 
 On each machine a skill is installed and enabled, and a second one is wanted. Each test asserts the error, and that
-project, store, lock, links and trusted metadata are as before, to the byte.
+project, store, lock, links and trusted metadata are unchanged, byte for byte.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tests.support.registry import Simulator, key_of, long_ago, write_skill
 HTML = b"<!doctype html><html><body>Please sign in</body></html>"
 
 
-def test_nothing_is_wrong_with_the_scene(scene):
+def test_without_an_attack_the_second_skill_is_installed(scene):
     installs_other(scene)()
     assert set(scene.machine.lock().skills) == {"hello", "other"}
     assert scene.machine.problems() == []
@@ -72,8 +72,8 @@ def test_rollback(scene, hub):
     assert scene.refuses(Rollback, installs_other(scene)).code == "rollback"
 
 
-def test_rollback_of_a_role_under_the_name_of_its_newer_version(scene, hub):
-    """The versions that a snapshot names are checked in the documents themselves."""
+def test_rollback_of_a_role_under_its_newer_version_number(scene, hub):
+    """The version of a document is checked against the version that the snapshot names."""
     old = newest(hub, "namespaces")
     scene.publish("third")
     hub.files[newest(hub, "namespaces")] = hub.files[old]
@@ -83,7 +83,7 @@ def test_rollback_of_a_role_under_the_name_of_its_newer_version(scene, hub):
 
 @pytest.mark.parametrize("days", [4, 8, 400])
 def test_freeze(scene, hub, days):
-    """A state that was captured and is served until its timestamp, its snapshot, everything has expired."""
+    """A captured state is served until its timestamp, its snapshot, and everything has expired."""
     hub.when = long_ago(days)
     scene.publish("third")
     assert scene.refuses(MetadataExpired, installs_other(scene)).code == "metadata-expired"
@@ -95,7 +95,7 @@ def test_freeze_by_withholding(scene, hub):
 
 
 def test_fast_forward(scene, hub):
-    """Versions cannot be raised without a key, so the true ones stay newer than what is trusted."""
+    """Without a key an attacker cannot raise versions, so the true documents stay newer than the trusted ones."""
     document = json.loads(hub.files[TIMESTAMP])
     document["signed"]["version"] = FAR
     hub.files[TIMESTAMP] = json.dumps(document).encode()
@@ -122,8 +122,8 @@ def bin_of(hub):
     return f"{hub.dir.metadata().role_of('idx/acme.json')}.json"
 
 
-def test_wrong_software_instead_of_what_was_asked_for(scene, hub):
-    """Every byte is the registry's own; it is another skill's."""
+def test_wrong_software_of_another_skill(scene, hub):
+    """Every byte is the registry's own, but of another skill."""
     hub.files[archive_of(hub, "other")] = hub.files[archive_of(hub, "hello")]
     scene.refuses(WrongBytes, installs_other(scene))
 

@@ -1,7 +1,7 @@
-"""TUF's attacks by a thief of keys: one, or as many as a role needs; and how a registry comes back from them.
+"""TUF's attacks by a thief of keys: one, or as many as a role needs; and the registry's recovery.
 
-Each test asserts the error, and that project, store, lock, links and trusted metadata are as before, to the byte,
-but for documents that carry all the signatures they need: those TUF keeps as soon as each is verified.
+Each test asserts the error, and that project, store, lock, links and trusted metadata are unchanged, byte for byte,
+except for documents with all required signatures: TUF keeps each of those once it is verified.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ TOP = frozenset({"timestamp.json", "snapshot.json"})
 
 
 def learned(thief):
-    """Return what is trusted after a whole walk to a new index document."""
+    """Return the metadata trusted after a complete update to a new index document."""
     return TOP | {f"{thief.metadata.role_of('idx/acme.json')}.json", "targets/idx%2Facme.json"}
 
 
@@ -59,7 +59,7 @@ def test_one_root_key_stolen(scene, thief, number):
 
 
 def test_one_root_key_signs_twice(scene, hub, thief):
-    """Its signature under the name of another key is no signature of that one."""
+    """A signature listed under the id of another key is not that key's."""
     key, another, _ = thief.keys("root")
     thief.root([key], timestamp=fresh_keys("evil"))
     document = json.loads(hub.files["metadata/2.root.json"])
@@ -68,7 +68,7 @@ def test_one_root_key_signs_twice(scene, hub, thief):
     scene.refuses(BadMetadataSignature, installs_other(scene))
 
 
-def test_root_that_only_its_own_new_keys_sign(scene, thief):
+def test_root_signed_only_by_its_own_new_keys(scene, thief):
     evil = fresh_keys("evil", 3)
     thief.root(evil[:2], root=evil)
     scene.refuses(BadMetadataSignature, installs_other(scene))
@@ -80,13 +80,13 @@ def test_one_targets_key_stolen(scene, thief):
 
 
 def test_one_admission_key_stolen(scene, thief):
-    """Not with the online keys beside it does it admit anybody."""
+    """Without a second admission key the online keys cannot admit a publisher."""
     thief.targets("namespaces", {"ns/82.json": b'{"publishers":{},"version":1}'}, signers=1)
     scene.refuses(BadMetadataSignature, installs_other(scene), TOP)
 
 
 def test_stolen_publisher_key_without_a_registry_key(scene, hub, tmp_path):
-    """The signature is good; the registry has not said a word of these bytes."""
+    """The signature is valid, but the registry has not signed these bytes."""
     path = next(path for path in hub.files if path.startswith("archives/other/"))
     hub.files[path] = packed(tmp_path / "evil", version="6.6.6", key=key_of("test")("acme", "p256"))
     scene.refuses(WrongBytes, installs_other(scene))
@@ -100,7 +100,7 @@ def test_stolen_timestamp_key_rolls_the_snapshot_back(scene, thief):
     assert scene.refuses(Rollback, installs_other(scene)).code == "rollback"
 
 
-def test_stolen_timestamp_key_names_a_snapshot_that_it_cannot_sign(scene, hub, thief):
+def test_stolen_timestamp_key_names_an_unsigned_snapshot(scene, hub, thief):
     thief.snapshot(signers=0)
     scene.refuses(BadMetadataSignature, installs_other(scene), {"timestamp.json"})
 
@@ -116,7 +116,7 @@ def test_stolen_snapshot_key_leaves_a_role_out(scene, thief):
 
 
 def test_fast_forward_with_the_stolen_timestamp_key_and_the_way_back(scene, hub, thief):
-    """Nothing is forged, and the true registry is then a rollback, until its root names another key."""
+    """Nothing is forged, and the honest registry is a rollback until its root names another key."""
     honest = dict(hub.files)
     thief.timestamp(version=FAR)
     installs_other(scene)()
@@ -131,16 +131,16 @@ def test_fast_forward_with_the_stolen_timestamp_key_and_the_way_back(scene, hub,
     assert "third" in scene.machine.lock().skills
 
 
-# All keys that are online
+# All online keys.
 
 
-def test_stolen_online_keys_offer_bytes_that_nobody_signed(scene, thief, tmp_path):
+def test_stolen_online_keys_offer_unsigned_bytes(scene, thief, tmp_path):
     thief.archive(packed(tmp_path / "evil", version="6.6.6"))
     error = scene.refuses(SecurityError, installs_other(scene), learned(thief))
     assert "signed" in error.message
 
 
-def test_stolen_online_keys_offer_bytes_that_a_stranger_signed(scene, thief, tmp_path):
+def test_stolen_online_keys_offer_bytes_signed_by_a_stranger(scene, thief, tmp_path):
     thief.archive(packed(tmp_path / "evil", key=key_of("evil")("evil", "p256")))
     scene.refuses(SecurityError, installs_other(scene), learned(thief))
 
@@ -151,7 +151,7 @@ def test_stolen_online_keys_take_a_name(scene, thief, change):
     assert scene.refuses(NameNotOwned, installs_other(scene), learned(thief)).code == "name-not-owned"
 
 
-def test_stolen_online_keys_give_out_one_skill_as_another(scene, thief):
+def test_stolen_online_keys_offer_one_skill_as_another(scene, thief):
     index = json.loads(thief.index())
     hello = next(each for each in index["releases"] if each["name"] == "hello")
     thief.offer(**{field: hello[field] for field in ("url", "sha256", "size", "tree")})
@@ -168,11 +168,11 @@ def test_stolen_online_keys_add_an_execute_bit(scene, thief):
     scene.refuses(WrongBytes, installs_other(scene), learned(thief))
 
 
-# As many keys as any role takes
+# As many keys as a role needs.
 
 
-def test_stolen_admission_keys_do_not_change_the_signer_that_is_locked(scene, hub, thief, tmp_path):
-    """With these keys a thief is the registry to who comes new; who has a skill keeps its signer."""
+def test_stolen_admission_keys_do_not_change_the_locked_signer(scene, hub, thief, tmp_path):
+    """With these keys a thief is the registry for new users; users with the skill keep its signer."""
     installs_other(scene)()
     evil = key_of("evil")("evil", "p256")
     data = packed(tmp_path / "evil", version="2.0.0", key=evil)
@@ -189,7 +189,7 @@ def test_stolen_admission_keys_do_not_change_the_signer_that_is_locked(scene, hu
     assert error.code == "signer-changed"
 
 
-def test_stolen_targets_keys_are_void_once_the_root_names_others(scene, hub, thief):
+def test_stolen_targets_keys_are_invalid_once_the_root_names_others(scene, hub, thief):
     thief.root(thief.keys("root")[:2], targets=fresh_keys("targets", 3))
     thief.targets("targets", {"x": b"x"}, signers=3)
     scene.refuses(BadMetadataSignature, installs_other(scene), TOP | NEW_ROOT)
@@ -198,8 +198,8 @@ def test_stolen_targets_keys_are_void_once_the_root_names_others(scene, hub, thi
 # A lost key
 
 
-def test_root_key_lost(scene, hub, thief):
-    """The other two name three keys anew; with them the registry goes on."""
+def test_a_registry_recovers_from_a_lost_root_key(scene, hub, thief):
+    """The other two keys name three keys again; with them the registry continues."""
     kept = thief.keys("root")[1:]
     fresh = [*kept, *fresh_keys("root")]
     thief.root(fresh, root=fresh)
@@ -208,7 +208,7 @@ def test_root_key_lost(scene, hub, thief):
     assert "other" in scene.machine.lock().skills
 
 
-def test_lost_root_key_that_somebody_found_signs_nothing_any_more(scene, hub, thief):
+def test_a_lost_root_key_signs_nothing_after_its_replacement(scene, hub, thief):
     lost, *kept = thief.keys("root")
     fresh = [*kept, *fresh_keys("root")]
     thief.root(fresh, root=fresh)
@@ -218,7 +218,7 @@ def test_lost_root_key_that_somebody_found_signs_nothing_any_more(scene, hub, th
     scene.refuses(BadMetadataSignature, installs_other(scene), NEW_ROOT)
 
 
-def test_root_keys_lost_so_that_the_registry_starts_over(scene, hub, tmp_path):
+def test_root_keys_lost_so_that_the_registry_starts_over_are_a_new_source(scene, hub, tmp_path):
     again = Simulator(tmp_path, "again")
     again.publish("other")
     for serves in (again.files, {**again.files, "metadata/2.root.json": again.root}):

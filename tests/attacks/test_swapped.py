@@ -1,4 +1,4 @@
-"""While a command runs, folders and files of a project become links out of it: nothing outside changes."""
+"""During a command, folders and files of a project become links out of it: no file outside changes."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="somebody acts i
 AGENTS = ("claude-code",)
 LEFT = ".skillhub-0123456789ab"
 SAMPLES = 2
-# Of what is no longer what was to be patched or adopted, that is said; of a project that has become another, that
-# the skill is not in it; a link inside of a skill is unsafe.
+# A path that changed gives an error for the patch or adoption; a project that changed gives not-found; a link inside
+# of a skill is unsafe.
 REFUSED = (UsageError.exit_code, NotFound.exit_code, StateError.exit_code, UnsafeArchive.exit_code)
 
 
 class Scene:
-    """A project in a git repository, and beside it the same once more, which is none of our business."""
+    """A project in a git repository, and beside it a copy outside of the project."""
 
     def __init__(self, folder, prepare, act, kind=World, also=None):
         self.folder, self.start = folder / "now", folder / "start"
@@ -53,7 +53,7 @@ class Scene:
         self.reset()
 
     def reset(self):
-        """Put the project back; what is outside too, if the attack before this one did not end well."""
+        """Restore the project, and the files outside if an earlier attack damaged them."""
         if self._theirs is None:
             if self.folder.exists():
                 remove_tree(str(self.folder))
@@ -64,7 +64,7 @@ class Scene:
             shutil.copytree(self.start / "in", self.folder / "in", symlinks=True)
 
     def steps(self, late):
-        """Return how many things the command does with files where nobody meddles; counted once."""
+        """Return the number of file operations of the command without an attack; counted once."""
         if late not in self._steps:
             self.reset()
             self._steps[late] = steps_of(self.act, late=late)
@@ -93,7 +93,7 @@ class Scene:
 
 @pytest.fixture(scope="module")
 def scene(tmp_path_factory):
-    """Makes the scene of a command once; every attack begins with it as it was."""
+    """Make the scene of a command once; every attack starts with its initial state."""
     made = {}
 
     def of(command, kind=World, also=None):
@@ -106,7 +106,7 @@ def scene(tmp_path_factory):
 
 
 def brought(folder):
-    """Yield the files that hold what only somebody else's files held; a link to them is not one."""
+    """Yield files with content that only files outside had; a link to such a file does not count."""
     for top, _, names in os.walk(folder):
         for path in (Path(top, name) for name in names):
             if not path.is_symlink() and path.is_file() and b"confidential" in path.read_bytes():
@@ -195,13 +195,13 @@ PLACES = (
 
 @pytest.mark.parametrize("name", PLACES)
 @pytest.mark.parametrize("command", COMMANDS)
-def test_attack_what_becomes_a_link_at_any_step_changes_nothing_outside(scene, command, name):
+def test_attack_a_swap_for_a_link_at_any_step_changes_nothing_outside(scene, command, name):
     scene(command).attack(name, f"{command} {name}", both=False)
 
 
 @pytest.mark.parametrize("name", [".agents", ".agents/skills", ".claude/skills", "skillhub-edits", ".git", ".."])
 @pytest.mark.parametrize("command", ["install", "remove-edited", "sync-edited", "disable"])
-def test_attack_a_link_that_comes_and_goes_again_changes_nothing_outside(scene, command, name):
+def test_attack_a_link_swapped_back_at_the_next_step_changes_nothing_outside(scene, command, name):
     scene(command).attack(name, f"{command} {name} and back", both=True)
 
 
@@ -209,7 +209,7 @@ def test_attack_a_link_that_comes_and_goes_again_changes_nothing_outside(scene, 
     "name", [".agents", ".agents/skills", ".agents/skills/plain", ".agents/skills/plain/scripts"]
 )
 @pytest.mark.parametrize("command", ["sync-edited", "remove-edited", "patch"])
-def test_attack_what_is_outside_is_not_saved_as_an_edit(scene, command, name):
+def test_attack_content_from_outside_is_not_saved_as_an_edit(scene, command, name):
     scene(command, also=confidential).attack(name, f"{command} {name} confidential", both=True)
     scene(command, also=confidential).attack(name, f"{command} {name} confidential")
 
@@ -249,7 +249,7 @@ def test_attack_a_hard_link_in_place_of_a_file_is_replaced_and_not_written_throu
         assert theirs.read_bytes() == data, name
 
 
-def test_attack_a_folder_between_the_question_and_the_answer_becomes_a_link(tmp_path):
+def test_attack_a_folder_swapped_for_a_link_during_a_question_is_refused(tmp_path):
     for command in ("remove", "disable", "sync"):
         scene = Scene(tmp_path / command, *COMMANDS["remove-edited"])
         world = scene.world
@@ -268,13 +268,13 @@ def test_attack_a_folder_between_the_question_and_the_answer_becomes_a_link(tmp_
 
 @pytest.mark.parametrize("name", [".agents", ".agents/skills", ".claude", ".claude/skills", ".claude.json", ".."])
 @pytest.mark.parametrize("command", ["install", "remove", "sync"])
-def test_attack_a_folder_of_the_home_becomes_a_link_meanwhile(scene, command, name):
-    # What a home has in these places when it is looked at may be a link: many keep their dotfiles so.
+def test_attack_a_folder_of_the_home_swapped_for_a_link_changes_nothing_outside(scene, command, name):
+    # The home may have links in these places from the start, for example to dotfiles.
     scene(command, kind=OfUser).attack(name, f"{command} {name} of the user", late=True)
 
 
 class OfUser(World):
-    """A user who installs for themselves; ``base`` is their home."""
+    """A user who installs for all projects; ``base`` is the user's home."""
 
     def __init__(self, folder):
         super().__init__(folder)
@@ -286,7 +286,7 @@ class OfUser(World):
 
 
 @pytest.mark.parametrize("target", ["..", "../.", "../../project"])
-def test_attack_an_agent_s_folder_that_is_the_project_itself_has_nothing_removed_above_it(tmp_path, target):
+def test_attack_an_agents_folder_that_is_the_project_removes_nothing_above_it(tmp_path, target):
     world = World(tmp_path)
     (world.base / ".agents").mkdir()
     (world.base / ".agents/skills").symlink_to(target)
@@ -303,7 +303,7 @@ def test_attack_an_agent_s_folder_that_is_the_project_itself_has_nothing_removed
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".skillhub") and path != above]
 
 
-def test_two_folders_of_agents_that_are_one_place_still_hold_one_link(tmp_path):
+def test_two_agents_folders_with_one_target_have_one_link(tmp_path):
     world = World(tmp_path)
     (world.base / ".agents/skills").mkdir(parents=True)
     (world.base / ".claude").mkdir()

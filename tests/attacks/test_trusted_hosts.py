@@ -1,4 +1,4 @@
-"""A host that the user's configuration trusts may be asked for what a clone names; nothing else is lifted."""
+"""A clone may lead to a host that the user's configuration trusts; every other check still applies."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def server(tmp_path):
 
 @pytest.fixture
 def clone(tmp_path, server):
-    """A runner that is new each time, with a clone whose lock names a server of ours."""
+    """A new runner with a clone whose lock names a local server."""
     first = Here(tmp_path / "first")
     assert first.run("install", f"git+{server.url('/skills.git')}", "--all", *YES).status == 0
     clone = Here(first.copy(tmp_path / "clone").folder)
@@ -57,7 +57,7 @@ def host_of(server):
     return server.url("").removeprefix("http://")
 
 
-def test_a_runner_that_is_new_has_what_the_lock_names_on_a_trusted_host(clone, server):
+def test_a_new_runner_installs_locked_skills_from_a_trusted_host(clone, server):
     assert clone.run(*FROZEN).status == 5
     assert not server.asked
     trust(clone, host_of(server))
@@ -68,7 +68,7 @@ def test_a_runner_that_is_new_has_what_the_lock_names_on_a_trusted_host(clone, s
 
 
 @pytest.mark.parametrize("host", ["git.corp.example", "127.0.0.1", "127.0.0.1:1", "localhost"])
-def test_attack_another_host_or_port_than_the_one_that_is_trusted(host, clone, server):
+def test_attack_another_host_or_port_than_the_trusted_one_gets_no_request(host, clone, server):
     trust(clone, host)
     for words in (FROZEN, ("install", *YES), ("sync",), ("update", "--check")):
         assert clone.run(*words).status == 5
@@ -85,10 +85,10 @@ def test_attack_a_repository_trusts_hosts_itself(clone, server):
     assert not server.asked
 
 
-def test_attack_on_a_trusted_host_is_not_what_was_locked(clone, server, tmp_path):
-    """Trusted is who may be asked, not what is answered, and not what is agreed to."""
+def test_attack_content_of_a_trusted_host_is_checked_against_lock_and_policy(clone, server, tmp_path):
+    """Trust in a host allows requests; it is neither trust in its answers nor consent."""
     trust(clone, host_of(server))
-    assert clone.run("install", "--frozen").status == 6  # nobody agreed
+    assert clone.run("install", "--frozen").status == 6  # no consent
     lock = clone.lock()
     lock["skills"]["x"]["tree"] = "sha256:" + "a" * 64
     clone.write("project/skillhub.lock", json.dumps(lock))
@@ -100,7 +100,7 @@ def test_attack_on_a_trusted_host_is_not_what_was_locked(clone, server, tmp_path
     assert len(server.asked) == fresh_cache
 
 
-def test_attack_a_trusted_host_redirects_to_one_that_is_not(clone, server):
+def test_attack_a_redirect_of_a_trusted_host_to_another_is_refused(clone, server):
     with Web() as inner:
         for there in ("https://10.0.0.7/x", inner.url("/x")):
             server.moved["skills.git"] = there
@@ -117,7 +117,7 @@ def locked(source, **more):
 
 
 @pytest.mark.parametrize("is_trusted", [False, True])
-def test_who_asks_is_told_to_a_trusted_host_and_to_no_other(is_trusted, tmp_path):
+def test_credentials_are_sent_to_a_trusted_host_only(is_trusted, tmp_path):
     with Web() as web, Web() as other:
         shell = Here(tmp_path)
         shell.write("home/.netrc", "machine 127.0.0.1 login me password s3cret\n")
@@ -138,7 +138,7 @@ def test_who_asks_is_told_to_a_trusted_host_and_to_no_other(is_trusted, tmp_path
         assert {head.split()[1] for head in told} == (
             {"/x/SKILL.md", "/v2/team/x/manifests/latest"} if is_trusted else set()
         )
-        # What leads on from there is told nothing, trusted or not.
+        # A redirect target gets no credentials, even if trusted.
         web.at("/x/SKILL.md", redirect(other.url("/x/SKILL.md")))
         shell.write("project/skillhub.lock", locked(url, url=url, digest="sha256:" + "d" * 64))
         (shell.project / "skillhub.toml").unlink()
@@ -146,7 +146,7 @@ def test_who_asks_is_told_to_a_trusted_host_and_to_no_other(is_trusted, tmp_path
         assert not other.connections
 
 
-def test_a_marketplace_names_a_private_repository_on_a_trusted_host_and_another_on_none(tmp_path):
+def test_a_marketplace_can_name_a_private_repository_on_a_trusted_host_only(tmp_path):
     plugins = [
         {"name": name, "source": {"source": "url", "url": f"https://127.0.0.1:{port}/{name}.git"}}
         for name, port in (("p", 1), ("q", 2))
@@ -159,7 +159,7 @@ def test_a_marketplace_names_a_private_repository_on_a_trusted_host_and_another_
     assert " ".join(shell.run(*words).json["warnings"]).count("leads into a private network") == 2
     trust(shell, "127.0.0.1:1")
     p, q = sorted(each for each in shell.run(*words).json["warnings"] if each.startswith("plugin"))
-    assert "the server cannot be reached" in p  # it was asked; nothing listens there
+    assert "the server cannot be reached" in p  # a request was sent; no server listens there
     assert "leads into a private network" in q
 
 
@@ -178,8 +178,8 @@ def test_ssh_is_started_for_a_trusted_host_alone(tmp_path):
 
 
 @pytest.mark.parametrize("is_trusted", [False, True])
-def test_a_site_has_its_artifacts_on_another_host_of_ours(is_trusted, tmp_path):
-    """No person named this site, so that nothing but the configuration speaks for where it leads."""
+def test_artifacts_of_a_site_on_another_private_host_need_trust(is_trusted, tmp_path):
+    """No user named this site, so only the configuration allows requests to private hosts."""
     with Web() as site, Web() as files, Web() as other:
         shell = Here(tmp_path)
         for name, host in (("x", files), ("y", other)):
@@ -196,7 +196,7 @@ def test_a_site_has_its_artifacts_on_another_host_of_ours(is_trusted, tmp_path):
         assert not other.connections
 
 
-def test_attack_a_public_index_names_a_private_host_that_is_not_trusted(tmp_path):
+def test_attack_an_untrusted_private_host_in_a_public_index_gets_no_request(tmp_path):
     settings = Settings.parse(b'trusted-hosts = ["files.intranet"]', "config.toml")
     with Web() as web, Http() as http:
         asking = Mirrors(http, settings)
@@ -207,7 +207,7 @@ def test_attack_a_public_index_names_a_private_host_that_is_not_trusted(tmp_path
         assert not web.connections
 
 
-def test_attack_a_trusted_artifact_host_redirects_to_one_that_is_not():
+def test_attack_a_redirect_of_a_trusted_artifact_host_is_refused():
     with Web() as web, Web() as inner, Http() as http:
         asking = Mirrors(http, Settings.parse(f'trusted-hosts = ["127.0.0.1:{web.port}"]'.encode(), ""))
         web.at("/x", redirect(f"https://127.0.0.1:{inner.port}/x"))
@@ -217,8 +217,8 @@ def test_attack_a_trusted_artifact_host_redirects_to_one_that_is_not():
 
 
 @pytest.mark.parametrize("way", ["typed", "locked", "mirror"])
-def test_attack_a_registry_asks_a_trusted_host_for_a_token_of_ours(way):
-    """What the trusted host gives to us, the registry that sent us there would be told."""
+def test_attack_a_registry_gets_no_token_of_a_trusted_host(way):
+    """The registry that names the trusted host would receive the token."""
     with Web() as evil, Web() as ours, Http(credentials=lambda hop: "Bearer s3cret") as http:
         trusting = Mirrors(http, Settings.parse(f'trusted-hosts = ["127.0.0.1:{ours.port}"]'.encode(), ""))
         web = (

@@ -1,4 +1,4 @@
-"""A credential in a URL, given to the program or by a server: it ends in no file, and in no line that is shown."""
+"""A credential in a URL, from the user or from a server, gets into no file and no output."""
 
 import json
 
@@ -61,8 +61,8 @@ def test_attack_a_credential_that_is_typed_in_a_url(web, shell, words, form):
     assert not web.seen
 
 
-def test_attack_a_server_that_sends_one_on_to_a_url_with_a_credential(web, shell):
-    """What a cloud does with each download: the place that it was fetched from at last is of no use later."""
+def test_attack_a_redirect_to_a_url_with_a_credential_is_not_stored(web, shell):
+    """Cloud storage redirects each download to a signed URL, which is of no use later."""
     fields = ('ETag: "1"', "Cache-Control: max-age=100", "Content-Type: text/markdown")
     web.at("/signed?X-Amz-Signature=hunter2", answer(SKILL, *fields))
     url = web.at("/SKILL.md", redirect("/signed?X-Amz-Signature=hunter2"))
@@ -97,8 +97,8 @@ def test_attack_a_lock_and_an_intent_with_a_credential_in_a_url(shell):
         assert SECRET not in done.out + done.err
 
 
-def test_attack_an_index_offers_a_skill_at_a_url_with_a_credential(web, shell):
-    """It is refused before anything of it is fetched or stored; another skill of the site is not held up."""
+def test_attack_a_skill_at_a_url_with_a_credential_in_an_index_is_refused(web, shell):
+    """The skill is refused before any request for it; another skill of the site is not affected."""
     good, bad = offer(web, "good"), offer(web, "bad")
     bad["url"] += "?X-Amz-Signature=hunter2"
     web.at(WELL_KNOWN, answer(current(good, bad), JSON))
@@ -115,7 +115,7 @@ def test_attack_an_index_offers_a_skill_at_a_url_with_a_credential(web, shell):
 
 
 @pytest.mark.parametrize("form", [(), ("--json",)])
-def test_attack_a_policy_with_a_credential_in_a_url_is_shown(shell, form):
+def test_attack_a_credential_in_the_url_of_a_policy_is_masked(shell, form):
     policy = "sources = ['https://u:hunter2@h.example/', 'https://h.example/x?token=hunter2']\n"
     shell.write("hub/config/policy.toml", policy)
     for words in (("doctor", "policy"), ("install", "https://other.example/", "--yes")):
@@ -132,7 +132,7 @@ def test_attack_a_target_with_a_credential_is_published_to(shell, target, form):
     clean(shell, done)
 
 
-def test_attack_a_credential_that_an_earlier_version_noted_is_gone_with_the_next_write(web, shell):
+def test_attack_a_stored_credential_is_removed_at_the_next_write(web, shell):
     copy = {"digest": f"sha256:{'1' * 64}", "etag": "", "modified": "", "fresh_until": 0}
     url = "https://h.example/"
     rows = {
@@ -150,8 +150,8 @@ def test_attack_a_credential_that_an_earlier_version_noted_is_gone_with_the_next
         assert f"{url}b" in json.load(file)["copies"]
 
 
-def test_attack_what_an_error_says_to_a_program_holds_no_credential(web):
-    """A library's errors end in logs: message, arguments, place and hint are all masked where they are made."""
+def test_attack_an_error_object_contains_no_credential(web):
+    """Errors of a library are logged, so message, arguments, place and hint are masked at their origin."""
     url = "/signed?X-Amz-Signature=hunter2"
     web.at("/away", redirect("ftp://u:hunter2@other.example/?token=hunter2"))
     web.at("/broken", redirect(url))
@@ -176,8 +176,8 @@ def test_attack_a_credential_in_any_part_of_an_error_or_a_question():
     assert told.count("h.example") == 7
 
 
-def test_what_a_skill_says_is_shown_as_it_is(shell):
-    """An example in its text is no credential of ours, and whoever loads it gets its very words."""
+def test_a_url_in_the_text_of_a_skill_is_shown_unchanged(shell):
+    """An example in the text of a skill is no credential of the user; load prints the text unchanged."""
     text = "Ask https://api.example/v1?api_key=YOUR-KEY-HERE for it."
     shell.skill("project/plain", **{"SKILL.md": f"---\nname: plain\ndescription: Does it.\n---\n\n{text}\n"})
     assert shell.run("install", "./plain", "--yes", "--allow-unsigned").status == 0

@@ -1,4 +1,4 @@
-"""TUF's attacks on the transfer itself, over real sockets and through the fetcher that the program has."""
+"""TUF's attacks on the transfer, over real sockets and with the program's own fetcher."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ IMPATIENT = Patience(grace=0.4, rate=1e6, total=2.0, pauses=(0.0,))
 
 
 class Wired(Scene):
-    """A scene whose registry is behind a web server on loopback."""
+    """A scene whose registry is served on loopback."""
 
     def __init__(self, folder, hub, web, fetcher):
         self.web = web

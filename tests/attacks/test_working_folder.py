@@ -1,4 +1,4 @@
-"""A clone that brings Python modules: nothing of it runs, however the program is started there."""
+"""A clone with Python modules: none of them runs, however the program is started there."""
 
 import json
 import os
@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.cli import REPO, SECONDS, Shell
 
-# What Python itself, pip, venv and skillhub import; a clone has each as a file, and some as packages.
+# Modules that Python, pip, venv and skillhub import; a clone has each as a file, some as packages.
 MODULES = [
     *("json", "tomllib", "yaml", "typing", "typer", "re", "os", "sys", "site"),
     *("io", "abc", "codecs", "encodings", "contextlib", "functools", "types", "warnings", "runpy"),
@@ -36,7 +36,7 @@ PACKAGES = ("skillhub", "skillhub.cli", "skillhub.model", "json", "encodings", "
 
 @pytest.fixture
 def clone(tmp_path):
-    """A machine whose project is a hostile clone; ``ran`` is written by whatever of it is run."""
+    """A machine whose project is a hostile clone; any module of it that runs writes to ``ran``."""
     shell = Shell(tmp_path)
     del shell.environ["PYTHONPATH"]
     evil = f"open({str(tmp_path / 'ran')!r}, 'a').write(__name__ + ' ' + __file__ + chr(10))\n"
@@ -50,7 +50,7 @@ def clone(tmp_path):
 
 @pytest.fixture
 def packages(clone):
-    """The same clone with packages in the place of modules."""
+    """The same clone with packages in place of modules."""
     evil = (clone.project / "json.py").read_text("utf-8")
     for name in PACKAGES:
         (clone.project / f"{name}.py").unlink(missing_ok=True)
@@ -72,21 +72,20 @@ def ran(shell):
 
 
 def alias():
-    """The words of the alias in the README, as a shell that stands in the clone of skillhub has them."""
+    """The words of the README's alias, as a shell in the clone of skillhub has them."""
     value = re.search(r"^alias skillhub=(\S.*?)  +#", (REPO / "README.md").read_text("utf-8"), re.MULTILINE)[1]
     script = f"cd {shlex.quote(str(REPO))}; printf %s {value}"
     quoted = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
     words = shlex.split(quoted.stdout)
-    return [sys.executable, *words[1:]]  # the environment of make may be another than that of the tests
+    return [sys.executable, *words[1:]]  # make may use another environment than the tests
 
 
 @pytest.mark.parametrize("path", [None, "", ".", ":", "./", "..:.", "../project", ":/nowhere", "/nowhere:"])
 @pytest.mark.parametrize("kind", ["clone", "packages"])
-def test_attack_modules_of_the_working_folder_by_the_alias(kind, path, request):
+def test_attack_the_alias_imports_no_module_of_the_working_folder(kind, path, request):
     shell = request.getfixturevalue(kind)
     every = (["list"], ["frobnicate"], ["--version"], ["doctor"], ["verify", "--json"])
-    # What a path brings, it brings to the interpreter itself, and before anything that is in our folder; a package
-    # comes the same way as a module.
+    # A path affects the interpreter itself, before any code of skillhub; packages are found like modules.
     for words in {None: every[:: 1 if kind == "clone" else 4], ".": every[:1]}.get(path, (["--version"],)):
         done = started(shell, *alias(), *words, PYTHONPATH=path)
         assert "Traceback" not in done.stderr
@@ -94,8 +93,8 @@ def test_attack_modules_of_the_working_folder_by_the_alias(kind, path, request):
     assert ran(shell) == ""
 
 
-def test_attack_a_module_that_is_imported_late_is_not_taken_from_the_working_folder(tmp_path):
-    """Python itself imports nothing of these before our first line; the others no program can keep out."""
+def test_attack_a_plain_start_in_a_hostile_folder_is_refused(tmp_path):
+    """Before skillhub's first line Python imports none of these; no program can keep out the others."""
     shell = Shell(tmp_path)
     evil = f"open({str(tmp_path / 'ran')!r}, 'a').write(__name__)\n"
     for name in ("json", "tomllib", "typing", "typer", "yaml", "re", "dataclasses", "enum", "hashlib"):
@@ -109,7 +108,7 @@ def test_attack_a_module_that_is_imported_late_is_not_taken_from_the_working_fol
         assert "--json" not in words or json.loads(done.stdout)["error"]["code"] == "usage"
 
 
-# How it was started says nothing of how a path is read: each path comes by one way.
+# Each path is tried with one way of starting, since the ways read a path alike.
 @pytest.mark.parametrize(
     ("way", "path"),
     [
@@ -118,7 +117,7 @@ def test_attack_a_module_that_is_imported_late_is_not_taken_from_the_working_fol
         *(("script", path) for path in (":", "/nowhere::/other")),
     ],
 )
-def test_attack_a_relative_pythonpath_brings_no_module_of_the_working_folder(tmp_path, way, path):
+def test_attack_a_relative_pythonpath_is_refused(tmp_path, way, path):
     shell = Shell(tmp_path)
     evil = f"open({str(tmp_path / 'ran')!r}, 'a').write(__name__)\n"
     for name in ("json", "tomllib", "typer", "yaml"):
@@ -134,8 +133,8 @@ def test_attack_a_relative_pythonpath_brings_no_module_of_the_working_folder(tmp
     assert ran(shell) == ""
 
 
-def test_a_path_that_an_installer_added_is_no_way_in():
-    """Whoever works on skillhub has its folder on the path by a ``.pth`` file, and runs it there."""
+def test_a_path_from_an_installer_is_accepted():
+    """Developers have the folder of skillhub on the path by a ``.pth`` file and start it there."""
     for words in (["-I", "-m", "skillhub"], ["-P", "-m", "skillhub"]):
         environ = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
         done = subprocess.run(
@@ -144,17 +143,17 @@ def test_a_path_that_an_installer_added_is_no_way_in():
         assert done.returncode == 0, done.stderr
 
 
-def test_what_is_to_be_typed_takes_no_module_from_the_working_folder():
-    """In the README, the pages, hooks, the action, the Makefile and hints: the script, or ``-P`` or ``-I``."""
-    told = [*REPO.glob("*.md"), *REPO.glob("docs/**/*.md"), REPO / "Makefile", *REPO.glob("*.y*ml")]
-    told += [
+def test_documented_commands_import_no_module_of_the_working_folder():
+    """README, pages, hooks, the action, the Makefile and hints use the script, ``-P`` or ``-I``."""
+    files = [*REPO.glob("*.md"), *REPO.glob("docs/**/*.md"), REPO / "Makefile", *REPO.glob("*.y*ml")]
+    files += [
         *REPO.glob("tests/**/*.sh"),
         REPO / ".pre-commit-hooks.yaml",
         *REPO.glob("skillhub/**/*.py"),
         REPO / "docs" / "demo.py",
     ]
-    for path in told:
+    for path in files:
         for line in path.read_text("utf-8").splitlines():
-            if "without" in line:  # tells of what is refused
+            if "without" in line:  # explains the refused form
                 continue
             assert not re.search(r"(?<!-I )(?<!-P )-m (skillhub|venv|pip|pytest)\b", line), f"{path}: {line}"

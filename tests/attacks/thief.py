@@ -1,4 +1,4 @@
-"""What somebody can sign who has stolen some of a registry's keys."""
+"""Signatures by a thief of some of a registry's keys."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FAR = 2**31
 
 
 def sealed(signed: Signed, keys: Iterable[PrivateKey]) -> bytes:
-    """Return the document with the signatures of ``keys``, however few."""
+    """Return the document with signatures of ``keys``, few or many."""
     metadata = Metadata(signed)
     data = metadata.signed_bytes
     for key in keys:
@@ -33,14 +33,14 @@ def public(key: PrivateKey) -> SSlibKey:
 
 
 def fresh_keys(name: str, count: int = 1) -> list[PrivateKey]:
-    """Return keys that nobody had before."""
+    """Return newly generated keys."""
     return [key_of("fresh")(f"{name}-{number}", "ed25519") for number in range(count)]
 
 
 class Thief:
-    """Signs with the registry's own keys, as many of a role as ``signers`` says, and stands in the road.
+    """Signs with the registry's own keys, ``signers`` of a role, and replaces what the network serves.
 
-    Each method serves the next version of a document, or that of ``version``, and what leads to it.
+    Each method serves the next version of a document, or that of ``version``, with the documents that lead to it.
     """
 
     def __init__(self, scene: Scene) -> None:
@@ -63,7 +63,7 @@ class Thief:
         self._serve(TIMESTAMP, sealed(document, self.keys("timestamp")[:signers]))
 
     def snapshot(self, version: int | None = None, signers: int = 1, **roles: int | None) -> None:
-        """``roles`` are the versions that it names; None leaves a role out."""
+        """Serve a snapshot that names these versions of ``roles``; None leaves a role out."""
         document = self.metadata.signed("snapshot", Snapshot)
         document.version = version or document.version + 1
         for role, number in roles.items():
@@ -97,18 +97,18 @@ class Thief:
         self._serve(f"metadata/{document.version}.root.json", sealed(document, signers))
 
     def index(self, **change: object) -> bytes:
-        """Return what ``acme`` has published, with the release of ``other`` changed so."""
+        """Return the index of ``acme`` with this change to the release of ``other``."""
         found = json.loads(self.hub.dir.target(self.metadata, "idx/acme.json") or b"")
         row = next(each for each in found["releases"] if each["name"] == "other")
         row.update(change)
         return json.dumps(found).encode()
 
     def offer(self, **change: object) -> None:
-        """Publish that index with the keys that are online."""
+        """Publish that index with the online keys."""
         self.targets(self.metadata.role_of("idx/acme.json"), {"idx/acme.json": self.index(**change)})
 
     def archive(self, data: bytes) -> None:
-        """Publish these bytes as the archive of ``other``, with the keys that are online."""
+        """Publish these bytes as the archive of ``other`` with the online keys."""
         self._serve("archives/evil.zip", data)
         self.offer(
             url="archives/evil.zip",

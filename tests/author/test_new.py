@@ -1,4 +1,4 @@
-"""What ``new`` makes is a skill that everything here accepts, made whole or not at all."""
+"""``new`` creates a valid skill, completely or not at all."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support.world import NOW, World
 
 
 @pytest.mark.parametrize("name", ["my-skill", "a", "1", "true", "null", "2026-11", "x" * 64])
-def test_a_new_skill_is_valid_and_nothing_is_found_in_it(tmp_path, name):
+def test_a_new_skill_is_valid_and_has_no_findings(tmp_path, name):
     world = World(tmp_path)
     begun = begin(name, str(tmp_path))
     found = validate(begun.path, world.publishers, NOW)
@@ -30,7 +30,7 @@ def test_a_new_skill_is_valid_and_nothing_is_found_in_it(tmp_path, name):
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
-def test_what_an_author_wrote_is_told_no_more(end):
+def test_filled_lines_are_no_longer_reported(end):
     text = content("mine")["SKILL.md"].data.decode().replace("\n", end)
     lines = text.split(end)
     lines[2] = "description: Greets. Use it to greet."
@@ -41,13 +41,13 @@ def test_what_an_author_wrote_is_told_no_more(end):
     assert unfilled(Tree({"SKILL.md": File(end.join(written).encode())})) == ()
 
 
-def test_it_can_be_installed(tmp_path):
+def test_a_new_skill_can_be_installed(tmp_path):
     world = World(tmp_path)
     outcome = world.install(begin("mine", str(world.base)).path)
     assert [(each.state, each.version, each.requires) for each in outcome.skills] == [("enabled", "0.1.0", ())]
 
 
-def test_the_needs_that_it_shows_are_needs_once_the_marks_are_gone():
+def test_the_commented_needs_of_the_template_are_valid():
     shown = content("mine")["agents/skillhub.yaml"].data.decode()
     text = re.sub(r"^# (?=dependencies| )", "", shown, flags=re.MULTILINE)
     found = declared(Tree({"agents/skillhub.yaml": File(text.encode(), executable=False)}), {})
@@ -61,19 +61,19 @@ def test_the_needs_that_it_shows_are_needs_once_the_marks_are_gone():
 
 
 @pytest.mark.parametrize("name", ["", "A", "a b", "../up", "a/b", "-a", ".git", "x" * 65, "a\x1b[2Jb"])
-def test_what_is_no_name_makes_nothing(tmp_path, name):
+def test_an_invalid_name_creates_nothing(tmp_path, name):
     with pytest.raises(UsageError) as caught:
         begin(name, str(tmp_path))
     assert "\x1b" not in caught.value.message
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("there", ["folder", "file", "link"])
-def test_what_is_there_is_never_touched(tmp_path, there):
+@pytest.mark.parametrize("existing", ["folder", "file", "link"])
+def test_an_existing_file_or_folder_is_not_touched(tmp_path, existing):
     place = tmp_path / "mine"
-    if there == "folder":
+    if existing == "folder":
         place.mkdir()
-    elif there == "file":
+    elif existing == "file":
         place.write_text("x")
     else:
         place.symlink_to(tmp_path / "nowhere")
@@ -82,14 +82,14 @@ def test_what_is_there_is_never_touched(tmp_path, there):
     assert [each.name for each in tmp_path.rglob("*")] == ["mine"]
 
 
-def test_a_folder_that_cannot_be_written_to_is_left_as_it_was(tmp_path):
+def test_an_unwritable_folder_stays_unchanged(tmp_path):
     (tmp_path / "file").write_text("x")
     with pytest.raises(StateError):
         begin("mine", str(tmp_path / "file"))
     assert [each.name for each in tmp_path.rglob("*")] == ["file"]
 
 
-def test_a_dry_run_makes_nothing(tmp_path):
+def test_a_dry_run_creates_nothing(tmp_path):
     begun = begin("mine", str(tmp_path), dry_run=True)
     assert begun.files == ("SKILL.md", "agents/skillhub.yaml")
     assert list(tmp_path.iterdir()) == []

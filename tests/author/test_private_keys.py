@@ -1,4 +1,4 @@
-"""A private key in a skill's folder: nobody packs, signs or publishes it with the skill."""
+"""A private key in a skill's folder: no command packs, signs or publishes it."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_attack_a_private_key_in_whatever_form_is_found(form):
 
 
 @pytest.mark.parametrize("form", HARMLESS)
-def test_what_is_no_key_of_ours_is_not_taken_for_one(form):
+def test_public_keys_and_other_text_are_not_taken_for_a_private_key(form):
     assert not has_private_key(HARMLESS[form])
 
 

@@ -1,7 +1,7 @@
-"""Hold the scan against public sets of hostile and honest skills, and against other scanners: `make bench-audit`.
+"""Compare the scan with other scanners on public sets of hostile and honest skills: `make bench-audit`.
 
-Nothing of the sets is run, and nothing of them is kept: their folders are copied to a temporary place as plain files.
-Each set and each scanner is given by an option or a variable, and skipped with a line if it is not there:
+No file of the sets is run or kept: their folders are copied to a temporary place as plain files.
+Each set and each scanner is given by an option or a variable; a missing one is skipped with a line:
 
     --malskills DIR   SKILLHUB_AUDIT_MALSKILLS   a checkout of github.com/ShenaoW/MalSkills
     --packages DIR    SKILLHUB_AUDIT_PACKAGES    `packages` of github.com/protectskills/MaliciousSkillBench
@@ -10,11 +10,11 @@ Each set and each scanner is given by an option or a variable, and skipped with 
     --skillkit PROGRAM  SKILLHUB_AUDIT_SKILLKIT  `skillkit` of the package skillkit (npm)
     --apm PROGRAM     SKILLHUB_AUDIT_APM         `apm` of the package apm-cli (PyPI)
     --write           put the figures between the marks of docs/audit.md
-    --only NAME       this set alone; may be given more than once
-    --kept FILE       what other scanners said is written there, and taken from there the next time
+    --only NAME       only this set; may be repeated
+    --kept FILE       results of other scanners are written there and read from there the next time
 
-A skill counts as flagged by a finding at high or above. Other scanners are run without a model, a key or a network
-analysis; of the honest skills they get every fourth.
+A finding at high or above flags a skill. Other scanners run without a model, a key or network analysis;
+of the honest skills they get every fourth.
 """
 
 from __future__ import annotations
@@ -60,10 +60,10 @@ LIMITS = (
 
 @dataclass(frozen=True)
 class Group:
-    """Skills of one kind, each a folder by itself below ``folder``.
+    """Skills of one kind, each in a folder of its own below ``folder``.
 
     Attributes:
-        hostile: Whether they are to be flagged; else each that is flagged is a false alarm.
+        hostile: Whether they should be flagged; otherwise each flagged skill is a false alarm.
     """
 
     name: str
@@ -77,7 +77,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Seen:
-    """What one scanner said of one skill, and the milliseconds it took."""
+    """The verdict of one scanner on one skill, and its duration in milliseconds."""
 
     name: str
     flagged: bool
@@ -85,7 +85,7 @@ class Seen:
 
     @property
     def tuned(self) -> bool:
-        """Whether the rules were written with a look at it."""
+        """Return whether the rules were written with this skill in view."""
         return int(sha256(self.name.encode()).hexdigest(), 16) % 2 == 0
 
 
@@ -123,7 +123,7 @@ def packages(source: Path, into: Path) -> Iterator[Group]:
         with tarfile.open(source / f"{stem}.tar.gz") as archive:
             for member in archive:
                 parts = member.name.split("/")[1:]
-                if stem.startswith("SRC002"):  # there, two folders make one name
+                if stem.startswith("SRC002"):  # two folders have one name there
                     parts = ["__".join(parts[:2]), *parts[2:]]
                 file = archive.extractfile(member) if member.isfile() else None
                 if file is not None and parts[1:] and parts[-1] != ".DS_Store" and ".." not in parts:
@@ -180,7 +180,7 @@ def look(folder: Path) -> Seen:
 
 
 def cisco(program: str) -> Scanner:
-    """One process for a set: its start takes seconds."""
+    """Run one process for a set, since its start takes seconds."""
 
     def run(group: Group, skills: Sequence[Path]) -> list[Seen]:
         with tempfile.TemporaryDirectory() as work:
@@ -226,7 +226,7 @@ def skillkit(program: str) -> Scanner:
 
 
 def apm(program: str) -> Scanner:
-    """It looks for hidden characters, in one file for each process; here in the instructions."""
+    """It searches hidden characters, in one file for each process; here in the instructions."""
 
     def run(_: Group, skills: Sequence[Path]) -> list[Seen]:
         return [one(skill) for skill in skills]
@@ -264,7 +264,7 @@ def version(name: str, program: str) -> str:
 
 
 def honest() -> float:
-    """Return the milliseconds of a processor for a made skill of 30 kB: the least of many, once all is warm."""
+    """Return the milliseconds of processor time for a made skill of 30 kB: the minimum of many warm runs."""
     with tempfile.TemporaryDirectory() as work:
         write_corpus(Path(work), 40)
         skill = min(Path(work).iterdir(), key=lambda path: abs(_size(path) - 30_000))

@@ -1,4 +1,4 @@
-"""Skills that look like real ones to a stopwatch: about 30 KB in five files, text that deflates by half."""
+"""Skills with the size of real ones: about 30 KB in five files, with text that compresses by half."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def write_corpus(folder: Path, count: int) -> None:
 
 
 def write_heads(folder: Path, count: int) -> None:
-    """Write ``count`` skills as ``write_corpus`` does, their other files empty and their instructions short."""
+    """Write ``count`` skills like ``write_corpus``, with empty other files and short instructions."""
     for number in range(count):
         name = name_of(number)
         for path, data in _files(name, random.Random(number), small=True).items():

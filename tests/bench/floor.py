@@ -70,7 +70,7 @@ def install(url: str, key: str, copies: list[str]) -> None:
                     os.write(handle, content)
                     status = os.fstat(handle)
                     os.close(handle)
-                # What tells later, without reading it, that a file is as it was.
+                # Facts that later show, without reading the file, that it is unchanged.
                 seen = [status.st_size, status.st_mtime_ns, status.st_ino]
                 files[row.filename] = [sha256(content).hexdigest(), *seen]
         if not copies:

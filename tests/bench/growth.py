@@ -1,4 +1,4 @@
-"""Commands over projects of 1 to 10,000 skills: what each takes, and how it grows."""
+"""Commands over projects of 1 to 10,000 skills: their cost, and its growth."""
 
 from __future__ import annotations
 
@@ -31,22 +31,22 @@ COMMANDS: Mapping[str, tuple[str, ...]] = {
     "search": ("search", "skill-00000"),
     "doctor": ("doctor",),
 }
-# The status 1 of these says that they found something, such as a list that is too long for an agent.
+# Status 1 of these is a finding, such as a list too long for an agent.
 CHECKS = frozenset({"verify", "audit", "update --check", "doctor"})
 
 
 @dataclass(frozen=True)
 class Growth:
-    """What one command took, by the number of skills; the best of its runs."""
+    """The cost of one command by number of skills; the best of its runs."""
 
     command: str
     took: Mapping[int, Sample]
 
     @property
     def exponent(self) -> float | None:
-        """By which power of the count the time grows between the last two, what one skill takes left out.
+        """Return the exponent of growth between the last two counts, without the cost of one skill.
 
-        None where that is too little to tell: less than a tenth of it.
+        None if that is too little to measure: less than a tenth.
         """
         few, many = [min(self.took), *sorted(self.took)][-2:]
         once = self.took[min(self.took)].cpu
@@ -57,15 +57,15 @@ class Growth:
 
 
 def grown(top: Path, counts: Sequence[int], rounds: int, until: float) -> list[Growth]:
-    """Measure every command at each count, each in a project that was installed from a site.
+    """Measure every command at each count, each in a project installed from a site.
 
-    A count that would not be done ``until`` then, by what the one before took, is left out.
+    A count whose expected end is after ``until`` is skipped.
     """
     took: dict[str, dict[int, Sample]] = {}
     for number, count in enumerate(counts):
         start, folder = time.monotonic(), top / str(count)
         print(f"growth: {count:,} skills", flush=True)
-        # Of the most each is run once: they are long enough to tell.
+        # At the largest counts each command runs once, since it is long enough to measure.
         times = rounds if number + 1 < len(counts) or number < 3 else 1
         try:
             for command, sample in _at(folder, count, times):
@@ -105,15 +105,15 @@ def _at(top: Path, count: int, rounds: int) -> Iterator[tuple[str, Sample]]:
         for label, words in COMMANDS.items():
             try:
                 if label == "audit":
-                    yield SCANNED, run(*words)  # it keeps what the scan found
+                    yield SCANNED, run(*words)  # fills the cache of scan results
                 elif label == "install" or rounds > 1:
-                    run(*words)  # the first one warms up: what it proves, the others need not
+                    run(*words)  # warm-up: later runs use what this one proves
                 yield label, best([run(*words) for _ in range(rounds)])
             except CommandFailed as error:
                 print(f"{label} with {count:,}: {error}", file=sys.stderr, flush=True)
 
 
 def best(samples: list[Sample]) -> Sample:
-    """Return the least of each figure, but the most memory."""
+    """Return the minimum of each figure, but the maximum of memory."""
     least = min(each.seconds for each in samples), min(each.cpu for each in samples)
     return Sample(*least, max(each.peak for each in samples))

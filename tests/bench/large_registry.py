@@ -1,4 +1,4 @@
-"""What a release costs the operator of a large registry, and a search its clients; one skill has an archive.
+"""The cost of a release for the operator of a large registry, and of a search for its clients.
 
 ``python -m tests.bench.large_registry 1000 10000 100000``
 """
@@ -28,7 +28,7 @@ from skillhub.trust.roles import PARTS, skill_path
 from tests.bench.registry_cost import Counting, Size, key, publisher_name, served, site_of
 from tests.support.registry import write_skill
 
-_SKILLS = 10  # of a publisher
+_SKILLS = 10  # skills of a publisher
 _ALL_VERBS = "add audit build check clean deploy draft edit fill fix format lint merge parse plan review scan test"
 _ALL_THINGS = "api chart cloud code css data docs email form git image json legal log pdf query report table video"
 _STEMS = "acme beta core delta edge flux"
@@ -40,7 +40,7 @@ _WORDS = [
 
 
 def names(count: int) -> list[str]:
-    """Return so many names of skills, made of words some of which are in thousands of them."""
+    """Return ``count`` names of skills, made of words of which some are in thousands of names."""
     chance, found = random.Random(18), dict[str, None]()
     while len(found) < count:
         found[f"{chance.choice(_VERBS)}-{chance.choice(_THINGS)}-{chance.choice(_PLACES)}"] = None
@@ -48,7 +48,7 @@ def names(count: int) -> list[str]:
 
 
 def described(name: str) -> str:
-    """Return a description: some words of the name, and rarer ones."""
+    """Return a description: some words of the name, and rarer words."""
     chance = random.Random(name)
     return (
         f"Use it to {name.replace('-', ' ')}: {' '.join(chance.choices(_WORDS, k=8))}. For {chance.choice(_THINGS)}."
@@ -68,7 +68,7 @@ def document_of(name: str) -> bytes:
 
 
 def generate(folder: str, count: int) -> None:
-    """Make a registry of so many skills, which is listed in parts whatever its size; `hello` alone has an archive."""
+    """Make a registry of ``count`` skills with a listing in parts; only `hello` has an archive."""
     now = datetime.now(UTC)
     init(folder, Setup(settings=RegistrySettings.of("acme", 8).model_copy(update={"listed_whole": 0})), now)
     add(folder, [write_skill(os.path.dirname(folder))], Signing(now=now))
@@ -86,7 +86,7 @@ def generate(folder: str, count: int) -> None:
 
 
 def release_once(folder: str) -> dict[str, float]:
-    """Publish the next version of `hello`, and return what that took; alone in its process, for the memory."""
+    """Publish the next version of `hello` and return its cost; runs alone in its process, for the memory."""
     opens, site = {"read": 0, "written": 0}, os.path.join(folder, "site")
 
     def opened_file(event: str, args: tuple[object, ...]) -> None:
@@ -115,16 +115,16 @@ def release_once(folder: str) -> dict[str, float]:
 
 
 def memory() -> int:
-    """Return the most memory that this process had, in MiB."""
+    """Return the peak memory of this process in MiB."""
     with open("/proc/self/status", encoding="utf-8") as file:
         return next(int(line.split()[1]) >> 10 for line in file if line.startswith("VmHWM"))
 
 
-# A search of a million: the parts that it reads are real, and those beside them a digest of nothing.
+# A search of a million: the parts that it reads are real, the others are pinned by a digest of nothing.
 
 
 def parts_of(count: int, texts: Sequence[str]) -> tuple[bytes, dict[str, bytes]]:
-    """Return the first part of a registry of so many skills, and those below it that these searches read."""
+    """Return the first part of a registry of ``count`` skills, and the parts below it that these searches read."""
     wanted = {each[:2] for text in texts for each in searched(text)}
     kept: dict[str, dict[str, PartRow]] = {each: {} for each in wanted}
     beside: dict[str, int] = {}
@@ -154,7 +154,7 @@ def parts_of(count: int, texts: Sequence[str]) -> tuple[bytes, dict[str, bytes]]
 
 
 def search_costs(count: int, texts: Sequence[str]) -> Iterator[str]:
-    """Yield requests and bytes of each search: of a client that is new to the registry, and the same again."""
+    """Yield requests and bytes of each search, for a new client and again."""
     size = Size(count // _SKILLS, _SKILLS, 9)
     first, below = parts_of(count, texts)
     site = site_of(size, publisher_name(size.publishers // 3), {PARTS: first}) | below
@@ -173,7 +173,7 @@ def search_costs(count: int, texts: Sequence[str]) -> Iterator[str]:
 
 
 def main() -> None:
-    """Print what there is to know."""
+    """Print the results."""
     if sys.argv[1:2] == ["--release"]:
         print(json.dumps(release_once(sys.argv[2])))
         return

@@ -1,4 +1,4 @@
-"""The skills of the corpus in each shape that somebody installs from: a well-known site, a git repository, wheels."""
+"""The skills of the corpus in each form for installers: a well-known site, a git repository, wheels."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _SERVE = (
 
 @dataclass(frozen=True)
 class Offers:
-    """The same skills in each shape that somebody installs from."""
+    """The same skills in each form for installers."""
 
     top: Path
     count: int
@@ -89,7 +89,7 @@ def _zipped(folder: Path) -> bytes:
 
 @contextmanager
 def served(folder: Path) -> Iterator[str]:
-    """Serve a folder from a process of its own."""
+    """Serve a folder from another process."""
     with subprocess.Popen([sys.executable, "-c", _SERVE, str(folder)], stdout=subprocess.PIPE, text=True) as server:
         try:
             yield f"http://127.0.0.1:{server.stdout.readline().strip()}"

@@ -38,7 +38,7 @@ LIMITS: Limits = {
     (LIST, "skills"): {1: 1.5, 100: 1.5, 1000: 1.5},
     (LIST, "openskills"): {1000: 0.9},
 }
-_HOSTED = "https://gitlab.com/acme/skills.git"  # apm takes no file:// URL; git is told where that is
+_HOSTED = "https://gitlab.com/acme/skills.git"  # apm takes no file:// URL; git maps this URL to the repository
 _QUIET = {"CI": "1", "NO_COLOR": "1", "DO_NOT_TRACK": "1", "DISABLE_TELEMETRY": "1", "GIT_TERMINAL_PROMPT": "0"}
 _NAME = "{name}"  # in the command line of ``REMOVE``: another skill each time
 _COPIES = ".claude/skills/*/SKILL.md"
@@ -111,12 +111,12 @@ def uv(offers: Offers, program: str) -> Tool:
 
 
 class Desk:
-    """Where everybody works, each in folders of their own."""
+    """The place of work of all tools, each in folders of its own."""
 
     def __init__(self, offers: Offers, environ: Mapping[str, str] | None = None, home: Path | None = None) -> None:
         self.offers = offers
         self._environ = dict(environ or {})
-        self._home = home  # what the home of each run begins with
+        self._home = home  # the initial content of each run's home
         self._runs = 0
         self._ready: dict[str, Path] = {}
 
@@ -173,9 +173,9 @@ class Desk:
 
 @dataclass(frozen=True)
 class Row:
-    """What a work took with so many skills, by program, all of which took turns; None of one that could not do it.
+    """The cost of a work with ``count`` skills by program, measured in turns; None for a failed program.
 
-    skillhub's name is the first. A ratio is the median over the rounds; ``limits`` says how large it may be.
+    skillhub's name is the first. A ratio is the median over the rounds; ``limits`` are its maxima.
     """
 
     work: str
@@ -194,7 +194,7 @@ class Row:
         return statistics.median(getattr(one, of) / getattr(two, of) for one, two in zip(ours, theirs, strict=True))
 
     def is_good(self, other: str) -> bool:
-        """Whether the limit holds, and for the npm client that skillhub takes no more memory for an install."""
+        """Return whether the limit holds; for the npm client, an install must not take more memory either."""
         ours, theirs, limit = self.took[OURS], self.took[other], self.limits.get(other)
         if ours is None:
             return False
@@ -224,7 +224,7 @@ OURS = "skillhub"
 
 
 def heads() -> str:
-    """Return what stands above rows that are printed."""
+    """Return the head of the printed rows."""
     names, widths = ("skillhub", "other ms", "ratio", "of CPU", "limit", "MiB", "other"), (9, 9, 7, 7, 7, 7, 7)
     return f"{'':38} {' '.join(f'{each:>{width}}' for each, width in zip(names, widths, strict=True))}"
 
@@ -256,7 +256,7 @@ def compare(desk: Desk, tools: Mapping[str, Tool], rounds: int, limits: Limits =
                     print(f"{name}: {work}: {' '.join(str(error).split())[:300]}", file=sys.stderr, flush=True)
                     took[name] = None
                     continue
-                if number or not rounds:  # the first one warms up
+                if number or not rounds:  # the first run warms up
                     samples.append(sample)
         most = {name: limits.get((work, name), {}).get(desk.offers.count) for name in able}
         yield Row(work, desk.offers.count, took, {name: each for name, each in most.items() if each is not None})

@@ -52,7 +52,7 @@ from skillhub.trust.roles import LOG, LOG_HEAD, WELL_KNOWN, key_names, skill_pat
 
 @dataclass(frozen=True)
 class Size:
-    """How large a registry is, and over how many bins it is spread."""
+    """The size of a registry, and its number of bins."""
 
     publishers: int
     skills: int
@@ -61,7 +61,7 @@ class Size:
 
     @property
     def entries(self) -> int:
-        """How many entries its log has: a key of each publisher, each name, each release."""
+        """Return the number of entries of its log: a key of each publisher, each name, each release."""
         return self.publishers * (1 + self.skills * (1 + self.releases))
 
 
@@ -102,7 +102,7 @@ def releases(publisher: str, size: Size) -> Iterator[Release]:
 
 
 def site_of(size: Size, asked: str, more: Mapping[str, bytes] = MappingProxyType({})) -> dict[str, bytes]:
-    """Return the files of a registry by path, as far as somebody needs them who installs a skill of ``asked``.
+    """Return the files of a registry by path, as needed for an install of a skill of ``asked``.
 
     ``more`` are further targets.
     """
@@ -158,13 +158,13 @@ def log_of(size: Size, release: Release, root: Digest) -> tuple[bytes, dict[str,
 
 
 def bin_of(publisher: str, size: Size) -> int:
-    """Return which bin has the index of a publisher, as TAP 15 has it."""
+    """Return the bin with the index of a publisher, by TAP 15."""
     return int(sha256(index_path(publisher).encode()).hexdigest()[:8], 16) >> (32 - size.bin_bits)
 
 
 @dataclass
 class Counting:
-    """A ``Fetcher`` that notes what each path brought."""
+    """A ``Fetcher`` that records the size of each path."""
 
     http: Http
     seen: Counter[str] = field(default_factory=Counter)
@@ -199,7 +199,7 @@ def served(site: dict[str, bytes]) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class Cost:
-    """What one refresh and one look-up took."""
+    """The cost of one refresh and one look-up."""
 
     requests: int
     size: int
@@ -208,7 +208,7 @@ class Cost:
 
 
 def measure(size: Size) -> tuple[Cost, Cost]:
-    """Return what a skill costs before its artifact: on a machine that is new to the registry, and again."""
+    """Return the cost of a skill before its artifact: on a new machine, and again."""
     asked = publisher_name(size.publishers // 3)
     site = site_of(size, asked)
     name = skill_names(asked, size.skills)[0]
@@ -255,7 +255,7 @@ SIZES = {
 
 
 def main() -> None:
-    """Print what there is to know."""
+    """Print the results."""
     for label, size in SIZES.items():
         for state, cost in zip(("cold", "warm"), measure(size), strict=True):
             facts = f"{cost.requests:3} requests {cost.size:8,} bytes {cost.seconds * 1000:6.0f} ms"

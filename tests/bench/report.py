@@ -1,4 +1,4 @@
-"""Writes what was measured into `docs/performance.md`, between its markers, and the picture beside it."""
+"""Writes the measurements into `docs/performance.md`, between its markers, and the picture beside it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from peers import OURS, Row, milliseconds
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 _MEASURED = re.compile(r"(<!-- measured: begin [^\n]*-->\n).*(<!-- measured: end -->)", re.DOTALL)
-# What was measured before files that did not change were left unread, on a quiet machine with two cores.
+# Measurements from before unchanged files were skipped, on a quiet machine with two cores.
 BEFORE = {
     "install again 1000": "8.6",
     "install --frozen 1000": "8.7",
@@ -29,7 +29,7 @@ _WIDTH, _HEIGHT, _LEFT, _RIGHT, _EDGE = 760, 440, 64, 180, 40
 
 
 def write(rows: Iterable[Sequence[str]], grown: Sequence[Growth], peers: Sequence[Row], links: Sequence[Row]) -> None:
-    """Replace the figures on the page and the picture by these."""
+    """Replace the figures and the picture of the page."""
     page = DOCS / "performance.md"
     told = _races("Against other installers", _PEERS, peers), _races("Over a network", _LINE, links)
     text = "\n".join([*_floors(rows), *_growth(grown), *told[0], *told[1], ""])
@@ -141,7 +141,7 @@ def picture(grown: Sequence[Growth]) -> str:
         out.append(text(at(1, 10.0**power), f"{10.0**power:g} s", 'dx="-8" dy="4" text-anchor="end"'))
     for power in range(round(math.log10(right)) + 1):
         out.append(text(at(10**power, 10.0**low), f"{10**power:,}", 'dy="16" text-anchor="middle"'))
-    start = 10.0**high / right  # from here the line leads that is as steep as linear growth
+    start = 10.0**high / right  # here the line of linear growth starts
     first = max(1.0, 10.0**low / start)
     line = f"{at(first, start * first)} {at(right, 10.0**high)}"
     out.append(f'<polyline points="{line}" stroke="#bbbbbb" stroke-dasharray="4" fill="none"/>')

@@ -39,7 +39,7 @@ SCAN = (
 
 @dataclass(frozen=True)
 class Sample:
-    """One process from start to exit: seconds, those that a processor worked, the peak of its memory in MiB."""
+    """One process from start to exit: seconds, seconds of processor time, peak memory in MiB."""
 
     seconds: float
     cpu: float
@@ -48,9 +48,9 @@ class Sample:
 
 @dataclass(frozen=True)
 class Race:
-    """skillhub and a floor that do the same; ``limit`` is how many times the floor it may take, None if any.
+    """skillhub and a floor with the same work; ``limit`` is the allowed multiple of the floor, None without a limit.
 
-    ``apart`` are seconds of skillhub's that the limit does not count, and ``more`` those it may take on top.
+    ``apart`` are seconds of skillhub that the limit does not count, and ``more`` additional allowed seconds.
     """
 
     label: str
@@ -63,7 +63,7 @@ class Race:
 
 
 class Place:
-    """One corpus of ``count`` skills, offered by a registry on loopback, and somebody who trusts it."""
+    """One corpus of ``count`` skills, offered by a registry on loopback, and a user who trusts the registry."""
 
     def __init__(self, top: Path, count: int) -> None:
         self.top, self.count = top / str(count), count
@@ -104,11 +104,11 @@ class Place:
         return sample
 
     def with_one(self, *words: str) -> Sample:
-        """Run where one skill is installed."""
+        """Run in a project with one installed skill."""
         return self._measure([*SKILLHUB, *words], self.single, self.top / "home")
 
     def warm(self, command: Sequence[str]) -> Sample:
-        """Run where everything is installed."""
+        """Run in a project with everything installed."""
         is_floor = command[: len(FLOOR)] == FLOOR
         return self._measure(command, self.floored if is_floor else self.filled, self.top / "home")
 
@@ -129,7 +129,7 @@ class Place:
 
 
 class CommandFailed(SystemExit):
-    """A command did not do what was measured; it ends the run unless somebody tells it as a result."""
+    """A command failed; it ends the run unless the caller reports it as a result."""
 
 
 def measure(command: Sequence[str], cwd: Path, environ: dict[str, str], good: Sequence[int] = (0,)) -> Sample:
@@ -170,7 +170,7 @@ def served(site: Path) -> Iterator[str]:
 
 
 def start_up(place: Place) -> list[Race]:
-    """Return the races that cost what the imports cost, for both ways to call the program."""
+    """Return the races that measure the imports, for both ways to call the program."""
 
     def bare() -> Sample:
         return place.warm([PYTHON, "-c", "pass"])
@@ -186,7 +186,7 @@ def start_up(place: Place) -> list[Race]:
                 Race(f"--version ({label})", run(*base, "--version"), bare, 2.0),
                 Race(f"--help ({label})", run(*base, "--help"), bare, 6.0),
             ]
-            if place.count == 1:  # held against other installers
+            if place.count == 1:  # compared with other installers
                 races.append(Race(f"list 1 ({label})", run(*base, "list", "--json"), bare, None))
     return races
 
@@ -214,7 +214,7 @@ def installs(place: Place) -> list[Race]:
 
 
 def checks(place: Place) -> list[Race]:
-    """Return the races over everything that is installed."""
+    """Return the races over everything installed."""
 
     def floor(*words: str) -> Callable[[], Sample]:
         return lambda: place.warm([*FLOOR, *words])
@@ -262,7 +262,7 @@ def show(race: Race, rounds: int) -> list[str]:
 
 
 def races(top: Path, counts: Sequence[int], rounds: int) -> Iterator[list[str]]:
-    """Yield what came of each race."""
+    """Yield the result of each race."""
     print(f"{'':28} {'skillhub':>9} {'floor ms':>9} {'ratio':>9} {'of CPU':>9} {'limit':>9} {'MiB':>9}", flush=True)
     for count in counts:
         place = Place(top, count)

@@ -61,7 +61,7 @@ def seconds(work: Callable[[], object], clock: Callable[[], float] = time.proces
 def race(
     name: str, ours: Callable[[], object], floor: Callable[[], object], limit: float | None, rounds: int
 ) -> Race:
-    # Of the processor's time, for others may share the machine; a process started is timed by the wall.
+    # Processor time, since others may share the machine; a started process is measured by the wall clock.
     clock = time.perf_counter if name.startswith("import ") else time.process_time
     pairs = [(seconds(ours, clock), seconds(floor, clock)) for _ in range(rounds)]
     return Race(
@@ -79,7 +79,7 @@ class Desk:
         self.count = count
         self.skills, self.folder = folder / "skills", str(folder / "cache")
         write_heads(self.skills, count)
-        time.sleep(0.1)  # the cache does not believe what is younger
+        time.sleep(0.1)  # the cache ignores younger files
         self.cache = Cache(self.folder)
         self.search = {"bounds": Bounds(folders=10 * count + 10)}
         self.heads = [

@@ -1,9 +1,9 @@
-"""Measure mentions and search against the plain way of doing the same: `python tests/bench/search_cost.py`.
+"""Measure mentions and search against simple implementations: `python tests/bench/search_cost.py`.
 
-The baselines, in the same process and on the same data, each taking turns with ours:
+The baselines run in the same process on the same data, in turns with ours:
 
 - mentions: one pass of a regular expression that finds every ``$word``, with no regard to code.
-- search: a loop over all rows that asks of each whether it holds the words, and keeps what does.
+- search: a loop over all rows that keeps each row with the words.
 """
 
 from __future__ import annotations
@@ -63,13 +63,13 @@ def race(name: str, ours: Callable[[], object], plain: Callable[[], object], lim
 
 
 def _seconds(work: Callable[[], object]) -> float:
-    begun = time.process_time()  # of the processor, for others may share the machine
+    begun = time.process_time()  # processor time, since others may share the machine
     work()
     return time.process_time() - begun
 
 
 def rows(count: int, with_body: bool) -> list[Stored]:
-    """Return skills whose words are as common as words are (Zipf), the same for the same count."""
+    """Return skills whose words are as frequent as in texts (Zipf), the same for the same count."""
     chance = random.Random(count)
     known = [*_COMMON, *(f"w{each:x}" for each in range(40_000))]
     cumulated = list(itertools.accumulate(1 / (each + 3) for each in range(len(known))))
@@ -89,7 +89,7 @@ def text(size: int) -> str:
 
 
 def mention_races(rounds: int, count: int) -> list[Race]:
-    """100 kB of text and one line, and a catalogue of so many skills that is there, or is made anew each time."""
+    """100 kB of text and one line, with a catalogue of ``count`` skills that exists or is made each time."""
     given = [
         Skill(name=f"skill-{each}", path=f"/s/{each}", scope="user", state="enabled", managed=False)
         for each in range(count)
@@ -109,7 +109,7 @@ def mention_races(rounds: int, count: int) -> list[Race]:
 
 
 def search_races(count: int, limit: float, rounds: int, with_body: bool) -> list[Race]:
-    """Each query on an index that is ready; the baseline has its rows in memory, in lower case."""
+    """Run each query on a ready index; the baseline has its rows in memory, in lower case."""
     stored = rows(count, with_body)
     plain = [f"{row.name} {row.description} {row.body}".lower() for row in stored]
     with tempfile.TemporaryDirectory() as folder:
@@ -141,7 +141,7 @@ def search_races(count: int, limit: float, rounds: int, with_body: bool) -> list
 
 
 def main() -> int:
-    """Print a line for each race; the status is 1 if one took longer than it may."""
+    """Print a line for each race; return 1 if one is over its limit."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=1_000_000, help="of the listing")
     parser.add_argument("--rounds", type=int, default=5)

@@ -1,4 +1,4 @@
-"""That the figures of the scan are counted as they say, on a few made skills; no clock is looked at."""
+"""The figures of the scan are counted correctly, for a few made skills, without a clock."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def groups(tmp_path):
     return made
 
 
-def test_what_is_flagged_is_counted_by_set_and_half(groups):
+def test_flagged_skills_are_counted_by_set_and_half(groups):
     results = {group: [audit.look(skill) for skill in group.skills] for group in groups}
     hostile, honest = results.values()
     assert (audit.part(hostile), audit.part(honest)) == ("4/4", "0/4")
@@ -33,7 +33,7 @@ def test_what_is_flagged_is_counted_by_set_and_half(groups):
     assert row.startswith(f"| hostile | found | 4/4 | {halves[0]} | {halves[1]} | ")
 
 
-def test_another_scanner_is_held_against_the_same_skills(groups):
+def test_another_scanner_is_compared_on_the_same_skills(groups):
     results = {group: [audit.look(skill) for skill in group.skills] for group in groups}
     others = {"other 1.0": {group: seen[:1] for group, seen in results.items()}}
     rows = list(audit.others_table(results, others))
@@ -41,7 +41,7 @@ def test_another_scanner_is_held_against_the_same_skills(groups):
     assert rows[2].startswith("| hostile | found | 1/1, ") and "| 1/1, " in rows[2][20:]
 
 
-def test_figures_stand_between_the_marks_of_the_page():
+def test_figures_are_written_between_the_marks_of_the_page():
     text = audit.PAGE.read_text("utf-8")
     once = audit.written(text, "| figures |\n")
     assert "\n| figures |\n" in once
@@ -49,11 +49,11 @@ def test_figures_stand_between_the_marks_of_the_page():
     assert once.replace("| figures |", "").startswith(text[: text.index(audit.MARKS[0])])
 
 
-def test_what_is_missing_is_skipped_with_a_line(monkeypatch, capsys):
+def test_a_missing_set_or_scanner_is_skipped_with_a_line(monkeypatch, capsys):
     for name in (*audit.SETS, *audit.OTHERS):
         monkeypatch.delenv(f"SKILLHUB_AUDIT_{name.upper()}", raising=False)
     monkeypatch.setattr(sys, "argv", ["audit.py", "--malskills", "/nowhere"])
     monkeypatch.setattr(audit, "honest", lambda: 1.0)
     assert audit.main() == 0
-    said = capsys.readouterr().out
-    assert all(f"--{name}" in said for name in (*audit.SETS, *audit.OTHERS))
+    output = capsys.readouterr().out
+    assert all(f"--{name}" in output for name in (*audit.SETS, *audit.OTHERS))

@@ -1,4 +1,4 @@
-"""That what passes a line with latency is what was sent, on little data; no clock is looked at."""
+"""A line with latency passes data unchanged, with little data and without a clock."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_bytes_of_many_connections_arrive_whole_and_in_order(line, tmp_path):
             stranger.get(f"{url}/0.bin", cap=1 << 20)
 
 
-def test_a_site_a_registry_and_a_git_server_are_installed_from_over_it(tmp_path, capsys):
+def test_installs_from_site_registry_and_git_work_over_the_line(tmp_path, capsys):
     top = tmp_path / "all"
     line = Line(top, rtt=0.001, rate=10_000.0)
     rows = list(raced(top, 1, None, 0, line, Shell(tmp_path / "unused").words()))

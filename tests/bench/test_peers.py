@@ -1,4 +1,4 @@
-"""That the measurements measure what they say, on little data; no clock is looked at."""
+"""The measurements run the intended work, with little data and without a clock."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.support.cli import Shell
 COPY = "import shutil, sys; shutil.copytree(sys.argv[1], '.claude/skills')"
 
 
-def test_who_installs_the_same_is_compared_and_who_fails_is_told(tmp_path, capsys):
+def test_tools_with_the_same_work_are_compared_and_failures_reported(tmp_path, capsys):
     offers = Offers(tmp_path, 2)
     offers.write()
     copying = Tool(
@@ -36,7 +36,7 @@ def test_who_installs_the_same_is_compared_and_who_fails_is_told(tmp_path, capsy
     assert "copying: install --frozen" in told and "installed 0 of 2" in told
 
 
-def test_a_row_is_over_its_limit_by_time_or_memory_or_if_skillhub_fails():
+def test_a_row_is_over_its_limit_by_time_memory_or_failure():
     def row(ours, theirs, work=SITE, count=100, other="skills"):
         limit = LIMITS.get((work, other), {}).get(count)
         return Row(work, count, {"skillhub": ours, other: theirs}, {} if limit is None else {other: limit})

@@ -1,4 +1,4 @@
-"""What a large registry costs is promised in numbers that are the same on every machine: requests and bytes."""
+"""The cost of a large registry, in numbers that are the same on every machine: requests and bytes."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What is written of measurements, of figures that are given here; no clock is looked at."""
+"""The report of measurements, from given figures, without a clock."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def grown(power: float) -> Growth:
     return Growth("sync", took)
 
 
-def test_growth_is_told_by_its_exponent():
+def test_growth_is_reported_by_its_exponent():
     assert abs(grown(1.0).exponent - 1) < 0.02
     assert abs(grown(2.0).exponent - 2) < 0.02
     assert grown(0.0).exponent is None
@@ -36,14 +36,14 @@ def test_the_picture_is_svg():
     assert len([each for each in root if each.tag.endswith("text") and each.text == "sync"]) == 2
 
 
-def test_the_page_has_a_place_for_what_is_measured():
+def test_the_page_has_a_place_for_the_figures():
     page = (HERE.parents[1] / "docs" / "performance.md").read_text("utf-8")
     assert len(_MEASURED.findall(page)) == 1
     row = ["sync 1000", "1.0", "2.0", "0.50", "0.40", "3.50", "60.0", "OVER"]
     assert _floors([row])[-1] == "| `sync 1000` | 1.0 | 2.0 | 0.50 | 0.40 | 3.50 | 9 | 60.0 | **over** |"
 
 
-def test_other_installers_stand_in_one_table_with_what_each_fails_at():
+def test_other_installers_are_in_one_table_with_their_failures():
     def took(*seconds):
         return [Sample(each, each, 50.0) for each in seconds]
 
@@ -62,13 +62,13 @@ def test_other_installers_stand_in_one_table_with_what_each_fails_at():
     ]
 
 
-def test_a_command_that_did_not_run_with_many_has_no_figure_there():
+def test_a_command_without_a_figure_has_an_empty_cell():
     some = Growth("show", {1: Sample(1.0, 0.3, 50.0)})
     assert "| `show` | 0.30 |  |  |  |  |  | 50 |" in _growth([grown(1.0), some])
     assert picture([some]).startswith("<svg")
 
 
-def test_a_check_that_finds_something_is_measured_and_any_other_status_is_a_failure(tmp_path):
+def test_a_check_with_findings_is_measured_and_other_statuses_fail(tmp_path):
     def ends(status, **more):
         command = [sys.executable, "-c", f"import sys; sys.stderr.write('\\xff found'); sys.exit({status})"]
         return measure(command, tmp_path, dict(os.environ), **more)

@@ -1,4 +1,4 @@
-"""That the measurements measure what they say, on little data; no clock is looked at."""
+"""The measurements run the intended work, with little data and without a clock."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the bench makes for a million skills is a registry as operators' commands make it; here it has few."""
+"""The bench's registry of a million skills has the form of one by operators' commands; here with few skills."""
 
 from skillhub.net.fetch import FolderFetcher
 from skillhub.registry.build import add
@@ -9,7 +9,7 @@ from tests.bench.whole_registry import OWN, make
 from tests.support.registry import now, write_skill
 
 
-def test_registry_that_several_processes_make_is_what_its_skills_make(tmp_path):
+def test_a_registry_made_by_several_processes_is_a_valid_registry(tmp_path):
     folder = str(tmp_path / "hub")
     make(folder, 300)
     hub = RegistryDir(folder)

@@ -26,13 +26,13 @@ sys.path[:0] = [str(HERE), str(HERE.parents[1])]
 
 from link import certificates, line  # noqa: E402
 
-SIZE = 12_000  # of an archive of a small skill
+SIZE = 12_000  # size of an archive of a small skill
 BODY = bytes(range(256)) * (SIZE // 256)
 MANY = {"h1, 16 threads": (False, 16), "h2, 16 threads": (True, 16), "h2, 100 threads": (True, 100)}
 
 
 class Server(asyncio.Protocol):
-    """Answers every request with the same body, in whichever of both versions was agreed on."""
+    """Answers every request with the same body, in either version of HTTP."""
 
     def connection_made(self, transport: Any) -> None:
         self.transport = transport

@@ -41,13 +41,13 @@ from tests.support.registry import write_skill
 _COLOURS = "blue gold gray jade lime mint pink plum rose teal"
 OWN = [f"hello-{word}" for word in _COLOURS.split()]
 _OF_PUBLISHER = 10
-_LETTERS = 2  # of a key, by which rows are put aside, and whose parts are made in one process
+_LETTERS = 2  # length of the key prefix by which rows are split; one process makes the parts of one prefix
 _PROCESSES = 3
-_work: dict[str, object] = {}  # what the processes that are forked have of this one
+_work: dict[str, object] = {}  # inherited by forked processes
 
 
 def make(folder: str, count: int) -> None:
-    """Make a registry of so many skills, ten to a publisher; the ten of ``acme`` have archives."""
+    """Make a registry of ``count`` skills, ten to a publisher; the ten of ``acme`` have archives."""
     start = time.time()
 
     def say(text: str) -> None:
@@ -129,7 +129,7 @@ def _put_aside(rows: Iterable[PartRow]) -> None:
 
 
 def _of_start(start: str) -> PartDocument:
-    """Write the parts below the one of all keys that begin so, and return it."""
+    """Write the parts below the part of all keys with this start; return that part."""
     rows = []
     for name in os.listdir(_work["spool"]):
         if name.partition(" ")[0] == start:
@@ -151,7 +151,7 @@ def _row(line: str) -> PartRow:
 
 
 def _sign(folder: str, every: list[str], first: bytes, now: datetime) -> None:
-    """Sign what there is, and log it; only metadata is written as operators' files are."""
+    """Sign and log everything; only metadata is written like an operator's."""
     pem = key("publisher", "p256").public.pem.decode()
     with opened(folder, Signing(now=now)) as hub:
         before = hub.index()
@@ -191,11 +191,11 @@ def _write(files: Mapping[str, bytes]) -> None:
             file.write(data)
 
 
-# What a release costs its operator.
+# The cost of a release for its operator.
 
 
 def release(folder: str, name: str, version: str) -> dict[str, object]:
-    """Publish a version of a skill, and return what that took; alone in its process, for the memory."""
+    """Publish a version of a skill and return its cost; runs alone in its process, for the memory."""
     read, written, site = set[str](), set[str](), os.path.join(folder, "site")
 
     def hook(event: str, args: tuple[object, ...]) -> None:
@@ -223,7 +223,7 @@ def release(folder: str, name: str, version: str) -> dict[str, object]:
     }
 
 
-# What it costs its clients, who are the real program in processes of their own.
+# The cost for its clients, which are the real program in processes of their own.
 
 
 class _Plain(SimpleHTTPRequestHandler):
@@ -267,7 +267,7 @@ class _Client:
         os.makedirs(os.path.join(self._place, "project", ".claude"))
 
     def run(self, *words: str) -> None:
-        """Run a command, and print what it made the server send."""
+        """Run a command; print the requests and bytes of the server."""
         before = [*self._counted]
         env = {"HOME": self._place, "PATH": os.environ["PATH"], "LANG": "C.UTF-8"}
         command = [sys.executable, "-I", "-m", "skillhub", *words]
@@ -279,7 +279,7 @@ class _Client:
 
 
 def use(folder: str) -> None:
-    """Publish in a registry that was made, and print what that and its clients cost."""
+    """Publish in a made registry; print the cost for operator and clients."""
 
     def released(name: str, version: str) -> None:
         found = subprocess.run([*_ME, folder, name, version], check=True, capture_output=True, text=True)

@@ -29,7 +29,7 @@ def child(code, *arguments):
     return subprocess.run(
         [sys.executable, "-c", code, *map(str, arguments)],
         cwd=REPOSITORY,
-        # A module that is compiled while a disk is full would be kept, cut off, for everybody.
+        # A module compiled on a full disk would stay cached, truncated, for all processes.
         env={**os.environ, "PYTHONPATH": str(REPOSITORY), "PYTHONDONTWRITEBYTECODE": "1"},
         capture_output=True,
         text=True,
@@ -42,7 +42,7 @@ def names(folder):
     return sorted(os.listdir(folder))
 
 
-def test_read_gives_bytes_or_none(tmp_path):
+def test_read_returns_bytes_or_none(tmp_path):
     (tmp_path / "a").write_bytes(b"12345")
     assert files.read(str(tmp_path / "a"), 5) == b"12345"
     assert files.read(str(tmp_path / "b"), 5) is None
@@ -56,16 +56,16 @@ def test_a_file_over_the_limit_is_a_format_error(tmp_path):
 
 
 @needs_posix
-def test_a_pipe_does_not_hang_the_reader(tmp_path):
+def test_a_pipe_is_an_error_and_does_not_block(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(StateError):
         files.read(str(tmp_path / "pipe"), 10)
 
 
-def test_a_folder_a_link_and_a_socket_are_no_files(tmp_path, monkeypatch):
+def test_a_folder_a_link_and_a_socket_are_errors(tmp_path, monkeypatch):
     (tmp_path / "file").write_bytes(b"x")
     (tmp_path / "link").symlink_to("file")
-    monkeypatch.chdir(tmp_path)  # the address of a socket has to be short
+    monkeypatch.chdir(tmp_path)  # a socket needs a short address
     with socket.socket(socket.AF_UNIX) as server:
         server.bind("socket")
         for name in (".", "link", "socket"):
@@ -81,7 +81,7 @@ def test_a_name_with_nul_is_a_state_error():
 # write_atomic
 
 
-def test_write_makes_folders_and_leaves_nothing_else(tmp_path):
+def test_write_creates_folders_and_leaves_no_other_file(tmp_path):
     path = tmp_path / "a/b/file"
     files.write_atomic(str(path), b"one")
     files.write_atomic(str(path), b"", sync=False)
@@ -107,7 +107,7 @@ def test_write_keeps_the_mode_or_sets_it(tmp_path):
     assert stat.S_IMODE(fresh.stat().st_mode) == 0o640
 
 
-def test_write_replaces_a_link_and_never_writes_through_it(tmp_path):
+def test_write_replaces_a_link_and_does_not_follow_it(tmp_path):
     target = tmp_path / "target"
     target.write_bytes(b"theirs")
     (tmp_path / "link").symlink_to("target")
@@ -116,7 +116,7 @@ def test_write_replaces_a_link_and_never_writes_through_it(tmp_path):
     assert not (tmp_path / "link").is_symlink()
 
 
-def test_write_over_a_folder_fails_and_leaves_no_temporary_file(tmp_path):
+def test_write_over_a_folder_fails_without_a_temporary_file(tmp_path):
     (tmp_path / "name/kept").mkdir(parents=True)
     with pytest.raises(StateError) as caught:
         files.write_atomic(str(tmp_path / "name"), b"x")
@@ -126,7 +126,7 @@ def test_write_over_a_folder_fails_and_leaves_no_temporary_file(tmp_path):
 
 
 @needs_posix
-def test_a_full_disk_leaves_the_old_file_whole(tmp_path):
+def test_a_full_disk_keeps_the_old_file(tmp_path):
     path = tmp_path / "file"
     path.write_bytes(b"old")
     code = """
@@ -145,7 +145,7 @@ except StateError as error:
 
 
 @needs_posix
-def test_death_between_temporary_file_and_rename_leaves_the_old_file_whole(tmp_path):
+def test_a_kill_before_the_rename_keeps_the_old_file(tmp_path):
     path = tmp_path / "file"
     path.write_bytes(b"old")
     code = """
@@ -156,12 +156,12 @@ files.write_atomic(sys.argv[1], b"new")
 """
     assert child(code, path).returncode == -9
     assert path.read_bytes() == b"old"
-    files.write_atomic(str(path), b"later")  # what the dead one left behind is in nobody's way
+    files.write_atomic(str(path), b"later")  # the temporary file of the killed process does not matter
     assert path.read_bytes() == b"later"
 
 
 @needs_posix
-def test_a_read_only_folder_is_told_with_a_hint(tmp_path):
+def test_a_read_only_folder_is_an_error_with_a_hint(tmp_path):
     (tmp_path / "file").write_bytes(b"old")
     tmp_path.chmod(0o555)
     code = """
@@ -177,9 +177,9 @@ except StateError as error:
 
 
 @pytest.mark.skipif(not hasattr(os, "getuid") or os.getuid() != 0, reason="only root can make another user's file")
-def test_a_rename_that_is_refused_leaves_no_temporary_file(tmp_path):
+def test_a_refused_rename_leaves_no_temporary_file(tmp_path):
     (tmp_path / "file").write_bytes(b"old")
-    tmp_path.chmod(0o1777)  # sticky: others may add files here, but not replace this one
+    tmp_path.chmod(0o1777)  # sticky: other users may add files here, and not replace this one
     code = """
 try:
     files.write_atomic("file", b"new")
@@ -214,7 +214,7 @@ def test_readers_see_only_whole_files(tmp_path):
 # swap
 
 
-def test_swap_writes_only_over_what_was_read(tmp_path):
+def test_swap_replaces_only_the_expected_content(tmp_path):
     path = tmp_path / "file"
     assert files.swap(str(path), None, b"one", mode=0o600)
     assert not files.swap(str(path), None, b"two")
@@ -226,7 +226,7 @@ def test_swap_writes_only_over_what_was_read(tmp_path):
     assert os.name == "nt" or stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-def test_swap_does_not_bring_back_a_file_that_was_deleted(tmp_path):
+def test_swap_does_not_restore_a_deleted_file(tmp_path):
     assert not files.swap(str(tmp_path / "file"), b"one", b"two")
     assert names(tmp_path) == []
 
@@ -241,14 +241,14 @@ def test_swap_over_a_folder_is_a_state_error(tmp_path):
 # names_in
 
 
-def test_the_names_in_a_folder_are_sorted_and_there_are_none_without_a_folder(tmp_path):
+def test_names_in_a_folder_are_sorted_and_empty_without_a_folder(tmp_path):
     for name in ("b", "a"):
         (tmp_path / name).touch()
     assert files.names_in(str(tmp_path)) == ["a", "b"]
     assert files.names_in(str(tmp_path / "a")) == files.names_in(str(tmp_path / "none")) == []
 
 
-def test_a_folder_that_cannot_be_read_is_a_state_error(tmp_path):
+def test_an_unreadable_folder_is_a_state_error(tmp_path):
     (tmp_path / "loop").symlink_to("loop")
     with pytest.raises(StateError):
         files.names_in(str(tmp_path / "loop"))
@@ -257,7 +257,7 @@ def test_a_folder_that_cannot_be_read_is_a_state_error(tmp_path):
 # lock
 
 
-def test_the_lock_keeps_processes_apart(tmp_path):
+def test_a_lock_excludes_other_processes(tmp_path):
     code = """
 import sys
 from skillhub.disk import files
@@ -275,7 +275,7 @@ for _ in range(15):
     assert (tmp_path / "number").read_text() == "45"
 
 
-def test_a_lock_that_is_held_too_long_is_told(tmp_path):
+def test_a_lock_held_beyond_the_timeout_is_an_error(tmp_path):
     path = str(tmp_path / "lock")
     with files.lock(path):
         with pytest.raises(StateError, match=r"more than 0\.05 s") as caught, files.lock(path, timeout=0.05):
@@ -307,14 +307,14 @@ with files.lock(sys.argv[1]):
         pass
 
 
-def test_a_lock_file_that_is_a_link_is_refused(tmp_path):
+def test_a_lock_file_behind_a_link_is_refused(tmp_path):
     (tmp_path / "lock").symlink_to("elsewhere")
     with pytest.raises(StateError), files.lock(str(tmp_path / "lock")):
         raise AssertionError("locked through a link")
     assert names(tmp_path) == ["lock"]
 
 
-def test_a_tree_that_cannot_be_copied_is_told_of_in_words(tmp_path):
+def test_a_failed_copy_of_a_tree_gives_a_readable_message(tmp_path):
     (tmp_path / "from").mkdir()
     (tmp_path / "from/socket").symlink_to("nowhere")
     with pytest.raises(StateError) as caught, files.disk_errors("here"):

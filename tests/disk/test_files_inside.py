@@ -14,21 +14,21 @@ def test_a_plain_path_is_joined_and_may_be_absent(tmp_path):
     assert files.inside(str(tmp_path), "a") == str(tmp_path / "a")
 
 
-def test_a_link_that_stays_inside_is_followed(tmp_path):
+def test_a_link_inside_the_root_is_followed(tmp_path):
     (tmp_path / "real/deep").mkdir(parents=True)
     (tmp_path / "absolute").symlink_to(tmp_path / "real")
     (tmp_path / "relative").symlink_to("absolute")
     assert files.inside(str(tmp_path), "relative/deep/x") == str(tmp_path / "real/deep/x")
 
 
-def test_a_root_that_is_reached_through_a_link_is_a_root(tmp_path):
+def test_a_root_behind_a_link_is_accepted(tmp_path):
     (tmp_path / "real/a").mkdir(parents=True)
     (tmp_path / "real/link").symlink_to("a")
     (tmp_path / "alias").symlink_to("real")
     assert files.inside(str(tmp_path / "alias"), "link/x") == str(tmp_path / "alias/a/x")
 
 
-def test_a_link_to_the_root_itself_stays_inside(tmp_path):
+def test_a_link_to_the_root_itself_is_followed(tmp_path):
     (tmp_path / "me").symlink_to(".")
     assert files.inside(str(tmp_path), "me") == str(tmp_path)
     assert files.inside(str(tmp_path), "me/x") == str(tmp_path / "x")
@@ -54,7 +54,7 @@ def test_a_dangling_link_out_of_the_project_is_refused(tmp_path):
         files.inside(str(project), "link")
 
 
-def test_a_second_link_behind_a_harmless_one_is_refused(tmp_path):
+def test_a_second_link_behind_an_inner_one_is_refused(tmp_path):
     project = tmp_path / "project"
     (project / "real").mkdir(parents=True)
     (project / "first").symlink_to("real")
@@ -87,7 +87,7 @@ def test_a_path_that_is_not_plain_is_refused(tmp_path, relative):
         files.inside(str(tmp_path), relative)
 
 
-def test_a_file_where_a_folder_should_be_is_told(tmp_path):
+def test_a_file_in_place_of_a_folder_is_an_error(tmp_path):
     (tmp_path / "a").write_bytes(b"")
     with pytest.raises(StateError) as caught:
         files.inside(str(tmp_path), "a/b")
@@ -95,7 +95,7 @@ def test_a_file_where_a_folder_should_be_is_told(tmp_path):
 
 
 @given(st.text())
-def test_no_text_at_all_leads_out(tmp_path_factory, relative):
+def test_no_text_leads_out_of_the_root(tmp_path_factory, relative):
     root = str(tmp_path_factory.getbasetemp())
     try:
         path = files.inside(root, relative)
@@ -106,7 +106,7 @@ def test_no_text_at_all_leads_out(tmp_path_factory, relative):
 
 
 @pytest.mark.parametrize(
-    ("path", "folder", "is_it"),
+    ("path", "folder", "is_below"),
     [
         ("a", "a", True),
         ("a/b/c", "a", True),
@@ -118,11 +118,11 @@ def test_no_text_at_all_leads_out(tmp_path_factory, relative):
         ("a/..", "a", False),
     ],
 )
-def test_a_path_leads_to_a_folder_or_below_it_or_elsewhere(tmp_path, path, folder, is_it):
+def test_is_within_follows_links(tmp_path, path, folder, is_below):
     (tmp_path / "a").mkdir()
     (tmp_path / "into").symlink_to("a")
     (tmp_path / "a/out").symlink_to("..")
-    assert files.is_within(str(tmp_path / path), str(tmp_path / folder)) is is_it
+    assert files.is_within(str(tmp_path / path), str(tmp_path / folder)) is is_below
 
 
 def test_every_path_leads_below_the_root(tmp_path):

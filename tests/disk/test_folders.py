@@ -1,4 +1,4 @@
-"""Trees on disk: exact modes, every difference told, no link followed."""
+"""Trees on disk: exact modes, every difference reported, no link followed."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_modes_of_files_do_not_depend_on_the_umask(tmp_path, mask):
     assert modes == {"SKILL.md": 0o644, "run.sh": 0o755, "empty": 0o644}
 
 
-def test_what_was_written_compares_as_equal(folder):
+def test_a_written_tree_compares_as_equal(folder):
     assert compare(str(folder), TREE.listing) == []
     assert list_folder(str(folder)).digest == TREE.digest
 
@@ -49,31 +49,31 @@ def test_what_was_written_compares_as_equal(folder):
         ("not-a-file", lambda folder: (folder / "a/link").symlink_to("/")),
     ],
 )
-def test_every_difference_is_told(folder, code, harm):
+def test_every_difference_is_reported(folder, code, harm):
     harm(folder)
     assert [problem.code for problem in compare(str(folder), TREE.listing)] == [code]
 
 
-def test_a_folder_that_is_not_there_is_unreadable(tmp_path):
+def test_a_missing_folder_is_unreadable(tmp_path):
     assert [problem.code for problem in compare(str(tmp_path / "no"), TREE.listing)] == ["unreadable"]
 
 
-def test_walk_stops_at_what_is_too_large(folder):
+def test_walk_stops_at_a_file_over_the_limit(folder):
     with pytest.raises(UnsafeArchive):
         list(walk(str(folder), largest=1))
 
 
-def test_nothing_that_a_skill_may_hold_is_too_large_to_be_looked_at():
+def test_the_limit_of_walk_is_that_of_a_skill():
     assert Limits().total == LARGEST
 
 
 @pytest.mark.skipif(not os.path.isdir("/proc/sys/kernel/random"), reason="no files that say they are empty")
-def test_walk_stops_at_what_has_more_in_it_than_its_size_says():
+def test_walk_stops_at_a_file_longer_than_its_size():
     with pytest.raises(UnsafeArchive):
         list(walk("/proc/sys/kernel/random", largest=3))
 
 
-def test_remove_takes_read_only_folders_and_follows_no_link(tmp_path):
+def test_remove_tree_removes_read_only_folders_and_follows_no_link(tmp_path):
     write_tree(str(tmp_path / "tree"), TREE.items(), read_only=True)
     (tmp_path / "kept").mkdir()
     (tmp_path / "kept/file").touch()
@@ -89,7 +89,7 @@ def test_remove_takes_read_only_folders_and_follows_no_link(tmp_path):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs links")
-def test_one_look_finds_what_realpath_finds_whatever_the_links(tmp_path):
+def test_real_equals_realpath_for_any_links(tmp_path):
     top = tmp_path / "top"
     (top / "real/inner/deep").mkdir(parents=True)
     (top / "real/file").write_text("")

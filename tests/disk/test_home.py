@@ -1,4 +1,4 @@
-"""Where skillhub keeps its own things."""
+"""The folders for skillhub's own files."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ from tests.support.here import Here
 FOLDERS = ("", "config", "state")
 
 
-def test_one_variable_puts_all_of_it_below_one_folder(tmp_path):
+def test_skillhub_home_puts_all_folders_below_one(tmp_path):
     home = Home.of({"SKILLHUB_HOME": str(tmp_path)})
     assert (home.config, home.data, home.cache, home.state) == tuple(
         str(tmp_path / part) for part in ("config", "data", "cache", "state")
     )
 
 
-def test_a_relative_one_is_made_absolute_and_an_empty_one_is_none():
+def test_a_relative_home_is_made_absolute_and_an_empty_one_is_ignored():
     assert os.path.isabs(Home.of({"SKILLHUB_HOME": "here"}).data)
     assert "skillhub" in Home.of({"SKILLHUB_HOME": ""}).data
 
 
-def test_the_platform_s_own_folders_without_it(tmp_path):
+def test_without_skillhub_home_the_platforms_folders_are_used(tmp_path):
     code = "import os; from skillhub.disk.home import Home; print(Home.of(os.environ).data)"
     environ = {"HOME": str(tmp_path), "PATH": os.environ["PATH"], "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run([sys.executable, "-c", code], env=environ, capture_output=True, text=True, check=True)
     assert done.stdout.startswith(str(tmp_path))
 
 
-# "~" is also what a user who has neither HOME nor a line in passwd is at home in.
+# "~" is also the home of a user with neither HOME nor a line in passwd.
 @pytest.mark.skipif(os.name != "posix", reason="HOME is of POSIX")
 @pytest.mark.parametrize("found", ["", "~", "rel"])
 @pytest.mark.parametrize("hub", ["", "~/hub"])
-def test_nobody_is_at_home_where_the_program_happens_to_run(tmp_path, found, hub):
+def test_a_home_that_depends_on_the_working_folder_is_refused(tmp_path, found, hub):
     shell = Here(tmp_path)
     shell.skill("project/loose")
     before = shell.files()
@@ -50,7 +50,7 @@ def test_nobody_is_at_home_where_the_program_happens_to_run(tmp_path, found, hub
     assert shell.files() == before
 
 
-def test_what_is_no_folder_is_called_that(tmp_path):
+def test_a_home_that_is_no_folder_is_refused(tmp_path):
     with pytest.raises(StateError, match="expected a folder") as caught:
         Home.of({"SKILLHUB_HOME": os.devnull})
     assert "SKILLHUB_HOME" in caught.value.hint
@@ -66,7 +66,7 @@ def environ(tmp_path):
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root gives folders away")
 @pytest.mark.parametrize("folder", FOLDERS)
-def test_attack_a_home_that_another_user_planted(tmp_path, environ, folder):
+def test_attack_a_home_of_another_user_is_refused(tmp_path, environ, folder):
     Home.of(environ)
     os.chown(tmp_path / "hub" / folder, 65534, 65534)
     with pytest.raises(StateError) as caught:
@@ -77,7 +77,7 @@ def test_attack_a_home_that_another_user_planted(tmp_path, environ, folder):
 
 @pytest.mark.skipif(os.name != "posix", reason="modes are of POSIX")
 @pytest.mark.parametrize("folder", FOLDERS)
-def test_attack_a_home_that_other_users_may_write(tmp_path, environ, folder):
+def test_attack_a_home_that_other_users_can_write_is_refused(tmp_path, environ, folder):
     for mode in (0o757, 0o777, 0o1777, 0o702):
         (tmp_path / "hub" / folder).chmod(mode)
         with pytest.raises(StateError) as caught:
@@ -87,7 +87,7 @@ def test_attack_a_home_that_other_users_may_write(tmp_path, environ, folder):
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root gives folders away")
 @pytest.mark.parametrize("folder", FOLDERS)
-def test_a_home_for_a_group_to_write_is_refused_unless_the_group_is_the_users_own(tmp_path, environ, folder):
+def test_a_group_writable_home_is_accepted_only_for_the_users_own_group(tmp_path, environ, folder):
     (tmp_path / "hub" / folder).chmod(0o775)
     Home.of(environ)
     os.chown(tmp_path / "hub" / folder, -1, 65534)
@@ -112,7 +112,7 @@ def test_attack_a_planted_home_gives_neither_sources_nor_agreement(tmp_path):
 
 
 @pytest.mark.parametrize("variables", [{}, {"XDG_STATE_HOME": "/x/state"}, {"XDG_DATA_HOME": " "}])
-def test_the_home_of_somebody_else_is_found_as_their_own_process_finds_it(tmp_path, monkeypatch, variables):
+def test_the_home_of_another_user_is_computed_like_in_their_own_process(tmp_path, monkeypatch, variables):
     for name in ("XDG_STATE_HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME"):
         monkeypatch.delenv(name, raising=False)
     theirs = Home.around(variables, str(tmp_path))

@@ -1,4 +1,4 @@
-"""Which program installed skillhub, told from what it left in the environment, and the commands of that program."""
+"""The program that installed skillhub, recognized by its files, and the commands of that program."""
 
 import json
 import os
@@ -23,7 +23,7 @@ Requires-Dist: uvicorn<1 ; extra == 'server'
 
 
 class Environment:
-    """A virtual environment with what an installer leaves there; ``python`` runs in it."""
+    """A virtual environment with the files of an installer; ``python`` runs in it."""
 
     def __init__(self, folder, metadata=METADATA):
         self.folder = folder / "my venv"
@@ -33,7 +33,7 @@ class Environment:
         if metadata:
             (self.packages / "skillhub-1.dist-info").mkdir()
             (self.packages / "skillhub-1.dist-info" / "METADATA").write_text(metadata)
-        # Without what an installer may have left beside the package.
+        # Without files that an installer may have left beside the package.
         self.source = folder / "source"
         self.source.mkdir()
         (self.source / "skillhub").symlink_to(REPO / "skillhub")
@@ -63,7 +63,7 @@ def test_pipx(environment):
     assert environment.asked() == ["pipx inject 'my venv' 'boto3<2,>=1.36'", "pipx uninstall 'my venv'"]
 
 
-def test_uv_tool_is_installed_anew_with_the_extras_that_it_had(environment, tmp_path):
+def test_uv_tool_installs_again_with_the_present_extras(environment, tmp_path):
     rows = [
         ({"directory": str(tmp_path)}, f"{tmp_path}[s3]"),
         ({"extras": ["watch", "all"], "path": str(tmp_path)}, f"{tmp_path}[all,s3,watch]"),
@@ -73,9 +73,9 @@ def test_uv_tool_is_installed_anew_with_the_extras_that_it_had(environment, tmp_
     ]
     for source, words in rows:
         environment.receipt(**source)
-        told = environment.asked()
-        assert told[0].replace("'", "") == f"uv tool install --force {words}", source
-        assert told[1] == "uv tool uninstall skillhub"
+        commands = environment.asked()
+        assert commands[0].replace("'", "") == f"uv tool install --force {words}", source
+        assert commands[1] == "uv tool uninstall skillhub"
 
 
 @pytest.mark.parametrize(
@@ -90,37 +90,37 @@ def test_uv_tool_is_installed_anew_with_the_extras_that_it_had(environment, tmp_
         "[",
     ],
 )
-def test_a_receipt_of_another_shape_names_no_source(environment, receipt):
+def test_an_unknown_form_of_receipt_names_no_source(environment, receipt):
     (environment.folder / "uv-receipt.toml").write_text(receipt)
     hint, removal = environment.asked()
     assert (hint[:15], hint[-16:], removal) == ("uv pip install ", "'boto3<2,>=1.36'", "uv tool uninstall skillhub")
 
 
-def test_the_receipt_may_name_another_package_first(environment, tmp_path):
+def test_skillhub_need_not_be_first_in_the_receipt(environment, tmp_path):
     rows = f'{{ name = "other", path = "/" }}, {{ name = "skillhub", path = "{tmp_path}" }}'
     (environment.folder / "uv-receipt.toml").write_text(f"[tool]\nrequirements = [{rows}]\n")
     assert environment.asked()[0] == f"uv tool install --force '{tmp_path}[s3]'"
 
 
-def test_attack_a_hint_names_no_skillhub_that_an_index_could_have_from_a_stranger(environment, tmp_path):
-    # The clone is gone, or an index was asked that the hint cannot know.
+def test_attack_a_hint_names_no_skillhub_of_an_index(environment, tmp_path):
+    # The clone is gone, or an index was used that the hint cannot know.
     for source in ({"directory": str(tmp_path / "gone")}, {"specifier": "==1"}, {"editable": ""}):
         environment.receipt(**source)
         hint = environment.asked()[0]
         assert hint.startswith("uv pip install ") and "boto3" in hint and "skillhub" not in hint, source
 
 
-def test_attack_a_working_folder_has_no_part_in_the_command(environment, tmp_path):
+def test_attack_the_command_reads_nothing_of_the_working_folder(environment, tmp_path):
     uv = f"uv pip install --directory '{environment.folder}' --python '{environment.python}' 'boto3<2,>=1.36'"
     assert environment.asked()[0] == uv  # a uv.toml there could name another index
     (environment.packages / "pip").mkdir()
     (environment.packages / "pip" / "__init__.py").touch()
-    pip = f"'{environment.python}' -P -m pip"  # a pip.py there would be run
+    pip = f"'{environment.python}' -P -m pip"  # a pip.py there would run
     assert environment.asked() == [f"{pip} install 'boto3<2,>=1.36'", f"{pip} uninstall skillhub"]
     assert environment.asked("server")[0].endswith("install 'mcp<3,>=2.3' 'uvicorn<1'")
 
 
-def test_a_clone_that_nothing_installed_and_a_package_that_says_nothing(tmp_path):
+def test_a_clone_without_an_installer_and_without_metadata(tmp_path):
     bare, clone = Environment(tmp_path, ""), tmp_path / "clone"
     shutil.copytree(REPO / "skillhub" / "disk", clone / "skillhub" / "disk")
     shutil.copytree(REPO / "skillhub" / "formats", clone / "skillhub" / "formats")
@@ -149,8 +149,8 @@ def test_the_hint_works_when_typed(program, tmp_path):
     subprocess.run([program, *(["tool"] if program == "uv" else []), "install", clone], check=True, **kept)
     skillhub, bill = tmp_path / "bin" / "skillhub", ["lock", "export", "--format", "spdx"]
     for words in (bill, ["env", "set", "TOKEN"]):
-        told = subprocess.run([skillhub, *words, "--json"], check=False, **kept)
-        subprocess.run(json.loads(told.stdout)["error"]["hint"], shell=True, check=True, **kept)
-    subprocess.run([skillhub, *bill], check=True, **kept)  # the second extra did not cost the first
-    told = subprocess.run([skillhub, "env", "set", "TOKEN", "--json"], check=False, **kept)
-    assert "the extra keyring" not in told.stdout
+        result = subprocess.run([skillhub, *words, "--json"], check=False, **kept)
+        subprocess.run(json.loads(result.stdout)["error"]["hint"], shell=True, check=True, **kept)
+    subprocess.run([skillhub, *bill], check=True, **kept)  # the second extra did not remove the first
+    result = subprocess.run([skillhub, "env", "set", "TOKEN", "--json"], check=False, **kept)
+    assert "the extra keyring" not in result.stdout

@@ -1,4 +1,4 @@
-"""Junctions of Windows, each stood in for by a folder: to Python 3.11 they are folders but for their reparse tag."""
+"""Junctions of Windows, imitated by folders: in Python 3.11 they are folders with a reparse tag."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TAG = 0xA0000003  # IO_REPARSE_TAG_MOUNT_POINT
 
 @pytest.fixture
 def junction(tmp_path, monkeypatch):
-    """A folder whose status says that it is a junction; to remove it moves it away, as nothing behind it goes."""
+    """A folder whose status is that of a junction; its removal moves it away, since the target stays."""
     path, lstat, unlink = tmp_path / "top" / "junction", os.lstat, os.unlink
     path.mkdir(parents=True)
     (path / "behind.txt").write_text("not ours\n")
@@ -40,25 +40,25 @@ def junction(tmp_path, monkeypatch):
     return path
 
 
-def test_a_junction_counts_as_a_link(junction):
+def test_a_junction_is_treated_as_a_link(junction):
     assert folders.is_link(str(junction))
     assert not folders.is_link(str(junction.parent))
     assert _is_link(os.lstat(junction))
 
 
-def test_attack_what_lies_behind_a_junction_is_not_removed(junction, monkeypatch, tmp_path):
+def test_attack_the_target_of_a_junction_is_not_removed(junction, monkeypatch, tmp_path):
     monkeypatch.setattr(folders, "HAS_HANDLES", False)
     folders.remove_tree(str(junction.parent))
     assert not junction.parent.exists()
     assert (tmp_path / "behind" / "behind.txt").read_text() == "not ours\n"
 
 
-def test_attack_what_lies_behind_a_junction_is_no_part_of_a_skill(junction, monkeypatch):
+def test_attack_the_target_of_a_junction_is_no_part_of_a_skill(junction, monkeypatch):
     monkeypatch.setattr(folders, "_HAS_JUNCTIONS", True)
     assert list(folders._paths(str(junction.parent))) == [("junction", False)]
 
 
-def test_a_junction_in_an_agents_folder_is_a_link_that_skillhub_did_not_make(junction, tmp_path):
+def test_a_junction_in_an_agents_folder_is_a_wrong_link(junction, tmp_path):
     (found, problems) = copies.inspect(str(junction), Listing({}), Store(str(tmp_path)), "copy")
     assert found == "edited"
     assert [problem.code for problem in problems] == ["wrong-link"]

@@ -1,4 +1,4 @@
-"""The index of folders that were found whole: what it tells apart, and what of it counts for nothing."""
+"""The index of folders found intact: the changes that it notices, and the entries that it ignores."""
 
 import json
 import os
@@ -14,7 +14,7 @@ TREE, SECOND = "sha256:" + "1" * 64, 1_000_000_000
 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch):
-    """Let what changed just now count as old: the tests wait for no clock."""
+    """Let recent changes count as old, so that no test waits."""
     monkeypatch.setattr(proved, "GRAIN", 0)
 
 
@@ -31,7 +31,7 @@ def folder(tmp_path):
 
 @pytest.fixture
 def index(tmp_path, folder):
-    """Return an index that has the folder, as the next command reads it."""
+    """Return an index with the folder, as the next command reads it."""
     path = tmp_path / "state" / "proved" / "key.json"
     first = ProvedFolders(str(path), believed=True)
     first.keep(str(folder), TREE, first.before(str(folder), ".listing"))
@@ -105,13 +105,13 @@ EDITS = {
 
 
 @pytest.mark.parametrize("what", EDITS)
-def test_attack_an_edit_that_hides_itself_is_seen(index, folder, what):
+def test_attack_a_disguised_edit_is_noticed(index, folder, what):
     assert holds(index, folder)
     EDITS[what](folder)
     assert not holds(index, folder)
 
 
-def test_attack_an_edit_in_the_tick_of_the_last_one_is_hashed_again(tmp_path, folder, monkeypatch):
+def test_attack_a_second_edit_in_the_same_tick_is_hashed_again(tmp_path, folder, monkeypatch):
     monkeypatch.setattr(proved, "GRAIN", GRAIN)
     young = ProvedFolders(str(tmp_path / "index.json"), believed=True)
     assert young.before(str(folder)) is None
@@ -123,33 +123,33 @@ def test_attack_an_edit_in_the_tick_of_the_last_one_is_hashed_again(tmp_path, fo
     ("content", "anything", "now", "proves"),
     [
         (5 * SECOND + 1, 5 * SECOND + 1, 8 * SECOND, True),
-        (5 * SECOND + 1, 5 * SECOND + 1, 7 * SECOND, False),  # as young as the look
-        (5 * SECOND + 1, 9 * SECOND + 1, 8 * SECOND, False),  # the clock was set back since, or is another's
+        (5 * SECOND + 1, 5 * SECOND + 1, 7 * SECOND, False),  # as recent as the look
+        (5 * SECOND + 1, 9 * SECOND + 1, 8 * SECOND, False),  # the clock was set back, or is another machine's
         (9 * SECOND + 1, 5 * SECOND + 1, 8 * SECOND, False),
-        (5 * SECOND, 5 * SECOND, 900 * SECOND, False),  # FAT, or NFS from a server that keeps seconds
+        (5 * SECOND, 5 * SECOND, 900 * SECOND, False),  # FAT, or NFS from a server with times in seconds
         (5 * SECOND, 5 * SECOND + 1, 900 * SECOND, True),  # from an archive
     ],
 )
-def test_attack_a_coarse_clock_or_one_that_is_set_back_proves_nothing(content, anything, now, proves, monkeypatch):
+def test_attack_a_coarse_clock_or_one_set_back_gives_no_proof(content, anything, now, proves, monkeypatch):
     monkeypatch.setattr(proved, "GRAIN", GRAIN)
     assert is_proof(f"3 {content} {anything} 7 8 33188", now) == proves
 
 
-def test_attack_where_the_disk_keeps_no_time_of_change_no_stamp_proves_anything(monkeypatch):
+def test_attack_without_a_time_of_change_no_stamp_is_proof(monkeypatch):
     stamp = f"3 {5 * SECOND + 1} {5 * SECOND + 1} 7 8 33188"
     assert is_proof(stamp, 8 * SECOND)
     monkeypatch.setattr(proved, "_HAS_CHANGE_TIME", False)  # Windows has the time of creation there
     assert not is_proof(stamp, 8 * SECOND)
 
 
-def test_a_stamp_is_settled_once_the_clock_has_ticked(monkeypatch):
+def test_a_stamp_is_settled_after_a_tick_of_the_clock(monkeypatch):
     monkeypatch.setattr(proved, "GRAIN", GRAIN)
     assert is_settled(f"3 {SECOND + 1} {SECOND + 1} 7 8 9", SECOND + 101, 99)
     assert not is_settled(f"3 {SECOND + 1} {SECOND + 1} 7 8 9", SECOND + 101, 100)
-    assert not is_settled(f"3 {SECOND} {SECOND} 7 8 9", 2 * SECOND, 99)  # in whole seconds a tick is two
+    assert not is_settled(f"3 {SECOND} {SECOND} 7 8 9", 2 * SECOND, 99)  # with whole seconds a tick is two
 
 
-def test_attack_a_file_that_changes_while_it_is_hashed_is_not_kept(tmp_path, folder):
+def test_attack_a_file_changed_while_hashed_is_not_kept(tmp_path, folder):
     index = ProvedFolders(str(tmp_path / "index.json"), believed=True)
     look = index.before(str(folder))
     same_size_and_time(folder / "SKILL.md", "eno")
@@ -189,7 +189,7 @@ FORGERIES = {
 
 
 @pytest.mark.parametrize("how", FORGERIES)
-def test_attack_an_index_that_is_damaged_or_not_the_owners_alone_counts_for_nothing(index, folder, how):
+def test_attack_a_damaged_or_shared_index_is_ignored(index, folder, how):
     FORGERIES[how](index)
     assert not holds(index, folder)
     assert not ProvedFolders(str(index), believed=True).is_noted("plain", ("some", "facts")) or how.endswith(
@@ -198,20 +198,20 @@ def test_attack_an_index_that_is_damaged_or_not_the_owners_alone_counts_for_noth
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root gives a file away")
-def test_attack_an_index_of_another_user_counts_for_nothing(index, folder):
+def test_attack_an_index_of_another_user_is_ignored(index, folder):
     os.chown(index, 12345, -1)
     assert not holds(index, folder)
 
 
-def test_attack_an_index_from_another_machine_proves_nothing_here(index, folder, tmp_path):
-    """A home that is copied brings the index, and files with other inodes and times of change."""
+def test_attack_an_index_of_another_machine_is_ignored(index, folder, tmp_path):
+    """A copied home contains the index, and files with other inodes and times of change."""
     shutil.copytree(tmp_path, f"{tmp_path}-there", copy_function=shutil.copy2)
     shutil.rmtree(folder)
     shutil.copytree(f"{tmp_path}-there/skill", folder, copy_function=shutil.copy2)
     assert not holds(index, folder)
 
 
-def test_another_tree_or_folder_or_fact_is_not_what_was_proved(index, folder):
+def test_another_tree_folder_or_fact_is_not_proved(index, folder):
     found = ProvedFolders(str(index), believed=True)
     assert found.holds(str(folder), TREE)
     assert not found.holds(str(folder), TREE.replace("1", "2"))
@@ -219,18 +219,18 @@ def test_another_tree_or_folder_or_fact_is_not_what_was_proved(index, folder):
     assert found.is_noted("plain", ("some", "facts"))
     assert not found.is_noted("plain", ("some", "other facts"))
     assert not found.is_noted("other", ("some", "facts"))
-    assert found.is_noted("plain", ("some", "facts"))  # to ask is to change nothing
+    assert found.is_noted("plain", ("some", "facts"))  # a query changes nothing
 
 
-def test_a_note_is_forgotten_only_where_notes_are_kept(index):
-    for how, is_there in (({"kept": False}, True), ({}, False)):
+def test_forget_note_removes_a_note_only_if_notes_are_kept(index):
+    for how, is_kept in (({"kept": False}, True), ({}, False)):
         found = ProvedFolders(str(index), believed=True, **how)
         found.forget_note("plain")
         found.save()
-        assert ProvedFolders(str(index), believed=True).is_noted("plain", ("some", "facts")) == is_there
+        assert ProvedFolders(str(index), believed=True).is_noted("plain", ("some", "facts")) == is_kept
 
 
-def test_who_does_not_believe_it_hashes_and_forgets_what_differs(index, folder):
+def test_without_belief_the_index_hashes_and_forgets_differences(index, folder):
     checking = ProvedFolders(str(index))
     assert not checking.holds(str(folder), TREE)
     assert not checking.is_noted("plain", ("some", "facts"))
@@ -240,7 +240,7 @@ def test_who_does_not_believe_it_hashes_and_forgets_what_differs(index, folder):
     assert not holds(index, folder)
 
 
-def test_who_only_looks_writes_nothing(index, folder, tmp_path):
+def test_a_read_only_index_writes_nothing(index, folder, tmp_path):
     before = index.read_bytes()
     for other in (ProvedFolders(str(index), believed=True, kept=False), ProvedFolders()):
         other.keep(str(folder), TREE, other.before(str(folder)))
@@ -250,7 +250,7 @@ def test_who_only_looks_writes_nothing(index, folder, tmp_path):
     assert index.read_bytes() == before
 
 
-def test_what_is_gone_leaves_the_index(index, folder):
+def test_a_missing_folder_is_dropped_from_the_index(index, folder):
     shutil.rmtree(folder)
     other = ProvedFolders(str(index), believed=True)
     other.note("more", 1)
@@ -258,7 +258,7 @@ def test_what_is_gone_leaves_the_index(index, folder):
     assert json.loads(index.read_text())["folders"] == {}
 
 
-def test_names_of_any_bytes_are_kept(tmp_path):
+def test_names_of_any_bytes_are_stored(tmp_path):
     folder = tmp_path / "skill"
     folder.mkdir()
     (folder / os.fsdecode(b"\xff\n\x01")).write_text("one")

@@ -1,4 +1,4 @@
-"""A file of the state: whole, checked to its last member, shared with other processes."""
+"""A file of the state: complete, validated in every member, shared with other processes."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def put(file, *words):
         file.write({"words": (*file.read(parse), *words)})
 
 
-def test_what_was_written_is_read_by_whoever_looks(path):
+def test_a_written_document_is_read_by_every_reader(path):
     mine, other = at(path), at(path)
     assert mine.read(parse) == ()
     put(mine, "a")
@@ -52,7 +52,7 @@ class Counts(StateDocument):
     counts: Members[str, int]
 
 
-def test_the_class_writes_the_document_and_members_keep_their_order(path):
+def test_the_documents_class_is_written_with_members_in_order(path):
     file = StateFile(path, "the counts", "restore the file", Counts)
     with file.locked():
         file.write({"counts": {"b": 1, "a": 2}})
@@ -60,7 +60,7 @@ def test_the_class_writes_the_document_and_members_keep_their_order(path):
 
 
 @pytest.mark.parametrize("document", [{}, {"words": "a"}, {"words": [1]}, {"words": [], "more": 1}])
-def test_attack_a_document_that_could_not_be_read_back_is_not_written(path, document):
+def test_attack_an_invalid_document_is_not_written(path, document):
     file = at(path)
     put(file, "a")
     with file.locked(), pytest.raises(FormatError):
@@ -68,7 +68,7 @@ def test_attack_a_document_that_could_not_be_read_back_is_not_written(path, docu
     assert at(path).read(parse) == ("a",)
 
 
-def test_what_did_not_change_is_parsed_once(path):
+def test_an_unchanged_document_is_parsed_once(path):
     file, seen = at(path), []
     put(file, "a")
     for _ in range(3):
@@ -76,7 +76,7 @@ def test_what_did_not_change_is_parsed_once(path):
     assert len(seen) == 1
 
 
-def test_what_is_not_there_is_parsed_once_too_until_it_is_there(path):
+def test_a_missing_document_is_parsed_once_until_written(path):
     mine, other, seen = at(path), at(path), []
     for _ in range(3):
         mine.read(lambda document: seen.append(document))
@@ -85,7 +85,7 @@ def test_what_is_not_there_is_parsed_once_too_until_it_is_there(path):
     assert mine.read(parse) == ("a",)
 
 
-def test_attack_what_was_not_there_and_cannot_be_looked_at_any_more_is_not_taken_for_empty(path):
+def test_attack_an_unreadable_place_is_not_taken_for_a_missing_file(path):
     file = at(path)
     assert file.read(parse) == ()
     Path(path).parent.write_bytes(b"")
@@ -93,7 +93,7 @@ def test_attack_what_was_not_there_and_cannot_be_looked_at_any_more_is_not_taken
         file.read(parse)
 
 
-def test_a_file_that_is_gone_is_not_remembered(path):
+def test_a_deleted_file_is_not_cached(path):
     file = at(path)
     put(file, "a")
     assert file.read(parse) == ("a",)
@@ -101,7 +101,7 @@ def test_a_file_that_is_gone_is_not_remembered(path):
     assert file.read(parse) == ()
 
 
-def test_nobody_loses_what_another_wrote(path):
+def test_simultaneous_writers_lose_nothing(path):
     threads = [threading.Thread(target=put, args=(at(path), str(number))) for number in range(16)]
     for each in threads:
         each.start()
@@ -110,12 +110,12 @@ def test_nobody_loses_what_another_wrote(path):
     assert sorted(map(int, at(path).read(parse))) == list(range(16))
 
 
-def test_a_path_that_is_not_utf_8_can_be_read_again(path):
+def test_a_path_outside_of_utf8_can_be_read_again(path):
     put(at(path), os.fsdecode(b"/caf\xe9"))
     assert at(path).read(parse) == ("/caf?",)
 
 
-def test_no_other_user_may_read_it(path):
+def test_the_file_is_private_to_its_user(path):
     put(at(path), "a")
     assert os.name == "nt" or os.stat(path).st_mode & 0o077 == 0
 
@@ -133,7 +133,7 @@ def test_no_other_user_may_read_it(path):
         ('{"words": [], "words": [], "version": 1}', ""),
     ],
 )
-def test_what_is_no_such_file_is_refused_by_the_place_of_the_fault(path, text, fault):
+def test_an_invalid_file_is_refused_with_the_place_of_the_fault(path, text, fault):
     os.mkdir(os.path.dirname(path))
     Path(path).write_text(text)
     for _ in range(2):
@@ -146,16 +146,16 @@ def test_what_is_no_such_file_is_refused_by_the_place_of_the_fault(path, text, f
     assert Path(path).read_text() == text
 
 
-@pytest.mark.parametrize(("version", "said"), [(2, "upgrade skillhub"), (0, "restore the file")])
-def test_a_file_of_another_version_is_refused_with_what_to_do(path, version, said):
+@pytest.mark.parametrize(("version", "words"), [(2, "upgrade skillhub"), (0, "restore the file")])
+def test_a_file_of_another_version_is_refused_with_a_hint(path, version, words):
     os.mkdir(os.path.dirname(path))
     Path(path).write_text(json.dumps({"words": [], "version": version}))
     with pytest.raises(StateError) as caught:
         at(path).read(parse)
-    assert said in caught.value.hint
+    assert words in caught.value.hint
 
 
-def test_more_than_anybody_writes_is_not_read(path):
+def test_a_file_over_the_limit_is_not_read(path):
     os.mkdir(os.path.dirname(path))
     with open(path, "wb") as file:
         file.truncate((16 << 20) + 1)
@@ -175,7 +175,7 @@ def test_attack_a_link_in_its_place_is_not_followed(path, tmp_path):
 
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.binary(max_size=200))
-def test_any_bytes_raise_nothing_but_our_error(path, data):
+def test_any_bytes_raise_only_our_error(path, data):
     os.makedirs(os.path.dirname(path), exist_ok=True)
     Path(path).write_bytes(data)
     with pytest.raises(StateError):

@@ -11,7 +11,7 @@ BASE = b"{\n  1\n  base\n  3\n}\n"
 
 
 def merge_file(folder, *options, base=BASE):
-    """Let git itself merge the three."""
+    """Let git merge the three files."""
     paths = [folder / name for name in ("ours", "base", "theirs")]
     for path, data in zip(paths, (OURS, base, THEIRS), strict=True):
         path.write_bytes(data)
@@ -20,13 +20,13 @@ def merge_file(folder, *options, base=BASE):
     return done.stdout
 
 
-def test_what_git_leaves_is_taken_apart(tmp_path):
+def test_conflicts_written_by_git_are_split_into_sides(tmp_path):
     assert sides(merge_file(tmp_path)) == (OURS, THEIRS, None)
     assert sides(merge_file(tmp_path, "--diff3")) == (OURS, THEIRS, BASE)
     assert sides(merge_file(tmp_path, "-L", "HEAD", "-L", "old", "-L", "a branch")) == (OURS, THEIRS, None)
 
 
-def test_line_ends_of_windows_are_kept(tmp_path):
+def test_windows_line_ends_are_kept(tmp_path):
     data = merge_file(tmp_path, "--diff3").replace(b"\n", b"\r\n")
     assert sides(data) == tuple(each.replace(b"\n", b"\r\n") for each in (OURS, THEIRS, BASE))
 
@@ -44,11 +44,11 @@ def test_line_ends_of_windows_are_kept(tmp_path):
         b"<<<<<<< a\n=======\n=======\n>>>>>>> b\n",
     ],
 )
-def test_markers_that_are_not_whole_are_no_conflict(data):
+def test_incomplete_markers_are_no_conflict(data):
     assert sides(data) is None
 
 
-def test_a_base_that_one_conflict_lacks_is_none():
+def test_the_base_is_none_if_one_conflict_lacks_it():
     one, other = (b"<<<<<<< a\n1\n||||||| o\n0\n=======\n2\n>>>>>>> b\n", b"<<<<<<< a\n1\n=======\n2\n>>>>>>> b\n")
     assert sides(one + one) == (b"1\n1\n", b"2\n2\n", b"0\n0\n")
     assert sides(one + other) == (b"1\n1\n", b"2\n2\n", None)
@@ -58,7 +58,7 @@ lines = st.lists(st.sampled_from([b"{\n", b"}\n", b'  "a": 1,\n', b"\n", b"x\r\n
 
 
 @given(lines, lines)
-def test_what_is_written_is_taken_apart_again(ours, theirs):
+def test_a_written_conflict_is_split_into_the_same_sides(ours, theirs):
     if ours == theirs:
         assert conflict(ours, theirs) == ours
     else:
@@ -66,5 +66,5 @@ def test_what_is_written_is_taken_apart_again(ours, theirs):
 
 
 @given(st.binary())
-def test_any_bytes_are_taken_apart_or_not(data):
+def test_any_bytes_raise_no_error(data):
     sides(data)

@@ -1,4 +1,4 @@
-"""Edits made by hand are kept as patches, which two tools apply."""
+"""Edits by hand are kept as patches, which two tools apply."""
 
 from __future__ import annotations
 
@@ -96,15 +96,15 @@ def test_a_patch_applies(tmp_path, tool, change):
         ("large", File(b"line\n" * 300_000)),
     ],
 )
-def test_what_no_patch_can_hold_is_kept_whole(path, file):
+def test_a_file_that_no_patch_can_represent_is_kept_whole(path, file):
     assert difference(Tree(BASE), edited({path: file})) == ("", {path: file})
 
 
-def test_a_file_that_no_patch_can_hold_and_that_was_removed_leaves_nothing_to_keep():
+def test_a_removed_binary_file_leaves_nothing_to_keep():
     assert difference(Tree(BASE), edited({"logo.png": None})) == ("", {})
 
 
-def test_edits_are_saved_once_for_equal_ones_then_put_back(world):
+def test_identical_edits_are_saved_once_and_the_locked_files_restored(world):
     world.install(plain(world), agents=("claude-code", "windsurf"))
     folders = (".agents/skills", ".claude/skills", ".windsurf/skills")
     for folder, text in zip(folders, ("mine\n", "mine\n", "other\n"), strict=True):
@@ -139,7 +139,7 @@ def test_a_saved_patch_gives_the_edit_back(world):
     assert read_back(copy) == mine
 
 
-def test_a_file_in_place_of_the_skill_is_kept(world):
+def test_a_file_in_place_of_the_skill_is_saved(world):
     world.install(plain(world))
     shutil.rmtree(world.copy("plain"))
     world.copy("plain").write_text("precious\n")
@@ -148,7 +148,7 @@ def test_a_file_in_place_of_the_skill_is_kept(world):
     assert world.problems() == []
 
 
-def test_a_link_that_a_person_put_into_a_copy_is_told_in_what_is_saved(world):
+def test_the_target_of_an_added_link_is_in_the_saved_patch(world):
     world.install(plain(world), answers=Answers("yes"))
     (world.copy("plain") / "notes").symlink_to("../elsewhere")
     world.sync(answers=Answers("yes"))
@@ -161,7 +161,7 @@ LINES = "".join(f"Step {number}.\n" for number in range(9))
 
 
 def newer(world, old="Step 8.", new="Step eight."):
-    """Install a skill, edit it by hand, and bring another version of its folder; return where it is."""
+    """Install a skill, edit its copy, and put a new version into its folder; return the folder."""
     path = plain(world, scripts__run_sh="echo\n", body=LINES)
     world.install(path)
     copy = world.copy("plain")
@@ -171,7 +171,7 @@ def newer(world, old="Step 8.", new="Step eight."):
     return path
 
 
-def test_edits_may_go_into_what_is_new(world):
+def test_edits_can_be_merged_into_a_new_version(world):
     path = newer(world)
     answers = Answers("yes", local_edit="merge")
     outcome = world.install(path, answers=answers)
@@ -185,11 +185,11 @@ def test_edits_may_go_into_what_is_new(world):
     assert (copy / "mine.md").read_text() == "mine\n"
     assert outcome.skills[0].tree == world.record("plain").tree
     assert not (world.base / "skillhub-edits").exists()
-    assert sorted(world.problems()) == ["changed-file", "extra-file"]  # nobody but this person agreed to it
+    assert sorted(world.problems()) == ["changed-file", "extra-file"]  # only this user agreed to the edits
 
 
 @pytest.mark.parametrize("old", ["Step 1.", "Step 0.", "Step 2."])
-def test_edits_that_touch_what_is_new_are_no_matter_for_a_merge(world, old):
+def test_overlapping_edits_offer_no_merge(world, old):
     path = newer(world, old, "Theirs.")
     answers = Answers("yes")
     world.install(path, answers=answers)
@@ -199,7 +199,7 @@ def test_edits_that_touch_what_is_new_are_no_matter_for_a_merge(world, old):
     assert world.problems() == []
 
 
-def test_edits_of_the_locked_version_have_nothing_to_be_merged_with(world):
+def test_edits_of_the_locked_version_offer_no_merge(world):
     world.install(plain(world))
     (world.copy("plain") / "SKILL.md").write_text("mine\n")
     answers = Answers("yes")
@@ -207,14 +207,14 @@ def test_edits_of_the_locked_version_have_nothing_to_be_merged_with(world):
     assert [question.ways for question in answers.seen] == [("save", "take", "keep")]
 
 
-def test_edits_may_be_thrown_away_on_a_person_s_word(world):
+def test_the_answer_take_discards_edits(world):
     world.install(newer(world), answers=Answers("yes", local_edit="take"))
     assert world.problems() == []
     assert not (world.copy("plain") / "mine.md").exists()
     assert not (world.base / "skillhub-edits").exists()
 
 
-def test_who_keeps_edits_keeps_copy_lock_and_record_and_gets_the_rest(world):
+def test_the_answer_keep_keeps_the_edited_skill_and_installs_the_rest(world):
     path = newer(world)
     other = str(skill(world.base / "more", "other"))
     before = snapshot(world.copy("plain")), world.lock().skills["plain"], world.record("plain")
@@ -226,7 +226,7 @@ def test_who_keeps_edits_keeps_copy_lock_and_record_and_gets_the_rest(world):
     assert not (world.base / "skillhub-edits").exists()
 
 
-def test_sync_leaves_what_is_kept_and_mends_the_rest(world):
+def test_sync_leaves_a_kept_skill_and_repairs_the_rest(world):
     world.install(plain(world), agents=("claude-code",))
     world.install(str(skill(world.base / "more", "other")))
     (world.copy("plain") / "SKILL.md").write_text("mine\n")
@@ -237,7 +237,7 @@ def test_sync_leaves_what_is_kept_and_mends_the_rest(world):
     assert world.copy("other").exists()
 
 
-def test_sync_leaves_what_is_kept_of_a_skill_that_left_the_lock(world):
+def test_sync_leaves_a_kept_skill_that_left_the_lock(world):
     world.install(plain(world))
     (world.copy("plain") / "SKILL.md").write_text("mine\n")
     (world.base / "skillhub.lock").write_text('{\n  "skills": {},\n  "sources": {},\n  "version": 1\n}\n')
@@ -250,7 +250,7 @@ def test_sync_leaves_what_is_kept_of_a_skill_that_left_the_lock(world):
 
 
 @pytest.mark.parametrize("act", ["disable", "remove"])
-def test_to_keep_a_copy_is_no_way_to_disable_or_remove_it(world, act):
+def test_keep_is_no_answer_to_disable_or_remove(world, act):
     world.install(plain(world))
     (world.copy("plain") / "SKILL.md").write_text("mine\n")
     answers = Answers("no")
@@ -291,15 +291,15 @@ def test_edits_through_a_link_into_the_store_are_not_lost(world, act):
 
 
 @pytest.mark.parametrize("act", ["sync", "remove"])
-@pytest.mark.parametrize("there", ["file", "folder", "link"])
-def test_something_else_in_the_store_where_a_link_leads_is_in_nobody_s_way(world, act, there):
+@pytest.mark.parametrize("kind", ["file", "folder", "link"])
+def test_a_foreign_file_in_the_store_at_the_target_of_a_link_does_not_matter(world, act, kind):
     world.install(plain(world), link="symlink")
     stored = Path(world.store.path(world.record("plain").tree))
     assert stored.is_relative_to(world.folder)
     remove_tree(str(stored))
-    if there == "file":
+    if kind == "file":
         stored.write_text("Mine.\n")
-    elif there == "folder":
+    elif kind == "folder":
         stored.mkdir()
     else:
         stored.symlink_to(world.user_home)
@@ -309,13 +309,13 @@ def test_something_else_in_the_store_where_a_link_leads_is_in_nobody_s_way(world
     else:
         world.remove("plain")
         assert not os.path.lexists(world.copy("plain"))
-    if there == "file":
+    if kind == "file":
         assert "+Mine." in (world.base / "skillhub-edits/plain-1.patch").read_text()
     assert world.user_home.is_dir()
 
 
 @pytest.mark.parametrize("act", ["disable", "remove"])
-def test_edits_that_cannot_be_saved_change_nothing(world, act):
+def test_edits_that_cannot_be_saved_stop_the_command(world, act):
     world.install(plain(world))
     (world.copy("plain") / "SKILL.md").write_text("Mine.\n")
     outside = world.folder / "outside"
@@ -324,7 +324,7 @@ def test_edits_that_cannot_be_saved_change_nothing(world, act):
     refused(world, LinkLeavesProject, lambda: getattr(world, act)("plain", answers=Answers("yes")))
 
 
-def test_edits_through_a_link_are_not_lost_to_another_version(world):
+def test_edits_through_a_link_are_saved_before_another_version(world):
     path, _ = edit_through_link(world)
     skill(world.base / "src", body="Newer.\n")
     with pytest.raises(Refused):
@@ -335,7 +335,7 @@ def test_edits_through_a_link_are_not_lost_to_another_version(world):
     assert world.problems() == []
 
 
-def test_what_is_kept_may_not_be_what_another_needs_anew(world):
+def test_a_kept_skill_cannot_be_a_new_dependency_of_another(world):
     tool = "dependencies:\n  tools:\n    - {type: skill, value: plain}\n"
     path = plain(world)
     world.install(path)
@@ -347,10 +347,10 @@ def test_what_is_kept_may_not_be_what_another_needs_anew(world):
 
 
 @pytest.mark.parametrize("path", ["SKILL.md", "model.bin"])
-def test_attack_a_file_larger_than_memory_is_told_of_and_not_read(world, path):
+def test_attack_an_edit_larger_than_memory_is_reported_and_not_read(world, path):
     world.install(plain(world))
     with (world.copy("plain") / path).open("ab") as file:
-        file.truncate(1 << 42)  # sparse: it takes no room on the disk
+        file.truncate(1 << 42)  # sparse: it uses no space on the disk
     assert world.problems() == ["extra-file" if path == "model.bin" else "changed-file"]
     for act in (world.sync, lambda answers: world.remove("plain", answers=answers)):
         with pytest.raises(StateError, match="more than 256 MiB of edits"):
@@ -358,7 +358,7 @@ def test_attack_a_file_larger_than_memory_is_told_of_and_not_read(world, path):
     assert (world.copy("plain") / path).exists()
 
 
-def test_attack_a_pipe_in_place_of_a_skill_holds_nobody_up(world):
+def test_attack_a_pipe_in_place_of_a_skill_is_an_error(world):
     world.install(plain(world))
     shutil.rmtree(world.copy("plain"))
     os.mkfifo(world.copy("plain"))
@@ -366,7 +366,7 @@ def test_attack_a_pipe_in_place_of_a_skill_holds_nobody_up(world):
         world.sync(Answers("yes"))
 
 
-def test_edits_that_were_to_be_merged_into_what_waits_for_a_need_are_saved(world):
+def test_edits_to_merge_into_a_disabled_version_are_saved(world):
     world.install(plain(world, notes_md="one\ntwo\nthree\n"))
     (world.copy("plain") / "notes.md").write_text("one\ntwo\nthree\nprecious\n")
     skill(world.base / "src", agents__openai_yaml=needs(TOKEN))
@@ -377,7 +377,7 @@ def test_edits_that_were_to_be_merged_into_what_waits_for_a_need_are_saved(world
 
 
 @pytest.mark.parametrize("act", ["update", "remove", "disable"])
-def test_nobody_edited_what_is_as_it_was_put_there_though_the_store_is_gone(world, act):
+def test_an_unchanged_copy_without_its_store_is_not_taken_for_edited(world, act):
     folder = skill(world.base / "src")
     world.install(str(folder))
     skill(world.base / "src", body="It is otherwise by now.\n")
@@ -390,17 +390,17 @@ def test_nobody_edited_what_is_as_it_was_put_there_though_the_store_is_gone(worl
         assert "otherwise" in (world.copy("plain") / "SKILL.md").read_text()
 
 
-def test_on_an_update_only_edited_files_are_named_and_the_new_version_is_said_to_go_in(world):
+def test_an_update_names_only_edited_files_and_offers_the_new_version(world):
     path = newer(world)
     answers = Answers("yes", local_edit="no")
     world.install(path, answers=answers)
     (question,) = [each for each in answers.seen if each.kind == "local-edit"]
-    # Not scripts/run.sh, which differs only in what is to come.
+    # Without scripts/run.sh, which only differs in the new version.
     assert question.details[1:] == ("  ~ SKILL.md", "  + mine.md")
     assert question.message.endswith("save the edits as a patch and install the new version?")
 
 
-def test_where_nothing_new_comes_the_locked_version_is_said_to_be_put_back(world):
+def test_without_a_new_version_the_question_offers_the_locked_files(world):
     world.install(plain(world))
     (world.copy("plain") / "SKILL.md").write_text("mine\n")
     answers = Answers("yes")

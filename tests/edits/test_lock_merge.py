@@ -41,27 +41,27 @@ def merged(ours, theirs, base=None, allows=lambda name, entry: True, take=None):
     return merge(ours, theirs, base, allows, take or {})
 
 
-def told(done):
+def choices(done):
     return [(each.name, each.took) for each in done.choices]
 
 
 ONE, TWO, THREE = released("1.0.0"), released("1.1.0"), released("1.2.0")
 
 
-def test_what_each_side_added_is_there():
+def test_additions_of_both_sides_are_kept():
     done = merged(lock(a=ONE), lock(b=ONE), lock())
     assert done.lock == lock(a=ONE, b=ONE)
-    assert told(done) == [("a", "ours"), ("b", "theirs")]
+    assert choices(done) == [("a", "ours"), ("b", "theirs")]
 
 
-def test_a_change_that_one_side_made_is_taken():
+def test_a_change_of_one_side_is_taken():
     assert merged(lock(a=ONE), lock(a=TWO), lock(a=ONE)).lock.skills == {"a": TWO}
     assert merged(lock(a=TWO), lock(a=ONE), lock(a=ONE)).lock.skills == {"a": TWO}
-    # Also back to a lower version: somebody meant it.
+    # Also a change back to a lower version, which was intended.
     assert merged(lock(a=THREE), lock(a=ONE), lock(a=THREE)).lock.skills == {"a": ONE}
 
 
-def test_what_one_side_removed_is_gone_and_told():
+def test_a_removal_of_one_side_is_taken_and_reported():
     done = merged(lock(a=ONE), lock(a=ONE, b=ONE), lock(a=ONE, b=ONE))
     assert done.lock.skills == {"a": ONE}
     assert [(each.took, each.why) for each in done.choices] == [
@@ -69,15 +69,15 @@ def test_what_one_side_removed_is_gone_and_told():
     ]
 
 
-def test_what_one_side_removed_and_the_other_changed_is_kept_and_told():
+def test_a_skill_removed_by_one_side_and_changed_by_the_other_is_kept():
     for ours, theirs, side in ((None, TWO, "theirs"), (TWO, None, "ours")):
         done = merged(lock(a=ours), lock(a=theirs), lock(a=ONE))
         assert done.lock.skills == {"a": TWO}
-        assert told(done) == [("a", side)]
+        assert choices(done) == [("a", side)]
         assert "removed it, the other changed it, so it is kept" in done.choices[0].why
 
 
-def test_without_a_base_nothing_is_taken_to_be_removed():
+def test_without_a_base_no_skill_counts_as_removed():
     done = merged(lock(a=ONE), lock(b=ONE))
     assert set(done.lock.skills) == {"a", "b"}
     assert {each.why for each in done.choices} == {"only one side has it, so it is kept"}
@@ -87,29 +87,29 @@ def test_of_two_changes_the_higher_version_is_taken():
     for ours, theirs, side in ((TWO, THREE, "theirs"), (THREE, TWO, "ours")):
         done = merged(lock(a=ours), lock(a=theirs), lock(a=ONE))
         assert done.lock.skills == {"a": THREE}
-        assert told(done) == [("a", side)]
+        assert choices(done) == [("a", side)]
         assert "1.2.0 is higher than 1.1.0" in done.choices[0].why
 
 
-def test_the_higher_version_is_so_by_semver_and_not_by_letter():
+def test_versions_are_compared_by_semver():
     nine, ten, rc = released("1.9.0"), released("1.10.0"), released("1.10.0-rc.1")
     assert merged(lock(a=nine), lock(a=ten)).lock.skills == {"a": ten}
     assert merged(lock(a=rc), lock(a=ten)).lock.skills == {"a": ten}
 
 
-def test_what_the_intent_allows_comes_before_the_higher_version():
+def test_a_version_allowed_by_the_intent_wins_over_a_higher_one():
     done = merged(lock(a=TWO), lock(a=THREE), lock(a=ONE), lambda name, entry: entry == TWO)
     assert done.lock.skills == {"a": TWO}
     assert "skillhub.toml allows only 1.1.0" in done.choices[0].why
 
 
-def test_where_the_intent_allows_neither_it_is_told():
+def test_two_versions_that_the_intent_excludes_are_reported():
     done = merged(lock(a=TWO), lock(a=THREE), lock(a=ONE), lambda name, entry: False)
     assert done.lock.skills == {"a": THREE}
     assert "skillhub install" in done.choices[0].why
 
 
-def test_two_signers_are_never_chosen_between():
+def test_different_signers_are_a_clash():
     done = merged(lock(a=TWO), lock(a=released("1.2.0", HIS)), lock(a=ONE))
     (clash,) = done.clashes
     assert (clash.name, clash.about) == ("a", "signer")
@@ -117,12 +117,12 @@ def test_two_signers_are_never_chosen_between():
     assert done.lock.skills == {"a": TWO}
 
 
-def test_unsigned_is_never_taken_for_signed_though_its_version_is_higher():
+def test_an_unsigned_higher_version_clashes_with_a_signed_one():
     done = merged(lock(a=TWO), lock(a=released("9.0.0", signer=None)), lock(a=ONE))
     assert [(each.about, each.theirs) for each in done.clashes] == [("signer", "unsigned")]
 
 
-def test_two_sources_are_never_chosen_between():
+def test_different_sources_are_a_clash():
     both = {**ACME, "evil": LockedSource(kind="registry", url="https://evil.example", root=ROOT)}
     done = merged(lock(a=TWO), lock(both, a=released("9.0.0", source="evil")), lock(a=ONE))
     assert [(each.about, each.ours, each.theirs) for each in done.clashes] == [
@@ -137,40 +137,40 @@ def test_two_sources_are_never_chosen_between():
         LockedSource(kind="registry", url="https://evil.example", root=ROOT),
     ],
 )
-def test_an_alias_that_means_two_registries_is_a_clash(other):
+def test_different_registries_for_one_alias_are_a_clash(other):
     done = merged(lock(ACME, a=ONE), lock({"acme": other}, a=ONE))
     assert [(each.name, each.about) for each in done.clashes] == [("acme", "source")]
     assert other.url in done.clashes[0].theirs
 
 
-def test_one_version_with_two_contents_is_a_clash():
+def test_one_version_with_different_content_is_a_clash():
     done = merged(lock(a=TWO), lock(a=released("1.1.0", content=b"x")), lock(a=ONE))
     assert [each.about for each in done.clashes] == ["content"]
     assert done.clashes[0].ours != done.clashes[0].theirs
 
 
-def test_commits_of_one_repository():
+def test_commits_of_one_repository_are_chosen_by_version_or_clash():
     done = merged(lock(a=in_git("a", "v1", "1.0.0")), lock(a=in_git("b", "v2", "2.0.0")))
-    assert told(done) == [("a", "theirs")]
+    assert choices(done) == [("a", "theirs")]
     assert [each.about for each in merged(lock(a=in_git("a")), lock(a=in_git("b"))).clashes] == ["content"]
     other = merged(lock(a=in_git("a")), lock(a=in_git("b", repo="evil/x")))
     assert [each.about for each in other.clashes] == ["source"]
 
 
-def test_a_local_skill_is_what_its_folder_is():
+def test_a_local_skill_takes_ours_and_names_the_command_for_its_folder():
     done = merged(lock(a=local(b"1")), lock(a=local(b"2")), lock(a=local(b"0")))
     assert done.lock.skills == {"a": local(b"1")}
     assert "skillhub install ./skills/deploy" in done.choices[0].why
     assert [each.about for each in merged(lock(a=local(b"1")), lock(a=local(b"2", "b"))).clashes] == ["source"]
 
 
-def test_a_new_signer_that_one_side_brings_is_told():
+def test_a_new_signer_of_one_side_is_reported():
     (choice,) = merged(lock(a=ONE), lock(a=released("1.1.0", HIS)), lock(a=ONE)).choices
     assert choice.took == "theirs"
     assert f"signed by {HIS} by acme now, no longer signed by {HERS} by acme" in choice.why
 
 
-def test_a_person_chooses():
+def test_take_chooses_a_side():
     ours, theirs = lock(a=TWO), lock(a=released("1.2.0", HIS))
     for side, expected in (("ours", ours), ("theirs", theirs)):
         done = merged(ours, theirs, lock(a=ONE), take={"a": side})
@@ -178,7 +178,7 @@ def test_a_person_chooses():
     assert merged(lock(a=ONE), lock(), take={"a": "theirs"}).lock.skills == {}
 
 
-def test_a_source_stays_as_long_as_a_skill_is_from_it():
+def test_a_source_stays_while_a_skill_needs_it():
     base = lock(ACME, a=ONE)
     done = merged(lock({}, a=None), lock(ACME, a=ONE, b=ONE), base)
     assert done.lock == lock(ACME, b=ONE)
@@ -190,7 +190,7 @@ locks = st.builds(lambda a, b: lock(a=a, b=b), entries, entries)
 
 
 @given(locks, locks, st.none() | locks)
-def test_no_skill_is_ever_lost_in_silence_and_no_signer_put_in_place_of_another(ours, theirs, base):
+def test_no_skill_is_lost_silently_and_no_signer_replaced(ours, theirs, base):
     done = merged(ours, theirs, base)
     assert Lock.parse(done.lock.dump()) == done.lock
     named = {each.name for each in (*done.choices, *done.clashes)}
@@ -205,7 +205,7 @@ def test_no_skill_is_ever_lost_in_silence_and_no_signer_put_in_place_of_another(
 
 
 @given(locks, locks, locks)
-def test_it_does_not_matter_whose_side_is_called_ours(ours, theirs, base):
+def test_the_result_does_not_depend_on_the_order_of_the_sides(ours, theirs, base):
     one, other = merged(ours, theirs, base), merged(theirs, ours, base)
     assert {each.name for each in one.clashes} == {each.name for each in other.clashes}
     clashing = {each.name for each in one.clashes}
@@ -217,7 +217,7 @@ def test_it_does_not_matter_whose_side_is_called_ours(ours, theirs, base):
 @pytest.mark.parametrize(
     "path", ["a;touch pwned", "$(touch pwned)", "a b", "`id`", "a'b", "a|sh", "--yes", "a&&b", "a>b", "~root", "#a"]
 )
-def test_attack_a_path_in_the_lock_is_one_word_of_the_command_that_is_told(path):
+def test_attack_a_path_of_the_lock_is_quoted_in_the_command(path):
     (choice,) = merged(lock(a=local(b"1", path)), lock(a=local(b"2", path)), lock(a=local(b"0", path))).choices
     command = re.search(r"; (skillhub install .*) takes the present version", choice.why)[1]
     assert shlex.split(command) == ["skillhub", "install", f"./{path}"]

@@ -1,4 +1,4 @@
-"""A patch of ours is applied exactly or not at all; edits and a new version are merged where they do not touch."""
+"""Our patches are applied exactly or not at all; edits and a new version are merged if they do not overlap."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ TREES = st.dictionaries(st.sampled_from(["SKILL.md", "a b/c", "\u00fc", "d b/d"]
 
 
 @given(TREES, TREES)
-def test_what_is_written_is_applied(base, now):
+def test_a_written_patch_applies(base, now):
     patch, whole = difference(base, now)
     assert whole == {}
     assert apply(patch.encode(), base, "it.patch") == Tree(now)
@@ -49,9 +49,9 @@ GOOD = difference(BASE, changed("SKILL.md", b"four", b"4"))[0]
 @pytest.mark.parametrize(
     ("old", "new", "line"),
     [
-        (" three", " 3", 7),  # context that is not there
+        (" three", " 3", 7),  # context that is absent
         ("-four", "-vier", 8),
-        ("@@ -1,7 +1,7 @@", "@@ -2,7 +2,7 @@", 5),  # elsewhere: no fuzz
+        ("@@ -1,7 +1,7 @@", "@@ -2,7 +2,7 @@", 5),  # another place: no fuzz
         ("@@ -1,7 +1,7 @@", "@@ -1,7 +2,7 @@", 4),
         ("@@ -1,7 +1,7 @@", "@@ -1,6 +1,7 @@", 12),
         ("@@ -1,7 +1,7 @@", "@@ -1,8 +1,8 @@", 13),
@@ -76,12 +76,12 @@ def test_attack_a_patch_that_does_not_fit_exactly(old, new, line):
 
 
 @pytest.mark.parametrize("patch", [GOOD + GOOD, GOOD[:-1], "junk\n", GOOD + "junk\n", "\n"])
-def test_attack_a_patch_that_is_none(patch):
+def test_attack_an_invalid_patch_is_refused(patch):
     with pytest.raises(FormatError):
         apply(patch.encode(), BASE, "it.patch")
 
 
-def test_a_patch_of_a_file_that_is_no_text_is_refused():
+def test_a_patch_of_a_binary_file_is_refused():
     patch = GOOD.replace("SKILL.md", "logo.png")
     with pytest.raises(FormatError, match="not text"):
         apply(patch.encode(), BASE, "it.patch")
@@ -113,7 +113,7 @@ OVERLAPS = {
 
 
 @pytest.mark.parametrize("case", MERGES)
-def test_what_does_not_touch_is_merged(case):
+def test_changes_without_overlap_are_merged(case):
     theirs, text = MERGES[case]
     found = merge(BASE, MINE, theirs)
     assert found is not None
@@ -123,12 +123,12 @@ def test_what_does_not_touch_is_merged(case):
 
 
 @pytest.mark.parametrize("case", OVERLAPS)
-def test_what_touches_is_left_to_a_person(case):
+def test_overlapping_changes_are_not_merged(case):
     assert merge(BASE, MINE, OVERLAPS[case]) is None
     assert merge(BASE, OVERLAPS[case], MINE) is None
 
 
-def test_files_that_only_one_side_changed_are_that_side_s():
+def test_files_changed_by_one_side_are_taken_from_it():
     mine = {**BASE, "mine.md": File(b"x"), "logo.png": File(b"\0mine")}
     theirs = {**{p: f for p, f in BASE.items() if p != "empty"}, "run.sh": File(b"#!/bin/bash\n", True)}
     found = merge(BASE, mine, theirs)
@@ -158,7 +158,7 @@ def test_git_merge_file_gives_the_same(tmp_path, case):
     assert done.stdout == found["SKILL.md"].data
 
 
-def test_attack_lines_that_are_all_alike_take_no_hours():
+def test_attack_many_identical_lines_are_merged_quickly():
     base, mine, theirs = b"a\nb\n" * 4_900, b"x\n" + b"b\na\n" * 4_900, b"a\nb\n" * 4_900 + b"y\n"
     with at_most(5):
         merge({"f": File(base)}, {"f": File(mine)}, {"f": File(theirs)})

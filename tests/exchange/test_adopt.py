@@ -1,4 +1,4 @@
-"""Adopting is killed, and meets a full disk, at its steps; nothing that a person had is lost."""
+"""``adopt`` is killed, and meets a full disk, at its steps; no file of the user is lost."""
 
 import os
 
@@ -26,7 +26,7 @@ def act(world):
 
 
 @pytest.mark.parametrize("happen", [kill, no_space], ids=["killed", "full"])
-def test_a_cut_at_any_step_loses_nothing_and_can_be_finished(tmp_path, happen):
+def test_an_interruption_at_any_step_loses_nothing_and_can_be_completed(tmp_path, happen):
     case = Case(tmp_path, prepare, act)
     world = case.world
     assert set(case.after.folders) == {".agents/skills/loose", ".claude/skills/loose"}

@@ -1,4 +1,4 @@
-"""A stored value reaches the skills that a person named, in the project that it was stored in, and nobody else."""
+"""A stored value reaches only the skills that the user named, in the project of storage."""
 
 from __future__ import annotations
 
@@ -56,15 +56,15 @@ def need(world, name="plain", **options):
     return found.state, [each.satisfied for each in found.requires]
 
 
-def test_a_stored_value_meets_the_need_of_its_skill(world, vault):
+def test_a_stored_value_satisfies_the_need_of_its_skill(world, vault):
     world.install(needy(world))
     assert world.record("plain").disabled_by == "needs"
-    assert store(world, vault).skills == ("plain",)  # the one that needs it
+    assert store(world, vault).skills == ("plain",)  # the skill that needs the value
     assert need(world) == ("enabled", [True])
     assert given(world, vault, {"A": "1"}) == {"A": "1", "TRACKER_TOKEN": VALUE}
 
 
-def test_attack_a_skill_takes_the_name_that_was_mistyped_when_a_value_was_stored(world, vault):
+def test_attack_a_value_for_a_misspelled_skill_is_not_stored(world, vault):
     world.install(needy(world))
     with pytest.raises(NotFound) as caught:
         store(world, vault, skills=["plain", "plian"])
@@ -74,7 +74,7 @@ def test_attack_a_skill_takes_the_name_that_was_mistyped_when_a_value_was_stored
     assert given(world, vault) == {}
 
 
-def test_attack_a_skill_declares_a_variable_that_was_stored_for_another(world, vault):
+def test_attack_a_skill_gets_no_value_stored_for_another(world, vault):
     world.install(needy(world))
     store(world, vault)
     world.enable("plain")
@@ -84,7 +84,7 @@ def test_attack_a_skill_declares_a_variable_that_was_stored_for_another(world, v
     assert given(world, vault) == {}
 
 
-def test_attack_another_project_declares_a_skill_of_that_name(world, vault):
+def test_attack_a_skill_of_the_name_in_another_project_gets_no_value(world, vault):
     world.install(needy(world))
     store(world, vault)
     other = World(world.folder / "other", home="../home")
@@ -94,8 +94,8 @@ def test_attack_another_project_declares_a_skill_of_that_name(world, vault):
         remainder("TRACKER_TOKEN", (), other.project)
 
 
-def test_attack_a_lock_says_that_a_skill_needs_it(world, vault):
-    """Who may have a value without being named is read off agreed bytes, never off a repository's lock."""
+def test_attack_a_need_that_only_the_lock_states_gets_no_value(world, vault):
+    """The skills that get a value by default follow from agreed files, never from a repository's lock."""
     world.install(str(skill(world.base / "src")))
     lock = json.loads((world.base / "skillhub.lock").read_bytes())
     lock["skills"]["plain"]["requires"] = ["env:TRACKER_TOKEN"]
@@ -103,7 +103,7 @@ def test_attack_a_lock_says_that_a_skill_needs_it(world, vault):
     assert intended("TRACKER_TOKEN", (), world.project).skills == ()
 
 
-def test_attack_a_skill_takes_the_name_of_one_that_was_removed(world, vault):
+def test_attack_a_skill_with_the_name_of_a_removed_one_gets_no_value(world, vault):
     world.install(needy(world))
     store(world, vault)
     world.remove("plain")
@@ -113,7 +113,7 @@ def test_attack_a_skill_takes_the_name_of_one_that_was_removed(world, vault):
     assert [each.skills for each in world.project.secrets.all()] == [()]
 
 
-def test_a_skill_whose_tree_nobody_agreed_to_gets_nothing(world, vault):
+def test_a_skill_with_another_tree_than_agreed_gets_no_value(world, vault):
     world.install(needy(world))
     store(world, vault)
     world.enable("plain")
@@ -123,12 +123,12 @@ def test_a_skill_whose_tree_nobody_agreed_to_gets_nothing(world, vault):
 
 
 @pytest.mark.parametrize("name", ["PATH", "ld_preload", "PYTHONPATH", "SKILLHUB_HOME", "https_proxy", "GIT_SSH"])
-def test_what_steers_programs_is_not_stored(world, name):
+def test_a_forbidden_variable_is_not_stored(world, name):
     with pytest.raises(ForbiddenVariable):
         intended(name, ["plain"], world.project)
 
 
-def test_what_steers_programs_is_not_released_even_if_the_index_has_it(world, vault):
+def test_a_forbidden_variable_in_the_index_is_not_released(world, vault):
     world.install(str(skill(world.base / "src")))
     project = world.project
     bad = Secret(project.key, "project", project.base, "LD_PRELOAD", ("plain",))
@@ -138,21 +138,21 @@ def test_what_steers_programs_is_not_released_even_if_the_index_has_it(world, va
 
 
 @pytest.mark.parametrize("name", ["", "A B", "1A", "A=B", VALUE, "Ä"])
-def test_what_is_no_name_is_not_quoted_back(world, name):
+def test_an_invalid_name_is_refused_and_not_quoted(world, name):
     with pytest.raises(UsageError) as caught:
         intended(name, (), world.project)
     assert not name or name not in caught.value.message
 
 
 @pytest.mark.parametrize("value", ["", "a\0b", "x" * 70_000])
-def test_what_is_no_value_is_not_stored(world, vault, value):
+def test_an_invalid_value_is_not_stored(world, vault, value):
     with pytest.raises(UsageError) as caught:
         store(world, vault, value=value)
     assert (vault.values, world.project.secrets.all()) == ({}, ())
     assert not value or value not in caught.value.message
 
 
-def test_several_that_need_it_have_to_be_named(world, vault):
+def test_several_skills_that_need_a_value_must_be_named(world, vault):
     world.install(needy(world, "one"), needy(world, "two"))
     with pytest.raises(UsageError) as caught:
         intended("TRACKER_TOKEN", (), world.project)
@@ -163,7 +163,7 @@ def test_several_that_need_it_have_to_be_named(world, vault):
     assert list(vault.values.values()) == ["newest"]
 
 
-def test_what_the_process_has_stays(world, vault):
+def test_a_variable_of_the_process_takes_precedence(world, vault):
     world.install(needy(world))
     store(world, vault)
     world.enable("plain")
@@ -171,7 +171,7 @@ def test_what_the_process_has_stays(world, vault):
     assert given(world, vault, {"TRACKER_TOKEN": ""}) == {"TRACKER_TOKEN": VALUE}
 
 
-def test_it_is_taken_from_one_skill_or_from_all(world, vault):
+def test_unset_removes_a_value_from_one_skill_or_from_all(world, vault):
     world.install(needy(world, "one"), needy(world, "two"))
     store(world, vault, skills=["one", "two"])
     assert need(world, "one") == ("enabled", [True])
@@ -182,10 +182,10 @@ def test_it_is_taken_from_one_skill_or_from_all(world, vault):
     assert given(world, vault) == {}
     forget(remainder("TRACKER_TOKEN", (), world.project), world.project, vault)
     assert (vault.values, world.project.secrets.all()) == ({}, ())
-    assert world.sync().skills[0].state == "enabled"  # what is enabled stays so
+    assert world.sync().skills[0].state == "enabled"  # an enabled skill stays enabled
 
 
-def test_a_value_that_the_keyring_lost_is_told_of(world, vault):
+def test_a_value_missing_in_the_keyring_is_reported(world, vault):
     world.install(needy(world))
     store(world, vault)
     world.enable("plain")
@@ -193,7 +193,7 @@ def test_a_value_that_the_keyring_lost_is_told_of(world, vault):
     assert release(due(world.project, {}), {}, vault).missing == ("TRACKER_TOKEN",)
 
 
-def test_nothing_stays_in_the_keyring_if_nobody_can_be_told_of_it(world, vault):
+def test_a_value_is_removed_from_the_keyring_if_its_record_fails(world, vault):
     world.install(needy(world))
     secret = intended("TRACKER_TOKEN", ["plain"], world.project)
     path = world.top / "skillhub" / "state" / "secrets.json"

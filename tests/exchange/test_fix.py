@@ -1,4 +1,4 @@
-"""Mending a lock that two branches changed: by the program itself, and by git with our merge driver."""
+"""Repair of a lock that two branches changed: by the program, and by git with the merge driver."""
 
 import os
 import shlex
@@ -44,7 +44,7 @@ def want(project, text):
     write(project.intent_path, text.encode())
 
 
-def test_a_lock_without_a_conflict_is_left_alone(project):
+def test_a_lock_without_a_conflict_is_not_written(project):
     assert not fix(project, {}, satisfies).changed
     project.write_lock(lock(a=ONE).dump())
     before = os.stat(project.lock_path)
@@ -53,7 +53,7 @@ def test_a_lock_without_a_conflict_is_left_alone(project):
     assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
 
 
-def test_both_sides_are_there_afterwards(project):
+def test_fix_keeps_the_skills_of_both_sides(project):
     clashing(project, lock(a=ONE, c=TWO), lock(b=ONE, c=THREE))
     done = fix(project, {}, satisfies)
     assert project.lock() == lock(a=ONE, b=ONE, c=THREE)
@@ -67,7 +67,7 @@ def test_the_intent_decides_between_versions(project):
     assert project.lock().skills == {"a": TWO}
 
 
-def test_the_intent_of_a_package_decides_and_its_conflict_comes_first(project):
+def test_the_intent_of_a_package_decides_and_its_conflict_is_an_error(project):
     want(project, '[workspace]\nmembers = ["packages/*"]\n')
     package = os.path.join(project.root, "packages", "web", "skillhub.toml")
     os.makedirs(os.path.dirname(package))
@@ -81,7 +81,7 @@ def test_the_intent_of_a_package_decides_and_its_conflict_comes_first(project):
     assert (caught.value.where, "conflict" in caught.value.message) == (package, True)
 
 
-def test_what_was_removed_is_known_where_git_shows_the_base(project):
+def test_a_removal_is_recognized_from_the_base_of_diff3(project):
     base, ours, theirs = lock(a=ONE, b=ONE), lock(a=TWO), lock(a=THREE, b=ONE)
     parts = [each.dump() for each in (ours, base, theirs)]
     data = b"<<<<<<< a\n%b||||||| o\n%b=======\n%b>>>>>>> b\n" % tuple(parts)
@@ -90,7 +90,7 @@ def test_what_was_removed_is_known_where_git_shows_the_base(project):
     assert project.lock().skills == {"a": THREE}
 
 
-def test_a_dry_run_writes_nothing(project):
+def test_a_dry_run_of_fix_writes_nothing(project):
     data = clashing(project, lock(a=ONE), lock(b=ONE))
     assert fix(project, {}, satisfies, dry_run=True).changed
     assert read(project.lock_path) == data
@@ -105,7 +105,7 @@ def test_a_dry_run_writes_nothing(project):
         (released("1.1.0", content=b"x"), Refused, "1.1.0 with tree"),
     ],
 )
-def test_another_signer_source_or_content_is_shown_and_refused_until_a_person_says(project, theirs, error, shown):
+def test_another_signer_source_or_content_is_refused_until_a_side_is_chosen(project, theirs, error, shown):
     ours = lock(a=TWO, b=ONE)
     data = clashing(project, ours, lock(a=theirs, b=ONE))
     with pytest.raises(error) as caught:
@@ -118,7 +118,7 @@ def test_another_signer_source_or_content_is_shown_and_refused_until_a_person_sa
     assert project.lock().skills["a"] == theirs
 
 
-def test_an_alias_that_was_given_to_another_registry_is_refused(project):
+def test_an_alias_with_another_registry_is_refused_until_a_side_is_chosen(project):
     evil = {"acme": replace(ACME["acme"], url="https://evil.example")}
     data = clashing(project, lock(ACME, a=ONE), lock(evil, a=ONE))
     with pytest.raises(SourceMismatch, match="evil"):
@@ -128,7 +128,7 @@ def test_an_alias_that_was_given_to_another_registry_is_refused(project):
     assert project.lock() == lock(ACME, a=ONE)
 
 
-def test_a_side_chosen_for_what_nobody_has_is_a_slip(project):
+def test_a_side_for_an_unknown_name_is_not_found(project):
     clashing(project, lock(a=ONE), lock(b=ONE))
     with pytest.raises(NotFound, match="neither side"):
         fix(project, {"c": "ours"}, satisfies)
@@ -146,7 +146,7 @@ def test_an_intent_with_a_conflict_is_to_be_resolved_first(project):
     "data",
     [b"<<<<<<< a\n{}\n=======\n{}\n>>>>>>> b\n", b"<<<<<<< a\n", b"{", b"", b"<<<<<<< a\n=======\n>>>>>>> b\n"],
 )
-def test_what_cannot_be_mended_is_left_as_it_is(project, data):
+def test_an_invalid_lock_stays_unchanged(project, data):
     write(project.lock_path, data)
     with pytest.raises(SkillhubError) as caught:
         fix(project, {}, satisfies)
@@ -154,13 +154,13 @@ def test_what_cannot_be_mended_is_left_as_it_is(project, data):
     assert read(project.lock_path) == data
 
 
-def test_the_driver_merges_what_text_would_not():
+def test_the_driver_merges_changes_that_conflict_as_text():
     done = drive(lock(a=ONE).dump(), lock(a=TWO, b=ONE).dump(), lock(a=THREE, c=ONE).dump())
     assert done.error is None
     assert Lock.parse(done.data) == lock(a=THREE, b=ONE, c=ONE)
 
 
-def test_the_driver_leaves_a_conflict_where_a_person_decides():
+def test_the_driver_leaves_a_conflict_between_signers():
     ours, theirs = lock(a=TWO, b=ONE), lock(a=released("9.0.0", HIS), c=ONE)
     done = drive(lock(a=ONE).dump(), ours.dump(), theirs.dump())
     assert isinstance(done.error, SignerChanged)
@@ -169,18 +169,18 @@ def test_the_driver_leaves_a_conflict_where_a_person_decides():
     assert Lock.parse(other) == lock(a=theirs.skills["a"], b=ONE, c=ONE)
 
 
-def test_the_driver_never_lets_one_side_pass_for_both():
+def test_the_driver_keeps_both_sides_if_one_is_invalid():
     done = drive(b"", lock(a=ONE).dump(), b"not a lock\n")
     assert done.error.exit_code == 4
     assert sides(done.data) == (lock(a=ONE).dump(), b"not a lock\n", None)
 
 
-def test_locks_that_both_sides_began_are_merged():
+def test_locks_without_a_common_base_are_merged():
     assert Lock.parse(drive(b"", lock(a=ONE).dump(), lock(b=ONE).dump()).data) == lock(a=ONE, b=ONE)
 
 
 class Repository:
-    """A real git repository of its own."""
+    """A git repository of its own."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -218,7 +218,7 @@ class Repository:
         return Lock.parse((self.folder / "skillhub.lock").read_bytes())
 
     def drive(self):
-        """Set up the driver as docs/ci.md tells, with this very program."""
+        """Set up the driver as described in docs/ci.md, with this program."""
         program = shlex.join(forked.words("skillhub.cli.main", SECONDS))
         self.git("config", "merge.skillhub.driver", f"{program} lock merge %O %A %B")
         (self.folder / ".gitattributes").write_text("skillhub.lock merge=skillhub\n")
@@ -229,14 +229,14 @@ def repository(tmp_path):
     return Repository(tmp_path / "clone")
 
 
-def test_two_branches_that_each_add_a_skill_merge_in_git_without_help(repository):
+def test_two_branches_with_distant_additions_merge_without_the_driver(repository):
     base = lock(b=ONE, m=ONE, y=ONE)
     repository.apart(base, lock(**base.skills, f=TWO), lock(**base.skills, r=THREE))
     repository.git("merge", "-q", "other", "-m", "both")
     assert repository.lock() == lock(**base.skills, f=TWO, r=THREE)
 
 
-def test_neighbours_conflict_in_git_and_lock_fix_mends_it(repository):
+def test_neighbouring_changes_conflict_in_git_and_fix_resolves_them(repository):
     repository.apart(lock(b=ONE), lock(b=TWO, c=ONE), lock(b=THREE, d=ONE))
     repository.git("merge", "other", "-m", "both", status=1)
     project = Project(
@@ -254,10 +254,10 @@ def test_git_merges_by_our_driver(repository):
     assert "b: theirs: both changed it; 1.2.0 is higher than 1.1.0" in told
 
 
-def test_git_and_our_driver_leave_another_signer_to_a_person(repository):
+def test_the_driver_leaves_a_conflict_between_signers_in_git(repository):
     repository.drive()
     repository.apart(lock(b=ONE), lock(b=TWO), lock(b=released("9.0.0", HIS)))
-    told = repository.git("merge", "other", "-m", "both", status=1)
-    assert "signer-changed" in told
+    output = repository.git("merge", "other", "-m", "both", status=1)
+    assert "signer-changed" in output
     assert "UU skillhub.lock" in repository.git("status", "--short")
     assert sides((repository.folder / "skillhub.lock").read_bytes()) is not None

@@ -66,7 +66,7 @@ def test_a_project_lock_of_the_skills_cli():
     assert "node_modules" in reasons(lock)["npm"]
 
 
-def test_what_is_not_a_commit_is_said_to_be_pinned_as_it_is_now():
+def test_an_origin_without_a_commit_has_a_note_about_its_pin():
     assert one(source="a/b", sourceType="github", ref="main").note == "pinned at the present commit of 'main'"
     assert "default branch" in one(source="a/b", sourceType="github").note
     assert one(source="a/b", sourceType="github", ref=COMMIT).note == ""
@@ -89,7 +89,7 @@ def test_a_user_lock_of_the_skills_cli_and_of_gh():
     assert refs(lock) == {"herdr": "github:ogulcancelik/herdr@v1.0.0"}
 
 
-def test_the_other_shape_of_skills_lock_json():
+def test_the_other_form_of_skills_lock_json_is_read():
     lock = {
         "lockfileVersion": 1,
         "skills": {
@@ -113,7 +113,7 @@ def test_the_other_shape_of_skills_lock_json():
     assert [each.note for each in read(lock).origins] == ["", "", ""]
 
 
-def test_a_lock_of_apm_that_lists_folders_and_is_long():
+def test_folders_of_an_apm_lock_are_read_up_to_a_size_limit():
     package = f"- repo_url: acme/few\n  materialization_repo_url: Acme/Few\n  resolved_commit: {COMMIT}\n"
     package += "  package_type: skill_bundle\n  deployed_files:\n  - .agents/skills/one\n  - .agents/skills/two/\n"
     files = "".join(f"  - .agents/skills/one/{'x' * 80}{number}.md\n" for number in range(2000))
@@ -186,7 +186,7 @@ def test_a_lock_of_apm():
     assert {each.name for each in found.unpinned} == {"acme/prompts", "acme/plain", "'github'"}
 
 
-def test_what_gh_notes_in_a_skill():
+def test_the_origin_noted_by_gh_is_read():
     noted = {
         "github-repo": "https://github.com/acme/skills",
         "github-ref": "refs/tags/v1.0.0",
@@ -208,7 +208,7 @@ def test_what_gh_notes_in_a_skill():
         ("file:///srv/x.git", "git+file:///srv/x.git"),
     ],
 )
-def test_how_repositories_are_spelled(place, ref):
+def test_repository_addresses_are_normalized(place, ref):
     assert one(source="x", sourceUrl=place, sourceType="git", skillPath="SKILL.md").ref == ref
 
 
@@ -252,7 +252,7 @@ def test_a_lock_that_leads_elsewhere_is_not_followed(entry):
         b"lockfile_version: '9'\n",
     ],
 )
-def test_what_is_no_lock_is_refused(data):
+def test_an_invalid_lock_is_refused(data):
     with pytest.raises(FormatError) as caught:
         read(data)
     assert caught.value.where.startswith("a lock")
@@ -277,7 +277,7 @@ entry = st.fixed_dictionaries(
         st.dictionaries(st.text(max_size=5), entry, max_size=3),
     )
 )
-def test_any_bytes_give_references_that_parse_or_an_error_of_ours(data):
+def test_any_bytes_give_valid_references_or_our_error(data):
     try:
         found = read(data)
     except SkillhubError:
@@ -288,19 +288,19 @@ def test_any_bytes_give_references_that_parse_or_an_error_of_ours(data):
 
 @pytest.mark.parametrize("value", [[], {}, ["a"], {"a": "b"}])
 @pytest.mark.parametrize("key", ["ref", "pinnedRef", "source", "sourceUrl", "skillPath", "sourceType"])
-def test_attack_a_pin_that_is_none_is_not_taken_for_the_newest(key, value):
+def test_attack_an_invalid_pin_does_not_become_the_newest_version(key, value):
     entry = {"source": "o/r", "sourceType": "github", "ref": "v1", "skillPath": "a/SKILL.md", key: value}
     assert one(**entry).reason.startswith(f"its entry is malformed: {key}: expected")
 
 
 @pytest.mark.parametrize("key", ["commit", "ref", "path", "resolved"])
-def test_attack_a_commit_that_is_none_is_not_taken_for_the_newest(key):
+def test_attack_an_invalid_commit_does_not_become_the_newest_version(key):
     entry = {"resolved": "o/r", "commit": COMMIT, key: []}
     (found,) = read({"lockfileVersion": 1, "skills": {"a": entry}}).unpinned
     assert found.reason.startswith(f"its entry is malformed: {key}: expected a text")
 
 
-def test_a_ref_that_is_spelled_as_a_number_is_one():
+def test_a_numeric_ref_is_read_as_text():
     assert one(source="o/r", sourceType="github", ref=2, skillPath="a/SKILL.md").ref == "github:o/r/a@2"
     assert one(source="o/r", sourceType="github", ref=None, skillPath="a/SKILL.md").ref == "github:o/r/a"
 

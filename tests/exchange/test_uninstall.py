@@ -1,4 +1,4 @@
-"""``self uninstall``: what skillhub wrote goes, what somebody made or changed stays."""
+"""``self uninstall`` removes the files of skillhub and keeps those that the user made or changed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support.here import Here
 
 @pytest.fixture
 def here(tmp_path):
-    """A machine with two projects and the user's scope, entries of agents, and git around one project."""
+    """A machine with two projects and the user's scope, entries of agents, and git in one project."""
     here = Here(tmp_path)
     subprocess.run(["git", "init", "-q", here.project], check=True)
     for name in ("mine", "more"):
@@ -31,11 +31,11 @@ def here(tmp_path):
 
 
 def left(here):
-    """Return the paths of all files that are not of git."""
+    """Return the paths of all files except git's."""
     return sorted(path for path in here.files() if "/.git/" not in path and os.path.isfile(path))
 
 
-def test_all_that_skillhub_wrote_goes_and_files_of_projects_stay(here):
+def test_uninstall_removes_all_of_skillhub_and_keeps_project_files(here):
     for agent in ("cursor", "claude-code"):
         assert here.run("mcp", "install", "--agent", agent, "--yes").status == 0
     assert here.run("mcp", "install", "--agent", "cursor", "-g", "--yes").status == 0
@@ -55,7 +55,7 @@ def test_all_that_skillhub_wrote_goes_and_files_of_projects_stay(here):
     assert here.run("self", "uninstall", "--json").json["removed"] == []
 
 
-def test_attack_what_was_edited_changed_or_made_by_somebody_stays(here):
+def test_attack_edited_changed_or_foreign_files_stay(here):
     copy = here.project / ".agents/skills/mine"
     (copy / "SKILL.md").write_text("mine")
     link = here.project / ".claude/skills/mine"
@@ -87,7 +87,7 @@ def test_attack_what_was_edited_changed_or_made_by_somebody_stays(here):
     assert "/.agents/skills/mine" in (here.project / ".git/info/exclude").read_text()
 
 
-def test_attack_a_home_in_a_folder_with_other_things_loses_none_of_them(tmp_path):
+def test_attack_other_files_in_the_folder_of_the_home_stay(tmp_path):
     here = Here(tmp_path)
     here.skill("src/mine")
     for name in ("data/photos/one.jpg", "other.txt"):
@@ -121,16 +121,16 @@ def test_a_project_whose_lock_is_broken_or_gone_is_cleaned_too(here, lock):
     assert not (here.project / ".agents").exists()
 
 
-def test_completion_is_named_and_left_to_the_person(here):
+def test_uninstall_lists_the_commands_that_remove_completion(here):
     here.write("home/.bashrc", "alias a=b\nsource '/home/x/.bash_completions/skillhub.sh'\n")
     here.write("home/.bash_completions/skillhub.sh", "x")
-    told = here.run("self", "uninstall", "--dry-run", "--json").json["left"]
-    assert told[0] == f"rm {here.home}/.bash_completions/skillhub.sh"
-    assert told[1].startswith(f"take line 2 out of {here.home}/.bashrc: source ")
+    left = here.run("self", "uninstall", "--dry-run", "--json").json["left"]
+    assert left[0] == f"rm {here.home}/.bash_completions/skillhub.sh"
+    assert left[1].startswith(f"take line 2 out of {here.home}/.bashrc: source ")
 
 
 def forged(here, base, name=None, **values):
-    """Change what is kept of a project, or keep it under another name as that of another."""
+    """Change the records of a project, or store them under another name as those of another project."""
     kept = json.loads((file := next((here.hub / "state/projects").glob("*.json"))).read_text())
     kept["skills"]["mine"] |= {key: value for key, value in values.items() if key == "links"}
     kept |= {"project": str(base), **{key: value for key, value in values.items() if key != "links"}}
@@ -140,7 +140,7 @@ def forged(here, base, name=None, **values):
 @pytest.mark.parametrize(
     "link", ["{}/other/.agents/skills/mine", "src/mine", ".agents/mine", "../other/.agents/skills/mine"]
 )
-def test_attack_a_forged_record_names_what_is_in_no_folder_of_an_agent(tmp_path, link):
+def test_attack_a_forged_record_removes_nothing_outside_of_agents_folders(tmp_path, link):
     here = Here(tmp_path)
     for place in ("project/src", "project/.agents", "other/.agents/skills"):
         here.skill(f"{place}/mine")
@@ -156,7 +156,7 @@ def test_attack_a_forged_record_names_what_is_in_no_folder_of_an_agent(tmp_path,
     assert (here.folder / "other/empty").exists()
 
 
-def test_attack_what_is_kept_of_one_project_names_another(tmp_path):
+def test_attack_a_record_that_names_another_project_removes_nothing_there(tmp_path):
     here = Here(tmp_path)
     here.skill("src/mine")
     here.skill("other/.agents/skills/mine")
@@ -167,7 +167,7 @@ def test_attack_what_is_kept_of_one_project_names_another(tmp_path):
     assert not (here.project / ".agents").exists()
 
 
-def test_attack_what_somebody_else_put_into_our_folders_stays(tmp_path):
+def test_attack_foreign_files_in_folders_of_skillhub_stay(tmp_path):
     here = Here(tmp_path)
     here.skill("src/mine")
     assert here.run("install", here.folder / "src/mine", "--yes", "--allow-unsigned").status == 0
@@ -182,7 +182,7 @@ def test_attack_what_somebody_else_put_into_our_folders_stays(tmp_path):
     assert (here.folder / "src/mine/SKILL.md").exists()
 
 
-def test_whatever_a_module_keeps_in_the_state_is_known_as_skillhubs_own(tmp_path):
+def test_every_file_of_the_state_is_known_to_uninstall(tmp_path):
     package = Path(skillhub.__file__).parent
     joined = re.compile(r'join\((?:\w+\.)*state, "([^"]+)"')
     names = {name for path in package.rglob("*.py") for name in joined.findall(path.read_text())} - {
@@ -199,7 +199,7 @@ def test_whatever_a_module_keeps_in_the_state_is_known_as_skillhubs_own(tmp_path
 
 
 @pytest.mark.parametrize("is_named", [True, False])
-def test_attack_folders_above_ours_that_are_links_or_empty_stay_and_are_no_error(tmp_path, is_named):
+def test_attack_linked_or_empty_parent_folders_stay_without_an_error(tmp_path, is_named):
     here = Here(tmp_path)
     here.skill("src/mine")
     (here.folder / "disk").mkdir()
@@ -212,7 +212,7 @@ def test_attack_folders_above_ours_that_are_links_or_empty_stay_and_are_no_error
     assert sorted(os.listdir(here.folder / "disk")) == ([] if is_named else ["DATA", "STATE"])
 
 
-def test_attack_a_file_of_a_shell_that_cannot_be_read_is_no_error(tmp_path):
+def test_attack_an_unreadable_shell_file_is_no_error(tmp_path):
     here = Here(tmp_path)
     here.write("home/.zshrc", "# skillhub \x1b[2J complete\n")
     (here.home / ".bashrc").symlink_to("/proc/self/mem")
@@ -221,7 +221,7 @@ def test_attack_a_file_of_a_shell_that_cannot_be_read_is_no_error(tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["link", "folder"])
-def test_attack_what_git_excludes_in_one_project_cannot_be_read_and_nothing_is_removed_of_any(here, kind):
+def test_attack_an_unreadable_exclude_file_stops_uninstall_before_any_change(here, kind):
     exclude = here.project / ".git/info/exclude"
     exclude.unlink()
     if kind == "link":

@@ -33,6 +33,6 @@ def test_no_digest(text):
 
 
 @given(st.text(max_size=80))
-def test_any_text_at_all(text):
+def test_any_invalid_text_raises_only_our_error(text):
     with pytest.raises(FormatError):
         Digest.parse(text)

@@ -1,4 +1,4 @@
-"""Documents as classes: those of ours strict, those of others lenient, and every error names the place."""
+"""Document classes: ours are strict, foreign ones lenient, and every error names its place."""
 
 import contextlib
 import dataclasses
@@ -53,7 +53,7 @@ class Page(Document):
     origin: str | None = Field(None, alias="from")
 
 
-def test_what_is_read():
+def test_a_document_is_parsed_into_its_classes():
     row = {"tree": TREE, "size": 1, "tags": ["x"], "ratio": 0.5}
     found = Page.parse({"name": "a", "rows": [row], "owners": {"b": ["c"]}, "from": "d"}, "file")
     assert found.rows == (Row(TREE, 1, ("x",), 0.5),)
@@ -109,7 +109,7 @@ def test_what_is_refused_and_where(value, where, message):
     assert caught.value.message.startswith(message)
 
 
-def test_an_error_of_a_file_names_its_line_and_of_an_unknown_key_the_hint():
+def test_an_error_names_the_line_and_an_unknown_key_the_known_ones():
     with pytest.raises(FormatError) as caught:
         Page.parse(b'{\n  "name": "a",\n  "more": 1\n}\n', "file")
     assert (caught.value.where, caught.value.hint) == ("file:3: more", "known: name")
@@ -130,7 +130,7 @@ def test_an_error_of_a_file_names_its_line_and_of_an_unknown_key_the_hint():
         b" " * (Page.CAP + 1),
     ],
 )
-def test_attack_bytes_that_are_no_strict_json(data):
+def test_attack_bytes_that_are_no_strict_json_are_refused(data):
     for kind in (Page, Package):
         with pytest.raises(FormatError):
             kind.parse(data, "file")
@@ -146,7 +146,7 @@ def test_attack_bytes_that_are_no_strict_json(data):
         max_leaves=9,
     )
 )
-def test_any_value_at_all(value):
+def test_any_value_raises_only_our_error(value):
     for kind in (Page, Package):
         with contextlib.suppress(FormatError):
             kind.parse(value, "file")
@@ -162,7 +162,7 @@ def test_any_value_at_all(value):
     ],
     ids=["keys", "keys of a part", "items", "members"],
 )
-def test_attack_a_fault_for_every_byte_is_one_error(value):
+def test_attack_very_many_faults_are_one_error(value):
     with at_most(3), pytest.raises(FormatError):
         Page.parse(value, "file")
 
@@ -192,7 +192,7 @@ def test_a_number_is_whole_and_within_its_bounds(value):
 
 
 @pytest.mark.parametrize(("value", "hint"), [(2, "upgrade"), (0, None), ("1", None), (True, None), (1.0, None)])
-def test_a_version_is_known_or_nothing_can_be_read(value, hint):
+def test_an_unknown_version_is_refused(value, hint):
     class Versioned(Document):
         version: Annotated[int, version_of("format", 1)]
 
@@ -202,7 +202,7 @@ def test_a_version_is_known_or_nothing_can_be_read(value, hint):
     assert (hint or "") in (caught.value.hint or "")
 
 
-def test_a_name_is_told_from_others():
+def test_name_that_refuses_an_invalid_name():
     class Named(Document):
         name: Annotated[str, Read(name_that(str.islower, "alias"))]
 
@@ -211,7 +211,7 @@ def test_a_name_is_told_from_others():
         Named.parse({"name": "A"}, "")
 
 
-def test_json_schema_comes_from_the_class():
+def test_the_json_schema_is_derived_from_the_class():
     schema = Page.model_json_schema()
     assert schema["required"] == ["name"]
     assert schema["properties"]["rows"]["items"] == {"$ref": "#/$defs/Row"}
@@ -232,7 +232,7 @@ class Package(ForeignDocument):
     license: str = ""
 
 
-def test_what_others_write_stands_for_what_it_spells():
+def test_a_foreign_document_converts_texts_and_keeps_unknown_keys():
     row = {"name": 1.5, "count": "7", "strict": "no", "more": {"kept": 1}}
     found = Package.parse({"plugins": [row], "else": 1}, "file")
     (plugin,) = found.plugins
@@ -241,7 +241,7 @@ def test_what_others_write_stands_for_what_it_spells():
     assert found.warnings() == ()
 
 
-def test_what_is_optional_and_invalid_is_left_out_with_its_path():
+def test_an_invalid_optional_key_is_dropped_with_a_warning():
     document = {
         "plugins": [{"name": "a", "strict": "maybe"}, {"name": "b"}],
         "groups": {"x": {"name": "c", "count": []}},
@@ -258,7 +258,7 @@ def test_what_is_optional_and_invalid_is_left_out_with_its_path():
     ]
 
 
-def test_attack_what_pins_is_never_left_out():
+def test_attack_an_invalid_binding_key_is_never_dropped():
     class Pin(ForeignDocument):
         BINDING = frozenset({"sha"})
 
@@ -272,19 +272,19 @@ def test_attack_what_pins_is_never_left_out():
         assert caught.value.where == "file: sha"
 
 
-def test_what_others_leave_empty_is_absent():
+def test_an_empty_value_of_a_foreign_document_is_absent():
     found = Package.parse({"plugins": [{"name": "a", "count": "~", "strict": ""}], "license": None}, "file")
     assert (found.plugins[0].count, found.plugins[0].strict, found.license) == (None, True, "")
     assert found.warnings() == ()
 
 
-def test_what_is_needed_and_invalid_is_refused():
+def test_an_invalid_required_key_is_refused():
     with pytest.raises(FormatError) as caught:
         Plugin.parse({"name": [], "count": "x"}, "file")
     assert caught.value.where == "file: name"
 
 
-def test_attack_no_more_warnings_than_a_person_reads():
+def test_attack_the_number_of_warnings_is_limited():
     found = Package.parse({"plugins": [{"name": "a", "strict": "maybe"}] * 10_000}, "file")
     assert len(found.warnings()) == 21
     assert found.warnings()[-1] == "9980 more are ignored"

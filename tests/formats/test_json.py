@@ -27,7 +27,7 @@ from skillhub.formats.json import strict_json
         b"<!doctype html><html>Sign in</html>",
     ],
 )
-def test_what_is_not_strict_json_is_refused_by_its_place(data):
+def test_invalid_json_is_refused_with_its_place(data):
     with pytest.raises(FormatError) as caught:
         strict_json(data, "index.json", 1_000_000)
     assert caught.value.where.startswith("index.json")
@@ -35,17 +35,17 @@ def test_what_is_not_strict_json_is_refused_by_its_place(data):
     assert not [each for each in ("codec", "sys.", "recursion") if each in caught.value.message]
 
 
-def test_cap_comes_before_parsing():
+def test_the_size_limit_is_checked_before_parsing():
     assert strict_json(b"[1, 2]", "x", 6) == [1, 2]
     with pytest.raises(FormatError, match="at most 5 bytes"):
         strict_json(b"[1, 2]", "x", 5)
 
 
-def test_escaped_pair_is_one_character():
+def test_an_escaped_surrogate_pair_is_one_character():
     assert strict_json(b'"\\ud83d\\ude00"', "x", 99) == "😀"
 
 
 @given(st.binary(max_size=200))
-def test_any_bytes_at_all(data):
+def test_any_bytes_raise_only_our_error(data):
     with contextlib.suppress(FormatError):
         strict_json(data, "x", 100)

@@ -1,4 +1,4 @@
-"""The line of a fault in JSON: that of the key or value that is meant, found in any bytes at all."""
+"""The line of a fault in JSON: that of its key or value, found in any bytes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ TEXT = json.dumps(DOCUMENT, indent=2).encode()
         ("ab", "{"),
     ],
 )
-def test_a_path_leads_to_its_line_or_to_that_of_what_would_hold_it(path, line):
+def test_a_path_gives_its_line_or_that_of_its_nearest_parent(path, line):
     assert TEXT.decode().splitlines()[line_of(TEXT, path) - 1].strip().startswith(line)
 
 
@@ -43,7 +43,7 @@ FAULTS = {
     b"[\n" + b"1" * 5000 + b"]": 2,
     b'["NaN",\n"\\ud800"]': 2,
     b'{"a": "\n\xff"}': 2,
-    b"[\n" * 3000: 102,  # where it is deeper than anybody writes
+    b"[\n" * 3000: 102,  # nested deeper than the search goes
     b"": 1,
 }
 
@@ -56,13 +56,13 @@ def test_a_fault_has_its_line(data):
 
 
 @given(st.binary(max_size=80) | st.text('{}[],:"\\a1\n', max_size=60).map(str.encode), st.text(max_size=6))
-def test_any_bytes_at_all(data, path):
+def test_any_bytes_give_a_line_of_the_text(data, path):
     for line in (line_of_fault(data), line_of(data, path)):
         assert line is not None
         assert 1 <= line <= data.count(b"\n") + 1
 
 
-def test_attack_what_is_slow_to_search_is_not_searched():
+def test_attack_slow_searches_are_skipped():
     with at_most(10):
         assert line_of_fault(b"[1," * (1 << 20)) is None
         assert line_of(b"[1," * (1 << 20), "a") is None

@@ -17,7 +17,7 @@ def data(text):
     return node and node.data
 
 
-def test_comments_and_trailing_commas_are_forgiven():
+def test_comments_and_trailing_commas_are_accepted():
     text = (
         '\ufeff// top\n{ /* {"a": 0} */ "a": [1, -2.5e3, true, null,], // "b": 1\n "b": {"c": "//x\\u0041",}, }\r\n'
     )
@@ -25,7 +25,7 @@ def test_comments_and_trailing_commas_are_forgiven():
 
 
 @pytest.mark.parametrize("text", ["", "\ufeff", " \n", "// only\n", "/* only */", "//"])
-def test_nothing_but_blanks_and_comments_is_nothing(text):
+def test_blanks_and_comments_alone_give_none(text):
     assert jsonc.parse(text, "f") is None
 
 
@@ -62,7 +62,7 @@ def test_nothing_but_blanks_and_comments_is_nothing(text):
         ('{"a":' * 100_000, 1),
     ],
 )
-def test_what_is_malformed_is_refused_with_the_line(text, line):
+def test_malformed_text_is_refused_with_its_line(text, line):
     with pytest.raises(FormatError) as caught:
         jsonc.parse(text, "f")
     assert caught.value.where == f"f:{line}"
@@ -83,14 +83,14 @@ def test_a_string_or_comment_of_a_megabyte_is_read_in_linear_time():
         st.lists,
     )
 )
-def test_strict_json_is_read_as_json_reads_it(value):
+def test_strict_json_is_read_like_by_the_json_module(value):
     text = json.dumps(value)
     assert repr(data(text)) == repr(json.loads(text))
 
 
 @settings(deadline=None)
 @given(st.text(alphabet='{}[],:"\\/*1aé \n\r\t\ufeff') | st.text())
-def test_any_text_at_all_raises_only_ours(text):
+def test_any_text_raises_only_our_errors(text):
     for action in (
         lambda: jsonc.parse(text, "f"),
         lambda: insert(text, PATH, {}, "f"),

@@ -18,7 +18,7 @@ def data(text):
     return node and node.data
 
 
-# One file of each style: before, and with the member.
+# One file in each style: without and with the member.
 GOLDEN = {
     "absent": ("", '{\n  "servers": {\n    "ours": {}\n  }\n}\n'),
     "byte order mark only": ("\ufeff", '\ufeff{\n  "servers": {\n    "ours": {}\n  }\n}\n'),
@@ -54,13 +54,13 @@ GOLDEN = {
 
 
 @pytest.mark.parametrize("style", GOLDEN)
-def test_a_member_goes_in_as_the_file_is_written(style):
+def test_insert_writes_in_the_style_of_the_file(style):
     before, after = GOLDEN[style]
     assert insert(before, PATH, {}, "f") == after
 
 
 @pytest.mark.parametrize("style", [style for style, (before, _) in GOLDEN.items() if '"servers"' in before])
-def test_a_member_goes_out_to_the_byte(style):
+def test_remove_undoes_insert_byte_for_byte(style):
     before, after = GOLDEN[style]
     assert remove(after, PATH, "f") == before
 
@@ -107,18 +107,18 @@ def test_a_member_goes_out_wherever_it_stands(before, after):
     "text",
     ['{"servers": []}', '{"servers": null}', '{"servers": "x"}', "[]", "1", '{"servers": {"ours": 1}}', "{", "{}{}"],
 )
-def test_where_a_member_cannot_be_it_is_not_put(text):
+def test_insert_refuses_a_file_without_a_place_for_the_member(text):
     with pytest.raises(FormatError):
         insert(text, PATH, OURS, "f")
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"servers": []}', '{"servers": {}}', '{"ours": 1}', "{"])
-def test_what_is_not_there_cannot_go_out(text):
+def test_remove_refuses_a_missing_member(text):
     with pytest.raises(FormatError):
         remove(text, PATH, "f")
 
 
-# Documents in every style at once: any blanks and comments anywhere, trailing commas or none.
+# Documents in every style: any blanks and comments in any place, with and without trailing commas.
 BLANKS = st.lists(
     st.sampled_from([" ", "  ", "\t", "\n", "\r\n", "/* , } */", '// "ours": {\n', "//\r\n", "/**/"]), max_size=3
 ).map("".join)
@@ -161,7 +161,7 @@ def comments(text):
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(documents(), st.sampled_from([{}, OURS]))
-def test_in_and_out_leaves_every_byte(text, value):
+def test_insert_and_remove_leave_every_byte_unchanged(text, value):
     before = data(text)
     after = insert(text, PATH, value, "f")
     assert data(after) == {**before, "servers": {**before["servers"], "ours": value}}
@@ -170,7 +170,7 @@ def test_in_and_out_leaves_every_byte(text, value):
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(documents(), st.data())
-def test_any_member_can_go_out_and_no_comment_with_it(text, choice):
+def test_remove_of_any_member_removes_no_other_comment(text, choice):
     before = data(text)
     path = choice.draw(st.sampled_from([("servers",), *(("servers", key) for key in before["servers"])]))
     after = remove(text, path, "f")

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from skillhub.formats.text import NAME_MAX, as_word, clean, is_hidden, is_name, quote, shown
 
-# Default_Ignorable_Code_Point of Unicode, but for U+FE00 to FE0F, which belong to emoji.
+# Default_Ignorable_Code_Point of Unicode without U+FE00 to FE0F, which belong to emoji.
 IGNORABLE = {
     *(0xAD, 0x34F, 0x61C, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x3164, 0xFEFF, 0xFFA0),
     *range(0x180B, 0x1810),
@@ -26,7 +26,7 @@ STEERS = {*range(0x20), *range(0x7F, 0xA0), 0x2028, 0x2029, *range(0xD800, 0xE00
 anything = st.text(st.characters(categories=None, exclude_categories=()), max_size=60)
 
 
-def test_every_character_that_must_be_hidden_is():
+def test_every_ignorable_or_steering_character_is_hidden():
     shown = [f"U+{code:04X}" for code in sorted(IGNORABLE | BIDI | STEERS) if not is_hidden(chr(code))]
     assert shown == []
 
@@ -39,7 +39,7 @@ def test_letters_digits_and_emoji_of_every_kind_are_not():
 
 
 @given(anything)
-def test_cleaned_text_hides_nothing(text):
+def test_cleaned_text_has_no_hidden_characters(text):
     cleaned = clean(text)
     assert not any(map(is_hidden, cleaned))
     assert clean(cleaned) == cleaned
@@ -47,7 +47,7 @@ def test_cleaned_text_hides_nothing(text):
 
 
 @given(anything | st.binary() | st.lists(anything) | st.dictionaries(anything, st.floats()), st.integers(1, 130))
-def test_a_quoted_value_hides_nothing_and_stays_within_its_quotes(value, limit):
+def test_a_quoted_value_has_no_hidden_characters_and_stays_in_its_quotes(value, limit):
     quoted = quote(value, limit)
     assert not any(map(is_hidden, quoted))
     assert re.fullmatch(r"'(?:[^'\\]|\\(?:['\\]|x[0-9a-f]{2}|u\{[0-9a-f]+\}))*'", quoted)
@@ -56,7 +56,7 @@ def test_a_quoted_value_hides_nothing_and_stays_within_its_quotes(value, limit):
 
 
 @given(anything, anything)
-def test_two_texts_are_never_quoted_alike(one, other):
+def test_different_texts_have_different_quotes(one, other):
     assert (quote(one) == quote(other)) == (one == other)
 
 
@@ -67,13 +67,13 @@ def test_quoting_is_readable():
     assert quote(None) == "'None'"
 
 
-def test_attack_values_that_cannot_be_spelled():
+def test_attack_values_that_have_no_text_are_quoted_by_type():
     deep = []
     for _ in range(100_000):
         deep = [deep]
     assert quote(deep) == "'<list>'"
     assert quote(10**5000) == "'<int>'"
-    while deep:  # taken apart by hand: the collector would go as deep as the list is
+    while deep:  # unnested by hand: the collector would recurse
         deep = deep[0]
 
 
@@ -83,7 +83,7 @@ def test_a_line_break_becomes_a_space():
 
 
 @pytest.mark.parametrize("text", ["a", "0", "gh-fix-ci", "a" * NAME_MAX, "1-2-3"])
-def test_name(text):
+def test_valid_names(text):
     assert is_name(text)
 
 
@@ -91,12 +91,12 @@ def test_name(text):
     "text",
     ["", "-", "a-", "-a", "a--b", "A", "a_b", "a.b", "a b", "a\n", "\na", "..", "a/b", "ä", "ａ", "²", "a" * 65, "а"],
 )
-def test_no_name(text):
+def test_invalid_names(text):
     assert not is_name(text)
 
 
 @given(anything)
-def test_a_name_is_ascii_without_anything_that_a_path_or_shell_minds(text):
+def test_a_name_has_only_characters_safe_in_paths_and_shells(text):
     if is_name(text):
         assert set(text) <= set("abcdefghijklmnopqrstuvwxyz0123456789-")
 
@@ -104,18 +104,18 @@ def test_a_name_is_ascii_without_anything_that_a_path_or_shell_minds(text):
 @pytest.mark.parametrize(
     "word", ["", "a b", "it's", "$(x)", "a;b", "a#b", "#b", "a\nb", "~", "*", "x=1", "[::1]", "a[1]", "a\\", "é"]
 )
-def test_a_word_of_a_command_is_read_back_as_it_was(word):
+def test_a_quoted_argument_is_read_back_unchanged(word):
     assert shlex.split(f"x {as_word(word)}") == ["x", word]
 
 
-def test_a_plain_word_is_left_as_it_is():
+def test_a_plain_argument_is_not_quoted():
     for word in ("git+https://host/x@v2#skills/notes", "github:owner/repo/path@main", "./my_skill.zip"):
         assert as_word(word) == word
 
 
-def test_what_a_shell_would_take_for_a_pattern_of_names_is_quoted():
+def test_an_argument_with_a_shell_pattern_is_quoted():
     assert as_word("git+https://[::1]/x") == "'git+https://[::1]/x'"
 
 
-def test_what_is_hidden_in_a_line_is_shown_as_an_escape():
+def test_hidden_characters_in_a_line_are_shown_as_escapes():
     assert shown("a\tb\u200b\U000e0041'\\ é\x1b") == "a b\\u{200b}\\u{e0041}'\\ é\\x1b"

@@ -1,4 +1,4 @@
-"""TOML that is none is told of in words of ours, but for a fault of the syntax."""
+"""Errors in TOML are reported in our words, except for syntax errors."""
 
 import pytest
 
@@ -12,19 +12,19 @@ PARSERS = [strict_toml, lambda data, where: others_toml(data.decode("latin-1"), 
 
 @pytest.mark.parametrize("parse", PARSERS)
 @pytest.mark.parametrize(
-    ("data", "said"),
+    ("data", "words"),
     [
         (LONG, "found nesting too deep, or a number too long"),
         (DEEP, "found nesting too deep, or a number too long"),
         (b"a = 1\nb = = 2", r"Invalid value \(at line 2, column 5\)"),
     ],
 )
-def test_what_is_wrong_is_told_in_words_of_ours(parse, data, said):
-    with pytest.raises(FormatError, match=f"TOML: {said}$"):
+def test_an_error_in_toml_has_a_readable_message(parse, data, words):
+    with pytest.raises(FormatError, match=f"TOML: {words}$"):
         parse(data, "f")
 
 
-def test_what_is_not_utf8_is_told_with_its_place():
+def test_bytes_outside_of_utf8_are_reported_with_their_place():
     with pytest.raises(FormatError, match=r"^not TOML: found another byte than UTF-8 at 5$"):
         strict_toml(b'a = "\xff"', "f")
 
@@ -39,7 +39,7 @@ def test_what_is_not_utf8_is_told_with_its_place():
         ("[skills]\r\npdf.version = '1'\r\npdf.version = '2'\r\n", 3, "pdf.version"),
     ],
 )
-def test_what_a_merge_left_twice_is_named(text, line, key):
+def test_a_key_that_occurs_twice_is_named_with_its_line(text, line, key):
     with pytest.raises(FormatError) as caught:
         strict_toml(text.encode(), "skillhub.toml")
     assert caught.value.where == f"skillhub.toml:{line}"

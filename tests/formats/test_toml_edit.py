@@ -33,7 +33,7 @@ GOLDEN = {
 
 
 @pytest.mark.parametrize("style", GOLDEN)
-def test_a_table_goes_in_and_out_to_the_byte(style):
+def test_insert_and_remove_of_a_table_leave_every_byte(style):
     before, after = GOLDEN[style]
     assert insert(before, PATH, OURS, "f") == after
     assert remove(after, PATH, "f") == before
@@ -58,7 +58,7 @@ nan = nan
 '''
 
 
-def test_what_only_looks_like_the_table_stays():
+def test_look_alikes_of_the_table_stay():
     text = TRAPS + BLOCK + "\n\n# below\n[mcp_servers.ours.env]\nX = '1'\n\n[mcp_servers.ours-not]\nurl = 'x'\n"
     assert remove(text, PATH, "f") == TRAPS + "\n[mcp_servers.ours-not]\nurl = 'x'\n"
 
@@ -75,7 +75,7 @@ def test_what_only_looks_like_the_table_stays():
         (' [ mcp_servers . "ours" ] \nurl = "x"\n[b]\n[mcp_servers.ours.env]\nX = "1"', "[b]\n"),
     ],
 )
-def test_a_table_goes_out_however_it_is_written(before, after):
+def test_a_table_in_any_form_is_removed(before, after):
     assert remove(before, PATH, "f") == after
 
 
@@ -97,7 +97,7 @@ def test_a_table_goes_out_however_it_is_written(before, after):
         "<<<<<<< HEAD\n",
     ],
 )
-def test_where_a_table_cannot_be_it_is_not_put(text):
+def test_insert_refuses_a_file_without_a_place_for_the_table(text):
     with pytest.raises(FormatError):
         insert(text, PATH, OURS, "f")
 
@@ -106,17 +106,17 @@ def test_where_a_table_cannot_be_it_is_not_put(text):
     "text",
     ["", "[mcp_servers]\n", "mcp_servers = 1", "mcp_servers = {ours = {url = 'x'}, b = {}}", "[", "[[mcp_servers]]"],
 )
-def test_what_cannot_be_taken_out_alone_stays(text):
+def test_remove_refuses_a_table_that_cannot_be_removed_alone(text):
     with pytest.raises(FormatError):
         remove(text, PATH, "f")
 
 
-def test_the_line_of_a_mistake_is_told():
+def test_an_error_names_its_line():
     with pytest.raises(FormatError, match="line 3"):
         others_toml("a = 1\n\na = 2\n", "f")
 
 
-def test_strings_are_written_so_that_toml_reads_them_back():
+def test_written_strings_are_read_back_unchanged():
     table = {"command": 'a"\\\b\x1f é😀', "args": ["\t\n", "'''", '"""', "#", "="]}
     assert tomllib.loads(insert("", ("mcp_servers", "a b.c"), table, "f")) == {"mcp_servers": {"a b.c": table}}
 
@@ -162,7 +162,7 @@ def documents(draw):
 @settings(deadline=None)
 @given(documents())
 @example(" [ mcp_servers . 'c' ] # x\n[[list]]\n[mcp_servers.b]")  # tomlkit prints the list last
-def test_in_and_out_leaves_every_byte(text):
+def test_insert_and_remove_leave_every_byte(text):
     try:
         after = insert(text, PATH, OURS, "f")
     except FormatError:
@@ -179,7 +179,7 @@ def test_in_and_out_leaves_every_byte(text):
 
 @settings(deadline=None)
 @given(documents())
-def test_what_a_person_wrote_below_the_table_stays(text):
+def test_text_of_the_user_below_the_table_stays(text):
     with contextlib.suppress(FormatError):
         after = insert(text, PATH, OURS, "f")
         below = "# mine\n\n  # too\n[zz]\nx = 1 # here\n"
@@ -187,7 +187,7 @@ def test_what_a_person_wrote_below_the_table_stays(text):
         assert left.startswith(text) and left.endswith(below)
 
 
-def test_a_file_that_tomlkit_would_put_in_another_order_stays_as_it_is():
+def test_a_file_that_tomlkit_would_reorder_stays_unchanged():
     text = "[mcp_servers.b]\nurl = 'x'\n[[list]]\na = 1\n[mcp_servers.ours]\ncommand = 'x'\n"
     with pytest.raises(FormatError, match="edited in place"):
         remove(text, PATH, "f")
@@ -196,13 +196,13 @@ def test_a_file_that_tomlkit_would_put_in_another_order_stays_as_it_is():
 
 @settings(deadline=None)
 @given(st.text(alphabet="[]{}\"'#=.\\ab1 \n\r") | st.text())
-def test_any_text_at_all_raises_only_ours(text):
+def test_any_text_raises_only_our_errors(text):
     for action in (lambda: insert(text, PATH, OURS, "f"), lambda: remove(text, PATH, "f")):
         with contextlib.suppress(SkillhubError):
             action()
 
 
-def test_a_text_with_a_character_that_toml_wants_escaped_goes_in():
+def test_characters_that_toml_escapes_are_inserted_and_removed():
     table = {"command": "a\x7fb", "args": ["\x7f", "\U0001f600"]}
     text = insert("", ("mcp_servers", "x"), table, "f")
     assert tomllib.loads(text) == {"mcp_servers": {"x": table}}

@@ -1,4 +1,4 @@
-"""The YAML of documents from outside: as it is read, and by the parser in C and the one in Python alone."""
+"""The YAML of foreign documents, with the parser in C and the one in Python."""
 
 import contextlib
 from functools import partial
@@ -29,7 +29,7 @@ def refused(parse, text, offset=0):
     return caught.value
 
 
-def test_scalars_stay_the_text_that_was_written(parse):
+def test_scalars_stay_the_written_text(parse):
     text = "a: no\nb: 1.10\nc: ~\nd:\ne: 0o17\nf: 2026-11-20\ng: 'x: y'\nh: |\n  one\n  two\n"
     assert parse(text, "f") == {
         "a": "no",
@@ -52,7 +52,7 @@ def test_an_empty_document_is_empty_text(parse, text):
     assert parse(text, "f") == ""
 
 
-def test_a_file_may_begin_with_the_marker_of_its_document(parse):
+def test_a_document_marker_at_the_start_is_accepted(parse):
     assert parse("%YAML 1.1\n---\na: b\n...\n", "f") == {"a": "b"}
 
 
@@ -82,7 +82,7 @@ def test_what_could_surprise_a_reader_is_refused(parse, text, expected):
     assert refused(parse, text).message == f"expected {expected}"
 
 
-def test_a_quoted_merge_key_is_a_key_like_any_other(parse):
+def test_a_quoted_merge_key_is_a_plain_key(parse):
     assert parse("'<<': x", "f") == {"<<": "x"}
 
 
@@ -92,7 +92,7 @@ def test_an_error_names_the_line_of_the_file_and_not_of_the_cutting(parse):
     assert refused(parse, "a: 1\na: 2", offset=1).where == "SKILL.md:3"
 
 
-def test_a_colon_in_a_bare_value_says_to_quote_it(parse):
+def test_an_unquoted_value_with_a_colon_gives_a_hint_to_quote(parse):
     assert "quotes" in refused(parse, "description: Use when: always").hint
 
 
@@ -102,7 +102,7 @@ def test_eight_levels_pass_and_nine_do_not(parse):
     assert refused(parse, "\n".join(" " * n + f"k{n}:" for n in range(8)) + " {a: b}").message
 
 
-def test_size_counts_bytes_not_characters(parse):
+def test_the_size_limit_counts_bytes(parse):
     assert parse("a: " + "x" * (64 * 1024 - 3), "f")
     assert "65536 bytes" in refused(parse, "a: " + "x" * (64 * 1024 - 2)).message
     assert "65536 bytes" in refused(parse, "a: " + "é" * 40_000).message
@@ -114,7 +114,7 @@ def test_billion_laughs(parse):
 
 
 @pytest.mark.parametrize("unit", ["[", "{", "- ", "? ", "a: ", "[a,", '"', "&a ", "-", ":", "%", "|\n "])
-def test_a_megabyte_or_64_kb_of_one_thing_ends_at_once(parse, unit):
+def test_very_long_repetitions_end_quickly(parse, unit):
     for size in (1_000_000, 64_000):
         with at_most(5), contextlib.suppress(FormatError):
             parse((unit * size)[:size], "f")
@@ -142,7 +142,7 @@ def test_any_text_gives_a_node_or_a_format_error(text):
         max_leaves=8,
     )
 )
-def test_what_a_dumper_writes_reads_back_the_same(node):
+def test_dumped_yaml_is_read_back_unchanged(node):
     text = pyyaml.dump(node, Dumper=_NoAlias, default_style='"', allow_unicode=False)
     if depth(node) <= 8:
         assert yaml.parse(text.replace('!!str "', '"'), "f") == node
@@ -250,7 +250,7 @@ def test_the_core_schema_of_yaml_1_2_types_plain_scalars(text, value):
     assert type(found["a"]) is type(value)
 
 
-def test_keys_and_blocks_stay_text():
+def test_keys_and_blocks_are_always_text():
     assert yaml.typed("1: a\ntrue: b\nc: |\n  1\nd: >-\n  true\ne: 1\n  2\n", "f") == {
         "1": "a",
         "true": "b",
@@ -265,19 +265,19 @@ def test_keys_and_blocks_stay_text():
     "text",
     ["a: &b 1", "a: !!int '1'", "<<: {a: 1}", "a: 1\na: 2", "a: b: c", "a: 1\u2028b: 2", "a: 1\x85", "a: \ud800"],
 )
-def test_what_is_refused_as_text_is_refused_as_typed(text):
+def test_typed_yaml_has_the_same_refusals(text):
     with pytest.raises(FormatError):
         yaml.typed(text, "f")
 
 
 @pytest.mark.parametrize("text", ["extensions:\n...\n", "extensions:\n...\n# end\n", "extensions:\n\n...\n\n"])
-def test_attack_what_would_be_no_yaml_without_the_entry_is_left_as_it_is(text):
+def test_attack_a_file_that_would_be_invalid_without_the_entry_is_not_edited(text):
     added = yaml.insert(text, ("extensions", "ours"), {"cmd": "x"}, "f.yaml")
     with pytest.raises(FormatError, match="edited in place"):
         yaml.remove(added, ("extensions", "ours"), "f.yaml")
 
 
-def test_a_comment_beside_the_key_of_the_servers_stays_when_the_last_one_goes():
+def test_a_comment_beside_the_parent_key_stays_after_removal():
     text = "extensions:   # of the team\n\nb: 1\n"
     added = yaml.insert(text, ("extensions", "ours"), {"cmd": "x"}, "f.yaml")
     assert yaml.remove(added, ("extensions", "ours"), "f.yaml") == text

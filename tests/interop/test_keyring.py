@@ -1,4 +1,4 @@
-"""``env`` with the library ``keyring``, which is given a backend in its own way."""
+"""``env`` with the library ``keyring`` and a backend set by its variable."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SHOW = 'import os; print(os.environ.get("DEMO_TOKEN"))'
 
 @pytest.fixture
 def shell(tmp_path):
-    """A machine with a keyring beside it, and a skill that waits for its variable."""
+    """A machine with a keyring, and a skill that waits for its variable."""
     shell = Shell(tmp_path / "machine")
     shell.environ |= {
         "PYTHON_KEYRING_BACKEND": "tests.support.keyring_file.FileKeyring",
@@ -31,7 +31,7 @@ def shell(tmp_path):
 
 
 def piped(shell, *words, value=VALUE + "\n", **environ):
-    """Run the program with a value on its stdin."""
+    """Run the program with a value on stdin."""
     return subprocess.run(
         shell.words(*words),
         cwd=shell.project,
@@ -53,7 +53,7 @@ def nowhere(shell, *outputs):
     assert not any(VALUE.encode() in data for data in shell.files().values())
 
 
-def test_from_the_keyring_into_the_program_and_nowhere_else(shell):
+def test_a_value_is_stored_in_the_keyring_and_reaches_the_program_only(shell):
     stored = piped(shell, "env", "set", "DEMO_TOKEN", "--json", "--verbose")
     assert stored.returncode == 0, stored.stderr
     assert json.loads(stored.stdout)["skills"] == ["needy"]
@@ -76,7 +76,7 @@ def test_from_the_keyring_into_the_program_and_nowhere_else(shell):
     assert shell.run("env", "unset", "DEMO_TOKEN").status == 3
 
 
-def test_a_person_types_it_unseen(shell):
+def test_a_typed_value_is_not_shown(shell):
     done = shell.at_terminal("env", "set", "DEMO_TOKEN", say=[("(not shown): ", f"{VALUE}\n")])
     assert done.status == 0
     assert VALUE not in done.out
@@ -84,19 +84,19 @@ def test_a_person_types_it_unseen(shell):
 
 
 @pytest.mark.parametrize("value", ["", "\n", b"\xff\xfe", "a\0b", "x" * 2_000_000])
-def test_what_is_no_value_is_refused(shell, value):
+def test_an_invalid_value_is_refused(shell, value):
     done = piped(shell, "env", "set", "DEMO_TOKEN", "--json", value=value)
     assert (done.returncode, json.loads(done.stdout)["error"]["code"]) == (2, "usage")
     assert shell.run("env", "list", "--json").json == {"schema": 1, "variables": []}
 
 
-def test_one_line_break_at_the_end_is_not_part_of_it(shell):
+def test_one_trailing_line_break_is_not_part_of_a_value(shell):
     for value in (VALUE, f"{VALUE}\n", f"{VALUE}\r\n"):
         assert piped(shell, "env", "set", "DEMO_TOKEN", value=value).returncode == 0
         assert kept(shell) == [VALUE]
 
 
-def test_json_at_a_terminal_asks_nobody(shell):
+def test_json_at_a_terminal_asks_no_question(shell):
     assert shell.at_terminal("env", "set", "DEMO_TOKEN", "--json").status == 2
 
 
@@ -111,7 +111,7 @@ def test_a_locked_keyring_changes_nothing_and_is_not_quoted(shell):
 
 
 @pytest.mark.parametrize("backend", ["keyring.backends.fail.Keyring", "keyring.backends.null.Keyring"])
-def test_without_a_keyring_it_says_so(shell, backend):
+def test_a_missing_keyring_is_an_error(shell, backend):
     done = piped(shell, "env", "set", "DEMO_TOKEN", "--json", PYTHON_KEYRING_BACKEND=backend)
     assert (done.returncode, json.loads(done.stdout)["error"]["code"]) == (2, "usage")
     assert shell.run("env", "list", "--json").json == {"schema": 1, "variables": []}

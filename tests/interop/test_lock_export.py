@@ -94,7 +94,7 @@ def test_the_same_lock_gives_the_same_bytes(write):
     assert json.loads(write(LOCK, None))[key] != json.loads(write(other, None))[key]
 
 
-def test_what_cyclonedx_says_of_a_skill():
+def test_cyclonedx_contains_the_facts_of_a_skill():
     document = json.loads(cyclonedx(LOCK, WHEN))
     skills = {each["name"]: each for each in document["components"]}
     assert set(skills) == set(LOCK.skills)
@@ -118,7 +118,7 @@ def test_what_cyclonedx_says_of_a_skill():
     assert "timestamp" not in json.loads(cyclonedx(LOCK, None))["metadata"]
 
 
-def test_what_spdx_says_of_a_skill():
+def test_spdx_contains_the_facts_of_a_skill():
     packages = {each["name"]: each for each in json.loads(spdx(LOCK, WHEN))["packages"]}
     assert set(packages) == {"skillhub.lock", *LOCK.skills}
     fix, pdf = packages["gh-fix-ci"], packages["pdf"]
@@ -127,5 +127,5 @@ def test_what_spdx_says_of_a_skill():
     assert pdf["downloadLocation"].endswith(f"skills.git@{COMMIT}#skills/pdf")
     assert TREE in pdf["comment"]
     assert "signed by: nobody" in pdf["comment"]
-    # A bare address is more than the standard can spell.
+    # The standard has no form for a bare path.
     assert packages["near"]["downloadLocation"] == "NOASSERTION"

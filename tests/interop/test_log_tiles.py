@@ -1,8 +1,8 @@
-"""Against the reference implementation of tiles and signed notes, that of Go (``golang.org/x/mod``).
+"""Against the reference implementation of tiles and signed notes in Go (``golang.org/x/mod``).
 
 ``SKILLHUB_GO`` names the program go, ``SKILLHUB_GO_SOURCES`` a folder with checkouts of ``golang.org/x/mod`` and
-``github.com/transparency-dev/formats`` below ``src``. ``log_tiles.go`` reads the log of a registry of ours as a
-monitor would: it proves each entry and each tree of before, from our tiles, and signs a checkpoint of its own.
+``github.com/transparency-dev/formats`` below ``src``. ``log_tiles.go`` reads the log of a test registry like a
+monitor: it proves each entry and each earlier tree from our tiles, and signs a checkpoint of its own.
 """
 
 import os
@@ -29,7 +29,7 @@ def given(variable):
     return value
 
 
-def test_the_log_of_a_registry_is_read_proved_and_signed_by_another_implementation(tmp_path):
+def test_another_implementation_reads_proves_and_signs_the_log(tmp_path):
     go, sources = given("SKILLHUB_GO"), given("SKILLHUB_GO_SOURCES")
     for module in ("golang.org/x/mod/sumdb/tlog", "github.com/transparency-dev/formats/log"):
         if not os.path.isdir(os.path.join(sources, "src", module)):

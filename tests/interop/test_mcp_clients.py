@@ -1,4 +1,4 @@
-"""Clients of others read our MCP server: the conformance suite, the Inspector, the SDK, FastMCP, and agents."""
+"""Other clients read our MCP server: the conformance suite, the Inspector, the SDK, FastMCP, and agents."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.support.locked import agreed
 pytestmark = pytest.mark.interop
 CONFORMANCE = "@modelcontextprotocol/conformance/dist/index.js"
 SKILLS = ("sep-2640-skills-enumeration", "sep-2640-skills-manifest", "sep-2640-skills-directory")
-# These want tools, prompts or resources of the suite's own example server.
+# These need tools, prompts or resources of the suite's example server.
 EXAMPLES = {
     *(f"tools-call-{each}" for each in ("simple-text", "image", "audio", "embedded-resource", "mixed-content")),
     *(f"tools-call-{each}" for each in ("with-logging", "error", "with-progress", "sampling", "elicitation")),
@@ -33,10 +33,10 @@ EXAMPLES = {
     *("elicitation-sep1034-defaults", "elicitation-sep1330-enums", "json-schema-2020-12"),
     "http-custom-header-server-validation",
 }
-# These are about what a server may do and ours does not: it asks its client for nothing, keeps no tasks and no log.
+# These test optional features that our server lacks: requests to the client, tasks, logging.
 NOT_OFFERED = {"logging-set-level", "resources-subscribe", "resources-unsubscribe"}
 NOT_OFFERED_BEGIN = ("input-required-result-", "tasks-")
-# Four of its checks want a tool of the example server.
+# Four of its checks need a tool of the example server.
 PARTLY = "server-stateless"
 
 
@@ -68,7 +68,7 @@ def url(shell):
 
 @pytest.fixture
 def npm(modules, shell, tmp_path):
-    """Run a program from npm in an empty folder, and return what it prints."""
+    """Run a program from npm in an empty folder; return its output."""
 
     def run(*words, **environ):
         node = str((modules / ".bin/node").resolve().parent)
@@ -96,36 +96,36 @@ def npm(modules, shell, tmp_path):
 
 
 def entry(shell):
-    """Return what an agent starts."""
+    """Return the command that an agent starts."""
     words = shell.words("mcp", "--project", shell.project)
     return {"command": words[0], "args": words[1:], "env": shell.environ}
 
 
 @pytest.mark.parametrize("scenario", SKILLS)
-def test_the_conformance_suite_finds_nothing_wrong_with_skills(modules, npm, url, scenario):
-    said = npm("node", modules / CONFORMANCE, "server", "--url", url, "--scenario", scenario)
-    passed, total, failed, warned = map(int, re.search(r"(\d+)/(\d+), (\d+) failed, (\d+) warn", said).groups())
-    assert (passed, failed, warned) == (total, 0, 0), said
+def test_the_conformance_suite_accepts_the_skills(modules, npm, url, scenario):
+    output = npm("node", modules / CONFORMANCE, "server", "--url", url, "--scenario", scenario)
+    passed, total, failed, warned = map(int, re.search(r"(\d+)/(\d+), (\d+) failed, (\d+) warn", output).groups())
+    assert (passed, failed, warned) == (total, 0, 0), output
     assert total > 5
-    assert "SKIPPED" not in said
+    assert "SKIPPED" not in output
 
 
 @pytest.mark.parametrize("revision", ["2026-07-28", "2025-11-25"])
-def test_the_conformance_suite_passes_as_far_as_it_applies(modules, npm, url, revision):
-    said = npm("node", modules / CONFORMANCE, "server", "--url", url, "--requirements", revision)
-    results = dict(re.findall(r"^[✓✗] ([\w.-]+): \d+ passed, (\d+) failed", said, re.MULTILINE))
+def test_the_applicable_scenarios_of_the_conformance_suite_pass(modules, npm, url, revision):
+    output = npm("node", modules / CONFORMANCE, "server", "--url", url, "--requirements", revision)
+    results = dict(re.findall(r"^[✓✗] ([\w.-]+): \d+ passed, (\d+) failed", output, re.MULTILINE))
     assert len(results) > 25
     wrong = {name for name, failed in results.items() if failed != "0"}
     wrong -= EXAMPLES | NOT_OFFERED | {each for each in wrong if each.startswith(NOT_OFFERED_BEGIN)}
-    assert wrong <= {PARTLY}, said
+    assert wrong <= {PARTLY}, output
     for scenario in wrong:
-        told = npm("node", modules / CONFORMANCE, "server", "--url", url, "--scenario", scenario)
-        errors = re.findall(r"^\s*Error: (.*)", told, re.MULTILINE)
+        report = npm("node", modules / CONFORMANCE, "server", "--url", url, "--scenario", scenario)
+        errors = re.findall(r"^\s*Error: (.*)", report, re.MULTILINE)
         assert errors
-        assert all("Not testable" in each for each in errors), told
+        assert all("Not testable" in each for each in errors), report
 
 
-def test_the_inspector_reads_it_over_stdio(modules, npm, shell):
+def test_the_inspector_reads_the_server_over_stdio(modules, npm, shell):
     started = entry(shell)
     program = shell.write(
         "skillhub.sh", f"#!/bin/sh\nexec {' '.join(map(str, (started['command'], *started['args'])))}\n"

@@ -1,6 +1,6 @@
-"""Against ``model-signing``, the reference of OpenSSF Model Signing: what one signs the other verifies.
+"""Against ``model-signing``, the reference of OpenSSF Model Signing: each side verifies the other's signatures.
 
-It is heavy, so it has a virtual environment of its own; ``SKILLHUB_MODEL_SIGNING`` names its program.
+It has many dependencies, so it has a virtual environment of its own; ``SKILLHUB_MODEL_SIGNING`` names its program.
 """
 
 import importlib.util
@@ -27,7 +27,7 @@ KEYS = {kind: PrivateKey.from_seed(bytes(31) + b"\x2a", kind) for kind in ("p256
 
 
 def years(cert):
-    """Return ``cert`` made valid around the present, as the reference knows no other time for some of it."""
+    """Return ``cert`` made valid around the present, since the reference knows no other time for some of it."""
     return replace(cert, start=NOW - timedelta(days=9), end=NOW + timedelta(days=9))
 
 
@@ -49,7 +49,7 @@ def program():
 
 @pytest.fixture
 def reference(program, tmp_path):
-    """Run the reference on a folder ``skill`` beside key and certificate files; say whether it was content."""
+    """Run the reference on a folder ``skill`` beside key and certificate files; return whether it succeeded."""
 
     def run(verb, how, *options):
         command = [*program, verb, how, "--signature", "skill/" + SIGNATURE, *options, "skill"]
@@ -96,21 +96,21 @@ BY_CERTIFICATE = ("certificate", "--certificate_chain", "root.pem")
 
 
 @pytest.mark.parametrize("kind", KEYS)
-def test_reference_verifies_what_we_sign_with_a_key(reference, tmp_path, kind):
+def test_the_reference_verifies_our_signature_with_a_key(reference, tmp_path, kind):
     write_keys(tmp_path, KEYS[kind])
     litter = Tree({**SKILL, ".gitignore": File(b"*.pyc"), ".github/ci.yml": File(b"on: push")})
     write(tmp_path, with_signature(litter, oms.sign(litter, "skill", KEYS[kind])))
     assert reference("verify", *BY_KEY)
 
 
-def test_reference_verifies_what_we_sign_with_a_certificate(reference, tmp_path):
+def test_the_reference_verifies_our_signature_with_a_certificate(reference, tmp_path):
     write_keys(tmp_path)
     made = tuple(x509.parse(der) for der in CHAIN)
     write(tmp_path, with_signature(SKILL, oms.sign(SKILL, "skill", leaf_key(), made)))
     assert reference("verify", *BY_CERTIFICATE)
 
 
-def test_reference_verifies_what_the_program_signs_with_an_imported_key_and_its_chain(reference, tmp_path):
+def test_the_reference_verifies_a_signature_with_an_imported_key_and_chain(reference, tmp_path):
     write_keys(tmp_path, leaf_key())
     write(tmp_path, SKILL)
     (tmp_path / "chain.pem").write_bytes(b"".join(x509.parse(der).pem for der in CHAIN[:2]))
@@ -122,7 +122,7 @@ def test_reference_verifies_what_the_program_signs_with_an_imported_key_and_its_
 
 
 @pytest.mark.parametrize("kind", KEYS)
-def test_we_verify_what_the_reference_signs_with_a_key(reference, tmp_path, kind):
+def test_we_verify_the_references_signature_with_a_key(reference, tmp_path, kind):
     write_keys(tmp_path, KEYS[kind])
     write(tmp_path, Tree({**SKILL, ".gitignore": File(b"*.pyc"), "cache/a": File(b"a")}))
     options = ("--private_key", "key.pem", "--ignore-paths", "skill/cache")
@@ -132,7 +132,7 @@ def test_we_verify_what_the_reference_signs_with_a_key(reference, tmp_path, kind
     assert verdict.tree.keys() == {*SKILL, SIGNATURE}
 
 
-def test_we_verify_what_the_reference_signs_with_a_certificate(reference, tmp_path):
+def test_we_verify_the_references_signature_with_a_certificate(reference, tmp_path):
     write_keys(tmp_path, leaf_key())
     write(tmp_path, SKILL)
     options = ("--private_key", "key.pem", "--signing_certificate", "leaf.pem")
@@ -168,7 +168,7 @@ def test_tampered_skill_is_rejected_by_both(reference, tmp_path, how, signer):
         judge(read(tmp_path), pinned(), None, NOW)
 
 
-def test_signature_by_another_key_is_rejected_by_both(reference, tmp_path):
+def test_a_signature_by_another_key_is_rejected_by_both(reference, tmp_path):
     write_keys(tmp_path, KEYS["p256"])
     write(tmp_path, signed(bundle()))
     assert not reference("verify", *BY_KEY)
@@ -195,7 +195,7 @@ def two_signatures():
     ("make", "reason"),
     [(expired, "certificate-expired"), (authority_as_leaf, "leaf-is-ca"), (two_signatures, "signature-count")],
 )
-def test_what_the_reference_lets_pass_and_we_do_not(reference, tmp_path, make, reason):
+def test_known_defects_that_only_we_reject(reference, tmp_path, make, reason):
     made = make()
     write_keys(tmp_path)
     write(tmp_path, signed(made))

@@ -1,6 +1,6 @@
 """The npm client ``skills`` and ours on the same site and the same repository: the same files on disk.
 
-``SKILLHUB_NPM_SKILLS`` names the ``node_modules`` where the client is, with Node beside it.
+``SKILLHUB_NPM_SKILLS`` names the ``node_modules`` with the client, with Node beside it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def modules():
 
 @pytest.fixture
 def both(modules, tmp_path):
-    """Install all skills of a place with both clients; return what each put into the folder of an agent."""
+    """Install all skills of a place with both clients; return the files that each put into the agent's folder."""
     theirs, home, ours = tmp_path / "theirs", tmp_path / "home", Shell(tmp_path / "ours")
     theirs.mkdir()
     home.mkdir()

@@ -1,6 +1,6 @@
-"""The npm client ``skills`` installs from a site that our registry made: its index is one that others can read.
+"""The npm client ``skills`` installs from a site of our registry: other clients can read its index.
 
-It wants Node 22, so both have a folder of their own; ``SKILLHUB_NPM_SKILLS`` names its ``node_modules``.
+It needs Node 22, so both have a folder of their own; ``SKILLHUB_NPM_SKILLS`` names its ``node_modules``.
 """
 
 import json
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.interop
 REPO = Path(__file__).resolve().parents[2]
 SOURCES = {
     "release-notes": SKILLS / "release-notes/1.0.0",
-    "gh-fix-ci": SKILLS / "gh-fix-ci/1.2.0",  # it ships a program
+    "gh-fix-ci": SKILLS / "gh-fix-ci/1.2.0",  # contains a program
     "code-review": SKILLS / "code-review/1.0.0",
 }
 
@@ -33,7 +33,7 @@ def modules():
 
 @pytest.fixture(scope="module")
 def maker(tmp_path_factory):
-    """The machine of somebody who runs a registry of three skills."""
+    """A machine whose user operates a registry of three skills."""
     shell = Shell(tmp_path_factory.mktemp("registry"))
     registry = shell.folder / "registry"
     named = shell.folder / "skills"  # a skill's folder has its name
@@ -58,7 +58,7 @@ def site(maker, tmp_path):
 
 @pytest.fixture
 def client(modules, tmp_path):
-    """The client in an empty project, as ``run`` of its words, and the folder where it puts skills."""
+    """A function that runs the client in an empty project, and the folder of its installed skills."""
     project, home = tmp_path / "project", tmp_path / "home"
     project.mkdir()
     home.mkdir()
@@ -78,12 +78,12 @@ def files(folder):
 
 
 def is_whole(installed):
-    """Say whether every byte is there that was published, and the publisher's signature beside it."""
+    """Return whether every published byte and the publisher's signature are there."""
     found = files(installed)
     return found.pop(SIGNATURE, None) is not None and found == files(SOURCES[installed.name])
 
 
-def test_all_skills_of_the_root_index(site, client):
+def test_all_skills_of_the_root_index_are_installed(site, client):
     run, folder = client
     done = run("add", site[1], "-y", "-a", "claude-code", "--skill", "*")
     assert done.returncode == 0, done.stdout + done.stderr
@@ -91,7 +91,7 @@ def test_all_skills_of_the_root_index(site, client):
     assert all(is_whole(each) for each in folder.iterdir())
 
 
-def test_one_skill_of_the_root_index(site, client):
+def test_one_skill_of_the_root_index_is_installed(site, client):
     run, folder = client
     done = run("add", site[1], "-y", "-a", "claude-code", "--skill", "gh-fix-ci")
     assert done.returncode == 0, done.stdout + done.stderr
@@ -107,7 +107,7 @@ def test_the_skill_of_a_scoped_index(site, client):
     assert is_whole(folder / "code-review")
 
 
-def test_another_skill_in_place_of_the_archive_is_refused_by_its_digest(site, client):
+def test_a_swapped_archive_is_refused_by_its_digest(site, client):
     run, folder = client
     listing = site[0] / ".well-known/agent-skills/index.json"
     archive = {

@@ -1,4 +1,4 @@
-"""Against Debian's ``docker-registry``; what was pushed is read back by a client of nobody's but the protocol."""
+"""Against Debian's ``docker-registry``; pushed artifacts are read back by a plain client of the protocol."""
 
 import json
 import os
@@ -32,7 +32,7 @@ def host(tmp_path_factory):
 
 @pytest.fixture
 def address(host, request):
-    """A repository that nobody has used yet."""
+    """An unused repository."""
     return f"oci://{host}/acme/{abs(hash(request.node.name))}:v1"
 
 
@@ -53,7 +53,7 @@ def manifest(address):
 
 
 def pulled(address):
-    """Return every file of the artifact, as anybody reads it."""
+    """Return every file of the artifact."""
     return {
         layer["annotations"]["org.opencontainers.image.title"]: get(address, f"blobs/{layer['digest']}")
         for layer in manifest(address)["layers"]
@@ -81,7 +81,7 @@ def test_every_byte_arrives_and_is_a_sound_registry(hub, address, tmp_path):
     assert check(hub.dir.path, now()).problems == ()
 
 
-def test_the_artifact_says_what_it_is(hub, address):
+def test_the_artifact_has_its_type_digests_and_sizes(hub, address):
     pushed(hub, address)
     found = manifest(address)
     assert (found["mediaType"], found["artifactType"]) == (MANIFEST, "application/vnd.skillhub.registry.v1")
@@ -93,13 +93,13 @@ def test_the_artifact_says_what_it_is(hub, address):
     assert len(zips) == 1
 
 
-def test_the_tag_moves_last_and_holds_the_newest_state_alone(hub, address):
+def test_the_tag_moves_last_and_has_only_the_newest_state(hub, address):
     pushed(hub, address)
     hub.publish(version="1.1.0")
     before = manifest(address)
 
     class Cut(Exception):
-        """The machine that pushes is switched off."""
+        """The pushing machine is switched off."""
 
     class Dying(push_oci.OciTarget):
         def _upload(self, data):
@@ -124,13 +124,13 @@ def test_same_site_gives_the_same_manifest(hub, address):
     assert manifest(address) == manifest(address.replace(":v1", ":v2"))
 
 
-def test_dry_run_writes_nothing(hub, address):
+def test_a_dry_run_of_a_push_to_oci_writes_nothing(hub, address):
     assert len(pushed(hub, address, dry_run=True).written) > 20
     with pytest.raises(urllib.error.HTTPError):
         manifest(address)
 
 
-def test_old_copy_and_another_registry_are_refused(hub, address, tmp_path):
+def test_an_old_copy_and_another_registry_are_refused(hub, address, tmp_path):
     (tmp_path / "stale").mkdir()
     stale = hub.copy(tmp_path / "stale")
     hub.publish(version="1.1.0")
@@ -144,7 +144,7 @@ def test_old_copy_and_another_registry_are_refused(hub, address, tmp_path):
     assert manifest(address) == before
 
 
-def test_another_writer_in_between_loses_nothing(hub, address, tmp_path):
+def test_a_concurrent_writer_loses_nothing(hub, address, tmp_path):
     pushed(hub, address)
     hub.publish(version="1.1.0")
     (tmp_path / "late").mkdir()
@@ -162,7 +162,7 @@ def test_another_writer_in_between_loses_nothing(hub, address, tmp_path):
     assert pulled(address)[TIMESTAMP] == late.files[TIMESTAMP]
 
 
-def test_image_under_the_tag_is_not_overwritten(hub, address):
+def test_an_image_under_the_tag_is_not_overwritten(hub, address):
     pushed(hub, address)
     found = manifest(address)
     image = {**found, "layers": found["layers"][:1]}
@@ -183,14 +183,14 @@ def test_image_under_the_tag_is_not_overwritten(hub, address):
         [],
     ],
 )
-def test_what_is_no_site_under_the_tag_is_told_with_what_to_do(hub, other):
+def test_a_foreign_artifact_under_the_tag_is_refused_with_a_hint(hub, other):
     with pytest.raises(StateError, match="another artifact") as caught:
         push_oci._layers(json.dumps(other).encode(), "oci://example/x:v1")
     assert caught.value.hint == "publish under another tag"
 
 
 @pytest.mark.parametrize("layer", [{"annotations": {}}, {"digest": "sha256:no"}, {"annotations": None}])
-def test_layer_at_the_target_that_is_none(hub, layer):
+def test_an_invalid_layer_at_the_target_is_refused(hub, layer):
     where = "oci://example/x:v1"
     blob = {"digest": Digest.of(b""), "size": 0, "annotations": {"org.opencontainers.image.title": "a"}}
     site = {"artifactType": push_oci.REGISTRY_SITE, "config": {"digest": Digest.of(b""), "size": 0}}
@@ -213,12 +213,12 @@ def test_layer_at_the_target_that_is_none(hub, layer):
         "oci://host/x:" + "y" * 129,
     ],
 )
-def test_address_that_is_none(hub, address):
+def test_an_invalid_address_is_refused(hub, address):
     with pytest.raises(UsageError):
         pushed(hub, address)
 
 
-def test_password_is_not_sent_over_plain_http(hub, monkeypatch, tmp_path):
+def test_a_password_is_not_sent_over_plain_http(hub, monkeypatch, tmp_path):
     monkeypatch.setenv("SKILLHUB_OCI_USERNAME", "me")
     monkeypatch.setenv("SKILLHUB_OCI_PASSWORD", "secret")
     with Web() as web:
@@ -228,7 +228,7 @@ def test_password_is_not_sent_over_plain_http(hub, monkeypatch, tmp_path):
         assert not any("authorization" in head.lower() for head in web.heads)
 
 
-def test_login_is_found_where_docker_keeps_it(monkeypatch, tmp_path):
+def test_the_login_of_docker_is_used(monkeypatch, tmp_path):
     for name in ("USERNAME", "PASSWORD"):
         monkeypatch.delenv(f"SKILLHUB_OCI_{name}", raising=False)
     monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
@@ -243,7 +243,7 @@ def test_login_is_found_where_docker_keeps_it(monkeypatch, tmp_path):
     assert "%" not in str(caught.value)
 
 
-def test_what_cannot_be_reached_is_said(hub):
+def test_an_unreachable_or_broken_registry_is_reported(hub):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     with pytest.raises(SourceError, match="cannot reach"):

@@ -1,4 +1,4 @@
-"""Against moto's S3, which honours If-Match and If-None-Match; what is pushed is then installed over plain http."""
+"""Against moto's S3 with If-Match and If-None-Match; the pushed registry is then installed over plain http."""
 
 import os
 import shutil
@@ -63,7 +63,7 @@ def endpoint():
 
 @pytest.fixture
 def store(endpoint, monkeypatch):
-    """An empty bucket, ``skills``, that anybody may read."""
+    """An empty public bucket, ``skills``."""
     for name, value in {
         "AWS_ENDPOINT_URL": endpoint,
         "AWS_ACCESS_KEY_ID": "test",
@@ -94,7 +94,7 @@ def put(client, path, data):
     client.put_object(Bucket="skills", Key=f"hub/{path}", Body=data)
 
 
-def test_every_byte_arrives_and_the_same_again_writes_nothing(store, hub):
+def test_every_byte_is_pushed_and_a_second_push_writes_nothing(store, hub):
     done = pushed(hub)
     found = objects(store)
     assert sorted(found) == sorted(done.written)
@@ -104,7 +104,7 @@ def test_every_byte_arrives_and_the_same_again_writes_nothing(store, hub):
     assert set(objects(store, "")) == {*found, *(f"hub/{path}" for path in found)}
 
 
-def test_objects_are_described_as_our_own_server_describes_them(store, hub):
+def test_objects_have_the_media_types_and_caching_of_our_server(store, hub):
     pushed(hub)
     forever, minute = "public, max-age=31536000, immutable", "public, max-age=60"
     for path, type_, cache in (
@@ -132,12 +132,12 @@ def test_a_skill_is_installed_from_the_bucket(store, hub, endpoint, tmp_path):
     assert [(each["name"], each["version"]) for each in offers] == [("hello", "1.1.0")]
 
 
-def test_dry_run_writes_nothing(store, hub):
+def test_a_dry_run_of_a_push_to_s3_writes_nothing(store, hub):
     assert len(pushed(hub, dry_run=True).written) > 20
     assert objects(store) == {}
 
 
-def test_old_copy_and_another_registry_are_refused(store, hub, tmp_path):
+def test_an_old_copy_and_another_registry_are_refused(store, hub, tmp_path):
     (tmp_path / "stale").mkdir()
     stale = hub.copy(tmp_path / "stale")
     hub.publish(version="1.1.0")
@@ -152,7 +152,7 @@ def test_old_copy_and_another_registry_are_refused(store, hub, tmp_path):
 
 
 class Meddled(push_s3.S3Target):
-    """A store in which somebody else writes between the comparison and the first write."""
+    """A store in which another writer writes between comparison and first write."""
 
     meddle = staticmethod(lambda: None)
 
@@ -169,7 +169,7 @@ def meddled(client, meddle):
 
 @pytest.mark.parametrize("path", [LISTING, TIMESTAMP])
 @pytest.mark.parametrize("first", [True, False])
-def test_another_writer_in_between_loses_nothing(store, hub, path, first):
+def test_a_concurrent_writer_loses_nothing(store, hub, path, first):
     if not first:
         pushed(hub)
         hub.publish(version="1.1.0")
@@ -182,7 +182,7 @@ def test_another_writer_in_between_loses_nothing(store, hub, path, first):
     assert objects(store)[path] == hub.files[path]
 
 
-def test_file_that_is_deleted_in_between(store, hub):
+def test_a_file_deleted_during_a_push_is_an_error(store, hub):
     pushed(hub)
     hub.publish(version="1.1.0")
     with pytest.raises(StateError, match="another writer"):
@@ -191,7 +191,7 @@ def test_file_that_is_deleted_in_between(store, hub):
     assert objects(store)[TIMESTAMP] == hub.files[TIMESTAMP]
 
 
-def test_immutable_file_that_another_puts_in_between(store, hub):
+def test_an_immutable_file_of_a_concurrent_writer_is_an_error(store, hub):
     archive = next(path for path in hub.files if path.endswith(".zip"))
     with pytest.raises(StateError, match="another writer"):
         pushed(hub, connect=meddled(store, lambda: put(store, archive, b"evil")))
@@ -203,14 +203,14 @@ def test_immutable_file_that_another_puts_in_between(store, hub):
     assert objects(store)[archive] == hub.files[archive]
 
 
-def test_the_same_file_that_another_puts_in_between_is_as_good(store, hub):
+def test_an_identical_file_of_a_concurrent_writer_is_accepted(store, hub):
     archive = next(path for path in hub.files if path.endswith(".zip"))
     pushed(hub, connect=meddled(store, lambda: put(store, archive, hub.files[archive])))
     assert objects(store)[TIMESTAMP] == hub.files[TIMESTAMP]
 
 
 class Cut(Exception):
-    """The machine that pushes is switched off."""
+    """The pushing machine is switched off."""
 
 
 def test_cut_off_before_each_write_the_public_site_is_the_old_or_the_new(store, hub, tmp_path):
@@ -247,7 +247,7 @@ def test_cut_off_before_each_write_the_public_site_is_the_old_or_the_new(store, 
 
 
 class Simple(BaseHTTPRequestHandler):
-    """Passes everything on to moto, but knows no conditional writes, as some stores."""
+    """Passes all requests on to moto without conditional writes, like some stores."""
 
     protocol_version = "HTTP/1.1"
     upstream = ""
@@ -280,7 +280,7 @@ class Simple(BaseHTTPRequestHandler):
         self.wfile.write(b"" if self.command == "HEAD" else body)
 
     def log_message(self, *_):
-        """Keep silent."""
+        """Print no log."""
 
 
 @pytest.fixture
@@ -296,7 +296,7 @@ def simple(store, endpoint, monkeypatch):
     server.server_close()
 
 
-def test_store_without_conditional_writes_is_looked_at_once_more(store, simple, hub):
+def test_a_store_without_conditional_writes_is_checked_again(store, simple, hub):
     pushed(hub)
     assert simple.refused > 20
     assert objects(store) == {path: hub.files[path] for path in objects(store)}
@@ -308,7 +308,7 @@ def test_store_without_conditional_writes_is_looked_at_once_more(store, simple, 
     assert objects(store)[TIMESTAMP] == hub.files[TIMESTAMP]
 
 
-def test_what_cannot_be_reached_is_said(store, hub, monkeypatch):
+def test_a_missing_bucket_endpoint_or_credential_is_reported(store, hub, monkeypatch):
     with pytest.raises(NotFound, match="bucket"):
         pushed(hub, "s3://nothing-here")
     monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{free_port()}")
@@ -323,6 +323,6 @@ def test_what_cannot_be_reached_is_said(store, hub, monkeypatch):
 
 
 @pytest.mark.parametrize("address", ["s3://", "s3://A", "s3://b", "s3://skills/../x", "s3://skills/a//b", "s3://s?k"])
-def test_address_that_is_none(store, hub, address):
+def test_an_invalid_address_is_refused(store, hub, address):
     with pytest.raises(UsageError):
         pushed(hub, address)

@@ -1,7 +1,7 @@
-"""Other clients install from a registry, each the real program: from static files, and from `registry serve`.
+"""Other clients, each the real program, install from a registry: from static files, and from `registry serve`.
 
-``SKILLHUB_NPM_SKILLS`` names the ``node_modules`` where they are, with Node 22 beside them; npm and git are of this
-machine.
+``SKILLHUB_NPM_SKILLS`` names the ``node_modules`` with the clients, with Node 22 beside them; npm and git are those
+of this machine.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def modules():
 
 @pytest.fixture(scope="module")
 def maker(tmp_path_factory):
-    """The machine of somebody who runs a registry of three skills."""
+    """A machine whose user operates a registry of three skills."""
     shell = Shell(tmp_path_factory.mktemp("registry"))
     named = shell.folder / "skills"
     for name, source in SOURCES.items():
@@ -47,7 +47,7 @@ def maker(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def served(maker):
-    """The URL of the registry, as ``registry serve`` serves it."""
+    """The URL of the registry served by ``registry serve``."""
     process, url = maker.serve(maker.project / "registry")
     yield url
     process.terminate()
@@ -56,7 +56,7 @@ def served(maker):
 
 @pytest.fixture(scope="module")
 def static(maker, tmp_path_factory):
-    """The URL of the registry as any web server serves it: files, and nothing else."""
+    """The URL of the registry on a plain web server for static files."""
     registry = shutil.copytree(maker.project / "registry", tmp_path_factory.mktemp("static") / "registry")
     with serving(site_server(str(registry / "site"))) as server:
         url = f"http://127.0.0.1:{server.server_port}"
@@ -66,7 +66,7 @@ def static(maker, tmp_path_factory):
 
 @pytest.fixture
 def run(modules, tmp_path):
-    """Run a program in an empty project of an empty home; its output, if it succeeded."""
+    """Run a program in an empty project with an empty home; return its output if it succeeded."""
     project, home = tmp_path / "project", tmp_path / "home"
     project.mkdir()
     home.mkdir()
@@ -92,7 +92,7 @@ def run(modules, tmp_path):
 
 
 def is_whole(folder, name, *more):
-    """Say whether a folder holds the published bytes and the signature, and besides only what the client adds."""
+    """Return whether a folder has the published bytes and the signature, else only files of the client."""
     found = files(folder)
     assert found.pop(SIGNATURE, None) is not None
     assert all(found.pop(each, None) is not None for each in more)
@@ -108,7 +108,7 @@ def test_npm_installs_a_package(run, static):
     assert locked["integrity"].startswith("sha512-") and locked["resolved"].startswith(static)
 
 
-def test_npm_from_a_server_that_nobody_told_its_url(run, served):
+def test_npm_installs_from_a_server_without_known_url(run, served):
     run("npm", "install", "code-review", "--registry", f"{served}/-/npm/", "--no-audit", "--no-fund")
     assert is_whole(run.project / "node_modules/code-review/skills/code-review", "code-review")
 
@@ -178,7 +178,7 @@ def test_npx_skills_finds_and_adds_from_git(run, modules, static, served):
     assert is_whole(run.project / ".claude/skills/code-review", "code-review")
 
 
-def test_skillhub_installs_over_mcp_and_verifies_the_signature(maker, served):
+def test_skillhub_shows_a_skill_over_mcp_with_a_valid_signature(maker, served):
     keys = maker.project / "registry/keys/publishers/acme.pem"
     assert keys.exists()
     found = maker.run("show", f"mcp+{served}/mcp", "--skill", "code-review", "--json")

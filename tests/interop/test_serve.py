@@ -1,4 +1,4 @@
-"""``skillhub serve`` before other programs: schemathesis against the API, Chromium before the page.
+"""``skillhub serve`` with other programs: schemathesis for the API, Chromium for the page.
 
 ``SKILLHUB_SCHEMATHESIS`` names the program; Chromium is Debian's ``chromium``.
 """
@@ -18,7 +18,7 @@ from tests.support.http_api import TOKEN, Served
 from tests.support.web import Web
 
 pytestmark = pytest.mark.interop
-# What is refused for its size alone is refused before anybody looks at what it says.
+# A body over the size limit is refused before its content is read.
 CONFIG = """
 [checks.negative_data_rejection]
 expected-statuses = [400, 401, 403, 404, 405, 406, 409, 413, 414, 415, 422, 428, 429]
@@ -35,7 +35,7 @@ def machine(tmp_path_factory):
 
 
 @pytest.mark.parametrize("has_token", [False, True])
-def test_schemathesis_finds_nothing_in_the_api(machine, has_token):
+def test_schemathesis_finds_no_fault_in_the_api(machine, has_token):
     program = os.environ.get("SKILLHUB_SCHEMATHESIS")
     if not program:
         pytest.skip("SKILLHUB_SCHEMATHESIS names nothing")
@@ -47,14 +47,14 @@ def test_schemathesis_finds_nothing_in_the_api(machine, has_token):
     bearer = ("--header", f"Authorization: Bearer {TOKEN}") if has_token else ()
     with Served(machine, *(("--token-file", token) if has_token else ())) as server:
         words = [program, "--config-file", config, "run", f"{server.url}/openapi.json", *bearer, "--no-color"]
-        # The stream of events has no end.
+        # The stream of events is endless.
         words += ["--exclude-path", "/api/v1/events", "--max-examples", "15", "--seed", "1"]
         environ = {"PATH": os.environ["PATH"], "HOME": str(machine.home)}
         done = subprocess.run(
             words, cwd=machine.folder, env=environ, capture_output=True, text=True, timeout=580, check=False
         )
         assert done.returncode == 0, done.stdout[-20_000:]
-        assert server.stop() == (0, "stop with Ctrl-C\nstopped\n")  # no warning of a fault
+        assert server.stop() == (0, "stop with Ctrl-C\nstopped\n")  # no warning about a fault
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +71,7 @@ def browse(chromium, folder, url, *flags):
     return subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=120, check=True).stdout
 
 
-def test_hostile_skills_run_nothing_on_the_page(chromium, tmp_path):
+def test_hostile_skills_run_no_code_on_the_page(chromium, tmp_path):
     with Web() as evil:
         there = evil.url("")
         shell = Shell(tmp_path)
@@ -101,8 +101,8 @@ def test_hostile_skills_run_nothing_on_the_page(chromium, tmp_path):
 
 
 @pytest.mark.parametrize(("width", "flags"), WIDTHS, ids=lambda value: str(value))
-def test_the_page_is_drawn_at_every_width_light_and_dark(chromium, machine, tmp_path, width, flags):
-    """``SKILLHUB_SCREENSHOTS`` names a folder for those who want to look at them."""
+def test_the_page_is_rendered_at_every_width_light_and_dark(chromium, machine, tmp_path, width, flags):
+    """``SKILLHUB_SCREENSHOTS`` names a folder for the pictures."""
     kept = os.environ.get("SKILLHUB_SCREENSHOTS")
     name = f"page-{width}-{'dark' if flags else 'light'}.png"
     with Served(machine) as server:
@@ -116,6 +116,6 @@ def test_the_page_is_drawn_at_every_width_light_and_dark(chromium, machine, tmp_
         )
     data = (tmp_path / name).read_bytes()
     assert struct.unpack(">II", data[16:24]) == (width, 2400)
-    assert len(data) > 30_000  # an empty page takes less
+    assert len(data) > 30_000  # an empty page is smaller
     if kept:
         shutil.copy(tmp_path / name, kept)

@@ -1,4 +1,4 @@
-"""Sigstore identities with the package ``sigstore``, against a Sigstore that the test makes; no network."""
+"""Sigstore identities with the package ``sigstore``, against a Sigstore that the test makes; without network."""
 
 import importlib.util
 import json
@@ -72,7 +72,7 @@ def test_user_name_of_a_private_sigstore():
     assert judge(signed(OWN.sign(PAYLOAD, Account(names=(name,)))), [publisher], None, NOW).status == "valid"
 
 
-def test_attack_name_of_another_form_that_spells_the_same():
+def test_attack_another_kind_of_name_with_the_same_text_is_refused():
     name = x509.OtherName(x509.ObjectIdentifier("1.3.6.1.4.1.311.20.2.3"), b"\x0c\x07ann!own")
     publisher = Publisher("ann", identities=(Identity("ann!own", ISSUER, PINNED.root),))
     assert refused(OWN.sign(PAYLOAD, Account(names=(name,))), [publisher]) == "sigstore"
@@ -87,16 +87,16 @@ NOT_THEM = {
 
 
 @pytest.mark.parametrize("who", NOT_THEM)
-def test_pinned_root_vouches_only_for_the_identity_it_was_pinned_with(who):
+def test_a_pinned_root_proves_only_the_identity_pinned_with_it(who):
     assert refused(OWN.sign(PAYLOAD, NOT_THEM[who])) == "sigstore"
 
 
-def test_pinned_root_vouches_for_no_other_publishers_identity():
+def test_a_pinned_root_proves_no_identity_of_another_publisher():
     public = Publisher("public", identities=(Identity("ann@acme.example", ISSUER),))
     assert refused(OWN.sign(PAYLOAD, MAIL), [ACME, public]) == "sigstore"
 
 
-def test_private_sigstore_that_nobody_pinned():
+def test_a_private_sigstore_that_is_not_pinned_is_refused():
     assert refused(OWN.sign(PAYLOAD), []) == "sigstore"
     narrowed = replace(ACME, sources=("hub",))
     assert refused(OWN.sign(PAYLOAD), [narrowed]) == "sigstore"
@@ -110,14 +110,14 @@ def test_every_pinned_root_is_tried():
         assert judge(signed(OTHER.sign(PAYLOAD)), publishers, None, NOW).signer.identity == "other"
 
 
-def test_pinned_root_that_is_broken_is_named():
+def test_a_broken_pinned_root_is_a_format_error():
     broken = json.dumps({**json.loads(OWN.trusted_root()), "tlogs": []})
     with pytest.raises(FormatError):
         judge(signed(OWN.sign(PAYLOAD)), [Publisher("x", identities=(Identity(NAME, ISSUER, broken),))], None, NOW)
 
 
 def replay():
-    """An old, honest log entry and certificate under a new statement by somebody else."""
+    """An old, honest log entry and certificate under a new statement of an attacker."""
     made = OWN.sign(PAYLOAD + b" ", replace(Account(), key=key_of("thief")))
     made["verificationMaterial"] = OWN.sign(PAYLOAD)["verificationMaterial"]
     return made
@@ -172,7 +172,7 @@ ATTACKS = {
 }
 
 
-# What the package says of it, so that none is refused for another's flaw; the errno differs between systems.
+# The messages of the package, so that each attack is refused for its own reason; the errno differs between systems.
 SAID = {
     "certificate of another authority": "signature does not match",
     "certificate that no log has seen": "does not contain a signed certificate timestamp",
@@ -205,7 +205,7 @@ SAID = {
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
-def test_what_is_not_proven_is_refused(attack):
+def test_an_unproven_statement_is_refused(attack):
     from skillhub.trust import sigstore
 
     made = ATTACKS[attack]()
@@ -228,7 +228,7 @@ SOUND = json.dumps(OWN.sign(PAYLOAD)).encode()
 
 @settings(max_examples=300, deadline=None)
 @given(st.integers(0, len(SOUND) - 1), st.integers(1, 255))
-def test_any_byte_that_is_changed_is_harmless_or_refused(place, flip):
+def test_any_changed_byte_is_harmless_or_refused(place, flip):
     data = bytearray(SOUND)
     data[place] ^= flip
     try:
@@ -244,7 +244,7 @@ values = st.recursive(leaves, lambda each: st.lists(each, max_size=3) | st.dicti
 
 @settings(max_examples=300, deadline=None)
 @given(st.data(), values)
-def test_any_value_in_place_of_another_raises_only_our_errors(data, value):
+def test_any_replaced_value_raises_only_our_errors(data, value):
     made = json.loads(SOUND)
     node = made["verificationMaterial"]
     while True:
@@ -260,13 +260,13 @@ def test_any_value_in_place_of_another_raises_only_our_errors(data, value):
     assert verdict.signer.fingerprint == PINNED.fingerprint
 
 
-def test_root_of_the_public_sigstore_is_in_the_package_and_proves_nothing_false():
+def test_the_public_sigstores_root_is_in_the_package_and_proves_nothing_false():
     public = Publisher("public", identities=(Identity(NAME, ISSUER),))
     assert refused(OWN.sign(PAYLOAD), [public]) == "sigstore"
 
 
 @pytest.mark.parametrize("version", ["v1.0.0", "v1.0.1", "v1.1.0"])
-def test_what_the_reference_signed_with_the_public_sigstore(version):
+def test_signatures_of_the_reference_with_the_public_sigstore_are_verified(version):
     checkout = os.environ.get("SKILLHUB_MODEL_TRANSPARENCY")
     if not checkout:
         pytest.skip("SKILLHUB_MODEL_TRANSPARENCY names a checkout of sigstore/model-transparency")

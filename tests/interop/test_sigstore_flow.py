@@ -1,4 +1,4 @@
-"""A Sigstore identity from ``publisher trust`` to a changed signer, and the reference's word on what we test with."""
+"""A Sigstore identity from ``publisher trust`` to a changed signer; and the reference's verdict on our test data."""
 
 import json
 import os
@@ -35,7 +35,7 @@ def test_reference_is_of_the_same_opinion(tmp_path, thief):
 
 
 def written(shell, account=None, **more):
-    """Write a skill that an account of our Sigstore has signed."""
+    """Write a skill signed by an account of our Sigstore."""
     skill = shell.skill("forged", **more)
     tree = Tree({path: File(skill.joinpath(path).read_bytes()) for path in ("SKILL.md", *more)})
     said = statement(tree)
@@ -52,7 +52,7 @@ def trust(shell, name, who):
     return done.json
 
 
-def test_from_trust_to_a_changed_signer(shell):
+def test_a_sigstore_signer_from_trust_to_a_refused_change(shell):
     skill = written(shell)
     assert shell.run("install", skill, "--yes", "--json").error["code"] == "bad-signature"
     [signer] = trust(shell, "acme", NAME)["signers"]
@@ -64,7 +64,7 @@ def test_from_trust_to_a_changed_signer(shell):
     assert shell.run("verify").status == 0
     assert shell.run("sync").status == 0
 
-    # What is installed stays, proven by what was pinned with it.
+    # An installed skill stays valid, proven by the root pinned with it.
     assert shell.run("publisher", "remove", "acme").status == 0
     for command in ("verify", "sync", "install"):
         assert shell.run(command, "--offline").status == 0, command
@@ -77,7 +77,7 @@ def test_from_trust_to_a_changed_signer(shell):
     assert (shell.project / "skillhub.lock").read_bytes() == before
 
 
-def test_another_account_of_the_same_publisher_may_take_over(shell):
+def test_another_account_of_the_same_publisher_is_accepted(shell):
     skill = written(shell)
     trust(shell, "acme", NAME)
     assert shell.run("install", skill, "--yes").status == 0

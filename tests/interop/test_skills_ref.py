@@ -1,11 +1,11 @@
-"""Against ``skills-ref``, the reference library of the specification, over several hundred real skills.
+"""Against ``skills-ref``, the reference library of the specification, with several hundred real skills.
 
 ``SKILLHUB_SKILLS_REF`` names a Python that has it, ``SKILLHUB_REAL_SKILLS`` a folder with checkouts of public
-repositories. Two differences are meant, and the only ones:
+repositories. There are two differences, both intended:
 
-- Keys that the specification does not have are an error there. Here they are known, kept and shown: every client
-  writes some, and a skill for two of them has the keys of both.
-- It reads a subset of YAML without ``[a, b]`` and ``{a: b}``, which the specification's "YAML" has.
+- Keys outside of the specification are an error there. Here they are known, kept and shown: every client writes
+  some, and a skill for two clients has the keys of both.
+- The reference reads a subset of YAML without ``[a, b]`` and ``{a: b}``, which the specification's "YAML" includes.
 """
 
 import json
@@ -68,7 +68,7 @@ def ours(folder):
 
 
 def meant(errors):
-    """Say which difference a verdict of the reference is owed to."""
+    """Return the intended difference that explains the reference's verdict."""
     if all(error.startswith("Unexpected fields in frontmatter") for error in errors):
         return "keys"
     if all("disallowed JSONesque flow" in error for error in errors):
@@ -111,7 +111,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_the_same_verdict_where_something_is_wrong(fault, real, tmp_path):
+def test_invalid_skills_get_the_same_verdict(fault, real, tmp_path):
     sound = [folder for folder, errors in ask(real)["verdicts"].items() if not errors][:40]
     made = []
     for folder in map(Path, sound):
@@ -126,7 +126,7 @@ def test_the_same_verdict_where_something_is_wrong(fault, real, tmp_path):
         assert bool(errors) == isinstance(head, str), (place, errors, head)
 
 
-def test_the_list_of_skills_is_spelled_as_the_reference_does(real):
+def test_the_list_of_skills_equals_the_references(real):
     answer = ask(real)
     folders = [folder for folder in real if not answer["verdicts"][str(folder)]]
     heads = {folder: ours(folder) for folder in folders}
