@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from skillhub.audit.report import (
     RULES,
@@ -20,7 +21,7 @@ from skillhub.audit.report import (
 )
 from skillhub.audit.scan_cache import ScanCache, ScannedSkill
 from skillhub.audit.sources import Inquiry
-from skillhub.audit.verify import StoredSkills, Verified, Verifier, tracked_copies
+from skillhub.audit.verify import LEFT_THE_LOCK, StoredSkills, Verified, Verifier, tracked_copies
 from skillhub.author.author import Signature, signature_of, validate
 from skillhub.disk import files
 from skillhub.disk.folders import LARGEST
@@ -297,18 +298,26 @@ CHECKS: tuple[Check, ...] = (*TRUST, age, agents, content, policy)
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """The values that the audit of every skill needs."""
+    """The values that the audit of every skill needs.
+
+    Attributes:
+        left: The copies of skills that left the lock.
+    """
 
     locations: Locations
     acceptance: Acceptance
     cache: ScanCache
+    left: Collection[str]
     ports: Ports
 
 
 def unmanaged(folder: str, look: Inspection) -> Iterator[Finding]:
     """Yield the findings about a skill that is in an agent's folder and in no lock."""
     name, shown = os.path.basename(folder), look.locations.shown(folder)
-    found = [note("unmanaged", "an agent reads it, and it is in no lock", name, (shown, 0))]
+    if folder in look.left:
+        found = [note("not-enabled", LEFT_THE_LOCK, name, (shown, 0))]
+    else:
+        found = [note("unmanaged", "an agent reads it, and it is in no lock", name, (shown, 0))]
     try:
         tree = read_local(folder)[0].tree
     except SkillhubError as error:
@@ -451,7 +460,8 @@ def audit(request: AuditRequest, ports: Ports) -> Report:
     unasked = {*copies.not_agreed(ports.project)}
     unchanged = set()
     acceptance = Acceptance(state.intent.suppressions, request.baseline, request.records, ports.clock())
-    look = Inspection(locations, acceptance, cache, ports)
+    left = copies.left_the_lock(ports.project, state.lock, state.records)
+    look = Inspection(locations, acceptance, cache, {*chain(*left.values())}, ports)
     if not request.sources_alone:
         cache.fill((state.lock.skills[name].tree for name in about.locked), ports.store.read, ports.report)
     for case in _cases(about.locked, request, sources, stored, cache):

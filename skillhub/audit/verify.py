@@ -37,6 +37,8 @@ BEYOND_SYNC = frozenset(
         *("origin-changed", "other-skill", "other-tree", SourceMismatch.code),
     }
 )
+LEFT_THE_LOCK = "the skill left the lock, and agents still read it here"
+_NOT_ENABLED = "the skill is not enabled, and agents still read it here"
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +109,8 @@ class Verifier:
         self._folder = lru_cache(maxsize=64)(ports.project.folder)  # few folders contain the copies of many skills
         self.lock, self._records = ports.project.lock(), ports.project.records()
         self._state = _state(self.lock, self._records, ports.project)
-        self.left = _left_the_lock(self.lock, self._records, ports.project)
+        left = links.left_the_lock(ports.project, self.lock, self._records)
+        self.left = {name: _still(paths, LEFT_THE_LOCK) for name, paths in left.items()}
         self._unmanaged = unmanaged_copies(self.lock, self._records, ports)
         self._imitations = name_collisions(self.lock, ports, found_name)
 
@@ -153,19 +156,7 @@ class Verifier:
             yield TreeProblem(SourceMismatch.code, self._ports.project.lock_path, message)
 
 
-def _left_the_lock(lock: Lock, records: Records, project: Project) -> dict[str, tuple[TreeProblem, ...]]:
-    """Return the problems of skills that left the lock and that agents still read; none if there is no lock."""
-    found = {}
-    for name, record in records.skills.items() if os.path.lexists(project.lock_path) else ():
-        if name not in lock.skills:
-            there = _still(links.places(project, record.links), "left the lock")
-            if there:
-                found[name] = there
-    return found
-
-
-def _still(places: Sequence[str], what: str) -> tuple[TreeProblem, ...]:
-    message = f"the skill {what}, and agents still read it here"
+def _still(places: Sequence[str], message: str) -> tuple[TreeProblem, ...]:
     return tuple(TreeProblem("not-enabled", path, message) for path in places if os.path.lexists(path))
 
 
@@ -239,7 +230,7 @@ def _check_unmanaged(name: str, places: Sequence[str], state: State, ports: Port
         steps, left = to_remove(name, places, state, ports) if places else ([], [])
     except SkillhubError:
         steps, left = [], [*places]
-    yield from _still([step.path for step in steps], "is not enabled")
+    yield from _still([step.path for step in steps], _NOT_ENABLED)
     yield from map(_other, left)
 
 
@@ -274,7 +265,7 @@ def _check_copies(
         yield from (TreeProblem("other-tree", path, message) for path in places)
         return
     if not record.enabled:
-        yield from _still(places, "is not enabled")
+        yield from _still(places, _NOT_ENABLED)
         return
     for path in places:
         if listing is None:

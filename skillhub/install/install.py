@@ -28,7 +28,7 @@ from skillhub.install.links import Linker, Linking, kept_edited, removal_questio
 from skillhub.install.needs import config_files, remove_servers
 from skillhub.install.obtain import by_lock
 from skillhub.install.resolve import resolve_locked, with_dependencies
-from skillhub.install.review import sources_with, without_other_signers
+from skillhub.install.review import left_behind, sources_with, without_other_signers
 from skillhub.install.sources import needed_by, settle_sources
 from skillhub.model.hosts import Scope
 from skillhub.model.lock import Lock
@@ -65,7 +65,7 @@ def install(refs: Sequence[Ref], options: Options, ports: Ports) -> Outcome:
             raise SourceError(f"nothing was checked: {note}", hint=hint)
         return Outcome((), False, tuple(asked), (note,))
     gathered = gather(refs, options, state, ports, settled=lambda each: settled(each, options, state, ports))
-    found, notes = gathered.found, gathered.warnings
+    found, notes = gathered.found, [*left_behind(state, ports), *gathered.warnings]
     if not options.frozen:
         found, missing = with_dependencies(found, state, ports, gathered.excepted, gathered.settled)
         notes += missing

@@ -10,7 +10,7 @@ from datetime import timedelta
 from skillhub.errors import BadSignature, Forbidden, SignerChanged
 from skillhub.formats import text as times
 from skillhub.formats.digest import Digest
-from skillhub.formats.text import Quoted, as_command, quoted, shown, word
+from skillhub.formats.text import Quoted, as_command, command, quoted, shown, word
 from skillhub.install import candidates
 from skillhub.install.candidates import (
     Candidate,
@@ -33,6 +33,7 @@ from skillhub.model.reference import authority, repository
 from skillhub.model.tree import SIGNATURE, Tree
 from skillhub.net.target import by_agreement
 from skillhub.policy.policy import EVERYTHING, LASTING, Subject
+from skillhub.project.copies import left_the_lock
 from skillhub.scan import capabilities_and_findings, masked
 from skillhub.sources.configured import EMBEDDED_URL
 from skillhub.trust.registry import publisher_of
@@ -438,6 +439,17 @@ def _refuse_expired(candidate: Candidate, state: State) -> None:
         message = f"expected the tree that was agreed to here, {record.tree}, or a certificate that is still valid"
         hint = "its publisher can sign it again"
         raise BadSignature("certificate-expired", message, where=f"{candidate.name}: {SIGNATURE}", hint=hint)
+
+
+def left_behind(state: State, ports: Ports) -> Iterator[str]:
+    """Yield a warning for each skill that left the lock, such as by a merge, and that agents still read.
+
+    Raises:
+        LinkLeavesProject: as for ``left_the_lock``.
+    """
+    sync = command(ports.project.scope, "sync")
+    for name in left_the_lock(ports.project, state.lock, state.records):
+        yield f"{name} left the lock, and agents still read it: {sync} removes it"
 
 
 def without_other_signers(

@@ -19,8 +19,8 @@ from skillhub.disk.home import LOCK
 from skillhub.errors import SkillhubError, StateError
 from skillhub.formats.text import as_command, typed_flags
 from skillhub.model.hosts import Host, LinkKind, Scope, hosts, skill_folder
-from skillhub.model.lock import Locked, Signer
-from skillhub.model.record import Facts, Need, Record, Skill
+from skillhub.model.lock import Lock, Locked, Signer
+from skillhub.model.record import Facts, Need, Record, Records, Skill
 from skillhub.model.tree import SKILL_MD, Listing, Tree
 from skillhub.project.project import Project, folders_matching
 from skillhub.project.store import Store
@@ -443,6 +443,17 @@ def not_agreed(project: Project) -> list[str]:
         for record in [records.get(name)]
         if record is None or (record.disabled_by != "user" and not record.is_of(entry))
     ]
+
+
+def left_the_lock(project: Project, lock: Lock, records: Records) -> dict[str, list[str]]:
+    """Return the skills that left the lock with the copies that agents still read; none if there is no lock.
+
+    Raises:
+        LinkLeavesProject: as for ``place``.
+    """
+    gone = records.skills.keys() - lock.skills if os.path.lexists(project.lock_path) else set()
+    left = {name: places(project, records.skills[name].links) for name in sorted(gone)}
+    return {name: there for name, found in left.items() if (there := [*filter(os.path.lexists, found)])}
 
 
 def users_skills(project: Project, user_home: str, store: Store, environ: Mapping[str, str]) -> list[Skill]:

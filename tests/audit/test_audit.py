@@ -185,6 +185,15 @@ def test_an_expiring_or_expired_root_is_reported(scene, later, rule):
     assert rule in rules
 
 
+def test_an_audit_reports_the_copy_of_a_skill_that_left_the_lock_as_verify_does(local):
+    name = next(iter(local.lock().skills))
+    copy = f".claude/skills/{name}"
+    (local.base / "skillhub.lock").write_bytes(Lock({}, {}).dump())
+    assert "not-enabled" in local.problems(name)
+    rules = {each.rule for each in report(local).findings if each.path == copy}
+    assert "not-enabled" in rules and "unmanaged" not in rules
+
+
 def test_drift_unmanaged_and_tracked_copies(local):
     assert found(local) == [("unsigned", "plain")]
     (local.copy("plain") / "SKILL.md").write_text("other")

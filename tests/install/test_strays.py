@@ -363,6 +363,20 @@ def test_verify_takes_the_name_of_a_skill_that_left_the_lock(world):
     assert world.problems() == []
 
 
+def test_install_names_a_skill_that_left_the_lock_until_sync_removes_it(world):
+    world.install("github:code-review", plain(world))
+    assert world.install().warnings == ()
+    lock = world.lock()
+    (world.base / "skillhub.lock").write_bytes(
+        replace(lock, skills={"code-review": lock.skills["code-review"]}).dump()
+    )
+    (world.base / "skillhub.toml").write_text('[skills]\ncode-review = { source = "github", version = "^1.0.0" }\n')
+    line = "plain left the lock, and agents still read it: skillhub sync removes it"
+    assert world.install().warnings == (line,)
+    world.sync()
+    assert world.install().warnings == ()
+
+
 def test_the_path_of_a_skill_in_its_repository_is_no_source_folder_here(world):
     world.install(plain(world))
     loose = skill(world.base / PLACES[1], "other")
