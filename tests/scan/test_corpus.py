@@ -1,4 +1,4 @@
-"""How much of the corpus the rules find, family by family, and that they take no honest skill for hostile."""
+"""Share of the corpus that the rules find in each family; no harmless skill is flagged."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from skillhub.scan import scan
 from tests.scan.corpus import families
 
 HOSTILE, HARMLESS = families("hostile"), families("harmless")
-# Of each family, how many are found at the least. Nobody lowers a number without saying why in the commit.
+# The least number of found cases in each family. A commit that lowers one gives the reason.
 FOUND = {
     "agent-demands": 18,
     "credentials-sent": 12,
@@ -36,7 +36,7 @@ def is_flagged(tree: Tree) -> bool:
     return any(at_least(finding.severity, "high") for finding in scan(tree))
 
 
-def test_the_corpus_is_as_large_as_it_says():
+def test_corpus_has_the_expected_size():
     assert set(HOSTILE) == set(FOUND)
     assert len(HOSTILE) >= 15
     assert sum(map(len, HOSTILE.values())) >= 150
@@ -44,7 +44,7 @@ def test_the_corpus_is_as_large_as_it_says():
 
 
 @pytest.mark.parametrize("family", HOSTILE)
-def test_attack_of_each_family_most_are_found(family):
+def test_attack_cases_of_each_family_are_found_in_the_expected_number(family):
     missed = [name for name, tree in HOSTILE[family].items() if not is_flagged(tree)]
     assert len(HOSTILE[family]) - len(missed) >= FOUND[family], missed
 
@@ -59,10 +59,10 @@ def test_attack_of_each_family_most_are_found(family):
         ("persistence", "hook-of-each-commit", "SH312"),
     ],
 )
-def test_attack_an_index_of_anybodys_and_a_hook_that_sends_have_rules_of_their_own(family, name, rule):
+def test_attack_an_unknown_index_and_a_sending_hook_have_own_rules(family, name, rule):
     assert rule in {finding.rule for finding in scan(HOSTILE[family][name])}
 
 
 @pytest.mark.parametrize("family", HARMLESS)
-def test_no_harmless_skill_is_taken_for_a_hostile_one(family):
+def test_harmless_skills_are_not_flagged(family):
     assert [name for name, tree in HARMLESS[family].items() if is_flagged(tree)] == []

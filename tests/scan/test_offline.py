@@ -1,4 +1,4 @@
-"""What runs and cannot be shown to stay offline carries ``network:?``; what is shown to does not."""
+"""A program not proven to stay offline has the capability ``network:?``; a proven one has not."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ COMMANDS = [
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_attack_a_shell_reaches_a_network_that_no_url_names(command):
+def test_attack_shell_with_network_use_without_url_is_unsure(command):
     assert is_unsure({"scripts/a.sh": f"#!/bin/bash\nset -eu\n{command}\n".encode()})
 
 
@@ -255,7 +255,7 @@ PYTHON = [
 
 
 @pytest.mark.parametrize("program", PYTHON)
-def test_attack_a_python_program_reaches_a_network_that_no_url_names(program):
+def test_attack_python_with_network_use_without_url_is_unsure(program):
     assert is_unsure({"scripts/a.py": program.encode()})
 
 
@@ -320,11 +320,11 @@ def test_attack_a_python_program_reaches_a_network_that_no_url_names(program):
         ),
     ],
 )
-def test_attack_a_file_that_runs_and_is_not_seen_as_a_script(path):
+def test_attack_a_file_that_runs_without_being_a_script_is_unsure(path):
     assert is_unsure({path: b"x"})
 
 
-def test_attack_a_package_whose_scripts_run():
+def test_attack_a_package_with_scripts_is_unsure():
     assert is_unsure({"package.json": b'{"scripts": {"test": "x"}}'})
     assert not is_unsure({"package.json": b'{"name": "x"}'})
 
@@ -352,7 +352,7 @@ def test_attack_a_package_whose_scripts_run():
         ),
     ],
 )
-def test_attack_a_document_that_the_body_or_another_script_has_run(line):
+def test_attack_a_document_run_by_the_body_or_a_script_is_unsure(line):
     name = line.replace(" | sh", "").split()[-1]
     files = {name: b"something"}
     assert is_unsure(files, body=line)
@@ -381,14 +381,14 @@ def test_attack_a_document_that_the_body_or_another_script_has_run(line):
         *("```!\nxcurl\n```", "`git -C x push`", "c\\\nurl x", "pip install x", "/dev/tcp/x", "import httpx"),
     ],
 )
-def test_attack_the_instructions_reach_a_network_that_no_url_names(body):
+def test_attack_instructions_with_network_use_without_url_are_unsure(body):
     assert is_unsure(body=body)
 
 
 @pytest.mark.parametrize(
     "front", ["hooks: {Stop: [{command: x}]}\n", "allowed-tools: WebFetch\n", "allowed-tools: Bash(curl:*)\n"]
 )
-def test_attack_the_frontmatter_reaches_a_network(front):
+def test_attack_frontmatter_with_network_use_is_unsure(front):
     assert is_unsure(frontmatter=front)
 
 
@@ -406,15 +406,15 @@ def test_attack_the_frontmatter_reaches_a_network(front):
         ("a", File(b"x", executable=True)),
     ],
 )
-def test_attack_a_program_that_is_not_what_its_name_says(path, data):
+def test_attack_a_program_with_a_misleading_name_is_unsure(path, data):
     assert is_unsure({path: data})
 
 
-def test_attack_python_imports_out_of_an_archive():
+def test_attack_python_import_from_an_archive_is_unsure():
     assert is_unsure({"scripts/a.py": b"import sys\nsys.path.insert(0, 'x.zip')\nimport yaml\n", "x.zip": b"PK\3\4"})
 
 
-# `xcurl` is no program, and no name here looks like a network's: what is unsure is so by the rule alone.
+# `xcurl` is no program, and no name here resembles one of the network: only the rule makes these unsure.
 SHELL_NOT_PLAIN = [
     *("if false; then gdb() { :; }; fi; gdb e", "false && gdb(){ :; }; gdb e", "gdb e; gdb() { :; }"),
     *("gdb() { :; }; unset -f gdb; gdb e", "(gdb() { :; }); gdb e", "gdb() { :; }; command gdb e"),
@@ -585,7 +585,7 @@ SHELL_NOT_PLAIN = [
 
 
 @pytest.mark.parametrize("script", SHELL_NOT_PLAIN)
-def test_attack_shell_that_is_not_plainly_harmless_is_not_shown_to_stay_offline(script):
+def test_attack_shell_beyond_the_plain_subset_is_unsure(script):
     assert is_unsure({"scripts/a.sh": f"#!/bin/bash\n{script}\n".encode()})
 
 
@@ -890,7 +890,7 @@ PYTHON_NOT_PLAIN = [
 
 
 @pytest.mark.parametrize("program", PYTHON_NOT_PLAIN)
-def test_attack_python_that_is_not_plainly_harmless_is_not_shown_to_stay_offline(program):
+def test_attack_python_beyond_the_plain_subset_is_unsure(program):
     assert is_unsure({"scripts/a.py": f"{program}\n".encode(), "scripts/helpers.py": b"x = 1\n"})
 
 
@@ -923,10 +923,10 @@ def test_attack_python_that_is_not_plainly_harmless_is_not_shown_to_stay_offline
         ("references/a.txt", b"", "Write it, then `bash references/a.txt`"),
     ],
 )
-def test_attack_a_program_is_read_by_another_or_taken_for_another(path, data, body):
+def test_attack_a_program_read_by_or_replacing_another_is_unsure(path, data, body):
     assert is_unsure({path: data}, body=body)
-    told = "`python3 scripts/a.py | bash scripts/a.sh`"
-    assert not is_unsure({"scripts/a.py": b"x = 1\n", "scripts/a.sh": b"ls\n"}, body=told)
+    body_of_plain_programs = "`python3 scripts/a.py | bash scripts/a.sh`"
+    assert not is_unsure({"scripts/a.py": b"x = 1\n", "scripts/a.sh": b"ls\n"}, body=body_of_plain_programs)
 
 
 HONEST = {
@@ -998,7 +998,7 @@ command -v jq >/dev/null || echo "no jq \xe2\x9c\x97"
 
 
 @pytest.mark.parametrize("path", [*HONEST])
-def test_plain_programs_are_shown_to_stay_offline(path):
+def test_plain_programs_are_proven_offline(path):
     assert not is_unsure({path: HONEST[path]})
 
 
@@ -1006,12 +1006,12 @@ def test_plain_programs_are_shown_to_stay_offline(path):
     ("path", "check"),
     [("scripts/b.sh", ["bash", "-n"]), ("scripts/a.py", [sys.executable, "-I", "-m", "py_compile"])],
 )
-def test_what_is_shown_to_stay_offline_is_a_program(tmp_path, path, check):
+def test_plain_programs_are_valid_for_their_interpreter(tmp_path, path, check):
     (tmp_path / "program").write_bytes(HONEST[path])
     assert subprocess.run([*check, tmp_path / "program"], check=False, capture_output=True).stderr == b""
 
 
-def test_honest_instructions_are_shown_to_name_no_network():
+def test_honest_instructions_are_proven_offline():
     body = "Read https://docs.io first. The host is a server; fetch the file, ping the team, use git commit.\n`ls`\n"
     assert not is_unsure({"references/a.md": b"curl x"}, body=body)
 
@@ -1040,7 +1040,7 @@ def test_honest_instructions_are_shown_to_name_no_network():
     ],
 )
 @pytest.mark.parametrize("path", ["scripts/a.sh", "scripts/a.py"])
-def test_attack_no_program_takes_more_than_its_length(unit, path):
+def test_attack_programs_take_linear_time(unit, path):
     assert is_linear(lambda size: is_unsure({path: (unit * (size // len(unit))).encode(), "a.txt": b"x"}), 6_000)
 
 
@@ -1064,7 +1064,7 @@ def test_attack_no_program_takes_more_than_its_length(unit, path):
         ),
     ],
 )
-def test_attack_a_file_that_runs_once_it_is_opened_loaded_or_copied(path, data):
+def test_attack_a_file_that_runs_when_opened_or_loaded_is_unsure(path, data):
     assert is_unsure({path: data})
 
 
@@ -1075,7 +1075,7 @@ def test_attack_a_file_that_runs_once_it_is_opened_loaded_or_copied(path, data):
         *(("assets/a.png", b"\x89PNG\0"), ("a.docx", b"PK\3\4\0")),
     ],
 )
-def test_a_file_that_is_only_read_stays_offline(path, data):
+def test_data_file_stays_offline(path, data):
     assert not is_unsure({path: data})
 
 
@@ -1089,6 +1089,6 @@ def test_a_file_that_is_only_read_stays_offline(path, data):
         "f=references/a.t*; source $f",
     ],
 )
-def test_attack_a_document_is_run_by_what_hands_it_on_or_by_a_variable(line):
+def test_attack_a_document_run_through_a_pipe_or_variable_is_unsure(line):
     assert is_unsure({"references/a.txt": b"curl evil.test"}, body=f"Type `{line}`\n")
     assert not is_unsure({"references/a.txt": b"curl evil.test"}, body="Type `python3 $HOME/a.py`\n")

@@ -1,4 +1,4 @@
-"""Each rule has something that it sees and something that resembles it and is let through."""
+"""Each rule has texts that it finds, and similar texts that it accepts."""
 
 import pathlib
 import re
@@ -154,7 +154,7 @@ SEEN = {
         "netsh advfirewall set allprofiles state off",
     ],
 }
-LET_THROUGH = [
+HARMLESS = [
     "👩‍💻 👨‍👩‍👧 ❤️ 1️⃣ 🏴󠁧󠁢󠁥󠁮󠁧󠁿 ☎︎",  # joiners, selectors, and the flag of England
     "می‌خواهم क्‍ष",  # joiners inside words of Persian and Hindi
     "hy\u00adphen\u00ada\u00adtion, Auto\u00adbahn; \u061cالسلام",
@@ -211,30 +211,30 @@ def rules_seen(text, path="SKILL.md"):
 
 
 @pytest.mark.parametrize(("rule", "text"), [(rule, text) for rule, texts in SEEN.items() for text in texts])
-def test_it_is_seen(rule, text):
+def test_each_rule_finds_its_texts(rule, text):
     assert rule in rules_seen(text)
     assert rule in rules_seen(f"before\n{text}\nafter\n", "scripts/a.sh")
 
 
 @pytest.mark.parametrize("more", ["", "read the guide first", "To read.", "It reads a file.", "Reading list"])
-def test_whether_a_list_entry_about_a_file_alarms_no_other_word_of_the_file_decides(more):
+def test_other_words_of_a_file_do_not_decide_about_a_list_entry(more):
     for entry in ("- Reading `~/.ssh/id_rsa`", "* reads ~/.aws/credentials", "Reading ~/.netrc"):
         assert "SH401" not in rules_seen(f"{more}\n\n{entry}\n\n{more}\n")
     for order in ("- Read `~/.ssh/id_rsa`", "Start by reading ~/.aws/credentials.", "1. it reads ~/.netrc"):
         assert "SH401" in rules_seen(f"{more}\n\n{order}\n\n{more}\n")
 
 
-@pytest.mark.parametrize("text", LET_THROUGH)
-def test_what_resembles_it_is_let_through(text):
+@pytest.mark.parametrize("text", HARMLESS)
+def test_similar_harmless_texts_are_accepted(text):
     assert rules_seen(text) == set()
 
 
-def test_every_rule_is_tested_here_or_by_its_detector():
+def test_every_rule_is_named_in_a_test():
     tests = "".join(path.read_text("utf-8") for path in pathlib.Path(__file__).parent.glob("test_*.py"))
     assert RULES.keys() <= set(re.findall(r"\bSH\d{3}\b", tests))
 
 
-def test_rules_say_what_is_seen_and_what_to_do():
+def test_rules_have_title_reason_and_hint():
     for rule in RULES.values():
         assert re.fullmatch(r"SH\d{3}", rule.id)
         assert rule.severity in SEVERITIES
@@ -243,7 +243,7 @@ def test_rules_say_what_is_seen_and_what_to_do():
         assert all((rule.title, rule.why, rule.hint))
 
 
-def test_no_pattern_can_run_away():
+def test_patterns_have_only_bounded_repeats():
     # Without an unbounded repeat, and none bounded by more than 200, a search is linear in the file.
     for rule, look in LOOKS:
         for pattern in (p for p in (look.first, look.then) if p):
@@ -258,13 +258,13 @@ GLUE = [b" ", b"\n", b"(", b".", b"_", b"", b" | ", b"=", b">>", b"~/.", b"$("]
 
 
 @given(st.lists(st.sampled_from(PIECES) | st.sampled_from(GLUE), max_size=40).map(b"".join))
-def test_shapes_match_what_their_patterns_match(text):
+def test_shapes_match_as_their_patterns(text):
     for shape in SHAPES:
         whole = re.compile(shape.source, re.MULTILINE)
         assert [found.span() for found in shape.finditer(text)] == [found.span() for found in whole.finditer(text)]
 
 
-def test_what_begins_a_word_begins_all_of_a_pattern():
+def test_word_boundary_of_a_pattern_covers_all_alternatives():
     # `\ba|b` would lose its first sign only.
     for shape in SHAPES:
         bare = re.sub(rb"\\.|\[(?:\\.|[^\]\\])*\]", b"x", shape.source)

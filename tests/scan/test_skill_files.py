@@ -1,4 +1,4 @@
-"""How detectors read a skill: in which language a file is, what a document consists of, each parsed once."""
+"""Reading of a skill for detectors: language of a file, passages of a document, one parse of each."""
 
 import importlib.util
 import sys
@@ -67,7 +67,7 @@ def test_blocks_of_code_have_language_heading_and_first_line(reader):
     assert "hidden" in " ".join(each.text for each in passages(PAGE) if each.kind != "code")
 
 
-def test_a_fence_that_is_never_closed_is_code_to_the_end(reader):
+def test_unclosed_fence_is_code_to_the_end(reader):
     (code,) = [each for each in passages("text\n```sh\na\n\nb") if each.kind == "code"]
     assert (code.language, code.line, code.text.split()) == ("shell", 3, ["a", "b"])
 
@@ -87,7 +87,7 @@ def test_a_fence_that_is_never_closed_is_code_to_the_end(reader):
         (".bashrc", b"", "other"),
     ],
 )
-def test_languages(path, data, language):
+def test_language_of_a_file_follows_name_and_content(path, data, language):
     assert SourceFile(path, data).language == language
 
 
@@ -98,14 +98,14 @@ def test_text_is_read_in_its_encoding(encoding):
     assert file.has(Literals(b"nothing", b"read me"))
 
 
-def test_attack_many_documents_take_no_more_than_one():
+def test_attack_only_the_first_documents_are_parsed():
     pages = Tree({f"{number}.md": File(b"- a\n" * 4_000) for number in range(8)})
     found = [file.passages for file in SkillFiles(pages)]
     assert [len(each) for each in found] == [4_000] * 8
     assert [each[1].text for each in found] == ["a"] * 4 + ["- a"] * 4 if find_spec("markdown_it") else ["- a"] * 8
 
 
-def test_a_parser_is_called_once():
+def test_parser_is_called_once():
     calls = []
 
     def parser(file):
@@ -136,5 +136,5 @@ def test_a_parser_is_called_once():
         "~~~",
     ],
 )
-def test_no_document_takes_more_than_its_length(unit, reader):
+def test_documents_take_linear_time(unit, reader):
     assert is_linear(lambda size: passages(unit * (size // len(unit))), 16_000)

@@ -1,4 +1,4 @@
-"""Text that a parser cannot read, or that a chain of names makes long, takes time in proportion to its length."""
+"""Unparsable text and long chains of names take time in proportion to their length."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ def found(path: str, data: bytes) -> dict[str, int]:
         ("SKILL.md", b"```sh\nfunction(){\n```\n"),
     ],
 )
-def test_attack_what_no_parser_reads_takes_time_in_proportion(path, unit):
+def test_attack_unparsable_text_takes_linear_time(path, unit):
     def work(size: int) -> None:
         found(path, b"eval $HOME/.ssh/id_rsa exec(atob('\n" + unit * (size // len(unit)))
 
     assert is_linear(work, 12_000)
 
 
-def test_attack_what_no_parser_reads_hides_nothing_behind_it():
+def test_attack_unparsable_text_hides_no_later_command():
     for before in (b"function(){\n" * 3_000, b"a=(\n" * 9_000, b"chr(97)+\n" * 5_000):
         assert found("a.sh", before + b"\n" + SEND)["SH603"] == before.count(b"\n") + 2
 
 
-def test_a_long_script_is_read_as_a_whole():
+def test_long_script_is_read_as_a_whole():
     body = (
         b"f() {\n  local a=1\n" + b"  echo a\n" * 900 + b'  key="$(cat ~/.aws/credentials)"\n' + b"  echo b\n" * 900
     )

@@ -1,4 +1,4 @@
-"""How often the patterns are tried on honest texts: a word that opens a pattern must not stand in most of them.
+"""Number of tries of the patterns on honest texts: a word that opens a pattern must not be in most of them.
 
 The scan searches for a pattern only in a text with its words. One common word among these makes every scan slower and
 changes no finding, so no other test notices it. Here tries are counted, and no time is measured.
@@ -111,7 +111,7 @@ def test_no_common_word_opens_a_pattern(honest, monkeypatch):
     assert not (over := [*counted.too_many(TRIES_MAX)]), "\n".join(over)
 
 
-def test_no_common_word_has_programs_parsed(honest):
+def test_no_common_word_makes_programs_parsed(honest):
     counted = Tries()
     for file in (file for tree in honest for file in SkillFiles(tree)):
         text = b"\n".join(code._bare(file.lowered))

