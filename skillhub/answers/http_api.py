@@ -217,36 +217,36 @@ _Host = Annotated[
 _Name = Annotated[str, Field(min_length=1, max_length=200, description="The name of a skill.")]
 
 
-class Takes(BaseModel):
+class RouteParameters(BaseModel):
     """The parameters of a route: fields of its path and query, or of its body; others are refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class NothingTaken(Takes):
+class NoParameters(RouteParameters):
     """No parameters."""
 
 
-class PageTaken(Takes):
+class PageParameters(RouteParameters):
     """A page of the skills."""
 
     limit: int = Field(_PAGE, ge=1, le=_PAGE_MAX, description="How many skills the page has at most.")
     cursor: str | None = Field(None, max_length=400, description="``next`` of the page before.")
 
 
-class OneTaken(Takes):
+class SkillParameters(RouteParameters):
     """One skill."""
 
     name: _Name
 
 
-class FileTaken(OneTaken):
+class FileParameters(SkillParameters):
     """One file of a skill."""
 
     path: str = Field(min_length=1, max_length=1024, description="The file, with / between segments.")
 
 
-class SearchTaken(Takes):
+class SearchParameters(RouteParameters):
     """A search."""
 
     q: str = Field(min_length=1, max_length=1000, description="A name, its beginning, words of the text, or a path.")
@@ -254,14 +254,14 @@ class SearchTaken(Takes):
     host: _Host = "agents"
 
 
-class CatalogTaken(Takes):
+class CatalogParameters(RouteParameters):
     """The host of a catalogue."""
 
     host: _Host = "agents"
     window: int | None = Field(None, ge=1, le=100_000_000, description="The size of the model's context, in tokens.")
 
 
-class CallTaken(Takes):
+class CallParameters(RouteParameters):
     """A tool call of a model."""
 
     host: _Host = "agents"
@@ -270,14 +270,14 @@ class CallTaken(Takes):
     session: str = Field("", max_length=200, description="The id of the conversation.")
 
 
-class ResolveTaken(Takes):
+class ResolveParameters(RouteParameters):
     """A user's message."""
 
     text: str = Field(max_length=_TEXT_MAX, description="A user's message to an agent.")
     host: _Host = "agents"
 
 
-class LoadTaken(Takes):
+class LoadParameters(RouteParameters):
     """A skill that a user loads."""
 
     name: _Name
@@ -287,7 +287,7 @@ class LoadTaken(Takes):
     host: _Host = "agents"
 
 
-class OpenCodeTaken(Takes):
+class OpenCodeParameters(RouteParameters):
     """A folder of the project."""
 
     directory: str | None = Field(None, max_length=4096, description="A folder of the project, absolute.")

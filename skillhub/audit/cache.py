@@ -35,7 +35,7 @@ _PARTS = {"http": "downloads", "git": "git"}
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class CachedEntry:
     """A folder or file of the store or the cache; ``size`` is in bytes."""
 
     name: str
@@ -79,11 +79,11 @@ class Collected:
         return sum(each.size for each in self.waste)
 
 
-def places(home: Home, store: Store) -> tuple[Kept, ...]:
+def places(home: Home, store: Store) -> tuple[CachedEntry, ...]:
     """Return the store and each part of the cache."""
     parts = dict.fromkeys((*_PARTS, *files.names_in(home.cache)))
     paths = {"store": store.root, **{_PARTS.get(part, part): os.path.join(home.cache, part) for part in parts}}
-    return tuple(Kept(name, path, *usage.use(path)) for name, path in paths.items())
+    return tuple(CachedEntry(name, path, *usage.use(path)) for name, path in paths.items())
 
 
 def collect(home: Home, days: float, ports: Ports, *, dry_run: bool = False) -> Collected:

@@ -251,13 +251,13 @@ class OpenNetwork:
             from skillhub.sources.mcp import McpPlace
 
             return McpPlace(ref, self._web(str(ref), named_by))
-        from skillhub.net.download import DownloadCache, Downloads, Seen
+        from skillhub.net.download import DownloadCache, Downloads, SiteMemory
         from skillhub.sources.site import Site
 
         # The answers of a bundle for a site are not stored as answers of that site.
         is_fleeting = self.scratch or self.bundle is not None
         cache = DownloadCache(os.path.join(self.home.cache, "http"), fixed=is_fleeting)
-        seen = Seen(self.home.state, remember=not is_fleeting)
+        seen = SiteMemory(self.home.state, remember=not is_fleeting)
         web = None if self.offline and self.bundle is None else self._web(ref.url, named_by)
         return Site(ref.url, Downloads(web, cache, seen), check_allowed)
 

@@ -293,14 +293,14 @@ _ERRORS: Mapping[str, type[SkillhubError]] = {"signer": SignerChanged, "source":
 
 
 @dataclass(frozen=True, slots=True)
-class Fixed:
+class LockRepair:
     """The choices for entries in which the sides differ, and whether there was a conflict to fix."""
 
     choices: tuple[Choice, ...] = ()
     changed: bool = False
 
 
-def fix(project: Project, take: Mapping[str, Side], satisfies: Satisfies, *, dry_run: bool = False) -> Fixed:
+def fix(project: Project, take: Mapping[str, Side], satisfies: Satisfies, *, dry_run: bool = False) -> LockRepair:
     """Resolve git's merge conflict in the lock by the intent; without a conflict, do nothing.
 
     Args:
@@ -322,14 +322,14 @@ def fix(project: Project, take: Mapping[str, Side], satisfies: Satisfies, *, dry
         found = sides(data)
         if found is None:
             project.lock()  # raises if the lock has any other fault
-            return Fixed()
+            return LockRepair()
         ours, theirs, base = found
         done = _merged(ours, theirs, base, project, take, satisfies)
         if done.clashes:
             raise _refusal(done.clashes)
         if not dry_run:
             project.write_lock(done.lock.dump())
-    return Fixed(done.choices, True)
+    return LockRepair(done.choices, True)
 
 
 def _merged(
@@ -381,7 +381,7 @@ def _refusal(clashes: Sequence[Clash]) -> SkillhubError:
 
 
 @dataclass(frozen=True, slots=True)
-class Driven:
+class MergeDriverResult:
     """The result of a merge driver: the file, the choices, and the error if the merge left a conflict."""
 
     data: bytes
@@ -389,7 +389,7 @@ class Driven:
     error: SkillhubError | None = None
 
 
-def drive(base: bytes, ours: bytes, theirs: bytes) -> Driven:
+def drive(base: bytes, ours: bytes, theirs: bytes) -> MergeDriverResult:
     """Merge three versions of a lock for git; clashes, which only a person can decide, stay a conflict.
 
     The merge ignores the intent, whose merged version is unknown while git merges. An empty base means that both
@@ -398,13 +398,15 @@ def drive(base: bytes, ours: bytes, theirs: bytes) -> Driven:
     try:
         one, other = Lock.parse(ours, "ours"), Lock.parse(theirs, "theirs")
     except FormatError as error:
-        return Driven(conflict(ours, theirs), error=error)
+        return MergeDriverResult(conflict(ours, theirs), error=error)
 
     def merged(take: Mapping[str, Side]) -> Merged:
         return merge(one, other, _base(base), lambda *_: True, take)
 
     done = merged({})
     if not done.clashes:
-        return Driven(done.lock.dump(), done.choices)
+        return MergeDriverResult(done.lock.dump(), done.choices)
     with_theirs = merged({each.name: "theirs" for each in done.clashes})
-    return Driven(conflict(done.lock.dump(), with_theirs.lock.dump()), done.choices, _refusal(done.clashes))
+    return MergeDriverResult(
+        conflict(done.lock.dump(), with_theirs.lock.dump()), done.choices, _refusal(done.clashes)
+    )

@@ -360,7 +360,7 @@ class Candidate:
         """The signer's name for display: ``NAME``, or ``NAME by SOURCE``; None without a known signer."""
         return self.signer.named(self.voucher) if self.signer else None
 
-    def called(self, name: str) -> Candidate:
+    def renamed(self, name: str) -> Candidate:
         """Return the candidate under this name; the entry keeps its own name if that is another."""
         own = self.manifest.name
         return replace(self, name=name, entry=replace(self.entry, name=None if own == name else own))

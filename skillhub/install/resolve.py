@@ -60,9 +60,9 @@ class ResolvedSkill:
     release: Release | None = None
     is_locked: bool = False
 
-    def called(self, name: str) -> ResolvedSkill:
+    def renamed(self, name: str) -> ResolvedSkill:
         """Return the skill under this name for the project."""
-        acquisition = self.acquisition.map(lambda found: found.called(name))
+        acquisition = self.acquisition.map(lambda found: found.renamed(name))
         return replace(self, name=name, acquisition=acquisition, is_locked=self.is_locked and name == self.name)
 
 
@@ -80,7 +80,7 @@ def resolve_ref(
     if len(resolved) != 1:
         names = ", ".join(each.name for each in resolved)
         raise UsageError(f"--as names one skill; found {names}", where=str(ref), hint="say which: --skill NAME")
-    return [resolved[0].called(options.alias)], warnings
+    return [resolved[0].renamed(options.alias)], warnings
 
 
 def _skills_of(
@@ -184,7 +184,7 @@ def resolve_wanted(
         if found.name != own:
             message = f"skillhub.toml names it {own}, its SKILL.md {found.name}"
             raise FormatError(message, where=ports.project.intent_path)
-        return found.called(name)
+        return found.renamed(name)
 
     ref = wanted.remote()
     if ref is not None:
@@ -199,7 +199,7 @@ def resolve_wanted(
         acquisition = by_path(wanted.path, ports, ports.project.base, state.trees, known, wanted.plugin)
         return ResolvedSkill(name, acquisition.map(check_name))
     found = resolve_named(Named(own, wanted.source, wanted.version), ports, state.trees)
-    return replace(found.called(name), wanted=None)
+    return replace(found.renamed(name), wanted=None)
 
 
 def resolve_at(

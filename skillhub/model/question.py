@@ -223,7 +223,7 @@ HeldStatus: TypeAlias = Literal["drifted", "not-agreed", "disabled", "known-bad"
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class HoldReason:
     """Why a skill is not loaded.
 
     Attributes:

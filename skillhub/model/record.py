@@ -29,7 +29,7 @@ from skillhub.formats.text import clean, is_path, quote
 from skillhub.model.hosts import LinkKind, SkillScope
 from skillhub.model.lock import Locked, Signer
 from skillhub.model.provenance import RECORD, Provenance
-from skillhub.model.question import Held
+from skillhub.model.question import HoldReason
 
 # The record of one project: the skills that a person agreed to, where each is enabled, and the facts of ``list``.
 # It is a file in ``<state>``, belongs to the user and is never read from a repository. The install reads ``facts``
@@ -296,7 +296,7 @@ class Skill:
     vouched_by: str | None = None
     own_name: str | None = None
     stored: str | None = None
-    held: Held | None = None
+    held: HoldReason | None = None
     permission: Permission = "allow"
     is_command: bool = False
     interface: Mapping[str, str] = field(default_factory=dict, hash=False)

@@ -112,7 +112,7 @@ def _without_secrets(document: SitesFile | None) -> SitesFile:
     return document.model_copy(update={"copies": kept})
 
 
-class Seen:
+class SiteMemory:
     """The memory of sites: a small file, written only when an entry changes.
 
     Args:
@@ -201,7 +201,7 @@ class Downloads:
     """
 
     def __init__(
-        self, web: Web | None, cache: DownloadCache, seen: Seen, clock: Callable[[], float] = time.time
+        self, web: Web | None, cache: DownloadCache, seen: SiteMemory, clock: Callable[[], float] = time.time
     ) -> None:
         self._web = web
         self._cache = cache

@@ -32,7 +32,7 @@ from skillhub.model.index import (
     publisher_path,
 )
 from skillhub.model.lock import Lock, Locked, Signer, by_word
-from skillhub.model.question import Held
+from skillhub.model.question import HoldReason
 from skillhub.model.reference import parse_remote, url_of
 from skillhub.model.tree import Listing
 from skillhub.project.user_state import own_roots
@@ -222,7 +222,7 @@ def known_bad(lock: Lock, listing: Callable[[Digest], Listing | None], home: Hom
     return match if index else lambda name, entry: None
 
 
-BarringCheck = Callable[[str, Locked], Held | None]  # name and entry -> why the skill must not be loaded, if so
+BarringCheck = Callable[[str, Locked], HoldReason | None]  # name and entry -> why the skill must not be loaded, if so
 
 
 def barring(lock: Lock, listing: Callable[[Digest], Listing | None], home: Home, scope: Scope) -> BarringCheck:
@@ -236,15 +236,19 @@ def barring(lock: Lock, listing: Callable[[Digest], Listing | None], home: Home,
     every = {*roots_of_user.values(), *map(lock.root_of, lock.skills.values())}
     registries = {root: last_seen(home, Digest(root)) for root in every if root}
 
-    def barred(name: str, entry: Locked) -> Held | None:
+    def barred(name: str, entry: Locked) -> HoldReason | None:
         if match := bad(name, entry):
-            return Held("known-bad", f"is known to be bad: {match}", as_command("skillhub", "remove", name, *flags))
+            return HoldReason(
+                "known-bad", f"is known to be bad: {match}", as_command("skillhub", "remove", name, *flags)
+            )
         roots = filter(None, {lock.root_of(entry), roots_of_user.get(entry.source)})
         found = (recalled(name, entry, registries[root].index([entry.own_name(name)])) for root in roots)
         error = next(filter(None, found), None)
         if error is None:
             return None
-        return Held("withdrawn", f"must not be used: {error.message}", as_command("skillhub", "update", name, *flags))
+        return HoldReason(
+            "withdrawn", f"must not be used: {error.message}", as_command("skillhub", "update", name, *flags)
+        )
 
     return barred
 

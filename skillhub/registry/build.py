@@ -20,7 +20,7 @@ from skillhub.model.manifest import Manifest, problems
 from skillhub.model.tree import SIGNATURE, File, Tree
 from skillhub.model.version import is_version
 from skillhub.project.user_state import Publishers
-from skillhub.registry.operator import Opened, RegistryDir, RegistrySettings, Signing, opened
+from skillhub.registry.operator import OpenRegistry, RegistryDir, RegistrySettings, Signing, opened
 from skillhub.scan import capabilities
 from skillhub.sources.local import named, read_local
 from skillhub.trust import oms
@@ -56,7 +56,7 @@ Prepare = Callable[[Tree], Tree]
 
 def submit(
     path: str,
-    hub: Opened,
+    hub: OpenRegistry,
     index: Index,
     publishers: Iterable[Publisher],
     mine: Publishers | None,
@@ -122,13 +122,13 @@ def submit(
     return Submission(path, release, artifact, verdict.tree, tree[SIGNATURE], verdict.signer.fingerprint)
 
 
-def _operators_key(tree: Tree, verdict: Verdict, hub: Opened, mine: Publishers) -> OwnKey | None:
+def _operators_key(tree: Tree, verdict: Verdict, hub: OpenRegistry, mine: Publishers) -> OwnKey | None:
     # Raises if the signature names a key of the operator that did not make it.
     judge_with_own_keys(tree, mine, None, hub.signing.now)
     return own_key(verdict.claim, mine)
 
 
-def _admission_hint(verdict: Verdict, owner: str | None, hub: Opened, own: OwnKey | None) -> str:
+def _admission_hint(verdict: Verdict, owner: str | None, hub: OpenRegistry, own: OwnKey | None) -> str:
     """Return the command that admits the signer, with placeholders for unknown names and files."""
     command = partial(as_command, "skillhub", "registry", "delegate", hub.registry.path)
     offline = ("--keys", hub.signing.keys) if hub.signing.keys else ()
@@ -143,7 +143,7 @@ def _admission_hint(verdict: Verdict, owner: str | None, hub: Opened, own: OwnKe
     return f"to admit {signer_text}: {command(owner or 'PUBLISHER', option, 'FILE', *offline)}"
 
 
-def _signed(tree: Tree, name: str, owner: str | None, hub: Opened, path: str) -> Tree:
+def _signed(tree: Tree, name: str, owner: str | None, hub: OpenRegistry, path: str) -> Tree:
     if SIGNATURE in tree:
         return tree
     own = hub.settings.publisher
@@ -234,7 +234,7 @@ def init(folder: str, setup: Setup, now: datetime) -> Created:
             lambda role: new_keys.get(role, []), settings.bin_bits, Dates(now, settings.days)
         )
         admission = Admission(publisher=settings.publisher, keys=(own.public.pem.decode(),))
-        hub = Opened(registry, settings, metadata, keys, Signing(now=now))
+        hub = OpenRegistry(registry, settings, metadata, keys, Signing(now=now))
         registry.publish({"metadata/1.root.json": metadata.documents[ROOT]})  # the log's origin contains its digest
         hub.publish(Index({}, {settings.publisher: admission}), [settings.publisher], [])
         keys.save_first_root(metadata.documents[ROOT])
@@ -341,7 +341,7 @@ def version_hint(path: str) -> str:
     return f"published releases never change: raise metadata.version, or publish with --bump: {command}"
 
 
-def _index_with(index: Index, release: Release, hub: Opened) -> Index:
+def _index_with(index: Index, release: Release, hub: OpenRegistry) -> Index:
     publisher, name = release.publisher or "", release.name
     admission = index.admissions[publisher]
     if name not in admission.names:
@@ -351,7 +351,7 @@ def _index_with(index: Index, release: Release, hub: Opened) -> Index:
     return Index({**index.skills, name: releases}, {**index.admissions, publisher: claimed})
 
 
-def _refuse_without_keys(release: Release, hub: Opened) -> None:
+def _refuse_without_keys(release: Release, hub: OpenRegistry) -> None:
     """Raise Refused if too few keys of ``namespaces`` are available to assign a new name to a publisher."""
     able, needed = len(hub.at_hand(NAMESPACES)), ROLES[NAMESPACES].threshold
     if able < needed:

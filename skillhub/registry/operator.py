@@ -304,7 +304,7 @@ _NONE: _Skills = MappingProxyType({})
 
 
 @dataclass(frozen=True)
-class Opened:
+class OpenRegistry:
     """A registry that is open for writing, with its verified metadata and the keys for the next state."""
 
     registry: RegistryDir
@@ -565,7 +565,7 @@ class Opened:
 
 
 @contextmanager
-def opened(folder: str, signing: Signing) -> Iterator[Opened]:
+def opened(folder: str, signing: Signing) -> Iterator[OpenRegistry]:
     """Open a registry for writing, with its folder locked against other processes.
 
     Raises:
@@ -579,4 +579,4 @@ def opened(folder: str, signing: Signing) -> Iterator[Opened]:
     settings = registry.settings()
     keys = registry.keys(signing.passphrase, signing.keys)
     with registry.locked():
-        yield Opened(registry, settings, registry.metadata(keys), keys, signing)
+        yield OpenRegistry(registry, settings, registry.metadata(keys), keys, signing)

@@ -27,7 +27,7 @@ from skillhub.model.discovery import parse_listing
 from skillhub.model.index import ADVISORIES, Admission, Index, Release
 from skillhub.model.tree import Tree
 from skillhub.registry.log_writer import CHECKPOINT
-from skillhub.registry.operator import Opened
+from skillhub.registry.operator import OpenRegistry
 from skillhub.trust.documents import SHARD_PATHS, best_release, shard_path, shards
 
 # No skill can have this name, so no file of a skill is ever below it.
@@ -74,7 +74,7 @@ class Offer:
         lists: The SHA-256 of the public lists that were read, by path.
     """
 
-    hub: Opened
+    hub: OpenRegistry
     scans: ScanCache
     quick: bool = False
     built: dict[str, str] = field(default_factory=dict)
@@ -211,7 +211,7 @@ class Built:
     files: int = 0
 
 
-def build(hub: Opened, parts: Sequence[Part], scans: ScanCache, *, quick: bool = False) -> Built:
+def build(hub: OpenRegistry, parts: Sequence[Part], scans: ScanCache, *, quick: bool = False) -> Built:
     """Build the files of each part whose inputs changed, and remove obsolete files.
 
     If the process is killed, files of the old and the new state are mixed; the next call finishes the work.

@@ -23,7 +23,7 @@ from skillhub.model.index import Index, Release
 from skillhub.registry import log_writer
 from skillhub.registry.check import check
 from skillhub.registry.log_writer import CHECKPOINT
-from skillhub.registry.operator import Opened, Signing, opened
+from skillhub.registry.operator import OpenRegistry, Signing, opened
 from skillhub.registry.outputs import built_files, is_fixed
 from skillhub.registry.push_targets import APART, TIMESTAMP_PATH, SiteFile, Target
 from skillhub.trust.documents import LISTING_PATH, public_documents, shards, short_listing
@@ -79,7 +79,7 @@ def check_target(folder: str, address: str, connect: Connect, *, now: datetime) 
 
 
 @contextmanager
-def _connected(folder: str, address: str, connect: Connect, now: datetime) -> Iterator[tuple[Opened, Target]]:
+def _connected(folder: str, address: str, connect: Connect, now: datetime) -> Iterator[tuple[OpenRegistry, Target]]:
     with opened(folder, Signing(now=now)) as hub:
         if "://" not in address:
             _refuse_nested(hub.registry.path, address)
@@ -87,7 +87,7 @@ def _connected(folder: str, address: str, connect: Connect, now: datetime) -> It
             yield hub, target
 
 
-def _roots(hub: Opened) -> tuple[list[str], list[bytes]]:
+def _roots(hub: OpenRegistry) -> tuple[list[str], list[bytes]]:
     paths = [_root_path(number) for number in range(1, _version(hub.metadata, ROOT) + 1)]
     return paths, [hub.registry.served(path) for path in paths]
 
@@ -99,7 +99,7 @@ def _refuse_nested(registry: str, address: str) -> None:
         raise UsageError("expected a folder apart from the registry's, which holds its keys", where=address)
 
 
-def _refuse_invalid(hub: Opened, now: datetime) -> None:
+def _refuse_invalid(hub: OpenRegistry, now: datetime) -> None:
     """Raise Refused if a client, new or returning, would refuse the registry."""
     path = hub.registry.path
     issues = check(path, now).problems
@@ -114,7 +114,7 @@ def _refuse_invalid(hub: Opened, now: datetime) -> None:
         raise Refused("the registry is invalid: its snapshot does not match its signature", where=path) from error
 
 
-def _site_files(hub: Opened, target: Target) -> Iterator[SiteFile]:
+def _site_files(hub: OpenRegistry, target: Target) -> Iterator[SiteFile]:
     """Yield the files of the site in the order of publication; raises as ``push``.
 
     Clients use a root as soon as it is published: a root that does not verify the served metadata comes last.
@@ -146,7 +146,7 @@ def _site_files(hub: Opened, target: Target) -> Iterator[SiteFile]:
     yield from map(_fixed_file, paths[early_roots:], roots[early_roots:])
 
 
-def _public_files(hub: Opened, index: Index, listed: Sequence[TargetFile]) -> Iterator[SiteFile]:
+def _public_files(hub: OpenRegistry, index: Index, listed: Sequence[TargetFile]) -> Iterator[SiteFile]:
     """Yield the public files for clients without TUF, generated from signed documents; the parts pin ``listed``."""
     if hub.large is None:
         signed = {path: hub.signed(path) for path in (LISTING_PATH, *map(skill_path, index.skills))}
@@ -159,7 +159,7 @@ def _public_files(hub: Opened, index: Index, listed: Sequence[TargetFile]) -> It
     yield from (_fixed_file(path, data) for path, data in public.items())
 
 
-def _served_metadata(hub: Opened, roots: Sequence[bytes], target: Target) -> Mapping[str, bytes]:
+def _served_metadata(hub: OpenRegistry, roots: Sequence[bytes], target: Target) -> Mapping[str, bytes]:
     """Return the metadata that the target serves now, by role; empty if there is none, or it is already current."""
     ours = hub.metadata
     first, timestamp = target.read(_root_path(1)), target.read(TIMESTAMP_PATH)
@@ -200,7 +200,7 @@ def _refuse_newer_versions(ours: MetadataSet, theirs: MetadataSet) -> None:
         raise StateError("another timestamp of the same version is served there", hint=APART)
 
 
-def _served_targets(hub: Opened, theirs: MetadataSet, target: Target) -> dict[str, bytes]:
+def _served_targets(hub: OpenRegistry, theirs: MetadataSet, target: Target) -> dict[str, bytes]:
     """Return the snapshot and the top targets that the target serves.
 
     Every document that the snapshot names must be in this folder. Otherwise another copy of the registry was pushed,
@@ -212,7 +212,7 @@ def _served_targets(hub: Opened, theirs: MetadataSet, target: Target) -> dict[st
     return {SNAPSHOT: snapshot} | {role: data for role, data in found.items() if role == TARGETS}
 
 
-def _own_document(hub: Opened, path: str, target: Target) -> bytes:
+def _own_document(hub: OpenRegistry, path: str, target: Target) -> bytes:
     try:
         data = hub.registry.served(path)
     except StateError as error:
@@ -239,7 +239,7 @@ def _stale_error(role: str, served: int, own: int) -> Rollback:
     return Rollback(f"version {served} of {role} is served there, and this registry has {own}", hint=hint)
 
 
-def _targets(hub: Opened, listed: Sequence[TargetFile]) -> Iterator[TargetFile]:
+def _targets(hub: OpenRegistry, listed: Sequence[TargetFile]) -> Iterator[TargetFile]:
     yield from hub.publishers().values()
     yield from listed
     for role in hub.metadata.documents:

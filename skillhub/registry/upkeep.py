@@ -16,7 +16,7 @@ from skillhub.model.index import ADVISORIES, Admission, Index, Release, Revocati
 from skillhub.model.tree import Tree
 from skillhub.model.version import is_version
 from skillhub.registry.log_writer import consistency
-from skillhub.registry.operator import Opened, Signing, opened
+from skillhub.registry.operator import OpenRegistry, Signing, opened
 from skillhub.trust import metadata, oms, x509
 from skillhub.trust.keys import PrivateKey, PublicKey
 from skillhub.trust.log import LogHead, Note, NoteKey
@@ -325,7 +325,7 @@ def _kept_keys(old: Sequence[str], lost: Sequence[str], *, finished: bool) -> tu
     return tuple(name for name in old if name not in lost_keys)
 
 
-def _apply_rotation(hub: Opened, role: str, kept: Sequence[str], made: Sequence[PrivateKey]) -> None:
+def _apply_rotation(hub: OpenRegistry, role: str, kept: Sequence[str], made: Sequence[PrivateKey]) -> None:
     keyids = {*kept, *map(_id, made)}
     now = set(hub.metadata.keyids(role))
     if keyids != now:
@@ -342,7 +342,7 @@ def _apply_rotation(hub: Opened, role: str, kept: Sequence[str], made: Sequence[
     hub.keys.settle(role, keyids)
 
 
-def _refuse_without_keys(hub: Opened, role: str) -> None:
+def _refuse_without_keys(hub: OpenRegistry, role: str) -> None:
     """Raise Refused if too few keys of the delegating role are available, before a key is made."""
     delegator, needed = delegator_of(role), ROLES[delegator_of(role)].threshold
     if (able := len(hub.at_hand(delegator))) < needed:
@@ -350,7 +350,7 @@ def _refuse_without_keys(hub: Opened, role: str) -> None:
         raise Refused(message, hint="give the folder of the offline keys with --keys DIR, and their passphrase")
 
 
-def _make(hub: Opened, role: str, count: int) -> list[PrivateKey]:
+def _make(hub: OpenRegistry, role: str, count: int) -> list[PrivateKey]:
     made = [PrivateKey.generate("ed25519") for _ in range(count)]
     for key in made:
         hub.keys.add(role, key)
@@ -515,7 +515,7 @@ def _with_keys(admission: Admission, mandate: Mandate) -> Admission:
     )
 
 
-def _with_revocations(admission: Admission, mandate: Mandate, index: Index, hub: Opened) -> Admission:
+def _with_revocations(admission: Admission, mandate: Mandate, index: Index, hub: OpenRegistry) -> Admission:
     """Return the admission with further revocations; revoked keys stay listed for their earlier signatures."""
     revoked = {each.fingerprint: each for each in admission.revoked}
     for wanted in mandate.revoke:
@@ -533,7 +533,7 @@ def _with_revocations(admission: Admission, mandate: Mandate, index: Index, hub:
     return replace(admission, revoked=tuple(revoked[key] for key in sorted(revoked)))
 
 
-def _known_keys(admission: Admission, index: Index, hub: Opened) -> Iterator[PublicKey | Certificate]:
+def _known_keys(admission: Admission, index: Index, hub: OpenRegistry) -> Iterator[PublicKey | Certificate]:
     """Yield the keys and certificates of a publisher: admitted and revoked ones, then those in chains of releases."""
     for pem in (*admission.keys, *admission.certificates, *(each.pem for each in admission.revoked)):
         yield _parse(pem.encode())
@@ -569,7 +569,7 @@ def _released_skills(index: Index, publisher: str) -> list[str]:
     return sorted(index.admissions[publisher].names & set(index.skills)) if publisher in index.admissions else []
 
 
-def _rejudge(name: str, index: Index, hub: Opened) -> Iterator[Release]:
+def _rejudge(name: str, index: Index, hub: OpenRegistry) -> Iterator[Release]:
     """Yield the releases of a skill; one without a valid signature by its present publisher is withdrawn."""
     for release in index.skills[name]:
         if release.withdrawn is not None:
@@ -587,7 +587,7 @@ def _rejudge(name: str, index: Index, hub: Opened) -> Iterator[Release]:
             yield replace(release, withdrawn=error.message)
 
 
-def _tree(release: Release, hub: Opened) -> Tree:
+def _tree(release: Release, hub: OpenRegistry) -> Tree:
     return unpack(hub.artifact(release), "zip", wrapper=False).tree
 
 

@@ -20,7 +20,7 @@ from skillhub.formats.digest import Digest
 from skillhub.formats.text import as_command, quote, typed_flags
 from skillhub.model.hosts import Profile
 from skillhub.model.manifest import FOLDER_NAME
-from skillhub.model.question import Held
+from skillhub.model.question import HoldReason
 from skillhub.model.record import Skill
 from skillhub.project.copies import NeedCheck, need_check
 from skillhub.runtime.catalog import Catalog, Problem, Root, folded
@@ -127,7 +127,7 @@ _DEFAULTS: Final[Mapping[str, Any]] = {
 }
 
 
-def _as_agreed(skill: Skill, tree: Digest, locks: Locks, namespace: str | None) -> tuple[Held | None, Skill]:
+def _as_agreed(skill: Skill, tree: Digest, locks: Locks, namespace: str | None) -> tuple[HoldReason | None, Skill]:
     """Return the reason why the folder of a skill differs from this tree, or the skill with the facts of the tree.
 
     The facts are read from the checked files, never from a cache, which may be forged.
@@ -142,7 +142,7 @@ def _as_agreed(skill: Skill, tree: Digest, locks: Locks, namespace: str | None) 
             facts = Folder(place).check(locks.agreed(tree))
     except SkillhubError as error:
         reason = error.message.removeprefix("the skill ") if isinstance(error, Drifted) else error.message
-        return Held("drifted", reason, as_command("skillhub", "sync", *typed_flags(skill.scope))), skill
+        return HoldReason("drifted", reason, as_command("skillhub", "sync", *typed_flags(skill.scope))), skill
     fields = {**_DEFAULTS, "namespace": namespace, **declared(facts)}
     fields["description"] = fields.get("description") or skill.description
     return None, replace(skill, **fields)
@@ -153,7 +153,7 @@ def _held_to_its_tree(skill: Skill, locks: Locks, namespaces: Mapping[str, str |
     if skill.tree is None or skill.managed or skill.held is not None:
         return skill
     held, found = _as_agreed(skill, skill.tree, locks, namespaces.get(skill.root))
-    return holding(skill, Held("drifted", held.reason, "")) if held else found
+    return holding(skill, HoldReason("drifted", held.reason, "")) if held else found
 
 
 def unnamed(problems: Iterable[Problem], aliases: Collection[str]) -> Iterator[Problem]:

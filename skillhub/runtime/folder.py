@@ -25,7 +25,7 @@ from skillhub.formats.json import strict_json
 from skillhub.formats.text import as_command, is_segment, quote, typed_flags
 from skillhub.model.hosts import hosts
 from skillhub.model.lock import Locked
-from skillhub.model.question import Held
+from skillhub.model.question import HoldReason
 from skillhub.model.record import Record, Skill, check_paths
 from skillhub.model.tree import SKILL_MD, ListedFile, Listing
 from skillhub.project.copies import absolute, folders_of, need_check, view
@@ -555,45 +555,45 @@ def _installed(project: Project, store: Store, environ: Mapping[str, str]) -> li
     return found
 
 
-def _held(name: str, entry: Locked, record: Record | None, project: Project, barred: BarringCheck) -> Held | None:
+def _held(
+    name: str, entry: Locked, record: Record | None, project: Project, barred: BarringCheck
+) -> HoldReason | None:
     flags = typed_flags(project.scope)
     if record is None or not record.is_of(entry):
-        reason = "was not agreed to on this machine"
-        if record is not None:
-            reason += " in its locked version"
-        return Held("not-agreed", reason, as_command("skillhub", "install", *flags))
+        reason = f"was not agreed to on this machine{' in its locked version' if record is not None else ''}"
+        return HoldReason("not-agreed", reason, as_command("skillhub", "install", *flags))
     if (held := barred(name, entry)) or record.enabled:
         return held
     reason = _WAITING.get(record.disabled_by, "is disabled")
-    return Held("disabled", reason, as_command("skillhub", "enable", name, *flags))
+    return HoldReason("disabled", reason, as_command("skillhub", "enable", name, *flags))
 
 
-def _away(record: Record, project: Project) -> Held:
+def _away(record: Record, project: Project) -> HoldReason:
     reason = f"{_WAITING.get(record.disabled_by, 'is disabled')}, and is no longer in the lock"
-    return Held("disabled", reason, as_command("skillhub", "sync", *typed_flags(project.scope)))
+    return HoldReason("disabled", reason, as_command("skillhub", "sync", *typed_flags(project.scope)))
 
 
-STORED = Held("not-agreed", "is in the store of skillhub, but not enabled", "skillhub install")
+STORED = HoldReason("not-agreed", "is in the store of skillhub, but not enabled", "skillhub install")
 
 
-def imitates(locked: Skill) -> Held:
+def imitates(locked: Skill) -> HoldReason:
     """Return the reason to hold back a skill that has the name of a locked one and is another."""
     reason = f"has the name of {locked.name}, which the lock has from {locked.source}, but is another skill"
-    return Held("not-agreed", reason, as_command("skillhub", "install", *typed_flags(locked.scope)))
+    return HoldReason("not-agreed", reason, as_command("skillhub", "install", *typed_flags(locked.scope)))
 
 
-def is_inside(locked: Skill) -> Held:
+def is_inside(locked: Skill) -> HoldReason:
     """Return the reason to hold back a skill in the folder of a locked one."""
     reason = f"is inside the folder of {locked.name}, which is locked as a whole"
-    return Held("drifted", reason, as_command("skillhub", "sync", *typed_flags(locked.scope)))
+    return HoldReason("drifted", reason, as_command("skillhub", "sync", *typed_flags(locked.scope)))
 
 
-def holding(skill: Skill, held: Held) -> Skill:
+def holding(skill: Skill, held: HoldReason) -> Skill:
     """Return the skill, held back for this reason."""
     return replace(skill, state="disabled", held=held)
 
 
-def not_agreed(error: SkillhubError) -> Held:
+def not_agreed(error: SkillhubError) -> HoldReason:
     """Return the reason to hold back a skill while a lock or a record cannot be read."""
     reason = f"is held back, because {quote(error.where or 'the lock')} cannot be read: {error.message}"
-    return Held("not-agreed", reason, error.hint or "skillhub doctor")
+    return HoldReason("not-agreed", reason, error.hint or "skillhub doctor")

@@ -19,7 +19,7 @@ from skillhub.formats.json import strict_json
 from skillhub.formats.text import as_command, clean, is_path, typed_flags
 from skillhub.formats.toml import others_toml, spell_toml
 from skillhub.model.hosts import Profile, Scope, expand
-from skillhub.model.question import Held
+from skillhub.model.question import HoldReason
 from skillhub.model.record import Permission, Reach, Skill
 from skillhub.runtime.catalog import Problem
 from skillhub.runtime.discover import Surroundings, expanded, project_root
@@ -434,20 +434,20 @@ def _first(skill: Skill, known: Iterable[Layer]) -> tuple[Layer, Reach]:
     return next(((layer, found) for layer in known if (found := layer.reach(skill))), (Layer(), "active"))
 
 
-def _switched_off(skill: Skill, layer: Layer) -> Held | None:
+def _switched_off(skill: Skill, layer: Layer) -> HoldReason | None:
     """Return the file that disables a skill, and the command that enables it, unless a rule disables several."""
     file = layer.file
     if file is None:
         return None
     if layer.error:
         reason = f"is disabled, like every skill, because the settings cannot be read: {layer.error}"
-        return Held("disabled", reason, "", file.path)
+        return HoldReason("disabled", reason, "", file.path)
     if FORMS[file.form].edit is None:
-        return Held("disabled", "is disabled", "", file.path)
+        return HoldReason("disabled", "is disabled", "", file.path)
     if layer.reach(skill) or any(rule.pattern == skill.full_name for rule in layer.rules):
         command = ("skillhub", "enable", clean(skill.full_name), "--host", file.host, *typed_flags(file.scope))
-        return Held("disabled", "is disabled", as_command(*command), file.path)
-    return Held("disabled", "is disabled by a rule on several skills", "", file.path)
+        return HoldReason("disabled", "is disabled", as_command(*command), file.path)
+    return HoldReason("disabled", "is disabled by a rule on several skills", "", file.path)
 
 
 def set_reach(skill: Skill, reach: Reach, scope: Scope, profile: Profile, around: Surroundings) -> None:

@@ -34,7 +34,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from skillhub import __version__
 from skillhub.answers import VERSION
-from skillhub.answers.http_api import FileTaken, openapi
+from skillhub.answers.http_api import FileParameters, openapi
 from skillhub.errors import FormatError, NotFound, OutsideSkill, SkillhubError, StateError, UsageError
 from skillhub.formats.browser import NOTHING_LOADS
 from skillhub.formats.document import faults
@@ -280,7 +280,7 @@ def application(workplace: Workplace, access: AccessRules, changes: ChangeStream
         return await changes.stream(number)
 
     async def file(request: Request) -> Response:
-        taken = FileTaken.model_validate(_parameters(request))
+        taken = FileParameters.model_validate(_parameters(request))
         return _file((await run_in_threadpool(content.read, taken.name, taken.path))[1])
 
     special = {EVENTS: events, FILE: file}

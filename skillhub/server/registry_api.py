@@ -22,7 +22,7 @@ from skillhub.formats.document import json_bytes
 from skillhub.formats.json import strict_json
 from skillhub.formats.text import clean, quote
 from skillhub.model.index import Release
-from skillhub.registry.operator import Opened, RegistryDir, Signing
+from skillhub.registry.operator import OpenRegistry, RegistryDir, Signing
 from skillhub.registry.outputs import Offer, OfferedSkill
 from skillhub.registry.shapes import (
     BRANCH,
@@ -125,7 +125,7 @@ class RegistryApi:
         self._state: _State | None = None
 
     def state(self) -> _State:
-        """Return the present state of the registry; raises as ``Opened.index``."""
+        """Return the present state of the registry; raises as ``OpenRegistry.index``."""
         watched = ("metadata/timestamp.json", "index.json")
         with self._lock:
             stamp = tuple(_stamp(os.path.join(self.registry.site, path)) for path in watched)
@@ -135,7 +135,7 @@ class RegistryApi:
 
     def _read(self, stamp: object) -> _State:
         registry, signing = self.registry, Signing(now=datetime.now(UTC))
-        hub = Opened(registry, registry.settings(), registry.metadata(), registry.keys(), signing)
+        hub = OpenRegistry(registry, registry.settings(), registry.metadata(), registry.keys(), signing)
         offer = Offer(hub, self._scans)
         skills = {skill.name: skill for skill in offer.skills()}
         found = {name: each for name, skill in skills.items() if (each := document_for(skill)) is not None}

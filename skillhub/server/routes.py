@@ -276,7 +276,7 @@ def _sort_key(skill: Skill) -> str:
     return f"{skill.name} {skill.scope} {sha256(fsencode(skill.path or '')).hexdigest()[:8]}"
 
 
-def _skills(workplace: Workplace, taken: http_api.PageTaken) -> dict[str, Any]:
+def _skills(workplace: Workplace, taken: http_api.PageParameters) -> dict[str, Any]:
     every = sorted(workplace.skills(), key=_sort_key)
     rest = [skill for skill in every if taken.cursor is None or _sort_key(skill) > taken.cursor]
     page = rest[: taken.limit]
@@ -287,26 +287,26 @@ def _skills(workplace: Workplace, taken: http_api.PageTaken) -> dict[str, Any]:
     }
 
 
-def _show(workplace: Workplace, taken: http_api.OneTaken) -> dict[str, Any]:
+def _show(workplace: Workplace, taken: http_api.SkillParameters) -> dict[str, Any]:
     return workplace.show(taken.name)
 
 
-def _search(workplace: Workplace, taken: http_api.SearchTaken) -> dict[str, Any]:
+def _search(workplace: Workplace, taken: http_api.SearchParameters) -> dict[str, Any]:
     skills = [skill for skill in workplace.seen(taken.host)[1].skills if skill.path]
     return found_json(search(taken.q, skills, taken.limit), kept={})  # no source is asked
 
 
-def _catalog(workplace: Workplace, taken: http_api.CatalogTaken) -> dict[str, Any]:
+def _catalog(workplace: Workplace, taken: http_api.CatalogParameters) -> dict[str, Any]:
     row, catalog = workplace.seen(taken.host)
     return section(catalog, row, taken.window).to_json()
 
 
-def _tools(workplace: Workplace, taken: http_api.CatalogTaken) -> dict[str, Any]:
+def _tools(workplace: Workplace, taken: http_api.CatalogParameters) -> dict[str, Any]:
     row, catalog = workplace.seen(taken.host)
     return {"host": row.id, "tools": [tool.to_json() for tool in tools(row, catalog, taken.window)]}
 
 
-def _call(workplace: Workplace, taken: http_api.CallTaken) -> dict[str, Any]:
+def _call(workplace: Workplace, taken: http_api.CallParameters) -> dict[str, Any]:
     row, catalog = workplace.seen(taken.host)
     known = [tool.name for tool in tools(row, catalog)]
     if taken.name not in known:
@@ -323,20 +323,20 @@ def _call(workplace: Workplace, taken: http_api.CallTaken) -> dict[str, Any]:
     }
 
 
-def _resolve(workplace: Workplace, taken: http_api.ResolveTaken) -> dict[str, Any]:
+def _resolve(workplace: Workplace, taken: http_api.ResolveParameters) -> dict[str, Any]:
     row, catalog = workplace.seen(taken.host)
     leads = len(catalog.skills) if row.many else 1
     rules = MentionRules(leads=leads, folder=workplace.within(None).cwd)
     return mentioned(taken.text, catalog, rules=rules).to_json()
 
 
-def _load(workplace: Workplace, taken: http_api.LoadTaken) -> dict[str, Any]:
+def _load(workplace: Workplace, taken: http_api.LoadParameters) -> dict[str, Any]:
     row, catalog = workplace.seen(taken.host)
     request = Request(arguments=taken.arguments, session=Session(taken.session), rules=row.rules)
     return to_json(load(pick(catalog, taken.name, taken.path), request), row)
 
 
-def _needs(workplace: Workplace, taken: http_api.NothingTaken) -> dict[str, Any]:
+def _needs(workplace: Workplace, taken: http_api.NoParameters) -> dict[str, Any]:
     rows = [
         {
             "name": skill.name,
@@ -350,7 +350,7 @@ def _needs(workplace: Workplace, taken: http_api.NothingTaken) -> dict[str, Any]
     return {"skills": rows}
 
 
-def _opencode(workplace: Workplace, taken: http_api.OpenCodeTaken) -> list[dict[str, Any]]:
+def _opencode(workplace: Workplace, taken: http_api.OpenCodeParameters) -> list[dict[str, Any]]:
     found = []
     for skill in workplace.seen("opencode", taken.directory)[1].skills:
         with suppress(SkillhubError):  # a skill that may not be loaded is left out
@@ -360,35 +360,53 @@ def _opencode(workplace: Workplace, taken: http_api.OpenCodeTaken) -> list[dict[
 
 
 ROUTES: Final = (
-    Route("GET", "/api/v1/skills", "Installed skills", http_api.PageTaken, http_api.SkillsPageAnswer, run=_skills),
     Route(
-        "GET", "/api/v1/skills/{name}", "One skill, its manifest and files", http_api.OneTaken, ShowAnswer, run=_show
+        "GET", "/api/v1/skills", "Installed skills", http_api.PageParameters, http_api.SkillsPageAnswer, run=_skills
     ),
-    Route("GET", FILE, "One file of a skill", http_api.FileTaken, bytes, ("text/plain", "application/octet-stream")),
-    Route("GET", "/api/v1/search", "Search the installed skills", http_api.SearchTaken, SearchAnswer, run=_search),
-    Route("GET", "/api/v1/catalog", "The skills a model sees", http_api.CatalogTaken, CatalogAnswer, run=_catalog),
-    Route("GET", "/api/v1/tools", "An agent's tools", http_api.CatalogTaken, http_api.ToolsAnswer, run=_tools),
     Route(
-        "POST", "/api/v1/tools/call", "Call an agent's tool", http_api.CallTaken, http_api.ToolResultAnswer, run=_call
+        "GET",
+        "/api/v1/skills/{name}",
+        "One skill, its manifest and files",
+        http_api.SkillParameters,
+        ShowAnswer,
+        run=_show,
+    ),
+    Route(
+        "GET", FILE, "One file of a skill", http_api.FileParameters, bytes, ("text/plain", "application/octet-stream")
+    ),
+    Route(
+        "GET", "/api/v1/search", "Search the installed skills", http_api.SearchParameters, SearchAnswer, run=_search
+    ),
+    Route(
+        "GET", "/api/v1/catalog", "The skills a model sees", http_api.CatalogParameters, CatalogAnswer, run=_catalog
+    ),
+    Route("GET", "/api/v1/tools", "An agent's tools", http_api.CatalogParameters, http_api.ToolsAnswer, run=_tools),
+    Route(
+        "POST",
+        "/api/v1/tools/call",
+        "Call an agent's tool",
+        http_api.CallParameters,
+        http_api.ToolResultAnswer,
+        run=_call,
     ),
     Route(
         "POST",
         "/api/v1/resolve",
         "The skills that a message names",
-        http_api.ResolveTaken,
+        http_api.ResolveParameters,
         ResolveAnswer,
         run=_resolve,
     ),
-    Route("POST", "/api/v1/load", "Load a skill for an agent", http_api.LoadTaken, LoadAnswer, run=_load),
-    Route("GET", "/api/v1/needs", "The needs of the skills", http_api.NothingTaken, http_api.NeedsAnswer, run=_needs),
+    Route("POST", "/api/v1/load", "Load a skill for an agent", http_api.LoadParameters, LoadAnswer, run=_load),
+    Route("GET", "/api/v1/needs", "The needs of the skills", http_api.NoParameters, http_api.NeedsAnswer, run=_needs),
     Route(
-        "GET", EVENTS, "Changes, as they happen", http_api.NothingTaken, http_api.ChangeAnswer, ("text/event-stream",)
+        "GET", EVENTS, "Changes, as they happen", http_api.NoParameters, http_api.ChangeAnswer, ("text/event-stream",)
     ),
     Route(
         "GET",
         "/skill",
         "The skills of OpenCode",
-        http_api.OpenCodeTaken,
+        http_api.OpenCodeParameters,
         list[http_api.OpenCodeSkillRow],
         run=_opencode,
     ),

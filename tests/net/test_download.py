@@ -10,7 +10,7 @@ import pytest
 
 from skillhub.errors import SourceError, StateError, UnsafeTransfer, WrongBytes
 from skillhub.formats.digest import Digest
-from skillhub.net.download import Copy, DownloadCache, Seen
+from skillhub.net.download import Copy, DownloadCache, SiteMemory
 from skillhub.net.fetch import PLAIN, RequestOptions, Response
 from skillhub.net.target import PERSON
 from tests.support.site import JSON, WELL_KNOWN, current, entry, offer, skill_md
@@ -97,7 +97,7 @@ def test_clock_that_was_set_back_makes_no_document_fresh(web, http, machine):
 def test_attack_an_etag_that_is_too_long_is_not_remembered(web, http, machine):
     url = web.at("/a", answer(b"x", f"ETag: {'e' * 60000}"))
     machine.downloads(http).document(url, cap=9)
-    assert Seen(machine.state).copy(url) is None
+    assert SiteMemory(machine.state).copy(url) is None
 
 
 def test_no_store_is_not_stored(web, http, machine):
@@ -108,7 +108,7 @@ def test_no_store_is_not_stored(web, http, machine):
     machine.downloads(http).document(url, cap=9)
     machine.downloads(http).document(url, cap=9)
     assert web.seen["/a"] == 3
-    assert Seen(machine.state).copy(url) is None
+    assert SiteMemory(machine.state).copy(url) is None
     assert not any(b"secret" in Path(path).read_bytes() for path in machine.cached())
 
 
@@ -217,7 +217,7 @@ def test_parallel_downloads_keep_all_entries(web, http, machine):
 
     with ThreadPoolExecutor(8) as pool:
         assert set(pool.map(command, range(24))) == {b"xy"}
-    seen = Seen(machine.state)
+    seen = SiteMemory(machine.state)
     assert all(seen.copy(web.url(f"/{number}")) for number in range(24))
 
 
@@ -235,13 +235,13 @@ def test_unreadable_state_is_an_error_with_its_place(machine, tmp_path):
     ):
         path.write_text(text)
         with pytest.raises(StateError) as caught:
-            Seen(machine.state).promised("https://a.example:443/")
+            SiteMemory(machine.state).promised("https://a.example:443/")
         assert caught.value.where == f"{path}{fault}"
         assert path.read_text() == text
 
 
 def test_remembered_copies_are_bounded_and_promises_of_sites_stay(machine):
-    seen = Seen(machine.state)
+    seen = SiteMemory(machine.state)
     seen.promised("https://a.example:443/")
     rows = {f"https://a.example/{number}": {"url": "https://a.example/", "digest": Digest.of(b""), "etag": "",
             "modified": "", "fresh_until": 0} for number in range(1100)}  # fmt: skip
@@ -250,7 +250,7 @@ def test_remembered_copies_are_bounded_and_promises_of_sites_stay(machine):
             {"version": 1, "origins": ["https://a.example:443"], "copies": rows, "sites": ["https://b.example:443/"]}
         )
     )
-    seen = Seen(machine.state)
+    seen = SiteMemory(machine.state)
     seen.keep("https://b.example/", Copy("https://b.example/", Digest.of(b"x")))
     known = json.loads(Path(machine.state, "sites.json").read_text())
     assert len(known["copies"]) == 1000

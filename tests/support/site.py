@@ -12,7 +12,7 @@ from pathlib import Path
 from skillhub.formats.digest import Digest
 from skillhub.model.discovery import SCHEMA
 from skillhub.net.client import Http, Patience
-from skillhub.net.download import DownloadCache, Downloads, Seen
+from skillhub.net.download import DownloadCache, Downloads, SiteMemory
 from skillhub.sources.site import Site
 from tests.support.web import Web, answer
 
@@ -73,7 +73,7 @@ class Machine:
         self.now = 1_790_000_000.0
 
     def downloads(self, http: Http | None) -> Downloads:
-        self.seen = Seen(self.state)
+        self.seen = SiteMemory(self.state)
         return Downloads(http, DownloadCache(self.cache), self.seen, lambda: self.now)
 
     def open(self, url: str, http: Http | None) -> Site:
