@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 from itertools import chain, count, groupby
 from pathlib import Path
+from threading import Lock
 from typing import Any, Final, Literal, TypeVar
 
 from skillhub.disk import files
@@ -68,7 +69,10 @@ class Stored:
 
 
 class SearchIndex:
-    """A search index; ``build`` makes one in memory, ``kept`` one in a file, and ``opened`` opens a file."""
+    """A search index; ``build`` makes one in memory, ``kept`` one in a file, and ``opened`` opens a file.
+
+    Threads may share it; their queries wait for each other.
+    """
 
     def __init__(
         self, connection: sqlite3.Connection, file: tuple[str, str] = ("", ""), rows: Sequence[Stored] | None = None
@@ -77,6 +81,9 @@ class SearchIndex:
         self._file = file
         self._rows = rows
         self._is_closed = False
+        # SQLite's own lock does not do: who waits for it has the interpreter's lock, and the progress handler of the
+        # running query waits for that.
+        self._lock = Lock()
 
     @classmethod
     def build(cls, rows: Iterable[Stored]) -> SearchIndex:
@@ -150,19 +157,21 @@ class SearchIndex:
 
     def close(self) -> None:
         """Close the index and its file."""
-        self._is_closed = True
-        self._connection.close()
+        with self._lock:
+            self._is_closed = True
+            self._connection.close()
 
     def make_anew(self) -> bool:
         """Rebuild a damaged or forged index from its rows; return whether they are known and the index is open."""
-        if self._rows is None or self._is_closed:
-            return False
-        self._connection.close()
-        with suppress(StateError):
-            SearchIndex.kept(*self._file, self._rows).close()
-        # In memory, since the file may be forged again.
-        self._connection = _in_memory(self._rows)
-        return True
+        with self._lock:
+            if self._rows is None or self._is_closed:
+                return False
+            self._connection.close()
+            with suppress(StateError):
+                SearchIndex.kept(*self._file, self._rows).close()
+            # In memory, since the file may be forged again.
+            self._connection = _in_memory(self._rows)
+            return True
 
     def at_path(self, path: str) -> dict[int, Stored]:
         """Return the rows of the skills at ``path``, by number."""
@@ -238,8 +247,9 @@ class SearchIndex:
 
     def _run(self, query: str, values: Sequence[str | int], types: tuple[type, ...]) -> list[tuple[Any, ...]]:
         try:
-            self._connection.set_progress_handler(_stopping(), _STEPS)
-            rows = self._connection.execute(query, values).fetchall()
+            with self._lock:
+                self._connection.set_progress_handler(_stopping(), _STEPS)
+                rows = self._connection.execute(query, values).fetchall()
         except (sqlite3.Error, UnicodeError, OverflowError, MemoryError) as error:
             raise StateError(f"the search index cannot be read: {error}") from error
         if rows and [{*map(type, column)} for column in zip(*rows, strict=True)] != [{each} for each in types]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier, BrokenBarrierError
 
 import pytest
 from hypothesis import given, settings
@@ -178,6 +180,34 @@ def test_unwritable_folder_of_the_index_is_an_error(tmp_path):
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(StateError):
         SearchIndex.kept(str(tmp_path / "file" / "index.db"), "one", [])
+
+
+class MeetingConnection:
+    """A connection whose first query waits for another thread's query, and counts the threads that met."""
+
+    def __init__(self, inner):
+        self.inner, self.met, self.both = inner, [], Barrier(2)
+
+    def __getattr__(self, name):
+        return getattr(self.inner, name)
+
+    def execute(self, *query):
+        try:
+            self.both.wait(0.2)
+            self.met.append(query)
+        except BrokenBarrierError:
+            pass
+        return self.inner.execute(*query)
+
+
+def test_threads_that_share_an_index_query_it_one_after_the_other():
+    index = SearchIndex.build([on_disk("first", "x")])
+    index._connection = meeting = MeetingConnection(index._connection)
+    with ThreadPoolExecutor(2) as threads:
+        both = [threads.submit(found, "first", index) for _ in range(2)]
+        assert [each.result() for each in both] == [[("first", "exact_name")]] * 2
+    assert meeting.met == []
+    index.close()
 
 
 def test_path_that_is_not_utf8_is_indexed():
