@@ -30,11 +30,11 @@ from skillhub.errors import UnsafeArchive
         ("blob", "text/html", None),
     ],
 )
-def test_content_type_goes_before_extension(name, media, kind):
+def test_the_content_type_takes_precedence_over_the_extension(name, media, kind):
     assert kind_of(name, media) == kind
 
 
-def test_limits_are_those_of_the_contract():
+def test_limits_are_the_documented_ones():
     assert Limits() == Limits(total=67_108_864, files=2000, name=255, path=1024, depth=32)
 
 

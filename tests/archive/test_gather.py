@@ -53,7 +53,7 @@ def test_a_skill_inside_a_skill_is_data():
     assert gather(entries("SKILL.md", "examples/SKILL.md", "examples/skill.md.txt")).warnings == ()
 
 
-def test_litter_is_judged_then_dropped():
+def test_system_files_are_checked_and_then_dropped():
     kept = gather(entries("SKILL.md", "__MACOSX/", "__MACOSX/._a", "a/.DS_Store", ".DS_Store", "a/__MACOSX/b"))
     assert list(kept.tree) == ["SKILL.md"]
     assert reason_of("SKILL.md", "__MACOSX/../x") == "path-traversal"
@@ -101,7 +101,7 @@ def test_entries_that_collide_are_refused(paths, reason):
         (["a/SKILL.md/x"], "skill-md-folder"),
     ],
 )
-def test_shape(paths, reason):
+def test_an_archive_of_a_wrong_shape_is_refused(paths, reason):
     assert reason_of(*paths) == reason
 
 
@@ -115,7 +115,7 @@ def test_a_registry_accepts_no_wrapping_folder():
     ("data", "reason"),
     [(b"caf\xe9", "skill-md-encoding"), (b"\xed\xa0\x80", "skill-md-encoding"), (b"a\0b", "skill-md-nul")],
 )
-def test_skill_md_is_text(data, reason):
+def test_skill_md_that_is_not_text_is_refused(data, reason):
     with pytest.raises(UnsafeArchive) as caught:
         gather([Entry("SKILL.md", File(data))])
     assert (caught.value.reason, caught.value.where) == (reason, "SKILL.md")

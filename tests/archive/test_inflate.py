@@ -29,7 +29,7 @@ def reason_of(call):
 
 
 @given(st.binary(max_size=2000))
-def test_inflate_gives_back_what_was_deflated(data):
+def test_inflate_restores_deflated_data(data):
     assert inflate(memoryview(deflate(data)), len(data), "a") == data
 
 
@@ -46,7 +46,7 @@ def test_inflate_gives_back_what_was_deflated(data):
         (b"\xff\xff", 0, "deflate"),
     ],
 )
-def test_inflate_refuses(packed, size, reason):
+def test_inflate_refuses_defective_data(packed, size, reason):
     assert reason_of(lambda: inflate(memoryview(packed), size, "a")) == reason
 
 
@@ -60,7 +60,7 @@ def test_reading_in_pieces_equals_reading_at_once(members, sizes):
     assert stream.read(1) == b""
 
 
-def test_large_input_and_output_go_by_steps():
+def test_large_data_is_decompressed_in_steps():
     data = bytes(3 << 20) + bytes(range(256)) * 4096
     assert Gunzipped(_gzip(data, 0), len(data)).read(len(data) + 1) == data
     assert Gunzipped(_gzip(data, 9), len(data)).read(len(data) + 1) == data
@@ -84,11 +84,11 @@ ONE = _gzip(b"abc")
         (_gzip(bytes(51)) * 2, "too-large"),
     ],
 )
-def test_gunzip_refuses(data, reason):
+def test_gunzip_refuses_defective_data(data, reason):
     assert reason_of(lambda: Gunzipped(data, 100).read(1 << 20)) == reason
 
 
-def test_one_byte_at_a_time():
+def test_gunzipped_data_is_read_one_byte_at_a_time():
     stream = Gunzipped(ONE, 100)
     assert [stream.read(1) for _ in range(5)] == [b"a", b"b", b"c", b"", b""]
 

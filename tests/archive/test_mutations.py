@@ -64,7 +64,7 @@ def test_unchanged_archives_contain_the_tree():
 
 @pytest.mark.parametrize("which", ARCHIVES)
 @given(st.data())
-def test_changed_bytes(which, draw):
+def test_an_archive_with_changed_bytes_is_the_same_or_refused(which, draw):
     kind, data = ARCHIVES[which]
     changed = bytearray(data)
     for _ in range(draw.draw(st.integers(1, 3))):
@@ -74,7 +74,7 @@ def test_changed_bytes(which, draw):
 
 @pytest.mark.parametrize("which", ARCHIVES)
 @given(st.data())
-def test_inserted_and_removed_bytes(which, draw):
+def test_an_archive_with_inserted_or_removed_bytes_is_the_same_or_refused(which, draw):
     kind, data = ARCHIVES[which]
     at = draw.draw(st.integers(0, len(data)))
     gone = draw.draw(st.integers(0, 60))
@@ -84,7 +84,7 @@ def test_inserted_and_removed_bytes(which, draw):
 
 @pytest.mark.parametrize("which", ARCHIVES)
 @given(st.data())
-def test_moved_bytes(which, draw):
+def test_an_archive_with_moved_bytes_is_the_same_or_refused(which, draw):
     kind, data = ARCHIVES[which]
     cuts = sorted(draw.draw(st.lists(st.integers(0, len(data)), min_size=3, max_size=3)))
     head, first, second, tail = (data[: cuts[0]], data[cuts[0] : cuts[1]], data[cuts[1] : cuts[2]], data[cuts[2] :])

@@ -39,7 +39,7 @@ TREES = st.dictionaries(PATHS, st.builds(File, st.binary(max_size=200), st.boole
 
 
 @given(TREES, st.sampled_from(KINDS), st.booleans())
-def test_round_trip(tree, kind, compress):
+def test_a_packed_tree_unpacks_to_the_same_tree(tree, kind, compress):
     try:
         data = pack(tree, kind, compress)
     except UnsafeArchive as error:

@@ -98,7 +98,7 @@ def test_honest_paths_are_accepted(path):
         ("a/" * 32 + "b", "too-deep"),
     ],
 )
-def test_hostile_path(path, reason):
+def test_a_hostile_path_is_refused(path, reason):
     assert reason_of(path) == reason
 
 
@@ -214,5 +214,5 @@ def test_every_confusable_letter_makes_a_look_alike(letter, others):
 
 
 @pytest.mark.parametrize("name", ["SKILL.md", "SKILLS.md", "SKILL.mdx", "SHELL.md", "skill", "KILL.md", "説明.md"])
-def test_no_lookalike(name):
+def test_an_ordinary_name_is_no_lookalike(name):
     assert not is_lookalike(name)

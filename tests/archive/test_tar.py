@@ -78,7 +78,7 @@ def test_tar_archives_of_the_standard_library_are_read(form):
     assert [path for path, file in tree.items() if file.executable] == ["scripts/run.sh"]
 
 
-def test_ustar_prefix():
+def test_a_ustar_prefix_is_read():
     files = {"SKILL.md": SKILL, "/".join(["folder" * 10] * 3): b"x"}
     assert set(unpacked(tarred(files, tarfile.USTAR_FORMAT)).tree) == set(files)
 
@@ -103,7 +103,7 @@ def test_an_old_format_name_with_a_trailing_slash_is_a_folder():
     assert reason_of(header("d/", b"\0") + ROOT + END) == "kind-mismatch"
 
 
-def test_several_gzip_members_and_padding():
+def test_several_gzip_members_and_padding_are_read():
     tar = tarred()
     data = gzip.compress(tar[:700]) + gzip.compress(b"") + gzip.compress(tar[700:] + bytes(40 << 10))
     assert set(unpack(data, "tar.gz").tree) == set(FILES)
@@ -148,7 +148,7 @@ def test_several_gzip_members_and_padding():
         ("not UTF-8", patched(A, 0, b"\xff") + ROOT + END, "name-encoding"),
     ],
 )
-def test_tampering_with_entries(attack, tar, reason):
+def test_defective_entries_are_refused(attack, tar, reason):
     assert reason_of(tar) == reason, attack
 
 
@@ -190,7 +190,7 @@ def test_tampering_with_entries(attack, tar, reason):
         ("too many records", pax(*(b"9 k%03d=v\n" % number for number in range(65))), "tar-pax"),
     ],
 )
-def test_tampering_with_what_speaks_of_the_next_entry(attack, heads, reason):
+def test_defective_headers_of_a_next_entry_are_refused(attack, heads, reason):
     assert reason_of(ROOT + heads + A + END) == reason, attack
 
 

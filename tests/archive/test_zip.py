@@ -195,7 +195,7 @@ STORED = zipped({"SKILL.md": SKILL, "a.txt": b"y" * 200}, method=zipfile.ZIP_STO
         ("volume label", patched(PLAIN, CENTRAL, 38, "<I", 0x08), "special-file"),
     ],
 )
-def test_tampering_with_a_record(attack, data, reason):
+def test_a_defective_record_is_refused(attack, data, reason):
     assert reason_of(data) == reason, attack
 
 
@@ -216,11 +216,11 @@ def test_wrong_values_in_both_headers_are_refused(attack, data, reason):
 
 
 @pytest.mark.parametrize("method", [1, 9, 12, 14, 93, 99])
-def test_only_stored_and_deflated(method):
+def test_methods_other_than_stored_and_deflated_are_refused(method):
     assert reason_of(patched(patched(PLAIN, LOCAL, 8, "<H", method), CENTRAL, 10, "<H", method)) == "zip-method"
 
 
-def test_broken_deflate_stream():
+def test_a_defective_deflate_stream_is_refused():
     at = PLAIN.index(b"SKILL.md") + 8
     assert reason_of(PLAIN[:at] + b"\xff" + PLAIN[at + 1 :]) == "deflate"
 
@@ -241,7 +241,7 @@ def test_stored_bytes_are_checked():
         (["b.txt", "b.txt"], "collision"),
     ],
 )
-def test_names_go_through_the_gate(names, reason):
+def test_unsafe_names_are_refused(names, reason):
     sink = io.BytesIO()
     with warnings.catch_warnings(), zipfile.ZipFile(sink, "w") as archive:
         warnings.simplefilter("ignore")

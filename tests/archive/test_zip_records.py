@@ -41,7 +41,7 @@ def test_windows_attributes_are_accepted():
 
 @pytest.mark.parametrize("wide", [False, True])
 @pytest.mark.parametrize("signature", [b"", b"PK\7\x08"])
-def test_every_form_of_a_data_descriptor(wide, signature):
+def test_every_form_of_a_data_descriptor_is_read(wide, signature):
     said = about(ROOT, wide=wide, signature=signature)
     assert files(Entry("SKILL.md", ROOT.data, described=True, descriptor=said)) == {"SKILL.md": ROOT.data}
 
@@ -79,7 +79,7 @@ def test_attack_an_end_record_that_refers_to_a_missing_zip64_record_is_refused(f
 
 
 @pytest.mark.parametrize("tag", [0x14, 0x15, 0x16, 0x17, 0x9901])
-def test_attack_extra_field_of_an_encrypted_entry(tag):
+def test_attack_an_extra_field_of_an_encrypted_entry_is_refused(tag):
     assert refused(ROOT, Entry("a.txt", A.data, both={"extra": extra(tag, b"")})) == ("zip-encrypted", "a.txt")
 
 

@@ -49,7 +49,7 @@ def shell(tmp_path):
 
 
 @pytest.mark.parametrize("place", ["http", "ssh"])
-def test_a_lock_or_an_intent_leads_git_to_a_host_of_ours(place, shell):
+def test_a_lock_or_an_intent_leads_git_to_no_local_host(place, shell):
     with Web() as web:
         url = {"http": web.url("/x"), "ssh": f"ssh://git@127.0.0.1:{web.port}/x"}[place]
         shell.write("project/skillhub.lock", locked(url, "b", "b"))

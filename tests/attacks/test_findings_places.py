@@ -63,7 +63,7 @@ def test_a_private_url_in_another_installers_lock_gets_no_request(shell, web, wo
         assert f"skillhub install {url}" in left["message"]
 
 
-def test_a_lock_names_whatever_listens_on_this_machine(shell, web):
+def test_a_local_url_of_a_lock_gets_no_request(shell, web):
     url = web.url("/shutdown?now=1")
     entry = {"source": url, "url": url, "digest": "sha256:" + "d" * 64, "tree": "sha256:" + "a" * 64}
     lock = {"version": 1, "sources": {}, "skills": {"x": {**entry, "size": 1, "capabilities": [], "requires": []}}}
@@ -73,7 +73,7 @@ def test_a_lock_names_whatever_listens_on_this_machine(shell, web):
     assert web.connections == 0
 
 
-def test_a_lock_names_a_source_on_this_machine_and_bytes_in_a_private_network(shell, web):
+def test_a_local_source_or_private_address_of_a_lock_gets_no_request(shell, web):
     entry = {"source": "http://localhost:1/", "url": f"https://127.0.0.1:{web.port}/admin/reboot.zip"}
     entry |= {"digest": "sha256:" + "d" * 64, "tree": "sha256:" + "a" * 64, "size": 1}
     lock = {"version": 1, "sources": {}, "skills": {"x": {**entry, "capabilities": [], "requires": []}}}

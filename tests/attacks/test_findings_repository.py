@@ -78,7 +78,7 @@ def test_an_exclude_file_linked_to_the_home_is_not_written(world):
         refused(world, LinkLeavesProject, change)
 
 
-def test_folders_deeper_than_a_stack_in_an_enabled_copy(world):
+def test_sync_and_removal_handle_very_deep_folders(world):
     world.install(str(skill(world.folder)))
     here = os.getcwd()
     os.chdir(world.copy("plain"))
@@ -101,12 +101,12 @@ def test_folders_deeper_than_a_stack_in_an_enabled_copy(world):
         "x = " + "{a.a.a.a.a.a.a.a.a.a = " * 50 + "1" + "}" * 50 + "\n",
     ],
 )
-def test_keys_nested_without_end_in_a_config_of_the_repository(text):
+def test_deeply_nested_keys_in_a_config_are_refused_in_time(text):
     with at_most(5), pytest.raises(FormatError):
         toml.insert(text, ("mcp_servers", "x"), {"command": "x"}, "f")
 
 
-def test_prose_with_many_dots_in_a_config_is_no_deep_key():
+def test_text_with_many_dots_in_a_config_is_not_read_as_a_key():
     text = f'a = "{"So it is. " * 500}"\n'
     assert toml.insert(text, ("mcp_servers", "x"), {"command": "x"}, "f").startswith(text)
 

@@ -87,7 +87,7 @@ def test_attack_a_forged_work_tree_with_another_common_folder_is_ignored(theirs,
         write_excludes(project)
 
 
-def test_attack_the_folder_of_a_forged_work_tree_is_a_link(theirs, project, tmp_path):
+def test_attack_a_forged_work_tree_with_a_linked_folder_is_refused(theirs, project, tmp_path):
     forge(project, theirs, "../..\n")
     (project / "forged/info").symlink_to(theirs / ".git/info")
     with unchanged(theirs, tmp_path / "tree"), pytest.raises(Exception, match="link"):

@@ -113,18 +113,18 @@ ROAD = [
 
 
 @pytest.mark.parametrize(("attack", "error"), [*ROAD, (evil_index, WrongBytes)])
-def test_attack_on_a_clone(clone, attack, error):
+def test_attack_on_the_registry_of_a_clone_is_refused(clone, attack, error):
     attack(clone)
     assert type(fails(clone, clone.machine.install)) is error
 
 
 @pytest.mark.parametrize(("attack", "error"), ROAD)
-def test_attack_on_a_lost_store(lost, attack, error):
+def test_attack_on_the_registry_of_a_lost_store_is_refused(lost, attack, error):
     attack(lost)
     assert type(fails(lost, lost.machine.sync)) is error
 
 
-def test_rollback_of_a_lost_store(scene):
+def test_rollback_of_the_registry_of_a_lost_store_is_refused(scene):
     old = dict(scene.hub.files)
     scene.publish("third")
     scene.machine.install("acme:third")

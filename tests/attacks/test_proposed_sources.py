@@ -333,7 +333,7 @@ def test_a_registry_on_a_trusted_host_gets_the_users_credentials(clone, web, roo
         "http://169.254.169.254/latest",
     ],
 )
-def test_attack_a_clone_leads_to_a_private_address(clone, web, root, url):
+def test_attack_a_clone_leads_to_no_private_address(clone, web, root, url):
     place = url.format(port=web.port)
     for name in ("skillhub.toml", "skillhub.lock"):
         text = (clone.project / name).read_text().replace(web.url(""), place)
@@ -541,7 +541,7 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("how", CHANGES)
-def test_attack_a_change_of_the_lock_changes_sources_in_silence(clone, how):
+def test_attack_a_change_of_the_sources_in_the_lock_is_reported(clone, how):
     before = changing(clone, how)
     status, rule, line = CHANGES[how]
     for form in ("text", "markdown"):
@@ -553,7 +553,7 @@ def test_attack_a_change_of_the_lock_changes_sources_in_silence(clone, how):
     assert (first["rule"], first["message"].startswith(line)) == (rule, True)
 
 
-def test_attack_an_update_moves_a_source_in_silence(clone, root, web):
+def test_attack_a_source_moved_by_an_update_is_reported(clone, root, web):
     assert clone.run("source", "add", "acme", web.url(""), "--fingerprint", root).status == 0
     (clone.project / "skillhub.toml").unlink()
     assert clone.run(*FROZEN).status == 0
@@ -564,6 +564,6 @@ def test_attack_an_update_moves_a_source_in_silence(clone, root, web):
     clone.write("project/skillhub.lock", json.dumps(lock))
     for words in (("update", *YES, "--dry-run"), ("update", *YES)):
         done = clone.run(*words)
-        said = done.out if "--dry-run" in words else done.err
-        assert "source acme has another URL: https://before.example" in said.splitlines()[0]
+        out = done.out if "--dry-run" in words else done.err
+        assert "source acme has another URL: https://before.example" in out.splitlines()[0]
     assert clone.lock()["sources"]["acme"]["url"] == web.url("")

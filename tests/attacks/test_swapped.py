@@ -238,7 +238,7 @@ def test_attack_a_loop_a_pipe_or_a_link_upwards_changes_nothing_outside(scene, n
         scene("sync-edited").attack(name, f"{name} {what}", by=IN_PLACE[what])
 
 
-def test_attack_a_hard_link_in_place_of_a_file_is_replaced_and_not_written_through(tmp_path):
+def test_attack_a_hard_link_is_replaced_and_not_written_through(tmp_path):
     for name in ("skillhub.lock", "skillhub.toml", ".mcp.json", ".git/info/exclude", ".agents/skills/plain/SKILL.md"):
         scene = Scene(tmp_path / name.replace("/", "-"), *COMMANDS["remove-edited"])
         theirs = scene.outside / "project" / name

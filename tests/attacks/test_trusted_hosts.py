@@ -75,7 +75,7 @@ def test_attack_another_host_or_port_than_the_trusted_one_gets_no_request(host, 
     assert not server.asked
 
 
-def test_attack_a_repository_trusts_hosts_itself(clone, server):
+def test_attack_a_repository_cannot_trust_hosts(clone, server):
     lines = f"trusted-hosts = {json.dumps([host_of(server)])}\n"
     for path in (".skillhub/config.toml", "config.toml", "config/config.toml", "hub/config/config.toml"):
         clone.write(f"project/{path}", lines)
@@ -163,7 +163,7 @@ def test_a_marketplace_can_name_a_private_repository_on_a_trusted_host_only(tmp_
     assert "leads into a private network" in q
 
 
-def test_ssh_is_started_for_a_trusted_host_alone(tmp_path):
+def test_ssh_is_started_for_a_trusted_host_only(tmp_path):
     shell = Here(tmp_path)
     ssh = shell.write("ssh", f'#!/bin/sh\necho "$@" >> "{tmp_path}/asked"\nexit 1\n')
     ssh.chmod(0o755)

@@ -52,7 +52,7 @@ def clean(shell, done):
         ("registry", "check", "https://h.example/#token=hunter2"),
     ],
 )
-def test_attack_a_credential_that_is_typed_in_a_url(web, shell, words, form):
+def test_attack_a_typed_url_with_a_credential_is_refused(web, shell, words, form):
     web.at("/SKILL.md", answer(SKILL, "Content-Type: text/markdown"))
     words = [each.replace("URL", web.url("")).replace("HOST", f"127.0.0.1:{web.port}") for each in words]
     done = shell.run(*words, *form)
@@ -80,7 +80,7 @@ def test_attack_a_redirect_to_a_url_with_a_credential_is_not_stored(web, shell):
     clean(shell, done)
 
 
-def test_attack_a_lock_and_an_intent_with_a_credential_in_a_url(shell):
+def test_attack_a_lock_or_an_intent_with_a_credential_is_refused(shell):
     tree = f"sha256:{'1' * 64}"
     entry = {"capabilities": [], "requires": [], "size": 1, "tree": tree, "source": "https://h.example"}
     entry["url"] = "https://h.example/x.zip?token=hunter2"
@@ -126,7 +126,7 @@ def test_attack_a_credential_in_the_url_of_a_policy_is_masked(shell, form):
 
 @pytest.mark.parametrize("form", [(), ("--json",)])
 @pytest.mark.parametrize("target", ["oci://u:hunter2@h.example/r:1", "s3://u:hunter2@b/x", "https://h/?sig=hunter2"])
-def test_attack_a_target_with_a_credential_is_published_to(shell, target, form):
+def test_attack_a_push_target_with_a_credential_is_refused(shell, target, form):
     done = shell.run("registry", "push", shell.folder, target, *form)
     assert done.status == 2
     clean(shell, done)
@@ -164,16 +164,16 @@ def test_attack_an_error_object_contains_no_credential(web):
             assert SECRET not in f"{error} {error.args} {error.message} {error.where} {error.hint}"
 
 
-def test_attack_a_credential_in_any_part_of_an_error_or_a_question():
+def test_attack_a_credential_in_any_part_of_an_error_is_removed():
     url = "https://u:hunter2@h.example/?token=hunter2"
     error = Refused(f"no {url}", where=url, hint=f"see {url}")
     error.reason = f"for {url}"
     error.skills = [{"name": "a", "code": "refused", "message": f"at {url}"}]
     question = Question("install", "a", f"Install it from {url}?", (f"from: {url}",))
     error.asked = [(question, Answer("unanswered"))]
-    told = json.dumps(error_json(error))
-    assert SECRET not in told
-    assert told.count("h.example") == 7
+    printed = json.dumps(error_json(error))
+    assert SECRET not in printed
+    assert printed.count("h.example") == 7
 
 
 def test_a_url_in_the_text_of_a_skill_is_shown_unchanged(shell):

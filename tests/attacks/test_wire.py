@@ -58,12 +58,12 @@ ATTACKS = {
 
 @pytest.mark.parametrize("path", ["metadata/2.root.json", "metadata/timestamp.json", "archive"])
 @pytest.mark.parametrize(("act", "error"), ATTACKS.values(), ids=ATTACKS)
-def test_transfer(scene, path, act, error):
+def test_an_unsafe_endless_or_slow_transfer_is_refused(scene, path, act, error):
     scene.at(archive(scene) if path == "archive" else path, act)
     with Http(patience=IMPATIENT if error is SourceError else None) as scene.machine.road:
         scene.refuses(error, installs_other(scene))
 
 
-def test_redirects_in_a_circle(scene):
+def test_a_loop_of_redirects_is_refused(scene):
     scene.at("metadata/timestamp.json", redirect("timestamp.json"))
     scene.refuses(UnsafeTransfer, installs_other(scene))

@@ -87,7 +87,7 @@ def test_a_changed_lock_needs_consent_and_the_old_copy_is_removed(world):
     assert "Worse" in (world.copy("plain") / "SKILL.md").read_text()
 
 
-def test_consent_for_one_project_is_none_for_another(world, tmp_path):
+def test_consent_for_one_project_does_not_apply_to_another(world, tmp_path):
     world.install("github:code-review")
     (tmp_path / "second").mkdir()
     for name in ("skillhub.lock", "skillhub.toml"):
@@ -173,7 +173,7 @@ def test_attack_a_lock_without_a_registrys_signer_is_verified_all_the_same(world
     assert (world.base / "skillhub.lock").read_bytes() == before
 
 
-def test_attack_a_repository_redefines_a_source_of_mine(world, hub):
+def test_attack_a_project_that_redefines_a_source_of_the_user_is_refused(world, hub):
     world.add_source("acme", hub)
     root = world.sources.get("acme").root
     other = "sha256:" + "0" * 64

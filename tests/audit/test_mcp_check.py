@@ -97,7 +97,7 @@ def test_attack_the_yes_flag_does_not_start_a_server(shell):
     assert not (shell.folder / "RAN").exists()
 
 
-def test_attack_a_policy_agrees_to_every_question(tmp_path):
+def test_attack_no_policy_starts_a_server(tmp_path):
     here = Here(tmp_path)
     server(here, before=f"open({str(here.folder / 'RAN')!r}, 'w')")
     for agreed in ("mcp-check", "mcp"):
@@ -311,7 +311,7 @@ ODD = [
 @pytest.mark.parametrize(
     "key", ["command", "args", "env", "environment", "env_vars", "cwd", "url", "headers", "type"]
 )
-def test_attack_an_entry_of_any_shape(tmp_path, key):
+def test_attack_an_entry_of_any_shape_raises_only_our_errors(tmp_path, key):
     here = Here(tmp_path)
     for value in ODD:
         entry = {"command": "true", key: value}

@@ -44,7 +44,7 @@ def test_findings_are_sorted_by_severity_without_duplicates():
     assert worst_first([low, high, low]) == (high, low)
 
 
-def test_the_shape_of_the_contract():
+def test_a_report_has_the_documented_shape():
     document = report(noted()).to_json()
     assert document.keys() >= {"ok", "findings"}
     (finding,) = document["findings"]
@@ -98,7 +98,7 @@ def test_the_fingerprint_of_a_finding_does_not_depend_on_its_line():
     assert len(prints) == 1
 
 
-def test_attack_markup_in_a_message():
+def test_attack_markup_in_a_message_is_escaped():
     text = markdown(report(noted(message=NASTY, skill=NASTY, path=NASTY, hint=NASTY)))
     (row,) = [line for line in text.splitlines() if line.startswith("| medium")]
     assert len(re.findall(r"(?<!\\)\|", row)) == 7
@@ -107,7 +107,7 @@ def test_attack_markup_in_a_message():
     assert not re.search(r"(?<!\\)[`*\[]", row)
 
 
-def test_attack_a_command_in_a_message():
+def test_attack_a_workflow_command_in_a_message_is_escaped():
     lines = list(workflow_commands(report(noted(message=NASTY, path="a,b:c\n::error::d.md", skill=NASTY))))
     assert len(lines) == 1
     assert "\n" not in lines[0]
@@ -128,12 +128,12 @@ def test_project_below_the_top_of_its_repository():
     assert report(noted()).below("") == report(noted())
 
 
-def test_places():
+def test_a_finding_names_its_place():
     assert [noted(line=0).where, noted().where, noted(path=None).where] == ["skillhub.lock", "skillhub.lock:3", ""]
 
 
 @given(st.lists(findings, max_size=4))
-def test_whatever_is_found(found):
+def test_any_report_is_printed_in_every_format(found):
     made = report(*found)
     json.dumps(sarif(made, RULES, "1"))
     json.dumps(made.to_json())

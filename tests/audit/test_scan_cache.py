@@ -98,7 +98,7 @@ DAMAGES = {
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_attack_a_damaged_entry_hides_a_finding(world, damage):
+def test_attack_a_damaged_entry_hides_no_finding(world, damage):
     first = ScanCache(world.home).read(tree())
     (path,) = entries(world)
     path.write_bytes(DAMAGES[damage](path.read_bytes()))

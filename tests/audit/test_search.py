@@ -88,7 +88,7 @@ def test_an_unreachable_source_is_left_out_with_a_warning(world):
         look(world, "release", Listing())
 
 
-def test_here_alone_asks_no_source():
+def test_local_search_reads_no_source():
     assert search("releases", [HERE], 8).hits[0].name == "release-here"
 
 

@@ -116,7 +116,7 @@ def test_a_commit_in_the_intent_is_never_outdated(world: Reaching, repo: Repo) -
     assert found(world) == []
 
 
-def test_a_site_an_archive_a_file_and_an_artifact(world: Reaching) -> None:
+def test_a_site_an_archive_a_file_and_an_artifact_are_checked_for_updates(world: Reaching) -> None:
     with Web() as web:
 
         def serve(body: str) -> None:
@@ -235,7 +235,7 @@ def test_a_forbidden_place_is_not_checked(world: Reaching, repo: Repo) -> None:
     assert any("unknown for a:" in each for each in report(world).notes)
 
 
-def test_sources_alone_asks_no_place(world: Reaching, repo: Repo) -> None:
+def test_an_audit_of_sources_alone_reads_no_place(world: Reaching, repo: Repo) -> None:
     world.install(f"git+{repo.url}", skills=("a",))
     repo.commit(three("Better."))
     assert found(world, sources_alone=True) == []

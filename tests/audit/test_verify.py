@@ -95,7 +95,7 @@ def place(world, where):
 
 @pytest.mark.parametrize("where", PLACES)
 @pytest.mark.parametrize("harm", HARMS)
-def test_harm_is_found_and_mended(world, where, harm):
+def test_every_difference_is_found_and_repaired(world, where, harm):
     assert world.problems() == []
     HARMS[harm](place(world, where))
     found = world.problems()
@@ -150,7 +150,7 @@ def test_a_changed_listing_hides_no_difference(world, harm):
     assert not (copy / "evil").exists()
 
 
-def test_a_listing_changed_together_with_the_files(world):
+def test_a_listing_changed_together_with_the_files_is_found(world):
     folder = place(world, "store")
     (folder / "evil").touch()
     folder.with_name(folder.name + ".listing").write_bytes(list_folder(str(folder)).text)
@@ -160,7 +160,7 @@ def test_a_listing_changed_together_with_the_files(world):
     assert not (folder / "evil").exists()
 
 
-def test_a_signature_changed_together_with_the_listing(tmp_path):
+def test_a_signature_changed_together_with_the_listing_is_found(tmp_path):
     world = World(tmp_path)
     world.install("github:code-review")
     folder = stored(world, "code-review")

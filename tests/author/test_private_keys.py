@@ -58,7 +58,7 @@ HARMLESS = {
 
 
 @pytest.mark.parametrize("form", HIDDEN)
-def test_attack_a_private_key_in_whatever_form_is_found(form):
+def test_attack_a_private_key_in_any_form_is_found(form):
     assert has_private_key(HIDDEN[form])
 
 
@@ -68,7 +68,7 @@ def test_public_keys_and_other_text_are_not_taken_for_a_private_key(form):
 
 
 @pytest.mark.parametrize("data", [PLAIN, LOCKED], ids=["plain", "encrypted"])
-def test_attack_a_key_in_the_folder_of_a_skill_is_packed_signed_and_published_by_no_command(shell, data):
+def test_attack_no_command_packs_signs_or_publishes_a_private_key(shell, data):
     registry = shell.folder / "registry"
     assert shell.run("registry", "init", registry).status == 0
     assert shell.run("key", "new").status == 0
@@ -93,7 +93,7 @@ def test_attack_a_key_in_the_folder_of_a_skill_is_packed_signed_and_published_by
     assert shell.run("pack", path).status == 0
 
 
-def test_attack_a_key_in_an_archive_is_published_by_no_command(shell, tmp_path):
+def test_attack_registry_add_refuses_an_archive_with_a_private_key(shell, tmp_path):
     registry = shell.folder / "registry"
     assert shell.run("registry", "init", registry).status == 0
     path = shell.skill("src/greeting", head='metadata:\n  version: "1.0.0"\n', **{"key.pem": PLAIN.decode()})

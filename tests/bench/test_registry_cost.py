@@ -5,7 +5,7 @@ import pytest
 from tests.bench.registry_cost import SIZES, Size, measure
 
 
-def test_10_000_publishers_of_10_skills():
+def test_the_cost_of_10_000_publishers_is_limited():
     cold, warm = measure(Size(10_000, 10, 8))
     assert cold.requests <= 11
     assert cold.size <= 100_000
@@ -14,7 +14,7 @@ def test_10_000_publishers_of_10_skills():
 
 
 @pytest.mark.parametrize("size", [size for label, size in SIZES.items() if label.startswith("1,000,000")])
-def test_a_million(size):
+def test_the_cost_of_a_million_skills_is_limited(size):
     cold, warm = measure(size)
     assert cold.requests <= 11
     assert cold.size <= 150_000

@@ -162,7 +162,7 @@ def test_invalid_skills_are_refused_and_left(found):
     assert {path: data for path, data in found.files().items() if "/bad-" in path} == before
 
 
-def test_a_skill_with_an_open_need_is_locked_and_waits_outside_of_agents_folders(shell):
+def test_adopt_disables_a_skill_with_an_open_need(shell):
     need = "dependencies:\n  tools:\n    - type: env_var\n      value: NEEDED_KEY\n"
     shell.skill("project/.claude/skills/needy", **{"agents/openai.yaml": need})
     done = shell.run("adopt", *YES, "--json")

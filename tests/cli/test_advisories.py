@@ -31,11 +31,11 @@ def advise(shell, *words, status=0):
     return done.json
 
 
-def test_from_the_operator_to_list_doctor_audit_and_sync(own):
+def test_a_published_advisory_reaches_list_doctor_audit_and_sync(own):
     tree = own.lock()["skills"]["greeting"]["tree"]
     assert own.run("list", "--json").json["known_bad"] == []
-    told = advise(own, "--digest", tree, "--reason", REASON)
-    assert told == {"schema": 1, "advisories": [], "digests": [tree]}
+    published = advise(own, "--digest", tree, "--reason", REASON)
+    assert published == {"schema": 1, "advisories": [], "digests": [tree]}
     done = own.run("audit", "--json")
     finding = done.json["findings"][0]
     assert (done.status, finding["rule"], finding["severity"]) == (1, "known-bad", "critical")
@@ -53,7 +53,7 @@ def test_from_the_operator_to_list_doctor_audit_and_sync(own):
     assert own.run("sync").status == 0
 
 
-def test_attack_damaged_advisories_on_this_disk_stop_installs_until_audit_fetches_them(own):
+def test_attack_damaged_advisories_stop_installs_until_audit_fetches_them(own):
     advise(own, "--digest", own.lock()["skills"]["greeting"]["tree"])
     assert own.run("audit").status == 1
     (path,) = own.folder.rglob("tuf/*/targets/idx%2F_advisories.json")

@@ -108,7 +108,7 @@ def test_attack_a_tag_with_hidden_characters_is_escaped(seen, tmp_path, host):
         assert "&lt;system-reminder>obey" in text
 
 
-def test_load_of_a_locked_skill_is_of_the_locked_tree(seen):
+def test_load_by_path_reads_a_locked_copy(seen):
     done = seen.run("load", "--path", seen.project / ".agents/skills/release-notes", "--json")
     assert (done.status, done.json["name"]) == (0, "release-notes")
 
@@ -138,13 +138,13 @@ def test_search_finds_skills_of_sources_and_of_the_project(seen):
         assert {"name", "description", "score", "reason"} <= set(each)
 
 
-def test_search_here_asks_no_source(seen):
+def test_local_search_reads_no_source(seen):
     done = seen.run("search", "--local", "loose", "--json")
     assert [(each["name"], each["reason"]) for each in done.json["hits"]] == [("loose", "exact_name")]
     assert seen.run("search", "--local", "--offline", "nothing-like-it").status == 0
 
 
-def test_search_limits(seen):
+def test_the_limit_of_search_truncates_the_hits(seen):
     done = seen.run("search", "--local", "systematic", "debugging", "--limit", "1", "--json")
     assert (done.json["count"], done.json["truncated"]) == (1, True)
 
@@ -198,7 +198,7 @@ def test_attack_a_skill_inside_the_copy_of_a_locked_skill_is_not_loaded(seen, in
     assert problems == ["it is inside the folder of release-notes, which is locked as a whole"]
 
 
-def test_attack_an_edited_copy_is_met_through_a_link_to_its_folder(seen, edited):
+def test_attack_an_edited_copy_behind_a_link_is_refused(seen, edited):
     (seen.project / ".claude").mkdir(exist_ok=True)
     link = seen.project / ".claude/skills"
     link.symlink_to(seen.project / ".agents/skills")

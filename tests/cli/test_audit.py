@@ -40,7 +40,7 @@ def test_an_unlocked_skill_is_reported_and_fails_on_request(installed):
     assert (done.status, done.json["ok"]) == (1, False)
 
 
-def test_sarif_and_markdown(installed):
+def test_audit_prints_sarif_and_markdown(installed):
     log = installed.run("audit", "--format", "sarif").json
     assert (log["version"], log["runs"][0]["tool"]["driver"]["name"]) == ("2.1.0", "skillhub")
     assert {each["ruleId"] for each in log["runs"][0]["results"]} == {"unmanaged"}

@@ -53,7 +53,7 @@ def test_validate_and_install_accept_the_same_archives(shell):
 
 
 @pytest.mark.parametrize("kind", ["zip", "tar.gz"])
-def test_a_pack_is_the_same_bytes_each_time(shell, kind):
+def test_pack_is_reproducible(shell, kind):
     shell.skill("project/mine", head=VERSION, **{"run.sh": "#!/bin/sh\n", "b/a.txt": "x", "a/b.txt": "y"})
     (shell.project / "mine/run.sh").chmod(0o755)
     first = shell.run("pack", "mine", "--format", kind, "--json")
@@ -182,7 +182,7 @@ def test_a_new_key_is_private_to_its_owner_and_never_overwritten(shell):
     ]
 
 
-def test_a_key_with_a_passphrase(shell):
+def test_a_key_with_a_passphrase_is_encrypted_and_needs_it(shell):
     assert shell.run("key", "new", SKILLHUB_PASSPHRASE=PASSPHRASE).status == 0
     assert b"ENCRYPTED" in (shell.hub / "state/keys/default.pem").read_bytes()
     assert not any(PASSPHRASE.encode() in data for data in shell.files().values())

@@ -334,7 +334,7 @@ def test_attack_a_bundle_that_is_not_canonical_is_refused(machine, exported):
         assert "\x1b" not in done.out
 
 
-def test_attack_a_bundle_is_cut_off_at_each_place(machine, exported):
+def test_attack_a_truncated_bundle_is_refused(machine, exported):
     whole = exported.path.read_bytes()
     for end in {*range(0, len(whole), max(1, len(whole) // 40)), len(whole) - 1, len(whole) - 22}:
         with pytest.raises(Exception) as caught:
@@ -407,7 +407,7 @@ def test_attack_a_bundle_leaves_no_site_record_and_no_cached_document(machine, e
     assert [*json.loads((machine.hub / "state" / "project-sources.json").read_bytes())["projects"].values()]
 
 
-def test_attack_a_login_gets_into_a_bundle(exported):
+def test_attack_a_bundle_contains_no_login(exported):
     for data in contents(exported).values():
         assert SECRET.encode() not in data and b"/token" not in data
 

@@ -9,7 +9,7 @@ import pytest
 KEYS = ["schema", "host", "text", "skills", "omitted", "shadowed", "problems", "truncated", "used", "budget"]
 
 
-def test_the_contracts_shape(shell):
+def test_catalog_prints_the_documented_shape(shell):
     shell.skill("project/.agents/skills/mine")
     shell.skill("home/.agents/skills/mine")
     shell.write("project/.agents/skills/bad/SKILL.md", "---\nname: bad\ndescription: [\n---\n")

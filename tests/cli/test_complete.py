@@ -64,7 +64,7 @@ def tab(shell, monkeypatch):
         (["show", "--project", "/", ""], []),
     ],
 )
-def test_what_is_offered(shell, tab, words, some):
+def test_completion_offers_commands_options_and_names(shell, tab, words, some):
     document = {"skills": {"pdf": {}, "notes": {}}, "sources": {"team": {}}}
     shell.write("project/skillhub.lock", json.dumps(document))
     rows = [{"name": name, "project": str(at)} for name, at in (("review", shell.project), ("other", shell.home))]
@@ -72,7 +72,7 @@ def test_what_is_offered(shell, tab, words, some):
     assert sorted(tab(*words)) == some
 
 
-def test_from_a_folder_below_and_of_the_user(shell, tab, monkeypatch):
+def test_completion_works_in_a_subfolder_and_for_the_user(shell, tab, monkeypatch):
     lock(shell, "pdf")
     shell.write("hub/state/skillhub.lock", json.dumps({"skills": {"mine": {}}}))
     (shell.project / "a/b").mkdir(parents=True)
@@ -124,7 +124,7 @@ SCRIPTS = {
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
-def test_attack_a_name_runs_in_a_real_shell(shell, name):
+def test_attack_a_completed_name_runs_nothing_in_a_real_shell(shell, name):
     program = shutil.which(name)
     if program is None:
         pytest.skip(f"{name} is not here")

@@ -35,7 +35,7 @@ def test_agents_lists_all_agents_and_marks_those_in_use(shell):
     assert len(narrow) < 90 and "PROJECT FOLDER" in narrow[0] and "AGENT" not in narrow[0]
 
 
-def test_a_new_machine_is_well(shell):
+def test_a_new_machine_has_no_problems(shell):
     before = shell.files()
     _, found = checks(shell)
     assert found["ok"] is True
@@ -83,7 +83,7 @@ def test_an_unlocked_skill_with_a_locked_name_is_a_problem(shell):
     assert str(shell.project / ".claude/skills/release-notes") in by_name["shadowed"]["message"]
 
 
-def test_the_projects_skill_hides_the_users(shell):
+def test_doctor_reports_a_skill_of_the_user_shadowed_by_the_project(shell):
     shell.skill("project/.agents/skills/mine")
     shell.skill("home/.agents/skills/mine")
     by_name, found = checks(shell)
@@ -125,7 +125,7 @@ def test_a_sources_file_without_its_root_is_reported(shell):
     assert by_name["sources"]["ok"] is False
 
 
-def test_the_policy_with_the_place_of_each_line(shell):
+def test_doctor_policy_names_the_place_of_each_line(shell):
     shell.write("hub/config/policy.toml", 'signed = "ask"\nmin-age-days = 3\nagree = ["install"]\n')
     shell.write("project/skillhub.toml", '[policy]\n# why\nsigned = "required"\nagents = ["codex"]\n')
     done = shell.run("doctor", "policy", "--json")

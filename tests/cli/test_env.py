@@ -71,7 +71,7 @@ def test_exec_passes_arguments_unchanged_and_without_a_shell(shell, dashes):
     assert (done.status, done.out) == (0, f"{list(words)}\n")
 
 
-def test_its_status_is_the_programs(shell):
+def test_exec_exits_with_the_status_of_the_program(shell):
     assert shell.run("env", "exec", "--", PYTHON, "-c", "raise SystemExit(23)").status == 23
 
 

@@ -60,7 +60,7 @@ def evil_skill(shell, path):
     return folder
 
 
-def test_every_field_of_a_skill(shell):
+def test_every_field_of_a_skill_is_escaped(shell):
     evil_skill(shell, "project/evil")
     (shell.project / ".claude").mkdir()
     everywhere(shell, "install", "./evil")
@@ -123,7 +123,7 @@ FIELDS = ("source", "url", "path", "version", "signed_by", "capabilities", "requ
 
 
 @pytest.mark.parametrize("field", FIELDS)
-def test_a_hostile_lock(installed, tmp_path, field):
+def test_a_hostile_lock_is_escaped(installed, tmp_path, field):
     shell = installed.copy(tmp_path / "twin")
     lock = shell.lock()
     entry = lock["skills"]["release-notes"]
@@ -143,7 +143,7 @@ def test_a_hostile_lock(installed, tmp_path, field):
     clean(shell.at_terminal("install", "--yes"), on_terminal=True)
 
 
-def test_a_hostile_intent(shell):
+def test_a_hostile_intent_is_escaped(shell):
     root = "sha256:" + "0" * 64
     shell.write(
         "project/skillhub.toml",
@@ -201,7 +201,7 @@ def test_hostile_bytes_in_arguments_are_escaped(shell):
         assert done.status in (2, 3)
 
 
-def test_a_hostile_archive(shell):
+def test_a_hostile_archive_is_escaped(shell):
     import zipfile
 
     for number, name in enumerate((f"a{EVIL}", "\x1b[31m", "\u202e.txt", "a\\b", "ok")):

@@ -12,7 +12,7 @@ from skillhub.cli.render import fail
 REF = "github:release-notes"
 
 
-def test_too_little_memory_is_no_bug(capsys):
+def test_a_memory_error_is_a_state_error(capsys):
     assert fail(MemoryError(), ["list", "--json"], command_of) == 7
     assert json.loads(capsys.readouterr().out)["error"]["code"] == "state"
 
@@ -39,7 +39,7 @@ def verify_without_a_lock(shell):
 
 
 @pytest.mark.parametrize("case", [without_a_lock, verify_without_a_lock, a_dry_run, not_enabled, nothing_to_do])
-def test_done(shell, case):
+def test_a_successful_command_exits_with_0(shell, case):
     words = case(shell).split()
     done = shell.run(*words, "--json")
     assert done.status == 0, done.err

@@ -59,7 +59,7 @@ def rows_of(act, width):
 @given(texts, columns)
 @example(" " * 78 + "signed by acme (sha256:00)", 80)
 @example("a" * 78 + "signed\u00a0by\u00a0acme", 80)
-def test_attack_a_description_forges_lines_of_a_prompt(text, width):
+def test_attack_a_description_forges_no_line_of_a_prompt(text, width):
     lines = quoted(text, 480, "skillhub show x")
     rows = rows_of(lambda terminal: [terminal.prose(line, 2) for line in lines], width)
     assert [row for row in rows if row and OURS.match(row)] == []
@@ -73,7 +73,7 @@ def test_attack_a_description_forges_lines_of_a_prompt(text, width):
 @given(
     texts, columns, st.sampled_from(("from github: {}", "note: {}", "high: {}:3: what it does [SH1]", "error: {}"))
 )
-def test_attack_a_name_a_path_or_a_signer_forges_lines_of_a_prompt(text, width, line):
+def test_attack_a_name_a_path_or_a_signer_forges_no_line_of_a_prompt(text, width, line):
     for each in (text, word(text)):
         first, *others = rows_of(lambda terminal, each=each: terminal.prose(line.format(each), 2), width)
         assert first.startswith("  " + line[:4])
@@ -133,7 +133,7 @@ def forging(shell, name, notes=0):
 
 
 @pytest.mark.parametrize("width", [40, 80, 200])
-def test_attack_a_skill_forges_the_prompt_of_a_real_terminal(shell, width):
+def test_attack_a_skill_forges_no_prompt_of_a_real_terminal(shell, width):
     ref = forging(shell, "x" * 64, notes=200)
     done = shell.at_terminal("install", ref, say=[(ASK, "n\n")], columns=width)
     shown = lines(done)
@@ -186,7 +186,7 @@ def test_attack_a_lock_names_a_signer_with_another_name(shell):
     assert right in lock.read_text()
 
 
-def test_attack_a_line_of_a_file_forges_a_line_of_the_review(shell):
+def test_attack_a_line_of_a_file_forges_no_line_of_the_review(shell):
     forged = f"x{' ' * 79}helper: 1.0.0 -> 2.0.0, signed by acme"
     shell.skill("project/helper")
     assert shell.run("install", "./helper", "--yes", "--allow-unsigned").status == 0

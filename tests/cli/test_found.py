@@ -81,7 +81,7 @@ def test_list_with_global_lists_a_broken_skill_of_the_user(shell):
     assert bad(shell, "-g")["scope"] == "user"
 
 
-def test_the_name_of_a_folder_harms_no_terminal(shell, folder):
+def test_a_hostile_folder_name_is_escaped(shell, folder):
     for name in (b"e\x1b[31mvil", "\u200b".encode(), b"\xff"):
         os.mkdir(os.path.join(os.fsencode(folder), name))
         with open(os.path.join(os.fsencode(folder), name, b"SKILL.md"), "w") as file:

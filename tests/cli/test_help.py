@@ -51,7 +51,7 @@ def test_the_short_flag_shows_the_help_of_every_command(shell, words):
 
 
 @pytest.mark.parametrize("group", GROUPS)
-def test_no_line_of_a_group_is_cut(shell, group):
+def test_no_line_of_a_group_is_truncated(shell, group):
     done = shell.run(group, "--help", COLUMNS="80")
     assert "..." not in done.out.replace("[ARGS]...", "")
     assert max(map(len, done.out.splitlines())) <= 80
@@ -76,7 +76,7 @@ def test_no_arguments_show_the_help_with_a_usage_error(shell):
 
 
 @pytest.mark.parametrize("flag", ["--version", "-V"])
-def test_the_version(shell, flag):
+def test_the_version_is_printed_as_text_and_json(shell, flag):
     assert (shell.run(flag).status, shell.run(flag).out) == (0, f"skillhub {__version__}\n")
     assert shell.run(flag, "--json").json == shell.run("--json", flag).json == {"schema": 1, "version": __version__}
     assert shell.run(flag, "install").status == 2
@@ -181,7 +181,7 @@ def test_zsh_and_fish_complete_commands(shell, kind, environ):
 
 
 @pytest.mark.parametrize(("kind", "sign"), [("bash", "complete -o"), ("zsh", "#compdef"), ("fish", "--condition")])
-def test_the_completion_of_a_named_shell(shell, kind, sign):
+def test_the_completion_of_a_named_shell_is_printed(shell, kind, sign):
     done = shell.run("--show-completion", kind)
     assert done.status == 0
     assert sign in done.out

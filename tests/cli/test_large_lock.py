@@ -56,7 +56,7 @@ COMMANDS = [
 
 @pytest.mark.parametrize("kind", ["registry", "git", "local"])
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
-def test_attack_a_lock_of_very_many_skills(tmp_path, words, kind):
+def test_attack_the_cost_of_a_large_lock_is_linear(tmp_path, words, kind):
     taken = []
     for number in (WARM, FEW, TIMES * FEW):
         shell = Here(tmp_path / f"{len(taken)}")
@@ -157,7 +157,7 @@ def test_attack_a_merge_of_two_very_large_locks_is_linear():
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_long_texts_are_put_together_as_they_were(seed):
+def test_long_conflicts_are_split_into_their_sides(seed):
     one = b"".join(b"%d\n" % (each * seed % 7 if each % 5 else each) for each in range(400))
     other = b"".join(b"%d\n" % (each * seed % 11 if each % 3 else each) for each in range(390, -10, -1))
     if one != other:

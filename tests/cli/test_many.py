@@ -145,7 +145,7 @@ def test_a_plugins_skill_is_stored_under_its_own_name(machine, market):
     assert (machine.project / ".agents/skills/notes/more").exists()
 
 
-def test_an_oci_artifact_from_the_lock_alone(machine, web):
+def test_an_oci_artifact_is_restored_from_the_lock_alone(machine, web):
     ref = "oci://registry.example/team/pdf-tools:1.0"
     assert machine.run("install", ref, *YES).status == 0
     entry = machine.lock()["skills"]["pdf-tools"]

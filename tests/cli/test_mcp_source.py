@@ -63,7 +63,7 @@ def test_the_page_has_three_examples():
     assert len(SHOWN) == 3
 
 
-def test_a_skill_from_install_to_update(here, server):
+def test_a_skill_of_a_server_is_installed_verified_and_updated(here, server):
     refused = here.run("install", server.ref, "--yes", "--json")
     assert refused.status == 6
     assert [each["kind"] for each in refused.json["questions"] if each["answer"] == "unanswered"] == ["unsigned"]
@@ -171,7 +171,7 @@ def test_a_server_is_referenced_by_its_configured_name(here, server):
     assert here.run("show", "mcp:corp").status == 0
 
 
-def test_attack_a_project_configures_a_server_on_this_machine(here, server):
+def test_attack_a_local_server_configured_by_a_project_is_refused(here, server):
     for entry in ({"url": server.url}, {"type": "http", "url": server.url}, {"httpUrl": server.url}):
         configure(here, corp=entry)
         done = here.run("install", "mcp:corp", *YES)
@@ -235,7 +235,7 @@ def test_attack_a_redirect_of_a_server_is_refused(here, server):
     assert not (here.project / "skillhub.lock").exists()
 
 
-def test_a_policy_permits_servers_by_their_url(here, server):
+def test_a_policy_allows_servers_by_url(here, server):
     here.write("hub/config/policy.toml", 'sources = ["https://skills.example/"]\n')
     done = here.run("install", server.ref, *YES)
     assert (done.status, done.error["code"]) == (6, "policy"), done.out
@@ -244,7 +244,7 @@ def test_a_policy_permits_servers_by_their_url(here, server):
     assert here.run("install", server.ref, *YES).status == 0
 
 
-def test_a_server_is_a_source_by_its_url_and_not_by_a_file_of_the_project(here, server):
+def test_a_server_is_added_as_a_source_by_url_and_not_by_a_project_file(here, server):
     assert here.run("source", "add", "corp", server.ref, "--yes", "--json").json["kind"] == "mcp"
     assert [each["name"] for each in here.run("search", "pdf", "--json").json["hits"]] == ["pdf-tools"]
     assert here.run("install", "corp:pdf-tools", *YES).status == 0

@@ -81,7 +81,7 @@ def test_a_yes_pins_the_users_own_key(shell, signed, key, name):
         ("x" * 70_000, "ben", "ben"),
     ],
 )
-def test_the_suggested_name_is_the_users(shell, signed, config, login, name):
+def test_the_suggested_name_comes_from_the_users_git_config_or_login(shell, signed, config, login, name):
     if config is None:
         (shell.home / ".gitconfig").unlink()
     else:
@@ -92,7 +92,7 @@ def test_the_suggested_name_is_the_users(shell, signed, config, login, name):
     assert signature(shell, LOGNAME=login)[0]["identity"] == name
 
 
-def test_attack_a_repository_names_not_the_user(shell, signed):
+def test_attack_the_git_config_of_a_repository_suggests_no_name(shell, signed):
     shell.write("project/.git/config", "[user]\n\tname = Mallory\n")
     assert signature(shell)[0]["identity"] == "ben-example"
 
@@ -110,7 +110,7 @@ def test_every_command_shows_the_same_fingerprint_of_a_key(shell, signed):
 
 
 @pytest.mark.parametrize(("given", "proposed"), [("ben-example", "ben-example"), ("-x; rm", "publisher")])
-def test_the_hint_for_a_locked_skill_with_an_unknown_key_works_with_the_key_in_place(shell, signed, given, proposed):
+def test_the_hint_for_an_unknown_key_of_a_locked_skill_works(shell, signed, given, proposed):
     pem = shell.run("key", "list", "--json").json["keys"][0]["public_path"]
     assert shell.run("publisher", "trust", "ben-example", "--key", pem).status == 0
     assert shell.run("install", "./mine", "--yes").status == 0
@@ -136,7 +136,7 @@ def test_a_strangers_key_is_not_pinned_and_reported_as_unproven(shell, signed):
     assert "signed_by" not in shell.lock()["skills"]["mine"]
 
 
-def test_attack_a_strangers_signature_is_answered_by_no_flag_from_any_source(shell, signed):
+def test_attack_no_flag_accepts_an_unknown_signature_from_any_source(shell, signed):
     held = {each.name: each.read_bytes() for each in (shell.project / "mine").iterdir()}
     repo = Repo(shell.folder / "repo.git")
     repo.commit({f"skills/mine/{name}": data for name, data in held.items()})

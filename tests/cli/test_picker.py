@@ -57,7 +57,7 @@ def test_the_list_takes_numbers_names_and_all(picker, line, expected):
     assert picked(picker, line)[0] == expected
 
 
-def test_words_narrow_the_list_and_numbers_stay(picker):
+def test_words_filter_the_list_and_numbers_stay(picker):
     found, done = picked(picker, "who may", "4")
     assert found == [3]
     assert done.out.count("Reads and writes") == 1
@@ -100,7 +100,7 @@ def test_each_group_has_a_heading(picker):
 
 
 @pytest.mark.parametrize("environ", [{"SKILLHUB_PICKER": "list"}, {"WITHOUT_EXTRA": "1"}])
-def test_a_list_for_a_screen_reader_and_without_the_extra(picker, environ):
+def test_a_numbered_list_replaces_the_screen_for_screen_readers(picker, environ):
     assert picked(picker, "2", TERM="xterm", **environ)[0] == [1]
 
 
@@ -176,7 +176,7 @@ UP, DOWN, HOME, END, PAGE = "\x1b[A", "\x1b[B", "\x1b[H", "\x1b[F", "\x1b[6~"
         ("\x04", []),
     ],
 )
-def test_keys_on_the_screen(screen, keys, expected):
+def test_keys_select_skills_on_the_screen(screen, keys, expected):
     assert keyed(screen, keys) == expected
 
 

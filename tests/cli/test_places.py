@@ -80,7 +80,7 @@ def test_attack_a_forbidden_site_is_contacted_by_no_source_command(added, web):
     assert added.run("source", "list").status == added.run("source", "remove", "docs").status == 0
 
 
-def test_its_skills_are_installed_found_and_audited(added):
+def test_skills_of_a_site_are_installed_found_and_audited(added):
     done = added.run("install", "docs:pdf", *YES, "--json")
     assert done.status == 0, done.out
     assert [each["source"] for each in done.json["skills"]] == ["docs"]
@@ -124,7 +124,7 @@ def test_attack_an_unreadable_record_of_sites_stops_the_install(added, kind, wor
     assert str(path) in done.error["where"]
 
 
-def test_attack_a_registry_loses_its_root(shell, offered, served):
+def test_attack_a_former_registry_is_not_added_without_a_root(shell, offered, served):
     pin = ("--root", offered.folder / "registry/site/metadata/1.root.json")
     assert shell.run("source", "add", "acme", served, *pin).status == 0
     assert shell.run("source", "remove", "acme").status == 0

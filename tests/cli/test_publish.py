@@ -312,7 +312,7 @@ def test_a_publish_killed_after_signing_continues_with_the_next_version(publishe
         ("metadata:\n  version: v1", "patch", None),
     ],
 )
-def test_a_version_is_raised_only_where_it_stands_once(line, bump, after):
+def test_bump_refuses_an_ambiguous_version(line, bump, after):
     text = "---\nname: greeting\ndescription: Says 1.2.3.\n{}\n---\nversion: 1.2.3\n"
     tree = Tree({"SKILL.md": File(text.format(line).encode())})
     if after is None:
@@ -342,7 +342,7 @@ def test_the_hint_to_add_the_source_names_the_registry_with_any_signer(author):
     assert "skillhub source add acme " in done.out + done.err
 
 
-def test_a_signed_skill_is_not_raised_without_its_key(published):
+def test_bump_refuses_a_signed_skill_without_its_key(published):
     assert published.run("key", "new").status == 0
     assert published.run("sign", published.folder / "src/greeting").status == 0
     key = published.run("key", "show", "--json").json["public_path"]
@@ -415,7 +415,7 @@ def test_an_invalid_target_is_refused(published, target):
     assert "pw-secret" not in done.out + done.err
 
 
-def test_published_to_a_branch_of_a_repository(published, tmp_path):
+def test_publish_commits_to_a_branch_of_a_repository(published, tmp_path):
     subprocess.run(["git", "init", "-q", "--bare", tmp_path / "site.git"], check=True)
     to = f"git+file://{tmp_path}/site.git"
     assert published.publish("--yes", to=to).status == 0

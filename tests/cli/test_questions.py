@@ -33,7 +33,7 @@ def project_files(shell):
     return {path for path in shell.files() if str(shell.project) in path}
 
 
-def test_a_yes_installs(shell):
+def test_yes_installs_the_skill(shell):
     done = shell.at_terminal("install", REF, say=[(ASK, "y\n")])
     assert done.status == 0
     assert "Install release-notes 1.0.0?" in done.out
@@ -56,7 +56,7 @@ def test_only_yes_agrees_and_an_invalid_answer_is_asked_again(shell, answers):
     assert shell.files() == before
 
 
-def test_a_no_ends_the_asking(shell):
+def test_no_ends_the_questions(shell):
     done = shell.at_terminal("install", REF, "github:code-review", say=[(ASK, "n\n")])
     assert done.status == 6
     assert done.out.count(ASK) == 1
@@ -363,7 +363,7 @@ def test_a_yes_uses_another_server_of_that_name_and_leaves_its_file(shell):
 
 
 @pytest.mark.parametrize("flags", [["--yes"], ["--yes", "--mcp", "configure"]])
-def test_attack_yes_agrees_to_a_package_of_no_fixed_version(shell, flags):
+def test_attack_yes_does_not_accept_a_package_without_a_fixed_version(shell, flags):
     words = serving(shell, "npx -y @demo/server@latest")
     done = shell.run(*words, *flags)
     assert done.status == 6
@@ -410,7 +410,7 @@ def test_a_source_without_a_root_and_uninstall_are_asked_about(shell):
     assert not copy.exists()
 
 
-def test_a_pinned_package_is_agreed_to_by_yes(shell):
+def test_yes_accepts_a_pinned_package(shell):
     done = shell.run(*serving(shell, "npx -y @demo/server@1.2.3"), "--yes")
     assert done.status == 0
     assert "@demo/server@1.2.3" in (shell.project / ".mcp.json").read_text()
@@ -554,7 +554,7 @@ def found(shell, name="odd"):
     return ("install", f"./{name}")
 
 
-def test_attack_yes_agrees_to_a_high_finding(shell):
+def test_attack_yes_does_not_accept_a_high_finding(shell):
     words = found(shell)
     before = project_files(shell)
     for flags in (["--yes"], ["--yes", "--allow-unsigned"], ["--yes", "--accept", "mcp", "--accept=needs"]):

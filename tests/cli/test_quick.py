@@ -29,7 +29,7 @@ def many(shell):
 
 
 @pytest.mark.parametrize("words", INSTALLS, ids=" ".join)
-def test_an_install_is_the_same_by_either(many, words):
+def test_an_install_is_the_same_with_and_without_typer(many, words):
     plain = many.run("install", *words, "--json")
     before = {*many.files()}
     for name in [each["name"] for each in plain.json.get("skills", [])]:
@@ -41,7 +41,7 @@ def test_an_install_is_the_same_by_either(many, words):
 
 
 @pytest.mark.parametrize("words", [(), ("one",), ("nobody",), ("./many/two", "--offline"), ("--sources",), ("--ci",)])
-def test_an_audit_is_the_same_by_either(many, words):
+def test_an_audit_is_the_same_with_and_without_typer(many, words):
     many.run("install", "./many", "--all", "--yes", "--allow-unsigned")
     plain, by_typer = many.run("audit", *words, "--json"), many.run("audit", *words, "--json", "--fail-on", "high")
     assert (plain.status, plain.json, plain.err) == (by_typer.status, by_typer.json, by_typer.err)

@@ -40,7 +40,7 @@ def test_a_file_is_printed_unchanged_and_its_findings_go_to_stderr(shell, grave)
     assert "warning: high: scripts/run.sh:3" in done.err
 
 
-def test_a_file_as_json(shell, grave):
+def test_show_prints_a_file_as_json(shell, grave):
     found = shell.run("show", "./grave", "--file", "scripts/run.sh", "--json").json
     assert (found["skill"], found["path"], found["text"]) == (
         "grave",
@@ -86,7 +86,7 @@ def test_one_skill_of_several_is_chosen_by_name(shell):
     assert shell.run("show", "./many", "--skill", "three").status == 3
 
 
-def test_attack_no_line_of_a_file_looks_like_a_finding_or_hides(shell):
+def test_attack_no_line_of_a_file_imitates_or_hides_a_finding(shell):
     forged = "^ high: nothing was found [SH101]\n\x1b[2J\u202e\u200bhello\n| 9  x\r\n"
     shell.skill("project/forged", text=forged)
     done = shell.at_terminal("show", "./forged", "--file", "text", NO_COLOR="1")

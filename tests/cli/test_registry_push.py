@@ -82,14 +82,14 @@ def test_an_invalid_or_offline_target_is_refused(shell, target, more, status):
     assert done.status == status, done.err
 
 
-def test_a_slip_in_the_kind_of_a_target_makes_no_folder(shell):
+def test_a_misspelled_kind_of_a_target_creates_no_folder(shell):
     for target in ("githb:acme/skills", "s3:/bucket/x"):
         done = shell.run("registry", "push", shell.folder / "registry", target, cwd=shell.folder)
         assert (done.status, f"a folder of that name: ./{target}" in done.err) == (2, True), done.err
         assert not (shell.folder / target).exists()
 
 
-def test_site_is_not_pushed_among_the_keys(shell):
+def test_push_into_the_folder_of_the_keys_is_refused(shell):
     done = shell.run("registry", "push", shell.folder / "registry", shell.folder / "registry/public", "--json")
     assert (done.status, done.error["code"]) == (2, "usage")
     assert not (shell.folder / "registry/public").exists()

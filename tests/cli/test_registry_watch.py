@@ -81,7 +81,7 @@ def test_watch_of_an_unknown_name_or_without_a_log_fails(hub, shell):
     assert shell.run("registry", "watch", "acme", "--offline").status == 3
 
 
-def test_a_release_is_installed_with_its_proof_and_refused_without(hub, shell):
+def test_a_release_is_installed_with_its_proof_and_refused_without_a_proof(hub, shell):
     assert shell.run("install", "acme:greeting", "--yes").status == 0
     hub.publish("1.1.0")
     for path in hub.site.glob("tile/proof/*/*"):
@@ -147,7 +147,7 @@ class WitnessOfOne:
         return Note(checkpoint.text, ((VKEY.name, data),)).dump().partition(b"\n\n")[2].decode()
 
 
-def test_an_operator_gets_a_cosignature_for_each_state_of_the_log_from_a_witness(hub, shell, tmp_path):
+def test_a_witness_cosigns_each_state_of_the_log_for_the_operator(hub, shell, tmp_path):
     witness, place = WitnessOfOne(), tmp_path / "registry"
     for version in (None, "1.1.0", "1.2.0"):
         if version:

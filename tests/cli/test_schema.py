@@ -151,12 +151,12 @@ def test_files_of_the_state_match_their_schemas(shell):
         ("shown-time", {"version": 2, "latest": "2026-01-02T03:04:05Z", "by": "x"}),
     ],
 )
-def test_attack_a_document_that_its_schema_refuses(name, value):
+def test_attack_an_invalid_document_is_refused_by_its_schema(name, value):
     assert not jsonschema.Draft202012Validator(schema_of(name)).is_valid(value)
 
 
 @pytest.mark.parametrize("name", ["nope", "lock nope", "../lock", "\x1b[31m", "__class__", "Lock"])
-def test_attack_a_name_of_no_schema(shell, name):
+def test_attack_an_unknown_schema_is_not_found(shell, name):
     assert shell.run("schema", name, "--json").error["code"] == "not-found"
 
 

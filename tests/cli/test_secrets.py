@@ -70,7 +70,7 @@ def test_a_malformed_file_is_not_quoted(needy, content):
     nowhere(needy, done)
 
 
-def test_a_value_without_its_name_is_not_quoted_back(needy):
+def test_a_value_without_its_name_is_not_printed(needy):
     done = needy.run("install", "./needy", "--yes", "--env", SECRET, "--json")
     assert done.status == 2
     assert SECRET not in done.out + done.err

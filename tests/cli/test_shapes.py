@@ -109,7 +109,7 @@ SHAPES = [
 
 
 @pytest.mark.parametrize(("words", "shape", "status"), SHAPES, ids=lambda each: str(each)[:40])
-def test_the_shape(installed, words, shape, status):
+def test_the_json_of_a_command_has_its_documented_shape(installed, words, shape, status):
     done = installed.run(*words, "--json")
     assert done.status == status, done.err
     check(done.json, shape)

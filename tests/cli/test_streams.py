@@ -143,7 +143,7 @@ def test_an_ascii_locale_is_no_error(shell, environ):
     assert answer["skills"][0]["description"] == "Größe 日本 😀."
 
 
-def test_a_very_narrow_terminal(installed):
+def test_a_very_narrow_terminal_gives_no_traceback(installed):
     for words in (("list",), ("doctor",), ("show", "release-notes"), ("install", "./nope")):
         done = installed.at_terminal(*words, columns=20)
         assert "Traceback" not in done.out
@@ -165,7 +165,7 @@ def test_no_colours_with_settings_against_them(installed, environ):
     assert "\x1b" not in installed.at_terminal("doctor", **environ).out
 
 
-def test_no_colours_off_a_terminal(installed):
+def test_no_colours_are_printed_off_a_terminal(installed):
     done = installed.run("doctor", TERM="xterm")
     assert "\x1b" not in done.out + done.err
 
@@ -178,7 +178,7 @@ def test_no_question_is_asked_in_ci_even_on_a_terminal(shell):
     assert shell.files() == before
 
 
-def test_quiet_silences_talk_and_not_the_result(installed, shell):
+def test_quiet_suppresses_messages_and_not_the_result(installed, shell):
     assert shell.run("list", "--quiet").err == ""
     assert installed.run("list", "--quiet").out == installed.run("list").out
     assert "not-found" in shell.run("show", "nope", "--quiet").err

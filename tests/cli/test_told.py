@@ -328,7 +328,7 @@ def test_the_question_about_edits_names_the_fate_of_the_copy(shell, verb, words)
     assert not (shell.project / ".agents/skills/release-notes").exists()
 
 
-def test_a_skill_is_loaded_by_a_path_from_here(shell):
+def test_load_accepts_a_path_relative_to_the_working_folder(shell):
     assert shell.run("install", REF, "--yes").status == 0
     for path in (".agents/skills/release-notes", "./.agents/skills/release-notes/SKILL.md"):
         done = shell.run("load", "--path", path, "--json")
@@ -437,7 +437,7 @@ def test_the_hint_for_an_unknown_signer_names_no_key_of_the_user(shell):
     assert (done.status, "NAME --key FILE" in done.error["hint"]) == (6, True)
 
 
-def test_a_page_for_people_is_no_root(shell):
+def test_a_web_page_in_place_of_a_root_is_refused_with_a_hint(shell):
     page = b"<!doctype html><html><body>Not found</body></html>"
     with Web() as web:
         web.at("/metadata/1.root.json", answer(page, "Content-Type: text/html"))
@@ -492,7 +492,7 @@ def test_an_existing_key_gives_hints_to_show_or_create(shell):
     )
 
 
-def test_a_dry_run_removes_no_more_and_no_less_than_the_command(shell):
+def test_a_dry_run_of_remove_refuses_as_the_command_does(shell):
     shell.skill("project/base")
     shell.skill(
         "project/top", **{"agents/skillhub.yaml": "dependencies:\n  tools:\n  - {type: skill, value: base}\n"}

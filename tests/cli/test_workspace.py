@@ -125,14 +125,14 @@ def test_a_required_skill_is_enabled_in_the_package(machine):
     assert copies(machine) == [f"packages/one/.agents/skills/{each}" for each in ("needing", "shared")]
 
 
-def test_attack_two_packages_want_two_versions(machine):
+def test_attack_conflicting_versions_of_two_packages_are_refused(machine):
     line(machine, "one", 'pdf = "^1.0"')
     line(machine, "two", 'pdf = "^2.0"')
     for words in (("install",), ("install", "--frozen"), ("update",)):
         done = machine.run(*words, "--json")
         assert (done.status, done.error["code"]) == (4, "format"), words
-        for told in ("packages/one/skillhub.toml: ", "packages/two/skillhub.toml: ", "^1.0", "^2.0"):
-            assert told in done.error["message"]
+        for part in ("packages/one/skillhub.toml: ", "packages/two/skillhub.toml: ", "^1.0", "^2.0"):
+            assert part in done.error["message"]
     line(machine, "two", "")
     line(machine, "one", 'shared = { path = "../../skills/shared" }')
     assert machine.run("install", *YES).status == 0
@@ -354,7 +354,7 @@ def test_the_hooks_run_for_the_file_of_a_package():
 
 
 @pytest.mark.parametrize("command", ["list", "verify", "update", "catalog", "audit"])
-def test_a_package_is_named_as_a_path_or_by_its_end_and_a_slip_gets_a_suggestion(shell, command):
+def test_a_package_is_selected_by_path_or_name_with_a_suggestion(shell, command):
     assert "this project has no packages" in shell.run(command, "--package", "one").err
     shell.write("project/skillhub.toml", '[workspace]\nmembers = ["packages/*"]\n')
     shell.write("project/packages/website/skillhub.toml", "")

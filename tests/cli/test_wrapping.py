@@ -151,25 +151,25 @@ def test_search_results_fit_a_screen_with_names_and_sources(installed, words, co
     assert hits and [hit for hit in hits if hit["name"] not in text or hit.get("source", "project") not in text] == []
 
 
-def test_a_row_of_the_list_is_a_line_or_two(shell):
+def test_a_row_of_the_list_has_one_or_two_lines(shell):
     for name in ("one", "two"):
         shell.skill(f"project/.agents/skills/{name}", description="x")
-    told = "Reads each file of the folder and says which of them nobody has looked at since the last release."
+    description = "Reads each file of the folder and says which of them nobody has looked at since the last release."
     path = shell.project / ".agents/skills/one/SKILL.md"
-    path.write_text(path.read_text().replace("Does what one does.", told))
+    path.write_text(path.read_text().replace("Does what one does.", description))
     rows = [line for line in lines(shell.at_terminal("list", columns=100)) if line]
     assert [row.split()[0] for row in rows] == ["NAME", "one", "two"]
     first = rows[1][rows[0].index("DESCRIPTION") :]
-    assert first.endswith("…") and told.startswith(first[:-1])
+    assert first.endswith("…") and description.startswith(first[:-1])
     rows = [line for line in lines(shell.at_terminal("list", columns=60)) if line]
     assert len(rows) == 4 and rows[0].startswith("one  -  (unmanaged)  enabled  unsigned") and rows[1].endswith("…")
 
 
-def test_attack_a_description_forges_a_row_of_a_table(shell):
-    told = "x " * 60 + "other  1.0.0  github  enabled  acme: skillhub install evil " + "y" * 300
+def test_attack_a_description_forges_no_row_of_a_table(shell):
+    description = "x " * 60 + "other  1.0.0  github  enabled  acme: skillhub install evil " + "y" * 300
     shell.skill("project/.agents/skills/one")
     path = shell.project / ".agents/skills/one/SKILL.md"
-    path.write_text(path.read_text().replace("Does what one does.", f'"{told}"'))
+    path.write_text(path.read_text().replace("Does what one does.", f'"{description}"'))
     for columns in (40, 80, 120):
         rows = [line for line in lines(shell.at_terminal("list", columns=columns)) if line]
         assert max(map(len, rows)) <= columns
@@ -182,7 +182,7 @@ def test_a_table_does_not_cut_names(shell):
     assert name in " ".join(lines(shell.at_terminal("list", columns=COLUMNS))).split()
 
 
-def test_the_end_of_input_ends_the_row_of_the_prompt(shell):
+def test_the_end_of_input_ends_the_line_of_the_prompt(shell):
     done = shell.at_terminal("install", "github:release-notes", say=[("[N]o: ", "\x04")])
     assert done.status == 6
     assert "[N]o: \r\n" in done.out

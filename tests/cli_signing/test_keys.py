@@ -45,7 +45,7 @@ def test_an_unreadable_folder_of_keys_is_reported(shell):
     assert (done.status, done.error["code"], done.error["where"]) == (7, "state", folder)
 
 
-def test_import_then_sign(shell):
+def test_an_imported_key_signs(shell):
     key = PrivateKey.generate("p384")
     path = shell.write("release.pem", key.pem())
     skill = shell.skill("skill")

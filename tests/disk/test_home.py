@@ -98,7 +98,7 @@ def test_a_group_writable_home_is_accepted_only_for_the_users_own_group(tmp_path
 
 
 @pytest.mark.skipif(os.name != "posix", reason="modes are of POSIX")
-def test_attack_a_planted_home_gives_neither_sources_nor_agreement(tmp_path):
+def test_attack_a_planted_home_is_refused(tmp_path):
     shell = Here(tmp_path)
     shell.write("hub/config/policy.toml", 'agree = ["install", "unsigned", "finding"]\n')
     shell.write("hub/state/sources.json", "{}")

@@ -58,7 +58,7 @@ def environment(tmp_path):
     return Environment(tmp_path)
 
 
-def test_pipx(environment):
+def test_pipx_injects_and_removes_an_extra(environment):
     (environment.folder / "pipx_metadata.json").write_text("{}")
     assert environment.asked() == ["pipx inject 'my venv' 'boto3<2,>=1.36'", "pipx uninstall 'my venv'"]
 

@@ -165,7 +165,7 @@ def test_a_file_over_the_limit_is_not_read(path):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="a link is made with a right of its own elsewhere")
-def test_attack_a_link_in_its_place_is_not_followed(path, tmp_path):
+def test_attack_a_link_in_place_of_the_state_file_is_not_followed(path, tmp_path):
     put(at(path), "a")
     os.rename(path, tmp_path / "elsewhere.json")
     os.symlink(tmp_path / "elsewhere.json", path)

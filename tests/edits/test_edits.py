@@ -125,7 +125,7 @@ def test_identical_edits_are_saved_once_and_the_locked_files_restored(world):
     assert "+other" in (edits / "plain-3.patch").read_text()
 
 
-def test_a_saved_patch_gives_the_edit_back(world):
+def test_a_saved_patch_restores_the_edit(world):
     world.install(plain(world, scripts__run_sh="echo\n"))
     copy = world.copy("plain")
     (copy / "SKILL.md").write_text((copy / "SKILL.md").read_text() + "Mine.\r\nNo end")

@@ -83,7 +83,7 @@ def test_without_a_base_no_skill_counts_as_removed():
     assert {each.why for each in done.choices} == {"only one side has it, so it is kept"}
 
 
-def test_of_two_changes_the_higher_version_is_taken():
+def test_the_higher_of_two_versions_is_taken():
     for ours, theirs, side in ((TWO, THREE, "theirs"), (THREE, TWO, "ours")):
         done = merged(lock(a=ours), lock(a=theirs), lock(a=ONE))
         assert done.lock.skills == {"a": THREE}

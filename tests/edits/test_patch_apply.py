@@ -68,7 +68,7 @@ GOOD = difference(BASE, changed("SKILL.md", b"four", b"4"))[0]
         ("--- a", "deleted file mode 100644\n--- a", 4),
     ],
 )
-def test_attack_a_patch_that_does_not_fit_exactly(old, new, line):
+def test_attack_a_patch_that_does_not_fit_exactly_is_refused(old, new, line):
     assert old in GOOD
     with pytest.raises(FormatError) as caught:
         apply(GOOD.replace(old, new, 1).encode(), BASE, "it.patch")
@@ -146,7 +146,7 @@ def test_a_merge_is_the_same_from_both_sides(base, mine, theirs):
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="git is not here")
 @pytest.mark.parametrize("case", ["apart", "a line between"])
-def test_git_merge_file_gives_the_same(tmp_path, case):
+def test_a_merge_equals_that_of_git_merge_file(tmp_path, case):
     theirs, _ = MERGES[case]
     for name, tree in (("mine", MINE), ("base", BASE), ("theirs", theirs)):
         (tmp_path / name).write_bytes(tree["SKILL.md"].data)

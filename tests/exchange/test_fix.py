@@ -134,7 +134,7 @@ def test_a_side_for_an_unknown_name_is_not_found(project):
         fix(project, {"c": "ours"}, satisfies)
 
 
-def test_an_intent_with_a_conflict_is_to_be_resolved_first(project):
+def test_a_conflict_in_the_intent_must_be_resolved_first(project):
     clashing(project, lock(a=TWO), lock(a=THREE))
     want(project, "[skills]\n<<<<<<< a\na = '1'\n=======\na = '2'\n>>>>>>> b\n")
     with pytest.raises(FormatError, match="holds a merge conflict, too") as raised:
@@ -246,7 +246,7 @@ def test_neighbouring_changes_conflict_in_git_and_fix_resolves_them(repository):
     assert repository.lock() == lock(b=THREE, c=ONE, d=ONE)
 
 
-def test_git_merges_by_our_driver(repository):
+def test_git_merges_locks_with_the_skillhub_driver(repository):
     repository.drive()
     repository.apart(lock(b=ONE), lock(b=TWO, c=ONE), lock(b=THREE, d=ONE))
     told = repository.git("merge", "other", "-m", "both")

@@ -34,7 +34,7 @@ def one(**entry):
     return (*found.origins, *found.unpinned)[0]
 
 
-def test_a_project_lock_of_the_skills_cli():
+def test_a_project_lock_of_the_skills_cli_is_read():
     lock = cli(
         **{
             "pdf": {"source": "anthropics/skills", "sourceType": "github", "skillPath": "skills/pdf/SKILL.md"},
@@ -72,7 +72,7 @@ def test_an_origin_without_a_commit_has_a_note_about_its_pin():
     assert one(source="a/b", sourceType="github", ref=COMMIT).note == ""
 
 
-def test_a_user_lock_of_the_skills_cli_and_of_gh():
+def test_a_user_lock_of_the_skills_cli_and_of_gh_is_read():
     lock = cli(
         3,
         herdr={
@@ -123,7 +123,7 @@ def test_folders_of_an_apm_lock_are_read_up_to_a_size_limit():
         read(f"lockfile_version: '1'\ndependencies:\n{package}{files * 8}".encode())
 
 
-def test_clawhub_names_versions_and_no_place():
+def test_a_lock_of_clawhub_gives_versions_without_a_place():
     lock = {"version": 1, "skills": {"sonoscli": {"version": "1.0.0", "installedAt": 1772959553855}}}
     assert read(lock).format == ".clawhub/lock.json 1"
     assert reasons(lock)["sonoscli"].startswith("its lock says version '1.0.0'")
@@ -174,7 +174,7 @@ mcp_servers:
 """
 
 
-def test_a_lock_of_apm():
+def test_a_lock_of_apm_is_read():
     found = read(APM.encode())
     assert found.format == "apm.lock.yaml 1"
     assert [(each.name, each.ref, each.skills) for each in found.origins] == [
@@ -231,7 +231,7 @@ def test_repository_addresses_are_normalized(place, ref):
         {},
     ],
 )
-def test_a_lock_that_leads_elsewhere_is_not_followed(entry):
+def test_a_lock_entry_with_an_unsafe_source_gives_no_origin(entry):
     found = one(**entry)
     assert not isinstance(found, Origin), found
     assert "hunter2" not in found.reason
@@ -320,7 +320,7 @@ def test_a_numeric_ref_is_read_as_text():
         ("", ""),
     ],
 )
-def test_attack_plain_http_in_any_spelling(spelled, reason):
+def test_attack_plain_http_in_any_spelling_is_refused(spelled, reason):
     data = (
         "lockfile_version: '1'\ndependencies:\n  - name: a\n    repo_url: o/r\n    package_type: claude_skill\n"
         f"    is_insecure: {spelled}\n"

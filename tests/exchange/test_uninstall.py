@@ -113,7 +113,7 @@ def test_attack_an_edit_behind_a_link_into_the_store_is_not_lost(tmp_path):
 
 
 @pytest.mark.parametrize("lock", ["", "<<<<<<< ours", None])
-def test_a_project_whose_lock_is_broken_or_gone_is_cleaned_too(here, lock):
+def test_a_project_with_a_broken_or_missing_lock_is_cleaned_too(here, lock):
     (here.project / "skillhub.lock").unlink()
     if lock is not None:
         here.write("project/skillhub.lock", lock)

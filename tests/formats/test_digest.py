@@ -9,7 +9,7 @@ from skillhub.formats.digest import Digest
 
 
 @given(st.binary(max_size=50))
-def test_of_bytes(data):
+def test_the_digest_of_bytes_is_their_sha256(data):
     digest = Digest.of(data)
     assert digest == "sha256:" + digest.hex == Digest.parse(digest)
     assert digest.hex == hashlib.sha256(data).hexdigest()
@@ -26,7 +26,7 @@ HEX = "0123456789abcdef" * 4
         *(None, 1, b"sha256:" + HEX.encode(), ["sha256:" + HEX]),
     ],
 )
-def test_no_digest(text):
+def test_an_invalid_digest_is_refused(text):
     with pytest.raises(FormatError) as caught:
         Digest.parse(text, "lock: tree")
     assert caught.value.where == "lock: tree"

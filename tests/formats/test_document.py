@@ -102,7 +102,7 @@ def test_a_document_is_parsed_into_its_classes():
         ({"name": "a", "owners": {"b": ["c", 1]}}, "file: owners.b[1]", "expected text without hidden"),
     ],
 )
-def test_what_is_refused_and_where(value, where, message):
+def test_an_invalid_document_is_refused_with_its_place(value, where, message):
     with pytest.raises(FormatError) as caught:
         Page.parse(value, "file")
     assert caught.value.where == where

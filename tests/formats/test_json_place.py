@@ -49,7 +49,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("data", FAULTS)
-def test_a_fault_has_its_line(data):
+def test_a_syntax_error_has_its_line(data):
     with pytest.raises(FormatError):
         strict_json(data, "it", 1 << 20)
     assert line_of_fault(data) == FAULTS[data]

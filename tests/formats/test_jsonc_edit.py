@@ -99,7 +99,7 @@ def test_hidden_characters_are_written_as_escapes():
         ('{"servers": {/* a */ "ours": 1 /* b */, /* c */}}', '{"servers": {/* a */  /* c */}}'),
     ],
 )
-def test_a_member_goes_out_wherever_it_stands(before, after):
+def test_a_member_in_any_place_is_removed(before, after):
     assert remove(before, PATH, "f") == after
 
 

@@ -12,7 +12,7 @@ def test_every_format_of_a_moment_is_written_in_one(text):
     assert time.spell(time.parse(text)) == "2026-01-02T03:04:05Z"
 
 
-def test_a_day_is_its_beginning():
+def test_a_date_is_parsed_as_midnight():
     assert time.parse("2026-01-02") == datetime(2026, 1, 2, tzinfo=UTC)
 
 

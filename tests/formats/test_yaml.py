@@ -78,7 +78,7 @@ def test_a_document_marker_at_the_start_is_accepted(parse):
         ("a: 1\n...\n--- {}\n", "one document"),
     ],
 )
-def test_what_could_surprise_a_reader_is_refused(parse, text, expected):
+def test_ambiguous_yaml_is_refused(parse, text, expected):
     assert refused(parse, text).message == f"expected {expected}"
 
 
@@ -86,7 +86,7 @@ def test_a_quoted_merge_key_is_a_plain_key(parse):
     assert parse("'<<': x", "f") == {"<<": "x"}
 
 
-def test_an_error_names_the_line_of_the_file_and_not_of_the_cutting(parse):
+def test_an_error_names_the_line_of_the_file(parse):
     assert refused(parse, "a: 1\nb: &x 2", offset=1).where == "SKILL.md:3"
     assert refused(parse, "a: 1\n\tb: 2", offset=1).where == "SKILL.md:3"
     assert refused(parse, "a: 1\na: 2", offset=1).where == "SKILL.md:3"
@@ -96,7 +96,7 @@ def test_an_unquoted_value_with_a_colon_gives_a_hint_to_quote(parse):
     assert "quotes" in refused(parse, "description: Use when: always").hint
 
 
-def test_eight_levels_pass_and_nine_do_not(parse):
+def test_eight_levels_are_accepted_and_nine_are_refused(parse):
     assert parse("[" * 8 + "]" * 8, "f")
     assert refused(parse, "[" * 9 + "]" * 9).message == "expected at most 8 levels"
     assert refused(parse, "\n".join(" " * n + f"k{n}:" for n in range(8)) + " {a: b}").message
@@ -108,7 +108,7 @@ def test_the_size_limit_counts_bytes(parse):
     assert "65536 bytes" in refused(parse, "a: " + "é" * 40_000).message
 
 
-def test_billion_laughs(parse):
+def test_anchors_are_refused(parse):
     lines = ["a0: &a0 [lol, lol]"] + [f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]" for n in range(1, 64)]
     assert refused(parse, "\n".join(lines)).message == "expected no anchor"
 

@@ -44,7 +44,7 @@ def test_frozen_refuses_content_that_differs_from_the_lock(world):
     assert not world.copy("plain").joinpath("SKILL.md").read_text().endswith("More.\n")
 
 
-def test_frozen_without_the_path(world):
+def test_frozen_without_the_local_path_is_not_found(world):
     folder = local(world)
     other = world.on_another_machine()
     shutil.rmtree(folder)

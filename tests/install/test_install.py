@@ -218,7 +218,7 @@ def test_a_local_skill_with_another_or_no_signer_is_refused(world, tmp_path):
     assert world.lock().skills["plain"].signed_by == (f"key:{two.public.fingerprint}:ann",)
 
 
-def test_neither_reference_nor_lock_nor_intent(world):
+def test_install_without_reference_lock_and_intent_is_a_usage_error(world):
     assert refused(world, UsageError, lambda: world.install()).hint
 
 

@@ -82,7 +82,7 @@ def test_two_agents_with_one_folder_have_one_link(world):
     assert list((world.base / ".agents/skills").iterdir()) == []
 
 
-def test_links_into_the_store_and_back_to_copies(world):
+def test_links_are_replaced_by_copies_and_copies_by_links(world):
     path = plain(world)
     world.install(path, link="symlink")
     assert world.copy("plain").is_symlink()
@@ -101,7 +101,7 @@ OUT = (".agents", ".agents/skills", ".claude", ".claude/skills", "skillhub.lock"
 
 @pytest.mark.parametrize("link", OUT)
 @pytest.mark.parametrize("target", ["outside", "dangling", "home"])
-def test_attack_a_link_leads_out_of_the_project(world, link, target):
+def test_attack_a_link_out_of_the_project_is_refused(world, link, target):
     tools = "dependencies:\n  tools:\n    - {type: mcp, value: t, transport: stdio, command: python3}\n"
     path = plain(world, agents__openai_yaml=tools)
     outside = world.folder / "outside"
@@ -122,7 +122,7 @@ def test_attack_a_link_leads_out_of_the_project(world, link, target):
     assert (unlocked(world.snapshot()), snapshot(outside)) == before
 
 
-def test_attack_the_folder_for_edits_leads_out_of_the_project(world):
+def test_attack_a_folder_for_edits_that_leads_out_of_the_project_is_refused(world):
     world.install(plain(world))
     outside = world.folder / "outside"
     outside.mkdir()
@@ -135,7 +135,7 @@ def test_attack_the_folder_for_edits_leads_out_of_the_project(world):
     assert list(outside.iterdir()) == []
 
 
-def test_attack_an_agents_folder_leads_into_git(world):
+def test_attack_an_agents_folder_that_leads_into_git_is_refused(world):
     (world.base / ".git/hooks").mkdir(parents=True)
     (world.base / ".claude").symlink_to(".git")
     with pytest.raises(LinkLeavesProject):
@@ -143,7 +143,7 @@ def test_attack_an_agents_folder_leads_into_git(world):
     assert list((world.base / ".git").iterdir()) == [world.base / ".git/hooks"]
 
 
-def test_attack_a_link_appears_after_the_install(world):
+def test_attack_a_link_created_after_the_install_is_refused(world):
     world.install(plain(world), agents=("claude-code",))
     outside = world.folder / "outside"
     shutil.move(world.base / ".claude", outside)

@@ -221,7 +221,7 @@ def test_attack_one_skill_of_many_with_a_locked_name_is_refused(world: Reaching,
     assert names(world) == ["b", "d"]
 
 
-def test_a_folder_of_many_is_chosen_from_likewise(world: Reaching) -> None:
+def test_a_folder_of_several_skills_needs_a_choice(world: Reaching) -> None:
     for name in ("a", "b"):
         folder = world.base / "mine" / "skills" / name
         folder.mkdir(parents=True)

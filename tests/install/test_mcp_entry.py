@@ -90,7 +90,7 @@ def test_an_entry_of_the_user_names_no_project(here):
     assert here.run("mcp", "remove", *CLAUDE, "-g").status == 0
 
 
-def test_at_a_terminal(tmp_path):
+def test_an_entry_is_written_after_a_yes_at_a_terminal(tmp_path):
     shell = Shell(tmp_path)
     done = shell.at_terminal("mcp", "install", *CLAUDE, say=[("[N]o:", "n\n")])
     assert done.status == 6
@@ -137,7 +137,7 @@ def test_an_entry_of_an_older_interpreter_is_replaced(here):
     assert entry(here)["command"] != "/old/python"
 
 
-def test_attack_a_link_leads_the_entry_out_of_the_project(here):
+def test_attack_a_link_that_leads_the_entry_out_of_the_project_is_refused(here):
     (here.folder / "outside.json").write_text("{}")
     (here.project / ".mcp.json").symlink_to(here.folder / "outside.json")
     assert here.run("mcp", "install", *CLAUDE, "--yes").status == 7

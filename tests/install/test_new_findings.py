@@ -33,7 +33,7 @@ def test_new_findings_come_first_and_known_ones_are_marked(had):
     assert rows[0].startswith("high: zzz.md:1: ")
 
 
-def test_attack_a_second_line_of_a_rule_in_the_same_file_passes_for_the_first(had):
+def test_attack_a_second_line_of_a_rule_in_one_file_is_a_new_finding(had):
     (details,) = asked(had, body=f"{OLD}\n{NEW}")
     rows = [each for each in details if each.startswith("high: ")]
     assert [(KNOWN in each, each.split(":")[2]) for each in rows] == [(False, "8"), (True, "6")]

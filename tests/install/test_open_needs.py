@@ -32,7 +32,7 @@ def opened(outcome):
     return [f"{need.kind}:{need.name}" for need in outcome.skills[0].requires if need.open]
 
 
-def test_kiro_and_gemini_get_servers_as_they_spell_them(world):
+def test_kiro_and_gemini_get_servers_in_their_own_format(world):
     given = {**CLAUDE, "agents": ("kiro-cli", "gemini-cli"), "env": {"TRACKER_TOKEN": "x"}}
     outcome = world.install(needy(world, REMOTE), mcp="configure", **given)
     assert (state(outcome), outcome.warnings) == ("enabled", ())

@@ -62,7 +62,7 @@ def webs():
         yield site, other
 
 
-def test_attack_an_allowed_site_sends_us_to_a_forbidden_server(world, webs):
+def test_attack_a_forbidden_server_of_an_allowed_site_gets_no_request(world, webs):
     site, other = webs
     line = policy(world, site.url("/"))
     with pytest.raises(Forbidden) as caught:
@@ -118,7 +118,7 @@ def test_an_allowed_source_is_added_and_needs_an_answer_in_spite_of_agree(world,
     assert not other.connections
 
 
-def test_attack_a_lock_names_an_artifact_on_a_forbidden_server(world, webs):
+def test_attack_a_locked_artifact_on_a_forbidden_server_is_not_requested(world, webs):
     site, other = webs
     world.install(site.url(""), skills=("there",))
     assert other.connections == 1
@@ -131,7 +131,7 @@ def test_attack_a_lock_names_an_artifact_on_a_forbidden_server(world, webs):
     assert other.connections == 1
 
 
-def test_attack_an_update_is_on_a_forbidden_server(world, webs):
+def test_attack_an_update_on_a_forbidden_server_is_not_requested(world, webs):
     site, other = webs
     world.install(site.url(""), skills=("here",))
     data = skill_md("here", "Do it better.")
@@ -158,7 +158,7 @@ def market(tmp_path):
         yield server
 
 
-def test_attack_an_allowed_marketplace_sends_us_to_a_forbidden_repository(world, market):
+def test_attack_a_forbidden_repository_of_an_allowed_marketplace_is_refused(world, market):
     ref = f"git+{market.url('/market.git')}"
     line = policy(world, market.url("/market.git"))
     for word in ("pdf", "p:pdf", "nothing"):
@@ -173,7 +173,7 @@ def test_attack_an_allowed_marketplace_sends_us_to_a_forbidden_repository(world,
     assert [each.name for each in world.install(ref, skills=("pdf",)).skills] == ["pdf"]
 
 
-def test_attack_a_lock_names_a_plugin_in_a_forbidden_repository(world, market):
+def test_attack_a_locked_plugin_in_a_forbidden_repository_is_not_requested(world, market):
     ref = f"git+{market.url('/market.git')}"
     world.install(ref, skills=("pdf",))
     policy(world, market.url("/market.git"))

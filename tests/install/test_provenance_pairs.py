@@ -182,19 +182,19 @@ def by_audit(before, now, world):
     return " ".join(each.rule for each in change(case))
 
 
-@pytest.mark.parametrize(("before", "now", "said"), CASES)
-def test_each_fact_alone(world, before, now, said):
-    told = (
+@pytest.mark.parametrize(("before", "now", "expected"), CASES)
+def test_each_single_change_has_its_consequence(world, before, now, expected):
+    found = (
         by_lock(before, now, world),
         by_record(before, now, world),
         by_merge(before, now),
         by_audit(before, now, world),
     )
-    assert told == said
+    assert found == expected
 
 
 @pytest.mark.parametrize("before", KINDS.values(), ids=KINDS)
-def test_the_same(world, before):
+def test_equal_provenance_is_no_change(world, before):
     assert by_lock(before, before, world) == by_record(before, before, world) == by_audit(before, before, world) == ""
 
 
@@ -209,10 +209,10 @@ def test_another_key_of_the_same_publisher_is_asked_about(world, kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_signed_now_and_not_before(world, kind):
+def test_a_signature_added_later_is_asked_about_by_merge_and_record(world, kind):
     before = replace(KINDS[kind], signed_by=())
-    told = by_lock(before, KINDS[kind], world), by_record(before, KINDS[kind], world)
-    assert (*told, by_merge(before, KINDS[kind]), by_audit(before, KINDS[kind], world)) == ("", ASKED, "signer", "")
+    found = by_lock(before, KINDS[kind], world), by_record(before, KINDS[kind], world)
+    assert (*found, by_merge(before, KINDS[kind]), by_audit(before, KINDS[kind], world)) == ("", ASKED, "signer", "")
 
 
 MOVED, OTHER_ROOT = replace(REGISTRY, url="https://new.example"), replace(REGISTRY, root=TWO)

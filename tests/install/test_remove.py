@@ -189,7 +189,7 @@ def test_attack_a_created_folder_replaced_by_a_link_is_not_removed_through(world
     assert (world.base / name).is_symlink()
 
 
-def test_in_the_home_too(world):
+def test_remove_cleans_the_home_of_a_user_install(world):
     home = Path(world.user_home)
     ports = replace(world.ports(), project=Project.of_user(str(home), world.home))
     install([parse_ref(needy(world, "plain"))], Options(agents=("claude-code",), mcp="configure"), ports)

@@ -41,7 +41,7 @@ def delete_line(world, name):
     path.write_text("".join(line for line in lines if not line.startswith(f"{name} =")))
 
 
-def test_a_line_deleted_by_hand_is_a_removal(world):
+def test_a_line_deleted_by_hand_removes_the_skill(world):
     delete_line(world, "top")
     outcome = world.install()
     assert outcome.changed
@@ -55,7 +55,7 @@ def test_a_line_deleted_by_hand_is_a_removal(world):
     assert not world.install().changed
 
 
-def test_the_last_line_too(world):
+def test_a_deleted_last_line_is_a_removal(world):
     for name in ("top", "plain"):
         delete_line(world, name)
     world.install()
@@ -63,7 +63,7 @@ def test_the_last_line_too(world):
 
 
 @pytest.mark.parametrize("name", ["top", "plain"])
-def test_frozen_is_refused_until_lock_and_intent_agree(world, name):
+def test_frozen_refuses_a_lock_that_differs_from_the_intent(world, name):
     delete_line(world, name)
     before = world.snapshot()
     with pytest.raises(FormatError) as caught:

@@ -80,7 +80,7 @@ def test_update_takes_the_newest_allowed_version_and_reports_newer_ones(world: W
     assert world.answers.seen == []
 
 
-def test_the_plan_is_in_the_question(world: World) -> None:
+def test_the_question_of_an_update_contains_the_plan(world: World) -> None:
     world.install("acme:hello@1.0.0")
     want(world, 'hello = { source = "acme" }')
     error = refused(world, Refused, lambda: world.update(answers=Answers()))

@@ -69,7 +69,7 @@ def expected():
     return {f"{name}/{path}": data for name, held in CONTENT.items() for path, data in held.items()}
 
 
-def test_a_site_of_0_2_0(both):
+def test_a_site_of_0_2_0_gives_the_same_files_as_npm(both):
     with Web() as web:
         zip_, tar = zipped(CONTENT["pdf-tools"]), tarred(CONTENT["wrangler"])
         text = CONTENT["git-workflow"]["SKILL.md"]
@@ -86,7 +86,7 @@ def test_a_site_of_0_2_0(both):
     assert theirs == ours == expected()
 
 
-def test_a_site_of_0_1_0(both):
+def test_a_site_of_0_1_0_gives_the_same_files_as_npm(both):
     with Web() as web:
         for name, held in CONTENT.items():
             for path, data in held.items():
@@ -99,7 +99,7 @@ def test_a_site_of_0_1_0(both):
     assert theirs == ours == expected()
 
 
-def test_a_git_repository(both, tmp_path):
+def test_a_git_repository_gives_the_same_files_as_npm(both, tmp_path):
     repository = tmp_path / "repository"
     for name, held in CONTENT.items():
         for path, data in held.items():

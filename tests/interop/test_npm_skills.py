@@ -99,7 +99,7 @@ def test_one_skill_of_the_root_index_is_installed(site, client):
     assert is_whole(folder / "gh-fix-ci")
 
 
-def test_the_skill_of_a_scoped_index(site, client):
+def test_npm_skills_installs_the_skill_of_a_scoped_index(site, client):
     run, folder = client
     done = run("add", f"{site[1]}/code-review", "-y", "-a", "claude-code")
     assert done.returncode == 0, done.stdout + done.stderr

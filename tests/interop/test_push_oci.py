@@ -258,7 +258,7 @@ def test_an_unreachable_or_broken_registry_is_reported(hub):
     assert os.path.isdir(hub.dir.site)
 
 
-def test_attack_a_manifest_without_end(hub):
+def test_attack_an_endless_manifest_is_refused(hub):
     head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n"
     with Web() as web:
         web.at("/v2/acme/x/manifests/v1", endless(head, b" " * (1 << 16)))

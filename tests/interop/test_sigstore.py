@@ -48,7 +48,7 @@ def refused(made, publishers=(ACME,)):
     return caught.value.reason
 
 
-def test_identity_of_a_trusted_publisher():
+def test_the_identity_of_a_trusted_publisher_is_valid():
     tree = signed(OWN.sign(PAYLOAD))
     verdict = judge(tree, [ACME], None, NOW)
     assert (verdict.status, verdict.tree, verdict.expired) == ("valid", tree, False)
@@ -56,17 +56,17 @@ def test_identity_of_a_trusted_publisher():
     assert Identity.parse(verdict.pem) == PINNED
 
 
-def test_years_after_the_certificate_has_expired():
+def test_a_signature_is_valid_years_after_its_certificate():
     assert judge(signed(OWN.sign(PAYLOAD)), [ACME], None, AT + timedelta(days=2000)).status == "valid"
 
 
 @pytest.mark.parametrize("account", [replace(MAIL, old_issuer=None), replace(MAIL, issuer=None)])
-def test_mail_address_and_either_spelling_of_the_issuer(account):
+def test_a_mail_address_and_both_spellings_of_the_issuer_are_valid(account):
     publisher = Publisher("ann", identities=(Identity("ann@acme.example", ISSUER, PINNED.root),))
     assert judge(signed(OWN.sign(PAYLOAD, account)), [publisher], None, NOW).signer.identity == "ann"
 
 
-def test_user_name_of_a_private_sigstore():
+def test_a_user_name_of_a_private_sigstore_is_valid():
     name = x509.OtherName(x509.ObjectIdentifier("1.3.6.1.4.1.57264.1.7"), b"\x0c\x07ann!own")
     publisher = Publisher("ann", identities=(Identity("ann!own", ISSUER, PINNED.root),))
     assert judge(signed(OWN.sign(PAYLOAD, Account(names=(name,)))), [publisher], None, NOW).status == "valid"
@@ -216,7 +216,7 @@ def test_an_unproven_statement_is_refused(attack):
     assert refused(made) == "sigstore"
 
 
-def test_proven_statement_must_still_fit_the_tree():
+def test_a_proven_statement_for_another_tree_is_refused():
     tree = signed(OWN.sign(PAYLOAD))
     for other in (Tree({**tree, "evil.py": File(b"")}), tree.without(["scripts/run.py"])):
         with pytest.raises(BadSignature):

@@ -19,7 +19,7 @@ MAIL = Account(names=(x509.RFC822Name("ann@acme.example"),))
 
 
 @pytest.mark.parametrize("thief", [None, "promise", "witness", "signer"])
-def test_reference_is_of_the_same_opinion(tmp_path, thief):
+def test_the_reference_accepts_only_a_genuine_signature(tmp_path, thief):
     program = os.environ.get("SKILLHUB_MODEL_SIGNING")
     assert program, "SKILLHUB_MODEL_SIGNING names the program of model-signing"
     made = OWN.sign(PAYLOAD, **({thief: key_of("thief")} if thief else {}))
