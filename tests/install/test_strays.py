@@ -6,7 +6,6 @@ import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -21,9 +20,11 @@ from skillhub.model.lock import Lock
 from skillhub.model.reference import parse_ref
 from skillhub.project.copies import unmanaged
 from skillhub.project.project import Project
+from tests.install.test_faults import as_ordinary_user, give, reachable
 from tests.support.faults import in_child
 from tests.support.world import TOKEN, Answers, World, needs, plain, skill, unlocked
 
+__all__ = ["reachable"]
 PLACES = (".agents/skills", ".claude/skills")
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="another user is a forked child")
 
@@ -304,31 +305,11 @@ def test_an_edit_made_during_the_question_of_a_disabled_update_is_not_lost(world
     assert "+precious" in (world.base / "skillhub-edits/plain-1.patch").read_text()
 
 
-ORDINARY = 65534
-
-
-def as_ordinary_user():
-    if os.geteuid() == 0:
-        os.setgroups([])
-        os.setgid(ORDINARY)
-        os.setuid(ORDINARY)
-
-
-@pytest.fixture
-def reachable():
-    """A folder that another user can reach; pytest's folders are private to its user."""
-    with TemporaryDirectory() as folder:
-        os.chmod(folder, 0o755)
-        yield Path(folder)
-
-
 @pytest.mark.parametrize("verb", ["disable", "remove"])
 def test_a_copy_that_could_not_be_removed_is_reported_until_it_is(reachable, verb):
     world = World(reachable / "now")
     world.install("github:code-review", plain(world))
-    if os.geteuid() == 0:
-        for path in (world.folder, *world.folder.rglob("*")):
-            os.lchown(path, ORDINARY, ORDINARY)
+    give(world.folder)
     place = world.copy("plain")
     folders = (place.parent.parent, place.parent)
     for folder in folders:
