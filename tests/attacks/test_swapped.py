@@ -14,10 +14,9 @@ from skillhub.errors import NotFound, StateError, UnsafeArchive, UsageError
 from skillhub.exchange.adopt import adopt
 from skillhub.install.context import Options
 from skillhub.install.patches import patch
-from skillhub.project.project import Project
 from tests.support.faults import EVERY
 from tests.support.swapping import Swap, link_to, look_at, run_with_swap, steps_of, unchanged
-from tests.support.world import STDIO, Answers, World, needs, skill
+from tests.support.world import STDIO, Answers, OfUser, World, needs, skill
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="somebody acts in a forked child")
 AGENTS = ("claude-code",)
@@ -270,19 +269,15 @@ def test_attack_a_folder_swapped_for_a_link_during_a_question_is_refused(tmp_pat
 @pytest.mark.parametrize("command", ["install", "remove", "sync"])
 def test_attack_a_folder_of_the_home_swapped_for_a_link_changes_nothing_outside(scene, command, name):
     # The home may have links in these places from the start, for example to dotfiles.
-    scene(command, kind=OfUser).attack(name, f"{command} {name} of the user", late=True)
+    scene(command, kind=InHome).attack(name, f"{command} {name} of the user", late=True)
 
 
-class OfUser(World):
+class InHome(OfUser):
     """A user who installs for all projects; ``base`` is the user's home."""
 
     def __init__(self, folder):
         super().__init__(folder)
         self.base = self.user_home
-
-    @property
-    def project(self):
-        return Project.of_user(str(self.user_home), self.home)
 
 
 @pytest.mark.parametrize("target", ["..", "../.", "../../project"])
