@@ -391,8 +391,8 @@ def test_the_age_of_a_local_skill_is_the_time_since_it_was_first_seen(world):
         world.install(folder)
     assert Clock(world, timedelta(days=3)).install(folder).changed
     skill(world.base / "src", body="Changed.\n")
+    Clock(world, timedelta(days=3)).remove("plain")
     with pytest.raises(Forbidden):
-        Clock(world, timedelta(days=3)).remove("plain")
         Clock(world, timedelta(days=3)).install(folder)
 
 
