@@ -296,17 +296,3 @@ def test_attack_an_agents_folder_that_is_the_project_removes_nothing_above_it(tm
         world.remove("plain")
     assert not (world.base / "plain").exists()
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".skillhub") and path != above]
-
-
-def test_two_agents_folders_with_one_target_have_one_link(tmp_path):
-    world = World(tmp_path)
-    (world.base / ".agents/skills").mkdir(parents=True)
-    (world.base / ".claude").mkdir()
-    (world.base / ".claude/skills").symlink_to("../.agents/skills")
-    source(world)
-    add(world)
-    assert world.record("plain").links == (".agents/skills/plain",)
-    assert (world.base / ".claude/skills/plain/SKILL.md").exists()
-    world.remove("plain")
-    assert not os.path.lexists(world.copy("plain"))
-    assert (world.base / ".claude/skills").is_symlink()

@@ -77,9 +77,11 @@ def test_two_agents_with_one_folder_have_one_link(world):
     (world.base / ".claude/skills").symlink_to("../.agents/skills")
     world.install(plain(world), agents=("claude-code", "codex"))
     assert world.record("plain").links == (".agents/skills/plain",)
+    assert (world.base / ".claude/skills/plain/SKILL.md").exists()
     assert world.problems() == []
     world.remove("plain")
     assert list((world.base / ".agents/skills").iterdir()) == []
+    assert (world.base / ".claude/skills").is_symlink()
 
 
 def test_links_are_replaced_by_copies_and_copies_by_links(world):
