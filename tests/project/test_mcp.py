@@ -153,8 +153,8 @@ def test_page_names_the_files_of_every_agent():
     assert tuple(rows_of_agents) == tuple(mcp.DIALECTS)
     for agent, (project, user, left) in rows_of_agents.items():
         written = [[*mcp.dialects(agent, "project")][:1], [*mcp.dialects(agent, "user")][:1]]
-        assert [project] == [each.project[0] for each in written[0]] or [""]
-        assert [user] == [each.user[0] for each in written[1]] or [""]
+        assert [project] == ([each.project[0] for each in written[0]] or [""])
+        assert [user] == ([each.user[0] for each in written[1]] or [""])
         assert (not left) == all(mcp.is_spelled(agent, each) for each in (STDIO, PLAIN, HTTP, OPEN))
 
 

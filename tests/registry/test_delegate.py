@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from fixtures.attacks_oms.forge import LEAF, MIDDLE, NOW, ROOT, chain, leaf_key
-from skillhub.errors import BadSignature, FormatError, NameNotOwned, NotFound, Refused, UsageError
+from skillhub.errors import BadSignature, FormatError, NameNotOwned, NotFound, Refused, UsageError, Withdrawn
 from skillhub.model.discovery import parse_namespaces
 from skillhub.registry.build import add
 from skillhub.registry.check import check
@@ -186,7 +186,7 @@ def test_revocation_of_a_stolen_key_withdraws_its_releases(hub, tmp_path):
     assert check(hub.dir.path, now()).problems == ()
     other = world.on_another_machine()
     other.sources.add("hub", world.sources.get("hub").url, hub.root)
-    with pytest.raises(Exception, match="withdrawn"):
+    with pytest.raises(Withdrawn, match="withdrawn"):
         other.install()
     newcomer = World(tmp_path / "n")
     newcomer.add_source("hub", hub)

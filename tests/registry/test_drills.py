@@ -12,6 +12,7 @@ from tuf.api.metadata import Timestamp
 
 from skillhub.errors import BadMetadataSignature, NameNotOwned, Refused, Rollback, SecurityError
 from skillhub.formats.digest import Digest
+from skillhub.install.candidates import TakenBack
 from skillhub.model.index import index_path, namespace_path
 from skillhub.project.user_state import Trusted
 from skillhub.registry.build import add
@@ -186,7 +187,7 @@ def test_stolen_publisher_key_signs_only_its_names_until_it_is_revoked(hub, tmp_
     hub.pull()
     add(hub.dir.path, [by(OTHER, tmp_path, version="1.0.0")], Signing(now=hub.when))
     give(hub, "rival", revoke=(OTHER.public.fingerprint,))
-    with pytest.raises(Exception, match="revoked"):
+    with pytest.raises(TakenBack, match="revoked"):
         world.install("hub:owned")
     # The thief still has the online keys, and removes the withdrawal.
     document = json.loads(hub.dir.target(hub.dir.metadata(), "idx/rival.json"))

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from skillhub.errors import FormatError, NotFound, Refused
+from skillhub.errors import FormatError, NotFound, OutsideSkill, Refused
 from skillhub.model.hosts import profile
 from skillhub.runtime.agent import catalog_of, skills_list
 from skillhub.runtime.discover import Surroundings
@@ -191,7 +191,7 @@ def test_attack_a_linked_command_is_not_read(desk, commands, tmp_path):
     skill = pick(desk.catalog(), "deploy")
     (commands / "deploy.md").unlink()
     (commands / "deploy.md").symlink_to(tmp_path / "secret")
-    with pytest.raises(Exception, match=r"link|no file"):
+    with pytest.raises(OutsideSkill, match="link"):
         load(skill)
 
 

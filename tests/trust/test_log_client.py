@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from skillhub.errors import BadLog, NotFound, Rollback, SecurityError, StateError
+from skillhub.errors import BadLog, FormatError, NotFound, Rollback, SecurityError, StateError
 from skillhub.model.discovery import ReleasesDocument
 from skillhub.model.index import index_path
 from skillhub.registry.log_writer import files
@@ -245,7 +245,7 @@ def test_attack_an_invalid_position_in_the_log_is_refused(hub, tmp_path, positio
     document = json.loads(hub.dir.target(hub.dir.metadata(), path))
     document["releases"][0]["log"] = position
     hub.revise({path: json.dumps(document).encode()})
-    with pytest.raises(Exception, match=r"log|position"):
+    with pytest.raises(FormatError, match="expected a position"):
         install(hub, tmp_path / "new")
 
 
