@@ -285,8 +285,9 @@ def fail(error: Exception, args: list[str], command_of: Callable[[list[str]], tu
     if not isinstance(error, SkillhubError):
         error = _usage_of_typer(error, args) or _of_machine(error) or _bug(error)
     asked = getattr(error, "asked", ())
-    name, flags = command_of(args) if asked or isinstance(error, UsageError) else ("", frozenset[str]())
-    if name and isinstance(error, UsageError) and not error.hint:
+    is_bare = isinstance(error, UsageError) and not error.hint
+    name, flags = command_of(args) if asked or is_bare else ("", frozenset[str]())
+    if name and is_bare:
         error.hint = f"{as_command('skillhub', *name.split())} --help shows its usage"
     if "--json" in (args[: args.index("--")] if "--" in args else args):
         terminal.json({"schema": VERSION, **error_json(error)})
