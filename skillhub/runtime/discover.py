@@ -312,12 +312,13 @@ def _installed(path: str, place: AgentFolder, profile: Profile, around: Surround
     settings = os.path.join(os.path.dirname(os.path.dirname(path)), "settings.json")
     own = (os.path.join(root, ".claude", name) for name in ("settings.json", "settings.local.json"))
     off: set[str] = set()
+    file = path
     try:
         known = _object(_json(path).get("plugins"))
         for file in (*managed_settings(profile), settings, *own):
             off |= {key for key, is_on in _object(_json(file).get("enabledPlugins")).items() if is_on is not True}
     except (SkillhubError, OSError) as error:
-        yield Root(path, "plugin", problem=f"no plugin is searched: {_reason(error)}")
+        yield Root(file, "plugin", problem=f"no plugin is searched: {_reason(error)}")
         return
     for key, entries in known.items():
         name = key.partition("@")[0]

@@ -116,7 +116,8 @@ def test_attack_an_unreadable_plugin_list_enables_no_plugin(desk, name, text):
     catalog = desk.catalog()
     is_malformed = text in ("{[", "\xff")
     assert (catalog.skills == ()) == (is_malformed or "plugins" in name)
-    assert any("no plugin is searched" in each.message for each in catalog.problems) == is_malformed
+    named = {each.path for each in catalog.problems if "no plugin is searched" in each.message}
+    assert named == ({str(desk.home / ".claude" / name)} if is_malformed else set())
     write(desk.project / ".claude/skills/other")
     assert pick(desk.catalog(), "other").state == "enabled"
 
