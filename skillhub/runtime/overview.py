@@ -71,6 +71,15 @@ def _agents(entries: Sequence[ListedSkill], omitted: int) -> list[str]:
     ]
 
 
+def _activate(entries: Sequence[ListedSkill], omitted: int) -> list[str]:
+    return [
+        "Load the instructions of a skill into this conversation, with its folder and its files.",
+        "When a task matches a description, call it with the name of the skill before anything else.",
+        *_listed(entries, clean),
+        *_rest(omitted, "{}."),
+    ]
+
+
 def _claude_code(entries: Sequence[ListedSkill], omitted: int) -> list[str]:
     lines = ["<available_skills>"]
     for entry in entries:
@@ -192,6 +201,7 @@ def _xml(text: str) -> str:
 
 DIALECTS: Final[Mapping[str, Dialect]] = {
     "agents": Dialect(_agents),
+    "agents-tool": Dialect(_activate),
     "claude-code": Dialect(_claude_code),
     "codex": Dialect(_markdown(_CODEX_USE)),
     "openoxide": Dialect(_markdown(_CODEX_USE)),

@@ -104,7 +104,7 @@ class _Tool(NamedTuple):
     takes: type[BaseModel]
     run: Callable[[Any, _Call], ToolResult]
     unknown: str = "Skill not found: {name}"
-    lists: bool = False  # whether the catalogue is part of the description
+    lists: str = ""  # the dialect of the catalogue in the description; empty if it is not there
     enumerates: bool = False  # whether the schema names every skill
 
 
@@ -178,7 +178,8 @@ def _callable(catalog: Catalog) -> list[Skill]:
 def _shown(tool: _Tool, catalog: Catalog, row: Profile, window: int | None) -> SkillTool:
     description = tool.description
     if tool.lists:
-        description = section(catalog, row, window).text or f"{tool.description} No skill is available."
+        listed = section(catalog, replace(row, dialect=tool.lists), window)
+        description = listed.text or f"{tool.description} No skill is available."
     schema = tool.takes.model_json_schema()
     properties = {key: input_schema(each) for key, each in schema["properties"].items()}
     if tool.enumerates:
@@ -245,10 +246,10 @@ _INVOKES: Final = "Invoke a skill by name. Use when a task matches an available 
 _SEARCHES: Final = "Search the skills by name and description."
 _PICKS: Final = "Load a skill by its path, or by its name where only one has it."
 _TOOLS: Final[Mapping[str, tuple[_Tool, ...]]] = {
-    "agents": (_Tool("activate_skill", _LOADS, _ByName, _by_name, lists=True, enumerates=True),),
+    "agents": (_Tool("activate_skill", _LOADS, _ByName, _by_name, lists="agents-tool", enumerates=True),),
     "codewhale": (_Tool("load_skill", _LOADS, _ByName, _by_name),),
-    "opencode": (_Tool("skill", _LOADS, _OfOpenCode, _opencode, _OPENCODE_UNKNOWN, lists=True),),
-    "claude-code": (_Tool("Skill", _EXECUTES, _OfGenCode, _with_args, "Unknown skill: {name}", lists=True),),
+    "opencode": (_Tool("skill", _LOADS, _OfOpenCode, _opencode, _OPENCODE_UNKNOWN, lists="opencode"),),
+    "claude-code": (_Tool("Skill", _EXECUTES, _OfGenCode, _with_args, "Unknown skill: {name}", lists="claude-code"),),
     "gencode": (_Tool("Skill", _EXECUTES, _OfGenCode, _with_args),),
     "pegasus": (_Tool("use_skill", _INVOKES, _OfPegasus, _with_args, 'Skill "{name}" not found'),),
     "codelia": (_Tool("skill_search", _SEARCHES, _Search, _found), _Tool("skill_load", _PICKS, _Load, _load)),

@@ -115,9 +115,19 @@ def test_description_of_the_tool_has_the_catalogue(machine, host):
     machine.skill(host, "mine", disable_model_invocation="true")
     catalog = machine.catalog(host)
     (tool,) = tools(host, catalog)
-    assert tool.description == section(catalog, profile(host)).text
+    whole = section(catalog, profile(host)).text
+    assert tool.description.partition("<available_skills>")[1:] == whole.partition("<available_skills>")[1:]
     assert "demo" in tool.description
     assert "mine" not in tool.description
+
+
+def test_description_of_activate_skill_tells_the_model_to_call_it(machine):
+    machine.skill("agents", "demo")
+    catalog = machine.catalog("agents")
+    (tool,) = tools("agents", catalog)
+    assert "call it with the name of the skill" in tool.description
+    assert "read the SKILL.md" not in tool.description
+    assert "read the SKILL.md" in section(catalog, profile("agents")).text
 
 
 @pytest.mark.parametrize("host", sorted(HOSTS))
