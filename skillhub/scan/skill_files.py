@@ -60,6 +60,15 @@ _NAMES: Mapping[str, Language] = {
     **dict.fromkeys(("json", "yaml", "yml", "toml", "csv", "xml"), "data"),
     **dict.fromkeys(("markdown", "md", "text", "txt", "plain", "plaintext"), "markdown"),
 }
+# Files from which build tools, continuous integration, agents and editors take shell commands.
+_RECIPES: Final = re.compile(
+    r"(?:.*/)?(?:"
+    r"(?P<json>(?:package|composer|deno|turbo|\.?mcp|hooks|settings|settings\.local|tasks|devcontainer|plugin)\.json)"
+    r"|(?P<yaml>(?:(?:\.github/(?:workflows|actions)|\.circleci)/.*"
+    r"|action|\.gitlab-ci|taskfile|(?:docker-)?compose|\.pre-commit-config)\.ya?ml)"
+    r"|(?P<dockerfile>(?:dockerfile|containerfile)(?:[.-].*)?|.*[.-](?:dockerfile|containerfile))"
+    r"|(?P<makefile>(?:gnu|bsd)?makefile|.*\.mk|\.?justfile))"
+)
 # Emphasis and characters that are not displayed; between two letters they do not separate words.
 _UNSEEN: Final = "*\u00ad\u200b\u200c\u200d\u2060\ufeff"
 # A Greek or Cyrillic letter beside another character of its word. The engine skips to the letter, since it is first.
@@ -216,6 +225,12 @@ class SourceFile:
     def is_document(self) -> bool:
         """Whether people and agents read the file as prose."""
         return self.language == "markdown"
+
+    @cached_property
+    def recipe(self) -> str | None:
+        """The kind of a file from which another program takes shell commands; None for any other file."""
+        found = _RECIPES.fullmatch(self.path.lower())
+        return found.lastgroup if found else None
 
     @cached_property
     def passages(self) -> tuple[Passage, ...]:

@@ -21,7 +21,7 @@ from skillhub.scan.pattern import Letters, Literals, Sighting
 from skillhub.scan.skill_files import SCRIPTING, SkillFiles, SourceFile
 
 # Increase it with every change of the findings; it is part of the key of cached scans.
-RULES_VERSION: Final = 11
+RULES_VERSION: Final = 12
 # Literals of programs that read the user's data ("takes"), hide their purpose or run data as code ("hides"), or send
 # data ("sends"). In lower case and without blanks; ``^`` stands for a blank between two words.
 _TAKES: Final = words(
@@ -101,7 +101,8 @@ def in_programs(files: SkillFiles) -> Iterator[Sighting]:
     sources = [
         each
         for each in files
-        if (each.language in SCRIPTING or each.is_document) and not each.is_program and _signs(each)
+        if (each.language in SCRIPTING or each.is_document or each.recipe) and not each.is_program
+        if _signs(each)
     ]
     kinds = {kind for each in sources for kind in _signs(each)}
     worth = [each for each in sources if "hides" in _signs(each) or kinds >= {"takes", "sends"}]
@@ -109,6 +110,7 @@ def in_programs(files: SkillFiles) -> Iterator[Sighting]:
         return
     from skillhub.scan.code.flow import Flow, Place  # noqa: PLC0415 - most skills need none of it
     from skillhub.scan.code.reader import Reader  # noqa: PLC0415
+    from skillhub.scan.code.recipes import recipes  # noqa: PLC0415
 
     sightings = dict[Sighting, None]()
 
@@ -120,7 +122,7 @@ def in_programs(files: SkillFiles) -> Iterator[Sighting]:
     scripts = (each for each in files if each.language in SCRIPTING)
     joining = [each for each in scripts if not names.isdisjoint(_WORD.findall(each.text))]
     for file in {each.path: each for each in (*worth, *joining)}.values():
-        for piece in file.passages if file.is_document else file.code:
+        for piece in recipes(file) if file.recipe else file.passages if file.is_document else file.code:
             if piece.kind == "code":
                 reader.read(piece.language, piece.text, file.path, piece.line - 1)
             else:
@@ -175,19 +177,30 @@ def _signs(file: SourceFile) -> frozenset[str]:
 
 
 def _looked_at(file: SourceFile) -> frozenset[str]:
-    is_respelled = file.language == "python" and not file.data.isascii() and not is_normalized("NFKC", file.text)
-    text = normalize("NFKC", file.text).lower().encode() if is_respelled else file.lowered  # Python normalizes names
-    parts = Letters(text).parts if is_respelled else file.letters_read.parts
+    respelled = _respelled(file)
+    text = file.lowered if respelled is None else respelled.lower().encode("utf-8", "replace")
+    parts = file.letters_read.parts if respelled is None else Letters(text).parts
     worth = {kind: found for kind, signs in SIGNS.items() if (found := signs.worth(parts))}
     if not worth:
         return frozenset()
-    if file.is_document:  # inline code, and everything from the first fence on
+    if file.is_document and not file.recipe:  # inline code, and everything from the first fence on
         end = min((at for each in _FENCES if each[:1] in text and (at := text.find(each)) >= 0), default=len(text))
         text = b"\n".join((*_QUOTED.findall(text, 0, end), text[end:]))
     bare = b"\n".join(_bare(text))
     kinds = frozenset(kind for kind, signs in worth.items() if any(sign in bare for sign in signs))
     is_late = "sends" in kinds and b"settimeout(" in bare and _TIMER.search(bare)
     return kinds | {"hides"} if is_late else kinds
+
+
+def _respelled(file: SourceFile) -> str | None:
+    """Return the program as another program reads it; None if that is the text of the file."""
+    if file.recipe:  # JSON can escape characters
+        from skillhub.scan.code.recipes import recipes  # noqa: PLC0415 - most skills have no such file
+
+        return "\n".join(each.text for each in recipes(file))
+    # Python normalizes names.
+    is_odd = file.language == "python" and not file.data.isascii() and not is_normalized("NFKC", file.text)
+    return normalize("NFKC", file.text) if is_odd else None
 
 
 def _bare(text: bytes) -> Iterator[bytes]:

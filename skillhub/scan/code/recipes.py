@@ -1,0 +1,94 @@
+"""Files of build tools, continuous integration, agents and editors, as the shell scripts of their commands."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from itertools import islice
+from typing import Any, Final
+
+from skillhub.scan.skill_files import Passage, SourceFile
+
+# A string of JSON; one without an end reaches to the end of its line.
+_STRING: Final = re.compile(r'"(?:[^"\\\n]|\\.?)*+(?:"|$)', re.MULTILINE)
+# Strings of a file that are read one by one; the others are read as one script.
+_STRINGS_MAX: Final = 1000
+# The marks of a list and the key before a value of YAML; the sign of a text in the next lines; a value in quotes.
+_KEY: Final = re.compile(r"([ \t]*)((?:-[ \t]+)*)([\w./-]{1,60}:(?:[ \t]+|$))?")
+_BLOCK: Final = re.compile(r"[|>][-+\d]{0,2}[ \t]*")
+_QUOTED: Final = re.compile(r"(?:\"(?:[^\"\\\n]|\\.)*+\"|'(?:[^'\n]|'')*+')[ \t]*")
+_EXPRESSION: Final = re.compile(r"\$\{\{[^{}\n]{0,300}\}\}")
+_INSTRUCTION: Final = re.compile(
+    r"^[ \t]*(?:ONBUILD[ \t]+)?(?:RUN|CMD|ENTRYPOINT|ENV|ARG|HEALTHCHECK[^\n]{0,80}?CMD)[ \t]+(?:--\S+[ \t]+){0,5}",
+    re.MULTILINE | re.IGNORECASE,
+)
+_WORDS: Final = re.compile(r"^\[.*\][ \t]*$", re.MULTILINE)
+_RECIPE: Final = re.compile(r"^\t[@+-]*", re.MULTILINE)
+
+
+def _json(text: str) -> Iterator[tuple[str, int]]:
+    strings = (each for each in _STRING.finditer(text) if " " in each[0])
+    line, at = 1, 0
+    for found in islice(strings, _STRINGS_MAX):
+        line, at = line + text.count("\n", at, found.start()), found.start()
+        yield _unquoted(found), line
+    yield "\n".join(map(_unquoted, strings)), line
+
+
+def _yaml(text: str) -> Iterator[tuple[str, int]]:
+    script: list[str] = []
+    block = margin = -1  # the columns of the key of a text in several lines, and of its first line
+    for line in _EXPRESSION.sub("x", text).split("\n"):
+        column = len(line) - len(line.lstrip())
+        if block >= 0 and (not line.strip() or column > block):
+            margin = column if margin < 0 and line.strip() else margin
+            script.append(line[min(column, margin) :] if margin > 0 else "")
+            continue
+        found = _KEY.match(line)
+        value = line[found.end() :] if found else line
+        is_block = _BLOCK.fullmatch(value) is not None
+        block, margin = (found.start(3) if found and found[3] else column) if is_block else -1, -1
+        script.append("" if is_block else _QUOTED.sub(_unquoted, value) if _QUOTED.fullmatch(value) else value)
+    yield "\n".join(script), 1
+
+
+def _dockerfile(text: str) -> Iterator[tuple[str, int]]:
+    yield _WORDS.sub(_of_words, _INSTRUCTION.sub("", text)), 1
+
+
+def _makefile(text: str) -> Iterator[tuple[str, int]]:
+    yield _RECIPE.sub("", text).replace("$$", "$").replace("$(shell ", "$("), 1
+
+
+def _unquoted(found: re.Match[str]) -> str:
+    with suppress(ValueError):
+        value = json.loads(found[0], strict=False)
+        return value if isinstance(value, str) else found[0]
+    return found[0].strip()[1:-1].replace("''", "'")
+
+
+def _of_words(found: re.Match[str]) -> str:
+    """Return a command that is spelled as a list of words; that of a shell is the word after ``-c``."""
+    value: Any = None
+    with suppress(ValueError, RecursionError):
+        value = json.loads(found[0])
+    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+        return found[0]
+    return value[value.index("-c") + 1] if "-c" in value[:-1] else shlex.join(value)
+
+
+_READERS: Final[Mapping[str, Callable[[str], Iterator[tuple[str, int]]]]] = {
+    "json": _json,
+    "yaml": _yaml,
+    "dockerfile": _dockerfile,
+    "makefile": _makefile,
+}
+
+
+def recipes(file: SourceFile) -> Iterator[Passage]:
+    """Yield the shell scripts in a file from which another program takes commands."""
+    for text, line in _READERS[file.recipe](file.text) if file.recipe else ():
+        yield Passage("code", "shell", text, line)
