@@ -323,7 +323,15 @@ class Loaded:
         return tuple(tool for tool in tools if tool.lower() in left)
 
     def read(self, relative: str) -> bytes:
-        """Return the bytes of one of the skill's files, unchanged since it was loaded. Raises as ``Folder.read``."""
+        """Return the bytes of one of the skill's files, unchanged since it was loaded.
+
+        Raises:
+            OutsideSkill: the path leads out of the skill, or through a link.
+            NotFound: the skill has no such file.
+            Drifted: the file was changed meanwhile, or differs from the agreed tree.
+            FormatError: the file has more than eight MiB.
+            StateError: the file cannot be read.
+        """
         return self.folder.read(relative, _FILE_CAP * 8)
 
 
