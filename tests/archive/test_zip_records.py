@@ -42,8 +42,8 @@ def test_windows_attributes_are_accepted():
 @pytest.mark.parametrize("wide", [False, True])
 @pytest.mark.parametrize("signature", [b"", b"PK\7\x08"])
 def test_every_form_of_a_data_descriptor_is_read(wide, signature):
-    said = about(ROOT, wide=wide, signature=signature)
-    assert files(Entry("SKILL.md", ROOT.data, described=True, descriptor=said)) == {"SKILL.md": ROOT.data}
+    descriptor = about(ROOT, wide=wide, signature=signature)
+    assert files(Entry("SKILL.md", ROOT.data, described=True, descriptor=descriptor)) == {"SKILL.md": ROOT.data}
 
 
 def test_attack_an_unannounced_data_descriptor_is_refused():

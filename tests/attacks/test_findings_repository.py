@@ -220,7 +220,7 @@ def test_an_invalid_skill_with_a_locked_name_is_a_problem(world, text):
     assert world.problems() == ["other-skill"]
 
 
-@pytest.mark.parametrize("waiting", ["disabled", "nobody agreed"])
+@pytest.mark.parametrize("waiting", ["disabled", "no consent"])
 def test_a_copy_of_a_disabled_skill_or_one_without_consent_is_a_problem(world, waiting):
     world.install(str(skill(world.folder)))
     if waiting == "disabled":

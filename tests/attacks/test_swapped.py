@@ -18,7 +18,7 @@ from tests.support.faults import EVERY
 from tests.support.swapping import Swap, link_to, look_at, run_with_swap, steps_of, unchanged
 from tests.support.world import STDIO, Answers, OfUser, World, needs, skill
 
-pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="somebody acts in a forked child")
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="the attacker is a forked child")
 AGENTS = ("claude-code",)
 LEFT = ".skillhub-0123456789ab"
 SAMPLES = 2

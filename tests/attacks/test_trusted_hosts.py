@@ -134,8 +134,8 @@ def test_credentials_are_sent_to_a_trusted_host_only(is_trusted, tmp_path):
         shell.write("project/skillhub.toml", f'[skills]\nx = {{ from = "oci://{host}/team/x" }}\n')
         (shell.project / "skillhub.lock").unlink()
         shell.run("install", *YES)
-        told = [head for head in web.heads if f"Authorization: Basic {LOGIN}" in head]
-        assert {head.split()[1] for head in told} == (
+        requests = [head for head in web.heads if f"Authorization: Basic {LOGIN}" in head]
+        assert {head.split()[1] for head in requests} == (
             {"/x/SKILL.md", "/v2/team/x/manifests/latest"} if is_trusted else set()
         )
         # A redirect target gets no credentials, even if trusted.

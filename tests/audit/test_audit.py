@@ -369,8 +369,8 @@ def test_paths_need_not_be_installed(tmp_path):
     os.symlink("/nowhere", evil / "link")
     world.answers.default = "no"
     done = report(world, paths=(str(tmp_path / "good"), str(evil)))
-    told = {(each.rule, each.skill) for each in done.findings if each.severity != "low"}
-    assert told == {("unsigned", "good"), ("unsafe-archive", "evil")}
+    found_rules = {(each.rule, each.skill) for each in done.findings if each.severity != "low"}
+    assert found_rules == {("unsigned", "good"), ("unsafe-archive", "evil")}
     (evil / "link").unlink()
     (evil / "skill.oms.sig").write_bytes(b"{}")
     rules = {each.rule: each.path for each in report(world, paths=(str(evil),)).findings}

@@ -30,15 +30,15 @@ for line in sys.stdin:
     method = message["method"]
     if method == "initialize":
         about = {{"name": {name!r}, "version": "1"}}
-        told = {{"protocolVersion": "2025-11-25", "capabilities": {{"tools": {{}}}}, "serverInfo": about}}
+        result = {{"protocolVersion": "2025-11-25", "capabilities": {{"tools": {{}}}}, "serverInfo": about}}
     elif method == "tools/list":
-        told = {{"tools": [{{"name": each, "inputSchema": {{"type": "object"}}}} for each in {tools!r}]}}
+        result = {{"tools": [{{"name": each, "inputSchema": {{"type": "object"}}}} for each in {tools!r}]}}
     else:
         error = {{"code": -32601, "message": "no"}}
         print(json.dumps({{"jsonrpc": "2.0", "id": message["id"], "error": error}}), flush=True)
         continue
     {during}
-    print(json.dumps({{"jsonrpc": "2.0", "id": message["id"], "result": told}}), flush=True)
+    print(json.dumps({{"jsonrpc": "2.0", "id": message["id"], "result": result}}), flush=True)
 {after}
 """
 
@@ -109,7 +109,7 @@ def test_attack_no_policy_starts_a_server(tmp_path):
 def test_a_server_gets_only_the_variables_of_its_entry(tmp_path):
     here = Here(tmp_path)
     rows = '[{"name": each, "inputSchema": {"type": "object"}} for each in os.environ]'
-    during = f'told.get("tools") and told.update(tools={rows})'
+    during = f'result.get("tools") and result.update(tools={rows})'
     server(here, during=during, env={"A_TOKEN": "${SECRET}", "B": "b"}, env_vars=["C"])
     found = looked(here, SECRET="hunter2", OTHER="x", C="c", HOME="/nowhere")
     assert {"A_TOKEN", "B", "C", "PATH", "HOME"} <= set(found.tools)
@@ -129,7 +129,7 @@ def test_a_server_starts_in_the_folder_of_its_entry(tmp_path):
     here = Here(tmp_path)
     (here.project / "inner").mkdir()
     rows = '[{"name": os.getcwd(), "inputSchema": {"type": "object"}}]'
-    server(here, during=f'told.get("tools") and told.update(tools={rows})', cwd="./inner")
+    server(here, during=f'result.get("tools") and result.update(tools={rows})', cwd="./inner")
     assert looked(here).tools == (str(here.project / "inner"),)
     assert f"it is started in {here.project / 'inner'}" in here.run("mcp", "check", "demo", "--json").out
 
@@ -152,8 +152,8 @@ def test_attack_the_question_names_every_variable_sent_to_a_server(tmp_path, ent
     here = Here(tmp_path)
     here.write("project/.mcp.json", json.dumps({"mcpServers": {"demo": entry}}))
     (question,) = here.run("mcp", "check", "demo", "--json", SECRET="hunter2").json["questions"]
-    told = [each for each in question["details"] if "your variables" in each]
-    assert told[0].endswith("SECRET")
+    lines = [each for each in question["details"] if "your variables" in each]
+    assert lines[0].endswith("SECRET")
     assert "hunter2" not in str(question)
 
 
@@ -261,7 +261,7 @@ def test_attack_too_many_tools_are_cut(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "during", ["told = []", "told = {}", 'told = {"tools": 7}', "print('{', flush=True); sys.exit(0)"]
+    "during", ["result = []", "result = {}", 'result = {"tools": 7}', "print('{', flush=True); sys.exit(0)"]
 )
 def test_attack_an_invalid_answer_is_an_error(tmp_path, during):
     here = Here(tmp_path)
@@ -383,8 +383,8 @@ def test_two_different_files_of_one_agent_are_chosen_by_file(tmp_path):
     assert (done.status, done.error["code"]) == (2, "usage")
     assert done.error["hint"] == "choose one: " + " or ".join(f"--file {here.project / each}" for each in files)
     for file in files:
-        told = here.run("mcp", "check", "demo", "--file", file, "--dry-run").out
-        assert f"it runs: sh {file}" in told and str(here.project / file) in told
+        out = here.run("mcp", "check", "demo", "--file", file, "--dry-run").out
+        assert f"it runs: sh {file}" in out and str(here.project / file) in out
     done = here.run("mcp", "check", "demo", "--file", ".mcp.json", "--json")
     assert (done.status, done.error["code"]) == (3, "not-found")
 

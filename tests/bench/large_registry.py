@@ -168,8 +168,8 @@ def search_costs(count: int, texts: Sequence[str]) -> Iterator[str]:
                         hits = len(registry.listing(text).skills)
                     seen = fetcher.seen
                     parts = [each for path, each in seen.items() if "/lists/" in path or "_all" in path]
-                    told = f"{fetcher.requests:3} requests {seen.total():8,} bytes"
-                    yield f"search {text:16} {state}: {told}, {len(parts)} parts {sum(parts):7,}, {hits} skills"
+                    cost = f"{fetcher.requests:3} requests {seen.total():8,} bytes"
+                    yield f"search {text:16} {state}: {cost}, {len(parts)} parts {sum(parts):7,}, {hits} skills"
 
 
 def main() -> None:

@@ -85,7 +85,7 @@ async def line(port: int, rtt: float, rate: float | None) -> asyncio.Server:
 
 
 async def tls(port: int, pem: str) -> asyncio.Server:
-    """Return a running server that speaks TLS and passes what comes to the one at ``port``, which does not."""
+    """Return a running server that accepts TLS and forwards to the server at ``port``, which does not."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(pem)
 

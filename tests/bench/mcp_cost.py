@@ -91,9 +91,9 @@ class Served:
         catalog_of(profile("agents"), self.around, cache=self.cache)
 
     def answered(self, *frames: dict[str, object]) -> None:
-        said = b"".join(json.dumps(each).encode() + b"\n" for each in frames)
+        data = b"".join(json.dumps(each).encode() + b"\n" for each in frames)
         done = subprocess.run(
-            self.words("mcp"), input=said, cwd=self.project, env=self.environ, capture_output=True, check=True
+            self.words("mcp"), input=data, cwd=self.project, env=self.environ, capture_output=True, check=True
         )
         assert done.stdout.count(b"\n") == len(frames), done.stderr
 

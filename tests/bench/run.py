@@ -151,8 +151,8 @@ def measure(command: Sequence[str], cwd: Path, environ: dict[str, str], good: Se
         timer.cancel()
         if process.returncode not in good:
             out.seek(0)
-            said = out.read().decode("utf-8", "replace")[-2000:]
-            raise CommandFailed(f"{list(command[:5])} failed with {process.returncode}:\n{said}")
+            output = out.read().decode("utf-8", "replace")[-2000:]
+            raise CommandFailed(f"{list(command[:5])} failed with {process.returncode}:\n{output}")
     cpu = usage.ru_utime + usage.ru_stime
     return Sample(seconds, cpu, usage.ru_maxrss / (1024 if sys.platform == "linux" else 1024 * 1024))
 

@@ -98,8 +98,8 @@ def mention_races(rounds: int, count: int) -> list[Race]:
     catalog = Catalog.of(given)
     mentioned(line, catalog)
     return [
-        race(f"mentioned, {count:,} skills: {what}", ours, lambda told=told: _PLAIN.findall(told), limit, rounds)
-        for what, told, ours, limit in (
+        race(f"mentioned, {count:,} skills: {what}", ours, lambda data=data: _PLAIN.findall(data), limit, rounds)
+        for what, data, ours, limit in (
             ("100 kB", prose, lambda: mentioned(prose, catalog), 30),
             ("a line", line, lambda: mentioned(line, catalog), 50),
             ("a line, catalogue made anew", line, lambda: mentioned(line, Catalog.of(given)), 400),

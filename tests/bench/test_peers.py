@@ -32,8 +32,8 @@ def test_tools_with_the_same_work_are_compared_and_failures_reported(tmp_path, c
     assert [work for work in WORKS if rows[work].took.get("copying", 1) is None] == [GIT, FROZEN]
     assert all(rows[work].took["skillhub"] for work in WORKS)
     assert len(list((tmp_path / "wheels").iterdir())) == 2
-    told = capsys.readouterr().err
-    assert "copying: install --frozen" in told and "installed 0 of 2" in told
+    err = capsys.readouterr().err
+    assert "copying: install --frozen" in err and "installed 0 of 2" in err
 
 
 def test_a_row_is_over_its_limit_by_time_memory_or_failure():

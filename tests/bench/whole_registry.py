@@ -274,8 +274,8 @@ class _Client:
         done = subprocess.run(command, cwd=f"{self._place}/project", env=env, capture_output=True, text=True)
         spent = [now - then for now, then in zip(self._counted, before, strict=True)]
         first = (done.stdout or done.stderr).partition("\n")[0][:70]
-        told = f"{spent[0]:3} requests {spent[1]:8,} bytes, exit {done.returncode}"
-        print(f"{self._name:9} {' '.join(words[:3])[:34]:34} {told}: {first}", flush=True)
+        cost = f"{spent[0]:3} requests {spent[1]:8,} bytes, exit {done.returncode}"
+        print(f"{self._name:9} {' '.join(words[:3])[:34]:34} {cost}: {first}", flush=True)
 
 
 def use(folder: str) -> None:

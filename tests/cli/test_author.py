@@ -138,9 +138,9 @@ def test_the_hint_for_an_edited_signed_skill_is_to_sign_it_again(shell):
         assert (done.status, done.error["code"], done.error["reason"]) == (5, "bad-signature", "extra-file")
         hints.add(done.error["hint"])
     assert hints == {"if the skill is yours: skillhub sign ./mine"}
-    told = shell.run("validate", "./mine", "my skill", "old.zip").out
-    assert told.count("if the skill is yours: ") == 2
-    line = next(each for each in told.splitlines() if "sign 'my skill'" in each)
+    out = shell.run("validate", "./mine", "my skill", "old.zip").out
+    assert out.count("if the skill is yours: ") == 2
+    line = next(each for each in out.splitlines() if "sign 'my skill'" in each)
     assert shell.run(*shlex.split(line.partition("skillhub ")[2])).status == 0
     assert "signature invalid" not in shell.run("validate", "my skill").out
 

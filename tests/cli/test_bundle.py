@@ -68,7 +68,7 @@ def exported(tmp_path_factory):
     root = machine.lock()["sources"]["acme"]["root"]
     yes = ("--yes", "--allow-unsigned", "--trust-source", f"acme={root}")
     return SimpleNamespace(
-        folder=folder, machine=machine, served=served, url=url, path=folder / "bundle", told=done.json, yes=yes
+        folder=folder, machine=machine, served=served, url=url, path=folder / "bundle", summary=done.json, yes=yes
     )
 
 
@@ -118,9 +118,9 @@ def refused(machine, exported, data, *words):
 
 def test_a_bundle_has_the_files_that_a_lock_needs_and_is_reproducible(exported):
     assert exported.path.read_bytes() == (exported.folder / "again").read_bytes()
-    assert exported.told["skills"] == ["boxed", "greeting", "mine", "notes", "paged"]
-    assert exported.told["digest"] == str(Digest.of(exported.path.read_bytes()))
-    assert exported.told["size"] == exported.path.stat().st_size
+    assert exported.summary["skills"] == ["boxed", "greeting", "mine", "notes", "paged"]
+    assert exported.summary["digest"] == str(Digest.of(exported.path.read_bytes()))
+    assert exported.summary["size"] == exported.path.stat().st_size
     files = contents(exported)
     assert files["skillhub.lock"] == (exported.machine.project / "skillhub.lock").read_bytes()
     keys = json.loads(files["bundle.json"])["content"]
@@ -136,7 +136,7 @@ def test_a_bundle_is_installed_without_network(machine, exported, has_lock):
             (machine.project / name).unlink()
     done = machine.run("install", "--from", exported.path, *exported.yes, "--json")
     assert done.status == 0, done.err
-    assert sorted(each["name"] for each in done.json["skills"]) == exported.told["skills"]
+    assert sorted(each["name"] for each in done.json["skills"]) == exported.summary["skills"]
     assert machine.lock() == exported.machine.lock()
     assert machine.run("verify").status == 0
     asked = sorted((each["kind"], each["skill"]) for each in done.json["questions"])
@@ -397,7 +397,7 @@ def test_attack_a_bundle_with_expired_metadata_is_refused(machine, exported):
     machine.write("hub/state/shown-time.json", json.dumps(shown))
     done = refused(machine, exported, exported.path.read_bytes())
     assert (done.status, done.error["code"]) == (5, "metadata-expired")
-    assert exported.told["usable_until"] < later.isoformat()
+    assert exported.summary["usable_until"] < later.isoformat()
 
 
 def test_attack_a_bundle_leaves_no_site_record_and_no_cached_document(machine, exported):
@@ -426,7 +426,7 @@ def test_a_failed_export_leaves_no_file(exported, tmp_path):
     target = tmp_path / "bundle"
     assert machine.run("bundle", "export", target).status == 3  # the server has stopped
     assert machine.run("bundle", "export", target, "--offline").status == 3
-    assert machine.run("remove", *exported.told["skills"], "--yes").status == 0
+    assert machine.run("remove", *exported.summary["skills"], "--yes").status == 0
     assert machine.run("bundle", "export", target).status == 2
     assert not target.exists()
 

@@ -144,9 +144,9 @@ def test_doctor_policy_names_the_place_of_each_line(shell):
         ("agents", "skillhub.toml:4", True),
     ]
     assert done.json["places"]["machine"] == "/etc/skillhub/policy.toml"
-    told = shell.run("doctor", "policy").out
-    assert 'signed = "ask"  (a stricter line applies)' in told
-    assert f"project: {shell.project}/skillhub.toml:3" in told
+    out = shell.run("doctor", "policy").out
+    assert 'signed = "ask"  (a stricter line applies)' in out
+    assert f"project: {shell.project}/skillhub.toml:3" in out
 
 
 @pytest.mark.parametrize(("exceptions", "in_force"), [("", False), ('allow-findings = ["SH002"]\n', True)])

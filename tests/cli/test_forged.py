@@ -138,11 +138,11 @@ def test_attack_a_skill_forges_no_prompt_of_a_real_terminal(shell, width):
     done = shell.at_terminal("install", ref, say=[(ASK, "n\n")], columns=width)
     shown = lines(done)
     assert max(len(line) for line in shown if "skillhub show ./" not in line) <= width
-    told = [line.strip() for line in shown]
+    texts = [line.strip() for line in shown]
     assert [line for line in shown if "acme" in line and not line.startswith("  | ")] == []
-    assert sum(line.startswith("note: ") for line in told) <= 6
-    assert any("more notes:" in line for line in told)
-    facts = [n for n, line in enumerate(told) if line.startswith(("it needs:", "it can:", "2 files,", "not signed"))]
+    assert sum(line.startswith("note: ") for line in texts) <= 6
+    assert any("more notes:" in line for line in texts)
+    facts = [n for n, line in enumerate(texts) if line.startswith(("it needs:", "it can:", "2 files,", "not signed"))]
     assert len(facts) == 4
     assert max(n for n, line in enumerate(shown) if line.startswith("  | ")) < min(facts)
 
@@ -193,9 +193,9 @@ def test_attack_a_line_of_a_file_forges_no_line_of_the_review(shell):
     copy = shell.project / ".agents/skills/helper/SKILL.md"
     copy.write_text(copy.read_text() + forged + "\n")
     done = shell.at_terminal("diff", "helper", TERM="dumb")
-    told = [line for line in lines(done) if "acme" in line or "1.0.0 -> 2.0.0" in line]
-    assert told
-    assert all(line.startswith("| ") for line in told)
+    rows = [line for line in lines(done) if "acme" in line or "1.0.0 -> 2.0.0" in line]
+    assert rows
+    assert all(line.startswith("| ") for line in rows)
     assert f"+{forged}" in shell.run("diff", "helper").out.splitlines()
 
 

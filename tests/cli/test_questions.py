@@ -384,15 +384,15 @@ def test_attack_no_flag_agrees_to_a_server_that_runs_code(shell, command):
 
 
 @pytest.mark.parametrize(
-    ("command", "told"),
+    ("command", "warning"),
     [("npx -y @demo/server@latest", "downloads a package without a fixed version"), ("node -e x", "runs a shell or")],
 )
-def test_only_an_answer_at_a_terminal_agrees_to_an_unsafe_server(shell, command, told):
+def test_only_an_answer_at_a_terminal_agrees_to_an_unsafe_server(shell, command, warning):
     words = serving(shell, command)
-    assert shell.at_terminal(*words, say=[(ASK, "y\n"), (told, ""), (ASK, "n\n")], columns=200).status == 6
+    assert shell.at_terminal(*words, say=[(ASK, "y\n"), (warning, ""), (ASK, "n\n")], columns=200).status == 6
     assert not (shell.project / ".mcp.json").exists()
     enabling = ("enable", "served", "--agent", "claude-code")
-    assert shell.at_terminal(*enabling, say=[(told, ""), (ASK, "y\n")], columns=200).status == 0
+    assert shell.at_terminal(*enabling, say=[(warning, ""), (ASK, "y\n")], columns=200).status == 0
     assert (shell.project / ".mcp.json").exists()
 
 

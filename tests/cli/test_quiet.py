@@ -129,7 +129,7 @@ def quiet(offered, tmp_path_factory):
     shell.write("project/bad.txt", f"sha256:{'3' * 64} worse\n")
     shell.write("project/lock", '{\n  "skills": {},\n  "sources": {},\n  "version": 1\n}\n')
     root = folder / "registry/site/metadata/1.root.json"
-    said = []
+    results = []
     with online(offered.folder / "registry/site") as url:
         known = {"url": url, "root": Digest.of(root.read_bytes()), "keys": shell.hub / "state/keys"}
         for line in lines(WELL):
@@ -141,8 +141,8 @@ def quiet(offered, tmp_path_factory):
                 shell.skill("project/.agents/skills/loose")
             else:
                 done = shell.run(*words, "--quiet")
-                said.append((line, done.status, done.out + done.err))
-    return shell, said
+                results.append((line, done.status, done.out + done.err))
+    return shell, results
 
 
 def test_quiet_prints_nothing_on_success(quiet):

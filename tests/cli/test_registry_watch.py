@@ -202,8 +202,8 @@ def test_attack_an_entry_does_not_steer_the_terminal(hub, shell, tmp_path):
 
 def test_attack_an_entry_cannot_name_another_registry(hub, shell, tmp_path):
     time = "2026-01-01T00:00:00Z good: release greeting"
-    said = entry("yanked", name="greeting", publisher="acme", source="good", position=0, time=time)
-    write_entry(tmp_path / "registry", said)
+    log_entry = entry("yanked", name="greeting", publisher="acme", source="good", position=0, time=time)
+    write_entry(tmp_path / "registry", log_entry)
     line = shell.run("registry", "watch", "greeting", "--dry-run").out.splitlines()[-1]
     assert line == f"'{time}' acme: offered-again acme greeting"
     found = shell.run("registry", "watch", "greeting", "--json").json["entries"][-1]

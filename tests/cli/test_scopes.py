@@ -75,9 +75,9 @@ def test_hints_name_the_scope_of_their_command(shell):
     copy = shell.folder / "home/.agents/skills/release-notes/SKILL.md"
     copy.chmod(0o644)
     copy.write_text("mine")
-    told = shell.run("verify", "--global").err
-    assert "skillhub sync --global restores the locked files" in told
-    assert "skillhub diff release-notes --global shows the edits" in told
+    err = shell.run("verify", "--global").err
+    assert "skillhub sync --global restores the locked files" in err
+    assert "skillhub diff release-notes --global shows the edits" in err
     unknown = shell.run("remove", "--global", "release-note", "--json").error["hint"]
     assert unknown.startswith(
         "did you mean release-notes? skillhub list --global shows installed skills; skillhub adopt --global "

@@ -28,13 +28,13 @@ class Typing(Terminal):
 
     def __init__(self, *words):
         super().__init__()
-        self.words, self.said = iter(words), []
+        self.words, self.printed = iter(words), []
 
     def prompt(self, text):
         return f"{next(self.words)}\n"
 
     def prose(self, text, *_, **more):
-        self.said.append(text)
+        self.printed.append(text)
 
     def discard_input(self):
         pass
@@ -119,12 +119,18 @@ def test_attack_yes_to_all_does_not_cover_gains_of_another_skill(kind):
     asked = [*of("a", "scripts"), *of("b", "scripts"), *of("c", "scripts", "hooks"), *of("d"), *of("e", "hooks")]
     terminal = Typing("a", "y", "n")
     answers = Person(terminal, Flags()).answer(asked)
-    said = {(q.skill, q.kind, q.alike): a.said for q, a in zip(asked, answers, strict=True)}
-    assert [said[each, "install", "by acme"] for each in "abcde"] == ["yes", "yes", "no", "unanswered", "unanswered"]
-    assert [said[each, kind, "scripts"] for each in "abc"] == ["yes", "yes", "no"]
-    assert said["c", kind, "hooks"] == "no"
-    said = "\n".join(terminal.said)
-    assert "b gains scripts" in said[: said.index("Yes to all 2")]
+    replies = {(q.skill, q.kind, q.alike): a.said for q, a in zip(asked, answers, strict=True)}
+    assert [replies[each, "install", "by acme"] for each in "abcde"] == [
+        "yes",
+        "yes",
+        "no",
+        "unanswered",
+        "unanswered",
+    ]
+    assert [replies[each, kind, "scripts"] for each in "abc"] == ["yes", "yes", "no"]
+    assert replies["c", kind, "hooks"] == "no"
+    text = "\n".join(terminal.printed)
+    assert "b gains scripts" in text[: text.index("Yes to all 2")]
 
 
 def test_an_unreachable_source_fails_check_update_and_diff(machine, repo):

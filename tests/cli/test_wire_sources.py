@@ -139,14 +139,14 @@ def test_attack_a_hostile_mcp_server_is_refused(here):
         assert here.run("source", "add", "corp", server.ref, "--yes").status == 0
         rows = {
             "elsewhere": Raw(status=307, headers={"Location": "http://169.254.169.254/"}),
-            "without end": Raw(b"[" * 65536, is_endless=True),
+            "endless": Raw(b"[" * 65536, is_endless=True),
             "no JSON": Raw(ESCAPES.encode()),
-            "not let in": Raw(status=401, headers={"WWW-Authenticate": f'Bearer realm="{"x" * 5000}"'}),
-            "no list": {"skills": {"a": 1}},
-            "a name that is none": {"skills": [{"uri": "skill://x/SKILL.md", "frontmatter": {"name": ESCAPES}}]},
+            "unauthorized": Raw(status=401, headers={"WWW-Authenticate": f'Bearer realm="{"x" * 5000}"'}),
+            "not a list": {"skills": {"a": 1}},
+            "invalid name": {"skills": [{"uri": "skill://x/SKILL.md", "frontmatter": {"name": ESCAPES}}]},
         }
-        for lie, told in rows.items():
-            server.alter = lambda method, params, result, told=told: told if method == "skills/list" else result
+        for lie, listed in rows.items():
+            server.alter = lambda method, params, result, listed=listed: listed if method == "skills/list" else result
             for words in (["source", "refresh", "corp"], ["source", "add", "bad", server.ref, "--yes"]):
                 done = here.run(*words)
                 assert done.status in (3, 4, 5), (lie, words, done.out, done.err)

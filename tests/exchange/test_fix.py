@@ -249,9 +249,9 @@ def test_neighbouring_changes_conflict_in_git_and_fix_resolves_them(repository):
 def test_git_merges_locks_with_the_skillhub_driver(repository):
     repository.drive()
     repository.apart(lock(b=ONE), lock(b=TWO, c=ONE), lock(b=THREE, d=ONE))
-    told = repository.git("merge", "other", "-m", "both")
+    output = repository.git("merge", "other", "-m", "both")
     assert repository.lock() == lock(b=THREE, c=ONE, d=ONE)
-    assert "b: theirs: both changed it; 1.2.0 is higher than 1.1.0" in told
+    assert "b: theirs: both changed it; 1.2.0 is higher than 1.1.0" in output
 
 
 def test_the_driver_leaves_a_conflict_between_signers_in_git(repository):

@@ -240,8 +240,8 @@ def test_an_agent_that_requires_the_own_name_is_named_in_the_refusal(two):
     outcome = two.install("acme:code-review", alias="mine", agents=("claude-code",))
     assert outcome.skills[0].links[-1].endswith(".claude/skills/mine")
     for refs in (("acme:code-review",), ()):  # the skill is installed already, and other skills may use the agent
-        told = two.install(*refs, alias="mine" if refs else None, agents=("cursor",)).warnings
-        assert "mine: Cursor will not load it: it requires a folder with the name in SKILL.md" in told
+        warnings = two.install(*refs, alias="mine" if refs else None, agents=("cursor",)).warnings
+        assert "mine: Cursor will not load it: it requires a folder with the name in SKILL.md" in warnings
 
 
 def test_an_alias_does_not_hide_a_source_skill_of_that_name(two):

@@ -42,7 +42,7 @@ def lose(world):
         remove_tree(str(path))
 
 
-@pytest.mark.parametrize("options", [{}, {"frozen": True}], ids=["as it is", "frozen"])
+@pytest.mark.parametrize("options", [{}, {"frozen": True}], ids=["default", "frozen"])
 @pytest.mark.parametrize("is_lost", [False, True], ids=["all there", "all lost"])
 def test_install_warns_about_an_expired_certificate_of_a_locked_skill(world, is_lost, options):
     lock = world.lock()

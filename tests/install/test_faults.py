@@ -89,7 +89,7 @@ def check(case, label):
         assert tree in (case.before.folders.get(place), case.after.folders.get(place)), (label, "half", place)
     silent = Answers()
     world.sync(silent)
-    assert silent.seen == [], (label, "an edit that nobody made")
+    assert silent.seen == [], (label, "an edit reported without a change")
     assert world.problems() == [], label
     assert left_over(world) == [], label
     synced = look(world)

@@ -251,9 +251,9 @@ def test_a_folder_with_the_name_in_another_case_is_never_deleted(machine, verb):
         "update": lambda answers: machine.update(answers=answers),
         "sync": lambda answers: machine.sync(answers),
     }
-    for said in ("unanswered", "no"):
+    for reply in ("unanswered", "no"):
         with suppress(Refused):
-            acts[verb](Answers("yes", local_edit=said))
+            acts[verb](Answers("yes", local_edit=reply))
         assert os.readlink(machine.copy("hello")) == "Hello"
     acts[verb](Answers("yes"))
     assert (theirs / "mine.txt").read_text() == "mine\n"

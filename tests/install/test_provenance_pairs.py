@@ -136,8 +136,8 @@ KIND_CHANGED = [
     ("mcp", "registry"),
 ]
 CASES = [
-    pytest.param(KINDS[kind], of(KINDS[kind], facts), said, id=f"{kind}: {fact}")
-    for fact, kinds, facts, said in ROWS
+    pytest.param(KINDS[kind], of(KINDS[kind], facts), expected, id=f"{kind}: {fact}")
+    for fact, kinds, facts, expected in ROWS
     for kind in kinds
 ] + [pytest.param(KINDS[was], KINDS[now], OTHER, id=f"{was}: {now}") for was, now in KIND_CHANGED]
 
@@ -167,8 +167,8 @@ def by_lock(before, now, world, publisher_keys=frozenset()):
 
 def by_record(before, now, world, publisher_keys=frozenset()):
     record = Record(tree=before.tree, enabled=True, provenance=Provenance.of(before))
-    said = refusal(refuse_other_signer, found(now, publisher_keys), record, world.ports())
-    return said or ("" if record.is_of(now) else ASKED)
+    expected = refusal(refuse_other_signer, found(now, publisher_keys), record, world.ports())
+    return expected or ("" if record.is_of(now) else ASKED)
 
 
 def by_merge(before, now):

@@ -48,9 +48,9 @@ def ahead():
     scans.close()
 
 
-def told(scans, came):
+def begun(scans, result):
     """Begin a scan; return the function that gives its result, once the scan has begun."""
-    seen = scans.begin(came)
+    seen = scans.begin(result)
     scans._pool.submit(int).result()  # earlier work has begun
     return seen
 
@@ -60,7 +60,7 @@ def run_anew(lines):
     head = (
         f"import sys; sys.path.insert(0, {os.fspath(REPO)!r})\n"
         "import os, signal\n"
-        "from tests.install.test_scan_processes import ScansAhead, Unpacked, seen_here, skill, told\n"
+        "from tests.install.test_scan_processes import ScansAhead, Unpacked, seen_here, skill, begun\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", head + lines], capture_output=True, text=True, check=False, timeout=300
@@ -71,27 +71,27 @@ def run_anew(lines):
 def test_a_scan_in_another_process_gives_the_same_result(ahead):
     for script in ("", HOSTILE, "import os\nos.environ['A_KEY']\n"):
         tree = skill(script=script)
-        assert told(ahead, Unpacked(tree))(tree) == seen_here(tree)
+        assert begun(ahead, Unpacked(tree))(tree) == seen_here(tree)
     assert scan(skill(script=HOSTILE))
 
 
 def test_a_result_is_given_only_for_its_own_tree(ahead):
-    assert told(ahead, Unpacked(skill(1)))(skill(2)) is None
+    assert begun(ahead, Unpacked(skill(1)))(skill(2)) is None
 
 
 def test_attack_content_that_is_no_skill_stops_no_process(ahead):
     bomb = Tree({"SKILL.md": File(b"---\nname: [\n---\n")})
     no_manifest = Tree({"\udc80": File(b"")})
-    for came in (b"PK\x03\x04 a zip", Unpacked(bomb), Unpacked(no_manifest), Unpacked(Tree({}))):
-        assert told(ahead, came)(getattr(came, "tree", bomb)) is None
-    assert told(ahead, Unpacked(skill()))(skill()) == seen_here(skill())
+    for result in (b"PK\x03\x04 a zip", Unpacked(bomb), Unpacked(no_manifest), Unpacked(Tree({}))):
+        assert begun(ahead, result)(getattr(result, "tree", bomb)) is None
+    assert begun(ahead, Unpacked(skill()))(skill()) == seen_here(skill())
 
 
 def test_after_a_killed_process_no_result_is_given(ahead):
     for process in ahead._processes:
         process.kill()
         process.wait()
-    assert told(ahead, Unpacked(skill()))(skill()) is None
+    assert begun(ahead, Unpacked(skill()))(skill()) is None
 
 
 def test_attack_a_process_that_prints_more_than_its_answer_is_not_used_again():
@@ -101,7 +101,7 @@ def test_attack_a_process_that_prints_more_than_its_answer_is_not_used_again():
     talking = SimpleNamespace(stdin=io.BytesIO(), stdout=io.BytesIO(b"a warning\n[[], []]\n"))
     scans._processes.append(talking)
     scans._idle.put(talking)
-    assert [told(scans, Unpacked(skill()))(skill()) for _ in range(2)] == [None, None]
+    assert [begun(scans, Unpacked(skill()))(skill()) for _ in range(2)] == [None, None]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="processes are forked on Linux alone")
@@ -126,7 +126,7 @@ def test_one_processor_starts_no_process():
 def test_many_skills_are_scanned_ahead_and_returned_in_order():
     """Sixty skills are enough for scans ahead."""
     shelf = [skill(number, HOSTILE if number % 7 == 0 else "print(1)\n") for number in range(60)]
-    ways = [Acquisition(partial(Unpacked, each), lambda came: read(came.tree)) for each in shelf]
+    ways = [Acquisition(partial(Unpacked, each), lambda result: read(result.tree)) for each in shelf]
     with prefetched(ways, lambda *_: None) as coming:
         found = [turn() for turn in coming]
     assert found == [read(each) for each in shelf]
@@ -134,7 +134,7 @@ def test_many_skills_are_scanned_ahead_and_returned_in_order():
 
 def test_without_a_scan_no_process_scans_ahead():
     shelf = [skill(number, HOSTILE) for number in range(60)]
-    ways = [Acquisition(partial(Unpacked, each), lambda came: read(came.tree)) for each in shelf]
+    ways = [Acquisition(partial(Unpacked, each), lambda result: read(result.tree)) for each in shelf]
     with prefetched(ways, lambda *_: None, lambda: False) as coming, scanning(is_scanned=False):
         found = [turn() for turn in coming]
     assert found == [read(each, scanned=False) for each in shelf]
@@ -153,7 +153,7 @@ def test_attack_modules_of_the_working_folder_reach_no_process(tmp_path):
         (tmp_path / f"{name}.py").write_text(f"open({os.fspath(tmp_path / 'ran')!r}, 'w')\n")
     program = (
         f"os.chdir({os.fspath(tmp_path)!r}); sys.path.insert(0, '')\n"
-        "scans = ScansAhead(2); print(told(scans, Unpacked(skill()))(skill()) is not None)\n"
+        "scans = ScansAhead(2); print(begun(scans, Unpacked(skill()))(skill()) is not None)\n"
         "scans.close()\n"
     )
     assert run_anew(program) == ("True\n", "")
@@ -168,15 +168,15 @@ def test_attack_a_forked_process_inherits_no_lock_connection_or_buffer(tmp_path)
         f"lock = open({os.fspath(tmp_path / 'lock')!r}, 'w'); fcntl.flock(lock, fcntl.LOCK_EX)\n"
         "pipe, end = os.pipe(); print('once')\n"
         "scans = ScansAhead(2, count=24); os.close(end)\n"
-        "print(told(scans, Unpacked(skill()))(skill()) == seen_here(skill()))\n"
+        "print(begun(scans, Unpacked(skill()))(skill()) == seen_here(skill()))\n"
         "print(os.read(pipe, 1), os.getpgid(scans._processes[0]._pid) != os.getpgid(0))\n"
         "print({type(each).__name__ for each in scans._processes})\n"
         "print(ScansAhead(2, count=24)._processes)\n"  # the scans of the first instance run in threads by now
         f"lock.close(); fcntl.flock(open({os.fspath(tmp_path / 'lock')!r}), fcntl.LOCK_EX | fcntl.LOCK_NB)\n"
         "print(*(each._pid for each in scans._processes), flush=True); os._exit(0)\n"
     )
-    said, errors = run_anew(program)
-    *lines, numbers = said.splitlines()
+    output, errors = run_anew(program)
+    *lines, numbers = output.splitlines()
     assert (lines, errors) == (["once", "True", "b'' True", "{'_Forked'}", "[]"], "")
     # Their stderr is closed, and the program's pipe ends were the only ones: `run` returned, so both processes
     # ended.
@@ -193,7 +193,7 @@ def test_an_application_that_reaps_all_children_does_not_break_a_scan(handler):
         "        while os.waitpid(-1, os.WNOHANG)[0]: pass\n"
         "    except ChildProcessError: pass\n"
         f"signal.signal(signal.SIGCHLD, {handler})\n"
-        "scans = ScansAhead(4, count=24); print(told(scans, Unpacked(skill()))(skill()) is not None)\n"
+        "scans = ScansAhead(4, count=24); print(begun(scans, Unpacked(skill()))(skill()) is not None)\n"
         "os.kill(scans._processes[0]._pid, signal.SIGKILL)\n"
         "scans.close(); scans.close(); print('closed')\n"
         "while os.path.exists(f'/proc/{scans._processes[1]._pid}'): pass\n"  # loops until the process has ended
@@ -220,7 +220,7 @@ def test_a_process_that_ends_between_poll_and_kill_is_no_error():
 def test_a_forked_process_does_not_run_the_applications_signal_handler():
     program = (
         "signal.signal(signal.SIGTERM, lambda *_: os.write(2, b'its files are taken away'))\n"
-        "scans = ScansAhead(2, count=24); print(told(scans, Unpacked(skill()))(skill()) is not None)\n"
+        "scans = ScansAhead(2, count=24); print(begun(scans, Unpacked(skill()))(skill()) is not None)\n"
         "for each in scans._processes: os.kill(each._pid, signal.SIGTERM); each.wait()\n"
         "print([each.returncode for each in scans._processes]); scans.close()\n"
     )
@@ -255,8 +255,8 @@ def test_attack_an_interrupt_during_a_fork_leaves_no_child(where):
         "try: print(os.waitpid(-1, os.WNOHANG))\n"
         "except ChildProcessError: print(len(forks), 'have ended')\n"
     )
-    said = "interrupted\n" if where == "here" else ""
-    assert run_anew(program) == (f"{said}3 have ended\n", "")
+    output = "interrupted\n" if where == "here" else ""
+    assert run_anew(program) == (f"{output}3 have ended\n", "")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="processes are forked on Linux alone")

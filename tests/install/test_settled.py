@@ -337,7 +337,7 @@ CHANGES = {
     "a policy of sources": lambda at: policy(at["config"], 'sources = ["https://elsewhere.example/"]'),
     "a policy of publishers": lambda at: policy(at["config"], 'publishers = ["somebody"]'),
     "a policy of agents": lambda at: policy(at["config"], 'agents = ["windsurf"]'),
-    "a policy that is none": lambda at: policy(at["config"], "agents = 1"),
+    "an invalid policy": lambda at: policy(at["config"], "agents = 1"),
     "another agent": lambda at: {"agents": ("windsurf",)},
     "links": lambda at: {"link": "symlink"},
     "copies": lambda at: {"link": "copy"},
@@ -350,7 +350,7 @@ CHANGES = {
     "another pin in its place": lambda at: swapped(at["pin"]),
     "a pin that is a link": lambda at: led_away(at["pin"]),
     "no pin": lambda at: at["pin"].unlink(),
-    "nobody's pins": lambda at: shutil.rmtree(at["state"] / "signers"),
+    "deleted pins": lambda at: shutil.rmtree(at["state"] / "signers"),
     "a withdrawn release": lambda at: in_place(at["index"], b'"withdrawn":null', b'"withdrawn":"bad"'),
     "a withdrawn release in another file": lambda at: swapped(at["index"]),
     "a name taken away": lambda at: in_place(at["names"], b"acme", b"acne"),
@@ -387,7 +387,7 @@ def test_attack_a_change_of_any_fact_in_the_index_is_noticed(scene):
     before = noted(machine)
     shutil.copytree(machine.folder, backup, symlinks=True)
 
-    def told(believed, options):
+    def result(believed, options):
         machine.sources, machine.publishers = Sources(machine.home), Publishers(machine.home)
         ports = machine.ports()
         ports.store.proved.is_believed = believed
@@ -405,7 +405,7 @@ def test_attack_a_change_of_any_fact_in_the_index_is_noticed(scene):
         assert noted(machine) != before, what  # every fact is recorded again: it is in other files by now
         changed = change_it(paths_of(machine))
         options = changed if isinstance(changed, dict) else {}
-        assert told(True, options) == told(False, options), what
+        assert result(True, options) == result(False, options), what
 
 
 def noted(machine) -> object:
@@ -435,7 +435,7 @@ def test_attack_metadata_read_before_a_withdrawal_does_not_decide_after_it(scene
 def same_result(machine) -> object:
     """Return the result of an install; assert that it is the same with and without the index."""
 
-    def told(believed):
+    def result(believed):
         ports = remembering(machine, believed).ports()
         try:
             outcome = install([], Options(dry_run=True), ports)
@@ -444,8 +444,8 @@ def same_result(machine) -> object:
         return outcome.unchanged, outcome.warnings
 
     machine.ports().store.proved.save()
-    answer = told(True)
-    assert answer == told(False)
+    answer = result(True)
+    assert answer == result(False)
     return answer
 
 

@@ -145,7 +145,7 @@ def test_verify_reports_a_copy_while_the_chosen_agents_are_unreadable(waiting):
     assert waiting.problems() == ["not-enabled"]
 
 
-@pytest.mark.parametrize("how", ["nobody agreed", "enabled elsewhere", "a link"])
+@pytest.mark.parametrize("how", ["no consent", "enabled elsewhere", "a link"])
 def test_a_copy_that_skillhub_did_not_make_stays_and_is_reported(waiting, how):
     world = waiting
     (world.folder / "kept/SKILL.md").write_text("---\nname: plain\ndescription: Another.\n---\n")
@@ -157,7 +157,7 @@ def test_a_copy_that_skillhub_did_not_make_stays_and_is_reported(waiting, how):
         place.symlink_to(world.folder / "kept")
     else:
         put(world, PLACES[1])
-    if how == "nobody agreed":
+    if how == "no consent":
         world = world.on_another_machine()
     for _ in range(2):
         outcome = world.sync(Answers())

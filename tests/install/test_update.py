@@ -234,7 +234,7 @@ def signed(label: str, body: str) -> dict[str, bytes]:
     return {"SKILL.md": text(body), SIGNATURE: signature}
 
 
-@pytest.mark.parametrize("after", ["another", "nobody"])
+@pytest.mark.parametrize("after", ["another", "unsigned"])
 def test_attack_an_update_with_another_signer_is_refused(reaching: Reaching, upstream: Upstream, after: str) -> None:
     """No answer and no trust in the other signer accepts it; another key of the same publisher would be accepted."""
     for label in ("one", "two"):
@@ -242,7 +242,7 @@ def test_attack_an_update_with_another_signer_is_refused(reaching: Reaching, ups
     upstream.have(signed("one", "Do it."))
     reaching.install(upstream.ref("git"))
     assert reaching.lock().skills["deploy"].signed_by
-    upstream.have(NEWER if after == "nobody" else signed("two", "Do it better."))
+    upstream.have(NEWER if after == "unsigned" else signed("two", "Do it better."))
     refused(reaching, SignerChanged, lambda: reaching.update())
     with pytest.raises(SignerChanged):
         reaching.behind()

@@ -68,8 +68,8 @@ def test_a_value_is_stored_in_the_keyring_and_reaches_the_program_only(shell):
     ]
     would = shell.run("env", "exec", "--dry-run", "--", "python3", "-c", SHOW)
     assert would.out == "would run python3 with DEMO_TOKEN\n"
-    said = [each.raw + each.raw_err for each in (enabled, listed, would, shell.run("doctor"))]
-    nowhere(shell, stored.stdout, stored.stderr, *said)
+    outputs = [each.raw + each.raw_err for each in (enabled, listed, would, shell.run("doctor"))]
+    nowhere(shell, stored.stdout, stored.stderr, *outputs)
     assert shell.run("env", "unset", "DEMO_TOKEN").status == 0
     assert kept(shell) == []
     assert shell.run("env", "exec", "--", "python3", "-c", SHOW).out == "None\n"

@@ -133,8 +133,8 @@ def test_the_inspector_reads_the_server_over_stdio(modules, npm, shell):
     program.chmod(0o755)
 
     def ask(*words):
-        said = npm("mcp-inspector", "--cli", program, "--method", *words, **shell.environ)
-        return json.loads(said[said.index("{") :])
+        output = npm("mcp-inspector", "--cli", program, "--method", *words, **shell.environ)
+        return json.loads(output[output.index("{") :])
 
     assert [each["name"] for each in ask("resources/list")["resources"]] == ["demo", "typed"]
     assert [each["name"] for each in ask("tools/list")["tools"]] == ["search_skills", "load_skill", "read_skill_file"]
@@ -235,8 +235,8 @@ def test_opencode_connects(modules, npm, shell, tmp_path):
     command = [started["command"], *map(str, started["args"])]
     server = {"type": "local", "command": command, "environment": shell.environ, "enabled": True}
     with configured(tmp_path, "opencode.json", {"mcp": {"skillhub": server}}):
-        said = npm("opencode", "mcp", "list")
-    assert re.search(r"✓ skillhub\s+connected", said), said
+        output = npm("opencode", "mcp", "list")
+    assert re.search(r"✓ skillhub\s+connected", output), output
 
 
 def test_claude_code_connects(modules, npm, shell):
@@ -244,5 +244,5 @@ def test_claude_code_connects(modules, npm, shell):
     server = {**started, "args": [str(each) for each in started["args"]]}
     added = npm("claude", "mcp", "add-json", "-s", "user", "skillhub", json.dumps(server))
     assert "Added" in added, added
-    said = npm("claude", "mcp", "list")
-    assert re.search(r"skillhub: .* ✔ Connected", said), said
+    output = npm("claude", "mcp", "list")
+    assert re.search(r"skillhub: .* ✔ Connected", output), output

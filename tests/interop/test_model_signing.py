@@ -54,8 +54,8 @@ def reference(program, tmp_path):
     def run(verb, how, *options):
         command = [*program, verb, how, "--signature", "skill/" + SIGNATURE, *options, "skill"]
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-        said = done.stdout + done.stderr
-        assert ("succeeded" in said) == (done.returncode == 0), said
+        output = done.stdout + done.stderr
+        assert ("succeeded" in output) == (done.returncode == 0), output
         return done.returncode == 0
 
     return run

@@ -35,7 +35,7 @@ def no_network(monkeypatch):
     assert importlib.util.find_spec("sigstore"), "the package sigstore is not here: pip install '.[all]'"
 
     def refuse(*_):
-        raise AssertionError("somebody reaches for the network")
+        raise AssertionError("a test opened a connection")
 
     for verb in ("connect", "connect_ex"):
         monkeypatch.setattr(socket.socket, verb, refuse)
@@ -158,14 +158,14 @@ ATTACKS = {
     "proof of another place": entry(lambda e: e["inclusionProof"].update(logIndex="0")),
     "another time": entry(lambda e: e.update(integratedTime=str(int(AT.timestamp()) + 1))),
     "no time": entry(lambda e: e.pop("integratedTime")),
-    "a time that is none": entry(lambda e: e.update(integratedTime="99999999999999999")),
+    "an invalid time": entry(lambda e: e.update(integratedTime="99999999999999999")),
     "another kind of entry": entry(lambda e: e.update(kindVersion={"kind": "intoto", "version": "0.0.2"})),
     "a body that is no entry": entry(lambda e: e.update(canonicalizedBody=encode(b"{}"))),
     "two log entries": lambda: changed(
         lambda m: m["verificationMaterial"]["tlogEntries"].append(m["verificationMaterial"]["tlogEntries"][0]),
         OWN.sign(PAYLOAD),
     ),
-    "certificate that is none": lambda: changed(
+    "invalid certificate": lambda: changed(
         lambda m: m["verificationMaterial"]["certificate"].update(rawBytes="AAAA"), OWN.sign(PAYLOAD)
     ),
     "all of another Sigstore": lambda: OTHER.sign(PAYLOAD),
@@ -199,7 +199,7 @@ SAID = {
     "another kind of entry": "only supported for",
     "a body that is no entry": "invalid root hash",
     "two log entries": "exactly one log entry",
-    "certificate that is none": "parsing",
+    "invalid certificate": "parsing",
     "all of another Sigstore": "signature does not match",
 }
 

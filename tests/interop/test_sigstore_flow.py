@@ -38,8 +38,8 @@ def written(shell, account=None, **more):
     """Write a skill signed by an account of our Sigstore."""
     skill = shell.skill("forged", **more)
     tree = Tree({path: File(skill.joinpath(path).read_bytes()) for path in ("SKILL.md", *more)})
-    said = statement(tree)
-    (skill / SIGNATURE).write_text(json.dumps(OWN.sign(json.dumps(said).encode(), account or Account())))
+    content = statement(tree)
+    (skill / SIGNATURE).write_text(json.dumps(OWN.sign(json.dumps(content).encode(), account or Account())))
     return skill
 
 
