@@ -309,8 +309,8 @@ class Common:
         self.undo.callback(network.close)
         return replace(ports, network=network, store=Store(folder), report=terminal.progress), network
 
-    def pick(self, offered: Sequence[Release], places: Mapping[str, Place] | None = None) -> Sequence[Release]:
-        """Let a person pick releases; return none if there is no person to ask.
+    def pick(self, releases: Sequence[Release], places: Mapping[str, Place] | None = None) -> Sequence[Release]:
+        """Let a person pick releases; return none if they stop, or if there is no person to ask.
 
         ``places`` are the user's sources that are no registries. Only the command ``pick`` passes them; then
         ``plugin`` of a release holds the alias of its source.
@@ -319,8 +319,14 @@ class Common:
             return ()
         from skillhub.cli import picker  # here, for most commands offer nothing
 
-        project = self.open_project()
-        return picker.pick(self.terminal, offered, project.lock(), project.base, places)
+        project, terminal = self.open_project(), self.terminal
+        offered = picker.Offered(releases, project.lock(), project.base, places)
+        terminal.clear()
+        if picker.draws(terminal):
+            from skillhub.cli.screen import choose  # its library takes 0.1 s, and the extra may be missing
+        else:
+            choose = picker.choose
+        return [offered.releases[number] for number in choose(terminal, offered)]
 
 
 def working_folder() -> str:

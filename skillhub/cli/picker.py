@@ -1,11 +1,10 @@
-"""The picker: lets a person choose from many skills in groups, on the whole screen or in a numbered list."""
+"""The picker: the skills to choose from, in groups, and the numbered list that a person chooses from."""
 
 from __future__ import annotations
 
 import os
 import re
 from collections.abc import Mapping, Sequence
-from importlib import import_module
 from importlib.util import find_spec
 
 from skillhub.cli.terminal import BAR, Terminal, cells_of, shortened
@@ -118,34 +117,14 @@ _LEAST = (40, 12)  # the least columns and lines of a screen with a list and a p
 LIST = "SKILLHUB_PICKER"  # the variable that asks for the numbered list, with the value `list`
 
 
-def pick(
-    terminal: Terminal, releases: Sequence[Release], lock: Lock, base: str, places: Mapping[str, Place] | None = None
-) -> tuple[Release, ...]:
-    """Let the person at the terminal choose releases; return none if they stop.
-
-    Args:
-        terminal: The person's terminal.
-        releases: The releases to choose from.
-        lock: The installed skills, which are marked.
-        base: The folder that local paths in the lock are relative to.
-        places: The sources that are no registries, if ``plugin`` of a release holds the alias of its source.
-    """
-    offered = Offered(releases, lock, base, places)
-    # The import of its library takes 0.1 s, and the extra may be missing.
-    terminal.clear()
-    choose = import_module("skillhub.cli.screen").choose if _draws(terminal) else _by_line
-    chosen: list[int] = choose(terminal, offered)
-    return tuple(offered.releases[number] for number in chosen)
-
-
-def _draws(terminal: Terminal) -> bool:
+def draws(terminal: Terminal) -> bool:
     """Return whether to draw on the whole screen: it is large enough, the extra is there, no list is asked for."""
     columns, lines = terminal.size
     is_wanted = not os.environ.get(LIST) and terminal.obeys_escapes and columns >= _LEAST[0] and lines >= _LEAST[1]
     return is_wanted and find_spec("prompt_toolkit") is not None
 
 
-def _by_line(terminal: Terminal, offered: Offered) -> list[int]:
+def choose(terminal: Terminal, offered: Offered) -> list[int]:
     """Let the person choose from a numbered list; return none if they stop.
 
     A filter does not change the numbers, and each filter applies to the whole list.

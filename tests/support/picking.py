@@ -7,11 +7,9 @@ import os
 import sys
 from collections.abc import Sequence
 
+from skillhub.cli.common import Common
 from skillhub.cli.main import ready
-from skillhub.cli.picker import pick
-from skillhub.cli.terminal import Terminal
 from skillhub.model.index import Release
-from skillhub.model.lock import Lock
 
 
 def main(args: Sequence[str]) -> int:
@@ -21,5 +19,5 @@ def main(args: Sequence[str]) -> int:
     offered = [
         Release(name=n, plugin=p, path=f"x/{p}/{n}", description=d, url="u") for n, p, d in map(json.loads, args)
     ]
-    print("picked", [offered.index(each) for each in pick(Terminal(), offered, Lock(), "")])
+    print("picked", [offered.index(each) for each in Common().pick(offered)])
     return 0
