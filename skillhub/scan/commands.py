@@ -31,6 +31,8 @@ _DROP = words(
     " workupload.com krakenfiles.com dropmefiles.com filebin.net uguu.se oshi.at send.cm qiwi.gg"
     " bayfiles.com dosya.co disk.yandex.ru yadi.sk 1fichier.com"
 )
+# Anybody can store a text or file there, and anybody with the link can fetch it.
+PUBLIC_HOSTS: Final = (*_PASTE, *_DROP)
 _TENANT = words(
     "vercel.app netlify.app pages.dev workers.dev web.app firebaseapp.com github.io gitlab.io"
     " herokuapp.com onrender.com railway.app up.railway.app replit.app repl.co replit.dev glitch.me"
@@ -170,6 +172,9 @@ _TOKEN_HOSTS = re.compile(
     rb"|azurewebsites\.net|localhost|127\.0\.0\.1)$"
 )
 _ADDRESS = re.compile(rb"(?<![<\w-])[\w$]")
+_ERASES = re.compile(
+    rb"(?:(?:^|[\s;&|(`\"'])(?:rm|shred|truncate|unlink)\s[^;|&]{0,120}|/dev/null\s{1,4}(?:>\s?)?|(?:^|[\s;&:|])>\s{0,2})[\"']?$"
+)
 
 
 def _piped(found: Around) -> str | None:
@@ -207,6 +212,16 @@ def _sent_elsewhere(found: Around) -> str | None:
     return "SH401" if any(not _TOKEN_HOSTS.search(host) for host in hosts) else None
 
 
+def _is_command(found: Around) -> str | None:
+    """Judge words that are a command only at the start of one."""
+    return "SH411" if not found.before.strip() or found.before.rstrip().endswith((b";", b"&&", b"$")) else None
+
+
+def _is_erased(found: Around) -> str | None:
+    """Judge the path of a history or a log: by the command before it."""
+    return "SH411" if _ERASES.search(found.before) else None
+
+
 def _fetched(found: Around, fetch: bytes, rule: str, plain: re.Pattern[bytes] = _PLAIN) -> str | None:
     """Return the rule for a download that runs; none for a mention without an address, such as ``curl … | sh``."""
     words = [each for each in fetch.strip(b"`\"' ").split() if not each.startswith((b"-", b"<", b'"<', b"'<"))]
@@ -219,13 +234,13 @@ def _fetched(found: Around, fetch: bytes, rule: str, plain: re.Pattern[bytes] = 
 
 
 # The user's own machine or network; a package registry there belongs to the user.
-_OWN_NETWORK: Final = re.compile(r"localhost|127\.|10\.|192\.168\.|172\.(?:1[6-9]|2\d|3[01])\.|\[?::1")
+OWN_NETWORK: Final = re.compile(r"localhost|127\.|10\.|192\.168\.|172\.(?:1[6-9]|2\d|3[01])\.|\[?::1")
 
 
 def _from_anybodys(found: Around) -> str | None:
     """Judge the index that packages are installed from."""
     address = URL.search(found.first.decode("utf-8", "replace"))
-    is_own = address is None or _OWN_NETWORK.match(address[1]) or kind_of(address[1], address[2]) not in ANYBODYS
+    is_own = address is None or OWN_NETWORK.match(address[1]) or kind_of(address[1], address[2]) not in ANYBODYS
     return None if is_own else "SH117"
 
 
@@ -487,6 +502,21 @@ SYSTEM: Final = (
             look("mppreference", rb"\badd-mppreference(?=\s)", rb"\s-exclusionpath\s{1,4}[\"']?c:\\[\"']?(?:\s|$)"),
             look("spctl csrutil", rb"\b(?:spctl\s{1,4}--(?:master|global)-disable|csrutil\s{1,4}disable)\b"),
             look("netsh", rb"\bnetsh\s{1,4}advfirewall\s{1,4}set\s{1,4}\w{1,20}\s{1,4}state\s{1,4}off\b"),
+        ),
+    ),
+    pattern(
+        "SH411",
+        (
+            look("history / c cw wc", rb"\bhistory\s{1,4}-(?:c|cw|wc)\b", judge=_is_command),
+            look("histfile", rb"\b(?:unset\s{1,4}histfile\b|histfile=(?:/dev/null|[\"']{2}))"),
+            look("*history*", _HOME + rb"/\.(?:bash|zsh|sh|python)_history\b", judge=_is_erased),
+            look("log", rb"/var/log/(?:\*|auth|secure|syslog|wtmp|btmp|lastlog|audit)", judge=_is_erased),
+            look(
+                "wevtutil",
+                rb"\bwevtutil(?:\.exe)?\s{1,4}(?:cl|clear-log)\s{1,4}[\"']?(?:security|system|application)\b",
+            ),
+            look("eventlog", rb"\bclear-eventlog(?=\s)"),
+            look("historysavepath", rb"\b(?:remove-item|clear-content|del|rm)(?=\s)", rb"\bhistorysavepath\b"),
         ),
     ),
     pattern(

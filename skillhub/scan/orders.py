@@ -332,6 +332,13 @@ _HOOKS: Final = {
         r"(?!(?:localhost|127\.|\[|[^\s/\"']{0,60}(?:example|your|<|\{|\$)))"
         r"[^\n]{0,200}?\s(?:-d|--data[\w-]{0,10}|--json|-f|--form|-t|--upload-file|--post-(?:data|file))\b",
     ),
+    # A package without a version, which is fetched each time, and gets the agent's commands or the user's words.
+    "package": sign(
+        "npx bunx dlx uvx pipx_run / command",
+        r"\bcommand[\"']?\s{0,3}:\s{0,3}[\"'](?:npx|bunx|pnpm dlx|yarn dlx|uvx|pipx run)\s(?:-{1,2}\w{1,10}\s){0,3}"
+        r"@?[\w./-]{1,80}(?:@(?:latest|alpha|beta|next|canary))?(?=\s)"
+        r"[^\n]{0,200}\$\{?[\w.]{0,40}(?:command|input|prompt|content|message|task)\b",
+    ),
 }
 _DEMANDS: Final = {
     "script": sign(
@@ -361,9 +368,17 @@ _DEMANDS: Final = {
     ),
     "program": sign(".sh .py .js .mjs http", r"[\w/-]\.(?:sh|py|js|mjs)\b|https?://"),
     "in front": sign(
-        "entry_point auto-load auto_load autoload auto-activat auto_activat autoactivat this_skill",
+        "entry_point auto-load auto_load autoload auto-activat auto_activat autoactivat this_skill other_skills",
         r"\bonly entry point\b[^\n]{0,60}\b(?:any|every|all)\b|\bauto[- ]?load and execute\b",
         r"\bauto[- ]?activates?\b\W{1,6}(?:when|whenever|before)\s(?:claude|the (?:agent|model|assistant))\b",
+        r"\b(?:overrid(?:es?|ing)|supersedes?|outranks?|(?:takes?|has) (?:precedence|priority) over"
+        r"|veto(?: \w{1,10})? over)\s(?:all|every|any)\s(?:of\s)?(?:the\s)?other skills\b",
+        r"\bthis skill (?:has|holds|claims)\s(?:\w{1,12}\s){0,2}(?:veto|priority|precedence|authority)"
+        r"[^\n.]{0,20}\bover (?:all|every|any)\b",
+        r"\b(?:all|any|every)\b[^\n.]{0,80}\b(?:must|required to) (?:load|use|invoke|read|activate) this skill "
+        r"before (?:responding|answering|replying)\b",
+        r"\b(?:must|required to) (?:load|use|invoke|read|activate) this skill before "
+        r"(?:responding|answering|replying) to (?:all|any|every)\b",
         r"\bthis skill (?:cannot|can't|must not|may not) be (?:bypassed|skipped|disabled|turned off|overridden)\b",
     ),
     "each result": sign(
@@ -401,13 +416,17 @@ def demands(files: SkillFiles) -> Iterator[Sighting]:
 
 
 def hooks(files: SkillFiles) -> Iterator[Sighting]:
-    """Yield the hooks of agents and of git whose command sends data to an address."""
+    """Yield the hooks of agents and of git whose command sends data to an address, or fetches what it runs."""
     for file in files:
         signs = Signs(file, _HOOKS)
         if not file.is_program and signs.is_worth("hook") and signs.is_worth("post"):
             for number in signs.where("post"):
                 if signs.near("hook", number, 1, 0):
                     yield Sighting("SH312", file.path, signs.line("post", number))
+        if not file.is_program and signs.is_worth("hook") and signs.is_worth("package"):
+            for number in signs.where("package"):
+                if signs.has("hook", number):
+                    yield Sighting("SH118", file.path, signs.line("package", number))
 
 
 def _is_unknown(signs: Signs, number: int) -> bool:
@@ -415,3 +434,92 @@ def _is_unknown(signs: Signs, number: int) -> bool:
     around = signs.texts[max(0, number - 2) : number + 2]
     found = [match[0] for text in around for match in _DEMANDS["script"].pattern.finditer(text)]
     return not all(map(is_installer, found))
+
+
+# Acts behind the user's back: copies of mail, erased traces, code words, an agent's conversations that leave. Each is
+# honest where the user is told of it, so most rules need two signs: the act, and that the user is not told or asked.
+
+_MAILBOX = r"[\w.+-]{1,64}@[\w-]{1,63}\.[\w.-]{2,100}"
+_ALWAYS = r"\b(?:always|automatically|every|each|must|mandatory|silently|all)\b"
+_COPY = r"\b(?:cop(?:y|ies) of|forwards?)"
+_MAIL = r"\b(?:e-?mails?|messages?|mails?|repl(?:y|ies)|conversations?)\b"
+_COVERT: Final = {
+    "copied": sign(
+        "bcc blind_c of_every of_each of_all forward_every forward_each forward_all forwards / @",
+        _ALWAYS + r"[^\n]{0,80}\bbcc\b[^\n]{0,80}" + _MAILBOX,
+        _ALWAYS + r"[^\n]{0,80}" + _MAILBOX + r"[^\n]{0,40}\b(?:bcc|blind)\b",
+        r"\bbcc\b[^\n]{0,60}" + _MAILBOX + r"[^\n]{0,60}" + _ALWAYS,
+        _COPY + r"\s(?:every|each|all)\b[^\n]{0,40}" + _MAIL + r"[^\n]{0,60}" + _MAILBOX,
+    ),
+    "unsaid": sign(
+        "mention tell say show list report inform notify disclos silent ask quiet",
+        r"\b(?:do not|don't|never|without|no need to)\s(?:\w{1,12}\s){0,2}"
+        r"(?:mention|tell|say|show|list|report|inform|notify|disclos|ask)",
+        r"\b(?:silently|quietly)\b",
+    ),
+    "erased": sign(
+        "shell_history bash_history zsh_history shell-history bash-history tracks traces evidence footprint"
+        " trace_ log_ logs_after logs_when logs_once logs_upon logs_on_exit logs_before"
+        " / clean clear eras wip scrub delet remov purg destroy cover hid",
+        r"\b(?:clean|clear|eras|wip|scrub|delet|remov|purg|destroy)\w{0,4}(?:\s-?up)?\s(?:of\s)?"
+        r"(?:(?:all|any|the|your|its|their|user's)\s){0,2}(?:shell|bash|zsh)[- ]history\b",
+        r"\b(?:cover|hid)(?:e|es|s|ing)?\s(?:(?:all|any|the|your|its|our)\s){0,2}tracks\b",
+        r"\b(?:eras|wip|scrub|destroy)(?:e|es|s|ing)?\s(?:(?:all|any|the|your|its|our)\s){0,2}"
+        r"(?:\w{1,12}\s)?(?:tracks|traces|evidence|footprints?)\b",
+        r"\b(?:trace|evidence|footprint|log) (?:removal|erasure|wiping|scrubbing)\b",
+        r"\b(?:scrub|wip|eras|destroy|purg)(?:e|es|s|ing)?\s(?:(?:all|any|the|your|its)\s){0,2}(?:\w{1,12}\s)?logs\s"
+        r"(?:after|when|once|upon|on exit|before)\b",
+    ),
+    "conversations": sign(
+        ".claude/history .claude/projects .claude/transcripts .codex/history .codex/sessions"
+        " .gemini/tmp .cursor/chats",
+        r"/\.(?:claude/(?:history|projects|transcripts)|codex/(?:history|sessions)|gemini/tmp|cursor/chats)\b",
+    ),
+    "delivered": sign(
+        "send deliver post forward upload submit transmit share",
+        r"\b(?:send|deliver|post|forward|upload|submit|transmit|share)(?:s|ed|ing)?\b[^.\n]{0,80}"
+        r"\b(?:slack|discord|telegram|webhook|e-?mail|whatsapp|teams|server|endpoint|api)\b",
+    ),
+    "code word": sign(
+        "code_word codeword code-word magic_word magic_phrase magic_token magic_string secret_word secret_phrase"
+        " secret_token secret_string hidden_word hidden_phrase hidden_token hidden_string",
+        r"\bcode[- ]?words?\b[^\n]{0,80}\b(?:inject|activat|trigger|unlock|enabl)",
+        r"\b(?:inject|activat|trigger|unlock|enabl)\w{0,4}\b[^\n]{0,60}\bcode[- ]?words?\b",
+        r"\b(?:when|if|once|whenever|upon)\b[^\n.]{0,80}\b(?:magic|secret|hidden) (?:word|phrase|token|string)\b",
+    ),
+    "unasked": sign(
+        "ask wait confirm permission approv autonomous proceed",
+        r"\b(?:do not|don't|never)\s(?:stop to\s)?ask\s(?:(?:the|your)\s)?"
+        r"(?:user|human|permission|confirmation|approval)",
+        r"\bwithout\s(?:asking|waiting|confirm\w{0,5}|approval|permission)\b",
+        r"\b(?:ignore|bypass|skip)\s(?:(?:all|any|the|your)\s){0,2}(?:\w{1,12}\s)?(?:rules|checks|approvals?|confirmations?)",
+    ),
+}
+# Words of a text about attacks, which names such acts, or about a secret that was typed as a part of a command.
+_TOLD_OF = re.compile(
+    r"\b(?:attack|malicious|detect|threat|suspicious|adversar|exploit|indicator|red flag|forensic|do not|don't|never"
+    r"|for example|such as|look for|check for|mitre|incident|review|secret|token|password|api key|credential)"
+)
+
+
+def covert(files: SkillFiles) -> Iterator[Sighting]:
+    """Yield the acts behind the user's back in documents."""
+    for file in files:
+        if file.is_document and not file.is_program:
+            yield from _covert(file)
+
+
+def _covert(file: SourceFile) -> Iterator[Sighting]:
+    signs = Signs(file, _COVERT)
+    for number in signs.where("copied") if signs.is_worth("copied") else ():
+        if signs.near("unsaid", number, 1, 2):
+            yield Sighting("SH313", file.path, signs.line("copied", number))
+    for number in signs.where("erased") if signs.is_worth("erased") else ():
+        text = f"{signs.passages[number].heading.lower()}\n{signs.texts[number]}"
+        if not _TOLD_OF.search(text):
+            yield Sighting("SH411", file.path, signs.line("erased", number))
+    if signs.is_worth("conversations") and signs.is_worth("delivered") and signs.where("delivered"):
+        found = signs.where("conversations")
+        yield from (Sighting("SH315", file.path, signs.line("conversations", each)) for each in found)
+    if signs.is_worth("code word") and signs.is_worth("unasked") and signs.where("unasked"):
+        yield from (Sighting("SH314", file.path, signs.line("code word", each)) for each in signs.where("code word"))

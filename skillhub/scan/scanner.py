@@ -12,12 +12,12 @@ from skillhub.formats.text import clean
 from skillhub.model.finding import SEVERITIES, Finding, Rule, at_least, rules
 from skillhub.model.tree import SKILL_MD, File, Tree
 from skillhub.scan.capability import is_text
-from skillhub.scan.code import encodings, in_programs
+from skillhub.scan.code import encodings, in_programs, leaks
 from skillhub.scan.commands import FETCH, SYSTEM
 from skillhub.scan.disguise import ARCHIVES_MAX, disguises, is_archive, members
 from skillhub.scan.files import files, is_read
 from skillhub.scan.hidden import hidden, hidden_in_binary
-from skillhub.scan.orders import INSTRUCTIONS, demands, hooks, orders
+from skillhub.scan.orders import INSTRUCTIONS, covert, demands, hooks, orders
 from skillhub.scan.pattern import Letters, SearchSpot, joined, unescaped, views, windows
 from skillhub.scan.prerequisites import prerequisites, staged
 from skillhub.scan.secrets import secrets
@@ -37,9 +37,11 @@ DETECTORS: Final[tuple[Detector, ...]] = (
     orders,
     demands,
     hooks,
+    covert,
     staged,
     in_programs,
     encodings,
+    leaks,
     disguises,
 )
 # More places of one rule in one file give a reader no new information.

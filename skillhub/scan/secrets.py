@@ -35,17 +35,51 @@ TOKENS: Final = tuple(
         rb" hf_[A-Za-z0-9]{34}"
     ).split()
 )
-_BEGINS: Final = Literals(b"-----begin", b"passw", *(begin.lower() for begin, _ in TOKENS))
+_BEGINS: Final = Literals(
+    b"-----begin", b"passw", b"bearer", b"secret", b"token", b"key", *(begin.lower() for begin, _ in TOKENS)
+)
 _PLACEHOLDER = re.compile(
     rb"example|xxxx|your|test|fake|dummy|placeholder|sample|abcdef|1234567|\.\.\.", re.IGNORECASE
 )
+# What stands for a password in a documentation.
+_WEAK = re.compile(rb"passw|secret|change|qwerty|1234", re.IGNORECASE)
 _IN_URL = re.compile(rb"://[^\s:@/\"']{1,40}:(?P<url>[^\s:@/$<>{}*\"']{6,60})@(?=\d)")
 _PASSWORD = re.compile(rb"passw(?:or)?d[\"']?\s{0,3}[:=]\s{0,3}[\"'`]?(?P<value>[^\s\"'`<>${}\[\]()*,;@]{6,40})")
+# A password that a mail service makes for one program: four groups of four letters.
+_OF_MAILBOX = re.compile(
+    rb"app(?:lication)?[\s_-]?passw(?:or)?d[\"'*`]{0,4}\s{0,3}[:=]\s{0,3}[\"'*`]{0,4}\s{0,2}"
+    rb"(?P<value>[a-z]{16}|[a-z]{4}(?: [a-z]{4}){3})(?![a-z])"
+)
+# The other order, as a person is told it: type "…" into the password field.
+_TYPED = re.compile(
+    rb"[\"'`](?P<value>[^\s\"'`<>${}\[\]()*,;@]{6,40})[\"'`]\s{1,2}(?:in|into|as|for)\s(?:the\s)?passw(?:or)?d\b"
+)
+# A secret without a format of its issuer, by the word before it.
+_BEARER = re.compile(rb"bearer[ +]{1,3}(?P<value>[A-Za-z0-9_.~+/%=-]{20,300})(?![\w$<{(])", re.IGNORECASE)
+_VALUE = re.compile(rb"[:=][*\s]{0,4}[\"'`]?(?P<value>[A-Za-z0-9_+/%=-]{24,200})(?![\w.$<{(-])")
+_NAME = re.compile(
+    rb"(?:secret|secret[_ -]?(?:key|token)|(?:access|bearer|auth|refresh)[_ -]?token(?:[_ -]?secret)?"
+    rb"|api[_ -]?(?:key|token))"
+    rb"(?:[_ -]v?\d)?(?: \([a-z ]{1,20}\))?[\"'*`]{0,4}\s{0,3}$"
+)
+_NAME_MAX: Final = 60
+_NO_SECRET = re.compile(
+    rb"sha\d|eyj|0x|process|environ|config|secret|token|key_|_key|my[_-]|foo|bar|abc|def456", re.IGNORECASE
+)
+# The mailbox of a person, beside which a password opens an account.
+_MAILBOX = re.compile(
+    rb"(?<![\w.+-])(?!(?:user|name|me|you|john|jane|alice|bob|someone|admin|info|hello|dev|demo)\b)[\w.+-]{3,64}"
+    rb"@(?:gmail|googlemail|outlook|hotmail|live|yahoo|icloud|proton|protonmail|gmx|qq|163|126|yandex|aol)\.[a-z]{2,3}\b"
+)
+_LONG: Final = 20
+_NAMES: Final = frozenset((b"secret", b"token", b"key"))
 _ADDRESS = re.compile(rb"(?<![\w.])\d{1,3}(?:\.\d{1,3}){3}(?![\w.]\d)")
 _KNOWN: Final = frozenset({"1.1.1.1", "1.2.3.4", "8.8.4.4", "8.8.8.8", "9.9.9.9"})  # name servers and examples
 _AROUND: Final = 300
 # Bits per character: 20 random characters of base62 have about 4, words and repeated letters less than 3.3.
 _ENTROPY_MIN = 3.4
+# 16 random letters have about 3.5.
+_LETTERS_MIN = 3
 
 
 def secrets(letters: Letters) -> Iterator[tuple[Rule, int]]:
@@ -57,20 +91,59 @@ def secrets(letters: Letters) -> Iterator[tuple[Rule, int]]:
         if begin.lower() in worth and begin in letters.data:
             yield from ((TOKEN, match.start()) for match in re.finditer(shape, letters.data) if _is_live(match))
     if b"passw" in worth:
-        yield from (
-            (PASSWORD, match.start()) for match in _PASSWORD.finditer(letters.lowered) if _is_of_server(match)
-        )
+        for phrase in (_PASSWORD, _TYPED):
+            yield from (
+                (PASSWORD, match.start()) for match in phrase.finditer(letters.lowered) if _is_of_account(match)
+            )
+        yield from ((PASSWORD, match.start()) for match in _OF_MAILBOX.finditer(letters.lowered) if _is_random(match))
+    if b"bearer" in worth:
+        starts = (match.start() for match in re.finditer(b"bearer", letters.lowered))
+        found = (_BEARER.match(letters.data, start) for start in starts)
+        yield from ((TOKEN, match.start()) for match in found if match and _is_mixed(match))
+    if not _NAMES.isdisjoint(worth) and any(_is_long(each) for each in letters.words if len(each) >= _LONG):
+        for match in _VALUE.finditer(letters.data):
+            before = letters.lowered[max(0, match.start() - _NAME_MAX) : match.start()]
+            if _NAME.search(before) and _is_mixed(match):
+                yield TOKEN, match.start()
     if b"@" in letters.data:  # a URL can contain a password without the word
-        yield from ((PASSWORD, match.start()) for match in _IN_URL.finditer(letters.data) if _is_of_server(match))
+        yield from ((PASSWORD, match.start()) for match in _IN_URL.finditer(letters.data) if _is_of_account(match))
 
 
-def _is_of_server(match: re.Match[bytes]) -> bool:
-    """Return whether a password is not a placeholder, and a public IP address stands near it."""
+def _is_of_account(match: re.Match[bytes]) -> bool:
+    """Return whether a password is no placeholder, and near it is a public IP address or a person's mailbox."""
     value = match[match.lastgroup or 0]
     if not re.search(rb"\d", value) or not re.search(rb"[A-Za-z]", value) or _PLACEHOLDER.search(value):
         return False
+    if _WEAK.search(value):
+        return False
     around = match.string[max(0, match.start() - _AROUND) : match.end() + _AROUND]
-    return any(_is_public(each.decode()) for each in _ADDRESS.findall(around))
+    mailboxes = (each[0] for each in _MAILBOX.finditer(around))
+    return any(_is_public(each.decode()) for each in _ADDRESS.findall(around)) or any(
+        not _PLACEHOLDER.search(each) for each in mailboxes
+    )
+
+
+def _is_long(word: bytes) -> bool:
+    """Return whether a long word may be a part of a secret: it has digits and more letters than those of hex."""
+    return not word.isalpha() and not word.isdigit() and word.strip(b"0123456789abcdef") != b""
+
+
+def _is_mixed(match: re.Match[bytes]) -> bool:
+    """Return whether a value after the word for a secret is random, and no placeholder or name."""
+    value = match["value"]
+    return (
+        re.search(rb"\d", value) is not None
+        and re.search(rb"[A-Za-z]", value) is not None
+        and _entropy(value) >= _ENTROPY_MIN
+        and not _PLACEHOLDER.search(value)
+        and not _NO_SECRET.search(value)
+    )
+
+
+def _is_random(match: re.Match[bytes]) -> bool:
+    """Return whether letters are a password, and no words or placeholder."""
+    value = match["value"].replace(b" ", b"")
+    return _entropy(value) >= _LETTERS_MIN and not _PLACEHOLDER.search(value)
 
 
 def _is_public(address: str) -> bool:
@@ -85,6 +158,10 @@ def masked(line: bytes) -> bytes:
     line = _KEY_IN_LINE.sub(_MASK, line)
     for _, shape in TOKENS:
         line = re.sub(shape, lambda match: _MASK if _is_live(match) else match[0], line)
+    for value in (_BEARER, _VALUE):
+        line = value.sub(
+            lambda match: match[0].replace(match["value"], _MASK) if _is_mixed(match) else match[0], line
+        )
     return line
 
 

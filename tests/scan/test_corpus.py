@@ -13,6 +13,7 @@ HOSTILE, HARMLESS = families("hostile"), families("harmless")
 # The least number of found cases in each family. A commit that lowers one gives the reason.
 FOUND = {
     "agent-demands": 18,
+    "behind-the-back": 23,
     "credentials-sent": 12,
     "data-leak-prose": 13,
     "destruction": 8,

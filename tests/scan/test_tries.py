@@ -27,6 +27,7 @@ TABLES: Final = {
     "orders": orders._SIGNS,
     "demands": orders._DEMANDS,
     "hooks": orders._HOOKS,
+    "covert": orders._COVERT,
     "prerequisites": prerequisites._SIGNS,
 }
 # Tries of one pattern over all honest texts. Patterns of variables have up to 64, all others up to 36; a common word

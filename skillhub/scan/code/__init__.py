@@ -15,8 +15,9 @@ from typing import Final
 from unicodedata import is_normalized, normalize
 
 from skillhub.formats.text import words
+from skillhub.model.tree import SKILL_MD
 from skillhub.scan.code.decoded import decoded, is_worth
-from skillhub.scan.commands import ANYBODYS, URL, kind_of
+from skillhub.scan.commands import ANYBODYS, OWN_NETWORK, PUBLIC_HOSTS, URL, AddressKind, kind_of
 from skillhub.scan.pattern import Letters, Literals, Sighting
 from skillhub.scan.skill_files import SCRIPTING, SkillFiles, SourceFile
 
@@ -209,3 +210,85 @@ def _bare(text: bytes) -> Iterator[bytes]:
     read = [text, _COMMENT.sub(b"", text[:end]) + text[end:], _INNER_COMMENT.sub(b"", text)] if end > 1 else [text]
     for each in (*read, *(_LINE_COMMENT.sub(b"", each) for each in read)):
         yield _NOTHING.sub(b"", each).translate(None, _BLANKS)
+
+
+# What leaves in one step, without a flow of data: files to public hosts, copies of mail.
+
+_MAILBOX = r"[\w.+-]{1,64}@[\w-]{1,63}\.[\w.-]{2,100}"
+_BCC = re.compile(
+    r"\b(?:add|set)?_?bcc\b[\"'\]]{0,3}\s{0,3}(?:=(?!=)|:|<<|\+=|\(|\.(?:push|append|add)\()\s{0,3}[\[{]?\s{0,3}"
+    r"[\"']" + _MAILBOX
+)
+_PLACEHOLDER = re.compile(r"example|your|user@|test|@domain|placeholder")
+_BCC_LITERAL: Final = Literals(b"bcc", b"addbcc", b"setbcc")
+_HOSTED: Final = frozenset[AddressKind]({"drop", "paste"})
+# The public hosts by their longest label, which is a word of the text.
+_HOSTS: Final = {
+    label.encode(): [each.encode() for each in PUBLIC_HOSTS if max(each.split(".")[:-1], key=len) == label]
+    for label in {max(each.split(".")[:-1], key=len) for each in PUBLIC_HOSTS}
+}
+_SENDERS: Final = frozenset((b"curl", b"xh", b"post", b"put", b"fetch"))
+_BY_NUMBER = re.compile(rb"://\d")
+# In lower case, where -F and -f are one: an option that sends needs a file after it.
+_UPLOAD = re.compile(r"\b(?:curl|xh)(?=\s)[^\n]{1,1500}")
+_SENDS_FILE = re.compile(
+    r"\s(?:-f|--form)\s{0,2}[\"']?[^\s\"'@]{0,60}@(?!\{\{)|\s(?:-t|--upload-file)\s|\s--data-binary[\s=]{1,2}[\"']?@"
+    r"|\s[\w-]{1,40}@[\"']?[~./$\w]"
+)
+_CALL = re.compile(r"\b(?:post|put|fetch)\(")
+_CALL_MAX: Final = 400
+_SENDS_BODY = re.compile(r"\bfiles\s?[=:]|\bopen\(|\bbody\s?:|\bformdata\b|createreadstream|readfile")
+# Words by which the description of a skill says so.
+_SAID = re.compile(r"\b(?:upload|share|sharing|paste|hosting|transfer|publish|cdn)")
+
+
+def leaks(files: SkillFiles) -> Iterator[Sighting]:
+    """Yield the files that a skill puts on public hosts, and the mail that its programs copy to a fixed address."""
+    for file in files:
+        is_script = file.language in SCRIPTING
+        if file.is_program or not (is_script or file.is_document):
+            continue
+        if is_script and file.has(_BCC_LITERAL):
+            yield from _copied(file)
+        if _names_public(file) and not _says_so(files):
+            yield from _uploaded(file)
+
+
+def _names_public(file: SourceFile) -> bool:
+    """Return whether a file may have the address of a public host, or one by number, and a word that sends."""
+    words = file.letters_read.words
+    if _SENDERS.isdisjoint(words) or b"://" not in file.data:
+        return False
+    hosts = (host for label in _HOSTS.keys() & words for host in _HOSTS[label])
+    return any(host in file.lowered for host in hosts) or _BY_NUMBER.search(file.data) is not None
+
+
+def _says_so(files: SkillFiles) -> bool:
+    """Return whether the description of a skill says that it uploads files."""
+    skill = files.files.get(SKILL_MD)
+    return skill is not None and _SAID.search(skill.text[: max(0, skill.text.find("\n---", 3))].lower()) is not None
+
+
+def _copied(file: SourceFile) -> Iterator[Sighting]:
+    """Yield the places at which a program copies mail to an address that is written in it."""
+    for match in _BCC.finditer(file.text.lower()):
+        if not _PLACEHOLDER.search(match[0]):
+            yield Sighting("SH313", file.path, file.line(match.start()), "a program copies mail to a fixed address")
+
+
+def _uploaded(file: SourceFile) -> Iterator[Sighting]:
+    """Yield the commands and calls that put a file on a host from which anybody can fetch it."""
+    text = file.text.lower().replace("\\\n", "  ")
+    if not any(_is_public(*each) for each in set(URL.findall(text))):
+        return
+    found = [(each.start(), each[0], _SENDS_FILE) for each in _UPLOAD.finditer(text)]
+    found += [(each.start(), text[each.end() : each.end() + _CALL_MAX], _SENDS_BODY) for each in _CALL.finditer(text)]
+    for start, command, sends in found:
+        if sends.search(command) and any(_is_public(*each) for each in URL.findall(command)):
+            yield Sighting("SH412", file.path, file.line(start))
+
+
+def _is_public(host: str, path: str) -> bool:
+    """Return whether anybody can store and fetch a file at an address, or nobody knows who owns it."""
+    is_number = host.partition(":")[0].replace(".", "").isdigit()
+    return kind_of(host, path) in _HOSTED or (is_number and not OWN_NETWORK.match(host))
