@@ -15,7 +15,7 @@ from socket import socket
 from time import monotonic
 from urllib.parse import unquote_to_bytes
 
-from skillhub.errors import StateError, UsageError
+from skillhub.errors import NotFound, StateError, UsageError
 from skillhub.formats.browser import HEADERS, PAGE_POLICY
 from skillhub.registry.outputs import cache_control, media_type
 
@@ -243,15 +243,18 @@ def site_server(
         handler: The handler of requests.
 
     Raises:
-        UsageError: the folder does not exist.
+        NotFound: the folder does not exist.
+        UsageError: the port is out of range.
         StateError: the address is in use, or does not belong to this machine.
     """
     if not os.path.isdir(site):
-        raise UsageError("there is no such folder", where=site, hint="skillhub registry init creates one")
+        raise NotFound("there is no such folder", where=site, hint="skillhub registry init creates one")
     try:
         return _Server((host, port), site, handler)
-    except (OSError, OverflowError) as error:
-        why = getattr(error, "strerror", None) or error  # `str` would add the number
+    except OverflowError as error:
+        raise UsageError(f"expected a port from 0 to 65535, found {port}") from error
+    except OSError as error:
+        why = error.strerror or error  # `str` would add the number
         raise StateError(f"cannot listen: {why}", where=f"{host}:{port}") from error
 
 

@@ -4,7 +4,7 @@ import os
 import pytest
 
 from fixtures.build import EMBEDDED
-from skillhub.errors import StateError, UsageError
+from skillhub.errors import NotFound, StateError, UsageError
 from skillhub.net.client import Http
 from skillhub.registry.check import check
 from skillhub.server.site import site_server
@@ -145,9 +145,12 @@ def test_served_registry_is_valid_and_readable(tmp_path):
         assert len(registry.artifact(release)) == release.size
 
 
-def test_missing_folder_and_used_port_are_errors(tmp_path):
-    with pytest.raises(UsageError):
+def test_missing_folder_and_used_or_impossible_port_are_errors(tmp_path):
+    with pytest.raises(NotFound):
         site_server(str(tmp_path / "absent"))
+    for port in (-1, 65536):
+        with pytest.raises(UsageError, match=f"^expected a port from 0 to 65535, found {port}$"):
+            site_server(str(tmp_path), port=port)
     taken = pytest.raises(StateError, match=r"^cannot listen: [A-Z]")
     with site_server(str(tmp_path)) as server, taken:
         site_server(str(tmp_path), port=server.server_port)
