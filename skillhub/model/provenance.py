@@ -244,9 +244,10 @@ class Changes:
         if self.before.signed_by != self.after.signed_by:
             was, now = map(shown_signers, (self.before.signed_by, self.after.signed_by), self.vouchers)
             found.append(f"signed by {was} -> {now}")
-        for label, names in (("it can now", self.capabilities), ("it needs now", self.requires)):
-            found += [f"{label}: {', '.join(map(word, names.added))}"] if names.added else []
-            found += [f"{label} no longer: {', '.join(map(word, names.removed))}"] if names.removed else []
+        labels = (("it can now", "it can no longer"), ("it needs now", "it no longer needs"))
+        for (added, removed), names in zip(labels, (self.capabilities, self.requires), strict=True):
+            found += [f"{added}: {', '.join(map(word, names.added))}"] if names.added else []
+            found += [f"{removed}: {', '.join(map(word, names.removed))}"] if names.removed else []
         return found
 
     def to_json(self) -> dict[str, Any]:

@@ -265,7 +265,7 @@ def test_the_plan_is_shown_without_a_question(machine, repo):
     repo.commit(files("Do it best.\n"))
     done = machine.run("update", *YES)
     assert done.status == 0
-    for line in ("it can now no longer: scripts", "- run.sh", "~ SKILL.md"):
+    for line in ("it can no longer: scripts", "- run.sh", "~ SKILL.md"):
         assert line in done.err
     assert "updated deploy" in done.out
     assert "run.sh" not in done.out
