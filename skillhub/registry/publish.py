@@ -119,7 +119,8 @@ class ReleasePlan:
     Attributes:
         made: The release, with its artifact and tree.
         previous: The newest other release of the skill that was not withdrawn; None if there is none.
-        changes: The changes since ``previous``; None for a first release, and for one that is already published.
+        withdrawn: The versions of the skill that were withdrawn.
+        changes: The changes since ``previous``; None without one, and for a release that is already published.
         is_new: Whether the registry does not have the release yet.
         findings: The findings of the scan.
         found: The contents of the files that ``write`` replaces, by path, when the plan was made; None for a missing
@@ -128,6 +129,7 @@ class ReleasePlan:
 
     made: build.Submission
     previous: Release | None
+    withdrawn: tuple[str, ...]
     changes: Changes | None
     is_new: bool
     findings: tuple[Finding, ...]
@@ -141,7 +143,8 @@ class ReleasePlan:
         if self.changes is not None:
             lines += self.changes.lines(_SHOWN, "--json --dry-run lists them")
         elif self.is_new:
-            lines.append(f"the first release of {release.name}")
+            gone = f"each earlier release of {release.name} was withdrawn: {', '.join(self.withdrawn)}"
+            lines.append(gone if self.withdrawn else f"the first release of {release.name}")
             lines += [f"it can: {each}" for each in map(word, release.capabilities)]
             lines += [f"it needs: {each}" for each in map(word, release.requires)]
         lines += [f"{each.where}: {each.message}" for each in unfilled(self.made.tree)]
@@ -183,13 +186,14 @@ def plan(path: str, registry: str, signing: Signing, mine: Publishers, prepare: 
     is_new = bool(added.releases)
     _refuse_old(path, release, known, is_new=is_new)
     previous = next((each for each in known if each.withdrawn is None and each.version != release.version), None)
+    withdrawn = tuple(each.version or "-" for each in known if each.withdrawn is not None)
     changes = None
     if is_new and previous is not None:
         data = checked(previous, RegistryDir(registry).served(previous.url))
         old, new = (Tree({**each, SIGNATURE: _NO_SIGNATURE}) for each in (unpack(data, "zip").tree, made.tree))
         entries = _entry(previous, old.digest), _entry(release, new.digest)
         changes = Changes.between(*entries, old.listing, new.listing)
-    return ReleasePlan(made, previous, changes, is_new, tuple(scan(made.tree)), found)
+    return ReleasePlan(made, previous, withdrawn, changes, is_new, tuple(scan(made.tree)), found)
 
 
 def _refuse_old(path: str, release: Release, known: Sequence[Release], *, is_new: bool) -> None:

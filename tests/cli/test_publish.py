@@ -87,6 +87,14 @@ def test_a_release_is_added_and_pushed_and_installed_by_another_user(author):
         assert author.run("install", "acme:greeting", "--yes").status == 0
 
 
+def test_a_release_after_a_withdrawn_one_is_not_called_the_first(published):
+    done = published.run("registry", "withdraw", published.registry, "greeting@1.0.0", "--reason", "sends tokens")
+    assert done.status == 0, done.err
+    done = published.publish("--dry-run")
+    assert "each earlier release of greeting was withdrawn: 1.0.0" in done.out + done.err
+    assert "the first release" not in done.out + done.err
+
+
 def test_the_changes_since_the_last_release_are_shown_before_one_question(published):
     refused = published.at_terminal(
         "publish", published.folder / "src/greeting", say=[("[N]o: ", "n\n")], columns=100
