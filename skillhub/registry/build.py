@@ -152,9 +152,8 @@ def _signed(tree: Tree, name: str, owner: str | None, hub: OpenRegistry, path: s
         raise Refused(f"unsigned; {owner} owns the name {name} and must sign it", where=path, hint=sign)
     key = hub.keys.publisher(own)
     if key is None:
-        raise Refused(
-            "unsigned; a registry accepts only signed skills", where=path, hint=f"{sign}, or bring the key of {own}"
-        )
+        hint = f"{sign}, or bring the key of {own} as keys/publishers/{own}.pem"
+        raise Refused("unsigned; a registry accepts only signed skills", where=path, hint=hint)
     return Tree({**tree, SIGNATURE: File(oms.sign(tree, name, key))})
 
 

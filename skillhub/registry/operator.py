@@ -508,7 +508,9 @@ class OpenRegistry:
         for key in self.keys.of(LOG):
             if keyid(key.public) in state.keyids(LOG):
                 return key
-        raise Refused("the key of the registry's log is missing", hint="bring keys/online/log.pem")
+        rotate = as_command("skillhub", "registry", "rotate", self.registry.path, LOG)
+        hint = f"bring it to keys/online, or replace it with the offline keys: {rotate}"
+        raise Refused("the key of the registry's log is missing", hint=hint)
 
     def log_head(self, state: MetadataSet) -> LogHead | None:
         """Return the head of the log in this state, or None if it has no log; raises as ``target``."""

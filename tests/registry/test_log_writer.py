@@ -121,8 +121,9 @@ def test_only_online_keys_are_needed(hub, tmp_path):
 def test_missing_key_of_the_log_refuses_a_publication(hub):
     os.remove(os.path.join(hub.dir.path, "keys", "online", "log.pem"))
     before = tree_of(hub.dir.path)
-    with pytest.raises(Refused, match="key of the registry's log"):
+    with pytest.raises(Refused, match="key of the registry's log") as refused:
         hub.publish(version="1.1.0")
+    assert refused.value.hint.endswith(f"skillhub registry rotate {hub.dir.path} log")
     assert tree_of(hub.dir.path) == before
     rotate(hub.dir.path, "log", signing(hub))
     hub.publish(version="1.1.0")
