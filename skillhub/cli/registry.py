@@ -14,7 +14,7 @@ from typing import Annotated
 from skillhub.audit.scan_cache import ScanCache
 from skillhub.cli import author
 from skillhub.cli.author import KeysDir, has_pages, new_passphrase, open_target, own_key, signed, target_address
-from skillhub.cli.common import Arg, Common, Strings, now, optional, read_file, signing_time, write_output
+from skillhub.cli.common import Arg, Common, Strings, now, optional, read_as, read_file, signing_time, write_output
 from skillhub.cli.prompts import show
 from skillhub.cli.render import question_json
 from skillhub.cli.terminal import members
@@ -37,6 +37,8 @@ from skillhub.registry.publish import Bump, PublishTargets, ReleasePlan, plan, p
 from skillhub.registry.shapes import SHAPES
 from skillhub.server.registry_api import RegistryApi, RegistryHandler
 from skillhub.server.site import SiteHandler, site_server
+from skillhub.trust import x509
+from skillhub.trust.keys import PublicKey
 from skillhub.trust.registry import publisher_of
 
 registry_cosign, registry_watch = author.registry_cosign, author.registry_watch
@@ -182,8 +184,8 @@ def registry_delegate(
     """
     mandate = upkeep.Mandate(
         publisher=publisher,
-        keys=tuple(map(read_file, key or ())),
-        certificates=tuple(map(read_file, certificate or ())),
+        keys=tuple(read_as(each, PublicKey.load).pem for each in key or ()),
+        certificates=tuple(b"".join(root.pem for root in read_as(each, x509.load)) for each in certificate or ()),
         names=tuple(name or ()),
         move=move,
         revoke=tuple(each if each.startswith("sha256:") else _pem_text(each) for each in revoke or ()),

@@ -287,6 +287,13 @@ def test_invalid_keys_and_names_of_publishers_are_refused(shell):
     assert shell.run("publisher", "list", "--json").json == {"schema": 1, "publishers": []}
 
 
+@pytest.mark.parametrize("option", ["--key", "--certificate"])
+def test_the_refusal_of_a_delegated_key_names_its_file(shell, option):
+    bad = shell.write("bad.pem", "no key")
+    done = shell.run("registry", "delegate", shell.folder / "registry", "partner", option, bad, "--json")
+    assert (done.status, done.error["where"]) == (4, str(bad))
+
+
 def test_serve_prints_its_url_and_writes_nothing(offered, served):
     before = offered.files()
     process, url = offered.serve(offered.folder / "registry")
