@@ -246,7 +246,8 @@ def registry_rotate(
     for each in done.new:
         common.terminal.did(f"new: {each}", "green")
     if done.gone and not common.dry_run:
-        common.terminal.say("publish the site, then destroy the old keys in keys/retired")
+        destroy = ", then destroy the old keys in keys/retired" if done.at_hand.intersection(done.gone) else ""
+        common.terminal.say(f"publish the site{destroy}")
     return 0
 
 
