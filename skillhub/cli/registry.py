@@ -278,7 +278,8 @@ def registry_refresh(
     elif done.renewed:
         verb = "would renew" if common.dry_run else "renewed"
         first = min(done.renewed, key=lambda each: each.when)
-        common.terminal.did(f"{verb}: {len(done.renewed)} documents; the first expires {_shown(first)}", "green")
+        documents = "document" if len(done.renewed) == 1 else "documents"
+        common.terminal.did(f"{verb}: {len(done.renewed)} {documents}; the first expires {_shown(first)}", "green")
     return 0
 
 

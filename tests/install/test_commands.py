@@ -129,6 +129,19 @@ def test_refresh_and_check_warn_of_offline_roles_and_exit_0(shell):
     assert "namespaces" in checked.err
 
 
+def test_refresh_counts_one_document_in_the_singular(shell):
+    assert shell.run("registry", "refresh", "registry", "--within", "5").out.startswith("renewed: 1 document;")
+
+
+def test_rotate_speaks_of_retired_keys_only_if_there_are_some(shell):
+    (shell.project / "registry/keys/online/timestamp.pem").unlink()
+    words = ("registry", "rotate", "registry", "timestamp")
+    assert shell.run(*words).err == "publish the site\n"
+    assert not (shell.project / "registry/keys/retired").exists()
+    assert shell.run(*words).err == "publish the site, then destroy the old keys in keys/retired\n"
+    assert (shell.project / "registry/keys/retired").exists()
+
+
 def test_rotate_reads_keys_from_another_folder(shell):
     (shell.project / "registry/keys/offline").rename(shell.folder / "disk")
     missing = shell.run("registry", "rotate", "registry", "root", "--json")
