@@ -276,10 +276,9 @@ def registry_refresh(
             {part: [{"role": each.role, "expires": _shown(each)} for each in found] for part, found in rows.items()},
         )
     elif done.renewed:
-        verb = "would renew" if common.dry_run else "renewed"
+        verb = "to renew" if common.dry_run else "renewed"
         first = min(done.renewed, key=lambda each: each.when)
-        documents = "document" if len(done.renewed) == 1 else "documents"
-        common.terminal.did(f"{verb}: {len(done.renewed)} {documents}; the first expires {_shown(first)}", "green")
+        common.terminal.did(f"documents {verb}: {len(done.renewed)}; the first expires {_shown(first)}", "green")
     return 0
 
 
@@ -288,10 +287,7 @@ def _shown(expiry: upkeep.Expiry) -> str:
 
 
 def _pem_text(path: str) -> str:
-    data = read_file(path)
-    if not data.startswith(b"-----BEGIN "):
-        raise FormatError("expected a public key or a certificate in PEM", where=path)
-    return data.decode("ascii", "replace")
+    return read_as(path, upkeep.key_or_certificate).pem.decode()
 
 
 def _time(text: str) -> str:

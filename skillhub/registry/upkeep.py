@@ -519,7 +519,7 @@ def _with_revocations(admission: Admission, mandate: Mandate, index: Index, hub:
     """Return the admission with further revocations; revoked keys stay listed for their earlier signatures."""
     revoked = {each.fingerprint: each for each in admission.revoked}
     for wanted in mandate.revoke:
-        found = _parse(wanted.encode()) if wanted.startswith("-----BEGIN ") else None
+        found = key_or_certificate(wanted.encode()) if wanted.startswith("-----BEGIN ") else None
         for known in () if found else _known_keys(admission, index, hub):
             if wanted in (known.fingerprint, getattr(known, "key", known).fingerprint):
                 found = known
@@ -536,7 +536,7 @@ def _with_revocations(admission: Admission, mandate: Mandate, index: Index, hub:
 def _known_keys(admission: Admission, index: Index, hub: OpenRegistry) -> Iterator[PublicKey | Certificate]:
     """Yield the keys and certificates of a publisher: admitted and revoked ones, then those in chains of releases."""
     for pem in (*admission.keys, *admission.certificates, *(each.pem for each in admission.revoked)):
-        yield _parse(pem.encode())
+        yield key_or_certificate(pem.encode())
     for name in _released_skills(index, admission.publisher):
         for release in index.skills[name]:
             if release.publisher == admission.publisher and release.withdrawn is None:
@@ -544,7 +544,8 @@ def _known_keys(admission: Admission, index: Index, hub: OpenRegistry) -> Iterat
                 yield from envelope.chain if envelope else ()
 
 
-def _parse(pem: bytes) -> PublicKey | Certificate:
+def key_or_certificate(pem: bytes) -> PublicKey | Certificate:
+    """Return the public key, or the first of the certificates; raises as their ``load``."""
     return x509.load(pem)[0] if b"CERTIFICATE" in pem.partition(b"\n")[0] else PublicKey.load(pem)
 
 

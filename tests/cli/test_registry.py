@@ -287,7 +287,7 @@ def test_invalid_keys_and_names_of_publishers_are_refused(shell):
     assert shell.run("publisher", "list", "--json").json == {"schema": 1, "publishers": []}
 
 
-@pytest.mark.parametrize("option", ["--key", "--certificate"])
+@pytest.mark.parametrize("option", ["--key", "--certificate", "--revoke"])
 def test_the_refusal_of_a_delegated_key_names_its_file(shell, option):
     bad = shell.write("bad.pem", "no key")
     done = shell.run("registry", "delegate", shell.folder / "registry", "partner", option, bad, "--json")

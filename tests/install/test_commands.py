@@ -129,8 +129,8 @@ def test_refresh_and_check_warn_of_offline_roles_and_exit_0(shell):
     assert "namespaces" in checked.err
 
 
-def test_refresh_counts_one_document_in_the_singular(shell):
-    assert shell.run("registry", "refresh", "registry", "--within", "5").out.startswith("renewed: 1 document;")
+def test_refresh_prints_how_many_documents_it_renewed(shell):
+    assert shell.run("registry", "refresh", "registry", "--within", "5").out.startswith("documents renewed: 1; ")
 
 
 def test_rotate_speaks_of_retired_keys_only_if_there_are_some(shell):
