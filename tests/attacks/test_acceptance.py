@@ -12,14 +12,14 @@ import pytest
 
 from skillhub.formats.digest import Digest
 from tests.support.gitrepos import Repo
-from tests.support.here import Here, let_go
+from tests.support.here import Here, close_resources
 from tests.support.registry import Simulator, long_ago
 from tests.support.served import Served, online
 from tests.support.site import JSON, LEGACY, WELL_KNOWN, current, entry, legacy, offer, skill_md, zipped
 from tests.support.web import Web, answer
 
-__all__ = ["let_go"]
-pytestmark = [pytest.mark.filterwarnings("ignore::ResourceWarning"), pytest.mark.usefixtures("let_go")]
+__all__ = ["close_resources"]
+pytestmark = [pytest.mark.filterwarnings("ignore::ResourceWarning"), pytest.mark.usefixtures("close_resources")]
 YES = ("--yes", "--allow-unsigned", "--json")
 SITE = "https://skills.example"
 SHELL_SERVER = """\

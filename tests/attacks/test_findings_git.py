@@ -9,11 +9,11 @@ import pytest
 
 from skillhub.disk.folders import remove_tree
 from tests.support.gitrepos import Repo
-from tests.support.here import Here, let_go
+from tests.support.here import Here, close_resources
 from tests.support.web import Web
 
-__all__ = ["let_go"]
-pytestmark = [pytest.mark.filterwarnings("ignore::ResourceWarning"), pytest.mark.usefixtures("let_go")]
+__all__ = ["close_resources"]
+pytestmark = [pytest.mark.filterwarnings("ignore::ResourceWarning"), pytest.mark.usefixtures("close_resources")]
 YES = ("--yes", "--allow-unsigned")
 WAYS = (
     ("install",),

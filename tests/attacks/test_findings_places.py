@@ -8,13 +8,13 @@ from base64 import b64encode
 import pytest
 
 from tests.support import oci
-from tests.support.here import Here, let_go
+from tests.support.here import Here, close_resources
 from tests.support.site import JSON, WELL_KNOWN, current, offer
 from tests.support.snapshot import skill
 from tests.support.web import answer
 
-__all__ = ["let_go"]
-pytestmark = [pytest.mark.filterwarnings("ignore::ResourceWarning"), pytest.mark.usefixtures("let_go")]
+__all__ = ["close_resources"]
+pytestmark = [pytest.mark.filterwarnings("ignore::ResourceWarning"), pytest.mark.usefixtures("close_resources")]
 LOGIN = b64encode(b"me:s3cret").decode()
 YES = ("--yes", "--allow-unsigned", "--json")
 

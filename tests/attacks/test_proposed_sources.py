@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from skillhub.formats.digest import Digest
-from tests.support.here import Here, let_go
+from tests.support.here import Here, close_resources
 from tests.support.served import Served
 from tests.support.site import JSON, WELL_KNOWN, current, offer
 from tests.support.web import Web, answer
 
-__all__ = ["let_go"]
-pytestmark = [pytest.mark.filterwarnings("ignore::ResourceWarning"), pytest.mark.usefixtures("let_go")]
+__all__ = ["close_resources"]
+pytestmark = [pytest.mark.filterwarnings("ignore::ResourceWarning"), pytest.mark.usefixtures("close_resources")]
 YES = ("--yes", "--allow-unsigned")
 FROZEN = ("install", "--frozen", *YES)
 OTHER = f"sha256:{'0' * 64}"

@@ -15,12 +15,12 @@ from skillhub.net.settings import Settings
 from skillhub.sources.oci import OciWire
 from tests.support.gitbackend import backend
 from tests.support.gitrepos import Repo
-from tests.support.here import Here, let_go
+from tests.support.here import Here, close_resources
 from tests.support.site import JSON, WELL_KNOWN, current, entry, skill_md
-from tests.support.web import Web, answer, by, redirect
+from tests.support.web import Web, answer, redirect, requester_of
 
-__all__ = ["let_go"]
-pytestmark = [pytest.mark.filterwarnings("ignore::ResourceWarning"), pytest.mark.usefixtures("let_go")]
+__all__ = ["close_resources"]
+pytestmark = [pytest.mark.filterwarnings("ignore::ResourceWarning"), pytest.mark.usefixtures("close_resources")]
 YES = ("--yes", "--allow-unsigned")
 FROZEN = ("install", "--frozen", *YES)
 LOGIN = b64encode(b"me:s3cret").decode()
@@ -202,7 +202,7 @@ def test_attack_an_untrusted_private_host_in_a_public_index_gets_no_request(tmp_
         asking = Mirrors(http, settings)
         for url in (web.url("/x"), f"https://127.0.0.1:{web.port}/x", "https://127.0.0.1/x"):
             with pytest.raises(UnsafeTransfer) as caught:
-                asking.get(url, cap=9, named_by=by("https://public.example/"))
+                asking.get(url, cap=9, named_by=requester_of("https://public.example/"))
             assert ("trusted-hosts" in (caught.value.hint or "")) == url.startswith("https")
         assert not web.connections
 
@@ -212,7 +212,7 @@ def test_attack_a_redirect_of_a_trusted_artifact_host_is_refused():
         asking = Mirrors(http, Settings.parse(f'trusted-hosts = ["127.0.0.1:{web.port}"]'.encode(), ""))
         web.at("/x", redirect(f"https://127.0.0.1:{inner.port}/x"))
         with pytest.raises(UnsafeTransfer):
-            asking.get(web.url("/x"), cap=9, named_by=by("https://public.example/"))
+            asking.get(web.url("/x"), cap=9, named_by=requester_of("https://public.example/"))
         assert not inner.connections
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.cli.test_registry_watch import cosignature
 from tests.support.cli import REPO, Shell
-from tests.support.web import Web, nobody
+from tests.support.web import Web, closed_port
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +38,7 @@ def ok(shell, *words):
 
 
 def test_an_unreachable_registry_is_no_invalid_registry(shell):
-    with nobody() as url:
+    with closed_port() as url:
         done = shell.run("registry", "check", url, "--json")
     assert (done.status, done.error["code"]) == (3, "source")
     with Web() as empty:

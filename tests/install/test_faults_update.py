@@ -17,17 +17,17 @@ from tests.edits.test_lock_merge import ONE, THREE, TWO, lock
 from tests.install.test_faults import Case, check, left_over
 from tests.support.faults import EVERY, KILLED, changes_of, forbidden, kill, no_space, run_with_fault, sample
 from tests.support.gitrepos import Repo, program
-from tests.support.here import Here, let_go
+from tests.support.here import Here, close_resources
 from tests.support.registry import URL, Simulator
 from tests.support.site import JSON, WELL_KNOWN, current, offer, skill_md
 from tests.support.web import Web, answer
 from tests.support.world import Answers
 
-__all__ = ["let_go"]
+__all__ = ["close_resources"]
 pytestmark = [
     pytest.mark.skipif(not hasattr(os, "fork"), reason="the fault is put into a forked child"),
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
-    pytest.mark.usefixtures("let_go"),
+    pytest.mark.usefixtures("close_resources"),
 ]
 HAPPENS = {kill: 5, no_space: 2, forbidden: 2}  # the number of steps to try, at most all
 AGENTS = ("claude-code",)

@@ -8,7 +8,7 @@ from skillhub.errors import FormatError, NotFound, UnsafeTransfer, WrongBytes
 from skillhub.net.client import Http
 from skillhub.net.fetch import Mirrors, RequestOptions
 from skillhub.net.settings import Logins, Settings
-from tests.support.web import answer, by, redirect
+from tests.support.web import answer, redirect, requester_of
 
 
 def mirrored(http, mirrors):
@@ -47,12 +47,12 @@ def test_private_mirror_serves_only_the_urls_that_it_mirrors(web):
         web.at("/pub/x", answer(b"x"))
         web.at("/secret", answer(b"secret"))
         web.at("/pub/out", redirect(f"http://localhost:{web.port}/secret"))
-        assert mirror_client.get("https://a.example/pub/x", cap=9, named_by=by(site)).data == b"x"
+        assert mirror_client.get("https://a.example/pub/x", cap=9, named_by=requester_of(site)).data == b"x"
         for path in ("../secret", "%2e%2e/secret", "./x", "..%2fsecret", "out"):
             with pytest.raises(UnsafeTransfer):
-                mirror_client.get(f"https://a.example/pub/{path}", cap=9, named_by=by(site))
+                mirror_client.get(f"https://a.example/pub/{path}", cap=9, named_by=requester_of(site))
         with pytest.raises(UnsafeTransfer):
-            mirror_client.get(web.url("/secret"), cap=9, named_by=by(site))
+            mirror_client.get(web.url("/secret"), cap=9, named_by=requester_of(site))
     assert not web.seen["/secret"]
 
 

@@ -11,7 +11,7 @@ from skillhub.net.client import Http
 from skillhub.net.fetch import RequestOptions
 from skillhub.net.settings import Logins
 from skillhub.net.target import RequestTarget
-from tests.support.web import Web, answer, by, redirect
+from tests.support.web import Web, answer, redirect, requester_of
 
 SECRET = "s3cret-t0ken"
 
@@ -91,9 +91,9 @@ def test_attack_a_redirect_to_another_origin_carries_no_credentials(tmp_path, we
 def test_attack_another_host_that_a_document_names_gets_no_credentials(tmp_path, web):
     credentials = logins(tmp_path, {"127.0.0.1": "A"}, A=SECRET)
     with Web() as other, Http(credentials=credentials) as http:
-        http.get(other.at("/x", answer(b"x")), cap=1, named_by=by(web.url("/index.json")))
+        http.get(other.at("/x", answer(b"x")), cap=1, named_by=requester_of(web.url("/index.json")))
         assert not requests_with_credentials(other, "/x")
-        http.get(web.at("/y", answer(b"y")), cap=1, named_by=by(web.url("/index.json")))
+        http.get(web.at("/y", answer(b"y")), cap=1, named_by=requester_of(web.url("/index.json")))
         assert len(requests_with_credentials(web, "/y")) == 1
 
 

@@ -14,7 +14,7 @@ from skillhub.net.download import Copy, DownloadCache, SiteMemory
 from skillhub.net.fetch import PLAIN, RequestOptions, Response
 from skillhub.net.target import PERSON
 from tests.support.site import JSON, WELL_KNOWN, current, entry, offer, skill_md
-from tests.support.web import answer, by, redirect
+from tests.support.web import answer, redirect, requester_of
 
 ETAG = 'ETag: "v1"'
 
@@ -129,7 +129,7 @@ def test_unrequested_not_modified_is_an_error(web, http, machine):
 def test_artifact_is_fetched_only_once(web, http, machine):
     url = web.at("/x.zip", answer(b"x", "Content-Type: application/zip"))
     for client in (http, http, None):
-        found = machine.downloads(client).artifact(url, Digest.of(b"x"), named_by=by(web.url("")))
+        found = machine.downloads(client).artifact(url, Digest.of(b"x"), named_by=requester_of(web.url("")))
         assert (found.data, found.content_type) == (b"x", "application/zip")
     assert web.seen["/x.zip"] == 1
 
@@ -138,7 +138,7 @@ def test_artifact_is_fetched_only_once(web, http, machine):
 def test_attack_a_poisoned_cache_entry_is_discarded(web, http, machine, poison):
     url = web.at("/x.zip", answer(b"x", "Content-Type: application/zip"))
     document = web.at("/a", answer(b"x", ETAG, "Cache-Control: max-age=60", "Content-Type: application/zip"))
-    machine.downloads(http).artifact(url, Digest.of(b"x"), named_by=by(web.url("")))
+    machine.downloads(http).artifact(url, Digest.of(b"x"), named_by=requester_of(web.url("")))
     machine.downloads(http).document(document, cap=9)
     (path,) = machine.cached()
     Path(path).write_bytes(poison)
@@ -146,7 +146,7 @@ def test_attack_a_poisoned_cache_entry_is_discarded(web, http, machine, poison):
         machine.downloads(None).document(document, cap=9)
     assert machine.cached() == []
     Path(path).write_bytes(poison)
-    assert machine.downloads(http).artifact(url, Digest.of(b"x"), named_by=by(web.url(""))).data == b"x"
+    assert machine.downloads(http).artifact(url, Digest.of(b"x"), named_by=requester_of(web.url(""))).data == b"x"
     assert machine.downloads(http).document(document, cap=9).data == b"x"
     assert Path(path).read_bytes() == b"application/zip\nx"
 
@@ -159,7 +159,7 @@ def test_attack_links_and_pipes_in_the_cache_are_not_used(web, http, machine, tm
     (tmp_path / "own").write_bytes(b"my own")
     for make in (lambda: os.mkfifo(path), lambda: os.symlink(tmp_path / "own", path), lambda: os.mkdir(path)):
         make()
-        assert machine.downloads(http).artifact(url, digest, named_by=by(web.url(""))).data == b"x"
+        assert machine.downloads(http).artifact(url, digest, named_by=requester_of(web.url(""))).data == b"x"
         assert (tmp_path / "own").read_bytes() == b"my own"
         os.rmdir(path) if os.path.isdir(path) else os.unlink(path)
 
@@ -168,13 +168,13 @@ def test_download_succeeds_with_an_unwritable_cache(web, http, machine):
     os.makedirs(os.path.dirname(machine.cache))
     Path(machine.cache).write_text("a file where the folder should be")
     url = web.at("/x.zip", answer(b"x"))
-    assert machine.downloads(http).artifact(url, Digest.of(b"x"), named_by=by(web.url(""))).data == b"x"
+    assert machine.downloads(http).artifact(url, Digest.of(b"x"), named_by=requester_of(web.url(""))).data == b"x"
 
 
 def test_wrong_bytes_are_not_cached(web, http, machine):
     url = web.at("/x.zip", answer(b"evil"))
     with pytest.raises(WrongBytes):
-        machine.downloads(http).artifact(url, Digest.of(b"x"), named_by=by(web.url("")))
+        machine.downloads(http).artifact(url, Digest.of(b"x"), named_by=requester_of(web.url("")))
     assert machine.cached() == []
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from skillhub.errors import WrongBytes
 from skillhub.formats.digest import Digest
-from tests.support.web import answer, by
+from tests.support.web import answer, requester_of
 
 ETAG = 'ETag: "v1"'
 
@@ -16,7 +16,7 @@ def test_document_is_reused_as_an_artifact_without_a_second_request(web, http, m
     downloads = machine.downloads(http)
     downloads.document(url, cap=9)
     assert machine.cached() == []
-    assert downloads.artifact(url, Digest.of(b"x"), named_by=by(url)).data == b"x"
+    assert downloads.artifact(url, Digest.of(b"x"), named_by=requester_of(url)).data == b"x"
     assert (web.seen["/a"], len(machine.cached())) == (1, 1)
 
 
@@ -25,7 +25,7 @@ def test_attack_a_document_with_another_digest_is_no_artifact(web, http, machine
     downloads = machine.downloads(http)
     downloads.document(url, cap=9)
     with pytest.raises(WrongBytes):
-        downloads.artifact(url, Digest.of(b"y"), named_by=by(url))
+        downloads.artifact(url, Digest.of(b"y"), named_by=requester_of(url))
     assert (web.seen["/a"], machine.cached()) == (2, [])
 
 

@@ -7,7 +7,7 @@ from skillhub.net.client import Http, Patience
 from skillhub.net.fetch import PLAIN, RequestOptions, Response, UntrustedClient
 from skillhub.net.settings import Logins
 from skillhub.net.target import PERSON
-from tests.support.web import Web, answer, by, redirect
+from tests.support.web import Web, answer, redirect, requester_of
 
 PLACE = "oci://skills.example/x"
 INDEX = "/.well-known/agent-skills/index.json"
@@ -39,7 +39,7 @@ def http(tmp_path):
 def test_attack_a_private_address_in_a_lock_is_refused(http, url):
     for named_by in (None, url):  # the site names its files, and no user named the site
         with pytest.raises(UnsafeTransfer) as caught:
-            UntrustedClient(http, PLACE).get(url, cap=100, named_by=by(named_by))
+            UntrustedClient(http, PLACE).get(url, cap=100, named_by=requester_of(named_by))
         assert f"skillhub install {PLACE}" in caught.value.hint
         assert caught.value.where == url
 
@@ -48,7 +48,7 @@ def test_attack_a_private_address_in_a_lock_is_refused(http, url):
 def test_every_request_counts_as_named_by_the_repository(url):
     web = Recorder()
     for named_by in (None, url, "https://other.example/"):
-        UntrustedClient(web, PLACE).get(url, cap=1, named_by=by(named_by))
+        UntrustedClient(web, PLACE).get(url, cap=1, named_by=requester_of(named_by))
     assert len(web.asked) == 3
     assert {named_by.who for _, named_by in web.asked} == {"repository"}
 
@@ -58,7 +58,7 @@ def test_attack_a_local_site_cannot_name_private_addresses(http, web):
     for site in ("http://localhost:1/", "http://127.0.0.1:1/", web.url("/")):
         for url in ("https://10.0.0.7/admin/reboot.zip", "https://127.0.0.1:1/reboot.zip"):
             with pytest.raises(UnsafeTransfer, match="private network"):
-                UntrustedClient(http, PLACE).get(url, cap=100, named_by=by(site))
+                UntrustedClient(http, PLACE).get(url, cap=100, named_by=requester_of(site))
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_attack_a_local_site_cannot_name_private_addresses(http, web):
 def test_attack_a_lock_reaches_no_other_service_on_this_machine(http, web, target):
     for named_by in (None, web.url("/")):
         with pytest.raises(UnsafeTransfer):
-            UntrustedClient(http, PLACE).get(web.url(target), cap=100, named_by=by(named_by))
+            UntrustedClient(http, PLACE).get(web.url(target), cap=100, named_by=requester_of(named_by))
     assert web.connections == 0
 
 
@@ -89,7 +89,7 @@ def test_attack_a_local_site_cannot_lead_to_another_local_port(http, web):
     with Web() as other:
         there = other.at("/x.zip", answer(b"x"))
         with pytest.raises(UnsafeTransfer):
-            UntrustedClient(http, PLACE).get(there, cap=100, named_by=by(web.url("/")))
+            UntrustedClient(http, PLACE).get(there, cap=100, named_by=requester_of(web.url("/")))
         with pytest.raises(UnsafeTransfer):
             UntrustedClient(http, PLACE).get(web.at(INDEX, redirect(there)), cap=100)
         assert other.connections == 0
@@ -112,7 +112,7 @@ def test_attack_a_local_site_cannot_lead_to_another_local_port(http, web):
 def test_local_site_is_fetched_without_credentials(http, web, path):
     url = web.at(path, answer(b"x"))
     assert UntrustedClient(http, PLACE).get(url, cap=1).data == b"x"
-    assert UntrustedClient(http, PLACE).get(url, cap=1, named_by=by(web.url("/"))).data == b"x"
+    assert UntrustedClient(http, PLACE).get(url, cap=1, named_by=requester_of(web.url("/"))).data == b"x"
     assert len(web.heads) == 2
     assert not any("s3cret" in head or "Authorization" in head for head in web.heads)
     http.get(url, cap=1)  # named by the user

@@ -4,7 +4,7 @@ import pytest
 
 from skillhub.errors import NotFound, SourceError, UnsafeTransfer, WrongBytes
 from skillhub.net.client import Http, Patience
-from tests.support.web import Web, answer, by, endless, hang_up, in_turn, nobody, raw, redirect
+from tests.support.web import Web, answer, closed_port, endless, hang_up, in_turn, raw, redirect, requester_of
 
 # AGAIN leaves an answer enough time on a busy machine; HURRY soon ends an answer without an end.
 AGAIN = Patience(pauses=(0.0, 0.01))
@@ -79,7 +79,7 @@ def test_temporary_failure_is_retried_and_then_an_error(web, http, broken):
 
 
 def test_closed_port_is_an_error(http):
-    with nobody() as url, pytest.raises(SourceError):
+    with closed_port() as url, pytest.raises(SourceError):
         http.get(url, cap=100)
 
 
@@ -232,7 +232,7 @@ def test_public_index_cannot_name_private_addresses(web, http):
     web.at("/a", answer(b"x"))
     for url in (web.url("/a"), f"https://127.0.0.1:{web.port}/a", "http://example.com/a"):
         with pytest.raises(UnsafeTransfer):
-            http.get(url, cap=100, named_by=by("https://public.example/index.json"))
+            http.get(url, cap=100, named_by=requester_of("https://public.example/index.json"))
     assert not web.seen
 
 
@@ -242,7 +242,7 @@ def test_idle_private_connection_is_not_reused_for_a_guarded_request(web, http):
     with pytest.raises(UnsafeTransfer):
         http.get(web.at("/b", redirect(f"https://127.0.0.1:{web.port}/a")), cap=100)
     with pytest.raises(UnsafeTransfer):
-        http.get(web.url("/a"), cap=100, named_by=by("https://public.example/"))
+        http.get(web.url("/a"), cap=100, named_by=requester_of("https://public.example/"))
     assert web.seen["/a"] == 1
 
 
@@ -252,15 +252,15 @@ def test_private_site_may_name_another_port_once_it_was_reached(web, http):
     with Web() as other:
         url = other.at("/x", answer(b"x"))
         with pytest.raises(UnsafeTransfer):
-            http.get(url, cap=1, named_by=by(site))
+            http.get(url, cap=1, named_by=requester_of(site))
         assert http.get(site, cap=1).data == b"x"
-        assert http.get(url, cap=1, named_by=by(site)).data == b"x"
+        assert http.get(url, cap=1, named_by=requester_of(site)).data == b"x"
 
 
 def test_loopback_site_may_name_another_port(web, http):
     with Web() as other:
         url = other.at("/x", answer(b"x"))
-        assert http.get(url, cap=1, named_by=by(web.url("/index.json"))).data == b"x"
+        assert http.get(url, cap=1, named_by=requester_of(web.url("/index.json"))).data == b"x"
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from skillhub.net.client import Http, Patience, _fields
 from skillhub.net.fetch import Mirrors, RequestOptions
 from skillhub.net.settings import Settings
 from skillhub.net.target import PERSON, judge
-from tests.support.web import answer, by
+from tests.support.web import answer, requester_of
 
 OURS = judge("https://ours.example/a", PERSON)
 THEIRS = OURS.follow("https://theirs.example/a")
@@ -54,7 +54,7 @@ def test_attack_a_secret_with_a_line_break_is_not_sent(secret):
 
 def test_local_site_names_no_remote_host_over_plain_http(web):
     with Http() as http, pytest.raises(UnsafeTransfer, match="expected https"):
-        http.get("http://site.invalid/a", cap=1, named_by=by(web.url("/index.json")))
+        http.get("http://site.invalid/a", cap=1, named_by=requester_of(web.url("/index.json")))
 
 
 def test_last_answer_counts_after_failed_retries(web):

@@ -11,7 +11,7 @@ from skillhub.errors import SourceError, UnsafeTransfer
 from skillhub.net.client import Http, Patience
 from tests.support.bare import run_bare
 from tests.support.serving import serving
-from tests.support.web import answer, by, endless, redirect
+from tests.support.web import answer, endless, redirect, requester_of
 
 PUBLIC = "https://site.example/a"
 HURRY = Patience(grace=0.4, rate=10_000_000, pauses=(0.0,) * 1000)
@@ -117,7 +117,7 @@ def test_attack_the_client_connects_to_the_address_that_it_checked(resolver):
     rows, asked, dialled = resolver
     rows += [["1.1.1.1"], ["127.0.0.1"]]
     with Http(patience=Patience(pauses=())) as http, pytest.raises(SourceError):
-        http.get(PUBLIC, cap=1, named_by=by("https://index.example/"))
+        http.get(PUBLIC, cap=1, named_by=requester_of("https://index.example/"))
     assert (asked, dialled) == (["site.example"], ["1.1.1.1"])
 
 
@@ -135,7 +135,7 @@ def test_attack_a_host_with_one_private_address_is_refused(resolver, addresses):
     rows, _, dialled = resolver
     rows.append(addresses)
     with Http() as http, pytest.raises(UnsafeTransfer, match="private network"):
-        http.get(PUBLIC, cap=1, named_by=by("https://index.example/"))
+        http.get(PUBLIC, cap=1, named_by=requester_of("https://index.example/"))
     assert dialled == []
 
 
@@ -143,7 +143,7 @@ def test_attack_each_new_connection_checks_its_address(resolver):
     rows, _, dialled = resolver
     rows += [["1.1.1.1"], ["10.0.0.1"]]
     with Http(patience=Patience(pauses=(0.0,))) as http, pytest.raises(UnsafeTransfer, match="private"):
-        http.get(PUBLIC, cap=1, named_by=by("https://index.example/"))
+        http.get(PUBLIC, cap=1, named_by=requester_of("https://index.example/"))
     assert dialled == ["1.1.1.1"]
 
 
@@ -160,7 +160,7 @@ def test_attack_a_public_address_routed_to_a_private_peer_is_refused(web, resolv
 
     monkeypatch.setattr(socket, "create_connection", led_back)
     with Http() as http, pytest.raises(UnsafeTransfer, match="private network"):
-        http.get(PUBLIC, cap=1, named_by=by("https://index.example/"))
+        http.get(PUBLIC, cap=1, named_by=requester_of("https://index.example/"))
     assert not web.heads
 
 

@@ -9,7 +9,7 @@ import pytest
 from skillhub.errors import NotFound, SourceError, UnsafeTransfer, WrongBytes
 from skillhub.net.client import Deadline, Http, Patience, _Body, _dial, _Exchange, _Stream
 from skillhub.net.target import RequestTarget, judged, look_up
-from tests.support.web import answer, by, hang_up, in_turn, nobody, raw, redirect
+from tests.support.web import answer, closed_port, hang_up, in_turn, raw, redirect, requester_of
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def test_announced_body_may_have_exactly_the_limit(web, http):
 
 
 def test_document_may_name_a_url_of_its_own_origin(web, http):
-    assert http.get(web.at("/a", answer(b"x")), cap=1, named_by=by(web.url("/index.json"))).data == b"x"
+    assert http.get(web.at("/a", answer(b"x")), cap=1, named_by=requester_of(web.url("/index.json"))).data == b"x"
 
 
 def test_attack_a_site_behind_a_local_proxy_is_not_local(web, http, monkeypatch):
@@ -46,16 +46,16 @@ def test_attack_a_site_behind_a_local_proxy_is_not_local(web, http, monkeypatch)
     assert http.get(site, cap=1).data == b"x"
     url = web.at("/secret", answer(b"secret"))
     with pytest.raises(UnsafeTransfer):
-        http.get(url, cap=10, named_by=by(site))
+        http.get(url, cap=10, named_by=requester_of(site))
 
 
 def test_http_site_that_the_user_named_may_name_urls_of_its_origin(web, http, monkeypatch):
     monkeypatch.setenv("http_proxy", web.url(""))
     url = "http://site.example/a"
     web.at(url, answer(b"x"))
-    assert http.get(url, cap=1, named_by=by("http://site.example/index.json")).data == b"x"
+    assert http.get(url, cap=1, named_by=requester_of("http://site.example/index.json")).data == b"x"
     with pytest.raises(UnsafeTransfer):
-        http.get(url, cap=1, named_by=by("http://site.example:8080/index.json"))
+        http.get(url, cap=1, named_by=requester_of("http://site.example:8080/index.json"))
 
 
 @pytest.mark.parametrize("status", [300, 301, 302, 303, 304, 305, 306, 307, 308, 309])
@@ -112,7 +112,7 @@ def test_attack_a_silent_resolver_ends_at_the_deadline(monkeypatch, proxy, guard
         monkeypatch.delenv(name, raising=False)
     if proxy:
         monkeypatch.setenv("https_proxy", proxy)
-    requester = by("https://other.example") if guarded else by(None)
+    requester = requester_of("https://other.example") if guarded else requester_of(None)
     patience = Patience(grace=0.5, pauses=(0.0, 0.0))
     try:
         with Http(patience=patience) as http, pytest.raises(SourceError, match="in time"):
@@ -154,7 +154,7 @@ def test_addresses_of_a_host_are_checked_and_tried_in_order(web):
         assert judged(public, is_proxied=is_proxied) == [("1.1.1.1", 8443)]
     assert judged(RequestTarget.parse("https://1.1.1.1/"), is_proxied=True) == []
     deadline = Deadline(Patience())
-    with nobody() as url:
+    with closed_port() as url:
         nowhere = ("127.0.0.1", urlsplit(url).port)
         with _dial([nowhere, ("127.0.0.1", web.port)], deadline) as sock:
             assert sock.getpeername()[1] == web.port

@@ -15,7 +15,7 @@ from skillhub.errors import SourceError, UnsafeTransfer
 from skillhub.net.client import Http
 from skillhub.server.site import site_server
 from tests.support.serving import serving
-from tests.support.web import Web, answer, by, raw, redirect
+from tests.support.web import Web, answer, raw, redirect, requester_of
 
 NAMES = [x509.IPAddress(ip_address("127.0.0.1")), x509.DNSName("site.invalid")]
 
@@ -135,7 +135,7 @@ def test_https_goes_through_one_tunnel_of_the_proxy(proxied, secure, authority):
 def test_proxy_resolves_the_host_that_a_document_names(proxied, secure, authority):
     proxied.acts["site.invalid:443"] = relay(int(secure.rpartition(":")[2]))
     with Http(tls=ssl.create_default_context(cafile=authority)) as http:
-        found = http.get("https://site.invalid/a.json", cap=2, named_by=by("https://index.example/a.json"))
+        found = http.get("https://site.invalid/a.json", cap=2, named_by=requester_of("https://index.example/a.json"))
     assert (found.data, proxied.seen) == (b"{}", {"site.invalid:443": 1})
 
 

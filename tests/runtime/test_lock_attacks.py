@@ -24,7 +24,7 @@ from skillhub.runtime import (
 )
 from skillhub.runtime.folder import Folder
 from skillhub.runtime.walk import stamp_of
-from tests.support.locked import EVIL, Machine, agreed, got, twin
+from tests.support.locked import EVIL, Machine, agreed, served_content, twin
 
 OTHER = EVIL.replace("name: demo", "name: zz")
 HOSTS = sorted(profiles())
@@ -51,9 +51,9 @@ def cloned(here, folder):
 def test_attack_a_root_inside_of_a_locked_skill_is_not_loaded(here, root):
     here.evil(".agents/skills/demo/references/x", OTHER)
     here.write("project/opencode.json", json.dumps({"skills": {"paths": [root]}}))
-    assert "EVIL" not in got(here, "opencode")[0]
+    assert "EVIL" not in served_content(here, "opencode")[0]
     for host in HOSTS:
-        assert "EVIL" not in got(here, host, extra=(str(here.project / root),))[0]
+        assert "EVIL" not in served_content(here, host, extra=(str(here.project / root),))[0]
 
 
 @pytest.mark.parametrize("state", ["enabled", "disabled"])
@@ -62,7 +62,7 @@ def test_attack_a_working_folder_inside_of_a_locked_skill_loads_no_other(here, h
     assert here.run("disable", "demo").status == 0 if state == "disabled" else True
     for root in (".agents/skills", ".claude/skills", ".gen/skills", "skills", "data/skills", ".opencode/skill"):
         here.evil(f".agents/skills/demo/{root}/x", OTHER)
-    assert "EVIL" not in got(here, host, cwd=str(here.copy_of_demo))[0]
+    assert "EVIL" not in served_content(here, host, cwd=str(here.copy_of_demo))[0]
 
 
 @pytest.mark.parametrize("host", HOSTS)
@@ -71,14 +71,14 @@ def test_attack_a_link_into_a_locked_skill_is_not_loaded(here, host):
     for root in (".agents/skills", ".claude/skills", ".gen/skills", "skills", "data/skills"):
         (here.project / root).mkdir(parents=True, exist_ok=True)
         (here.project / root / "linked").symlink_to(here.copy_of_demo / "references/x")
-    assert "EVIL" not in got(here, host)[0]
+    assert "EVIL" not in served_content(here, host)[0]
 
 
 @pytest.mark.parametrize("host", HOSTS)
 def test_attack_a_skill_nested_in_an_unconsented_one_is_not_loaded(here, host, tmp_path):
     here.evil(".agents/skills/demo/sub", OTHER)
     other = cloned(here, tmp_path / "other")
-    assert "EVIL" not in got(other, host)[0]
+    assert "EVIL" not in served_content(other, host)[0]
     mine = Skill(
         name="zz", path=str(other.copy_of_demo / "sub"), scope="project", state="enabled", managed=False,
         locks=other.catalog().skills[0].locks,
@@ -94,7 +94,7 @@ def test_attack_another_skill_at_the_place_of_a_disabled_one_is_not_loaded(here,
     for root in (".agents/skills", ".claude/skills", ".gen/skills", "skills", "data/skills", "more"):
         here.evil(f"{root}/demo{inner}", OTHER)
     for extra in ((), (str(here.project / ".agents/skills"), str(here.project / "more"))):
-        assert "EVIL" not in got(here, host, extra=extra)[0]
+        assert "EVIL" not in served_content(here, host, extra=extra)[0]
 
 
 @pytest.mark.parametrize("taken", ["entry", "lock", "lock and intent"])
@@ -107,7 +107,7 @@ def test_attack_a_disabled_skill_removed_from_the_lock_stays_disabled(here, host
     for name in ("demo", "zz"):
         here.evil(".agents/skills/demo", EVIL.replace("name: demo", f"name: {name}"))
         here.evil(".agents/skills/demo/sub", OTHER)
-        assert "EVIL" not in got(here, host)[0]
+        assert "EVIL" not in served_content(here, host)[0]
 
 
 def test_sync_forgets_a_disabled_skill_that_left_the_lock(here):
@@ -158,7 +158,7 @@ def test_attack_a_lookalike_of_a_locked_name_is_not_loaded(here, name):
     for root in (".agents/skills", ".claude/skills", ".gen/skills", "data/skills"):
         here.evil(f"{root}/aaa", EVIL.replace("name: demo", f"name: {name}"))
     for host in HOSTS:
-        assert "EVIL" not in got(here, host)[0]
+        assert "EVIL" not in served_content(here, host)[0]
 
 
 def test_names_in_other_scripts_are_loaded(here):
@@ -179,7 +179,7 @@ def test_attack_a_plugin_cannot_provide_the_short_form_of_a_locked_name(here, na
 )
 def test_attack_a_command_with_an_unsafe_file_name_is_not_listed(here, name):
     here.write(f"project/.claude/commands/{name}.md", "EVIL")
-    text, _ = got(here, "claude-code")
+    text, _ = served_content(here, "claude-code")
     assert "EVIL" not in text
     (answer,) = skills_list(profile("claude-code"), [here.around()])["data"]
     assert answer["errors"] != []
@@ -218,7 +218,7 @@ def test_attack_a_link_into_an_unconsented_clone_is_not_loaded(here, host, linke
             (elsewhere / root / "skills").mkdir()
             (elsewhere / root / "skills/mine").symlink_to(other.copy_of_demo)
             (elsewhere / root / "skills/more").symlink_to(other.copy_of_demo / "sub")
-    assert "EVIL" not in got(other, host, cwd=str(elsewhere))[0]
+    assert "EVIL" not in served_content(other, host, cwd=str(elsewhere))[0]
 
 
 @pytest.mark.parametrize("key", ["name", "description", "namespace", "argument_hint"])
@@ -301,7 +301,7 @@ def test_attack_nested_projects_do_not_hide_the_lock(here, host, case, tmp_path)
     more = (str(other.project / ".agents/skills"),)
     for cwd in ("sub", ".agents"):
         for extra in ((), more):
-            assert "EVIL" not in got(other, host, cwd=str(other.project / cwd), extra=extra)[0]
+            assert "EVIL" not in served_content(other, host, cwd=str(other.project / cwd), extra=extra)[0]
 
 
 @pytest.mark.parametrize("cwd", [".", "../project", "sub/.."])
@@ -312,7 +312,7 @@ def test_attack_a_linked_copy_is_not_loaded_from_a_relative_folder(here, cwd, mo
     shutil.rmtree(here.copy_of_demo)
     here.copy_of_demo.symlink_to(here.folder / "elsewhere/x")
     for host in HOSTS:
-        assert "EVIL" not in got(here, host, cwd=cwd)[0]
+        assert "EVIL" not in served_content(here, host, cwd=cwd)[0]
 
 
 @pytest.mark.parametrize("host", HOSTS)

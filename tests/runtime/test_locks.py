@@ -32,7 +32,7 @@ from skillhub.runtime import (
 )
 from skillhub.runtime.discover import roots
 from skillhub.runtime.folder import Locks
-from tests.support.locked import EVIL, Machine, agreed, got
+from tests.support.locked import EVIL, Machine, agreed, served_content
 
 
 @pytest.fixture
@@ -124,7 +124,7 @@ DRIFTS = [
 def test_attack_a_changed_copy_of_a_locked_skill_is_not_loaded(here, attack, host):
     load(here.catalog(host).named("demo")[0])  # a change is detected after a successful load, too
     attack(here)
-    text, held = got(here, host)
+    text, held = served_content(here, host)
     assert "EVIL" not in text
     assert [*held.values()] == ["drifted"]
     (skill,) = (each for each in here.catalog(host).skills if each.held)
@@ -136,7 +136,7 @@ def test_attack_a_changed_copy_of_a_locked_skill_is_not_loaded(here, attack, hos
 
 def test_attack_a_linked_skill_md_of_a_locked_skill_is_not_read(here):
     _link_inside(here)
-    text, _ = got(here)
+    text, _ = served_content(here)
     assert "EVIL" not in text
 
 
@@ -178,7 +178,7 @@ def test_attack_a_file_added_after_loading_is_not_found(here):
 @pytest.mark.parametrize("inner", ["nested", "more/nested", "references/nested"])
 def test_attack_a_skill_nested_in_a_locked_one_is_not_loaded(here, inner):
     here.evil(f".agents/skills/demo/{inner}", EVIL.replace("name: demo", "name: nested"))
-    text, held = got(here)
+    text, held = served_content(here)
     assert ("EVIL" in text, held) == (False, {"demo": "drifted"})
     mine = Skill(
         name="nested",
@@ -199,14 +199,14 @@ def test_attack_a_skill_nested_in_a_locked_one_is_not_loaded(here, inner):
 @pytest.mark.parametrize("host", sorted(profiles()))
 def test_attack_an_imitation_of_a_locked_skill_is_not_loaded(here, place, name, host):
     here.evil(place, EVIL.replace("name: demo", f"name: {name}"))
-    text, _ = got(here, host)
+    text, _ = served_content(here, host)
     assert "EVIL" not in text
 
 
 def test_attack_a_renamed_and_changed_copy_is_not_loaded(here):
     here.copy_of_demo.rename(here.copy_of_demo.with_name("renamed"))
     (here.copy_of_demo.with_name("renamed") / "SKILL.md").write_text(EVIL)
-    text, _ = got(here)
+    text, _ = served_content(here)
     assert "EVIL" not in text
 
 
@@ -215,7 +215,7 @@ def test_attack_a_changed_copy_is_not_loaded_through_a_link(here):
     (here.project / ".claude/skills").symlink_to(here.project / ".agents/skills")
     (here.copy_of_demo / "SKILL.md").write_text("---\nname: zz\ndescription: EVIL\n---\nEVIL\n")
     for host in ("claude-code", "opencode", "codex"):
-        text, held = got(here, host)
+        text, held = served_content(here, host)
         assert ("EVIL" in text, held.get("demo")) == (False, "drifted")
 
 
@@ -247,7 +247,7 @@ def test_attack_a_link_into_the_store_without_consent_is_not_loaded(here):
     for name in ("demo", "zz"):
         (here.project / ".agents/skills").mkdir(parents=True, exist_ok=True)
         (here.project / ".agents/skills" / name).symlink_to(folder)
-    text, held = got(here)
+    text, held = served_content(here)
     assert ("Good." in text, set(held.values())) == (False, {"not-agreed"})
 
 
@@ -259,7 +259,7 @@ def test_skill_linked_into_the_store_is_loaded_and_verified(here):
     path = stored(here) / "SKILL.md"
     path.chmod(0o644)
     path.write_text(EVIL)
-    text, held = got(here)
+    text, held = served_content(here)
     assert ("EVIL" in text, held) == (False, {"demo": "drifted"})
 
 
@@ -269,7 +269,7 @@ def test_attack_a_clone_with_lock_and_copy_is_not_loaded(here, tmp_path):
     shutil.copytree(here.project, other.project, symlinks=True)
     for name in ("demo", "zz", "DEMO"):
         other.evil(".agents/skills/demo", EVIL.replace("name: demo", f"name: {name}"))
-        text, held = got(other)
+        text, held = served_content(other)
         assert ("EVIL" in text, held) == (False, {"demo": "not-agreed"})
     (skill,) = other.catalog().skills
     assert skill.held.command == "skillhub install"
@@ -289,7 +289,7 @@ def test_attack_a_lock_with_an_unconsented_tree_is_not_loaded(here):
     lock = json.loads((here.project / "skillhub.lock").read_text())
     lock["skills"]["demo"]["tree"] = listing.json["tree"]
     (here.project / "skillhub.lock").write_text(json.dumps(lock))
-    text, held = got(here)
+    text, held = served_content(here)
     assert ("EVIL" in text, held) == (False, {"demo": "not-agreed"})
 
 
@@ -297,11 +297,11 @@ def test_attack_a_changed_skill_removed_from_the_lock_is_not_loaded(here):
     lock = json.loads((here.project / "skillhub.lock").read_text())
     lock["skills"] = {}
     (here.project / "skillhub.lock").write_text(json.dumps(lock))
-    assert "Good." in got(here)[0]
+    assert "Good." in served_content(here)[0]
     catalog = here.catalog()
     for attack in (_body, _frontmatter):
         attack(here)
-        text, held = got(here)
+        text, held = served_content(here)
         assert ("EVIL" in text, [*held.values()]) == (False, ["drifted"])
         with pytest.raises(Drifted):
             load(catalog.skills[0])
@@ -311,9 +311,9 @@ def test_attack_a_changed_skill_removed_from_the_lock_is_not_loaded(here):
 def test_attack_a_changed_copy_without_its_lock_is_not_loaded(here, left):
     for name in {"skillhub.lock", "skillhub.toml"} - {left}:
         (here.project / name).unlink()
-    assert "Good." in got(here)[0]
+    assert "Good." in served_content(here)[0]
     _body(here)
-    text, held = got(here)
+    text, held = served_content(here)
     assert ("EVIL" in text, held) == (False, {"demo": "drifted"})
 
 
@@ -324,7 +324,7 @@ def test_attack_with_an_unreadable_lock_no_skill_is_loaded(here, lock):
     path = here.project / "skillhub.lock"
     path.unlink()
     path.mkdir() if lock is None else path.write_bytes(lock)
-    text, held = got(here)
+    text, held = served_content(here)
     assert ("EVIL" in text, "Good" in text) == (False, False)
     assert held == {"demo": "not-agreed", "loose": "not-agreed"}
     assert str(path) in here.catalog().problems[0].path
@@ -336,16 +336,16 @@ def test_attack_with_an_unreadable_lock_no_skill_is_loaded(here, lock):
 def test_attack_with_an_unreadable_record_no_locked_skill_is_loaded(here):
     (record,) = (here.hub / "state/projects").glob("*.json")
     record.write_text("{")
-    text, held = got(here)
+    text, held = served_content(here)
     assert ("Good" in text, held) == (False, {"demo": "not-agreed"})
 
 
 def test_missing_record_means_no_consent(here):
     (record,) = (here.hub / "state/projects").glob("*.json")
     record.unlink()
-    text, held = got(here)
+    text, held = served_content(here)
     assert ("Good" in text, held) == (False, {"demo": "not-agreed"})
-    assert got(here, environ={"SKILLHUB_HOME": str(here.folder / "nothing")})[1] == {"demo": "not-agreed"}
+    assert served_content(here, environ={"SKILLHUB_HOME": str(here.folder / "nothing")})[1] == {"demo": "not-agreed"}
 
 
 @pytest.mark.parametrize("planted", [".git", "skillhub.toml", "skillhub.lock"])
@@ -361,7 +361,7 @@ def test_attack_a_nested_project_does_not_hide_the_lock(here, planted, where):
     _frontmatter(here)
     for cwd in (here.project, folder):
         for host in sorted(profiles()):
-            assert "EVIL" not in got(here, host, cwd=str(cwd))[0]
+            assert "EVIL" not in served_content(here, host, cwd=str(cwd))[0]
 
 
 @pytest.mark.parametrize("host", ["codex", "claude-code", "opencode"])
@@ -370,7 +370,7 @@ def test_attack_a_changed_copy_above_the_working_folder_is_not_loaded(here, host
     here.evil(".claude/skills/zz")
     deep = here.project / "a/b"
     deep.mkdir(parents=True)
-    assert "EVIL" not in got(here, host, cwd=str(deep))[0]
+    assert "EVIL" not in served_content(here, host, cwd=str(deep))[0]
 
 
 def test_attack_a_changed_copy_is_not_loaded_from_another_project(here, tmp_path):
@@ -378,16 +378,16 @@ def test_attack_a_changed_copy_is_not_loaded_from_another_project(here, tmp_path
     elsewhere = tmp_path / "elsewhere"
     (elsewhere / ".agents/skills").mkdir(parents=True)
     extra = (str(here.project / ".agents/skills"),)
-    assert "EVIL" not in got(here, cwd=str(elsewhere), extra=extra)[0]
+    assert "EVIL" not in served_content(here, cwd=str(elsewhere), extra=extra)[0]
     (elsewhere / ".agents/skills/linked").symlink_to(here.copy_of_demo)
-    assert "EVIL" not in got(here, cwd=str(elsewhere))[0]
+    assert "EVIL" not in served_content(here, cwd=str(elsewhere))[0]
 
 
 def test_attack_a_copy_at_the_place_of_a_disabled_skill_is_not_loaded(here):
     assert here.run("disable", "demo").status == 0
     for name in ("demo", "zz"):
         here.evil(".agents/skills/demo", EVIL.replace("name: demo", f"name: {name}"))
-        text, held = got(here)
+        text, held = served_content(here)
         assert ("EVIL" in text, held) == (False, {"demo": "disabled"})
     assert here.catalog().named("demo")[0].held.command == "skillhub enable demo"
 
@@ -402,7 +402,7 @@ def test_attack_a_copy_at_the_place_of_a_waiting_skill_is_not_loaded(here):
     done = here.run("install", "./mine/waits", "--yes", "--allow-unsigned")
     assert done.status == 6, done.out + done.err
     shutil.copytree(here.project / "mine/waits", here.project / ".agents/skills/waits")
-    text, held = got(here)
+    text, held = served_content(here)
     assert ("EVIL" in text, held) == (False, {"waits": "disabled"})
     (skill,) = here.catalog().named("waits")
     assert "has open needs" in skill.why["message"]
@@ -411,9 +411,9 @@ def test_attack_a_copy_at_the_place_of_a_waiting_skill_is_not_loaded(here):
 def test_lock_of_the_user_applies(here):
     here.write("project/mine/own/SKILL.md", "---\nname: own\ndescription: x\n---\nOwn.\n")
     assert here.run("install", "./mine/own", "--global", "--yes", "--allow-unsigned").status == 0
-    assert "Own." in got(here)[0]
+    assert "Own." in served_content(here)[0]
     (here.home / ".agents/skills/own/SKILL.md").write_text(EVIL.replace("name: demo", "name: zz"))
-    text, held = got(here)
+    text, held = served_content(here)
     assert ("EVIL" in text, held) == (False, {"own": "drifted"})
     (skill,) = here.catalog().named("own")
     assert skill.held.command == "skillhub sync --global"
@@ -515,7 +515,7 @@ def test_library_does_not_write_to_the_project_or_its_record(here):
     before = kept()
     _file_more(here)
     (here.copy_of_demo / "run.sh").unlink()
-    got(here)
+    served_content(here)
     assert kept() == before
 
 

@@ -14,10 +14,10 @@ import pytest
 
 from skillhub.disk.folders import list_folder, remove_tree
 from tests.scenario.team import Team
-from tests.support.here import let_go
+from tests.support.here import close_resources
 from tests.support.served import online
 
-__all__ = ["let_go"]
+__all__ = ["close_resources"]
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "scenario"
 
@@ -147,7 +147,7 @@ STEPS = (add, push, pull, frozen, edit, update, refuse, agree, conflict, repair,
 
 # A command keeps connections and temporary folders until its process ends.
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
-@pytest.mark.usefixtures("let_go")
+@pytest.mark.usefixtures("close_resources")
 def test_output_of_twelve_steps_of_a_team_matches_golden_files(team):
     for number, step in enumerate(STEPS, 1):
         step(team)

@@ -15,10 +15,10 @@ from skillhub.sources.git_repository import redirected, remote
 from skillhub.sources.git_snapshot import open_git
 from tests.support.gitbackend import backend
 from tests.support.gitrepos import SKILL, Repo
-from tests.support.here import Here, let_go
+from tests.support.here import Here, close_resources
 from tests.support.web import Web, answer, redirect
 
-__all__ = ["let_go"]
+__all__ = ["close_resources"]
 ASKED = "/info/refs?service=git-upload-pack"
 PUBLIC = "93.184.216.34"
 
@@ -191,7 +191,7 @@ def test_attack_git_connects_to_the_checked_address_of_a_redirect(environ):
 
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
-@pytest.mark.usefixtures("let_go")
+@pytest.mark.usefixtures("close_resources")
 def test_lock_keeps_the_url_that_the_user_typed(tmp_path, server, commit):
     server.moved["old.git"] = "/now.git"
     shell = Here(tmp_path / "machine")
@@ -208,4 +208,4 @@ def test_renamed_private_repository_is_found_with_the_token(server, commit, open
     server.password = "Basic " + b64encode(b"x-access-token:ghp_x").decode()
     server.moved["old.git"] = "/now.git"
     assert opened(server.url("/old.git"), None, token="ghp_x").rev == commit
-    assert server.told == {None, server.password}
+    assert server.authorizations == {None, server.password}

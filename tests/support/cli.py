@@ -1,4 +1,4 @@
-"""The program on a machine of its own: a home, a project and, where it is asked for, a terminal."""
+"""The program on a separate machine: a home, a project and, on demand, a terminal."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ SECONDS = 300  # in which a program ends, however busy the machine is
 
 @dataclass(frozen=True)
 class Done:
-    """What a command line came to."""
+    """Result of a command line."""
 
     status: int
     raw: bytes
@@ -60,29 +60,29 @@ class Done:
     def error(self):
         assert set(self.json) == {"schema", "error", "questions"}, self.json
         ErrorAnswer.model_validate(self.json)
-        told = {key: value for key, value in self.json["error"].items() if key != "skills"}
-        assert set(told) - {"reason"} == {"code", "message", "where", "hint"}
-        assert all(value is None or isinstance(value, str) for value in told.values())
+        fields = {key: value for key, value in self.json["error"].items() if key != "skills"}
+        assert set(fields) - {"reason"} == {"code", "message", "where", "hint"}
+        assert all(value is None or isinstance(value, str) for value in fields.values())
         return self.json["error"]
 
 
 def run_forked(program: forked.Program, stdin: bytes = b"") -> Done:
     """Run a program as a fork, without a terminal."""
-    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err, tempfile.TemporaryFile() as said:
-        said.write(stdin)
-        said.seek(0)
-        status = forked.Process(program, [each.fileno() for each in (said, out, err)]).wait()
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err, tempfile.TemporaryFile() as given:
+        given.write(stdin)
+        given.seek(0)
+        status = forked.Process(program, [each.fileno() for each in (given, out, err)]).wait()
         out.seek(0)
         err.seek(0)
         return Done(status, out.read(), err.read())
 
 
 def _keep() -> None:
-    """Freeze nothing."""
+    """Replace ``gc.freeze`` by no action."""
 
 
 def _change_environ(old: dict[str, str], new: dict[str, str]) -> None:
-    """Make ``new`` of the environment, which is ``old``: of most variables there is nothing to do."""
+    """Change the environment from ``old`` to ``new``; only the variables that differ are set."""
     for name in old.keys() - new.keys():
         del os.environ[name]
     for name, value in new.items():
@@ -178,7 +178,7 @@ class Shell:
         return Done(status, out.buffer.getvalue(), err.buffer.getvalue())
 
     def run_anew(self, *args: object, cwd: object = None, **environ: str) -> Done:
-        """Run the program in a new interpreter, where the start itself is in question."""
+        """Run the program in a new interpreter, for tests of its start."""
         done = subprocess.run(
             self.words_anew(*args),
             cwd=cwd or self.project,
@@ -191,7 +191,7 @@ class Shell:
         return Done(done.returncode, done.stdout, done.stderr)
 
     def start(self, *args: object, cwd: object = None, **environ: str) -> subprocess.Popen[bytes]:
-        """Start the program and leave it running; a signal that asks it to end reaches it."""
+        """Start the program and leave it running; signals to end reach it."""
         given = self.having(environ)
         return subprocess.Popen(
             self.words_within(given, *args),
@@ -203,14 +203,14 @@ class Shell:
         )
 
     def serve(self, registry: Path) -> tuple[subprocess.Popen[bytes], str]:
-        """Serve a registry; return the process and its URL, as soon as it says so."""
+        """Serve a registry; return the process and its URL once the server prints the URL."""
         process = self.start("registry", "serve", registry, "--json", "--port", "0")
-        said = b""
-        while not said.rstrip().endswith(b"}"):
+        answer = b""
+        while not answer.rstrip().endswith(b"}"):
             line = process.stdout.readline()
             assert line, process.communicate()
-            said += line
-        return process, json.loads(said)["url"]
+            answer += line
+        return process, json.loads(answer)["url"]
 
     def at_terminal(
         self, *args: object, say: Sequence[tuple[str, str]] = (), columns: int = 80, **environ: str
@@ -252,7 +252,7 @@ class Shell:
         return {name: str(value) for name, value in merged.items() if value is not None}
 
     def _is_of_the_interpreter(self, environ: dict[str, str]) -> bool:
-        """Say whether an interpreter that starts would heed what is unusual in this environment."""
+        """Return whether this environment has variables that a new interpreter reads."""
         usual = {"PYTHONPATH": str(REPO), "LANG": "C.UTF-8"}
         heeded = {name: value for name, value in environ.items() if name.startswith(("PYTHON", "LC_", "LANG"))}
         return heeded != usual
@@ -317,7 +317,7 @@ def _converse(terminal: int, say: list[tuple[str, str]]) -> bytes:
             seen = at + len(say[0][0].encode())
             os.write(terminal, say.pop(0)[1].encode())
     else:
-        raise AssertionError(f"it never ended: {screen.decode('utf-8', 'replace')}")
+        raise AssertionError(f"the program never ended: {screen.decode('utf-8', 'replace')}")
     assert not say, f"never asked {say[0][0]!r}: {screen.decode('utf-8', 'replace')}"
     return screen
 
@@ -327,7 +327,7 @@ COLOURS = tuple(f"\x1b[{code}m" for code in ("0", "1", "2", "31", "32", "33"))
 
 
 def hidden_in(raw: bytes, *, on_terminal: bool = False) -> list[str]:
-    """Return what of an output would steer a terminal or hide from an eye."""
+    """Return the control and invisible characters of an output."""
     text = raw.decode("utf-8", "surrogateescape")
     if on_terminal:
         for code in COLOURS:

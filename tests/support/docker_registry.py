@@ -1,4 +1,4 @@
-"""Debian's ``docker-registry`` on loopback, and a push to it by nobody's client but the protocol."""
+"""Debian's ``docker-registry`` on loopback, and a push to it by plain HTTP requests."""
 
 from __future__ import annotations
 

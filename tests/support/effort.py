@@ -1,4 +1,4 @@
-"""What something costs this process, however slow the machine is and whatever else it is at."""
+"""Cost of a piece of work for this process, independent of the speed and load of the machine."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def at_most(seconds: float) -> Iterator[None]:
 
 
 def is_linear(work: Callable[[int], object], size: int) -> bool:
-    """Say whether four times ``size`` takes less than eight times as long; a square law takes sixteen times.
+    """Return whether four times ``size`` takes less than eight times as long; quadratic work takes sixteen times.
 
     It is tried again, for a busy machine makes any one time longer, and none shorter.
     """
@@ -38,7 +38,7 @@ def is_linear(work: Callable[[int], object], size: int) -> bool:
 
 
 def seconds(work: Callable[[int], object], size: int) -> float:
-    """Return what ``work`` takes of a processor."""
+    """Return the processor time of ``work``."""
     began = time.process_time()
     work(size)
     return time.process_time() - began

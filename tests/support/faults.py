@@ -60,7 +60,7 @@ class Faults:
         return os.path.join(folder, ".skillhub" if path.startswith(".skillhub-") else "", path)
 
     def _kind(self, event: str, path: object) -> str:
-        """Say what is done in which of a user's places: the store, the state, the project, its agents' folders."""
+        """Name the operation and the place: the store, the state, the project, its agents' folders."""
         if isinstance(path, int):
             return event
         top, *below = os.path.relpath(os.path.dirname(os.fsdecode(path)), self._folder).split(os.sep)
@@ -73,12 +73,12 @@ def kill() -> None:
 
 
 def no_space() -> None:
-    """Say what a full disk says."""
+    """Raise the error of a full disk."""
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def forbidden() -> None:
-    """Say what a folder that may not be written says."""
+    """Raise the error of a folder without write permission."""
     raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
 
@@ -110,7 +110,7 @@ _staying = 0
 
 
 def _wait_for_ended_threads() -> None:
-    """Wait until threads that Python has forgotten are gone: as they end they hold a lock of OpenSSL, which a child
+    """Wait for threads that Python no longer lists: as they end they hold a lock of OpenSSL, which a child
     that is forked then would never get. Threads that were never Python's stay, so they are waited for only once."""
     global _staying
     if not os.path.isdir("/proc/self/task"):

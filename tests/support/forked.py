@@ -98,7 +98,7 @@ def words(module: str, seconds: int) -> list[str]:
     """Return a command line that runs ``main`` of a module on the words that follow, and ends as it ends.
 
     It hands on the signals that ask a program to end. The program has the environment, the folder and the streams of
-    whoever runs it, but not its terminal; what an interpreter does when it starts is not done.
+    its caller, but not its terminal; the start of an interpreter is left out.
     """
     return [sys.executable, "-I", "-S", forked_client.__file__, nursery(), module, str(seconds)]
 
@@ -140,7 +140,7 @@ def _nursery() -> str:
 
 
 class _Nursery:
-    """Forks a process for each order, and says its number and how it ended; one whose client is gone is killed."""
+    """Forks a process for each order, and sends its number and its status; it kills the process of a lost client."""
 
     def __init__(self, listener: socket.socket, life: socket.socket) -> None:
         self._listener, self._life = listener, life
@@ -148,7 +148,7 @@ class _Nursery:
         self._running: dict[socket.socket, int] = {}
 
     def serve(self) -> None:
-        # A program that was just forked may be told to end before it is what ends: until then that waits.
+        # A signal to end may reach a fork before the program runs in it: until then signals wait.
         signal.pthread_sigmask(signal.SIG_BLOCK, PASSED_ON)
         self._ending.setblocking(False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -171,7 +171,7 @@ class _Nursery:
 
     def _start(self, client: socket.socket) -> None:
         streams: list[int] = []
-        with suppress(OSError, struct.error, ValueError):  # a client may be killed before it has said all
+        with suppress(OSError, struct.error, ValueError):  # a client may be killed before its order is complete
             size, streams, _, _ = socket.recv_fds(client, NUMBER.size, 3)
             program = Program(**json.loads(read_all(client, *NUMBER.unpack(size))))
             self._fork(client, program, streams)
@@ -249,7 +249,7 @@ def _be_program(program: Program, streams: Sequence[int]) -> None:
 
 
 def _become(program: Program, streams: Sequence[int]) -> None:
-    """Make of this process what a new one would be."""
+    """Give this process the state of a new one."""
     warnings.simplefilter("ignore")
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, PASSED_ON)

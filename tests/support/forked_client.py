@@ -26,12 +26,12 @@ def begin(path: str, program: dict[str, object], streams: list[int]) -> tuple[so
 
 
 def read_number(connection: socket.socket) -> int:
-    """Return the next number that is told."""
+    """Return the next number."""
     return NUMBER.unpack(read_all(connection, NUMBER.size))[0]
 
 
 def read_all(connection: socket.socket, size: int) -> bytes:
-    """Return as many bytes, or what came before the end; a signal would cut short one call that waits for all."""
+    """Return ``size`` bytes, or all before the end; a signal would cut short a single call that waits for all."""
     data = b""
     while len(data) < size and (part := connection.recv(size - len(data))):
         data += part
@@ -49,7 +49,7 @@ def _main(path: str, module: str, seconds: str, *args: str) -> None:
         try:
             os.kill(child, sign)
         except ProcessLookupError:
-            """It has ended, and how is about to be told."""
+            """The program has ended, and its status follows."""
 
     for each in PASSED_ON:
         signal.signal(each, pass_on)

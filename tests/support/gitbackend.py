@@ -1,4 +1,4 @@
-"""A web server that runs git's ``http-backend`` for a folder of repositories, and redirects where it is told to."""
+"""A web server that runs git's ``http-backend`` for a folder of repositories, with configurable redirects."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support.serving import serving
 
 
 class Backend(ThreadingHTTPServer):
-    """``moved`` says for the first folder of a path where it is now; ``asked`` is every path that was asked for."""
+    """``moved`` maps the first folder of a path to its new place; ``asked`` has every requested path."""
 
     daemon_threads = True
 
@@ -23,7 +23,7 @@ class Backend(ThreadingHTTPServer):
         self.moved: dict[str, str] = {}
         self.password: str | None = None
         self.asked: list[str] = []
-        self.told: set[str | None] = set()
+        self.authorizations: set[str | None] = set()
 
     def url(self, path: str) -> str:
         return f"http://127.0.0.1:{self.server_address[1]}{path}"
@@ -49,7 +49,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         self.server.asked.append(self.path)
         sent = self.headers.get("Authorization")
-        self.server.told.add(sent)
+        self.server.authorizations.add(sent)
         first, slash, rest = self.path.removeprefix("/").partition("/")
         if self.server.password not in (None, sent):
             self._say(401, **{"WWW-Authenticate": 'Basic realm="r"'})

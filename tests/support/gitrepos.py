@@ -53,15 +53,15 @@ class Repo:
         return self.commit_tree(self.folder(files), ref, date)
 
     def commit_tree(self, tree: str, ref: str = "refs/heads/main", date: int = 1_700_000_000) -> str:
-        who = f"A U Thor <author@example.org> {date} +0000"
-        commit = self.put("commit", f"tree {tree}\nauthor {who}\ncommitter {who}\n\nA commit\n".encode())
+        author = f"A U Thor <author@example.org> {date} +0000"
+        commit = self.put("commit", f"tree {tree}\nauthor {author}\ncommitter {author}\n\nA commit\n".encode())
         self.point(ref, commit)
         return commit
 
     def tag(self, name: str, target: str) -> str:
         """Put an annotated tag."""
-        who = "A U Thor <author@example.org> 1700000000 +0000"
-        tag = self.put("tag", f"object {target}\ntype commit\ntag {name}\ntagger {who}\n\nA tag\n".encode())
+        tagger = "A U Thor <author@example.org> 1700000000 +0000"
+        tag = self.put("tag", f"object {target}\ntype commit\ntag {name}\ntagger {tagger}\n\nA tag\n".encode())
         self.point(f"refs/tags/{name}", tag)
         return tag
 

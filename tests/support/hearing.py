@@ -1,4 +1,4 @@
-"""What a test hears of: the interpreter's own audit events, in the process of the tests.
+"""Audit events of the interpreter in the process of the tests.
 
 An interpreter forgets no hook, and each costs a twentieth of everything from then on: there is one, and only from
 where it is needed for the first time.
@@ -24,7 +24,7 @@ _hooks: list[Listener] = []
 
 @contextmanager
 def heard_by(listener: Listener) -> Iterator[None]:
-    """Tell ``listener`` of what happens meanwhile."""
+    """Call ``listener`` with each event meanwhile."""
     if not _hooks:
         _hooks.append(_hear)
         sys.addaudithook(_hear)

@@ -13,8 +13,8 @@ Here = Shell
 
 
 @pytest.fixture
-def let_go() -> Iterator[None]:
-    """Close, after a test that lets ResourceWarnings pass, what commands keep open: elsewhere their process ends."""
+def close_resources() -> Iterator[None]:
+    """Close the resources that commands keep open, after a test that ignores ResourceWarnings."""
     yield
     gc.collect()
-    gc.freeze()  # what lives now is not looked through again by the next of these tests
+    gc.freeze()  # the next of these tests does not search the living objects again

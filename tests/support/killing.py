@@ -13,7 +13,7 @@ EVERY = "SKILLHUB_EVERY_FAULT" in os.environ
 
 
 class Killed(BaseException):
-    """Nobody catches it, as nobody catches a signal that ends the process."""
+    """Raised in place of a signal that ends the process: no code catches it."""
 
 
 class Killer:
@@ -85,6 +85,6 @@ class OldClients:
         return self._hub.open(path)
 
     def fresh(self, kill: int, done: bool) -> object:
-        """Return the registry as somebody sees it who comes now."""
+        """Return the registry as a new client sees it."""
         self._hub.pull()
         return self._hub.open(self._folder / f"fresh-{kill}-{done}")

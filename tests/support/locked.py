@@ -1,4 +1,4 @@
-"""A machine with one locked skill that was agreed to, and all that a host can get out of the library there."""
+"""A machine with one locked and approved skill, and all content that the library serves to a host there."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ EVIL = "---\nname: demo\ndescription: EVIL\n---\nEVIL\n"
 
 
 class Machine(Here):
-    """A machine with ``demo`` locked, agreed to and enabled in the project; what a host asks of the library there."""
+    """A machine with ``demo`` locked, approved and enabled in the project; requests of a host to the library."""
 
     def around(self, **more):
         environ = {"SKILLHUB_HOME": str(self.hub)}
@@ -36,7 +36,7 @@ class Machine(Here):
 
 
 def twin(made, folder):
-    """Return a copy of a machine to which its project is known where it now is."""
+    """Return a copy of a machine whose state has the new path of its project."""
     shutil.copytree(made.folder, folder, symlinks=True, dirs_exist_ok=True)
     machine = Machine(folder)
     for path in (machine.hub / "state/projects").iterdir():
@@ -63,8 +63,8 @@ def _made():
     return machine
 
 
-def got(machine, host="agents", **more):
-    """Return all text that any way into the library hands out of any skill, and why each is held back."""
+def served_content(machine, host="agents", **more):
+    """Return all text of skills that any function of the library serves, and the status of each withheld skill."""
     catalog = machine.catalog(host, **more)
     text = [section(catalog, profile(host)).text]
     for skill in catalog.skills:

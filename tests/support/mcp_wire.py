@@ -1,4 +1,4 @@
-"""Raw frames to ``skillhub mcp``: what is written and what comes back, with no library between."""
+"""Raw frames to and from ``skillhub mcp``, without a library between."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ READY = {"jsonrpc": "2.0", "method": "notifications/initialized"}
 
 
 def request(number, method, modern=True, **params):
-    """Return a frame; one of 2026-07-28 says in itself who asks."""
+    """Return a frame; one of 2026-07-28 names its client."""
     if modern:
         envelope = {
             "io.modelcontextprotocol/protocolVersion": VERSION,
@@ -39,7 +39,7 @@ def encoded(frames: Iterable[object]) -> bytes:
 
 
 def talk(shell, *frames, args=(), **environ):
-    """Send frames, close, and return what came back by id, and all that came; each line has to be a frame."""
+    """Send frames, close, and return the answers by id, and all lines; each line must be a frame."""
     done = shell.run("mcp", *args, stdin=encoded(frames), **environ)
     assert done.status == 0, done.err
     lines = [json.loads(line) for line in done.raw.split(b"\n") if line]
@@ -78,7 +78,7 @@ class Wire:
 
     def receive(self):
         while b"\n" not in self._read:
-            assert select.select([self._answers], [], [], SECONDS)[0], "the server says nothing"
+            assert select.select([self._answers], [], [], SECONDS)[0], "the server does not answer"
             data = os.read(self._answers.fileno(), 1 << 20)
             assert data, "the server is gone"
             self._read += data
@@ -86,7 +86,7 @@ class Wire:
         return json.loads(line)
 
     def ask(self, number, method, modern=True, **params):
-        """Return the answer to one request, past what else comes."""
+        """Return the answer to one request, and skip other frames."""
         self.send(request(number, method, modern, **params))
         while (frame := self.receive()).get("id") != number:
             pass

@@ -1,4 +1,4 @@
-"""The verification of a consistency proof as RFC 9162, 2.1.4.2, has it."""
+"""The verification of a consistency proof by RFC 9162, 2.1.4.2."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from hashlib import sha256
 
 
 def is_consistent(first: int, old: bytes, second: int, new: bytes, proof: Sequence[bytes]) -> bool:
-    """Say whether the proof shows that the tree of ``second`` leaves begins with that of ``first``."""
+    """Return whether the proof shows that the tree of ``second`` leaves begins with that of ``first``."""
     if first in (0, second):
         return not proof and (first == 0 or old == new)
     path = [old, *proof] if first & (first - 1) == 0 else [*proof]

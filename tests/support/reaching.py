@@ -44,13 +44,13 @@ class Reaching(World):
         return other
 
     def snapshot(self) -> dict[str, object]:
-        """Return project and home, less what was fetched: the cache, and what proves it."""
+        """Return project and home without fetched data: the cache and its proofs."""
         seen = super().snapshot()
         fetched = (self.home.cache, os.path.join(self.home.state, "sites.json"))
         return {path: each for path, each in seen.items() if not path.startswith(fetched)}
 
     def as_cloned(self) -> Reaching:
-        """Return another user's machine, to which the project came with lock and intent alone."""
+        """Return another user's machine with a clone of the project, which has lock and intent alone."""
         for folder in (".agents", ".claude"):
             shutil.rmtree(self.base / folder, ignore_errors=True)
         return self.on_another_machine()

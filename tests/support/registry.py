@@ -31,7 +31,7 @@ def now() -> datetime:
 
 
 def key_of(label: str):
-    """Return what makes the test keys of one registry: others for another label, the same each time."""
+    """Return the factory of the test keys of one registry, which depend on the label alone."""
     return lambda name, kind: PrivateKey.from_seed(sha256(f"{label} {name}".encode()).digest(), kind)
 
 
@@ -95,7 +95,7 @@ class Simulator:
         }
 
     def revise(self, targets: dict[str, bytes], when: datetime | None = None) -> MetadataSet:
-        """Sign these targets with the registry's own keys, as whoever stole them could, and serve them."""
+        """Sign these targets with the registry's own keys, as a thief of the keys could, and serve them."""
         metadata = self.dir.metadata().revise(targets, self.dir.keys().of, Dates(when or self.when))
         found = {path_of(metadata.find(path)): data for path, data in targets.items()}
         self.dir.publish({**found, **metadata.files()})
@@ -108,7 +108,7 @@ class Simulator:
         return f"targets/publishers/{row['sha256']}.{publisher}.json"
 
     def admit(self, admitted: str, **change: object) -> None:
-        """Serve what a publisher is admitted to with these fields changed, signed by whoever stole the keys."""
+        """Serve the admission of a publisher with these fields changed, signed with stolen keys."""
         bucket = self._bucket(admitted)
         known = json.loads(self.files[self.publisher(admitted)]) if admitted in bucket else {}
         data = json.dumps({"publisher": admitted, **known, **change}).encode()

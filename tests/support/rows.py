@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-_TOLD = 300  # characters of a value in a failure
+_SHOWN = 300  # characters of a value in a failure
 _Table = tuple[tuple[str, ...], list[tuple[object, ...]]]
 
 
@@ -36,8 +36,8 @@ def in_one(test: Callable[..., object]) -> Callable[[], None] | None:
             except (Exception, pytest.fail.Exception) as failure:
                 # What pytest itself raises is none that a group may hold.
                 error = failure if isinstance(failure, Exception) else AssertionError(str(failure))
-                told = ", ".join(f"{name}={value!r}"[:_TOLD] for name, value in row.items())
-                error.add_note(f"in row {number}: {told}")
+                shown = ", ".join(f"{name}={value!r}"[:_SHOWN] for name, value in row.items())
+                error.add_note(f"in row {number}: {shown}")
                 errors.append(error)
         if len(errors) > 1:
             raise ExceptionGroup(f"{len(errors)} of {number} rows failed", errors)

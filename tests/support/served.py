@@ -1,4 +1,4 @@
-"""A registry that an operator keeps with the program, and the web server that shows it."""
+"""A registry that an operator maintains with the program, and its web server."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from tests.support.serving import serving
 
 @contextmanager
 def online(site: Path | str) -> Iterator[str]:
-    """Serve what a registry shows meanwhile; give the URL."""
+    """Serve the site of a registry; yield its URL."""
     server = site_server(str(site))
     with serving(server):
         yield f"http://127.0.0.1:{server.server_port}"
 
 
 class Served:
-    """A registry in ``folder``, whose publisher is ``acme``; ``site`` is what it shows."""
+    """A registry in ``folder``, whose publisher is ``acme``; ``site`` is its public folder."""
 
     def __init__(self, folder: Path) -> None:
         self._operator = Here(folder / "operator")

@@ -47,7 +47,7 @@ def sign(key, data):
 
 @dataclass(frozen=True)
 class Account:
-    """What the authority writes into a certificate of ten minutes; the defaults are sound."""
+    """Content of a certificate of ten minutes; the defaults are valid."""
 
     names: tuple[x509.GeneralName, ...] = (x509.UniformResourceIdentifier(NAME),)
     issuer: str | None = ISSUER
@@ -61,7 +61,7 @@ SOUND = Account()
 
 
 class Sigstore:
-    """One authority and its two logs, with keys that their seeds tell."""
+    """One authority and its two logs, with keys derived from seeds."""
 
     def __init__(self, seed: str = "own") -> None:
         self.authority, self.witness, self.log = (key_of(f"{seed} {part}") for part in ("ca", "ct", "rekor"))
@@ -89,7 +89,7 @@ class Sigstore:
             account: Who signs.
             at: When the log takes it in.
             parts: Keys that stand in for the true ones (``authority``, ``witness``, ``log``, ``promise``,
-                ``checkpoint``, ``signer``), ``logged`` for the payload that the log is told of, ``scts`` for
+                ``checkpoint``, ``signer``), ``logged`` for the payload in the log, ``scts`` for
                 how many timestamps the certificate bears.
         """
         certificate = self._certificate(account, parts)
@@ -175,9 +175,9 @@ class Sigstore:
         """Return a signed certificate timestamp (RFC 6962, 3.2)."""
         when = struct.pack("!Q", int(AT.timestamp() * 1000))
         issuer = sha256(spki(self.authority)).digest()
-        said = b"\0\0" + when + b"\0\1" + issuer + len(tbs).to_bytes(3) + tbs + b"\0\0"
+        signed = b"\0\0" + when + b"\0\1" + issuer + len(tbs).to_bytes(3) + tbs + b"\0\0"
         log = sha256(spki(self.witness)).digest()
-        return b"\0" + log + when + b"\0\0" + b"\4\3" + _sized(sign(witness, said))
+        return b"\0" + log + when + b"\0\0" + b"\4\3" + _sized(sign(witness, signed))
 
     def _entry(
         self, payload: bytes, signature: bytes, certificate: x509.Certificate, at: datetime, parts: dict

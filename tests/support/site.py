@@ -65,7 +65,7 @@ def offer(web: Web, name: str, base: str = "", *headers: str) -> dict[str, objec
 
 
 class Machine:
-    """What a user's machine keeps from command to command; ``command`` begins one."""
+    """State of a user's machine between commands; ``downloads`` begins a command."""
 
     def __init__(self, folder: Path) -> None:
         self.cache = str(folder / "cache" / "http")

@@ -1,4 +1,4 @@
-"""An MCP server that serves skills, in both eras of the protocol, and does wrong what a test tells it to."""
+"""An MCP server that serves skills, in both eras of the protocol, with errors that a test configures."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _INFO = {"name": "simulator", "version": "1"}
 
 @dataclass
 class Raw:
-    """An answer that is none of the protocol; ``chunks`` come one after the other, with ``pause`` seconds between."""
+    """A raw HTTP answer; ``chunks`` are sent one after the other, with ``pause`` seconds between."""
 
     data: bytes = b""
     status: int = 200
@@ -100,11 +100,11 @@ class SkillServer(ThreadingHTTPServer):
         return {**found, **self.entries.get(folder, {})}
 
     def answer(self, method: str, params: dict[str, Any]) -> Result | None:
-        """Return the result; None of what is not there."""
+        """Return the result; None for a missing resource."""
         cached = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
         if method == "server/discover":
-            told = {"supportedVersions": [STATELESS], "capabilities": self.capabilities}
-            return {**cached, **told, "serverInfo": _INFO}
+            answer = {"supportedVersions": [STATELESS], "capabilities": self.capabilities}
+            return {**cached, **answer, "serverInfo": _INFO}
         if method == "skills/list":
             listed = [uri for uri in self.skills if uri not in self.unlisted]
             start = int(params["cursor"]) if params.get("cursor", "").isdecimal() else 0
@@ -136,7 +136,7 @@ class _Handler(BaseHTTPRequestHandler):
     server: SkillServer
 
     def log_message(self, format: str, *args: object) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
     def do_GET(self) -> None:
         self.server.seen.append(("GET", dict(self.headers)))
@@ -156,8 +156,8 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(Raw(status=202))
         elif method == "initialize":
             server.sessions.add("s1")
-            told = {"protocolVersion": "2025-11-25", "capabilities": server.capabilities, "serverInfo": _INFO}
-            self._reply(message["id"], server.alter(method, params, told), {"Mcp-Session-Id": "s1"})
+            answer = {"protocolVersion": "2025-11-25", "capabilities": server.capabilities, "serverInfo": _INFO}
+            self._reply(message["id"], server.alter(method, params, answer), {"Mcp-Session-Id": "s1"})
         else:
             result = server.answer(method, params)
             if result is None:
@@ -166,19 +166,19 @@ class _Handler(BaseHTTPRequestHandler):
                 self._reply(message["id"], server.alter(method, params, result))
 
     def _refused(self, message: dict[str, Any], method: str, params: dict[str, Any]) -> Raw | None:
-        """Hold a request to what its era demands."""
-        told = params.get("_meta", {}).get("io.modelcontextprotocol/protocolVersion")
+        """Check a request against the demands of its era."""
+        version = params.get("_meta", {}).get("io.modelcontextprotocol/protocolVersion")
         if self.server.era == "stateless":
-            if told is None:
+            if version is None:
                 return Raw(b'{"jsonrpc":"2.0","id":null,"error":{"code":-32601,"message":"no such method"}}', 404)
-            assert (told, self.headers["Mcp-Protocol-Version"], self.headers["Mcp-Method"]) == (
+            assert (version, self.headers["Mcp-Protocol-Version"], self.headers["Mcp-Method"]) == (
                 STATELESS,
                 STATELESS,
                 method,
             )
             assert method != "resources/read" or self.headers["Mcp-Name"] == params["uri"]
             return None
-        if told is not None:
+        if version is not None:
             return Raw(b'{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"no session"}}', 400)
         if method == "initialize":
             return None
@@ -187,8 +187,8 @@ class _Handler(BaseHTTPRequestHandler):
         assert self.headers["Mcp-Protocol-Version"] == "2025-11-25"
         return None
 
-    def _fail(self, number: object, code: int, said: str, status: int) -> None:
-        error = {"jsonrpc": "2.0", "id": number, "error": {"code": code, "message": said}}
+    def _fail(self, number: object, code: int, message: str, status: int) -> None:
+        error = {"jsonrpc": "2.0", "id": number, "error": {"code": code, "message": message}}
         self._send(Raw(json.dumps(error).encode(), status))
 
     def _reply(self, number: object, result: Result | Raw, headers: Mapping[str, str] | None = None) -> None:

@@ -1,4 +1,4 @@
-"""Somebody who, at the N-th thing that a command does with files, puts a link where a folder or a file was.
+"""An attacker who replaces a folder or a file by a link at the N-th file operation of a command.
 
 The interpreter's own audit events are counted, so that no module of ours knows of it. It is the process of the tests
 that acts: a fork of it costs more than most commands do.
@@ -62,17 +62,17 @@ class Swap:
 
 
 def link_to(target: Path) -> Callable[[Path], None]:
-    """Return what makes a link to ``target``."""
+    """Return a function that makes a link to ``target``."""
     return lambda path: path.symlink_to(target)
 
 
 def run_with_swap(act: Callable[[], None], swap: Swap) -> int:
-    """Run ``act`` while somebody swaps; return 0, or the exit status of its error."""
+    """Run ``act`` during a swap; return 0, or the exit status of its error."""
     return ended(act, swap.hook)
 
 
 def steps_of(act: Callable[[], None], *, late: bool = False) -> int:
-    """Run ``act`` and return how many things it does with files."""
+    """Run ``act`` and return the number of its file operations."""
     swap = Swap(Path("/nowhere"), lambda path: None, 0, late=late)
     assert run_with_swap(act, swap) == 0
     return swap.seen
@@ -80,7 +80,7 @@ def steps_of(act: Callable[[], None], *, late: bool = False) -> int:
 
 @contextmanager
 def unchanged(*folders: Path) -> Iterator[None]:
-    """Fail if by the end anything in these folders is other than before, by a byte or a mode."""
+    """Fail if the content or a mode in these folders differs at the end."""
     before = [look_at(folder) for folder in folders]
     yield
     for folder, was in zip(folders, before, strict=True):

@@ -20,7 +20,7 @@ def text(body: str = "Do it.", name: str = "deploy", head: str = "") -> bytes:
 
 
 class Upstream:
-    """The owner: ``ref(kind)`` is where it is, ``have`` what it is from now on."""
+    """The owner of the skill: ``ref(kind)`` returns a reference to it, ``have`` changes its files."""
 
     def __init__(self, folder: Path, web: Web) -> None:
         self._web = web
@@ -56,6 +56,6 @@ class Upstream:
         }[kind]
 
     def vanish(self) -> None:
-        """Be gone, all of it."""
+        """Remove every place."""
         self._web.acts.clear()
         self.repo.path.rename(self.repo.path.with_name("gone"))

@@ -1,4 +1,4 @@
-"""A web server on loopback that does, for each path, whatever a test tells it to, down to single bytes."""
+"""A web server on loopback whose answer to each path a test defines, down to single bytes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Act = Callable[[socket.socket], None]
 
 
 class Web:
-    """Runs while entered; ``at(path, act)`` says what happens to a request, ``seen`` counts them."""
+    """Runs while entered; ``at(path, act)`` sets the answer to a path, ``seen`` counts the requests."""
 
     def __init__(self) -> None:
         self.acts: dict[str, Act] = {}
@@ -54,7 +54,7 @@ class _Server(socketserver.ThreadingTCPServer):
     web: Web
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """A client that hangs up is what many of these tests are about."""
+        """Ignore clients that hang up: many tests do."""
 
 
 class _Handler(socketserver.StreamRequestHandler):
@@ -77,8 +77,8 @@ class _Handler(socketserver.StreamRequestHandler):
 
 
 @contextmanager
-def nobody() -> Iterator[str]:
-    """Give a URL where nobody listens meanwhile: the port is taken, so that no other server is given it."""
+def closed_port() -> Iterator[str]:
+    """Yield a URL without a listener: the port is bound, so that no other server gets it."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         yield f"http://127.0.0.1:{taken.getsockname()[1]}/"
@@ -90,8 +90,8 @@ def answer(body: bytes, *headers: str, status: str = "200 OK", length: int | Non
     return raw("\r\n".join(fields).encode() + b"\r\n\r\n" + body)
 
 
-def by(site: str | None) -> Requester:
-    """Return who has named what a site's documents name; without a site a person has."""
+def requester_of(site: str | None) -> Requester:
+    """Return the requester of a URL: the site whose documents name it, or a person."""
     return Requester("site", site) if site else PERSON
 
 
@@ -105,7 +105,7 @@ def redirect(location: str, status: str = "302 Found") -> Act:
 
 
 def endless(head: bytes, chunk: bytes, pause: float = 0.0) -> Act:
-    """Send ``chunk`` again and again until the client has had enough."""
+    """Send ``chunk`` repeatedly until the client hangs up."""
     tick = threading.Event()
 
     def act(connection: socket.socket) -> None:
@@ -127,6 +127,6 @@ def hang_up(data: bytes) -> Act:
 
 
 def in_turn(*acts: Act) -> Act:
-    """Do one after the other, and the last for ever."""
+    """Do one act per request in this order, and then repeat the last."""
     left = list(acts)
     return lambda connection: (left.pop(0) if len(left) > 1 else left[0])(connection)

@@ -1,4 +1,4 @@
-"""A user's machine in a folder: home, project, sources, somebody who answers, and what it all looks like."""
+"""A user's machine in a folder: home, project, sources, answers to questions, and snapshots of them."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ from skillhub.sources.history import FirstSeen
 from skillhub.sources.registry import TufRegistry
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
-SAID = {"yes": YES, "no": NO, "unanswered": UNANSWERED}
-SAID |= {way: Answer("yes", way=way) for way in ("save", "merge", "take")}
+ANSWER_OF = {"yes": YES, "no": NO, "unanswered": UNANSWERED}
+ANSWER_OF |= {way: Answer("yes", way=way) for way in ("save", "merge", "take")}
 
 
 class Answers:
-    """Somebody who says the same to everything, but to the kinds that are named; remembers what was asked.
+    """A user who gives one answer to all questions except the named kinds, and records the questions.
 
     ``meanwhile`` is called while they think, and may look at the world or change it.
     """
 
     def __init__(self, default: str = "unanswered", **kinds: str) -> None:
-        self.default, self.kinds = default, {kind.replace("_", "-"): said for kind, said in kinds.items()}
+        self.default, self.kinds = default, {kind.replace("_", "-"): answer for kind, answer in kinds.items()}
         self.values: dict[str, str] = {}
         self.seen: list[Question] = []
         self.meanwhile = lambda: None
@@ -55,7 +55,7 @@ class Answers:
     def _one(self, question: Question) -> Answer:
         if question.kind == "env" and question.subject in self.values:
             return Answer("yes", self.values[question.subject])
-        return SAID[self.kinds.get(question.kind, self.default)]
+        return ANSWER_OF[self.kinds.get(question.kind, self.default)]
 
     @property
     def kinds_seen(self) -> list[str]:
@@ -137,7 +137,7 @@ class World:
 
     def mirror(self, url: str) -> bytes:
         if url not in self.mirrors:
-            raise SourceError("nobody answers", where=url)
+            raise SourceError("no server answers", where=url)
         return self.mirrors[url]
 
     def reach(self, ref, pin=None, *, named_by="person", check_allowed=None):
@@ -147,7 +147,7 @@ class World:
         return self.places[str(ref) if isinstance(ref, Local) else ref.place]
 
     def picker(self, offered):
-        """Pick nothing: nobody is there."""
+        """Pick nothing, as without a user."""
         return ()
 
     def add_source(self, alias: str, simulator: object) -> None:
@@ -188,7 +188,7 @@ class World:
         return sync(lambda name, entry: from_lock(name, entry, ports).tree, ports)
 
     def problems(self, *names: str) -> list[str]:
-        """Return the codes of what ``verify`` finds."""
+        """Return the codes of the problems that ``verify`` finds."""
         found = verify(names, self.ports(self.answers))
         return [problem.code for each in found for problem in each.problems]
 
@@ -215,7 +215,7 @@ class OfUser(World):
 
 
 def snapshot(folder: Path) -> dict[str, object]:
-    """Return everything below ``folder`` by path: what kind, its mode, its bytes, and when it was changed."""
+    """Return everything below ``folder`` by path: kind and mode, content, and time of change."""
     found: dict[str, object] = {}
     for top, folders, names in os.walk(folder):
         for path in (top, *(f"{top}/{name}" for name in (*folders, *names))):
@@ -265,7 +265,7 @@ def plain(world: World, **files: str) -> str:
 
 
 def wanted(world: World) -> dict[str, object]:
-    """Return what the intent has in its table of skills."""
+    """Return the table of skills of the intent."""
     return tomllib.loads((world.base / "skillhub.toml").read_text())["skills"]
 
 
