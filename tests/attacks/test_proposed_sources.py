@@ -115,10 +115,18 @@ def test_a_terminal_asks_before_the_registry_gets_a_request(clone, web, root):
 
 
 @pytest.mark.parametrize(
-    "words", [("update",), ("update", "greeting"), ("update", "--check"), ("sync",), ("enable", "greeting")]
+    ("words", "status"),
+    [
+        (("update",), 6),
+        (("update", "greeting"), 3),
+        (("update", "--check"), 1),
+        (("sync",), 3),
+        (("enable", "greeting"), 3),
+    ],
 )
-def test_attack_only_install_accepts_a_registry_of_a_clone(clone, web, words):
-    assert clone.run(*words, "--yes").status != 0
+def test_attack_only_install_accepts_a_registry_of_a_clone(clone, web, words, status):
+    done = clone.run(*words, "--yes")
+    assert (done.status, "skillhub install asks about those that the project names" in done.err) == (status, True)
     assert not web.heads
     assert [*sources(clone)] == ["github"]
 
@@ -353,7 +361,7 @@ def test_attack_a_proposed_url_in_the_form_of_another_service_is_refused(clone, 
             clone.write("project/skillhub.toml", f'{source}[skills]\ngreeting = {{ source = "acme" }}\n')
             (clone.project / "skillhub.lock").unlink(missing_ok=True)
             done = clone.run("install", *YES, "--trust-source", f"acme={root}")
-            assert done.status in (2, 4, 5), done.err
+            assert (done.status, "only this project names it" in done.err) == (5, True), done.err
         assert not here.heads
 
 

@@ -102,7 +102,7 @@ def test_attack_no_policy_starts_a_server(tmp_path):
     server(here, before=f"open({str(here.folder / 'RAN')!r}, 'w')")
     for agreed in ("mcp-check", "mcp"):
         here.write("hub/config/policy.toml", f'agree = ["{agreed}"]\n')
-        assert here.run("mcp", "check", "demo", "--yes").status in (4, 6)
+        assert here.run("mcp", "check", "demo", "--yes").status == 6
     assert not (here.folder / "RAN").exists()
 
 

@@ -113,28 +113,28 @@ def test_a_finding_that_the_users_policy_accepts_is_listed_and_does_not_fail(odd
 
 
 @pytest.mark.parametrize(
-    ("level", "text"),
+    ("level", "text", "status"),
     [
-        ("user", 'allow-findings = ["SH102"]'),
-        ("user", 'fail-on = "critical"'),
-        ("user", 'agree = ["finding"]'),
-        ("user", 'allow-findings = ["sh101"]'),
-        ("user", 'allow-findings = ["*"]'),
-        ("user", "allow-findings = []"),
-        ("user", 'allow-findings = ["unsigned"]'),
-        ("project", '[policy]\nallow-findings = ["SH101"]'),
-        ("project", '[policy]\nfail-on = "critical"'),
-        ("project", '[policy]\nagree = ["finding"]'),
-        ("project", '[audit]\nignore = ["SH101"]'),
-        ("both", ""),
+        ("user", 'allow-findings = ["SH102"]', 1),
+        ("user", 'fail-on = "critical"', 1),
+        ("user", 'agree = ["finding"]', 1),
+        ("user", 'allow-findings = ["sh101"]', 1),
+        ("user", 'allow-findings = ["*"]', 4),
+        ("user", "allow-findings = []", 1),
+        ("user", 'allow-findings = ["unsigned"]', 4),
+        ("project", '[policy]\nallow-findings = ["SH101"]', 4),
+        ("project", '[policy]\nfail-on = "critical"', 1),
+        ("project", '[policy]\nagree = ["finding"]', 4),
+        ("project", '[audit]\nignore = ["SH101"]', 4),
+        ("both", "", 1),
     ],
 )
-def test_attack_no_other_policy_or_rule_accepts_a_finding(odd, level, text):
+def test_attack_no_other_policy_or_rule_accepts_a_finding(odd, level, text, status):
     if level == "both":  # the project's policy refuses what the user's accepts
         odd.write("hub/config/policy.toml", 'allow-findings = ["SH101"]')
         text = (odd.project / "skillhub.toml").read_text() + '\n[policy]\nfail-on = "high"\n'
     odd.write("hub/config/policy.toml" if level == "user" else "project/skillhub.toml", text)
-    assert odd.run("audit", "--fail-on", "high").status in (1, 4)
+    assert odd.run("audit", "--fail-on", "high").status == status
 
 
 def test_attack_a_policy_accepts_no_finding_of_an_unlocked_skill(odd):

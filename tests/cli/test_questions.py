@@ -571,16 +571,16 @@ def test_attack_yes_does_not_accept_a_high_finding(shell):
 def test_attack_a_repository_cannot_accept_its_own_finding(shell):
     words = found(shell)
     shell.run("key", "new")
-    for text in (
-        '[audit]\nignore = ["SH101"]\n',
-        '[[audit.suppress]]\nrule = "SH101"\nreason = "known"\n',
-        '[policy]\nallow-findings = ["SH101"]\n',
-        '[policy]\nagree = ["finding"]\n',
-        '[policy]\nfail-on = "critical"\n',
+    for text, status in (
+        ('[audit]\nignore = ["SH101"]\n', 4),
+        ('[[audit.suppress]]\nrule = "SH101"\nreason = "known"\n', 4),
+        ('[policy]\nallow-findings = ["SH101"]\n', 4),
+        ('[policy]\nagree = ["finding"]\n', 4),
+        ('[policy]\nfail-on = "critical"\n', 6),
     ):
         shell.write("project/skillhub.toml", text)
         done = shell.run(*words, "--yes", "--allow-unsigned")
-        assert done.status in (4, 6), text
+        assert done.status == status, text
         assert not (shell.project / "skillhub.lock").exists()
 
 

@@ -86,7 +86,7 @@ def test_a_rule_of_another_file_is_reported_with_the_file(tmp_path):
     assert done.status == 0
     assert f"OpenCode: demo is disabled by a rule on several skills (in {place})" in done.err
     done = shell.run("enable", "demo", "--host", "opencode")
-    assert done.status != 0
+    assert done.status == 7
     assert str(place) in done.err
     done = shell.run("resolve", "$demo", "--host", "opencode", "--json")
     assert str(place) in done.json["mentions"][0]["message"]

@@ -121,7 +121,7 @@ def test_attack_the_login_of_a_host_is_not_sent_to_another(here):
         environ = {"DOCKER_CONFIG": str(here.folder / "docker")}
         ref, artifact = f"oci://127.0.0.1:{web.port}/{NAME}:v1", oci.skr({"SKILL.md": skill("pdf")})
         guarded(web, artifact, f'Bearer realm="{thief.url("/token")}"', "Bearer t0ken")
-        assert here.run("source", "add", "team", ref, "--yes", **environ).status in (3, 5)
+        assert here.run("source", "add", "team", ref, "--yes", **environ).status == 3
         guarded(web, artifact, 'Basic realm="x"', f"Basic {packed}")
         assert here.run("source", "add", "team", ref, "--yes", **environ).status == 0
         for blob, data in artifact.blobs.items():
@@ -129,7 +129,7 @@ def test_attack_the_login_of_a_host_is_not_sent_to_another(here):
             web.at(f"/v2/{NAME}/blobs/{blob}", redirect(thief.url("/blob")))
         for words in (["source", "refresh", "team"], ["install", "team:pdf", *YES]):
             done = here.run(*words, **environ)
-            assert done.status in (0, 5) and "hunter2" not in done.out + done.err
+            assert done.status == 5 and "hunter2" not in done.out + done.err
         assert not [head for head in thief.heads if "authorization" in head.lower()]
 
 

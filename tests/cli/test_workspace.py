@@ -54,7 +54,7 @@ def test_a_package_gets_its_skills_and_the_root_the_lock(machine):
     assert all(f"/{each}\n" in excluded for each in (shared, *mine))
     for words in (("verify",), ("sync", "--yes"), ("list",), ("doctor",), ("install", "--frozen", "--yes")):
         done = machine.run(*words, cwd=one / "src")
-        assert done.status in ((0, 1) if words == ("doctor",) else (0,)), (words, done.err)
+        assert done.status == 0, (words, done.err)
     assert [each["name"] for each in machine.run("list", "--json", cwd=one).json["skills"]] == sorted(
         machine.lock()["skills"]
     )
@@ -139,7 +139,7 @@ def test_attack_conflicting_versions_of_two_packages_are_refused(machine):
     machine.skill("project/other/shared", more="x")
     before = machine.files()
     done = machine.run("install", "./other/shared", "--package", "two", *YES, "--json")
-    assert done.status in (4, 5), done.out
+    assert done.status == 5, done.out
     changed = {path for path, data in machine.files().items() if before.get(path) != data}
     assert not {path for path in changed if "/project/" in path}
 
@@ -222,6 +222,8 @@ def test_attack_a_package_named_as_project_uses_the_lock_of_the_workspace(machin
 
 def test_a_folder_belongs_to_the_nearest_project(machine):
     """A folder that is no member is a project of its own; so is another repository."""
+    for words in (("--package", "nope"), ("--package", "../one")):
+        assert machine.run("list", *words).status == 2
     machine.write("project/elsewhere/skillhub.toml", "[skills]\n")
     assert machine.run("install", "../skills/shared", *YES, cwd=machine.project / "elsewhere").status == 0
     assert (machine.project / "elsewhere/skillhub.lock").exists()
@@ -229,8 +231,6 @@ def test_a_folder_belongs_to_the_nearest_project(machine):
     machine.write("project/packages/one/skillhub.toml", "[skills]\n")
     assert machine.run("install", "../../skills/shared", *YES, cwd=machine.project / "packages/one").status == 0
     assert (machine.project / "packages/one/skillhub.lock").exists()
-    for words in (("--package", "nope"), ("--package", "../one")):
-        assert machine.run("list", *words).status in (2, 4)
     assert machine.run("list", "--package", "one", cwd=machine.project / "elsewhere").status == 2
 
 

@@ -45,5 +45,5 @@ def test_attack_a_link_or_a_managed_file_is_not_overwritten(machine, words):
         assert pipe.is_fifo()
     (project / "inner").symlink_to("folder")
     for name in ("inner/written", machine.home / "written"):
-        assert machine.run(*words, name).status in (0, 1)
+        assert machine.run(*words, name).status == 0
         assert (project / name).is_file()
