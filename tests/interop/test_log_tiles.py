@@ -16,17 +16,11 @@ from skillhub.registry.operator import Signing
 from skillhub.registry.upkeep import Mandate, delegate
 from skillhub.trust.keys import PrivateKey
 from skillhub.trust.log import Checkpoint, Note, NoteKey, origin_of, signed_checkpoint
+from tests.interop.test_skills_ref import given
 from tests.support.registry import Simulator, key_of
 
 pytestmark = pytest.mark.interop
 PROGRAM = Path(__file__).with_name("log_tiles.go")
-
-
-def given(variable):
-    value = os.environ.get(variable)
-    if not value or not os.path.exists(value):
-        pytest.skip(f"{variable} names nothing")
-    return value
 
 
 def test_another_implementation_reads_proves_and_signs_the_log(tmp_path):

@@ -12,23 +12,16 @@ from pathlib import Path
 import pytest
 
 from skillhub.model.tree import SIGNATURE
+from tests.interop.test_npm_side_by_side import files, modules
 from tests.support.cli import SKILLS, Shell
 
+__all__ = ["modules"]
 pytestmark = pytest.mark.interop
-REPO = Path(__file__).resolve().parents[2]
 SOURCES = {
     "release-notes": SKILLS / "release-notes/1.0.0",
     "gh-fix-ci": SKILLS / "gh-fix-ci/1.2.0",  # contains a program
     "code-review": SKILLS / "code-review/1.0.0",
 }
-
-
-@pytest.fixture(scope="module")
-def modules():
-    found = Path(os.environ.get("SKILLHUB_NPM_SKILLS", REPO / ".venv-interop/npm/node_modules"))
-    if not (found / "skills").is_dir():
-        pytest.skip("there is no npm client")
-    return found
 
 
 @pytest.fixture(scope="module")
@@ -71,10 +64,6 @@ def client(modules, tmp_path):
         )
 
     return run, project / ".claude/skills"
-
-
-def files(folder):
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 def is_whole(installed):
