@@ -63,11 +63,14 @@ _NAMES: Mapping[str, Language] = {
 # Files from which build tools, continuous integration, agents and editors take shell commands.
 _RECIPES: Final = re.compile(
     r"(?:.*/)?(?:"
-    r"(?P<json>(?:package|composer|deno|turbo|\.?mcp|hooks|settings|settings\.local|tasks|devcontainer|plugin)\.json)"
+    r"(?P<json>(?:package|composer|deno|turbo|\.?mcp|hooks|settings|settings\.local|tasks|devcontainer|plugin|opencode)\.json)"
     r"|(?P<yaml>(?:(?:\.github/(?:workflows|actions)|\.circleci)/.*"
-    r"|action|\.gitlab-ci|taskfile|(?:docker-)?compose|\.pre-commit-config)\.ya?ml)"
+    r"|action|\.gitlab-ci|taskfile|(?:docker-)?compose|\.pre-commit-config)\.ya?ml|procfile)"
     r"|(?P<dockerfile>(?:dockerfile|containerfile)(?:[.-].*)?|.*[.-](?:dockerfile|containerfile))"
-    r"|(?P<makefile>(?:gnu|bsd)?makefile|.*\.mk|\.?justfile))"
+    r"|(?P<makefile>(?:gnu|bsd)?makefile|.*\.mk|\.?justfile)"
+    r"|(?P<settings>(?:tox\.ini|setup\.cfg|pyproject\.toml|mise\.toml|\.codex/config\.toml|.*\.service))"
+    r"|(?P<crontab>crontab|(?:.*/)?cron\.d/.*)"
+    r"|(?P<shell>(?:\.husky|\.githooks|\.git/hooks)/[^./]+|\.envrc|\.(?:bash|zsh)rc|\.(?:bash_|z)?profile))"
 )
 # Emphasis and characters that are not displayed; between two letters they do not separate words.
 _UNSEEN: Final = "*\u00ad\u200b\u200c\u200d\u2060\ufeff"

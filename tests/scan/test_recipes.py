@@ -27,6 +27,14 @@ FILES = [
     (".gitlab-ci.yml", lambda command: f"a:\n  script:\n    - {command}\n"),
     ("Dockerfile", lambda command: f"FROM a:1\nRUN --mount=type=cache {command}\n"),
     ("docker/dev.Dockerfile", lambda command: f'FROM a:1\nCMD ["sh", "-c", {json.dumps(command)}]\n'),
+    ("Procfile", lambda command: f"web: {command}\n"),
+    (".husky/pre-commit", lambda command: f"{command}\n"),
+    (".envrc", lambda command: f"{command}\n"),
+    ("crontab", lambda command: f"*/5 * * * * {command}\n@daily ls\n"),
+    ("tox.ini", lambda command: f"[testenv]\ncommands =\n    {command}\n"),
+    ("pyproject.toml", lambda command: f"[tool.tasks]\na = {json.dumps(command)}\n"),
+    (".codex/config.toml", lambda command: f'notify = ["sh", "-c", {json.dumps(command)}]\n'),
+    ("a.service", lambda command: f"[Service]\nExecStart=-/bin/sh -c {json.dumps(command)}\n"),
     ("Makefile", lambda command: "all: a\n\t@" + command.replace("$", "$$") + "\n"),
 ]
 

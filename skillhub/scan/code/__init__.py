@@ -22,7 +22,7 @@ from skillhub.scan.pattern import Letters, Literals, Sighting
 from skillhub.scan.skill_files import SCRIPTING, SkillFiles, SourceFile
 
 # Increase it with every change of the findings; it is part of the key of cached scans.
-RULES_VERSION: Final = 12
+RULES_VERSION: Final = 13
 # Literals of programs that read the user's data ("takes"), hide their purpose or run data as code ("hides"), or send
 # data ("sends"). In lower case and without blanks; ``^`` stands for a blank between two words.
 _TAKES: Final = words(

@@ -26,6 +26,10 @@ _INSTRUCTION: Final = re.compile(
     re.MULTILINE | re.IGNORECASE,
 )
 _WORDS: Final = re.compile(r"^\[.*\][ \t]*$", re.MULTILINE)
+_ASSIGNED: Final = re.compile(r"^[\w.-]{1,60}[ \t]*=[ \t]*(?=\S)[-@:+!]{0,3}", re.MULTILINE)
+_TIMES: Final = re.compile(
+    r"^[ \t]*(?:@\w{1,20}|(?:[\d*/,?LW#a-zA-Z-]{1,40}[ \t]+){4}[\d*/,?LW#a-zA-Z-]{1,40})[ \t]+", re.MULTILINE
+)
 _RECIPE: Final = re.compile(r"^\t[@+-]*", re.MULTILINE)
 
 
@@ -63,6 +67,20 @@ def _makefile(text: str) -> Iterator[tuple[str, int]]:
     yield _RECIPE.sub("", text).replace("$$", "$").replace("$(shell ", "$("), 1
 
 
+def _settings(text: str) -> Iterator[tuple[str, int]]:
+    lines = (_ASSIGNED.sub("", line) for line in text.split("\n"))
+    values = (_QUOTED.sub(_unquoted, line) if _QUOTED.fullmatch(line) else line for line in lines)
+    yield _WORDS.sub(_of_words, "\n".join(values)), 1
+
+
+def _crontab(text: str) -> Iterator[tuple[str, int]]:
+    yield _TIMES.sub("", text), 1
+
+
+def _shell(text: str) -> Iterator[tuple[str, int]]:
+    yield text, 1
+
+
 def _unquoted(found: re.Match[str]) -> str:
     with suppress(ValueError):
         value = json.loads(found[0], strict=False)
@@ -85,6 +103,9 @@ _READERS: Final[Mapping[str, Callable[[str], Iterator[tuple[str, int]]]]] = {
     "yaml": _yaml,
     "dockerfile": _dockerfile,
     "makefile": _makefile,
+    "settings": _settings,
+    "crontab": _crontab,
+    "shell": _shell,
 }
 
 
