@@ -172,6 +172,11 @@ _TOKEN_HOSTS = re.compile(
     rb"|azurewebsites\.net|localhost|127\.0\.0\.1)$"
 )
 _ADDRESS = re.compile(rb"(?<![<\w-])[\w$]")
+_DECODES = re.compile(
+    rb"b64decode|\batob\b|decode64|frombase64string|buffer\.from|base64_decode|base64\s{1,4}-{1,2}d"
+    rb"|\b(?:url|host|endpoint|server|addr|address|target|c2)\w{0,20}\s{0,3}[:=]\s{0,3}$"
+)
+_NEAR_MAX: Final = 80
 _ERASES = re.compile(
     rb"(?:(?:^|[\s;&|(`\"'])(?:rm|shred|truncate|unlink)\s[^;|&]{0,120}|/dev/null\s{1,4}(?:>\s?)?|(?:^|[\s;&:|])>\s{0,2})[\"']?$"
 )
@@ -210,6 +215,11 @@ def _sent_elsewhere(found: Around) -> str | None:
     line = found.between + found.then + found.after.partition(b"\n")[0]
     hosts = re.findall(rb"https?://([\w.-]{1,253})", line)
     return "SH401" if any(not _TOKEN_HOSTS.search(host) for host in hosts) else None
+
+
+def _is_decoded(found: Around) -> str | None:
+    """Judge an address in base64: by a name before it, as of a variable or a function, or by the pipe after it."""
+    return "SH614" if _DECODES.search(found.before + b" " + found.after[:_NEAR_MAX].partition(b"\n")[0]) else None
 
 
 def _is_command(found: Around) -> str | None:
@@ -301,6 +311,10 @@ FETCH: Final = (
                 rb"\b(?:urlopen|requests\.get|httpx\.get|fetch)\(",
             ),
             look("fetch / eval function", rb"\bfetch\(", rb"\bthen\(\s{0,4}(?:eval|function)\b"),
+            look(
+                "tmp shm / eval exec compile",
+                rb"\b(?:exec|eval|compile)\(\s{0,4}(?:compile\(\s{0,4})?open\(\s{0,4}[\"'](?:/var)?/(?:tmp|dev/shm)/",
+            ),
             look("eval / get lwp", rb"\beval\s{1,4}get[\s(]{1,4}[\"']https?://"),
         ),
     ),
@@ -311,6 +325,17 @@ FETCH: Final = (
                 "pip* uv npm pnpm yarn bun gem npx uvx bunx / git tgz tar zip whl / http https ssh",
                 rb"\b(?:(?:pip[\d.]{0,5}|pipx|uv|npm|pnpm|yarn|bun|gem)\s(?:pip\s)?(?:install|add)|npx|uvx|bunx)(?=\s)",
                 rb"(?:^|[\s\"'@=])(?:git\+(?:https|ssh)://|https?://[^\s\"'`)]{1,200}\.(?:tgz|tar|zip|whl|git)\b)",
+            ),
+        ),
+    ),
+    pattern(
+        "SH614",
+        (
+            look(
+                "*ahr0cdovl* *ahr0chm6ly*",
+                # "http://" and "https://" in base64.
+                rb"[\"'`\s]ahr0c(?:dovl|hm6ly)[a-z0-9+/_-]{6,200}={0,2}(?=[\"'`\s]|$)",
+                judge=_is_decoded,
             ),
         ),
     ),
@@ -386,7 +411,13 @@ SYSTEM: Final = (
             look(
                 "nc ncat netcat",
                 rb"\b(?:nc|ncat|netcat)(?=\s)",
-                rb"\s(?:-\w{0,4}[ec]|--(?:sh-)?exec)[\s=]{0,2}(?:/\w{1,8}){0,3}/?" + _SHELL + rb"\b",
+                rb"\s(?:-\w{0,4}[ec]|--(?:sh-)?exec)[\s=]{0,2}[\"']?(?:/\w{1,8}){0,3}/?" + _SHELL + rb"\b",
+            ),
+            # Whoever connects to the port types commands.
+            look(
+                "nc ncat netcat",
+                rb"\b(?:nc|ncat|netcat)\s(?:-{1,2}[\w-]{1,10}\s{1,4}){0,4}-\w{0,4}l[^\n|;&]{0,60}\|\s{0,4}"
+                rb"(?:/\w{1,8}){0,3}/?" + _SHELL + rb"\b",
             ),
         ),
     ),
