@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, Literal, NamedTuple
@@ -52,6 +53,17 @@ class LockedNames:
     def of(self, skill: Skill) -> Skill | None:
         """Return the locked skill whose name, or one spelled alike, ``skill`` has; None if there is none."""
         return self._names.get(alike(skill.full_name)) if self._names else None
+
+
+def is_beside(path: str, locked: Skill) -> bool:
+    """Return whether a folder lies beside that of a locked skill, with the same name in other capitals."""
+    folder, name = os.path.split(path)
+    names = {os.path.basename(link) for link in locked.links}
+    for put in names if name not in names else ():
+        with suppress(OSError):
+            if not os.path.samefile(path, os.path.join(folder, put)):
+                return True
+    return False
 
 
 class NamedCommand(NamedTuple):

@@ -32,7 +32,7 @@ from skillhub.project.copies import absolute, folders_of, need_check, view
 from skillhub.project.last_seen import BarringCheck, barring
 from skillhub.project.project import Project, state_key, workspace_folder
 from skillhub.project.store import Store
-from skillhub.runtime.catalog import LockedNames, folded
+from skillhub.runtime.catalog import LockedNames, folded, is_beside
 from skillhub.runtime.discover import HEAD, Surroundings, upwards
 from skillhub.runtime.walk import are_facts, facts_in, opened, write_own
 
@@ -354,12 +354,12 @@ class KnownLocks:
         """Return the locked skill that the folder of ``skill`` belongs to, by its path and its links."""
         if not (self.places or self.waiting):
             return None
-        own = [folded(place) for place in dict.fromkeys((*skill.links, skill.path or ""))]
-        for place in own:
+        own = {path: folded(path) for path in (*skill.links, skill.path or "")}
+        for path, place in own.items():
             found = self._put_at(place)
-            if found is not None:
+            if found is not None and not is_beside(path, found):
                 return Owner(found, "left" if place in self.left else "place")
-        for place in own:
+        for place in own.values():
             found = self._put_around(os.path.dirname(place))
             if found is not None:
                 return Owner(found, "inside")

@@ -203,6 +203,20 @@ def test_attack_an_imitation_of_a_locked_skill_is_not_loaded(here, place, name, 
     assert "EVIL" not in text
 
 
+def test_folder_with_a_locked_name_in_capitals_does_not_hold_back_the_locked_skill(here):
+    here.evil(".agents/skills/Demo")
+    beside = here.project / ".agents/skills/Demo"
+    if beside.samefile(here.copy_of_demo):
+        pytest.skip("this file system ignores case")
+    catalog = here.catalog()
+    (skill,) = catalog.skills
+    assert (skill.path, skill.state, load(skill).body) == (str(here.copy_of_demo), "enabled", "Good.\n")
+    assert [each.path for each in catalog.problems if "has the name of demo" in each.message] == [str(beside)]
+    mine = Skill(name="demo", path=str(beside), scope="project", state="enabled", managed=False, locks=skill.locks)
+    with pytest.raises(Refused, match="is another skill"):
+        load(mine)
+
+
 def test_attack_a_renamed_and_changed_copy_is_not_loaded(here):
     here.copy_of_demo.rename(here.copy_of_demo.with_name("renamed"))
     (here.copy_of_demo.with_name("renamed") / "SKILL.md").write_text(EVIL)
