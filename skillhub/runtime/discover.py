@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from skillhub.disk import files
-from skillhub.errors import FormatError, SkillhubError
+from skillhub.errors import FormatError, SkillhubError, UsageError
 from skillhub.formats.digest import Digest
 from skillhub.formats.json import strict_json
 from skillhub.formats.text import clean, is_name, is_path, quote
@@ -224,7 +224,7 @@ class Surroundings:
 
     Attributes:
         cwd: The working folder, absolute.
-        home: The user's home folder.
+        home: The user's home folder, absolute.
         environ: The variables that move an agent's folders, and ``SKILLHUB_HOME``. If empty, ``SKILLHUB_HOME`` is
             taken from the variables of the process.
         state: The folder of skillhub's own state; None for the one below ``SKILLHUB_HOME``, or the platform's.
@@ -233,7 +233,7 @@ class Surroundings:
         markers: Names of files and folders that mark a project's root, in addition to those of the profile.
 
     Raises:
-        UsageError: one of the folders is no valid path.
+        UsageError: one of the folders is no valid path, or ``home`` is relative.
     """
 
     cwd: str
@@ -246,6 +246,9 @@ class Surroundings:
 
     def __post_init__(self) -> None:
         check_paths(self.cwd, self.home, self.state, *self.extra, *self.plugins.values(), *self.markers)
+        if not os.path.isabs(self.home):
+            # Below a relative one, the working folder would have this machine's record, which a repository can write.
+            raise UsageError(f"expected the absolute path of the user's home folder, found {quote(self.home)}")
 
 
 def project_root(profile: Profile, around: Surroundings) -> str:

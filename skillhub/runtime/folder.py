@@ -17,7 +17,7 @@ from typing import Any, Final, Literal, NamedTuple, NoReturn
 
 from skillhub.disk import files
 from skillhub.disk.folders import one_look
-from skillhub.disk.home import LOCK, Home
+from skillhub.disk.home import LOCK, Home, user_home
 from skillhub.disk.proved import Stamp, is_proof, stamp_of
 from skillhub.errors import Drifted, FormatError, NotFound, OutsideSkill, SkillhubError, StateError
 from skillhub.formats.digest import Digest
@@ -427,7 +427,7 @@ class Locks:
         """Return the locks for a skill of which only the folder is known."""
         folder = os.path.abspath(skill.path or "")
         folders = [*map(os.path.dirname, (folder, *map(os.path.abspath, skill.links)))]
-        return cls(Surroundings(cwd=folder, home=os.path.expanduser("~")), folders, folders)
+        return cls(Surroundings(cwd=folder, home=user_home()), folders, folders)
 
     @property
     def state(self) -> str | None:
@@ -520,7 +520,8 @@ class NoLocks(Locks):
     """No locks, for a host that ignores them."""
 
     def __init__(self) -> None:
-        super().__init__(Surroundings(cwd=os.sep, home=os.sep), ())
+        top = os.path.abspath(os.sep)
+        super().__init__(Surroundings(cwd=top, home=top), ())
 
     def read(self, others: Iterable[str] = ()) -> KnownLocks:
         """Return no locks and no errors."""

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import skillhub.runtime as library
 from skillhub import Answer
-from skillhub.errors import FormatError, SkillhubError, UsageError
+from skillhub.errors import FormatError, SkillhubError, StateError, UsageError
 from skillhub.model.question import Question
 from skillhub.runtime import (
     Agreed,
@@ -269,6 +269,18 @@ def test_attack_an_invalid_path_is_a_usage_error(path):
         Surroundings(cwd=path, home="/")
     with pytest.raises(UsageError, match="expected a path, found"):
         Cache(path)
+
+
+@pytest.mark.parametrize("home", ["", ".", "~", "home"])
+def test_attack_a_relative_home_folder_is_refused_as_it_would_be_in_the_repository(home):
+    with pytest.raises(UsageError, match="expected the absolute path of the user's home folder, found"):
+        Surroundings(cwd="/", home=home)
+
+
+def test_skill_of_unknown_origin_is_not_loaded_without_a_home_folder(desk, monkeypatch):
+    monkeypatch.setenv("HOME", "")
+    with pytest.raises(StateError, match="your home folder"):
+        load(Skill(name="x", path=desk.skill.path, scope="project", state="enabled", managed=False))
 
 
 @pytest.mark.parametrize("text", ['[[skills.config]]\npath = "/a\\u0000b"\nenabled = false\n'])
