@@ -1,9 +1,9 @@
-"""The least that a correct tool must do, as whole processes of plain Python; a yardstick and no tool.
+"""The minimal work of a correct tool, as processes of plain Python: a baseline, not a tool.
 
 floor.py pass
 floor.py install URL KEY [FOLDER...]
                              fetch a list, then every archive over 8 connections; hash, check a signature, unpack
-                             once and link to it, or else write a copy into each of the folders too
+                             once and link to it; with folders, also write a copy into each
 floor.py list                print what was installed
 floor.py verify KEY FOLDER...
                              hash every file below the folders, and check a signature for each installed skill

@@ -106,7 +106,7 @@ async def tls(port: int, pem: str) -> asyncio.Server:
 
 
 async def serve(port: int, pem: str, rtt: float, rate: float | None) -> None:
-    """Serve what is at ``port`` over such a line, and print the port in front."""
+    """Serve the server at ``port`` over such a line, and print the port of the line."""
     behind = await tls(port, pem)
     front = await line(behind.sockets[0].getsockname()[1], rtt, rate)
     print(front.sockets[0].getsockname()[1], flush=True)
@@ -114,7 +114,7 @@ async def serve(port: int, pem: str, rtt: float, rate: float | None) -> None:
 
 
 def certificates(folder: Path) -> tuple[Path, Path]:
-    """Write an authority of its own, and a certificate for 127.0.0.1 with its key; return the paths of both."""
+    """Write a new certificate authority, and a certificate for 127.0.0.1 with its key; return the paths of both."""
     from cryptography import x509
     from cryptography.hazmat.primitives.asymmetric import ec
     from cryptography.hazmat.primitives.hashes import SHA256
@@ -170,7 +170,7 @@ class Line:
 
     @contextmanager
     def to(self, url: str) -> Iterator[str]:
-        """Put the server at ``url`` behind it, from a process of its own."""
+        """Put the server at ``url`` behind the line, in a separate process."""
         words = ["--part", "serve", str(urlsplit(url).port), str(self.folder / "server.pem")]
         words += ["--rtt", str(self.rtt), "--rate", str(self.rate)]
         with subprocess.Popen(
@@ -184,7 +184,7 @@ class Line:
 
     @property
     def trusted(self) -> Mapping[str, str]:
-        """The variables by which Python, node and git take its authority."""
+        """The variables by which Python, node and git trust its authority."""
         return dict.fromkeys(
             ("SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS", "GIT_SSL_CAINFO"), str(self.folder / "authority.pem")
         )
@@ -192,7 +192,7 @@ class Line:
 
 @contextmanager
 def git_server(folder: Path) -> Iterator[str]:
-    """Serve repositories by git's own protocol from a process of its own."""
+    """Serve repositories over git's own protocol in a separate process."""
     with subprocess.Popen(
         [PYTHON, "-c", _GIT, str(folder)], stdout=subprocess.PIPE, text=True, cwd=HERE.parents[1]
     ) as server:
@@ -240,7 +240,7 @@ class Shelf:
 def raced(
     top: Path, count: int, npm: str | None, rounds: int, line: Line | None = None, program: list[str] = SKILLHUB
 ) -> Iterator[Row]:
-    """Print and yield what a first install of so many skills took over the line."""
+    """Print and yield the cost of a first install of so many skills over the line."""
     top.mkdir(parents=True)
     certificates(top)
     shelf, line = Shelf(top, count, program), line or Line(top)

@@ -46,11 +46,11 @@ _COPIES = ".claude/skills/*/SKILL.md"
 
 @dataclass(frozen=True)
 class Tool:
-    """A program; ``works`` are its command lines by what they do, ``before`` installs what the later ones look at.
+    """A program; ``works`` are its command lines by purpose, ``before`` installs the skills for the later ones.
 
     Attributes:
-        files: What a project of its own holds before anything, by name.
-        installs: What an install leaves for each skill.
+        files: The initial files of its project, by name.
+        installs: The files that an install writes for each skill.
     """
 
     works: Mapping[str, list[str]]
@@ -111,7 +111,7 @@ def uv(offers: Offers, program: str) -> Tool:
 
 
 class Desk:
-    """The place of work of all tools, each in folders of its own."""
+    """The working folder of all tools, each with separate folders."""
 
     def __init__(self, offers: Offers, environ: Mapping[str, str] | None = None, home: Path | None = None) -> None:
         self.offers = offers

@@ -1,8 +1,8 @@
-"""What a registry of many publishers costs a client: requests and bytes before the artifact, with the log, and time.
+"""The cost of a registry of many publishers for a client: requests and bytes before the artifact, the log, and time.
 
-The registry is a real one as far as anybody looks: roles, bins and signatures are made by the code that operators
-run (``skillhub.trust``), the publishers who share a bin or a namespace document with the one that is asked for are
-all there, and of the others only what is signed of their namespace documents.
+Every document that the client reads is real: roles, bins and signatures come from the code that operators run
+(``skillhub.trust``). All publishers in the bin or namespace document of the requested one exist; of the others, only
+the signed entries of their namespace documents exist.
 """
 
 from __future__ import annotations

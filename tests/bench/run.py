@@ -133,10 +133,10 @@ class CommandFailed(SystemExit):
 
 
 def measure(command: Sequence[str], cwd: Path, environ: dict[str, str], good: Sequence[int] = (0,)) -> Sample:
-    """Run a command to its end, whose status must be ``good``, and return what it took.
+    """Run a command to its end, whose status must be ``good``, and return its cost.
 
     Raises:
-        CommandFailed: it ended otherwise, or took longer than ``_LONGEST`` seconds.
+        CommandFailed: another status, or longer than ``_LONGEST`` seconds.
     """
     with tempfile.TemporaryFile() as out:
         start = time.monotonic()
@@ -159,7 +159,7 @@ def measure(command: Sequence[str], cwd: Path, environ: dict[str, str], good: Se
 
 @contextmanager
 def served(site: Path) -> Iterator[str]:
-    """Serve a site by the server of the package, in a process of its own."""
+    """Serve a site with the server of the package, in a separate process."""
     command = [*SKILLHUB, "registry", "serve", str(site), "--port", "0", "--json"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as server:
         try:
@@ -192,7 +192,7 @@ def start_up(place: Place) -> list[Race]:
 
 
 def installs(place: Place) -> list[Race]:
-    """Return the races of a first install; what the scan takes is measured apart, for no floor scans.
+    """Return the races of a first install; the scan is measured separately, since no floor scans.
 
     One floor writes what skillhub writes, store and two agents' folders, the other a single copy (ADR 16).
     """

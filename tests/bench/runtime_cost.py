@@ -1,11 +1,11 @@
 """Measure discovery and start-up of the library for agents: `python tests/bench/runtime_cost.py`.
 
-The baselines, taking turns with ours in one run on the same data:
+The baselines, in turns with ours in one run on the same data:
 
-- cold (without our cache): PyYAML's safe loader alone on each frontmatter, which lies in memory already. Ours finds
-  the files, reads and checks them, and makes the skills.
-- warm: cold. Once for an agent that goes on, once for one that has just begun and has only the cache's file; that one
-  is held against the first look of somebody who keeps a cache too, which reads everything and writes it.
+- cold (without our cache): PyYAML's safe loader alone on each frontmatter in memory. Ours finds the files, reads and
+  checks them, and makes the skills.
+- warm: cold. Once for a running agent, once for a new process that has only the cache's file; the baseline of the
+  latter is a first run with a cache, which reads all files and writes the cache.
 - start: bare Python.
 """
 

@@ -2,8 +2,8 @@
 
     python tests/bench/transfer.py [-n 1,100,1000] [--rounds 5] [--rtt 0.02]
 
-It needs `h2`, which skillhub does not (docs/adr/0025-httpx.md). The server is a process of its own. Each way takes
-half of the latency, bandwidth has no limit, and to connect takes the whole of it, as a handshake of TCP does.
+It needs `h2`, which skillhub does not (docs/adr/0025-httpx.md). The server is a separate process. Each direction has
+half of the latency, a connection has all of it, as a TCP handshake does, and bandwidth has no limit.
 """
 
 from __future__ import annotations

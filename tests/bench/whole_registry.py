@@ -1,10 +1,10 @@
-"""A whole registry of a million skills on the disk, and what it costs its operator and its clients.
+"""A whole registry of a million skills on the disk, and its cost for the operator and clients.
 
-``python -m tests.bench.whole_registry DIR 1000000`` makes it: every signed document, part of the listing, public
-document, list and file of the log, by the code that operators run, in several processes and without an fsync for
-each file. Of the archives there are those of ten skills: those that are installed from it. The index below the name
-of each skill, for clients that read no list, is left out as well (four folders for each skill).
-``python -m tests.bench.whole_registry DIR`` publishes in it, and is its clients.
+``python -m tests.bench.whole_registry DIR 1000000`` writes every signed document, part of the listing, public
+document, list and file of the log with the code that operators run, in several processes and without an fsync for
+each file. Only the ten skills that are installed have archives. The index below the name of each skill, for clients
+that read no list, is also left out (four folders for each skill).
+``python -m tests.bench.whole_registry DIR`` publishes in the registry and runs its clients.
 """
 
 from __future__ import annotations
@@ -223,7 +223,7 @@ def release(folder: str, name: str, version: str) -> dict[str, object]:
     }
 
 
-# The cost for its clients, which are the real program in processes of their own.
+# The cost for its clients: the real program in separate processes.
 
 
 class _Plain(SimpleHTTPRequestHandler):
