@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from skillhub.disk.files import HeldFolder
+from skillhub.errors import LinkLeavesProject
 from skillhub.project.project import exclude, unrelated_git
 from tests.support.swapping import unchanged
 
@@ -90,7 +91,7 @@ def test_attack_a_forged_work_tree_with_another_common_folder_is_ignored(theirs,
 def test_attack_a_forged_work_tree_with_a_linked_folder_is_refused(theirs, project, tmp_path):
     forge(project, theirs, "../..\n")
     (project / "forged/info").symlink_to(theirs / ".git/info")
-    with unchanged(theirs, tmp_path / "tree"), pytest.raises(Exception, match="link"):
+    with unchanged(theirs, tmp_path / "tree"), pytest.raises(LinkLeavesProject, match="link"):
         write_excludes(project)
 
 

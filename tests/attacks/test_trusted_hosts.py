@@ -8,7 +8,7 @@ from base64 import b64encode
 import pytest
 
 from skillhub.disk.folders import remove_tree
-from skillhub.errors import SkillhubError, UnsafeTransfer
+from skillhub.errors import SourceError, UnsafeTransfer
 from skillhub.net.client import Http
 from skillhub.net.fetch import Mirrors, UntrustedClient
 from skillhub.net.settings import Settings
@@ -231,7 +231,7 @@ def test_attack_a_registry_gets_no_token_of_a_trusted_host(way):
         ours.at("/v2/token?scope=repository%3Ax%3Apull", answer(b'{"token": "t0ken"}'))
         challenge = f'WWW-Authenticate: Bearer realm="{realm}"'
         evil.at("/v2/x/manifests/v1", answer(b"", challenge, status="401 Unauthorized"))
-        with pytest.raises(SkillhubError):
+        with pytest.raises(SourceError):
             OciWire(f"127.0.0.1:{evil.port}/x", web, None).manifest("v1", ())
         assert ours.heads
         assert not any("s3cret" in head for head in ours.heads)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from skillhub.audit.audit import AuditRequest, audit
-from skillhub.errors import Forbidden
+from skillhub.errors import Forbidden, Refused
 from skillhub.registry.check import check
 from tests.support.registry import Simulator
 from tests.support.world import Answers, World
@@ -45,7 +45,7 @@ def as_older_ones_wrote(world: World) -> None:
 
 def test_the_question_lists_variables_that_scripts_read(world: World) -> None:
     shy = Answers("unanswered")
-    with pytest.raises(Exception, match="the question was not answered"):
+    with pytest.raises(Refused, match="the question was not answered"):
         world.install("acme:hello", answers=shy)
     (asked,) = [question for question in shy.seen if question.kind == "install"]
     (line,) = [line for line in asked.details if line.startswith("it can: ")]

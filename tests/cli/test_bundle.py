@@ -17,6 +17,7 @@ import pytest
 
 from skillhub.archive.unpack import zip_parts
 from skillhub.disk.folders import remove_tree
+from skillhub.errors import FormatError, UnsafeArchive
 from skillhub.formats.digest import Digest
 from skillhub.formats.document import json_bytes
 from skillhub.model.tree import File
@@ -337,9 +338,8 @@ def test_attack_a_bundle_that_is_not_canonical_is_refused(machine, exported):
 def test_attack_a_truncated_bundle_is_refused(machine, exported):
     whole = exported.path.read_bytes()
     for end in {*range(0, len(whole), max(1, len(whole) // 40)), len(whole) - 1, len(whole) - 22}:
-        with pytest.raises(Exception) as caught:
+        with pytest.raises((FormatError, UnsafeArchive)):
             SkillBundle.parse(whole[:end], "bundle")
-        assert getattr(caught.value, "exit_code", None) in (4, 5), end
     assert refused(machine, exported, whole[: len(whole) // 2]).status in (4, 5)
 
 
