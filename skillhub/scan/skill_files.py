@@ -72,6 +72,10 @@ _RECIPES: Final = re.compile(
     r"|(?P<crontab>crontab|(?:.*/)?cron\.d/.*)"
     r"|(?P<shell>(?:\.husky|\.githooks|\.git/hooks)/[^./]+|\.envrc|\.(?:bash|zsh)rc|\.(?:bash_|z)?profile))"
 )
+# A frontmatter, of which the part from its hooks on is the group.
+HOOKS: Final = re.compile(
+    r"\ufeff?---[ \t]*\r?\n(?:(?!---|[\"']?hooks[\"']?[ \t]*:).*\n)*+([\"']?hooks\b(?:(?!\n---).|\n(?!---))*+)"
+)
 # Emphasis and characters that are not displayed; between two letters they do not separate words.
 _UNSEEN: Final = "*\u00ad\u200b\u200c\u200d\u2060\ufeff"
 # A Greek or Cyrillic letter beside another character of its word. The engine skips to the letter, since it is first.

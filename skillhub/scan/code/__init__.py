@@ -19,10 +19,10 @@ from skillhub.model.tree import SKILL_MD
 from skillhub.scan.code.decoded import decoded, is_worth
 from skillhub.scan.commands import ANYBODYS, OWN_NETWORK, PUBLIC_HOSTS, URL, AddressKind, kind_of
 from skillhub.scan.pattern import Letters, Literals, Sighting
-from skillhub.scan.skill_files import SCRIPTING, SkillFiles, SourceFile
+from skillhub.scan.skill_files import HOOKS, SCRIPTING, SkillFiles, SourceFile
 
 # Increase it with every change of the findings; it is part of the key of cached scans.
-RULES_VERSION: Final = 13
+RULES_VERSION: Final = 14
 # Literals of programs that read the user's data ("takes"), hide their purpose or run data as code ("hides"), or send
 # data ("sends"). In lower case and without blanks; ``^`` stands for a blank between two words.
 _TAKES: Final = words(
@@ -123,7 +123,8 @@ def in_programs(files: SkillFiles) -> Iterator[Sighting]:
     scripts = (each for each in files if each.language in SCRIPTING)
     joining = [each for each in scripts if not names.isdisjoint(_WORD.findall(each.text))]
     for file in {each.path: each for each in (*worth, *joining)}.values():
-        for piece in recipes(file) if file.recipe else file.passages if file.is_document else file.code:
+        pieces = () if file.recipe else file.passages if file.is_document else file.code
+        for piece in (*(recipes(file) if file.recipe or file.is_document else ()), *pieces):
             if piece.kind == "code":
                 reader.read(piece.language, piece.text, file.path, piece.line - 1)
             else:
@@ -186,7 +187,9 @@ def _looked_at(file: SourceFile) -> frozenset[str]:
         return frozenset()
     if file.is_document and not file.recipe:  # inline code, and everything from the first fence on
         end = min((at for each in _FENCES if each[:1] in text and (at := text.find(each)) >= 0), default=len(text))
-        text = b"\n".join((*_QUOTED.findall(text, 0, end), text[end:]))
+        hooks = HOOKS.match(file.text)
+        front = hooks[1].lower().encode("utf-8", "replace") if hooks else b""
+        text = b"\n".join((front, *_QUOTED.findall(text, 0, end), text[end:]))
     bare = b"\n".join(_bare(text))
     kinds = frozenset(kind for kind, signs in worth.items() if any(sign in bare for sign in signs))
     is_late = "sends" in kinds and b"settimeout(" in bare and _TIMER.search(bare)

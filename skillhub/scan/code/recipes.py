@@ -10,7 +10,7 @@ from contextlib import suppress
 from itertools import islice
 from typing import Any, Final
 
-from skillhub.scan.skill_files import Passage, SourceFile
+from skillhub.scan.skill_files import HOOKS, Passage, SourceFile
 
 # A string of JSON; one without an end reaches to the end of its line.
 _STRING: Final = re.compile(r'"(?:[^"\\\n]|\\.?)*+(?:"|$)', re.MULTILINE)
@@ -110,6 +110,14 @@ _READERS: Final[Mapping[str, Callable[[str], Iterator[tuple[str, int]]]]] = {
 
 
 def recipes(file: SourceFile) -> Iterator[Passage]:
-    """Yield the shell scripts in a file from which another program takes commands."""
-    for text, line in _READERS[file.recipe](file.text) if file.recipe else ():
-        yield Passage("code", "shell", text, line)
+    """Yield the shell scripts in a file from which another program takes commands, and in a document's hooks."""
+    text = file.text.replace("\r\n", "\n")
+    for script, line in _READERS[file.recipe](text) if file.recipe else _hooks(text):
+        yield Passage("code", "shell", script, line)
+
+
+def _hooks(text: str) -> Iterator[tuple[str, int]]:
+    """Yield the commands in the hooks that a frontmatter declares, which an agent runs."""
+    if found := HOOKS.match(text):
+        above = text.count("\n", 0, found.start(1))
+        yield from ((script, above + line) for script, line in _yaml(found[1]))
