@@ -101,7 +101,7 @@ def test_agent_is_detected_by_its_folder():
         ("/work/p/opencode.jsonc", "opencode"),
     ],
 )
-def test_agent_is_detected_by_a_file_that_only_it_reads(path, agent):
+def test_agent_is_detected_by_a_file_of_its_own(path, agent):
     assert detected(path) == [agent]
 
 

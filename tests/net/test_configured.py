@@ -39,7 +39,7 @@ def test_redirect_within_the_mirror_is_mapped_to_the_site(web):
         assert mirror_client.get("https://a.example/s/out", cap=9).url == "https://a.example/s/out"
 
 
-def test_private_mirror_serves_only_the_urls_that_it_mirrors(web):
+def test_private_mirror_serves_only_its_own_urls(web):
     """A URL in a public index is fetched from the mirror; the client checks a redirect of the mirror as any other."""
     site = "https://site.example/index.json"
     with Http() as http:

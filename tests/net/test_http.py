@@ -246,7 +246,7 @@ def test_idle_private_connection_is_not_reused_for_a_guarded_request(web, http):
     assert web.seen["/a"] == 1
 
 
-def test_private_site_may_name_another_port_once_it_was_reached(web, http):
+def test_private_site_may_name_another_port_after_a_connection(web, http):
     """0.0.0.0 is this machine, too, but no loopback address."""
     site = web.at("/index.json", answer(b"x")).replace("127.0.0.1", "0.0.0.0")
     with Web() as other:

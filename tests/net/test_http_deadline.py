@@ -113,7 +113,7 @@ def test_attack_a_dripping_redirect_body_ends_at_the_deadline(web, hurried):
         hurried.get(web.at("/a", endless(head, b"x", 0.02)), cap=1)
 
 
-def test_attack_the_client_connects_to_the_address_that_it_checked(resolver):
+def test_attack_the_client_connects_to_the_checked_address(resolver):
     rows, asked, dialled = resolver
     rows += [["1.1.1.1"], ["127.0.0.1"]]
     with Http(patience=Patience(pauses=())) as http, pytest.raises(SourceError):

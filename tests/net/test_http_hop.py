@@ -52,7 +52,7 @@ def test_url_is_split_into_origin_and_path(url, origin, target):
         ("https://[::1]:80/", "[::1]:80"),
     ],
 )
-def test_authority_has_the_port_unless_it_is_the_default(url, authority):
+def test_authority_has_every_port_except_the_default(url, authority):
     assert RequestTarget.parse(url).authority == authority
 
 

@@ -46,7 +46,7 @@ def test_index_is_private_to_the_user(index, tmp_path):
     assert set(json.loads(path.read_bytes())["secrets"][0]) == {"key", "scope", "project", "name", "skills"}
 
 
-def test_readers_see_each_others_changes(index, tmp_path):
+def test_readers_see_changes_of_other_readers(index, tmp_path):
     other = SecretIndex(str(tmp_path / "state"))
     index.put(ONE)
     assert other.all() == (ONE,)

@@ -174,7 +174,7 @@ def test_clients_recover_from_a_fast_forward_attack_on_online_roles(hub, tmp_pat
     assert registry.listing().names == registry.release_index(["hello"]).names == ("hello",)
 
 
-def test_stolen_publisher_key_signs_only_its_names_until_it_is_revoked(hub, tmp_path):
+def test_stolen_publisher_key_signs_only_its_names_until_revoked(hub, tmp_path):
     """With all online keys, too, the key signs only releases of its names, until a document revokes the key."""
     give(hub, "rival", keys=(OTHER.public.pem,), names=("owned",))
     document = forged(hub, tmp_path / "t", OTHER)

@@ -304,7 +304,7 @@ def test_skill_denied_by_settings_is_for_the_user_only(desk, rule, place):
                 load(skill, Request(caller="model"))
 
 
-def test_attack_a_repository_cannot_allow_what_the_user_denies(desk):
+def test_attack_a_repository_cannot_override_a_denial_of_the_user(desk):
     denied(desk)
     desk.settings(desk.home / ".claude/settings.json", permissions={"deny": ["Skill(demo)"], "ask": ["Skill(other)"]})
     for name in ("settings.json", "settings.local.json"):

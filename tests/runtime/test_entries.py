@@ -44,9 +44,9 @@ def _drifted(machine, copy):
 
 def _not_agreed(machine, copy):
     (record,) = (machine.hub / "state/projects").glob("*.json")
-    said = json.loads(record.read_text())
-    said["skills"] = {}
-    record.write_text(json.dumps(said))
+    document = json.loads(record.read_text())
+    document["skills"] = {}
+    record.write_text(json.dumps(document))
     (copy / "SKILL.md").write_text(EVIL)
 
 

@@ -165,9 +165,9 @@ class Desk:
                 section(self.named(text), profile(name)).to_json(), tools(name, self.named(text)),
                 section(self.at(text), profile(name)).text,
             )  # fmt: skip
-        told = replace(self.loaded, body=text, front=text, arguments=text, notes=(text,))
+        loaded = replace(self.loaded, body=text, front=text, arguments=text, notes=(text,))
         yield "inject display Display", lambda: (
-            [inject(told, name) for name in profiles()], display(told), display(name=text, error=text), Display,
+            [inject(loaded, name) for name in profiles()], display(loaded), display(name=text, error=text), Display,
         )  # fmt: skip
         yield "inject", lambda: inject(self.loaded, text)
         yield "tools", lambda: tools(text, catalog)
@@ -181,18 +181,18 @@ class Desk:
             ("codelia", "skill_load", "path"),
             ("codelia", "skill_load", "name"),
         ):
-            said = {"skill": "demo", key: text} if key == "args" else {key: text}
+            arguments = {"skill": "demo", key: text} if key == "args" else {key: text}
             yield (
                 "call_tool ToolResult",
-                lambda name=name, tool=tool, said=said: call_tool(name, catalog, tool, said),
+                lambda name=name, tool=tool, arguments=arguments: call_tool(name, catalog, tool, arguments),
             )
         yield "call_tool", lambda: call_tool("agents", catalog, "activate_skill", text)
-        yield "open_needs TurnNeeds", lambda: open_needs([told], Session(text), replace(around, cwd=text), [text])
+        yield "open_needs TurnNeeds", lambda: open_needs([loaded], Session(text), replace(around, cwd=text), [text])
         yield "permission_profile PermissionProfile", lambda: permission_profile(self.loaded, text)
         question = Question("env", "demo", text, (text,), text)
         yield (
             "supply values",
-            lambda: (supply(told, question, Answer("yes", text), Session()), values(told, Session())),
+            lambda: (supply(loaded, question, Answer("yes", text), Session()), values(loaded, Session())),
         )
         yield "permitted PermissionRule", lambda: permitted(skill, [PermissionRule(text, "deny")], {text: True})
         yield "remember", lambda: remember(replace(skill, name=text), True, "user", host, around)

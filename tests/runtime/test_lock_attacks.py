@@ -185,7 +185,7 @@ def test_attack_a_command_with_an_unsafe_file_name_is_not_listed(here, name):
     assert answer["errors"] != []
 
 
-def test_attack_a_file_deleted_while_it_is_verified_is_detected_later(here, monkeypatch):
+def test_attack_a_file_deleted_during_verification_is_detected_later(here, monkeypatch):
     path = here.copy_of_demo / "references/style.md"
     skill, whole = here.catalog().skills[0], Folder.read
 
@@ -319,8 +319,8 @@ def test_attack_a_linked_copy_is_not_loaded_from_a_relative_folder(here, cwd, mo
 def test_attack_texts_of_a_changed_copy_are_not_shown(here, host, tmp_path):
     head = "---\nname: demo\nnamespace: evil\ndescription: EVIL\nargument-hint: EVIL\n---\n"
     here.write("project/.agents/skills/demo/SKILL.md", head)
-    said = "interface:\n  display_name: EVIL\n  default_prompt: EVIL\npermissions:\n  network: true\n"
-    here.write("project/.agents/skills/demo/agents/openai.yaml", said)
+    declaration = "interface:\n  display_name: EVIL\n  default_prompt: EVIL\npermissions:\n  network: true\n"
+    here.write("project/.agents/skills/demo/agents/openai.yaml", declaration)
     for machine in (here, cloned(here, tmp_path / "other")):
         shown = json.dumps(skills_list(profile(host), [machine.around()]))
         assert not [word for word in ("EVIL", "evil:", "network") if word in shown]
@@ -364,7 +364,7 @@ def lied(cache, name, lies):
         for find in block["finds"]:
             find[2] = {place: stamp_of(os.stat(find[0] + place)) for place in find[2]}
             if find[3]["name"] == name:
-                find[3] = {key: said for key, said in {**find[3], **lies}.items() if said is not None}
+                find[3] = {key: value for key, value in {**find[3], **lies}.items() if value is not None}
         path.write_text(json.dumps(block))
 
 

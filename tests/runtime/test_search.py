@@ -200,7 +200,7 @@ class MeetingConnection:
         return self.inner.execute(*query)
 
 
-def test_threads_that_share_an_index_query_it_one_after_the_other():
+def test_queries_of_threads_on_one_index_do_not_overlap():
     index = SearchIndex.build([on_disk("first", "x")])
     index._connection = meeting = MeetingConnection(index._connection)
     with ThreadPoolExecutor(2) as threads:

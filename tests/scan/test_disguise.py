@@ -196,7 +196,7 @@ def test_attack_an_archive_not_searched_whole_is_a_grave_finding(kind):
 
 
 @pytest.mark.parametrize("start", [b"\x89PNG\r\n\x1a\n", b"#!/usr/bin/env python3\n", b"words\n", ELF])
-def test_attack_a_zip_file_behind_other_data(start):
+def test_attack_a_zip_file_behind_other_data_is_found(start):
     found = rules("assets/logo.bin", start + packed("zip", {"a.sh": PIPE}))
     assert {"SH402", "SH606"} <= found
     assert "SH612" in rules("assets/logo.bin", start + holding("zip", ["SKILL.md"]))
@@ -204,7 +204,7 @@ def test_attack_a_zip_file_behind_other_data(start):
 
 
 @pytest.mark.parametrize("data", [b"7z\xbc\xaf\x27\x1c", b"\x89PNG\r\n\x1a\n" + holding("zip", ["a.txt"])])
-def test_attack_an_archive_under_the_name_of_a_document(data):
+def test_attack_an_archive_with_the_name_of_a_document_is_found(data):
     assert "SH606" in rules("assets/letter.docx", data)
     assert rules("assets/letter.docx", holding("zip", ["a.xml"])) == set()
 

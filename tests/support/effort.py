@@ -22,7 +22,7 @@ _OURS = str(Path(skillhub.__file__).parent)
 
 @contextmanager
 def at_most(seconds: float) -> Iterator[None]:
-    """Fail if what is done takes more time of a processor; what it does take is a thirtieth of that or less."""
+    """Fail if the body takes more processor time; its usual time is a thirtieth of that or less."""
     began = time.process_time()
     yield
     assert time.process_time() - began < seconds

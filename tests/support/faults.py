@@ -29,7 +29,7 @@ EVERY = "SKILLHUB_EVERY_FAULT" in os.environ
 
 
 class Faults:
-    """Counts what is done to the disk below ``folder``, and at number ``at`` (from 1) lets ``happen`` happen."""
+    """Counts the changes of the disk below ``folder``, and calls ``happen`` at number ``at`` (from 1)."""
 
     def __init__(self, folder: Path, at: int, happen: Callable[[], None]) -> None:
         self._folder, self._at, self._happen = str(folder), at, happen
@@ -51,7 +51,7 @@ class Faults:
                 self._happen()
 
     def _path(self, event: str, args: tuple[object, ...]) -> str:
-        """Return the path of what is done, also of a name in an open folder; opening a file tells not in which."""
+        """Return the path of a change; the event of ``open`` does not have the folder of a relative name."""
         path, at = os.fsdecode(args[0]), _FOLDER_OF.get(event)
         if os.path.isabs(path):
             return path

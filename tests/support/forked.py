@@ -205,7 +205,7 @@ class _Nursery:
 
 
 def _load() -> None:
-    """Load and build all that a program may: what is there before the fork is there after it."""
+    """Load and build all that a program may need, so that each fork has it."""
     ours = [each.name for each in pkgutil.walk_packages(skillhub.__path__, "skillhub.")]
     for name in (*ours, *_LATER):
         if not name.endswith("__main__"):

@@ -1,4 +1,4 @@
-"""GitHub's REST API over a git repository, as far as it is documented and reading a commit needs it.
+"""The documented part of GitHub's REST API that reads a commit, over a git repository.
 
 Commits, trees and blobs are what the repository has; the archive of a commit is made by git, which obeys attributes.
 """
@@ -22,9 +22,9 @@ class GitHubServer:
     """Serves ``repo`` as ``acme/skills`` while entered.
 
     Attributes:
-        token: Who does not send it finds nothing; None: public.
+        token: Requests without it find nothing; None: public.
         remaining: Requests until the limit; None: no limit.
-        most: Entries that one answer about a tree has at most; what is more is cut off.
+        most: The limit of entries in one answer about a tree; more are cut off.
         asked: Method, path and Authorization of every request.
         lies: Answers by path, instead of the true ones.
     """

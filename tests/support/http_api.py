@@ -66,7 +66,7 @@ class Served:
         return socket.create_connection(("127.0.0.1", self.port), timeout=300)
 
     def raw(self, head, body=b""):
-        """Send a request as it is, and return all that comes back until the server hangs up."""
+        """Send a request unchanged, and return all bytes until the server hangs up."""
         with self.connect() as wire:
             wire.sendall(head.replace("\n", "\r\n").encode("latin-1") + b"\r\n\r\n" + body)
             return _all_of(wire)

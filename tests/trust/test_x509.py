@@ -175,7 +175,7 @@ def test_subject_has_at_most_256_characters():
     assert caught.value.reason == "certificate-subject"
 
 
-def test_huge_certificate_is_refused_before_it_is_parsed():
+def test_huge_certificate_is_refused_before_parsing():
     with pytest.raises(BadSignature, match="at most"):
         x509.parse(SOUND[0] + bytes(70_000))
 
