@@ -201,7 +201,7 @@ def test_limits_of_a_header_are_inclusive():
 
 
 @pytest.mark.parametrize("heads", [pax(b"10 path=b\n"), long_name(b"b\0"), pax(kind=b"g")])
-def test_a_header_without_an_entry_after_it_is_refused(heads):
+def test_a_header_without_a_next_entry_is_refused(heads):
     assert reason_of(ROOT + heads + END) == "tar-header"
 
 

@@ -220,7 +220,7 @@ def test_case_9_a_server_of_the_index_cannot_forge_a_skill(shell, tmp_path):
     assert mine(shell) == before
 
 
-def test_case_9_a_server_of_the_index_cannot_roll_it_back_or_freeze_it(shell, tmp_path):
+def test_case_9_a_rollback_or_freeze_of_the_index_is_refused(shell, tmp_path):
     hub = Served(tmp_path)
     hub.publish("1.0.0")
     old = shutil.copytree(hub.site, tmp_path / "old", symlinks=True)

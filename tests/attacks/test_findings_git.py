@@ -76,7 +76,7 @@ def team(tmp_path):
     return first
 
 
-def test_a_private_host_is_allowed_by_installing_from_it_once(team, tmp_path):
+def test_an_install_from_a_private_host_allows_the_host(team, tmp_path):
     clone = Here(team.copy(tmp_path / "clone").folder)
     for folder in (clone.hub, clone.project / ".agents"):
         remove_tree(str(folder))

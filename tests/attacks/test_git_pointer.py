@@ -125,7 +125,7 @@ def test_excludes_are_written_for_a_submodule_with_a_quoted_name(theirs, tmp_pat
     assert "plain" in (theirs / name / pointer / "info/exclude").read_text()
 
 
-def test_a_separate_git_folder_gets_excludes_if_it_names_the_work_tree(tmp_path, project):
+def test_a_separate_git_folder_that_names_the_work_tree_gets_excludes(tmp_path, project):
     git(project, "init", "-q", "--separate-git-dir", str(tmp_path / "apart"))
     write_excludes(project)
     excluded = tmp_path / "apart/info/exclude"

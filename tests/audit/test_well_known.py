@@ -192,7 +192,7 @@ class TestFormerRegistry:
     def test_attack_new_trust_without_a_root_is_refused(self, registry: Reaching) -> None:
         refused(registry, TrustDowngrade, lambda: trust_source("acme", Pin(), registry.ports()))
 
-    def test_attack_a_lock_that_calls_it_a_site_is_refused(self, registry: Reaching, web: Web) -> None:
+    def test_attack_a_lock_that_calls_the_registry_a_site_is_refused(self, registry: Reaching, web: Web) -> None:
         lock = Lock({}, {"acme": LockedSource(kind="well-known", url=web.url("/hub"))})
         (registry.base / "skillhub.lock").write_bytes(lock.dump())
         refused(registry, SourceMismatch, lambda: registry.install())

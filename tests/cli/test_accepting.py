@@ -192,7 +192,7 @@ def test_a_suppression_added_with_its_skill_is_a_finding_and_listed_first(odd):
 # The baseline.
 
 
-def test_a_baseline_accepts_only_the_findings_that_it_lists(odd):
+def test_a_baseline_accepts_only_listed_findings(odd):
     done = odd.run("audit", "--write-baseline", "base.json", "--json")
     assert (done.status, {each["accepted_by"] for each in done.json["findings"]}) == (0, {"the baseline"})
     first = (odd.project / "base.json").read_bytes()

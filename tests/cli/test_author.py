@@ -123,7 +123,7 @@ def test_an_archive_is_packed_again_in_place(shell):
     assert shell.run("pack", "mine.zip", "-o", ".").status == 0
 
 
-def test_the_hint_for_an_edited_signed_skill_is_to_sign_it_again(shell):
+def test_the_hint_for_an_edited_signed_skill_is_a_new_signature(shell):
     shell.skill("project/my skill", name="mine", head=VERSION)
     shell.skill("project/mine", head=VERSION)
     shell.run("key", "new")

@@ -193,7 +193,7 @@ def test_facts_that_yes_agrees_to_are_shown(shell):
     )
 
 
-def test_a_value_for_one_command_gives_a_note_that_it_is_not_stored(shell):
+def test_a_value_for_one_command_gives_a_note_with_the_command_to_store(shell):
     shell.skill("project/needy", **{"agents/openai.yaml": NEEDY})
     words = ("install", "./needy", "--allow-unsigned")
     note = "DEMO_TOKEN was set for this command only; export it where your agent runs, or store it:"

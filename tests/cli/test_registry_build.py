@@ -56,7 +56,7 @@ def test_every_command_that_changes_releases_writes_the_pages(shell):
     assert shell.run("registry", "check", "../hub").status == 0
 
 
-def test_build_lists_the_files_that_it_wrote(shell):
+def test_build_lists_the_written_files(shell):
     done = shell.run("registry", "build", "../hub", "--json").json
     assert (done["url"], done["skills"], done["written"]) == ("https://skills.example/a", 1, [])
     os.remove(shell.folder / "hub/site/-/skill/plain.html")  # a missing page is written again

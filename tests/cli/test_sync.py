@@ -3,7 +3,7 @@
 import shutil
 
 
-def test_sync_warns_about_a_skill_that_it_read_again(shell):
+def test_sync_warns_about_a_skill_read_from_outside_of_the_project(shell):
     path = shell.skill("beside/plain")
     shell.run("install", path, "-y", "--allow-unsigned")
     assert "warning" not in shell.run("sync").err

@@ -16,7 +16,7 @@ def at_work(shell):
         yield
 
 
-def test_a_command_that_waits_for_another_reports_it_once(shell):
+def test_a_command_that_waits_for_another_reports_the_wait_once(shell):
     with at_work(shell):
         process = shell.start("sync", "--json")
         silent = shell.start("sync", "--quiet")

@@ -48,7 +48,7 @@ def test_incomplete_markers_are_no_conflict(data):
     assert sides(data) is None
 
 
-def test_the_base_is_none_if_one_conflict_lacks_it():
+def test_the_base_is_none_if_one_conflict_has_no_base():
     one, other = (b"<<<<<<< a\n1\n||||||| o\n0\n=======\n2\n>>>>>>> b\n", b"<<<<<<< a\n1\n=======\n2\n>>>>>>> b\n")
     assert sides(one + one) == (b"1\n1\n", b"2\n2\n", b"0\n0\n")
     assert sides(one + other) == (b"1\n1\n", b"2\n2\n", None)

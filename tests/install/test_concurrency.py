@@ -55,7 +55,7 @@ def test_eight_installs_of_different_skills_are_all_in_the_lock(world):
     assert not list(world.base.rglob(".skillhub-*"))
 
 
-def test_simultaneous_installs_of_one_skill_install_it_once(world):
+def test_simultaneous_installs_of_one_skill_succeed(world):
     path = str(skill(world.base / "src"))
     assert at_once(*[lambda: world.install(path)] * 4) == [0] * 4
     assert world.problems() == []

@@ -73,7 +73,7 @@ def test_another_tree_with_an_expired_certificate_is_refused(world, act):
     assert "plain" in error.where
 
 
-def test_sync_names_a_skill_with_an_expired_certificate_that_it_cannot_restore(world):
+def test_sync_names_an_unrestorable_skill_with_an_expired_certificate(world):
     signed(world, body="Do something else.\n")
     lose(world)
     with pytest.raises(BadSignature) as caught:

@@ -128,7 +128,7 @@ def test_two_installs_from_one_repository_at_once_both_succeed(machine, tmp_path
     assert (machine.problems(), left_over(machine)) == ([], [])
 
 
-def test_two_simultaneous_repairs_of_a_lock_resolve_it_once(tmp_path):
+def test_two_simultaneous_repairs_resolve_a_lock_once(tmp_path):
     machine = Timed(tmp_path)
     (machine.base / "skillhub.lock").write_bytes(CLASH)
     assert at_once(*[lambda: fix(machine.project, {}, satisfies)] * 2) == [0, 0]

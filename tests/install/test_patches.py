@@ -110,7 +110,7 @@ def test_a_patch_gives_the_same_tree_on_another_machine_after_consent(world, ref
     assert other.store.check(entry.patch.base) == []
 
 
-def test_sync_stores_a_patched_skill_and_enables_it_only_with_consent(world):
+def test_sync_enables_a_patched_skill_only_with_consent(world):
     edited(world)
     run(world)
     other = clone(world)

@@ -384,7 +384,7 @@ def test_an_unknown_or_future_date_is_refused(world, date):
         world.install(repository(world, date), skills=("pdf",))
 
 
-def test_the_age_of_a_local_skill_is_the_time_since_it_was_first_seen(world):
+def test_the_age_of_a_local_skill_is_the_time_since_its_first_use(world):
     user(world, "min-age-days = 3")
     folder = str(skill(world.base / "src"))
     with pytest.raises(Forbidden):

@@ -97,7 +97,7 @@ def test_attack_a_project_policy_forbids_a_source(world, webs):
     assert not site.connections
 
 
-def test_attack_a_source_forbidden_after_it_was_added_is_not_trusted(world, webs):
+def test_attack_an_added_source_that_is_forbidden_later_is_not_trusted(world, webs):
     site, _ = webs
     world.sources.add("docs", site.url(""), None)
     policy(world, "https://allowed.example/")

@@ -236,7 +236,7 @@ def test_attack_a_missing_signer_is_looked_up_again(scene, read):
     assert read
 
 
-def test_attack_list_marks_a_copy_edited_after_it_was_known_intact(world, read):
+def test_attack_list_marks_a_copy_edited_after_a_check(world, read):
     def edited():
         skills = list(managed(world.project, world.store, {}))
         seen = [with_edits(each, unproved(each, world.store), world.project) for each in skills]

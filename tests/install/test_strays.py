@@ -306,7 +306,7 @@ def test_an_edit_made_during_the_question_of_a_disabled_update_is_not_lost(world
 
 
 @pytest.mark.parametrize("verb", ["disable", "remove"])
-def test_a_copy_that_could_not_be_removed_is_reported_until_it_is(reachable, verb):
+def test_a_copy_that_could_not_be_removed_is_reported_until_its_removal(reachable, verb):
     world = World(reachable / "now")
     world.install("github:code-review", plain(world))
     give(world.folder)

@@ -66,7 +66,7 @@ def test_sync_removes_skills_that_left_the_lock_and_keeps_foreign_ones(world):
 @pytest.mark.parametrize(
     ("is_locked", "why"), [(False, "the lock does not name it"), (True, "its locked version was not agreed to here")]
 )
-def test_sync_reports_what_it_removes_and_why(world, is_locked, why):
+def test_sync_reports_each_removal_and_its_reason(world, is_locked, why):
     path = world.base / "skillhub.lock"
     if is_locked:
         document = json.loads(path.read_text())

@@ -112,7 +112,7 @@ def test_an_intent_without_skills_keeps_all_of_the_lock(world, text):
     assert {*world.project.intent().skills} == {"top", "plain", "code-review"}
 
 
-def test_edits_of_an_unwanted_skill_keep_it_until_an_answer(world):
+def test_an_edited_unwanted_skill_is_kept_until_an_answer(world):
     (world.copy("plain") / "SKILL.md").write_text("edited")
     delete_line(world, "plain")
     outcome = world.install(answers=Answers())
