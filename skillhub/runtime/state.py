@@ -9,14 +9,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from hashlib import sha256
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, get_args
 
 from skillhub.disk.files import inside, read
 from skillhub.disk.home import Home
-from skillhub.errors import FormatError, SkillhubError, StateError
+from skillhub.errors import FormatError, SkillhubError, StateError, UsageError
 from skillhub.formats import json as jsonc
 from skillhub.formats.json import strict_json
-from skillhub.formats.text import as_command, clean, is_path, typed_flags
+from skillhub.formats.text import as_command, clean, is_path, quote, typed_flags
 from skillhub.formats.toml import others_toml, spell_toml
 from skillhub.model.hosts import Profile, Scope, expand
 from skillhub.model.question import HoldReason
@@ -466,7 +466,10 @@ def set_reach(skill: Skill, reach: Reach, scope: Scope, profile: Profile, around
         FormatError: a file is malformed, or has a form that cannot be edited.
         LinkLeavesProject: a link leads from a file of the project out of it.
         StateError: a file cannot be read or written, or another rule in it overrides this reach.
+        UsageError: there is no such reach or scope.
     """
+    if reach not in get_args(Reach):
+        raise UsageError(f"expected one of {', '.join(get_args(Reach))}, found {quote(reach)}")
     root = project_root(profile, around)
     unwritten = [layer for layer in layers(profile, around)[0] if layer.file and FORMS[layer.file.form].edit is None]
     by, said = _first(skill, unwritten)
@@ -522,19 +525,27 @@ def remember(skill: Skill, allowed: bool, scope: Scope, profile: Profile, around
     Raises:
         FormatError: the file is malformed.
         StateError: the file cannot be read or written.
+        UsageError: there is no such scope.
     """
-    for file in reach_files(profile, around):
-        if file.scope == scope and file.ours:
+    for file in _of_scope(profile, around, scope):
+        if file.ours:
             _write(file.path, gen_remember(_text(file) or "", skill.full_name, allowed, file.path))
 
 
 def _written(profile: Profile, around: Surroundings, scope: Scope) -> Iterator[ReachFile]:
     """Yield the files of a scope to write: the first existing one of the agent's, else its first; and skillhub's."""
-    mine = [file for file in reach_files(profile, around) if file.scope == scope]
+    mine = _of_scope(profile, around, scope)
     own = [file for file in mine if not file.ours]
     if own:
         yield next((file for file in own if os.path.lexists(file.path)), own[0])
     yield from (file for file in mine if file not in own)
+
+
+def _of_scope(profile: Profile, around: Surroundings, scope: Scope) -> list[ReachFile]:
+    # A skill may have another scope, such as `extra`: of that there is no file, and nothing would be written.
+    if scope not in get_args(Scope):
+        raise UsageError(f"expected one of {', '.join(get_args(Scope))}, found {quote(scope)}")
+    return [file for file in reach_files(profile, around) if file.scope == scope]
 
 
 def _write(path: str, text: str) -> None:

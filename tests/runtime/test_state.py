@@ -8,7 +8,7 @@ import tomllib
 
 import pytest
 
-from skillhub.errors import FormatError, LinkLeavesProject, Refused, StateError
+from skillhub.errors import FormatError, LinkLeavesProject, Refused, StateError, UsageError
 from skillhub.formats import json as jsonc
 from skillhub.model.hosts import profile
 from skillhub.model.record import Skill
@@ -91,6 +91,18 @@ def test_reach_can_be_set_and_reset(desk, scope):
     for reach in ("disabled", "enabled", "active", "disabled", "active"):
         desk.set(reach, scope)
         assert desk.skill().reach == reach
+
+
+@pytest.mark.parametrize("desk", HOSTS, indirect=True)
+@pytest.mark.parametrize(("reach", "scope"), [("disable", "user"), ("disabled", "extra"), ("disabled", "repo")])
+def test_reach_and_scope_that_do_not_exist_are_refused(desk, reach, scope):
+    with pytest.raises(UsageError, match="expected one of"):
+        desk.set(reach, scope)
+    if reach == "disabled":
+        with pytest.raises(UsageError, match="expected one of project, user, found"):
+            remember(desk.skill(), False, scope, desk.profile, desk.around)
+    assert desk.skill().reach == "active"
+    assert not desk.state.exists()
 
 
 @pytest.mark.parametrize("desk", HOSTS, indirect=True)
