@@ -18,7 +18,7 @@ from skillhub.disk import files
 from skillhub.disk.home import LOCK
 from skillhub.formats.digest import Digest
 from skillhub.formats.document import Document, Items, Sha256, part, version_of
-from skillhub.formats.text import clean, quote, shown
+from skillhub.formats.text import as_word, clean, quote, shown
 from skillhub.model.finding import SEVERITIES, Finding, Rule, Severity, at_least, counted, rules
 from skillhub.model.lock import CAP, Lock
 from skillhub.model.record import Record
@@ -36,8 +36,9 @@ RULES: Mapping[str, Rule] = rules()
 
 
 def note(rule: str, message: str, skill: str | None, place: Location) -> Finding:
-    """Return a finding of a rule, with the severity in the table."""
-    return RULES[rule].finding(*place, message, skill)
+    """Return a finding of a rule, with the severity in the table; the hint names the skill."""
+    found = RULES[rule].finding(*place, message, skill)
+    return found if skill is None else replace(found, hint=found.hint.replace("NAME", as_word(skill)))
 
 
 def seen(found: Finding, skill: str, folder: str) -> Finding:

@@ -65,6 +65,12 @@ def test_an_empty_project_has_no_findings(tmp_path):
     assert (done.findings, done.skills) == ((), 0)
 
 
+def test_the_hint_of_a_finding_names_the_skill(scene):
+    change(scene, withdraw, "hello@1.0.0", "sends tokens away")
+    (only,) = report(scene.machine).findings
+    assert only.hint == "skillhub update hello installs another version, skillhub remove hello removes it"
+
+
 @pytest.mark.parametrize(("act", "rule", "ok"), [(withdraw, "withdrawn", False), (yank, "yanked", True)])
 def test_a_recalled_release_is_reported_and_stays_known_offline(scene, act, rule, ok):
     change(scene, act, "hello@1.0.0", "sends tokens away")
