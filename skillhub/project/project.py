@@ -390,7 +390,8 @@ def packages_in(root: str, patterns: Iterable[str]) -> list[str]:
     for pattern in patterns:
         matches = folders_matching(root, pattern)
         if not matches and not {*pattern} & {*"*?["}:
-            raise FormatError(f"the workspace names {pattern}, which is no folder", where=os.path.join(root, INTENT))
+            where, hint = os.path.join(root, INTENT), "create the folder, or take it out of members"
+            raise FormatError(f"the workspace names {pattern}, which is no folder", where=where, hint=hint)
         found.update(matches)
     for each in found:
         if os.path.lexists(own := os.path.join(root, each, LOCK)):

@@ -165,6 +165,13 @@ def test_attack_members_outside_of_the_workspace_are_refused(members):
         Intent.parse(f"[workspace]\nmembers = [{members}]\n".encode())
 
 
+def test_a_named_package_without_a_folder_is_refused_with_a_hint(machine):
+    machine.write("project/skillhub.toml", '[workspace]\nmembers = ["packages/*", "tools/release"]\n')
+    done = machine.run("list", "--json")
+    assert (done.status, done.error["message"]) == (4, "the workspace names tools/release, which is no folder")
+    assert done.error["hint"] == "create the folder, or take it out of members"
+
+
 def test_attack_a_package_behind_a_link_out_of_the_project_is_refused(machine, tmp_path):
     (tmp_path / "outside").mkdir()
     os.symlink(tmp_path / "outside", machine.project / "packages/three")
