@@ -11,7 +11,7 @@ from typing import Annotated
 from skillhub.archive import Limits, Unpacked, unpack
 from skillhub.archive.unpack import zip_parts
 from skillhub.archive.zip import read_zip
-from skillhub.errors import FormatError, NotFound, WrongBytes
+from skillhub.errors import FormatError, NotFound, UnsafeArchive, WrongBytes
 from skillhub.formats.digest import Digest
 from skillhub.formats.document import Document, Members, Sha256, json_bytes, part, version_of
 from skillhub.formats.text import quote
@@ -116,7 +116,11 @@ class SkillBundle:
             UnsafeArchive: the zip is one that no honest tool makes.
             WrongBytes: a file is duplicate, superfluous or missing, or its digest differs from its name.
         """
-        files = {each.path: each.file.data for each in read_zip(data, _LIMITS) if each.file is not None}
+        try:
+            files = {each.path: each.file.data for each in read_zip(data, _LIMITS) if each.file is not None}
+        except (FormatError, UnsafeArchive) as error:
+            error.where = error.where or where
+            raise
         for name in (_LOCK, _CONTENT):
             if name not in files:
                 raise FormatError(f"expected a bundle, found a zip without {name}", where=where)

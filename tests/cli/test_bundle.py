@@ -338,8 +338,9 @@ def test_attack_a_bundle_that_is_not_canonical_is_refused(machine, exported):
 def test_attack_a_truncated_bundle_is_refused(machine, exported):
     whole = exported.path.read_bytes()
     for end in {*range(0, len(whole), max(1, len(whole) // 40)), len(whole) - 1, len(whole) - 22}:
-        with pytest.raises((FormatError, UnsafeArchive)):
+        with pytest.raises((FormatError, UnsafeArchive)) as caught:
             SkillBundle.parse(whole[:end], "bundle")
+        assert (caught.value.where or "").startswith("bundle"), end
     assert refused(machine, exported, whole[: len(whole) // 2]).status in (4, 5)
 
 
