@@ -142,7 +142,7 @@ def source_show(common: Common, name: SourceName) -> int:
     ports = common.ports()
     source = ports.sources.get(name)
     listing = ports.listing(source)
-    newest = [releases[0] for _, releases in sorted(listing.skills.items())]
+    newest = [releases[0] for _, releases in sorted(listing.skills.items()) if releases[0].withdrawn is None]
     for warning in listing.warnings:
         common.terminal.warn(f"warning: {warning}")
     if common.json:

@@ -255,6 +255,12 @@ def withdrawn(shell):
     assert done.status == 0, done.err
 
 
+def test_a_source_does_not_show_a_skill_of_withdrawn_releases_as_offered(own):
+    assert [each["name"] for each in own.run("source", "show", "acme", "--json").json["skills"]] == ["greeting"]
+    withdrawn(own)
+    assert own.run("source", "show", "acme", "--json").json["skills"] == []
+
+
 @pytest.mark.parametrize("hear", [["audit"], ["update"], ["show", "greeting"]])
 def test_attack_an_installed_release_that_became_withdrawn_is_not_served(own, hear, monkeypatch):
     withdrawn(own)
