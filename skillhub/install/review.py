@@ -86,10 +86,7 @@ def _undeclared(candidate: Candidate) -> Iterator[str]:
 def _new(candidate: Candidate, changes: Changes) -> list[Question]:
     """Return a question for each capability and need that this version has and the previous one did not."""
     name, by = candidate.name, _by(candidate)
-    version, was = (
-        candidate.entry.version or "in its present version",
-        changes.before.version or "the previous version",
-    )
+    version, was = (candidate.entry.version or "in the new version", changes.before.version or "the previous version")
     asked: list[tuple[Kind, str, str]] = [
         *(("capability", each, f"gains the capability {word(each)}") for each in changes.capabilities.added),
         *(("need", each, f"has a new need, {word(each)}") for each in changes.requires.added),

@@ -97,7 +97,7 @@ KINDS = {
     ),
     "capability": (
         lambda shell, _: newer(shell, "\nAsk https://api.example\n"),
-        "gains the capability network:api.example, which the previous version did not have",
+        "in the new version gains the capability network:api.example, which the previous version did not have",
         NO,
     ),
     "need": (
