@@ -368,7 +368,7 @@ def _refusal(question: Question, answer: Answer, asked: Sequence[Asked]) -> tupl
     reason = "--yes does not answer this" if answer.past_yes else "the question was not answered"
     if question.kind in ("publisher", "root") and question.subject:
         return reason, f"to trust it: {question.subject}"
-    answers = "; ".join(dict.fromkeys(how_to_answer(each) for each, reply in asked if reply.said == "unanswered"))
+    answers = ", and ".join(dict.fromkeys(how_to_answer(each) for each, reply in asked if reply.said == "unanswered"))
     without = " without --yes" if answer.past_yes else ""
     return reason, f"answer at a terminal{without}{'' if answers == A_PERSON else f', or beforehand: {answers}'}"
 

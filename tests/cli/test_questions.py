@@ -591,7 +591,7 @@ def test_unanswered_questions_are_listed_with_the_flag_that_answers_them(shell):
     unanswered = [line for line in done.err.splitlines() if line.startswith("  unanswered: ")]
     assert [line.rpartition(" [")[2] for line in unanswered] == ["--accept findings]", "--allow-unsigned]", "--yes]"]
     (hint,) = [line for line in done.err.splitlines() if line.startswith("  hint: ")]
-    assert hint.endswith("beforehand: --accept findings; --allow-unsigned; --yes")
+    assert hint.endswith("beforehand: --accept findings, and --allow-unsigned, and --yes")
 
 
 def test_accepted_needs_are_no_failure(shell):
