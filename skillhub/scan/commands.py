@@ -257,14 +257,22 @@ def _from_anybodys(found: Around) -> str | None:
 FETCH: Final = (
     pattern(
         "SH117",
-        (
+        tuple(
             look(
-                "index registry goproxy links / http https",
-                rb"(?:--(?:extra-|default-)?index(?:-url)?|--registry|--find-links|\b(?:pip_(?:extra_)?index_url|npm_config_registry"
-                rb"|uv_(?:default_|extra_)?index(?:_url)?|goproxy)|^\s{0,8}(?:extra-)?index-url|^(?:@[\w-]{1,40}:)?registry"
-                rb"|\bset\s(?:global\.)?(?:index-url|registry))[\s=:\"']{1,4}https?://[^\s\"'`|)]{3,200}",
-                judge=_from_anybodys,
-            ),
+                f"{words} / http https", option + rb"[\s=:\"']{1,4}https?://[^\s\"'`|)]{3,200}", judge=_from_anybodys
+            )
+            for words, option in (
+                ("index", rb"--(?:extra-|default-)?index(?:-url)?"),
+                ("registry", rb"--registry"),
+                ("links", rb"--find-links"),
+                ("index / url", rb"\bpip_(?:extra_)?index_url"),
+                ("registry / config", rb"\bnpm_config_registry"),
+                ("index / uv", rb"\buv_(?:default_|extra_)?index(?:_url)?"),
+                ("goproxy", rb"\bgoproxy"),
+                ("index / url", rb"^\s{0,8}(?:extra-)?index-url"),
+                ("registry", rb"^(?:@[\w-]{1,40}:)?registry"),
+                ("set / index registry", rb"\bset\s(?:global\.)?(?:index-url|registry)"),
+            )
         ),
     ),
     pattern("SH101", (look("curl wget / " + _RUNNERS, _FETCH, _RUN, _piped),)),
@@ -553,7 +561,8 @@ SYSTEM: Final = (
     pattern(
         "SH406",
         (
-            look("crontab", rb"(?:\bcrontab\s{1,4}-(?=\s|$)|\|\s{0,4}crontab\b)"),
+            look("crontab", rb"\bcrontab\s{1,4}-(?=\s|$)"),
+            look("crontab", rb"\|\s{0,4}crontab\b"),
             look("*launchagents* *authorized*", rb">>?\s{0,2}[\"']?[^\s\"']{0,40}(?:launchagents/|authorized_keys)"),
             look(
                 "bashrc* zshrc* profile* zprofile* zshenv*",

@@ -16,7 +16,7 @@ from itertools import islice, pairwise
 from typing import Final
 
 from skillhub.scan.commands import is_installer
-from skillhub.scan.pattern import Literals, Sighting, look, pattern
+from skillhub.scan.pattern import Literals, Shape, Sighting, look, pattern
 from skillhub.scan.skill_files import Signs, SkillFiles, SourceFile, sign
 
 # Single phrases that no honest skill needs.
@@ -48,7 +48,8 @@ INSTRUCTIONS: Final = (
     pattern(
         "SH303",
         (
-            look("dangerously bypasspermissions", rb"--(?:allow-)?dangerously-[a-z-]{1,40}|\bbypasspermissions\b"),
+            look("dangerously", rb"--(?:allow-)?dangerously-[a-z-]{1,40}"),
+            look("bypasspermissions", rb"\bbypasspermissions\b"),
             look(
                 "permissions permission / jq sed / bash* bypass*",
                 rb"\b(?:jq|sed)\s[^\n]{0,40}\.permissions?\.",
@@ -73,23 +74,27 @@ _NAMES = (
     " instructions.md cursorrules windsurfrules clinerules roorules gooserules cursor/rules goosehints"
 )
 _FILES = (
-    r"(?:soul|memory|agents|claude|gemini|heartbeat|identity|user|tools|warp|copilot-instructions)\.md\b"
-    r"|\.(?:cursor|windsurf|cline|roo|goose)rules\b|\.cursor/rules|\.goosehints"
+    r"(?:soul|memory|agents|claude|gemini|heartbeat|identity|user|tools|warp|copilot-instructions)\.md\b",
+    r"\.(?:cursor|windsurf|cline|roo|goose)rules\b",
+    r"\.cursor/rules|\.goosehints",
 )
+_FILE = "|".join(_FILES)
 _STORES = (
     r"(?:~|\$\{?home\}?|%userprofile%)[\\/]\."
     r"(?:ssh|aws|netrc|kube|gnupg|docker|npmrc|pypirc|git-credentials|config/(?:gcloud|solana))",
-    r"\bid_(?:rsa|ed25519|ecdsa)\b|\.git-credentials\b|\.aws/credentials|(?:bash|zsh)_history\b|\blogin data\b",
+    r"\bid_(?:rsa|ed25519|ecdsa)\b",
+    r"\.git-credentials\b|\.aws/credentials|(?:bash|zsh)_history\b|wallet\.dat|/default/cookies|\{conversation\}",
+    r"\b(?:login data|key ?chain|user's session token)\b",
     r"\b(?:12|24|twelve|twenty-?four)[- ]words?\b[^.\n]{0,40}\bwallet",
     r"wallet[^.\n]{0,30}\b(?:12|24|twelve)[- ]words?\b",
-    r"wallet\.dat|/default/cookies|\b(?:seed|recovery|mnemonic) phrase|\bkey ?chain\b|\buser's session token",
-    r"\{conversation\}",
+    r"\b(?:seed|recovery|mnemonic) phrase",
     r"(?:all|every) (?:of )?(?:your |its |the )?(?:environment variables|api keys|secrets|credentials)\b",
 )
 _OUT = r"(?:send|upload|post|transmit|forward|exfiltrate|submit|deliver|leak)"
-_TAKE = (
-    r"(?:\b(?:read|open|copy|pack|tar|zip|cat|collect|take|grab|get|dump|include|attach|contents?|ask|find|load|base64|lies"
-    r"|ignor|lire|lis|liest|读取|прочитай)\b|\b" + _OUT + r"\b|[@<])"
+_TAKES = (
+    r"\b(?:read|open|copy|pack|tar|zip|cat|collect|take|grab|get|dump|include|attach|contents?|ask|find|load|base64|lies"
+    r"|ignor|lire|lis|liest|读取|прочитай|" + _OUT + r")\b",
+    r"[@<]",
 )
 _ABROAD = r"(?:envoie|envoyer|sende|schicke|übertrage|envía|invia|отправь)"
 _SIGNS: Final = {
@@ -106,9 +111,12 @@ _SIGNS: Final = {
         r"\bignor(?:e|ez|iere|iert|a|en)\s(?:\w{1,12}\s){0,3}"
         r"(?:instructions|anweisungen|instrucciones|istruzioni|instruções)\s(?:pr[eé]c|anter|preced)",
         r"\bignorier\w{1,3}\s(?:\w{1,12}\s){0,2}(?:vorherigen|bisherigen|obigen)\s(?:anweisung|regel)",
-        r"忽略(?:之前|以上|先前|前面|所有).{0,6}(?:指令|提示|指示|规则)|игнорируй\w{0,3} (?:все )?(?:предыдущ|прежн)",
+        r"忽略(?:之前|以上|先前|前面|所有).{0,6}(?:指令|提示|指示|规则)",
+        r"игнорируй\w{0,3} (?:все )?(?:предыдущ|прежн)",
         r"(?:以前|これまで|上記)の.{0,6}(?:指示|命令|ルール)を.{0,4}無視",
-        r"</?system>|\bsystem override\b|\bnew (?:system )?policy:",
+        r"</?system>",
+        r"\bsystem override\b",
+        r"\bnew (?:system )?policy:",
         r"\byou are now (?:in )?(?:\w{1,12} )?(?:maintenance|developer|god|dan) mode",
     ),
     "secrecy": sign(
@@ -125,15 +133,18 @@ _SIGNS: Final = {
         r"\b(?:no need to|need not|needn't|not necessary to)\s(?:\w{1,12}\s){0,2}"
         r"(?:mention|tell|inform|report|show)\b[^.\n]{0,60}\b(?:users?|human|summary)\b",
         r"\b(?:leave|keep)\s(?:\w{1,12}\s){0,4}out of (?:the|your|any) (?:summary|answer|report|reply)\b",
-        r"\bohne (?:es )?(?:dem|den) (?:be)?nutzer|\bsans (?:le )?(?:dire|informer|prévenir)",
-        r"\bsin (?:decir|informar|avisar)|不要告诉|别告诉|не (?:говори|сообщай)|ユーザーに(?:は)?(?:言|伝え)",
+        r"\bohne (?:es )?(?:dem|den) (?:be)?nutzer",
+        r"\bsans (?:le )?(?:dire|informer|prévenir)",
+        r"\bsin (?:decir|informar|avisar)",
+        r"不要告诉|别告诉|не (?:говори|сообщай)|ユーザーに(?:は)?(?:言|伝え)",
     ),
     "send": sign(
         "send upload post transmit forward exfiltrate submit deliver leak envoie envoyer sende schick übertrag envía"
         " invia отправь 发送 上传 送信 curl ![ / http server endpoint webhook curl",
         r"\b" + _OUT + r"(?:s|ing)?\b[^\n]{0,200}(?:https?://|\bserver\b|\bendpoint\b|webhook)",
         r"https?://[^\n]{0,120}\b" + _OUT + r"\b",
-        r"\b" + _ABROAD + r"\w{0,3}\b[^\n]{0,200}https?://|(?:发送|上传|送信).{0,40}https?://",
+        r"\b" + _ABROAD + r"\w{0,3}\b[^\n]{0,200}https?://",
+        r"(?:发送|上传|送信).{0,40}https?://",
         r"\bcurl\b[^\n]{0,200}\s(?:-d|--data[\w-]{0,10}|-f|-t|--form|--upload-file)[\s=]?[^\s@$]{0,40}[@$]",
         r"!\[[^\]\n]{0,80}\]\(https?://[^)\n]{0,200}\{",
     ),
@@ -151,17 +162,17 @@ _SIGNS: Final = {
         " id~ecdsa ~history login_data wallet _phrase keychain key_chain cookies session_token {conversation}"
         " environment_variables api_keys secrets credentials",
         # A verb must take or send the data; its path alone does not count.
-        _TAKE + r"(?:(?!\. )[^\n]){0,60}(?:" + "|".join(_STORES) + ")",
-        "(?:" + "|".join(_STORES) + r")(?:(?!\. )[^\n]){0,80}(?:\bcurl\b|\b" + _OUT + r"(?:s|ed|ing)?\b)",
+        *(take + r"(?:(?!\. )[^\n]){0,60}(?:" + "|".join(_STORES) + ")" for take in _TAKES),
+        *(f"(?:{store})" + r"(?:(?!\. )[^\n]){0,80}(?:\bcurl\b|\b" + _OUT + r"(?:s|ed|ing)?\b)" for store in _STORES),
     ),
-    "file": sign(_NAMES, _FILES),
+    "file": sign(_NAMES, *_FILES),
     "remember": sign(
         f"{_NAMES} long-term_memory remember",
         r"\b(?:(?:write|append)\w{0,12}|add|insert|save|store|put|record|prepend|persist)\b[^\n]{0,160}(?:"
-        + _FILES
+        + _FILE
         + r"|long-term memory)",
-        r"(?:>>?|\btee (?:-a )?)\s{0,3}[\"']?[^\s\"'>]{0,80}(?:" + _FILES + r")",
-        r"(?:" + _FILES + r")(?s:.){0,200}(?:\b(?:write|append)\w{0,12}\(|\"a\"|'a')",
+        *(way + r"\s{0,3}[\"']?[^\s\"'>]{0,80}(?:" + _FILE + ")" for way in (">>?", r"\btee (?:-a )?")),
+        r"(?:" + _FILE + r")(?s:.){0,200}(?:\b(?:write|append)\w{0,12}\(|\"a\"|'a')",
         r"\bremember (?:permanently|forever|for all)",
     ),
     "consent": sign(
@@ -169,12 +180,17 @@ _SIGNS: Final = {
         # "… without asking", unless the sentence forbids it.
         r"(?:^|[.:!?\"'\n])(?:(?!\b(?:never|not|don't|no)\b)[^.:!?\"'\n]){0,100}"
         r"\bwithout (?:asking|confirm|approval|permission|review|comments)",
-        r"\bnever ask (?:before|for|the user (?:before|for))|\bneeds? no (?:review|approval|confirm)",
-        r"\b(?:are|is) trusted\b|\btrust every|\b(?:may|can) run without|\bhave the rights of\b",
+        r"\bnever ask (?:before|for|the user (?:before|for))",
+        r"\bneeds? no (?:review|approval|confirm)",
+        r"\b(?:are|is) trusted\b",
+        r"\btrust every",
+        r"\b(?:may|can) run without",
+        r"\bhave the rights of\b",
         r"\bcome before (?:those of )?the user",
         r"\balways (?:run|execute|send|approve|fetch)\b[^\n]{0,100}(?:https?://|silently)",
         r"\b(?:before|after) (?:every|each|any) (?:task|answer|commit|session|message)\b[^\n]{0,80}https?://",
-        r"\bevery \d{1,4} (?:minutes|hours)\b[^\n]{0,80}https?://|\bsend (?:a copy|each|every)\b[^\n]{0,80}https?://",
+        r"\bevery \d{1,4} (?:minutes|hours)\b[^\n]{0,80}https?://",
+        r"\bsend (?:a copy|each|every)\b[^\n]{0,80}https?://",
     ),
     "unsafe": sign(
         "safety security content ethical sandbox approv antivirus gatekeeper permission_ confirmation_ consent_"
@@ -190,7 +206,8 @@ _SIGNS: Final = {
         r"(?=[^\n]{0,120}\b(?:agent|confirmation|assistant|model|yourself))",
         r"\b(?:your|all|any|no) (?:safety|content|ethical) (?:guidelines|rules|filters?|polic\w{1,3}|restrictions?)\b"
         r"[^.\n]{0,20}\b(?:do not|don't|no longer|does not) apply\b",
-        r"\bsandbox[= ](?:danger-full-access|off|none)\b|--ask-for-approval[= ]never",
+        r"\bsandbox[= ](?:danger-full-access|off|none)\b",
+        r"--ask-for-approval[= ]never",
         r"tools\.autoapprove\"?'?\]?\s{0,3}[:=]\s{0,3}true",
         r"\bdisable (?:the )?(?:antivirus|gatekeeper|windows defender)\b",
         r"\brm\s[^\n]{0,40}/\.(?:claude|codex|cursor|gemini)/hooks",
@@ -320,8 +337,9 @@ _NEAR: Final = 3
 _HOOKS: Final = {
     "hook": sign(
         "pretooluse posttooluse userpromptsubmit sessionstart sessionend subagentstop precompact git/hooks hookspath",
-        r"\b(?:pre|post)tooluse\b|\buserpromptsubmit\b|\bsession(?:start|end)\b|\bsubagentstop\b|\bprecompact\b"
-        r"|\.git/hooks/[\w-]{3,30}|core\.hookspath",
+        r"\b(?:(?:pre|post)tooluse|userpromptsubmit|session(?:start|end)|subagentstop|precompact)\b",
+        r"\.git/hooks/[\w-]{3,30}",
+        r"core\.hookspath",
     ),
     "post": sign(
         "curl wget irm iwr invoke- / http",
@@ -340,11 +358,9 @@ _HOOKS: Final = {
         r"[^\n]{0,200}\$\{?[\w.]{0,40}(?:command|input|prompt|content|message|task)\b",
     ),
 }
+_SCRIPT: Final = Shape(r"https?://[^\s\"'`<>()\[\]]{1,300}\.(?:py|sh|bash|mjs|js|ps1|rb|pl)\b")
 _DEMANDS: Final = {
-    "script": sign(
-        "http / .py .sh .bash .js .mjs .ps1 .rb .pl",
-        r"https?://[^\s\"'`<>()\[\]]{1,300}\.(?:py|sh|bash|mjs|js|ps1|rb|pl)\b",
-    ),
+    "script": sign("http / .py .sh .bash .js .mjs .ps1 .rb .pl", _SCRIPT.source),
     "run it": sign(
         "download fetch save retrieve grab / run execute launch source start",
         r"\b(?:download|fetch|save|retrieve|grab)\s"
@@ -366,10 +382,11 @@ _DEMANDS: Final = {
         r"askuserquestion\W{0,3}[^\n.]{0,30}(?:禁止|forbidden|prohibited|banned|not allowed|disabled)",
         r"\b(?:never|do not|don't|must not)\s(?:use |call |invoke )(?:the )?\W{0,2}askuserquestion",
     ),
-    "program": sign(".sh .py .js .mjs http", r"[\w/-]\.(?:sh|py|js|mjs)\b|https?://"),
+    "program": sign(".sh .py .js .mjs http", r"[\w/-]\.(?:sh|py|js|mjs)\b", r"https?://"),
     "in front": sign(
         "entry_point auto-load auto_load autoload auto-activat auto_activat autoactivat this_skill other_skills",
-        r"\bonly entry point\b[^\n]{0,60}\b(?:any|every|all)\b|\bauto[- ]?load and execute\b",
+        r"\bonly entry point\b[^\n]{0,60}\b(?:any|every|all)\b",
+        r"\bauto[- ]?load and execute\b",
         r"\bauto[- ]?activates?\b\W{1,6}(?:when|whenever|before)\s(?:claude|the (?:agent|model|assistant))\b",
         r"\b(?:overrid(?:es?|ing)|supersedes?|outranks?|(?:takes?|has) (?:precedence|priority) over"
         r"|veto(?: \w{1,10})? over)\s(?:all|every|any)\s(?:of\s)?(?:the\s)?other skills\b",
@@ -432,7 +449,7 @@ def hooks(files: SkillFiles) -> Iterator[Sighting]:
 def _is_unknown(signs: Signs, number: int) -> bool:
     """Return whether a script near a passage is not the installer of a well-known project."""
     around = signs.texts[max(0, number - 2) : number + 2]
-    found = [match[0] for text in around for match in _DEMANDS["script"].pattern.finditer(text)]
+    found = [match[0] for text in around for match in _SCRIPT.finditer(text)]
     return not all(map(is_installer, found))
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import chain
 from sys import maxsize
-from typing import Final
+from typing import AnyStr, Final, Generic
 
 from skillhub.model.finding import Rule, rules
 
@@ -196,38 +196,38 @@ def longest_part(literal: bytes) -> bytes:
     return max(_PART.findall(literal), key=len, default=b"") if literal.isascii() else _BEYOND
 
 
-class Shape:
+class Shape(Generic[AnyStr]):
     """A pattern that matches no empty text. A ``\\b`` at its start applies to all its alternatives.
 
     The regex engine would try ``\\b`` at every byte. Without ``\\b`` it skips to the letters that can begin a match;
     ``search`` then checks that the match begins a word.
     """
 
-    def __init__(self, source: bytes) -> None:
-        self.source = source
-        self._begins_word = source.startswith(rb"\b")
+    def __init__(self, source: AnyStr) -> None:
+        self.source: AnyStr = source
+        self._begins_word = source[:2] in (rb"\b", r"\b")
 
     @cached_property
-    def _pattern(self) -> re.Pattern[bytes]:
+    def _pattern(self) -> re.Pattern[AnyStr]:
         # Compiled at first use: to compile all patterns takes 40 ms, and few skills have the words of most of them.
-        return re.compile(self.source.removeprefix(rb"\b"), re.MULTILINE)
+        return re.compile(self.source[2 if self._begins_word else 0 :], re.MULTILINE)
 
-    def search(self, data: bytes, at: int = 0, end: int = maxsize) -> re.Match[bytes] | None:
+    def search(self, data: AnyStr, at: int = 0, end: int = maxsize) -> re.Match[AnyStr] | None:
         """Return the first match from ``at`` on; ``end`` must be the end of a line."""
         found = self._pattern.search(data, at, end)
         while found and self._begins_word and _is_word(data[found.start() - 1 : found.start()]):
             found = self._pattern.search(data, found.start() + 1, end)
         return found
 
-    def finditer(self, data: bytes, at: int = 0, end: int = maxsize) -> Iterator[re.Match[bytes]]:
+    def finditer(self, data: AnyStr, at: int = 0, end: int = maxsize) -> Iterator[re.Match[AnyStr]]:
         """Yield every match from ``at`` on; matches do not overlap."""
         while found := self.search(data, at, end):
             yield found
             at = found.end()
 
 
-def _is_word(before: bytes) -> bool:
-    return before.isalnum() or before == b"_"
+def _is_word(before: bytes | str) -> bool:
+    return before.isalnum() or before in (b"_", "_")
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,8 +260,8 @@ class SearchSpot:
     """
 
     words: tuple[frozenset[bytes], ...]
-    first: Shape
-    then: Shape | None
+    first: Shape[bytes]
+    then: Shape[bytes] | None
     judge: Judge | None = None
 
     def is_worth(self, words: Set[bytes]) -> bool:

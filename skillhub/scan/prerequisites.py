@@ -133,14 +133,16 @@ _SIGNS: Final = {
         "fetch": (
             "load install grab obtain visit go navigate setup set_it get fetch retrieve pull_ lade"
             " herunter charg descarg 下载 скачай",
-            r"\b(?:herunter|laden?\b|télécharg|descarg)|下载|скачай",
+            r"\b(?:herunter|laden?\b|télécharg|descarg)",
+            r"下载|скачай",
             r"\b(?:down-?loads?|install(?:er|ed|ation|ing)?|grab|obtain|visit|go to|navigate to)\b",
             r"\b(?:get|fetch|retrieve|pull)\s(?:[^\n.]|\.(?=\w)){1,60}\sfrom\b",
             r"\b(?:setup|set it up|get (?:it|the \w{1,20})|get started) (?:here|from|at|guide|page|via)\b",
         ),
         "run": (
             "run execute launch open start click paste enter install setup führ exécut lance ejecut 运行 запуст",
-            r"\bausführ|\bexécute|\blance[rz]\b|\bejecut|运行|запуст",
+            r"\b(?:ausführ|exécute|lance[rz]\b|ejecut)",
+            r"运行|запуст",
             r"\b(?:run|execute|launch|open|start|double[- ]click|paste|enter|install(?:er)?|setup\.exe)\b",
         ),
         "execute": (
@@ -152,24 +154,28 @@ _SIGNS: Final = {
         "needed": (
             "be require prerequisite mandatory before work function operate voraussetz erforder requis necesari 必须"
             " необходим",
-            r"\b(?:voraussetzung|erforderlich|prérequis|requisito|necesari)|必须|необходим",
+            r"\b(?:voraussetzung|erforderlich|prérequis|requisito|necesari)",
+            r"必须|необходим",
             r"\b(?:must|needs?|has|have) (?:to )?be (?:\w{1,20} )?(?:installed|running|downloaded|set up|active)\b",
             r"\brequires? [^.\n]{1,80}(?:\binstalled|\bto (?:function|work|run|operate)|\butility|\bhelper|cli)\b",
             r"\brequires? [^.\n]{1,80}\b(?:tool|agent|client|driver|component)\b",
-            r"\b(?:prerequisites?|mandatory|required)\b|\bbefore (?:using|proceeding|you (?:use|start|begin))\b",
+            r"\b(?:prerequisites?|mandatory|required)\b",
+            r"\bbefore (?:using|proceeding|you (?:use|start|begin))\b",
             r"\b(?:will|won't|does|can)\s?(?:not|n't) (?:work|function|operate)\b",
         ),
         "password": (
             "pass pw extract unzip unpack unrar open contraseña пароль 密码",
-            r"\b(?:passwort|mot de passe|contraseña|пароль)\b[\s:=*_`\"'(-]{1,8}[\w!@#$%-]{2,40}|密码.{0,4}\w",
+            r"\b(?:passwort|mot de passe|contraseña|пароль)\b[\s:=*_`\"'(-]{1,8}[\w!@#$%-]{2,40}",
+            r"密码.{0,4}\w",
             r"\b(?:pass(?:word|phrase|code|wd)?|pwd|pw)\b[\s:=*_`\"'(-]{1,8}(?:(?:is|for \w{1,20}) ){0,2}"
             r"[\s:=*_`\"'(-]{0,4}[\w!@#$%-]{2,40}",
             r"\b(?:extract|unzip|unpack|unrar|open)(?:ed)? (?:it )?(?:using|with)[: ]{1,2}[`\"']?\w",
         ),
         "archive": (
             "extract unzip unpack unrar compress archiv zip rar 7z entpack 解压 распак",
-            r"\b(?:archiv|entpack|décompress)|解压|распак",
-            r"\b(?:extract|unzip|unpack|unrar|decompress|archive)|\b(?:zip|rar|7z)\b",
+            r"\b(?:archiv|entpack|décompress|extract|unzip|unpack|unrar|decompress)",
+            r"解压|распак",
+            r"\b(?:zip|rar|7z)\b",
         ),
         "command": (
             "copy kopier copie copia",

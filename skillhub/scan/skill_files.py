@@ -16,10 +16,9 @@ from functools import cache, cached_property
 from importlib.util import find_spec
 from typing import Any, Final, Literal, TypeVar, get_args
 
-from skillhub.formats.text import deferred
 from skillhub.model.tree import File, Tree
 from skillhub.scan.files import EXECUTABLE_MAGIC
-from skillhub.scan.pattern import ONLY_WORDS, Letters, Literals, Sighting, decoded
+from skillhub.scan.pattern import ONLY_WORDS, Letters, Literals, Shape, Sighting, decoded
 
 # A longer document is read line by line: no third-party parser gets a text on which it could take long.
 PARSED_MAX = 1 << 17
@@ -264,10 +263,10 @@ class SourceFile:
 
 @dataclass(frozen=True, slots=True)
 class Sign:
-    """A pattern to search for in a passage. A text in which it matches must contain a word of each group."""
+    """Patterns to search for in a passage. A text in which one matches must contain a word of each group."""
 
     groups: tuple[tuple[str, ...], ...]
-    pattern: re.Pattern[str]
+    shapes: tuple[Shape[str], ...]
     literals: tuple[Literals, ...]
 
     def is_worth(self, text: str) -> bool:
@@ -282,7 +281,8 @@ class Sign:
 
     def search(self, text: str) -> re.Match[str] | None:
         """Return the first match in a text in lower case."""
-        return self.pattern.search(text) if self.is_worth(text) else None
+        found = [match for shape in self.shapes if (match := shape.search(text))] if self.is_worth(text) else []
+        return min(found, key=re.Match.start, default=None)
 
     def within(self, file: SourceFile) -> Sign | None:
         """Return this sign with only the words that occur in a file; None if the file has no word of some group."""
@@ -290,7 +290,7 @@ class Sign:
         if not all(candidates):
             return None
         groups = [tuple([word for each in group if (word := each.decode()) in file.folded]) for group in candidates]
-        return Sign(tuple(groups), self.pattern, self.literals) if all(groups) else None
+        return Sign(tuple(groups), self.shapes, self.literals) if all(groups) else None
 
 
 def sign(words: str, *patterns: str) -> Sign:
@@ -299,13 +299,14 @@ def sign(words: str, *patterns: str) -> Sign:
     Args:
         words: Groups of words. Blanks separate words, slashes with blanks around them separate groups; within a word
             ``_`` stands for a blank, and ``~`` for ``_``.
-        patterns: Regular expressions, one of which must match.
+        patterns: Regular expressions, one of which must match. Each is searched by itself: the engine skips to the
+            letters that can begin its match.
     """
     groups = tuple(
         tuple(word.replace("_", " ").replace("~", "_") for word in group.split()) for group in words.split(" / ")
     )
     literals = tuple(Literals(*(word.encode() for word in group)) for group in groups)
-    return Sign(groups, deferred("|".join(patterns)), literals)
+    return Sign(groups, tuple(map(Shape, patterns)), literals)
 
 
 class Signs:

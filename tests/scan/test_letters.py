@@ -145,9 +145,19 @@ def test_each_match_of_a_look_has_its_words(rule, spot):
 @pytest.mark.parametrize("name", [(table, name) for table, signs in enumerate(TABLES) for name in signs])
 def test_each_match_of_a_sign_has_its_words(name):
     sign = TABLES[name[0]][name[1]]
-    found = [each for each in samples(sign.pattern.pattern) if sign.pattern.search(each.lower())]
-    assert found
-    assert [each for each in found if not sign.is_worth(each.lower())] == []
+    for shape in sign.shapes:
+        found = [each for each in samples(shape.source) if shape.search(each.lower())]
+        assert found
+        assert [each for each in found if not sign.is_worth(each.lower())] == []
+
+
+def test_no_alternative_of_a_pattern_begins_with_the_edge_of_a_word():
+    shapes = [shape for table in (*TABLES, orders._HOOKS) for sign in table.values() for shape in sign.shapes]
+    shapes += [shape for _, each in LOOKS for shape in (each.first, each.then) if shape is not None]
+    for source in (shape.source for shape in shapes):
+        operator, alternatives = parser.parse(source)[0]
+        begins = [each[0] for each in alternatives[1] if each] if operator is parser.BRANCH else []
+        assert (parser.AT, parser.AT_BOUNDARY) not in begins, f"two patterns, since none can be skipped to: {source}"
 
 
 @pytest.mark.parametrize("name", sorted({*prerequisites._FETCHERS, "mshta", "regsvr32", ".downloadfile("}))

@@ -49,7 +49,7 @@ def names() -> dict[int, str]:
     for number, look in enumerate((*offline._STRONG, offline._WEAK)):
         named[id(look.first)] = f"network:? (look {number})"
     for table, signs in TABLES.items():
-        named |= {id(sign.pattern): f"{table}: {name}" for name, sign in signs.items()}
+        named |= {id(sign.shapes): f"{table}: {name}" for name, sign in signs.items()}
     for name, each in vars(environment).items():
         looks = [(name, each)] if isinstance(each, environment._Look) else []
         if name in ("_READS", "_ALL"):
@@ -94,7 +94,8 @@ def test_no_common_word_opens_a_pattern(honest, monkeypatch):
 
     def counting(is_worth: Callable[..., bool]) -> Callable[..., bool]:
         def count(pattern: Any, *args: Any) -> bool:
-            name = named.get(id(pattern.first if isinstance(pattern, SearchSpot) else pattern.pattern))
+            parts = {SearchSpot: "first", Sign: "shapes", environment._Look: "pattern"}
+            name = named.get(id(getattr(pattern, parts[type(pattern)])))
             found = is_worth(pattern, *args)
             if found and name is not None:  # others are made for one text, of the names in it
                 counted.add(name, present(pattern, *args))
