@@ -82,8 +82,11 @@ _TWO_STYLES = (
 )
 _EMOJI = f"(?:[{_TWO_STYLES}\U0001f000-\U0001faff][\ufe0e\ufe0f]|[{_PICTURE}][\U0001f3fb-\U0001f3ff]?)"
 _SINGLE = f"(?!{_SELECTOR}|{_ZERO})"
+# The first character of each match, tried before the alternatives: hardly any character of a text begins one.
+_ODD = "(?=[#*0-9\x01-\x08\x0b-\x1f\x7f-\U0010ffff])"
 _ALLOWED = deferred(
-    "|".join(
+    f"{_ODD}(?:"
+    + "|".join(
         (
             "\U0001f3f4\U000e0067\U000e0062(?:\U000e0065\U000e006e\U000e0067|\U000e0073\U000e0063\U000e0074|"
             "\U000e0077\U000e006c\U000e0073)\U000e007f",
@@ -104,6 +107,7 @@ _ALLOWED = deferred(
             "(?<![^\n\r])[\x0b\x0c]|[\x0b\x0c](?=[\r\n]|\\Z)",  # a page break, alone where a line begins or ends
         )
     )
+    + ")"
 )
 _MARK = re.compile(f"\ufeff{_SINGLE}")
 # Variants of a character that look almost the same: a few are ordinary, many can encode text. The database of
@@ -114,8 +118,8 @@ _VARIANT = deferred(
 )
 _SUSPECT = re.compile("|".join((_BIDI, _ZERO, _CONTROL, "\r", _TAG, _SELECTOR, _PRIVATE)))
 _FIND = re.compile(
-    f"(?P<tag>{_TAG}|{_SELECTOR}{{2}})|(?P<bidi>{_BIDI})|(?P<run>{_ZERO}{{3}}|{_PRIVATE})|(?P<zero>{_ZERO})"
-    f"|(?P<selector>{_SELECTOR})|(?P<control>{_CONTROL}|{_RETURN})"
+    f"{_ODD}(?:(?P<tag>{_TAG}|{_SELECTOR}{{2}})|(?P<bidi>{_BIDI})|(?P<run>{_ZERO}{{3}}|{_PRIVATE})|(?P<zero>{_ZERO})"
+    f"|(?P<selector>{_SELECTOR})|(?P<control>{_CONTROL}|{_RETURN}))"
 )
 _RULES = {"tag": UNSEEN, "bidi": BIDI, "run": ZERO_RUN, "zero": ZERO, "selector": ZERO, "control": STEERING}
 _IN_BINARY = re.compile("|".join((_BIDI, "[\u200b-\u200f\u2060-\u2064\ufeff]", _TAG, _SELECTOR)))
