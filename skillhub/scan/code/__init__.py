@@ -211,7 +211,7 @@ def _bare(text: bytes) -> Iterator[bytes]:
     """Yield a program without blanks, once for each way in which its comments can be read and removed."""
     end = text.rfind(b"*/") + 2
     read = [text, _COMMENT.sub(b"", text[:end]) + text[end:], _INNER_COMMENT.sub(b"", text)] if end > 1 else [text]
-    for each in (*read, *(_LINE_COMMENT.sub(b"", each) for each in read)):
+    for each in dict.fromkeys((*read, *(_LINE_COMMENT.sub(b"", each) for each in read))):
         yield _NOTHING.sub(b"", each).translate(None, _BLANKS)
 
 
