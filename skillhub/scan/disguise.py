@@ -14,7 +14,7 @@ from typing import Final
 
 from skillhub.formats.text import words
 from skillhub.scan.files import EXECUTABLE_MAGIC, RUN_BY_NAME
-from skillhub.scan.pattern import Sighting, has_run
+from skillhub.scan.pattern import Sighting, runs
 from skillhub.scan.skill_files import SkillFiles, SourceFile
 
 _TEXTS: Final = words(
@@ -192,6 +192,6 @@ def _padding(file: SourceFile) -> Iterator[Sighting]:
     start = bare.find(b"\n" * (_BLANK_LINES + 1))
     if start >= 0 and (rest := bare[start:].lstrip(b"\n")):
         yield Sighting("SH608", file.path, bare.count(b"\n", 0, len(bare) - len(rest)) + 1)
-    if file.path.lower().endswith(RUN_BY_NAME) and has_run(file.data, _LINE_MAX + 1, b"\n"):
+    if file.path.lower().endswith(RUN_BY_NAME) and any(runs(file.data, _LINE_MAX + 1, b"\n")):
         lines = [len(line) for line in file.data.split(b"\n")]
         yield Sighting("SH611", file.path, 1 + lines.index(max(lines)))

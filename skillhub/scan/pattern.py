@@ -356,7 +356,6 @@ _PRINTABLE = bytes((9, 10, 13, *range(32, 127)))
 # Padding that moves the end of a line far from its start, and has no effect when the line runs.
 # The lookbehind follows the first byte: the regex engine skips to a byte, but tries a lookbehind at every offset.
 _PADDING = re.compile(rb"[ \t\x0b\x0c](?<=\S.)[ \t\x0b\x0c]{4,}(?=\S)", re.DOTALL)
-_LONG_WORD = re.compile(rb"([^\s|;&<>()`'\"$\\]{64})[^\s|;&<>()`'\"$\\]{136,}")
 _SOFT_HYPHEN = "\u00ad".encode()
 # A shell drops these within a word.
 _QUOTED = re.compile(
@@ -383,6 +382,7 @@ _TO_BLANK: Final = bytes.maketrans(b"\t\x0b\x0c", b"   ")
 _PADDED: Final = b" " * 5
 _NO_WORD: Final = bytes(32 if chr(each) in "|;&<>()`'\"$\\\t\n\r\x0b\x0c" else each for each in range(256))
 _LONG: Final = 200
+_LEFT_OF_WORD: Final = 64  # of a long word, so many bytes are searched
 
 
 @dataclass(frozen=True, slots=True)
@@ -414,20 +414,26 @@ def _squeezed(data: bytes) -> bytes:
     is_plain = b"\t" not in data and b"\x0b" not in data and b"\x0c" not in data
     if _PADDED in (data if is_plain else data.translate(_TO_BLANK)):
         data = _PADDING.sub(b" ", data)
-    if has_run(data, _LONG) and has_run(data.translate(_NO_WORD), _LONG):
-        data = _LONG_WORD.sub(rb"\1", data)
+    if any(runs(data, _LONG)):
+        words = [*runs(data.translate(_NO_WORD), _LONG)]
+        cuts = (*[start + _LEFT_OF_WORD for start, _ in words], len(data))
+        data = b"".join([data[end:cut] for end, cut in zip((0, *[end for _, end in words]), cuts, strict=True)])
     return data if data.isascii() else data.replace(_SOFT_HYPHEN, b"")
 
 
-def has_run(data: bytes, length: int, end: bytes = b" ") -> bool:
-    """Return whether ``length`` bytes in a row have no ``end``; the search skips to the last ``end`` within reach."""
+def runs(data: bytes, length: int, end: bytes = b" ") -> Iterator[tuple[int, int]]:
+    """Yield the start and end of each run of ``length`` bytes or more without ``end``.
+
+    The search skips to the last ``end`` within reach.
+    """
     at = 0
     while at + length <= len(data):
         found = data.rfind(end, at, at + length)
         if found < 0:
-            return True
+            found = data.find(end, at + length)
+            found = len(data) if found < 0 else found
+            yield at, found
         at = found + 1
-    return False
 
 
 def unescaped(data: bytes, whole: bool) -> bytes:
