@@ -152,7 +152,8 @@ def test_each_match_of_a_sign_has_its_words(name):
 
 
 def test_no_alternative_of_a_pattern_begins_with_the_edge_of_a_word():
-    shapes = [shape for table in (*TABLES, orders._HOOKS) for sign in table.values() for shape in sign.shapes]
+    tables = (*TABLES, orders._HOOKS, orders._COVERT)
+    shapes = [shape for table in tables for sign in table.values() for shape in sign.shapes]
     shapes += [shape for _, each in LOOKS for shape in (each.first, each.then) if shape is not None]
     for source in (shape.source for shape in shapes):
         operator, alternatives = parser.parse(source)[0]
