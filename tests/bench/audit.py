@@ -84,8 +84,8 @@ class Seen:
     ms: float
 
     @property
-    def tuned(self) -> bool:
-        """Return whether the rules were written with this skill in view."""
+    def is_in_a(self) -> bool:
+        """Whether it is in half A, which was read first; `docs/audit.md` says what was read of each set."""
         return int(sha256(self.name.encode()).hexdigest(), 16) % 2 == 0
 
 
@@ -111,6 +111,8 @@ PACKAGED = (
     ("samples of a rule project (Agent Threat Rules)", "SRC011_artifacts"),
     ("attacks in prose alone (SkillSafetyBench)", "SRC013_packages"),
     ("attacks in prose alone (AgentTrap)", "SRC006_packages"),
+    ("leaks of secrets (SkillLeakBench)", "SRC004_packages"),
+    ("made attacks (SkillFortifyBench)", "SRC012_artifacts"),
 )
 
 
@@ -125,6 +127,8 @@ def packages(source: Path, into: Path) -> Iterator[Group]:
                 parts = member.name.split("/")[1:]
                 if stem.startswith("SRC002"):  # two folders have one name there
                     parts = ["__".join(parts[:2]), *parts[2:]]
+                if stem.startswith("SRC004") and parts[1:2] == ["skill"]:  # there, the skill is a folder further down
+                    parts = [parts[0], *parts[2:]]
                 file = archive.extractfile(member) if member.isfile() else None
                 if file is not None and parts[1:] and parts[-1] != ".DS_Store" and ".." not in parts:
                     path = top.joinpath(*parts)
@@ -284,10 +288,10 @@ def part(seen: Sequence[Seen]) -> str:
 
 
 def found_table(results: Results) -> Iterator[str]:
-    yield "| set | | all | half tuned on | half held out | median | 95th percentile |"
+    yield "| set | | all | half A | half B | median | 95th percentile |"
     yield "|---|---|---|---|---|---|---|"
     for group, seen in results.items():
-        halves = [[each for each in seen if each.tuned is tuned] for tuned in (True, False)]
+        halves = [[each for each in seen if each.is_in_a is is_in_a] for is_in_a in (True, False)]
         kind = "found" if group.hostile else "false alarms"
         cells = [group.name, kind, part(seen), *map(part, halves)]
         yield f"| {' | '.join(cells)} | {quantile(seen, 0.5):.1f} ms | {quantile(seen, 0.95):.1f} ms |"

@@ -28,7 +28,7 @@ def test_flagged_skills_are_counted_by_set_and_half(groups):
     results = {group: [audit.look(skill) for skill in group.skills] for group in groups}
     hostile, honest = results.values()
     assert (audit.part(hostile), audit.part(honest)) == ("4/4", "0/4")
-    halves = [audit.part([each for each in hostile if each.tuned is tuned]) for tuned in (True, False)]
+    halves = [audit.part([each for each in hostile if each.is_in_a is is_in_a]) for is_in_a in (True, False)]
     row = next(line for line in audit.found_table(results) if line.startswith("| hostile"))
     assert row.startswith(f"| hostile | found | 4/4 | {halves[0]} | {halves[1]} | ")
 
