@@ -100,8 +100,9 @@ def _catalog(
     skills = [_held_to_its_tree(skill, locks, namespaces) for skill in skills]
     if settings:
         skills = list(settled(skills, settings))
-    unlisted = (skill for skill in known_locks.skills if skill.state == "disabled" and id(skill) not in listed)
-    waiting = [replace(skill, locks=locks) for skill in unlisted]
+    searched = {folded(each) for root in found_roots for each in (root.path, os.path.realpath(root.path))}
+    unlisted = (_without_folder(skill, searched, locks) for skill in known_locks.skills if id(skill) not in listed)
+    waiting = [replace(skill, locks=locks) for skill in unlisted if skill is not None]
     unread = [Problem(error.where or around.cwd, error.message) for error in known_locks.errors]
     # The folder of an alias has another name than its skill, on purpose.
     aliases = [each.path or "" for each in skills if each.own_name]
@@ -141,11 +142,27 @@ def _as_agreed(skill: Skill, tree: Digest, locks: Locks, namespace: str | None) 
         except Drifted:  # the listing in the store names the file that differs
             facts = Folder(place).check(locks.agreed(tree))
     except SkillhubError as error:
-        reason = error.message.removeprefix("the skill ") if isinstance(error, Drifted) else error.message
+        reason = error.message.removeprefix("the skill ")
         return HoldReason("drifted", reason, as_command("skillhub", "sync", *typed_flags(skill.scope))), skill
     fields = {**_DEFAULTS, "namespace": namespace, **declared(facts)}
     fields["description"] = fields.get("description") or skill.description
     return None, replace(skill, **fields)
+
+
+def _without_folder(skill: Skill, searched: Collection[str], locks: Locks) -> Skill | None:
+    """Return a locked skill that was not found, held back; None if it is enabled and in no searched folder.
+
+    If it is enabled, its copy in a searched folder is missing or cannot be read.
+    """
+    if skill.state == "disabled":
+        return skill
+    for link in skill.links:
+        if skill.tree is not None and folded(os.path.dirname(link)) in searched:
+            copy = replace(skill, path=link, stored=skill.path)
+            held, _ = _as_agreed(copy, skill.tree, locks, None)
+            if held is not None:
+                return holding(copy, held)
+    return None
 
 
 def _held_to_its_tree(skill: Skill, locks: Locks, namespaces: Mapping[str, str | None]) -> Skill:

@@ -217,6 +217,28 @@ def test_folder_with_a_locked_name_in_capitals_does_not_hold_back_the_locked_ski
         load(mine)
 
 
+@pytest.mark.parametrize("left", [None, "", "no frontmatter", "---\nname: [x\n---\n"])
+def test_locked_skill_with_a_damaged_copy_stays_in_the_catalogue_with_the_reason(here, left):
+    path = here.copy_of_demo / "SKILL.md"
+    path.unlink()
+    if left is not None:
+        path.write_text(left)
+    (skill,) = here.catalog().skills
+    assert (skill.path, skill.state, skill.held.status) == (str(here.copy_of_demo), "disabled", "drifted")
+    assert (skill.held.reason.startswith("differs"), skill.held.command) == (True, "skillhub sync")
+    with pytest.raises(Drifted):
+        load(skill)
+    assert here.run("sync", "--yes").status == 0
+    assert load(here.catalog().skills[0]).body == "Good.\n"
+
+
+def test_locked_skill_without_its_copy_stays_in_the_catalogue_of_the_hosts_that_read_its_folder(here):
+    shutil.rmtree(here.copy_of_demo)
+    (skill,) = here.catalog().skills
+    assert (skill.held.status, skill.held.reason.startswith("cannot be read")) == ("drifted", True)
+    assert here.catalog("pegasus").skills == ()
+
+
 def test_attack_a_renamed_and_changed_copy_is_not_loaded(here):
     here.copy_of_demo.rename(here.copy_of_demo.with_name("renamed"))
     (here.copy_of_demo.with_name("renamed") / "SKILL.md").write_text(EVIL)
