@@ -317,3 +317,14 @@ def test_attack_a_check_keeps_no_files_in_memory(tmp_path):
     with pytest.raises(KeyError):
         newer.tree["SKILL.md"]
     assert not ports.store.has(newer.entry.tree)
+
+
+def test_a_skill_of_a_source_that_is_missing_here_is_left_out_with_the_source_as_the_first_cure(tmp_path):
+    simulator, world = Simulator(tmp_path / "hub"), World(tmp_path / "machine")
+    simulator.publish()
+    world.add_source("acme", simulator)
+    world.install("acme:hello")
+    world.sources.remove("acme")
+    (left,) = world.update().left
+    add, remove = left.message.index("skillhub source add adds one"), left.message.index("or skillhub remove hello")
+    assert add < remove
