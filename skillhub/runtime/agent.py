@@ -100,7 +100,9 @@ def _catalog(
     skills = [_held_to_its_tree(skill, locks, namespaces) for skill in skills]
     if settings:
         skills = list(settled(skills, settings))
-    searched = {folded(each) for root in found_roots for each in (root.path, os.path.realpath(root.path))}
+    cut = {each.path for each in found.problems if each.is_cut}
+    complete = [root.path for root in found_roots if root.path not in cut]
+    searched = {folded(each) for path in complete for each in (path, os.path.realpath(path))}
     unlisted = (_without_folder(skill, searched, locks) for skill in known_locks.skills if id(skill) not in listed)
     waiting = [replace(skill, locks=locks) for skill in unlisted if skill is not None]
     unread = [Problem(error.where or around.cwd, error.message) for error in known_locks.errors]
@@ -150,7 +152,7 @@ def _as_agreed(skill: Skill, tree: Digest, locks: Locks, namespace: str | None) 
 
 
 def _without_folder(skill: Skill, searched: Collection[str], locks: Locks) -> Skill | None:
-    """Return a locked skill that was not found, held back; None if it is enabled and in no searched folder.
+    """Return a locked skill that was not found, held back; None if it is enabled and in no fully searched folder.
 
     If it is enabled, its copy in a searched folder is missing or cannot be read.
     """

@@ -11,6 +11,7 @@ import pytest
 
 from skillhub import runtime
 from skillhub.errors import Drifted, FormatError, NotFound, Refused, SkillhubError, StateError
+from skillhub.model.hosts import Bounds
 from skillhub.model.record import Skill
 from skillhub.runtime import (
     Cache,
@@ -32,6 +33,7 @@ from skillhub.runtime import (
 )
 from skillhub.runtime.discover import roots
 from skillhub.runtime.folder import Locks
+from tests.support.effort import files_read
 from tests.support.locked import EVIL, Machine, agreed, served_content
 
 
@@ -237,6 +239,16 @@ def test_locked_skill_without_its_copy_stays_in_the_catalogue_of_the_hosts_that_
     (skill,) = here.catalog().skills
     assert (skill.held.status, skill.held.reason.startswith("cannot be read")) == ("drifted", True)
     assert here.catalog("pegasus").skills == ()
+
+
+def test_skills_beyond_the_limit_of_a_folder_are_not_read_one_by_one(here):
+    for name in "abc":
+        here.evil(f".agents/skills/{name}")
+    narrow = replace(profile("agents"), bounds=Bounds(folders=3))
+    catalogs = []
+    read = files_read(lambda: catalogs.append(catalog_of(narrow, here.around())), str(here.copy_of_demo))
+    assert [len(each.unchecked) for each in catalogs] == [1]
+    assert (read, catalogs[0].named("demo")) == ({}, ())
 
 
 def test_attack_a_renamed_and_changed_copy_is_not_loaded(here):
