@@ -170,7 +170,12 @@ def _is_marked(data: bytes) -> bool:
 
 def _is_zip(data: bytes) -> bool:
     """Return whether unzip opens a file: a zip file may begin with other data, such as a picture."""
-    return data.startswith(b"PK") or (not _is_marked(data) and zipfile.is_zipfile(io.BytesIO(data)))
+    if data.startswith(b"PK") or _is_marked(data):
+        return data.startswith(b"PK")
+    try:
+        return zipfile.is_zipfile(io.BytesIO(data))
+    except _BROKEN:  # it ends as a zip file of several disks does
+        return True
 
 
 def _is_locked(data: bytes) -> bool:
@@ -182,7 +187,7 @@ def _is_locked(data: bytes) -> bool:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             return any(each.flag_bits & 1 for each in archive.infolist()[:_ENTRIES_MAX])
     except _BROKEN:  # the central directory is unreadable; the header of the first file has the same flag
-        return len(data) > 6 and data[6] & 1 == 1
+        return data.startswith(b"PK") and len(data) > 6 and data[6] & 1 == 1
 
 
 def _padding(file: SourceFile) -> Iterator[Sighting]:

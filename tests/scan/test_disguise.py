@@ -3,6 +3,7 @@
 import gzip
 import io
 import py_compile
+import struct
 import tarfile
 import zipfile
 from pathlib import Path
@@ -201,6 +202,12 @@ def test_attack_a_zip_file_behind_other_data_is_found(start):
     assert {"SH402", "SH606"} <= found
     assert "SH612" in rules("assets/logo.bin", start + holding("zip", ["SKILL.md"]))
     assert "SH607" in rules("assets/logo.bin", start + zipped(1))
+
+
+def test_attack_a_file_that_ends_as_a_zip_file_of_several_disks_does_not_stop_the_scan():
+    end = struct.pack("<4sLQL", b"PK\x06\x07", 7, 0, 9) + struct.pack("<4s4H2LH", b"PK\5\6", *[0] * 7)
+    for path in ("assets/logo.png", "assets/letter.docx"):
+        assert {"SH606", "SH613"} <= rules(path, b"\x89PNG\r\n\x1a\n" + b"x" * 100 + end)
 
 
 @pytest.mark.parametrize("data", [b"7z\xbc\xaf\x27\x1c", b"\x89PNG\r\n\x1a\n" + holding("zip", ["a.txt"])])
