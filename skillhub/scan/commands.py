@@ -58,6 +58,7 @@ _KINDS: Final[dict[str, AddressKind]] = {
     **dict.fromkeys(_TENANT, "tenant"),
     **dict.fromkeys(_SHORT, "short"),
 }
+MAILBOX: Final = r"[\w.+-]{1,64}@[\w-]{1,63}\.[\w.-]{2,100}"  # the address of a mailbox
 URL: Final = re.compile(
     r"https?://(?:[^\s/@\"'<>`\\?#]{0,64}@)?([^\s/\"'<>`\\?#)\]|]{1,253})([^\s\"'<>`)\]|]{0,400})"
 )

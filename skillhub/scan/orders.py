@@ -15,7 +15,7 @@ from functools import partial
 from itertools import islice, pairwise
 from typing import Final
 
-from skillhub.scan.commands import is_installer
+from skillhub.scan.commands import MAILBOX, is_installer
 from skillhub.scan.pattern import Literals, Shape, Sighting, look, pattern
 from skillhub.scan.skill_files import Signs, SkillFiles, SourceFile, sign
 
@@ -456,17 +456,16 @@ def _is_unknown(signs: Signs, number: int) -> bool:
 # Acts behind the user's back: copies of mail, erased traces, code words, an agent's conversations that leave. Each is
 # honest where the user is told of it, so most rules need two signs: the act, and that the user is not told or asked.
 
-_MAILBOX = r"[\w.+-]{1,64}@[\w-]{1,63}\.[\w.-]{2,100}"
 _ALWAYS = r"\b(?:always|automatically|every|each|must|mandatory|silently|all)\b"
 _COPY = r"\b(?:cop(?:y|ies) of|forwards?)"
 _MAIL = r"\b(?:e-?mails?|messages?|mails?|repl(?:y|ies)|conversations?)\b"
 _COVERT: Final = {
     "copied": sign(
         "bcc blind_c of_every of_each of_all forward_every forward_each forward_all forwards / @",
-        _ALWAYS + r"[^\n]{0,80}\bbcc\b[^\n]{0,80}" + _MAILBOX,
-        _ALWAYS + r"[^\n]{0,80}" + _MAILBOX + r"[^\n]{0,40}\b(?:bcc|blind)\b",
-        r"\bbcc\b[^\n]{0,60}" + _MAILBOX + r"[^\n]{0,60}" + _ALWAYS,
-        _COPY + r"\s(?:every|each|all)\b[^\n]{0,40}" + _MAIL + r"[^\n]{0,60}" + _MAILBOX,
+        _ALWAYS + r"[^\n]{0,80}\bbcc\b[^\n]{0,80}" + MAILBOX,
+        _ALWAYS + r"[^\n]{0,80}" + MAILBOX + r"[^\n]{0,40}\b(?:bcc|blind)\b",
+        r"\bbcc\b[^\n]{0,60}" + MAILBOX + r"[^\n]{0,60}" + _ALWAYS,
+        _COPY + r"\s(?:every|each|all)\b[^\n]{0,40}" + _MAIL + r"[^\n]{0,60}" + MAILBOX,
     ),
     "unsaid": sign(
         "mention tell say show list report inform notify disclos silent ask quiet",

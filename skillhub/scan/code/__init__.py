@@ -17,7 +17,7 @@ from unicodedata import is_normalized, normalize
 from skillhub.formats.text import words
 from skillhub.model.tree import SKILL_MD
 from skillhub.scan.code.decoded import decoded, is_worth
-from skillhub.scan.commands import ANYBODYS, OWN_NETWORK, PUBLIC_HOSTS, URL, AddressKind, kind_of
+from skillhub.scan.commands import ANYBODYS, MAILBOX, OWN_NETWORK, PUBLIC_HOSTS, URL, AddressKind, kind_of
 from skillhub.scan.pattern import Letters, Literals, Sighting
 from skillhub.scan.skill_files import HOOKS, SCRIPTING, SkillFiles, SourceFile
 
@@ -217,10 +217,9 @@ def _bare(text: bytes) -> Iterator[bytes]:
 
 # What leaves in one step, without a flow of data: files to public hosts, copies of mail.
 
-_MAILBOX = r"[\w.+-]{1,64}@[\w-]{1,63}\.[\w.-]{2,100}"
 _BCC = re.compile(
     r"\b(?:add|set)?_?bcc\b[\"'\]]{0,3}\s{0,3}(?:=(?!=)|:|<<|\+=|\(|\.(?:push|append|add)\()\s{0,3}[\[{]?\s{0,3}"
-    r"[\"']" + _MAILBOX
+    r"[\"']" + MAILBOX
 )
 _PLACEHOLDER = re.compile(r"example|your|user@|test|@domain|placeholder")
 _BCC_LITERAL: Final = Literals(b"bcc", b"addbcc", b"setbcc")
