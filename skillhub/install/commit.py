@@ -24,21 +24,19 @@ from skillhub.install.known_bad import advised, files_about, with_advisories
 from skillhub.install.links import Linker, Linking, write_records
 from skillhub.install.needs import AnsweredNeeds, OpenNeeds, facts_of, open_for_more_agents, open_needs
 from skillhub.install.resolve import ResolvedSkill, packages_of
-from skillhub.install.review import admit, check_against_record, consent, moved_records, rebased_lock
-from skillhub.model.finding import Finding, at_least, in_short
+from skillhub.install.review import admit, check_against_record, consent, moved_records, new_first, rebased_lock
+from skillhub.model.finding import in_short
 from skillhub.model.hosts import Host, LinkKind
 from skillhub.model.lock import Lock, Locked, Signer
 from skillhub.model.provenance import Changes, Provenance
 from skillhub.model.question import Asked, Question
 from skillhub.model.record import Facts, Record, Records
 from skillhub.model.reference import site_of
-from skillhub.model.tree import Tree
 from skillhub.net.settings import Settings
 from skillhub.project import copies, mcp
 from skillhub.project.copies import NeedCheck, link_folders, need_check, needs_of
 from skillhub.project.project import two_lines
 from skillhub.project.store import Staged
-from skillhub.scan import scan
 from skillhub.sources.configured import Source
 
 # The lock holds the digest of a patch; git must not change the patch by writing the line ends of Windows.
@@ -512,30 +510,6 @@ def note_settled(done: Mapping[str, Candidate], names: Iterable[str], state: Sta
             continue
         if (facts := deciding(name, world, state, ports)) is not None:
             ports.store.proved.note(name, facts)
-
-
-def new_first(candidate: Candidate, record: Record | None, ports: Ports) -> Candidate:
-    """Return the candidate with its new findings first; the others say that the version before has them, too."""
-    is_grave = any(at_least(each.severity, "high") for each in candidate.findings)
-    before = ports.store.read(record.tree) if record is not None and is_grave else None
-    if before is None:
-        return candidate
-    old_keys = {*_finding_keys(scan(before), before)}
-    keyed = [*zip(_finding_keys(candidate.findings, candidate.tree), candidate.findings, strict=True)]
-    note = "(the version before has it, too)"
-    repeated = [replace(each, message=f"{each.message} {note}") for key, each in keyed if key in old_keys]
-    return replace(candidate, findings=(*(each for key, each in keyed if key not in old_keys), *repeated))
-
-
-def _finding_keys(findings: Iterable[Finding], tree: Tree) -> Iterator[tuple[str, str, object]]:
-    """Yield the identity of each finding across versions: rule, path, and the line's text or the file's digest."""
-    lines: dict[str, list[bytes]] = {}
-    for each in findings:
-        path = each.path or ""
-        if path not in lines:
-            lines[path] = tree[path].data.split(b"\n") if path in tree else []
-        row = b"".join(lines[path][each.line - 1 : each.line])
-        yield each.rule, path, row if each.line else tree.listing.get(path)
 
 
 def changes_of(candidate: Candidate, state: State, ports: Ports) -> Changes | None:

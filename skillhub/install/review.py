@@ -34,7 +34,7 @@ from skillhub.model.tree import SIGNATURE, Tree
 from skillhub.net.target import by_agreement
 from skillhub.policy.policy import EVERYTHING, LASTING, Subject
 from skillhub.project.copies import left_the_lock
-from skillhub.scan import capabilities_and_findings, masked
+from skillhub.scan import capabilities_and_findings, masked, scan
 from skillhub.sources.configured import EMBEDDED_URL
 from skillhub.trust.registry import publisher_of
 
@@ -505,6 +505,30 @@ def install_words(name: str, entry: Locked, ports: Ports) -> list[str]:
         path = entry.path or ""
         return [path if os.path.isabs(path) else f"./{path}", *alias]
     return [entry.place, "--skill", f"{entry.plugin}:{own}" if entry.plugin else own, *alias]
+
+
+def new_first(candidate: Candidate, record: Record | None, ports: Ports) -> Candidate:
+    """Return the candidate with its new findings first; the others say that the version before has them, too."""
+    is_grave = any(at_least(each.severity, "high") for each in candidate.findings)
+    before = ports.store.read(record.tree) if record is not None and is_grave else None
+    if before is None:
+        return candidate
+    old_keys = {*_finding_keys(scan(before), before)}
+    keyed = [*zip(_finding_keys(candidate.findings, candidate.tree), candidate.findings, strict=True)]
+    note = "(the version before has it, too)"
+    repeated = [replace(each, message=f"{each.message} {note}") for key, each in keyed if key in old_keys]
+    return replace(candidate, findings=(*(each for key, each in keyed if key not in old_keys), *repeated))
+
+
+def _finding_keys(findings: Iterable[Finding], tree: Tree) -> Iterator[tuple[str, str, object]]:
+    """Yield the identity of each finding across versions: rule, path, and the line's text or the file's digest."""
+    lines: dict[str, list[bytes]] = {}
+    for each in findings:
+        path = each.path or ""
+        if path not in lines:
+            lines[path] = tree[path].data.split(b"\n") if path in tree else []
+        row = b"".join(lines[path][each.line - 1 : each.line])
+        yield each.rule, path, row if each.line else tree.listing.get(path)
 
 
 # A relocated registry: its root identifies it, so that the lock follows it to its new URL.
