@@ -96,6 +96,7 @@ def commit(
         known = [link for record in records_before.values() for link in record.links]
         known += [link for change in changes for link in change.record.links]
         copies.sweep(ports.project, known, mcp.shared_folders(ports.project))
+        copies.refuse_read_only(ports.project, _changing_places(changes, cleared))
         for done, change in enumerate(changes):
             ports.report("storing", done, len(changes))
             _store(change.candidate, ports)
@@ -203,6 +204,15 @@ def _places(changes: Sequence[Change]) -> Iterator[str]:
         if change.linking is not None and change.record.enabled:
             yield from map(os.path.dirname, change.linking.paths)
         yield from (file.path for _, file in change.needs.writes) if change.needs else ()
+
+
+def _changing_places(changes: Iterable[Change], cleared: Iterable[Linking]) -> Iterator[str]:
+    """Yield the places of skills in agents' folders that will be made, replaced or removed."""
+    for change in changes:
+        for step in change.linking.steps if change.linking else ():
+            if step.do != "keep" if change.record.enabled else os.path.lexists(step.path):
+                yield step.path
+    yield from (path for linking in cleared for path in linking.paths)
 
 
 def _with_former_links(records: Records, before: Records) -> Records:

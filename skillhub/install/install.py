@@ -36,7 +36,7 @@ from skillhub.model.provenance import Changes, source_changes
 from skillhub.model.question import Asked
 from skillhub.model.record import Record, Records, Skill
 from skillhub.model.reference import Ref
-from skillhub.project import mcp
+from skillhub.project import copies, mcp
 from skillhub.project.copies import NeedCheck, need_check, view, with_stored_values
 
 # Install: resolve, obtain, ask every question at once, then store, lock and enable; all skills or none.
@@ -304,10 +304,8 @@ def disable(names: Sequence[str], ports: Ports, *, dry_run: bool = False) -> Out
         linker = _saving(cleared, state, ports)
         records = read_unchecked(ports).records
         # Without a record: disabling a skill is no consent to its tree.
-        no_consent = Record(tree=NO_FILES, enabled=False)
-        changed = {
-            name: replace(records.skills.get(name, no_consent), enabled=False, disabled_by="user") for name in names
-        }
+        new = Record(tree=NO_FILES, enabled=False)
+        changed = {name: replace(records.skills.get(name, new), enabled=False, disabled_by="user") for name in names}
         # The records keep the links until they are removed: after a crash, `sync` removes them.
         write_records(replace(records, skills={**records.skills, **changed}), ports)
         for linking in cleared:
@@ -361,6 +359,7 @@ def remove(names: Sequence[str], ports: Ports, *, dry_run: bool = False, unwante
             raise StateError(message, where=ports.project.intent_path, hint="run the command again")
         linker = _saving(cleared, state, ports)
         lock, records = _without(frozenset(names), now)
+        ports.project.write_records(now.records)  # a state that cannot be written is refused before the first change
         ports.project.edit_intent({}, names)
         ports.project.write_lock(lock.dump())
         for linking in cleared:
@@ -432,6 +431,7 @@ def _views(names: Sequence[str], records: Mapping[str, Record], state: State, po
 
 def _saving(cleared: Sequence[Linking], state: State, ports: Ports) -> Linker:
     """Save the edited copies in these places before any change, and return the ``Linker`` that clears them."""
+    copies.refuse_read_only(ports.project, [path for linking in cleared for path in linking.paths])
     linker = Linker(ports.project, ports.store)
     for linking in cleared:
         linker.save(linking, state.records.skills.get(linking.name))

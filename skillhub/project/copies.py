@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import sys
@@ -193,6 +194,20 @@ def make(
                 if not _is_there(name, at):
                     os.rename(old, name, src_dir_fd=by, dst_dir_fd=at)
             raise
+
+
+def refuse_read_only(project: Project, paths: Iterable[str]) -> None:
+    """Refuse to change these places if a folder for it is read-only; called before the change is recorded.
+
+    Raises:
+        StateError: the folder of a place, or the one to build its tree in, cannot be written.
+    """
+    tops = {first_there(each) for path in paths for each in (path, os.path.join(_beside(project, path), _STAGED))}
+    for folder in sorted(tops):
+        if not os.access(folder, os.W_OK):
+            is_mounted_so = hasattr(os, "statvfs") and os.statvfs(folder).f_flag & os.ST_RDONLY
+            code = errno.EROFS if is_mounted_so else errno.EACCES
+            raise files.disk_error(OSError(code, os.strerror(code)), folder)
 
 
 def _beside(project: Project, path: str) -> str:

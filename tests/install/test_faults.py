@@ -13,6 +13,8 @@ import pytest
 
 from skillhub.disk.folders import list_folder, remove_tree
 from skillhub.errors import NotFound, StateError
+from skillhub.install.context import Options
+from skillhub.install.profiles import save_profile, use_profile
 from skillhub.model.lock import Lock
 from tests.support.faults import KILLED, forbidden, in_child, kill, kinds_of, no_space, run_with_fault, sample
 from tests.support.world import STDIO, TOKEN, Answers, World, needs, skill
@@ -140,6 +142,21 @@ def broken(world):
     os.unlink(f"{stored}/SKILL.md")
 
 
+def disabled(world):
+    installed(world)
+    world.disable("plain")
+
+
+def profiled(world):
+    """A profile that enables one skill and disables another."""
+    two_new(world)
+    add_two(world)
+    world.disable("other")
+    save_profile("daily", world.ports())
+    world.enable("other", agents=AGENTS)
+    world.disable("plain")
+
+
 def two_new(world):
     source(world)
     skill(world.base / "src", "other")
@@ -240,14 +257,17 @@ def reachable():
 
 
 @pytest.mark.parametrize("place", ["home/skillhub", "project", "home/skillhub/data", "home/skillhub/state"])
-@pytest.mark.parametrize("verb", ["install", "sync", "disable", "remove"])
+@pytest.mark.parametrize("verb", ["install", "sync", "disable", "enable", "use", "remove"])
 def test_a_read_only_home_or_project_changes_nothing(reachable, place, verb):
     world = World(reachable / "now")
-    (two_new if verb == "install" else broken)(world)
+    starts = {"install": two_new, "enable": disabled, "use": profiled}
+    starts.get(verb, broken)(world)
     acts = {
         "install": lambda: add_two(world),
         "sync": lambda: world.sync(),
         "disable": lambda: world.disable("plain"),
+        "enable": lambda: world.enable("plain", agents=AGENTS, mcp="configure"),
+        "use": lambda: use_profile("daily", Options(agents=AGENTS), world.ports()),
         "remove": lambda: world.remove("plain"),
     }
     locked = reachable / "now" / place
@@ -261,11 +281,10 @@ def test_a_read_only_home_or_project_changes_nothing(reachable, place, verb):
         for path in (locked, *locked.rglob("*")):
             if path.is_dir():
                 path.chmod(0o755)
-    not_in_the_way = {("sync", "state"), ("disable", "data"), ("remove", "data")}
+    not_in_the_way = {("sync", "state"), *((each, "data") for each in ("disable", "enable", "use", "remove"))}
     is_free = (verb, os.path.basename(place)) in not_in_the_way
     assert status == (0 if is_free else StateError.exit_code)
-    if verb == "install":
-        assert look(world) == before
+    assert is_free or look(world) == before
     assert in_child(lambda: world.sync(), as_ordinary_user) == 0
     assert in_child(lambda: os._exit(len(world.problems())), as_ordinary_user) == 0
 
