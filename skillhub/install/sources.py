@@ -456,7 +456,7 @@ def reference(picked: Release) -> Named:
 
 
 def listings(ports: Ports, text: str = "", *, needed: bool = True) -> Listings:
-    """Return the listing of every source that answers and that no policy forbids, with a warning for each other one.
+    """Return the valid listing of each source that answers and that no policy forbids; warn of each other source.
 
     Args:
         ports: The ports of the command.
@@ -464,9 +464,8 @@ def listings(ports: Ports, text: str = "", *, needed: bool = True) -> Listings:
         needed: Raise if no source answers, since the caller has no other skills to offer.
 
     Raises:
-        SourceError, Forbidden: no source answers, and one is ``needed``.
+        SourceError, FormatError, Forbidden: no source answers with a valid listing, and one is ``needed``.
         SecurityError: a source shows signs of tampering.
-        FormatError: a listing is malformed.
         StateError: the disk refuses.
     """
     found, warnings, failed, places = [], [], None, {}
@@ -477,8 +476,6 @@ def listings(ports: Ports, text: str = "", *, needed: bool = True) -> Listings:
             if (kept := ports.sources.kept_listing(source)) is not None:
                 places[alias] = kept
         except (SourceError, FormatError, Forbidden) as error:
-            if isinstance(error, FormatError) and source.place is None:
-                raise
             failed = error
             warnings.append(f"{alias} was left out: {error.message}")
     if needed and failed is not None and not found:

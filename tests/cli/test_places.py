@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import socket
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from skillhub.install.sources import suggested
 from tests.support.cli import REPO
 from tests.support.gitrepos import Repo, files
+from tests.support.served import online
 from tests.support.site import JSON, WELL_KNOWN, current, offer
 from tests.support.web import Web, answer
 
@@ -214,3 +216,17 @@ def test_without_a_network_adding_suggested_sources_fails_with_one_error(shell, 
     assert (done.status, done.out, len(done.err.splitlines())) == (3, "", 2)
     assert f"no suggested source was added: {', '.join(suggested())}: " in done.err
     assert done.err.endswith(f"  hint: {advice}: skillhub source add --suggested\n")
+
+
+def test_search_leaves_out_a_registry_with_malformed_metadata_and_names_it(shell, offered, tmp_path):
+    site = shutil.copytree(offered.folder / "registry/site", tmp_path / "site", symlinks=True)
+    with online(site) as url:
+        root = site / "metadata/1.root.json"
+        assert shell.run("source", "add", "acme", url, "--root", root).status == 0
+        (site / "metadata/timestamp.json").write_text("<!doctype html>\n")
+        done = shell.run("search", "release", "--json")
+        assert (done.status, {each["source"] for each in done.json["hits"]}) == (0, {"github"}), done.err
+        assert "acme was left out: expected signed metadata, found something else" in done.err
+        assert shell.run("source", "remove", "github").status == 0
+        done = shell.run("search", "release", "--json")
+        assert (done.status, done.error["code"]) == (4, "format")
