@@ -278,7 +278,7 @@ class Common:
             environ=os.environ,
             user_home=self.user_home,
             policies=read_policies(self.home, project.intent),
-            advisories=Advisories(sources.last_advisories, network.advisories),
+            advisories=Advisories(sources.last_advisories, network.advisories, time.now),
             first_seen=FirstSeen(self.home, remember=not scratch),
             clock=time.now,
             report=terminal.progress,

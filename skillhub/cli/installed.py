@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
-from skillhub.cli.common import Arg, Common, Names, Strings, Verify
+from skillhub.cli.common import Arg, Common, Names, Strings, Verify, now
 from skillhub.cli.render import show_outcome, skills_table
 from skillhub.errors import Refused, SkillhubError
 from skillhub.formats.text import command
@@ -119,7 +119,7 @@ def _has_advisories(sources: Sources) -> bool:
         return False
     from skillhub.model.advisory import AdvisoryIndex
 
-    return bool(AdvisoryIndex(sources.last_advisories()))
+    return bool(AdvisoryIndex(sources.last_advisories(), now()))
 
 
 def list_(common: Common) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime
 from heapq import nsmallest
 from math import ceil
 from typing import Annotated, Literal, Self
@@ -105,7 +106,7 @@ class OsvAffected(_Osv):
 
 
 class OsvAdvisory(_Osv):
-    """One advisory; one with the time at which it was ``withdrawn`` matches no skill."""
+    """One advisory; from the time in ``withdrawn`` on it matches no skill."""
 
     CAP = CAP
 
@@ -128,17 +129,17 @@ class OsvAdvisory(_Osv):
         if not self.schema_version.startswith("1."):
             raise FormatError(f"expected OSV 1.x, found {quote(self.schema_version)}", where=".schema_version")
 
-    @property
-    def is_withdrawn(self) -> bool:
-        """Whether ``withdrawn`` is a time; any other text leaves the advisory in force."""
-        return times.parse(self.withdrawn) is not None
+    def is_withdrawn(self, now: datetime) -> bool:
+        """Return whether ``withdrawn`` is a time up to ``now``; any other text leaves the advisory in force."""
+        withdrawn = times.parse(self.withdrawn)
+        return withdrawn is not None and withdrawn <= now
 
-    def warnings(self) -> Iterator[str]:
+    def warnings(self, now: datetime) -> Iterator[str]:
         """Yield what is invalid in the advisory, so that more versions are affected than its author may mean."""
-        if self.is_withdrawn:
+        if self.is_withdrawn(now):
             return
         if self.withdrawn is not None:
-            yield f"{self.id}: withdrawn: expected a time, found {quote(self.withdrawn)}; the advisory applies"
+            yield f"{self.id}: withdrawn: expected a past time, found {quote(self.withdrawn)}; the advisory applies"
         for number, affected in enumerate(self.affected or ()):
             yield from (f"{self.id}: affected[{number}].{fault}" for fault in affected.faults())
 
@@ -314,16 +315,17 @@ class AdvisoryIndex:
 
     Args:
         feeds: The advisories of each source, in any order.
+        now: The time; advisories that are withdrawn by then are left out.
     """
 
-    def __init__(self, feeds: Iterable[AdvisoryFeed]) -> None:
+    def __init__(self, feeds: Iterable[AdvisoryFeed], now: datetime) -> None:
         self._by_digest: defaultdict[str, list[Match]] = defaultdict(list)
         self._by_name: defaultdict[str, list[tuple[AdvisoryFeed, OsvAdvisory, OsvAffected]]] = defaultdict(list)
         for feed in feeds:
             for digest, reason in feed.document.digests.items():
                 self._add(digest, Match(f"sha256-{digest[7:19]}", "critical", _short(reason), ""))
             for advisory in feed.document.advisories:
-                if not advisory.is_withdrawn:
+                if not advisory.is_withdrawn(now):
                     self._read(feed, advisory)
 
     def _read(self, feed: AdvisoryFeed, advisory: OsvAdvisory) -> None:

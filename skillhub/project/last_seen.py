@@ -290,7 +290,8 @@ def _stamp(path: str) -> tuple[int, ...]:
 
 @lru_cache(maxsize=4)
 def _advisory_index(places: tuple[tuple[str, str | None, tuple[int, ...]], ...]) -> AdvisoryIndex:
-    return AdvisoryIndex(_last_advisories(path, Digest(root) if root else None) for path, root, _ in places)
+    feeds = (_last_advisories(path, Digest(root) if root else None) for path, root, _ in places)
+    return AdvisoryIndex(feeds, datetime.now(UTC))
 
 
 def _last_advisories(path: str, root: Digest | None) -> AdvisoryFeed:
@@ -314,6 +315,7 @@ class Advisories:
     Args:
         last: Returns the last advisories of each registry, except those with these roots, which this command opened.
         own: Returns the advisories of the user's files and mirrors.
+        clock: Returns the time, by which an advisory may be withdrawn.
 
     Attributes:
         outdated: For each mirror of which only an earlier answer counts, why; filled at the first use.
@@ -322,10 +324,12 @@ class Advisories:
     def __init__(
         self,
         last: Callable[[Collection[Digest]], list[AdvisoryFeed]],
-        own: Callable[[], Iterable[AdvisoryFeed]] = tuple,
+        own: Callable[[], Iterable[AdvisoryFeed]],
+        clock: Callable[[], datetime],
     ) -> None:
         self._last = last
         self._own = own
+        self._clock = clock
         self._opened: dict[Digest, Callable[[], AdvisoryFeed]] = {}
         self._index: AdvisoryIndex | None = None
         self.outdated: list[str] = []
@@ -338,12 +342,12 @@ class Advisories:
 
     def warnings(self) -> tuple[str, ...]:
         """Return what is invalid in the advisories that ``known`` returned, so that more versions are affected."""
-        documents = (feed.document for feed in self._feeds)
-        return few([text for each in documents for advisory in each.advisories for text in advisory.warnings()])
+        documents, now = (feed.document for feed in self._feeds), self._clock()
+        return few([text for each in documents for advisory in each.advisories for text in advisory.warnings(now)])
 
     def ignore_all(self) -> None:
         """Use no advisories; for commands that only show skills, after a warning."""
-        self._index = AdvisoryIndex(())
+        self._index = AdvisoryIndex((), self._clock())
 
     def known(self) -> AdvisoryIndex:
         """Return all advisories.
@@ -356,7 +360,7 @@ class Advisories:
             mine = [*self._own()]
             self.outdated = [each.outdated for each in mine if each.outdated]
             self._feeds = [*before, *(each() for each in self._opened.values()), *mine]
-            self._index = AdvisoryIndex(self._feeds)
+            self._index = AdvisoryIndex(self._feeds, self._clock())
         return self._index
 
 

@@ -35,7 +35,7 @@ from skillhub.net.target import PERSON, Requester
 from skillhub.registry import log_writer, shapes
 from skillhub.registry.git_objects import read_pack
 from skillhub.registry.operator import RegistryDir
-from skillhub.registry.outputs import changed_files, known_bad
+from skillhub.registry.outputs import advisory_index, changed_files, known_bad
 from skillhub.registry.shapes import MARKETPLACES, OPENCODE, SEARCH, ClientDocument, StaticRepository
 from skillhub.sources.history import ShownTime
 from skillhub.sources.registry import TufRegistry, fetch_root
@@ -353,7 +353,7 @@ class _Shapes:
         if all(self._read(path) is None for path in chain(marked, of_skills)):
             return
         try:
-            advisories = AdvisoryIndex([self._registry.advisories()])
+            advisories = advisory_index(self._registry.advisories())
             index = self._registry.release_index(listing.names)
             skills = [
                 _FetchedSkill(

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from functools import cached_property
 from hashlib import file_digest, sha256
 
@@ -102,7 +103,7 @@ class Offer:
     def advisories(self) -> AdvisoryIndex:
         """The registry's advisories about known bad releases."""
         data = self.hub.registry.target(self.hub.metadata, ADVISORIES) or b"{}"
-        return AdvisoryIndex([AdvisoryFeed(AdvisoriesDocument.parse(data, ADVISORIES), self.root)])
+        return advisory_index(AdvisoryFeed(AdvisoriesDocument.parse(data, ADVISORIES), self.root))
 
     @property
     def url(self) -> str | None:
@@ -159,6 +160,14 @@ class OfferedSkill:
     def scanned(self, tree: Tree) -> ScannedSkill:
         """Return the result of the scan of one of the skill's trees."""
         return self.offer.scans.read(tree)
+
+
+def advisory_index(feed: AdvisoryFeed) -> AdvisoryIndex:
+    """Return the index of a registry's advisories, whatever the time: the same signed files have the same outputs.
+
+    Every withdrawal counts, since ``registry advise`` publishes none of a future time.
+    """
+    return AdvisoryIndex([feed], datetime.max.replace(tzinfo=UTC))
 
 
 def known_bad(release: Release, advisories: AdvisoryIndex, root: Digest) -> tuple[Match, ...]:

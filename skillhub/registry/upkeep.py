@@ -151,7 +151,7 @@ def _refuse_loose(advisories: Iterable[OsvAdvisory], digests: Mapping[Digest, st
     advisories = [*advisories]
     for each in advisories:
         if (withdrawn := parse(each.withdrawn)) is not None and withdrawn > now:
-            found = f"expected a past time, found {quote(each.withdrawn)}; clients would ignore it now"
+            found = f"expected a past time, found {quote(each.withdrawn)}; clients apply it until then"
             raise UsageError(f"{each.id}: withdrawn: {found}")
     named = [(each, affected) for each in advisories for affected in each.affected or ()]
     every = {*digests, *(digest for each, affected in named for digest in affected.database_specific.digests)}

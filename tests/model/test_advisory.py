@@ -1,6 +1,7 @@
 """Advisories in the OSV format: parsing, and the skills that they affect."""
 
 import json
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from hypothesis import given
@@ -11,6 +12,7 @@ from skillhub.formats.digest import NO_FILES, Digest
 from skillhub.model.advisory import AdvisoriesDocument, AdvisoryFeed, AdvisoryIndex, AdvisorySubject
 from skillhub.model.version import precedence
 
+NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 ROOT, OTHER = Digest.of(b"root"), Digest.of(b"other")
 BAD = Digest.of(b"bad")
 
@@ -48,7 +50,7 @@ def subject(version="1.0.0", name="hello", root=None, urls=("https://skills.exam
 
 
 def matches(document, by=None, **about):
-    return AdvisoryIndex([feed(document, root=by)]).matches(subject(**about))
+    return AdvisoryIndex([feed(document, root=by)], NOW).matches(subject(**about))
 
 
 RANGES = [
@@ -148,14 +150,15 @@ def test_attack_a_registry_cannot_lower_the_severity_of_an_advisory(is_mirror_fi
     feeds = [feed(osv([package()], database_specific={"severity": rank}), root=root) for rank, root in ranks.items()]
     mild = osv([package()], id="TEST-2026-2", database_specific={"severity": "MEDIUM"})
     feeds = [feed(mild), *(feeds[::-1] if is_mirror_first else feeds)]
-    found = AdvisoryIndex(feeds).matches(subject(root=ROOT))
+    found = AdvisoryIndex(feeds, NOW).matches(subject(root=ROOT))
     assert [(match.id, match.severity) for match in found] == [("TEST-2026-1", "critical"), ("TEST-2026-2", "medium")]
 
 
 def test_matching_tree_is_named_before_a_matching_file():
     document = osv([], database_specific={"digests": [Digest.of(bytes([n])) for n in range(200)] + [BAD]})
     digests = {**{Digest.of(bytes([n])): f"its file {n}" for n in range(200)}, BAD: "its tree"}
-    (match,) = AdvisoryIndex([feed(document)]).matches(AdvisorySubject("hello", (), None, tuple, lambda: digests))
+    about = AdvisorySubject("hello", (), None, tuple, lambda: digests)
+    (match,) = AdvisoryIndex([feed(document)], NOW).matches(about)
     assert match.by == "its tree"
 
 
@@ -201,13 +204,22 @@ def test_known_bad_digest_is_refused_from_any_source(where):
 
 
 def test_attack_the_digest_of_an_empty_file_matches_no_skill():
-    assert not AdvisoryIndex([AdvisoryFeed.parse(NO_FILES.encode(), "list")])
+    assert not AdvisoryIndex([AdvisoryFeed.parse(NO_FILES.encode(), "list")], NOW)
     assert not matches(osv([], database_specific={"digests": [NO_FILES]}), digests=(NO_FILES,))
 
 
 def test_withdrawn_advisory_does_not_apply():
     assert not matches(osv([package()], withdrawn="2026-11-02T00:00:00.123456789Z"))
     assert not matches(osv([package()], withdrawn="2026-11-02T00:00:00Z"))
+
+
+def test_an_advisory_applies_until_the_time_of_its_withdrawal():
+    feeds = [feed(osv([package()], withdrawn="2026-11-20T12:00:01Z", database_specific={"digests": [BAD]}))]
+    about = subject(digests=(BAD,))
+    assert AdvisoryIndex(feeds, NOW).matches(about)
+    assert not AdvisoryIndex(feeds, NOW + timedelta(seconds=1)).matches(about)
+    (advisory,) = feeds[0].document.advisories
+    assert "expected a past time" in next(advisory.warnings(NOW))
 
 
 @pytest.mark.parametrize("text", ["", "no", "null", "0", "2026-13-01T00:00:00Z"])
@@ -257,7 +269,7 @@ def test_attack_an_invalid_fixed_version_is_not_named(kind, fixed):
 def test_invalid_event_gives_a_warning(event, fault):
     ranges = [{"type": "ECOSYSTEM", "events": [{"introduced": "0"}, event]}]
     (advisory,) = feed(osv([package("npm", ranges=ranges), package(ranges=ranges)])).document.advisories
-    assert [*advisory.warnings()] == ([f"TEST-2026-1: affected[1].ranges[0].events[1]: {fault}"] if fault else [])
+    assert [*advisory.warnings(NOW)] == ([f"TEST-2026-1: affected[1].ranges[0].events[1]: {fault}"] if fault else [])
 
 
 def test_withdrawal_without_a_time_gives_a_warning():
@@ -265,8 +277,8 @@ def test_withdrawal_without_a_time_gives_a_warning():
     ((odd,), (gone,)) = (
         feed(osv([package(**bad)], withdrawn=each)).document.advisories for each in ("no", "2026-11-02")
     )
-    assert next(odd.warnings()) == "TEST-2026-1: withdrawn: expected a time, found 'no'; the advisory applies"
-    assert [*gone.warnings()] == []
+    assert next(odd.warnings(NOW)) == "TEST-2026-1: withdrawn: expected a past time, found 'no'; the advisory applies"
+    assert [*gone.warnings(NOW)] == []
 
 
 @pytest.mark.parametrize(
@@ -281,7 +293,7 @@ def test_withdrawal_without_a_time_gives_a_warning():
     ],
 )
 def test_forms_of_a_list_are_read(text):
-    assert AdvisoryIndex([AdvisoryFeed.parse(text.encode(), "list")]).matches(subject(digests=(BAD,)))
+    assert AdvisoryIndex([AdvisoryFeed.parse(text.encode(), "list")], NOW).matches(subject(digests=(BAD,)))
 
 
 @pytest.mark.parametrize(
@@ -314,7 +326,7 @@ def test_attack_a_list_with_an_unreadable_part_is_refused(text):
 
 def test_empty_list_has_no_advisories():
     for text in ("", "\n# nothing yet\n", "[]", "{}"):
-        assert not AdvisoryIndex([AdvisoryFeed.parse(text.encode(), "list")])
+        assert not AdvisoryIndex([AdvisoryFeed.parse(text.encode(), "list")], NOW)
 
 
 def test_other_fields_of_osv_are_kept():
@@ -343,7 +355,7 @@ def test_look_up_reads_only_advisories_of_the_name():
             return super().get(key, default)
 
     documents = [osv([package(name=f"skill-{n}")], id=f"T-{n}") for n in range(500)]
-    index = AdvisoryIndex([feed(*documents)])
+    index = AdvisoryIndex([feed(*documents)], NOW)
     index._by_name = Counting(index._by_name)
     assert [each.id for each in index.matches(subject(name="skill-7"))] == ["T-7"]
     assert looked == ["skill-7"]

@@ -128,7 +128,9 @@ class World:
             user_home=str(self.user_home),
             policies=read_policies(self.home, project.intent, str(self.folder / "machine" / "policy.toml")),
             advisories=Advisories(
-                sources.last_advisories, lambda: own_advisories(self.advisories, "", self.home.state, self.mirror)
+                sources.last_advisories,
+                lambda: own_advisories(self.advisories, "", self.home.state, self.mirror),
+                lambda: self.now,
             ),
             first_seen=FirstSeen(self.home),
             clock=lambda: self.now,
