@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from contextlib import suppress
 from typing import Final
 
 from skillhub.formats.text import words
@@ -28,8 +30,14 @@ RUN_BY_NAME = (
     *words(".exe .com .dll .so .dylib .node .wasm .jar .class .msi .scr .desktop .service .timer .plist .reg .lnk"),
     # These run code when a program opens, loads or unpickles them.
     *words(".docm .dotm .xlsm .xlam .pptm .pkl .pickle .pt .pth .whl .egg .crx .xpi .vsix .csproj .fsproj .vbproj"),
-    *words(".el .vim .scm .rkt .lisp .sc"),
-    *(".gemspec", ".podspec", ".dockerfile", "/.envrc", "/.npmrc", "/.yarnrc", "/.pre-commit-config.yaml"),
+    *words(
+        ".el .vim .scm .rkt .lisp .sc .hy .lhs .pyx .pyd .erb .cgi .php5 .php7 .jsp .asp .aspx .mdx .astro .ejs .bats"
+    ),
+    *words(
+        ".c .cc .cpp .cxx .m .mm .d .pas .rake .just .cmake .gd .robot .jsonnet .ahk .au3 .sct .wsc .ws .chm .cpl"
+    ),
+    *words(".inf .iqy .slk .url .webloc .jnlp .xll .xlsb .ppam .joblib .ckpt .workflow .mobileconfig"),
+    *words(".appimage .run .gemspec .podspec .dockerfile .sls .nsi .iss .theme .ash .action"),
 )
 _WHOLE_NAMES = frozenset(
     words(
@@ -42,6 +50,11 @@ _WHOLE_NAMES = frozenset(
         "applypatch post-applypatch pre-commit pre-merge-commit prepare-commit-msg commit-msg post-commit"
         " pre-rebase post-checkout post-merge pre-push pre-receive update post-receive post-update post-"
         "rewrite"
+        " tiltfile earthfile berksfile guardfile capfile thorfile dangerfile puppetfile build workspace buck pkgbuild"
+        " apkbuild sconscript binding.gyp build.ninja lefthook.yml .travis.yml azure-pipelines.yml .drone.yml"
+        " bitbucket-pipelines.yml devcontainer.json tasks.json mise.toml .mise.toml bunfig.toml .npmrc .yarnrc"
+        " .yarnrc.yml .pre-commit-config.yaml go.mod .zshenv .zprofile .bash_profile .bash_login .bash_logout"
+        " .bash_aliases .vimrc .gdbinit .lldbinit .rprofile .irbrc .pryrc .inputrc .gitconfig .tmux.conf"
     )
 )
 _DOCKERFILE = re.compile(r"(?:dockerfile|containerfile)[.-].*|.*[.-](?:dockerfile|containerfile)")
@@ -52,32 +65,60 @@ EXECUTABLE_MAGIC = (
     *(b"\xca\xfe\xba\xbe", b"\0asm"),
 )
 _PAGES = (".html", ".htm", ".xhtml", ".svg")
+# A browser decodes and cleans the address of a link before it looks for `javascript:`.
 _PAGE_RUNS = re.compile(
-    rb"<(?:\w+:)?script|<(?:iframe|object|embed)\b|\son\w{3,30}\s{0,9}=|javascript:", re.IGNORECASE
+    rb"<(?:\w+:)?script|<(?:i?frame|object|embed|applet|portal)\b|<meta\b[^<>]{0,200}\brefresh\b|\bsrcdoc\b"
+    rb"|[\s/\"']on\w{3,30}\s*=|javascript:|=[\s\"']*(?:&(?:#|tab|newline)|j[a-z]{0,9}[&\t\r\n])",
+    re.IGNORECASE,
 )
-_PACKAGE_RUNS = re.compile(rb'"(?:scripts|bin|dependencies|devDependencies|main|exports)"\s{0,9}:')
+# With these keys alone, npm runs and downloads nothing.
+_INERT_KEYS = frozenset(
+    words(
+        "name version private type description license author contributors keywords homepage repository bugs funding"
+    )
+)
 
 # A command in the instructions can run any file of the skill: `bash references/setup.txt`.
 PROGRAMS = (
-    r"(?:[bz]a|z|da|k|fi|c|tc)?sh|python[0-9.]*|pypy3?|ipython3?|node|bun|deno|ruby|perl|php|Rscript|pwsh|powershell"
-    r"|lua[0-9.]*|luajit|julia|osascript|[cw]script|tsx|ts-node|tclsh|expect|groovy|java|crontab|busybox"
+    r"(?:[bz]a|z|da|k|fi|c|tc|a|rba|ya|mk|xon|elvi)?sh|python[0-9.]*|pypy3?|ipython3?|node|bun|deno|ruby|perl|php"
+    r"|Rscript|pwsh|powershell|lua[0-9.]*|luajit|julia|osascript|[cw]script|tsx|ts-node|tclsh|expect|groovy|java|crontab"
+    r"|busybox|racket|guile|sbcl|clojure|elixir|escript|ocaml|crystal|swift|scala|jshell|octave|gnuplot|coffee|dart"
+    r"|run(?:ghc|haskell)|kotlinc|nu|bats|ansible-playbook|k6|mshta|regsvr32|rundll32"
 )
+# The interpreter of a file comes before it, after its own options, of which each may have a value.
+_OPTIONS = r"(?:(?:run|-jar|--|[-+][\w.=-]*(?:[ \t]+(?!\S*[./])[\w=,:+-]+)?)[ \t]+){0,9}"
+_PATH = r"(?:<[ \t]*)?(?:[\"'](?:[^\"'`|;&<>\n]*/)?|(?:\\ |[^\s\"'`|;&<>()])*/)?\Z"
 _BEFORE = (
-    rf"(?<![\w/.-])(?:{PROGRAMS}|source|\.|uv|go[ \t]+run|exec|xargs|nohup|chmod"
-    r"|(?:make|just|g?awk|mawk|sed)[ \t]+(?:-\S+[ \t]+){0,4}-(?:f|-file|-justfile)[ \t=]?)[ \t]+"
-    r"(?:(?:run|-jar|[-+][\w.=-]*)[ \t]+){0,9}"
-    r"(?:<[ \t]*)?(?:[\"'](?:[^\"'`|;&<>\n]*/)?|(?:\\ |[^\s\"'`|;&<>()])*/)?\Z"
+    rf"(?<![\w/.-])(?:{PROGRAMS}|source|\.|uv|go[ \t]+run|exec|xargs|nohup|nice|chmod|rustc|gcc|g\+\+|clang"
+    r"|(?:make|just|g?awk|mawk|sed|R|psql|at|docker[ \t]+build)[ \t]+(?:-\S+[ \t]+){0,4}-(?:f|-file|-justfile)[ \t=]?"
+    r"|(?:vim?|nvim|emacs|gdb|sbcl|node)[ \t]+(?:-S|-l|-x|-r|--load|--script|--require))[ \t]+"
+    rf"{_OPTIONS}{_PATH}"
+    # Its text becomes the code: `eval "$(cat notes.txt)"`, `bash -c "$(< notes.txt)"`, `source <(cat notes.txt)`.
+    r"|(?<![\w/.-])(?:eval|exec|iex|invoke-expression)\b[^\n;]{0,99}\("
+    rf"|(?<![\w/.-])(?:{PROGRAMS}|source|\.)[ \t]+(?:-\S+[ \t]+){{0,5}}(?:<<<[ \t]*)?[\"']?[<$]\("
+    rf"|(?<![\w/.-])(?:BASH_ENV|ENV|LD_PRELOAD|PYTHONSTARTUP)={_PATH}"
 )
 _UNDER = r"(?:(?:sudo|xargs|env)[ \t]{1,9}(?:-\S{1,20}[ \t]{1,9}){0,5}){0,3}"
 _AFTER = rf"(?![\w/-]|\.\w)(?:[\"']?[ \t]{{0,9}}\|[ \t]{{0,9}}{_UNDER}({PROGRAMS})\b)?"
-# A program that runs a file named by a variable, thus any file: `for each in references/*; do sh "$each"`.
-_RUNS_ANY = re.compile(
-    rf"(?<![\w/.-])(?:{PROGRAMS}|source)[ \t]+(?:-\S{{1,20}}[ \t]+){{0,5}}"
-    r"\"?\$(?:\w+|\{\w+\})\"?[ \t]*(?:$|[;&|`)])",
-    re.MULTILINE,
+# A copy of it has the name of a program, or a later command runs the copy.
+_COPIES = re.compile(r"(?<![\w/.-])(?:cp|mv|ln|install|cat|tee|copy|ditto)[ \t][^\n;|&`]{0,99}\Z")
+_COPY = re.compile(
+    r"[\"']?[ \t]+>{0,2}[ \t]*[\"']?(?:[^\s;|&<>]*/)?"
+    r"(?:[^\s;|&<>/]*\.(?:\w{0,3}sh|py|[cm]?[jt]s|rb|pl|php|lua|ps1|bat|cmd)\b"
+    rf"|([^\s;|&<>/\"']+)[\"']?\s*[;&\n](?s:.{{0,199}}?)(?<![\w/.-])(?:{PROGRAMS}|source|chmod|\./)[^;|&\n]{{0,99}}\1)"
 )
-# The end of that pattern, whose search is much faster.
-_VARIABLE = re.compile(r"\$(?:(?<=[ \t]\$)|(?<=[ \t]\"\$))(?:\w+|\{\w+\})\"?[ \t]*(?:$|[;&|`)])", re.MULTILINE)
+# A program that runs any file: `for each in notes/*; do sh "$each"`, `sh notes/*.txt`, `find notes | xargs sh`.
+_OF_DOCUMENTS = r"(?:\.(?:\w*[*?]\w*|txt|md|json|ya?ml|html?|csv|xml))?(?![\w.*?/-])"
+_ANY_FILE = rf"(?:[\w.${{}}-]*/[\w.-]*[*?][\w*?-]*|\*){_OF_DOCUMENTS}"
+_VARIABLE = r"\"?\$(?:\w+|\{\w+\})(?![\w/.{-])"
+_RUNS_ANY = re.compile(
+    rf"(?<![\w/.-])(?:(?:{PROGRAMS}|source|(?:(?<=[;&|(`] )|(?<=do ))\.)[ \t]+(?:{_VARIABLE}"
+    rf"|(?:-\S{{1,20}}[ \t]+){{0,5}}(?:{_VARIABLE}\"?[ \t]*(?:$|[;&|`)])|{_ANY_FILE}))"
+    rf"|(?:xargs|-exec)[ \t]+(?:-\S{{1,20}}[ \t]+){{0,5}}(?:{PROGRAMS})(?=[ \t]*(?:$|[;&|`{{]))|run-parts[ \t])"
+    rf"|/[\w-]*\*{_OF_DOCUMENTS}[ \t]*\|[ \t]*{_UNDER}(?:{PROGRAMS})\b(?![ \t]+-[mc])"
+)
+# A sign of it in each line with such a program, whose search is much faster.
+_ANY_SIGN = re.compile(r"[$*](?<=[ \t\"][$*])(?!\*)|/[\w.-]*[*?]|(?:xargs|-exec|run-parts)[ \t]")
 _JOINED = re.compile(r"\\\r?\n")
 _WORD = re.compile(r"\w+")
 # No honest text is longer, or names a file more often.
@@ -120,11 +161,18 @@ def runs_by_itself(path: str, file: File) -> bool:
         or folded.endswith(RUN_BY_NAME)
         or name in _WHOLE_NAMES
         or (file.data.startswith(EXECUTABLE_MAGIC) and b"\0" in file.data)
-        or (folded.endswith(_PAGES) and _PAGE_RUNS.search(file.data) is not None)
-        or (name == "package.json" and _PACKAGE_RUNS.search(file.data) is not None)
+        or (folded.endswith(_PAGES) and _PAGE_RUNS.search(file.data.replace(b"\0", b"")) is not None)
+        or (name == "package.json" and not _is_inert_package(file.data))
         or _DOCKERFILE.fullmatch(name) is not None
         or _RUNS_THERE.search(folded) is not None
     )
+
+
+def _is_inert_package(data: bytes) -> bool:
+    with suppress(ValueError, RecursionError):
+        found = json.loads(data)
+        return isinstance(found, dict) and found.keys() <= _INERT_KEYS
+    return False
 
 
 class _Documents:
@@ -155,11 +203,8 @@ class _Documents:
             has = [word for word, look in self._looks.items() if not look or look in each.words]
             self._work -= sum(len(self._by_word[word]) for word in has) * len(text)
             names = {name for word in has for name, needed in self._by_word[word].items() if needed <= each.words}
-            if not names and "$" not in text and len(text) <= _TEXT_MAX and self._work >= 0:
-                continue
             joined = _JOINED.sub(" ", text)
-            runs_any = _VARIABLE.search(joined) is not None and _RUNS_ANY.search(joined) is not None
-            is_too_much = len(text) > _TEXT_MAX or self._work < 0 or runs_any
+            is_too_much = len(text) > _TEXT_MAX or self._work < 0 or _runs_any(joined)
             run = {name for name in names if not is_too_much and _is_run(name, joined)}
             text_words = {"", *_WORD.findall(joined)} if run else set()
             run = {name for name in run if _last_word(name) in text_words}
@@ -177,6 +222,17 @@ def _words(name: str) -> list[bytes]:
     return re.findall(rb"[a-z0-9]+", name.encode("utf-8", "replace").lower())
 
 
+def _runs_any(text: str) -> bool:
+    """Return whether a command in a text runs files that it names by a variable, a pattern or a folder."""
+    end = 0
+    while sign := _ANY_SIGN.search(text, end):
+        start, end = text.rfind("\n", 0, sign.start()) + 1, text.find("\n", sign.end())
+        end = end if end >= 0 else len(text)
+        if _RUNS_ANY.search(text, start, end):
+            return True
+    return False
+
+
 def _is_run(name: str, body: str) -> bool:
     """Return whether a command in a text runs a file of this name; True if the text names it more than 100 times."""
     at = -1
@@ -188,6 +244,8 @@ def _is_run(name: str, body: str) -> bool:
         start = max(at - 200, 0)
         line = body[body.rfind("\n", start, at) + 1 or start : at]
         if after and (after[1] or re.search(_BEFORE, line)):
+            return True
+        if after and _COPIES.search(line) and _COPY.match(body, at + len(name)):
             return True
     return True
 

@@ -60,6 +60,29 @@ def test_scripts_are_recognised_by_mode_folder_shebang_or_name(path, file):
         *("cd \\\n references && bash setup.txt", "bash \\\r\n  references/setup.txt"),
         *('cd "${X:-references}" && bash setup.txt', 'cd "$(dirname x)/references"; bash setup.txt'),
         *("env -C references bash setup.txt", "bash 'my files/setup.txt'", "bash my\\ files/setup.txt"),
+        *("bash -o pipefail references/setup.txt", "sh -- references/setup.txt", "nice -n 5 references/setup.txt"),
+        *(
+            'eval "$(cat references/setup.txt)"',
+            'bash -c "$(< references/setup.txt)"',
+            "source <(cat references/setup.txt)",
+        ),
+        *("python3 -c \"exec(open('references/setup.txt').read())\"", 'node <<< "$(cat references/setup.txt)"'),
+        *(
+            "BASH_ENV=references/setup.txt bash -c true",
+            "node --require ./references/setup.txt",
+            "at -f references/setup.txt now",
+        ),
+        *("cp references/setup.txt /tmp/a.sh", "mv references/setup.txt run && chmod 755 run && ./run"),
+        *("cat references/setup.txt > x\nsh x", "mksh references/setup.txt", "swift references/setup.txt"),
+        *(
+            "bash references/*.txt",
+            "sh references/s*",
+            "cd references; sh *",
+            "cat references/* | sh",
+            "run-parts references",
+        ),
+        *("find references -type f | xargs -n1 bash", "find references -exec sh {} \\;"),
+        *("for f in references/*; do . $f; done", 'for f in references/*; do bash "$f" all; done'),
     ],
 )
 def test_attack_a_document_run_by_the_instructions_is_a_script(line):
@@ -73,6 +96,19 @@ def test_attack_a_document_run_by_the_instructions_is_a_script(line):
         *("Read references/setup.txt", "bash scripts/setup.py", "bash references/setup.txt.bak"),
         *("bash references/more-setup.txt", "cd references && cat setup.txt", "bash run.sh references/setup.txt"),
         *("crash setup", "cat references/setup.txt | less", "the source is references/setup.txt"),
+        *("python3 -u scripts/a.py references/setup.txt", "cp references/setup.txt notes.txt", "node **references**"),
+        *(
+            "cat references/setup.txt && bash scripts/a.sh",
+            "bash scripts/*.sh",
+            "xargs -I{} sh -c 'wc {}'",
+            "python what?",
+        ),
+        *(
+            "cat references/*.txt | python3 -m json.tool",
+            "ls /*",
+            "jq -e . $FILE",
+            "python3 -m json.tool references/setup.txt",
+        ),
     ],
 )
 def test_document_that_is_only_read_is_no_script(line):

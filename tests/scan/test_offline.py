@@ -318,6 +318,8 @@ def test_attack_python_with_network_use_without_url_is_unsure(program):
             "a.awk",
             "a.tf",
         ),
+        *(".npmrc", "binding.gyp", ".devcontainer/devcontainer.json", ".travis.yml", ".bash_profile", "Tiltfile"),
+        *("a.c", "a.erb", "a.cgi", "a.mdx", "a.ahk", "a.inf", "a.url", "a.AppImage", "a.joblib"),
     ],
 )
 def test_attack_a_file_that_runs_without_being_a_script_is_unsure(path):
@@ -326,6 +328,9 @@ def test_attack_a_file_that_runs_without_being_a_script_is_unsure(path):
 
 def test_attack_a_package_with_scripts_is_unsure():
     assert is_unsure({"package.json": b'{"scripts": {"test": "x"}}'})
+    assert is_unsure({"package.json": b'{"scr\\u0069pts": {"postinstall": "x"}}'})
+    assert is_unsure({"package.json": b'{"optionalDependencies": {"x": "*"}}'})
+    assert is_unsure({"package.json": b"scripts: x"})
     assert not is_unsure({"package.json": b'{"name": "x"}'})
 
 
@@ -1051,6 +1056,11 @@ def test_attack_programs_take_linear_time(unit, path):
         *(("a.html", b"<p><SCRIPT src=x>"), ("a.svg", b"<svg onload = x()>"), ("a.htm", b"<a href='javascript:x'>")),
         *(
             ("a.svg", b"<svg:script>"),
+            ("b.svg", b"<svg/onload=x()>"),
+            ("c.svg", "\ufeff<script>".encode("utf-16-le")),
+            ("b.html", b"<a href='java&#115;cript:x()'>"),
+            ("c.html", b"<a href='java\tscript:x()'>"),
+            ("d.html", b"<meta http-equiv=refresh content='0;url=//a'>"),
             ("a.xhtml", b"<iframe src=//a>"),
             ("model.pkl", b"\x80\4\0"),
             ("a.xlsm", b"PK\3\4"),
