@@ -278,8 +278,9 @@ def publishing(stage: Stage) -> None:
     stage.project, stage.environ = author
     stage.tell("You: the next release. What differs is shown, and asked about once.")
     stage.typed("vi my-skill/SKILL.md")
+    edited(stage, "version:", '  version: "0.1.1"')
     edited(stage, "Greet the reader", "Say hello, and look at https://greetings.example for more.")
-    seen = stage.skillhub("publish", "./my-skill", "--bump", "patch", answers=[("[N]o: ", "y")], columns=400)
+    seen = stage.skillhub("publish", "./my-skill", answers=[("[N]o: ", "y")], columns=400)
     expect("0.1.0 -> 0.1.1" in seen and "~ SKILL.md" in seen, "no difference was shown")
 
 

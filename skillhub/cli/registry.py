@@ -33,7 +33,7 @@ from skillhub.registry import check as checks
 from skillhub.registry import push as pushing
 from skillhub.registry.operator import RegistryDir, RegistrySettings, Signing, opened
 from skillhub.registry.outputs import Part
-from skillhub.registry.publish import Bump, PublishTargets, ReleasePlan, plan, prepared
+from skillhub.registry.publish import PublishTargets, ReleasePlan, plan, signed_with
 from skillhub.registry.shapes import SHAPES
 from skillhub.server.registry_api import RegistryApi, RegistryHandler
 from skillhub.server.site import SiteHandler, site_server
@@ -452,7 +452,6 @@ def publish(
     ] = None,
     registry: Annotated[str | None, Arg("--registry DIR", "The registry's folder; stored for this target.")] = None,
     key: Annotated[str | None, Arg("--key NAME|FILE", "Your key to sign with (default: the registry's).")] = None,
-    bump: Annotated[Bump | None, Arg("--bump", "Raise the version in SKILL.md first.")] = None,
     keys: KeysDir = None,
 ) -> int:
     """Publish a skill in one step. Validates, signs and packs it, adds it to your registry, and pushes the registry.
@@ -467,7 +466,7 @@ def publish(
     target = targets.choose(to and target_address(to), registry)
     build.refuse_within(path, target.address, key if key and not is_name(key) else None)
     connect, where = partial(open_target, common), target.address or target.registry
-    prepare = partial(prepared, path, bump, own_key(key, common) if key else None)
+    prepare = partial(signed_with, own_key(key, common)) if key else None
     passed: list[Signing] = []
 
     def planning(signing: Signing) -> ReleasePlan:
@@ -481,8 +480,6 @@ def publish(
     written: tuple[str, ...] = ()
     if not common.dry_run:
         build.add(target.registry, [path], passed[0], common.publishers, prepare, [planned.made.tree.digest])
-        if bump:
-            planned.write()
         upkeep.refresh(target.registry, passed[0])
         _rebuild(common, target.registry)
     if target.address and not common.dry_run:

@@ -39,7 +39,6 @@ class Submission:
 
     Attributes:
         tree: The skill without the files that its signature ignores.
-        signature: The signature file.
         key: The fingerprint of the signer's key, or of the root of its certificate.
     """
 
@@ -47,10 +46,10 @@ class Submission:
     release: Release
     artifact: bytes
     tree: Tree
-    signature: File
     key: Digest
 
 
+VERSION_HINT = "published releases never change: raise metadata.version in SKILL.md"
 Prepare = Callable[[Tree], Tree]
 
 
@@ -119,7 +118,7 @@ def submit(
         requires=tuple(need.spell() for need in manifest.requires),
         capabilities=capabilities(verdict.tree, manifest),
     )
-    return Submission(path, release, artifact, verdict.tree, tree[SIGNATURE], verdict.signer.fingerprint)
+    return Submission(path, release, artifact, verdict.tree, verdict.signer.fingerprint)
 
 
 def _operators_key(tree: Tree, verdict: Verdict, hub: OpenRegistry, mine: Publishers) -> OwnKey | None:
@@ -330,14 +329,8 @@ def _is_new(submission: Submission, index: Index) -> bool:
     same = [each for each in index.skills.get(release.name, ()) if each.version == release.version]
     if same and same[0].tree != release.tree:
         message = f"{release.name} {release.version} is published already, with other content"
-        raise Refused(message, where=submission.path, hint=version_hint(submission.path))
+        raise Refused(message, where=submission.path, hint=VERSION_HINT)
     return not same
-
-
-def version_hint(path: str) -> str:
-    """Return the hint for a version that is already published."""
-    command = as_command("skillhub", "publish", path, "--bump", "patch")
-    return f"published releases never change: raise metadata.version, or publish with --bump: {command}"
 
 
 def _index_with(index: Index, release: Release, hub: OpenRegistry) -> Index:

@@ -84,7 +84,7 @@ def test_attack_no_command_packs_signs_or_publishes_a_private_key(shell, data):
         ["sign", path],
         ["registry", "add", registry, path],
         ["publish", path, "--to", registry, "--yes", "--accept", "findings"],
-        ["publish", path, "--to", registry, "--yes", "--key", "default", "--bump", "patch"],
+        ["publish", path, "--to", registry, "--yes", "--key", "default"],
     ):
         done = shell.run(*words, "--json")
         assert (done.status, done.error["code"], "notes/of mine.txt" in done.error["message"]) == (2, "usage", True)

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import json
 import subprocess
-from functools import partial
-from pathlib import Path
 
 import pytest
 import yaml
 
 from skillhub.disk.home import Home
 from skillhub.errors import StateError, UsageError
-from skillhub.model.tree import SIGNATURE, File, Tree
+from skillhub.model.tree import SIGNATURE
 from skillhub.project.user_state import Publishers
 from skillhub.registry.build import add
 from skillhub.registry.operator import RegistryDir, Signing
-from skillhub.registry.publish import PublishTargets, plan, prepared, raised
+from skillhub.registry.publish import PublishTargets, plan
 from tests.support.cli import Shell
 from tests.support.published import tree_of
 from tests.support.registry import now
@@ -181,19 +179,6 @@ def test_a_skill_that_changed_after_its_question_is_not_published(published):
     assert published.state() == before
 
 
-def test_attack_an_edit_while_the_release_is_signed_is_not_lost(published):
-    path, registry = published.folder / "src/greeting", str(published.registry)
-    signing, mine = Signing(now=now()), Publishers(Home.of({"SKILLHUB_HOME": str(published.hub)}))
-    raising = partial(prepared, str(path), "minor", None)
-    planned = plan(str(path), registry, signing, mine, raising)
-    add(registry, [str(path)], signing, mine, raising, [planned.made.tree.digest])
-    edited = (path / "SKILL.md").read_text() + "One more line.\n"
-    (path / "SKILL.md").write_text(edited)
-    with pytest.raises(StateError, match="changed while its release"):
-        planned.write()
-    assert (path / "SKILL.md").read_text() == edited
-
-
 def test_hostile_text_of_a_skill_is_escaped_in_its_changes(published):
     hostile = "a\x1b[2Jb\u202e.md"
     (published.folder / "src/greeting/references").mkdir()
@@ -251,7 +236,7 @@ def withdrawn(author):
 @pytest.mark.parametrize(
     ("spoil", "status", "hint"),
     [
-        (not_raised, 6, "--bump patch"),
+        (not_raised, 6, "raise metadata.version"),
         (lower, 6, "registry add"),
         (same_precedence, 6, "raise metadata.version"),
         (no_version, 4, "metadata.version"),
@@ -259,7 +244,7 @@ def withdrawn(author):
         (edited_after_signing, (4, 5), ""),
         (other_name, 4, ""),
         (a_link, 5, ""),
-        (withdrawn, 6, "--bump patch"),
+        (withdrawn, 6, "raise metadata.version"),
     ],
 )
 def test_a_refused_release_changes_nothing(published, spoil, status, hint):
@@ -272,62 +257,13 @@ def test_a_refused_release_changes_nothing(published, spoil, status, hint):
     assert published.state() == before
 
 
-def test_bump_changes_only_the_version_in_the_skill(published):
-    skill = published.folder / "src/greeting/SKILL.md"
-    before = skill.read_text()
-    assert published.publish("--yes").status == 0
-    published.revise("1.1.0", **{"scripts/run.sh": "curl https://api.example.org\n"})
-    done = published.publish("--bump", "minor", "--dry-run", "--json")
-    assert (done.json["version"], skill.read_text()) == ("1.2.0", before)
-    done = published.publish("--bump", "minor", "--yes", "--json")
-    assert done.status == 0, done.out
-    assert skill.read_text() == before.replace("1.1.0", "1.2.0")
-    assert not (skill.parent / SIGNATURE).exists()
-    assert published.versions()[0] == "1.2.0"
-
-
-def test_a_publish_killed_after_signing_continues_with_the_next_version(published):
-    path = str(published.folder / "src/greeting")
-    add(str(published.registry), [path], Signing(now=now()), prepare=partial(prepared, path, "patch", None))
+def test_a_publish_killed_after_signing_is_finished_by_the_same_command(published):
+    path = str(published.revise("1.1.0"))
+    add(str(published.registry), [path], Signing(now=now()))
     assert published.versions() == ["1.0.0"]
-    assert "1.1.0" in Path(path, "SKILL.md").read_text()
-    done = published.publish("--bump", "patch", "--yes", "--json")
-    assert (done.status, done.json["version"], done.json["changed"]) == (0, "1.1.1", True)
-    assert "1.1.1" in Path(path, "SKILL.md").read_text()
-    assert published.versions() == ["1.1.1", "1.0.0"]
-
-
-@pytest.mark.parametrize(
-    ("line", "bump", "after"),
-    [
-        ("metadata:\n  version: 1.2.3", "patch", "metadata:\n  version: 1.2.4"),
-        ("metadata:\n  version: '1.2.3'  # x", "major", "metadata:\n  version: '2.0.0'  # x"),
-        ("metadata: {version: 1.2.3, a: b}", "minor", "metadata: {version: 1.3.0, a: b}"),
-        ('metadata:\r\n  "version": "1.2.3"', "patch", 'metadata:\r\n  "version": "1.2.4"'),
-        ("metadata:\n  version: 1.2.3-rc.1", "patch", "metadata:\n  version: 1.2.3"),
-        ("metadata:\n  version: 1.2.3-rc.1", "minor", "metadata:\n  version: 1.3.0"),
-        ("metadata:\n  version: 2.0.0-a", "major", "metadata:\n  version: 2.0.0"),
-        ("metadata:\n  version: 1.2.3+b-c", "patch", "metadata:\n  version: 1.2.4"),
-        (
-            "metadata:\n  min-version: 1.2.3\n  version: 1.2.3",
-            "patch",
-            "metadata:\n  min-version: 1.2.3\n  version: 1.2.4",
-        ),
-        ("metadata:\n  x: {version: 1.2.3}\n  version: 1.2.3", "patch", None),
-        ("metadata:\n  version: |\n    1.2.3", "patch", None),
-        ('metadata:\n  version: "1.2\\u002e3"', "patch", None),
-        ("license: x", "patch", None),
-        ("metadata:\n  version: v1", "patch", None),
-    ],
-)
-def test_bump_refuses_an_ambiguous_version(line, bump, after):
-    text = "---\nname: greeting\ndescription: Says 1.2.3.\n{}\n---\nversion: 1.2.3\n"
-    tree = Tree({"SKILL.md": File(text.format(line).encode())})
-    if after is None:
-        with pytest.raises(UsageError):
-            raised(tree, bump)
-    else:
-        assert raised(tree, bump).decode() == text.format(after)
+    done = published.publish("--yes", "--json")
+    assert (done.status, done.json["version"], done.json["changed"]) == (0, "1.1.0", True)
+    assert published.versions() == ["1.1.0", "1.0.0"]
 
 
 def test_the_authors_own_key_signs_if_the_registry_admits_it(published):
@@ -345,24 +281,25 @@ def test_the_hint_to_add_the_source_names_the_registry_with_any_signer(author):
     key = author.run("key", "show", "--json").json["public_path"]
     words = ("partner", "--key", key, "--name", "greeting", "--move")
     assert author.run("registry", "delegate", author.registry, *words).status == 0
-    done = author.publish("--key", "default", "--yes", "--bump", "minor", "--registry", author.registry)
+    author.revise("1.1.0")
+    done = author.publish("--key", "default", "--yes", "--registry", author.registry)
     assert done.status == 0, done.err
     assert "skillhub source add acme " in done.out + done.err
 
 
-def test_bump_refuses_a_signed_skill_without_its_key(published):
+def test_a_key_replaces_the_signature_of_a_signed_skill(published):
     assert published.run("key", "new").status == 0
-    assert published.run("sign", published.folder / "src/greeting").status == 0
+    path = published.revise("1.1.0")
+    assert published.run("sign", path).status == 0
     key = published.run("key", "show", "--json").json["public_path"]
     assert published.run("registry", "delegate", published.registry, "acme", "--key", key).status == 0
-    before = published.state()
-    done = published.publish("--bump", "patch", "--yes", "--json")
-    assert (done.status, "--key NAME" in done.error["hint"]) == (2, True)
-    assert published.state() == before
-    assert published.publish("--bump", "patch", "--key", "default", "--yes").status == 0
-    checked = published.run("validate", published.folder / "src/greeting", "--json").json["skills"][0]
-    assert checked["signature"]["status"] in ("untrusted", "valid")
+    stale = (path / SIGNATURE).read_text()
+    published.revise("1.1.1", **{SIGNATURE: stale})
+    before = tree_of(path)
+    assert published.publish("--yes", "--json").status == 5
+    assert published.publish("--key", "default", "--yes").status == 0
     assert published.versions()[0] == "1.1.1"
+    assert tree_of(path) == before
 
 
 def test_a_wrong_passphrase_changes_nothing(author):
