@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from collections.abc import Mapping
+from bisect import bisect
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from skillhub.errors import FormatError
@@ -166,6 +167,31 @@ def remove(text: str, path: tuple[str, ...], where: str) -> str:
         after += part.partition("\n")[2]
     found = others_toml(after, where)
     return _checked(after, _rest(before, path) == _rest(found, path) and _at(found, path) is None, where)
+
+
+def lines_in_order(text: str, table: str, names: Collection[str], new: Mapping[str, str]) -> str | None:
+    """Return ``text`` with new lines in a table in the order of their keys, so that git merges two additions.
+
+    Args:
+        text: TOML; the caller parses the result again.
+        table: The name of the table.
+        names: The keys that the table has.
+        new: The new lines, each with its line end, by key.
+
+    Returns:
+        None if the lines of the table are in another order or form.
+    """
+    # The header of the table and the whole lines up to the next one.
+    found = re.search(rf"(?m)^\[{table}\][^\n]*\n(?:[^\[\n][^\n]*\n|\n)*+", text)
+    lines = found[0].splitlines(keepends=True) if found else []
+    places = {line.partition("=")[0].strip(): place for place, line in enumerate(lines, 1)}
+    ordered = sorted(names)
+    if found is None or [name for name in places if name in names] != ordered:
+        return None
+    for name in sorted(new, reverse=True):
+        above = bisect(ordered, name)
+        lines.insert(places[ordered[above - 1]] if above else 1, new[name])
+    return text[: found.start()] + "".join(lines) + text[found.end() :]
 
 
 def _mark(body: list[tuple[Any, Any]], path: tuple[str, ...]) -> None:

@@ -36,7 +36,7 @@ from skillhub.formats.document import (
     wrong,
 )
 from skillhub.formats.text import clean, is_alias, is_name, quote
-from skillhub.formats.toml import CAP, LINES_CAP, spell_toml, strict_toml
+from skillhub.formats.toml import CAP, LINES_CAP, lines_in_order, spell_toml, strict_toml
 from skillhub.model.hosts import LinkKind
 from skillhub.model.lock import Lock, Locked, LockedSource
 from skillhub.model.provenance import is_same_source
@@ -481,8 +481,11 @@ def edit(data: bytes, add: Mapping[str, Wanted], remove: Iterable[str]) -> bytes
     if wanted == before.skills:
         return data
     text = data.decode("utf-8")
-    alone = "".join([text, "\n" if text else "", "[skills]\n", *map(_line, wanted.items())])
-    edited = _ended(text, _edited(text, before.skills, wanted) if before.lists else alone)
+    alone = "[skills]\n" + "".join(f"{name} = {_value(each)}\n" for name, each in wanted.items())
+    after = _edited(text, before.skills, wanted) if before.lists else (text and f"{text}\n") + alone
+    if text.count("\r\n") == text.count("\n") > 0:
+        after = re.sub(r"(?<!\r)\n", "\r\n", after)
+    edited = after.encode()
     # The result is parsed again, by another parser: it must have this change and no other.
     if replace(Intent.parse(edited, _WHERE), lists=True) != replace(before, skills=wanted, lists=True):
         hint = "write its skills as lines of one [skills] table"
@@ -503,30 +506,23 @@ def _edited(text: str, before: Mapping[str, Wanted], wanted: Mapping[str, Wanted
             raise FormatError("expected a table", where=f"{_WHERE}: skills")
         for name in before.keys() - wanted.keys():
             del skills[name]
-        for name in [each for each in before.keys() & wanted.keys() if before[each] != wanted[each]]:
+        names = before.keys() & wanted.keys()
+        for name in [each for each in names if before[each] != wanted[each]]:
             skills[name] = tomlkit.value(_value(wanted[name]))
+        new = {name: f"{name} = {_value(each)}\n" for name, each in wanted.items() if name not in before}
+        if edited := lines_in_order(str(tomlkit.dumps(document)), "skills", names, new):
+            return edited
         # tomlkit searches the whole table for each new line, so it adds the first and the others are put after it.
-        for number, (name, each) in enumerate(new := [row for row in wanted.items() if row[0] not in before]):
-            skills[name] = tomlkit.value(_value(each))
-            line, edited = f"\n{_line((name, each))}", "" if number else str(tomlkit.dumps(document))
-            if edited.count(line) == 1:
-                return edited.replace(line, line + "".join(map(_line, new[1:])))
+        for number, name in enumerate(new):
+            skills[name] = tomlkit.value(_value(wanted[name]))
+            edited = "" if number else str(tomlkit.dumps(document))
+            if edited.count(f"\n{new[name]}") == 1:
+                return edited.replace(f"\n{new[name]}", "\n" + "".join(new.values()))
         return str(tomlkit.dumps(document))
     except TOMLKitError as error:
         raise FormatError(f"not TOML: {clean(str(error))[:200]}", where=_WHERE) from error
     except IndexError:  # a defect of tomlkit (0.15.2): both parts of a table in two parts became empty
         return text
-
-
-def _ended(text: str, edited: str) -> bytes:
-    """Return ``edited`` with the line ends of ``text``."""
-    if text.count("\r\n") == text.count("\n") > 0:
-        edited = re.sub(r"(?<!\r)\n", "\r\n", edited)
-    return edited.encode()
-
-
-def _line(item: tuple[str, Wanted]) -> str:
-    return f"{item[0]} = {_value(item[1])}\n"
 
 
 def _value(wanted: Wanted) -> str:

@@ -12,6 +12,7 @@ from skillhub.edits.lock_merge import conflict, drive, fix, sides
 from skillhub.errors import FormatError, NotFound, Refused, SignerChanged, SkillhubError, SourceMismatch
 from skillhub.install.resolve import satisfies
 from skillhub.model.lock import Lock
+from skillhub.project.intent import Intent, Wanted, edit
 from skillhub.project.project import Project
 from tests.edits.test_lock_merge import ACME, HIS, ONE, THREE, TWO, local, lock, released
 from tests.support import forked
@@ -234,6 +235,23 @@ def test_two_branches_with_distant_additions_merge_without_the_driver(repository
     repository.apart(base, lock(**base.skills, f=TWO), lock(**base.skills, r=THREE))
     repository.git("merge", "-q", "other", "-m", "both")
     assert repository.lock() == lock(**base.skills, f=TWO, r=THREE)
+
+
+def test_two_branches_that_each_add_a_skill_to_the_intent_merge(repository):
+    path = repository.folder / "skillhub.toml"
+    path.write_bytes(b"")
+
+    def added(*names):
+        path.write_bytes(edit(path.read_bytes(), dict.fromkeys(names, Wanted(source="acme")), ()))
+        repository.commit(lock(**dict.fromkeys(Intent.parse(path.read_bytes()).skills, ONE)))
+
+    added("b", "m")
+    repository.git("checkout", "-qb", "other")
+    added("a")
+    repository.git("checkout", "-q", "main")
+    added("f", "z")
+    repository.git("merge", "-q", "other", "-m", "both")
+    assert list(Intent.parse(path.read_bytes()).skills) == list(repository.lock().skills) == ["a", "b", "f", "m", "z"]
 
 
 def test_neighbouring_changes_conflict_in_git_and_fix_resolves_them(repository):

@@ -45,6 +45,25 @@ def test_added_skill_gets_a_line(before, after):
     assert edit(before.encode(), NEW, ()).decode() == after
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("# why\n[skills]\n# b\nb = {}\nz = {}\n", "# why\n[skills]\n# b\nb = {}\nm = {}\nn = {}\nz = {}\n"),
+        ("[skills]\nz = {}  # z\n[install]\n", "[skills]\nm = {}\nn = {}\nz = {}  # z\n[install]\n"),
+        ("[skills]\nb = {}\n\n# the last\n", "[skills]\nb = {}\nm = {}\nn = {}\n\n# the last\n"),
+        ("[skills]\r\nb = {}\r\n  z = {}\r\n", "[skills]\r\nb = {}\r\nm = {}\r\nn = {}\r\n  z = {}\r\n"),
+        ("[skills]\nz = {}\nb = {}\n", "[skills]\nz = {}\nb = {}\nn = {}\nm = {}\n"),
+        ('[skills]\nb = {}\nz = """\n^1"""\n', None),
+        ("[skills]\nb = {}\n[skills.z]\n", None),
+    ],
+)
+def test_added_lines_keep_the_order_of_names(before, after):
+    added = {"n": Wanted(), "m": Wanted()}
+    edited = edit(before.encode(), added, ())
+    assert Intent.parse(edited).skills == Intent.parse(before.encode()).skills | added
+    assert after in (edited.decode(), None)
+
+
 def test_added_line_has_the_line_ends_of_windows():
     data = WRITTEN.replace("\n", "\r\n").encode()
     edited = edit(data, NEW, ())

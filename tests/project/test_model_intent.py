@@ -235,8 +235,8 @@ def test_intent_of_seven_thousand_skills_is_read_and_edited():
     text = f"[skills]\n{lines}".encode()
     added = {f"new-{number}": Wanted(source="bench") for number in range(3)}
     assert list(Intent.parse(edit(text, added, ["skill-00000"])).skills) == [
-        *(f"skill-{number:05d}" for number in range(1, 7_000)),
         *added,
+        *(f"skill-{number:05d}" for number in range(1, 7_000)),
     ]
 
 
