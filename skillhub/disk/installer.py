@@ -10,6 +10,7 @@ from contextlib import suppress
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from importlib.util import find_spec
 from pathlib import Path
+from shutil import which
 from typing import Any
 
 from skillhub.formats.text import as_command
@@ -27,9 +28,10 @@ def extra(name: str) -> str:
     """
     if source := _uv_words(name):
         return as_command("uv", "tool", "install", "--force", *source)
-    inject = ("pipx", "inject", os.path.basename(sys.prefix))
     needs = _needs(name)
-    return as_command(*(inject if _has(_PIPX) else _pip("install")), *needs) if needs else f"install the extra {name}"
+    if needs and _has(_PIPX):
+        return as_command("pipx", "inject", os.path.basename(sys.prefix), *needs)
+    return _pip("install", *needs) if needs else f"install the extra {name}"
 
 
 def removal() -> str:
@@ -38,14 +40,19 @@ def removal() -> str:
         return f"delete the clone {_CLONE}"
     if _has(_PIPX):
         return as_command("pipx", "uninstall", os.path.basename(sys.prefix))
-    return as_command(*(("uv", "tool", "uninstall") if _has(_UV_TOOL) else _pip("uninstall")), _NAME)
+    return as_command("uv", "tool", "uninstall", _NAME) if _has(_UV_TOOL) else _pip("uninstall", _NAME)
 
 
-def _pip(verb: str) -> tuple[str, ...]:
-    """Return the command that changes packages here; it ignores modules and the uv.toml of the working folder."""
-    if find_spec("pip") is None:  # as in environments of uv
-        return ("uv", "pip", verb, "--directory", sys.prefix, "--python", sys.executable)
-    return (sys.executable, "-P", "-m", "pip", verb)
+def _pip(verb: str, *packages: str) -> str:
+    """Return the command that changes packages here; it ignores modules and the uv.toml of the working folder.
+
+    Environments of uv, PDM and Poetry may have no pip; Python brings one to install, for a user who has no uv.
+    """
+    has_pip = find_spec("pip") is not None
+    if not has_pip and (which("uv") or find_spec("ensurepip") is None):
+        return as_command("uv", "pip", verb, "--directory", sys.prefix, "--python", sys.executable, *packages)
+    pip = as_command(sys.executable, "-P", "-m", "pip", verb, *packages)
+    return pip if has_pip else f"{as_command(sys.executable, '-P', '-m', 'ensurepip')} && {pip}"
 
 
 def _uv_words(name: str) -> list[str]:

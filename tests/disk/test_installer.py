@@ -37,11 +37,15 @@ class Environment:
         self.source = folder / "source"
         self.source.mkdir()
         (self.source / "skillhub").symlink_to(REPO / "skillhub")
+        self.uv = folder / "programs" / "uv"
+        self.uv.parent.mkdir()
+        self.uv.write_text("")
+        self.uv.chmod(0o755)
 
     def asked(self, name="s3", path=None):
         done = subprocess.run(
             [self.python, "-P", "-c", ASK, name],
-            env={"PYTHONPATH": str(path or self.source)},
+            env={"PYTHONPATH": str(path or self.source), "PATH": str(self.uv.parent)},
             capture_output=True,
             text=True,
             check=True,
@@ -113,9 +117,11 @@ def test_attack_a_hint_names_no_skillhub_of_an_index(environment, tmp_path):
 def test_attack_the_command_reads_nothing_of_the_working_folder(environment, tmp_path):
     uv = f"uv pip install --directory '{environment.folder}' --python '{environment.python}' 'boto3<2,>=1.36'"
     assert environment.asked()[0] == uv  # a uv.toml there could name another index
+    environment.uv.unlink()
+    pip = f"'{environment.python}' -P -m pip"  # a pip.py there would run
+    assert environment.asked()[0] == f"'{environment.python}' -P -m ensurepip && {pip} install 'boto3<2,>=1.36'"
     (environment.packages / "pip").mkdir()
     (environment.packages / "pip" / "__init__.py").touch()
-    pip = f"'{environment.python}' -P -m pip"  # a pip.py there would run
     assert environment.asked() == [f"{pip} install 'boto3<2,>=1.36'", f"{pip} uninstall skillhub"]
     assert environment.asked("server")[0].endswith("install 'mcp<3,>=2.3' 'uvicorn<1'")
 
