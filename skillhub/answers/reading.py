@@ -117,8 +117,8 @@ class AuditAnswer(JsonAnswer, commands=["audit"]):
     notes: Texts
 
 
-class RuleAnswer(JsonAnswer, commands=["audit --explain"]):
-    """A rule of the table."""
+class RuleRow(AnswerRow):
+    """A rule of the audit."""
 
     id: Text
     severity: Severity
@@ -127,6 +127,16 @@ class RuleAnswer(JsonAnswer, commands=["audit --explain"]):
     title: Text
     why: Text
     hint: Text
+
+
+class RuleAnswer(RuleRow, JsonAnswer, commands=["audit --explain"]):
+    """A rule of the audit."""
+
+
+class RulesAnswer(JsonAnswer, commands=["audit --explain all"]):
+    """All rules of the audit, by id."""
+
+    rules: tuple[RuleRow, ...]
 
 
 class SignatureRow(AnswerRow):

@@ -40,7 +40,7 @@ FromLock = Annotated[
 ]
 Baseline = Annotated[str | None, Arg("--baseline FILE", "Accept the findings in this file.")]
 Write = Annotated[str | None, Arg("--write-baseline FILE", "Write the current findings as a baseline.")]
-Explain = Annotated[str | None, Arg("--explain RULE", "Only explain a rule: what it finds, why, what to do.")]
+Explain = Annotated[str | None, Arg("--explain RULE", "Only explain a rule; all lists the rules.")]
 Sarif = Annotated[str | None, Arg("--sarif FILE", "Also write the report as SARIF to this file.")]
 _SUMMARY, _WORKSPACE = "GITHUB_STEP_SUMMARY", "GITHUB_WORKSPACE"
 
@@ -106,11 +106,18 @@ def audit(
 
 
 def _explain(word: str, common: Common) -> int:
-    """Show one rule."""
+    """Show one rule, or list all."""
+    if word == "all":
+        every = sorted(reports.RULES.values(), key=lambda each: each.id)
+        if common.json:
+            return common.answer("audit --explain all", {"rules": [asdict(each) for each in every]})
+        common.terminal.table(("RULE", "SEVERITY", "TITLE"), [(each.id, each.severity, each.title) for each in every])
+        return 0
     rule = reports.RULES.get(word) or reports.RULES.get(word.upper())
     if rule is None:
         close = did_you_mean(spelled_like(word, reports.RULES))
-        raise UsageError(f"there is no rule {quote(word)}", hint=f"{close} docs/rules.md lists all".strip())
+        hint = f"{close} skillhub audit --explain all lists the rules".lstrip()
+        raise UsageError(f"there is no rule {quote(word)}", hint=hint)
     if common.json:
         return common.answer("audit --explain", asdict(rule))
     common.terminal.out(f"{rule.id}: {rule.title}", "bold")

@@ -8,6 +8,8 @@ import tomllib
 
 import pytest
 
+from skillhub.audit.report import RULES
+
 REASON = "read by ann on 2026-11-20: an example in a text"
 
 
@@ -261,8 +263,15 @@ def test_a_rule_is_explained_as_text_and_as_json(shell):
 @pytest.mark.parametrize("word", ["SH999", "", "SH10", "a\x1b[2Jb", "../rules"])
 def test_an_unknown_rule_is_a_usage_error(shell, word):
     done = shell.run("audit", "--explain", word, "--json")
-    assert (done.status, "docs/rules.md" in done.error["hint"]) == (2, True)
+    assert (done.status, done.error["hint"].endswith("skillhub audit --explain all lists the rules")) == (2, True)
     assert "\x1b" not in done.out
+
+
+def test_all_rules_are_listed(shell):
+    listed = shell.run("audit", "--explain", "all", "--json").json["rules"]
+    assert [each["id"] for each in listed] == sorted(RULES)
+    lines = shell.run("audit", "--explain", "all").out.splitlines()
+    assert [line.split()[0] for line in lines[1:] if not line.startswith(" ")] == sorted(RULES)
 
 
 def test_a_brief_is_printed_and_the_exit_status_is_the_audits(odd):

@@ -22,7 +22,10 @@ REPO = Path(__file__).parents[2]
 
 # Their output is in another format or comes from another program.
 NO_ANSWERS = {"env exec", "lock export", "pick"}
-NO_COMMANDS = {"audit --explain", "--version", "doctor policy", "error", "show file", "source add suggested"}
+NO_COMMANDS = {
+    *("audit --explain", "audit --explain all", "--version", "doctor policy", "error", "show file"),
+    "source add suggested",
+}
 
 
 def check(command, value):
