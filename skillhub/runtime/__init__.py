@@ -21,11 +21,11 @@ _HOMES = {
         "runtime.discover": "Surroundings",
         "runtime.envelope": "Display display inject",
         "runtime.folder": "Agreed bring_system_skills",
-        "runtime.loading": "Commands Loaded Request Session load pick preload",
+        "runtime.loading": "Commands Fork Hook Loaded Request Session load pick preload",
         "runtime.needs": "PermissionProfile TurnNeeds open_needs permission_profile supply values",
         "runtime.overview": "Section section",
         "runtime.skill_urls": "Pulled pull urls_of",
-        "runtime.ranking": "Hit SearchIndex rows_of search",
+        "runtime.ranking": "Hit Hits SearchIndex rows_of search",
         "runtime.meaning": "Completion Mention MentionRules Resolved Selected complete mentioned",
         "runtime.state": "PermissionRule answers permitted remember set_reach",
         "runtime.toolset": "SkillTool ToolResult call_tool tools",
@@ -40,7 +40,10 @@ __all__ = [
     "Commands",
     "Completion",
     "Display",
+    "Fork",
     "Hit",
+    "Hits",
+    "Hook",
     "Loaded",
     "Mention",
     "MentionRules",
@@ -99,11 +102,11 @@ if TYPE_CHECKING:
     from skillhub.runtime.discover import Surroundings
     from skillhub.runtime.envelope import Display, display, inject
     from skillhub.runtime.folder import Agreed, bring_system_skills
-    from skillhub.runtime.loading import Commands, Loaded, Request, Session, load, pick, preload
+    from skillhub.runtime.loading import Commands, Fork, Hook, Loaded, Request, Session, load, pick, preload
     from skillhub.runtime.meaning import Completion, Mention, MentionRules, Resolved, Selected, complete, mentioned
     from skillhub.runtime.needs import PermissionProfile, TurnNeeds, open_needs, permission_profile, supply, values
     from skillhub.runtime.overview import Section, section
-    from skillhub.runtime.ranking import Hit, SearchIndex, rows_of, search
+    from skillhub.runtime.ranking import Hit, Hits, SearchIndex, rows_of, search
     from skillhub.runtime.skill_urls import Pulled, pull, urls_of
     from skillhub.runtime.state import PermissionRule, answers, permitted, remember, set_reach
     from skillhub.runtime.toolset import SkillTool, ToolResult, call_tool, tools

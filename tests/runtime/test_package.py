@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from inspect import isfunction
+from typing import get_args, get_type_hints
+
 import pytest
 
 import skillhub.runtime
@@ -12,6 +15,24 @@ def test_every_public_name_exists():
     for name in skillhub.runtime.__all__:
         assert getattr(skillhub.runtime, name).__name__ == name
     assert set(skillhub.runtime.__all__) == set(skillhub.runtime._HOMES)
+
+
+def classes(hint):
+    """Yield our classes in a type hint."""
+    if isinstance(hint, type) and hint.__module__.startswith("skillhub."):
+        yield hint.__name__
+    for part in get_args(hint):
+        yield from classes(part)
+
+
+def test_a_host_can_name_what_functions_return_and_what_it_has_to_run():
+    public = [getattr(skillhub.runtime, name) for name in skillhub.runtime.__all__]
+    returned = [get_type_hints(each)["return"] for each in public if isfunction(each)]
+    run = [get_type_hints(skillhub.runtime.Loaded)[name] for name in ("fork", "hooks")]
+    found = {name for hint in (*returned, *run) for name in classes(hint)}
+    assert {"Fork", "Hits", "Hook"} < found
+    opaque = {"Stored"}  # the rows of a search index, which a host only passes on
+    assert found - opaque <= set(skillhub.runtime.__all__)
 
 
 def test_unknown_name_is_an_attribute_error():
