@@ -408,16 +408,19 @@ async def _stream(stream: Any) -> AsyncIterator[bytes]:  # noqa: ANN401 - anyio'
 
 
 async def _end(process: Process) -> None:
-    with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
-        await process.stdin.aclose()  # type: ignore[union-attr]
-    with anyio.move_on_after(_GRACE):
-        while process.returncode is None:  # `wait` would also wait for other processes with its pipes
-            await anyio.sleep(0.01)
-    with suppress(ProcessLookupError, PermissionError):
-        if hasattr(os, "killpg"):
-            os.killpg(process.pid, signal.SIGKILL)
-        else:
-            process.kill()
+    """Let the server exit by itself, then kill its process group; a second Ctrl-C ends only the wait."""
+    try:
+        with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
+            await process.stdin.aclose()  # type: ignore[union-attr]
+        with anyio.move_on_after(_GRACE):
+            while process.returncode is None:  # `wait` would also wait for other processes with its pipes
+                await anyio.sleep(0.01)
+    finally:
+        with suppress(ProcessLookupError, PermissionError):
+            if hasattr(os, "killpg"):
+                os.killpg(process.pid, signal.SIGKILL)
+            else:
+                process.kill()
     with anyio.move_on_after(_GRACE):
         while process.returncode is None:
             await anyio.sleep(0.01)

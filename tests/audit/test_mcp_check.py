@@ -3,9 +3,11 @@ process."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import shlex
+import signal
 import sys
 import time
 
@@ -16,6 +18,7 @@ from tests.support.cli import Shell
 from tests.support.here import Here
 from tests.support.skill_server import Raw, skill_server
 
+anyio = pytest.importorskip("anyio")
 pytest.importorskip("mcp")
 check = pytest.importorskip("skillhub.audit.mcp_check")
 YES = ("[N]o:", "y\n")
@@ -198,6 +201,22 @@ def test_attack_processes_that_a_server_starts_are_ended(tmp_path, after):
     server(here, before=CHILD.format(path=str(path)), after=after)
     assert looked(here).tools == ("create_issue", "ok")
     assert gone(path)
+
+
+def test_a_second_interrupt_does_not_leave_the_server_running():
+    """The first one ends the session; the second one cancels the wait for the server's own exit."""
+
+    async def interrupted():
+        idle = [sys.executable, "-I", "-c", "import time; time.sleep(60)"]
+        process = await anyio.open_process(idle, start_new_session=True)
+        ending = asyncio.ensure_future(check._end(process))
+        await asyncio.sleep(0)
+        ending.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await ending
+        return await process.wait()
+
+    assert asyncio.run(interrupted()) == -signal.SIGKILL
 
 
 def test_attack_a_server_without_an_answer_is_stopped(tmp_path):
