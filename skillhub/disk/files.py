@@ -120,6 +120,10 @@ class HeldFolder:
         if self._handle is not None:
             close(self._handle)
 
+    def __reduce__(self) -> tuple[type[HeldFolder], tuple[str | None]]:
+        """Return how to copy this object: a copy opens the folder again, since two would close one handle."""
+        return HeldFolder, (self.path,)
+
     def open(self) -> None:
         """Open the folder now if it exists; otherwise it is opened at first use."""
         with suppress(OSError):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
+import pickle
 import shutil
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pytest
 
@@ -49,6 +51,17 @@ def test_unchanged_locked_skill_is_listed_and_loaded(here):
     loaded = load(skill)
     assert (loaded.body, loaded.read("references/style.md")) == ("Good.\n", b"Short.\n")
     assert "Good." in section(catalog, profile("agents")).text
+
+
+@pytest.mark.parametrize("copied", [asdict, copy.deepcopy, lambda skill: pickle.loads(pickle.dumps(skill))])
+def test_copies_of_a_skill_close_no_folder_twice(here, copied):
+    skill = pick(here.catalog(), "demo")
+    load(skill)
+    copied(skill)  # and forgotten
+    with open(os.devnull, "rb") as reused:
+        assert load(skill).body
+        del skill
+        assert os.fstat(reused.fileno())
 
 
 def test_unlocked_skill_is_loaded(here):
