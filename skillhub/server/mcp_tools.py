@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from skillhub.errors import FormatError, NotFound, SkillhubError
 from skillhub.formats.document import faults
 from skillhub.formats.text import clean, quote
+from skillhub.model.tree import SKILL_MD
 from skillhub.runtime.envelope import inject
 from skillhub.runtime.meaning import may_invoke
 from skillhub.runtime.ranking import LIMIT_MAX, SearchIndex, Stored, search
@@ -126,6 +127,8 @@ def _load(asked: SkillToLoad, content: ServedContent) -> tuple[_Model, str]:
 
 
 def _read(asked: FileToRead, content: ServedContent) -> tuple[_Model, str]:
+    if asked.path == SKILL_MD:
+        content.load(asked.name, "model")  # raises if only the user may load these instructions
     served, data = content.read(asked.name, asked.path)
     (file,) = (each for each in served.files if each.path == asked.path)
     end = asked.offset + asked.limit
@@ -152,7 +155,7 @@ def _read(asked: FileToRead, content: ServedContent) -> tuple[_Model, str]:
     return answer, shown
 
 
-def _uri(served: ServedSkill, path: str = "SKILL.md") -> str | None:
+def _uri(served: ServedSkill, path: str = SKILL_MD) -> str | None:
     return uri_of(served, path) if why_not(served) is None else None
 
 

@@ -304,6 +304,7 @@ def test_attack_invalid_or_forbidden_tool_calls_are_errors(ask):
         call("load_skill"),
         call("load_skill", name="nope"),
         call("load_skill", name="by-hand"),  # for users only
+        call("read_skill_file", name="by-hand", path="SKILL.md"),
         call("load_skill", name=5),
         call("load_skill", name="demo", more=1),
         call("search_skills", query="x", limit=0),
