@@ -38,8 +38,10 @@ from skillhub.formats.json import strict_json
 from skillhub.formats.text import quote
 from skillhub.install.context import Ports
 from skillhub.model.hosts import Profile, SkillScope, profile
+from skillhub.model.manifest import split
 from skillhub.model.record import Skill
 from skillhub.model.reference import Named
+from skillhub.model.tree import SKILL_MD
 from skillhub.project.store import Store
 from skillhub.runtime.agent import catalog_of, codex_rows, context_inspect, record
 from skillhub.runtime.catalog import Catalog
@@ -355,7 +357,9 @@ def _opencode(workplace: Workplace, taken: http_api.OpenCodeParameters) -> list[
     for skill in workplace.seen("opencode", taken.directory)[1].skills:
         with suppress(SkillhubError):  # a skill that may not be loaded is left out
             row = {"name": skill.full_name, "description": skill.description, "location": skill.file}
-            found.append({**row, "content": load(skill, Request(caller="model")).body})
+            # As written: OpenCode fills in the arguments itself, when the skill is used as a command.
+            data = load(skill, Request(caller="model")).read(SKILL_MD)
+            found.append({**row, "content": split(data, SKILL_MD).body})
     return found
 
 

@@ -25,7 +25,7 @@ JSON = {"content-type": "application/json"}
 def machine(tmp_path_factory):
     """Return a machine with a locked skill, an unlocked one and a global one; no test changes the machine."""
     machine = agreed(tmp_path_factory.mktemp("serve"))
-    machine.write("project/.agents/skills/loose/SKILL.md", "---\nname: loose\ndescription: Loose.\n---\nText.\n")
+    machine.write("project/.agents/skills/loose/SKILL.md", "---\nname: loose\ndescription: Loose.\n---\n$ARGUMENTS\n")
     machine.write("mine/theirs/SKILL.md", "---\nname: theirs\ndescription: The user's.\n---\nText.\n")
     assert machine.run("install", machine.folder / "mine/theirs", "--global", "--yes", "--allow-unsigned").status == 0
     return machine
@@ -91,6 +91,7 @@ def test_needs_and_skills_in_the_form_of_opencode(client):
     assert rows["demo"] == {"name": "demo", "scope": "project", "state": "enabled", "requires": [], "open": []}
     skills = {row["name"]: row for row in client.get("/skill").json()}
     assert set(skills["demo"]) == {"name", "description", "location", "content"}
+    assert skills["loose"]["content"] == "$ARGUMENTS\n"
     assert skills["demo"]["content"].strip() == "Good." and skills["demo"]["location"].endswith("/demo/SKILL.md")
 
 
