@@ -10,34 +10,30 @@ import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
-import skillhub
 from skillhub.archive.entries import RESERVED
 from skillhub.disk import files
 from skillhub.errors import StateError, UsageError
 from skillhub.formats.digest import Digest
 from skillhub.install import candidates
-from skillhub.install.candidates import Candidate, ReleaseStatus
+from skillhub.install.candidates import Candidate
 from skillhub.install.context import Options, Ports, State, chosen_agents, read_state
-from skillhub.install.known_bad import advised, files_about, with_advisories
+from skillhub.install.known_bad import World, advised, deciding, files_about, with_advisories
 from skillhub.install.links import Linker, Linking, write_records
 from skillhub.install.needs import AnsweredNeeds, OpenNeeds, facts_of, open_for_more_agents, open_needs
 from skillhub.install.resolve import ResolvedSkill, packages_of
 from skillhub.install.review import admit, check_against_record, consent, moved_records, new_first, rebased_lock
 from skillhub.model.finding import in_short
 from skillhub.model.hosts import Host, LinkKind
-from skillhub.model.lock import Lock, Locked, Signer
+from skillhub.model.lock import Lock, Locked
 from skillhub.model.provenance import Changes, Provenance
 from skillhub.model.question import Asked, Question
 from skillhub.model.record import Facts, Record, Records
-from skillhub.model.reference import site_of
 from skillhub.net.settings import Settings
 from skillhub.project import copies, mcp
 from skillhub.project.copies import NeedCheck, link_folders, need_check, needs_of
 from skillhub.project.project import two_lines
 from skillhub.project.store import Staged
-from skillhub.sources.configured import Source
 
 # The lock holds the digest of a patch; git must not change the patch by writing the line ends of Windows.
 _ATTRIBUTES = b"*.patch -text\n"
@@ -446,49 +442,6 @@ class Planner:
 
 def _digest(facts: str, names: Iterable[str]) -> Digest:
     return Digest.of("\0".join((facts, *sorted(names))).encode("utf-8", "surrogateescape"))
-
-
-class World(NamedTuple):
-    """The facts that decide about every skill: this version, trusted publishers, policies and sources."""
-
-    facts: Digest
-    sources: Mapping[str, Source]
-
-    @classmethod
-    def of(cls, ports: Ports) -> World:
-        """Return the facts that decide about every skill in this command."""
-        sources, policies = ports.sources.all(), [*ports.policies.each]
-        facts = skillhub.__version__, ports.publishers.all(), sources, policies, site_of(ports.environ)
-        return cls(Digest.of(repr(facts).encode("utf-8", "surrogateescape")), sources)
-
-
-def deciding(name: str, world: World, state: State, ports: Ports) -> object:
-    """Return all facts, besides the bytes, that decide whether an enabled skill needs no work.
-
-    Return None for a skill that every command must check: one that its registry or an advisory warns of, whose
-    validity a time decides, that is patched, that has an entry in the configuration of an agent, or that comes from a
-    local folder, where a link may lead to a place that a policy forbids.
-    """
-    entry, record = state.lock.skills[name], state.agreed(name)
-    if record is None or not record.enabled or entry.patch or any(need.kind == "mcp" for need in record.facts.needs):
-        return None
-    if entry.local and any(policy.sources is not None for policy in ports.policies.each):
-        return None
-    root = ports.root_of(entry, world.sources)
-    status = ReleaseStatus.last_seen(name, entry, root, ports.sources)
-    if status.objection or status.yanked or candidates.revoking(status) or advised(name, entry, None, ports):
-        return None
-    pinned = None
-    if entry.signed_by:
-        pinned = ports.publishers.pinned(candidates.pin_name(name, entry, root))
-        if pinned is None or {Signer.parse(each).kind for each in entry.signed_by} != {"key"}:
-            return None
-    needed = [(each, state.lock.skills.get(each), state.enabled(each) is not None) for each in entry.dependencies]
-    if not all(locked and is_enabled for _, locked, is_enabled in needed):
-        return None
-    versions = [(each, locked.version) for each, locked, _ in needed if locked]
-    size = status.release.size if status.release else None
-    return world.facts, entry, record, state.lock.sources.get(entry.source), pinned, size, versions
 
 
 def settled(resolved: Sequence[ResolvedSkill], options: Options, state: State, ports: Ports) -> set[str]:

@@ -1,4 +1,4 @@
-"""The facts of a locked skill without its bytes, for policies and for advisories; the refusal of known-bad skills."""
+"""The facts of a locked skill without its bytes: for advisories, policies, and to skip a skill that is in order."""
 
 from __future__ import annotations
 
@@ -6,21 +6,22 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
+import skillhub
 from skillhub.disk.proved import names_in
 from skillhub.errors import KnownBad, SkillhubError
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import command
 from skillhub.install import candidates
-from skillhub.install.candidates import Candidate, install_command, read_manifest
-from skillhub.install.context import Ports
+from skillhub.install.candidates import Candidate, ReleaseStatus, install_command, read_manifest
+from skillhub.install.context import Ports, State
 from skillhub.model.advisory import AdvisorySubject, Match, digests_of
 from skillhub.model.finding import SEVERITIES
 from skillhub.model.hosts import SkillScope
 from skillhub.model.lock import Locked, LockedSource, Signer
 from skillhub.model.record import Skill
-from skillhub.model.reference import Local, parse_remote
+from skillhub.model.reference import Local, parse_remote, site_of
 from skillhub.model.tree import SIGNATURE, SKILL_MD, Listing, Tree
 from skillhub.policy.policy import Subject
 from skillhub.project.last_seen import HINTS
@@ -106,6 +107,9 @@ def with_known_bad(skills: Iterable[Skill], known: Iterable[Known]) -> list[Skil
     return [replace(each, known_bad=worst.get((each.scope, each.name)) if each.managed else None) for each in skills]
 
 
+# What decides that a locked skill needs no work, besides the bytes of its files.
+
+
 def files_about(entries: Mapping[str, Locked], ports: Ports) -> list[str]:
     """Return the files with these skills' pinned signers and their registries' last known state, and their folders.
 
@@ -124,6 +128,49 @@ def files_about(entries: Mapping[str, Locked], ports: Ports) -> list[str]:
         found += [os.path.dirname(folder), *(each for each in (folder, hints) if os.path.lexists(each))]
         found += [f"{targets}{each}" for each in (names_in(targets) if os.path.lexists(targets) else ())]
     return found
+
+
+class World(NamedTuple):
+    """The facts that decide about every skill: this version, trusted publishers, policies and sources."""
+
+    facts: Digest
+    sources: Mapping[str, Source]
+
+    @classmethod
+    def of(cls, ports: Ports) -> World:
+        """Return the facts that decide about every skill in this command."""
+        sources, policies = ports.sources.all(), [*ports.policies.each]
+        facts = skillhub.__version__, ports.publishers.all(), sources, policies, site_of(ports.environ)
+        return cls(Digest.of(repr(facts).encode("utf-8", "surrogateescape")), sources)
+
+
+def deciding(name: str, world: World, state: State, ports: Ports) -> object:
+    """Return all facts, besides the bytes, that decide whether an enabled skill needs no work.
+
+    Return None for a skill that every command must check: one that its registry or an advisory warns of, whose
+    validity a time decides, that is patched, that has an entry in the configuration of an agent, or that comes from a
+    local folder, where a link may lead to a place that a policy forbids.
+    """
+    entry, record = state.lock.skills[name], state.agreed(name)
+    if record is None or not record.enabled or entry.patch or any(need.kind == "mcp" for need in record.facts.needs):
+        return None
+    if entry.local and any(policy.sources is not None for policy in ports.policies.each):
+        return None
+    root = ports.root_of(entry, world.sources)
+    status = ReleaseStatus.last_seen(name, entry, root, ports.sources)
+    if status.objection or status.yanked or candidates.revoking(status) or advised(name, entry, None, ports):
+        return None
+    pinned = None
+    if entry.signed_by:
+        pinned = ports.publishers.pinned(candidates.pin_name(name, entry, root))
+        if pinned is None or {Signer.parse(each).kind for each in entry.signed_by} != {"key"}:
+            return None
+    needed = [(each, state.lock.skills.get(each), state.enabled(each) is not None) for each in entry.dependencies]
+    if not all(locked and is_enabled for _, locked, is_enabled in needed):
+        return None
+    versions = [(each, locked.version) for each, locked, _ in needed if locked]
+    size = status.release.size if status.release else None
+    return world.facts, entry, record, state.lock.sources.get(entry.source), pinned, size, versions
 
 
 # The facts of a locked skill that policies are checked against, without its bytes.
