@@ -6,18 +6,21 @@ import gc
 import inspect
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, is_dataclass
+from dataclasses import dataclass, is_dataclass, replace
 from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any, get_origin, get_type_hints
 
 from skillhub.cli.common import Arg, Common, Run
 from skillhub.cli.table import COMMANDS
+from skillhub.cli.terminal import Terminal
 from skillhub.errors import UsageError
 from skillhub.formats.text import as_command, quote, typed_project
 
 if TYPE_CHECKING:
     import typer
+
+    from skillhub.disk.proved import IdleCommand
 
 _COMPLETE = "_SKILLHUB_COMPLETE"
 _SHELLS = ("bash", "zsh", "fish", "powershell", "pwsh")
@@ -73,8 +76,8 @@ def command_of(args: list[str]) -> tuple[str, frozenset[str]]:
     return name, frozenset(flag for each in (parameters(commands[name]) if name else ()) for flag in each.flags)
 
 
-def run(args: list[str]) -> int:
-    """Run a command line and return its exit status."""
+def run(args: list[str], idle: IdleCommand | None = None) -> int:
+    """Run a command line and return its exit status; ``idle`` remembers it if it has nothing to do."""
     if args[:1] == ["--show-completion"] and args[1:]:
         # Typer would guess the shell from the parent process, although the user named one.
         if args[1] not in _SHELLS:
@@ -82,11 +85,11 @@ def run(args: list[str]) -> int:
         os.environ[_COMPLETE] = f"source_{args[1]}"
         args = []
     args = _behind_command(args)
-    status = run_plain(args)
+    status = run_plain(args, idle)
     return _run_by_typer(args) if status is None else status
 
 
-def run_plain(args: list[str]) -> int | None:
+def run_plain(args: list[str], idle: IdleCommand | None = None) -> int | None:
     """Run a command line of names, switches and options with a list of names; return None for any other."""
     if not args or args[0] not in _PLAIN:
         return None
@@ -107,7 +110,7 @@ def run_plain(args: list[str]) -> int | None:
             return None
         else:
             values.setdefault(names, []).append(word)
-    return _perform(command, values)
+    return _perform(command, values, idle)
 
 
 @cache
@@ -223,14 +226,15 @@ def _without_verb(command: Run) -> Run:
     return wrapped
 
 
-def _perform(command: Run, values: Mapping[str, Any]) -> int:
+def _perform(command: Run, values: Mapping[str, Any], idle: IdleCommand | None = None) -> int:
     """Run a command with the values that the user typed, then close everything that it opened."""
     arguments = dict(values)
     for name, kind in get_type_hints(command).items():
         if is_dataclass(kind):
             typed = [each.name for each in parameters(kind) if each.name in arguments]  # type: ignore[arg-type]
             arguments[name] = kind(**{each: arguments.pop(each) for each in typed})  # type: ignore[operator]
-    arguments["common"] = arguments["common"].in_scope()
+    arguments["common"] = replace(arguments["common"].in_scope(), idle=idle)
+    Terminal.written = [] if idle else None
     # Most objects live to the end, and few are in cycles: collections of garbage took 6 % of an install.
     gc.freeze()
     gc.set_threshold(400_000, 50)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar, get_args
 from skillhub.cli.terminal import Terminal, Tone, is_interactive
 from skillhub.disk import files
 from skillhub.disk.home import Home, throwaway, user_home
-from skillhub.disk.proved import ProvedFolders
+from skillhub.disk.proved import IdleCommand, ProvedFolders
 from skillhub.errors import FormatError, NotFound, SkillhubError, StateError, UsageError
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import command, deferred, did_you_mean, is_alias, quote, spelled_like
@@ -72,6 +72,7 @@ class Common:
 
     Attributes:
         undo: Closes everything that the command opened, at its end.
+        idle: Remembers that the command had nothing to do; None if it is not asked the next time.
     """
 
     json: Annotated[bool, Arg("--json", "Print only one JSON value on stdout.")] = False
@@ -90,6 +91,7 @@ class Common:
     quiet: Annotated[bool, Arg("--quiet -q", "Print only results, warnings and errors.")] = False
     verbose: Annotated[bool, Arg("--verbose -v", "Print more detail.")] = False
     undo: ExitStack = field(default_factory=ExitStack, repr=False, compare=False)
+    idle: IdleCommand | None = field(default=None, repr=False, compare=False)
 
     @property
     def terminal(self) -> Terminal:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 from skillhub.cli.common import Arg, Common, Names, Strings, Verify, now
-from skillhub.cli.render import show_outcome, skills_table
+from skillhub.cli.render import remember_idle, show_outcome, skills_table
 from skillhub.errors import Refused, SkillhubError
 from skillhub.formats.text import command
 from skillhub.project.copies import is_in_package, managed, not_agreed, unmanaged, unproved, users_skills
@@ -273,6 +273,8 @@ def sync(common: Common, verify: Verify = False) -> int:
     if waiting and not common.json:
         asks = f"{common.command('install')} asks about them"
         common.terminal.warn(f"not agreed to on this machine: {', '.join(waiting)}; {asks}", "plain")
+    if not (verify or waiting):
+        remember_idle(common, outcome, ports)
     return Refused.exit_code if outcome.left and not common.dry_run else 0
 
 

@@ -8,11 +8,16 @@ import gc
 import io
 import os
 import sys
+from typing import TYPE_CHECKING
 
 from skillhub import import_path
 
+if TYPE_CHECKING:
+    from skillhub.disk.proved import IdleCommand
+
 _STATE = 7  # `StateError.exit_code`
 _INTERRUPTED = 130  # as a shell has it
+_OF_SHELL = ("_", "OLDPWD", "SHLVL")  # variables that change with each line typed, and decide nothing
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 
 
@@ -93,15 +98,42 @@ def _answer(args: list[str]) -> int:
             columns = get_terminal_size().columns
         sys.stdout.write(top_help(columns))
         return 0 if args else 2
+    idle = _idle(args)
+    if idle is not None and (known := idle.output()) is not None:
+        for stream, text in known:
+            getattr(sys, stream).write(text)
+        return 0
     # Otherwise pydantic would run the plugins of other packages, and it takes 8 ms to look for them.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     gc.disable()  # modules are no garbage: neither while they load nor at the end of the process
     try:
         from skillhub.cli import app
 
-        return app.run(args)
+        return app.run(args, idle)
     finally:
         gc.freeze()
+
+
+def _idle(args: list[str]) -> IdleCommand | None:
+    """Return the memory of a command line that often has nothing to do; None for another, or without a home."""
+    if args[:1] not in (["install"], ["sync"]):
+        return None
+    from contextlib import suppress
+
+    import skillhub
+    from skillhub.disk.home import Home, marks_above, user_home
+    from skillhub.disk.proved import IdleCommand
+    from skillhub.errors import SkillhubError
+
+    with suppress(SkillhubError, OSError):  # the command reports it
+        environ = {name: value for name, value in os.environ.items() if name not in _OF_SHELL}
+        streams = [(each.isatty(), each.encoding) for each in (sys.stdin, sys.stdout, sys.stderr)]
+        columns = [os.get_terminal_size(each) for each, (is_terminal, _) in enumerate(streams) if is_terminal]
+        here = skillhub.__version__, skillhub.__file__, sys.version, os.geteuid() if os.name == "posix" else 0
+        folder, cwd = os.path.join(Home.around(os.environ, user_home()).state, "proved"), os.getcwd()
+        surroundings = here, sorted(environ.items()), streams, columns
+        return IdleCommand(folder, [cwd, *args], surroundings, marks_above(os.path.realpath(cwd)))
+    return None
 
 
 def _stopped(message: str, status: int) -> int:

@@ -6,6 +6,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from skillhub.answers import VERSION
@@ -20,7 +21,7 @@ from skillhub.model.question import Answer, Question, chosen_edit, how_to_answer
 from skillhub.model.reference import all_masked, masked
 
 if TYPE_CHECKING:
-    from skillhub.install.context import Options, Outcome
+    from skillhub.install.context import Options, Outcome, Ports
     from skillhub.model.provenance import Changes, SourceChange
     from skillhub.model.record import Skill
 
@@ -266,6 +267,33 @@ def finish(common: Common, outcome: Outcome, options: Options, verb: str, done: 
         terminal.say(f"{stay}: {common.command('enable', *ready)}")
     is_open = options.enable and waiting and "needs" not in (common.accept or ())
     return Refused.exit_code if (is_open or outcome.left) and not dry_run else 0
+
+
+def remember_idle(common: Common, outcome: Outcome, ports: Ports) -> None:
+    """Remember that ``install`` or ``sync`` had nothing to do and to say, if files and the environment decided so.
+
+    Known advisories, and a skill that every command has to check, decide anew each time.
+    """
+    from skillhub.install.context import read_state
+    from skillhub.install.known_bad import World, deciding, deciding_paths
+    from skillhub.net.settings import Settings
+    from skillhub.project import copies
+
+    something = outcome.changed, outcome.pending, outcome.asked, outcome.warnings, outcome.left, outcome.supplied
+    if common.idle is None or Terminal.written is None or common.dry_run or any(something):
+        return
+    with suppress(SkillhubError):  # of a file that the command did not need
+        state, store, folders = read_state(ports), ports.store, dict[str, str]()
+        if Settings.read(common.home).advisories or ports.advisories.known() or state.intent.members is not None:
+            return
+        world = World.of(ports)
+        for name, entry in state.lock.skills.items():
+            record = state.enabled(name)
+            if record is None or entry.local or deciding(name, world, state, ports) is None:
+                return
+            places = copies.places(ports.project, record.links)
+            folders |= dict.fromkeys((*places, store.path(record.tree)), record.tree)
+        common.idle.keep(store.proved, folders, deciding_paths(ports), Terminal.written)
 
 
 # Errors: to a person as lines on stderr, to a script as JSON on stdout.

@@ -49,6 +49,7 @@ class Terminal:
 
     _clock = staticmethod(time.monotonic)
     _drawn = False  # whether the last row of the screen shows progress; one value for all instances
+    written: list[tuple[str, str]] | None = None  # each text with its stream, where a command is to be repeated
 
     def __init__(self, *, quiet: bool = False, verbose: bool = False, planning: bool = False) -> None:
         self.quiet = quiet
@@ -134,8 +135,8 @@ class Terminal:
         self.clear()
         for text in pieces:
             plain = text.replace("\x7f", "\\u007f")
-            sys.stdout.write(plain.replace("##[", "#\\u0023["))  # Azure executes `##[` in a log
-        sys.stdout.write("\n")
+            self._put(sys.stdout, plain.replace("##[", "#\\u0023["))  # Azure executes `##[` in a log
+        self._put(sys.stdout, "\n")
 
     def prose(self, text: str, indent: int = 0, tone: Tone = "plain") -> None:
         """Write a line of a question or an error to stderr; ``--quiet`` does not silence it.
@@ -279,6 +280,8 @@ class Terminal:
     def _put(self, stream: TextIO, line: str) -> None:
         self.clear()
         stream.write(line)
+        if Terminal.written is not None:
+            Terminal.written.append(("stdout" if stream is sys.stdout else "stderr", line))
 
 
 def members(value: object, *names: str) -> dict[str, Any]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import stat
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from skillhub.disk.files import disk_error
@@ -188,6 +189,12 @@ def project_folder(start: str) -> str:
         if parent == folder:
             return start
         folder = parent
+
+
+def marks_above(folder: str) -> Iterator[str]:
+    """Yield this folder and those above it, and what may make one a project, a workspace or a repository."""
+    for each in (folder, *map(str, PurePath(folder).parents)):
+        yield from (each, *(os.path.join(each, name) for name in (".git", LOCK, INTENT)))
 
 
 def has_lock_or_intent(folder: str) -> bool:

@@ -1,4 +1,4 @@
-"""Stamps, which prove that a file did not change; and the index of folders whose every byte was hashed."""
+"""Stamps, which prove that a file did not change; folders whose every byte was hashed; commands that did nothing."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import marshal
 import os
 import stat
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from hashlib import sha256
@@ -15,7 +15,7 @@ from operator import attrgetter
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from skillhub.disk import files
-from skillhub.errors import FormatError, StateError
+from skillhub.errors import FormatError, SkillhubError, StateError
 
 # Size, mtime, ctime, inode, device, mode: no edit by hand keeps all of them.
 # A single text, which JSON parses the fastest.
@@ -56,9 +56,14 @@ def is_proof(stamp: Stamp, now: int) -> bool:
 
 def _prove(numbers: Sequence[int], now: int) -> bool:
     """Return ``is_proof`` for the numbers of a stamp."""
-    _, content, anything, _, _, mode = numbers
-    if stat.S_ISLNK(mode):
+    if stat.S_ISLNK(numbers[-1]):
         return False  # the target of the link has a stamp of its own
+    return _is_past(numbers, now)
+
+
+def _is_past(numbers: Sequence[int], now: int) -> bool:
+    """Return whether a change after ``now`` changes a stamp with these numbers, of the link itself for a link."""
+    _, content, anything, *_ = numbers
     return _HAS_CHANGE_TIME and _is_before(max(content, anything), now, GRAIN) and anything % _SECOND != 0
 
 
@@ -97,14 +102,16 @@ class ProvedFolders:
         kept: Whether to write changes of the index.
 
     Attributes:
+        path: The index file.
         is_believed: Whether the index is used: ``believed``, with a file, on a system with times of change.
+        is_changed: Whether the index differs from its file.
     """
 
     def __init__(self, path: str = "", *, believed: bool = False, kept: bool = True) -> None:
-        self._path = path
+        self.path = path
         self.is_believed = believed and bool(path) and _HAS_CHANGE_TIME
         self._is_kept = kept and bool(path) and _HAS_CHANGE_TIME
-        self._is_changed = False
+        self.is_changed = False
 
     def holds(self, folder: str, tree: str) -> bool:
         """Return whether a folder was hashed as this tree and did not change since."""
@@ -116,6 +123,10 @@ class ProvedFolders:
             return row is not None and row[0] == tree and bool(_stamps_of(folder, names).digest == row[2])
         except (OSError, ValueError, TypeError, AttributeError, LookupError):
             return False
+
+    def holds_all(self) -> bool:
+        """Return whether no folder of the index has changed since it was hashed."""
+        return all(self.holds(folder, row[0]) for folder, row in self._folders.items())
 
     def before(self, folder: str, beside: str = "") -> Stamps | None:
         """Return the stamps of a folder that is about to be hashed; None if they can prove nothing.
@@ -142,12 +153,12 @@ class ProvedFolders:
         with suppress(OSError, ValueError):
             if stamps is not None and _stamps_of(folder, stamps.names) == stamps:
                 self._folders[folder] = [tree, "\0".join(stamps.names), stamps.digest]
-                self._is_changed = True
+                self.is_changed = True
 
     def forget(self, folder: str) -> None:
         """Remove a folder that differs from its tree."""
         if self._is_kept and self._folders.pop(folder, None) is not None:
-            self._is_changed = True
+            self.is_changed = True
 
     def is_noted(self, name: str, facts: object) -> bool:
         """Return whether the note of this name has these facts."""
@@ -156,7 +167,7 @@ class ProvedFolders:
     def forget_note(self, name: str) -> None:
         """Remove the note of a name."""
         if self._is_kept and self._notes.pop(name, None) is not None:
-            self._is_changed = True
+            self.is_changed = True
 
     @property
     def noted(self) -> Collection[str]:
@@ -166,18 +177,18 @@ class ProvedFolders:
     def note(self, name: str, facts: object) -> None:
         """Record under a name that a check passed with these facts, which decide its result."""
         if self._is_kept and self._notes.get(name) != (digest := _digest(facts)):
-            self._is_changed = True
+            self.is_changed = True
             self._notes[name] = digest
 
     def save(self) -> None:
         """Write the changed index, readable for its owner alone; an error of the disk is ignored."""
-        if not self._is_changed:
+        if not self.is_changed:
             return
-        self._is_changed = False
+        self.is_changed = False
         existing = {folder: row for folder, row in self._folders.items() if os.path.lexists(folder)}
         block = {"version": _VERSION, "folders": existing, "notes": self._notes}
         with suppress(StateError):
-            files.write_atomic(self._path, json.dumps(block).encode("ascii"), mode=0o600, sync=False)
+            files.write_atomic(self.path, json.dumps(block).encode("ascii"), mode=0o600, sync=False)
 
     @property
     def _folders(self) -> dict[str, Any]:
@@ -190,13 +201,20 @@ class ProvedFolders:
     @cached_property
     def _read(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """The folders and notes of the index file; empty if it is damaged or another user could have written it."""
-        with suppress(OSError, FormatError, StateError, ValueError, TypeError, LookupError, RecursionError):
-            status = os.lstat(self._path)
-            if status.st_uid == os.geteuid() and not stat.S_IMODE(status.st_mode) & 0o077:
-                block = json.loads(files.read(self._path, _CAP) or b"null")
-                if block["version"] == _VERSION:
-                    return {**block["folders"]}, {**block["notes"]}
+        with suppress(ValueError, TypeError, LookupError):
+            block = _private(self.path)
+            return {**block["folders"]}, {**block["notes"]}
         return {}, {}
+
+
+def _private(path: str) -> Any:  # noqa: ANN401 - a JSON value of ours, or None
+    """Return the value of a file below ``<state>``; None if it is damaged or another user could have written it."""
+    with suppress(OSError, FormatError, StateError, ValueError, TypeError, LookupError, RecursionError):
+        status = os.lstat(path)
+        if status.st_uid == os.geteuid() and not stat.S_IMODE(status.st_mode) & 0o077:
+            block = json.loads(files.read(path, _CAP) or b"null")
+            return block if block["version"] == _VERSION else None
+    return None
 
 
 def _stamps_of(folder: str, names: Sequence[str]) -> Stamps:
@@ -224,3 +242,96 @@ def names_in(folder: str) -> list[str]:
 
 def _digest(facts: object) -> str:
     return sha256(repr(facts).encode("utf-8", "surrogateescape")).hexdigest()
+
+
+# Commands that did nothing. While everything that decided so is unchanged, the same command does nothing again.
+
+
+Output: TypeAlias = Sequence[tuple[str, str]]  # texts, each with its stream
+
+
+class IdleCommand:
+    """One command line in one folder, which may have had nothing to do the last time; then its output is known.
+
+    Args:
+        folder: ``<state>/proved``.
+        words: The command line and the working folder.
+        surroundings: What decides besides files: version, environment, terminal. Only their digest is stored.
+        asked: Paths that the command will look for. Those absent now may lie in a folder that is changing.
+    """
+
+    def __init__(self, folder: str, words: Sequence[str], surroundings: object, asked: Iterable[str] = ()) -> None:
+        self._path = os.path.join(folder, f"idle-{_digest([*words])[:32]}.json")
+        self._surroundings = _digest(surroundings)
+        self._started = time.time_ns()
+        self._absent = frozenset(path for path in asked if not os.path.lexists(path))
+
+    def output(self) -> Output | None:
+        """Return what the command wrote the last time; None if it must run.
+
+        It must run if it had something to do, or if one of these has changed since: its surroundings, a watched path,
+        a file in a folder of the index.
+        """
+        with suppress(OSError, ValueError, TypeError, LookupError):
+            block = _private(self._path) if _HAS_CHANGE_TIME else None
+            if block is None or block["surroundings"] != self._surroundings:
+                return None
+            is_same = _digest(_watched(block["paths"].split("\0"))) == block["stamps"]
+            if is_same and ProvedFolders(block["index"], believed=True).holds_all():
+                return [(stream, text) for stream, text in block["output"]]
+        return None
+
+    def keep(self, index: ProvedFolders, folders: Mapping[str, str], paths: Iterable[str], output: Output) -> None:
+        """Remember that the command had nothing to do, if that can be proved the next time.
+
+        Args:
+            index: The index, which has to have each of ``folders``.
+            folders: Every folder of a skill, with its tree.
+            paths: All other paths that decided. They need not exist. Of a folder only its identity counts, or its
+                entries, too, if the path ends with a separator.
+            output: What the command wrote.
+        """
+        with suppress(OSError, SkillhubError):
+            names = sorted({each for path in (index.path, *paths) for each in (path, _real(path))})
+            is_proved = not index.is_changed and all(index.holds(folder, tree) for folder, tree in folders.items())
+            if is_proved and all(map(self._is_settled, names)):
+                block = {
+                    "version": _VERSION,
+                    "surroundings": self._surroundings,
+                    "index": index.path,
+                    "paths": "\0".join(names),
+                    "stamps": _digest(_watched(names)),
+                    "output": output,
+                }
+                files.write_atomic(self._path, json.dumps(block).encode("ascii"), mode=0o600, sync=False)
+
+    def _is_settled(self, path: str) -> bool:
+        """Return whether the path was the same throughout the command, and any later change of it will show."""
+        while not os.path.lexists(path):
+            if path in self._absent:
+                return True
+            path = os.path.dirname(path)  # its times tell when the path disappeared
+        return _is_past(_stamp(os.lstat(path)), self._started)
+
+
+def _watched(paths: Iterable[str]) -> list[tuple[int, ...] | None]:
+    """Return for each path what would change with it, as ``IdleCommand.keep`` describes it; None if it is absent.
+
+    Raises:
+        OSError: a path cannot be looked at.
+    """
+    found: list[tuple[int, ...] | None] = []
+    for path in paths:
+        try:
+            status = os.lstat(path)
+        except (FileNotFoundError, NotADirectoryError):
+            found.append(None)
+            continue
+        is_folder = stat.S_ISDIR(status.st_mode) and not path.endswith(os.sep)
+        found.append((status.st_mode, status.st_ino, status.st_dev) if is_folder else _stamp(status))
+    return found
+
+
+def _real(path: str) -> str:
+    """Return the path without links, with the separator at its end, if it has one."""
+    return os.path.realpath(path) + (os.sep if path.endswith(os.sep) else "")

@@ -136,12 +136,15 @@ def found(host: Host, project: str, home: str, environ: Mapping[str, str], exist
         environ: The variables, some of which move an agent's folder.
         exists: Returns whether a file or folder exists at a path.
     """
-    for sign in host.signs:
-        in_home = sign.startswith("~/")
-        at = expand(sign, home, environ, host.user_dir_env) if in_home else os.path.join(project, sign)
-        if exists(at):
-            return True
-    return False
+    return any(map(exists, signs_of(host, project, home, environ)))
+
+
+def signs_of(host: Host, project: str, home: str, environ: Mapping[str, str]) -> list[str]:
+    """Return the paths of which one exists if this agent is in use; the arguments are those of ``found``."""
+    return [
+        expand(sign, home, environ, host.user_dir_env) if sign.startswith("~/") else os.path.join(project, sign)
+        for sign in host.signs
+    ]
 
 
 def detect(project: str, home: str, environ: Mapping[str, str], exists: Callable[[str], bool]) -> tuple[Host, ...]:

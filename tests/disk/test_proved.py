@@ -3,11 +3,12 @@
 import json
 import os
 import shutil
+import time
 
 import pytest
 
 from skillhub.disk import proved
-from skillhub.disk.proved import GRAIN, ProvedFolders, is_proof, is_settled, stamp_of
+from skillhub.disk.proved import GRAIN, IdleCommand, ProvedFolders, is_proof, is_settled, stamp_of
 
 TREE, SECOND = "sha256:" + "1" * 64, 1_000_000_000
 
@@ -267,3 +268,104 @@ def test_names_of_any_bytes_are_stored(tmp_path):
     index.save()
     assert holds(tmp_path / "index.json", folder)
     assert len(stamp_of(folder.stat()).split()) == 6
+
+
+@pytest.fixture
+def idle(tmp_path, index, folder):
+    """A command that was remembered: it read a file, looked for another one, and listed a folder."""
+    (tmp_path / "config.toml").write_text("one")
+    (tmp_path / "listed").mkdir()
+    (tmp_path / "there").mkdir()
+    keep(tmp_path, index, folder)
+    assert again(tmp_path) == [("stdout", "done \udcff\n"), ("stderr", "ok")]
+    return tmp_path
+
+
+def command(top, surroundings="x", words=("install",)):
+    return IdleCommand(str(top / "state/proved"), words, surroundings)
+
+
+def keep(top, index, folder, tree=TREE, remembering=None):
+    paths = [str(top / each) for each in ("config.toml", "absent", "there")]
+    output = [("stdout", "done \udcff\n"), ("stderr", "ok")]
+    known = ProvedFolders(str(index), believed=True)
+    (remembering or command(top)).keep(known, {str(folder): tree}, [*paths, f"{top}/listed/"], output)
+
+
+def again(top):
+    found = command(top).output()
+    return found and [tuple(each) for each in found]
+
+
+def the_file(top):
+    return next((top / "state/proved").glob("idle-*.json"))
+
+
+NEWS = {
+    "an edit of a file, its time set back": lambda top: same_size_and_time(top / "config.toml", "two"),
+    "another file of its name": lambda top: replaced(top / "config.toml", "two"),
+    "a file less": lambda top: (top / "config.toml").unlink(),
+    "a file that was absent": lambda top: (top / "absent").touch(),
+    "an entry of a folder that was listed": lambda top: (top / "listed/new").touch(),
+    "another folder": lambda top: ((top / "there").rename(top / "away"), (top / "there").mkdir()),
+    "a link in place of a folder": lambda top: (
+        (top / "there").rename(top / "away"),
+        (top / "there").symlink_to(top / "away"),
+    ),
+    "a file of a skill": lambda top: same_size_and_time(top / "skill/SKILL.md", "eno"),
+    "another index": lambda top: (top / "state/proved/key.json").write_text("{}"),
+    "others may write what was remembered": lambda top: the_file(top).chmod(0o622),
+    "what was remembered is damaged": lambda top: the_file(top).write_text("{"),
+    "it is of another form": lambda top: the_file(top).write_text('{"version": 2, "surroundings": 1}'),
+    "it is nothing": lambda top: the_file(top).write_text("null"),
+}
+
+
+@pytest.mark.parametrize("news", NEWS)
+def test_attack_a_command_is_not_answered_from_memory_after_a_change(idle, news):
+    NEWS[news](idle)
+    assert again(idle) is None
+
+
+def test_a_change_in_a_folder_that_was_only_looked_for_does_not_count(idle):
+    (idle / "there/new").touch()
+    assert again(idle)
+
+
+def test_another_command_or_environment_is_not_answered(idle):
+    assert command(idle, "y").output() is None
+    assert command(idle, words=("install", "--json")).output() is None
+
+
+def test_a_command_is_not_remembered_unless_all_folders_of_its_skills_are_proved(tmp_path, index, folder):
+    (tmp_path / "config.toml").write_text("one")
+    (tmp_path / "listed").mkdir()
+    keep(tmp_path, index, folder, tree="sha256:" + "2" * 64)
+    keep(tmp_path, index, tmp_path / "listed")
+    assert again(tmp_path) is None
+
+
+@pytest.mark.parametrize("late", ["config.toml", "listed/new", "there/new", "absent"])
+def test_attack_a_command_is_not_remembered_if_a_path_changed_meanwhile(tmp_path, index, folder, late):
+    for each in ("listed", "there"):
+        (tmp_path / each).mkdir()
+    (tmp_path / "config.toml").write_text("one")
+    running = command(tmp_path)
+    time.sleep(0.02)  # a tick of the file system's clock
+    (tmp_path / late).touch()
+    if late == "absent":
+        (tmp_path / late).unlink()  # it was there for a moment
+    else:
+        os.utime(tmp_path / late, ns=(1, 1))
+    keep(tmp_path, index, folder, remembering=running)
+    assert again(tmp_path) is None
+
+
+def test_a_path_known_to_be_absent_may_lie_in_a_folder_that_changes(tmp_path, index, folder):
+    for each in ("listed", "there"):
+        (tmp_path / each).mkdir()
+    (tmp_path / "config.toml").write_text("one")
+    running = IdleCommand(str(tmp_path / "state/proved"), ("install",), "x", [str(tmp_path / "absent")])
+    (tmp_path / "other").touch()
+    keep(tmp_path, index, folder, remembering=running)
+    assert again(tmp_path)

@@ -1,0 +1,286 @@
+"""A command that had nothing to do writes the same again without work, until anything that decided so has changed."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from skillhub.disk import proved
+from tests.support.cli import Shell
+
+COMMANDS = [("install",), ("install", "--frozen"), ("sync",), ("install", "--json"), ("sync", "--quiet")]
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch):
+    """Let recent changes count as old, so that no test waits."""
+    monkeypatch.setattr(proved, "GRAIN", 0)
+
+
+@pytest.fixture(scope="module")
+def settled(tmp_path_factory):
+    """A machine with two enabled skills of a registry in a git repository, and a copy of its folder."""
+    shell = Shell(tmp_path_factory.mktemp("idle") / "machine")
+    subprocess.run(["git", "init", "-q"], cwd=shell.project, check=True, env=shell.environ)
+    names = ("github:release-notes", "github:code-review")
+    assert shell.run("install", *names, "--yes", "--agent", "claude-code").status == 0
+    return shell, moved(shell.folder, shell.folder.with_name("copy"))
+
+
+@pytest.fixture
+def shell(settled):
+    """The machine as it was in the beginning, in the same folder: a record names the folder of its project."""
+    shell, copy = settled
+    moved(copy, shell.folder)
+    return shell
+
+
+def moved(folder: Path, to: Path) -> Path:
+    """Replace a folder by a copy of another one."""
+    shutil.rmtree(to, ignore_errors=True)
+    return shutil.copytree(folder, to, symlinks=True)
+
+
+def kept(shell):
+    return sorted((shell.hub / "state/proved").glob("idle-*.json"))
+
+
+def forget(shell):
+    for path in kept(shell):
+        path.unlink()
+
+
+def is_idle(shell, *words, **environ):
+    """Run a command until it is remembered, then return whether it is answered without work."""
+    forget(shell)
+    for _ in range(5):  # the first ones write the index of what they hashed
+        if not kept(shell):
+            shell.run(*words, **environ)
+    return bool(kept(shell))
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_a_repeated_command_writes_the_same_as_one_that_works(shell, words, monkeypatch):
+    first = shell.run(*words)
+    assert is_idle(shell, *words)
+    monkeypatch.setattr("skillhub.cli.app.run", None)  # not called
+    again = shell.run(*words)
+    assert (again.status, again.raw, again.raw_err) == (0, first.raw, first.raw_err)
+    assert (words[-1] == "--quiet") == (not again.raw + again.raw_err)
+
+
+def test_a_terminal_and_a_file_do_not_share_an_answer(shell):
+    assert is_idle(shell, "sync")
+    on_terminal = shell.at_terminal("sync")
+    assert b"\x1b[" in on_terminal.raw
+    assert b"\x1b[" not in shell.run("sync").raw
+
+
+def test_a_repeated_command_loads_no_library(shell):
+    program = "import sys; from skillhub.cli.main import main; main(['sync']); print(*sys.modules)"
+    program = f"import skillhub.disk.proved as proved; proved.GRAIN = 0; {program}"
+    words = [sys.executable, "-P", "-c", program]
+    for _ in range(6):
+        done = subprocess.run(words, cwd=shell.project, env=shell.environ, capture_output=True, text=True, check=True)
+    loaded = {name.partition(".")[0] for name in done.stdout.split()}
+    assert not loaded & {"pydantic", "httpx", "cryptography", "typer", "yaml", "tomlkit"}
+
+
+LOOKS = """
+import atexit, builtins, io, json, os, sys
+seen = set()
+def watch(module, name):
+    call = getattr(module, name)
+    def watched(path=".", *rest, **more):
+        if isinstance(path, (str, bytes)) or hasattr(path, "__fspath__"):
+            at = more.get("dir_fd")
+            folder = os.readlink(f"/proc/self/fd/{at}") if at is not None else os.getcwd()
+            seen.add(os.path.normpath(os.path.join(folder, os.fsdecode(path))))
+        return call(path, *rest, **more)
+    setattr(module, name, watched)
+readlink = os.readlink
+for name in ("stat", "lstat", "open", "scandir", "listdir", "access"):
+    watch(os, name)
+watch(io, "open")
+builtins.open = io.open
+from skillhub.disk import proved
+proved.GRAIN = 0
+from skillhub.cli.main import main
+status = main(sys.argv[2:])
+with open(sys.argv[1], "w") as file:
+    json.dump(sorted(seen), file)
+sys.exit(status)
+"""
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="folders behind handles are named by /proc alone")
+@pytest.mark.parametrize("words", [("install",), ("install", "--frozen"), ("sync",)], ids=" ".join)
+def test_every_path_that_a_command_looks_at_is_watched(shell, tmp_path, words):
+    """The paths that Python's own functions are called with are those that were remembered, or lie around them."""
+    out = tmp_path / "looks.json"
+    for _ in range(5 - 4 * bool(kept(shell))):
+        subprocess.run(
+            [sys.executable, "-P", "-c", LOOKS, str(out), *words],
+            cwd=shell.project,
+            env=shell.environ,
+            capture_output=True,
+            check=True,
+        )
+    (path,) = kept(shell)
+    block = json.loads(path.read_bytes())
+    watched = {*block["paths"].split("\0")}
+    folders = json.loads(Path(block["index"]).read_bytes())["folders"]
+    watched |= {folder + name for folder, row in folders.items() for name in row[1].split("\0")}
+    around = {str(above) for each in watched for above in Path(each).parents}
+    own = shell.hub / "state/proved", shell.hub / "state/projects"
+    unwatched = [
+        each
+        for each in json.loads(out.read_bytes())
+        if each.startswith(str(shell.folder))
+        and not {each, f"{each}/"} & watched
+        and each not in around
+        and (os.path.lexists(each) or not {f"{nearest(each)}/", *absent_above(each)} & watched)
+        and not each.startswith(tuple(map(str, own)))
+    ]
+    assert unwatched == []
+    assert len(json.loads(out.read_bytes())) > 50
+
+
+def nearest(path: str) -> str:
+    """Return the nearest folder above a path that exists."""
+    return next(str(each) for each in Path(path).parents if each.exists())
+
+
+def absent_above(path: str) -> list[str]:
+    """Return the folders above a path that do not exist, in the form in which their entries are watched."""
+    return [f"{each}/" for each in Path(path).parents if not each.exists()]
+
+
+def newest(folder: Path) -> Path:
+    return max((each for each in folder.rglob("*") if each.is_file()), key=lambda each: each.stat().st_mtime_ns)
+
+
+def relink(shell):
+    """Move the agent's folder, and put a link in its place."""
+    (shell.project / ".claude").rename(shell.folder / "elsewhere")
+    (shell.project / ".claude").symlink_to(shell.folder / "elsewhere")
+
+
+CHANGES = {
+    "a copy is edited": lambda shell: shell.write("project/.claude/skills/code-review/SKILL.md", "edited"),
+    "a copy has a file more": lambda shell: shell.write("project/.claude/skills/code-review/more", ""),
+    "a copy is gone": lambda shell: (shell.project / ".claude/skills/code-review/SKILL.md").unlink(),
+    "a stored tree is edited": lambda shell: (
+        (path := next((shell.hub / "data/store").rglob("SKILL.md"))).chmod(0o644),
+        path.write_text("edited"),
+    ),
+    "the lock is gone": lambda shell: (shell.project / "skillhub.lock").unlink(),
+    "the lock is damaged": lambda shell: shell.write("project/skillhub.lock", "{"),
+    "the lock has a blank more": lambda shell: (path := shell.project / "skillhub.lock").write_bytes(
+        path.read_bytes() + b" \n"
+    ),
+    "the intent wants less": lambda shell: shell.write("project/skillhub.toml", "[skills]\n"),
+    "the intent has a policy": lambda shell: (path := shell.project / "skillhub.toml").write_bytes(
+        path.read_bytes() + b'\n[policy]\nsources = ["https://allowed.invalid/"]\n'
+    ),
+    "the user has a policy": lambda shell: shell.write(
+        "hub/config/policy.toml", 'sources = ["https://a.invalid/"]\n'
+    ),
+    "the user has a damaged policy": lambda shell: shell.write("hub/config/policy.toml", "sources = 1\n"),
+    "the user has settings": lambda shell: shell.write("hub/config/config.toml", '[install]\nscope = "user"\n'),
+    "the settings are damaged": lambda shell: shell.write("hub/config/config.toml", "["),
+    "the record is gone": lambda shell: newest(shell.hub / "state/projects").unlink(),
+    "all records are gone": lambda shell: [each.unlink() for each in (shell.hub / "state/projects").glob("*.json")],
+    "the pinned key of a publisher is gone": lambda shell: [
+        each.unlink() for each in (shell.hub / "state/signers").iterdir()
+    ],
+    "the state is damaged": lambda shell: shell.write("hub/state/publishers.json", "{"),
+    "an agent has a folder of a locked name": lambda shell: shell.skill("project/.cursor/skills/code-review"),
+    "a killed process left a file beside the copies": lambda shell: shell.write(
+        "project/.claude/.skillhub-0123456789ab/SKILL.md", ""
+    ),
+    "a killed process left a file beside the lock": lambda shell: shell.write(
+        "project/.skillhub-0123456789abcdef.tmp", ""
+    ),
+    "git no longer leaves the copies out": lambda shell: shell.write("project/.git/info/exclude", ""),
+    "the agent's folder is a link out of the project": relink,
+    "the folder of skillhub may be written by others": lambda shell: (shell.hub / "state").chmod(0o777),
+    "an index of others": lambda shell: [each.chmod(0o644) for each in kept(shell)],
+}
+
+
+@pytest.mark.parametrize("words", [("install",), ("install", "--frozen"), ("sync",)], ids=" ".join)
+@pytest.mark.parametrize("change", CHANGES)
+def test_attack_after_a_change_the_answer_is_that_of_a_command_that_works(shell, tmp_path, change, words):
+    assert is_idle(shell, *words)
+    CHANGES[change](shell)
+    copy = moved(shell.folder, tmp_path / "copy")
+    remembered, after = shell.run(*words), {*shell.files()}
+    moved(copy, shell.folder)
+    forget(shell)
+    worked = shell.run(*words)
+    assert (remembered.status, remembered.err) == (worked.status, worked.err)
+    assert sorted(remembered.out.splitlines()) == sorted(worked.out.splitlines())
+    assert after == {*shell.files()}
+
+
+@pytest.mark.parametrize(
+    "environ",
+    [{"HOME": "home2"}, {"CI": "1"}, {"XDG_CONFIG_HOME": "/nowhere"}, {"GH_HOST": "git.invalid"}, {"X": ""}],
+)
+def test_another_environment_is_worked_out_anew(shell, environ, monkeypatch):
+    assert is_idle(shell, "sync")
+    calls = []
+    monkeypatch.setattr("skillhub.cli.app.run", lambda args, idle: calls.append(args) or 0)
+    shell.run("sync")
+    assert not calls
+    shell.run("sync", **environ)
+    assert calls == [["sync"]]
+
+
+def test_a_command_that_says_or_changes_something_is_not_remembered(shell):
+    shell.skill("project/loose")
+    assert shell.run("install", "./loose", "--yes", "--allow-unsigned").status == 0
+    for words in [("install",), ("sync",), ("install", "--frozen")]:  # a local skill may change at any time
+        assert not is_idle(shell, *words)
+    assert shell.run("remove", "loose").status == 0
+    for words in [
+        ("install", "--dry-run"),
+        ("sync", "--verify"),
+        ("install", "--verify"),
+        ("install", "code-review"),
+    ]:
+        assert not is_idle(shell, *words)
+    assert is_idle(shell, "install")
+    assert shell.run("disable", "code-review").status == 0
+    assert not is_idle(shell, "install")
+
+
+def test_a_file_that_a_command_does_not_need_does_not_stop_it(shell):
+    shell.write("hub/config/policy.toml", "sources = 1\n")
+    assert shell.run("install").status == 4
+    assert not is_idle(shell, "sync")
+    assert shell.run("sync").status == 0
+
+
+def test_attack_a_change_as_recent_as_the_command_is_not_trusted(shell, monkeypatch):
+    monkeypatch.setattr(proved, "GRAIN", 3_600_000_000_000)
+    assert time.time_ns() - (shell.project / "skillhub.lock").stat().st_ctime_ns < proved.GRAIN
+    assert not is_idle(shell, "sync")
+
+
+def test_attack_a_link_to_the_project_may_lead_elsewhere_the_next_time(shell):
+    (shell.folder / "link").symlink_to(shell.project)
+    assert not is_idle(shell, "sync", "--project", shell.folder / "link")
+
+
+def test_secrets_of_the_environment_are_not_stored(shell):
+    assert is_idle(shell, "sync", API_TOKEN="the-value-of-a-secret")
+    assert all(b"the-value-of-a-secret" not in path.read_bytes() for path in kept(shell))
