@@ -19,6 +19,7 @@ from skillhub.disk import files
 from skillhub.errors import (
     BadMetadata,
     FormatError,
+    MetadataExpired,
     NotFound,
     Refused,
     Rollback,
@@ -531,8 +532,14 @@ class OpenRegistry:
             last: Files to write after the metadata.
 
         Raises:
+            MetadataExpired: the root has expired by the time of signing, which may be a clock far ahead: documents
+                signed by it would stay valid for years. A state with a new root is served.
             StateError: the disk refuses.
         """
+        if (expired := state.expires(ROOT)) <= self.signing.now:
+            message = f"the root expired {times.spell(expired)}, and the time of signing is {self.signing.time}"
+            refresh = as_command("skillhub", "registry", "refresh", self.registry.path, "--role", ROOT)
+            raise MetadataExpired(message, where=self.registry.path, hint=f"set the clock; if it is right: {refresh}")
         if self.signing.dry_run:
             return
         self.registry.publish({**first, **state.files(), **last})

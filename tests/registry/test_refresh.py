@@ -41,7 +41,7 @@ def test_refresh_before_any_expiry_changes_no_file(hub):
         (5.5, {"timestamp", "snapshot"}, set()),
         (28.5, ONLINE, set()),
         (61, ONLINE, {"namespaces"}),
-        (400, ONLINE, OFFLINE),
+        (364, ONLINE, OFFLINE),
     ],
 )
 def test_due_online_roles_are_signed_and_offline_ones_reported(hub, tmp_path, days, renewed, waiting):
@@ -54,6 +54,18 @@ def test_due_online_roles_are_signed_and_offline_ones_reported(hub, tmp_path, da
     again = refresh(hub.dir.path, later(hub, days))
     assert again.renewed == ()
     assert again.waiting == done.waiting
+
+
+def test_attack_a_clock_years_ahead_signs_nothing(hub):
+    """Else the timestamp would stay valid for these years, and could be shown to new clients until then."""
+    before, ahead = tree_of(hub.dir.path), later(hub, 3650)
+    hub.when = ahead.now
+    for act in (lambda: refresh(hub.dir.path, ahead), lambda: hub.publish("other")):
+        with pytest.raises(MetadataExpired) as caught:
+            act()
+        assert caught.value.hint.endswith(f"skillhub registry refresh {hub.dir.path} --role root")
+    assert tree_of(hub.dir.path) == before
+    assert "root" in roles(refresh(hub.dir.path, ahead, roles=["root"]).renewed)
 
 
 def test_client_accepts_refreshed_metadata(tmp_path):
