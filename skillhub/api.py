@@ -17,6 +17,7 @@ from skillhub.audit.verify import verify
 from skillhub.cli.common import Common
 from skillhub.cli.installed import installed, restored
 from skillhub.cli.render import outcome_json
+from skillhub.cli.terminal import members
 from skillhub.errors import UsageError
 from skillhub.formats.text import quote
 from skillhub.install.context import Options, Outcome, Ports
@@ -137,8 +138,7 @@ class OpenProject:
         """Compare every byte of the store and of the copies with the lock, and verify signatures, without network."""
         with self._ports() as ports:
             found = verify(names, ports)
-        skills = [each.to_json() for each in found]
-        return _as(VerifyAnswer, {"ok": all(each["ok"] for each in skills), "skills": skills})
+        return _as(VerifyAnswer, {"ok": all(each.ok for each in found), "skills": found})
 
     def audit(self, *what: str, fail_on: Severity = "high") -> AuditAnswer:
         """Audit skills, and ask their sources for advisories and withdrawn releases.
@@ -150,7 +150,7 @@ class OpenProject:
         names, paths = names_and_paths(what)
         request = AuditRequest(names, paths, refresh=not self._common.offline, threshold=fail_on)
         with self._ports() as ports:
-            return _as(AuditAnswer, audit(request, ports).to_json())
+            return _as(AuditAnswer, members(audit(request, ports), "ok", "findings", "notes"))
 
     def search(self, words: str, limit: int = LIMIT) -> SearchAnswer:
         """Search the listings of the sources, and the skills on disk; return at most ``limit`` hits."""

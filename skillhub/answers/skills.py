@@ -9,13 +9,14 @@ from collections.abc import Iterable, Mapping
 from importlib import import_module
 from typing import Annotated, Any, Literal, Unpack
 
-from pydantic import BaseModel, ConfigDict, Field, GetPydanticSchema, WithJsonSchema
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, GetPydanticSchema, WithJsonSchema
 from pydantic_core.core_schema import is_instance_schema
 
 from skillhub.answers import VERSION
 from skillhub.model.finding import Severity
 from skillhub.model.hosts import SkillScope
 from skillhub.model.lock import Kind as SignerKind
+from skillhub.model.provenance import Delta
 from skillhub.model.question import Kind as QuestionKind
 from skillhub.model.record import State
 
@@ -131,9 +132,9 @@ class FilesDelta(NamesDelta):
 
 
 class ChangesRow(AnswerRow):
-    """The differences between two versions of a skill."""
+    """The differences between two versions of a skill; ``files`` is empty if the files were not compared."""
 
-    files: FilesDelta
+    files: Annotated[FilesDelta, BeforeValidator(lambda found: found or Delta())]
     capabilities: NamesDelta
     requires: NamesDelta
 

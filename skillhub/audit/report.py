@@ -50,7 +50,6 @@ def seen(found: Finding, skill: str, folder: str) -> Finding:
 
 # Part of every report; the command that prints the brief follows.
 UNSEEN = "Rules miss most attacks in plain prose: read the skills, or give a model the output of: "
-_KEYS = ("rule", "severity", "skill", "path", "line", "message", "hint", "accepted", "accepted_by")  # in JSON
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,14 +98,6 @@ class Report:
             for each in self.findings
         )
         return replace(self, findings=tuple(moved))
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the answer of ``skillhub audit --json``."""
-        return {
-            "ok": self.ok,
-            "findings": [{key: getattr(each, key) for key in _KEYS} for each in self.findings],
-            "notes": list(self.notes),
-        }
 
 
 def is_absolute(path: str) -> bool:

@@ -6,7 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any, Literal
 
@@ -65,17 +65,14 @@ class Shown:
     warnings: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """Return the answer of ``skillhub show --json``."""
+        """Return the value for the answer of ``skillhub show``."""
         return {
             **self.skill.to_json(),
-            "manifest": manifest_json(self.manifest),
+            "manifest": self.manifest,
             "files": file_rows(self.tree),
-            "releases": [
-                {key: getattr(each, key) for key in ("version", "published", "yanked", "withdrawn")}
-                for each in self.releases
-            ],
-            "patched": asdict(self.patched) if self.patched else None,
-            "warnings": list(self.warnings),
+            "releases": self.releases,
+            "patched": self.patched,
+            "warnings": self.warnings,
         }
 
 
@@ -217,23 +214,6 @@ def file_rows(tree: Tree) -> list[dict[str, Any]]:
     ]
 
 
-_MANIFEST_KEYS = (
-    *("name", "description", "version", "license", "compatibility", "allowed_tools", "user_invocable"),
-    *("model_invocable", "hooks", "fork", "metadata", "interface", "extra", "permissions", "warnings"),
-)
-
-
-def manifest_json(manifest: Manifest) -> dict[str, Any]:
-    """Return the manifest for JSON."""
-    return {key: _plain(getattr(manifest, key)) for key in _MANIFEST_KEYS}
-
-
-def _plain(value: object) -> object:
-    if isinstance(value, Mapping):
-        return dict(value)
-    return list(value) if isinstance(value, tuple) else value
-
-
 # Search: in the listings of the sources and in the skills on this machine, with the same ranking.
 
 
@@ -303,16 +283,12 @@ class Edit:
     Attributes:
         paths: The copies with this edit, relative to the project or the user's home.
         patch: The differences from the locked tree, for ``patch -p1``.
-        whole: Files that differ and do not fit into a patch.
+        binary: Files that differ and do not fit into a patch.
     """
 
     paths: tuple[str, ...]
     patch: str
-    whole: tuple[str, ...]
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the edit for JSON."""
-        return {"paths": list(self.paths), "patch": self.patch, "binary": list(self.whole)}
+    binary: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,7 +302,7 @@ class Diff:
         facts: Facts about an added skill: its signer, capabilities, needs and files.
         findings: The findings of the scan that are new.
         patch: The differences of text files, for ``patch -p1``.
-        whole: Files that differ and do not fit into a patch.
+        binary: Files that differ and do not fit into a patch.
         notes: What could not be compared, and why.
         edits: The local edits; the other fields do not include them.
     """
@@ -338,7 +314,7 @@ class Diff:
     facts: tuple[str, ...] = ()
     findings: tuple[Finding, ...] = ()
     patch: str = ""
-    whole: tuple[str, ...] = ()
+    binary: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     edits: tuple[Edit, ...] = ()
 
@@ -348,27 +324,6 @@ class Diff:
         if self.before is None or self.after is None:
             return "added" if self.before is None else "removed"
         return "changed" if self.before != self.after else "same"
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the differences for JSON."""
-        delta = self.changes.to_json() if self.changes else {}
-        return {
-            "name": self.name,
-            "status": self.status,
-            "before": _facts(self.before),
-            "after": _facts(self.after),
-            "changes": delta.get("changes"),
-            "patch": self.patch,
-            "binary": list(self.whole),
-            "findings": self.findings,
-            "notes": list(self.notes),
-            "edits": [each.to_json() for each in self.edits],
-        }
-
-
-def _facts(entry: Locked | None) -> dict[str, Any] | None:
-    keys = ("version", "tree", "source", "origin", "signed_by", "capabilities", "requires")
-    return None if entry is None else {key: _plain(getattr(entry, key)) for key in keys}
 
 
 def diff(ref: Named, ports: Ports) -> Diff:

@@ -260,7 +260,7 @@ class Inquiry:
         rules = {"added": "source-added", "removed": "source-removed", "changed": "origin-changed"}
         now = sources_since(before, self.state.lock, self.ports.project.intent())
         for each in source_changes(before.sources, now):
-            at = self.locations.source(each.alias) if each.after else (None, 0)
+            at = self.locations.source(each.name) if each.after else (None, 0)
             yield note(rules[each.status], each.line, None, at)
 
     def _found(self, rule: str, message: str, name: str, hint: str = "") -> None:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 from skillhub.disk.files import disk_error
 from skillhub.disk.folders import TreeProblem, compare
@@ -53,10 +52,10 @@ class Verified:
     problems: tuple[TreeProblem, ...]
     notes: tuple[TreeProblem, ...] = ()
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the row of the skill in ``skillhub verify --json``."""
-        problems = [asdict(each) for each in self.problems]
-        return {"name": self.name, "ok": not problems, "problems": problems}
+    @property
+    def ok(self) -> bool:
+        """Whether the skill has no problems."""
+        return not self.problems
 
 
 def verify(names: Sequence[str], ports: Ports) -> list[Verified]:

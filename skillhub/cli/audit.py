@@ -167,7 +167,7 @@ def _below(base: str, workspace: str | None) -> str:
 def _print(report: Report, shape: Format, terminal: Terminal) -> None:
     """Print the report in its form on stdout."""
     if shape == "json":
-        terminal.answer("audit", report.to_json())
+        terminal.answer("audit", members(report, "ok", "findings", "notes"))
     elif shape == "sarif":
         terminal.json(_sarif(report))
     elif shape == "markdown":

@@ -53,8 +53,8 @@ def diff(
     else:
         found = _of_names(names, ports, common.terminal, is_read=form != "json")
     if form == "json":
-        rows = {"sources": [each.to_json() for each in sources]} if from_lock is not None else {}
-        common.terminal.answer("diff", {**rows, "skills": [each.to_json() for each in found]})
+        rows = {"sources": sources} if from_lock is not None else {}
+        common.terminal.answer("diff", {**rows, "skills": found})
     elif form == "markdown":
         for line in _markdown(found, sources):
             common.terminal.verbatim(line)
@@ -104,7 +104,7 @@ def _every_edit(ports: Ports, form: str, terminal: Terminal) -> int:
     """Show every edit by hand; contact no source."""
     found = every_edit(ports)
     if form == "json":
-        terminal.answer("diff", {"skills": [each.to_json() for each in found]})
+        terminal.answer("diff", {"skills": found})
     elif form == "markdown":
         for line in (line for each in found for line in _edit_markdown(each)):
             terminal.verbatim(line)
@@ -147,13 +147,13 @@ def _lines(each: Diff) -> Iterator[tuple[str, Tone]]:
         return
     yield _title(each), "bold"
     yield from ((f"  {line}", "plain") for line in (*_facts(each), *each.notes))
-    yield from _patch_lines(each.whole, each.patch)
+    yield from _patch_lines(each.binary, each.patch)
 
 
 def _edit_lines(name: str, edits: Sequence[Edit]) -> Iterator[tuple[str, Tone]]:
     for edit in edits:
         yield f"{name}: edited by hand in {', '.join(edit.paths)}", "bold"
-        yield from _patch_lines(edit.whole, edit.patch)
+        yield from _patch_lines(edit.binary, edit.patch)
 
 
 def _patch_lines(binaries: Sequence[str], patch: str) -> Iterator[tuple[str, Tone]]:
@@ -184,7 +184,7 @@ def _markdown(found: Sequence[Diff], sources: Sequence[SourceChange]) -> Iterato
         yield from _edit_markdown(each)
         yield from ("", f"### {_title(each)}", "")
         yield from (f"- {_code(line)}" for line in (*_facts(each), *each.notes))
-        yield from (f"- {_code(f'binary file: {path}')}" for path in each.whole)
+        yield from (f"- {_code(f'binary file: {path}')}" for path in each.binary)
         yield from _block(each.patch)
 
 
@@ -192,7 +192,7 @@ def _edit_markdown(each: Diff) -> Iterator[str]:
     for edit in each.edits:
         yield from ("", f"### {each.name}: edited by hand", "")
         yield from (f"- {_code(path)}" for path in edit.paths)
-        yield from (f"- binary file differs: {_code(path)}" for path in edit.whole)
+        yield from (f"- binary file differs: {_code(path)}" for path in edit.binary)
         yield from _block(edit.patch)
 
 

@@ -211,10 +211,10 @@ def verify(
     ports = common.ports()
     chosen = common.chosen(names or [])
     found = verify_flow(chosen or [], ports) if chosen != [] else []
-    is_ok = not any(each.problems for each in found)
+    is_ok = all(each.ok for each in found)
     wanted = common.wanted().skills
     if common.json:
-        common.terminal.answer("verify", {"ok": is_ok, "skills": [each.to_json() for each in found]})
+        common.terminal.answer("verify", {"ok": is_ok, "skills": found})
     else:
         for each in found:
             for note in each.notes:

@@ -490,7 +490,7 @@ def publish(
         **members(release, "name", "version", "tree", "publisher"),
         "key": planned.made.key,
         "previous": planned.previous.version if planned.previous else None,
-        "changes": planned.changes.to_json()["changes"] if planned.changes else None,
+        "changes": planned.changes,
         "findings": planned.findings,
         "target": target.address or None,
         "registry": target.registry,

@@ -43,8 +43,8 @@ def outcome_json(outcome: Outcome) -> dict[str, Any]:
         "changed": outcome.changed,
         "questions": [question_json(question, answer) for question, answer in outcome.asked],
         "refused": outcome.left,
-        "warnings": list(outcome.warnings),
-        "sources": [each.to_json() for each in outcome.sources],
+        "warnings": outcome.warnings,
+        "sources": outcome.sources,
         "saved": [{"name": name, "patches": [*paths]} for name, paths in outcome.saved.items()],
     }
 

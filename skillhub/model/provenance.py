@@ -7,7 +7,7 @@ origin in the lock and must have the signer in the lock.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Literal, TypeAlias
 
@@ -252,13 +252,7 @@ class Changes:
 
     def to_json(self) -> dict[str, Any]:
         """Return the keys that ``update --json`` adds to a skill."""
-        names = {key: {"added": each.added, "removed": each.removed} for key, each in self._names.items()}
-        changes = {"files": asdict(self.files or Delta()), **names}
-        return {"from_version": self.before.version, "from_tree": self.before.tree, "changes": changes}
-
-    @property
-    def _names(self) -> dict[str, Delta]:
-        return {"capabilities": self.capabilities, "requires": self.requires}
+        return {"from_version": self.before.version, "from_tree": self.before.tree, "changes": self}
 
 
 def _patch(entry: Locked) -> str:
@@ -272,7 +266,7 @@ def _patch(entry: Locked) -> str:
 class SourceChange:
     """One source before and after; None on the side where it is absent."""
 
-    alias: str
+    name: str
     before: LockedSource | None
     after: LockedSource | None
 
@@ -287,17 +281,12 @@ class SourceChange:
     def line(self) -> str:
         """The change for a person, in one line."""
         if self.before is None or self.after is None:
-            return f"source {self.alias} {self.status}: {self.after or self.before}"
+            return f"source {self.name} {self.status}: {self.after or self.before}"
         what = [
             *(["URL"] if self.before.url != self.after.url else ()),
             *(["root"] if self.before.root != self.after.root else ()),
         ]
-        return f"source {self.alias} has another {' and '.join(what)}: {self.before} -> {self.after}"
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the change for ``--json``."""
-        sides = {key: each and asdict(each) for key, each in (("before", self.before), ("after", self.after))}
-        return {"name": self.alias, "status": self.status, **sides}
+        return f"source {self.name} has another {' and '.join(what)}: {self.before} -> {self.after}"
 
 
 def source_changes(before: Mapping[str, LockedSource], after: Mapping[str, LockedSource]) -> tuple[SourceChange, ...]:

@@ -45,7 +45,7 @@ def test_the_patch_turns_the_locked_into_the_new_files_and_nothing_is_written(
     before = {**snapshot(world.base), **snapshot(world.top)}
     found = diff(Named("deploy"), world.ports(scratch=True))
     assert {**snapshot(world.base), **snapshot(world.top)} == before
-    assert (found.status, found.whole) == ("changed", ("logo.png",))
+    assert (found.status, found.binary) == ("changed", ("logo.png",))
     files = found.changes.files
     assert (files.added, files.removed) == (("new.txt",), ("old name.txt",))
     folder = shutil.copytree(world.copy("deploy"), tmp_path / "patched")
@@ -56,7 +56,7 @@ def test_the_patch_turns_the_locked_into_the_new_files_and_nothing_is_written(
 def test_the_newest_version_gives_an_empty_diff(world: Reaching, upstream: Upstream) -> None:
     world.install(upstream.ref("git"))
     found = diff(Named("deploy"), world.ports())
-    assert (found.status, found.patch, found.whole) == ("same", "", ())
+    assert (found.status, found.patch, found.binary) == ("same", "", ())
 
 
 def test_diff_of_an_unknown_skill_or_version_is_not_found(world: Reaching, upstream: Upstream) -> None:
@@ -154,7 +154,7 @@ def test_edits_are_a_patch_against_the_locked_files(world: Reaching, upstream: U
     before = {**snapshot(world.base), **snapshot(world.top)}
     (found,) = edits_of("deploy", world.ports(scratch=True))
     assert {**snapshot(world.base), **snapshot(world.top)} == before
-    assert (found.paths, found.whole) == ((".agents/skills/deploy",), ("logo.png",))
+    assert (found.paths, found.binary) == ((".agents/skills/deploy",), ("logo.png",))
     subprocess.run(["git", "apply", "-"], input=found.patch.encode(), cwd=locked, check=True)
     assert (locked / "SKILL.md").read_bytes() == (mine / "SKILL.md").read_bytes()
     assert (locked / "notes.txt").read_bytes() == b"no line end"

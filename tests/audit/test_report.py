@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from skillhub.answers.skills import answer
 from skillhub.audit.report import RULES, Report, markdown, sarif, workflow_commands, worst_first
+from skillhub.cli.terminal import members
 from skillhub.model.finding import SEVERITIES, Finding
 
 NASTY = "a|b\n::error::x\r\n@admin <img src=x> [l](https://evil.example) `c` *d* \x1b[31m \u202e www.evil.example"
@@ -45,7 +47,7 @@ def test_findings_are_sorted_by_severity_without_duplicates():
 
 
 def test_a_report_has_the_documented_shape():
-    document = report(noted()).to_json()
+    document = answer("audit", members(report(noted()), "ok", "findings", "notes"))
     assert document.keys() >= {"ok", "findings"}
     (finding,) = document["findings"]
     keys = ["rule", "severity", "skill", "path", "line", "message", "hint", "accepted", "accepted_by"]
@@ -136,7 +138,7 @@ def test_a_finding_names_its_place():
 def test_any_report_is_printed_in_every_format(found):
     made = report(*found)
     json.dumps(sarif(made, RULES, "1"))
-    json.dumps(made.to_json())
+    json.dumps(answer("audit", members(made, "ok", "findings", "notes")))
     text = markdown(made)
     assert len(text.splitlines()) == 7 + (3 + len(made.findings) if found else 0)
     assert len(list(workflow_commands(made))) == len(made.findings)

@@ -265,10 +265,6 @@ def test_attack_a_merge_of_two_skills_under_one_alias_is_a_conflict(both):
 
 def test_show_and_sync_list_alias_and_own_name(both):
     found = show(Named("acme-review"), both.ports()).to_json()
-    assert (found["name"], found["own_name"], found["manifest"]["name"]) == (
-        "acme-review",
-        "code-review",
-        "code-review",
-    )
+    assert (found["name"], found["own_name"], found["manifest"].name) == ("acme-review", "code-review", "code-review")
     found = {each["name"]: each["own_name"] for each in (skill.to_json() for skill in both.sync().skills)}
     assert found == {"acme-review": "code-review", "code-review": None}

