@@ -497,7 +497,8 @@ class GitCache:
         """Fetch every branch and tag with all objects, from a server that serves no single objects."""
         self._fetch((*way, *_FETCH, *_ALL), ())
         if not self.sizes(wanted).keys() >= set(wanted):
-            raise NotFound(f"the repository has no object with the id {wanted[0]}", where=self.url)
+            hint = "if its history was rewritten: skillhub remove NAME, then install the skill again"
+            raise NotFound(f"the repository has no object with the id {wanted[0]}", where=self.url, hint=hint)
 
     def _fetch(self, words: Sequence[str], ids: Sequence[str]) -> None:
         with files.disk_errors(self._folder):

@@ -94,6 +94,13 @@ def test_branches_tags_and_commits_are_found_by_their_names(repo, opened):
     assert list(opened(repo.url, loose).read(["SKILL.md"])) == [b"loose"]
 
 
+def test_a_commit_that_a_rewritten_history_lost_has_a_hint(repo, opened):
+    repo.commit(FILES)
+    with pytest.raises(NotFound, match="no object with the id") as caught:
+        list(opened(repo.url, "1" * 40).read(["SKILL.md"]))
+    assert "skillhub remove NAME" in caught.value.hint
+
+
 def test_name_of_a_branch_and_a_tag_is_refused(repo, opened):
     branch = repo.commit(FILES, "refs/heads/v1")
     tag = repo.commit({"SKILL.md": SKILL}, "refs/tags/v1")
