@@ -83,12 +83,10 @@ def _with_edits(skills: Sequence[Skill], project: Project, store: Store) -> list
     """Return the skills ``with_edits``, whose module is imported only if a copy may have changed since its hash."""
     changes = [unproved(each, store) for each in skills]
     if not any(changes):
-        return [*skills]
+        return [replace(each, edited=()) for each in skills]
     from skillhub.runtime.loading import with_edits
 
-    return [
-        with_edits(each, changed, project) if changed else each for each, changed in zip(skills, changes, strict=True)
-    ]
+    return [with_edits(each, changed, project) for each, changed in zip(skills, changes, strict=True)]
 
 
 def _known_bad(common: Common, project: Project, store: Store) -> list[Known]:

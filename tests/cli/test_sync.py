@@ -2,6 +2,8 @@
 
 import shutil
 
+from skillhub.disk import proved
+
 
 def test_sync_warns_about_a_skill_read_from_outside_of_the_project(shell):
     path = shell.skill("beside/plain")
@@ -15,3 +17,17 @@ def test_sync_warns_about_a_skill_read_from_outside_of_the_project(shell):
     done = shell.run("sync")
     assert done.status == 0
     assert f"warning: plain: {path} is outside the project" in done.err.replace("\n", " ")
+
+
+def test_a_list_says_of_each_locked_skill_whether_it_is_edited(shell, monkeypatch):
+    monkeypatch.setattr(proved, "GRAIN", 0)
+    for name in ("code-review", "release-notes"):
+        assert shell.run("install", f"github:{name}", "--yes").status == 0
+    edits = []
+    for _ in range(3):  # hashed, then known from the index
+        edits.append({each["name"]: each["edited"] for each in shell.run("list", "--json").json["skills"]})
+        shell.run("sync")
+    assert edits == [{"code-review": [], "release-notes": []}] * 3
+    shell.write("project/.agents/skills/code-review/SKILL.md", "edited")
+    rows = shell.run("list", "--json").json["skills"]
+    assert [len(each["edited"]) for each in rows] == [1, 0]
