@@ -96,18 +96,16 @@ class SitesFile(StateDocument):
 
     Attributes:
         sites: Each site by its origin and path.
-        origins: Origins from an earlier version, which recorded no path: every site of these offered digests.
     """
 
-    origins: Items[str]
     copies: Members[str, Copy]
-    sites: Items[str] = ()
+    sites: Items[str]
 
 
 def _without_secrets(document: SitesFile | None) -> SitesFile:
     if document is None:
-        return SitesFile(version=1, origins=(), copies={})
-    # An earlier version recorded URLs with credentials, too; these are gone with the next write.
+        return SitesFile(version=1, copies={}, sites=())
+    # A URL with a credential that another program wrote is gone with the next write.
     kept = {url: copy for url, copy in document.copies.items() if not (holds_secret(url) or holds_secret(copy.url))}
     return document.model_copy(update={"copies": kept})
 
@@ -158,7 +156,7 @@ class SiteMemory:
         """
         known = self._read()
         for site in sites:
-            if site in known.sites or "/".join(site.split("/")[:3]) in known.origins:
+            if site in known.sites:
                 raise TrustDowngrade(
                     f"expected skills with digests, as {site} offered them before, found them without",
                     where=where,

@@ -37,7 +37,6 @@ OWN = "-"
 SIGNED_FOLDERS = frozenset({"metadata", "targets", "archives", "tile"})
 _CAP = 64 << 20
 _TEMPORARY_NAME = re.compile(r"\.skillhub-[0-9a-f]{16}\.tmp")  # left by a killed build, and never published
-_UNKNOWN = "?"  # stands for a digest, which records of older versions lack
 _LISTS = "lists"  # the name of the record of a large registry's public lists
 _NAME_MAX = 255  # bytes of one name, the limit of common file systems
 
@@ -421,8 +420,7 @@ def changed_files(registry: str, site: str) -> tuple[list[str], list[str]]:
         for name in (*names, *(each for each in folders if os.path.islink(os.path.join(folder, each))))
         if not _TEMPORARY_NAME.fullmatch(name)
     }
-    digests = {path: digest for path, digest in recorded.items() if digest != _UNKNOWN}
-    return sorted(_differing(site, digests)), sorted(filter(_is_ours, present - recorded.keys()))
+    return sorted(_differing(site, recorded)), sorted(filter(_is_ours, present - recorded.keys()))
 
 
 def _differing(site: str, made: Mapping[str, str]) -> Iterator[str]:
@@ -469,22 +467,17 @@ def _keep_record(path: str, rows: Mapping[str, list[object]]) -> None:
 def read_record(path: str) -> dict[str, tuple[str, dict[str, str]]]:
     """Return a record: by skill, its key, and the SHA-256 of each of its files by path.
 
-    The empty name has the files about all skills together. The result is empty if there is no valid record. Records
-    of older versions have no digests, so all files are built again.
+    The empty name has the files about all skills together. The result is empty if there is no valid record.
     """
     try:
         found = strict_json(files.read(path, _CAP) or b"{}", path, _CAP)
         if not isinstance(found, dict):
             return {}
-        rows = {
-            name: (key, made if isinstance(made, dict) else dict.fromkeys(made, _UNKNOWN))
-            for name, (key, made) in found.items()
-        }
         return {
             name: (str(key), {str(path): str(digest) for path, digest in made.items()})
-            for name, (key, made) in rows.items()
+            for name, (key, made) in found.items()
         }
-    except (FormatError, StateError, ValueError, TypeError):
+    except (FormatError, StateError, ValueError, TypeError, AttributeError):
         return {}
 
 

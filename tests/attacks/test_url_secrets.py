@@ -140,7 +140,7 @@ def test_attack_a_stored_credential_is_removed_at_the_next_write(web, shell):
         f"{url}a": {"url": f"{url}?sig=hunter2", **copy},
         f"{url}b": {"url": url, **copy},
     }
-    known = {"version": 1, "origins": [], "sites": [], "copies": rows}
+    known = {"version": 1, "sites": [], "copies": rows}
     path = shell.write("hub/state/sites.json", json.dumps(known))
     web.at("/SKILL.md", answer(SKILL, "Content-Type: text/markdown", 'ETag: "1"'))
     done = shell.run("install", web.url("/SKILL.md"), "--yes", "--allow-unsigned")

@@ -227,11 +227,11 @@ def test_unreadable_state_is_an_error_with_its_place(machine, tmp_path):
     for text, fault in (
         ("", ":1:1"),
         ("{", ":1:2"),
-        ('{"origins": [], "copies": {}}', ": version"),
-        ('{"version": 1, "origins": [7], "copies": {}}', ": origins[0]"),
-        ('{"version": 1, "origins": []}', ": copies"),
-        ('{"version": 1, "origins": [], "copies": {"a": {}}}', ": copies.a.url"),
-        ('{"version": 1, "origins": [], "copies": {}, "sites": [7]}', ": sites[0]"),
+        ('{"copies": {}, "sites": []}', ": version"),
+        ('{"version": 1, "copies": {}}', ": sites"),
+        ('{"version": 1, "sites": []}', ": copies"),
+        ('{"version": 1, "copies": {"a": {}}, "sites": []}', ": copies.a.url"),
+        ('{"version": 1, "copies": {}, "sites": [7]}', ": sites[0]"),
     ):
         path.write_text(text)
         with pytest.raises(StateError) as caught:
@@ -246,15 +246,13 @@ def test_remembered_copies_are_bounded_and_promises_of_sites_stay(machine):
     rows = {f"https://a.example/{number}": {"url": "https://a.example/", "digest": Digest.of(b""), "etag": "",
             "modified": "", "fresh_until": 0} for number in range(1100)}  # fmt: skip
     Path(machine.state, "sites.json").write_text(
-        json.dumps(
-            {"version": 1, "origins": ["https://a.example:443"], "copies": rows, "sites": ["https://b.example:443/"]}
-        )
+        json.dumps({"version": 1, "copies": rows, "sites": ["https://b.example:443/"]})
     )
     seen = SiteMemory(machine.state)
     seen.keep("https://b.example/", Copy("https://b.example/", Digest.of(b"x")))
     known = json.loads(Path(machine.state, "sites.json").read_text())
     assert len(known["copies"]) == 1000
-    assert "https://b.example/" in known["copies"] and known["origins"] == ["https://a.example:443"]
+    assert "https://b.example/" in known["copies"]
     assert known["sites"] == ["https://b.example:443/"]
 
 

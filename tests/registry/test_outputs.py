@@ -147,14 +147,13 @@ def test_attack_a_foreign_file_among_those_of_a_skill_is_found(hub):
     assert [each.where for each in check(hub.dir.path, hub.when).problems] == [str(added)]
 
 
-def test_record_without_digests_is_accepted_and_replaced(hub):
+def test_attack_a_record_without_digests_counts_as_none(hub):
     hub.publish("hello")
     built(hub)
     record = Path(record_path(hub.dir.path, f"shape-{bucket_of('hello')}"))
     now = json.loads(record.read_bytes())
     record.write_text(json.dumps({name: [key, [*made]] for name, (key, made) in now.items()}))
     Path(hub.dir.site, "hello/SKILL.md").write_bytes(b"x")
-    assert check(hub.dir.path, hub.when).problems == ()
     assert built(hub).written == ["hello/SKILL.md"]
     assert json.loads(record.read_bytes()) == now
 

@@ -422,16 +422,6 @@ def test_attack_a_redirect_to_a_downgraded_site_is_refused(web, visit):
         visit(web.url("/team")).index()
 
 
-def test_memory_in_the_old_format_applies_to_all_sites_of_a_host(web, visit, machine):
-    """The old format stores origins."""
-    team_site(web)
-    os.makedirs(machine.state, exist_ok=True)
-    with open(os.path.join(machine.state, "sites.json"), "w") as file:
-        json.dump({"version": 1, "origins": [web.url("")], "copies": {}}, file)
-    with pytest.raises(TrustDowngrade):
-        visit(web.url("/team")).index()
-
-
 @pytest.mark.parametrize("places", [(WELL_KNOWN,), (WELL_KNOWN, LEGACY)])
 def test_html_page_in_place_of_an_index_is_refused(web, visit, places):
     """Captive portals, and web servers for missing files, answer with such a page."""
