@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from skillhub.audit.verify import tracked_copies
-from skillhub.disk.home import CONFIG, INTENT, LOCK
+from skillhub.disk.home import INTENT, LOCK
 from skillhub.errors import SkillhubError, StateError
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import as_command, command
@@ -63,7 +63,7 @@ def diagnose(ports: Ports, time: ShownTime | None = None) -> Diagnosis:
     agents = detect(ports.project.base, ports.user_home, ports.environ, os.path.exists)
     roots = tuple(_roots(agents, ports))
     sources, source_check = _sources(ports)
-    checks = [source_check, *_intent_and_policy(ports), *_defaults(ports), *_clock(time), *_known_bad(ports)]
+    checks = [source_check, *_intent_and_policy(ports), *_settings(ports), *_clock(time), *_known_bad(ports)]
     try:
         skills = managed(ports.project, ports.store, ports.environ)
     except SkillhubError as error:
@@ -116,31 +116,11 @@ def _intent_and_policy(ports: Ports) -> Iterator[Check]:
     yield Check("policy", True, shown if found else "no policy applies")
 
 
-def _defaults(ports: Ports) -> Iterator[Check]:
-    """Yield the defaults of commands without flags here, each with the file that sets it."""
+def _settings(ports: Ports) -> Iterator[Check]:
     try:
-        mine = Settings.read(ports.project.home).install
+        Settings.read(ports.project.home)
     except SkillhubError as error:
-        yield Check("defaults", False, f"{error.where}: {error.message}", error.hint)
-        return
-    try:
-        intent = ports.project.intent()
-    except SkillhubError:  # ``_intent_and_policy`` reports it
-        return
-    usual = {"agents": "those found here", "link": "copy"}
-    shown = []
-    for key, built_in in usual.items():
-        files = [(INTENT, getattr(intent, key, None)), (CONFIG, getattr(mine, key))]
-        file, value = next(((file, value) for file, value in files if value), ("built in", built_in))
-        shown.append(f"{key}: {value if isinstance(value, str) else ', '.join(value)} ({file})")
-    scope, typed = ports.project.scope, "--global" if ports.project.scope == "user" else "--project"
-    if scope == mine.scope:
-        typed = CONFIG
-    elif scope == "project" and ports.project.has_lock_or_intent():
-        typed = "of this project"
-    elif scope == "project" and not mine.scope:
-        typed = "built in"
-    yield Check("defaults", True, "; ".join((*shown, f"scope: {scope} ({typed})")))
+        yield Check("settings", False, f"{error.where}: {error.message}", error.hint)
 
 
 def _roots(agents: tuple[Host, ...], ports: Ports) -> Iterator[Root]:

@@ -294,3 +294,11 @@ def test_an_agent_of_which_only_the_budget_is_known_has_a_catalogue(shell):
     assert len(whole) + len(found["omitted"]) == 18
     assert f"skill-00</name>\n    <description>{'word ' * 180}" in found["text"]  # it shortens no description
     assert shell.run("catalog", "--host", "cursor").status == 2
+
+
+def test_doctor_names_a_malformed_file_of_settings(shell):
+    shell.write("hub/config/config.toml", '[install]\nlink = "../x"\n')
+    done = shell.run("doctor", "--project", shell.project, "--json")
+    (found,) = (each for each in done.json["checks"] if each["name"] == "settings")
+    assert (done.status, found["ok"]) == (1, False)
+    assert "config.toml: install" in found["message"]

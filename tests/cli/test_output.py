@@ -645,19 +645,6 @@ def test_show_of_a_source_name_gives_the_source_command(shell):
     assert error["hint"] == "github is a source: skillhub source show github lists what it has"
 
 
-def test_doctor_names_the_origin_of_the_scope(shell):
-    def scope(*words):
-        text = shell.run("doctor", *words, "--json").json["checks"]
-        return next(each["message"] for each in text if each["name"] == "defaults").partition("scope: ")[2]
-
-    assert (scope(), scope("--global")) == ("project (built in)", "user (--global)")
-    shell.write("hub/config/config.toml", '[install]\nscope = "user"\n')
-    assert scope() == "user (config.toml)"
-    assert scope("--project", shell.project) == "project (--project)"
-    shell.write("project/skillhub.toml", "[skills]\n")
-    assert (scope(), scope("--global")) == ("project (of this project)", "user (config.toml)")
-
-
 def test_doctor_policy_shows_a_long_line_in_full(shell):
     places = [f"https://host-{number}.example/skills/" for number in range(20)]
     shell.write("project/skillhub.toml", f"[policy]\nsources = {places}\n")
