@@ -10,6 +10,7 @@ from skillhub.model.finding import NETWORK_UNKNOWN
 from skillhub.model.manifest import Manifest
 from skillhub.model.tree import File, Tree
 from skillhub.scan.capability import capabilities, is_text
+from tests.support.effort import is_linear
 
 
 def found(files=None, frontmatter="", body="# Do\n"):
@@ -120,10 +121,12 @@ def test_attack_oversized_instructions_count_as_running_everything():
         assert found({"t.txt": b"x"}, body=body) == ("scripts",)
 
 
-def test_attack_instructions_that_name_every_file_finish_in_time():
+@pytest.mark.parametrize("piece", ["sh - ", "chmod +x " * 9, "bash " + "a/" * 150, "0.txt|"])
+def test_attack_the_cost_of_instructions_is_linear_in_them_and_in_the_files(piece):
     files = {f"{number}.txt": b"x" for number in range(2000)}
-    for piece in ("sh - ", "chmod +x " * 9, "bash " + "a/" * 150, "0.txt|"):
-        found(files, body=piece * (250_000 // len(piece)))
+    assert is_linear(lambda size: found(files, body=piece * (size // len(piece))), 40_000)
+    body = piece * (10_000 // len(piece))
+    assert is_linear(lambda count: found({f"{number}.txt": b"x" for number in range(count)}, body=body), 500)
 
 
 def test_attack_deep_files_with_many_spellings_of_a_path_finish_in_time():
@@ -267,8 +270,9 @@ def test_name_of_a_tool_is_cleaned_and_shortened():
 @pytest.mark.parametrize(
     "unit", [b"://", b"http://", b"http://a@", b"https://a.", b"git@", b"git@a", b"!`", b"https://\xc3\xa9"]
 )
-def test_repeated_units_finish_in_time(unit):
-    found({"scripts/a": unit * (300_000 // len(unit))}, body=(unit * (30_000 // len(unit))).decode())
+def test_attack_the_cost_of_repeated_units_is_linear(unit):
+    assert is_linear(lambda size: found({"scripts/a": unit * (size // len(unit))}), 40_000)
+    assert is_linear(lambda size: found(body=(unit * (size // len(unit))).decode()), 10_000)
 
 
 @given(st.binary(), st.booleans())
