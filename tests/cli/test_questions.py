@@ -569,19 +569,26 @@ def test_attack_yes_does_not_accept_a_high_finding(shell):
 
 
 def test_attack_a_repository_cannot_accept_its_own_finding(shell):
-    words = found(shell)
-    shell.run("key", "new")
-    for text, status in (
-        ('[audit]\nignore = ["SH101"]\n', 4),
-        ('[[audit.suppress]]\nrule = "SH101"\nreason = "known"\n', 4),
-        ('[policy]\nallow-findings = ["SH101"]\n', 4),
-        ('[policy]\nagree = ["finding"]\n', 4),
-        ('[policy]\nfail-on = "critical"\n', 6),
-    ):
+    words = (*found(shell), "--yes", "--allow-unsigned", "--json")
+    tree = shell.run("validate", "./odd", "--json").json["skills"][0]["tree"]
+    facts = {"rule": "SH101", "skill": "odd", "tree": tree, "reason": "a sample", "expires": "2099-12-31"}
+    suppressed = "[[audit.suppress]]\n" + "".join(f'{key} = "{value}"\n' for key, value in facts.items())
+    for text in (suppressed, '[policy]\nfail-on = "critical"\n'):
         shell.write("project/skillhub.toml", text)
-        done = shell.run(*words, "--yes", "--allow-unsigned")
-        assert done.status == status, text
-        assert not (shell.project / "skillhub.lock").exists()
+        done = shell.run(*words)
+        assert done.status == 6, text
+        assert {each["kind"]: each["answer"] for each in done.json["questions"]}["finding"] == "unanswered"
+    for line in ('allow-findings = ["SH101"]\n', 'agree = ["finding"]\n'):
+        shell.write("project/skillhub.toml", f"[policy]\n{line}")
+        done = shell.run(*words)
+        assert done.status == 4, line
+        assert done.error["message"] == f"only the machine's and the user's policy may have {line.split()[0]}"
+    assert not (shell.project / "skillhub.lock").exists()
+    (shell.project / "skillhub.toml").unlink()
+    for line in ('allow-findings = ["SH101"]\n', 'agree = ["finding"]\n'):  # the user's policy accepts it
+        policy = shell.write("hub/config/policy.toml", line)
+        assert shell.run(*words, "--dry-run").status == 0, line
+        policy.unlink()
 
 
 def test_unanswered_questions_are_listed_with_the_flag_that_answers_them(shell):
