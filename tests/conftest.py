@@ -31,6 +31,7 @@ from tests.support.gitrepos import Repo
 from tests.support.reaching import Reaching
 from tests.support.registry import Simulator
 from tests.support.rows import in_one
+from tests.support.served import Served
 from tests.support.site import AT_ONCE, Machine
 from tests.support.upstream import Upstream
 from tests.support.web import Web
@@ -165,6 +166,15 @@ def pair(tmp_path_factory):
     simulator.publish("hello")
     simulator.publish("other")
     return simulator
+
+
+@pytest.fixture(scope="session")
+def registry(tmp_path_factory):
+    """A registry that offers ``greeting`` and ``parting`` of the publisher acme; read-only."""
+    served = Served(tmp_path_factory.mktemp("operator"))
+    served.publish("1.0.0")
+    served.publish("1.0.0", "parting")
+    return served
 
 
 @pytest.fixture

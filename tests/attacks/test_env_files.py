@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from tests.support.cli import SECONDS, Shell
+from tests.support.cli import SECONDS
 
 SECRET = "DEMO_TOKEN=hunter2-of-the-file\n"
 TOOLS = """dependencies:
@@ -33,11 +33,6 @@ print(json.dumps({"statuses": statuses, "touched": touched}), file=sys.__stdout_
 
 def git(folder, *words):
     subprocess.run(["git", "-C", folder, "-c", "user.name=a", "-c", "user.email=a@b.c", *words], check=True)
-
-
-@pytest.fixture
-def shell(tmp_path):
-    return Shell(tmp_path)
 
 
 def test_attack_a_tracked_env_file_is_neither_read_nor_written(shell):

@@ -22,15 +22,6 @@ OTHER = f"sha256:{'0' * 64}"
 
 
 @pytest.fixture(scope="module")
-def registry(tmp_path_factory):
-    """A registry of two skills with the publisher acme."""
-    served = Served(tmp_path_factory.mktemp("operator"))
-    served.publish("1.0.0")
-    served.publish("1.0.0", "parting")
-    return served
-
-
-@pytest.fixture(scope="module")
 def root(registry):
     return str(Digest.of(registry.root.read_bytes()))
 

@@ -8,23 +8,11 @@ from skillhub.cli.render import error_json
 from skillhub.errors import Refused, SkillhubError
 from skillhub.model.question import Answer, Question
 from skillhub.net.client import Http
-from tests.support.cli import Shell
 from tests.support.site import AT_ONCE, JSON, WELL_KNOWN, current, offer
-from tests.support.web import Web, answer, raw, redirect
+from tests.support.web import answer, raw, redirect
 
 SKILL = b"---\nname: deploy\ndescription: Deploys.\n---\n\nDeploy.\n"
 SECRET = "hunter2"
-
-
-@pytest.fixture
-def web():
-    with Web() as web:
-        yield web
-
-
-@pytest.fixture
-def shell(tmp_path):
-    return Shell(tmp_path)
 
 
 def clean(shell, done):

@@ -14,7 +14,6 @@ import time
 import pytest
 
 from skillhub.errors import FormatError, SkillhubError, SourceError
-from tests.support.cli import Shell
 from tests.support.here import Here
 from tests.support.skill_server import Raw, skill_server
 
@@ -44,11 +43,6 @@ for line in sys.stdin:
     print(json.dumps({{"jsonrpc": "2.0", "id": message["id"], "result": result}}), flush=True)
 {after}
 """
-
-
-@pytest.fixture
-def shell(tmp_path):
-    return Shell(tmp_path)
 
 
 def server(here, *, name="demo", tools=("create_issue", "ok"), before="", during="", after="", **entry):

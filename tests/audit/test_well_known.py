@@ -25,10 +25,9 @@ ROOT = "/metadata/1.root.json"
 
 
 @pytest.fixture
-def web():
-    with Web() as server:
-        server.at(WELL_KNOWN, answer(current(offer(server, "pdf"), offer(server, "mail")), JSON))
-        yield server
+def web(web):
+    web.at(WELL_KNOWN, answer(current(offer(web, "pdf"), offer(web, "mail")), JSON))
+    return web
 
 
 @pytest.fixture

@@ -17,15 +17,6 @@ from tests.support.site import WELL_KNOWN, current, entry, skill_md
 YES = ("--yes", "--allow-unsigned", "--json")
 
 
-@pytest.fixture(scope="module")
-def registry(tmp_path_factory: pytest.TempPathFactory) -> Served:
-    """A registry of two skills."""
-    served = Served(tmp_path_factory.mktemp("operator"))
-    served.publish("1.0.0")
-    served.publish("1.0.0", "parting")
-    return served
-
-
 @pytest.fixture
 def pin(registry: Served) -> tuple[str, str]:
     return "--fingerprint", str(Digest.of(registry.root.read_bytes()))

@@ -16,16 +16,9 @@ from skillhub.registry.push_targets import FolderTarget
 from skillhub.registry.upkeep import advise, refresh, rotate, withdraw
 from tests.model.test_advisory import osv, package, semver
 from tests.support.published import tree_of
-from tests.support.registry import Simulator, now
+from tests.support.registry import now
 
 BAD = Digest.of(b"bad")
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory):
-    simulator = Simulator(tmp_path_factory.mktemp("made"))
-    simulator.publish()
-    return simulator
 
 
 def publish_advisories(hub, *documents, digests=(), withdrawn=(), **signing):

@@ -1,6 +1,5 @@
 """Orders that turn an agent against its user, as inert look-alikes, and honest texts with the same words."""
 
-import sys
 from base64 import b64encode
 
 import pytest
@@ -9,13 +8,7 @@ from skillhub.model.tree import File, Tree
 from skillhub.scan import scan
 from tests.support.effort import is_linear
 
-
-@pytest.fixture(params=["markdown-it", "lines"], autouse=True)
-def reader(request, monkeypatch):
-    if request.param == "lines":
-        monkeypatch.setitem(sys.modules, "markdown_it", None)
-    else:
-        pytest.importorskip("markdown_it")
+pytestmark = pytest.mark.usefixtures("reader")
 
 
 def grave(text, path="SKILL.md"):

@@ -1,7 +1,5 @@
 """Prerequisites that a user shall fetch and run: planted ones as inert look-alikes, and honest ones."""
 
-import sys
-
 import pytest
 
 from skillhub.model.tree import File, Tree
@@ -11,12 +9,7 @@ from tests.support.effort import is_linear
 HEAD = "---\nname: weather\ndescription: Tells the weather\n---\n# Weather\n\n"
 
 
-@pytest.fixture(params=["markdown-it", "lines"], autouse=True)
-def reader(request, monkeypatch):
-    if request.param == "lines":
-        monkeypatch.setitem(sys.modules, "markdown_it", None)
-    else:
-        pytest.importorskip("markdown_it")
+pytestmark = pytest.mark.usefixtures("reader")
 
 
 def grave(text, path="SKILL.md"):

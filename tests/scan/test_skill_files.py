@@ -1,7 +1,5 @@
 """Reading of a skill for detectors: language of a file, passages of a document, one parse of each."""
 
-import importlib.util
-import sys
 from importlib.util import find_spec
 
 import pytest
@@ -41,15 +39,6 @@ Notes
 <!-- hidden
 words -->
 """
-
-
-@pytest.fixture(params=["markdown-it", "lines"])
-def reader(request, monkeypatch):
-    if request.param == "lines":
-        monkeypatch.setitem(sys.modules, "markdown_it", None)
-    elif importlib.util.find_spec("markdown_it") is None:
-        pytest.skip("the extra is absent")
-    return request.param
 
 
 def passages(text, path="SKILL.md"):
