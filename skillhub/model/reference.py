@@ -272,6 +272,7 @@ _OCI = (
 # The URI of a skill's folder: the server chooses all of it but the last segment, the name of the skill.
 _MCP = r"(?s)mcp\+([^#]*)(?:#(.*))?"
 _SKILL_URI = r"(?a)[A-Za-z][A-Za-z0-9+.-]*://(?:[A-Za-z0-9._~!$&'()*+,;=:@%-]+/)*([a-z0-9]+(?:-[a-z0-9]+)*)"
+_HOST_ALONE = r"(?a)(?![^/]*\.(?:zip|skill|t?gz)$)(?:[A-Za-z0-9-]+\.)+[A-Za-z]{2,63}(?::\d{1,5})?(?:/.*)?"
 _SERVER = r"(?a)mcp:([A-Za-z0-9_-]{1,64})"
 _GRAMMAR = "github:gh-fix-ci, gh-fix-ci@^1.2, owner/repo, https://host, ./folder or ./skill.zip"
 
@@ -464,8 +465,7 @@ def parse_ref(text: str) -> Ref:
         if len(user) > _USER_MAX and place:
             raise _unknown(f"…@{place}", f"git over ssh is {_SSH}")
         url = f"ssh://{found[1]}/{found[2]}"
-        is_url = re.fullmatch(_GIT_URL, url.partition("#")[0]) and not holds_secret(url)
-        if not is_url:
+        if not re.fullmatch(_GIT_URL, url.partition("#")[0]) or holds_secret(url):
             raise _unknown(text, f"git over ssh is {_SSH}")
         return _git(f"git+{url}{found[3] or ''}")
     head, _, version = text.partition("@")
@@ -477,9 +477,7 @@ def parse_ref(text: str) -> Ref:
     if "/" in head or alias in RESERVED_ALIASES:
         raise _unknown(text, "any git repository is git+https://host/repository@rev#folder")
     if (colon and not is_alias(alias)) or not is_name(name) or ("@" in text and not is_range(version)):
-        raise _unknown(
-            text, "a name is of a-z, 0-9 and single hyphens, 64 at most; put ./ before a folder or an archive"
-        )
+        raise _unknown(text, "a name is of a-z, 0-9 and single hyphens, 64 at most; put ./ before a path")
     return Named(name, alias or None, version.strip() or None)
 
 
@@ -491,8 +489,9 @@ def parse_remote(text: str) -> Remote:
         UsageError: ``text`` is no such reference.
     """
     ref = parse_ref(text)
-    # A person may type `user@host:path`; a document has a URL.
-    if isinstance(ref, Named | Local | McpConfigured) or (isinstance(ref, Git) and "://" not in text):
+    # A person may type `user@host:path` or `ssh://host/path`; a document has `git+ssh://`.
+    is_typed = isinstance(ref, Git) and not text.startswith(("git+", "http"))
+    if is_typed or isinstance(ref, Named | Local | McpConfigured):
         raise UsageError(f"expected a place on the network, found {quote(text)}")
     return ref
 
@@ -518,13 +517,15 @@ def canonical(place: str) -> str:
 
 
 def _unknown(text: str, hint: str) -> UsageError:
+    if re.fullmatch(_HOST_ALONE, text):  # no name, and no owner on GitHub, has a dot
+        hint = f"put https:// before a host: https://{text}; ./ before a path"
     # The text before the host may be a password, and errors get into logs.
     return UsageError(f"expected a reference such as {_GRAMMAR}, found {quote(masked(text))}", hint=hint)
 
 
 def _remote(text: str) -> Remote:
-    if text.startswith("git+"):
-        return _git(text)
+    if text.startswith(("git+", "ssh://")):
+        return _git(f"git+{text.removeprefix('git+')}")
     if text.startswith("mcp+"):
         return _mcp(text)
     if text.startswith("oci://"):
@@ -533,7 +534,7 @@ def _remote(text: str) -> Remote:
             raise _unknown(text, "oci://registry/repository:tag, or @sha256: and 64 hex digits")
         return Oci(*found.groups())
     if not text.startswith(("https://", "http://")):
-        raise _unknown(text, f"{_SSH} for git over ssh; ./ before a path on this machine")
+        raise _unknown(text, "a repository is git+https:// or git+ssh://; a path on this machine begins with / or ./")
     if found := re.fullmatch(_GITHUB_WEB, text):
         owner, repo, rev, path = found.groups()
         return _github(f"{owner}/{repo}{path or ''}{'@' + rev if rev else ''}", text)
@@ -580,7 +581,6 @@ def _checked_path(path: str | None, text: str) -> str | None:
 
 
 # The URLs of references; those of ``owner/repo`` depend on the environment.
-
 PUBLIC = "https://github.com"
 
 

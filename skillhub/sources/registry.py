@@ -119,7 +119,11 @@ def fetch_root(url: str, fetcher: Fetcher) -> bytes:
         SecurityError: as for ``Fetcher.get``.
     """
     place = f"{url.rstrip('/')}/metadata/1.root.json"
-    data = fetcher.get(place, cap=ROOT_CAP).data
+    try:
+        data = fetcher.get(place, cap=ROOT_CAP).data
+    except NotFound as error:
+        error.hint = "the URL of a registry is the folder of its index.html, without a file name"
+        raise
     if data.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<"):
         hint = "the server may ask for a login; a site that is not a registry must answer 404 there"
         raise FormatError("expected the root of a registry, found a web page", where=place, hint=hint)

@@ -84,9 +84,10 @@ def test_reference_is_read_back(ref):
         ("git@github.com:a/b", "git+ssh://git@github.com/a/b"),
         ("git@host:/srv/repo.git", "git+ssh://git@host/srv/repo.git"),
         ("gitlab.com:group/sub/repo", "git+ssh://gitlab.com/group/sub/repo"),
+        ("ssh://git@host:2222/a/b.git@v1#skills/pdf", "git+ssh://git@host:2222/a/b.git@v1#skills/pdf"),
     ],
 )
-def test_scp_form_of_git_is_a_reference_and_spelled_as_url(typed, canonical_form):
+def test_typed_form_of_git_over_ssh_is_a_reference_and_spelled_as_url(typed, canonical_form):
     assert parse_ref(typed) == parse_ref(canonical_form)
     assert str(parse_ref(typed)) == canonical_form
     with pytest.raises(UsageError):
@@ -94,7 +95,7 @@ def test_scp_form_of_git_is_a_reference_and_spelled_as_url(typed, canonical_form
 
 
 @pytest.mark.parametrize(
-    "text", ["file:///srv/skill", "https:deploy", "embedded:deploy", "local:deploy", "ssh://git@host/r"]
+    "text", ["file:///srv/skill", "https:deploy", "embedded:deploy", "local:deploy", "git://host/r"]
 )
 def test_unknown_kind_is_refused_with_a_hint_about_git(text):
     with pytest.raises(UsageError, match="expected a reference such as") as caught:
@@ -103,11 +104,25 @@ def test_unknown_kind_is_refused_with_a_hint_about_git(text):
     assert caught.value.exit_code == 2
 
 
+@pytest.mark.parametrize("text", ["github.com/owner/repo", "gitlab.com/a/b", "skills.example.com", "a.example:8443"])
+def test_host_without_a_scheme_is_refused_with_its_url(text):
+    with pytest.raises(UsageError) as caught:
+        parse_ref(text)
+    assert f"https://{text}" in caught.value.hint
+    parse_ref(f"https://{text}")
+
+
+def test_archive_without_its_folder_is_no_host():
+    with pytest.raises(UsageError) as caught:
+        parse_ref("skill.zip")
+    assert "https://" not in caught.value.hint
+
+
 @pytest.mark.parametrize(
     "text",
     [
         "git+https://-x/repo",
-        "git+ssh://-oProxyCommand=id/repo",
+        *("git+ssh://-oProxyCommand=id/repo", "ssh://-oProxyCommand=id/repo", "ssh://git@host/a@--upload-pack=id"),
         "git+ext::sh -c id",
         "git+https://me:secret@host/repo",
         "git+https://host/repo@--upload-pack=id",

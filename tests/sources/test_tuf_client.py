@@ -39,6 +39,12 @@ def made(tmp_path_factory):
     return simulator
 
 
+def test_url_below_a_registry_is_refused_with_a_hint_at_its_folder(hub):
+    with pytest.raises(NotFound) as caught:
+        fetch_root(f"{URL}/index.html", hub)
+    assert "without a file name" in caught.value.hint
+
+
 def test_release_has_its_publisher_and_its_bytes(hub, tmp_path):
     assert fetch_root(URL, hub) == hub.root
     registry = hub.open(tmp_path / "m")
