@@ -8,7 +8,6 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import chain
 from types import MappingProxyType
 from typing import Annotated, Any, Final, Literal, TypeVar
 
@@ -17,7 +16,7 @@ from pydantic import Field
 from skillhub.errors import ForbiddenVariable, FormatError, SecurityError, UndeclaredVariable, UsageError
 from skillhub.formats import yaml
 from skillhub.formats.document import Before, ForeignDocument, Items, Lenient, Members, Read, valid
-from skillhub.formats.text import as_command, deferred, is_hidden, is_name, quote
+from skillhub.formats.text import as_command, clean, deferred, is_hidden, is_name, quote
 from skillhub.formats.yaml import Node
 from skillhub.model.finding import Issue
 from skillhub.model.reference import Named, parse_ref
@@ -357,7 +356,9 @@ def read(tree: Tree, metadata: Mapping[str, Node]) -> Declared:
     implicit = None if (decisions := {policies.get(path) for path in READ[:2]}) == {None} else False not in decisions
     return Declared(
         requires=tuple(need for _, need in sorted(reading.needs.items())),
-        interface=MappingProxyType(dict(chain.from_iterable(valid(each.interface.items()) for each in files))),
+        interface=MappingProxyType(
+            {clean(key): clean(text) for each in files for key, text in valid(each.interface.items())}
+        ),
         permissions=tuple(sorted({line for each in files for line in _flat(each.permissions)})),
         implicit=next((each for each in (policies.get(READ[2]), implicit) if each is not None), True),
         warnings=tuple(reading.warnings),

@@ -438,7 +438,7 @@ def _issue(folder: str, where: str, message: str, is_broken: bool = False) -> Pr
 # Measured with 10,000 skills: JSON takes 0.7 µs for the facts of one skill; SQLite takes 1.2 µs, and its import twice
 # the time.
 
-_VERSION: Final = 4
+_VERSION: Final = 5
 # The facts that a walk may find, and their types; all others come from locks and records, never from the cache.
 _FACTS: Final[Mapping[str, type]] = {
     **dict.fromkeys(("name", "description", "version", "namespace", "argument_hint", "invocation"), str),

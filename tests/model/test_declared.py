@@ -79,6 +79,11 @@ def test_skillhub_yaml_takes_precedence():
     assert found.implicit
 
 
+def test_attack_hidden_characters_of_the_interface_are_left_out():
+    found = read('interface: {display_name: "A\\u202eB\\e[31m\\nC", "\\u200bx": y}\n')
+    assert found.interface == {"display_name": "AB[31m C", "x": "y"}
+
+
 def test_permissions_of_both_files_are_kept():
     assert read("permissions: {a: 1}", "permissions: [b, c]").permissions == ("a=1", "b", "c")
 
