@@ -21,7 +21,7 @@ from skillhub.cli.common import (
     trusted_sources,
     write_output,
 )
-from skillhub.cli.render import finish, remember_idle, show_changes, show_plan, show_sources
+from skillhub.cli.render import finish, remember_outcome, show_changes, show_plan, show_sources
 from skillhub.disk import files
 from skillhub.errors import SkillhubError, UsageError
 from skillhub.formats.digest import Digest
@@ -103,7 +103,7 @@ def install(
     outcome = _with_lists(outcome, ports)
     status = finish(common, outcome, options, "install", "installed")
     if not (refs or from_ or verify or status):
-        remember_idle(common, outcome, ports)
+        remember_outcome(common, outcome, ports)
     if refs and not outcome.changed:
         _show_pins([each.name for each in outcome.skills], common)
     return status

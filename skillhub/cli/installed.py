@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 from skillhub.cli.common import Arg, Common, Names, Strings, Verify, now
-from skillhub.cli.render import remember_idle, show_outcome, skills_table
+from skillhub.cli.render import remember_idle, remember_outcome, show_outcome, skills_table
 from skillhub.errors import Refused, SkillhubError
 from skillhub.formats.text import command
-from skillhub.project.copies import is_in_package, managed, not_agreed, unmanaged, unproved, users_skills
+from skillhub.project.copies import (
+    agent_folders,
+    is_in_package,
+    managed,
+    not_agreed,
+    unmanaged,
+    unproved,
+    users_skills,
+)
 from skillhub.project.intent import is_from
 from skillhub.project.project import Project
 from skillhub.project.store import Store
@@ -34,7 +43,9 @@ class InstalledSkills:
 
     skills: tuple[Skill, ...]
     users: tuple[Skill, ...]
-    known_bad: tuple[Known, ...] = ()
+    known_bad: tuple[Known, ...]
+    project: Project
+    store: Store
 
     @property
     def hidden(self) -> list[tuple[str, str, str]]:
@@ -76,7 +87,7 @@ def installed(common: Common) -> InstalledSkills:
         from skillhub.install.known_bad import with_known_bad
 
         skills, users = with_known_bad(skills, known), with_known_bad(users, known)
-    return InstalledSkills(tuple(skills), tuple(users), tuple(known))
+    return InstalledSkills(tuple(skills), tuple(users), tuple(known), project, store)
 
 
 def _with_edits(skills: Sequence[Skill], project: Project, store: Store) -> list[Skill]:
@@ -128,9 +139,11 @@ def list_(common: Common) -> int:
     found = installed(common)
     common.wanted()
     if common.json:
-        return common.answer("list", found.to_json())
+        common.answer("list", found.to_json())
+        _remember(found, common)
+        return 0
     waiting = {skill.name for skill in found.skills if skill.managed and skill.state == "disabled"}
-    held = _held(waiting, common.open_project()) if waiting else {}
+    held = _held(waiting, found.project) if waiting else {}
     if found.skills:
         skills_table(_from_aliases(found.skills, common), common.terminal, held)
     else:
@@ -151,7 +164,23 @@ def list_(common: Common) -> int:
         common.terminal.out("In the user scope, for every project (skillhub list --global):", "bold")
         skills_table(found.users, common.terminal)
     _warn_of(found, common)
+    _remember(found, common)
     return 0
+
+
+def _remember(found: InstalledSkills, common: Common) -> None:
+    """Remember the list if it is of enabled skills without needs, and agents' folders have nothing else."""
+    if common.idle is None or found.users or found.known_bad:
+        return
+    if not all(each.managed and each.state == "enabled" and not each.requires for each in found.skills):
+        return
+    trees = {path: each.tree for each in found.skills for path in (*each.links, each.path) if path and each.tree}
+    with suppress(OSError, SkillhubError):
+        for folder in agent_folders(found.project, common.user_home, os.environ):
+            paths = [os.path.join(folder, name) for name in os.listdir(folder)]
+            if any(os.path.isdir(path) for path in paths if path not in trees):
+                return
+        remember_idle(common, found.project, found.store, trees)
 
 
 def _warn_of(found: InstalledSkills, common: Common) -> None:
@@ -272,7 +301,7 @@ def sync(common: Common, verify: Verify = False) -> int:
         asks = f"{common.command('install')} asks about them"
         common.terminal.warn(f"not agreed to on this machine: {', '.join(waiting)}; {asks}", "plain")
     if not (verify or waiting):
-        remember_idle(common, outcome, ports)
+        remember_outcome(common, outcome, ports)
     return Refused.exit_code if outcome.left and not common.dry_run else 0
 
 

@@ -116,7 +116,7 @@ def _answer(args: list[str]) -> int:
 
 def _idle(args: list[str]) -> IdleCommand | None:
     """Return the memory of a command line that often has nothing to do; None for another, or without a home."""
-    if args[:1] not in (["install"], ["sync"]):
+    if args[:1] not in (["install"], ["list"], ["sync"]):
         return None
     from contextlib import suppress
 

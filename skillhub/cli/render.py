@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from skillhub.install.context import Options, Outcome, Ports
     from skillhub.model.provenance import Changes, SourceChange
     from skillhub.model.record import Skill
+    from skillhub.project.project import Project
+    from skillhub.project.store import Store
 
 # Verbs that imply the state, which is then not repeated.
 _SAY_ALL = frozenset({"removed", "would remove", "disabled", "would disable", "enabled"})
@@ -269,31 +271,45 @@ def finish(common: Common, outcome: Outcome, options: Options, verb: str, done: 
     return Refused.exit_code if (is_open or outcome.left) and not dry_run else 0
 
 
-def remember_idle(common: Common, outcome: Outcome, ports: Ports) -> None:
+def remember_outcome(common: Common, outcome: Outcome, ports: Ports) -> None:
     """Remember that ``install`` or ``sync`` had nothing to do and to say, if files and the environment decided so.
 
     Known advisories, and a skill that every command has to check, decide anew each time.
     """
     from skillhub.install.context import read_state
-    from skillhub.install.known_bad import World, deciding, deciding_paths
-    from skillhub.net.settings import Settings
+    from skillhub.install.known_bad import World, deciding
     from skillhub.project import copies
 
     something = outcome.changed, outcome.pending, outcome.asked, outcome.warnings, outcome.left, outcome.supplied
-    if common.idle is None or Terminal.written is None or common.dry_run or any(something):
+    if common.idle is None or any(something):
         return
     with suppress(SkillhubError):  # of a file that the command did not need
-        state, store, folders = read_state(ports), ports.store, dict[str, str]()
-        if Settings.read(common.home).advisories or ports.advisories.known() or state.intent.members is not None:
-            return
+        state, store, trees = read_state(ports), ports.store, dict[str, str]()
         world = World.of(ports)
         for name, entry in state.lock.skills.items():
             record = state.enabled(name)
             if record is None or entry.local or deciding(name, world, state, ports) is None:
                 return
             places = copies.places(ports.project, record.links)
-            folders |= dict.fromkeys((*places, store.path(record.tree)), record.tree)
-        common.idle.keep(store.proved, folders, deciding_paths(ports), Terminal.written)
+            trees |= dict.fromkeys((*places, store.path(record.tree)), record.tree)
+        if not ports.advisories.known():
+            remember_idle(common, ports.project, store, trees)
+
+
+def remember_idle(common: Common, project: Project, store: Store, trees: Mapping[str, str]) -> None:
+    """Remember what the command wrote, until a file that decided so changes; ``trees`` has the folders of skills.
+
+    A workspace has more files, and advisories of the user may come over the network.
+    """
+    if common.idle is None or Terminal.written is None or common.dry_run or not trees or store.proved.is_changed:
+        return
+    from skillhub.net.settings import Settings
+    from skillhub.project.idle import deciding_paths
+
+    with suppress(SkillhubError):
+        if project.intent().members is None and not Settings.read(common.home).advisories:
+            paths = deciding_paths(project, common.user_home, os.environ)
+            common.idle.keep(store.proved, trees, paths, Terminal.written)
 
 
 # Errors: to a person as lines on stderr, to a script as JSON on stdout.

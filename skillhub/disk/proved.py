@@ -244,14 +244,14 @@ def _digest(facts: object) -> str:
     return sha256(repr(facts).encode("utf-8", "surrogateescape")).hexdigest()
 
 
-# Commands that did nothing. While everything that decided so is unchanged, the same command does nothing again.
+# Commands that changed nothing. While all that decided their output is unchanged, they write the same again.
 
 
 Output: TypeAlias = Sequence[tuple[str, str]]  # texts, each with its stream
 
 
 class IdleCommand:
-    """One command line in one folder, which may have had nothing to do the last time; then its output is known.
+    """One command line in one folder, which may have changed nothing the last time; then its output is known.
 
     Args:
         folder: ``<state>/proved``.

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import NamedTuple, TypeAlias
 
 import skillhub
-from skillhub.disk.home import marks_above
 from skillhub.disk.proved import names_in
 from skillhub.errors import KnownBad, SkillhubError
 from skillhub.formats.digest import Digest
@@ -19,17 +18,13 @@ from skillhub.install.candidates import Candidate, ReleaseStatus, install_comman
 from skillhub.install.context import Ports, State
 from skillhub.model.advisory import AdvisorySubject, Match, digests_of
 from skillhub.model.finding import SEVERITIES
-from skillhub.model.hosts import SkillScope, hosts, signs_of
+from skillhub.model.hosts import SkillScope
 from skillhub.model.lock import Locked, LockedSource, Signer
 from skillhub.model.record import Skill
 from skillhub.model.reference import Local, parse_remote, site_of
 from skillhub.model.tree import SIGNATURE, SKILL_MD, Listing, Tree
 from skillhub.policy.policy import Subject
-from skillhub.project.copies import EDITS, folders_of
-from skillhub.project.intent import policy_places
 from skillhub.project.last_seen import HINTS
-from skillhub.project.mcp import shared_folders
-from skillhub.project.project import exclude_file
 from skillhub.sources.configured import Source
 
 
@@ -176,39 +171,6 @@ def deciding(name: str, world: World, state: State, ports: Ports) -> object:
     versions = [(each, locked.version) for each, locked, _ in needed if locked]
     size = status.release.size if status.release else None
     return world.facts, entry, record, state.lock.sources.get(entry.source), pinned, size, versions
-
-
-# In ``<state>``: what `install` and `sync` of this project do not read.
-_OTHERS = frozenset({"listings", "projects", "proved", "seen"})
-
-
-def deciding_paths(ports: Ports) -> Iterator[str]:
-    """Yield what decides, besides the skills' own folders, whether ``install`` or ``sync`` has something to do.
-
-    The paths are in the form of ``IdleCommand.keep``; links on them lead to further paths.
-
-    Raises:
-        OSError, SkillhubError: a folder cannot be read, or leads out of the project.
-    """
-    project, home, end = ports.project, ports.project.home, os.sep
-    yield from (project.lock_path, project.intent_path, os.path.join(home.state, "projects", f"{project.key}.json"))
-    yield from (*marks_above(os.path.realpath(os.curdir)), *marks_above(project.base))
-    yield from policy_places(home).values()
-    for folder in (home.config, home.state):
-        for name in names_in(folder) if os.path.lexists(folder) else ("",):
-            if name.lstrip(end).partition(end)[0] not in _OTHERS:
-                yield (path := f"{folder}{name}")
-                yield from (f"{path}{end}",) if os.path.isdir(path) or not name else ()
-    # Which agents are in use, their skills, and files that a killed process left beside them.
-    for each in hosts().values():
-        yield from signs_of(each, project.base, ports.user_home, ports.environ)
-    for folder in folders_of(project, hosts().values(), ports.user_home, ports.environ):
-        yield from (folder, f"{folder}{end}", f"{os.path.dirname(folder)}{end}")
-    yield from (f"{project.root}{end}", f"{os.path.join(project.root, EDITS)}{end}")
-    for folder, _ in shared_folders(project):
-        yield f"{folder}{end}"
-    if found := exclude_file(project.around):
-        yield found[0]
 
 
 # The facts of a locked skill that policies are checked against, without its bytes.

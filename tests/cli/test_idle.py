@@ -15,7 +15,8 @@ import pytest
 from skillhub.disk import proved
 from tests.support.cli import Shell
 
-COMMANDS = [("install",), ("install", "--frozen"), ("sync",), ("install", "--json"), ("sync", "--quiet")]
+WORDS = [("install",), ("install", "--frozen"), ("sync",), ("list",)]
+COMMANDS = [*WORDS, ("install", "--json"), ("sync", "--quiet"), ("list", "--json")]
 
 
 @pytest.fixture(autouse=True)
@@ -52,6 +53,11 @@ def kept(shell):
     return sorted((shell.hub / "state/proved").glob("idle-*.json"))
 
 
+def files(shell):
+    """Return the paths on a machine, without the files of copies that were hashed."""
+    return {path for path in shell.files() if "/state/seen" not in path}
+
+
 def forget(shell):
     for path in kept(shell):
         path.unlink()
@@ -59,6 +65,7 @@ def forget(shell):
 
 def is_idle(shell, *words, **environ):
     """Run a command until it is remembered, then return whether it is answered without work."""
+    shell.run("sync")  # `list` hashes nothing of the store
     forget(shell)
     for _ in range(5):  # the first ones write the index of what they hashed
         if not kept(shell):
@@ -121,10 +128,11 @@ sys.exit(status)
 
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="folders behind handles are named by /proc alone")
-@pytest.mark.parametrize("words", [("install",), ("install", "--frozen"), ("sync",)], ids=" ".join)
+@pytest.mark.parametrize("words", WORDS, ids=" ".join)
 def test_every_path_that_a_command_looks_at_is_watched(shell, tmp_path, words):
     """The paths that Python's own functions are called with are those that were remembered, or lie around them."""
     out = tmp_path / "looks.json"
+    shell.run("sync")
     for _ in range(5 - 4 * bool(kept(shell))):
         subprocess.run(
             [sys.executable, "-P", "-c", LOOKS, str(out), *words],
@@ -203,6 +211,9 @@ CHANGES = {
     ],
     "the state is damaged": lambda shell: shell.write("hub/state/publishers.json", "{"),
     "an agent has a folder of a locked name": lambda shell: shell.skill("project/.cursor/skills/code-review"),
+    "an agent has another skill": lambda shell: shell.skill("project/.claude/skills/mine"),
+    "an agent has another skill, deeper": lambda shell: shell.skill("project/.claude/skills/mine/deeper"),
+    "the user scope has a damaged lock": lambda shell: shell.write("hub/state/skillhub.lock", "{"),
     "a killed process left a file beside the copies": lambda shell: shell.write(
         "project/.claude/.skillhub-0123456789ab/SKILL.md", ""
     ),
@@ -216,19 +227,19 @@ CHANGES = {
 }
 
 
-@pytest.mark.parametrize("words", [("install",), ("install", "--frozen"), ("sync",)], ids=" ".join)
+@pytest.mark.parametrize("words", WORDS, ids=" ".join)
 @pytest.mark.parametrize("change", CHANGES)
 def test_attack_after_a_change_the_answer_is_that_of_a_command_that_works(shell, tmp_path, change, words):
     assert is_idle(shell, *words)
     CHANGES[change](shell)
     copy = moved(shell.folder, tmp_path / "copy")
-    remembered, after = shell.run(*words), {*shell.files()}
+    remembered, after = shell.run(*words), files(shell)
     moved(copy, shell.folder)
     forget(shell)
     worked = shell.run(*words)
     assert (remembered.status, remembered.err) == (worked.status, worked.err)
     assert sorted(remembered.out.splitlines()) == sorted(worked.out.splitlines())
-    assert after == {*shell.files()}
+    assert after == files(shell)
 
 
 @pytest.mark.parametrize(
@@ -261,6 +272,19 @@ def test_a_command_that_says_or_changes_something_is_not_remembered(shell):
     assert is_idle(shell, "install")
     assert shell.run("disable", "code-review").status == 0
     assert not is_idle(shell, "install")
+
+
+def test_a_list_of_more_than_enabled_skills_is_not_remembered(shell):
+    assert is_idle(shell, "list")
+    more = shell.skill("project/.claude/skills/group/mine")
+    assert not is_idle(shell, "list")
+    shutil.rmtree(more.parent)
+    assert is_idle(shell, "list")
+    assert shell.run("install", "github:release-notes", "--global", "--yes").status == 0
+    assert not is_idle(shell, "list")
+    assert shell.run("remove", "release-notes", "--global").status == 0
+    assert shell.run("disable", "code-review").status == 0
+    assert not is_idle(shell, "list")
 
 
 def test_a_file_that_a_command_does_not_need_does_not_stop_it(shell):

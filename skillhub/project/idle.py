@@ -1,0 +1,45 @@
+"""What decides, besides the skills' own folders, that ``install``, ``sync`` or ``list`` writes the same again."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+
+from skillhub.disk.home import marks_above
+from skillhub.disk.proved import names_in
+from skillhub.model.hosts import hosts, signs_of
+from skillhub.project.copies import EDITS, folders_of
+from skillhub.project.intent import policy_places
+from skillhub.project.mcp import shared_folders
+from skillhub.project.project import Project, exclude_file
+
+# In ``<state>``: folders with files of other projects, or that these commands do not read.
+_OTHERS = frozenset({"listings", "projects", "proved", "seen"})
+
+
+def deciding_paths(project: Project, user_home: str, environ: Mapping[str, str]) -> Iterator[str]:
+    """Yield the paths in the form of ``IdleCommand.keep``.
+
+    Raises:
+        OSError, SkillhubError: a folder cannot be read, or leads out of the project.
+    """
+    home, end = project.home, os.sep
+    for each in (project, project.users(user_home)):
+        yield from (each.lock_path, each.intent_path, os.path.join(home.state, "projects", f"{each.key}.json"))
+    yield from (*marks_above(os.path.realpath(os.curdir)), *marks_above(project.base))
+    yield from policy_places(home).values()
+    for folder in (home.config, home.state):
+        for name in names_in(folder) if os.path.lexists(folder) else ("",):
+            if name.lstrip(end).partition(end)[0] not in _OTHERS:
+                yield (path := f"{folder}{name}")
+                yield from (f"{path}{end}",) if os.path.isdir(path) or not name else ()
+    # Which agents are in use, their skills, and files that a killed process left beside them.
+    for host in hosts().values():
+        yield from signs_of(host, project.base, user_home, environ)
+    for folder in folders_of(project, hosts().values(), user_home, environ):
+        yield from (folder, f"{folder}{end}", f"{os.path.dirname(folder)}{end}")
+    yield from (f"{project.root}{end}", f"{os.path.join(project.root, EDITS)}{end}")
+    for folder, _ in shared_folders(project):
+        yield f"{folder}{end}"
+    if found := exclude_file(project.around):
+        yield found[0]
