@@ -32,11 +32,12 @@ from skillhub.trust.publishers import Publisher, judge
 # The codes of problems that ``sync`` cannot repair.
 BEYOND_SYNC = frozenset(
     {
-        *("signature", "patch", "withdrawn", "revoked", "name-not-owned", "not-enabled"),
+        *("signature", "signer-unknown", "patch", "withdrawn", "revoked", "name-not-owned", "not-enabled"),
         *("origin-changed", "other-skill", "other-tree", SourceMismatch.code),
     }
 )
 LEFT_THE_LOCK = "the skill left the lock, and agents still read it here"
+_UNKNOWN_SIGNER = "no key is known here to check version, source and signer of the lock"
 _NOT_ENABLED = "the skill is not enabled, and agents still read it here"
 
 
@@ -174,7 +175,10 @@ def _check_release(
         signature = f"{ports.store.path(entry.tree)}/{SIGNATURE}"
         try:
             known = candidates.pinned(status.name, entry, root, ports.publishers)
-            if _is_expired(entry, tree, known, candidates.revoking(status), ports):
+            if not known:
+                message = f"{_UNKNOWN_SIGNER}; {_install(ports.project)} fetches it, or reports the error"
+                problems.append(TreeProblem("signer-unknown", signature, message))
+            elif _is_expired(entry, tree, known, candidates.revoking(status), ports):
                 notes.append(TreeProblem("certificate-expired", signature, candidates.EXPIRED))
         except (SecurityError, FormatError) as broken:
             found = _problem(broken, signature, "signature")
@@ -199,12 +203,9 @@ def _is_expired(
     """Verify that a tree is signed by the locked signer, and return whether the certificate has expired.
 
     Raises:
-        SecurityError: the tree is not signed by the locked signer, or no key of the signer is known here.
+        SecurityError: the tree is not signed by the locked signer.
         FormatError: a key, root or identity of a known publisher is malformed.
     """
-    if not known:
-        doubt = "no key is known here to check version, source and signer of the lock"
-        raise SecurityError(f"{doubt}; {_install(ports.project)} fetches it, or reports the error")
     verdict = judge(tree, [*known, *revoking], None, ports.clock(), locked=(entry.tree,))
     locked = {signer.fingerprint for signer in map(Signer.parse, entry.signed_by)}
     if verdict.signer is None or verdict.signer.fingerprint not in locked:
