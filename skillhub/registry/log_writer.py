@@ -199,6 +199,11 @@ def files(entries: Sequence[bytes], nodes: Mapping[Node, bytes], start: int, end
     return found | {path: proof_of(nodes, chunk, end) for path, chunk in proofs.items() if path not in known}
 
 
+def entries(size: int, served: Callable[[str], bytes]) -> Iterator[tuple[int, bytes]]:
+    """Yield the entries of a log of this size, each with its position."""
+    yield from enumerate(each for path in _paths("entries", 0, size) for each in read_bundle(served(path)))
+
+
 def paths(size: int) -> Iterator[str]:
     """Yield the path of each file of a log of this size."""
     yield from (path for path, *_ in _tiles(0, size))

@@ -9,7 +9,7 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
 from importlib import resources
@@ -22,19 +22,20 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from markupsafe import Markup
 
-from skillhub.disk import files
 from skillhub.edits.patch import difference
-from skillhub.errors import FormatError, SkillhubError
+from skillhub.errors import SkillhubError
 from skillhub.formats.browser import WITH_SEARCH, WITH_STYLE
 from skillhub.formats.text import clean, collapsed, is_alias
 from skillhub.model.finding import Finding, capability_text
 from skillhub.model.index import Release
 from skillhub.model.manifest import Manifest
 from skillhub.model.tree import SIGNATURE, SKILL_MD, Tree
-from skillhub.registry.outputs import OWN, Files, Offer, OfferedSkill, Part, bucket_of, record_path
+from skillhub.registry import log_writer
+from skillhub.registry.outputs import OWN, Files, Offer, OfferedSkill, Part, bucket_of
 from skillhub.registry.rendering import STYLE, as_lines, environment
 from skillhub.registry.shapes import document_of, offered
 from skillhub.scan.capability import is_text
+from skillhub.trust.log_client import read_entry
 from skillhub.trust.registry import publisher_of
 
 _PER_PAGE = 100
@@ -50,7 +51,6 @@ _FINDINGS_MAX = 200
 _FEED = 50
 _COMPARED = 8  # newest versions, which are compared with each other
 _SITEMAP_MAX = 50_000  # URLs, the limit of the sitemap protocol
-_HISTORY_CAP = 1 << 30  # bytes: 100 for each release, yank and publisher
 _KINDS = {"+": "added", "-": "removed", "@": "place", "d": "place"}
 _TEMPLATES = resources.files(__package__).joinpath("templates")
 # The client, its shape (empty if every site has it), and the command; only skillhub verifies signatures.
@@ -384,9 +384,10 @@ def pages_of_all(offer: Offer) -> Files:
     yield site.page("404.html", "404.html", up=f"{urlsplit(site.url or '').path}/")
     yield from _publishers(site, offer, rows)
     yield from _capabilities(site, skills, rows)
-    history = known_history(offer)
-    yield from _history(site, history)
-    places = {page: row.time for row in history if (page := row.page)}
+    events = [*events_of(offer)]
+    yield from _history(site, events)
+    places = {skill_page(name): release.published or "" for name, release in skills.items()}
+    places |= {each.page: each.time for each in events}
     yield from _sitemap(site, {"index.html": "", f"{OWN}/skills/index.html": "", **places})
 
 
@@ -418,7 +419,7 @@ def _capabilities(site: _Site, skills: Mapping[str, Release], rows: Mapping[str,
     yield from listed(site, f"{OWN}/capability", every, "index.html", what="Capabilities")
 
 
-# Events in the order in which a build first saw them, recorded beside the built files, since an index has no history.
+# Events, from the registry's log.
 
 
 @dataclass(frozen=True, slots=True)
@@ -450,41 +451,22 @@ class Event:
         return uuid5(NAMESPACE_URL, repr(self)).urn
 
 
-def known_history(offer: Offer) -> list[Event]:
-    """Return all events, oldest first, and record the new ones; a new event without a known time is dated now."""
-    path = record_path(offer.hub.registry.path, "history")
-    try:
-        events = [Event(*map(str, row)) for row in json.loads(files.read(path, _HISTORY_CAP) or b"[]")]
-    except (FormatError, ValueError, TypeError):
-        events = []
-    state = {(event.name, event.version): event for event in events}
-    fresh = [*_fresh(offer, state, offer.hub.signing.time)]
-    events += sorted(fresh, key=lambda each: (each.time, each.name, each.version, each.what))
-    if fresh and not offer.hub.signing.dry_run:
-        files.write_atomic(path, json.dumps([astuple(each) for each in events], separators=(",", ":")).encode())
-    return events
-
-
-def _fresh(offer: Offer, state: Mapping[tuple[str, str], Event], now: str) -> Iterator[Event]:
-    """Yield the events that follow from the index and are not in ``state``, the last event of each release or key."""
-    first: dict[str, str] = {}
-    for name, releases in offer.index.skills.items():
-        for each in releases:
-            version, publisher, time = each.version or "", each.publisher or "", each.published or now
-            first[publisher] = min(time, first.get(publisher, time))
-            last = state.get((name, version))
-            if last is None:
-                yield Event(time, "published", name, version)
-            had = (last.what, last.why) if last and last.what in ("yanked", "withdrawn") else ("offered again", "")
-            is_now = ("yanked", each.yanked) if each.yanked is not None else ("offered again", "")
-            is_now = ("withdrawn", each.withdrawn) if each.withdrawn is not None else is_now
-            if had != is_now:
-                yield Event(now, is_now[0], name, version, is_now[1])
-    for name, admission in offer.index.admissions.items():
-        facts = {"": "admitted"} | {str(gone.fingerprint): "revoked" for gone in admission.revoked}
-        for key, what in facts.items():
-            if (name, key) not in state:
-                yield Event(now if key else first.get(name, now), what, name, key)
+def events_of(offer: Offer) -> Iterator[Event]:
+    """Yield the events in the registry's log, oldest first; none if the registry has no log."""
+    hub, admitted = offer.hub, set[str]()
+    head = hub.log_head(hub.metadata)
+    for each in map(read_entry, log_writer.entries(head.checkpoint.size, hub.registry.served) if head else ()):
+        kind, time, publisher = each["kind"], each.get("time", ""), each.get("publisher", "")
+        release = each.get("name", ""), each.get("version", "")
+        if kind == "release":
+            yield Event(each.get("published", ""), "published", *release)
+        elif kind in ("yanked", "withdrawn"):
+            yield Event(time, kind if "reason" in each else "offered again", *release, each.get("reason", ""))
+        elif kind == "key-revoked":
+            yield Event(time, "revoked", publisher, each.get("fingerprint", ""))
+        elif kind == "key-added" and publisher not in admitted:
+            admitted.add(publisher)
+            yield Event(time, "admitted", publisher, "")
 
 
 def _history(site: _Site, events: Sequence[Event]) -> Files:

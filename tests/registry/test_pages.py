@@ -101,7 +101,7 @@ class Page(HTMLParser):
 
 @pytest.fixture
 def hub(tmp_path):
-    return Simulator(tmp_path)
+    return Simulator(tmp_path, log=True)
 
 
 def put(hub, name="hello", version="1.0.0", body="# Hello\n", described="Says hello.", files=()):
@@ -207,6 +207,7 @@ def test_recalled_releases_have_their_reason_and_withdrawn_content_is_hidden(hub
         "other 1.0.0 offered again",
         "other 1.0.0 yanked: breaks",
         "hello 1.0.0 withdrawn: sends",
+        "hello 1.0.0 published",
         "acme admitted",
     ):
         assert line in history
