@@ -430,8 +430,13 @@ def _ruling(skill: Skill, ruled: Sequence[Layer], answered: Mapping[str, bool]) 
 
 
 def _first(skill: Skill, known: Iterable[Layer]) -> tuple[Layer, Reach]:
-    """Return the first file that sets the reach of a skill, and that reach; ``active`` if no file does."""
-    return next(((layer, found) for layer in known if (found := layer.reach(skill))), (Layer(), "active"))
+    """Return the first file that sets the reach of a skill, and that reach; ``active`` if no file does.
+
+    Codex has no file in a project: what Codex's own file disables stays disabled, whatever the project's file says.
+    """
+    found = [(layer, reach) for layer in known if (reach := layer.reach(skill))]
+    off = [each for each in found if each[1] == "disabled" and each[0].file and each[0].file.form == "codex"]
+    return next(iter((*off, *found)), (Layer(), "active"))
 
 
 def _switched_off(skill: Skill, layer: Layer) -> HoldReason | None:
@@ -471,8 +476,13 @@ def set_reach(skill: Skill, reach: Reach, scope: Scope, profile: Profile, around
     if reach not in get_args(Reach):
         raise UsageError(f"expected one of {', '.join(get_args(Reach))}, found {quote(reach)}")
     root = project_root(profile, around)
-    unwritten = [layer for layer in layers(profile, around)[0] if layer.file and FORMS[layer.file.form].edit is None]
-    by, said = _first(skill, unwritten)
+    # The files that are not written here, and that disable a skill whatever the written ones say.
+    binding = [
+        layer
+        for layer in layers(profile, around)[0]
+        if layer.file and (FORMS[layer.file.form].edit is None or (layer.file.form, scope) == ("codex", "project"))
+    ]
+    by, said = _first(skill, binding)
     if said == "disabled" != reach and by.file:
         raise StateError(f"{skill.full_name} stays disabled", where=by.file.path, hint="change it in this file")
     for file in _written(profile, around, scope):

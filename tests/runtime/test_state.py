@@ -148,6 +148,17 @@ command = "a"
 
 
 @pytest.mark.parametrize("desk", ["codex"], indirect=True)
+def test_skill_that_codex_disables_stays_disabled_whatever_the_project_says(desk):
+    desk.set("active", "project")
+    desk.set("disabled", "user")  # as the user does in Codex
+    assert desk.skill().state == "disabled"
+    with pytest.raises(StateError, match="stays disabled"):
+        desk.set("active", "project")
+    desk.set("active", "user")
+    assert desk.skill().reach == "active"
+
+
+@pytest.mark.parametrize("desk", ["codex"], indirect=True)
 def test_config_of_codex_keeps_all_other_lines(desk):
     place = desk.home / ".codex/config.toml"
     place.parent.mkdir()
