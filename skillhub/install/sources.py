@@ -246,9 +246,12 @@ def _in_full(text: str, ports: Ports) -> str:
     if isinstance(ref, Local):
         full = os.path.abspath(os.path.expanduser(ref.path))
         if not os.path.isdir(full):
-            raise NotFound("expected a folder of skills", where=ref.path)
-        if os.path.lexists(os.path.join(full, "metadata", "1.root.json")):
-            hint = "add the URL that it mirrors, and the folder under [mirrors] in config.toml"
+            raise NotFound(
+                "expected a folder of skills", where=ref.path, hint="a source is a folder, a URL or owner/repo"
+            )
+        # The site of a registry, or the folder of its operator.
+        if any(os.path.lexists(os.path.join(full, site, "metadata", "1.root.json")) for site in ("", "site")):
+            hint = "add the URL of its site; a mirror of it on this disk is named under [mirrors] in config.toml"
             raise UsageError("expected a folder of skills, found a registry", where=ref.path, hint=hint)
         return full
     return text if isinstance(ref, Named) else str(ref)

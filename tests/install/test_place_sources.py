@@ -319,6 +319,17 @@ def test_a_folder_is_a_source_by_its_absolute_path(reaching: Reaching, tmp_path:
             add_source("other", bad, Pin(), reaching.ports())
 
 
+@pytest.mark.parametrize("site", [".", "site"])
+def test_a_registry_on_this_disk_is_no_source_of_unsigned_skills(
+    reaching: Reaching, tmp_path: Path, site: str
+) -> None:
+    root = tmp_path / "registry" / site / "metadata" / "1.root.json"
+    root.parent.mkdir(parents=True)
+    root.write_text("{}")
+    with pytest.raises(UsageError, match="found a registry"):
+        add_source("mine", str(tmp_path / "registry"), Pin(), reaching.ports())
+
+
 def test_a_policy_decides_by_the_repository_and_not_by_the_alias(reaching: Reaching, repo: Repo) -> None:
     policy = reaching.folder / "machine" / "policy.toml"
     policy.parent.mkdir()
