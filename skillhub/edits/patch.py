@@ -86,7 +86,7 @@ def lines_of(text: str) -> list[str]:
 # as when the patch was made. A patch may name any path: before the result is written to a disk, the caller must check
 # its paths like those of an archive.
 
-_FILE = deferred(r"diff --git a/(?P<path>.+) b/(?P=path)")
+_FILE = "diff --git a/"
 _MODE = deferred(r"(new file|deleted file|old|new) mode (100644|100755)")
 _HUNK = deferred(r"@@ -([0-9]{1,9})(?:,([0-9]{1,9}))? \+([0-9]{1,9})(?:,([0-9]{1,9}))? @@")
 _CHANGES_OF_MODE: tuple[set[str], ...] = (set(), {"new file"}, {"deleted file"}, {"old", "new"})
@@ -155,10 +155,12 @@ class _Reader:
 
     def file(self, files: dict[str, File]) -> str:
         """Apply the next section of the patch to its file in ``files``; return the file's path."""
-        match = self.take(_FILE)
-        if match is None:
-            self.fail(f"expected the line of a file, found {quote(self.line)}")
-        path = match["path"]
+        # Both paths are the same, so each is half of the line. A pattern would try every place where the first may
+        # end.
+        both = self.line.removeprefix(_FILE)
+        path = both[: (len(both) - len(" b/")) // 2]
+        self.expect(path and self.line == f"{_FILE}{path} b/{path}", "the line of a file")
+        self.at += 1
         old = files.pop(path, None)
         modes: dict[str, str] = {}
         while mode := self.take(_MODE):

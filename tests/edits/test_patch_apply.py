@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from skillhub.edits.patch import apply, difference, merge
 from skillhub.errors import FormatError, SkillhubError
 from skillhub.model.tree import File, Tree
-from tests.support.effort import at_most
+from tests.support.effort import at_most, is_linear
 
 BASE = {
     "SKILL.md": File(b"one\ntwo\nthree\nfour\nfive\nsix\nseven\neight\n"),
@@ -162,3 +162,11 @@ def test_attack_many_identical_lines_are_merged_quickly():
     base, mine, theirs = b"a\nb\n" * 4_900, b"x\n" + b"b\na\n" * 4_900, b"a\nb\n" * 4_900 + b"y\n"
     with at_most(5):
         merge({"f": File(base)}, {"f": File(mine)}, {"f": File(theirs)})
+
+
+def test_attack_the_cost_of_a_patch_with_a_long_path_is_linear():
+    def refused(size):
+        with pytest.raises(FormatError):
+            apply(b"diff --git a/" + b"x b/" * (size // 4) + b"\n", {}, "it.patch")
+
+    assert is_linear(refused, 40_000)
