@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-from bisect import bisect_left
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from difflib import SequenceMatcher
 from typing import Literal, TypeVar
 
 from skillhub.disk import files
 from skillhub.disk.home import INTENT, LOCK
+from skillhub.edits.patch import changed_lines
 from skillhub.errors import FormatError, NotFound, Refused, SignerChanged, SkillhubError, SourceMismatch
 from skillhub.formats.text import MARKER, as_command, as_local
 from skillhub.model.lock import CAP, Lock, Locked, LockedSource, shown_signers
@@ -193,7 +191,6 @@ def _higher(mine: Locked, yours: Locked) -> Side | None:
 
 # A file with git's conflict markers: split into its sides, and written.
 
-_COMPARED_MAX = 1 << 16  # pairs of lines; a comparison of more takes long if many lines are alike
 _MARKER = re.compile(MARKER + rb"(?: [^\n]*)?\r?\n?")
 _NEXT = {b"<": b"ours", b"|": b"base", b"=": b"theirs", b">": b""}
 # The markers that may follow each part; files that themselves contain markers cannot be split.
@@ -228,59 +225,12 @@ def conflict(ours: bytes, theirs: bytes) -> bytes:
     """Return one file with both sides, with git's conflict markers around their differences."""
     mine, yours = ours.splitlines(keepends=True), theirs.splitlines(keepends=True)
     found: list[bytes] = []
-    for is_equal, one, other in _parts(mine, yours):
-        if is_equal:
-            found += one
-        else:
-            found += [b"<<<<<<< ours\n", *_ended(one), b"=======\n"]
-            found += [*_ended(other), b">>>>>>> theirs\n"]
-    return b"".join(found)
-
-
-def _parts(mine: list[bytes], yours: list[bytes]) -> Iterator[tuple[bool, list[bytes], list[bytes]]]:
-    """Yield in order the equal and the differing parts, each as whether it is equal, our lines and their lines.
-
-    Long texts are first cut at lines that occur exactly once in each and in the same order (Cohen's patience diff):
-    in a lock these are the lines with names and digests. The parts between them are short.
-    """
-    low = start = 0
-    for at, there in (*_anchors(mine, yours), (len(mine), len(yours))):
-        yield from _short_parts(mine[low:at], yours[start:there])
-        if at < len(mine):
-            yield True, mine[at : at + 1], yours[there : there + 1]
-        low, start = at + 1, there + 1
-
-
-def _short_parts(mine: list[bytes], yours: list[bytes]) -> Iterator[tuple[bool, list[bytes], list[bytes]]]:
-    if len(mine) * len(yours) > _COMPARED_MAX:
-        yield False, mine, yours
-        return
-    for tag, low, high, start, end in SequenceMatcher(None, mine, yours, autojunk=False).get_opcodes():
-        yield tag == "equal", mine[low:high], yours[start:end]
-
-
-def _anchors(mine: list[bytes], yours: list[bytes]) -> list[tuple[int, int]]:
-    """Return the positions, in both texts, of the lines to cut at; none if the texts are short enough."""
-    if len(mine) * len(yours) <= _COMPARED_MAX:
-        return []
-    often, there_often = Counter(mine), Counter(yours)
-    places = {line: at for at, line in enumerate(yours) if there_often[line] == 1}
-    shared = [(at, places[line]) for at, line in enumerate(mine) if often[line] == 1 and line in places]
-    # The longest subsequence that ascends in both.
-    tops: list[int] = []
-    piles: list[int] = []
-    before: list[int] = []
-    for number, (_, there) in enumerate(shared):
-        pile = bisect_left(tops, there)
-        before.append(piles[pile - 1] if pile else -1)
-        tops[pile : pile + 1] = [there]
-        piles[pile : pile + 1] = [number]
-    found = []
-    number = piles[-1] if piles else -1
-    while number >= 0:
-        found.append(shared[number])
-        number = before[number]
-    return found[::-1]
+    at = 0
+    for low, high, start, end in changed_lines(mine, yours):
+        found += [*mine[at:low], b"<<<<<<< ours\n", *_ended(mine[low:high]), b"=======\n"]
+        found += [*_ended(yours[start:end]), b">>>>>>> theirs\n"]
+        at = high
+    return b"".join((*found, *mine[at:]))
 
 
 def _ended(lines: list[bytes]) -> list[bytes]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from difflib import SequenceMatcher, unified_diff
-from typing import NoReturn
+from difflib import SequenceMatcher
+from typing import NoReturn, TypeVar
 
 from skillhub.disk import files
 from skillhub.disk.folders import LARGEST, is_link, list_folder, walk, write_tree
@@ -19,12 +21,75 @@ from skillhub.model.tree import File, Listing, Tree
 from skillhub.project.copies import EDITS
 from skillhub.project.project import Project
 
+# The lines in which two texts differ. A publisher may write two versions whose comparison by `difflib` alone takes
+# minutes for each file, so the texts are first cut at lines that occur exactly once in each and in the same order
+# (Cohen's patience diff); a long part without such lines counts as changed as a whole.
+
+_COMPARED_MAX = 1 << 12  # pairs of lines; if many lines are alike, the comparison takes cubic time
+_DEPTH_MAX = 8  # of cuts within cuts
+_Line = TypeVar("_Line", bound=Hashable)
+Changed = tuple[int, int, int, int]  # the first line and the one after the last, in the one text and in the other
+
+
+def changed_lines(one: Sequence[_Line], other: Sequence[_Line]) -> Iterator[Changed]:
+    """Yield in order the parts in which two texts differ."""
+    at = there = 0
+    for low, start, count in (*_equal_lines(one, other, 0, 0, _DEPTH_MAX), (len(one), len(other), 0)):
+        if at < low or there < start:
+            yield at, low, there, start
+        at, there = low + count, start + count
+
+
+def _equal_lines(
+    one: Sequence[_Line], other: Sequence[_Line], low: int, start: int, depth: int
+) -> Iterator[tuple[int, int, int]]:
+    """Yield in order the equal parts of texts that begin at ``low`` and ``start``: both positions, and the lines."""
+    shorter = min(len(one), len(other))
+    head = next((at for at in range(shorter) if one[at] != other[at]), shorter)
+    yield low, start, head
+    tail = next((at for at in range(shorter - head) if one[-1 - at] != other[-1 - at]), shorter - head)
+    mine, yours = one[head : len(one) - tail], other[head : len(other) - tail]
+    low, start = low + head, start + head
+    if len(mine) * len(yours) <= _COMPARED_MAX:
+        matcher = SequenceMatcher(None, mine, yours, autojunk=False)
+        yield from ((low + each.a, start + each.b, each.size) for each in matcher.get_matching_blocks())
+    elif depth and (cuts := [*_anchors(mine, yours)]):
+        at = there = 0
+        for left, right in (*cuts, (len(mine), len(yours))):
+            yield from _equal_lines(mine[at:left], yours[there:right], low + at, start + there, depth - 1)
+            at, there = left, right
+    yield low + len(mine), start + len(yours), tail
+
+
+def _anchors(mine: Sequence[_Line], yours: Sequence[_Line]) -> list[tuple[int, int]]:
+    """Return the positions, in both texts, of the lines to cut at."""
+    often, there_often = Counter(mine), Counter(yours)
+    places = {line: at for at, line in enumerate(yours) if there_often[line] == 1}
+    shared = [(at, places[line]) for at, line in enumerate(mine) if often[line] == 1 and line in places]
+    # The longest subsequence that ascends in both.
+    tops: list[int] = []
+    piles: list[int] = []
+    before: list[int] = []
+    for number, (_, there) in enumerate(shared):
+        pile = bisect_left(tops, there)
+        before.append(piles[pile - 1] if pile else -1)
+        tops[pile : pile + 1] = [there]
+        piles[pile : pile + 1] = [number]
+    found = []
+    number = piles[-1] if piles else -1
+    while number >= 0:
+        found.append(shared[number])
+        number = before[number]
+    return found[::-1]
+
+
 # The difference between two trees, as a patch for ``patch -p1`` and ``git apply``.
 
 # Paths that a patch spells unquoted: no control character, quote, backslash or lone surrogate.
 _NAMEABLE = deferred(r'[^\x00-\x1f"\\\x7f\ud800-\udfff]+')
 _LARGEST = 1 << 20  # bytes
-_LINES_MAX = 10_000  # about one second: matching takes quadratic time
+_LINES_MAX = 10_000
+_CONTEXT = 3  # equal lines around a change
 
 
 def difference(base: Mapping[str, File], now: Mapping[str, File]) -> tuple[str, dict[str, File]]:
@@ -65,8 +130,38 @@ def _hunks(path: str, before: str, after: str, old: File | None, new: File | Non
         head += [f"old mode {mode_of(old)}\n", f"new mode {mode_of(new)}\n"]
     tab = "\t" if " " in path else ""  # without it, `patch` ends the name at the space
     names = (f"a/{path}{tab}" if old else "/dev/null", f"b/{path}{tab}" if new else "/dev/null")
-    lines = unified_diff(lines_of(before), lines_of(after), *names)
+    lines = [*_unified(lines_of(before), lines_of(after))]
+    head += [f"--- {names[0]}\n", f"+++ {names[1]}\n"] if lines else []
     return head + [line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines]
+
+
+def _unified(before: list[str], after: list[str]) -> Iterator[str]:
+    """Yield the lines of each hunk; changes with few lines between them share one."""
+    hunk: list[Changed] = []
+    for change in changed_lines(before, after):
+        if hunk and change[0] - hunk[-1][1] > 2 * _CONTEXT:
+            yield from _hunk(hunk, before, after)
+            hunk = []
+        hunk.append(change)
+    if hunk:
+        yield from _hunk(hunk, before, after)
+
+
+def _hunk(changes: list[Changed], before: list[str], after: list[str]) -> Iterator[str]:
+    at, first = (max(begin - _CONTEXT, 0) for begin in (changes[0][0], changes[0][2]))
+    end, last = min(changes[-1][1] + _CONTEXT, len(before)), min(changes[-1][3] + _CONTEXT, len(after))
+    yield f"@@ -{_range(at, end)} +{_range(first, last)} @@\n"
+    for low, high, start, stop in changes:
+        yield from (f" {line}" for line in before[at:low])
+        yield from (f"-{line}" for line in before[low:high])
+        yield from (f"+{line}" for line in after[start:stop])
+        at = high
+    yield from (f" {line}" for line in before[at:end])
+
+
+def _range(first: int, last: int) -> str:
+    count = last - first
+    return str(last) if count == 1 else f"{first + bool(count)},{count}"
 
 
 def mode_of(file: File | None) -> str:
@@ -285,10 +380,8 @@ def _lines(base: list[str], mine: list[str], theirs: list[str]) -> list[str]:
 
 
 def _changes(base: list[str], side: list[str]) -> Iterator[_Change]:
-    # With its default `autojunk`, frequent lines start no match: 10,000 blank lines would take half a minute.
-    for tag, start, end, first, last in SequenceMatcher(None, base, side).get_opcodes():
-        if tag != "equal":
-            yield start, end, side[first:last]
+    for start, end, first, last in changed_lines(base, side):
+        yield start, end, side[first:last]
 
 
 # Local edits of copies in agents' folders: read, saved as a patch, merged into a new version, never lost.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from random import Random
 
 import pytest
 from hypothesis import given
@@ -158,7 +159,15 @@ def test_a_merge_equals_that_of_git_merge_file(tmp_path, case):
     assert done.stdout == found["SKILL.md"].data
 
 
-def test_attack_many_identical_lines_are_merged_quickly():
+def woven(count, name):
+    """Return lines that all versions have, a hundred of each kind, and between them lines of one version."""
+    lines = (line for number in range(count) for line in (f"c{number % 50}\n", f"{name}{number}\n"))
+    return {"f": File("".join(lines).encode())}
+
+
+def test_attack_the_cost_of_a_merge_is_linear():
+    """`difflib` alone takes 48 s for each of these comparisons."""
+    assert is_linear(lambda count: merge(woven(count, "base"), woven(count, "mine"), woven(count, "theirs")), 1_000)
     base, mine, theirs = b"a\nb\n" * 4_900, b"x\n" + b"b\na\n" * 4_900, b"a\nb\n" * 4_900 + b"y\n"
     with at_most(5):
         merge({"f": File(base)}, {"f": File(mine)}, {"f": File(theirs)})
@@ -170,3 +179,24 @@ def test_attack_the_cost_of_a_patch_with_a_long_path_is_linear():
             apply(b"diff --git a/" + b"x b/" * (size // 4) + b"\n", {}, "it.patch")
 
     assert is_linear(refused, 40_000)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_patch_of_a_long_text_applies_and_is_short(seed):
+    """Long texts are cut at lines that occur once; here many lines occur often, and others once."""
+    chance = Random(seed)
+    before = [chance.choice(["", "}", f"{number}"]) for number in range(3_000)]
+    after = list(before)
+    for _ in range(20):
+        at = chance.randrange(len(after))
+        after[at : at + chance.randrange(3)] = [chance.choice(["", "}", "new"])] * chance.randrange(3)
+    base, now = ({"f": File("\n".join(lines).encode())} for lines in (before, after))
+    patch, _ = difference(base, now)
+    assert apply(patch.encode(), base, "it.patch") == Tree(now)
+    assert patch.count("\n") < 20 * 16
+
+
+def test_a_change_in_a_long_text_without_distinct_lines_is_a_short_patch():
+    before = ["", "}"] * 2_000
+    base, now = ({"f": File("\n".join(lines).encode())} for lines in (before, [*before[:900], "x", *before[900:]]))
+    assert difference(base, now)[0].count("\n") == 11
