@@ -19,7 +19,6 @@ from skillhub.audit.report import (
     seen,
     worst_first,
 )
-from skillhub.audit.scan_cache import ScanCache, ScannedSkill
 from skillhub.audit.sources import Inquiry
 from skillhub.audit.verify import LEFT_THE_LOCK, StoredSkills, Verified, Verifier, tracked_copies
 from skillhub.author.author import Signature, signature_of, validate
@@ -48,6 +47,7 @@ from skillhub.policy.policy import LASTING, Objection
 from skillhub.project import copies
 from skillhub.project.copies import link_folders, place
 from skillhub.project.intent import in_full
+from skillhub.scan.cache import ScanCache, ScannedSkill
 from skillhub.sources.local import read_local
 from skillhub.trust.publishers import Publisher
 from skillhub.trust.registry import publisher_of

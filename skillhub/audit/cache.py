@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 from typing import Literal
 
-from skillhub.audit.scan_cache import PART
 from skillhub.disk import files, usage
 from skillhub.disk.home import Home
 from skillhub.disk.usage import abandoned
@@ -27,6 +26,7 @@ from skillhub.model.record import Records
 from skillhub.model.tree import SKILL_MD
 from skillhub.project.project import Project, state_key
 from skillhub.project.store import Store
+from skillhub.scan.cache import PART
 
 DAY = 24 * 60 * 60.0
 _SHOWN = 20

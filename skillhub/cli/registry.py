@@ -11,7 +11,6 @@ from http.server import ThreadingHTTPServer
 from importlib.resources import files as resources
 from typing import Annotated
 
-from skillhub.audit.scan_cache import ScanCache
 from skillhub.cli import author
 from skillhub.cli.author import KeysDir, has_pages, new_passphrase, open_target, own_key, signed, target_address
 from skillhub.cli.common import Arg, Common, Strings, now, optional, read_as, read_file, signing_time, write_output
@@ -35,6 +34,7 @@ from skillhub.registry.operator import RegistryDir, RegistrySettings, Signing, o
 from skillhub.registry.outputs import Part
 from skillhub.registry.publish import PublishTargets, ReleasePlan, plan, signed_with
 from skillhub.registry.shapes import SHAPES
+from skillhub.scan.cache import ScanCache
 from skillhub.server.registry_api import RegistryApi, RegistryHandler
 from skillhub.server.site import SiteHandler, site_server
 from skillhub.trust import x509

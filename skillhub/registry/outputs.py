@@ -17,7 +17,6 @@ from hashlib import file_digest, sha256
 
 from skillhub import __version__
 from skillhub.archive import unpack
-from skillhub.audit.scan_cache import ScanCache, ScannedSkill
 from skillhub.disk import files
 from skillhub.errors import FormatError, StateError
 from skillhub.formats.digest import Digest
@@ -29,6 +28,7 @@ from skillhub.model.index import ADVISORIES, Admission, Index, Release
 from skillhub.model.tree import Tree
 from skillhub.registry.log_writer import CHECKPOINT
 from skillhub.registry.operator import OpenRegistry
+from skillhub.scan.cache import ScanCache, ScannedSkill
 from skillhub.trust.documents import SHARD_PATHS, best_release, shard_path, shards
 
 # No skill can have this name, so no file of a skill is ever below it.

@@ -14,7 +14,6 @@ from threading import BoundedSemaphore, Lock, Thread
 from typing import Any, BinaryIO, Final
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from skillhub.audit.scan_cache import ScanCache
 from skillhub.disk import files
 from skillhub.errors import FormatError, NotFound, SkillhubError, SourceError, UsageError
 from skillhub.formats import text as times
@@ -37,6 +36,7 @@ from skillhub.registry.shapes import (
     tarball_path,
 )
 from skillhub.runtime.ranking import SearchIndex, Stored, search
+from skillhub.scan.cache import ScanCache
 from skillhub.server.site import Page, SiteHandler
 from skillhub.sources.git_program import GitProgram, stop
 

@@ -28,7 +28,6 @@ from skillhub.answers.http_api import (
 from skillhub.answers.reading import CatalogAnswer, LoadAnswer, ResolveAnswer, SearchAnswer, ShowAnswer
 from skillhub.answers.skills import JsonAnswer
 from skillhub.audit import show as shown
-from skillhub.audit.scan_cache import ScannedSkill
 from skillhub.audit.show import found_json, search
 from skillhub.disk import files
 from skillhub.errors import FormatError, NotFound, Refused, SkillhubError, UsageError
@@ -52,6 +51,7 @@ from skillhub.runtime.meaning import MentionRules, mentioned
 from skillhub.runtime.overview import section
 from skillhub.runtime.toolset import call_tool, tools
 from skillhub.runtime.walk import Cache
+from skillhub.scan.cache import ScannedSkill
 from skillhub.server.guard import BODY_MAX
 from skillhub.sources.local import read_local
 

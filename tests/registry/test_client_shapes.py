@@ -18,7 +18,6 @@ import pytest
 from skillhub.archive import unpack
 from skillhub.archive.entries import Limits
 from skillhub.archive.unpack import packed_tar
-from skillhub.audit.scan_cache import ScanCache
 from skillhub.disk.home import Home
 from skillhub.model.advisory import AdvisoriesDocument
 from skillhub.model.index import Release
@@ -32,6 +31,7 @@ from skillhub.registry.operator import Signing, opened
 from skillhub.registry.outputs import Offer, build, built_files
 from skillhub.registry.shapes import SHAPES, StaticRepository, document_for, plugin_objects
 from skillhub.registry.upkeep import Mandate, advise, delegate, withdraw, yank
+from skillhub.scan.cache import ScanCache
 from skillhub.server.site import site_server
 from skillhub.sources.local import read_local
 from skillhub.trust.keys import PrivateKey

@@ -11,7 +11,6 @@ from contextlib import suppress
 
 import pytest
 
-from skillhub.audit.scan_cache import ScanCache
 from skillhub.disk.home import Home
 from skillhub.errors import SourceError, UsageError
 from skillhub.formats.digest import Digest
@@ -24,6 +23,7 @@ from skillhub.registry.push import push
 from skillhub.registry.push_targets import FolderTarget, SiteFile, in_stages
 from skillhub.registry.shapes import SHAPES
 from skillhub.registry.upkeep import yank
+from skillhub.scan.cache import ScanCache
 from skillhub.server.registry_api import RegistryApi, RegistryHandler
 from skillhub.server.site import SiteHandler, site_server
 from skillhub.sources.registry import TufRegistry

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from skillhub.audit.scan_cache import ScanCache
 from skillhub.disk.home import Home
 from skillhub.model.advisory import AdvisoriesDocument
 from skillhub.registry.build import add
@@ -19,6 +18,7 @@ from skillhub.registry.outputs import Part, bucket_of, build, record_path
 from skillhub.registry.pages import PAGES
 from skillhub.registry.shapes import SHAPES
 from skillhub.registry.upkeep import advise, withdraw, yank
+from skillhub.scan.cache import ScanCache
 from skillhub.server.registry_api import RegistryApi
 from skillhub.trust.documents import shard_path
 from tests.support.effort import files_read

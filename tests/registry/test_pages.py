@@ -15,7 +15,6 @@ import pytest
 pytest.importorskip("jinja2")
 pytest.importorskip("markdown_it")
 
-from skillhub.audit.scan_cache import ScanCache
 from skillhub.disk.home import Home
 from skillhub.model.index import Release
 from skillhub.registry.build import add
@@ -25,6 +24,7 @@ from skillhub.registry.pages import PAGES, _Site, _sitemap, buckets, inert, is_l
 from skillhub.registry.push import push
 from skillhub.registry.push_targets import FolderTarget
 from skillhub.registry.upkeep import withdraw, yank
+from skillhub.scan.cache import ScanCache
 from tests.support.registry import Simulator
 
 ATTRIBUTES = {

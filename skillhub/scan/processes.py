@@ -15,11 +15,10 @@ from dataclasses import asdict
 from queue import SimpleQueue
 from typing import IO, Any, Final, TypeAlias
 
-from skillhub.archive import Unpacked
 from skillhub.errors import SkillhubError
 from skillhub.model.finding import Finding
 from skillhub.model.manifest import Manifest
-from skillhub.model.tree import File, Tree
+from skillhub.model.tree import File, Tree, Unpacked
 from skillhub.scan import capabilities_and_findings
 
 _ScanResult: TypeAlias = tuple[tuple[str, ...], tuple[Finding, ...]]
@@ -28,7 +27,7 @@ _WORTH_STARTING: Final = 60  # skills, whose scan takes about as long as the imp
 # A started process has the module path of this one; `-I` excludes the working folder.
 _PROGRAM: Final = (
     "import json, sys; sys.path[:] = json.loads(sys.argv.pop());"
-    "from skillhub.install.scan_processes import serve; serve(sys.stdin.buffer, sys.stdout.buffer)"
+    "from skillhub.scan.processes import serve; serve(sys.stdin.buffer, sys.stdout.buffer)"
 )
 
 

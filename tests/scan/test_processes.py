@@ -12,13 +12,13 @@ from types import SimpleNamespace
 import pytest
 
 from skillhub.archive import Unpacked
-from skillhub.install import scan_processes
 from skillhub.install.candidates import read, scanning
 from skillhub.install.obtain import Acquisition, prefetched
-from skillhub.install.scan_processes import ScansAhead, serve
 from skillhub.model.manifest import Manifest
 from skillhub.model.tree import File, Tree
 from skillhub.scan import capabilities, scan
+from skillhub.scan import processes as scan_processes
+from skillhub.scan.processes import ScansAhead, serve
 
 REPO = Path(__file__).resolve().parents[2]
 
@@ -60,7 +60,7 @@ def run_anew(lines):
     head = (
         f"import sys; sys.path.insert(0, {os.fspath(REPO)!r})\n"
         "import os, signal\n"
-        "from tests.install.test_scan_processes import ScansAhead, Unpacked, seen_here, skill, begun\n"
+        "from tests.scan.test_processes import ScansAhead, Unpacked, seen_here, skill, begun\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", head + lines], capture_output=True, text=True, check=False, timeout=300

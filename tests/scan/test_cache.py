@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from skillhub.audit import scan_cache
 from skillhub.audit.audit import AuditRequest, audit
-from skillhub.audit.scan_cache import ScanCache, ScannedSkill
 from skillhub.model.tree import File, Tree
+from skillhub.scan import cache as scan_cache
+from skillhub.scan.cache import ScanCache, ScannedSkill
 from skillhub.sources.local import read_local
 from tests.support.hearing import heard_by
 from tests.support.world import Answers, World, skill

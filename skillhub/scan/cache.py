@@ -17,18 +17,18 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from hashlib import blake2b, sha256
 from importlib.metadata import PackageNotFoundError, version
+from typing import TypeAlias
 
 import skillhub
 from skillhub.disk import files
 from skillhub.disk.home import Home
 from skillhub.errors import FormatError, SkillhubError, StateError
 from skillhub.formats.digest import Digest
-from skillhub.install.context import Report
-from skillhub.install.scan_processes import ScansAhead
 from skillhub.model.finding import Finding
 from skillhub.model.manifest import Manifest, problems
 from skillhub.model.tree import Tree, Unpacked
 from skillhub.scan import MANY, capabilities_and_findings, scan
+from skillhub.scan.processes import ScansAhead
 
 PART = "scan"  # the folder within the cache
 _CAP = 8 << 20
@@ -36,7 +36,8 @@ _KEY_BYTES = 32
 _AT_ONCE, _BYTES_MAX = 16, 1 << 26  # trees that wait for other processes: their number, their bytes together
 _FIELDS = ("rule", "severity", "path", "line", "message", "hint")  # the fields that the scan sets in a finding
 _PARSERS = ("PyYAML", "markdown-it-py", "tree-sitter", "tree-sitter-bash", "tree-sitter-javascript")
-_Seen = tuple[tuple[str, ...], tuple[Finding, ...]]  # capabilities and findings of a skill
+_Report: TypeAlias = Callable[[str, int, int], None]  # the current step, the number of skills done, of all
+_Seen: TypeAlias = tuple[tuple[str, ...], tuple[Finding, ...]]  # capabilities and findings of a skill
 # The rooms whose code determines the results: rules, detectors, and the parser of manifests.
 _ROOMS = ("scan", os.path.join("scan", "code"), "model", "formats")
 
@@ -93,7 +94,7 @@ class ScanCache:
                 return self._parsed(data, os.path.basename(path))
         return self._kept(tree, ScannedSkill.read(tree))
 
-    def fill(self, trees: Iterable[Digest], read: Callable[[Digest], Tree | None], report: Report) -> None:
+    def fill(self, trees: Iterable[Digest], read: Callable[[Digest], Tree | None], report: _Report) -> None:
         """Scan the trees without a cached result in other processes, if they are many, and write the results.
 
         A tree that cannot be read is skipped; ``read`` handles it later.
