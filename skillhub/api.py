@@ -17,6 +17,7 @@ from skillhub.audit.verify import verify
 from skillhub.cli.common import Common
 from skillhub.cli.installed import installed, restored
 from skillhub.cli.render import outcome_json
+from skillhub.cli.show import surroundings
 from skillhub.cli.terminal import members
 from skillhub.errors import UsageError
 from skillhub.formats.text import quote
@@ -27,10 +28,8 @@ from skillhub.model.finding import Severity
 from skillhub.model.hosts import Profile, profile
 from skillhub.model.question import NO, UNANSWERED, YES, Answer, Question
 from skillhub.model.reference import parse_ref
-from skillhub.project.project import root_markers
 from skillhub.runtime.agent import catalog_of
 from skillhub.runtime.catalog import Catalog
-from skillhub.runtime.discover import Surroundings
 from skillhub.runtime.envelope import to_json
 from skillhub.runtime.loading import Request, load, pick
 from skillhub.runtime.overview import section
@@ -181,12 +180,8 @@ class OpenProject:
         return _as(OutcomeAnswer, outcome_json(outcome))
 
     def _seen(self, host: str) -> tuple[Profile, Catalog]:
-        row, common = profile(host), self._common
-        cwd = common.user_home if common.user_scope else os.path.abspath(common.project or os.curdir)
-        around = Surroundings(
-            cwd=cwd, home=common.user_home, environ=os.environ, state=common.home.state, markers=root_markers(cwd)
-        )
-        return row, catalog_of(row, around)
+        row = profile(host)
+        return row, catalog_of(row, surroundings(self._common))
 
 
 class _Callback:

@@ -171,7 +171,7 @@ class HeldFolder:
                 try:
                     inner = _into(each, at, make)
                 except OSError as error:
-                    if is_link_at(each, at):
+                    if is_link(each, at):
                         raise _replaced_by_link(os.sep.join(path.split(os.sep)[: position - len(folders)])) from error
                     raise
                 if at != top:
@@ -221,10 +221,10 @@ class HeldFolder:
 MACHINE = HeldFolder(None)
 
 
-def is_link_at(name: str, at: int | None) -> bool:
-    """Return whether ``name`` in the folder ``at`` is a symbolic link or a junction."""
+def is_link(path: str, at: int | None = None) -> bool:
+    """Return whether ``path``, in the open folder ``at`` if given, is a symbolic link, or a junction of Windows."""
     try:
-        return _is_link(os.stat(name, dir_fd=at, follow_symlinks=False))
+        return _is_link(os.lstat(path, dir_fd=at))
     except OSError:
         return False
 

@@ -12,7 +12,7 @@ from errno import ELOOP
 from functools import cache
 from hashlib import sha256
 
-from skillhub.disk.files import FOLDER, HAS_HANDLES
+from skillhub.disk.files import FOLDER, HAS_HANDLES, is_link
 from skillhub.errors import UnsafeArchive
 from skillhub.model.tree import File, ListedFile, Listing, Tree
 
@@ -310,15 +310,6 @@ def _difference(full: str, is_file: bool, expected: ListedFile | None) -> tuple[
     if _HAS_EXECUTE_BIT and executable != expected.executable:
         return "changed-mode", "the execute bit was " + ("taken away" if expected.executable else "set")
     return None
-
-
-def is_link(path: str) -> bool:
-    """Return whether ``path`` is a symbolic link, or a junction of Windows."""
-    try:
-        status = os.lstat(path)
-    except OSError:
-        return False
-    return stat.S_ISLNK(status.st_mode) or bool(getattr(status, "st_reparse_tag", 0))
 
 
 def one_look() -> Callable[[str], str]:

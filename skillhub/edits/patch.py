@@ -12,7 +12,7 @@ from difflib import SequenceMatcher
 from typing import NoReturn, TypeVar
 
 from skillhub.disk import files
-from skillhub.disk.folders import LARGEST, is_link, list_folder, walk, write_tree
+from skillhub.disk.folders import LARGEST, list_folder, walk, write_tree
 from skillhub.errors import FormatError, NotFound, StateError, UnsafeArchive, WrongBytes
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import deferred, quote
@@ -439,14 +439,14 @@ def read_edited(path: str, store: str, project: Project) -> dict[str, File]:
         LinkLeavesProject: a folder on the path has become a link.
         StateError: the files cannot be read, or are too large to save.
     """
-    if not os.path.lexists(path) or (is_link(path) and not is_under(path, store)):
+    if not os.path.lexists(path) or (files.is_link(path) and not is_under(path, store)):
         return {}
     try:
         with files.disk_errors(path):
             if not os.path.isdir(path):
                 there = os.path.realpath(path)  # a link here is ours, and its target in the store is no folder
                 return {os.path.basename(path): File(files.read(there, _EDITS_MAX) or b"")}
-            if is_link(path):
+            if files.is_link(path):
                 return _read_folder(os.path.realpath(path), None)
             with project.hold(path) as (name, at):
                 return _read_folder(path, at, name)
@@ -485,7 +485,7 @@ def merged(base: Tree | None, path: str, theirs: Tree, project: Project) -> Tree
         LinkLeavesProject: a folder on the path has become a link.
         StateError: the copy cannot be read, or is too large.
     """
-    if base is None or is_link(path) or not os.path.isdir(path):
+    if base is None or files.is_link(path) or not os.path.isdir(path):
         return None
     try:
         with files.disk_errors(path), project.hold(path) as (name, at):
@@ -534,7 +534,7 @@ def tree_of_copy(places: Iterable[str], tree: Digest) -> Tree | None:
 
 def _copies(places: Iterable[str], tree: Digest) -> Iterator[tuple[str, Listing]]:
     for path in places:
-        if os.path.isdir(path) and not is_link(path):
+        if os.path.isdir(path) and not files.is_link(path):
             with suppress(OSError):
                 listing = list_folder(path)
                 if listing is not None and listing.digest == tree:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, get_args
 
 from skillhub.disk import files
-from skillhub.disk.folders import is_link, remove_tree
+from skillhub.disk.folders import remove_tree
 from skillhub.disk.home import Home
 from skillhub.disk.installer import extra, removal
 from skillhub.errors import Drifted, SkillhubError, StateError
@@ -111,7 +111,7 @@ def _rows(ports: Ports, drop: Callable[[Secret], None] | None, *, remove: bool) 
             Installed("value", where, "", "" if drop else f"skillhub cannot remove it without: {extra('keyring')}")
         )
     stored = os.path.realpath(ports.store.root) + os.sep
-    links = [os.path.realpath(each.path) for each in rows if each.kept and is_link(each.path)]
+    links = [os.path.realpath(each.path) for each in rows if each.kept and files.is_link(each.path)]
     is_linked = any(each.startswith(stored) for each in links)
     own = {**_OWN, **({"store": "an edited skill is linked to it"} if is_linked else {})}
     return [*rows, *_folders(home, own, remove)]
@@ -166,7 +166,7 @@ def _copy(project: Project, name: str, link: str, record: Record, store: Store, 
         path = copies.place(project, link)
         if not os.path.lexists(path):
             return None
-        if is_link(path) and os.path.realpath(path) != os.path.realpath(store.path(record.tree)):
+        if files.is_link(path) and os.path.realpath(path) != os.path.realpath(store.path(record.tree)):
             return Installed("copy", path, name, "a link that skillhub did not make")
         Folder(path).check(Agreed(record.tree))
         if remove:
@@ -216,7 +216,7 @@ def _folders(home: Home, own_names: Mapping[str, str], remove: bool) -> Iterator
     is_own = {*files.names_in(os.path.dirname(home.state))} <= _PARTS and {*files.names_in(home.data)} <= {"store"}
     for folder in filter(os.path.lexists, dict.fromkeys(folders)):
         is_ours = is_own if is_named else "skillhub" in folder.split(os.sep)
-        if not is_ours or is_link(folder):
+        if not is_ours or files.is_link(folder):
             yield Installed("folder", folder, "", "it holds, or leads to, more than skillhub's own files")
             continue
         own = [(os.path.join(folder, name), why) for name, why in own_names.items()]

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from skillhub.disk import files
-from skillhub.disk.folders import TreeProblem, is_link, list_folder
+from skillhub.disk.folders import TreeProblem, list_folder
 from skillhub.edits import patch as edits
 from skillhub.errors import StateError
 from skillhub.formats.digest import NO_FILES, Digest
@@ -156,7 +156,7 @@ class Linker:
                     raise copies.foreign_error(path, self._project.scope)
                 do = "make" if self._is_stored(path, old) else "save"
             elif do == "keep" and kind == "symlink":
-                if is_link(path):  # the stored tree may have been edited through the link
+                if files.is_link(path):  # the stored tree may have been edited through the link
                     do = "keep" if self._is_stored(path) else "save"
                 elif record is None or record.link != "symlink":  # a copy in place of a link
                     do = "make"
@@ -227,7 +227,7 @@ class Linker:
         Any stored tree counts: after a crash, some places have the recorded tree and others the one before.
         ``recorded``, the tree of the record, counts even if the store lacks it: such a copy has no edits.
         """
-        if is_link(path):
+        if files.is_link(path):
             # A dangling link has nothing to lose; a stored tree that is damaged was edited through the link.
             return edits.is_under(path, self._store.root) and (
                 not os.path.lexists(real := os.path.realpath(path))
@@ -270,7 +270,7 @@ class Linker:
             StateError: the disk refuses, or a copy that had no edits was edited since the plan.
         """
         for step in linking.steps:
-            is_copy = os.path.lexists(step.path) and not is_link(step.path)
+            is_copy = os.path.lexists(step.path) and not files.is_link(step.path)
             if step.do in ("keep", "make") and is_copy and not self._is_stored(step.path, linking.previous_tree):
                 raise _edited_meanwhile(step.path)
             copies.unmake(self._project, step.path)
@@ -397,7 +397,7 @@ def to_remove(name: str, paths: Iterable[str], state: State, ports: Ports) -> tu
             left.append(path)
         elif _is_spare(path, tree, record, ports.store):
             steps.append(Step(path, path, "keep"))
-        elif was_enabled and not is_link(path) and os.path.dirname(path) in folders:
+        elif was_enabled and not files.is_link(path) and os.path.dirname(path) in folders:
             steps.append(Step(path, path, "save"))
         else:
             left.append(path)

@@ -15,7 +15,7 @@ from typing import Literal, TypeAlias
 
 from skillhub.disk import files
 from skillhub.disk.files import FOLDER
-from skillhub.disk.folders import TreeProblem, clone_tree, is_link, remove_tree, write_tree
+from skillhub.disk.folders import TreeProblem, clone_tree, remove_tree, write_tree
 from skillhub.disk.home import LOCK
 from skillhub.errors import SkillhubError, StateError
 from skillhub.formats.text import as_command, typed_flags
@@ -143,7 +143,7 @@ def inspect(path: str, listing: Listing, store: Store, kind: LinkKind) -> tuple[
     """
     if not os.path.lexists(path):
         return "absent", [TreeProblem("missing-link", path, "the skill is enabled, but its copy is missing")]
-    if is_link(path):
+    if files.is_link(path):
         if kind == "symlink" and os.readlink(path).removeprefix(_LONG_PATH) == store.path(listing.digest):
             return "equal", []
         return "edited", [TreeProblem("wrong-link", path, "a link that skillhub did not make")]
@@ -267,7 +267,7 @@ def sweep(project: Project, links: Iterable[str], shared: Iterable[tuple[str, fi
     folders = {link.rpartition("/")[0] for link in links}
     beside = {_beside(project, place(project, f"{each}/x")) for each in folders}
     edits = os.path.join(project.root, EDITS)
-    beside |= {project.root} if is_link(edits) else {project.root, edits}
+    beside |= {project.root} if files.is_link(edits) else {project.root, edits}
     for folder in beside:
         _sweep(folder, project.root_of(os.path.join(folder, "")), float("inf"))
     for folder, root in shared:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from skillhub import model
 from skillhub.disk import files
-from skillhub.disk.folders import is_link
 from skillhub.errors import FormatError, StateError, UsageError
 from skillhub.formats import json as jsonc
 from skillhub.formats import toml, yaml
@@ -471,7 +470,7 @@ def remove_created(project: Project, made: Iterable[str]) -> tuple[str, ...]:
     for each in sorted(made, key=len, reverse=True):
         path = each if os.path.isabs(each) else os.path.join(project.base, *each.split("/"))
         with suppress(OSError, StateError, FormatError):
-            if is_link(path) or not (os.path.isabs(each) or files.inside(project.base, each) == path):
+            if files.is_link(path) or not (os.path.isabs(each) or files.inside(project.base, each) == path):
                 continue
             root = project.root_of(path)
             is_folder = os.path.isdir(path)

@@ -547,7 +547,7 @@ def _git_folder(tree: HeldFolder, pointer: str, status: os.stat_result) -> tuple
         if not text.startswith("gitdir: "):
             return None
         return _linked_folder(os.path.realpath(os.path.join(os.path.dirname(pointer), text[8:].strip())), pointer)
-    if files.is_link_at(pointer, None):
+    if files.is_link(pointer):
         with suppress(LinkLeavesProject):
             return tree, files.inside(os.path.dirname(pointer), ".git"), ""
         return _linked_folder(os.path.realpath(pointer), pointer)

@@ -15,7 +15,7 @@ from typing import TypeVar
 from urllib.parse import unquote
 
 from skillhub.disk import files
-from skillhub.disk.folders import is_link, remove_tree
+from skillhub.disk.folders import remove_tree
 from skillhub.errors import NotFound, SourceError, UnsafeTransfer, UsageError, WrongBytes
 from skillhub.formats.text import as_command, is_object_id, quote
 from skillhub.model.reference import Git, parse_ref
@@ -522,7 +522,7 @@ class GitCache:
         with files.disk_errors(self._folder):
             for name in _FOLDERS:
                 folder = os.path.join(self._folder, name).rstrip(os.sep)
-                if is_link(folder):
+                if files.is_link(folder):
                     os.unlink(folder)
                 os.makedirs(folder, exist_ok=True)
             self._tidy()

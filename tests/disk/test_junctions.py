@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from skillhub.disk import folders
+from skillhub.disk import files, folders
 from skillhub.disk.files import _is_link
 from skillhub.model.tree import Listing
 from skillhub.project import copies
@@ -41,8 +41,8 @@ def junction(tmp_path, monkeypatch):
 
 
 def test_a_junction_is_treated_as_a_link(junction):
-    assert folders.is_link(str(junction))
-    assert not folders.is_link(str(junction.parent))
+    assert files.is_link(str(junction))
+    assert not files.is_link(str(junction.parent))
     assert _is_link(os.lstat(junction))
 
 
