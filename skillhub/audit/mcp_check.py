@@ -185,7 +185,9 @@ def to_check(name: str, agent: str | None, path: str | None, ports: Ports) -> Ch
     project = ports.project
     place = (project.base, ports.user_home, ports.environ)
     entries = [*mcp.configured(name, project.scope, *place, only=agent)]
-    if path is not None and not (entries := [each for each in entries if _is_same(each[0].path, path)]):
+    if path is not None and not (
+        entries := [each for each in entries if os.path.realpath(each[0].path) == os.path.realpath(path)]
+    ):
         raise NotFound(f"no agent has an MCP server {quote(name)} in that file", where=path)
     make = partial(CheckedServer, name, base=project.base, environ=ports.environ)
     if entries:
@@ -204,10 +206,6 @@ def to_check(name: str, agent: str | None, path: str | None, ports: Ports) -> Ch
         return make(f"as the skill {skill} describes it", entry, server.facts())
     hint = "skillhub mcp check takes the name of a server in an agent's configuration, or of a need"
     raise NotFound(f"no agent has an MCP server {quote(name)}, and no skill describes one", hint=hint)
-
-
-def _is_same(path: str, other: str) -> bool:
-    return os.path.realpath(path) == os.path.realpath(other)
 
 
 def _facts(file: mcp.ConfigFile, entry: Mapping[str, Any]) -> tuple[str, ...]:

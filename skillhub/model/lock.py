@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache, partial
-from operator import attrgetter, is_
+from operator import attrgetter, is_, not_
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 from pydantic import ConfigDict, Field
@@ -229,10 +229,6 @@ _SKILL = "skill:"  # the prefix of a need of another skill
 _PLAIN = re.compile(r"(?:(?:0|[1-9][0-9]{0,8})(?:\.(?!\Z)|\Z)){3}", re.ASCII)
 
 
-def _is_empty(values: tuple[str, ...]) -> bool:
-    return not values
-
-
 @part
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patch:
@@ -279,7 +275,7 @@ class Locked:
     capabilities: Items[Capability] = ()
     requires: Items[Need] = ()
     # An unsigned skill has no such key: an empty list would be a second form of it.
-    signed_by: Annotated[Signers, Field(exclude_if=_is_empty, json_schema_extra={"minItems": 1})] = ()
+    signed_by: Annotated[Signers, Field(exclude_if=not_, json_schema_extra={"minItems": 1})] = ()
     patch: Absent[Patch] = None
     name: Absent[SkillName] = None
 

@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from operator import not_
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 from pydantic import Field, PlainSerializer
@@ -51,10 +52,6 @@ def _provenance(value: object) -> Provenance:
 
 def _spelled(place: Provenance) -> tuple[str, ...]:
     return (place.source, place.server, place.path, *place.signers)
-
-
-def _is_empty(value: object) -> bool:
-    return not value
 
 
 @part
@@ -118,7 +115,7 @@ class Record:
         Provenance | None,
         Read(_provenance, type="array", items={"type": "string"}, minItems=3),
         PlainSerializer(_spelled),
-        Field(alias="whence", exclude_if=_is_empty),
+        Field(alias="whence", exclude_if=not_),
     ] = None
 
     def is_of(self, entry: Locked) -> bool:
@@ -207,8 +204,8 @@ class RecordsFile(Document):
     agents: Items[str]
     project: str = ""
     skills: Members[SkillName, Record]
-    pending: Members[SkillName, Record] = Field(default_factory=dict, alias="coming", exclude_if=_is_empty)
-    created_paths: Items[str] = Field((), alias="made", exclude_if=_is_empty)
+    pending: Members[SkillName, Record] = Field(default_factory=dict, alias="coming", exclude_if=not_)
+    created_paths: Items[str] = Field((), alias="made", exclude_if=not_)
 
 
 # A skill on this machine: locked or found in an agent's folder, enabled or disabled.

@@ -279,10 +279,6 @@ class SecretsFile(StateDocument):
     secrets: Items[Secret]
 
 
-def _parse_secrets(document: SecretsFile | None) -> tuple[Secret, ...]:
-    return () if document is None else document.secrets
-
-
 class SecretIndex:
     """The index of the values that a user has stored.
 
@@ -300,7 +296,7 @@ class SecretIndex:
         Raises:
             StateError: the file is malformed, or cannot be read.
         """
-        return self._file.read(_parse_secrets)
+        return self._file.read(lambda found: found.secrets if found else ())
 
     def find(self, key: str, name: str) -> Secret | None:
         """Return the entry of this variable in this project, if there is one; raises as ``all``."""

@@ -161,10 +161,6 @@ def _signed(tree: Tree, name: str, owner: str | None, hub: OpenRegistry, path: s
 NewKey = Callable[[str, Kind], PrivateKey]
 
 
-def _random_key(name: str, kind: Kind) -> PrivateKey:
-    return PrivateKey.generate(kind)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setup:
     """The options of a new registry.
@@ -179,7 +175,7 @@ class Setup:
     settings: RegistrySettings
     passphrase: bytes | None = field(default=None, repr=False)
     keys: str | None = None
-    new_key: NewKey = field(default=_random_key)
+    new_key: NewKey = lambda _, kind: PrivateKey.generate(kind)
     log: bool = True
 
 

@@ -176,14 +176,6 @@ def known_bad(release: Release, advisories: AdvisoryIndex, root: Digest) -> tupl
     return advisories.matches(subject)
 
 
-def _nothing_of_skill(_: OfferedSkill) -> Files:
-    return ()
-
-
-def _nothing_of_all(_: Offer) -> Files:
-    return ()
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
     """One kind of built files, by path below the site.
@@ -200,8 +192,8 @@ class Part:
 
     name: str
     version: str = ""
-    of_skill: Callable[[OfferedSkill], Files] = _nothing_of_skill
-    of_all: Callable[[Offer], Files] = _nothing_of_all
+    of_skill: Callable[[OfferedSkill], Files] = lambda _: ()
+    of_all: Callable[[Offer], Files] = lambda _: ()
 
 
 @dataclass(slots=True)
