@@ -11,6 +11,7 @@ from contextlib import suppress
 from difflib import SequenceMatcher
 from typing import NoReturn, TypeVar
 
+from skillhub.archive import Entry, gather
 from skillhub.disk import files
 from skillhub.disk.folders import LARGEST, list_folder, walk, write_tree
 from skillhub.errors import FormatError, NotFound, StateError, UnsafeArchive, WrongBytes
@@ -336,6 +337,20 @@ def merge(base: Mapping[str, File], mine: Mapping[str, File], theirs: Mapping[st
     return Tree(merged)
 
 
+def merge_skills(base: Mapping[str, File], mine: Mapping[str, File], theirs: Mapping[str, File]) -> Tree | None:
+    """Return the ``merge`` of a skill's files; None, too, if it breaks a rule for archives.
+
+    For example, one side may have added a file, and the other a folder of its name.
+    """
+    merged = merge(base, mine, theirs)
+    if merged is None:
+        return None
+    try:
+        return gather((Entry(path, file) for path, file in merged.items()), wrapper=False).tree
+    except UnsafeArchive:
+        return None
+
+
 def _file(path: str, base: File | None, mine: File | None, theirs: File | None) -> File | None:
     if mine in (base, theirs):
         return theirs
@@ -493,7 +508,7 @@ def merged(base: Tree | None, path: str, theirs: Tree, project: Project) -> Tree
     except UnsafeArchive:
         return None
     mine = {each.path: each.file for each in found if each.file is not None}
-    return merge(base, mine, theirs) if len(mine) == len(found) else None
+    return merge_skills(base, mine, theirs) if len(mine) == len(found) else None
 
 
 def read_patch(patch: Patch, project: Project) -> bytes:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from threading import Thread
 
 from skillhub import scan
-from skillhub.edits.patch import difference, free_path, merge
+from skillhub.edits.patch import difference, free_path, merge_skills
 from skillhub.errors import Forbidden, FormatError, NotFound, SecurityError, SkillhubError, UsageError
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import as_word, command, is_name, is_object_id, quote
@@ -29,7 +29,7 @@ from skillhub.install.candidates import (
 )
 from skillhub.install.context import LeftOut, Options, Ports, State, reinstall
 from skillhub.install.known_bad import with_advisories
-from skillhub.install.obtain import checked_as_archive, from_lock, prefetched, with_patched_tree
+from skillhub.install.obtain import from_lock, prefetched, with_patched_tree
 from skillhub.install.resolve import ResolvedSkill, ranges_on, resolve_locked, resolve_ref, resolve_wanted, satisfies
 from skillhub.install.review import admit, too_young
 from skillhub.model.index import Release, fitting, no_match, offered_by, words_for
@@ -334,12 +334,12 @@ def rebase_patch(found: Candidate, entry: Locked | None, ports: Ports) -> Candid
         ports.store.read(each.tree) or from_lock(found.name, each, ports, scanned=False).tree
         for each in (entry.original, entry)
     )
-    merged = merge(base, mine, found.tree)
+    merged = merge_skills(base, mine, found.tree)
     if merged is None:
         message = f"{entry.patch.path} does not apply to {found.entry.version or found.entry.short}"
         drop = command(ports.project.scope, "patch", found.name, "--drop")
         return LeftOut(found.name, "patch", f"{message}; {drop} drops it")
-    return with_edits(found, checked_as_archive(merged), ports, entry)
+    return with_edits(found, merged, ports, entry)
 
 
 def with_edits(found: Candidate, tree: Tree, ports: Ports, before: Locked | None = None) -> Candidate | LeftOut:

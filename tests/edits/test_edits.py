@@ -199,6 +199,21 @@ def test_overlapping_edits_offer_no_merge(world, old):
     assert world.problems() == []
 
 
+@pytest.mark.parametrize("theirs", ["mine.md/x.md", "MINE.md"])
+def test_edits_whose_names_collide_with_the_new_version_offer_no_merge(world, theirs):
+    """A merge would end in the middle of the update, with the new version locked, or lose a file on some disks."""
+    path = newer(world)
+    added = Path(path, *theirs.split("/"))
+    added.parent.mkdir(exist_ok=True)
+    added.write_text("theirs\n")
+    answers = Answers("yes")
+    world.install(path, answers=answers)
+    (question,) = [each for each in answers.seen if each.kind == "local-edit"]
+    assert "merge" not in question.ways
+    assert "+mine" in (world.base / "skillhub-edits/plain-1.patch").read_text()
+    assert world.problems() == []
+
+
 def test_edits_of_the_locked_version_offer_no_merge(world):
     world.install(plain(world))
     (world.copy("plain") / "SKILL.md").write_text("mine\n")

@@ -282,8 +282,8 @@ def test_a_missing_patch_is_reported_and_stops_an_install_that_needs_it(world):
     refused(other, NotFound, lambda: other.install(answers=Answers("yes")))
 
 
-def bring(world, old, new):
-    skill(world.base / "src", body=LINES.replace(old, new))
+def bring(world, old, new, **files):
+    skill(world.base / "src", body=LINES.replace(old, new), **files)
 
 
 @pytest.mark.parametrize("act", ["update", "install"])
@@ -314,6 +314,15 @@ def test_a_patch_that_does_not_apply_leaves_the_update_out(world):
     assert (world.base / "skillhub.lock").read_bytes() == lock
     assert world.problems() == []
     assert [each.name for each in available_updates((), world.ports()).skills] == ["plain"]
+
+
+def test_a_patch_whose_names_collide_with_the_new_version_leaves_the_update_out(world):
+    edited(world)
+    (world.copy("plain") / "mine.md").write_text("mine\n")
+    run(world)
+    bring(world, "Step 8.", "Theirs.", **{"mine.md/x.md": "theirs\n"})
+    assert [(left.name, left.code) for left in world.update().left] == [("plain", "patch")]
+    assert world.problems() == []
 
 
 def test_installing_the_same_folder_again_keeps_the_patch(world):
