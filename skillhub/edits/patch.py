@@ -337,6 +337,15 @@ def merge(base: Mapping[str, File], mine: Mapping[str, File], theirs: Mapping[st
     return Tree(merged)
 
 
+def checked_as_archive(tree: Tree) -> Tree:
+    """Return the tree of a patched skill, checked by the rules for archives: a patch may name any path.
+
+    Raises:
+        SecurityError: it holds a forbidden path or file.
+    """
+    return gather((Entry(path, file) for path, file in tree.items()), wrapper=False).tree
+
+
 def merge_skills(base: Mapping[str, File], mine: Mapping[str, File], theirs: Mapping[str, File]) -> Tree | None:
     """Return the ``merge`` of a skill's files; None, too, if it breaks a rule for archives.
 
@@ -346,7 +355,7 @@ def merge_skills(base: Mapping[str, File], mine: Mapping[str, File], theirs: Map
     if merged is None:
         return None
     try:
-        return gather((Entry(path, file) for path, file in merged.items()), wrapper=False).tree
+        return checked_as_archive(merged)
     except UnsafeArchive:
         return None
 

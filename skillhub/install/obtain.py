@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
-from skillhub.archive import Entry, Limits, Unpacked, gather, unpack
+from skillhub.archive import Limits, Unpacked, unpack
 from skillhub.disk import files
-from skillhub.edits.patch import apply, read_patch
+from skillhub.edits.patch import apply, checked_as_archive, read_patch
 from skillhub.errors import BadSignature, FormatError, NotFound, SecurityError, SourceMismatch, WrongBytes
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import command, deferred, quote
@@ -376,15 +376,6 @@ def with_patched_tree(found: Candidate, tree: Tree, content: Content) -> Candida
         trust="unsigned",
         stored=False,
     )
-
-
-def checked_as_archive(tree: Tree) -> Tree:
-    """Return the tree of a patched skill, checked by the rules for archives: a patch may name any path.
-
-    Raises:
-        SecurityError: it holds a forbidden path or file.
-    """
-    return gather((Entry(path, file) for path, file in tree.items()), wrapper=False).tree
 
 
 def _with_patch(found: Candidate, entry: Locked, ports: Ports, *, scanned: bool) -> Candidate:
