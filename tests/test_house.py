@@ -38,6 +38,7 @@ MODULES_MAX, CODE_MAX, DEPTH_MAX, LOADED_MAX = 205, 46805, 16, 90
 LAZY = {
     "skillhub/__init__.py",
     "skillhub/import_path.py",
+    "skillhub/edits/patch.py",
     "skillhub/install/links.py",
     "skillhub/install/obtain.py",
     "skillhub/project/copies.py",

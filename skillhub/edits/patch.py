@@ -11,7 +11,6 @@ from contextlib import suppress
 from difflib import SequenceMatcher
 from typing import NoReturn, TypeVar
 
-from skillhub.archive import Entry, gather
 from skillhub.disk import files
 from skillhub.disk.folders import LARGEST, list_folder, walk, write_tree
 from skillhub.errors import FormatError, NotFound, StateError, UnsafeArchive, WrongBytes
@@ -343,6 +342,8 @@ def checked_as_archive(tree: Tree) -> Tree:
     Raises:
         SecurityError: it holds a forbidden path or file.
     """
+    from skillhub.archive import Entry, gather  # noqa: PLC0415 - most commands that read edits merge none
+
     return gather((Entry(path, file) for path, file in tree.items()), wrapper=False).tree
 
 
