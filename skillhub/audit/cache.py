@@ -26,7 +26,7 @@ from skillhub.model.record import Records
 from skillhub.model.tree import SKILL_MD
 from skillhub.project.project import Project, state_key
 from skillhub.project.store import Store
-from skillhub.scan.cache import PART
+from skillhub.scan.results import PART
 
 DAY = 24 * 60 * 60.0
 _SHOWN = 20

@@ -34,7 +34,7 @@ from skillhub.registry.operator import RegistryDir, RegistrySettings, Signing, o
 from skillhub.registry.outputs import Part
 from skillhub.registry.publish import PublishTargets, ReleasePlan, plan, signed_with
 from skillhub.registry.shapes import SHAPES
-from skillhub.scan.cache import ScanCache
+from skillhub.scan.results import ScanCache
 from skillhub.server.registry_api import RegistryApi, RegistryHandler
 from skillhub.server.site import SiteHandler, site_server
 from skillhub.trust import x509

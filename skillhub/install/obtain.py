@@ -292,7 +292,7 @@ def prefetched(
     pool = ThreadPoolExecutor(AT_ONCE)
     try:
         if count >= MANY:
-            from skillhub.scan.processes import ScansAhead  # noqa: PLC0415
+            from skillhub.scan.results import ScansAhead  # noqa: PLC0415
 
             processes = ScansAhead(count=count)
         scan = lambda fetched: processes.begin(fetched) if processes and is_scanned() else no_lookup  # noqa: E731

@@ -36,7 +36,7 @@ from skillhub.registry.shapes import (
     tarball_path,
 )
 from skillhub.runtime.ranking import SearchIndex, Stored, search
-from skillhub.scan.cache import ScanCache
+from skillhub.scan.results import ScanCache
 from skillhub.server.site import Page, SiteHandler
 from skillhub.sources.git_program import GitProgram, stop
 

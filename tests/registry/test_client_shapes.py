@@ -31,7 +31,7 @@ from skillhub.registry.operator import Signing, opened
 from skillhub.registry.outputs import Offer, build, built_files
 from skillhub.registry.shapes import SHAPES, StaticRepository, document_for, plugin_objects
 from skillhub.registry.upkeep import Mandate, advise, delegate, withdraw, yank
-from skillhub.scan.cache import ScanCache
+from skillhub.scan.results import ScanCache
 from skillhub.server.site import site_server
 from skillhub.sources.local import read_local
 from skillhub.trust.keys import PrivateKey

@@ -23,7 +23,7 @@ from skillhub.registry.push import push
 from skillhub.registry.push_targets import FolderTarget, SiteFile, in_stages
 from skillhub.registry.shapes import SHAPES
 from skillhub.registry.upkeep import yank
-from skillhub.scan.cache import ScanCache
+from skillhub.scan.results import ScanCache
 from skillhub.server.registry_api import RegistryApi, RegistryHandler
 from skillhub.server.site import SiteHandler, site_server
 from skillhub.sources.registry import TufRegistry

@@ -18,7 +18,7 @@ from skillhub.registry.outputs import Part, bucket_of, build, record_path
 from skillhub.registry.pages import PAGES
 from skillhub.registry.shapes import SHAPES
 from skillhub.registry.upkeep import advise, withdraw, yank
-from skillhub.scan.cache import ScanCache
+from skillhub.scan.results import ScanCache
 from skillhub.server.registry_api import RegistryApi
 from skillhub.trust.documents import shard_path
 from tests.support.effort import files_read

@@ -24,7 +24,7 @@ from skillhub.registry.pages import PAGES, _Site, _sitemap, buckets, inert, is_l
 from skillhub.registry.push import push
 from skillhub.registry.push_targets import FolderTarget
 from skillhub.registry.upkeep import withdraw, yank
-from skillhub.scan.cache import ScanCache
+from skillhub.scan.results import ScanCache
 from tests.support.registry import Simulator
 
 ATTRIBUTES = {

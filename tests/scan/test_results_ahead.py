@@ -17,8 +17,8 @@ from skillhub.install.obtain import Acquisition, prefetched
 from skillhub.model.manifest import Manifest
 from skillhub.model.tree import File, Tree
 from skillhub.scan import capabilities, scan
-from skillhub.scan import processes as scan_processes
-from skillhub.scan.processes import ScansAhead, serve
+from skillhub.scan import results as scan_processes
+from skillhub.scan.results import ScansAhead, serve
 
 REPO = Path(__file__).resolve().parents[2]
 
@@ -60,7 +60,7 @@ def run_anew(lines):
     head = (
         f"import sys; sys.path.insert(0, {os.fspath(REPO)!r})\n"
         "import os, signal\n"
-        "from tests.scan.test_processes import ScansAhead, Unpacked, seen_here, skill, begun\n"
+        "from tests.scan.test_results_ahead import ScansAhead, Unpacked, seen_here, skill, begun\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", head + lines], capture_output=True, text=True, check=False, timeout=300

@@ -11,8 +11,8 @@ import pytest
 
 from skillhub.audit.audit import AuditRequest, audit
 from skillhub.model.tree import File, Tree
-from skillhub.scan import cache as scan_cache
-from skillhub.scan.cache import ScanCache, ScannedSkill
+from skillhub.scan import results as scan_cache
+from skillhub.scan.results import ScanCache, ScannedSkill
 from skillhub.sources.local import read_local
 from tests.support.hearing import heard_by
 from tests.support.world import Answers, World, skill

@@ -24,7 +24,7 @@ from skillhub.registry.operator import Signing, opened
 from skillhub.registry.outputs import build
 from skillhub.registry.shapes import SHAPES
 from skillhub.registry.upkeep import withdraw, yank
-from skillhub.scan.cache import ScanCache
+from skillhub.scan.results import ScanCache
 from skillhub.server.registry_api import RegistryApi, RegistryHandler, inflated
 from skillhub.server.site import site_server
 from tests.support.registry import Simulator, now
