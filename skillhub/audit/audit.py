@@ -47,7 +47,8 @@ from skillhub.policy.policy import LASTING, Objection
 from skillhub.project import copies
 from skillhub.project.copies import link_folders, place
 from skillhub.project.intent import in_full
-from skillhub.scan.results import ScanCache, ScannedSkill
+from skillhub.scan import ScannedSkill
+from skillhub.scan.results import ScanCache
 from skillhub.sources.local import read_local
 from skillhub.trust.publishers import Publisher
 from skillhub.trust.registry import publisher_of

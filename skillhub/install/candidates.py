@@ -29,7 +29,7 @@ from skillhub.project.last_seen import recalled
 from skillhub.project.project import Project
 from skillhub.project.store import Listed, Staged, Store
 from skillhub.project.user_state import OWN_SUFFIX, Publishers, Trusted
-from skillhub.scan import capabilities_and_findings
+from skillhub.scan import ScannedSkill, capabilities_and_findings
 from skillhub.sources.configured import Sources
 from skillhub.trust.publishers import Publisher, Verdict, certificates_of, how_to_trust, judge
 from skillhub.trust.registry import publisher_of
@@ -379,8 +379,8 @@ class Content:
     findings: tuple[Finding, ...] = ()
 
 
-# Returns the capabilities and findings of a tree if a scan process has scanned exactly this tree.
-ScanLookup: TypeAlias = Callable[[Tree], tuple[tuple[str, ...], tuple[Finding, ...]] | None]
+# Returns the scan of a tree if a scan process has scanned exactly this tree.
+ScanLookup: TypeAlias = Callable[[Tree], ScannedSkill | None]
 
 
 def no_lookup(_: Tree) -> None:
@@ -413,8 +413,9 @@ def read(tree: Tree, *, scanned: bool = True, known: Locked | None = None) -> Co
         scanned = False
     if not (scanned and _IS_SCANNED.get()):
         return Content(manifest)
-    scan_result = SCAN_LOOKUP.get()(tree)
-    return Content(manifest, *(scan_result or capabilities_and_findings(tree, manifest)))
+    if (scanned_skill := SCAN_LOOKUP.get()(tree)) is not None:
+        return Content(manifest, scanned_skill.capabilities or (), scanned_skill.findings)
+    return Content(manifest, *capabilities_and_findings(tree, manifest))
 
 
 def read_manifest(tree: Tree) -> Manifest:

@@ -147,7 +147,8 @@ def gather(
     resolved = [each for each in resolved if each.name not in gathered.settled]
     failing: list[tuple[Release, SecurityError]] = []
     acquisitions = [each.acquisition for each in resolved]
-    with prefetched(acquisitions, ports.report, lambda: not failing) as results:
+    home = None if options.dry_run else ports.project.home
+    with prefetched(acquisitions, ports.report, lambda: not failing, home) as results:
         for each, obtain in zip(resolved, results, strict=True):
             try:
                 # After a failure nothing is installed; the others are verified only to name every failed skill.

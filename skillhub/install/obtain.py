@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from skillhub.archive import Limits, Unpacked, unpack
 from skillhub.disk import files
+from skillhub.disk.home import Home
 from skillhub.edits.patch import apply, checked_as_archive, read_patch
 from skillhub.errors import BadSignature, FormatError, NotFound, SecurityError, SourceMismatch, WrongBytes
 from skillhub.formats.digest import Digest
@@ -276,12 +277,16 @@ _USUAL_SIZE = 2 * 1024 * 1024  # the assumed size afterwards, unless a download 
 
 @contextmanager
 def prefetched(
-    acquisitions: Sequence[Acquisition], report: Report, is_scanned: Callable[[], bool] = lambda: True
+    acquisitions: Sequence[Acquisition],
+    report: Report,
+    is_scanned: Callable[[], bool] = lambda: True,
+    home: Home | None = None,
 ) -> Iterator[Iterator[Callable[[], Candidate]]]:
     """Yield a function for each acquisition, in order, that returns its candidate; up to 16 threads fetch ahead.
 
     Fetched skills that wait stay within ``_BYTES_MAX``. Threads only fetch, unpack small archives and, while
-    ``is_scanned`` returns true, pass trees to scan processes. An error is raised by the function of its skill.
+    ``is_scanned`` returns true, pass trees to scan processes; ``home`` has the cache for their results. An error is
+    raised by the function of its skill.
     """
     if (count := sum(each.fetch is not nothing for each in acquisitions)) < 2:
         yield iter([each.run for each in acquisitions])
@@ -292,9 +297,9 @@ def prefetched(
     pool = ThreadPoolExecutor(AT_ONCE)
     try:
         if count >= MANY:
-            from skillhub.scan.results import ScansAhead  # noqa: PLC0415
+            from skillhub.scan.results import ScanCache, ScansAhead  # noqa: PLC0415
 
-            processes = ScansAhead(count=count)
+            processes = ScanCache(home).ahead(count) if home else ScansAhead(count=count)
         scan = lambda fetched: processes.begin(fetched) if processes and is_scanned() else no_lookup  # noqa: E731
         yield _Prefetcher(acquisitions, pool, scan).candidates(report)
     except KeyboardInterrupt:

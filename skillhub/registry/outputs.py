@@ -28,7 +28,8 @@ from skillhub.model.index import ADVISORIES, Admission, Index, Release
 from skillhub.model.tree import Tree
 from skillhub.registry.log_writer import CHECKPOINT
 from skillhub.registry.operator import OpenRegistry
-from skillhub.scan.results import ScanCache, ScannedSkill
+from skillhub.scan import ScannedSkill
+from skillhub.scan.results import ScanCache
 from skillhub.trust.documents import SHARD_PATHS, best_release, shard_path, shards
 
 # No skill can have this name, so no file of a skill is ever below it.

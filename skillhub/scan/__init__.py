@@ -6,8 +6,10 @@ skill, and the import would take a quarter of its time.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from skillhub.errors import SkillhubError
 from skillhub.model.finding import Finding
 from skillhub.model.tree import Tree
 
@@ -42,6 +44,35 @@ def capabilities_and_findings(tree: Tree, manifest: Manifest) -> tuple[tuple[str
 
     sources = skill_files.SkillFiles(tree)
     return capability.capabilities(tree, manifest, sources), scanner.scan(tree, sources)
+
+
+@dataclass(frozen=True, slots=True)
+class ScannedSkill:
+    """The result of scanning a skill.
+
+    Attributes:
+        findings: The findings, the most severe first.
+        capabilities: The capabilities; None if the manifest cannot be read.
+        fault: Why the manifest cannot be read; else empty.
+        breaches: The violations of the specification that do not prevent an install.
+    """
+
+    findings: tuple[Finding, ...]
+    capabilities: tuple[str, ...] | None
+    fault: str = ""
+    breaches: tuple[str, ...] = ()
+
+    @classmethod
+    def read(cls, tree: Tree) -> ScannedSkill:
+        """Read the manifest of a tree, and scan the tree."""
+        from skillhub.model.manifest import Manifest, problems  # noqa: PLC0415
+
+        try:
+            found, findings = capabilities_and_findings(tree, Manifest.read(tree))
+            breaches = (f"{each.message} [{each.code}]" for each in problems(tree)[0])
+            return cls(findings, found, breaches=tuple(breaches))
+        except SkillhubError as error:
+            return cls(scan(tree), None, error.message)
 
 
 def load() -> None:

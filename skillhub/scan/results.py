@@ -1,7 +1,8 @@
 """Results of scans: from processes that scan the skills of a large install in parallel; and cached.
 
 A few skills are not worth the start of a process. A cached result is used only if this machine wrote it for the same
-tree and the same rules: it has a MAC with a key in ``<state>``. An install never uses the cache.
+tree and the same rules: it has a MAC with a key in ``<state>``. An install of many skills writes results, and never
+uses one.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import cache, cached_property
 from hashlib import blake2b, sha256
 from importlib.metadata import PackageNotFoundError, version
@@ -31,13 +32,11 @@ from skillhub.disk.home import Home
 from skillhub.errors import FormatError, SkillhubError, StateError
 from skillhub.formats.digest import Digest
 from skillhub.model.finding import Finding
-from skillhub.model.manifest import Manifest, problems
 from skillhub.model.tree import File, Tree, Unpacked
-from skillhub.scan import MANY, capabilities_and_findings, scan
+from skillhub.scan import MANY, ScannedSkill
 
 # Processes.
 
-_ScanResult: TypeAlias = tuple[tuple[str, ...], tuple[Finding, ...]]
 _PROCESSES: Final = min(os.cpu_count() or 1, 4)
 _WORTH_STARTING: Final = 60  # skills, whose scan takes about as long as the imports of a started process
 # A started process has the module path of this one; `-I` excludes the working folder.
@@ -55,9 +54,16 @@ class ScansAhead:
     Args:
         processes: The number of processes; with a single one, this process would only wait.
         count: The number of skills to scan.
+        keep: Called with a tree and its result when the caller uses the result.
     """
 
-    def __init__(self, processes: int = _PROCESSES, count: int = _WORTH_STARTING) -> None:
+    def __init__(
+        self,
+        processes: int = _PROCESSES,
+        count: int = _WORTH_STARTING,
+        keep: Callable[[Tree, ScannedSkill], object] = lambda *_: None,
+    ) -> None:
+        self._keep = keep
         self._processes: list[_Started | _Forked] = []
         self._idle: SimpleQueue[_Started | _Forked] = SimpleQueue()
         can_fork = _can_fork()
@@ -73,16 +79,19 @@ class ScansAhead:
                     self._idle.put(self._processes[-1])
             undo.pop_all()
 
-    def begin(self, fetched: object) -> Callable[[Tree], _ScanResult | None]:
+    def begin(self, fetched: object) -> Callable[[Tree], ScannedSkill | None]:
         """Begin to scan an unpacked tree; return a function that returns the result for exactly this tree."""
         if not self._processes or not isinstance(fetched, Unpacked):
             return lambda _: None
         unpacked_tree = fetched.tree
-        scan = self._pool.submit(self._ask, unpacked_tree)
+        asked = self._pool.submit(self._ask, unpacked_tree)
 
-        def result_of(tree: Tree) -> _ScanResult | None:
-            result = None if scan.cancel() else scan.result()
-            return result if tree.digest == unpacked_tree.digest else None
+        def result_of(tree: Tree) -> ScannedSkill | None:
+            result = None if asked.cancel() else asked.result()
+            if result is None or tree.digest != unpacked_tree.digest:
+                return None
+            self._keep(tree, result)
+            return result
 
         return result_of
 
@@ -98,15 +107,16 @@ class ScansAhead:
                 with suppress(OSError):  # unsent bytes are lost
                     pipe.close()
 
-    def _ask(self, files: Tree) -> _ScanResult | None:
+    def _ask(self, files: Tree) -> ScannedSkill | None:
         process = self._idle.get()
         try:
             rows = [[path, file.executable, len(file.data)] for path, file in files.items()]
             parts = (json.dumps(rows).encode("ascii"), b"\n", *(file.data for file in files.values()))
             process.stdin.write(b"".join(parts))
             process.stdin.flush()
-            capabilities, findings = json.loads(process.stdout.readline())
-            return tuple(capabilities), tuple(Finding(**each) for each in findings)
+            capabilities, findings, breaches = json.loads(process.stdout.readline())
+            found = tuple(Finding(**each) for each in findings)
+            return ScannedSkill(found, tuple(capabilities), breaches=tuple(breaches))
         except TypeError:  # the answer is `null`: the tree is no skill
             return None
         except (OSError, ValueError):
@@ -199,14 +209,13 @@ class _Forked:
 
 
 def serve(questions: IO[bytes], answers: IO[bytes]) -> None:
-    """Answer each tree with its capabilities and findings, or ``null`` if it is no skill, until the input ends."""
+    """Answer each tree with the parts of its ``ScannedSkill``, or ``null`` if it is no skill, to the end of input."""
     while line := questions.readline():
         files = {path: File(questions.read(size), executable) for path, executable, size in json.loads(line)}
         answer: list[Any] | None = None
-        with suppress(SkillhubError):  # the parent raises it again as it reads the manifest
-            tree = Tree(files)
-            capabilities, findings = capabilities_and_findings(tree, Manifest.read(tree))
-            answer = [capabilities, [asdict(each) for each in findings]]
+        found = ScannedSkill.read(Tree(files))
+        if found.capabilities is not None:  # otherwise the parent finds the fault again as it reads the manifest
+            answer = [found.capabilities, [asdict(each) for each in found.findings], found.breaches]
         answers.write(json.dumps(answer).encode("ascii") + b"\n")
         answers.flush()
 
@@ -220,36 +229,8 @@ _AT_ONCE, _BYTES_MAX = 16, 1 << 26  # trees that wait for other processes: their
 _FIELDS = ("rule", "severity", "path", "line", "message", "hint")  # the fields that the scan sets in a finding
 _PARSERS = ("PyYAML", "markdown-it-py", "tree-sitter", "tree-sitter-bash", "tree-sitter-javascript")
 _Report: TypeAlias = Callable[[str, int, int], None]  # the current step, the number of skills done, of all
-_Seen: TypeAlias = tuple[tuple[str, ...], tuple[Finding, ...]]  # capabilities and findings of a skill
 # The rooms whose code determines the results: rules, detectors, and the parser of manifests.
 _ROOMS = ("scan", os.path.join("scan", "code"), "model", "formats")
-
-
-@dataclass(frozen=True, slots=True)
-class ScannedSkill:
-    """The result of scanning a skill.
-
-    Attributes:
-        findings: The findings, the most severe first.
-        capabilities: The capabilities; None if the manifest cannot be read.
-        fault: Why the manifest cannot be read; else empty.
-        breaches: The violations of the specification that do not prevent an install.
-    """
-
-    findings: tuple[Finding, ...]
-    capabilities: tuple[str, ...] | None
-    fault: str = ""
-    breaches: tuple[str, ...] = ()
-
-    @classmethod
-    def read(cls, tree: Tree, seen: _Seen | None = None) -> ScannedSkill:
-        """Read the manifest of a tree, and scan the tree, unless another process has: ``seen`` is its result."""
-        try:
-            found, findings = seen or capabilities_and_findings(tree, Manifest.read(tree))
-            breaches = (f"{each.message} [{each.code}]" for each in problems(tree)[0])
-            return cls(findings, found, breaches=tuple(breaches))
-        except SkillhubError as error:
-            return cls(scan(tree), None, error.message)
 
 
 class ScanCache:
@@ -277,6 +258,10 @@ class ScanCache:
                 return self._parsed(data, os.path.basename(path))
         return self._kept(tree, ScannedSkill.read(tree))
 
+    def ahead(self, count: int) -> ScansAhead:
+        """Return processes for so many skills, whose results are written as they are used."""
+        return ScansAhead(count=count, keep=self._kept)
+
     def fill(self, trees: Iterable[Digest], read: Callable[[Digest], Tree | None], report: _Report) -> None:
         """Scan the trees without a cached result in other processes, if they are many, and write the results.
 
@@ -290,7 +275,7 @@ class ScanCache:
         new = [each for each in dict.fromkeys(trees) if self._remember and not os.path.exists(self._path(each))]
         if len(new) < MANY:
             return
-        ahead, begun = ScansAhead(count=len(new)), deque[tuple[Tree, Callable[[Tree], _Seen | None]]]()
+        ahead, begun = self.ahead(len(new)), deque[tuple[Tree, Callable[[Tree], ScannedSkill | None]]]()
         try:
             for number, digest in enumerate(new):
                 report("scanning skills", number, len(new))
@@ -301,7 +286,8 @@ class ScanCache:
                 while begun and (number == len(new) - 1 or len(begun) > _AT_ONCE or waiting > _BYTES_MAX):
                     tree, seen = begun.popleft()
                     waiting -= tree.size
-                    self._kept(tree, ScannedSkill.read(tree, seen(tree)))
+                    if seen(tree) is None:
+                        self._kept(tree, ScannedSkill.read(tree))
         finally:
             ahead.close()
 

@@ -51,7 +51,7 @@ from skillhub.runtime.meaning import MentionRules, mentioned
 from skillhub.runtime.overview import section
 from skillhub.runtime.toolset import call_tool, tools
 from skillhub.runtime.walk import Cache
-from skillhub.scan.results import ScannedSkill
+from skillhub.scan import ScannedSkill
 from skillhub.server.guard import BODY_MAX
 from skillhub.sources.local import read_local
 

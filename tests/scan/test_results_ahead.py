@@ -14,9 +14,8 @@ import pytest
 from skillhub.archive import Unpacked
 from skillhub.install.candidates import read, scanning
 from skillhub.install.obtain import Acquisition, prefetched
-from skillhub.model.manifest import Manifest
 from skillhub.model.tree import File, Tree
-from skillhub.scan import capabilities, scan
+from skillhub.scan import ScannedSkill, scan
 from skillhub.scan import results as scan_processes
 from skillhub.scan.results import ScansAhead, serve
 
@@ -35,10 +34,6 @@ def skill(number=0, script="print('hello')\n"):
             f"notes/{NAME}.txt": File(bytes(range(256)) * 9),
         }
     )
-
-
-def seen_here(tree):
-    return capabilities(tree, Manifest.read(tree)), scan(tree)
 
 
 @pytest.fixture
@@ -60,7 +55,7 @@ def run_anew(lines):
     head = (
         f"import sys; sys.path.insert(0, {os.fspath(REPO)!r})\n"
         "import os, signal\n"
-        "from tests.scan.test_results_ahead import ScansAhead, Unpacked, seen_here, skill, begun\n"
+        "from tests.scan.test_results_ahead import ScansAhead, Unpacked, ScannedSkill, skill, begun\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", head + lines], capture_output=True, text=True, check=False, timeout=300
@@ -71,7 +66,7 @@ def run_anew(lines):
 def test_a_scan_in_another_process_gives_the_same_result(ahead):
     for script in ("", HOSTILE, "import os\nos.environ['A_KEY']\n"):
         tree = skill(script=script)
-        assert begun(ahead, Unpacked(tree))(tree) == seen_here(tree)
+        assert begun(ahead, Unpacked(tree))(tree) == ScannedSkill.read(tree)
     assert scan(skill(script=HOSTILE))
 
 
@@ -84,7 +79,7 @@ def test_attack_content_that_is_no_skill_stops_no_process(ahead):
     no_manifest = Tree({"\udc80": File(b"")})
     for result in (b"PK\x03\x04 a zip", Unpacked(bomb), Unpacked(no_manifest), Unpacked(Tree({}))):
         assert begun(ahead, result)(getattr(result, "tree", bomb)) is None
-    assert begun(ahead, Unpacked(skill()))(skill()) == seen_here(skill())
+    assert begun(ahead, Unpacked(skill()))(skill()) == ScannedSkill.read(skill())
 
 
 def test_after_a_killed_process_no_result_is_given(ahead):
@@ -145,7 +140,7 @@ def test_closing_drops_waiting_scans(ahead):
     begun = [ahead.begin(Unpacked(skill(number))) for number in range(20)]
     ahead.close()
     assert all(each.returncode is not None for each in ahead._processes)
-    assert all(seen(skill(number)) in (None, seen_here(skill(number))) for number, seen in enumerate(begun))
+    assert all(seen(skill(number)) in (None, ScannedSkill.read(skill(number))) for number, seen in enumerate(begun))
 
 
 def test_attack_modules_of_the_working_folder_reach_no_process(tmp_path):
@@ -168,7 +163,7 @@ def test_attack_a_forked_process_inherits_no_lock_connection_or_buffer(tmp_path)
         f"lock = open({os.fspath(tmp_path / 'lock')!r}, 'w'); fcntl.flock(lock, fcntl.LOCK_EX)\n"
         "pipe, end = os.pipe(); print('once')\n"
         "scans = ScansAhead(2, count=24); os.close(end)\n"
-        "print(begun(scans, Unpacked(skill()))(skill()) == seen_here(skill()))\n"
+        "print(begun(scans, Unpacked(skill()))(skill()) == ScannedSkill.read(skill()))\n"
         "print(os.read(pipe, 1), os.getpgid(scans._processes[0]._pid) != os.getpgid(0))\n"
         "print({type(each).__name__ for each in scans._processes})\n"
         "print(ScansAhead(2, count=24)._processes)\n"  # the scans of the first instance run in threads by now
@@ -234,7 +229,7 @@ def test_the_answers_are_lines_of_json():
     serve(io.BytesIO(asked * 2 + b'[["a", false, 3]]\nPK?'), answers)
     first, second, third = map(json.loads, answers.getvalue().splitlines())
     assert first == second
-    assert len(first) == 2
+    assert len(first) == 3
     assert third is None
 
 

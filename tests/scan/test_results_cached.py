@@ -9,10 +9,12 @@ from pathlib import Path
 
 import pytest
 
+import skillhub.scan
 from skillhub.audit.audit import AuditRequest, audit
 from skillhub.model.tree import File, Tree
+from skillhub.scan import ScannedSkill
 from skillhub.scan import results as scan_cache
-from skillhub.scan.results import ScanCache, ScannedSkill
+from skillhub.scan.results import ScanCache
 from skillhub.sources.local import read_local
 from tests.support.hearing import heard_by
 from tests.support.world import Answers, World, skill
@@ -42,7 +44,7 @@ def scans(monkeypatch):
         return scan
 
     for name in ("scan", "capabilities_and_findings"):
-        monkeypatch.setattr(scan_cache, name, heard(getattr(scan_cache, name)))
+        monkeypatch.setattr(skillhub.scan, name, heard(getattr(skillhub.scan, name)))
     return seen
 
 
@@ -230,8 +232,8 @@ def test_many_trees_scanned_in_other_processes_give_the_same_results(world, many
         ScanCache(world.home).fill(
             many, lambda each: None if each == gone else many[each], lambda *each: reports.append(each)
         )
-    processes = min(os.cpu_count() or 1, 4)
-    assert len(begun) == (processes if processes > 1 else 0)
+    count = min(os.cpu_count() or 1, 4)
+    assert len(begun) == (count if count > 1 else 0)
     cache = ScanCache(world.home)
     assert (len(entries(world)), reports[-1]) == (69, ("scanning skills", 69, 70))
     assert [cache.read(each) for each in many.values()] == [ScannedSkill.read(each) for each in many.values()]
