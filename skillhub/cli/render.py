@@ -14,7 +14,7 @@ from skillhub.cli.common import Common
 from skillhub.cli.table import COMMANDS
 from skillhub.cli.terminal import Terminal, Tone, members
 from skillhub.errors import Refused, SkillhubError, StateError, UsageError
-from skillhub.formats.text import as_command, collapsed, deferred, spelled_like
+from skillhub.formats.text import Quoted, as_command, collapsed, deferred, spelled_like
 from skillhub.model.finding import Finding, at_least
 from skillhub.model.lock import Signer
 from skillhub.model.question import Answer, Question, chosen_edit, how_to_answer
@@ -214,8 +214,9 @@ def _show_waiting(waiting: Sequence[Skill], outcome: Outcome, common: Common) ->
         for need in skill.requires:
             key = skill.name, need.spell()
             if need.open and key not in outcome.supplied:
-                about = f" ({collapsed(need.description)[:_ABOUT_MAX]})" if need.description else ""
-                terminal.warn(f"  {need.kind} {need.name}{about}", "plain")
+                terminal.warn(f"  {need.kind} {need.name}", "plain")
+                if need.description:
+                    terminal.warn(Quoted(f"    {collapsed(need.description)[:_ABOUT_MAX]}"), "plain")
                 for way in outcome.remedies.get(key) or how_to_satisfy(skill.name, need, skill.scope):
                     terminal.warn(f"    {way}", "dim")
         if sum(need.open and (skill.name, need.spell()) not in outcome.supplied for need in skill.requires) > 1:

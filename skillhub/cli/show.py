@@ -91,14 +91,14 @@ def _draw(shown: Shown, terminal: Terminal) -> None:
         *(("" if number else "patched by", text) for number, text in enumerate(_patched(shown))),
         ("can", in_words(skill.capabilities)),
         *((("undeclared", f"reads {', '.join(undeclared)}"),) if undeclared else ()),
-        *((f"needs {need.kind}", _needed(need)) for need in skill.requires),
+        *(row for need in skill.requires for row in _needed(need)),
         *(("edited" if link in (skill.edited or ()) else "link", link) for link in skill.links),
         *(("release", _spelled(each)) for each in shown.releases),
     ]
     for warning in shown.warnings:
         terminal.warn(f"warning: {warning}")
     for label, text in rows:
-        terminal.out(f"  {label:<14}{text}", hang=16)
+        terminal.out(Quoted(f"{'':<16}{text}") if isinstance(text, Quoted) else f"  {label:<14}{text}", hang=16)
     for path, file in shown.tree.items():
         terminal.out(f"  {'x' if file.executable else '-'} {len(file.data):>8}  {path}")
 
@@ -114,9 +114,10 @@ def _patched(shown: Shown) -> Iterator[str]:
     yield from (f"- {path}" for path in touched.removed)
 
 
-def _needed(need: Need) -> str:
-    about = f", {collapsed(need.description)}" if need.kind == "program" and need.description else ""
-    return f"{need.name}{'' if need.satisfied else ' (missing)'}{about}"
+def _needed(need: Need) -> Iterator[tuple[str, str]]:
+    yield f"needs {need.kind}", f"{need.name}{'' if need.satisfied else ' (missing)'}"
+    if need.kind == "program" and need.description:
+        yield "", Quoted(collapsed(need.description))
 
 
 def _spelled(release: Release) -> str:

