@@ -112,9 +112,10 @@ def test_host_without_a_scheme_is_refused_with_its_url(text):
     parse_ref(f"https://{text}")
 
 
-def test_archive_without_its_folder_is_no_host():
+@pytest.mark.parametrize("text", ["skill.zip", "a.example/$(id)", "a.example/x;id"])
+def test_archive_and_code_of_a_shell_are_no_host(text):
     with pytest.raises(UsageError) as caught:
-        parse_ref("skill.zip")
+        parse_ref(text)
     assert "https://" not in caught.value.hint
 
 
