@@ -39,8 +39,6 @@ from skillhub.model.reference import Ref
 from skillhub.project import copies, mcp
 from skillhub.project.copies import NeedCheck, need_check, view, with_stored_values
 
-# Install: resolve, obtain, ask every question at once, then store, lock and enable; all skills or none.
-
 
 def install(refs: Sequence[Ref], options: Options, ports: Ports) -> Outcome:
     """Install the skills that ``refs`` name; without references, those of lock and intent.
@@ -75,9 +73,10 @@ def install(refs: Sequence[Ref], options: Options, ports: Ports) -> Outcome:
     outcome = apply(found, options, state, ports)
     note_settled(found, outcome.unchanged, state, ports)
     ports.sources.keep()
-    settled_names = [name for name in state.lock.skills if name in gathered.settled]
-    views = _views(settled_names, state.records.skills, state, ports)
-    outcome = replace(outcome, skills=(*views, *outcome.skills), unchanged=outcome.unchanged | gathered.settled)
+    views = _views(gathered.settled, state.records.skills, state, ports)
+    order = {name: place for place, name in enumerate(state.lock.skills)}  # not that of the index of proved folders
+    skills = sorted((*views, *outcome.skills), key=lambda each: order.get(each.name, len(order)))
+    outcome = replace(outcome, skills=tuple(skills), unchanged=outcome.unchanged | gathered.settled)
     return outcome.preceded(asked, gathered.left, notes)
 
 
@@ -418,7 +417,7 @@ def _clearing(names: Iterable[str], state: State, ports: Ports) -> list[Linking]
     ]
 
 
-def _views(names: Sequence[str], records: Mapping[str, Record], state: State, ports: Ports) -> tuple[Skill, ...]:
+def _views(names: Iterable[str], records: Mapping[str, Record], state: State, ports: Ports) -> tuple[Skill, ...]:
     """Return those of these skills that are locked, as commands show them."""
     locked = state.lock.skills
     is_satisfied = need_check(ports.environ, state.records.enabled(locked))

@@ -99,6 +99,13 @@ def test_the_answer_is_the_same_as_when_every_byte_is_hashed(world):
     assert (known.unchanged, known.changed, known.warnings) == (whole.unchanged, whole.changed, whole.warnings)
 
 
+def test_the_skills_of_an_install_stand_in_the_order_of_the_lock(world):
+    order = [*world.lock().skills]
+    (world.copy(order[0]) / "SKILL.md").unlink()  # no longer known to be in order
+    for _ in range(3):
+        assert [each.name for each in world.install(answers=Answers(default="yes")).skills] == order
+
+
 def hidden_edit(path: Path) -> None:
     """Change a byte and restore the time of modification."""
     was = path.stat()
