@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 from dataclasses import replace
@@ -20,8 +21,7 @@ from skillhub.model.lock import Lock
 from skillhub.model.reference import parse_ref
 from skillhub.project.copies import unmanaged
 from skillhub.project.project import Project
-from tests.install.test_faults import as_ordinary_user, give, reachable
-from tests.support.faults import in_child
+from tests.install.test_faults import reachable
 from tests.support.world import TOKEN, Answers, World, needs, plain, skill, unlocked
 
 __all__ = ["reachable"]
@@ -306,23 +306,23 @@ def test_an_edit_made_during_the_question_of_a_disabled_update_is_not_lost(world
 
 
 @pytest.mark.parametrize("verb", ["disable", "remove"])
-def test_a_copy_that_could_not_be_removed_is_reported_until_its_removal(reachable, verb):
-    world = World(reachable / "now")
+def test_a_copy_that_could_not_be_removed_is_reported_until_its_removal(world, monkeypatch, verb):
     world.install("github:code-review", plain(world))
-    give(world.folder)
-    place = world.copy("plain")
-    folders = (place.parent.parent, place.parent)
-    for folder in folders:
-        folder.chmod(0o555)
-    status = in_child(lambda: getattr(world, verb)("plain"), as_ordinary_user)
-    for folder in folders:
-        folder.chmod(0o755)
-    assert status == StateError.exit_code
-    found = in_child(lambda: look(world, ["not-enabled"], [str(place)]), as_ordinary_user)
-    assert found == 0
-    assert in_child(lambda: world.sync(), as_ordinary_user) == 0
+    place, rename = world.copy("plain"), os.rename
+
+    def failing(source, target, **folders):
+        if os.path.basename(source) == "plain":
+            raise OSError(errno.EIO, "Input/output error")
+        rename(source, target, **folders)
+
+    with monkeypatch.context() as disk:
+        disk.setattr(os, "rename", failing)
+        with pytest.raises(StateError):
+            getattr(world, verb)("plain")
+    look(world, ["not-enabled"], [str(place)])
+    world.sync()
     assert not place.exists()
-    assert in_child(lambda: look(world, [], []), as_ordinary_user) == 0
+    look(world, [], [])
     assert world.copy("code-review").exists()
 
 
