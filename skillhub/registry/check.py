@@ -44,6 +44,7 @@ from skillhub.trust.documents import (
     best_release,
     best_rows,
     listed_releases,
+    offered,
     rows_of,
     shard_path,
     shards,
@@ -116,14 +117,16 @@ def _problems(
         if first is None:
             listing = registry.listing()
             public = parse_listing(fetcher.get(where, cap=LISTING_CAP).data, where)
+            expected = {name: listing.skills[name] for name in offered(listing, listing.skills)}
+            differs = public != replace(listing, skills=expected)
         else:
-            public = listing = _in_parts(registry, first, fetcher)
+            listing, differs = _in_parts(registry, first, fetcher), False
     except SkillhubError as error:
         if isinstance(error, SourceError) and not isinstance(error, NotFound):
             raise
         yield _issue(error, url)
         return
-    if public != listing:
+    if differs:
         yield Issue("wrong-bytes", "the public index differs from the signed one", where)
         return
     found = [issue for name in listing.names for issue in _skill(registry, name, now)]

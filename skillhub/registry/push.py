@@ -125,7 +125,8 @@ def _site_files(hub: OpenRegistry, target: Target) -> Iterator[SiteFile]:
     early_roots = served_roots + sum(1 for _ in takewhile(lambda root: _verifies(root, served), roots[served_roots:]))
     index = hub.index()
     for releases in index.skills.values():
-        yield from (SiteFile(_archive_path(release), partial(hub.artifact, release)) for release in releases)
+        kept = (release for release in releases if release.withdrawn is None)  # the archive of another may be deleted
+        yield from (SiteFile(_archive_path(release), partial(hub.artifact, release)) for release in kept)
     head = hub.log_head(hub.metadata)
     for path in log_writer.paths(head.checkpoint.size if head else 0):
         yield SiteFile(path, partial(hub.registry.served, path))

@@ -89,11 +89,21 @@ def pinned_documents(index: Index, publishers: Collection[str]) -> Mapping[str, 
 def public_documents(index: Index, signed: Mapping[str, bytes], names: Collection[str]) -> dict[str, bytes]:
     """Return the documents for clients without TUF, by their plain path below the site.
 
-    Each skill has an index of its own, for clients that would otherwise read the whole listing.
+    Each skill has an index of its own, for clients that would otherwise read the whole listing. Most of these clients
+    know no withdrawn and no yanked release: they would install it.
     """
-    found = {f"{name}/{WELL_KNOWN}/{LISTING_PATH}": _listing(index, [name], "../../../") for name in names}
-    plain = (*map(skill_path, names), LISTING_PATH)
-    return found | {f"{WELL_KNOWN}/{path}": signed[path] for path in plain if path in signed}
+    found = {
+        f"{name}/{WELL_KNOWN}/{LISTING_PATH}": _listing(index, offered(index, [name]), "../../../") for name in names
+    }
+    found |= {f"{WELL_KNOWN}/{path}": signed[path] for path in map(skill_path, names) if path in signed}
+    if LISTING_PATH in signed:
+        found[f"{WELL_KNOWN}/{LISTING_PATH}"] = _listing(index, offered(index, index.skills), "../../")
+    return found
+
+
+def offered(index: Index, names: Iterable[str]) -> list[str]:
+    """Return the names of the skills with a release that is neither withdrawn nor yanked."""
+    return [name for name in names if not best_release(index.skills[name]).taken_back]
 
 
 def shards(index: Index, names: Iterable[str], read: Callable[[str], bytes | None]) -> dict[str, bytes]:
@@ -112,7 +122,8 @@ def shards(index: Index, names: Iterable[str], read: Callable[[str], bytes | Non
         groups.setdefault(shard_path(name), []).append(name)
     for path, group in groups.items():
         before = () if (data := read(path)) is None else _rows_before(data, path)
-        rows = {row.name: row for row in (*before, *_entries(index, group, "../../../"))}
+        kept = (row for row in before if row.name not in group)
+        rows = {row.name: row for row in (*kept, *_entries(index, offered(index, group), "../../../"))}
         found[path] = IndexListing.model_construct(skills=tuple(rows[name] for name in sorted(rows))).dump()
     return found
 

@@ -195,6 +195,20 @@ def test_recalled_skill_is_in_no_shape(hub, how):
     assert not site(hub, "-/npm/-/hello-1.0.0.tgz").exists()
 
 
+@pytest.mark.parametrize("recall", [yank, withdraw])
+def test_attack_recalled_skill_is_in_no_listing_for_clients_that_know_no_recall(hub, recall):
+    hub.publish("hello")
+    hub.publish("other")
+    recall(hub.dir.path, "hello@1.0.0", "steals", Signing(now=hub.when))
+    found = site(hub, ".well-known/agent-skills/index.json").read_text()
+    assert [each["name"] for each in json.loads(found)["skills"]] == ["other"]
+    own = site(hub, "hello/.well-known/agent-skills/index.json").read_text()
+    assert json.loads(own)["skills"] == []
+    assert check(hub.dir.path, hub.when).problems == ()
+    hub.publish("hello", "1.1.0")
+    assert '"hello"' in site(hub, ".well-known/agent-skills/index.json").read_text()
+
+
 def test_yanked_version_is_deprecated_and_the_earlier_one_is_latest(hub):
     hub.publish("hello")
     hub.publish("hello", "1.1.0")

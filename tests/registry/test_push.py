@@ -10,7 +10,7 @@ from skillhub.registry.check import check
 from skillhub.registry.operator import Signing
 from skillhub.registry.push import push
 from skillhub.registry.push_targets import FolderTarget
-from skillhub.registry.upkeep import rotate
+from skillhub.registry.upkeep import rotate, withdraw
 from skillhub.trust.metadata import path_of
 from tests.support.faults import KILLED, forbidden, in_child, kill, no_space
 from tests.support.published import change, offered, tree_of, twin
@@ -43,6 +43,13 @@ def test_pushed_files_equal_the_site_and_serve_a_client(hub, place, tmp_path):
     shutil.rmtree(hub.dir.site)
     os.rename(place, hub.dir.site)
     assert check(hub.dir.path, now()).problems == ()
+
+
+def test_registry_without_the_archive_of_a_withdrawn_release_is_pushed(hub, place):
+    hub.publish("other")
+    withdraw(hub.dir.path, "other@1.0.0", "steals", Signing(now=hub.when))
+    shutil.rmtree(Path(hub.dir.site) / "archives/other")
+    assert not [path for path in pushed(hub, place).written if path.startswith("archives/other/")]
 
 
 def test_repeated_push_writes_no_file(hub, place):
