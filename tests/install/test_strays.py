@@ -21,12 +21,9 @@ from skillhub.model.lock import Lock
 from skillhub.model.reference import parse_ref
 from skillhub.project.copies import unmanaged
 from skillhub.project.project import Project
-from tests.install.test_faults import reachable
 from tests.support.world import TOKEN, Answers, World, needs, plain, skill, unlocked
 
-__all__ = ["reachable"]
 PLACES = (".agents/skills", ".claude/skills")
-pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="another user is a forked child")
 
 
 @pytest.fixture
