@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import closing
 from dataclasses import replace
 from threading import Event
 
@@ -21,7 +22,10 @@ from skillhub.runtime import (
     Catalog,
     Commands,
     Display,
+    Fork,
     Hit,
+    Hits,
+    Hook,
     MentionRules,
     PermissionRule,
     Problem,
@@ -95,6 +99,21 @@ class Desk:
     def at(self, text):
         return Catalog.of([replace(self.skill, path=text, links=(text,))])
 
+    def asking(self, text):
+        """Load a skill that asks for a context of its own and for hooks, each value being this string."""
+        quoted = json.dumps(text)
+        group = f"{{matcher: {quoted}, hooks: [{{type: {quoted}, command: {quoted}, once: {quoted}}}]}}"
+        head = f"context: fork\nagent: {quoted}\nmodel: {quoted}\nhooks: {{? {quoted}: [{group}]}}\n"
+        folder = self.folder / "project/.agents/skills/asking"
+        folder.mkdir(exist_ok=True)
+        (folder / "SKILL.md").write_text(f"---\nname: asking\ndescription: Good.\n{head}---\nGo.\n")
+        return load(Skill(name="asking", path=str(folder), scope="project", state="enabled", managed=False))
+
+    def found(self, text):
+        """Search for a word in the instructions of a skill with this name and description."""
+        with closing(SearchIndex.build(rows_of(self.named(text).skills))) as index:
+            return search("go", [index])
+
     def fetch(self, text):
         entry = {"name": text, "description": text, "files": [text, "SKILL.md"]}
         whole = json.dumps({"skills": [entry, {**entry, "name": "pdf"}]}).encode()
@@ -155,7 +174,10 @@ class Desk:
             "complete Completion",
             lambda: (complete(f"${text}", len(text) + 1, catalog), complete(text, 9**9, catalog)),
         )
-        yield "search SearchIndex Hit", lambda: [Hit.to_json(hit) for hit in search(text, [self.index]).hits]
+        yield "Fork", lambda: Fork.to_json(self.asking(text).fork)
+        yield "Hook", lambda: [Hook.to_json(hook) for hook in self.asking(text).hooks]
+        yield "search SearchIndex", lambda: search(text, [self.index])
+        yield "Hits Hit", lambda: [*map(Hit.to_json, self.found(text).hits), Hits.to_json(self.found(text))]
         yield "SearchIndex", lambda: SearchIndex.opened(text, text, [])
         yield "SearchIndex rows_of", lambda: SearchIndex.kept(text, text, []).close()
         kept = str(self.folder / "index.db")
