@@ -379,12 +379,12 @@ class Content:
     findings: tuple[Finding, ...] = ()
 
 
-# Returns the scan of a tree if a scan process has scanned exactly this tree.
+# Returns the scan of a tree, which a process beside this one may have made; None if there are no such processes.
 ScanLookup: TypeAlias = Callable[[Tree], ScannedSkill | None]
 
 
 def no_lookup(_: Tree) -> None:
-    """Return None: no scan process is running."""
+    """Return None: there are no processes for scans."""
 
 
 SCAN_LOOKUP: ContextVar[ScanLookup] = ContextVar("scan lookup", default=no_lookup)
@@ -413,8 +413,9 @@ def read(tree: Tree, *, scanned: bool = True, known: Locked | None = None) -> Co
         scanned = False
     if not (scanned and _IS_SCANNED.get()):
         return Content(manifest)
-    if (scanned_skill := SCAN_LOOKUP.get()(tree)) is not None:
-        return Content(manifest, scanned_skill.capabilities or (), scanned_skill.findings)
+    found = SCAN_LOOKUP.get()(tree)
+    if found is not None and found.capabilities is not None:
+        return Content(manifest, found.capabilities, found.findings)
     return Content(manifest, *capabilities_and_findings(tree, manifest))
 
 

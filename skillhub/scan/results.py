@@ -17,7 +17,7 @@ import subprocess
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import asdict
 from functools import cache, cached_property
@@ -49,12 +49,12 @@ _PROGRAM: Final = (
 class ScansAhead:
     """Processes that scan skills before their results are needed.
 
-    The caller scans what no process has scanned; a process that fails never fails the install.
+    The function for a result scans what no process has scanned; a process that fails never fails the install.
 
     Args:
         processes: The number of processes; with a single one, this process would only wait.
         count: The number of skills to scan.
-        keep: Called with a tree and its result when the caller uses the result.
+        keep: Called with a tree and its result when the caller uses the result, whoever scanned the tree.
     """
 
     def __init__(
@@ -79,17 +79,20 @@ class ScansAhead:
                     self._idle.put(self._processes[-1])
             undo.pop_all()
 
-    def begin(self, fetched: object) -> Callable[[Tree], ScannedSkill | None]:
-        """Begin to scan an unpacked tree; return a function that returns the result for exactly this tree."""
-        if not self._processes or not isinstance(fetched, Unpacked):
-            return lambda _: None
-        unpacked_tree = fetched.tree
-        asked = self._pool.submit(self._ask, unpacked_tree)
+    def begin(self, fetched: object) -> Callable[[Tree], ScannedSkill]:
+        """Begin to scan an unpacked tree; return a function that returns the result for a tree.
 
-        def result_of(tree: Tree) -> ScannedSkill | None:
-            result = None if asked.cancel() else asked.result()
-            if result is None or tree.digest != unpacked_tree.digest:
-                return None
+        If no process has begun with exactly this tree, or none can answer, the function scans it itself.
+        """
+        asked: tuple[Tree, Future[ScannedSkill | None]] | None = None
+        if self._processes and isinstance(fetched, Unpacked):
+            asked = fetched.tree, self._pool.submit(self._ask, fetched.tree)
+
+        def result_of(tree: Tree) -> ScannedSkill:
+            result = None
+            if asked is not None and not asked[1].cancel() and asked[0].digest == tree.digest:
+                result = asked[1].result()
+            result = result or ScannedSkill.read(tree)
             self._keep(tree, result)
             return result
 
@@ -275,7 +278,7 @@ class ScanCache:
         new = [each for each in dict.fromkeys(trees) if self._remember and not os.path.exists(self._path(each))]
         if len(new) < MANY:
             return
-        ahead, begun = self.ahead(len(new)), deque[tuple[Tree, Callable[[Tree], ScannedSkill | None]]]()
+        ahead, begun = self.ahead(len(new)), deque[tuple[Tree, Callable[[Tree], ScannedSkill]]]()
         try:
             for number, digest in enumerate(new):
                 report("scanning skills", number, len(new))
@@ -286,8 +289,7 @@ class ScanCache:
                 while begun and (number == len(new) - 1 or len(begun) > _AT_ONCE or waiting > _BYTES_MAX):
                     tree, seen = begun.popleft()
                     waiting -= tree.size
-                    if seen(tree) is None:
-                        self._kept(tree, ScannedSkill.read(tree))
+                    seen(tree)
         finally:
             ahead.close()
 

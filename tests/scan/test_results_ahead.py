@@ -71,22 +71,40 @@ def test_a_scan_in_another_process_gives_the_same_result(ahead):
 
 
 def test_a_result_is_given_only_for_its_own_tree(ahead):
-    assert begun(ahead, Unpacked(skill(1)))(skill(2)) is None
+    seen = begun(ahead, Unpacked(skill(1, HOSTILE)))
+    assert (seen(skill(2)), seen(skill(1, HOSTILE))) == (
+        ScannedSkill.read(skill(2)),
+        ScannedSkill.read(skill(1, HOSTILE)),
+    )
 
 
 def test_attack_content_that_is_no_skill_stops_no_process(ahead):
     bomb = Tree({"SKILL.md": File(b"---\nname: [\n---\n")})
     no_manifest = Tree({"\udc80": File(b"")})
     for result in (b"PK\x03\x04 a zip", Unpacked(bomb), Unpacked(no_manifest), Unpacked(Tree({}))):
-        assert begun(ahead, result)(getattr(result, "tree", bomb)) is None
+        tree = getattr(result, "tree", bomb)
+        assert begun(ahead, result)(tree) == ScannedSkill.read(tree)
+    assert ahead._ask(bomb) is None
     assert begun(ahead, Unpacked(skill()))(skill()) == ScannedSkill.read(skill())
 
 
-def test_after_a_killed_process_no_result_is_given(ahead):
-    for process in ahead._processes:
+def test_a_result_is_kept_whoever_scanned_the_tree():
+    """A process did, or none had begun, or all were killed, or the tree was unpacked too late for them."""
+    kept = []
+    scans = ScansAhead(2, keep=lambda *each: kept.append(each))
+    expected = [(skill(number), ScannedSkill.read(skill(number))) for number in range(4)]
+    assert begun(scans, Unpacked(skill(0)))(skill(0)) == expected[0][1]
+    busy = [scans._idle.get() for _ in range(2)]
+    *_, waiting = (scans.begin(Unpacked(skill(1))) for _ in range(3))
+    assert waiting(skill(1)) == expected[1][1]
+    for process in busy:
         process.kill()
         process.wait()
-    assert begun(ahead, Unpacked(skill()))(skill()) is None
+        scans._idle.put(process)
+    assert begun(scans, Unpacked(skill(2)))(skill(2)) == expected[2][1]
+    assert scans.begin(b"PK\x03\x04 a zip")(skill(3)) == expected[3][1]
+    assert kept == expected
+    scans.close()
 
 
 def test_attack_a_process_that_prints_more_than_its_answer_is_not_used_again():
@@ -96,7 +114,8 @@ def test_attack_a_process_that_prints_more_than_its_answer_is_not_used_again():
     talking = SimpleNamespace(stdin=io.BytesIO(), stdout=io.BytesIO(b"a warning\n[[], []]\n"))
     scans._processes.append(talking)
     scans._idle.put(talking)
-    assert [begun(scans, Unpacked(skill()))(skill()) for _ in range(2)] == [None, None]
+    assert [scans._ask(skill()) for _ in range(2)] == [None, None]
+    assert begun(scans, Unpacked(skill()))(skill()) == ScannedSkill.read(skill())
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="processes are forked on Linux alone")
@@ -114,7 +133,7 @@ def test_a_failed_fork_leaves_no_open_descriptor(monkeypatch):
 
 def test_one_processor_starts_no_process():
     scans = ScansAhead(processes=1)
-    assert (scans.begin(Unpacked(skill()))(skill()), scans._processes) == (None, [])
+    assert (scans.begin(Unpacked(skill()))(skill()), scans._processes) == (ScannedSkill.read(skill()), [])
     scans.close()
 
 
@@ -140,7 +159,7 @@ def test_closing_drops_waiting_scans(ahead):
     begun = [ahead.begin(Unpacked(skill(number))) for number in range(20)]
     ahead.close()
     assert all(each.returncode is not None for each in ahead._processes)
-    assert all(seen(skill(number)) in (None, ScannedSkill.read(skill(number))) for number, seen in enumerate(begun))
+    assert all(seen(skill(number)) == ScannedSkill.read(skill(number)) for number, seen in enumerate(begun))
 
 
 def test_attack_modules_of_the_working_folder_reach_no_process(tmp_path):
@@ -148,7 +167,7 @@ def test_attack_modules_of_the_working_folder_reach_no_process(tmp_path):
         (tmp_path / f"{name}.py").write_text(f"open({os.fspath(tmp_path / 'ran')!r}, 'w')\n")
     program = (
         f"os.chdir({os.fspath(tmp_path)!r}); sys.path.insert(0, '')\n"
-        "scans = ScansAhead(2); print(begun(scans, Unpacked(skill()))(skill()) is not None)\n"
+        "scans = ScansAhead(2); print(scans._ask(skill()) is not None)\n"
         "scans.close()\n"
     )
     assert run_anew(program) == ("True\n", "")
@@ -188,7 +207,7 @@ def test_an_application_that_reaps_all_children_does_not_break_a_scan(handler):
         "        while os.waitpid(-1, os.WNOHANG)[0]: pass\n"
         "    except ChildProcessError: pass\n"
         f"signal.signal(signal.SIGCHLD, {handler})\n"
-        "scans = ScansAhead(4, count=24); print(begun(scans, Unpacked(skill()))(skill()) is not None)\n"
+        "scans = ScansAhead(4, count=24); print(scans._ask(skill()) is not None)\n"
         "os.kill(scans._processes[0]._pid, signal.SIGKILL)\n"
         "scans.close(); scans.close(); print('closed')\n"
         "while os.path.exists(f'/proc/{scans._processes[1]._pid}'): pass\n"  # loops until the process has ended
@@ -215,7 +234,7 @@ def test_a_process_that_ends_between_poll_and_kill_is_no_error():
 def test_a_forked_process_does_not_run_the_applications_signal_handler():
     program = (
         "signal.signal(signal.SIGTERM, lambda *_: os.write(2, b'its files are taken away'))\n"
-        "scans = ScansAhead(2, count=24); print(begun(scans, Unpacked(skill()))(skill()) is not None)\n"
+        "scans = ScansAhead(2, count=24); print(scans._ask(skill()) is not None)\n"
         "for each in scans._processes: os.kill(each._pid, signal.SIGTERM); each.wait()\n"
         "print([each.returncode for each in scans._processes]); scans.close()\n"
     )
