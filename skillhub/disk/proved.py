@@ -257,14 +257,15 @@ class IdleCommand:
         folder: ``<state>/proved``.
         words: The command line and the working folder.
         surroundings: What decides besides files: version, environment, terminal. Only their digest is stored.
-        asked: Paths that the command will look for. Those absent now may lie in a folder that is changing.
+        asked: Paths that the command will look for. Other entries of the folders among them, and of the folders of
+            absent ones, may change while it runs.
     """
 
     def __init__(self, folder: str, words: Sequence[str], surroundings: object, asked: Iterable[str] = ()) -> None:
         self._path = os.path.join(folder, f"idle-{_digest([*words])[:32]}.json")
         self._surroundings = _digest(surroundings)
         self._started = time.time_ns()
-        self._absent = frozenset(path for path in asked if not os.path.lexists(path))
+        self._before = {path: found for path in asked if (found := _identity(path)) is None or stat.S_ISDIR(found[0])}
 
     def output(self) -> Output | None:
         """Return what the command wrote the last time; None if it must run.
@@ -307,8 +308,11 @@ class IdleCommand:
 
     def _is_settled(self, path: str) -> bool:
         """Return whether the path was the same throughout the command, and any later change of it will show."""
+        found = _identity(path)
+        if found is not None and self._before.get(path) == found:
+            return True
         while not os.path.lexists(path):
-            if path in self._absent:
+            if path in self._before and self._before[path] is None:
                 return True
             path = os.path.dirname(path)  # its times tell when the path disappeared
         return _is_past(_stamp(os.lstat(path)), self._started)
@@ -322,14 +326,23 @@ def _watched(paths: Iterable[str]) -> list[tuple[int, ...] | None]:
     """
     found: list[tuple[int, ...] | None] = []
     for path in paths:
-        try:
-            status = os.lstat(path)
-        except (FileNotFoundError, NotADirectoryError):
-            found.append(None)
-            continue
-        is_folder = stat.S_ISDIR(status.st_mode) and not path.endswith(os.sep)
-        found.append((status.st_mode, status.st_ino, status.st_dev) if is_folder else _stamp(status))
+        identity = _identity(path)
+        is_whole = identity is None or (stat.S_ISDIR(identity[0]) and not path.endswith(os.sep))
+        found.append(identity if is_whole else _stamp(os.lstat(path)))
     return found
+
+
+def _identity(path: str) -> tuple[int, int, int] | None:
+    """Return mode, inode and device of a path; None if it is absent.
+
+    Raises:
+        OSError: the path cannot be looked at.
+    """
+    try:
+        status = os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    return status.st_mode, status.st_ino, status.st_dev
 
 
 def _real(path: str) -> str:

@@ -369,3 +369,43 @@ def test_a_path_known_to_be_absent_may_lie_in_a_folder_that_changes(tmp_path, in
     (tmp_path / "other").touch()
     keep(tmp_path, index, folder, remembering=running)
     assert again(tmp_path)
+
+
+def test_a_folder_that_is_only_looked_for_may_change_while_the_command_runs(tmp_path, index, folder):
+    """A folder above a project, such as a home, gets files of other programs at any time."""
+    for each in ("listed", "there"):
+        (tmp_path / each).mkdir()
+    (tmp_path / "config.toml").write_text("one")
+    asked = [str(tmp_path / each) for each in ("absent", "there", "config.toml")]
+    for late, is_kept in (("there/new", True), ("config.toml", False), ("listed/new", False)):
+        running = IdleCommand(str(tmp_path / "state/proved"), ("install",), "x", asked)
+        time.sleep(0.02)  # a tick of the file system's clock
+        (tmp_path / late).touch()
+        keep(tmp_path, index, folder, remembering=running)
+        assert bool(again(tmp_path)) == is_kept, late
+        for each in (tmp_path / "state/proved").glob("idle-*.json"):
+            each.unlink()
+
+
+def test_attack_a_file_of_a_moment_in_a_folder_that_is_looked_for_counts(tmp_path, index, folder):
+    for each in ("listed", "there"):
+        (tmp_path / each).mkdir()
+    (tmp_path / "config.toml").write_text("one")
+    running = IdleCommand(str(tmp_path / "state/proved"), ("install",), "x", [str(tmp_path)])
+    time.sleep(0.02)
+    (tmp_path / "absent").touch()
+    (tmp_path / "absent").unlink()
+    keep(tmp_path, index, folder, remembering=running)
+    assert again(tmp_path) is None
+
+
+def test_attack_a_command_is_not_remembered_if_a_folder_was_replaced_meanwhile(tmp_path, index, folder):
+    for each in ("listed", "there", "other"):
+        (tmp_path / each).mkdir()
+    (tmp_path / "config.toml").write_text("one")
+    running = IdleCommand(str(tmp_path / "state/proved"), ("install",), "x", [str(tmp_path / "there")])
+    time.sleep(0.02)
+    (tmp_path / "there").rename(tmp_path / "away")
+    (tmp_path / "other").rename(tmp_path / "there")
+    keep(tmp_path, index, folder, remembering=running)
+    assert again(tmp_path) is None
