@@ -121,7 +121,7 @@ def _idle(args: list[str]) -> IdleCommand | None:
     from contextlib import suppress
 
     import skillhub
-    from skillhub.disk.home import Home, marks_above, user_home
+    from skillhub.disk.home import Home, user_home
     from skillhub.disk.proved import IdleCommand
     from skillhub.errors import SkillhubError
 
@@ -130,9 +130,8 @@ def _idle(args: list[str]) -> IdleCommand | None:
         streams = [(each.isatty(), each.encoding) for each in (sys.stdin, sys.stdout, sys.stderr)]
         columns = [os.get_terminal_size(each) for each, (is_terminal, _) in enumerate(streams) if is_terminal]
         here = skillhub.__version__, skillhub.__file__, sys.version, os.geteuid() if os.name == "posix" else 0
-        folder, cwd = os.path.join(Home.around(os.environ, user_home()).state, "proved"), os.getcwd()
-        surroundings = here, sorted(environ.items()), streams, columns
-        return IdleCommand(folder, [cwd, *args], surroundings, marks_above(os.path.realpath(cwd)))
+        folder = os.path.join(Home.around(os.environ, user_home()).state, "proved")
+        return IdleCommand(folder, [os.getcwd(), *args], (here, sorted(environ.items()), streams, columns))
     return None
 
 

@@ -25,6 +25,10 @@ Stamp: TypeAlias = str
 # at most on file systems with fractions of a second, and 2 s on others.
 GRAIN: Final = 2_000_000_000
 _SECOND: Final = 1_000_000_000
+# Folders from an image of a disk have times in whole seconds, too. A clock that ticks in seconds may be another
+# machine's, but is not a day behind.
+_DAY: Final = 86_400 * _SECOND
+_IDENTITY: Final = 3  # numbers: mode, inode, device
 _VERSION: Final = 2
 _CAP: Final = 256 << 20
 # On Windows, ``st_ctime`` is the time of creation: there every byte is hashed.
@@ -58,11 +62,6 @@ def _prove(numbers: Sequence[int], now: int) -> bool:
     """Return ``is_proof`` for the numbers of a stamp."""
     if stat.S_ISLNK(numbers[-1]):
         return False  # the target of the link has a stamp of its own
-    return _is_past(numbers, now)
-
-
-def _is_past(numbers: Sequence[int], now: int) -> bool:
-    """Return whether a change after ``now`` changes a stamp with these numbers, of the link itself for a link."""
     _, content, anything, *_ = numbers
     return _HAS_CHANGE_TIME and _is_before(max(content, anything), now, GRAIN) and anything % _SECOND != 0
 
@@ -257,15 +256,13 @@ class IdleCommand:
         folder: ``<state>/proved``.
         words: The command line and the working folder.
         surroundings: What decides besides files: version, environment, terminal. Only their digest is stored.
-        asked: Paths that the command will look for. Other entries of the folders among them, and of the folders of
-            absent ones, may change while it runs.
     """
 
-    def __init__(self, folder: str, words: Sequence[str], surroundings: object, asked: Iterable[str] = ()) -> None:
+    def __init__(self, folder: str, words: Sequence[str], surroundings: object) -> None:
         self._path = os.path.join(folder, f"idle-{_digest([*words])[:32]}.json")
         self._surroundings = _digest(surroundings)
         self._started = time.time_ns()
-        self._before = {path: found for path in asked if (found := _identity(path)) is None or stat.S_ISDIR(found[0])}
+        self._before: dict[str, tuple[int, ...] | None] = {}
 
     def output(self) -> Output | None:
         """Return what the command wrote the last time; None if it must run.
@@ -274,16 +271,18 @@ class IdleCommand:
         a file in a folder of the index.
         """
         with suppress(OSError, ValueError, TypeError, LookupError):
-            block = _private(self._path) if _HAS_CHANGE_TIME else None
-            if block is None or block["surroundings"] != self._surroundings:
-                return None
-            is_same = _digest(_watched(block["paths"].split("\0"))) == block["stamps"]
-            if is_same and ProvedFolders(block["index"], believed=True).holds_all():
-                return [(stream, text) for stream, text in block["output"]]
+            if (block := _private(self._path) if _HAS_CHANGE_TIME else None) is not None:
+                self._before = _watched(block["paths"].split("\0"))
+                is_same = (block["surroundings"], block["stamps"]) == (self._surroundings, _digest(self._before))
+                if is_same and ProvedFolders(block["index"], believed=True).holds_all():
+                    return [(stream, text) for stream, text in block["output"]]
         return None
 
     def keep(self, index: ProvedFolders, folders: Mapping[str, str], paths: Iterable[str], output: Output) -> None:
-        """Remember that the command had nothing to do, if that can be proved the next time.
+        """Remember that the command had nothing to do, if no path that decided can have changed meanwhile.
+
+        Otherwise only the paths are remembered: the next ``output`` looks at them before the command runs, and a
+        folder or an absent path that is the same afterwards did not change, however often entries beside it do.
 
         Args:
             index: The index, which has to have each of ``folders``.
@@ -293,56 +292,49 @@ class IdleCommand:
             output: What the command wrote.
         """
         with suppress(OSError, SkillhubError):
-            names = sorted({each for path in (index.path, *paths) for each in (path, _real(path))})
-            is_proved = not index.is_changed and all(index.holds(folder, tree) for folder, tree in folders.items())
-            if is_proved and all(map(self._is_settled, names)):
-                block = {
-                    "version": _VERSION,
-                    "surroundings": self._surroundings,
-                    "index": index.path,
-                    "paths": "\0".join(names),
-                    "stamps": _digest(_watched(names)),
-                    "output": output,
-                }
-                files.write_atomic(self._path, json.dumps(block).encode("ascii"), mode=0o600, sync=False)
+            if index.is_changed or not all(index.holds(folder, tree) for folder, tree in folders.items()):
+                return
+            now = _watched({each: None for path in (index.path, *paths) for each in (path, _real(path))})
+            is_settled = all(self._is_settled(path, found) for path, found in now.items())
+            block = {
+                "version": _VERSION,
+                "surroundings": self._surroundings,
+                "index": index.path,
+                "paths": "\0".join(now),
+                "stamps": _digest(now) if is_settled else "",
+                "output": output if is_settled else (),
+            }
+            files.write_atomic(self._path, json.dumps(block).encode("ascii"), mode=0o600, sync=False)
 
-    def _is_settled(self, path: str) -> bool:
+    def _is_settled(self, path: str, found: Sequence[int] | None) -> bool:
         """Return whether the path was the same throughout the command, and any later change of it will show."""
-        found = _identity(path)
-        if found is not None and self._before.get(path) == found:
+        if (found is None or len(found) == _IDENTITY) and self._before.get(path, ()) == found:
             return True
         while not os.path.lexists(path):
-            if path in self._before and self._before[path] is None:
-                return True
             path = os.path.dirname(path)  # its times tell when the path disappeared
-        return _is_past(_stamp(os.lstat(path)), self._started)
+        _, content, anything, *_ = _stamp(os.lstat(path))
+        last = max(content, anything)
+        return _is_before(last, self._started, GRAIN if last % _SECOND else _DAY)
 
 
-def _watched(paths: Iterable[str]) -> list[tuple[int, ...] | None]:
-    """Return for each path what would change with it, as ``IdleCommand.keep`` describes it; None if it is absent.
+def _watched(paths: Iterable[str]) -> dict[str, tuple[int, ...] | None]:
+    """Return for each path what would change with it, as ``IdleCommand.keep`` describes it.
+
+    It is the numbers of the stamp, for a folder that is not listed ``_IDENTITY`` numbers, None for an absent path.
 
     Raises:
         OSError: a path cannot be looked at.
     """
-    found: list[tuple[int, ...] | None] = []
+    found: dict[str, tuple[int, ...] | None] = {}
     for path in paths:
-        identity = _identity(path)
-        is_whole = identity is None or (stat.S_ISDIR(identity[0]) and not path.endswith(os.sep))
-        found.append(identity if is_whole else _stamp(os.lstat(path)))
+        try:
+            status = os.lstat(path)
+        except (FileNotFoundError, NotADirectoryError):
+            found[path] = None
+            continue
+        is_listed = path.endswith(os.sep) or not stat.S_ISDIR(status.st_mode)
+        found[path] = _stamp(status) if is_listed else (status.st_mode, status.st_ino, status.st_dev)
     return found
-
-
-def _identity(path: str) -> tuple[int, int, int] | None:
-    """Return mode, inode and device of a path; None if it is absent.
-
-    Raises:
-        OSError: the path cannot be looked at.
-    """
-    try:
-        status = os.lstat(path)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    return status.st_mode, status.st_ino, status.st_dev
 
 
 def _real(path: str) -> str:

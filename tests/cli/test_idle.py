@@ -50,7 +50,9 @@ def moved(folder: Path, to: Path) -> Path:
 
 
 def kept(shell):
-    return sorted((shell.hub / "state/proved").glob("idle-*.json"))
+    """Return the files of commands whose output is remembered, not their paths alone."""
+    found = sorted((shell.hub / "state/proved").glob("idle-*.json"))
+    return [path for path in found if json.loads(path.read_bytes())["stamps"]]
 
 
 def files(shell):

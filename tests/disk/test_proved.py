@@ -361,51 +361,46 @@ def test_attack_a_command_is_not_remembered_if_a_path_changed_meanwhile(tmp_path
     assert again(tmp_path) is None
 
 
-def test_a_path_known_to_be_absent_may_lie_in_a_folder_that_changes(tmp_path, index, folder):
-    for each in ("listed", "there"):
-        (tmp_path / each).mkdir()
-    (tmp_path / "config.toml").write_text("one")
-    running = IdleCommand(str(tmp_path / "state/proved"), ("install",), "x", [str(tmp_path / "absent")])
-    (tmp_path / "other").touch()
-    keep(tmp_path, index, folder, remembering=running)
-    assert again(tmp_path)
-
-
-def test_a_folder_that_is_only_looked_for_may_change_while_the_command_runs(tmp_path, index, folder):
-    """A folder above a project, such as a home, gets files of other programs at any time."""
-    for each in ("listed", "there"):
-        (tmp_path / each).mkdir()
-    (tmp_path / "config.toml").write_text("one")
-    asked = [str(tmp_path / each) for each in ("absent", "there", "config.toml")]
-    for late, is_kept in (("there/new", True), ("config.toml", False), ("listed/new", False)):
-        running = IdleCommand(str(tmp_path / "state/proved"), ("install",), "x", asked)
+def test_paths_of_the_last_time_may_lie_in_folders_that_change_while_the_command_runs(idle, index, folder):
+    """A home or a temporary folder gets files of other programs at any time."""
+    for late, is_kept in (("other", True), ("there/new", True), ("config.toml", False), ("listed/new", False)):
+        (idle / "other").write_text(late)  # the folder of the absent path has just changed
+        keep(idle, index, folder)
+        running = command(idle)
+        running.output()
         time.sleep(0.02)  # a tick of the file system's clock
-        (tmp_path / late).touch()
-        keep(tmp_path, index, folder, remembering=running)
-        assert bool(again(tmp_path)) == is_kept, late
-        for each in (tmp_path / "state/proved").glob("idle-*.json"):
-            each.unlink()
+        (idle / late).unlink(missing_ok=True)
+        (idle / late).touch()
+        keep(idle, index, folder, remembering=running)
+        assert bool(again(idle)) == is_kept, late
 
 
-def test_attack_a_file_of_a_moment_in_a_folder_that_is_looked_for_counts(tmp_path, index, folder):
+def test_attack_paths_of_the_last_time_that_changed_meanwhile_count(idle, index, folder):
+    for change in (
+        lambda: (idle / "absent").touch(),
+        lambda: (idle / "absent").unlink(),
+        lambda: ((idle / "there").rename(idle / "away"), (idle / "there").mkdir()),
+        lambda: (idle / "listed").chmod(0o700),
+    ):
+        running = command(idle)
+        running.output()
+        time.sleep(0.02)
+        change()
+        keep(idle, index, folder, remembering=running)
+        assert again(idle) is None
+
+
+def test_a_folder_with_times_in_whole_seconds_counts_after_a_day(tmp_path, index, folder, monkeypatch):
+    """Those of an image of a disk have them; a clock that ticks in seconds may be that of another machine."""
+    (tmp_path / "config.toml").write_text("one")
     for each in ("listed", "there"):
         (tmp_path / each).mkdir()
-    (tmp_path / "config.toml").write_text("one")
-    running = IdleCommand(str(tmp_path / "state/proved"), ("install",), "x", [str(tmp_path)])
-    time.sleep(0.02)
-    (tmp_path / "absent").touch()
-    (tmp_path / "absent").unlink()
-    keep(tmp_path, index, folder, remembering=running)
-    assert again(tmp_path) is None
-
-
-def test_attack_a_command_is_not_remembered_if_a_folder_was_replaced_meanwhile(tmp_path, index, folder):
-    for each in ("listed", "there", "other"):
-        (tmp_path / each).mkdir()
-    (tmp_path / "config.toml").write_text("one")
-    running = IdleCommand(str(tmp_path / "state/proved"), ("install",), "x", [str(tmp_path / "there")])
-    time.sleep(0.02)
-    (tmp_path / "there").rename(tmp_path / "away")
-    (tmp_path / "other").rename(tmp_path / "there")
-    keep(tmp_path, index, folder, remembering=running)
-    assert again(tmp_path) is None
+    today = time.time_ns() // proved._SECOND * proved._SECOND
+    look = proved._stamp
+    for age, is_kept in ((3600, False), (90_000, True)):
+        times = today - age * proved._SECOND
+        monkeypatch.setattr(proved, "_stamp", lambda status, times=times: (1, times, times, *look(status)[3:]))
+        with monkeypatch.context() as patch:
+            patch.setattr(ProvedFolders, "holds", lambda *_: True)
+            keep(tmp_path, index, folder)
+        assert (json.loads(the_file(tmp_path).read_bytes())["stamps"] != "") == is_kept
