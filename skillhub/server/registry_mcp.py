@@ -6,9 +6,10 @@ import os
 from collections.abc import Iterable
 from contextlib import ExitStack
 from hashlib import sha256
-from typing import Any, Final
+from typing import Final
 
 import anyio
+import httpx
 from anyio.from_thread import start_blocking_portal
 
 from skillhub.archive import unpack
@@ -103,8 +104,9 @@ class McpRequests:
     def __init__(self, content: ServedContent) -> None:
         self._open = ExitStack()
         self._portal = self._open.enter_context(start_blocking_portal())
-        self._endpoint = McpEndpoint(content, with_tools=False, is_stateless=True)
-        self._open.enter_context(self._portal.wrap_async_context_manager(self._endpoint.running()))
+        endpoint = McpEndpoint(content, with_tools=False, is_stateless=True)
+        self._transport = httpx.ASGITransport(endpoint)
+        self._open.enter_context(self._portal.wrap_async_context_manager(endpoint.running()))
 
     def close(self) -> None:
         """End the endpoint and its event loop."""
@@ -112,29 +114,12 @@ class McpRequests:
 
     def answer(self, headers: Iterable[tuple[str, str]], body: bytes) -> tuple[int, dict[str, str], bytes]:
         """Return status, headers and body of the answer to a POST request."""
-        raw_headers = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers]
+        raw_headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers]
         return self._portal.call(self._answer, raw_headers, body)
 
     async def _answer(self, headers: list[tuple[bytes, bytes]], body: bytes) -> tuple[int, dict[str, str], bytes]:
-        requests = [{"type": "http.request", "body": body, "more_body": False}]
-        status, fields, parts = 504, {}, []
-
-        async def receive() -> dict[str, Any]:
-            if not requests:
-                await anyio.sleep_forever()
-            return requests.pop()
-
-        async def send(message: dict[str, Any]) -> None:
-            nonlocal status, fields
-            if message["type"] == "http.response.start":
-                status = message["status"]
-                fields = {name.decode("latin-1"): value.decode("latin-1") for name, value in message["headers"]}
-            else:
-                parts.append(message.get("body", b""))
-
-        scope: dict[str, Any] = {"type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": "POST"}
-        place: dict[str, Any] = {"scheme": "http", "path": "/mcp", "raw_path": b"/mcp", "root_path": ""}
-        scope |= {**place, "query_string": b"", "headers": headers, "client": None, "server": None}
+        request = httpx.Request("POST", "http://localhost/mcp", headers=headers, content=body)
         with anyio.move_on_after(_SECONDS):
-            await self._endpoint(scope, receive, send)
-        return status, fields, b"".join(parts)
+            found = await self._transport.handle_async_request(request)
+            return found.status_code, dict(found.headers), await found.aread()
+        return 504, {}, b""
