@@ -266,7 +266,7 @@ def application(workplace: Workplace, access: AccessRules, changes: ChangeStream
             yield
 
     async def document(request: Request) -> Response:
-        return _json(openapi(ROUTES, f"http://{request.headers['host']}", has_token=access.token is not None))
+        return _json(openapi((*ROUTES,), f"http://{request.headers['host']}", has_token=access.token is not None))
 
     async def status_page(request: Request) -> Response:
         number = request.query_params.get("page", "1")

@@ -10,7 +10,7 @@ from functools import lru_cache
 from hashlib import sha256
 from os import fsencode
 from threading import Lock
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from pydantic import ValidationError
 
@@ -249,18 +249,18 @@ def _failed(number: object, code: int, message: str, data: dict[str, Any] | None
     return {"jsonrpc": "2.0", "id": number, "error": error}
 
 
+# The routes.
+
 FILE: Final = "/api/v1/skills/{name}/files/{path}"
 EVENTS: Final = "/api/v1/events"
-
-
-# The routes.
+_Run = Callable[[Workplace, Any], Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Route(DescribedRoute):
     """A route of the API; ``run`` returns a value for ``gives``, and is None if the answer is not JSON."""
 
-    run: Callable[[Workplace, Any], Any] | None = None
+    run: _Run | None = None
 
     def answer(self, workplace: Workplace, taken: object) -> Any:  # noqa: ANN401 - JSON
         """Return the answer of the route, validated by ``gives``; None for an empty answer."""
@@ -273,11 +273,27 @@ class Route(DescribedRoute):
         return adapter.dump_python(adapter.validate_python(value), by_alias=True, exclude_unset=True)
 
 
+ROUTES: list[Route] = []
+
+
+def _route(
+    method: Literal["GET", "POST"], path: str, summary: str, takes: object, gives: object
+) -> Callable[[_Run], _Run]:
+    """Return a decorator that adds a function to ``ROUTES``."""
+
+    def add(run: _Run) -> _Run:
+        ROUTES.append(Route(method, path, summary, takes, gives, run=run))
+        return run
+
+    return add
+
+
 def _sort_key(skill: Skill) -> str:
     """Return the sort key of a skill, which is also the cursor of a page; several skills may have one name."""
     return f"{skill.name} {skill.scope} {sha256(fsencode(skill.path or '')).hexdigest()[:8]}"
 
 
+@_route("GET", "/api/v1/skills", "Installed skills", http_api.PageParameters, http_api.SkillsPageAnswer)
 def _skills(workplace: Workplace, taken: http_api.PageParameters) -> dict[str, Any]:
     every = sorted(workplace.skills(), key=_sort_key)
     rest = [skill for skill in every if taken.cursor is None or _sort_key(skill) > taken.cursor]
@@ -289,25 +305,34 @@ def _skills(workplace: Workplace, taken: http_api.PageParameters) -> dict[str, A
     }
 
 
+@_route("GET", "/api/v1/skills/{name}", "One skill, its manifest and files", http_api.SkillParameters, ShowAnswer)
 def _show(workplace: Workplace, taken: http_api.SkillParameters) -> dict[str, Any]:
     return workplace.show(taken.name)
 
 
+_FILE_TYPES = ("text/plain", "application/octet-stream")
+ROUTES.append(Route("GET", FILE, "One file of a skill", http_api.FileParameters, bytes, _FILE_TYPES))
+
+
+@_route("GET", "/api/v1/search", "Search the installed skills", http_api.SearchParameters, SearchAnswer)
 def _search(workplace: Workplace, taken: http_api.SearchParameters) -> dict[str, Any]:
     skills = [skill for skill in workplace.seen(taken.host)[1].skills if skill.path]
     return found_json(search(taken.q, skills, taken.limit), kept={})  # no source is asked
 
 
+@_route("GET", "/api/v1/catalog", "The skills a model sees", http_api.CatalogParameters, CatalogAnswer)
 def _catalog(workplace: Workplace, taken: http_api.CatalogParameters) -> dict[str, Any]:
     row, catalog = workplace.seen(taken.host)
     return section(catalog, row, taken.window).to_json()
 
 
+@_route("GET", "/api/v1/tools", "An agent's tools", http_api.CatalogParameters, http_api.ToolsAnswer)
 def _tools(workplace: Workplace, taken: http_api.CatalogParameters) -> dict[str, Any]:
     row, catalog = workplace.seen(taken.host)
     return {"host": row.id, "tools": [tool.to_json() for tool in tools(row, catalog, taken.window)]}
 
 
+@_route("POST", "/api/v1/tools/call", "Call an agent's tool", http_api.CallParameters, http_api.ToolResultAnswer)
 def _call(workplace: Workplace, taken: http_api.CallParameters) -> dict[str, Any]:
     row, catalog = workplace.seen(taken.host)
     known = [tool.name for tool in tools(row, catalog)]
@@ -325,6 +350,7 @@ def _call(workplace: Workplace, taken: http_api.CallParameters) -> dict[str, Any
     }
 
 
+@_route("POST", "/api/v1/resolve", "The skills that a message names", http_api.ResolveParameters, ResolveAnswer)
 def _resolve(workplace: Workplace, taken: http_api.ResolveParameters) -> dict[str, Any]:
     row, catalog = workplace.seen(taken.host)
     leads = len(catalog.skills) if row.many else 1
@@ -332,12 +358,14 @@ def _resolve(workplace: Workplace, taken: http_api.ResolveParameters) -> dict[st
     return mentioned(taken.text, catalog, rules=rules).to_json()
 
 
+@_route("POST", "/api/v1/load", "Load a skill for an agent", http_api.LoadParameters, LoadAnswer)
 def _load(workplace: Workplace, taken: http_api.LoadParameters) -> dict[str, Any]:
     row, catalog = workplace.seen(taken.host)
     request = Request(arguments=taken.arguments, session=Session(taken.session), rules=row.rules)
     return to_json(load(pick(catalog, taken.name, taken.path), request), row)
 
 
+@_route("GET", "/api/v1/needs", "The needs of the skills", http_api.NoParameters, http_api.NeedsAnswer)
 def _needs(workplace: Workplace, taken: http_api.NoParameters) -> dict[str, Any]:
     rows = [
         {
@@ -352,6 +380,11 @@ def _needs(workplace: Workplace, taken: http_api.NoParameters) -> dict[str, Any]
     return {"skills": rows}
 
 
+_CHANGES = "Changes, as they happen"
+ROUTES.append(Route("GET", EVENTS, _CHANGES, http_api.NoParameters, http_api.ChangeAnswer, ("text/event-stream",)))
+
+
+@_route("GET", "/skill", "The skills of OpenCode", http_api.OpenCodeParameters, list[http_api.OpenCodeSkillRow])
 def _opencode(workplace: Workplace, taken: http_api.OpenCodeParameters) -> list[dict[str, Any]]:
     found = []
     for skill in workplace.seen("opencode", taken.directory)[1].skills:
@@ -363,58 +396,5 @@ def _opencode(workplace: Workplace, taken: http_api.OpenCodeParameters) -> list[
     return found
 
 
-ROUTES: Final = (
-    Route(
-        "GET", "/api/v1/skills", "Installed skills", http_api.PageParameters, http_api.SkillsPageAnswer, run=_skills
-    ),
-    Route(
-        "GET",
-        "/api/v1/skills/{name}",
-        "One skill, its manifest and files",
-        http_api.SkillParameters,
-        ShowAnswer,
-        run=_show,
-    ),
-    Route(
-        "GET", FILE, "One file of a skill", http_api.FileParameters, bytes, ("text/plain", "application/octet-stream")
-    ),
-    Route(
-        "GET", "/api/v1/search", "Search the installed skills", http_api.SearchParameters, SearchAnswer, run=_search
-    ),
-    Route(
-        "GET", "/api/v1/catalog", "The skills a model sees", http_api.CatalogParameters, CatalogAnswer, run=_catalog
-    ),
-    Route("GET", "/api/v1/tools", "An agent's tools", http_api.CatalogParameters, http_api.ToolsAnswer, run=_tools),
-    Route(
-        "POST",
-        "/api/v1/tools/call",
-        "Call an agent's tool",
-        http_api.CallParameters,
-        http_api.ToolResultAnswer,
-        run=_call,
-    ),
-    Route(
-        "POST",
-        "/api/v1/resolve",
-        "The skills that a message names",
-        http_api.ResolveParameters,
-        ResolveAnswer,
-        run=_resolve,
-    ),
-    Route("POST", "/api/v1/load", "Load a skill for an agent", http_api.LoadParameters, LoadAnswer, run=_load),
-    Route("GET", "/api/v1/needs", "The needs of the skills", http_api.NoParameters, http_api.NeedsAnswer, run=_needs),
-    Route(
-        "GET", EVENTS, "Changes, as they happen", http_api.NoParameters, http_api.ChangeAnswer, ("text/event-stream",)
-    ),
-    Route(
-        "GET",
-        "/skill",
-        "The skills of OpenCode",
-        http_api.OpenCodeParameters,
-        list[http_api.OpenCodeSkillRow],
-        run=_opencode,
-    ),
-    Route(
-        "POST", "/rpc", "JSON-RPC 2.0", Any, http_api.RpcResponseRow | list[http_api.RpcResponseRow], run=answer_rpc
-    ),
-)
+_RPC_ANSWER = http_api.RpcResponseRow | list[http_api.RpcResponseRow]
+ROUTES.append(Route("POST", "/rpc", "JSON-RPC 2.0", Any, _RPC_ANSWER, run=answer_rpc))

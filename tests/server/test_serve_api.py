@@ -226,7 +226,7 @@ def test_table_of_the_page_names_exactly_the_routes():
 
 
 def test_every_parameter_of_the_openapi_document_has_a_plain_schema():
-    document = openapi(ROUTES, "http://127.0.0.1:1", has_token=False)
+    document = openapi((*ROUTES,), "http://127.0.0.1:1", has_token=False)
     assert "$defs" not in json.dumps(document["paths"])
     for operations in document["paths"].values():
         for operation in operations.values():
