@@ -53,25 +53,6 @@ _COMPARED = 8  # newest versions, which are compared with each other
 _SITEMAP_MAX = 50_000  # URLs, the limit of the sitemap protocol
 _KINDS = {"+": "added", "-": "removed", "@": "place", "d": "place"}
 _TEMPLATES = resources.files(__package__).joinpath("templates")
-# The client, its shape (empty if every site has it), and the command; only skillhub verifies signatures.
-CLIENTS: tuple[tuple[str, str, str], ...] = (
-    ("skillhub", "", "skillhub install {site.alias}:{name}"),
-    ("npx skills", "", "npx skills add {site.where} --skill {name}"),
-    ("OpenCode, in opencode.json", "opencode", '"skills": {{"urls": ["{site.where}/"]}}'),
-    ("Claude Code, once", "npm", "claude plugin marketplace add {site.where}/marketplace.json"),
-    ("Claude Code", "npm", "claude plugin install {name}@{site.own}"),
-    ("npm", "npm", "npm install {name} --registry {site.where}/-/npm/"),
-    ("git", "", "git clone {site.where}/skills.git"),
-    ("VS Code, in settings.json", "", '"chat.plugins.marketplaces": ["{site.where}/skills.git"]'),
-)
-# Clients that need more than static files from the server.
-SERVED: tuple[tuple[str, str], ...] = (
-    ("Codex, once", "codex plugin marketplace add {site.where}/skills.git"),
-    ("Codex", "codex plugin add {name}@{site.own}"),
-    ("ClawHub", "clawhub --site {site.where} install {name}"),
-    ("ToolHive, the URL of its registry", "{site.where}/registry/{site.own}"),
-    ("MCP, the URL of a server", "{site.where}/mcp"),
-)
 
 
 # An author's Markdown, as text with paragraphs, lists, tables and headings.
@@ -292,12 +273,7 @@ def pages_of_skill(skill: OfferedSkill) -> Files:
         "about": "" if best.withdrawn is not None else collapsed(best.description),
         "bad": skill.known_bad(best),
         "signers": publisher_of(skill.admission).fingerprints,
-        "clients": [
-            (client, client == CLIENTS[0][0], command.format(site=site, name=skill.name))
-            for client, shape, command in CLIENTS
-            if lacking is not None and shape not in lacking
-        ],
-        "served": [(client, command.format(site=site, name=skill.name)) for client, command in SERVED],
+        "lacking": lacking,
         "versions": [(each, page, [pair for pair in further if pair[0] is each]) for each, _, page in nearest],
         "can": [(capability_text(each), capability_page(each)) for each in best.capabilities],
     }
