@@ -16,6 +16,7 @@ from typing import Final
 
 from skillhub.errors import WrongBytes
 from skillhub.model.tree import Tree
+from skillhub.sources.git_snapshot import object_id
 
 FOLDER: Final = "40000"
 PACK_MAX: Final = 32 << 20  # bytes of content, after which a new pack begins
@@ -63,11 +64,6 @@ class Objects(dict[str, tuple[str, bytes]]):
     def size(self) -> int:
         """Return the total size of all content in bytes."""
         return sum(len(data) for _, data in self.values())
-
-
-def object_id(kind: str, data: bytes) -> str:
-    """Return the id of an object."""
-    return sha1(f"{kind} {len(data)}\0".encode() + data, usedforsecurity=False).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from typing import Annotated, Self
 from tuf.api.exceptions import LengthOrHashMismatchError
 from tuf.api.metadata import TargetFile  # type: ignore[attr-defined]
 
+from skillhub.archive import unpack
 from skillhub.disk import files
 from skillhub.errors import (
     BadMetadata,
@@ -44,6 +45,7 @@ from skillhub.formats.text import as_command, is_name, quote
 from skillhub.model.discovery import PartRow, Pinned, admitted, parse_listing, parse_namespaces, parse_releases
 from skillhub.model.index import Admission, Index, Release, index_path, namespace_path
 from skillhub.model.reference import check_port
+from skillhub.model.tree import Tree
 from skillhub.registry import log_writer
 from skillhub.registry.keys import RegistryKeys
 from skillhub.trust import documents as written
@@ -550,6 +552,12 @@ class OpenRegistry:
         if any(state.documents[role] != self.metadata.documents.get(role) for role in versions):
             self.keys.save_signed_versions(versions)
 
+    def sign(self, path: str, data: bytes) -> None:
+        """Sign a target with these bytes and serve the new state; raises as ``serve``."""
+        revised = self.metadata.revise({path: data}, self.keys.of, self.dates)
+        target = revised.find(path)
+        self.serve(revised, {path_of(target): data} if target else {})
+
     def signed(self, path: str) -> bytes:
         """Return the verified content of a target.
 
@@ -571,6 +579,10 @@ class OpenRegistry:
             StateError: the archive is missing.
         """
         return checked(release, self.registry.served(release.url))
+
+    def tree(self, release: Release) -> Tree:
+        """Return the files of a release; raises as ``artifact``."""
+        return unpack(self.artifact(release), "zip", wrapper=False).tree
 
 
 @contextmanager

@@ -16,7 +16,6 @@ from functools import cached_property
 from hashlib import file_digest, sha256
 
 from skillhub import __version__
-from skillhub.archive import unpack
 from skillhub.disk import files
 from skillhub.errors import FormatError, StateError
 from skillhub.formats.digest import Digest
@@ -150,7 +149,7 @@ class OfferedSkill:
         if release.withdrawn is not None:
             return None
         if release.url not in self._trees:
-            self._trees[release.url] = unpack(self.offer.hub.artifact(release), "zip", wrapper=False).tree
+            self._trees[release.url] = self.offer.hub.tree(release)
         return self._trees[release.url]
 
     def known_bad(self, release: Release) -> tuple[Match, ...]:

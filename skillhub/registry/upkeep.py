@@ -7,20 +7,18 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from skillhub.archive import unpack
 from skillhub.errors import BadLog, BadSignature, FormatError, NameNotOwned, NotFound, Refused, UsageError
 from skillhub.formats.digest import NO_FILES, Digest
 from skillhub.formats.text import as_command, clean, did_you_mean, is_name, parse, quote, spelled_like
 from skillhub.model.advisory import ECOSYSTEM, AdvisoriesDocument, OsvAdvisory
 from skillhub.model.index import ADVISORIES, Admission, Index, Release, Revocation
-from skillhub.model.tree import Tree
 from skillhub.model.version import is_version
 from skillhub.registry.log_writer import consistency
 from skillhub.registry.operator import OpenRegistry, Signing, opened
 from skillhub.trust import metadata, oms, x509
 from skillhub.trust.keys import PrivateKey, PublicKey
 from skillhub.trust.log import LogHead, Note, NoteKey
-from skillhub.trust.metadata import MetadataSet, Rotation, keyid, path_of
+from skillhub.trust.metadata import MetadataSet, Rotation, keyid
 from skillhub.trust.publishers import judge
 from skillhub.trust.registry import publisher_of
 from skillhub.trust.roles import CEREMONY_DAYS, LOG, LOG_HEAD, RELEASES, ROLES, delegator_of, rule_of
@@ -131,9 +129,7 @@ def advise(
                 raise UsageError(f"there is no advisory {quote(each)}", hint=hint)
         _refuse_loose(known.values(), digests, signing.now)
         after = AdvisoriesDocument(advisories=tuple(known[each] for each in sorted(known)), digests=digests)
-        revised = hub.metadata.revise({ADVISORIES: after.dump()}, hub.keys.of, hub.dates)
-        target = revised.find(ADVISORIES)
-        hub.serve(revised, {path_of(target): after.dump()} if target else {})
+        hub.sign(ADVISORIES, after.dump())
     return after
 
 
@@ -398,9 +394,7 @@ def cosign(folder: str, lines: bytes, signing: Signing, seen: int = 0) -> tuple[
         key = hub.log_key(hub.metadata).public
         head = LogHead(note, head.checkpoint, head.nodes)
         head.verify(head.checkpoint.origin, key)
-        revised = hub.metadata.revise({LOG_HEAD: head.dump()}, hub.keys.of, hub.dates)
-        target = revised.find(LOG_HEAD)
-        hub.serve(revised, {path_of(target): head.dump()} if target else {})
+        hub.sign(LOG_HEAD, head.dump())
     request = "\n".join((f"old {seen}", *proof, "", note.dump().decode()))
     return NoteKey.of_log(head.checkpoint.origin, key), tuple(name for name, _ in note.signatures), request
 
@@ -540,7 +534,7 @@ def _known_keys(admission: Admission, index: Index, hub: OpenRegistry) -> Iterat
     for name in _released_skills(index, admission.publisher):
         for release in index.skills[name]:
             if release.publisher == admission.publisher and release.withdrawn is None:
-                envelope = oms.read(_tree(release, hub))
+                envelope = oms.read(hub.tree(release))
                 yield from envelope.chain if envelope else ()
 
 
@@ -579,17 +573,13 @@ def _rejudge(name: str, index: Index, hub: OpenRegistry) -> Iterator[Release]:
         publisher = publisher_of(index.admissions[release.publisher or ""], release.published)
         try:
             locked = (release.tree,) if release.tree else ()
-            verdict = judge(_tree(release, hub), [publisher], None, hub.signing.now, locked)
+            verdict = judge(hub.tree(release), [publisher], None, hub.signing.now, locked)
             reason = f"it is not signed by {publisher.name}, the present owner of the name"
             yield release if verdict.status == "valid" else replace(release, withdrawn=reason)
         except BadSignature as error:
             if error.reason != "revoked":
                 raise
             yield replace(release, withdrawn=error.message)
-
-
-def _tree(release: Release, hub: OpenRegistry) -> Tree:
-    return unpack(hub.artifact(release), "zip", wrapper=False).tree
 
 
 def _refuse_unknown_role(role: str) -> None:
