@@ -92,8 +92,7 @@ def audit(
     for line in reports.workflow_commands(in_repository) if ci else ():
         common.terminal.workflow_command(line, sys.stdout if shape == "text" else sys.stderr)
     if shape == "prompt":
-        for line in brief(looked_at(request, ports), report.findings).splitlines():
-            common.terminal.verbatim(line)
+        common.terminal.lines(brief(looked_at(request, ports), report.findings))
     elif not ci or shape != "text":
         _print(report, shape, common.terminal)
     _end(report, shape, common.command("audit", *(what or ()), "--format", "prompt"), common.terminal)
@@ -171,8 +170,7 @@ def _print(report: Report, shape: Format, terminal: Terminal) -> None:
     elif shape == "sarif":
         terminal.json(_sarif(report))
     elif shape == "markdown":
-        for line in reports.markdown(report).splitlines():
-            terminal.verbatim(line)
+        terminal.lines(reports.markdown(report))
     else:
         show_findings(report.findings, terminal)
 

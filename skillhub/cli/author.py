@@ -266,8 +266,7 @@ def key_show(common: Common, name: Annotated[str, Arg("[NAME]", "The name of you
         common.terminal.answer("key show", {**asdict(key), "public_key": pem})
     else:
         _draw_key(key, common.terminal.out)
-        for line in pem.splitlines():
-            common.terminal.verbatim(line)
+        common.terminal.lines(pem)
     return 0
 
 
@@ -390,8 +389,7 @@ def registry_cosign(
     asked = None if request is None else body
     if common.json:
         return common.answer("registry cosign", {"key": str(key), "signers": signers, "request": asked})
-    for line in (asked or str(key)).splitlines():
-        common.terminal.verbatim(line)
+    common.terminal.lines(asked or str(key))
     tell = common.terminal.say if asked else common.terminal.out
     tell(f"signed by: {', '.join(signers)}", "green")
     return 0

@@ -56,8 +56,7 @@ def diff(
         rows = {"sources": sources} if from_lock is not None else {}
         common.terminal.answer("diff", {**rows, "skills": found})
     elif form == "markdown":
-        for line in _markdown(found, sources):
-            common.terminal.verbatim(line)
+        common.terminal.lines(_joined(_markdown(found, sources)))
     else:
         _draw(found, sources, common.terminal)
     return 0
@@ -106,8 +105,7 @@ def _every_edit(ports: Ports, form: str, terminal: Terminal) -> int:
     if form == "json":
         terminal.answer("diff", {"skills": found})
     elif form == "markdown":
-        for line in (line for each in found for line in _edit_markdown(each)):
-            terminal.verbatim(line)
+        terminal.lines(_joined(line for each in found for line in _edit_markdown(each)))
     else:
         if not found:
             terminal.say("no copy was edited by hand", "dim")

@@ -324,7 +324,7 @@ class Common:
         project, terminal = self.open_project(), self.terminal
         offered = picker.Offered(releases, project.lock(), project.base, places)
         terminal.clear()
-        if picker.draws(terminal):
+        if picker.draws():
             from skillhub.cli.screen import choose  # its library takes 0.1 s, and the extra may be missing
         else:
             choose = picker.choose

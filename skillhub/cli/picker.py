@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 
-from skillhub.cli.terminal import BAR, Terminal, cells_of, shortened
+from skillhub.cli.terminal import BAR, Terminal, cells_of, obeys_escapes, screen_size, shortened
 from skillhub.formats.text import Quoted, collapsed, word
 from skillhub.model.index import Release, words_for
 from skillhub.model.lock import Lock, Locked
@@ -117,10 +118,10 @@ _LEAST = (40, 12)  # the least columns and lines of a screen with a list and a p
 LIST = "SKILLHUB_PICKER"  # the variable that asks for the numbered list, with the value `list`
 
 
-def draws(terminal: Terminal) -> bool:
+def draws() -> bool:
     """Return whether to draw on the whole screen: it is large enough, the extra is there, no list is asked for."""
-    columns, lines = terminal.size
-    is_wanted = not os.environ.get(LIST) and terminal.obeys_escapes and columns >= _LEAST[0] and lines >= _LEAST[1]
+    columns, lines = screen_size()
+    is_wanted = not os.environ.get(LIST) and obeys_escapes(sys.stderr) and columns >= _LEAST[0] and lines >= _LEAST[1]
     return is_wanted and find_spec("prompt_toolkit") is not None
 
 
@@ -153,7 +154,7 @@ def choose(terminal: Terminal, offered: Offered) -> list[int]:
 
 def _show(terminal: Terminal, offered: Offered, listed: Sequence[int]) -> int:
     """Show as many releases as the screen has room for, and return their number."""
-    columns, rows = terminal.size
+    columns, rows = screen_size()
     lines: list[str] = []
     shown = 0
     for before, number in zip((None, *listed), listed, strict=False):

@@ -39,8 +39,7 @@ def show_entry(common: Common, agent: str) -> int:
     if common.json:
         return common.answer("mcp", {"agent": entry.agent, "path": path, "entry": entry.spelled})
     common.terminal.say(f"{entry.agent} reads it from {path}", "dim")
-    for line in entry.text.splitlines():
-        common.terminal.verbatim(line)
+    common.terminal.lines(entry.text)
     return 0
 
 

@@ -155,8 +155,7 @@ def show_file(common: Common, name: str, tree: Tree, path: str) -> int:
         raise UsageError(f"{quote(path)} is binary: it has no text to show")
     for each in findings:
         common.terminal.warn(f"warning: {each}")
-    for line in text.removesuffix("\n").split("\n"):
-        common.terminal.verbatim(line.expandtabs(4))
+    common.terminal.lines(text)
     return 0
 
 
@@ -186,8 +185,7 @@ def use(
     text = text_of(found.tree[SKILL_MD]) or ""
     if common.json:
         return common.answer("use", {**_facts(found), "text": text})
-    for line in text.removesuffix("\n").split("\n"):
-        common.terminal.verbatim(line.expandtabs(4))
+    common.terminal.lines(text)
     others = [path for path in found.tree if path != SKILL_MD]
     if others:
         shows = as_command("skillhub", "show", ref, *(("--skill", skill) if skill else ()), "--file", others[0])
@@ -291,8 +289,7 @@ def schema(
     except KeyError as error:
         hint = "skillhub schema lists all schemas"
         raise NotFound(f"there is no schema of {quote(name)}", hint=hint) from error
-    for line in json.dumps(document, indent=2).splitlines():
-        common.terminal.verbatim(line)
+    common.terminal.lines(json.dumps(document, indent=2))
     return 0
 
 
@@ -308,8 +305,7 @@ def catalog(common: Common, host: HostName = "agents", window: Window = None) ->
     seen = section(found, agent, window)
     if common.json:
         return common.answer("catalog", seen.to_json())
-    for line in seen.text.splitlines():
-        common.terminal.verbatim(line)
+    common.terminal.lines(seen.text)
     if not (seen.text or seen.omitted):
         common.terminal.say(f"{agent.name} finds no skill here that its model may call")
     for line in _unread(common, agent, found):
@@ -434,8 +430,7 @@ def load(
     if common.json:
         common.terminal.answer("load", envelope.to_json(loaded, agent))
     else:
-        for line in envelope.inject(loaded, agent).split("\n"):
-            common.terminal.verbatim(line.expandtabs(4))
+        common.terminal.lines(f"{envelope.inject(loaded, agent)}\n")
     return 0
 
 

@@ -75,9 +75,14 @@ class Terminal:
         """Whether ``did`` writes."""
         return self._planning or not self.quiet
 
-    def verbatim(self, text: str, tone: Tone = "plain") -> None:
-        """Write a line of foreign text, such as a file of a skill, without wrapping it."""
-        self._put(sys.stdout, _line(text, tone, sys.stdout))
+    def verbatim(self, text: str) -> None:
+        """Write a line of the result without wrapping it, such as a path with blanks."""
+        self._put(sys.stdout, _line(text, "plain", sys.stdout))
+
+    def lines(self, text: str) -> None:
+        """Write a text of many lines without wrapping them, such as a file of a skill; only ``\\n`` ends a line."""
+        for line in text.removesuffix("\n").split("\n") if text else ():
+            self.verbatim(line.expandtabs(4))
 
     def say(self, text: str, tone: Tone = "plain") -> None:
         """Write a message to stderr; ``--quiet`` silences it."""
@@ -196,16 +201,6 @@ class Terminal:
             for row in rows_of(start, text, below, columns, None):
                 self._put(stream, _line(row.rstrip(), tone, stream))
 
-    @property
-    def size(self) -> os.terminal_size:
-        """The columns and lines of the screen."""
-        return _size()
-
-    @property
-    def obeys_escapes(self) -> bool:
-        """Whether stderr, which shows questions, is a terminal that obeys escape sequences."""
-        return _obeys_escapes(sys.stderr)
-
     def progress(self, doing: str, done: int, of: int) -> None:
         """Draw the progress of a command, on a terminal and after one second."""
         if doing != self._doing[0]:
@@ -243,7 +238,7 @@ class Terminal:
 
     @cached_property
     def _draws(self) -> bool:
-        return not (self.quiet or is_ci()) and _obeys_escapes(sys.stderr)
+        return not (self.quiet or is_ci()) and obeys_escapes(sys.stderr)
 
     def page(self, lines: Sequence[tuple[str, Tone]], stream: TextIO | None = None) -> None:
         """Write lines of the result; on a terminal, through the user's pager if they do not fit on the screen.
@@ -254,7 +249,7 @@ class Terminal:
         stream = stream or sys.stdout
         if stream.isatty():
             lines = [(row, tone) for text, tone in lines for row in _barred(text)]
-        if _obeys_escapes(stream) and sys.stdout.isatty() and len(lines) >= _size().lines:
+        if obeys_escapes(stream) and sys.stdout.isatty() and len(lines) >= screen_size().lines:
             from pydoc import pager
 
             os.environ.setdefault("LESS", "-R")  # else `less` shows escape sequences instead of colours
@@ -293,7 +288,7 @@ def _line(text: str, tone: Tone, stream: TextIO) -> str:
     line = clean(text)
     if os.environ.get("GITHUB_ACTIONS"):
         line = _ORDER.sub(r"\1\2 ", line)
-    code = _CODES[tone] if _obeys_escapes(stream) and not os.environ.get("NO_COLOR") else ""
+    code = _CODES[tone] if obeys_escapes(stream) and not os.environ.get("NO_COLOR") else ""
     return f"\x1b[{code}m{line}\x1b[0m\n" if code else f"{line}\n"
 
 
@@ -393,19 +388,20 @@ def _json_pieces(value: object) -> Iterator[str]:
     yield "}"
 
 
-def _obeys_escapes(stream: TextIO) -> bool:
+def obeys_escapes(stream: TextIO) -> bool:
     """Return whether the stream is a terminal that obeys escape sequences."""
     return stream.isatty() and os.environ.get("TERM") != "dumb"
 
 
-def _size() -> os.terminal_size:
+def screen_size() -> os.terminal_size:
+    """Return the columns and lines of the screen."""
     from shutil import get_terminal_size  # here, since only a terminal needs it
 
     return get_terminal_size((80, 24))
 
 
 def _columns() -> int:
-    return _size().columns
+    return screen_size().columns
 
 
 def size_of(size: int) -> str:
