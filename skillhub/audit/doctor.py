@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from skillhub.audit.verify import tracked_copies
@@ -63,7 +64,16 @@ def diagnose(ports: Ports, time: ShownTime | None = None) -> Diagnosis:
     agents = detect(ports.project.base, ports.user_home, ports.environ, os.path.exists)
     roots = tuple(_roots(agents, ports))
     sources, source_check = _sources(ports)
-    checks = [source_check, *_intent_and_policy(ports), *_settings(ports), *_clock(time), *_known_bad(ports)]
+    checks = [source_check, *_intent_and_policy(ports)]
+    with _noting("settings", checks):
+        Settings.read(ports.project.home)
+    with _noting("clock", checks):
+        if time is not None and time.behind:
+            checks.append(Check("clock", False, time.behind, time.remedy))
+    with _noting("advisories", checks):
+        for name, match in advised_skills(ports):
+            remedy = command(ports.project.scope, "remove", name)
+            checks.append(Check(f"advisory on {name}", False, str(match), remedy))
     try:
         skills = managed(ports.project, ports.store, ports.environ)
     except SkillhubError as error:
@@ -73,29 +83,18 @@ def diagnose(ports: Ports, time: ShownTime | None = None) -> Diagnosis:
     else:
         checks += [*_lock(skills, ports), *_links(agents, ports), _agents(agents)]
         checks += _catalog(skills, roots, ports)
-        try:
+        with _noting("lists", checks):
             checks += listing_checks(ports)
-        except SkillhubError as error:
-            checks.append(Check("lists", False, f"{error.where}: {error.message}", error.hint))
     return Diagnosis(tuple(checks), roots, agents, sources)
 
 
-def _clock(time: ShownTime | None) -> Iterator[Check]:
-    """Yield a failed check if the clock is behind the dates of signed documents."""
+@contextmanager
+def _noting(name: str, checks: list[Check]) -> Iterator[None]:
+    """Turn an error into a failed check."""
     try:
-        if time is not None and time.behind:
-            yield Check("clock", False, time.behind, time.remedy)
-    except StateError as error:
-        yield Check("clock", False, f"{error.where}: {error.message}", error.hint)
-
-
-def _known_bad(ports: Ports) -> Iterator[Check]:
-    """Yield a failed check for each advisory on a locked skill that is known on this machine."""
-    try:
-        for name, match in advised_skills(ports):
-            yield Check(f"advisory on {name}", False, str(match), command(ports.project.scope, "remove", name))
+        yield
     except SkillhubError as error:
-        yield Check("advisories", False, f"{error.where}: {error.message}", error.hint)
+        checks.append(Check(name, False, f"{error.where}: {error.message}", error.hint))
 
 
 def _intent_and_policy(ports: Ports) -> Iterator[Check]:
@@ -114,13 +113,6 @@ def _intent_and_policy(ports: Ports) -> Iterator[Check]:
         return
     shown = f"{len(found)} lines; {command(ports.project.scope, 'doctor', 'policy')} shows them"
     yield Check("policy", True, shown if found else "no policy applies")
-
-
-def _settings(ports: Ports) -> Iterator[Check]:
-    try:
-        Settings.read(ports.project.home)
-    except SkillhubError as error:
-        yield Check("settings", False, f"{error.where}: {error.message}", error.hint)
 
 
 def _roots(agents: tuple[Host, ...], ports: Ports) -> Iterator[Root]:

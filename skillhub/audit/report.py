@@ -14,6 +14,7 @@ from hashlib import sha256
 from typing import Annotated, Any
 from urllib.parse import quote as url_quote
 
+from skillhub import __version__
 from skillhub.disk import files
 from skillhub.disk.home import LOCK
 from skillhub.formats.digest import Digest
@@ -121,23 +122,16 @@ SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sar
 _LEVELS: Mapping[Severity, str] = {"low": "note", "medium": "warning", "high": "error", "critical": "error"}
 # GitHub's code scanning sorts by this score; its levels begin at 4.0, 7.0 and 9.0.
 _SCORES: Mapping[Severity, str] = {"low": "2.0", "medium": "5.0", "high": "8.0", "critical": "9.5"}
-_LOCK = "skillhub.lock"
 
 
-def sarif(report: Report, rules: Mapping[str, Rule], version: str) -> dict[str, Any]:
-    """Return the SARIF log as a JSON value.
-
-    Args:
-        report: The report.
-        rules: All rules by id.
-        version: The version of skillhub.
-    """
+def sarif(report: Report) -> dict[str, Any]:
+    """Return the SARIF log as a JSON value."""
     used = sorted({each.rule for each in report.findings})
     driver = {
         "name": "skillhub",
-        "version": version,
+        "version": __version__,
         "informationUri": "https://github.com/skillhub/skillhub",
-        "rules": [_rule(rules[each]) for each in used],
+        "rules": [_rule(RULES[each]) for each in used],
     }
     run = {
         "tool": {"driver": driver},
@@ -165,9 +159,11 @@ def _rule(rule: Rule) -> dict[str, Any]:
 def _result(found: Finding, index: int) -> dict[str, Any]:
     about = f"{found.skill}: " if found.skill else ""
     # Readers of SARIF show no finding without a location; a finding about a source gets the lock as its location.
-    place: dict[str, Any] = {"artifactLocation": {"uri": _uri(found.path or _LOCK)}}
+    place: dict[str, Any] = {"artifactLocation": {"uri": _uri(found.path or LOCK)}}
     if found.line:
         place["region"] = {"startLine": found.line}
+    why = _unlinked(f"accepted by {found.accepted_by}")
+    accepted = {"kind": "external", "status": "accepted", "justification": why}
     return {
         "ruleId": found.rule,
         "ruleIndex": index,
@@ -176,12 +172,8 @@ def _result(found: Finding, index: int) -> dict[str, Any]:
         "locations": [{"physicalLocation": place}],
         "partialFingerprints": {"skillhub/v1": _fingerprint(found)},
         "properties": {"skill": found.skill, "severity": found.severity},
-        **({"suppressions": [_suppression(found)]} if found.accepted else {}),
+        **({"suppressions": [accepted]} if found.accepted else {}),
     }
-
-
-def _suppression(found: Finding) -> dict[str, str]:
-    return {"kind": "external", "status": "accepted", "justification": _unlinked(f"accepted by {found.accepted_by}")}
 
 
 def _unlinked(text: str) -> str:
@@ -320,7 +312,7 @@ _QUIET = frozenset({"capability-unsaid", "form", "malformed", "unmanaged", "unsi
 
 def may_be_accepted(rule: str) -> bool:
     """Return whether a project may accept the findings of a rule."""
-    return rule in _QUIET or (rule in rules() and rules()[rule].is_content)
+    return rule in _QUIET or (rule in RULES and RULES[rule].is_content)
 
 
 @part

@@ -8,7 +8,6 @@ import sys
 from dataclasses import asdict, replace
 from typing import Annotated, Any, Literal, get_args
 
-from skillhub import __version__
 from skillhub.audit import report as reports
 from skillhub.audit.audit import AuditRequest, looked_at, names_and_paths
 from skillhub.audit.audit import audit as audit_flow
@@ -97,7 +96,7 @@ def audit(
         _print(report, shape, common.terminal)
     _end(report, shape, common.command("audit", *(what or ()), "--format", "prompt"), common.terminal)
     if sarif is not None and not common.dry_run:
-        text = json.dumps(_sarif(in_repository), indent=2) + "\n"
+        text = json.dumps(reports.sarif(in_repository), indent=2) + "\n"
         write_output(sarif, text.encode(), ports.project)
     if ci and not common.dry_run:
         _summarise(report, os.environ.get(_SUMMARY))
@@ -168,7 +167,7 @@ def _print(report: Report, shape: Format, terminal: Terminal) -> None:
     if shape == "json":
         terminal.answer("audit", members(report, "ok", "findings", "notes"))
     elif shape == "sarif":
-        terminal.json(_sarif(report))
+        terminal.json(reports.sarif(report))
     elif shape == "markdown":
         terminal.lines(reports.markdown(report))
     else:
@@ -186,10 +185,6 @@ def _end(report: Report, shape: Format, prompt: str, terminal: Terminal) -> None
             terminal.out(report.summary, "red")
         if report.skills:
             terminal.say(f"{reports.UNSEEN}{prompt}", "dim")
-
-
-def _sarif(report: Report) -> dict[str, object]:
-    return reports.sarif(report, reports.RULES, __version__)
 
 
 def _summarise(report: Report, path: str | None) -> None:

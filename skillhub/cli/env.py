@@ -6,14 +6,17 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from skillhub.cli.common import Arg, Common, Strings, optional
 from skillhub.cli.render import question_json
 from skillhub.errors import UsageError
 from skillhub.exchange.uninstall import uninstall
-from skillhub.exchange.values import Released, Vault, become, due, forget, intended, keep, release, remainder
+from skillhub.exchange.values import Released, become, due, forget, intended, keep, release, remainder
 from skillhub.project.user_state import Secret
+
+if TYPE_CHECKING:
+    from skillhub.project.keyring import Keyring
 
 _BYTES_MAX = 1 << 20
 
@@ -148,10 +151,9 @@ def self_uninstall(common: Common) -> int:
     return 0
 
 
-def _vault() -> Vault:
+def _vault() -> Keyring:
     """Return the keyring."""
-    what = "stored values need"
-    vault: Vault = optional("skillhub.project.keyring", "keyring", what).Keyring()
+    vault: Keyring = optional("skillhub.project.keyring", "keyring", "stored values need").Keyring()
     return vault
 
 

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from skillhub.disk import files
 from skillhub.errors import ForbiddenVariable, FormatError, NotFound, StateError, UsageError
@@ -18,25 +18,12 @@ from skillhub.model.needs import Requirement, is_forbidden
 from skillhub.project.project import Project
 from skillhub.project.user_state import Secret
 
+if TYPE_CHECKING:
+    from skillhub.project.keyring import Keyring
+
 # A value is released to a skill by the names of project and skill, never just because a skill declares the need.
 
 VALUE_MAX = 64 * 1024  # characters
-
-
-class Vault(Protocol):
-    """The keyring with the values."""
-
-    def get(self, secret: Secret) -> str | None:
-        """Return the value, or None."""
-        ...
-
-    def put(self, secret: Secret, value: str) -> None:
-        """Store the value."""
-        ...
-
-    def drop(self, secret: Secret) -> None:
-        """Remove the value, if there is one."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +63,7 @@ def intended(name: str, skills: Sequence[str], project: Project) -> Secret:
     return Secret(project.key, project.scope, project.base, name, tuple(sorted(chosen)))
 
 
-def keep(secret: Secret, value: str, project: Project, vault: Vault) -> None:
+def keep(secret: Secret, value: str, project: Project, vault: Keyring) -> None:
     """Store the value, and the skills that may have it.
 
     Raises:
@@ -112,7 +99,7 @@ def remainder(name: str, skills: Sequence[str], project: Project) -> Secret:
     return replace(secret, skills=tuple(each for each in secret.skills if skills and each not in skills))
 
 
-def forget(left: Secret, project: Project, vault: Vault) -> None:
+def forget(left: Secret, project: Project, vault: Keyring) -> None:
     """Replace the entry of a stored value by ``left``, from ``remainder``; if no skill is left, remove the value.
 
     Raises:
@@ -143,7 +130,7 @@ def due(project: Project, environ: Mapping[str, str]) -> tuple[Secret, ...]:
     )
 
 
-def release(secrets: Iterable[Secret], environ: Mapping[str, str], vault: Vault) -> Released:
+def release(secrets: Iterable[Secret], environ: Mapping[str, str], vault: Keyring) -> Released:
     """Return this environment with these values added.
 
     Raises:
