@@ -376,15 +376,7 @@ _UNKNOWN = deferred(
     r"(No such (?:command '?|option: )(.*?)'?)(?:\. Did you mean '([^']*)'.*| \(Possible options: .*)?", re.DOTALL
 )
 # Commands of other installers: by spelling alone, `uninstall` would be taken for `install`.
-_ELSEWHERE = {
-    **dict.fromkeys(("add", "i"), "install"),
-    **dict.fromkeys(("uninstall", "rm", "delete"), "remove"),
-    **dict.fromkeys(("upgrade", "outdated"), "update"),
-    **dict.fromkeys(("info", "view"), "show"),
-    **dict.fromkeys(("status", "check"), "verify"),
-    **dict.fromkeys(("init", "create"), "new"),
-    **{"ls": "list", "find": "search", "version": "--version"},
-}
+_ELSEWHERE = {word: name for name, each in COMMANDS.items() for word in each.elsewhere.split()}
 
 
 def _usage_of_typer(error: Exception, args: list[str]) -> SkillhubError | None:
@@ -401,7 +393,7 @@ def _usage_of_typer(error: Exception, args: list[str]) -> SkillhubError | None:
     hint = f"{program} --help shows its usage"
     if found := _UNKNOWN.fullmatch(message):
         message, hint = found[1], f"{program} --help lists them"
-        elsewhere = _ELSEWHERE.get(found[2]) if program == "skillhub" else None
+        elsewhere = {"version": "--version", **_ELSEWHERE}.get(found[2]) if program == "skillhub" else None
         # The parser's first possibility is the nearest; its message lists options by name.
         near = list(getattr(error, "possibilities", None) or ())
         meant = elsewhere or next(iter(near), found[3])

@@ -16,6 +16,7 @@ class Command:
 
     Attributes:
         verbless: Whether the name of a group without a verb is a command too.
+        elsewhere: The names of the command in other installers, for the hint after a slip.
     """
 
     module: str
@@ -23,9 +24,11 @@ class Command:
     section: str
     verbs: str = ""
     verbless: bool = False
+    elsewhere: str = ""
 
 
-with open(os.path.join(os.path.dirname(__file__), "commands.json"), encoding="utf-8") as _file:
+_HERE = os.path.dirname(__file__)
+with open(os.path.join(_HERE, "commands.json"), encoding="utf-8") as _file:
     COMMANDS = {name: Command(**row) for name, row in json.load(_file).items()}
 
 
@@ -35,30 +38,14 @@ def top_help(columns: int | None = None) -> str:
     Args:
         columns: The width of the terminal; without one, each line stays whole.
     """
-    lines = [
-        "Usage: skillhub [OPTIONS] COMMAND [ARGS]...",
-        "",
-        "  The secure registry and installer for agent skills.",
-        "",
-        "  Example: skillhub install github:code-review",
-    ]
-    section = None
+    rows, section = [], None
     for name, command in COMMANDS.items():
         if command.section != section:
             section = command.section
-            lines += ["", f"{section}:"]
-        lines.append(f"  {name:<11}{command.help}")
-    lines += [
-        "",
-        "Options:",
-        "  --version, -V         Show the version and exit.",
-        "  --install-completion  Install completion for the current shell.",
-        "  --man                 Print the manual page, for: skillhub --man | man -l -",
-        "  --show-completion     Show completion for this shell, or the one you name.",
-        "  --help, -h            Show this message and exit.",
-        "",
-        "skillhub COMMAND --help shows more; docs: https://github.com/skillhub/skillhub",
-    ]
+            rows += ["", f"{section}:"]
+        rows.append(f"  {name:<11}{command.help}")
+    with open(os.path.join(_HERE, "help.txt"), encoding="utf-8") as file:
+        lines = file.read().format(commands="\n".join(rows)).splitlines()
     return "\n".join(part for line in lines for part in _wrapped(line, columns)) + "\n"
 
 
