@@ -87,28 +87,18 @@ class RegistrySettings(ExtensibleDocument):
     listed_whole: Annotated[int, integer("a number of skills")] = 20_000
 
     @classmethod
-    def of(
-        cls,
-        publisher: str,
-        bin_bits: int = 4,
-        days: int | None = None,
-        *,
-        compress: bool = True,
-        bins: int | None = None,
-    ) -> Self:
-        """Return the settings of a new registry; ``bins``, the number of documents, overrides ``bin_bits``.
+    def of(cls, publisher: str, bins: int = 16, days: int | None = None, *, compress: bool = True) -> Self:
+        """Return the settings of a new registry; ``bins`` is the number of documents that releases are spread over.
 
         Raises:
             UsageError: the publisher's name is invalid, or ``bins`` is not a power of two in the accepted range.
         """
-        if bins is not None:
-            bin_bits = bins.bit_length() - 1
-            if bins not in {1 << bits for bits in range(1, _BIN_BITS_MAX + 1)}:
-                hint = "16 for some hundred publishers, 256 for 10,000, 512 for 100,000"
-                raise UsageError(f"expected 2, 4, 8, … {1 << _BIN_BITS_MAX} bins, found {bins}", hint=hint)
+        if bins not in {1 << bits for bits in range(1, _BIN_BITS_MAX + 1)}:
+            hint = "16 for some hundred publishers, 256 for 10,000, 512 for 100,000"
+            raise UsageError(f"expected 2, 4, 8, … {1 << _BIN_BITS_MAX} bins, found {bins}", hint=hint)
         if not is_name(publisher):
             raise UsageError(f"expected a name of a-z, 0-9 and hyphens, found {quote(publisher)}")
-        return cls(publisher=publisher, bin_bits=bin_bits, days=days, compress=compress, version=1)
+        return cls(publisher=publisher, bin_bits=bins.bit_length() - 1, days=days, compress=compress, version=1)
 
     def at(self, url: str | None) -> Self:
         """Return the same settings for a site that is published at ``url``; unchanged for None.

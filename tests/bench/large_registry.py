@@ -70,7 +70,7 @@ def document_of(name: str) -> bytes:
 def generate(folder: str, count: int) -> None:
     """Make a registry of ``count`` skills with a listing in parts; only `hello` has an archive."""
     now = datetime.now(UTC)
-    init(folder, Setup(settings=RegistrySettings.of("acme", 8).model_copy(update={"listed_whole": 0})), now)
+    init(folder, Setup(settings=RegistrySettings.of("acme", 256).model_copy(update={"listed_whole": 0})), now)
     add(folder, [write_skill(os.path.dirname(folder))], Signing(now=now))
     pem = key("publisher", "p256").public.pem.decode()
     with opened(folder, Signing(now=now)) as hub:

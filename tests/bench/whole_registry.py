@@ -55,7 +55,7 @@ def make(folder: str, count: int) -> None:
         print(f"{time.time() - start:6.0f} s, {spent:5.0f} s CPU: {text}", flush=True)
 
     now = datetime.now(UTC)
-    init(folder, Setup(settings=RegistrySettings.of("acme", 9).model_copy(update={"listed_whole": 0})), now)
+    init(folder, Setup(settings=RegistrySettings.of("acme", 512).model_copy(update={"listed_whole": 0})), now)
     add(folder, [write_skill(os.path.dirname(folder), name) for name in OWN], Signing(now=now))
     every = names(count - len(OWN))
     lists: dict[str, list[tuple[int, str]]] = {}

@@ -218,7 +218,7 @@ def test_name_of_another_publisher_is_refused(hub, tmp_path):
 
 def test_passphrase_is_required_and_checked(tmp_path):
     folder = str(tmp_path / "r")
-    setup = Setup(settings=RegistrySettings.of("acme", bin_bits=1), passphrase=b"secret", new_key=key_of("locked"))
+    setup = Setup(settings=RegistrySettings.of("acme", bins=2), passphrase=b"secret", new_key=key_of("locked"))
     init(folder, setup, now())
     skill = write_skill(tmp_path)
     with pytest.raises(UsageError):

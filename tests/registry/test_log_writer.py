@@ -361,7 +361,7 @@ def test_key_of_a_log_has_the_form_of_monitors_and_witnesses(hub):
 
 def test_registry_can_be_created_without_a_log(tmp_path):
     path = str(tmp_path / "plain")
-    init(path, Setup(settings=RegistrySettings.of("acme", 1), new_key=key_of("p"), log=False), now())
+    init(path, Setup(settings=RegistrySettings.of("acme", 2), new_key=key_of("p"), log=False), now())
     assert not os.path.exists(os.path.join(path, "site", "checkpoint"))
     assert not os.path.exists(os.path.join(path, "keys", "online", "log.pem"))
 

@@ -115,7 +115,7 @@ def test_dry_run_lists_due_roles_and_writes_no_file(hub):
 
 def test_passphrase_is_required_only_for_due_roles(tmp_path):
     folder, when = str(tmp_path / "r"), now()
-    init(folder, Setup(settings=RegistrySettings.of("acme", bin_bits=1), passphrase=b"s", new_key=key_of("p")), when)
+    init(folder, Setup(settings=RegistrySettings.of("acme", bins=2), passphrase=b"s", new_key=key_of("p")), when)
     assert refresh(folder, Signing(now=when)).renewed == ()
     with pytest.raises(PassphraseNeeded):
         refresh(folder, Signing(now=when + timedelta(days=2)))

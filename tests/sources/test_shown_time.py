@@ -77,7 +77,7 @@ def made(folder, label, when=TODAY, days=None):
     hub = object.__new__(Simulator)
     hub.when = when
     hub._settle(folder, str(folder / f"registry-{label}"))
-    init(hub.dir.path, Setup(settings=RegistrySettings.of("acme", 1, days), new_key=key_of(label)), when)
+    init(hub.dir.path, Setup(settings=RegistrySettings.of("acme", 2, days), new_key=key_of(label)), when)
     hub.publish()
     return hub
 

@@ -59,7 +59,7 @@ class Simulator:
     ) -> None:
         self.when = when or now()
         self._settle(folder, os.path.join(str(folder), f"registry-{label}"))
-        setup = Setup(settings=RegistrySettings.of("acme", bits), new_key=key_of(label), log=log)
+        setup = Setup(settings=RegistrySettings.of("acme", 1 << bits), new_key=key_of(label), log=log)
         init(self.dir.path, setup, self.when)
         self.pull()
 
