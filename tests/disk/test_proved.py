@@ -404,3 +404,28 @@ def test_a_folder_with_times_in_whole_seconds_counts_after_a_day(tmp_path, index
             patch.setattr(ProvedFolders, "holds", lambda *_: True)
             keep(tmp_path, index, folder)
         assert (json.loads(the_file(tmp_path).read_bytes())["stamps"] != "") == is_kept
+
+
+@pytest.mark.parametrize("looks", range(1, 6))
+def test_attack_a_command_is_not_remembered_if_a_path_changes_while_it_is_looked_at(
+    tmp_path, index, folder, looks, monkeypatch
+):
+    for each in ("listed", "there"):
+        (tmp_path / each).mkdir()
+    path, seen, lstat = tmp_path / "config.toml", [], os.lstat
+    path.write_text("one")
+    running = command(tmp_path)
+    time.sleep(0.02)  # a tick of the file system's clock
+
+    def changing(looked_at, *rest, **more):
+        status = lstat(looked_at, *rest, **more)
+        if looked_at == str(path):
+            seen.append(looked_at)
+            if len(seen) == looks:
+                path.write_text("another process")
+        return status
+
+    with monkeypatch.context() as disk:
+        disk.setattr(os, "lstat", changing)
+        keep(tmp_path, index, folder, remembering=running)
+    assert again(tmp_path) is None or len(seen) < looks
