@@ -260,7 +260,7 @@ class Common:
 
         scratch = scratch or self.dry_run
         project = self.open_project()
-        project.waiting = lambda: self.terminal.say("another skillhub process uses this project; waiting for it")
+        project.waiting = self._say_waiting
         sources = self.sources.within(project, remember=not scratch)
         terminal, time = self.terminal, self.time(remember=not scratch)
         network = OpenNetwork(
@@ -286,6 +286,10 @@ class Common:
             report=terminal.progress,
             bundled=bundle.tree if bundle else None,
         )
+
+    def _say_waiting(self) -> None:
+        self.terminal.say("another skillhub process uses this project; waiting for it")
+        Terminal.written = None  # the next command need not wait, so that this output is not to be repeated
 
     def apart(
         self, bundle: SkillBundle | None = None, record: dict[str, tuple[str, bytes]] | None = None

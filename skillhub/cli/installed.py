@@ -178,7 +178,8 @@ def _remember(found: InstalledSkills, common: Common) -> None:
     with suppress(OSError, SkillhubError):
         for folder in agent_folders(found.project, common.user_home, os.environ):
             paths = [os.path.join(folder, name) for name in os.listdir(folder)]
-            if any(os.path.isdir(path) for path in paths if path not in trees):
+            # A link may lead to a folder that appears later.
+            if any(os.path.isdir(path) or os.path.islink(path) for path in paths if path not in trees):
                 return
         remember_idle(common, found.project, found.store, trees)
 

@@ -37,7 +37,7 @@ EDITS = "skillhub-edits"
 _STAGED = ".skillhub-"
 WORTH_SHARING = 1 << 20  # bytes; writing a smaller tree takes a third of the time of cloning it
 # The names of files that a killed process leaves here and in `files.write_atomic`.
-_UNFINISHED = re.compile(r"\.skillhub-(?:[0-9a-f]{12}(?:-old)?|[0-9a-f]{16}\.tmp)")
+UNFINISHED = re.compile(r"\.skillhub-(?:[0-9a-f]{12}(?:-old)?|[0-9a-f]{16}\.tmp)")
 _OLD_AFTER = 3600.0  # seconds; no process writes one file for so long
 _LONG_PATH = "\\\\?\\"  # the prefix of a junction's target on Windows
 Found: TypeAlias = Literal["absent", "equal", "edited"]
@@ -284,7 +284,7 @@ def _sweep(folder: str, root: files.HeldFolder, before: float) -> None:
         root.hold(os.path.join(folder, _STAGED)) as (name, at),
     ):
         for row in _rows(os.path.dirname(name) or ".", at):
-            if _UNFINISHED.fullmatch(row.name) and row.stat(follow_symlinks=False).st_mtime < before:
+            if UNFINISHED.fullmatch(row.name) and row.stat(follow_symlinks=False).st_mtime < before:
                 remove_tree(row.name if at is not None else row.path, at)
 
 

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping
 
 from skillhub.disk.home import marks_above
 from skillhub.disk.proved import names_in
+from skillhub.errors import StateError
 from skillhub.model.hosts import hosts, signs_of
-from skillhub.project.copies import EDITS, folders_of
+from skillhub.project.copies import EDITS, UNFINISHED, folders_of
 from skillhub.project.intent import policy_places
 from skillhub.project.mcp import shared_folders
 from skillhub.project.project import Project, exclude_file
@@ -22,6 +23,7 @@ def deciding_paths(project: Project, user_home: str, environ: Mapping[str, str])
 
     Raises:
         OSError, SkillhubError: a folder cannot be read, or leads out of the project.
+        StateError: a command can write something else although no path has changed.
     """
     home, end = project.home, os.sep
     for each in (project, project.users(user_home)):
@@ -33,6 +35,8 @@ def deciding_paths(project: Project, user_home: str, environ: Mapping[str, str])
             if name.lstrip(end).partition(end)[0] not in _OTHERS:
                 yield (path := f"{folder}{name}")
                 yield from (f"{path}{end}",) if os.path.isdir(path) or not name else ()
+                if name and os.path.isdir(path) and os.path.islink(path):
+                    raise StateError("a link to a folder, whose files are not in the list", where=path)
     # Which agents are in use, their skills, and files that a killed process left beside them.
     for host in hosts().values():
         yield from signs_of(host, project.base, user_home, environ)
@@ -41,5 +45,7 @@ def deciding_paths(project: Project, user_home: str, environ: Mapping[str, str])
     yield from (f"{project.root}{end}", f"{os.path.join(project.root, EDITS)}{end}")
     for folder, _ in shared_folders(project):
         yield f"{folder}{end}"
+        if os.path.isdir(folder) and any(map(UNFINISHED.fullmatch, os.listdir(folder))):
+            raise StateError("a file that a command removes once it is old", where=folder)
     if found := exclude_file(project.around):
         yield found[0]

@@ -12,8 +12,12 @@ from pathlib import Path
 
 import pytest
 
+from skillhub.cli.terminal import Terminal
 from skillhub.disk import proved
 from tests.support.cli import Shell
+
+if sys.platform != "win32":
+    import fcntl
 
 WORDS = [("install",), ("install", "--frozen"), ("sync",), ("list",)]
 COMMANDS = [*WORDS, ("install", "--json"), ("sync", "--quiet"), ("list", "--json")]
@@ -286,6 +290,49 @@ def test_a_list_of_more_than_enabled_skills_is_not_remembered(shell):
     assert shell.run("remove", "release-notes", "--global").status == 0
     assert shell.run("disable", "code-review").status == 0
     assert not is_idle(shell, "list")
+
+
+def test_attack_a_list_is_not_remembered_beside_a_link_that_may_lead_to_a_skill_later(shell):
+    (shell.project / ".claude/skills/mine").symlink_to(shell.folder / "elsewhere")
+    assert not is_idle(shell, "list")
+    shell.skill("elsewhere", "mine")
+    assert "mine" in shell.run("list").out
+
+
+@pytest.mark.parametrize("words", WORDS[:3], ids=" ".join)
+def test_a_file_of_a_killed_process_that_may_still_run_is_removed_once_it_is_old(shell, words):
+    left = shell.write("project/.cursor/.skillhub-0123456789abcdef.tmp", "half")  # beside the file of MCP servers
+    assert not is_idle(shell, *words)
+    os.utime(left, (1, 1))
+    assert shell.run(*words).status == 0
+    assert not left.exists()
+    assert is_idle(shell, *words)
+
+
+@pytest.mark.parametrize("words", WORDS, ids=" ".join)
+def test_attack_what_a_linked_folder_of_the_state_has_is_not_overlooked(shell, words):
+    folder = shell.hub / "state/signers"
+    folder.rename(shell.folder / "elsewhere")
+    folder.symlink_to(shell.folder / "elsewhere")
+    assert not is_idle(shell, *words)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="another kind of lock")
+@pytest.mark.parametrize("words", WORDS[:3], ids=" ".join)
+def test_the_message_of_a_command_that_waited_is_not_repeated(shell, words, monkeypatch):
+    assert is_idle(shell, *words)
+    forget(shell)
+    say = Terminal.say
+    with next((shell.hub / "state/projects").glob("*.json.lock")).open("rb+") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+
+        def freeing(terminal, *text):
+            say(terminal, *text)
+            fcntl.flock(lock, fcntl.LOCK_UN)
+
+        monkeypatch.setattr(Terminal, "say", freeing)
+        assert "waiting for it" in shell.run(*words).err
+    assert "waiting for it" not in shell.run(*words).err
 
 
 def test_a_file_that_a_command_does_not_need_does_not_stop_it(shell):
