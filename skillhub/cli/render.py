@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 _SAY_ALL = frozenset({"removed", "would remove", "disabled", "would disable", "enabled"})
 # Questions that are shown even if a flag or a policy agreed to them.
 _READ = frozenset({"finding", "mcp-unpinned", "mcp-conflict"})
+_LISTED = 10  # unchanged skills; with more of them, the lines about the others would be lost
 _ABOUT_MAX = 240  # characters of a skill's description of a need
 _LABELS: Mapping[str, str] = {"critical-finding": "no answer accepts it: "}
 
@@ -89,7 +90,9 @@ def show_outcome(common: Common, outcome: Outcome, verb: str, done: str) -> None
     # If a skill changes, the others are shown as unchanged; if none does, one line says so for all.
     is_meant = is_plan and any(skill.name not in left | outcome.unchanged for skill in outcome.skills)
     is_busy = outcome.changed or outcome.pending or is_meant
-    for skill in outcome.skills:
+    unchanged = {each.name for each in outcome.skills if each.name in outcome.unchanged and each.links}
+    counted = unchanged if len(unchanged) > _LISTED and not terminal.verbose else set[str]()
+    for skill in (each for each in outcome.skills if each.name not in counted):
         did = restored if skill.name in outcome.restored else done
         did = did if is_busy and skill.name not in left else ""
         if skill.name in outcome.unchanged:
@@ -97,6 +100,8 @@ def show_outcome(common: Common, outcome: Outcome, verb: str, done: str) -> None
         terminal.did(_done(skill, did), "green" if skill.links else "yellow")
         for place in (*skill.links, *outcome.written.get(skill.name, ())) if terminal.reports else ():
             terminal.verbatim(f"  {place}")  # a path may have blanks
+    if counted:
+        terminal.did(f"{len(counted):,} skills: {'unchanged' if is_busy else 'enabled'}", "green")
     _show_edits(common, outcome)
     if is_plan:
         if not (is_busy or outcome.asked or outcome.left or _waiting(outcome)):

@@ -48,6 +48,25 @@ def test_an_unchanged_skill_is_reported_as_up_to_date(shell, words):
         assert "release-notes 1.0.0: enabled\n" in done.out
 
 
+def test_many_unchanged_skills_are_counted(shell):
+    for number in range(13):
+        folder = shell.project / f"own/skill-{number}"
+        folder.mkdir(parents=True)
+        (folder / "SKILL.md").write_text(f"---\nname: skill-{number}\ndescription: A skill.\n---\nText.\n")
+    references = [f"./own/skill-{number}" for number in range(13)]
+    assert shell.run("install", *references[:12], *YES).status == 0
+    assert shell.run("disable", "skill-3").status == 0
+    done = shell.run("sync")
+    assert done.out.splitlines() == ["skill-3: disabled", "11 skills: enabled"]
+    assert "already up to date" in done.err
+    assert len(shell.run("sync", "--verbose").out.splitlines()) == 23
+    done = shell.run("install", references[12], *YES)
+    assert done.out.splitlines()[::2] == ["installed skill-12: enabled"]
+    shutil.rmtree(shell.project / ".agents/skills/skill-5")
+    done = shell.run("sync")
+    assert done.out.splitlines()[-3::2] == ["synced skill-5: enabled", "11 skills: unchanged"]
+
+
 def test_the_state_is_printed_once(shell):
     assert shell.run("install", REF, "--yes").status == 0
     assert shell.run("disable", "release-notes").out == "disabled release-notes 1.0.0\n"
