@@ -17,7 +17,7 @@ import sys
 import tempfile
 import time
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import chdir, redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -75,6 +75,23 @@ def run_forked(program: forked.Program, stdin: bytes = b"") -> Done:
         out.seek(0)
         err.seek(0)
         return Done(status, out.read(), err.read())
+
+
+def run_code(code: str, *words: object, cwd: object = REPO, environ: Mapping[str, str] = os.environ) -> Done:
+    """Run code as a fork in which all of skillhub is loaded, at a tenth of the cost of ``python -c``.
+
+    It ends once all processes that have its output have ended.
+    """
+    done = subprocess.run(
+        [*forked.words("tests.support.code", SECONDS), code, *map(str, words)],
+        cwd=cwd,
+        env={**environ},
+        capture_output=True,
+        timeout=SECONDS,
+        check=False,
+        stdin=subprocess.DEVNULL,
+    )
+    return Done(done.returncode, done.stdout, done.stderr)
 
 
 def _keep() -> None:
