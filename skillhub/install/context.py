@@ -45,19 +45,15 @@ class Registry(Protocol):
 
     def release_index(self, names: Iterable[str]) -> Index:
         """Return the releases of these names that the registry's publishers vouch for."""
-        ...
 
     def listing(self, text: str = "") -> Index:
         """Return the newest release of every skill, for search and display only."""
-        ...
 
     def artifact(self, release: Release) -> bytes:
         """Return the bytes of the release, checked against its size and digest."""
-        ...
 
     def advisories(self) -> AdvisoryFeed:
         """Return the registry's advisories."""
-        ...
 
     def cosigned_by(self, witnesses: Collection[str]) -> frozenset[str]:
         """Return those of these witnesses that cosigned its log."""
@@ -68,15 +64,12 @@ class Place(Protocol):
 
     def index(self, words: Collection[str] | None = None) -> Index:
         """Return its releases; with ``words`` (names, ``plugin:name``, folders) it may look for these alone."""
-        ...
 
     def unpacked(self, release: Release) -> Unpacked:
         """Return the skill of a release of ``index`` or of a lock, checked against the digest if it has one."""
-        ...
 
     def committed(self, release: Release) -> str | None:
         """Return the time of the release's commit, UTC; None without a commit."""
-        ...
 
 
 CheckAllowed = Callable[[str], None]
@@ -87,7 +80,6 @@ class Network(Protocol):
 
     def open(self, source: Source, root: bytes | None = None) -> Registry:
         """Return the registry of a source, as ``Ports.open`` does."""
-        ...
 
     def reach(
         self,
@@ -106,11 +98,9 @@ class Network(Protocol):
             check_allowed: Called with each URL that the place leads to (an artifact, the repository of a plugin)
                 before a request to it; raises if a policy forbids the URL.
         """
-        ...
 
     def fetch_root(self, url: str, *, named_by: Who = "person") -> bytes:
         """Return the ``1.root.json`` of the registry at a URL; the caller checks its digest."""
-        ...
 
 
 Report = Callable[[str, int, int], None]  # the current step, the number of skills done, the number of all

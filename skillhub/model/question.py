@@ -157,7 +157,6 @@ class Approver(Protocol):
 
     def answer(self, questions: Sequence[Question]) -> list[Answer]:
         """Return one answer for each question."""
-        ...
 
 
 Asked = tuple[Question, Answer]

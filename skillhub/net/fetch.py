@@ -67,7 +67,6 @@ class Fetcher(Protocol):
             WrongBytes: the body is longer than ``cap``.
             UnsafeTransfer: the URL or a redirect may not be followed, or the answer does not fit the request.
         """
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +111,6 @@ class Web(Fetcher, Protocol):
         Raises:
             SourceError, WrongBytes, UnsafeTransfer: as for ``get``, but not for the status.
         """
-        ...
 
 
 class FolderFetcher:

@@ -63,7 +63,6 @@ class Target(Protocol):
             SourceError: the target cannot be reached.
             StateError: the target refuses, or another process publishes there at this moment.
         """
-        ...
 
     def holds(self, file: SiteFile) -> bool:
         """Return whether the file is published with the same content.
@@ -71,7 +70,6 @@ class Target(Protocol):
         Raises:
             StateError: a fixed file has other content there.
         """
-        ...
 
     def publish(self, site: Sequence[SiteFile], changed: Sequence[SiteFile]) -> None:
         """Write the changed files in their order; each file appears as a whole, even after an interruption.
@@ -85,11 +83,9 @@ class Target(Protocol):
                 second push continues with them.
             SourceError: the target cannot be reached.
         """
-        ...
 
     def close(self) -> None:
         """Close the connections."""
-        ...
 
 
 def in_stages(changed: Sequence[SiteFile], write: Callable[[SiteFile], None]) -> None:

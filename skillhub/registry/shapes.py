@@ -99,20 +99,16 @@ class Releases(Protocol):
     @property
     def name(self) -> str:
         """The name of the skill."""
-        ...
 
     @property
     def releases(self) -> tuple[Release, ...]:
         """All releases, newest first."""
-        ...
 
     def tree(self, release: Release) -> Tree | None:
         """Return the tree of a release; None for a withdrawn one."""
-        ...
 
     def known_bad(self, release: Release) -> Sequence[object]:
         """Return the advisories about a release."""
-        ...
 
 
 def offered(skill: Releases) -> Release | None:

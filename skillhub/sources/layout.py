@@ -39,17 +39,14 @@ class Snapshot(Protocol):
     @property
     def nodes(self) -> Mapping[str, SnapshotNode]:
         """The nodes by path, ``/`` between segments; paths are untrusted, spelled as in the source."""
-        ...
 
     @property
     def rev(self) -> str | None:
         """The full commit; None for a folder."""
-        ...
 
     @property
     def date(self) -> str | None:
         """The time of the commit, UTC, as its committer states it; None for a folder."""
-        ...
 
     def read(self, paths: Iterable[str]) -> Iterator[bytes]:
         """Yield the bytes of these files, in this order, exactly as the commit has them.
@@ -58,7 +55,6 @@ class Snapshot(Protocol):
             SourceError: the files cannot be fetched.
             SecurityError: the bytes are not those of the commit.
         """
-        ...
 
 
 # Marketplaces of plugins: ``.claude-plugin/marketplace.json`` and ``.agents/plugins/marketplace.json``.
