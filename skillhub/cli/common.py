@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from importlib import import_module
 from types import ModuleType
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar, get_args
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar, cast, get_args
 
 from skillhub.cli.terminal import Terminal, Tone, is_interactive
 from skillhub.disk import files
@@ -264,9 +264,15 @@ class Common:
         sources = self.sources.within(project, remember=not scratch)
         terminal, time = self.terminal, self.time(remember=not scratch)
         network = OpenNetwork(
-            self.home, sources, self.user_home, offline=self.offline, scratch=scratch, bundle=bundle, time=time
+            self.home,
+            sources,
+            self.user_home,
+            offline=self.offline,
+            scratch=scratch,
+            bundle=bundle,
+            time=time,
+            arrived=terminal.arrived,
         )
-        network.arrived = terminal.arrived
         self.undo.callback(network.close)
         self.undo.callback(terminal.clear)
         return Ports(
@@ -295,25 +301,12 @@ class Common:
         self, bundle: SkillBundle | None = None, record: dict[str, tuple[str, bytes]] | None = None
     ) -> tuple[Ports, OpenNetwork]:
         """Return the ports of an empty machine that has only this user's sources, and its network."""
-        from skillhub.cli.network import OpenNetwork
-
         folder = self.undo.enter_context(throwaway())
         ports = self.ports(scratch=True, bundle=bundle)
-        terminal = self.terminal
-        network = OpenNetwork(
-            replace(self.home, cache=os.path.join(folder, "cache")),
-            ports.sources,
-            self.user_home,
-            offline=self.offline,
-            scratch=True,
-            fresh=True,
-            bundle=bundle,
-            record=record,
-            time=self.time(),
-            arrived=terminal.arrived,
-        )
+        home = replace(self.home, cache=os.path.join(folder, "cache"))
+        network = replace(cast("OpenNetwork", ports.network), home=home, fresh=True, record=record)
         self.undo.callback(network.close)
-        return replace(ports, network=network, store=Store(folder), report=terminal.progress), network
+        return replace(ports, network=network, store=Store(folder)), network
 
     def pick(self, releases: Sequence[Release], places: Mapping[str, Place] | None = None) -> Sequence[Release]:
         """Let a person pick releases; return none if they stop, or if there is no person to ask.

@@ -128,7 +128,7 @@ class OpenNetwork:
         """
         if url == EMBEDDED_URL:
             return embedded()
-        return self._web(url, named_by, _YOURS)
+        return self.web(url, named_by, _YOURS)
 
     def advisories(self) -> Iterator[AdvisoryFeed]:
         """Return the advisories of the files and mirrors that the user's settings name."""
@@ -138,15 +138,7 @@ class OpenNetwork:
     def _asked_advisories(self, url: str) -> bytes:
         if self.bundle is not None:  # the maker of a bundle must not decide which skills are known bad
             raise SourceError("a bundle does not answer for those who publish advisories", where=url)
-        return self._web(url).get(url, cap=advisory.CAP).data
-
-    def web(self, url: str) -> Web:
-        """Return the client for a URL that a person agreed to.
-
-        Raises:
-            SourceError: with ``--offline``.
-        """
-        return self._web(url)
+        return self.web(url).get(url, cap=advisory.CAP).data
 
     def close(self) -> None:
         """Close connections, and delete the temporary folders of this command."""
@@ -165,8 +157,12 @@ class OpenNetwork:
             raise UsageError("a bundle with skills of git repositories needs git", hint="install git")
         return found.proof(folder)
 
-    def _web(self, url: str, named_by: Who = "person", hint: str | None = None) -> Web:
-        """Return the client for a URL; ``hint`` says how the user names the host, if the repository named it."""
+    def web(self, url: str, named_by: Who = "person", hint: str | None = None) -> Web:
+        """Return the client for a URL; ``hint`` says how the user names the host, if the repository named it.
+
+        Raises:
+            SourceError: with ``--offline``.
+        """
         if self.bundle is not None:
             from skillhub.sources.bundle import BundleWeb
 
@@ -211,7 +207,7 @@ class OpenNetwork:
 
         from skillhub.trust.roles import LOG_SEEN
 
-        copy = os.path.join(self._throwaway(), os.path.basename(kept))
+        copy = os.path.join(self._undo.enter_context(throwaway()), os.path.basename(kept))
         if self.fresh:
             # All metadata is fetched again, and compared with the stored state of the log.
             with files.disk_errors(kept), suppress(FileNotFoundError):
@@ -224,9 +220,6 @@ class OpenNetwork:
 
     @cached_property
     def _scratch_cache(self) -> str:
-        return self._throwaway()
-
-    def _throwaway(self) -> str:
         return self._undo.enter_context(throwaway())
 
     def _reached(
@@ -246,11 +239,11 @@ class OpenNetwork:
             from skillhub.sources.oci import Artifact
 
             # Only a person's credentials are sent; a marketplace names repositories only, and no artifacts.
-            return Artifact(ref, self._web(str(ref), named_by), os.environ if named_by == "person" else None)
+            return Artifact(ref, self.web(str(ref), named_by), os.environ if named_by == "person" else None)
         if isinstance(ref, Mcp):
             from skillhub.sources.mcp import McpPlace
 
-            return McpPlace(ref, self._web(str(ref), named_by))
+            return McpPlace(ref, self.web(str(ref), named_by))
         from skillhub.net.download import DownloadCache, Downloads, SiteMemory
         from skillhub.sources.site import Site
 
@@ -258,7 +251,7 @@ class OpenNetwork:
         is_fleeting = self.scratch or self.bundle is not None
         cache = DownloadCache(os.path.join(self.home.cache, "http"), fixed=is_fleeting)
         seen = SiteMemory(self.home.state, remember=not is_fleeting)
-        web = None if self.offline and self.bundle is None else self._web(ref.url, named_by)
+        web = None if self.offline and self.bundle is None else self.web(ref.url, named_by)
         return Site(ref.url, Downloads(web, cache, seen), check_allowed)
 
     def _repository(
@@ -301,7 +294,7 @@ class OpenNetwork:
             kept = self.home.cache
             cache, beneath = (self._scratch_cache, kept) if self.scratch else (kept, None)
             mirrors, tokens = self._settings.mirrors, self._settings.tokens
-            web = None if self.offline or url.startswith("file:") else self._web(url)
+            web = None if self.offline or url.startswith("file:") else self.web(url)
             asked = partial(GitLimits, web=web, tokens=tokens, arrived=self.arrived)
             bounds = asked(offline=self.offline, mirrors=mirrors, beneath=beneath, named_by=named_by)
             self._commits[key] = open_repository(url, rev, cache=cache, environ=os.environ, bounds=bounds)

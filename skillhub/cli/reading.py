@@ -10,6 +10,7 @@ from skillhub.formats.text import Quoted, is_hidden
 from skillhub.model.finding import Finding, Severity, counted
 from skillhub.model.tree import SKILL_MD, File, Tree
 from skillhub.scan import scan
+from skillhub.scan.capability import is_text
 
 _TONES: dict[Severity, Tone] = {"low": "dim", "medium": "yellow", "high": "red", "critical": "red"}
 
@@ -67,7 +68,4 @@ def _visible(row: str) -> str:
 
 def text_of(file: File) -> str | None:
     """Return the text of a file; None if it is binary."""
-    try:
-        return None if b"\0" in file.data else file.data.decode("utf-8")
-    except UnicodeDecodeError:
-        return None
+    return file.data.decode("utf-8") if is_text(file.data) else None

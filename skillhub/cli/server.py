@@ -8,11 +8,10 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from typing import Annotated, Any, BinaryIO, Final
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Final, cast
 
 from skillhub.cli.common import Arg, Common, Strings, optional
 from skillhub.cli.installed import installed as installed_skills
-from skillhub.cli.network import OpenNetwork
 from skillhub.cli.prompts import Flags, Person
 from skillhub.cli.render import error_json, question_json
 from skillhub.cli.show import surroundings
@@ -25,6 +24,9 @@ from skillhub.install.mcp_entry import OwnEntry
 from skillhub.model.hosts import SkillScope, detect, host
 from skillhub.model.record import Skill
 from skillhub.project.mcp import DIALECTS, agents_with_file
+
+if TYPE_CHECKING:
+    from skillhub.cli.network import OpenNetwork
 
 HOME: Final = "SKILLHUB_HOME"
 
@@ -118,9 +120,8 @@ def mcp_check(
     if is_interactive():  # also with --json: the question goes to stderr
         ports = replace(ports, approver=Person(common.terminal, Flags()))
     ask_person(question, ports)
-    network = OpenNetwork(common.home, ports.sources, common.user_home, offline=common.offline)
-    common.undo.callback(network.close)
-    found = checking.look(checked, network.web(checked.url) if checked.url else None)
+    web = cast("OpenNetwork", ports.network).web(checked.url) if checked.url else None
+    found = checking.look(checked, web)
     needs = checking.compared(checked, found, ports)
     is_fine = not any(row["missing"] for row in needs)
     is_ours = found.server.startswith("skillhub") and found.skills == () and not checked.url
