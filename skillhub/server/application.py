@@ -47,6 +47,7 @@ from skillhub.registry.rendering import STYLE, environment
 from skillhub.runtime.agent import changes
 from skillhub.runtime.catalog import Catalog
 from skillhub.runtime.overview import section
+from skillhub.scan.capability import is_text
 from skillhub.server.content import ServedContent
 from skillhub.server.guard import BODY_MAX, HEADERS_MAX, TARGET_MAX, AccessRules, Guard, error_response, is_loopback
 from skillhub.server.mcp import McpEndpoint
@@ -353,11 +354,7 @@ def _json(value: object, status: int = 200) -> Response:
 
 def _file(data: bytes) -> Response:
     """Return a file of a skill as plain text or as a download, whatever its name, so that no browser runs it."""
-    try:
-        is_text = b"\0" not in data and data.decode("utf-8") is not None
-    except UnicodeDecodeError:
-        is_text = False
-    if is_text:
+    if is_text(data):
         return Response(data, media_type="text/plain")
     return Response(data, media_type="application/octet-stream", headers={"Content-Disposition": "attachment"})
 

@@ -64,11 +64,6 @@ class ServedSkill:
         """The name in requests: ``namespace:name``, or the name alone if there is no namespace."""
         return self.skill.full_name
 
-    @property
-    def is_locked(self) -> bool:
-        """Whether the skill is in a lock, and the user agreed to this tree."""
-        return self.skill.managed
-
     def children(self, folder: str = "") -> tuple[tuple[str, ServedFile | None], ...]:
         """Return the direct entries of a folder, sorted: name and file, or name and None for a subfolder.
 
@@ -301,14 +296,14 @@ def mime_type_of(path: str, is_text: bool | None = None) -> str:
 def provenance(served: ServedSkill) -> dict[str, Any]:
     """Return the source, version, tree and signers of a skill, and which of these facts were verified."""
     skill = served.skill
-    is_signed = served.is_locked and skill.trust == "signed"
+    is_signed = skill.managed and skill.trust == "signed"
     facts = {
-        "locked": served.is_locked,
+        "locked": skill.managed,
         "source": skill.source,
         "version": skill.version,
         "tree": served.tree,
         "signed_by": [signer.to_json(skill.vouched_by) for signer in skill.signed_by],
-        "verified": {"tree": served.is_locked, "consent": served.is_locked, "signature": is_signed},
+        "verified": {"tree": skill.managed, "consent": skill.managed, "signature": is_signed},
     }
     return all_masked(facts)  # type: ignore[no-any-return]
 

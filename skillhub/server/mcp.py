@@ -49,7 +49,6 @@ from skillhub.server.mcp_tools import run_tool, tool_list
 # Frames of the protocol on stdin and stdout: one JSON value in each line; only this code reads and writes there.
 
 FRAME_MAX = 4 * 1024 * 1024  # bytes of a request, the limit of the SDK over HTTP
-_PARSE_ERROR, _INVALID_REQUEST = -32700, -32600
 _LAST_ANSWERS = 30.0  # seconds for open requests after the end of the input
 
 
@@ -122,7 +121,9 @@ async def frames(pipe: Pipe) -> AsyncIterator[tuple[Any, Any]]:
                 try:
                     await pipe.send(each.message.model_dump_json(by_alias=True, exclude_unset=True))
                 except ValueError:
-                    await pipe.refuse(_INTERNAL_ERROR, "the answer is no text", getattr(each.message, "id", None))
+                    await pipe.refuse(
+                        types.INTERNAL_ERROR, "the answer is no text", getattr(each.message, "id", None)
+                    )
                 if not hasattr(each.message, "method"):
                     pipe.open_requests.discard(each.message.id)
 
@@ -141,14 +142,14 @@ async def frames(pipe: Pipe) -> AsyncIterator[tuple[Any, Any]]:
 
 async def _message(line: bytes, pipe: Pipe) -> Any:  # noqa: ANN401 - a union of the SDK
     if len(line) > FRAME_MAX:
-        await pipe.refuse(_INVALID_REQUEST, f"expected at most {FRAME_MAX} bytes in a message")
+        await pipe.refuse(types.INVALID_REQUEST, f"expected at most {FRAME_MAX} bytes in a message")
         return None
     if not line.strip():
         return None
     try:
         found = from_json(line, allow_inf_nan=False)  # also refuses half of a surrogate pair
     except ValueError:
-        await pipe.refuse(_PARSE_ERROR, "expected a JSON value in one line")
+        await pipe.refuse(types.PARSE_ERROR, "expected a JSON value in one line")
         return None
     request_id = found.get("id") if isinstance(found, dict) else None
     try:
@@ -157,12 +158,11 @@ async def _message(line: bytes, pipe: Pipe) -> Any:  # noqa: ANN401 - a union of
             return jsonrpc_message_adapter.validate_python(found, by_name=False)
     except ValidationError:
         pass
-    await pipe.refuse(_INVALID_REQUEST, "expected one JSON-RPC 2.0 message", request_id)
+    await pipe.refuse(types.INVALID_REQUEST, "expected one JSON-RPC 2.0 message", request_id)
     return None
 
 
 EXTENSION: Final = "io.modelcontextprotocol/skills"
-_INVALID_PARAMS, _INTERNAL_ERROR = -32602, -32603
 _PAGE_ROWS, _PAGE_BYTES = 1000, 1024 * 1024
 _TTL_MS: Final = 2000  # the same as the interval of notifications
 _INTERVAL: Final = 2.0
@@ -185,12 +185,6 @@ _BY_TOOL: Final = (
     "Before a task that a skill may describe, call search_skills, then load_skill with a name that it gives, and "
     "follow the instructions; read the files that they mention with read_skill_file. "
 )
-
-
-class SkillAsked(types.RequestParams):
-    """The parameters of ``skills/get``."""
-
-    uri: str
 
 
 class FolderAsked(types.PaginatedRequestParams):
@@ -242,7 +236,7 @@ class SkillServer:
         server.extensions[EXTENSION] = {"directoryRead": True}
         methods: dict[str, tuple[type[types.RequestParams], Callable[[Any], dict[str, Any]]]] = {
             "skills/list": (types.PaginatedRequestParams, self._list),
-            "skills/get": (SkillAsked, self._get),
+            "skills/get": (types.ReadResourceRequestParams, self._get),
             "resources/directory/read": (FolderAsked, self._folder),
             "resources/list": (types.PaginatedRequestParams, self._resources),
             "resources/read": (types.ReadResourceRequestParams, self._read),
@@ -260,10 +254,6 @@ class SkillServer:
         server.add_notification_handler("notifications/initialized", types.NotificationParams, self._remember)
         return server
 
-    async def run(self, received: Any, answers: Any) -> None:  # noqa: ANN401 - streams of the SDK
-        """Serve one client until it closes the connection."""
-        await self.sdk.run(received, answers, self.sdk.create_initialization_options())
-
     def _answering(self, answer: Callable[[Any], dict[str, Any]]) -> Callable[[Any, Any], Any]:
         """Return a handler that runs ``answer`` in a thread, since it reads the disk, and converts its errors."""
 
@@ -272,7 +262,7 @@ class SkillServer:
                 found = await to_thread.run_sync(answer, params, limiter=self._limiter)
                 return {"resultType": "complete", **found}
             except SkillhubError as error:
-                code = _INTERNAL_ERROR if isinstance(error, StateError) else _INVALID_PARAMS
+                code = types.INTERNAL_ERROR if isinstance(error, StateError) else types.INVALID_PARAMS
                 message = clean(f"{error.message}; {error.hint}" if error.hint else error.message)
                 uri = getattr(params, "uri", None)
                 raise MCPError(code, message, {"uri": uri} if uri is not None else None) from error
@@ -285,7 +275,7 @@ class SkillServer:
         rows = ((each.name, partial(_entry, each)) for each in self._offered())
         return _cached(_page("skills", rows, asked.cursor))
 
-    def _get(self, asked: SkillAsked) -> dict[str, Any]:
+    def _get(self, asked: types.ReadResourceRequestParams) -> dict[str, Any]:
         served, path = self._located(asked.uri)
         if path != SKILL_MD:
             raise NotFound(f"no skill is served at {quote(asked.uri)}")
@@ -436,8 +426,9 @@ def serve_stdio(content: ServedContent, ends: tuple[BinaryIO, BinaryIO], with_to
     """Read requests from the first end and answer on the second until the client closes the connection."""
 
     async def serve() -> None:
+        sdk = SkillServer(content, with_tools).sdk
         async with frames(Pipe(*ends)) as (received, answers):
-            await SkillServer(content, with_tools).run(received, answers)
+            await sdk.run(received, answers, sdk.create_initialization_options())
 
     anyio.run(serve)
 

@@ -109,16 +109,6 @@ class Workplace:
             raise Refused(message, hint=f"an absolute path below {self.around.cwd}")
         return replace(self.around, cwd=folder)
 
-    def show(self, name: str) -> dict[str, Any]:
-        """Return all facts about one installed skill; no source is asked.
-
-        Raises:
-            NotFound: the skill is not installed.
-            SecurityError, FormatError, StateError: the skill cannot be read, or differs from the lock.
-        """
-        with self.ports(self.one(name).scope) as ports:
-            return shown.show(Named(name), ports).to_json()
-
     def one(self, name: str) -> Skill:
         """Return an installed skill, that of the project before that of the user; raises NotFound."""
         found = [skill for skill in self.skills() if skill.name == name]
@@ -307,7 +297,8 @@ def _skills(workplace: Workplace, taken: http_api.PageParameters) -> dict[str, A
 
 @_route("GET", "/api/v1/skills/{name}", "One skill, its manifest and files", http_api.SkillParameters, ShowAnswer)
 def _show(workplace: Workplace, taken: http_api.SkillParameters) -> dict[str, Any]:
-    return workplace.show(taken.name)
+    with workplace.ports(workplace.one(taken.name).scope) as ports:
+        return shown.show(Named(taken.name), ports).to_json()
 
 
 _FILE_TYPES = ("text/plain", "application/octet-stream")

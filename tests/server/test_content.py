@@ -49,7 +49,8 @@ def test_locked_skill_is_served_with_the_exact_bytes_of_every_file(machine):
     found = content(machine)
     (served,) = found.skills()
     assert served == found.get("demo")
-    assert (served.name, served.is_locked, served.tree) == ("demo", True, machine.lock()["skills"]["demo"]["tree"])
+    assert (served.name, served.tree) == ("demo", machine.lock()["skills"]["demo"]["tree"])
+    assert served.skill.managed
     assert served.front == {"name": "demo", "description": "Good."}
     assert [file.path for file in served.files] == ["SKILL.md", "references/style.md"]
     for file in served.files:
@@ -170,7 +171,7 @@ def test_attack_a_skill_removed_from_the_lock_is_not_served_as_locked(machine, c
         with pytest.raises(NotFound):
             found.get("demo")
         assert found.skills() == ()
-    assert [each.is_locked for each in content(machine, True).skills()] == [False]
+    assert [each.skill.managed for each in content(machine, True).skills()] == [False]
 
 
 def test_skill_edited_between_list_and_read_is_refused(machine):
@@ -218,7 +219,7 @@ def test_unlocked_skills_are_served_only_with_everything_and_marked(machine):
     with pytest.raises(NotFound):
         content(machine).read("loose", "SKILL.md")
     found = content(machine, True)
-    assert [(each.name, each.is_locked) for each in found.skills()] == [("demo", True), ("loose", False)]
+    assert [(each.name, each.skill.managed) for each in found.skills()] == [("demo", True), ("loose", False)]
     assert found.read("loose", "a/b.txt")[1] == b"x"
 
 
@@ -237,7 +238,7 @@ def test_attack_an_unlocked_skill_does_not_replace_a_locked_one_of_its_name(mach
     shutil.copytree(machine.project / "elsewhere/demo", machine.home / ".agents/skills/demo")
     shutil.copytree(machine.project / "elsewhere/demo", machine.project / ".agents/skills/other")
     found = content(machine, True)
-    assert [(each.name, each.is_locked) for each in found.skills()] == [("demo", True)]
+    assert [(each.name, each.skill.managed) for each in found.skills()] == [("demo", True)]
     assert found.read("demo", "SKILL.md")[1].endswith(b"Good.\n")
 
 
