@@ -25,7 +25,7 @@ from skillhub.formats.text import quote
 from skillhub.model.reference import Oci, parse_ref
 from skillhub.net.target import RequestTarget
 from skillhub.registry.outputs import media_type
-from skillhub.registry.push_targets import FILE_CAP, SiteFile, Target, in_stages, other_content, overtaken
+from skillhub.registry.push_targets import FILE_CAP, SiteFile, Target, in_stages, overtaken
 from skillhub.sources.oci import (
     ACCEPTED,
     MANIFEST,
@@ -48,7 +48,7 @@ _T = TypeVar("_T")
 Layers = Mapping[str, Blob]
 
 
-class OciTarget:
+class OciTarget(Target):
     """A ``Target`` that changes as a whole, when its tag gets the new manifest.
 
     The distribution protocol has no conditional write of a tag, so the tag is read again just before the write. Each
@@ -69,7 +69,7 @@ class OciTarget:
     waits: Sequence[float] = (0.5, 1.0, 2.0)  # seconds before each further attempt
 
     def __init__(self, client: Any, tag: str, where: str) -> None:  # noqa: ANN401 - a DXF, typed in part
-        self._client, self._tag, self._where = client, tag, where
+        self._client, self._tag, self.where = client, tag, where
         self._before = self._manifest()
         self._layers = {} if self._before is None else _layers(self._before, where)
 
@@ -84,19 +84,12 @@ class OciTarget:
             return None
         with self._reaching():
             pull = self._client.pull_blob
-            return self._trying(lambda: _at_most(FILE_CAP, pull(layer.digest), path, self._where))
+            return self._trying(lambda: _at_most(FILE_CAP, pull(layer.digest), path, self.where))
 
-    def holds(self, file: SiteFile) -> bool:
-        """Return whether the file is a layer with the same content.
-
-        Raises:
-            StateError: a fixed file has other content there.
-        """
+    def compare(self, file: SiteFile) -> bool | None:
+        """Return whether the file is a layer with the same content, or None if it is no layer."""
         layer = self._layers.get(file.path)
-        same = layer is not None and layer.digest == Digest.of(file.read())
-        if layer is not None and not same and file.fixed:
-            raise other_content(file.path, self._where)
-        return same
+        return None if layer is None else layer.digest == Digest.of(file.read())
 
     def publish(self, site: Sequence[SiteFile], changed: Sequence[SiteFile]) -> None:
         """Upload the changed files, many at a time, and then the manifest, which publishes all of them at once.
@@ -113,12 +106,12 @@ class OciTarget:
         manifest = _dump(layers)
         if len(manifest) > MANIFEST_CAP:
             hint = "publish to a folder or to S3, which have no such limit"
-            raise UsageError(f"{len(site)} files are too many for one artifact", where=self._where, hint=hint)
+            raise UsageError(f"{len(site)} files are too many for one artifact", where=self.where, hint=hint)
         with self._reaching():
             self._upload(_EMPTY)  # logs in once, before the parallel uploads
             in_stages(changed, lambda file: self._upload(file.read()))
             if self._manifest() != self._before:
-                raise overtaken(self._tag, self._where)
+                raise overtaken(self._tag, self.where)
             self._trying(lambda: self._client.set_manifest(self._tag, manifest))
 
     def close(self) -> None:
@@ -135,7 +128,7 @@ class OciTarget:
         def read() -> bytes:
             # The client's own method for manifests has no limit of size.
             with self._client._request("get", path, headers=headers, stream=True) as found:
-                return _at_most(MANIFEST_CAP, found.iter_content(1 << 16), "its manifest", self._where)
+                return _at_most(MANIFEST_CAP, found.iter_content(1 << 16), "its manifest", self.where)
 
         with self._reaching():
             try:
@@ -161,18 +154,18 @@ class OciTarget:
         try:
             yield
         except DXFAuthInsecureError as error:
-            raise SourceError("no password is sent over plain http", where=self._where) from error
+            raise SourceError("no password is sent over plain http", where=self.where) from error
         except (RequestsConnectionError, Timeout) as error:
-            raise SourceError("cannot reach the registry", where=self._where) from error
+            raise SourceError("cannot reach the registry", where=self.where) from error
         except (DXFError, OSError, ValueError, KeyError) as error:  # RequestException is an OSError
             answer = getattr(error, "response", None)
             status, headers = (0, {}) if answer is None else (answer.status_code, answer.headers)
             status = 401 if isinstance(error, DXFUnauthorizedError) else status
             if (message := refused_access(status, headers)) is not None:
                 hint = "log in with docker or oras, or set SKILLHUB_OCI_USERNAME and SKILLHUB_OCI_PASSWORD"
-                raise SourceError(message, where=self._where, hint=hint) from error
+                raise SourceError(message, where=self.where, hint=hint) from error
             message = f"the registry refuses the request: {quote(str(error))}"
-            raise SourceError(message, where=self._where) from error
+            raise SourceError(message, where=self.where) from error
 
 
 def open_target(address: str) -> Target:

@@ -32,7 +32,7 @@ _CONFIG = Config(
 )
 
 
-class S3Target:
+class S3Target(Target):
     """A ``Target`` with conditional writes: an object must be missing, or unchanged since the start.
 
     Args:
@@ -45,11 +45,9 @@ class S3Target:
         SourceError: the store cannot be reached, or refuses.
     """
 
-    is_browsed = True
-
     def __init__(self, client: Any, bucket: str, prefix: str) -> None:  # noqa: ANN401 - boto3 makes its classes at run time
         self._client, self._bucket, self._prefix = client, bucket, prefix
-        self._where = f"s3://{bucket}/{prefix}"
+        self.where = f"s3://{bucket}/{prefix}"
         with self._reaching():
             self._tags = dict(self._listed())
 
@@ -66,25 +64,21 @@ class S3Target:
             found = self._client.get_object(**self._named(path), IfMatch=self._tags[path])
             data: bytes = found["Body"].read(FILE_CAP + 1)
         if len(data) > FILE_CAP:
-            raise other_content(path, self._where)
+            raise other_content(path, self.where)
         return data
 
-    def holds(self, file: SiteFile) -> bool:
-        """Return whether the object has the same content, by its tag if that is an MD5 digest, or else by reading it.
+    def compare(self, file: SiteFile) -> bool | None:
+        """Compare the object by its tag if that is an MD5 digest, or else by reading it; None if it does not exist.
 
         Raises:
-            StateError: a fixed file has other content there, or another process changed the object since the start.
+            StateError: another process changed the object since the start.
             SourceError: the store cannot be reached, or refuses.
         """
         tag = self._tags.get(file.path)
         if tag is None:
-            return False
+            return None
         data = file.read()
-        if tag.strip('"') == md5(data, usedforsecurity=False).hexdigest() or self.read(file.path) == data:
-            return True
-        if file.fixed:
-            raise other_content(file.path, self._where)
-        return False
+        return tag.strip('"') == md5(data, usedforsecurity=False).hexdigest() or self.read(file.path) == data
 
     def publish(self, site: Sequence[SiteFile], changed: Sequence[SiteFile]) -> None:
         """Write the changed objects, many at a time; after an interruption, the next push writes the missing ones.
@@ -142,18 +136,18 @@ class S3Target:
             raise self._refusal(error, path) from error
         except NoCredentialsError as error:
             hint = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE"
-            raise SourceError("no credentials for S3 were found", where=self._where, hint=hint) from error
+            raise SourceError("no credentials for S3 were found", where=self.where, hint=hint) from error
         except (BotoCoreError, OSError) as error:
-            raise SourceError(f"cannot reach the store: {quote(str(error))}", where=self._where) from error
+            raise SourceError(f"cannot reach the store: {quote(str(error))}", where=self.where) from error
 
     def _refusal(self, error: ClientError, path: str) -> SourceError | StateError:
         code = str(error.response.get("Error", {}).get("Code", ""))
         # 412: the condition failed; 409: another write to the key is running; 404: deleted; 501: see `_put`.
         if code == "NoSuchBucket":
-            return NotFound("there is no such bucket", where=self._where)
+            return NotFound("there is no such bucket", where=self.where)
         if path and _status(error) in (404, 409, 412, 501):
-            return overtaken(path, self._where)
-        return SourceError(f"the store refuses the request: {quote(code)}", where=self._where + path)
+            return overtaken(path, self.where)
+        return SourceError(f"the store refuses the request: {quote(code)}", where=self.where + path)
 
 
 def open_target(address: str) -> Target:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
+from abc import abstractmethod
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import takewhile
-from typing import Protocol
 
 from skillhub.disk import files
 from skillhub.errors import FormatError, SourceError, StateError, UsageError
@@ -45,17 +45,20 @@ class SiteFile:
         return is_fixed(self.path)
 
 
-class Target(Protocol):
+class Target:
     """A place to which a site is published.
 
     A target remembers the content that it first read of each mutable file, and replaces no other content.
 
     Attributes:
         is_browsed: Whether people and other clients read files there, so that built files are published, too.
+        where: The place, for messages.
     """
 
-    is_browsed: bool
+    is_browsed = True
+    where: str
 
+    @abstractmethod
     def read(self, path: str) -> bytes | None:
         """Return a published file, or None if it does not exist.
 
@@ -65,12 +68,21 @@ class Target(Protocol):
         """
 
     def holds(self, file: SiteFile) -> bool:
-        """Return whether the file is published with the same content.
+        """Return whether the file is published with the same content; raises as ``read``.
 
         Raises:
             StateError: a fixed file has other content there.
         """
+        is_same = self.compare(file)
+        if is_same is False and file.fixed:
+            raise other_content(file.path, self.where)
+        return is_same is True
 
+    @abstractmethod
+    def compare(self, file: SiteFile) -> bool | None:
+        """Return whether the published file has the same content, or None if it does not exist."""
+
+    @abstractmethod
     def publish(self, site: Sequence[SiteFile], changed: Sequence[SiteFile]) -> None:
         """Write the changed files in their order; each file appears as a whole, even after an interruption.
 
@@ -85,7 +97,7 @@ class Target(Protocol):
         """
 
     def close(self) -> None:
-        """Close the connections."""
+        """Close the connections, if there are any."""
 
 
 def in_stages(changed: Sequence[SiteFile], write: Callable[[SiteFile], None]) -> None:
@@ -121,17 +133,15 @@ def overtaken(path: str, where: str) -> StateError:
     )
 
 
-class FolderTarget:
+class FolderTarget(Target):
     """A folder for a web server, or for a program that copies it elsewhere; each file appears by a rename.
 
     Args:
         path: The folder; created with the first file.
     """
 
-    is_browsed = True
-
     def __init__(self, path: str) -> None:
-        self._path = os.path.abspath(path)
+        self.where = os.path.abspath(path)
         self._seen: dict[str, bytes | None] = {}  # only of mutable files, which are small
 
     def read(self, path: str) -> bytes | None:
@@ -147,17 +157,10 @@ class FolderTarget:
             self._seen[path] = files.read(self._full(path), FILE_CAP)
         return self._seen[path]
 
-    def holds(self, file: SiteFile) -> bool:
-        """Return whether the folder has the file with the same content.
-
-        Raises:
-            StateError: a fixed file has other content there, or the disk refuses.
-            FormatError: the present file is larger than any file of a site.
-        """
-        found, wanted = self.read(file.path), file.read()
-        if file.fixed and found not in (None, wanted):
-            raise other_content(file.path, self._path)
-        return found == wanted
+    def compare(self, file: SiteFile) -> bool | None:
+        """Return whether the folder has the file with the same content, or None if it does not."""
+        found = self.read(file.path)
+        return None if found is None else found == file.read()
 
     def publish(self, site: Sequence[SiteFile], changed: Sequence[SiteFile]) -> None:
         """Write the changed files in their order, each by a rename.
@@ -168,13 +171,10 @@ class FolderTarget:
         for file in changed:
             before = None if file.fixed else self.read(file.path)
             if not files.swap(self._full(file.path), before, file.read(), mode=0o644):
-                raise overtaken(file.path, self._path)
-
-    def close(self) -> None:
-        """Do nothing, since no file is open."""
+                raise overtaken(file.path, self.where)
 
     def _full(self, path: str) -> str:
-        return os.path.join(self._path, *path.split("/"))
+        return os.path.join(self.where, *path.split("/"))
 
 
 BRANCH = "gh-pages"
@@ -182,7 +182,7 @@ BRANCH = "gh-pages"
 _NO_JEKYLL = SiteFile(".nojekyll", lambda: b"")
 
 
-class GitTarget:
+class GitTarget(Target):
     """A git branch, such as one for GitHub Pages. It gets one commit, if it did not move since the start.
 
     Other files of the branch stay. Nothing is checked out, and no hook, filter or program of the repository runs.
@@ -196,10 +196,8 @@ class GitTarget:
         FormatError, UnsafeArchive, WrongBytes: the repository has contents that no honest repository has.
     """
 
-    is_browsed = True
-
     def __init__(self, cache: GitCache, branch: str) -> None:
-        self._cache, self._branch = cache, branch
+        self._cache, self._branch, self.where = cache, branch, cache.url
         self._ref = f"refs/heads/{branch}"
         self._parent = cache.ask([self._ref]).get(self._ref)
         if self._parent is not None and not is_object_id(self._parent):
@@ -216,21 +214,13 @@ class GitTarget:
         if self._snapshot is None or leaf is None:
             return None
         if leaf.node.kind != "file":
-            raise other_content(path, self._cache.url)
+            raise other_content(path, self.where)
         return next(iter(self._snapshot.read([path])))
 
-    def holds(self, file: SiteFile) -> bool:
-        """Return whether the branch has the file with the same content, by its object id, without fetching it.
-
-        Raises:
-            StateError: a fixed file has other content there.
-        """
+    def compare(self, file: SiteFile) -> bool | None:
+        """Compare the file with that of the branch by its object id, without fetching it."""
         leaf = self._snapshot.leaves.get(file.path) if self._snapshot else None
-        if leaf is not None and leaf.node.kind == "file" and leaf.id == object_id("blob", file.read()):
-            return True
-        if leaf is not None and file.fixed:
-            raise other_content(file.path, self._cache.url)
-        return False
+        return None if leaf is None else leaf.node.kind == "file" and leaf.id == object_id("blob", file.read())
 
     def publish(self, site: Sequence[SiteFile], changed: Sequence[SiteFile]) -> None:
         """Commit the changed files, and push the commit, which publishes all of them at once.
@@ -243,10 +233,7 @@ class GitTarget:
         message = f"Publish {len(changed)} of {len(site)} files of the registry"
         content = ((file.path, file.read()) for file in files)
         if not self._cache.push(self._ref, self._parent, message, content):
-            raise overtaken(self._branch, self._cache.url)
-
-    def close(self) -> None:
-        """Do nothing, since each git process has ended."""
+            raise overtaken(self._branch, self.where)
 
 
 def branch_address(text: str, environ: Mapping[str, str]) -> str:
