@@ -37,6 +37,7 @@ from skillhub.scan import MANY, ScannedSkill
 
 # Processes.
 
+_Keep: TypeAlias = Callable[[Tree, ScannedSkill], bool]
 _PROCESSES: Final = min(os.cpu_count() or 1, 4)
 _WORTH_STARTING: Final = 60  # skills, whose scan takes about as long as the imports of a started process
 # A started process has the module path of this one; `-I` excludes the working folder.
@@ -54,14 +55,12 @@ class ScansAhead:
     Args:
         processes: The number of processes; with a single one, this process would only wait.
         count: The number of skills to scan.
-        keep: Called with a tree and its result when the caller uses the result, whoever scanned the tree.
+        keep: Keeps the result of a tree and returns True; if it is called in a fork of this process and returns False
+            there, it is called again here once the caller uses the result.
     """
 
     def __init__(
-        self,
-        processes: int = _PROCESSES,
-        count: int = _WORTH_STARTING,
-        keep: Callable[[Tree, ScannedSkill], object] = lambda *_: None,
+        self, processes: int = _PROCESSES, count: int = _WORTH_STARTING, keep: _Keep = lambda *_: True
     ) -> None:
         self._keep = keep
         self._processes: list[_Started | _Forked] = []
@@ -75,7 +74,7 @@ class ScansAhead:
             undo.callback(self.close)
             with suppress(OSError), _signals_held() if can_fork else nullcontext():
                 for _ in range(processes if is_worth_it and processes > 1 else 0):
-                    self._processes.append(_Forked() if can_fork else _Started())
+                    self._processes.append(_Forked(keep) if can_fork else _Started())
                     self._idle.put(self._processes[-1])
             undo.pop_all()
 
@@ -84,16 +83,17 @@ class ScansAhead:
 
         If no process has begun with exactly this tree, or none can answer, the function scans it itself.
         """
-        asked: tuple[Tree, Future[ScannedSkill | None]] | None = None
+        asked: tuple[Tree, Future[tuple[ScannedSkill, bool] | None]] | None = None
         if self._processes and isinstance(fetched, Unpacked):
             asked = fetched.tree, self._pool.submit(self._ask, fetched.tree)
 
         def result_of(tree: Tree) -> ScannedSkill:
-            result = None
+            answer = None
             if asked is not None and not asked[1].cancel() and asked[0].digest == tree.digest:
-                result = asked[1].result()
-            result = result or ScannedSkill.read(tree)
-            self._keep(tree, result)
+                answer = asked[1].result()
+            result, is_kept = answer or (ScannedSkill.read(tree), False)
+            if not is_kept:
+                self._keep(tree, result)
             return result
 
         return result_of
@@ -110,16 +110,17 @@ class ScansAhead:
                 with suppress(OSError):  # unsent bytes are lost
                     pipe.close()
 
-    def _ask(self, files: Tree) -> ScannedSkill | None:
+    def _ask(self, files: Tree) -> tuple[ScannedSkill, bool] | None:
+        """Return the result of a process, and whether it is kept; None if the process failed, or for no skill."""
         process = self._idle.get()
         try:
             rows = [[path, file.executable, len(file.data)] for path, file in files.items()]
             parts = (json.dumps(rows).encode("ascii"), b"\n", *(file.data for file in files.values()))
             process.stdin.write(b"".join(parts))
             process.stdin.flush()
-            capabilities, findings, breaches = json.loads(process.stdout.readline())
+            capabilities, findings, breaches, is_kept = json.loads(process.stdout.readline())
             found = tuple(Finding(**each) for each in findings)
-            return ScannedSkill(found, tuple(capabilities), breaches=tuple(breaches))
+            return ScannedSkill(found, tuple(capabilities), breaches=tuple(breaches)), is_kept
         except TypeError:  # the answer is `null`: the tree is no skill
             return None
         except (OSError, ValueError):
@@ -170,7 +171,7 @@ class _Forked:
     The caller blocks signals meanwhile.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, keep: _Keep) -> None:
         ends: list[int] = []
         self.returncode: int | None = None
         try:
@@ -192,7 +193,7 @@ class _Forked:
                     with suppress(OSError):  # locks, connections and terminal belong to this process alone
                         os.close(handle)
                 gc.freeze()
-                serve(open(child_in, "rb"), open(child_out, "wb"))  # noqa: SIM115 - `_exit` closes them
+                serve(open(child_in, "rb"), open(child_out, "wb"), keep)  # noqa: SIM115 - `_exit` closes them
             finally:
                 os._exit(0)  # run no exit handler and flush no buffer of the parent twice
         os.close(child_in)
@@ -211,14 +212,19 @@ class _Forked:
             self.returncode = os.waitstatus_to_exitcode(os.waitpid(self._pid, 0)[1])
 
 
-def serve(questions: IO[bytes], answers: IO[bytes]) -> None:
-    """Answer each tree with the parts of its ``ScannedSkill``, or ``null`` if it is no skill, to the end of input."""
+def serve(questions: IO[bytes], answers: IO[bytes], keep: _Keep = lambda *_: False) -> None:
+    """Answer each tree, to the end of input, or ``null`` if it is no skill.
+
+    An answer has the parts of the ``ScannedSkill``, and whether the result is kept.
+    """
     while line := questions.readline():
         files = {path: File(questions.read(size), executable) for path, executable, size in json.loads(line)}
         answer: list[Any] | None = None
-        found = ScannedSkill.read(Tree(files))
+        tree = Tree(files)
+        found = ScannedSkill.read(tree)
         if found.capabilities is not None:  # otherwise the parent finds the fault again as it reads the manifest
-            answer = [found.capabilities, [asdict(each) for each in found.findings], found.breaches]
+            findings = [asdict(each) for each in found.findings]
+            answer = [found.capabilities, findings, found.breaches, keep(tree, found)]
         answers.write(json.dumps(answer).encode("ascii") + b"\n")
         answers.flush()
 
@@ -259,11 +265,13 @@ class ScanCache:
             data = files.read(path, _CAP)
             if data is not None:
                 return self._parsed(data, os.path.basename(path))
-        return self._kept(tree, ScannedSkill.read(tree))
+        self._keep(tree, found := ScannedSkill.read(tree))
+        return found
 
     def ahead(self, count: int) -> ScansAhead:
-        """Return processes for so many skills, whose results are written as they are used."""
-        return ScansAhead(count=count, keep=self._kept)
+        """Return processes for so many skills, whose results are written."""
+        _ = self.rules, self._key  # the processes share them
+        return ScansAhead(count=count, keep=self._keep)
 
     def fill(self, trees: Iterable[Digest], read: Callable[[Digest], Tree | None], report: _Report) -> None:
         """Scan the trees without a cached result in other processes, if they are many, and write the results.
@@ -297,19 +305,20 @@ class ScanCache:
         name = sha256(f"{tree}\n{self.rules}".encode()).hexdigest()
         return os.path.join(self._folder, name[:2], name)
 
-    def _kept(self, tree: Tree, found: ScannedSkill) -> ScannedSkill:
+    def _keep(self, tree: Tree, found: ScannedSkill) -> bool:
+        """Write the result, unless this cache writes none; return whether nothing failed."""
         if not self._remember:
-            return found
+            return True
         path = self._path(tree.digest)
         rows = [{key: getattr(each, key) for key in _FIELDS} for each in found.findings]
         facts = {key: getattr(found, key) for key in ("capabilities", "fault", "breaches")} | {"findings": rows}
         body = json.dumps({"rules": self.rules, "tree": tree.digest, **facts}).encode()
         try:
-            mac = self._mac(os.path.basename(path), body)
-            files.write_atomic(path, mac + b"\n" + body, mode=0o600, sync=False)
+            files.write_atomic(path, self._mac(os.path.basename(path), body) + b"\n" + body, mode=0o600, sync=False)
         except StateError:
             self._unwritten[tree.digest] = found
-        return found
+            return False
+        return True
 
     def _parsed(self, data: bytes, name: str) -> ScannedSkill:
         mac, _, body = data.partition(b"\n")

@@ -73,7 +73,7 @@ def test_attack_content_that_is_no_skill_stops_no_process(ahead):
 def test_a_result_is_kept_whoever_scanned_the_tree():
     """A process did, or none had begun, or all were killed, or the tree was unpacked too late for them."""
     kept = []
-    scans = ScansAhead(2, keep=lambda *each: kept.append(each))
+    scans = ScansAhead(2, keep=lambda *each: kept.append(each) or False)
     expected = [(skill(number), ScannedSkill.read(skill(number))) for number in range(4)]
     assert begun(scans, Unpacked(skill(0)))(skill(0)) == expected[0][1]
     busy = [scans._idle.get() for _ in range(2)]
@@ -214,6 +214,23 @@ def test_a_process_that_ends_between_poll_and_kill_is_no_error():
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="processes are forked on Linux alone")
+@pytest.mark.parametrize("can_write", [True, False])
+def test_a_forked_process_keeps_its_result(tmp_path, can_write):
+    """If it cannot, this process has the result in memory."""
+    program = (
+        "from skillhub.disk.home import Home; from skillhub.scan.results import ScanCache\n"
+        f"cache = ScanCache(Home.of({{'SKILLHUB_HOME': {os.fspath(tmp_path)!r}}})); scans = cache.ahead(24)\n"
+        "print(scans._ask(skill())[1], type(scans._processes[0]).__name__, *cache._unwritten)\n"
+        "found = begun(scans, Unpacked(skill()))(skill()); print(found == ScannedSkill.read(skill()))\n"
+        "scans.close(); print(list(cache._unwritten.values()) == [found], cache.read(skill()) == found)\n"
+    )
+    if not can_write:
+        (tmp_path / "cache").write_text("in the way")
+    assert run(program) == (f"{can_write} _Forked\nTrue\n{not can_write} True\n", "")
+    assert len([each for each in (tmp_path / "cache" / "scan").rglob("*") if each.is_file()]) == can_write
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="processes are forked on Linux alone")
 def test_a_forked_process_does_not_run_the_applications_signal_handler():
     program = (
         "signal.signal(signal.SIGTERM, lambda *_: os.write(2, b'its files are taken away'))\n"
@@ -231,7 +248,7 @@ def test_the_answers_are_lines_of_json():
     serve(io.BytesIO(asked * 2 + b'[["a", false, 3]]\nPK?'), answers)
     first, second, third = map(json.loads, answers.getvalue().splitlines())
     assert first == second
-    assert len(first) == 3
+    assert (len(first), first[-1]) == (4, False)
     assert third is None
 
 
