@@ -202,7 +202,8 @@ def refuse_read_only(project: Project, paths: Iterable[str]) -> None:
     Raises:
         StateError: the folder of a place, or the one to build its tree in, cannot be written.
     """
-    tops = {first_there(each) for path in paths for each in (path, os.path.join(_beside(project, path), _STAGED))}
+    by_folder = {os.path.dirname(path): path for path in paths}.values()  # one for all places of a folder
+    tops = {first_there(each) for path in by_folder for each in (path, os.path.join(_beside(project, path), _STAGED))}
     for folder in sorted(tops):
         if not os.access(folder, os.W_OK):
             is_mounted_so = hasattr(os, "statvfs") and os.statvfs(folder).f_flag & os.ST_RDONLY
