@@ -218,7 +218,7 @@ class _MayHealError(Exception):
 def _judge(target: RequestTarget, response: httpx.Response, cap: int) -> Response | RequestTarget:
     status, headers = response.status_code, dict(response.headers.items())
     if status in _REDIRECTS:
-        following = target.follow(response.extensions["location"])
+        following = target.follow(response.extensions["location"] or "")
         if response.request.method == "POST" and (status not in _KEEPS_METHOD or following.origin != target.origin):
             message = f"expected an answer or a redirect on the same host, found a redirect to {quote(following.url)}"
             raise UnsafeTransfer(message, where=target.url)
@@ -307,11 +307,11 @@ class _Transport(httpx.BaseTransport):
         self._mutex = threading.Lock()
         self.private: set[str] = set()
         self._network = _Network(self.private)
-        # Each pool has one connection, since httpcore inspects all connections of a pool for every request.
-        self._pools: set[httpcore.ConnectionPool] = set()
+        # Connections without a pool of httpcore, which inspects all its connections for every request.
+        self._connections: set[httpcore.ConnectionInterface] = set()
         # By origin and ``public_only``: a request for public addresses only must not use a connection that a person's
         # request opened, which may go to a private address.
-        self._idle: defaultdict[tuple[str, bool], list[httpcore.ConnectionPool]] = defaultdict(list)
+        self._idle: defaultdict[tuple[str, bool], list[httpcore.ConnectionInterface]] = defaultdict(list)
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         """Send the request of this thread's exchange, and return the answer with an unread body."""
@@ -321,56 +321,52 @@ class _Transport(httpx.BaseTransport):
         host, port = authority.rpartition(":")[0], target.port if authority == target.authority else None
         url = httpcore.URL(scheme=target.scheme, host=host, port=port, target=target.raw_path)
         inner_request = httpcore.Request(request.method, url, headers=request.headers.raw, content=request.content)
-        pool = self._pool(exchange)
+        connection = self._connection(exchange, url.origin)
         with ExitStack() as undo:
-            undo.callback(self._drop, pool)
-            found = pool.handle_request(inner_request)
+            undo.callback(self._drop, connection)
+            found = connection.handle_request(inner_request)
             if not exchange.received:
                 found.close()  # these bytes followed the previous answer
                 raise httpcore.RemoteProtocolError("the server answered before the request")
             undo.pop_all()
         # httpx would interpret these two fields: redirects are judged here, and cookies are ignored.
-        marked = [(name.lower() in (b"location", b"set-cookie"), name, value) for name, value in found.headers]
-        headers = [(name, value) for is_ours, name, value in marked if not is_ours]
-        location = httpx.Headers([(name, value) for is_ours, name, value in marked if is_ours]).get("location", "")
+        headers = [each for each in found.headers if each[0].lower() not in (b"location", b"set-cookie")]
+        location = httpx.Headers([each for each in found.headers if each[0].lower() == b"location"]).get("location")
         idle = self._idle[target.origin, target.public_only]
-        closed = partial(self._drop, pool) if exchange.fresh else partial(idle.append, pool)
+        closed = partial(self._drop, connection) if exchange.fresh else partial(idle.append, connection)
         body = _Body(found, exchange, self._arrived, closed)
         return httpx.Response(found.status, headers=headers, stream=body, extensions={"location": location})
 
     def close(self) -> None:
         """Close every connection."""
-        while self._pools:
-            self._pools.pop().close()
+        while self._connections:
+            self._connections.pop().close()
 
-    def _drop(self, pool: httpcore.ConnectionPool) -> None:
-        self._pools.discard(pool)
-        pool.close()
+    def _drop(self, connection: httpcore.ConnectionInterface) -> None:
+        self._connections.discard(connection)
+        connection.close()
 
-    def _pool(self, exchange: _Exchange) -> httpcore.ConnectionPool:
-        """Return an idle pool for the target, the most recently used one; a new one if there is none."""
+    def _connection(self, exchange: _Exchange, origin: httpcore.Origin) -> httpcore.ConnectionInterface:
+        """Return an idle connection to the target, the most recently used one; a new one if there is none."""
         target, proxy = exchange.target, exchange.proxy
         with suppress(IndexError):
-            if not exchange.fresh:
-                return self._idle[target.origin, target.public_only].pop()
+            while not exchange.fresh:
+                connection = self._idle[target.origin, target.public_only].pop()
+                if not (connection.is_closed() or connection.has_expired()):
+                    return connection
+                self._drop(connection)
         with self._mutex:  # so that only one thread reads the certificate authorities
             if target.scheme == "https" and self._tls is None:
                 self._tls = ssl.create_default_context()
-        options: dict[str, Any] = {
-            "ssl_context": self._tls if target.scheme == "https" else None,
-            "max_connections": None,
-            "network_backend": self._network,
-        }
-        if proxy is None:
-            pool = httpcore.ConnectionPool(**options)
-        else:
-            pool = httpcore.HTTPProxy(
-                httpcore.URL(scheme="http", host=proxy.host, port=proxy.port),
-                proxy_headers=[("Proxy-Authorization", proxy.authorization)] if proxy.authorization else [],
-                **options,
-            )
-        self._pools.add(pool)
-        return pool
+        tls = self._tls if target.scheme == "https" else None
+        connection = httpcore.HTTPConnection(origin, tls, network_backend=self._network)
+        if proxy is not None:
+            url = httpcore.URL(scheme="http", host=proxy.host, port=proxy.port)
+            headers = [("Proxy-Authorization", proxy.authorization)] if proxy.authorization else []
+            proxied = httpcore.HTTPProxy(url, ssl_context=tls, proxy_headers=headers, network_backend=self._network)
+            connection = proxied.create_connection(origin)
+        self._connections.add(connection)
+        return connection
 
 
 class _Body(httpx.SyncByteStream):
