@@ -5,6 +5,7 @@ WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 VENV    := .venv
 BIN     := $(VENV)/bin
 READY   := $(VENV)/.ready
+COMPILED := $(VENV)/.compiled
 INTEROP := .venv-interop
 SITE    := .venv-site
 
@@ -38,10 +39,14 @@ $(READY): pyproject.toml
 demo: $(READY)   ## install a signed skill in a new empty project, with the questions answered by a script
 	@$(BIN)/python docs/demo.py
 
-# Tests are compiled while mypy runs, which takes one processor. A test that fails runs a second time, with no other
+# Tests that have changed are compiled here, once, and not by each process that runs tests.
+$(COMPILED): $(READY) $(wildcard tests/*.py tests/*/*.py)
+	@$(BIN)/python -P -m pytest -q --collect-only >/dev/null 2>&1; touch $@
+
+# They are compiled while mypy runs, which takes one processor. A test that fails runs a second time, with no other
 # beside it: if it passes then, it depends on load. That is a bug, but not one of the change that is tested.
 test: $(READY)   ## lint, types, the order of imports, tests
-	@$(BIN)/python -P -m pytest -q --collect-only >/dev/null 2>&1 & $(MAKE) --no-print-directory lint && wait
+	@$(MAKE) --no-print-directory $(COMPILED) & $(MAKE) --no-print-directory lint && wait
 	@$(BIN)/python -P -m pytest -q -n $(WORKERS) --dist worksteal -m 'not interop' || { status=$$?; \
 	  test $$status -eq 1 || exit $$status; \
 	  echo 'the failed tests run again, one after another; mend also those that pass now: they depend on load'; \
