@@ -117,6 +117,11 @@ def pytest_pycollect_makeitem(collector, name, obj):
     return list(collector._genfunctions(name, whole))
 
 
+def pytest_collection():
+    """Collect no garbage while tests are collected: there is none, and looking for it took a tenth of the time."""
+    gc.disable()
+
+
 def pytest_collection_finish():
     """Exclude all present objects from garbage collection, and collect less often: one collection took 0.15 s.
 
@@ -128,6 +133,7 @@ def pytest_collection_finish():
     gc.collect()
     gc.freeze()
     gc.set_threshold(10_000, 20)
+    gc.enable()
 
 
 def pytest_runtest_logfinish():
