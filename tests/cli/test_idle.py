@@ -14,7 +14,7 @@ import pytest
 
 from skillhub.cli.terminal import Terminal
 from skillhub.disk import proved
-from tests.support.cli import Shell
+from tests.support.cli import Shell, run_code
 
 if sys.platform != "win32":
     import fcntl
@@ -140,13 +140,7 @@ def test_every_path_that_a_command_looks_at_is_watched(shell, tmp_path, words):
     out = tmp_path / "looks.json"
     shell.run("sync")
     for _ in range(5 - 4 * bool(kept(shell))):
-        subprocess.run(
-            [sys.executable, "-P", "-c", LOOKS, str(out), *words],
-            cwd=shell.project,
-            env=shell.environ,
-            capture_output=True,
-            check=True,
-        )
+        assert run_code(LOOKS, out, *words, cwd=shell.project, environ=shell.environ).status == 0
     (path,) = kept(shell)
     block = json.loads(path.read_bytes())
     watched = {*block["paths"].split("\0")}
