@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 
 import pytest
 
-from tests.support.cli import SECONDS
+from tests.support.cli import run_code
 
 SECRET = "DEMO_TOKEN=hunter2-of-the-file\n"
 TOOLS = """dependencies:
@@ -56,24 +55,17 @@ def test_attack_a_tracked_env_file_is_neither_read_nor_written(shell):
         *(["mcp", "check", "demo"], ["mcp", "check", "other"], ["disable", "reader"], ["enable", "reader"]),
         ["remove", "reader"],
     ]
-    done = subprocess.run(
-        [sys.executable, "-c", WATCH, json.dumps(commands)],
-        cwd=shell.folder / "work/in",
-        env=shell.having({}),
-        capture_output=True,
-        text=True,
-        timeout=SECONDS,
-        check=True,
-    )
-    found = json.loads(done.stdout.splitlines()[-1])
+    done = run_code(WATCH, json.dumps(commands), cwd=shell.folder / "work/in", environ=shell.environ)
+    assert done.status == 0, done.err
+    found = json.loads(done.out.splitlines()[-1])
     # `doctor` reports a missing agent, no server is on PATH, and the value was given to one command only.
-    assert found["statuses"] == [0, 0, 0, 1, 0, 0, 0, 0, 3, 3, 0, 6, 0], done.stderr
+    assert found["statuses"] == [0, 0, 0, 1, 0, 0, 0, 0, 3, 3, 0, 6, 0], done.err
     named = {os.path.basename(path) for path in found["touched"]}
     assert {".mcp.json", "skillhub.lock"} <= named  # the recorder works
     assert not [name for name in named if name.casefold().startswith(".env")]
     assert not [path for path in found["touched"] if path.endswith("config/real")]
     assert {name: (shell.folder / name).read_bytes() for name in names} == before
-    assert "hunter2" not in done.stdout + done.stderr
+    assert "hunter2" not in done.out + done.err
     written = [path.read_text(errors="replace") for path in (shell.folder / "work/in").glob("*") if path.is_file()]
     assert not [text for text in written if "hunter2" in text and text != SECRET]
 

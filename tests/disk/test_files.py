@@ -2,18 +2,14 @@ import os
 import shutil
 import socket
 import stat
-import subprocess
-import sys
 import threading
-from pathlib import Path
 
 import pytest
 
 from skillhub.disk import files
 from skillhub.errors import FormatError, StateError
-from tests.support.cli import SECONDS
+from tests.support.cli import run_code
 
-REPOSITORY = Path(__file__).parents[2]
 AS_OTHER_USER = """
 import os, sys
 from skillhub.errors import StateError
@@ -23,19 +19,6 @@ if os.getuid() == 0:
     os.setuid(65534)
 """
 needs_posix = pytest.mark.skipif(os.name == "nt", reason="needs POSIX modes and signals")
-
-
-def child(code, *arguments):
-    return subprocess.run(
-        [sys.executable, "-c", code, *map(str, arguments)],
-        cwd=REPOSITORY,
-        # A module compiled on a full disk would stay cached, truncated, for all processes.
-        env={**os.environ, "PYTHONPATH": str(REPOSITORY), "PYTHONDONTWRITEBYTECODE": "1"},
-        capture_output=True,
-        text=True,
-        timeout=SECONDS,
-        check=False,
-    )
 
 
 def names(folder):
@@ -139,7 +122,7 @@ try:
 except StateError as error:
     print(error.code, error.where == sys.argv[1], bool(error.hint))
 """
-    assert child(code, path).stdout.split() == ["state", "True", "True"]
+    assert run_code(code, path).out.split() == ["state", "True", "True"]
     assert path.read_bytes() == b"old"
     assert names(tmp_path) == ["file"]
 
@@ -154,7 +137,7 @@ from skillhub.disk import files
 sys.addaudithook(lambda event, _: event == "os.rename" and os.kill(os.getpid(), signal.SIGKILL))
 files.write_atomic(sys.argv[1], b"new")
 """
-    assert child(code, path).returncode == -9
+    assert run_code(code, path).status == -9
     assert path.read_bytes() == b"old"
     files.write_atomic(str(path), b"later")  # the temporary file of the killed process does not matter
     assert path.read_bytes() == b"later"
@@ -170,9 +153,9 @@ try:
 except StateError as error:
     print(error.code, error.where, "|", error.hint)
 """
-    done = child(AS_OTHER_USER + code, tmp_path)
+    done = run_code(AS_OTHER_USER + code, tmp_path)
     tmp_path.chmod(0o755)
-    assert done.stdout.startswith("state file | check its owner"), done.stderr
+    assert done.out.startswith("state file | check its owner"), done.err
     assert names(tmp_path) == ["file"]
 
 
@@ -186,7 +169,7 @@ try:
 except StateError as error:
     print(error.code)
 """
-    assert child(AS_OTHER_USER + code, tmp_path).stdout == "state\n"
+    assert run_code(AS_OTHER_USER + code, tmp_path).out == "state\n"
     assert names(tmp_path) == ["file"]
     assert (tmp_path / "file").read_bytes() == b"old"
 
@@ -267,7 +250,7 @@ for _ in range(15):
         open(sys.argv[1] + "/number", "w").write(str(number + 1))
 """
     (tmp_path / "number").write_text("0")
-    workers = [threading.Thread(target=child, args=(code, tmp_path)) for _ in range(3)]
+    workers = [threading.Thread(target=run_code, args=(code, tmp_path)) for _ in range(3)]
     for worker in workers:
         worker.start()
     for worker in workers:
@@ -302,7 +285,7 @@ from skillhub.disk import files
 with files.lock(sys.argv[1]):
     os.kill(os.getpid(), signal.SIGKILL)
 """
-    assert child(code, tmp_path / "lock").returncode == -9
+    assert run_code(code, tmp_path / "lock").status == -9
     with files.lock(str(tmp_path / "lock"), timeout=0):
         pass
 

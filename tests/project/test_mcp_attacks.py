@@ -1,7 +1,5 @@
 import os
 import stat
-import subprocess
-import sys
 import threading
 from contextlib import suppress
 from pathlib import Path
@@ -13,9 +11,8 @@ from skillhub.errors import FormatError, LinkLeavesProject, StateError
 from skillhub.model.needs import McpServer
 from skillhub.project import mcp
 from tests.support.agents import Place
-from tests.support.cli import SECONDS
+from tests.support.cli import run_code
 
-REPOSITORY = Path(__file__).parents[2]
 STDIO = McpServer("stdio", command=("npx", "-y", "@x/server"), env=("X_TOKEN", "X_URL"))
 
 PROJECT_FILES = {
@@ -282,14 +279,15 @@ for number in range(int(start), int(start) + 8):
 @pytest.mark.parametrize("agent", ["claude-code", "codex"])
 def test_parallel_writers_keep_all_entries(place, agent):
     def run(start):
-        arguments = [sys.executable, "-c", WRITER, str(place.project), agent, str(start)]
-        subprocess.run(arguments, cwd=REPOSITORY, check=True, timeout=SECONDS)
+        ended.append(run_code(WRITER, place.project, agent, start).status)
 
+    ended = []
     threads = [threading.Thread(target=run, args=(start,)) for start in (0, 100, 200)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
+    assert ended == [0, 0, 0]
     expected = {f"server-{number}" for start in (0, 100, 200) for number in range(start, start + 8)}
     assert set(mcp.servers(place.file(agent))) == expected
 
@@ -326,10 +324,10 @@ def test_concurrent_write_of_an_agent_is_kept(place, times, number, agent):
     os.makedirs(os.path.dirname(file.path), exist_ok=True)
     Path(file.path).write_text("{}" if agent == "claude-code" else "")
     there = place.everything()
-    arguments = [sys.executable, "-c", MEANWHILE, str(place.project), str(times), agent]
-    done = subprocess.run(arguments, cwd=REPOSITORY, check=True, timeout=SECONDS, capture_output=True, text=True)
+    done = run_code(MEANWHILE, place.project, times, agent)
+    assert done.status == 0, done.err
     found = yaml.safe_load(Path(file.path).read_text())
     assert found["n"] == number
     assert ("mcpServers" in found) == (times == 2)
-    assert ("keeps changing" in done.stdout) == (times == 99)
+    assert ("keeps changing" in done.out) == (times == 99)
     assert place.everything() == there
