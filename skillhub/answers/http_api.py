@@ -14,7 +14,7 @@ from skillhub.answers.setup import ErrorAnswer
 from skillhub.answers.skills import AnswerRow, Json, JsonAnswer, NeedRow, SkillRow, Text, Texts
 from skillhub.formats.document import input_schema
 from skillhub.model.hosts import SkillScope, profiles
-from skillhub.model.record import State
+from skillhub.model.skill import State
 from skillhub.runtime.ranking import LIMIT, LIMIT_MAX
 
 # The OpenAPI document.

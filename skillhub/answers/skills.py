@@ -18,7 +18,7 @@ from skillhub.model.hosts import SkillScope
 from skillhub.model.lock import Kind as SignerKind
 from skillhub.model.provenance import Delta
 from skillhub.model.question import Kind as QuestionKind
-from skillhub.model.record import State
+from skillhub.model.skill import State
 
 # Any string: `str` would refuse a path whose bytes are no UTF-8, and `InstanceOf` would call Python for each value.
 Text = Annotated[str, GetPydanticSchema(lambda *_: is_instance_schema(str)), WithJsonSchema({"type": "string"})]

@@ -38,8 +38,7 @@ from skillhub.model.hosts import hosts
 from skillhub.model.index import Admission
 from skillhub.model.lock import Lock, Locked, Signer, by_word, shown_signers
 from skillhub.model.manifest import Manifest
-from skillhub.model.provenance import AUDIT, Provenance
-from skillhub.model.record import Record
+from skillhub.model.provenance import AUDIT, Provenance, Record
 from skillhub.model.reference import Local, Named, parse_ref
 from skillhub.model.tree import SIGNATURE, SKILL_MD, Tree
 from skillhub.model.version import Range, is_version, precedence

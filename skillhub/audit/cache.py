@@ -21,8 +21,8 @@ from skillhub.install.candidates import pin_name
 from skillhub.install.context import Ports, ask
 from skillhub.model.lock import Lock
 from skillhub.model.manifest import glance
+from skillhub.model.provenance import Records
 from skillhub.model.question import Asked, Question
-from skillhub.model.record import Records
 from skillhub.model.tree import SKILL_MD
 from skillhub.project.project import Project, state_key
 from skillhub.project.store import Store

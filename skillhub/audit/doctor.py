@@ -15,7 +15,7 @@ from skillhub.formats.text import as_command, command
 from skillhub.install.context import Ports
 from skillhub.install.known_bad import advised_skills
 from skillhub.model.hosts import Host, detect, hosts, measured, profiles
-from skillhub.model.record import Need, Skill
+from skillhub.model.skill import Need, Skill
 from skillhub.net.settings import Settings
 from skillhub.policy.policy import rows
 from skillhub.project import copies as links

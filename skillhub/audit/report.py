@@ -23,7 +23,7 @@ from skillhub.formats.document import Document, Items, Sha256, part, version_of
 from skillhub.formats.text import as_word, clean, quote, shown
 from skillhub.model.finding import SEVERITIES, Finding, Rule, Severity, at_least, counted, rules
 from skillhub.model.lock import CAP, Lock
-from skillhub.model.record import Record
+from skillhub.model.provenance import Record
 from skillhub.model.tree import SKILL_MD, File, Tree
 from skillhub.project import copies
 from skillhub.project.intent import Suppression

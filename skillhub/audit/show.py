@@ -27,9 +27,9 @@ from skillhub.model.finding import Finding, in_words
 from skillhub.model.index import Index, Release
 from skillhub.model.lock import Lock, Locked, shown_signers
 from skillhub.model.manifest import Manifest
-from skillhub.model.provenance import Changes, Delta
-from skillhub.model.record import Records, Skill
+from skillhub.model.provenance import Changes, Delta, Records
 from skillhub.model.reference import Named, Ref
+from skillhub.model.skill import Skill
 from skillhub.model.tree import SIGNATURE, File, Tree
 from skillhub.project.copies import need_check, needs_of, unmanaged, unproved, view
 from skillhub.project.intent import Intent, is_from, wanted_of

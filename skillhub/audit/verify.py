@@ -20,7 +20,7 @@ from skillhub.install.context import Ports, State, refuse_unknown
 from skillhub.install.links import name_collisions, to_remove, unmanaged_copies
 from skillhub.model.lock import Lock, Locked, Signer, shown_signers
 from skillhub.model.manifest import Manifest
-from skillhub.model.record import Record, Records
+from skillhub.model.provenance import Record, Records
 from skillhub.model.tree import SIGNATURE, Listing, Tree
 from skillhub.project import copies as links
 from skillhub.project.intent import Intent

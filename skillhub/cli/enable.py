@@ -14,7 +14,7 @@ from skillhub.install import install as installing
 from skillhub.install.context import Outcome
 from skillhub.install.profiles import SkillProfiles, save_profile, saved_profiles, use_profile
 from skillhub.model.hosts import Scope, profile, profiles
-from skillhub.model.record import Reach
+from skillhub.model.skill import Reach
 from skillhub.runtime import loading
 from skillhub.runtime.discover import Surroundings
 from skillhub.runtime.state import set_reach

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from skillhub.install.context import Outcome, Ports
     from skillhub.install.known_bad import Known
     from skillhub.model.lock import Locked
-    from skillhub.model.record import Skill
+    from skillhub.model.skill import Skill
     from skillhub.model.tree import Tree
 
 _EDITED = frozenset({"changed-file", "changed-mode", "extra-file", "missing-file"})

@@ -23,7 +23,7 @@ from skillhub.model.reference import all_masked, masked
 if TYPE_CHECKING:
     from skillhub.install.context import Options, Outcome, Ports
     from skillhub.model.provenance import Changes, SourceChange
-    from skillhub.model.record import Skill
+    from skillhub.model.skill import Skill
     from skillhub.project.project import Project
     from skillhub.project.store import Store
 

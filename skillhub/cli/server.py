@@ -22,7 +22,7 @@ from skillhub.formats.text import as_command, as_word, quote
 from skillhub.install.context import Ports, ask_person
 from skillhub.install.mcp_entry import OwnEntry
 from skillhub.model.hosts import SkillScope, detect, host
-from skillhub.model.record import Skill
+from skillhub.model.skill import Skill
 from skillhub.project.mcp import DIALECTS, agents_with_file
 
 if TYPE_CHECKING:

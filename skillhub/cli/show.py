@@ -25,8 +25,8 @@ from skillhub.model.finding import in_words, undeclared_variables
 from skillhub.model.hosts import Profile, profile
 from skillhub.model.index import Release
 from skillhub.model.provenance import Delta
-from skillhub.model.record import Need
 from skillhub.model.reference import parse_ref
+from skillhub.model.skill import Need
 from skillhub.model.tree import SIGNATURE, SKILL_MD, Tree
 from skillhub.project.project import root_markers
 from skillhub.runtime import envelope, loading

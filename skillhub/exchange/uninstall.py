@@ -19,8 +19,8 @@ from skillhub.formats.text import as_command
 from skillhub.install.context import Ports, ask
 from skillhub.install.mcp_entry import NAME, entries_file
 from skillhub.model.hosts import Scope, hosts
+from skillhub.model.provenance import Record, Records
 from skillhub.model.question import Asked, Question
-from skillhub.model.record import Record, Records
 from skillhub.project import copies, mcp
 from skillhub.project.project import Project, check_exclude, exclude, state_key
 from skillhub.project.store import Store

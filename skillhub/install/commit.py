@@ -26,9 +26,8 @@ from skillhub.install.review import admit, check_against_record, consent, moved_
 from skillhub.model.finding import in_short
 from skillhub.model.hosts import Host, LinkKind
 from skillhub.model.lock import Lock, Locked
-from skillhub.model.provenance import Changes, Provenance
+from skillhub.model.provenance import Changes, Facts, Provenance, Record, Records
 from skillhub.model.question import Asked, Question
-from skillhub.model.record import Facts, Record, Records
 from skillhub.net.settings import Settings
 from skillhub.project import copies, mcp
 from skillhub.project.copies import NeedCheck, link_folders, need_check, needs_of

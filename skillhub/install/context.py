@@ -16,10 +16,10 @@ from skillhub.formats.digest import NO_FILES, Digest
 from skillhub.formats.text import as_command, command, did_you_mean, spelled_like
 from skillhub.model.hosts import Host, LinkKind, Scope, SkillScope, detect, host, hosts
 from skillhub.model.lock import Lock, Locked, place_of
-from skillhub.model.provenance import Changes, Provenance, SourceChange
+from skillhub.model.provenance import Changes, Provenance, Record, Records, SourceChange
 from skillhub.model.question import A_PERSON, YES, how_to_answer, unanswerable
-from skillhub.model.record import Record, Records, Skill
 from skillhub.model.reference import Local, Remote, url_of
+from skillhub.model.skill import Skill
 from skillhub.net.settings import Settings
 from skillhub.policy.policy import ORIGIN, Policies, Subject
 from skillhub.project.intent import Intent, Wanted, in_full, wanted_of

@@ -32,10 +32,10 @@ from skillhub.install.review import left_behind, sources_with, without_other_sig
 from skillhub.install.sources import needed_by, settle_sources
 from skillhub.model.hosts import Scope
 from skillhub.model.lock import Lock
-from skillhub.model.provenance import Changes, source_changes
+from skillhub.model.provenance import Changes, Record, Records, source_changes
 from skillhub.model.question import Asked
-from skillhub.model.record import Record, Records, Skill
 from skillhub.model.reference import Ref
+from skillhub.model.skill import Skill
 from skillhub.project import copies, mcp
 from skillhub.project.copies import NeedCheck, need_check, view, with_stored_values
 

@@ -20,8 +20,8 @@ from skillhub.model.advisory import AdvisorySubject, Match, digests_of
 from skillhub.model.finding import SEVERITIES
 from skillhub.model.hosts import SkillScope
 from skillhub.model.lock import Locked, LockedSource, Signer
-from skillhub.model.record import Skill
 from skillhub.model.reference import Local, parse_remote, site_of
+from skillhub.model.skill import Skill
 from skillhub.model.tree import SIGNATURE, SKILL_MD, Listing, Tree
 from skillhub.policy.policy import Subject
 from skillhub.project.last_seen import HINTS

@@ -20,8 +20,8 @@ from skillhub.install.context import LeftOut, Options, Outcome, Ports, State, as
 from skillhub.install.known_bad import of_entry, refuse_known_bad
 from skillhub.model.hosts import LinkKind
 from skillhub.model.lock import Lock, Locked
+from skillhub.model.provenance import Record, Records
 from skillhub.model.question import Asked, Question, Way, chosen_edit
-from skillhub.model.record import Record, Records
 from skillhub.model.tree import SKILL_MD, Listing, Tree
 from skillhub.policy.policy import LASTING
 from skillhub.project import copies, mcp

@@ -16,9 +16,11 @@ from skillhub.install.candidates import Candidate
 from skillhub.install.context import Options, Ports, State
 from skillhub.model import mcp_server
 from skillhub.model.hosts import Host, Scope, SkillScope
+from skillhub.model.lock import DeclaredNeed
+from skillhub.model.provenance import Facts, Record, Records
 from skillhub.model.question import SERVER_KINDS, SERVER_RUNS, Asked, Kind, McpChoice, Question, Rows
-from skillhub.model.record import DeclaredNeed, Facts, Need, Record, Records
 from skillhub.model.server_command import Risk, steered_by
+from skillhub.model.skill import Need
 from skillhub.project import mcp
 from skillhub.project.copies import NeedCheck, with_stored_values
 from skillhub.project.project import Project

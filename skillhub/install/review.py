@@ -26,9 +26,8 @@ from skillhub.install.known_bad import names_of, of_entry, urls_of
 from skillhub.model.finding import NETWORK_UNKNOWN, Finding, at_least, counted, in_words, undeclared_variables
 from skillhub.model.index import Release
 from skillhub.model.lock import Lock, Locked, LockedSource, shown_signers
-from skillhub.model.provenance import Changes, Provenance, signers_of
+from skillhub.model.provenance import Changes, Facts, Provenance, Record, signers_of
 from skillhub.model.question import Kind, Question
-from skillhub.model.record import Facts, Record
 from skillhub.model.reference import authority, repository
 from skillhub.model.tree import SIGNATURE, Tree
 from skillhub.net.target import by_agreement

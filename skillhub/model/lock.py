@@ -230,6 +230,21 @@ _PLAIN = re.compile(r"(?:(?:0|[1-9][0-9]{0,8})(?:\.(?!\Z)|\Z)){3}", re.ASCII)
 
 
 @part
+@dataclass(frozen=True, slots=True)
+class DeclaredNeed:
+    """A need as the skill declares it."""
+
+    kind: str
+    name: str
+    description: str
+    required: bool
+
+    def spell(self) -> str:
+        """Return ``kind:name``, as in the lock."""
+        return f"{self.kind}:{self.name}"
+
+
+@part
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patch:
     """A patch that a team agreed to, applied to the tree that the source offers.

@@ -1,4 +1,4 @@
-"""The origin and the signers of a skill, the meaning of each change of them, and the differences between versions.
+"""The origin and the signers of a skill, what each change of them means, and this machine's record of agreed skills.
 
 A person agrees to origin and signers besides the bytes, since they decide about updates: an update comes from the
 origin in the lock and must have the signer in the lock.
@@ -6,14 +6,33 @@ origin in the lock and must have the signer in the lock.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any, Literal, TypeAlias
+from operator import not_
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, TypeAlias
 
-from skillhub.errors import UsageError
+from pydantic import Field, PlainSerializer
+
+from skillhub.errors import FormatError, UsageError
+from skillhub.formats.digest import NO_FILES, Digest
+from skillhub.formats.document import (
+    Before,
+    Document,
+    Items,
+    Members,
+    Read,
+    Sha256,
+    SkillName,
+    one_of,
+    part,
+    version_of,
+    wrong,
+)
 from skillhub.formats.text import is_alias, word
-from skillhub.model.lock import LOCAL, Locked, LockedSource, place_of, shown_signers
+from skillhub.model.hosts import LinkKind
+from skillhub.model.lock import LOCAL, DeclaredNeed, Locked, LockedSource, place_of, shown_signers
 from skillhub.model.reference import authority, canonical, parse_remote
 from skillhub.model.tree import Listing
 from skillhub.model.version import is_version, precedence
@@ -296,3 +315,164 @@ def source_changes(before: Mapping[str, LockedSource], after: Mapping[str, Locke
         for alias in sorted({*before, *after})
         if before.get(alias) != after.get(alias)
     )
+
+
+# The record of one project: the skills that a person agreed to, where each is enabled, and the facts of ``list``.
+# It is a file in ``<state>``, belongs to the user and is never read from a repository. The install reads ``facts``
+# from the stored files, so that ``list`` opens one file and not a thousand.
+
+VERSION = 1
+
+
+def _four(value: object) -> object:
+    return value if isinstance(value, list) and len(value) == 4 else wrong("a list of four facts", value)
+
+
+def _provenance(value: object) -> Provenance:
+    match value:
+        case [str() as source, str() as server, str() as path, *signers] if {*map(type, signers)} <= {str}:
+            return Provenance(source, server, path, tuple(map(str, signers)))
+    wrong("a source, a server, a path and signers", value)
+
+
+def _as_list(place: Provenance) -> tuple[str, ...]:
+    return (place.source, place.server, place.path, *place.signers)
+
+
+class Facts(NamedTuple):
+    """The facts of a skill's content that ``list`` shows: read from the tree, never from a declaration elsewhere.
+
+    In the file they are a list, which makes the file a third smaller.
+    """
+
+    description: str = ""
+    model_invocable: bool = True
+    needs: Items[DeclaredNeed] = ()
+    capabilities: Items[str] = ()
+
+
+@part
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """The state of one skill on this machine, in this project.
+
+    Attributes:
+        tree: The tree in ``links``, to which the person agreed; ``NO_FILES`` without consent.
+        enabled: Whether the links should exist.
+        disabled_by: Why the skill is disabled: ``user`` (by ``disable``), ``needs`` (one is open), ``asked``
+            (``--no-enable``), or empty.
+        links: The paths in agents' folders, relative to the project or the user's home, ``/`` between segments.
+        link: Whether ``links`` are copies or symlinks into the store.
+        satisfied: Needs (``env:NAME``, ``mcp:NAME``) that were satisfied when the skill was enabled and that skillhub
+            cannot check later.
+        waived: Needs for which a person took responsibility.
+        mcp: Server name to agent to the entry that was written into that agent's configuration.
+        provenance: The origin and the signers to which the person agreed, if recorded.
+    """
+
+    NEEDED: ClassVar = ("disabled_by", "links", "link", "satisfied", "waived", "mcp", "facts")
+
+    tree: Sha256
+    enabled: bool
+    disabled_by: Annotated[str, one_of("", "user", "needs", "asked"), Field(alias="held")] = ""
+    links: Items[str] = ()
+    link: Annotated[LinkKind, one_of("copy", "symlink")] = "copy"
+    satisfied: Annotated[Items[str], Field(alias="met")] = ()
+    waived: Items[str] = ()
+    mcp: Members[str, Members[str, dict[str, Any]]] = field(default_factory=dict)
+    facts: Annotated[Facts, Before(_four)] = field(default_factory=Facts)
+    provenance: Annotated[
+        Provenance | None,
+        Read(_provenance, type="array", items={"type": "string"}, minItems=3),
+        PlainSerializer(_as_list),
+        Field(alias="whence", exclude_if=not_),
+    ] = None
+
+    def is_of(self, entry: Locked) -> bool:
+        """Return whether the person agreed to the lock's entry: its tree, its origin and its signers."""
+        is_tree = self.tree == entry.tree != NO_FILES
+        return is_tree and self.elsewhere(entry) is None
+
+    def elsewhere(self, entry: Locked) -> tuple[str, str] | None:
+        """Return the words for the provenance that the person agreed to and for the entry's; None if both agree."""
+        was, now = self.provenance, Provenance.of(entry)
+        return was.against(now) if was is not None and was.means(now, RECORD) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """All records of a project.
+
+    Attributes:
+        agents: The agents that a person chose for the project.
+        pending: Records of skills that a person has agreed to and that the lock lacks; they count once it has them.
+        created_paths: Folders and files of agents that skillhub created; paths as in ``links``.
+    """
+
+    skills: Mapping[str, Record] = field(default_factory=dict)
+    agents: tuple[str, ...] = ()
+    pending: Mapping[str, Record] = field(default_factory=dict)
+    created_paths: tuple[str, ...] = ()
+
+    def enabled(self, locked: Mapping[str, Locked]) -> set[str]:
+        """Return the names of the locked skills that agents should read."""
+        names = (name for name, record in self.skills.items() if record.enabled and name in locked)
+        return {name for name in names if self.skills[name].is_of(locked[name])}
+
+    def arrived(self, locked: Mapping[str, Digest]) -> Records:
+        """Return the records with those of ``coming`` that the lock confirms, and without the others.
+
+        A command may have been killed between the write of the records and that of the lock.
+
+        Args:
+            locked: The tree of each locked skill.
+        """
+        if not self.pending:
+            return self
+        skills = dict(self.skills)
+        for name, record in self.pending.items():
+            if locked.get(name) == record.tree:
+                before = skills[name].links if name in skills else ()
+                skills[name] = replace(record, links=tuple(dict.fromkeys((*record.links, *before))))
+        return replace(self, skills=skills, pending={})
+
+    def dump(self, project: str) -> bytes:
+        """Return the bytes of the record file; it contains the path ``project`` for a person who reads it."""
+        file = RecordsFile.model_construct(
+            version=VERSION,
+            agents=self.agents,
+            project=project,
+            skills=dict(self.skills),
+            pending=dict(self.pending),
+            created_paths=self.created_paths,
+        )
+        text = json.dumps(file.model_dump(by_alias=True), sort_keys=True, ensure_ascii=False) + "\n"
+        # A path may hold bytes that are not UTF-8; each becomes a question mark, so that the file can be read.
+        return text.encode("utf-8", "replace")
+
+    @classmethod
+    def parse(cls, data: bytes, where: str) -> Records:
+        """Return the records in these bytes, which ``dump`` wrote.
+
+        Raises:
+            FormatError: the bytes are no such file.
+        """
+        try:
+            found = RecordsFile.parse(data, where)
+        except FormatError as error:
+            error.hint = error.hint or "move the file away; skillhub install creates it again and asks again"
+            raise
+        return cls(found.skills, found.agents, found.pending, found.created_paths)
+
+
+class RecordsFile(Document):
+    """The record file of a project."""
+
+    CAP = 256 * 1024 * 1024
+
+    version: Annotated[int, version_of("state format", VERSION)]
+    agents: Items[str]
+    project: str = ""
+    skills: Members[SkillName, Record]
+    pending: Members[SkillName, Record] = Field(default_factory=dict, alias="coming", exclude_if=not_)
+    created_paths: Items[str] = Field((), alias="made", exclude_if=not_)

@@ -21,7 +21,8 @@ from skillhub.errors import SkillhubError, StateError
 from skillhub.formats.text import as_command, typed_flags
 from skillhub.model.hosts import Host, LinkKind, Scope, hosts, skill_folder
 from skillhub.model.lock import Lock, Locked, Signer
-from skillhub.model.record import Facts, Need, Record, Records, Skill
+from skillhub.model.provenance import Facts, Record, Records
+from skillhub.model.skill import Need, Skill
 from skillhub.model.tree import SKILL_MD, Listing, Tree
 from skillhub.project.project import Project, folders_matching
 from skillhub.project.store import Store

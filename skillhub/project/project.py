@@ -21,7 +21,7 @@ from skillhub.formats.text import clean, deferred
 from skillhub.formats.toml import spell_toml
 from skillhub.model.hosts import Scope
 from skillhub.model.lock import CAP, Lock
-from skillhub.model.record import Records
+from skillhub.model.provenance import Records
 from skillhub.project.intent import Intent, Wanted, edit
 from skillhub.project.user_state import SecretIndex
 

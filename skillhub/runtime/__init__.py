@@ -15,7 +15,7 @@ _HOMES = {
     name: f"skillhub.{module}"
     for module, names in {
         "model.hosts": "Profile profile profiles",
-        "model.record": "Skill",
+        "model.skill": "Skill",
         "runtime.agent": "catalog_of changes context_inspect skills_list",
         "runtime.catalog": "Catalog Problem",
         "runtime.discover": "Surroundings",
@@ -96,7 +96,7 @@ __all__ = [
 
 if TYPE_CHECKING:
     from skillhub.model.hosts import Profile, profile, profiles
-    from skillhub.model.record import Skill
+    from skillhub.model.skill import Skill
     from skillhub.runtime.agent import catalog_of, changes, context_inspect, skills_list
     from skillhub.runtime.catalog import Catalog, Problem
     from skillhub.runtime.discover import Surroundings

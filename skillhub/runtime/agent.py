@@ -21,7 +21,7 @@ from skillhub.formats.text import as_command, quote, typed_flags
 from skillhub.model.hosts import Profile
 from skillhub.model.manifest import FOLDER_NAME
 from skillhub.model.question import HoldReason
-from skillhub.model.record import Skill
+from skillhub.model.skill import Skill
 from skillhub.project.copies import NeedCheck, need_check
 from skillhub.runtime.catalog import Catalog, Problem, Root, folded
 from skillhub.runtime.discover import Search, Surroundings, discover, roots

@@ -13,7 +13,7 @@ from unicodedata import normalize
 from skillhub.formats.text import as_command, is_unseen
 from skillhub.model.hosts import SkillScope
 from skillhub.model.manifest import one_line
-from skillhub.model.record import Skill
+from skillhub.model.skill import Skill
 from skillhub.model.tree import SKILL_MD
 
 

@@ -19,7 +19,7 @@ from skillhub.formats.text import clean, is_name, is_path, quote
 from skillhub.model import needs
 from skillhub.model.hosts import AgentFolder, Bounds, Profile, Rules, Scope, absolute, expand
 from skillhub.model.manifest import Manifest, read_head
-from skillhub.model.record import Need, Skill, check_paths
+from skillhub.model.skill import Need, Skill, check_paths
 from skillhub.model.tree import SKILL_MD, File, Tree
 from skillhub.runtime.catalog import NamedCommand, Problem, Root
 from skillhub.runtime.walk import LENIENT, Cache, Find, Look, Walk, commands, declared, opened

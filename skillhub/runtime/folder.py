@@ -25,8 +25,9 @@ from skillhub.formats.json import strict_json
 from skillhub.formats.text import as_command, is_segment, quote, typed_flags
 from skillhub.model.hosts import hosts
 from skillhub.model.lock import Locked
+from skillhub.model.provenance import Record
 from skillhub.model.question import HoldReason
-from skillhub.model.record import Record, Skill, check_paths
+from skillhub.model.skill import Skill, check_paths
 from skillhub.model.tree import SKILL_MD, ListedFile, Listing
 from skillhub.project.copies import absolute, folders_of, need_check, view
 from skillhub.project.last_seen import BarringCheck, barring
@@ -311,9 +312,8 @@ def _drifted(reason: str, path: str) -> Drifted:
     return Drifted(f"the skill differs from the agreed version: {reason}", where=path, hint=hint)
 
 
-# The locks for a host's skills, and this machine's records of them.
-# A project's lock has what its team agreed to; this machine's record has what a person here agreed to and enabled,
-# and the folders that it was copied to. Both are read at each call of ``Locks.read``; neither is written.
+# The locks for a host's skills have what a team agreed to; this machine's records what a person here agreed to and
+# enabled, and the folders that it was copied to. Both are read at each call of ``Locks.read``; neither is written.
 
 _WAITING = {"needs": "has open needs", "asked": "is installed but not enabled"}
 

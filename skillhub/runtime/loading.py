@@ -25,7 +25,7 @@ from skillhub.formats.text import clean, did_you_mean, quote
 from skillhub.formats.yaml import Node
 from skillhub.model import manifest
 from skillhub.model.hosts import Rules
-from skillhub.model.record import Skill
+from skillhub.model.skill import Skill
 from skillhub.project.project import Project
 from skillhub.runtime.catalog import Catalog
 from skillhub.runtime.folder import STORED, Agreed, Folder, Locks, holding, imitates, is_inside

@@ -11,7 +11,7 @@ from itertools import islice
 from typing import Any, Literal
 
 from skillhub.formats.text import as_command, clean, quote, typed_flags
-from skillhub.model.record import Skill
+from skillhub.model.skill import Skill
 from skillhub.runtime.catalog import Catalog
 from skillhub.runtime.mention import NOT_WITHIN, Suggested, Suggestions, Typed, code_spans, mentions
 

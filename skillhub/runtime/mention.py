@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from skillhub.model.record import Skill
+from skillhub.model.skill import Skill
 
 # The parts of a message that are code or commands, in which ``$`` begins no mention.
 

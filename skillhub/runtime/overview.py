@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from skillhub.formats.text import clean
 from skillhub.model.hosts import Budget, Profile
-from skillhub.model.record import Skill
+from skillhub.model.skill import Skill
 from skillhub.runtime.catalog import Catalog, Problem, Shadowed
 
 # The dialects: how each host writes the list of skills. Text from skills is escaped inside tags.

@@ -17,7 +17,7 @@ from skillhub.disk import files
 from skillhub.errors import FormatError, StateError
 from skillhub.model.hosts import SkillScope
 from skillhub.model.manifest import one_line, split
-from skillhub.model.record import Skill, check_paths
+from skillhub.model.skill import Skill, check_paths
 from skillhub.model.tree import SKILL_MD
 from skillhub.runtime.mention import close, stems, words
 

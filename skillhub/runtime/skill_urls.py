@@ -22,7 +22,7 @@ from skillhub.model.discovery import FilesListing, url_of
 from skillhub.model.hosts import Profile
 from skillhub.model.index import Release
 from skillhub.model.manifest import Manifest
-from skillhub.model.record import check_paths
+from skillhub.model.skill import check_paths
 from skillhub.model.tree import File, Tree
 from skillhub.runtime.catalog import Problem
 from skillhub.runtime.discover import Surroundings, folder_for

@@ -20,7 +20,7 @@ from skillhub.formats.text import as_command, clean, is_path, quote, typed_flags
 from skillhub.formats.toml import others_toml, spell_toml
 from skillhub.model.hosts import Profile, Scope, expand
 from skillhub.model.question import HoldReason
-from skillhub.model.record import Permission, Reach, Skill
+from skillhub.model.skill import Permission, Reach, Skill
 from skillhub.runtime.catalog import Problem
 from skillhub.runtime.discover import Surroundings, expanded, project_root
 from skillhub.runtime.walk import write_own

@@ -15,7 +15,7 @@ from skillhub.errors import NotFound, SkillhubError, UsageError
 from skillhub.formats.document import input_schema
 from skillhub.formats.text import clean, quote
 from skillhub.model.hosts import Profile, profile
-from skillhub.model.record import Skill
+from skillhub.model.skill import Skill
 from skillhub.model.tree import SKILL_MD
 from skillhub.runtime.agent import record
 from skillhub.runtime.catalog import Catalog

@@ -42,7 +42,7 @@ from skillhub.formats.json import strict_json
 from skillhub.formats.text import quote
 from skillhub.model.finding import in_words
 from skillhub.model.hosts import profile, profiles
-from skillhub.model.record import Skill
+from skillhub.model.skill import Skill
 from skillhub.registry.rendering import STYLE, environment
 from skillhub.runtime.agent import changes
 from skillhub.runtime.catalog import Catalog

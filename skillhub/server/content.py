@@ -20,8 +20,8 @@ from skillhub.formats.digest import Digest
 from skillhub.formats.text import is_name, quote
 from skillhub.model.hosts import profile
 from skillhub.model.manifest import split
-from skillhub.model.record import Skill
 from skillhub.model.reference import all_masked
+from skillhub.model.skill import Skill
 from skillhub.model.tree import SKILL_MD, Listing
 from skillhub.runtime.agent import catalog_of
 from skillhub.runtime.catalog import Catalog

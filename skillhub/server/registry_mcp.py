@@ -17,7 +17,7 @@ from skillhub.disk import files
 from skillhub.errors import NotFound
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import quote
-from skillhub.model.record import Skill
+from skillhub.model.skill import Skill
 from skillhub.model.tree import SKILL_MD
 from skillhub.registry.shapes import ClientDocument
 from skillhub.runtime.loading import Loaded

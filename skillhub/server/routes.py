@@ -38,8 +38,8 @@ from skillhub.formats.text import quote
 from skillhub.install.context import Ports
 from skillhub.model.hosts import Profile, SkillScope, profile
 from skillhub.model.manifest import split
-from skillhub.model.record import Skill
 from skillhub.model.reference import Named
+from skillhub.model.skill import Skill
 from skillhub.model.tree import SKILL_MD
 from skillhub.project.store import Store
 from skillhub.runtime.agent import catalog_of, codex_rows, context_inspect, record

@@ -29,7 +29,7 @@ from skillhub.project.project import Project
 if TYPE_CHECKING:
     from skillhub.model.advisory import AdvisoryFeed
     from skillhub.model.index import Index
-    from skillhub.model.record import Skill
+    from skillhub.model.skill import Skill
     from skillhub.net.fetch import FolderFetcher
     from skillhub.net.target import Who
     from skillhub.project.last_seen import LastSeen

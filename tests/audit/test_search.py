@@ -12,7 +12,7 @@ from skillhub.errors import SourceError
 from skillhub.install.sources import listings
 from skillhub.model.advisory import AdvisoriesDocument, AdvisoryFeed
 from skillhub.model.index import Index, Release
-from skillhub.model.record import Skill
+from skillhub.model.skill import Skill
 
 
 class Listing:

@@ -13,8 +13,8 @@ from skillhub.audit.show import show
 from skillhub.edits.lock_merge import merge
 from skillhub.errors import FormatError, NotFound, SourceMismatch, UsageError, Withdrawn, WrongBytes
 from skillhub.model.lock import Lock
-from skillhub.model.record import Skill
 from skillhub.model.reference import Named
+from skillhub.model.skill import Skill
 from skillhub.project.last_seen import known_bad
 from skillhub.registry.operator import Signing
 from skillhub.registry.upkeep import withdraw

@@ -13,7 +13,7 @@ from skillhub.install.context import State
 from skillhub.install.install import orphans
 from skillhub.install.resolve import NeedConflict
 from skillhub.model.lock import Lock, Locked
-from skillhub.model.record import Records
+from skillhub.model.provenance import Records
 from skillhub.project.intent import Intent
 from tests.support.effort import at_most, calls
 from tests.support.registry import Simulator

@@ -6,7 +6,7 @@ from importlib.util import find_spec
 import pytest
 
 from skillhub.install.needs import _packages, how_to_satisfy
-from skillhub.model.record import Need
+from skillhub.model.skill import Need
 
 
 def test_each_way_to_give_a_variable_ends_in_a_command(tmp_path, monkeypatch):

@@ -20,8 +20,7 @@ from skillhub.install.candidates import Content, ReleaseStatus, candidate, check
 from skillhub.install.review import refuse_other_signer
 from skillhub.model.lock import Lock, Locked, LockedSource, Signer
 from skillhub.model.manifest import Manifest
-from skillhub.model.provenance import MEANING, Change, Provenance, source_changes
-from skillhub.model.record import Record
+from skillhub.model.provenance import MEANING, Change, Provenance, Record, source_changes
 from skillhub.model.tree import File, Tree
 from skillhub.sources.configured import Source
 from skillhub.trust.publishers import Verdict

@@ -18,7 +18,7 @@ import pytest
 from skillhub.errors import SkillhubError
 from skillhub.model.hosts import Rules, profile
 from skillhub.model.manifest import read_head
-from skillhub.model.record import Skill
+from skillhub.model.skill import Skill
 from skillhub.runtime.catalog import Catalog
 from skillhub.runtime.overview import section
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from skillhub.errors import FormatError, SkillhubError
 from skillhub.formats.digest import Digest
-from skillhub.model.provenance import Provenance
-from skillhub.model.record import DeclaredNeed, Facts, Record, Records
+from skillhub.model.lock import DeclaredNeed
+from skillhub.model.provenance import Facts, Provenance, Record, Records
 
 TREE = Digest.of(b"tree")
 NEED = DeclaredNeed("env", "TOKEN", "Läßt ein\nzweites", True)

@@ -2,7 +2,7 @@ import json
 
 from skillhub.formats.digest import Digest
 from skillhub.model.lock import Signer
-from skillhub.model.record import Need, Skill
+from skillhub.model.skill import Need, Skill
 
 KEYS = [
     *("name", "source", "version", "digest", "tree", "size", "url", "path", "links", "scope", "state"),

@@ -12,7 +12,7 @@ from skillhub.disk.home import Home
 from skillhub.errors import FormatError, LinkLeavesProject, StateError
 from skillhub.formats.digest import Digest
 from skillhub.model.lock import CAP, Lock, Locked
-from skillhub.model.record import Record, Records
+from skillhub.model.provenance import Record, Records
 from skillhub.project.intent import Wanted
 from skillhub.project.project import Project
 

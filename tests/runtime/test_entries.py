@@ -7,7 +7,7 @@ import json
 import pytest
 
 from skillhub.errors import SkillhubError
-from skillhub.model.record import Skill
+from skillhub.model.skill import Skill
 from skillhub.runtime import (
     Request,
     SearchIndex,

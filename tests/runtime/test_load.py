@@ -17,7 +17,7 @@ from skillhub.errors import Drifted, NotFound, OutsideSkill, Refused, SkillhubEr
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import clean
 from skillhub.model.hosts import profiles
-from skillhub.model.record import Skill
+from skillhub.model.skill import Skill
 from skillhub.model.tree import File, Tree
 from skillhub.runtime.catalog import Catalog
 from skillhub.runtime.envelope import display, inject, listed, safe, to_json

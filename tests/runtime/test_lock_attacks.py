@@ -9,7 +9,7 @@ import shutil
 import pytest
 
 from skillhub.errors import Drifted, NotFound, Refused
-from skillhub.model.record import Skill
+from skillhub.model.skill import Skill
 from skillhub.runtime import (
     Cache,
     catalog_of,

@@ -14,7 +14,7 @@ import pytest
 from skillhub import runtime
 from skillhub.errors import Drifted, FormatError, NotFound, Refused, SkillhubError, StateError
 from skillhub.model.hosts import Bounds
-from skillhub.model.record import Skill
+from skillhub.model.skill import Skill
 from skillhub.runtime import (
     Cache,
     Request,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skillhub.model.record import Skill
+from skillhub.model.skill import Skill
 from skillhub.runtime.catalog import Catalog
 from skillhub.runtime.loading import pick
 from skillhub.runtime.meaning import MentionRules, Selected, complete, mentioned

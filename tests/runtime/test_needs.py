@@ -8,7 +8,7 @@ import pytest
 
 from skillhub.errors import Drifted, ForbiddenVariable, UndeclaredVariable
 from skillhub.model.question import NO, UNANSWERED, Answer
-from skillhub.model.record import Skill
+from skillhub.model.skill import Skill
 from skillhub.runtime import (
     PermissionProfile,
     Session,

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from skillhub.model.hosts import Budget, profile, profiles
-from skillhub.model.record import Skill
+from skillhub.model.skill import Skill
 from skillhub.runtime.agent import catalog_of
 from skillhub.runtime.catalog import Catalog
 from skillhub.runtime.discover import Surroundings

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from skillhub.model.record import Skill
+from skillhub.model.skill import Skill
 from skillhub.runtime.state import PermissionRule, permitted
 from tests.support.effort import at_most
 

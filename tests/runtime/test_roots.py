@@ -7,7 +7,7 @@ import os
 import pytest
 
 from skillhub.model.hosts import profile, profiles
-from skillhub.model.record import Skill
+from skillhub.model.skill import Skill
 from skillhub.runtime.agent import catalog_of
 from skillhub.runtime.discover import Surroundings, project_root, roots
 from tests.runtime.test_discover import write

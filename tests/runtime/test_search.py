@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skillhub.errors import StateError
-from skillhub.model.record import Skill
+from skillhub.model.skill import Skill
 from skillhub.runtime.ranking import LIMIT_MAX, SearchIndex, Stored, rows_of, search
 
 SKILLS = {

@@ -11,7 +11,7 @@ import pytest
 from skillhub.errors import FormatError, LinkLeavesProject, Refused, StateError, UsageError
 from skillhub.formats import json as jsonc
 from skillhub.model.hosts import profile
-from skillhub.model.record import Skill
+from skillhub.model.skill import Skill
 from skillhub.runtime.agent import catalog_of
 from skillhub.runtime.discover import Surroundings
 from skillhub.runtime.loading import Request, load

@@ -8,7 +8,7 @@ import pytest
 
 from skillhub.errors import NotFound
 from skillhub.formats.digest import NO_FILES
-from skillhub.model.record import Skill
+from skillhub.model.skill import Skill
 from skillhub.server.content import ServedFile, ServedSkill, located, mime_type_of, provenance, uri_of, why_not
 
 SKILL = Skill(name="demo", path="/x", scope="project", state="enabled", tree=NO_FILES, source="a")
