@@ -7,15 +7,18 @@ one of them needs by now is put back. A process that installs the tree later fin
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Sequence, Set
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Literal
+from tempfile import gettempdir
+from typing import Literal, NamedTuple
 
-from skillhub.disk import files, usage
+from skillhub.disk import files
+from skillhub.disk.folders import remove_tree
 from skillhub.disk.home import Home
-from skillhub.disk.usage import abandoned
 from skillhub.errors import FormatError, StateError
-from skillhub.formats.digest import Digest
+from skillhub.formats.digest import Digest, is_hex
 from skillhub.formats.json import strict_json
 from skillhub.install.candidates import pin_name
 from skillhub.install.context import Ports, ask
@@ -83,7 +86,7 @@ def places(home: Home, store: Store) -> tuple[CachedEntry, ...]:
     """Return the store and each part of the cache."""
     parts = dict.fromkeys((*_PARTS, *files.names_in(home.cache)))
     paths = {"store": store.root, **{_PARTS.get(part, part): os.path.join(home.cache, part) for part in parts}}
-    return tuple(CachedEntry(name, path, *usage.use(path)) for name, path in paths.items())
+    return tuple(CachedEntry(name, path, *use(path)) for name, path in paths.items())
 
 
 def collect(home: Home, days: float, ports: Ports, *, dry_run: bool = False) -> Collected:
@@ -118,7 +121,7 @@ def _unused(projects: Sequence[KnownProject], store: Store) -> Iterator[Waste]:
     for tree in store.trees():
         if tree not in needed:
             path = store.path(tree)
-            yield Waste("tree", path, usage.use(path).size, _name(path), tree)
+            yield Waste("tree", path, use(path).size, _name(path), tree)
 
 
 def _signers(projects: Sequence[KnownProject], home: Home, before: float, ports: Ports) -> Iterator[Waste]:
@@ -133,7 +136,7 @@ def _signers(projects: Sequence[KnownProject], home: Home, before: float, ports:
         for each in {entry, entry.original}
         for root in roots | {source.root for source in lock.sources.values()}
     }
-    for old in usage.old_files(folder, before):
+    for old in old_files(folder, before):
         if os.path.basename(old.path) not in needed:
             yield Waste("signer", old.path, old.size)
 
@@ -155,17 +158,17 @@ def _gone(projects: Sequence[KnownProject], trees: Sequence[Waste]) -> tuple[str
 def _leftovers(home: Home, before: float) -> Iterator[Waste]:
     # On some systems several of these are the same folder, or one contains another.
     folders = (home.config, home.data, home.cache, home.state)
-    found = {each.path: each for folder in folders for each in usage.leftovers(folder, before)}
+    found = {each.path: each for folder in folders for each in leftovers(folder, before)}
     found |= {each.path: each for each in abandoned(before)}
     return (Waste("leftover", each.path, each.size) for each in found.values())
 
 
 def _old(home: Home, before: float) -> Iterator[Waste]:
-    for each in usage.old_repositories(home.cache, before):
+    for each in old_repositories(home.cache, before):
         yield Waste("repository", each.path, each.size)
     for part in files.names_in(home.cache):
         if part != "git":
-            for each in usage.old_files(os.path.join(home.cache, part), before):
+            for each in old_files(os.path.join(home.cache, part), before):
                 yield Waste("scan" if part == PART else "download", each.path, each.size)
 
 
@@ -203,8 +206,8 @@ def _drop(trees: Sequence[Digest], home: Home, store: Store) -> Set[Digest]:
 
 def _remove(each: Waste) -> bool:
     if each.kind == "repository":
-        return usage.remove_repository(each.path)
-    return usage.remove(each.path)
+        return remove_repository(each.path)
+    return remove(each.path)
 
 
 # All projects of a user, known by their records on this machine, and the trees that they need.
@@ -275,3 +278,167 @@ def _is_gone(base: str) -> bool:
     except OSError:
         return False
     return False
+
+
+# The size of skillhub's folders, and leftovers and old files in them. No link is followed.
+
+# Names of the temporary files and folders of `Store`, `write_atomic` and `GitCache`.
+_LEFTOVER = re.compile(
+    r"(?a)[0-9a-f]{64}\.[0-9a-f]{8}\.tmp(?:\.listing)?|\.skillhub-[0-9a-f]{16}\.tmp|[0-9a-f]{32}\.[0-9a-f]{8}\.gone"
+)
+_REPOSITORY = re.compile(r"[0-9a-f]{32}", re.ASCII)
+# The folders into which git writes when it fetches.
+_FRESH = ("", "objects", os.path.join("objects", "pack"), os.path.join("refs", "commits"))
+
+
+class Use(NamedTuple):
+    """The number of files in a folder, and the sum of their bytes."""
+
+    files: int
+    size: int
+
+
+class Old(NamedTuple):
+    """A file or folder that can be removed."""
+
+    path: str
+    size: int
+
+
+def use(path: str) -> Use:
+    """Return the number and the bytes of the files below ``path``, or of the file ``path`` itself."""
+    found = [size for _, size, _ in _files(path)]
+    return Use(len(found), sum(found))
+
+
+def leftovers(folder: str, before: float) -> Iterator[Old]:
+    """Yield incomplete files and folders of killed processes below ``folder``, last changed before that time (epoch).
+
+    Stored trees are skipped: their files may have any name.
+    """
+    waiting = [folder]
+    while waiting:
+        for row in _rows(waiting.pop()):
+            if _LEFTOVER.fullmatch(row.name):
+                if _changed(row) < before:
+                    yield Old(row.path, use(row.path).size)
+            elif row.is_dir(follow_symlinks=False) and not is_hex(row.name):
+                waiting.append(row.path)
+
+
+def old_files(folder: str, before: float) -> Iterator[Old]:
+    """Yield the files below ``folder`` that were last changed before that time, except lock files."""
+    for path, size, changed in _files(folder):
+        if changed < before and not path.endswith(".lock"):
+            yield Old(path, size)
+
+
+def old_repositories(cache: str, before: float) -> Iterator[Old]:
+    """Yield the cached repositories into which nothing was fetched since that time."""
+    for row in _rows(os.path.join(cache, "git")):
+        if not _REPOSITORY.fullmatch(row.name) or not row.is_dir(follow_symlinks=False):
+            continue
+        if max(_stamp(os.path.join(row.path, name)) for name in _FRESH) < before:
+            yield Old(row.path, use(row.path).size)
+
+
+def remove(path: str) -> bool:
+    """Remove a file or a folder; return whether it was removed."""
+    try:
+        remove_tree(path)
+    except OSError:
+        return False
+    return True
+
+
+def remove_repository(path: str) -> bool:
+    """Remove a cached repository unless a process uses it; return whether it was removed."""
+    gone = f"{path}.{os.urandom(4).hex()}.gone"
+    try:
+        with files.lock(f"{path}.lock", timeout=0):
+            os.rename(path, gone)
+    except (StateError, OSError):
+        return False
+    return remove(gone)
+
+
+def _files(path: str) -> Iterator[tuple[str, int, float]]:
+    """Yield each file below ``path``, or ``path`` itself, with its size and time of change."""
+    with suppress(OSError):
+        status = os.lstat(path)
+        if not os.path.isdir(path) or os.path.islink(path):
+            yield path, status.st_size, status.st_mtime
+            return
+    waiting = [path]
+    while waiting:
+        for row in _rows(waiting.pop()):
+            if row.is_dir(follow_symlinks=False):
+                waiting.append(row.path)
+                continue
+            with suppress(OSError):
+                status = row.stat(follow_symlinks=False)
+                yield row.path, status.st_size, status.st_mtime
+
+
+def _rows(folder: str) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as rows:
+            return sorted(rows, key=lambda row: row.name)
+    except OSError:
+        return []  # removed meanwhile, or not readable
+
+
+def _changed(row: os.DirEntry[str]) -> float:
+    try:
+        return row.stat(follow_symlinks=False).st_mtime
+    except OSError:
+        return float("inf")
+
+
+def _stamp(path: str) -> float:
+    try:
+        return os.lstat(path).st_mtime
+    except OSError:
+        return 0.0
+
+
+# Temporary folders of killed commands.
+
+_NAME = re.compile(r"(?a)skillhub-(\d{1,10})-\w{8}")
+
+
+def abandoned(before: float) -> Iterator[Old]:
+    """Yield temporary folders of this user, last changed before that time (epoch), whose process has ended.
+
+    Other users can write into the system's temporary folder: links and entries of other users are skipped.
+    """
+    try:
+        with os.scandir(gettempdir()) as rows:
+            found = [row for row in rows if _NAME.fullmatch(row.name)]
+    except OSError:
+        return
+    for row in found:
+        if _is_ours(row, before) and not _runs(int(row.name.split("-")[1])):
+            yield Old(row.path, use(row.path).size)
+
+
+def _is_ours(row: os.DirEntry[str], before: float) -> bool:
+    try:
+        status = row.stat(follow_symlinks=False)
+        is_mine = os.name == "nt" or status.st_uid == os.geteuid()  # on Windows each user has a temporary folder
+        return is_mine and row.is_dir(follow_symlinks=False) and status.st_mtime < before
+    except OSError:
+        return False
+
+
+def _runs(process: int) -> bool:
+    """Return whether the process exists; on Windows, where the check would end it, return False."""
+    if os.name == "nt":
+        return False
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except OSError:
+        return True
+    return True
