@@ -119,6 +119,20 @@ class Rule:
         return Finding(self.id, self.severity, path, line, message or self.title, self.hint, skill)
 
 
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    """A place at which a detector found a rule (its id); line 0 stands for the file as a whole.
+
+    Attributes:
+        message: A description, if it says more than the title of the rule.
+    """
+
+    rule: str
+    path: str
+    line: int
+    message: str = ""
+
+
 @cache
 def rules() -> Mapping[str, Rule]:
     """Return every rule by its id."""

@@ -13,9 +13,10 @@ from itertools import islice
 from typing import Final
 
 from skillhub.formats.text import words
-from skillhub.scan.files import EXECUTABLE_MAGIC, RUN_BY_NAME
-from skillhub.scan.pattern import Sighting, runs
-from skillhub.scan.skill_files import SkillFiles, SourceFile
+from skillhub.model.finding import Sighting
+from skillhub.scan.files import RUN_BY_NAME
+from skillhub.scan.pattern import runs
+from skillhub.scan.skill_files import EXECUTABLE_MAGIC, SkillFiles, SourceFile
 
 _TEXTS: Final = words(
     ".md .mdx .markdown .txt .rst .adoc .csv .json .yaml .yml .toml .xml .html .css .log .ini .cfg .lock"

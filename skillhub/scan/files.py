@@ -13,6 +13,7 @@ from skillhub.formats.text import words
 from skillhub.model.finding import Rule, rules
 from skillhub.model.tree import SKILL_MD, File
 from skillhub.scan.pattern import Letters
+from skillhub.scan.skill_files import EXECUTABLE_MAGIC
 
 # Programs, and files that a build tool, a desktop or the system runs by their names.
 RUN_BY_NAME = (
@@ -59,11 +60,6 @@ _WHOLE_NAMES = frozenset(
 )
 _DOCKERFILE = re.compile(r"(?:dockerfile|containerfile)[.-].*|.*[.-](?:dockerfile|containerfile)")
 _RUNS_THERE = re.compile(r"(?:^|/)(?:\.husky|\.githooks|\.git/hooks|\.github/(?:workflows|actions)|\.circleci)/")
-# ELF, Windows, Mach-O, WebAssembly, Java. The name does not matter: to copy such a file or set its mode is enough.
-EXECUTABLE_MAGIC = (
-    *(b"\x7fELF", b"MZ", b"\xfe\xed\xfa\xce", b"\xfe\xed\xfa\xcf", b"\xce\xfa\xed\xfe", b"\xcf\xfa\xed\xfe"),
-    *(b"\xca\xfe\xba\xbe", b"\0asm"),
-)
 _PAGES = (".html", ".htm", ".xhtml", ".svg")
 # A browser decodes and cleans the address of a link before it looks for `javascript:`.
 _PAGE_RUNS = re.compile(

@@ -15,8 +15,9 @@ from functools import partial
 from itertools import islice, pairwise
 from typing import Final
 
-from skillhub.scan.commands import MAILBOX, is_installer
-from skillhub.scan.pattern import Literals, Shape, Sighting, look, pattern
+from skillhub.model.finding import Sighting
+from skillhub.scan.addresses import MAILBOX, is_installer
+from skillhub.scan.pattern import Literals, Shape, look, pattern
 from skillhub.scan.skill_files import Signs, SkillFiles, SourceFile, sign
 
 # Single phrases that no honest skill needs.

@@ -544,17 +544,3 @@ def joined(lowered: bytes, path: str) -> Iterator[Joined]:
 
 def _before(starts: list[int], lengths: list[int], offset: int) -> int:
     return offset + lengths[bisect_right(starts, offset)]
-
-
-@dataclass(frozen=True, slots=True)
-class Sighting:
-    """A place at which a detector found a rule (its id); line 0 stands for the file as a whole.
-
-    Attributes:
-        message: A description, if it says more than the title of the rule.
-    """
-
-    rule: str
-    path: str
-    line: int
-    message: str = ""

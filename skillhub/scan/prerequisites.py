@@ -10,8 +10,8 @@ from itertools import pairwise
 from typing import Final
 
 from skillhub.formats.text import words
-from skillhub.scan.commands import ANYBODYS, URL, AddressKind, is_installer, kind_of
-from skillhub.scan.pattern import Sighting
+from skillhub.model.finding import Sighting
+from skillhub.scan.addresses import ANYBODYS, URL, AddressKind, is_installer, kind_of
 from skillhub.scan.skill_files import Language, Passage, Signs, SkillFiles, SourceFile, sign
 
 # Languages in which a command is a line of words.

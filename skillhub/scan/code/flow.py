@@ -13,8 +13,7 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Final
 
-from skillhub.model.finding import rules
-from skillhub.scan.pattern import Sighting
+from skillhub.model.finding import Sighting, rules
 
 Node = int | tuple[str, ...]
 Place = tuple[str, int]

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 from typing import Final
 
+from skillhub.model.finding import Sighting
 from skillhub.scan.code.flow import Flow
 from skillhub.scan.code.programs import Program
 from skillhub.scan.code.statements import LANGUAGES, Statements
-from skillhub.scan.pattern import Sighting
 from skillhub.scan.skill_files import PARSED_MAX, SCRIPTING
 
 PARSERS: Final = {"shell": "tree_sitter_bash", "javascript": "tree_sitter_javascript"}
