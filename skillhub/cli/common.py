@@ -28,7 +28,7 @@ from skillhub.project.intent import Intent, read_policies
 from skillhub.project.project import Project, refuse_other_owner, workspace_around
 from skillhub.project.store import Store
 from skillhub.project.user_state import Publishers
-from skillhub.sources.configured import Sources
+from skillhub.sources.configured import ProjectSources, Sources
 
 if TYPE_CHECKING:
     from skillhub.cli.network import OpenNetwork
@@ -261,7 +261,7 @@ class Common:
         scratch = scratch or self.dry_run
         project = self.open_project()
         project.waiting = self._say_waiting
-        sources = self.sources.within(project, remember=not scratch)
+        sources = ProjectSources(self.home, project.key, project.proposals, remember=not scratch)
         terminal, time = self.terminal, self.time(remember=not scratch)
         network = OpenNetwork(
             self.home,

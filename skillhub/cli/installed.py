@@ -24,7 +24,7 @@ from skillhub.project.copies import (
 from skillhub.project.intent import is_from
 from skillhub.project.project import Project
 from skillhub.project.store import Store
-from skillhub.sources.configured import Sources, with_withdrawn
+from skillhub.sources.configured import ProjectSources, Sources, with_withdrawn
 
 if TYPE_CHECKING:
     from skillhub.audit.verify import Verified
@@ -70,7 +70,7 @@ def installed(common: Common) -> InstalledSkills:
     """Return the installed skills, and the unmanaged skills in agents' folders."""
     project = common.open_project()
     store = common.proved_store(project, believed=True, kept=not common.dry_run)
-    sources = common.sources.within(project, remember=False)
+    sources = ProjectSources(common.home, project.key, project.proposals, remember=False)
     skills = with_withdrawn(_with_edits(managed(project, store, os.environ), project, store), sources)
     if folders := [*unmanaged(project, common.user_home, os.environ)]:
         from skillhub.runtime.discover import found_skill
@@ -102,7 +102,7 @@ def _with_edits(skills: Sequence[Skill], project: Project, store: Store) -> list
 
 def _known_bad(common: Common, project: Project, store: Store) -> list[Known]:
     """Return the advisories that name locked skills; if they cannot be read, warn and return none."""
-    sources = common.sources.within(project, remember=False)
+    sources = ProjectSources(common.home, project.key, project.proposals, remember=False)
     scopes = {each.scope: each for each in (project, project.users(common.user_home))}
     try:
         if not common.home.is_configured and not _has_advisories(sources):

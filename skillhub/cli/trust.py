@@ -20,7 +20,7 @@ from skillhub.model.provenance import Delta
 from skillhub.model.reference import masked
 from skillhub.project.intent import SourceKind, is_from
 from skillhub.project.user_state import Trusted
-from skillhub.sources.configured import Source, Sources
+from skillhub.sources.configured import ProjectSources, Source, Sources
 from skillhub.trust import x509
 from skillhub.trust.keys import Identity, PublicKey
 
@@ -199,7 +199,7 @@ def source_remove(common: Common, name: SourceName) -> int:
     """
     left: list[str] = []
     project = common.open_project()
-    here = common.sources.within(project)
+    here = ProjectSources(common.home, project.key, project.proposals)
     gone = here.get(name) if common.dry_run else here.remove(name)
     with suppress(FormatError, StateError):  # commands that need the lock report that it cannot be read
         lock = project.lock()
@@ -243,7 +243,8 @@ def _pin(root: str | None, fingerprint: str | None) -> Pin:
 def _here(common: Common) -> Sources:
     """Return the sources in this project; the user's own if no project can be opened."""
     with suppress(NotFound, StateError):
-        return common.sources.within(common.open_project())
+        project = common.open_project()
+        return ProjectSources(common.home, project.key, project.proposals)
     return common.sources
 
 

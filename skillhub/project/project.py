@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from hashlib import sha256
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
 from skillhub.disk import files
 from skillhub.disk.files import MACHINE, HeldFolder
@@ -20,15 +20,13 @@ from skillhub.errors import FormatError, LinkLeavesProject, StateError
 from skillhub.formats.text import clean, deferred
 from skillhub.formats.toml import spell_toml
 from skillhub.model.hosts import Scope
-from skillhub.model.lock import CAP, Lock
+from skillhub.model.lock import CAP, Lock, LockedSource
 from skillhub.model.provenance import Records
-from skillhub.project.intent import Intent, Wanted, edit
+from skillhub.project.intent import Intent, Wanted, edit, proposals
 from skillhub.project.user_state import SecretIndex
 
-# A project, or the user scope: its lock, its intent, and its record on this machine.
-
 _Parsed = TypeVar("_Parsed")
-_Parse: TypeAlias = Callable[[bytes, str], _Parsed]
+_Parse = Callable[[bytes, str], _Parsed]
 _RECORDS_CAP = 64 * 1024 * 1024
 
 
@@ -171,6 +169,10 @@ class Project:
     def members(self) -> Sequence[str]:
         """Return the names and patterns of the workspace's packages; raises as ``lock``."""
         return self._intent(INTENT).members or ()
+
+    def proposals(self) -> Mapping[str, LockedSource]:
+        """Return the sources that lock and intent propose; raises as both, and as ``intent.proposals``."""
+        return proposals(self.lock(), self.intent())
 
     def edit_intent(self, add: Mapping[str, Wanted], remove: Collection[str]) -> bool:
         """Set lines in this package's intent and remove skills from those of all; return whether a file changed.
@@ -413,10 +415,8 @@ def state_key(base: str, scope: Scope, real: Callable[[str], str] = os.path.real
 # An attacker may deliver a folder with a ``.git`` that points to another repository: such a ``.git`` is ignored.
 
 _MAGIC = deferred(r"[\\*?\[]|^[!#]| $")
-_LINE_BREAK = re.compile(r"[\r\n]")
 _END = "# skillhub: end"
-_EXCLUDE_CAP = 16 * 1024 * 1024
-_NAME_CAP, _CONFIG_CAP = 4096, 1 << 20
+_EXCLUDE_CAP, _NAME_CAP, _CONFIG_CAP = 1 << 24, 4096, 1 << 20  # bytes
 _WORK_TREE = re.compile(r"(?i:worktree)\s*=\s*(.*)")
 _ESCAPE = re.compile(r'\\(["\\])')
 _TRIES = 5
@@ -511,7 +511,7 @@ def _with_block(data: bytes, start: str, patterns: list[str]) -> bytes:
 
 def _literal(path: str) -> str:
     """Return the pattern for exactly this path; ``?`` matches a line break, which no pattern can contain."""
-    return _LINE_BREAK.sub("?", _MAGIC.sub(r"\\\g<0>", path))
+    return re.sub(r"[\r\n]", "?", _MAGIC.sub(r"\\\g<0>", path))
 
 
 def _repository(project: HeldFolder) -> tuple[str | None, GitFolder | None]:

@@ -23,8 +23,7 @@ from skillhub.model import reference
 from skillhub.model.lock import LockedSource
 from skillhub.model.provenance import is_same_source
 from skillhub.model.reference import NO_SECRET, Local, Remote, SiteReference, canonical, holds_secret, parse, url_of
-from skillhub.project.intent import PLACE_KINDS, Place, SourceKind, is_proposed, place_at, proposals
-from skillhub.project.project import Project
+from skillhub.project.intent import PLACE_KINDS, Place, SourceKind, is_proposed, place_at
 
 if TYPE_CHECKING:
     from skillhub.model.advisory import AdvisoryFeed
@@ -264,10 +263,6 @@ class Sources:
             raise NotFound(f"no source is named {quote(alias)}", hint=hint)
         return known[alias]
 
-    def within(self, project: Project, *, remember: bool = True) -> ProjectSources:
-        """Return the sources that apply in a project; without ``remember`` no listing is kept."""
-        return ProjectSources(self._home, project, remember=remember)
-
     def places(self) -> dict[str, Place]:
         """Return the references that aliases stand for, except those of registries and sites."""
         return {alias: each.place for alias, each in self.all().items() if each.place is not None}
@@ -449,12 +444,16 @@ class ProjectSources(Sources):
     """The sources that apply in one project: the user's own, and those that it proposes and the user accepted.
 
     An agreement is bound to the user, the project, the alias, the URL and the root. It holds as long as lock and
-    intent of the project name the same source, and in no other project.
+    intent of the project name the same source, and in no other project. ``project`` is the ``key`` of a ``Project``,
+    and ``proposed`` its ``proposals``; without ``remember`` no listing is kept.
     """
 
-    def __init__(self, home: Home, project: Project, *, remember: bool = True) -> None:
+    def __init__(
+        self, home: Home, project: str, proposed: Callable[[], Mapping[str, LockedSource]], *, remember: bool = True
+    ) -> None:
         super().__init__(home, remember=remember)
         self._project = project
+        self._proposed_by_project = proposed
         self._proposed_here: Mapping[str, Source] | None = None
         self._adopted: dict[str, tuple[Source, bytes | None]] = {}
 
@@ -466,14 +465,14 @@ class ProjectSources(Sources):
         return {**mine, **{alias: each for alias, each in self._proposed_here.items() if alias not in mine}}
 
     def _agreed_rows(self) -> Mapping[str, _Row]:
-        return self._agreed_file.read(_agreed).projects.get(self._project.key, {})
+        return self._agreed_file.read(_agreed).projects.get(self._project, {})
 
     def _proposed(self) -> Mapping[str, Source]:
         agreed = self._agreed_rows()
         if not agreed:
             return {}
         try:
-            wanted = proposals(self._project.lock(), self._project.intent())
+            wanted = self._proposed_by_project()
         except (FormatError, StateError, SourceMismatch):  # the reader of these files reports it; no proposal applies
             return {}
         return {
@@ -484,7 +483,7 @@ class ProjectSources(Sources):
         }
 
     def _former(self) -> frozenset[tuple[str, str]]:
-        former = self._agreed_file.read(_agreed).former.get(self._project.key, ())
+        former = self._agreed_file.read(_agreed).former.get(self._project, ())
         now = {(alias, row.root or row.url) for alias, row in self._agreed_rows().items()}
         return super()._former().union(former, now)
 
@@ -521,8 +520,8 @@ class ProjectSources(Sources):
             if self._agreed_rows().get(alias) != row:
                 with self._agreed_file.locked():
                     projects = self._agreed_file.read(_agreed).projects
-                    key = self._project.key
-                    self._write_agreed({**projects, key: {**projects.get(key, {}), alias: row}}, place)
+                    rows = {**projects.get(self._project, {}), alias: row}
+                    self._write_agreed({**projects, self._project: rows}, place)
         self._adopted.clear()
 
     def root(self, source: Source) -> bytes:
@@ -540,7 +539,7 @@ class ProjectSources(Sources):
         if alias in self.mine():
             gone = super().remove(alias)
         else:
-            self._forget(gone, self._project.key)
+            self._forget(gone, self._project)
         self._proposed_here = None
         return gone
 

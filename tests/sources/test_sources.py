@@ -15,7 +15,7 @@ from skillhub.formats.digest import Digest
 from skillhub.model.lock import Lock
 from skillhub.model.reference import McpConfigured, parse_ref
 from skillhub.project.project import Project
-from skillhub.sources.configured import Sources, embedded_root
+from skillhub.sources.configured import ProjectSources, Sources, embedded_root
 
 URL = "https://registry.example/hub"
 
@@ -155,29 +155,33 @@ def test_invalid_url_of_a_source_is_refused(sources, url):
         sources.add("acme", url, b"root")
 
 
+def of_project(home, project):
+    return ProjectSources(home, project.key, project.proposals)
+
+
 def test_source_kept_for_a_project_applies_only_there(tmp_path):
     home = Home.of({"SKILLHUB_HOME": str(tmp_path / "hub")})
     here, there = (Project(str(tmp_path / name), "project", home) for name in ("here", "there"))
     for project in (here, there):
         os.makedirs(project.base)
         write_intent(project, b"one")
-    sources = Sources(home).within(here)
+    sources = of_project(home, here)
     adopted = sources.adopt("acme", URL, b"one")
     assert (adopted.named_by, sources.all()["acme"], sources.root(adopted)) == ("repository", adopted, b"one")
-    assert "acme" not in Sources(home).within(here).all()
+    assert "acme" not in of_project(home, here).all()
     sources.keep()
-    assert Sources(home).within(here).all()["acme"] == adopted
+    assert of_project(home, here).all()["acme"] == adopted
     assert "acme" not in Sources(home).all()
-    assert "acme" not in Sources(home).within(there).all()
+    assert "acme" not in of_project(home, there).all()
     write_intent(here, b"two")
-    other = Sources(home).within(here)
+    other = of_project(home, here)
     assert "acme" not in other.all()
     assert other.had_another("acme")
     other.adopt("acme", URL, b"two")
     other.keep()
-    assert Sources(home).within(here).had_another("acme")
+    assert of_project(home, here).had_another("acme")
     with pytest.raises(TrustDowngrade):
-        Sources(home).within(there).adopt("acme", URL, None)
+        of_project(home, there).adopt("acme", URL, None)
     with pytest.raises(TrustDowngrade):
         Sources(home).add("mine", URL, None)
 

@@ -26,7 +26,7 @@ from skillhub.project.last_seen import Advisories, own_advisories
 from skillhub.project.project import Project
 from skillhub.project.store import Store
 from skillhub.project.user_state import Publishers
-from skillhub.sources.configured import Source, Sources, embedded
+from skillhub.sources.configured import ProjectSources, Source, Sources, embedded
 from skillhub.sources.history import FirstSeen
 from skillhub.sources.registry import TufRegistry
 
@@ -115,7 +115,7 @@ class World:
         self.answers = answers or Answers(**YES_MAN)
         self._opened = {}
         project = self.project
-        sources = self.sources.within(project)
+        sources = ProjectSources(self.home, project.key, project.proposals)
         return Ports(
             project=project,
             store=self.store,
