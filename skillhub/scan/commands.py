@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from skillhub.scan.addresses import ANYBODYS, OWN_NETWORK, URL, is_installer, kind_of
-from skillhub.scan.pattern import Around, look, pattern
+from skillhub.scan.pattern import ANYBODYS, OWN_NETWORK, URL, Around, is_installer, kind_of, look, pattern
 
 _SHELL = rb"(?:bash|dash|zsh|ksh|sh)"  # alternatives, so that the engine skips to the first letters
 _FIRST = b"|".join(rb"(?<=^%b\.)" % (rb"\s" * blanks) for blanks in range(9))  # a dot at the start of a line

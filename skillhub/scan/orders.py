@@ -16,8 +16,7 @@ from itertools import islice, pairwise
 from typing import Final
 
 from skillhub.model.finding import Sighting
-from skillhub.scan.addresses import MAILBOX, is_installer
-from skillhub.scan.pattern import Literals, Shape, look, pattern
+from skillhub.scan.pattern import MAILBOX, Literals, Shape, is_installer, look, pattern
 from skillhub.scan.skill_files import Signs, SkillFiles, SourceFile, sign
 
 # Single phrases that no honest skill needs.

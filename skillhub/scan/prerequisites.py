@@ -11,7 +11,7 @@ from typing import Final
 
 from skillhub.formats.text import words
 from skillhub.model.finding import Sighting
-from skillhub.scan.addresses import ANYBODYS, URL, AddressKind, is_installer, kind_of
+from skillhub.scan.pattern import ANYBODYS, URL, AddressKind, is_installer, kind_of
 from skillhub.scan.skill_files import Language, Passage, Signs, SkillFiles, SourceFile, sign
 
 # Languages in which a command is a line of words.

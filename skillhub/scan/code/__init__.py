@@ -17,9 +17,18 @@ from unicodedata import is_normalized, normalize
 from skillhub.formats.text import words
 from skillhub.model.finding import Sighting
 from skillhub.model.tree import SKILL_MD
-from skillhub.scan.addresses import ANYBODYS, MAILBOX, OWN_NETWORK, PUBLIC_HOSTS, URL, AddressKind, kind_of
 from skillhub.scan.code.decoded import decoded, is_worth
-from skillhub.scan.pattern import Letters, Literals
+from skillhub.scan.pattern import (
+    ANYBODYS,
+    MAILBOX,
+    OWN_NETWORK,
+    PUBLIC_HOSTS,
+    URL,
+    AddressKind,
+    Letters,
+    Literals,
+    kind_of,
+)
 from skillhub.scan.skill_files import HOOKS, SCRIPTING, SkillFiles, SourceFile
 
 # Increase it with every change of the findings; it is part of the key of cached scans.

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from skillhub.scan.addresses import is_installer
 from skillhub.scan.code.flow import Flow, Node
+from skillhub.scan.pattern import is_installer
 
 LANGUAGES: Final = ("ruby", "php", "perl", "powershell")
 _COMMENTS: Final = {
