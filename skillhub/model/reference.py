@@ -130,12 +130,13 @@ def masked(text: str) -> str:
     """Return the text with ``…`` in place of every possible password or other credential in its URLs."""
     if "://" not in text:
         return text
+    kind = type(text)  # a ``Quoted`` text stays one
     # A password may contain characters that end a host: in doubt, more text is hidden.
     if "@" in text or "%40" in text:
         text = re.sub(r"([a-z+]{0,9})://([^/\s]*)(?:@|%40)", _without_user, text, flags=re.IGNORECASE)
     if "?" in text or "#" in text or ";" in text:
         text = re.sub(r"://[^\s\"'<>?#;]*[?#;][^\s\"'<>]*", _without_query, text)
-    return text
+    return kind(text)
 
 
 def all_masked(value: Any) -> Any:  # noqa: ANN401 - a JSON value, and the same
@@ -585,10 +586,7 @@ PUBLIC = "https://github.com"
 
 
 def site_of(environ: Mapping[str, str]) -> str:
-    """Return the URL of the GitHub server in ``GH_HOST`` or ``GITHUB_SERVER_URL``, its host in lower case.
-
-    Without these variables it is github.com.
-    """
+    """Return the URL of the GitHub server in ``GH_HOST`` or ``GITHUB_SERVER_URL``, or github.com, in lower case."""
     named = f"https://{environ['GH_HOST']}" if environ.get("GH_HOST") else environ.get("GITHUB_SERVER_URL")
     return re.sub(r"^[^/]*//[^/]*", lambda found: found[0].lower(), (named or PUBLIC).rstrip("/"))
 
