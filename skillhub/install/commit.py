@@ -207,7 +207,7 @@ def _changing_places(changes: Iterable[Change], cleared: Iterable[Linking]) -> I
         for step in change.linking.steps if change.linking else ():
             if step.do != "keep" if change.record.enabled else os.path.lexists(step.path):
                 yield step.path
-    yield from (path for linking in cleared for path in linking.paths)
+    yield from (path for linking in cleared for path in linking.paths if os.path.lexists(path))
 
 
 def _with_former_links(records: Records, before: Records) -> Records:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -430,7 +431,7 @@ def _views(names: Iterable[str], records: Mapping[str, Record], state: State, po
 
 def _saving(cleared: Sequence[Linking], state: State, ports: Ports) -> Linker:
     """Save the edited copies in these places before any change, and return the ``Linker`` that clears them."""
-    copies.refuse_read_only(ports.project, [path for linking in cleared for path in linking.paths])
+    copies.refuse_read_only(ports.project, filter(os.path.lexists, (path for each in cleared for path in each.paths)))
     linker = Linker(ports.project, ports.store)
     for linking in cleared:
         linker.save(linking, state.records.skills.get(linking.name))

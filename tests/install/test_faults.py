@@ -17,7 +17,7 @@ from skillhub.install.context import Options
 from skillhub.install.profiles import save_profile, use_profile
 from skillhub.model.lock import Lock
 from tests.support.faults import KILLED, forbidden, in_child, kill, kinds_of, no_space, run_with_fault, sample
-from tests.support.world import STDIO, TOKEN, Answers, World, needs, skill
+from tests.support.world import AGENT_FOLDERS, STDIO, TOKEN, Answers, World, needs, skill
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="the fault is put into a forked child")
 AGENTS = ("claude-code",)
@@ -293,6 +293,19 @@ def shut(folder):
     for path in (folder, *folder.rglob("*")):
         if path.is_dir():
             path.chmod(0o555)
+
+
+def test_a_skill_without_copies_is_disabled_and_removed_beside_a_read_only_folder(reachable):
+    world = World(reachable / "now")
+    installed(world)
+    folders = [world.base / each for each in AGENT_FOLDERS]
+    for folder in folders:
+        remove_tree(str(folder / "plain"))
+    give(reachable / "now")
+    for folder in folders:
+        shut(folder.parent)
+    assert in_child(lambda: world.disable("plain"), as_ordinary_user) == 0
+    assert in_child(lambda: world.remove("plain"), as_ordinary_user) == 0
 
 
 def test_an_unreadable_file_in_an_agents_folder_is_an_error(reachable):
