@@ -99,9 +99,10 @@ _AFTER = rf"(?![\w/-]|\.\w)(?:[\"']?[ \t]{{0,9}}\|[ \t]{{0,9}}{_UNDER}({PROGRAMS
 # A copy of it has the name of a program, or a later command runs the copy.
 _COPIES = re.compile(r"(?<![\w/.-])(?:cp|mv|ln|install|cat|tee|copy|ditto)[ \t][^\n;|&`]{0,99}\Z")
 _COPY = re.compile(
-    r"[\"']?[ \t]+>{0,2}[ \t]*[\"']?(?:[^\s;|&<>]*/)?"
+    r"[\"']?[ \t]++(?:>{1,2}[ \t]*+)?[\"']?(?:[^\s;|&<>]*/)?"
     r"(?:[^\s;|&<>/]*\.(?:\w{0,3}sh|py|[cm]?[jt]s|rb|pl|php|lua|ps1|bat|cmd)\b"
-    rf"|([^\s;|&<>/\"']+)[\"']?\s*[;&\n](?s:.{{0,199}}?)(?<![\w/.-])(?:{PROGRAMS}|source|chmod|\./)[^;|&\n]{{0,99}}\1)"
+    r"|([^\s;|&<>/\"']+)[\"']?(?:\s*+[;&]|[ \t\r]*+\n)\s*+(?s:.{0,199}?)"
+    rf"(?<![\w/.-])(?:{PROGRAMS}|source|chmod|\./)[^;|&\n]{{0,99}}\1)"
 )
 # A program that runs any file: `for each in notes/*; do sh "$each"`, `sh notes/*.txt`, `find notes | xargs sh`.
 _OF_DOCUMENTS = r"(?:\.(?:\w*[*?]\w*|txt|md|json|ya?ml|html?|csv|xml))?(?![\w.*?/-])"

@@ -74,6 +74,7 @@ def test_scripts_are_recognised_by_mode_folder_shebang_or_name(path, file):
             "at -f references/setup.txt now",
         ),
         *("cp references/setup.txt /tmp/a.sh", "mv references/setup.txt run && chmod 755 run && ./run"),
+        *("cat references/setup.txt >> 'a.sh'", "cp references/setup.txt run" + "\n" * 300 + "sh run"),
         *("cat references/setup.txt > x\nsh x", "mksh references/setup.txt", "swift references/setup.txt"),
         *(
             "bash references/*.txt",
@@ -127,6 +128,10 @@ def test_attack_the_cost_of_instructions_is_linear_in_them_and_in_the_files(piec
     assert is_linear(lambda size: found(files, body=piece * (size // len(piece))), 40_000)
     body = piece * (10_000 // len(piece))
     assert is_linear(lambda count: found({f"{number}.txt": b"x" for number in range(count)}, body=body), 500)
+
+
+def test_attack_the_cost_of_blanks_behind_a_copied_name_is_linear():
+    assert is_linear(lambda size: found({"0.txt": b"x"}, body=f"cp 0.txt{' ' * size}!"), 5_000)
 
 
 def test_attack_deep_files_with_many_spellings_of_a_path_finish_in_time():
