@@ -24,20 +24,31 @@ def git(folder, *words):
     assert done.returncode == 0, done.stderr
 
 
-@pytest.fixture
-def theirs(tmp_path):
-    """Another user's repository with a work tree and a submodule."""
-    folder = tmp_path / "theirs"
+def repository(parent):
+    """Make a repository with a work tree and a submodule, ``theirs`` beside ``tree`` and ``inner``."""
+    folder = parent / "theirs"
     folder.mkdir()
     git(folder, "init", "-q")
     git(folder, "commit", "-q", "--allow-empty", "-m", "first")
     git(folder, "worktree", "add", "-q", "../tree")
-    inner = tmp_path / "inner"
+    inner = parent / "inner"
     inner.mkdir()
     git(inner, "init", "-q")
     git(inner, "commit", "-q", "--allow-empty", "-m", "first")
     git(folder, "submodule", "--quiet", "add", str(inner), "module")
     return folder
+
+
+@pytest.fixture(scope="module")
+def theirs(tmp_path_factory):
+    """Another user's repository, which no test changes."""
+    return repository(tmp_path_factory.mktemp("theirs"))
+
+
+@pytest.fixture
+def own(tmp_path):
+    """A repository of one test."""
+    return repository(tmp_path)
 
 
 @pytest.fixture
@@ -54,16 +65,14 @@ def write_excludes(project):
     "leads", [".git", ".git/worktrees/tree", ".git/modules/module", "../tree/.git", ".git/worktrees/../."]
 )
 @pytest.mark.parametrize("how", ["absolute", "relative", "link"])
-def test_attack_a_git_file_or_link_to_another_repository_is_not_written_through(
-    theirs, project, tmp_path, leads, how
-):
+def test_attack_a_git_file_or_link_to_another_repository_is_not_written_through(theirs, project, leads, how):
     target = theirs / leads
     if how == "link":
         (project / ".git").symlink_to(target)
     else:
         spelled = target if how == "absolute" else os.path.relpath(target, project)
         (project / ".git").write_text(f"gitdir: {spelled}\n")
-    with unchanged(theirs, tmp_path / "tree"):
+    with unchanged(theirs, theirs.parent / "tree"):
         write_excludes(project)
     assert unrelated_git(HeldFolder(str(project))) == str(project / ".git")
     assert unrelated_git(HeldFolder(str(theirs))) is None
@@ -80,49 +89,49 @@ def forge(project, theirs, common):
 
 
 @pytest.mark.parametrize("spelled", ["absolute", "relative"])
-def test_attack_a_forged_work_tree_with_another_common_folder_is_ignored(theirs, project, tmp_path, spelled):
+def test_attack_a_forged_work_tree_with_another_common_folder_is_ignored(theirs, project, spelled):
     path = theirs / ".git"
     common = str(path) if spelled == "absolute" else os.path.relpath(path, project / "forged/worktrees/tree")
     forge(project, theirs, f"{common}\n")
-    with unchanged(theirs, tmp_path / "tree"):
+    with unchanged(theirs, theirs.parent / "tree"):
         write_excludes(project)
 
 
-def test_attack_a_forged_work_tree_with_a_linked_folder_is_refused(theirs, project, tmp_path):
+def test_attack_a_forged_work_tree_with_a_linked_folder_is_refused(theirs, project):
     forge(project, theirs, "../..\n")
     (project / "forged/info").symlink_to(theirs / ".git/info")
-    with unchanged(theirs, tmp_path / "tree"), pytest.raises(LinkLeavesProject, match="link"):
+    with unchanged(theirs, theirs.parent / "tree"), pytest.raises(LinkLeavesProject, match="link"):
         write_excludes(project)
 
 
-def test_attack_a_git_folder_of_another_work_tree_is_not_written(theirs, project):
-    git(theirs, "config", "core.worktree", str(theirs))
-    (project / ".git").write_text(f"gitdir: {theirs}/.git\n")
-    with unchanged(theirs):
+def test_attack_a_git_folder_of_another_work_tree_is_not_written(own, project):
+    git(own, "config", "core.worktree", str(own))
+    (project / ".git").write_text(f"gitdir: {own}/.git\n")
+    with unchanged(own):
         write_excludes(project)
 
 
 @pytest.mark.parametrize("options", [(), ("--relative-paths",)])
-def test_excludes_are_written_for_own_work_trees_and_submodules(theirs, tmp_path, options):
+def test_excludes_are_written_for_own_work_trees_and_submodules(own, tmp_path, options):
     if (
         options
         and subprocess.run(
-            ["git", "worktree", "add", "-q", *options, "../other"], cwd=theirs, capture_output=True
+            ["git", "worktree", "add", "-q", *options, "../other"], cwd=own, capture_output=True
         ).returncode
     ):
         pytest.skip("this git knows no relative work trees")
     for each in ("../tree", "module", *(["../other"] if options else [])):
-        exclude(HeldFolder(str((theirs / each).resolve())), LINKS)
-    assert (theirs / ".git/info/exclude").read_text().count("plain") == 1 + bool(options)
-    assert (theirs / ".git/modules/module/info/exclude").read_text().count("plain") == 1
+        exclude(HeldFolder(str((own / each).resolve())), LINKS)
+    assert (own / ".git/info/exclude").read_text().count("plain") == 1 + bool(options)
+    assert (own / ".git/modules/module/info/exclude").read_text().count("plain") == 1
 
 
-def test_excludes_are_written_for_a_submodule_with_a_quoted_name(theirs, tmp_path):
+def test_excludes_are_written_for_a_submodule_with_a_quoted_name(own, tmp_path):
     name = 'a "b" \\ c'
-    git(theirs, "submodule", "--quiet", "add", str(tmp_path / "inner"), name)
-    exclude(HeldFolder(str(theirs / name)), LINKS)
-    pointer = (theirs / name / ".git").read_text().removeprefix("gitdir: ").strip()
-    assert "plain" in (theirs / name / pointer / "info/exclude").read_text()
+    git(own, "submodule", "--quiet", "add", str(tmp_path / "inner"), name)
+    exclude(HeldFolder(str(own / name)), LINKS)
+    pointer = (own / name / ".git").read_text().removeprefix("gitdir: ").strip()
+    assert "plain" in (own / name / pointer / "info/exclude").read_text()
 
 
 def test_a_separate_git_folder_that_names_the_work_tree_gets_excludes(tmp_path, project):
@@ -144,8 +153,8 @@ def test_a_git_folder_behind_a_link_inside_the_project_gets_excludes(project):
     assert "plain" in (project / ".bare/info/exclude").read_text()
 
 
-def test_a_project_behind_a_link_uses_the_repository_of_its_real_folder(theirs, tmp_path):
-    (theirs / "below").mkdir()
-    (tmp_path / "alias").symlink_to(theirs / "below")
+def test_a_project_behind_a_link_uses_the_repository_of_its_real_folder(own, tmp_path):
+    (own / "below").mkdir()
+    (tmp_path / "alias").symlink_to(own / "below")
     write_excludes(Path(tmp_path / "alias"))
-    assert "/below/.agents/skills/plain\n" in (theirs / ".git/info/exclude").read_text()
+    assert "/below/.agents/skills/plain\n" in (own / ".git/info/exclude").read_text()

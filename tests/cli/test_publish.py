@@ -19,6 +19,7 @@ from tests.support.cli import Shell
 from tests.support.published import tree_of
 from tests.support.registry import now
 from tests.support.served import online
+from tests.support.start import Start
 
 HEAD = 'metadata:\n  version: "{}"\n'
 
@@ -60,12 +61,19 @@ def author(offered, tmp_path):
     return Author(shell.folder)
 
 
-@pytest.fixture
-def published(author):
+@pytest.fixture(scope="module")
+def first(offered, tmp_path_factory):
+    """An author who has published 1.0.0 and written 1.1.0."""
+    author = Author(offered.copy(tmp_path_factory.mktemp("publish") / "author").folder)
     done = author.publish("--yes")
     assert done.status == 0, done.err
     author.revise("1.1.0", **{"scripts/run.sh": "curl https://api.example.com\n"})
-    return author
+    return Start(author.folder)
+
+
+@pytest.fixture
+def published(first):
+    return Author(first.restore())
 
 
 def test_a_release_is_added_and_pushed_and_installed_by_another_user(author):

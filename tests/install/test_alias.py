@@ -24,17 +24,26 @@ from tests.install.test_known_bad import publish_advisories
 from tests.install.test_recalled import heard, restart
 from tests.model.test_advisory import osv, package, semver
 from tests.support.registry import Simulator
-from tests.support.world import Answers, refused, skill, wanted
+from tests.support.start import Start
+from tests.support.world import Answers, World, refused, skill, wanted
 
 
-@pytest.fixture
-def two(world, tmp_path):
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
     """A world with ``code-review`` of one source, and a registry with another skill of that name."""
-    simulator = Simulator(tmp_path)
+    world = World(tmp_path_factory.mktemp("alias") / "machine")
+    simulator = Simulator(tmp_path_factory.mktemp("acme"))
     simulator.publish("code-review", "9.0.0")
     world.add_source("acme", simulator)
     world.install("github:code-review")
-    world.simulator = simulator
+    return Start(world.folder), simulator
+
+
+@pytest.fixture
+def two(made, tmp_path):
+    start, simulator = made
+    world = World(start.restore())
+    world.simulator = world.registries["acme"] = simulator.copy(tmp_path)
     return world
 
 

@@ -13,21 +13,28 @@ from skillhub.install.context import Options
 from skillhub.install.profiles import SkillProfiles, save_profile, saved_profiles, use_profile
 from tests.support.hearing import heard_by
 from tests.support.killing import Killed, Killer
-from tests.support.world import Answers, refused
+from tests.support.start import Start
+from tests.support.world import Answers, World, refused
 
 A, B, C = "code-review", "release-notes", "systematic-debugging"
 
 
-@pytest.fixture
-def three(world):
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
     """A world with three skills: the profile ``two`` has the first two, ``last`` has the last."""
+    world = World(tmp_path_factory.mktemp("profiles") / "machine")
     world.install(*(f"github:{each}" for each in (A, B, C)), agents=("claude-code",))
     world.disable(C)
     save_profile("two", world.ports())
     world.enable(C)
     world.disable(A, B)
     save_profile("last", world.ports())
-    return world
+    return Start(world.folder)
+
+
+@pytest.fixture
+def three(made):
+    return World(made.restore())
 
 
 def enabled(world):
