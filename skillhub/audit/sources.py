@@ -275,7 +275,7 @@ class _Reaching:
     """Opens places; a place that does not exist is a ``SourceError``, since it fails for all of its skills."""
 
     def __init__(self, network: Network) -> None:
-        self.open, self.fetch_root = network.open, network.fetch_root
+        self.open, self.fetch_root, self.before_requests = network.open, network.fetch_root, network.before_requests
         self._reach = network.reach
 
     def reach(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property, partial
@@ -68,6 +68,11 @@ class OpenNetwork:
     _places: dict[tuple[str, str | None, Who, bool], Place] = field(default_factory=dict, init=False)
     _commits: dict[tuple[str, str | None, Who], Snapshot] = field(default_factory=dict, init=False)
     _named: dict[str, Who] = field(default_factory=dict, init=False)
+    _before_requests: list[Callable[[], None]] = field(default_factory=list, init=False)
+
+    def before_requests(self, call: Callable[[], None]) -> None:
+        """Call this before requests, as ``Ports.before_requests`` does."""
+        self._before_requests = [call]
 
     def open(self, source: Source, root: bytes | None = None) -> Registry:
         """Return the registry of a source, with verified and fresh metadata."""
@@ -169,9 +174,10 @@ class OpenNetwork:
             return BundleWeb(self.bundle)
         if self.offline:
             raise SourceError(_OFFLINE, where=url)
-        if named_by == "person":
-            return self._online
-        return UntrustedClient(self._online, url, hint)
+        online = self._online
+        for call in self._before_requests:
+            call()
+        return online if named_by == "person" else UntrustedClient(online, url, hint)
 
     @cached_property
     def _online(self) -> Web:

@@ -78,6 +78,10 @@ CheckAllowed = Callable[[str], None]
 class Network(Protocol):
     """Opens registries and other places without regard to policies, each once for a command."""
 
+    def before_requests(self, call: Callable[[], None]) -> None:
+        """Call this, perhaps several times, before requests, once the modules for them are loaded."""
+        ...
+
     def open(self, source: Source, root: bytes | None = None) -> Registry:
         """Return the registry of a source, as ``Ports.open`` does."""
 
@@ -120,7 +124,7 @@ class Ports:
     """Everything outside of a command's own computation.
 
     Attributes:
-        network: Opens registries and places; only ``open``, ``reach`` and ``fetch_root`` call it.
+        network: Opens registries and places; only methods of this class call it.
         pick: Lets the user pick among the skills of a place; without a terminal it returns none.
         environ: The environment, for variables that skills need and for agents' own folders.
         user_home: The user's home folder, which holds the agents' folders of user scope.
@@ -204,6 +208,10 @@ class Ports:
         """
         self.check_allowed(url, expected)
         return self.network.fetch_root(url, named_by=named_by)
+
+    def before_requests(self, call: Callable[[], None]) -> None:
+        """Let the network call this before requests, as ``Network.before_requests`` does."""
+        self.network.before_requests(call)
 
     def releases(self, source: Source, name: str) -> Index:
         """Return the releases of one skill of a source: a registry proves them, a site only claims them.

@@ -136,7 +136,7 @@ def gather(
     gathered, budget = Gathered(), TreeBudget(ports.store)
     resolved = [] if refs else _of_project(options, state, ports)
     is_waiting = not all(isinstance(ref, Local) for ref in refs)  # for a server
-    with _scan_loading() if is_waiting else nullcontext():
+    with _scan_loading(ports) if is_waiting else nullcontext():
         for ref in refs:
             skills, warnings = resolve_ref(ref, options, state, ports, named_by=named_by)
             resolved += skills
@@ -176,14 +176,19 @@ def gather(
 
 
 @contextmanager
-def _scan_loading() -> Iterator[None]:
-    """Load the scan's modules in a thread, and join it: only a process with a single thread can be forked."""
+def _scan_loading(ports: Ports) -> Iterator[None]:
+    """Load the scan's modules in a thread while the network waits for its first answer.
+
+    The thread is joined: only a process with a single thread can be forked.
+    """
     thread = Thread(target=_load_scan, daemon=True)
-    thread.start()
+    ports.before_requests(lambda: None if thread.ident else thread.start())
     try:
         yield
     finally:
-        thread.join()
+        ports.before_requests(lambda: None)
+        if thread.ident:
+            thread.join()
 
 
 def _load_scan() -> None:

@@ -246,6 +246,9 @@ class Cut:
     def reach(self, ref, pin=None, *, named_by="person", check_allowed=None):
         self._cut(str(ref))
 
+    def before_requests(self, call):
+        pass
+
     def fetch_root(self, url, *, named_by="person"):
         self._cut(url)
 

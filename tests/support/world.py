@@ -6,9 +6,9 @@ import os
 import stat
 import tomllib
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
@@ -62,12 +62,17 @@ class Answers:
         return [question.kind for question in self.seen]
 
 
-class Given(NamedTuple):
+@dataclass
+class Given:
     """A network of parts."""
 
     open: object
     reach: object
     fetch_root: object
+    waiting: object = None
+
+    def before_requests(self, call):
+        self.waiting = call
 
 
 AGENT_FOLDERS = (".agents/skills", ".claude/skills")
@@ -98,6 +103,7 @@ class World:
         self.now = NOW
         self.advisories: list[str] = []
         self.mirrors: dict[str, bytes] = {}
+        self.network = Given(self._open, self.reach, lambda url, named_by="person": self._simulator(url).root)
 
     @property
     def project(self) -> Project:
@@ -121,7 +127,7 @@ class World:
             store=self.store,
             sources=sources,
             publishers=self.publishers,
-            network=Given(self._open, self.reach, lambda url, named_by="person": self._simulator(url).root),
+            network=self.network,
             pick=self.picker,
             approver=self.answers,
             environ=self.environ,
@@ -163,6 +169,8 @@ class World:
 
     def _open(self, source: Source, root: bytes | None = None) -> TufRegistry:
         if source.alias not in self._opened:
+            if self.network.waiting is not None:
+                self.network.waiting()
             self.opened.append(source.alias)
             fetcher = embedded() if source.embedded else self.registries[source.alias]
             metadata = self.folder / "metadata" / f"{source.alias}-{len(self.opened)}"
