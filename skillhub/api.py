@@ -6,11 +6,10 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from typing import Any, TypeAlias, TypeVar
+from typing import TypeAlias
 
-from skillhub.answers import VERSION
 from skillhub.answers.reading import AuditAnswer, CatalogAnswer, LoadAnswer, SearchAnswer, ShowAnswer
-from skillhub.answers.skills import JsonAnswer, ListAnswer, OutcomeAnswer, VerifyAnswer
+from skillhub.answers.skills import ListAnswer, OutcomeAnswer, VerifyAnswer
 from skillhub.audit.audit import AuditRequest, audit, names_and_paths
 from skillhub.audit.show import found_json, search, show
 from skillhub.audit.verify import verify
@@ -37,7 +36,6 @@ from skillhub.runtime.ranking import LIMIT
 
 # The reply of a callback to a question: yes or no, the value of a variable or a way to treat edits, or None.
 Reply: TypeAlias = Answer | bool | str | None
-_A = TypeVar("_A", bound=JsonAnswer)
 
 
 def open_project(
@@ -126,18 +124,18 @@ class OpenProject:
 
     def list(self) -> ListAnswer:
         """Return the skills of the project, and those of the user."""
-        return _as(ListAnswer, installed(self._common).to_json())
+        return ListAnswer.of(installed(self._common).to_json())
 
     def show(self, ref: str) -> ShowAnswer:
         """Return the details of an installed skill, or of the skill that the reference names; install nothing."""
         with self._ports() as ports:
-            return _as(ShowAnswer, show(parse_ref(ref), ports).to_json())
+            return ShowAnswer.of(show(parse_ref(ref), ports).to_json())
 
     def verify(self, *names: str) -> VerifyAnswer:
         """Compare every byte of the store and of the copies with the lock, and verify signatures, without network."""
         with self._ports() as ports:
             found = verify(names, ports)
-        return _as(VerifyAnswer, {"ok": all(each.ok for each in found), "skills": found})
+        return VerifyAnswer.of({"ok": all(each.ok for each in found), "skills": found})
 
     def audit(self, *what: str, fail_on: Severity = "high") -> AuditAnswer:
         """Audit skills, and ask their sources for advisories and withdrawn releases.
@@ -149,7 +147,7 @@ class OpenProject:
         names, paths = names_and_paths(what)
         request = AuditRequest(names, paths, refresh=not self._common.offline, threshold=fail_on)
         with self._ports() as ports:
-            return _as(AuditAnswer, members(audit(request, ports), "ok", "findings", "notes"))
+            return AuditAnswer.of(members(audit(request, ports), "ok", "findings", "notes"))
 
     def search(self, words: str, limit: int = LIMIT) -> SearchAnswer:
         """Search the listings of the sources, and the skills on disk; return at most ``limit`` hits."""
@@ -157,18 +155,18 @@ class OpenProject:
         with self._ports() as ports:
             listed = listings(ports, words, needed=not skills)
             found = search(words, skills, limit, listed.each, self._common.home.cache)
-            return _as(SearchAnswer, found_json(found, listed.kept))
+            return SearchAnswer.of(found_json(found, listed.kept))
 
     def catalog(self, host: str = "agents", window: int | None = None) -> CatalogAnswer:
         """Return the list of skills for the model of a host; ``window`` is the size of its context in tokens."""
         row, found = self._seen(host)
-        return _as(CatalogAnswer, section(found, row, window).to_json())
+        return CatalogAnswer.of(section(found, row, window).to_json())
 
     def load(self, name: str, host: str = "agents", arguments: str = "") -> LoadAnswer:
         """Return a skill as ``host`` loads it, with ``arguments`` in its instructions; run nothing."""
         row, found = self._seen(host)
         loaded = load(pick(found, name), Request(arguments=arguments, rules=row.rules))
-        return _as(LoadAnswer, to_json(loaded, row))
+        return LoadAnswer.of(to_json(loaded, row))
 
     @contextmanager
     def _ports(self, dry_run: bool = False) -> Iterator[Ports]:
@@ -177,7 +175,7 @@ class OpenProject:
             yield replace(common.ports(), approver=_Callback(self._answer), report=lambda *_: None)
 
     def _outcome(self, outcome: Outcome) -> OutcomeAnswer:
-        return _as(OutcomeAnswer, outcome_json(outcome))
+        return OutcomeAnswer.of(outcome_json(outcome))
 
     def _seen(self, host: str) -> tuple[Profile, Catalog]:
         row = profile(host)
@@ -215,7 +213,3 @@ def _read(question: Question, reply: Reply) -> Answer:
     expected = "a value, False or None" if question.kind == "env" else "True, False or None"
     found = type(reply).__name__ if question.kind == "env" else quote(str(reply))
     raise UsageError(f"expected {expected} as the answer to {quote(question.message)}, found {found}")
-
-
-def _as(kind: type[_A], value: dict[str, Any]) -> _A:
-    return kind.model_validate({"schema": VERSION, **value})

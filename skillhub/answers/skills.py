@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from importlib import import_module
-from typing import Annotated, Any, Literal, Unpack
+from typing import Annotated, Any, Literal, Self, Unpack
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, GetPydanticSchema, WithJsonSchema
 from pydantic_core.core_schema import is_instance_schema
@@ -44,6 +44,11 @@ class JsonAnswer(AnswerRow):
         super().__init_subclass__(**config)
         CLASSES.update(dict.fromkeys(commands, cls))
 
+    @classmethod
+    def of(cls, value: Mapping[str, Any]) -> Self:
+        """Return the answer with these values, in the present form."""
+        return cls.model_validate({"schema": VERSION, **value})
+
 
 CLASSES: dict[str, type[JsonAnswer]] = {}  # by the command as it is typed
 
@@ -53,8 +58,7 @@ def answer(command: str, value: Mapping[str, Any]) -> dict[str, Any]:
     for module in ("reading", "setup"):  # each has dozens of classes, so only the needed modules are loaded
         if command not in CLASSES:
             import_module(f"skillhub.answers.{module}")
-    found = CLASSES[command].model_validate({"schema": VERSION, **value})
-    return found.model_dump(by_alias=True, exclude_unset=True)
+    return CLASSES[command].of(value).model_dump(by_alias=True, exclude_unset=True)
 
 
 class SignerRow(AnswerRow):

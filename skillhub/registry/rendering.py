@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib.resources import files
 from typing import Final
 
-from jinja2 import Environment, FunctionLoader, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from skillhub.formats.text import clean, shown
@@ -19,14 +19,13 @@ def environment(package: str, folder: str = "") -> Environment:
     Every value is escaped, and a text loses its hidden characters, which could reverse or hide the text beside them.
     A missing value is an error.
     """
-    place = files(package).joinpath(folder)
     return Environment(
         autoescape=True,
         undefined=StrictUndefined,
         finalize=_shown,
         trim_blocks=True,
         lstrip_blocks=True,
-        loader=FunctionLoader(lambda name: place.joinpath(name).read_text("utf-8")),
+        loader=PackageLoader(package, folder),
     )
 
 
