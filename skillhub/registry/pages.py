@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
@@ -19,7 +19,6 @@ from uuid import NAMESPACE_URL, uuid5
 
 from jinja2 import Template
 from markdown_it import MarkdownIt
-from markdown_it.token import Token
 from markupsafe import Markup
 
 from skillhub.edits.patch import difference
@@ -57,15 +56,17 @@ _TEMPLATES = resources.files(__package__).joinpath("templates")
 
 # An author's Markdown, as text with paragraphs, lists, tables and headings.
 
+# Links and images stay as they are written, so nothing hides an address.
 _MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
+_MARKDOWN.disable(["link", "image", "autolink", "reference"])
 _HEADING = re.compile(r"h([1-6])")
 _COLUMNS = re.compile(r"(?m)^[-|: \t>*+.)0-9]*\|[-|: \t]*$")  # the delimiter row of a table
 
 
 def inert(text: str) -> Markup:
-    """Return Markdown as HTML without its links, images and hidden characters.
+    """Return Markdown as HTML without hidden characters; links and images are text, as the author wrote them.
 
-    The address of a link or an image follows it as text. Headings begin at the third level, below those of the page.
+    Headings begin at the third level, below those of the page.
     """
     tokens = _MARKDOWN.parse(text)
     for token in tokens:
@@ -73,7 +74,8 @@ def inert(text: str) -> Markup:
         token.content, token.info = as_lines_of(token.content), ""
         if found := _HEADING.fullmatch(token.tag):
             token.tag = f"h{min(6, int(found[1]) + 2)}"
-        token.children = None if token.children is None else list(_plain(token.children))
+        for child in token.children or ():
+            child.content = clean(child.content)
     return Markup(_MARKDOWN.renderer.render(tokens, _MARKDOWN.options, {}))  # noqa: S704 - the renderer escapes
 
 
@@ -86,34 +88,6 @@ def is_long(text: str) -> bool:
 def as_lines_of(text: str) -> str:
     """Return a text of many lines without hidden characters."""
     return "\n".join(map(clean, text.split("\n")))
-
-
-def _plain(tokens: Iterable[Token]) -> Iterator[Token]:
-    leads: list[str] = []
-    seen = ""
-    for token in tokens:
-        target = str(token.attrs.get("href" if token.type == "link_open" else "src", ""))
-        token.attrs = {}
-        token.content = clean(token.content)
-        if token.type == "link_open":
-            leads.append(target)
-            seen = ""
-        elif token.type == "link_close":
-            address = leads.pop() if leads else ""
-            if collapsed(seen) != collapsed(address):
-                yield from _address(address)
-        elif token.type == "image":
-            yield Token("text", "", 0, content=f"[image: {token.content}]")
-            yield from _address(target)
-        else:
-            seen += token.content
-            yield token
-
-
-def _address(target: str) -> Iterator[Token]:
-    yield Token("text", "", 0, content=" (")
-    yield Token("code_inline", "code", 0, content=clean(target))
-    yield Token("text", "", 0, content=")")
 
 
 # The paths of pages, and the facts that all pages share.
