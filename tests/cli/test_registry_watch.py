@@ -16,15 +16,24 @@ from tests.support.here import Here
 from tests.support.merkle import is_consistent
 from tests.support.registry import now
 from tests.support.served import Served, online
+from tests.support.start import Start
 
 WITNESS = PrivateKey.from_seed(b"w" * 32, "ed25519")
 VKEY = NoteKey("witness.example/w", 4, WITNESS.public)
 
 
-@pytest.fixture
-def hub(tmp_path):
-    hub = Served(tmp_path)
+@pytest.fixture(scope="module")
+def start(tmp_path_factory):
+    hub = Served(tmp_path_factory.mktemp("watched") / "hub")
     hub.publish("1.0.0")
+    return hub, Start(hub.site.parents[1])
+
+
+@pytest.fixture
+def hub(start):
+    """A registry with one release."""
+    hub, start = start
+    start.restore()
     return hub
 
 
@@ -119,14 +128,14 @@ def test_attack_a_log_without_the_cosignatures_of_the_policy_is_refused(hub, she
     assert shell.run("update", "--yes").status == 0
 
 
-def test_cosign_prints_the_key_of_the_log_on_a_line_of_its_own(hub, shell, tmp_path):
-    with opened(str(tmp_path / "registry"), Signing(now=now())) as it:
+def test_cosign_prints_the_key_of_the_log_on_a_line_of_its_own(hub, shell):
+    with opened(str(hub.site.parent), Signing(now=now())) as it:
         name = it.log_head(it.metadata).checkpoint.origin
         key = str(NoteKey.of_log(name, it.log_key(it.metadata).public))
     shell.write("lines", cosignature(hub.site).decode())
-    done = shell.run("registry", "cosign", tmp_path / "registry", shell.folder / "lines")
+    done = shell.run("registry", "cosign", hub.site.parent, shell.folder / "lines")
     assert (done.status, done.out) == (0, f"{key}\nsigned by: {name}, {VKEY.name}\n")
-    again = shell.run("registry", "cosign", tmp_path / "registry", "--json")
+    again = shell.run("registry", "cosign", hub.site.parent, "--json")
     assert again.json == {"schema": 1, "key": key, "signers": [name, VKEY.name], "request": None}
 
 
@@ -147,8 +156,8 @@ class WitnessOfOne:
         return Note(checkpoint.text, ((VKEY.name, data),)).dump().partition(b"\n\n")[2].decode()
 
 
-def test_a_witness_cosigns_each_state_of_the_log_for_the_operator(hub, shell, tmp_path):
-    witness, place = WitnessOfOne(), tmp_path / "registry"
+def test_a_witness_cosigns_each_state_of_the_log_for_the_operator(hub, shell):
+    witness, place = WitnessOfOne(), hub.site.parent
     for version in (None, "1.1.0", "1.2.0"):
         if version:
             hub.publish(version)
@@ -164,10 +173,10 @@ def test_a_witness_cosigns_each_state_of_the_log_for_the_operator(hub, shell, tm
     assert shell.run("registry", "cosign", place, "--request", "-1").status == 2
 
 
-def test_attack_an_invalid_cosignature_changes_nothing(hub, shell, tmp_path):
+def test_attack_an_invalid_cosignature_changes_nothing(hub, shell):
     def cosign(text):
         shell.write("lines", text)
-        return shell.run("registry", "cosign", tmp_path / "registry", shell.folder / "lines").status
+        return shell.run("registry", "cosign", hub.site.parent, shell.folder / "lines").status
 
     before = (hub.site / "checkpoint").read_bytes()
     own = before.partition(b"\n\n")[2].decode()
@@ -188,11 +197,11 @@ def write_entry(folder, line):
         it.serve(revised, {**files, path_of(revised.find("log/head")): new.dump()})
 
 
-def test_attack_an_entry_does_not_steer_the_terminal(hub, shell, tmp_path):
+def test_attack_an_entry_does_not_steer_the_terminal(hub, shell):
     """The owner of the log's key writes entries that are read at a terminal or in a mail of cron."""
     hostile = "\x1b[2J\u202e evil\nacme: release"
     line = entry("yanked", name="greeting", publisher="acme", version=hostile, reason=hostile, time=hostile)
-    write_entry(tmp_path / "registry", line)
+    write_entry(hub.site.parent, line)
     done = shell.run("registry", "watch", "greeting")
     assert done.status == 1
     assert not set(done.out) & {"\x1b", "\u202e"}
@@ -200,10 +209,10 @@ def test_attack_an_entry_does_not_steer_the_terminal(hub, shell, tmp_path):
     assert json.loads(shell.run("registry", "watch", "acme", "--json").out)["entries"]
 
 
-def test_attack_an_entry_cannot_name_another_registry(hub, shell, tmp_path):
+def test_attack_an_entry_cannot_name_another_registry(hub, shell):
     time = "2026-01-01T00:00:00Z good: release greeting"
     log_entry = entry("yanked", name="greeting", publisher="acme", source="good", position=0, time=time)
-    write_entry(tmp_path / "registry", log_entry)
+    write_entry(hub.site.parent, log_entry)
     line = shell.run("registry", "watch", "greeting", "--dry-run").out.splitlines()[-1]
     assert line == f"'{time}' acme: offered-again acme greeting"
     found = shell.run("registry", "watch", "greeting", "--json").json["entries"][-1]
@@ -221,8 +230,8 @@ def test_a_late_cosignature_is_replaced_by_the_next(hub, shell):
     assert (hub.site / "checkpoint").read_text().count("witness.example/w") == 1
 
 
-def test_attack_a_log_dropped_before_the_first_install_is_reported(hub, shell, tmp_path):
-    drop_log(tmp_path / "registry")
+def test_attack_a_log_dropped_before_the_first_install_is_reported(hub, shell):
+    drop_log(hub.site.parent)
     for words in (("search", "greeting"), ("install", "acme:greeting", "--yes")):
         done = shell.run(*words, "--json")
         assert (done.status, done.error["code"]) == (5, "bad-log"), words
@@ -233,7 +242,7 @@ def test_attack_no_bundle_is_made_of_a_forked_log(hub, shell, tmp_path):
     assert shell.run("install", "acme:greeting", "--yes").status == 0
     hub.publish("1.1.0")
     assert shell.run("bundle", "export", tmp_path / "honest").status == 0
-    with opened(str(tmp_path / "registry"), Signing(now=now())) as it:
+    with opened(str(hub.site.parent), Signing(now=now())) as it:
         head = it.log_head(it.metadata)
         nodes = nodes_of([leaf_hash(bytes(each)) for each in range(head.checkpoint.size)])
         root = nodes[2, 0]
@@ -252,9 +261,9 @@ def drop_log(folder):
         it.registry.publish(it.metadata.changed({"targets": targets}, it.keys.of, it.dates).files())
 
 
-def test_attack_a_registry_that_dropped_its_announced_log_is_refused(hub, shell, tmp_path):
+def test_attack_a_registry_that_dropped_its_announced_log_is_refused(hub, shell):
     assert shell.run("install", "acme:greeting", "--yes").status == 0
-    path = str(tmp_path / "registry")
+    path = str(hub.site.parent)
     drop_log(path)
     shell.run("remove", "greeting")
     before = shell.files()
