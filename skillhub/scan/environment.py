@@ -42,9 +42,9 @@ class _Look:
     literals: Literals
     pattern: re.Pattern[bytes]
 
-    def is_worth(self, letters: Letters, parts: Set[bytes]) -> bool:
-        """Return whether the pattern may match in a text, of whose parts ``parts`` are to be considered."""
-        return bool(self.literals.worth(parts)) and any(
+    def is_worth(self, letters: Letters, found: Set[bytes]) -> bool:
+        """Return whether the pattern may match in a text, of whose literals ``found`` are to be considered."""
+        return self.literals.may_be_in(found) and any(
             word in (letters.data if word.isupper() else letters.lowered) for word in self.words
         )
 
@@ -171,15 +171,15 @@ class _Reader:
     def __init__(self) -> None:
         self.found: set[bytes] = set()
         self._letters = Letters(b"")
-        self._parts = frozenset[bytes]()
+        self._literals = frozenset[bytes]()
         self._left = _MATCHES_MAX
 
     def read(self, letters: Letters) -> None:
         """Add the variables that a program of any language reads."""
-        data, self._letters, self._parts = letters.data, letters, letters.parts
+        data, self._letters, self._literals = letters.data, letters, letters.literals
         first = _FIRST_LINE.match(data)
-        if first and letters.lowered.find(b"env", first.end()) < 0 and b"process" not in self._parts:
-            self._parts = self._parts - {b"env"}
+        if first and letters.lowered.find(b"env", first.end()) < 0 and b"*process*" not in self._literals:
+            self._literals = self._literals - {b"*env*"}
         for each in (*_READS, *_ALL):
             self._add(self._all(each, data))
         for text in self._all(_EXPANDED, data):
@@ -237,7 +237,7 @@ class _Reader:
         return (match[match.lastindex] if match.lastindex else b"*" for match in self._matches(look, data))
 
     def _matches(self, look: _Look, data: bytes) -> list[re.Match[bytes]]:
-        if not look.is_worth(self._letters, self._parts):
+        if not look.is_worth(self._letters, self._literals):
             return []
         found = list(islice(look.pattern.finditer(data), self._left + 1))
         self._left -= len(found)

@@ -13,7 +13,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Set
 from dataclasses import dataclass
 from functools import cached_property, partial
-from itertools import chain
 from sys import maxsize
 from typing import AnyStr, Final, Generic, Literal
 
@@ -34,26 +33,23 @@ ONLY_WORDS: Final = bytes(
     ord(chr(n).lower()) if n < 128 and (chr(n).isalnum() or chr(n) in "*\0") else 32 for n in range(256)
 )
 _PART = re.compile(rb"[a-z0-9]{2,}")
-# Stands for every byte beyond ASCII.
+_IN_WORD: Final = b"abcdefghijklmnopqrstuvwxyz0123456789 "
+# Text beyond ASCII, as a literal.
 _BEYOND: Final = b"\x80"
-# The literals to search for: whole words, beginnings of words, parts of words, and the parts that looks name.
-_WHOLE: Final[set[bytes]] = set()
-_BEGINS: Final[set[bytes]] = set()
-_PARTS: Final[set[bytes]] = set()
-_INNER: Final[set[bytes]] = set()
-# For each known word, the literals in it: those of looks, and the parts; and the words that have none.
-_Found = tuple[frozenset[bytes], frozenset[bytes]]
-_KNOWN: Final[dict[bytes, _Found]] = {}
+# The registered literals by their first three letters. In each row: the letters with the blanks that must surround
+# them, and the literal in the notation of ``look``.
+_BY_START: Final = defaultdict[bytes, list[tuple[bytes, bytes]]](list)
+# The literals of each known word; and the words that have none.
+_KNOWN: Final[dict[bytes, frozenset[bytes]]] = {}
 _WITHOUT_LITERALS: Final[set[bytes]] = set()
 _KNOWN_MAX: Final = 1 << 15
-# Longer words, and the words of a text with more bytes of new words, come from data and do not occur again.
-_WORD_MAX, _NEW_MAX, _SHORT = 40, 1 << 14, 5
+_WORD_MAX: Final = 40  # longer words come from data and do not occur again
 
 
 class Letters:
     """Bytes in lower case, with their words and the literals in these words; a text is split into words once.
 
-    The literals in a word are remembered, so that hundreds of literals are searched only in the few words that no
+    The literals of a word are remembered, so that hundreds of literals are searched only in the few words that no
     earlier text had. ``look`` and ``Literals`` register the literals to search for.
 
     Args:
@@ -76,10 +72,9 @@ class Letters:
         """The words, NUL taken as a blank and left out, and the words that result when ``*`` is left out."""
         text = b" %b " % self.data.translate(ONLY_WORDS)
         if b"\0" in self.data:
-            without = b" ".join(_with(b"\0", text, is_each=True)).translate(None, b"\0")
+            without = b" ".join(_with(b"\0", text)).translate(None, b"\0")
             text = b"%b%b " % (text.replace(b"\0", b" "), without)
-        whole = [word.replace(b"*", b"") for word in _with(b"*", text, is_each=True)]
-        return set(text.replace(b"*", b" ").split()), whole
+        return set(text.replace(b"*", b" ").split()), [word.replace(b"*", b"") for word in _with(b"*", text)]
 
     @property
     def words(self) -> Set[bytes]:
@@ -87,89 +82,61 @@ class Letters:
         return self._tokens[0] if self._around is None else self._around.words
 
     @cached_property
-    def _literals(self) -> _Found:
+    def literals(self) -> frozenset[bytes]:
+        """The registered literals that occur in a word of the text, with its ``*`` or without."""
         if self._around is not None:
-            return self._around._literals
+            return self._around.literals
         words, whole = self._tokens
         left = words.union(whole) - _WITHOUT_LITERALS if whole else words - _WITHOUT_LITERALS
-        known = {word: found for word in left if (found := _KNOWN.get(word))}  # one get each: other threads add to it
-        rows = [*known.values()]
-        if len(known) < len(left):
-            rows.append(_literals(left.difference(known)))
         always = (b"",) if self.data.isascii() else (b"", _BEYOND)
-        return frozenset().union(*[looked for looked, _ in rows]), frozenset(always).union(
-            *[parts for _, parts in rows]
-        )
-
-    @property
-    def looked(self) -> frozenset[bytes]:
-        """The words of looks that occur in the text, in the notation of ``look``."""
-        return self._literals[0]
-
-    @property
-    def parts(self) -> frozenset[bytes]:
-        """The parts of literals that occur within a word of the text, with its ``*`` or without."""
-        return self._literals[1]
+        # One ``get`` each, since other threads add to the table and empty it.
+        return frozenset(always).union(*[_KNOWN.get(word) or _learned(word) for word in left])
 
 
-def _literals(words: Set[bytes]) -> _Found:
-    """Return the literals that occur in some words, and remember them for each word.
-
-    Every part of a short word is looked up; the longer words are searched as one text.
-    """
-    is_kept = sum(map(len, words)) + len(words) <= _NEW_MAX
-    looked = defaultdict[bytes, list[bytes]](list, {word: [word] for word in _WHOLE & words})
-    parts = defaultdict[bytes, list[bytes]](list)
-    for word, part, is_begin in chain(_in_short(words), _in_long(words, is_kept)):
-        if is_begin:
-            looked[word].append(part + b"*")
-        else:
-            parts[word].append(part)
-            if part in _INNER:
-                looked[word].append(b"*%b*" % part)
-    if is_kept:
-        if len(_KNOWN) + len(_WITHOUT_LITERALS) >= _KNOWN_MAX:
-            _forget()
-        for word in [each for each in words if len(each) <= _WORD_MAX]:
-            if word in looked or word in parts:
-                _KNOWN[word] = frozenset(looked.get(word, ())), frozenset(parts.get(word, ()))
-            else:
-                _WITHOUT_LITERALS.add(word)
-    return frozenset().union(*looked.values()), frozenset().union(*parts.values())
-
-
-def _in_short(words: Set[bytes]) -> Iterator[tuple[bytes, bytes, bool]]:
-    """Yield each short word with each literal in it, and whether the literal is one of ``_BEGINS``."""
-    for word in words:
-        length = len(word)
-        if length <= _SHORT:
-            yield from [(word, begin, True) for end in range(1, length + 1) if (begin := word[:end]) in _BEGINS]
-            every = [word[at:end] for at in range(length - 1) for end in range(at + 2, length + 1)]
-            yield from [(word, part, False) for part in every if part in _PARTS]
-
-
-def _in_long(words: Set[bytes], is_each: bool) -> Iterator[tuple[bytes, bytes, bool]]:
-    """Yield the same for the longer words: every word with a literal, or only the first word for each literal."""
-    if long := [word for word in words if len(word) > _SHORT]:
-        text = b" %b " % b" ".join(long)
-        for begin in [each for each in _BEGINS if b" " + each in text]:
-            yield from [(word, begin, True) for word in _with(b" " + begin, text, is_each)]
-        for part in [each for each in _PARTS if each in text]:
-            yield from [(word, part, False) for word in _with(part, text, is_each)]
-
-
-def _with(literal: bytes, text: bytes, is_each: bool) -> Iterator[bytes]:
-    """Yield the words of a text that contain a literal: each of them, or the first. Blanks separate words."""
-    at = text.find(literal)
-    while at >= 0:
-        end = text.find(b" ", at + 1)
-        yield text[text.rfind(b" ", 0, at + 1) + 1 : end]
-        at = text.find(literal, end) if is_each else -1
+def _learned(word: bytes) -> frozenset[bytes]:
+    """Return the literals in a word, and remember them."""
+    text = b" %b  " % word
+    found = frozenset(
+        name
+        for at in range(len(word) + 1)
+        for each, name in _BY_START.get(text[at : at + 3], ())
+        if text.startswith(each, at)
+    )
+    if len(_KNOWN) + len(_WITHOUT_LITERALS) >= _KNOWN_MAX:
+        _forget()
+    if len(word) > _WORD_MAX:
+        return found
+    if found:
+        _KNOWN[word] = found
+    else:
+        _WITHOUT_LITERALS.add(word)
+    return found
 
 
 def _forget() -> None:
     _KNOWN.clear()
     _WITHOUT_LITERALS.clear()
+
+
+def _register(literals: Set[bytes]) -> None:
+    """Add literals to the table, each in the notation of ``look``."""
+    for each in literals:
+        letters = each.strip(b"*")
+        text = letters if each[:1] == b"*" else b" " + letters if each[-1:] == b"*" else b" %b " % letters
+        starts = [text[:3]] if len(text) > 2 else [text + bytes((last,)) for last in _IN_WORD]
+        for start in starts:
+            if (text, each) not in _BY_START[start]:
+                _BY_START[start].append((text, each))
+    _forget()
+
+
+def _with(sign: bytes, text: bytes) -> Iterator[bytes]:
+    """Yield each word of a text that contains a sign. Blanks separate words."""
+    at = text.find(sign)
+    while at >= 0:
+        end = text.find(b" ", at)
+        yield text[text.rfind(b" ", 0, at) + 1 : end]
+        at = text.find(sign, end)
 
 
 class Literals:
@@ -183,23 +150,30 @@ class Literals:
         self.all = tuple(each.replace(b"^", b"") for each in all)
         self._by_part = defaultdict[bytes, list[bytes]](list)
         for each, literal in zip(all, self.all, strict=True):
-            self._by_part[longest_part(each)].append(literal)
+            self._by_part[_longest_part(each)].append(literal)
         self._parts = frozenset(self._by_part)
-        _PARTS.update(self._parts - {b"", _BEYOND})
-        _forget()
+        _register(self._parts - {b"", _BEYOND})
 
-    def worth(self, parts: Set[bytes]) -> list[bytes]:
-        """Return the literals that may occur in a text with these ``Letters.parts``."""
-        return [literal for part in self._parts & parts for literal in self._by_part[part]]
+    def may_be_in(self, found: Set[bytes]) -> bool:
+        """Return whether one of the literals may occur in a text with these ``Letters.literals``."""
+        return not self._parts.isdisjoint(found)
+
+    def worth(self, found: Set[bytes]) -> list[bytes]:
+        """Return the literals that may occur in a text with these ``Letters.literals``."""
+        return [literal for part in self._parts & found for literal in self._by_part[part]]
 
     def is_in(self, letters: Letters) -> bool:
         """Return whether one of the literals occurs in the bytes."""
-        return any([each in letters.lowered for each in self.worth(letters.parts)])
+        return any([each in letters.lowered for each in self.worth(letters.literals)])
 
 
-def longest_part(literal: bytes) -> bytes:
-    """Return the longest part of a literal that lies within one word wherever the literal occurs; it may be empty."""
-    return max(_PART.findall(literal), key=len, default=b"") if literal.isascii() else _BEYOND
+def _longest_part(literal: bytes) -> bytes:
+    """Return the longest part of a literal that lies within one word wherever it occurs, in the notation of ``look``.
+
+    It is empty if the literal has no such part.
+    """
+    part = max(_PART.findall(literal), key=len, default=b"")
+    return _BEYOND if not literal.isascii() else b"*%b*" % part if part else b""
 
 
 class Shape(Generic[AnyStr]):
@@ -271,7 +245,7 @@ class SearchSpot:
     judge: Judge | None = None
 
     def is_worth(self, words: Set[bytes]) -> bool:
-        """Return whether the patterns may match in a file with these words (its ``words`` or ``Letters.looked``)."""
+        """Return whether the patterns may match in a file with these words (their ``Letters.literals``)."""
         for group in self.words:  # noqa: SIM110 - as a generator it took a third of the whole scan
             if group.isdisjoint(words):
                 return False
@@ -328,15 +302,7 @@ def look(words: str, first: bytes, then: bytes | None = None, judge: Judge | Non
     lower case: ``word`` is a whole one, ``word*`` the beginning of one, ``*word*`` a part of one.
     """
     groups = tuple(frozenset(group.encode().split()) for group in words.split("/"))
-    for each in frozenset[bytes]().union(*groups):
-        if each.startswith(b"*"):
-            _INNER.add(each[1:-1])
-            _PARTS.add(each[1:-1])
-        elif each.endswith(b"*"):
-            _BEGINS.add(each[:-1])
-        else:
-            _WHOLE.add(each)
-    _forget()
+    _register(frozenset[bytes]().union(*groups))
     return SearchSpot(groups, Shape(first), None if then is None else Shape(then), judge)
 
 

@@ -140,7 +140,7 @@ def _in_window(letters: Letters, path: str, is_document: bool, *, first: bool) -
     yield from secrets(letters)
     for each in joined(letters.lowered, path):
         # A joint replaced by blanks adds no word to the text.
-        worth = _worth(letters.looked if each.joints is None else letters.looked | Letters(each.new).looked)
+        worth = _worth(letters.literals if each.joints is None else letters.literals | Letters(each.new).literals)
         parts = list(each.parts()) if worth else []
         for rule, look in worth:
             for offset, judged in (place for part in parts for place in look.places(each.text, *part)):

@@ -84,7 +84,7 @@ _LETTERS_MIN = 3
 
 def secrets(letters: Letters) -> Iterator[tuple[Rule, int]]:
     """Yield the rule and the offset of each secret in some bytes, but never the secret itself."""
-    worth = _BEGINS.worth(letters.parts)
+    worth = _BEGINS.worth(letters.literals)
     if worth and b"-----BEGIN" in letters.data:
         yield from ((KEY, match.start()) for match in _KEY.finditer(letters.data))
     for begin, shape in TOKENS if worth else ():

@@ -204,9 +204,9 @@ class SourceFile:
         return _folded(self.text)
 
     @cached_property
-    def parts(self) -> frozenset[bytes]:
-        """The ``Letters.parts`` of the bytes and of the folded text, computed without folding the text."""
-        found = self.letters_read.parts
+    def literals(self) -> frozenset[bytes]:
+        """The ``Letters.literals`` of the bytes and of the folded text, computed without folding the text."""
+        found = self.letters_read.literals
         data = self._readable
         if data.isascii():
             return found
@@ -215,7 +215,7 @@ class SourceFile:
             likes.append(data[max(spaced.rfind(b" ", end, match.start()) + 1, end) : match.end()])
             end = match.end()
         likened = _LIKES.sub(lambda match: _LIKENED[match[0]], b"\n".join(likes).decode("utf-8", "replace"))
-        return found | Letters(likened.encode()).parts if likes else found
+        return found | Letters(likened.encode()).literals if likes else found
 
     @cached_property
     def paragraphs(self) -> tuple[str, ...]:
@@ -291,9 +291,10 @@ class Sign:
 
     def within(self, file: SourceFile) -> Sign | None:
         """Return this sign with only the words that occur in a file; None if the file has no word of some group."""
-        candidates = [literals.worth(file.parts) for literals in self.literals]
-        if not all(candidates):
+        found = file.literals
+        if not all([literals.may_be_in(found) for literals in self.literals]):
             return None
+        candidates = [literals.worth(found) for literals in self.literals]
         groups = [tuple([word for each in group if (word := each.decode()) in file.folded]) for group in candidates]
         return Sign(tuple(groups), self.shapes, self.literals) if all(groups) else None
 

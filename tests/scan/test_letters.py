@@ -64,7 +64,7 @@ def test_each_literal_is_found_in_any_surroundings():
             for around in (b"%b", b"x%bx", b"X %b\n", b"\xff%b\xd0\xb0", b"-%b_", b"\r\n%b\0", b"y" * 50 + b"%b"):
                 spread = re.sub(rb"(?<=[a-z])(?=[0-9])", b" ", each) if each == b"chmod7" else each
                 letters = Letters((around % spread).upper())
-                assert each in group.worth(letters.parts), (each, around)
+                assert each in group.worth(letters.literals), (each, around)
                 assert group.is_in(letters) or spread != each
         assert not group.is_in(Letters(b""))
 
@@ -89,9 +89,9 @@ def test_prefilter_agrees_with_a_plain_search(text, is_upper):
 def test_words_are_found_with_and_without_nul_and_in_mixed_scripts(pieces):
     file = SourceFile("a.bin", "".join(pieces).encode())
     for view in (file.data, file.data.translate(None, b"\0")):
-        assert file.letters_of(view).looked >= Letters(view.replace(b"\0", b" ")).looked
-        assert file.letters_of(view).parts >= Letters(view.replace(b"\0", b" ")).parts
-    assert file.parts >= Letters(file.folded.encode()).parts
+        assert file.letters_of(view).literals >= Letters(view.replace(b"\0", b" ")).literals
+        assert file.letters_of(view).literals >= Letters(view.replace(b"\0", b" ")).literals
+    assert file.literals >= Letters(file.folded.encode()).literals
 
 
 def _has(word, words):
@@ -108,21 +108,21 @@ def _has(word, words):
 def test_words_of_looks_are_found_as_whole_words_prefixes_or_parts(pieces):
     letters = Letters(b"".join(pieces))
     wanted = {word for word in LOOKED_FOR if _has(word, letters.words)}
-    assert letters.looked >= wanted
-    assert b"*" in letters.data or letters.looked & LOOKED_FOR == wanted
+    assert letters.literals >= wanted
+    assert b"*" in letters.data or letters.literals & LOOKED_FOR == wanted
 
 
 def test_known_words_are_checked_again_after_a_new_look():
-    assert b"zzyzx*" not in Letters(b"a zzyzxes").looked
+    assert b"zzyzx*" not in Letters(b"a zzyzxes").literals
     look("zzyzx*", rb"\bzzyzx")
-    assert b"zzyzx*" in Letters(b"a zzyzxes").looked
+    assert b"zzyzx*" in Letters(b"a zzyzxes").literals
 
 
 def test_cache_of_known_words_is_limited():
-    assert not Letters(b" ".join(b"w%d" % number for number in range(pattern._KNOWN_MAX + 9))).looked
+    assert not Letters(b" ".join(b"w%d" % number for number in range(pattern._KNOWN_MAX + 9))).literals & LOOKED_FOR
     assert len(pattern._WITHOUT_LITERALS) + len(pattern._KNOWN) <= pattern._KNOWN_MAX
-    assert b"curl" in Letters(b"curl").looked
-    assert b"akia" in Letters(b"akia" * 20).parts
+    assert b"curl" in Letters(b"curl").literals
+    assert b"*akia*" in Letters(b"akia" * 20).literals
     assert max(map(len, (*pattern._WITHOUT_LITERALS, *pattern._KNOWN))) <= pattern._WORD_MAX
 
 
@@ -139,7 +139,7 @@ def test_each_match_of_a_look_has_its_words(rule, spot):
     found = [text for text in _cases(spot) if any(spot._spans(text.lower(), 0, len(text)))]
     same = [each for other, each in LOOKS if (other, each.first.source) == (rule, spot.first.source)]
     assert found
-    assert [text for text in found if not any(each.is_worth(Letters(text).looked) for each in same)] == []
+    assert [text for text in found if not any(each.is_worth(Letters(text).literals) for each in same)] == []
 
 
 @pytest.mark.parametrize("name", [(table, name) for table, signs in enumerate(TABLES) for name in signs])
@@ -195,7 +195,7 @@ def test_surroundings_of_joints_have_the_new_words(text, path):
     blanked, *closed = joined(lowered, path)
     assert len(blanked.text) == len(lowered)
     for each in closed:
-        assert Letters(each.text).looked <= Letters(blanked.text).looked | Letters(each.new).looked
+        assert Letters(each.text).literals <= Letters(blanked.text).literals | Letters(each.new).literals
 
 
 def test_search_around_a_joint_is_wider_than_any_match():
@@ -303,7 +303,7 @@ def found_by(search, pattern):
 @pytest.mark.parametrize("look", READERS)
 def test_each_reading_of_a_variable_passes_the_prefilter(look):
     for data in found_by(look.pattern.search, look.pattern.pattern):
-        assert look.pattern.search(data) and look.is_worth(Letters(data), Letters(data).parts), data
+        assert look.pattern.search(data) and look.is_worth(Letters(data), Letters(data).literals), data
         line = b"#!/usr/bin/env python3.11\n"
         matches = [each.span() for each in look.pattern.finditer(line + data)]
         assert not any(start < len(line) - 1 for start, _ in matches) or look is environment._OF_PROCESS, data
@@ -374,7 +374,7 @@ def test_end_of_a_file_reuses_the_words_of_the_whole_file():
 
 def test_attack_words_added_by_another_thread_are_not_lost(monkeypatch):
     pattern._forget()
-    expected, known = Letters(b"wget").looked, dict(pattern._KNOWN)
+    expected, known = Letters(b"wget").literals, dict(pattern._KNOWN)
 
     class Raced(dict):
         def get(self, word):
@@ -383,7 +383,7 @@ def test_attack_words_added_by_another_thread_are_not_lost(monkeypatch):
             return found
 
     monkeypatch.setattr(pattern, "_KNOWN", Raced())
-    assert Letters(b"wget").looked == expected != set()
+    assert Letters(b"wget").literals == expected != set()
 
 
 @settings(max_examples=50)
