@@ -33,7 +33,7 @@ from skillhub.registry import log_writer
 from skillhub.registry.outputs import OWN, Files, Offer, OfferedSkill, Part, bucket_of
 from skillhub.registry.rendering import STYLE, as_lines, environment
 from skillhub.registry.shapes import document_of, offered
-from skillhub.scan.capability import is_text
+from skillhub.scan.skill_files import is_text
 from skillhub.trust.log_client import read_entry
 from skillhub.trust.registry import publisher_of
 

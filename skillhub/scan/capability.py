@@ -50,6 +50,7 @@ _OTHER_PROGRAM = re.compile(
     rf"(?<![\w./-])(?:(?!python|pypy)(?:{PROGRAMS}|source|\.){_FILE_OF_IT}\.pyw?\b"
     rf"|(?!(?:ba|da)?sh\b)(?:{PROGRAMS}){_FILE_OF_IT}\.(?:ba)?sh\b)"
 )
+_PROGRAM_FILES = (".py", ".sh", ".bash")
 _NETWORK_TOOLS = frozenset({"webfetch", "websearch"})
 
 
@@ -76,7 +77,7 @@ def capabilities(tree: Tree, manifest: Manifest, sources: SkillFiles | None = No
         found.add("hooks")
     if manifest.fork is not None:
         found.add("agents")
-    if any(not is_text(file.data) for file in sources.held.values()):
+    if not all(file.is_text for file in sources):
         found.add("binary")
     hosts = {host for letters in (body, *run.values()) for host in _hosts(letters.data)}
     servers = (need.server.host for need in manifest.requires if need.server and need.server.host)
@@ -110,8 +111,10 @@ def _is_offline(tree: Mapping[str, File], manifest: Manifest, letters: Letters, 
     commands = (match[1] or match[2] or "" for match in _COMMANDS.finditer(body))
     if _SHELL.search(body) and not all(map(is_offline_shell, commands)):
         return False
-    lines = (line for line in body.split("\n") if ".py" in line or ".sh" in line or ".bash" in line)
-    if any(map(_OTHER_PROGRAM.search, lines)) or names_network(letters):
+    lines = body.split("\n") if any(each in body for each in _PROGRAM_FILES) else ()
+    if any(_OTHER_PROGRAM.search(line) for line in lines if any(each in line for each in _PROGRAM_FILES)):
+        return False
+    if names_network(letters):
         return False
     return all(
         is_offline(
@@ -119,19 +122,6 @@ def _is_offline(tree: Mapping[str, File], manifest: Manifest, letters: Letters, 
         )
         for path, letters in run.items()
     )
-
-
-def is_text(data: bytes) -> bool:
-    """Return whether ``data`` is UTF-8 without a NUL."""
-    if b"\0" in data:
-        return False
-    if data.isascii():
-        return True
-    try:
-        data.decode("utf-8")
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 def _named(manifest: Manifest) -> Iterator[tuple[str, str]]:

@@ -14,7 +14,7 @@ from typing import Final
 
 from skillhub.formats.text import words
 from skillhub.model.finding import Sighting
-from skillhub.scan.files import RUN_BY_NAME
+from skillhub.scan.files import RUN_BY_NAME, suffix_of
 from skillhub.scan.pattern import runs
 from skillhub.scan.skill_files import EXECUTABLE_MAGIC, SkillFiles, SourceFile
 
@@ -28,6 +28,7 @@ _DOCUMENTS: Final = words(
     ".docx .dotx .xlsx .xltx .pptx .potx .odt .ods .odp .epub .docm .xlsm .pptm .vsdx .thmx .usdz "
     ".kmz .3mf .xmind .sketch"
 )
+_HARMLESS: Final = frozenset((*_TEXTS, *_PICTURES, *_DOCUMENTS))
 # Files that no document needs to contain.
 _SCRIPTS: Final = words(
     ".sh .bash .zsh .command .py .pyc .ps1 .bat .cmd .vbs .hta .exe .dll .so .dylib .jar .rb .pl .php .scr .lnk .msi"
@@ -62,7 +63,7 @@ def disguises(files: SkillFiles) -> Iterator[Sighting]:
         if _is_bytecode(name, file.data):
             yield Sighting("SH610", file.path, 0)
         is_document = name.endswith(_DOCUMENTS) and file.data.startswith(b"PK")
-        if (name.endswith((*_TEXTS, *_PICTURES, *_DOCUMENTS)) and _is_program(name, file)) or (
+        if (suffix_of(name) in _HARMLESS and _is_program(name, file)) or (
             is_document and any(each.lower().endswith(_SCRIPTS) for each, _ in _entries(file.path, file.data))
         ):
             yield Sighting("SH605", file.path, 0)
@@ -173,6 +174,8 @@ def _is_zip(data: bytes) -> bool:
     """Return whether unzip opens a file: a zip file may begin with other data, such as a picture."""
     if data.startswith(b"PK") or _is_marked(data):
         return data.startswith(b"PK")
+    if b"PK\x05\x06" not in data:
+        return False
     try:
         return zipfile.is_zipfile(io.BytesIO(data))
     except _BROKEN:  # it ends as a zip file of several disks does
@@ -198,6 +201,6 @@ def _padding(file: SourceFile) -> Iterator[Sighting]:
     start = bare.find(b"\n" * (_BLANK_LINES + 1))
     if start >= 0 and (rest := bare[start:].lstrip(b"\n")):
         yield Sighting("SH608", file.path, bare.count(b"\n", 0, len(bare) - len(rest)) + 1)
-    if file.path.lower().endswith(RUN_BY_NAME) and any(runs(file.data, _LINE_MAX + 1, b"\n")):
+    if suffix_of(file.path) in RUN_BY_NAME and any(runs(file.data, _LINE_MAX + 1, b"\n")):
         lines = [len(line) for line in file.data.split(b"\n")]
         yield Sighting("SH611", file.path, 1 + lines.index(max(lines)))

@@ -15,30 +15,25 @@ from skillhub.model.tree import SKILL_MD, File
 from skillhub.scan.pattern import Letters
 from skillhub.scan.skill_files import EXECUTABLE_MAGIC
 
-# Programs, and files that a build tool, a desktop or the system runs by their names.
-RUN_BY_NAME = (
-    *words(
-        ".sh .bash .zsh .fish .ksh .csh .tcsh .nu .command .tool .ps1 .psm1 .psd1 .bat .cmd .vbs .vbe .jse .wsf .hta"
-    ),
-    *words(
-        ".py .pyw .pyc .pyz .rb .pl .pm .raku .php .phtml .phar .lua .r .jl .tcl .exp .awk .sed .applescript"
-        " .scpt .ipynb"
-    ),
-    *words(
-        ".js .mjs .cjs .jsx .ts .mts .cts .tsx .coffee .vue .svelte .go .rs .java .kt .kts .scala .groovy .gradle"
-    ),
-    *words(".swift .dart .cs .csx .fsx .clj .ex .exs .erl .hs .ml .nim .zig .cr .rmd .qmd .mk .bzl .tf .nix"),
-    *words(".exe .com .dll .so .dylib .node .wasm .jar .class .msi .scr .desktop .service .timer .plist .reg .lnk"),
-    # These run code when a program opens, loads or unpickles them.
-    *words(".docm .dotm .xlsm .xlam .pptm .pkl .pickle .pt .pth .whl .egg .crx .xpi .vsix .csproj .fsproj .vbproj"),
-    *words(
-        ".el .vim .scm .rkt .lisp .sc .hy .lhs .pyx .pyd .erb .cgi .php5 .php7 .jsp .asp .aspx .mdx .astro .ejs .bats"
-    ),
-    *words(
-        ".c .cc .cpp .cxx .m .mm .d .pas .rake .just .cmake .gd .robot .jsonnet .ahk .au3 .sct .wsc .ws .chm .cpl"
-    ),
-    *words(".inf .iqy .slk .url .webloc .jnlp .xll .xlsb .ppam .joblib .ckpt .workflow .mobileconfig"),
-    *words(".appimage .run .gemspec .podspec .dockerfile .sls .nsi .iss .theme .ash .action"),
+# Suffixes of programs, and of files that a build tool, a desktop or the system runs by their names. Those of the
+# second text run code when a program opens, loads, unpickles or compiles them.
+RUN_BY_NAME: Final = frozenset(
+    words(
+        """
+        .sh .bash .zsh .fish .ksh .csh .tcsh .nu .command .tool .ps1 .psm1 .psd1 .bat .cmd .vbs .vbe .jse .wsf
+        .hta .py .pyw .pyc .pyz .rb .pl .pm .raku .php .phtml .phar .lua .r .jl .tcl .exp .awk .sed .applescript
+        .scpt .ipynb .js .mjs .cjs .jsx .ts .mts .cts .tsx .coffee .vue .svelte .go .rs .java .kt .kts .scala
+        .groovy .gradle .swift .dart .cs .csx .fsx .clj .ex .exs .erl .hs .ml .nim .zig .cr .rmd .qmd .mk .bzl .tf
+        .nix .exe .com .dll .so .dylib .node .wasm .jar .class .msi .scr .desktop .service .timer .plist .reg .lnk
+        """
+        """
+        .docm .dotm .xlsm .xlam .pptm .pkl .pickle .pt .pth .whl .egg .crx .xpi .vsix .csproj .fsproj .vbproj .el
+        .vim .scm .rkt .lisp .sc .hy .lhs .pyx .pyd .erb .cgi .php5 .php7 .jsp .asp .aspx .mdx .astro .ejs .bats
+        .c .cc .cpp .cxx .m .mm .d .pas .rake .just .cmake .gd .robot .jsonnet .ahk .au3 .sct .wsc .ws .chm .cpl
+        .inf .iqy .slk .url .webloc .jnlp .xll .xlsb .ppam .joblib .ckpt .workflow .mobileconfig .appimage .run
+        .gemspec .podspec .dockerfile .sls .nsi .iss .theme .ash .action
+        """
+    )
 )
 _WHOLE_NAMES = frozenset(
     words(
@@ -116,6 +111,7 @@ _RUNS_ANY = re.compile(
 )
 # A sign of it in each line with such a program, whose search is much faster.
 _ANY_SIGN = re.compile(r"[$*](?<=[ \t\"][$*])(?!\*)|/[\w.-]*[*?]|(?:xargs|-exec|run-parts)[ \t]")
+_ANY_LETTERS = ("$", "*", "?", "xargs", "-exec", "run-parts")  # of which each match has one
 _JOINED = re.compile(r"\\\r?\n")
 _WORD = re.compile(r"\w+")
 # No honest text is longer, or names a file more often.
@@ -148,6 +144,12 @@ def runs(path: str, file: File) -> bool:
     return path.startswith("scripts/") or runs_by_itself(path, file)
 
 
+def suffix_of(path: str) -> str:
+    """Return the suffix of a path in lower case with its dot, ``.py``; without a dot, the path."""
+    _, dot, suffix = path.lower().rpartition(".")
+    return dot + suffix
+
+
 def runs_by_itself(path: str, file: File) -> bool:
     """Return the same without regard to the folder ``scripts``, which also contains data of the scripts."""
     folded = path.lower()
@@ -155,7 +157,7 @@ def runs_by_itself(path: str, file: File) -> bool:
     return (
         file.executable
         or file.data.startswith((b"#!", b"\xef\xbb\xbf#!"))
-        or folded.endswith(RUN_BY_NAME)
+        or suffix_of(folded) in RUN_BY_NAME
         or name in _WHOLE_NAMES
         or (file.data.startswith(EXECUTABLE_MAGIC) and b"\0" in file.data)
         or (folded.endswith(_PAGES) and _PAGE_RUNS.search(file.data.replace(b"\0", b"")) is not None)
@@ -221,7 +223,7 @@ def _words(name: str) -> list[bytes]:
 
 def _runs_any(text: str) -> bool:
     """Return whether a command in a text runs files that it names by a variable, a pattern or a folder."""
-    end = 0
+    end = 0 if any(each in text for each in _ANY_LETTERS) else len(text)
     while sign := _ANY_SIGN.search(text, end):
         start, end = text.rfind("\n", 0, sign.start()) + 1, text.find("\n", sign.end())
         end = end if end >= 0 else len(text)
@@ -262,15 +264,15 @@ _MEDIA = (
     *(b"PK\x03\x04", b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"ID3"),
     *(b"\0\1\0\0", b"OTTO", b"wOFF", b"wOF2", b"ttcf", b"true", b"OggS", b"SQLite", b"\0\0\1\0", b"\x28\xb5\x2f\xfd"),
 )
-_COMPILED = (".class", ".jar", ".node")
-_BYTECODE = (".pyc", ".pyo")
-_PROGRAMS = (*_COMPILED, *_BYTECODE, ".exe", ".com", ".dll", ".so", ".dylib", ".wasm")
+_COMPILED = frozenset(words(".class .jar .node"))
+_BYTECODE = frozenset(words(".pyc .pyo"))
+_PROGRAMS = _COMPILED | _BYTECODE | {*words(".exe .com .dll .so .dylib .wasm")}
 # Files that an agent or editor reads as its settings once the folder is opened or copied.
 _SETTINGS = (
     *(".mcp.json", ".claude/settings.json", ".claude/settings.local.json", ".vscode/tasks.json"),
     *(".vscode/settings.json", ".cursor/mcp.json", ".codex/config.toml", ".cursorrules", ".envrc"),
 )
-_READ_AS_TEXT = (".md", ".mdx", ".markdown", ".rst", ".txt", ".json", ".yaml", ".yml", ".toml")
+_READ_AS_TEXT = frozenset(words(".md .mdx .markdown .rst .txt .json .yaml .yml .toml"))
 # Folders of a skill in which agents do not look for skills; nor do they in hidden ones.
 _NO_SKILLS = frozenset({"scripts", "references", "assets", "agents", "node_modules"})
 _CONTROLS = bytes((*range(9), 11, 12, *range(14, 32), 127))
@@ -280,8 +282,9 @@ _INSTALL_HOOKS = (b'"preinstall"', b'"postinstall"', b'"prepare"')
 
 def is_read(path: str, data: bytes) -> bool:
     """Return whether a file that is not UTF-8 may be read or run as text, by its name or by most of its bytes."""
-    if path.lower().endswith((*RUN_BY_NAME, *_READ_AS_TEXT)) or data.startswith(b"#!"):
-        return not path.lower().endswith(_PROGRAMS)
+    suffix = suffix_of(path)
+    if suffix in RUN_BY_NAME or suffix in _READ_AS_TEXT or data.startswith(b"#!"):
+        return suffix not in _PROGRAMS
     if data.startswith((*EXECUTABLE_MAGIC, *_MEDIA)):
         return False
     valid = data.decode("utf-8", "ignore").encode()
@@ -291,12 +294,12 @@ def is_read(path: str, data: bytes) -> bool:
 
 def files(path: str, data: bytes, text: bool) -> Iterator[Rule]:
     """Yield the rules that a file as a whole falls under; ``text`` is whether it is UTF-8 without NUL."""
-    folded = path.lower()
-    if (data.startswith(EXECUTABLE_MAGIC) and not text) or folded.endswith(_COMPILED):
+    folded, suffix = path.lower(), suffix_of(path)
+    if (data.startswith(EXECUTABLE_MAGIC) and not text) or suffix in _COMPILED:
         yield COMPILED
-    elif not text and (data.startswith(b"#!") or folded.endswith(RUN_BY_NAME)) and not folded.endswith(_BYTECODE):
+    elif not text and (data.startswith(b"#!") or suffix in RUN_BY_NAME) and suffix not in _BYTECODE:
         yield GARBLED
-    elif not text and folded.endswith(_READ_AS_TEXT):
+    elif not text and suffix in _READ_AS_TEXT:
         yield UNREADABLE
     if len(data) > READ_MAX:
         yield LARGE

@@ -27,7 +27,7 @@ _STRAYS_MAX = 16
 # Random bytes contain one of these characters every few 100,000 bytes.
 _IN_BINARY_MAX = 16
 # The first bytes of each character that ``hidden_in_binary`` searches for.
-_LEADS = (b"\xe2\x80", b"\xe2\x81", b"\xef\xb8", b"\xef\xbb", b"\xf3\xa0")
+_LEADS = re.compile(rb"\xe2[\x80\x81]|\xef[\xb8\xbb]|\xf3\xa0")
 
 # The ASCII of honest text; most texts have no other characters.
 _PLAIN = bytes((9, 10, *range(32, 127)))
@@ -163,7 +163,7 @@ def hidden(data: bytes, *, first: bool = True) -> Iterator[tuple[Rule, int]]:
 
 def hidden_in_binary(data: bytes) -> Iterator[tuple[Rule, int]]:
     """Yield the first place of invisible characters in binary data, if it has more of them than random bytes have."""
-    if sum(map(data.count, _LEADS)) <= _IN_BINARY_MAX:
+    if len(_LEADS.findall(data)) <= _IN_BINARY_MAX:
         return
     text = data.decode("utf-8", "surrogateescape")
     found = [match.start() for match in _IN_BINARY.finditer(text)]

@@ -11,7 +11,6 @@ from typing import Final
 from skillhub.formats.text import clean
 from skillhub.model.finding import SEVERITIES, Finding, Rule, at_least, rules
 from skillhub.model.tree import SKILL_MD, File, Tree
-from skillhub.scan.capability import is_text
 from skillhub.scan.code import encodings, in_programs, leaks
 from skillhub.scan.commands import FETCH, SYSTEM
 from skillhub.scan.disguise import ARCHIVES_MAX, disguises, is_archive, members
@@ -104,13 +103,12 @@ def _worst_first(finding: Finding) -> tuple[int, str, int, str]:
 
 def _findings(source: SourceFile) -> Iterator[Finding]:
     path, data = source.path, source.data
-    text = is_text(data)
-    for rule in files(path, data, text):
+    for rule in files(path, data, source.is_text):
         yield rule.finding(path, 0)
-    is_document = text or is_read(path, data)
+    is_document = source.is_text or is_read(path, data)
     seen: dict[str, set[int]] = {}
     settled = [unescaped(data, whole=path != SKILL_MD)] if _is_settings(path) else []
-    for view in (*views(data, text), *settled):
+    for view in (*views(data, source.is_text), *settled):
         ends: list[int] = []
         for rule, offset in _places(view, source, is_document):
             ends = ends or [*(end.start() for end in re.finditer(b"\n", view)), len(view)]

@@ -148,6 +148,11 @@ class SourceFile:
         return next(decoded(self.data), self.data.translate(None, b"\0")) if b"\0" in self.data else self.data
 
     @cached_property
+    def is_text(self) -> bool:
+        """Whether the file is UTF-8 without NUL."""
+        return is_text(self.data)
+
+    @cached_property
     def letters(self) -> Letters:
         """The letters of the unchanged bytes."""
         return Letters(self.data)
@@ -372,6 +377,19 @@ class Signs:
         """Return the line number at which a passage has a sign."""
         match = self._table[name].search(self.texts[number])
         return self.passages[number].line + (self.texts[number].count("\n", 0, match.start()) if match else 0)
+
+
+def is_text(data: bytes) -> bool:
+    """Return whether ``data`` is UTF-8 without a NUL."""
+    if b"\0" in data:
+        return False
+    if data.isascii():
+        return True
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 class SkillFiles:
