@@ -412,7 +412,7 @@ _LIMITED = re.compile("|".join((r"__.*|open|write_text|type|help", *_OF_EACH)))
 # Each of these words is one of ``_LIMITED_WORDS``, or matches ``_LIMITED_PARTS``.
 _LIMITED_WORDS = frozenset(f"{_NAMES}|{_ATTRIBUTES}|{_MODULES}|{_OF_PATHS}|write_text|type".encode().split(b"|"))
 _LIMITED_PARTS = re.compile(rb" (?:_|exec|eval|fork|(?:tb|gi|cr|ag)_|[0-9][0-9_]*[A-Za-z])|popen|spawn")
-_OF_REMOTE = ("//", "\\\\", "/net/", "/afs/", "/smb/", "/dev/")
+_OF_REMOTE = re.compile(r"//|\\\\|/(?:net|afs|smb|dev)/")
 _DIGITS, _LINE_ENDS = frozenset("0123456789"), frozenset("\r\n")
 _ARGUMENTS_MAX = 200
 
@@ -458,7 +458,7 @@ def _is_plain_throughout(text: str) -> bool:
         and not code.translate(None, _PLAIN)
         and _LIMITED_WORDS.isdisjoint(words_of_it)
         and _LIMITED_PARTS.search(b" ".join((b"", *words_of_it))) is None
-        and not (("/" in text or "\\" in text) and any(each in text for each in _OF_REMOTE))
+        and _OF_REMOTE.search(text) is None
     )
 
 

@@ -436,11 +436,13 @@ def hooks(files: SkillFiles) -> Iterator[Sighting]:
     """Yield the hooks of agents and of git whose command sends data to an address, or fetches what it runs."""
     for file in files:
         signs = Signs(file, _HOOKS)
-        if not file.is_program and signs.is_worth("hook") and signs.is_worth("post"):
+        if file.is_program or not signs.is_worth("hook"):
+            continue
+        if signs.is_worth("post"):
             for number in signs.where("post"):
                 if signs.near("hook", number, 1, 0):
                     yield Sighting("SH312", file.path, signs.line("post", number))
-        if not file.is_program and signs.is_worth("hook") and signs.is_worth("package"):
+        if signs.is_worth("package"):
             for number in signs.where("package"):
                 if signs.has("hook", number):
                     yield Sighting("SH118", file.path, signs.line("package", number))

@@ -78,6 +78,9 @@ SIGNS: Final = {
     kind: Literals(*map(str.encode, signs))
     for kind, signs in (("takes", _TAKES), ("hides", _HIDES), ("sends", _SENDS))
 }
+_NO_MARKS: Final = b"abcdefghijklmnopqrstuvwxyz0123456789_.,-\n"
+# The other characters of each sign; a text without these is not searched for the sign.
+_MARKS: Final = {sign: {*sign.translate(None, _NO_MARKS)} for group in SIGNS.values() for sign in group.all}
 # A timer whose argument is not a function written in place.
 _TIMER = re.compile(rb"settimeout\([\w.]{1,40}[,)]")
 _FENCES: Final = (b"```", b"~~~")
@@ -201,7 +204,10 @@ def _looked_at(file: SourceFile) -> frozenset[str]:
         front = hooks[1].lower().encode("utf-8", "replace") if hooks else b""
         text = b"\n".join((front, *_QUOTED.findall(text, 0, end), text[end:]))
     bare = b"\n".join(_bare(text))
-    kinds = frozenset(kind for kind, signs in worth.items() if any(sign in bare for sign in signs))
+    marks = {*bare.translate(None, _NO_MARKS)}
+    kinds = frozenset(
+        kind for kind, signs in worth.items() if any(_MARKS[sign] <= marks and sign in bare for sign in signs)
+    )
     is_late = "sends" in kinds and b"settimeout(" in bare and _TIMER.search(bare)
     return kinds | {"hides"} if is_late else kinds
 
@@ -221,8 +227,10 @@ def _bare(text: bytes) -> Iterator[bytes]:
     """Yield a program without blanks, once for each way in which its comments can be read and removed."""
     end = text.rfind(b"*/") + 2
     read = [text, _COMMENT.sub(b"", text[:end]) + text[end:], _INNER_COMMENT.sub(b"", text)] if end > 1 else [text]
-    for each in dict.fromkeys((*read, *(_LINE_COMMENT.sub(b"", each) for each in read))):
-        yield _NOTHING.sub(b"", each).translate(None, _BLANKS)
+    read += [_LINE_COMMENT.sub(b"", each) for each in read] if b"//" in text else []
+    is_plain = text.isascii() and b"\\" not in text
+    for each in dict.fromkeys(read):
+        yield (each if is_plain else _NOTHING.sub(b"", each)).translate(None, _BLANKS)
 
 
 # What leaves in one step, without a flow of data: files to public hosts, copies of mail.
