@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass
 from tempfile import gettempdir
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from skillhub.disk import files
 from skillhub.disk.folders import remove_tree
@@ -47,6 +47,9 @@ class CachedEntry:
     size: int
 
 
+WasteKind = Literal["tree", "signer", "leftover", "download", "repository", "scan"]
+
+
 @dataclass(frozen=True, slots=True)
 class Waste:
     """An unused file or folder.
@@ -56,7 +59,7 @@ class Waste:
         tree: The digest of a tree.
     """
 
-    kind: Literal["tree", "signer", "leftover", "download", "repository", "scan"]
+    kind: WasteKind
     path: str
     size: int
     about: str = ""
@@ -86,7 +89,8 @@ def places(home: Home, store: Store) -> tuple[CachedEntry, ...]:
     """Return the store and each part of the cache."""
     parts = dict.fromkeys((*_PARTS, *files.names_in(home.cache)))
     paths = {"store": store.root, **{_PARTS.get(part, part): os.path.join(home.cache, part) for part in parts}}
-    return tuple(CachedEntry(name, path, *use(path)) for name, path in paths.items())
+    sizes = {name: [size for _, size, _ in _files(path)] for name, path in paths.items()}
+    return tuple(CachedEntry(name, path, len(sizes[name]), sum(sizes[name])) for name, path in paths.items())
 
 
 def collect(home: Home, days: float, ports: Ports, *, dry_run: bool = False) -> Collected:
@@ -121,11 +125,11 @@ def _unused(projects: Sequence[KnownProject], store: Store) -> Iterator[Waste]:
     for tree in store.trees():
         if tree not in needed:
             path = store.path(tree)
-            yield Waste("tree", path, use(path).size, _name(path), tree)
+            yield Waste("tree", path, _size(path), _name(path), tree)
 
 
 def _signers(projects: Sequence[KnownProject], home: Home, before: float, ports: Ports) -> Iterator[Waste]:
-    """Yield pinned signers of entries that no lock has, except recent ones, whose lock may not be written yet."""
+    """Return the pinned signers of entries that no lock has; the lock of a recent one may not be written yet."""
     folder = os.path.join(home.state, "signers")
     roots = {None, *(source.root for source in ports.sources.all().values())}
     needed = {
@@ -136,9 +140,8 @@ def _signers(projects: Sequence[KnownProject], home: Home, before: float, ports:
         for each in {entry, entry.original}
         for root in roots | {source.root for source in lock.sources.values()}
     }
-    for old in old_files(folder, before):
-        if os.path.basename(old.path) not in needed:
-            yield Waste("signer", old.path, old.size)
+    found = _old_files(folder, before, "signer")
+    return (each for each in found if os.path.basename(each.path) not in needed)
 
 
 def _name(path: str) -> str:
@@ -158,18 +161,15 @@ def _gone(projects: Sequence[KnownProject], trees: Sequence[Waste]) -> tuple[str
 def _leftovers(home: Home, before: float) -> Iterator[Waste]:
     # On some systems several of these are the same folder, or one contains another.
     folders = (home.config, home.data, home.cache, home.state)
-    found = {each.path: each for folder in folders for each in leftovers(folder, before)}
-    found |= {each.path: each for each in abandoned(before)}
-    return (Waste("leftover", each.path, each.size) for each in found.values())
+    found = {each.path: each for folder in folders for each in _incomplete(folder, before)}
+    return iter((found | {each.path: each for each in _abandoned(before)}).values())
 
 
 def _old(home: Home, before: float) -> Iterator[Waste]:
-    for each in old_repositories(home.cache, before):
-        yield Waste("repository", each.path, each.size)
+    yield from _old_repositories(home.cache, before)
     for part in files.names_in(home.cache):
         if part != "git":
-            for each in old_files(os.path.join(home.cache, part), before):
-                yield Waste("scan" if part == PART else "download", each.path, each.size)
+            yield from _old_files(os.path.join(home.cache, part), before, "scan" if part == PART else "download")
 
 
 def _questions(trees: Sequence[Waste], gone: Sequence[str]) -> list[Question]:
@@ -205,9 +205,17 @@ def _drop(trees: Sequence[Digest], home: Home, store: Store) -> Set[Digest]:
 
 
 def _remove(each: Waste) -> bool:
-    if each.kind == "repository":
-        return remove_repository(each.path)
-    return remove(each.path)
+    """Remove a file or a folder, a repository only if no process uses it; return whether it was removed."""
+    gone = each.path
+    try:
+        if each.kind == "repository":
+            gone = f"{each.path}.{os.urandom(4).hex()}.gone"
+            with files.lock(f"{each.path}.lock", timeout=0):
+                os.rename(each.path, gone)
+        remove_tree(gone)
+    except (StateError, OSError):
+        return False
+    return True
 
 
 # All projects of a user, known by their records on this machine, and the trees that they need.
@@ -291,27 +299,12 @@ _REPOSITORY = re.compile(r"[0-9a-f]{32}", re.ASCII)
 _FRESH = ("", "objects", os.path.join("objects", "pack"), os.path.join("refs", "commits"))
 
 
-class Use(NamedTuple):
-    """The number of files in a folder, and the sum of their bytes."""
-
-    files: int
-    size: int
+def _size(path: str) -> int:
+    """Return the bytes of the files below ``path``, or of the file ``path`` itself."""
+    return sum(size for _, size, _ in _files(path))
 
 
-class Old(NamedTuple):
-    """A file or folder that can be removed."""
-
-    path: str
-    size: int
-
-
-def use(path: str) -> Use:
-    """Return the number and the bytes of the files below ``path``, or of the file ``path`` itself."""
-    found = [size for _, size, _ in _files(path)]
-    return Use(len(found), sum(found))
-
-
-def leftovers(folder: str, before: float) -> Iterator[Old]:
+def _incomplete(folder: str, before: float) -> Iterator[Waste]:
     """Yield incomplete files and folders of killed processes below ``folder``, last changed before that time (epoch).
 
     Stored trees are skipped: their files may have any name.
@@ -321,45 +314,25 @@ def leftovers(folder: str, before: float) -> Iterator[Old]:
         for row in _rows(waiting.pop()):
             if _LEFTOVER.fullmatch(row.name):
                 if _changed(row) < before:
-                    yield Old(row.path, use(row.path).size)
+                    yield Waste("leftover", row.path, _size(row.path))
             elif row.is_dir(follow_symlinks=False) and not is_hex(row.name):
                 waiting.append(row.path)
 
 
-def old_files(folder: str, before: float) -> Iterator[Old]:
+def _old_files(folder: str, before: float, kind: WasteKind) -> Iterator[Waste]:
     """Yield the files below ``folder`` that were last changed before that time, except lock files."""
     for path, size, changed in _files(folder):
         if changed < before and not path.endswith(".lock"):
-            yield Old(path, size)
+            yield Waste(kind, path, size)
 
 
-def old_repositories(cache: str, before: float) -> Iterator[Old]:
+def _old_repositories(cache: str, before: float) -> Iterator[Waste]:
     """Yield the cached repositories into which nothing was fetched since that time."""
     for row in _rows(os.path.join(cache, "git")):
         if not _REPOSITORY.fullmatch(row.name) or not row.is_dir(follow_symlinks=False):
             continue
         if max(_stamp(os.path.join(row.path, name)) for name in _FRESH) < before:
-            yield Old(row.path, use(row.path).size)
-
-
-def remove(path: str) -> bool:
-    """Remove a file or a folder; return whether it was removed."""
-    try:
-        remove_tree(path)
-    except OSError:
-        return False
-    return True
-
-
-def remove_repository(path: str) -> bool:
-    """Remove a cached repository unless a process uses it; return whether it was removed."""
-    gone = f"{path}.{os.urandom(4).hex()}.gone"
-    try:
-        with files.lock(f"{path}.lock", timeout=0):
-            os.rename(path, gone)
-    except (StateError, OSError):
-        return False
-    return remove(gone)
+            yield Waste("repository", row.path, _size(row.path))
 
 
 def _files(path: str) -> Iterator[tuple[str, int, float]]:
@@ -407,7 +380,7 @@ def _stamp(path: str) -> float:
 _NAME = re.compile(r"(?a)skillhub-(\d{1,10})-\w{8}")
 
 
-def abandoned(before: float) -> Iterator[Old]:
+def _abandoned(before: float) -> Iterator[Waste]:
     """Yield temporary folders of this user, last changed before that time (epoch), whose process has ended.
 
     Other users can write into the system's temporary folder: links and entries of other users are skipped.
@@ -419,7 +392,7 @@ def abandoned(before: float) -> Iterator[Old]:
         return
     for row in found:
         if _is_ours(row, before) and not _runs(int(row.name.split("-")[1])):
-            yield Old(row.path, use(row.path).size)
+            yield Waste("leftover", row.path, _size(row.path))
 
 
 def _is_ours(row: os.DirEntry[str], before: float) -> bool:

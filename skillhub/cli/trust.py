@@ -148,9 +148,9 @@ def source_show(common: Common, name: SourceName) -> int:
     if common.json:
         return common.answer("source show", {**_facts(source, common), "skills": newest})
     _draw(source, common)
-    for role in _view(source, common).root.roles if source.root else ():
-        common.terminal.out(f"  {role.name}: {role.threshold} of {len(role.key_ids)} keys")
-        for key in role.key_ids:
+    for each, role in sorted(_view(source, common).root.roles.items()) if source.root else ():
+        common.terminal.out(f"  {each}: {role.threshold} of {len(role.keyids)} keys")
+        for key in role.keyids:
             common.terminal.out(f"    {key}", "dim")
     cells = [(each.name, each.version or "-", each.publisher or "-", each.description) for each in newest]
     common.terminal.table(("NAME", "VERSION", "PUBLISHER", "DESCRIPTION"), cells, is_short=True)
@@ -279,7 +279,8 @@ def _facts(source: Source, common: Common) -> dict[str, Any]:
     facts: dict[str, Any] = {"scope": "user", **_json(source), "commit": None}
     if source.root is not None:
         view = _view(source, common)
-        roles = [{"role": r.name, "threshold": r.threshold, "keys": r.key_ids} for r in view.root.roles]
+        of_root = sorted(view.root.roles.items())
+        roles = [{"role": name, "threshold": role.threshold, "keys": role.keyids} for name, role in of_root]
         facts |= {"root_version": view.root.version, "expires": view.root.expires, "roles": roles}
         return facts | members(view, "metadata", "refreshed", "changes", "warnings")
     kept = common.sources.kept_listing(source)

@@ -103,36 +103,22 @@ PARTS = "skills/_all.json"
 # Views of trusted metadata (TUF 4.3), to be shown: the keys of each role, the expiry, and the changes of a root.
 
 
-@dataclass(frozen=True, slots=True)
-class RoleView:
-    """A role in a root: its keys, and how many of them must sign."""
-
-    name: str
-    threshold: int
-    key_ids: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class RootView:
-    """A root: its version, its expiry (UTC), and its roles."""
-
-    version: int
-    expires: str
-    roles: tuple[RoleView, ...]
-
-
 class _Signed(ExtensibleDocument):
     version: Annotated[int, integer("a version")]
     expires: str
 
 
-class _Role(ExtensibleDocument):
+class RoleView(ExtensibleDocument):
+    """A role in a root: its keys, and how many of them must sign."""
+
     threshold: Annotated[int, integer("a number of keys")]
     keyids: Items[str]
 
 
-class _SignedRoot(_Signed):
-    roles: Members[str, _Role]
+class RootView(_Signed):
+    """The fields of a root that are shown to a person: its version, its expiry (UTC), and its roles by name."""
+
+    roles: Members[str, RoleView]
 
 
 class MetadataFile(ExtensibleDocument):
@@ -148,7 +134,7 @@ class RootFile(ExtensibleDocument):
 
     CAP = 4 << 20
 
-    signed: _SignedRoot
+    signed: RootView
 
 
 def view_root(data: bytes, where: str) -> RootView:
@@ -157,9 +143,7 @@ def view_root(data: bytes, where: str) -> RootView:
     Raises:
         FormatError: the document is no root.
     """
-    signed = RootFile.parse(data, where).signed
-    roles = (RoleView(name, role.threshold, role.keyids) for name, role in sorted(signed.roles.items()))
-    return RootView(signed.version, signed.expires, tuple(roles))
+    return RootFile.parse(data, where).signed
 
 
 def view_expiry(data: bytes, where: str) -> tuple[int, str]:
@@ -206,14 +190,10 @@ def changes(before: RootView, now: RootView) -> Iterator[str]:
     """Yield the differences between the pinned root and the one that is trusted now, a line each."""
     if before.version != now.version:
         yield f"root went from version {before.version} to {now.version}"
-    earlier = {role.name: role for role in before.roles}
-    for role in now.roles:
-        old = earlier.get(role.name, RoleView(role.name, 0, ()))
-        for key in role.key_ids:
-            if key not in old.key_ids:
-                yield f"{role.name} gained the key {key}"
-        for key in old.key_ids:
-            if key not in role.key_ids:
-                yield f"{role.name} lost the key {key}"
-        if old.threshold != role.threshold:
-            yield f"{role.name} needs {role.threshold} keys instead of {old.threshold}"
+    for name, role in sorted(now.roles.items()):
+        old = before.roles.get(name)
+        keys, threshold = (old.keyids, old.threshold) if old else ((), 0)
+        yield from (f"{name} gained the key {key}" for key in role.keyids if key not in keys)
+        yield from (f"{name} lost the key {key}" for key in keys if key not in role.keyids)
+        if threshold != role.threshold:
+            yield f"{name} needs {role.threshold} keys instead of {threshold}"
