@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import TYPE_CHECKING
@@ -53,14 +53,13 @@ class Home:
             user_home()
         if root:
             top = os.path.abspath(os.path.expanduser(root))
-            home = cls(*(os.path.join(top, part) for part in ("config", "data", "cache", "state")))
             _refuse_others(top)
-        else:
-            # SKILLHUB_HOME saves this import of 20 ms.
-            from platformdirs import PlatformDirs  # noqa: PLC0415
+            return cls._of_user(os.path.join(top, part) for part in ("config", "data", "cache", "state"))
+        return cls._of_user(_platforms())
 
-            place = PlatformDirs("skillhub", appauthor=False)
-            home = cls(place.user_config_dir, place.user_data_dir, place.user_cache_dir, place.user_state_dir)
+    @classmethod
+    def _of_user(cls, folders: Iterable[str]) -> Home:
+        home = cls(*folders)
         # Files of the store and the cache are checked against digests at each use.
         _refuse_others(home.config)
         _refuse_others(home.state)
@@ -89,29 +88,24 @@ class Home:
             if root == "~" or root.startswith(("~/", f"~{os.sep}")):
                 root = user_home + root[1:]
             return cls.of({"SKILLHUB_HOME": root})
-        home = cls(*_platforms(environ, user_home))
-        _refuse_others(home.config)
-        _refuse_others(home.state)
-        return home
-
-
-def _platforms(environ: Mapping[str, str], user_home: str) -> tuple[str, str, str, str]:
-    """Return the platform's four folders below this home folder, by the rules of ``platformdirs``."""
-    if sys.platform in ("win32", "darwin"):
-        from platformdirs import PlatformDirs  # noqa: PLC0415 - as above
-
-        place, own = PlatformDirs("skillhub", appauthor=False), os.path.expanduser("~")
-        own_folders = (place.user_config_dir, place.user_data_dir, place.user_cache_dir, place.user_state_dir)
-        config, data, cache, state = (
-            user_home + each[len(own) :] if each.startswith(own + os.sep) else each for each in own_folders
+        if sys.platform in ("win32", "darwin"):
+            own = os.path.expanduser("~")
+            return cls._of_user(
+                user_home + each[len(own) :] if each.startswith(own + os.sep) else each for each in _platforms()
+            )
+        # The rules of platformdirs, for these variables.
+        return cls._of_user(
+            os.path.join(folder if folder.strip() else os.path.join(user_home, *below), "skillhub")
+            for variable, below in _XDG
+            for folder in [environ.get(variable, "")]
         )
-        return config, data, cache, state
-    config, data, cache, state = (
-        os.path.join(folder if folder.strip() else os.path.join(user_home, *below), "skillhub")
-        for variable, below in _XDG
-        for folder in [environ.get(variable, "")]
-    )
-    return config, data, cache, state
+
+
+def _platforms() -> tuple[str, str, str, str]:
+    from platformdirs import PlatformDirs  # noqa: PLC0415 - SKILLHUB_HOME saves this import of 20 ms
+
+    place = PlatformDirs("skillhub", appauthor=False)
+    return place.user_config_dir, place.user_data_dir, place.user_cache_dir, place.user_state_dir
 
 
 def user_home() -> str:
