@@ -121,12 +121,7 @@ class Refused(SkillhubError):
 
     code = "refused"
     exit_code = 6
-
-    def __init__(
-        self, message: str, *, where: str | None = None, hint: str | None = None, asked: Sequence[object] = ()
-    ) -> None:
-        super().__init__(message, where=where, hint=hint)
-        self.asked = tuple(asked)
+    asked: Sequence[object] = ()
 
 
 class StateError(SkillhubError):

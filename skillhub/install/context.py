@@ -354,7 +354,9 @@ def refusal(asked: Sequence[Asked]) -> Refused | None:
     installs = {each.skill for each, _ in asked if each.kind == "install"}
     if answer.said == "no" and installs - {question.skill}:
         hint = f"{hint}; for the other skills, name them without {question.skill}"
-    return Refused(f"{reason}: {question.message}", where=question.skill, hint=hint, asked=tuple(asked))
+    error = Refused(f"{reason}: {question.message}", where=question.skill, hint=hint)
+    error.asked = tuple(asked)
+    return error
 
 
 def _refusal(question: Question, answer: Answer, asked: Sequence[Asked]) -> tuple[str, str]:
