@@ -355,7 +355,7 @@ def publisher_trust(
     identities = (_identity(identity, issuer or "", trusted_root),) if identity is not None else ()
     for alias in source or ():
         common.sources.get(alias)
-    added = Trusted(name, keys, roots, tuple(source or ()), identities)
+    added = Trusted(keys, roots, tuple(source or ()), identities, name=name)
     trusted = added if common.dry_run else common.publishers.trust(added)
     _show_trusted(_publisher_json(trusted), common)
     return 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any, Generic, TypeVar
 
@@ -70,19 +70,19 @@ class StateFile(Generic[_D]):
             self._seen = None
             yield
 
-    def write(self, document: Mapping[str, object]) -> None:
-        """Replace the file, under its lock.
+    def write(self, **members: object) -> None:
+        """Replace the file, under its lock, by a document with these members.
 
         Raises:
             FormatError: the document is not valid, so that ``read`` would refuse it.
             StateError: the disk refuses.
         """
-        text = json.dumps({**document, "version": _VERSION}, ensure_ascii=False)
+        document = self._form.model_construct(None, **{**members, "version": _VERSION})
         # A path need not be UTF-8; other bytes become question marks, so that the file stays readable. Members keep
         # their order, the newest last.
-        found = self._form.parse(text.encode("utf-8", "replace"), self._path)
-        data = json.dumps(found.plain(), indent=2, ensure_ascii=False) + "\n"
-        files.write_atomic(self._path, data.encode(), mode=0o600)
+        data = (json.dumps(document.plain(), indent=2, ensure_ascii=False) + "\n").encode("utf-8", "replace")
+        self._form.parse(data, self._path)
+        files.write_atomic(self._path, data, mode=0o600)
         self._seen = None
 
     def _made(self, make: Callable[[_D | None], _T]) -> _T:

@@ -243,7 +243,7 @@ def judge_with_own_keys(
     own = own_key(verdict.claim, publishers)
     if own is None:
         return verdict, None
-    own_publisher = _parsed(Trusted(own.name, keys=(publishers.read_own(own.path),)))
+    own_publisher = _parsed(Trusted((publishers.read_own(own.path),), name=own.name))
     return replace(judge(tree, [*known, own_publisher], source, now, locked), status="untrusted"), own
 
 
@@ -273,7 +273,7 @@ def pinned(name: str, entry: Locked, root: Digest | None, publishers: Publishers
     if pem is None or not entry.signed_by:
         return []
     signer = Signer.parse(entry.signed_by[0])
-    return [_parsed(Trusted(signer.identity, **{_KEPT_AS[signer.kind]: (pem.removeprefix(AGREED),)}))]
+    return [_parsed(Trusted(name=signer.identity, **{_KEPT_AS[signer.kind]: (pem.removeprefix(AGREED),)}))]
 
 
 def revoking(status: ReleaseStatus) -> list[Publisher]:

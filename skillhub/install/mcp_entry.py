@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -89,7 +88,7 @@ class OwnEntry:
             StateError: another server has the name, or the disk refuses.
             FormatError: the file is malformed.
         """
-        there, before = mcp.servers(self.file).get(NAME), self._written.get(self.file.path)
+        there, before = mcp.servers(self.file).get(NAME), self._written
         if there is not None and mcp.is_equal(there, self.spelled):
             return False, []
         if there is not None and (before is None or not mcp.is_equal(there, before)):
@@ -119,7 +118,7 @@ class OwnEntry:
             StateError: the entry differs from the one that we wrote.
             FormatError: the file is malformed.
         """
-        there, before = mcp.servers(self.file).get(NAME), self._written.get(self.file.path)
+        there, before = mcp.servers(self.file).get(NAME), self._written
         if there is None:
             return False
         if before is None or not mcp.is_equal(there, before):
@@ -131,31 +130,25 @@ class OwnEntry:
             self._remember(None)
         return True
 
-    @cached_property
-    def _state(self) -> StateFile[McpEntriesFile]:
-        return _state_file(self.ports.project.home)
-
     @property
-    def _written(self) -> Mapping[str, mcp.Entry]:
-        return self._all.entries
+    def _written(self) -> mcp.Entry | None:
+        return entries_file(self.ports.project.home).entries.get(self.file.path)
 
     @property
     def _created(self) -> tuple[str, ...]:
-        return self._all.created.get(self.file.path, ())
-
-    @property
-    def _all(self) -> McpEntriesFile:
-        return entries_file(self.ports.project.home)
+        return entries_file(self.ports.project.home).created.get(self.file.path, ())
 
     def _remember(self, entry: mcp.Entry | None, created: tuple[str, ...] = ()) -> None:
         path = self.file.path
-        with self._state.locked():
-            entries, made = dict(self._all.entries), dict(self._all.created)
+        state = _state_file(self.ports.project.home)
+        with state.locked():
+            known = entries_file(self.ports.project.home)
+            entries, made = dict(known.entries), dict(known.created)
             entries.pop(path, None)
             made.pop(path, None)
             if entry is not None:
                 entries[path], made[path] = entry, created
-            self._state.write({"entries": entries, "created": {key: list(each) for key, each in made.items()}})
+            state.write(entries=entries, created=made)
 
 
 def _state_file(home: Home) -> StateFile[McpEntriesFile]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from skillhub.disk.state_file import StateDocument, StateFile
@@ -91,7 +91,7 @@ class SkillProfiles:
             if skills is not None:
                 kept.append(SkillProfile(self._project.key, self._project.base, name, tuple(sorted(skills))))
             kept.sort(key=lambda each: (each.project, each.key, each.name))
-            self._file.write({"profiles": [asdict(each) for each in kept]})
+            self._file.write(profiles=tuple(kept))
 
 
 def saved_profiles(ports: Ports) -> list[SavedProfile]:

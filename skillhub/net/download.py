@@ -172,7 +172,7 @@ class SiteMemory:
             return
         with self._file.locked():
             known = self._read()
-            self._file.write(known.model_copy(update=change(known)).model_dump())
+            self._file.write(**dict(known.model_copy(update=change(known))))
 
 
 def _put(copies: Mapping[str, Copy], url: str, copy: Copy | None) -> dict[str, Copy]:

@@ -8,7 +8,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from typing import Annotated, ClassVar
 
@@ -31,28 +31,26 @@ OWN_SUFFIX = ".pub.pem"
 _GIT_NAME = deferred(r'^[ \t]*\[user\][^\[]*?^[ \t]*name[ \t]*=[ \t]*"?([^"\n]*)', re.MULTILINE | re.IGNORECASE)
 
 
+@part
 @dataclass(frozen=True, slots=True)
-class Trusted:
+class _Row:
+    NEEDED: ClassVar = ("keys", "certificates", "sources")  # files from before identities have these alone
+
+    keys: Items[str] = ()
+    certificates: Items[str] = ()
+    sources: Items[str] = ()
+    identities: Items[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Trusted(_Row):
     """A publisher that may sign skills: public keys and root certificates as PEM, and identities.
 
     Attributes:
         sources: The aliases to which the trust is limited; empty means every source.
     """
 
-    name: str
-    keys: tuple[str, ...] = ()
-    certificates: tuple[str, ...] = ()
-    sources: tuple[str, ...] = ()
-    identities: tuple[str, ...] = ()
-
-
-@part
-@dataclass(frozen=True, slots=True)
-class _Row:
-    keys: Items[str]
-    certificates: Items[str]
-    sources: Items[str]
-    identities: Items[str] = ()  # files from before identities do not have this key
+    name: str = field(kw_only=True)
 
 
 class PublishersFile(StateDocument):
@@ -63,10 +61,7 @@ class PublishersFile(StateDocument):
 
 def _parse_publishers(document: PublishersFile | None) -> Mapping[str, Trusted]:
     rows = {} if document is None else document.publishers
-    return {name: Trusted(name, **{key: getattr(row, key) for key in _KEYS}) for name, row in rows.items()}
-
-
-_KEYS = tuple(each.name for each in fields(_Row))
+    return {name: Trusted(**asdict(row), name=name) for name, row in rows.items()}
 
 
 def publisher_name(text: str) -> str:
@@ -153,11 +148,11 @@ class Publishers:
             # every source.
             everywhere = not added.sources or not old.sources
             merged = Trusted(
-                added.name,
                 tuple(dict.fromkeys(old.keys + added.keys)),
                 tuple(dict.fromkeys(old.certificates + added.certificates)),
                 () if everywhere else tuple(dict.fromkeys(old.sources + added.sources)),
                 tuple(dict.fromkeys(old.identities + added.identities)),
+                name=added.name,
             )
             self._write({**publishers, merged.name: merged})
         return merged
@@ -193,8 +188,7 @@ class Publishers:
         return data.decode("ascii", "replace") if data and b"\0" not in data else None
 
     def _write(self, publishers: Mapping[str, Trusted]) -> None:
-        rows = {name: {key: getattr(one, key) for key in _KEYS} for name, one in sorted(publishers.items())}
-        self._file.write({"publishers": rows})
+        self._file.write(publishers=dict(sorted(publishers.items())))
 
 
 # The registry that vouches for the name of a signer: one of the user's, or one that only a project names.
@@ -326,7 +320,7 @@ class SecretIndex:
     def _change(self, change: Callable[[tuple[Secret, ...]], tuple[Secret, ...]]) -> None:
         with self._file.locked():
             rows = sorted(change(self.all()), key=lambda each: (each.scope, each.project, each.key, each.name))
-            self._file.write({"secrets": [asdict(each) for each in rows]})
+            self._file.write(secrets=tuple(rows))
 
 
 def _same(one: Secret, other: Secret) -> bool:

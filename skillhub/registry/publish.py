@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 
 from skillhub.archive import unpack
 from skillhub.author.author import unfilled
@@ -100,7 +100,7 @@ class PublishTargets:
             return
         with self._file.locked():
             others = [each for each in self.all() if each.address != target.address]
-            self._file.write({"targets": [asdict(each) for each in (*others, target)]})
+            self._file.write(targets=(*others, target))
 
 
 # The planned release, compared with the registry.

@@ -425,7 +425,7 @@ class Sources:
         known = self._file.read(_user_sources)
         former = known.former | ({(gone.alias, _meaning(gone))} if gone else frozenset())
         registries = known.registries | _registries(sources)
-        self._file.write({"former": sorted(former), "registries": sorted(registries), "sources": _as_rows(sources)})
+        self._file.write(former=tuple(sorted(former)), registries=tuple(sorted(registries)), sources=_rows(sources))
 
     def _write_agreed(self, projects: Mapping[str, Mapping[str, _Row]], registry: str | None = None) -> None:
         """Write the agreements, and add those that no longer hold to the former meanings."""
@@ -434,10 +434,10 @@ class Sources:
         for key, rows in known.projects.items():
             gone = {alias: row for alias, row in rows.items() if projects[key].get(alias) != row}
             former.setdefault(key, set()).update((alias, row.root or row.url) for alias, row in gone.items())
-        rows_by_project = {key: _as_rows(rows) for key, rows in sorted(projects.items()) if rows}
-        meanings = {key: sorted(pairs) for key, pairs in sorted(former.items()) if pairs}
+        rows_by_project = {key: _rows(rows) for key, rows in sorted(projects.items()) if rows}
+        meanings = {key: tuple(sorted(pairs)) for key, pairs in sorted(former.items()) if pairs}
         registries = {*known.registries, *([registry] if registry else ())}
-        self._agreed_file.write({"projects": rows_by_project, "former": meanings, "registries": sorted(registries)})
+        self._agreed_file.write(projects=rows_by_project, former=meanings, registries=tuple(sorted(registries)))
 
 
 class ProjectSources(Sources):
@@ -567,10 +567,8 @@ def _locked(source: Source | _Row) -> LockedSource:
     return LockedSource(kind="registry" if source.root else "well-known", url=source.url, root=source.root)
 
 
-def _as_rows(sources: Mapping[str, Source | _Row]) -> dict[str, dict[str, str]]:
-    """Return the sources by alias in the form of both files."""
-    rows = sorted(sources.items())
-    return {alias: {"url": each.url} | ({"root": each.root} if each.root else {}) for alias, each in rows}
+def _rows(sources: Mapping[str, Source | _Row]) -> dict[str, _Row]:
+    return {alias: _Row(sources[alias].url, sources[alias].root) for alias in sorted(sources)}
 
 
 def _registries(sources: Mapping[str, Source]) -> frozenset[str]:

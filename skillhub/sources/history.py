@@ -54,10 +54,6 @@ class _Place:
     since: _Time
     seen: Members[str, _Time]
 
-    def spell(self) -> Mapping[str, object]:
-        seen = {what: time.isoformat() for what, time in self.seen.items()}
-        return {"seen": seen, "since": self.since.isoformat()}
-
 
 class FirstSeenFile(StateDocument):
     """``first-seen.json`` in the state: the times at which releases were first seen."""
@@ -101,7 +97,7 @@ class FirstSeen:
             return _with(self._known or {}, place, what, now)
         with self._file.locked():
             known = _with(self._file.read(_parse), place, what, now)
-            self._file.write({"places": {each: row.spell() for each, row in known.items()}})
+            self._file.write(places=known)
         return known
 
 
@@ -215,10 +211,9 @@ class KeptListings:
         if self._remember:
             offered = [each for name in index.names for each in index.skills[name]]
             commit = next((each.rev for each in offered if each.rev and each.url == url), None)
-            document = {"source": source, "listed": now.isoformat(), "skills": [*map(_row, offered)]}
             # If the disk refuses, only this command has the listing.
             with suppress(StateError, FormatError):
-                self._file(source).write({**document, **({"commit": commit} if commit else {})})
+                self._file(source).write(source=source, listed=now, commit=commit, skills=tuple(map(_row, offered)))
         return index
 
     def forget(self, source: str) -> None:
@@ -233,10 +228,9 @@ class KeptListings:
         return os.path.join(self._folder, f"{Digest.of(source.encode()).hex}.json")
 
 
-def _row(release: Release) -> dict[str, str]:
-    values = {"path": release.path, "plugin": release.plugin, "rev": release.rev}
-    texts = {"name": release.name, "description": clean(release.description)[:_TEXT_MAX]}
-    return texts | {key: value for key, value in values.items() if value is not None}
+def _row(release: Release) -> _Listed:
+    description = clean(release.description)[:_TEXT_MAX]
+    return _Listed(release.name, description, release.path, release.plugin, release.rev)
 
 
 def _kept_listing(document: ListingFile | None, source: str) -> KeptListing | None:
@@ -315,7 +309,7 @@ class ShownTime:
             return
         with self._file.locked():
             if _is_later(time, self._file.read(_same)):
-                self._file.write({"latest": times.spell(time), "by": by})
+                self._file.write(latest=time, by=by)
 
     @property
     def behind(self) -> str | None:

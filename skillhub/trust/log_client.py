@@ -212,7 +212,7 @@ class RegistryLog:
                     self._write(checkpoint.size, _digest(checkpoint.root))
 
     def _write(self, size: int, root: Digest) -> None:
-        self._file.write({"size": size, "root": root})
+        self._file.write(size=size, root=root)
 
     def _prove(self, chunk: int, head: LogHead) -> None:
         if chunk not in self._chunks:
@@ -269,9 +269,8 @@ class LogWatch:
         with self._file.locked():
             known = self._file.read(_watched)
             if self.is_known and known.get(self._name, Watched()).size < self._size:
-                row = {"size": self._size, "about": sorted(self._about)}
-                rows = {each: {"size": row.size, "about": [*row.about]} for each, row in known.items()}
-                self._file.write({"watched": {**rows, self._name: row}})
+                row = Watched(self._size, tuple(sorted(self._about)))
+                self._file.write(watched={**known, self._name: row})
 
     def _is_news(self, entry: Mapping[str, Any]) -> bool:
         publisher, name = entry.get("publisher"), entry.get("name")

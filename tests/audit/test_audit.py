@@ -287,7 +287,7 @@ def signed(tmp_path):
 
 
 def trust(world, name="ann", **narrowed):
-    world.publishers.trust(Trusted(name, (SECOND.public.pem.decode(),), **narrowed))
+    world.publishers.trust(Trusted((SECOND.public.pem.decode(),), **narrowed, name=name))
 
 
 def test_a_publisher_that_the_user_no_longer_trusts_is_reported(signed):
@@ -312,7 +312,7 @@ def test_a_publisher_limited_to_another_source_is_reported_as_untrusted(signed):
 def test_a_second_signer_in_the_lock_hides_no_untrusted_one(signed):
     entry = signed.lock().skills["plain"]
     other = signed.on_another_machine()
-    other.publishers.trust(Trusted("bob", (THIRD.public.pem.decode(),)))
+    other.publishers.trust(Trusted((THIRD.public.pem.decode(),), name="bob"))
     bob = Signer("key", THIRD.public.fingerprint, "bob").spell()
     two = Lock({"plain": replace(entry, signed_by=(bob, *entry.signed_by))}, {})
     (other.base / "skillhub.lock").write_bytes(two.dump())

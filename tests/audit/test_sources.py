@@ -202,7 +202,7 @@ def test_attack_an_unsafe_version_is_no_newer_version(world: Reaching, repo: Rep
 
 def test_attack_a_version_of_another_signer_is_no_newer_version(world: Reaching, tmp_path: Path) -> None:
     key = key_of("one")("publisher", "p256")
-    world.publishers.trust(Trusted("ann", (key.public.pem.decode(),)))
+    world.publishers.trust(Trusted((key.public.pem.decode(),), name="ann"))
     tree = Tree({"SKILL.md": File(text("plain"))})
     files: dict[str, Content] = {"plain/SKILL.md": text("plain"), f"plain/{SIGNATURE}": oms.sign(tree, "plain", key)}
     repo = Repo(tmp_path / "signed.git")

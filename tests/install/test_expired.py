@@ -31,7 +31,7 @@ def signed(world, body="Do it.\n"):
 def world(tmp_path):
     """A machine with a skill whose certificate expired after the install."""
     world = World(tmp_path)
-    world.publishers.trust(Trusted("corp", certificates=(CHAIN[-1].pem.decode(),)))
+    world.publishers.trust(Trusted(certificates=(CHAIN[-1].pem.decode(),), name="corp"))
     world.install(signed(world))
     world.now = NOW + timedelta(days=400)
     return world
@@ -108,7 +108,7 @@ def test_attack_a_new_tree_in_the_lock_with_an_expired_certificate_is_refused(wo
 
 def test_without_earlier_consent_the_locked_tree_is_accepted_with_a_warning(world):
     other = world.on_another_machine()
-    other.publishers.trust(Trusted("corp", certificates=(CHAIN[-1].pem.decode(),)))
+    other.publishers.trust(Trusted(certificates=(CHAIN[-1].pem.decode(),), name="corp"))
     other.now = world.now
     assert WARNING in other.install().warnings
     assert other.record("plain").enabled

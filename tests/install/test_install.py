@@ -202,7 +202,7 @@ def test_a_local_skill_with_another_or_no_signer_is_refused(world, tmp_path):
 
     one, two = (key_of(label)("publisher", "p256") for label in ("one", "two"))
     for name, key in (("ann", one), ("bob", two)):
-        world.publishers.trust(Trusted(name, (key.public.pem.decode(),)))
+        world.publishers.trust(Trusted((key.public.pem.decode(),), name=name))
     folder = signed(tmp_path / "src", one)
     world.install(str(folder))
     assert world.lock().skills["plain"].signed_by == (f"key:{one.public.fingerprint}:ann",)
@@ -211,7 +211,7 @@ def test_a_local_skill_with_another_or_no_signer_is_refused(world, tmp_path):
     refused(world, SignerChanged, lambda: world.install(str(folder)))
     (folder / "skill.oms.sig").unlink()
     refused(world, SignerChanged, lambda: world.install(str(folder)))
-    world.publishers.trust(Trusted("ann", (two.public.pem.decode(),)))
+    world.publishers.trust(Trusted((two.public.pem.decode(),), name="ann"))
     world.publishers.remove("bob")
     signed(tmp_path / "src", two, body="Another.\n")
     world.install(str(folder))  # a second key of the same publisher

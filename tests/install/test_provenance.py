@@ -179,7 +179,7 @@ def test_attack_another_registry_that_claims_the_signer_is_refused(tmp_path):
     (world.base / "skillhub.toml").unlink()
     (world.base / "skillhub.lock").write_bytes(other.lock().dump())
     refused(world, SignerChanged, lambda: world.install(answers=Answers("yes")))
-    world.publishers.trust(Trusted("acme", tuple(keys)))
+    world.publishers.trust(Trusted(tuple(keys), name="acme"))
     world.install()  # with the user's own reference
 
 

@@ -238,7 +238,7 @@ def signed(label: str, body: str) -> dict[str, bytes]:
 def test_attack_an_update_with_another_signer_is_refused(reaching: Reaching, upstream: Upstream, after: str) -> None:
     """No answer and no trust in the other signer accepts it; another key of the same publisher would be accepted."""
     for label in ("one", "two"):
-        reaching.publishers.trust(Trusted(label, keys=(key(label).public.pem.decode(),)))
+        reaching.publishers.trust(Trusted(keys=(key(label).public.pem.decode(),), name=label))
     upstream.have(signed("one", "Do it."))
     reaching.install(upstream.ref("git"))
     assert reaching.lock().skills["deploy"].signed_by

@@ -16,29 +16,29 @@ def publishers(tmp_path):
 
 
 def test_keys_of_one_publisher_are_merged(publishers):
-    publishers.trust(Trusted("ann", keys=("k1",), sources=("acme",)))
-    merged = publishers.trust(Trusted("ann", keys=("k2", "k1"), certificates=("c",), sources=("hub",)))
-    assert merged == Trusted("ann", ("k1", "k2"), ("c",), ("acme", "hub"))
+    publishers.trust(Trusted(keys=("k1",), sources=("acme",), name="ann"))
+    merged = publishers.trust(Trusted(keys=("k2", "k1"), certificates=("c",), sources=("hub",), name="ann"))
+    assert merged == Trusted(("k1", "k2"), ("c",), ("acme", "hub"), name="ann")
     assert publishers.all() == {"ann": merged}
 
 
 def test_trust_for_every_source_is_not_narrowed_later(publishers):
-    publishers.trust(Trusted("ann", keys=("k1",)))
-    assert publishers.trust(Trusted("ann", keys=("k2",), sources=("acme",))).sources == ()
+    publishers.trust(Trusted(keys=("k1",), name="ann"))
+    assert publishers.trust(Trusted(keys=("k2",), sources=("acme",), name="ann")).sources == ()
 
 
 def test_parallel_commands_lose_no_trust(publishers, tmp_path):
     other = Publishers(Home.of({"SKILLHUB_HOME": str(tmp_path)}))
     assert (publishers.all(), other.all()) == ({}, {})
-    publishers.trust(Trusted("ann", keys=("k1",)))
-    other.trust(Trusted("bob", keys=("k2",)))
-    publishers.trust(Trusted("eve", keys=("k3",)))
+    publishers.trust(Trusted(keys=("k1",), name="ann"))
+    other.trust(Trusted(keys=("k2",), name="bob"))
+    publishers.trust(Trusted(keys=("k3",), name="eve"))
     assert other.remove("eve").name == "eve"
     assert list(Publishers(Home.of({"SKILLHUB_HOME": str(tmp_path)})).all()) == ["ann", "bob"]
 
 
 def test_removed_publisher_is_gone(publishers):
-    publishers.trust(Trusted("ann", keys=("k1",)))
+    publishers.trust(Trusted(keys=("k1",), name="ann"))
     assert publishers.remove("ann").name == "ann"
     assert publishers.all() == {}
     with pytest.raises(NotFound):
@@ -47,7 +47,7 @@ def test_removed_publisher_is_gone(publishers):
 
 def test_invalid_name_is_refused(publishers):
     with pytest.raises(UsageError):
-        publishers.trust(Trusted("Ann!", keys=("k",)))
+        publishers.trust(Trusted(keys=("k",), name="Ann!"))
 
 
 def test_pin_is_stored_by_fingerprint(publishers, tmp_path):

@@ -86,7 +86,7 @@ def test_publisher_trusted_by_the_user_does_not_override_the_registry(hub, tmp_p
     serve(hub, hub.dir.metadata().revise(targets, stolen(*ONLINE), Dates(hub.when)), targets)
     world = World(tmp_path / "w")
     world.add_source("hub", hub)
-    world.publishers.trust(Trusted("acme", keys=(THIEF.public.pem.decode(),)))
+    world.publishers.trust(Trusted(keys=(THIEF.public.pem.decode(),), name="acme"))
     with pytest.raises(SecurityError, match="signed by acme"):
         world.install("hub:hello")
     assert not world.copy("hello").exists()

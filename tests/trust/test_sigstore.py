@@ -184,16 +184,16 @@ def test_signer_with_an_identity_is_read_back():
 def test_identities_of_a_publisher_are_stored(tmp_path):
     publishers = Publishers(Home.of({"SKILLHUB_HOME": str(tmp_path)}))
     first, second = (Identity(NAME, ISSUER, root).dump() for root in (None, ROOT))
-    publishers.trust(Trusted("acme", keys=("a key",), identities=(first,)))
-    publishers.trust(Trusted("acme", identities=(first, second)))
-    assert publishers.all()["acme"] == Trusted("acme", keys=("a key",), identities=(first, second))
+    publishers.trust(Trusted(keys=("a key",), identities=(first,), name="acme"))
+    publishers.trust(Trusted(identities=(first, second), name="acme"))
+    assert publishers.all()["acme"] == Trusted(keys=("a key",), identities=(first, second), name="acme")
 
 
 def test_file_of_publishers_without_identities_is_read(tmp_path):
     publishers = Publishers(Home.of({"SKILLHUB_HOME": str(tmp_path)}))
-    publishers.trust(Trusted("acme", keys=("a key",)))
+    publishers.trust(Trusted(keys=("a key",), name="acme"))
     [path] = tmp_path.rglob("publishers.json")
     rows = json.loads(path.read_text())
     del rows["publishers"]["acme"]["identities"]
     path.write_text(json.dumps(rows))
-    assert publishers.all() == {"acme": Trusted("acme", keys=("a key",))}
+    assert publishers.all() == {"acme": Trusted(keys=("a key",), name="acme")}
