@@ -286,11 +286,13 @@ class Suggestions:
 
     def beginning(self, name: str) -> tuple[Skill, ...]:
         """Return the skills whose full name begins with ``name``, in any case."""
-        return self._matching(rf"\n{re.escape(name.lower())}(?!\Z)")
+        start = f"\n{name.lower()}"
+        return self._matching(rf"{re.escape(start)}(?!\Z)") if start in self._lines else ()
 
     def containing(self, name: str) -> tuple[Skill, ...]:
         """Return the skills whose full name contains ``name``, in any case."""
-        return self._matching(re.escape(name.lower())) if name else ()
+        part = name.lower()
+        return self._matching(re.escape(part)) if part and part in self._lines else ()
 
     def like(self, name: str) -> Suggested:
         """Return the skills whose name is similar to ``name``, by the first of these comparisons that finds any.
