@@ -209,25 +209,35 @@ def row_of(release: Release) -> dict[str, object]:
     return {"name": release.name, "release": release, "short": short, "page": skill_page(release.name)}
 
 
-def search_groups(rows: Mapping[str, Mapping[str, object]]) -> Files:
-    """Yield the files in which a page's script searches if the listing is large: groups of names, and their prefixes.
+def search_files(rows: Mapping[str, Mapping[str, object]], many: bool) -> Files:
+    """Yield the files in which a page's script searches: the whole list, or with ``many`` skills groups of names.
 
     A name is in the group of each of its words, so a release changes at most as many groups as its name has words.
+    Unlike the listing for other clients, they have the skills whose releases are all yanked or withdrawn.
     """
-    found = {}
-    for name in rows:
-        words = name.split("-")
-        found.update({f"{'-'.join(words[at:])}--{name}": name for at in range(len(words))})
-    groups = buckets(sorted(found), _PER_GROUP)
-    for start, keys in groups:
-        facts = [(key, rows[found[key]]["release"], rows[found[key]]["short"]) for key in keys]
-        skills = [
-            {"key": key, "name": each.name, "description": short, "yanked": each.yanked, "withdrawn": each.withdrawn}
-            for key, each, short in facts
-            if isinstance(each, Release)
-        ]
-        yield f"{OWN}/search/p-{start}.json", json.dumps({"skills": skills}, separators=(",", ":")).encode()
-    yield f"{OWN}/search.json", json.dumps([start for start, _ in groups], separators=(",", ":")).encode()
+    hits = {
+        name: {
+            "name": name,
+            "description": row["short"],
+            "publisher": each.publisher,
+            "yanked": each.yanked,
+            "withdrawn": each.withdrawn,
+        }
+        for name, row in rows.items()
+        if isinstance(each := row["release"], Release)
+    }
+    whole: object = {"skills": [*hits.values()]}
+    if many:
+        found = {}
+        for name in rows:
+            words = name.split("-")
+            found.update({f"{'-'.join(words[at:])}--{name}": name for at in range(len(words))})
+        groups = buckets(sorted(found), _PER_GROUP)
+        for start, keys in groups:
+            part = {"skills": [{"key": key, **hits[found[key]]} for key in keys]}
+            yield f"{OWN}/search/p-{start}.json", json.dumps(part, separators=(",", ":")).encode()
+        whole = [start for start, _ in groups]
+    yield f"{OWN}/search.json", json.dumps(whole, separators=(",", ":")).encode()
 
 
 # The page of a skill, and the pages with the changes of its versions.
@@ -326,11 +336,10 @@ def pages_of_all(offer: Offer) -> Files:
     skills = {skill.name: skill.best for skill in offer.skills()}
     newest = sorted(skills.values(), key=lambda each: (each.published or "", each.name), reverse=True)[:_NEWEST]
     facts = {"newest": [*map(row_of, newest)], "total": len(skills), "publishers": len(offer.index.admissions)}
-    many = offer.hub.large is not None  # the search reads groups of names, not the listing
-    yield site.page("index.html", "start.html", search=True, many=many, **facts)
+    yield site.page("index.html", "start.html", search=True, **facts)
     rows = {name: row_of(release) for name, release in skills.items()}
-    yield from listed(site, f"{OWN}/skills", rows, "skills.html", search=True, many=many, total=len(rows))
-    yield from search_groups(rows) if many else ()
+    yield from listed(site, f"{OWN}/skills", rows, "skills.html", search=True, total=len(rows))
+    yield from search_files(rows, many=offer.hub.large is not None)
     yield site.page("404.html", "404.html", up=f"{urlsplit(site.url or '').path}/")
     yield from _publishers(site, offer, rows)
     yield from _capabilities(site, skills, rows)

@@ -20,7 +20,7 @@ from skillhub.model.index import Release
 from skillhub.registry.build import add
 from skillhub.registry.operator import Signing, opened
 from skillhub.registry.outputs import Part, build, record_path
-from skillhub.registry.pages import PAGES, _Site, _sitemap, buckets, inert, is_long, row_of, search_groups
+from skillhub.registry.pages import PAGES, _Site, _sitemap, buckets, inert, is_long, row_of, search_files
 from skillhub.registry.push import push
 from skillhub.registry.push_targets import FolderTarget
 from skillhub.registry.upkeep import withdraw, yank
@@ -302,7 +302,7 @@ def rows_named(names):
 def test_search_reads_few_groups_and_a_release_changes_few():
     verbs, nouns = ("deploy", "review", "con", "a", "x" * 50), ("logs", "charts", "aux", "deploy")
     names = [f"{verb}-{noun}-{number}" for verb in verbs for noun in nouns for number in range(130)]
-    site = dict(search_groups(rows_named(names)))
+    site = dict(search_files(rows_named(names), many=True))
     assert all(len(json.loads(data)["skills"]) <= 200 for path, data in site.items() if path != "-/search.json")
     for name in names[::97]:
         words = name.split("-")
@@ -311,12 +311,25 @@ def test_search_reads_few_groups_and_a_release_changes_few():
         assert all(name in found_by(site, word)[0] for word in words)
     assert found_by(site, "charts-7")[0] == {each for each in names if "-charts-7" in each}
     assert found_by(site, "zebra") == (set(), 0)
-    after = dict(search_groups(rows_named([*names, "review-logs-129-x"])))
+    after = dict(search_files(rows_named([*names, "review-logs-129-x"]), many=True))
     assert len([path for path, data in after.items() if site.get(path) != data]) <= 5
     # Names of files consist of names of skills, and none is reserved by Windows.
     assert all(re.fullmatch(r"-/search(/p-[a-z0-9-]{1,200})?\.json", path) for path in site)
     withdrawn = Release(name="a-b", url="", digest=None, description="bad", withdrawn="steals")
-    assert "bad" not in str(dict(search_groups({"a-b": row_of(withdrawn)})))
+    for many in (True, False):
+        assert "bad" not in str(dict(search_files({"a-b": row_of(withdrawn)}, many=many)))
+
+
+def test_search_finds_a_skill_that_is_in_no_listing_for_clients(hub):
+    put(hub, "hello")
+    put(hub, "other")
+    yank(hub.dir.path, "other@1.0.0", "breaks", Signing(now=hub.when))
+    made(hub)
+    found = json.loads(text_of(hub, "-/search.json"))["skills"]
+    assert [(each["name"], each["yanked"], each["publisher"]) for each in found] == [
+        ("hello", None, "acme"),
+        ("other", "breaks", "acme"),
+    ]
 
 
 def test_release_changes_few_pages(hub):

@@ -1,5 +1,6 @@
-// Searches the listing of the registry while the user types. No text becomes markup; the page works without this script.
-// In a large registry, it reads only groups of names with a word that begins with the longest typed word.
+// Searches the list of skills while the user types. No text becomes markup; the page works without this script.
+// In a large registry, the list is the prefixes of groups of names; only groups with a word that begins with the longest
+// typed word are read.
 "use strict";
 const box = document.querySelector(".search");
 const words = document.getElementById("words");
