@@ -304,7 +304,7 @@ _ROLES = (ROOT, TARGETS, SNAPSHOT, TIMESTAMP, NAMESPACES, RELEASES, LISTING)
 
 @dataclass(frozen=True, slots=True)
 class SourceView:
-    """A source and the trust in it.
+    """The trust in a source.
 
     Attributes:
         root: The root that is trusted now.
@@ -314,7 +314,6 @@ class SourceView:
         changes: The changes of trust since the source was added, one line each.
     """
 
-    source: Source
     root: RootView
     metadata: tuple[MetadataExpiry, ...]
     late: tuple[MetadataExpiry, ...]
@@ -343,4 +342,4 @@ def view_source(source: Source, sources: Sources, now: datetime) -> SourceView:
         each for each in metadata if not rule_of(each.role).online and each.expires_within(CEREMONY_DAYS, now)
     )
     refreshed = sources.last_seen(source.root).refreshed if source.root else None
-    return SourceView(source, root, metadata, late, refreshed, tuple(changes(first, root)))
+    return SourceView(root, metadata, late, refreshed, tuple(changes(first, root)))

@@ -387,7 +387,7 @@ def registry_init(
     if not common.dry_run:
         passphrase = new_passphrase("the registry's keys", common)
         setup = build.Setup(settings=settings, passphrase=passphrase, keys=keys)
-        fingerprint = build.init(folder, setup, signing_time()).fingerprint
+        fingerprint = build.init(folder, setup, signing_time())
         if workflow is not None:
             data = resources("skillhub.registry").joinpath("templates/github-pages.yml").read_bytes()
             write_output(workflow, data, project)

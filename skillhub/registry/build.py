@@ -180,14 +180,6 @@ class Setup:
 
 
 @dataclass(frozen=True, slots=True)
-class Created:
-    """A new registry: its folder, and the fingerprint with which clients pin it."""
-
-    path: str
-    fingerprint: Digest
-
-
-@dataclass(frozen=True, slots=True)
 class Added:
     """The releases that ``add`` published, and those that were already published with the same content.
 
@@ -202,8 +194,8 @@ class Added:
     before: Index
 
 
-def init(folder: str, setup: Setup, now: datetime) -> Created:
-    """Create a registry without releases: keys, roles, and one admitted publisher.
+def init(folder: str, setup: Setup, now: datetime) -> Digest:
+    """Create a registry without releases: keys, roles, one admitted publisher; return the fingerprint that pins it.
 
     Raises:
         UsageError: the folder already has a registry, or the folder of offline keys has those of another one.
@@ -233,7 +225,7 @@ def init(folder: str, setup: Setup, now: datetime) -> Created:
         hub.publish(Index({}, {settings.publisher: admission}), [settings.publisher], [])
         keys.save_first_root(metadata.documents[ROOT])
         registry.create(settings)
-    return Created(registry.path, registry.fingerprint())
+    return registry.fingerprint()
 
 
 def add(

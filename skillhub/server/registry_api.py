@@ -15,6 +15,7 @@ from typing import Any, BinaryIO, Final
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from skillhub.disk import files
+from skillhub.disk.proved import stamp_of
 from skillhub.errors import FormatError, NotFound, SkillhubError, SourceError, UsageError
 from skillhub.formats import text as times
 from skillhub.formats.document import json_bytes
@@ -58,14 +59,6 @@ _PAGE_MAX: Final = 100
 _SERVICE: Final = "git-upload-pack"
 
 Query = Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """An answer that is not a file of the site."""
-
-    data: bytes
-    type: str = "application/json"
 
 
 @dataclass(frozen=True)
@@ -128,7 +121,10 @@ class RegistryApi:
         """Return the present state of the registry; raises as ``OpenRegistry.index``."""
         watched = ("metadata/timestamp.json", "index.json")
         with self._lock:
-            stamp = tuple(_stamp(os.path.join(self.registry.site, path)) for path in watched)
+            stamp = []
+            for path in watched:
+                with suppress(OSError):  # there is no such file
+                    stamp.append(stamp_of(os.stat(os.path.join(self.registry.site, path))))
             if self._state is None or self._state.stamp != stamp:
                 self._state = self._read(stamp)
             return self._state
@@ -155,7 +151,7 @@ class RegistryApi:
             raise UsageError("expected a Host")
         return f"http://{host}"
 
-    def answer(self, target: str, host: str) -> Reply | None:
+    def answer(self, target: str, host: str) -> Page | None:
         """Return the answer to a request for ``target``; None if the target is a file of the site.
 
         Raises:
@@ -175,7 +171,7 @@ class RegistryApi:
                     {**query, **{key: unquote(text) for key, text in found.groupdict().items()}},
                     self.base(host),
                 )
-                return value if isinstance(value, Reply) else Reply(json_bytes(value))
+                return value if isinstance(value, Page) else Page(json_bytes(value))
         return None
 
     # Git over HTTP, for shallow clones.
@@ -225,14 +221,6 @@ def inflated(body: bytes) -> bytes:
     if not inflater.eof:
         raise UsageError(f"expected at most {_INFLATED_MAX} bytes")
     return found
-
-
-def _stamp(path: str) -> tuple[int, int, int] | None:
-    try:
-        found = os.stat(path)
-    except OSError:
-        return None
-    return found.st_mtime_ns, found.st_size, found.st_ino
 
 
 def _limit(query: Query, usual: int) -> int:
@@ -301,7 +289,7 @@ def _clawhub_resolve(state: _State, query: Query, base: str) -> object:
 
 def _clawhub_download(state: _State, query: Query, base: str) -> object:
     wanted = state.release(query.get("slug", ""), query.get("version", ""))
-    return Reply(state.offer.hub.artifact(wanted), "application/zip")
+    return Page(state.offer.hub.artifact(wanted), "application/zip")
 
 
 def _slug(state: _State, document: ClientDocument) -> dict[str, Any]:
@@ -384,14 +372,12 @@ class RegistryHandler(SiteHandler):
             found = self.api.answer(self.path, self.headers.get("Host", ""))
         except SkillhubError as error:
             status = 404 if isinstance(error, NotFound) else 400 if isinstance(error, UsageError) else 503
-            self.send_page(
-                status, Page(clean(error.message).encode(), "text/plain; charset=utf-8", "no-store"), with_body
-            )
+            self.send_page(status, Page(clean(error.message).encode(), "text/plain; charset=utf-8"), with_body)
             return
         if found is None:
             super().serve(with_body)
         else:
-            self.send_page(200, Page(found.data, found.type, "no-store"), with_body)
+            self.send_page(200, found, with_body)
 
     def do_POST(self) -> None:  # noqa: N802 - as http.server has it
         """Answer a request for git or MCP; both only read."""
@@ -402,7 +388,7 @@ class RegistryHandler(SiteHandler):
             self.send_error(413 if length else 411)
         elif self.path == "/mcp" and self.mcp is not None:
             status, headers, body = self.mcp(self.headers.items(), self.rfile.read(int(length)))
-            self.send_page(status, Page(body, headers.get("content-type", "application/json"), "no-store"), True)
+            self.send_page(status, Page(body, headers.get("content-type", "application/json")), True)
         else:
             self._git_pack(self.rfile.read(int(length)))
 

@@ -25,11 +25,11 @@ _SEGMENT = re.compile(r'[^\0-\x1f\x7f/\\:*?"<>|]+')
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A file with its media type and the value of ``Cache-Control``."""
+    """An answer: its bytes, their media type, and the value of ``Cache-Control``."""
 
     data: bytes
-    type: str
-    cache: str
+    type: str = "application/json"
+    cache: str = "no-store"
 
     @property
     def etag(self) -> str:
@@ -172,7 +172,7 @@ class SiteHandler(BaseHTTPRequestHandler):
         """Answer with the requested file."""
         page = find_page(self.server.site, self.path)
         if page is None:
-            page = find_page(self.server.site, "/404.html") or Page(b"", "text/plain", "no-store")
+            page = find_page(self.server.site, "/404.html") or Page(b"", "text/plain")
             self.send_page(404, replace(page, cache="no-store"), with_body)
         elif page.etag in _tags(self.headers.get("If-None-Match", "")):
             self.send_response(304)
