@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Any
 
 from skillhub.audit.report import Locations, note
 from skillhub.audit.verify import StoredSkills
@@ -25,14 +26,13 @@ from skillhub.errors import (
 )
 from skillhub.formats.text import as_command, command
 from skillhub.install.candidates import ReleaseStatus
-from skillhub.install.context import CheckAllowed, Network, Place, Ports, State
+from skillhub.install.context import Network, Place, Ports, State
 from skillhub.install.gather import is_fixed, newest_of, wanted_under
 from skillhub.model.finding import Finding
 from skillhub.model.lock import Lock, Locked, LockedSource
 from skillhub.model.provenance import source_changes
 from skillhub.model.reference import Local, Remote
 from skillhub.model.tree import SIGNATURE
-from skillhub.net.target import Who
 from skillhub.project.intent import sources_since
 from skillhub.sources.configured import Source, Sources
 from skillhub.sources.local import read_local
@@ -275,19 +275,12 @@ class _Reaching:
     """Opens places; a place that does not exist is a ``SourceError``, since it fails for all of its skills."""
 
     def __init__(self, network: Network) -> None:
-        self.open, self.fetch_root, self.before_requests = network.open, network.fetch_root, network.before_requests
-        self._reach = network.reach
+        self.open, self.fetch_root, self._reach = network.open, network.fetch_root, network.reach
+        self.before_requests = network.before_requests
 
-    def reach(
-        self,
-        ref: Remote | Local,
-        pin: str | None = None,
-        *,
-        named_by: Who = "person",
-        check_allowed: CheckAllowed | None = None,
-    ) -> Place:
+    def reach(self, ref: Remote | Local, pin: str | None = None, **more: Any) -> Place:  # noqa: ANN401 - as `Network`
         try:
-            return self._reach(ref, pin, named_by=named_by, check_allowed=check_allowed)
+            return self._reach(ref, pin, **more)
         except NotFound as error:
             raise SourceError(error.message, where=error.where) from error
 

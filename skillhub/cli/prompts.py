@@ -83,11 +83,7 @@ class Flags:
     def answer(self, questions: Sequence[Question]) -> list[Answer]:
         """Answer yes to the questions that the flags agree to, and leave the others unanswered."""
         unanswered = replace(UNANSWERED, past_yes="--yes" in self.typed)
-        return [YES if self.agree_to(question) else unanswered for question in questions]
-
-    def agree_to(self, question: Question) -> bool:
-        """Return whether the flags agree to this question."""
-        return answered_by(question, self.typed)
+        return [YES if answered_by(question, self.typed) else unanswered for question in questions]
 
 
 def _joined(asked: Sequence[Question]) -> dict[int, Question]:
@@ -131,7 +127,7 @@ class Person:
         """
         if any(question.kind == "critical-finding" for question in questions):
             return self.flags.answer(questions)
-        asked = [each for each in questions if not self.flags.agree_to(each)]
+        asked = [each for each in questions if not answered_by(each, self.flags.typed)]
         self._summarize([each.row for each in asked if each.row])
         unshown = heads(asked)
         instead = _joined(asked)

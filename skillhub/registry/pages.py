@@ -71,7 +71,7 @@ def inert(text: str) -> Markup:
     tokens = _MARKDOWN.parse(text)
     for token in tokens:
         token.attrs = {key: value for key, value in token.attrs.items() if key == "start"}  # of a numbered list
-        token.content, token.info = as_lines_of(token.content), ""
+        token.content, token.info = "\n".join(map(clean, token.content.split("\n"))), ""
         if found := _HEADING.fullmatch(token.tag):
             token.tag = f"h{min(6, int(found[1]) + 2)}"
         for child in token.children or ():
@@ -83,11 +83,6 @@ def is_long(text: str) -> bool:
     """Return whether a text is shown as plain text, since it or its rendered tables would be too large."""
     columns = max((line[0].count("|") + 1 for line in _COLUMNS.finditer(text)), default=0)
     return len(text) > _BODY_MAX or columns * text.count("\n") > _CELLS_MAX
-
-
-def as_lines_of(text: str) -> str:
-    """Return a text of many lines without hidden characters."""
-    return "\n".join(map(clean, text.split("\n")))
 
 
 # The paths of pages, and the facts that all pages share.
