@@ -186,7 +186,8 @@ def lines_in_order(text: str, table: str, names: Collection[str], new: Mapping[s
     lines = found[0].splitlines(keepends=True) if found else []
     places = {line.partition("=")[0].strip(): place for place, line in enumerate(lines, 1)}
     ordered = sorted(names)
-    if found is None or [name for name in places if name in names] != ordered:
+    has_long_text = '"""' in text or "'''" in text  # in which a line may look like one of the table
+    if found is None or has_long_text or [name for name in places if name in names] != ordered:
         return None
     for name in sorted(new, reverse=True):
         above = bisect(ordered, name)

@@ -54,6 +54,8 @@ def test_added_skill_gets_a_line(before, after):
         ("[skills]\r\nb = {}\r\n  z = {}\r\n", "[skills]\r\nb = {}\r\nm = {}\r\nn = {}\r\n  z = {}\r\n"),
         ("[skills]\nz = {}\nb = {}\n", "[skills]\nz = {}\nb = {}\nn = {}\nm = {}\n"),
         ('[skills]\nb = {}\nz = """\n^1"""\n', None),
+        ('[skills]\nb = { version = """\n^1""" }\nz = {}\n', None),
+        ("[skills]\nb = { version = '''\n^1''' }\nz = {}\n", None),
         ("[skills]\nb = {}\n[skills.z]\n", None),
     ],
 )
