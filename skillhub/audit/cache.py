@@ -166,6 +166,8 @@ def _leftovers(home: Home, before: float) -> Iterator[Waste]:
 
 
 def _old(home: Home, before: float) -> Iterator[Waste]:
+    # One file for each working folder and command line.
+    yield from _old_files(os.path.join(home.state, "proved"), before, "leftover")
     yield from _old_repositories(home.cache, before)
     for part in files.names_in(home.cache):
         if part != "git":

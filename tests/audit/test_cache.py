@@ -199,6 +199,16 @@ def test_old_downloads_and_repositories_are_removed_and_locks_stay(world):
     assert all(path.exists() for path in kept)
 
 
+def test_the_memory_of_commands_that_nobody_repeats_is_removed(world):
+    """There is a file for each working folder and command line."""
+    top = Path(world.home.state) / "proved"
+    gone = [old(top / "idle-0.json"), old(top / "0123.json")]
+    kept = old(top / "idle-1.json", when=NOW.timestamp() - cache.DAY)
+    found = collect(world, Answers())
+    assert sorted((each.kind, each.path) for each in found.waste) == sorted(("leftover", str(each)) for each in gone)
+    assert kept.exists() and not any(path.exists() for path in gone)
+
+
 def test_a_repository_in_use_is_kept(world):
     repository = Path(world.home.cache) / "git" / ("1" * 32)
     old(repository / "HEAD")
