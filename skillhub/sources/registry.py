@@ -154,6 +154,7 @@ class TufRegistry:
         self._updater = updater
         self._folder = folder
         self._owners: dict[str, _Published] = {}
+        self._is_log_checked = False
         self.log: RegistryLog | None = None
 
     @classmethod
@@ -208,17 +209,32 @@ class TufRegistry:
             BadLog: the registry's log was rewritten, or is missing.
             SecurityError, SourceError, FormatError, StateError: as for ``open``.
         """
-        if self.log is not None:
-            _ = self.log.head
         skills: dict[str, tuple[Release, ...]] = {}
         admissions: dict[str, Admission] = {}
-        for name in names:
-            owner = self._owner(name)
-            if name not in owner.skills:
-                raise NotFound(f"there is no release of {quote(name)}", where=self.url)
-            skills[name] = owner.skills[name]
-            admissions[owner.admission.publisher] = owner.admission
+        with self._log_checked():
+            for name in names:
+                owner = self._owner(name)
+                if name not in owner.skills:
+                    raise NotFound(f"there is no release of {quote(name)}", where=self.url)
+                skills[name] = owner.skills[name]
+                admissions[owner.admission.publisher] = owner.admission
         return Index(skills, admissions)
+
+    @contextmanager
+    def _log_checked(self) -> Iterator[None]:
+        """Fetch and check the newest entry of the log meanwhile, if there is one; its error precedes all others."""
+        log = self.log
+        if log is None or self._is_log_checked:
+            yield
+            return
+        with _in_background(lambda: log.head) as head:
+            try:
+                yield
+            except errors.SkillhubError:
+                head.result()
+                raise
+            head.result()
+        self._is_log_checked = True
 
     def listing(self, text: str = "") -> Index:
         """Return the newest release of every skill, to search in; its URLs are those of the public document.

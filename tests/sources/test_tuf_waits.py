@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from skillhub.errors import NotFound, SourceError
+from skillhub.errors import BadLog, NotFound, SourceError
 from skillhub.registry.operator import Signing
 from skillhub.registry.upkeep import rotate
 from tests.support.registry import Simulator, Waits
 
+LOG = ("targets/log/*.head", ".well-known/agent-skills/skills/*")
 TOGETHER = [("targets/ns/*", "metadata/*.releases-*.json"), ("targets/publishers/*", "targets/idx/*")]
 
 
-def installed(hub, folder):
+def installed(hub, folder, log=False):
     """Return the number of waits before the artifact of a skill."""
-    waits = Waits(hub, TOGETHER)
+    waits = Waits(hub, [*TOGETHER, *([LOG] if log else [])])
     registry = waits.open(folder)
     (release,) = registry.release_index(["hello"]).releases("hello")
     registry.advisories()
@@ -23,12 +24,24 @@ def installed(hub, folder):
 
 
 @pytest.mark.parametrize("log", [False, True])
-def test_first_install_of_a_skill_takes_six_waits_and_two_for_a_log(tmp_path, log):
+def test_first_install_of_a_skill_takes_six_waits_and_one_for_a_log(tmp_path, log):
     hub = Simulator(tmp_path, log=log)
     hub.publish()
-    assert installed(hub, tmp_path / "new") == 6 + 2 * log
+    assert installed(hub, tmp_path / "new", log) == 6 + log
     hub.open(tmp_path / "known")  # as `source add` does
-    assert installed(hub, tmp_path / "known") == 5 + 2 * log
+    assert installed(hub, tmp_path / "known", log) == 5 + log
+
+
+def test_attack_a_log_that_is_not_served_is_reported_before_a_missing_skill(tmp_path):
+    """Both are asked for at once."""
+    hub = Simulator(tmp_path, log=True)
+    hub.publish()
+    registry = hub.open(tmp_path / "m")
+    for path in [each for each in hub.files if each.startswith("targets/log/")]:
+        del hub.files[path]
+    for name in ("not-there", "hello"):
+        with pytest.raises(BadLog, match="does not serve it"):
+            registry.release_index([name])
 
 
 def test_key_rotation_takes_two_more_waits(tmp_path):
