@@ -1,14 +1,15 @@
 """``publisher trust --identity``, with the package ``sigstore`` or without it."""
 
 import json
+import sys
 
 import pytest
 
 from fixtures.attacks_oms.forge import statement
+from skillhub import trust
 from skillhub.disk.installer import extra
 from skillhub.model.tree import SIGNATURE, File, Tree
 from skillhub.trust.keys import Identity
-from tests.support.cli import REPO
 from tests.support.sigstore import ISSUER, NAME, Sigstore
 
 OWN = Sigstore()
@@ -16,11 +17,12 @@ WHO = ("--identity", NAME, "--issuer", ISSUER)
 
 
 @pytest.fixture
-def bare(shell):
-    """The same machine without an importable ``sigstore``."""
-    shell.write("bare/sigstore.py", "raise ImportError('not here')")
-    shell.environ["PYTHONPATH"] = f"{shell.folder / 'bare'}:{REPO}"
-    shell.environ["PYTHONDONTWRITEBYTECODE"] = "1"
+def bare(shell, monkeypatch):
+    """The same machine without an importable ``sigstore``, even if it was imported already."""
+    for name in [each for each in sys.modules if each.startswith(("sigstore.", "skillhub.trust.sigstore"))]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.delattr(trust, "sigstore", raising=False)
+    monkeypatch.setitem(sys.modules, "sigstore", None)
     return shell
 
 
