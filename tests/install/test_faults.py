@@ -177,11 +177,10 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("happen", [kill, no_space, forbidden])
 @pytest.mark.parametrize("name", CASES)
-def test_sync_and_the_command_repair_an_interruption_at_any_step(tmp_path, name, happen):
+def test_sync_and_the_command_repair_an_interruption_at_any_step(tmp_path, name):
     case = Case(tmp_path, *CASES[name])
-    for at in sample(case.kinds, happen, name):
+    for happen, at in ((each, at) for each in (kill, no_space, forbidden) for at in sample(case.kinds, each, name)):
         label = f"{name}, {happen.__name__} at {at} of {case.changes}"
         case.reset()
         status = run_with_fault(case.folder, case.act, at, happen)
@@ -196,9 +195,8 @@ def edited(world):
     (world.copy("plain") / "logo").write_bytes(b"\0\xff by hand")
 
 
-@pytest.mark.parametrize("happen", [kill, no_space])
 @pytest.mark.parametrize("verb", ["sync", "disable", "remove"])
-def test_an_interruption_at_any_step_loses_no_edit(tmp_path, verb, happen):
+def test_an_interruption_at_any_step_loses_no_edit(tmp_path, verb):
     agree = {"answers": Answers("yes")}
     acts = {
         "sync": lambda world: world.sync(**agree),
@@ -206,7 +204,7 @@ def test_an_interruption_at_any_step_loses_no_edit(tmp_path, verb, happen):
         "remove": lambda world: world.remove("plain", **agree),
     }
     case = Case(tmp_path, edited, acts[verb])
-    for at in sample(case.kinds, happen, verb):
+    for happen, at in ((each, at) for each in (kill, no_space) for at in sample(case.kinds, each, verb)):
         case.reset()
         assert run_with_fault(case.folder, case.act, at, happen) in (KILLED, 0, StateError.exit_code)
         case.world.sync(Answers("yes"))
