@@ -8,7 +8,6 @@ warning. The parts of a ``Document`` that other modules use are standard data cl
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
@@ -31,7 +30,7 @@ from pydantic_core import CoreSchema, ErrorDetails, core_schema
 from skillhub.errors import FormatError
 from skillhub.formats.digest import Digest
 from skillhub.formats.json import line_of, line_of_fault, strict_json
-from skillhub.formats.text import NAME_MAX, RESERVED_ALIASES, clean, is_alias, is_name, quote
+from skillhub.formats.text import NAME_MAX, RESERVED_ALIASES, clean, is_alias, is_name, packaged, quote
 
 _K = TypeVar("_K", bound=str)
 _K2 = TypeVar("_K2")
@@ -551,9 +550,7 @@ _OBJECTS = frozenset({"dataclass_type", "dict_type", "mapping_type", "model_attr
 @cache
 def _words_expected() -> Mapping[str, str]:
     """Return ``expected.json``: the words for what was expected, by pydantic's type of a fault."""
-    with open(os.path.join(os.path.dirname(__file__), "expected.json"), encoding="utf-8") as file:
-        found: dict[str, str] = json.load(file)
-    return found
+    return dict(packaged("formats/expected.json"))
 
 
 def _path(parts: tuple[int | str, ...]) -> str:

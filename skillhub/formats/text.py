@@ -1,7 +1,8 @@
-"""Text from outside, made safe to show; names, paths, quoting, commands for a person, and UTC times."""
+"""Text from outside, made safe to show; names, paths, quoting, commands for a person, UTC times; tables of ours."""
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import unicodedata
@@ -9,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import AnyStr, cast
+from typing import Any, AnyStr, cast
 
 # Text from outside: the valid names, and safe forms of other text for output.
 
@@ -307,3 +308,14 @@ def typed_flags(scope: str) -> tuple[str, ...]:
 def command(scope: str, *words: str) -> str:
     """Return a skillhub command with the flags of this scope, each word quoted for a shell."""
     return as_command("skillhub", *words, *typed_flags(scope))
+
+
+# The tables of this package.
+
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+def packaged(path: str) -> Any:  # noqa: ANN401 - a JSON value, which we wrote
+    """Return the content of a JSON file of this package, such as ``model/rules.json``."""
+    with open(os.path.join(_PACKAGE, *path.split("/")), encoding="utf-8") as file:
+        return json.load(file)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -11,7 +10,7 @@ from functools import cache, partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from skillhub.formats.text import command, quoted
+from skillhub.formats.text import command, packaged, quoted
 from skillhub.install.candidates import Candidate
 from skillhub.install.context import Options, Ports, State
 from skillhub.model import mcp_server
@@ -60,8 +59,7 @@ def how_to_satisfy(skill: str, need: Need, scope: SkillScope) -> tuple[str, ...]
 @cache
 def _packages() -> Mapping[str, Mapping[str, str]]:
     """Return by program and package manager the name of its package, from our own list, never from a skill."""
-    with open(os.path.join(os.path.dirname(mcp_server.__file__), "packages.json"), "rb") as file:
-        return dict(json.load(file)["programs"])
+    return dict(packaged("model/packages.json")["programs"])
 
 
 def _or_skip(enable: str) -> str:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from skillhub import sources as sources_room
 from skillhub.errors import (
     Forbidden,
     FormatError,
@@ -20,7 +18,7 @@ from skillhub.errors import (
     WrongBytes,
 )
 from skillhub.formats.digest import Digest
-from skillhub.formats.text import as_command, command, quote, word
+from skillhub.formats.text import as_command, command, packaged, quote, word
 from skillhub.install.context import Options, Ports, State, ask, ask_person, read_state
 from skillhub.model import mcp_server
 from skillhub.model.index import Index, Release
@@ -277,8 +275,7 @@ def suggested() -> Mapping[str, Mapping[str, str]]:
 
     Each has its ``url`` and, if its skills are signed, the URL of its ``certificate``, which the user must trust.
     """
-    with open(os.path.join(os.path.dirname(sources_room.__file__), "suggested.json"), encoding="utf-8") as file:
-        return dict(json.load(file))
+    return dict(packaged("sources/suggested.json"))
 
 
 def configured(ref: McpConfigured, ports: Ports) -> tuple[Mcp, Who]:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Final, Literal, get_args
 
-from skillhub.formats.text import deferred, word
+from skillhub.formats.text import deferred, packaged, word
 
 Severity = Literal["low", "medium", "high", "critical"]
 SEVERITIES: tuple[Severity, ...] = get_args(Severity)
@@ -136,8 +134,7 @@ class Sighting:
 @cache
 def rules() -> Mapping[str, Rule]:
     """Return every rule by its id."""
-    with open(os.path.join(os.path.dirname(__file__), "rules.json"), encoding="utf-8") as file:
-        return {row["id"]: Rule(**row) for row in json.load(file)}
+    return {row["id"]: Rule(**row) for row in packaged("model/rules.json")}
 
 
 def counted(findings: Sequence[Finding]) -> str:

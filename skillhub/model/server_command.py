@@ -6,8 +6,6 @@ cannot be code. Interpreters, wrappers and other programs that run their argumen
 
 from __future__ import annotations
 
-import json
-import os
 import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,7 +13,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Literal
 
-from skillhub.formats.text import deferred
+from skillhub.formats.text import deferred, packaged
 
 Risk = Literal["ordinary", "unpinned", "shell"]
 _WORDS_MAX = 1000
@@ -31,8 +29,7 @@ _SHELL = deferred(
 )
 
 
-with open(os.path.join(os.path.dirname(__file__), "server_words.json"), encoding="utf-8") as _file:
-    _WORDS = {name: frozenset(" ".join(lines).split()) for name, lines in json.load(_file).items()}
+_WORDS = {name: frozenset(" ".join(lines).split()) for name, lines in packaged("model/server_words.json").items()}
 
 # Programs that run code in their arguments; they are ordinary only with a script by its absolute path.
 _INTERPRETERS = _WORDS["interpreters"]

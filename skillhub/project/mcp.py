@@ -11,12 +11,11 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from skillhub import model
 from skillhub.disk import files
 from skillhub.errors import FormatError, StateError, UsageError
 from skillhub.formats import json as jsonc
 from skillhub.formats import toml, yaml
-from skillhub.formats.text import deferred, quote
+from skillhub.formats.text import deferred, packaged, quote
 from skillhub.model.hosts import Scope, absolute, expand, host
 from skillhub.project.project import Project, exclude_file
 
@@ -104,13 +103,7 @@ def _filled(template: Entry, values: Entry) -> Entry:
     return found
 
 
-def _packaged() -> Mapping[str, McpDialect]:
-    with open(os.path.join(os.path.dirname(model.__file__), "mcp_files.json"), "rb") as file:
-        rows = json.load(file)["agents"]
-    return {name: McpDialect(**row) for name, row in rows.items()}
-
-
-DIALECTS = _packaged()
+DIALECTS = {name: McpDialect(**row) for name, row in packaged("model/mcp_files.json")["agents"].items()}
 
 
 # Reading, adding and removing MCP servers in the config files of agents.

@@ -5,8 +5,6 @@ And the kinds of the addresses that such patterns find.
 
 from __future__ import annotations
 
-import json
-import os
 import re
 from bisect import bisect_right
 from collections import defaultdict
@@ -16,7 +14,7 @@ from functools import cached_property, partial
 from sys import maxsize
 from typing import AnyStr, Final, Generic, Literal
 
-from skillhub.formats.text import deferred
+from skillhub.formats.text import deferred, packaged
 from skillhub.model.finding import Rule, rules
 
 # The search for patterns takes time linear in the size of the file.
@@ -525,8 +523,7 @@ def _before(starts: list[int], lengths: list[int], offset: int) -> int:
 AddressKind = Literal["paste", "drop", "tenant", "short", "odd", "program", "other"]
 
 ANYBODYS: Final = frozenset[AddressKind]({"paste", "drop", "tenant", "short", "odd"})
-with open(os.path.join(os.path.dirname(__file__), "addresses.json"), encoding="utf-8") as _file:
-    _TABLE: Final[dict[str, list[str]]] = json.load(_file)
+_TABLE: Final[dict[str, list[str]]] = packaged("scan/addresses.json")
 # Anybody can store a text or file there, and anybody with the link can fetch it.
 PUBLIC_HOSTS: Final = (*_TABLE["paste"], *_TABLE["drop"])
 _ODD_ENDINGS: Final = frozenset(_TABLE["odd_endings"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import signal
@@ -21,7 +20,7 @@ from typing import IO, cast
 from skillhub import errors
 from skillhub.archive.entries import unsafe
 from skillhub.errors import FormatError, SkillhubError, SourceError, UnsafeTransfer
-from skillhub.formats.text import clean, quote
+from skillhub.formats.text import clean, packaged, quote
 from skillhub.net.fetch import Arrived, Web, unheard
 from skillhub.net.target import Who
 
@@ -100,8 +99,7 @@ class GitError(Exception):
 
 @cache
 def _failures() -> tuple[_Failure, ...]:
-    with open(os.path.join(os.path.dirname(__file__), "git_failures.json"), encoding="utf-8") as file:
-        return tuple(_Failure(**row) for row in json.load(file))
+    return tuple(_Failure(**row) for row in packaged("sources/git_failures.json"))
 
 
 # Git runs with a clean environment, without hooks and prompts, within limits of time and size.
