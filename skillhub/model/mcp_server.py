@@ -12,21 +12,10 @@ from collections.abc import Iterator, Sequence
 
 from skillhub.formats.text import deferred
 from skillhub.model.question import SERVER_RUNS
-from skillhub.model.server_command import Risk, has_shell, is_loopback, loads_code, risk
+from skillhub.model.server_command import WORDS, Risk, has_shell, is_loopback, loads_code, risk
 
 # The keys of an entry that run nothing besides its command; `headersHelper` and `envFile` are not among them.
-_UNDERSTOOD = frozenset(
-    {
-        *("type", "transport", "command", "args", "url", "httpUrl", "serverUrl"),
-        *("cwd", "env", "environment", "env_vars", "headers", "http_headers", "env_http_headers"),
-        *("bearer_token_env_var", "enabled", "disabled", "timeout", "trust", "description", "name"),
-        *("displayName", "title", "version", "tools", "includeTools", "excludeTools", "autoApprove"),
-        *("alwaysAllow", "disabledTools", "enabled_tools", "disabled_tools"),
-        *("startup_timeout_sec", "tool_timeout_sec", "startup_timeout_ms"),
-        *("scopes", "gallery", "metadata", "note", "notes", "comment"),
-        *("cmd", "uri", "envs", "env_keys", "display_name", "bundled", "available_tools", "requestOptions"),
-    }
-)
+_UNDERSTOOD = WORDS["entry_keys"]
 _SHOWN = 300  # characters of a line
 _URLS = ("url", "httpUrl", "serverUrl", "uri")
 _VARIABLES = ("env", "environment", "env_vars", "envs", "env_keys")

@@ -29,21 +29,21 @@ _SHELL = deferred(
 )
 
 
-_WORDS = {name: frozenset(" ".join(lines).split()) for name, lines in packaged("model/server_words.json").items()}
+WORDS = {name: frozenset(" ".join(lines).split()) for name, lines in packaged("model/server_words.json").items()}
 
 # Programs that run code in their arguments; they are ordinary only with a script by its absolute path.
-_INTERPRETERS = _WORDS["interpreters"]
+_INTERPRETERS = WORDS["interpreters"]
 # Programs that run a command in their arguments, or fetch and run a command from a file.
-_WRAPPERS = _WORDS["wrappers"]
-_LAUNCHERS = _WORDS["launchers"]
+_WRAPPERS = WORDS["wrappers"]
+_LAUNCHERS = WORDS["launchers"]
 _KNOWN = _INTERPRETERS | _WRAPPERS | _LAUNCHERS
 # The names among these that are no common arguments of other programs.
-_NAMED_IN_ARGUMENTS = (_INTERPRETERS | _LAUNCHERS | _WORDS["named_wrappers"]) - _WORDS["other_words"]
+_NAMED_IN_ARGUMENTS = (_INTERPRETERS | _LAUNCHERS | WORDS["named_wrappers"]) - WORDS["other_words"]
 # Packages with a scope that run a command in their arguments.
-_RUNNERS = _WORDS["runner_packages"]
+_RUNNERS = WORDS["runner_packages"]
 # A name such as `node-20` is a build of the program; with one of these words after the dash it is an MCP server.
-_SERVERS = _WORDS["server_words"]
-_PREFIXES = _WORDS["prefixes"]
+_SERVERS = WORDS["server_words"]
+_PREFIXES = WORDS["prefixes"]
 # Python with its options before a script or a module, the interpreters that take a script, and names of modules.
 _PYTHON = deferred(r"(?:python|pypy|py)w?[0-9.]*t?")
 _PYTHON_FLAGS = deferred(r"-[uBIPsEb]+")
@@ -51,7 +51,7 @@ _PYTHON_FLAGS = deferred(r"-[uBIPsEb]+")
 _PYTHON_ISOLATED = deferred(r"-[uBsEb]*[IP][uBIPsEb]*")
 _TAKES_SCRIPT = deferred(r"(?:node|nodejs|bun|ruby|perl|php|pythonw?|pypy|deno)[0-9.]*")
 _MODULE = deferred(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*", re.ASCII)
-_MODULES_THAT_RUN = _WORDS["python_modules"]
+_MODULES_THAT_RUN = WORDS["python_modules"]
 
 _EXE = deferred(r"\.(?:exe|cmd|bat|com|ps1)$")
 _LOADER = deferred(r"ld(?:-linux|-musl|-elf|64|32)?[\w.-]*\.so")
@@ -95,14 +95,14 @@ _ANYBODYS = deferred(
     re.IGNORECASE,
 )
 _LOCAL_PACKAGE = deferred(r"(?:file|link|portal|workspace|exec|patch):|@(?:[./\\]|~/)|^[/~]", re.IGNORECASE)
-_EVALUATES = _WORDS["evaluating_options"]
-_RUN_PARTS = _WORDS["running_parts"]
+_EVALUATES = WORDS["evaluating_options"]
+_RUN_PARTS = WORDS["running_parts"]
 _PARTS = deferred(r"[-_.:/]+|(?<=[a-z0-9])(?=[A-Z])")
 # First arguments that make a program run the others.
-_RUN_FIRST = _WORDS["running_subcommands"]
+_RUN_FIRST = WORDS["running_subcommands"]
 _SHORT_EVALUATES = deferred(r"-[A-Za-z]{0,2}[ce]")
 # Patterns, in capitals, of variables that make programs load code or run another program.
-_LOADS_CODE = _WORDS["loading_variables"]
+_LOADS_CODE = WORDS["loading_variables"]
 
 # Packages and versions.
 _NPM_NAME = r"(?:@[a-z0-9~_.-]+/)?[a-z0-9~_-][a-z0-9~_.-]*"
@@ -114,7 +114,7 @@ _SUFFIX = deferred(r"\.(?:[cm]?[jt]sx?|py[cwz]?|p[lm]|rb|phar|php)$")
 _PACKAGED = deferred(r"[/\\](?:node_modules|site-packages|dist-packages|gems|share)[/\\]((?:@[^/\\]+[/\\])?[^/\\]+)")
 _OF_A_LANGUAGE = deferred(r"[/\\](?:python|pypy)[0-9.]*[/\\](?!(?:site|dist)-packages[/\\])")
 # Names of programs that are also common names of users' own scripts.
-_OWN_SCRIPTS = _WORDS["own_scripts"]
+_OWN_SCRIPTS = WORDS["own_scripts"]
 _PYPI_NAME = r"[a-z0-9](?:[a-z0-9._-]*[a-z0-9])?(?:\[[a-z0-9,._-]+\])?"
 _PYPI = deferred(
     rf"(?P<name>{_PYPI_NAME})(?:===?|@)v?[0-9]+(?:\.[0-9]+)*(?:\.?(?:a|b|rc|post|dev)[0-9]+)*(?:\+[a-z0-9.]+)?",
