@@ -50,7 +50,7 @@ from skillhub.runtime.overview import section
 from skillhub.scan.skill_files import is_text
 from skillhub.server.content import ServedContent
 from skillhub.server.guard import BODY_MAX, HEADERS_MAX, TARGET_MAX, AccessRules, Guard, error_response, is_loopback
-from skillhub.server.mcp import McpEndpoint
+from skillhub.server.mcp import http_sessions
 from skillhub.server.routes import EVENTS, FILE, ROUTES, Route, Workplace
 
 # The stream of changes: every listening client gets an event when the skills that agents find change.
@@ -257,13 +257,13 @@ def application(workplace: Workplace, access: AccessRules, changes: ChangeStream
     """
 
     content = ServedContent(workplace.around, everything=True)
-    page, mcp = StatusPage(workplace), McpEndpoint(ServedContent(workplace.around))
+    page, mcp = StatusPage(workplace), http_sessions(ServedContent(workplace.around))
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         # More threads would only wait for each other, and take memory.
         to_thread.current_default_thread_limiter().total_tokens = _THREADS
-        async with mcp.running():
+        async with mcp.run():
             yield
 
     async def document(request: Request) -> Response:
@@ -296,7 +296,7 @@ def application(workplace: Workplace, access: AccessRules, changes: ChangeStream
     style: Any = Response(STYLE, media_type="text/css")
     own_routes = [("/openapi.json", document), ("/", status_page), ("/style.css", style)]
     routes += [StarletteRoute(path, run, methods=["GET"]) for path, run in own_routes]
-    routes.append(StarletteRoute("/mcp", mcp))
+    routes.append(StarletteRoute("/mcp", mcp.asgi_app))
     handlers: dict[Any, Any] = {
         SkillhubError: partial(_failed, workplace),
         ValidationError: _invalid,

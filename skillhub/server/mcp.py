@@ -6,7 +6,7 @@ import json
 import re
 from base64 import b64encode, urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from time import monotonic
@@ -401,25 +401,17 @@ class SkillServer:
                     await self._bus.publish(subscriptions.ResourceUpdated(uri_of(new[name], path)))
 
 
-class McpEndpoint:
-    """The server over Streamable HTTP: an ASGI application for one path.
+def http_sessions(
+    content: ServedContent, with_tools: bool = True, is_stateless: bool = False
+) -> StreamableHTTPSessionManager:
+    """Return the sessions over Streamable HTTP; their ``asgi_app`` answers while their ``run`` is entered.
 
-    The application that mounts it checks ``Host``, ``Origin`` and the token, and holds ``running`` while it answers.
+    The application that mounts it checks ``Host``, ``Origin`` and the token.
     """
-
-    def __init__(self, content: ServedContent, with_tools: bool = True, is_stateless: bool = False) -> None:
-        server = SkillServer(content, with_tools)
-        self._manager = StreamableHTTPSessionManager(
-            server.sdk, stateless=is_stateless, json_response=is_stateless, max_sessions=_SESSIONS_MAX
-        )
-
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:  # noqa: ANN401 - ASGI
-        """Answer one request."""
-        await self._manager.asgi_app(scope, receive, send)
-
-    def running(self) -> AbstractAsyncContextManager[None]:
-        """Return the context manager of the sessions, to be entered once."""
-        return self._manager.run()
+    sdk = SkillServer(content, with_tools).sdk
+    return StreamableHTTPSessionManager(
+        sdk, stateless=is_stateless, json_response=is_stateless, max_sessions=_SESSIONS_MAX
+    )
 
 
 def serve_stdio(content: ServedContent, ends: tuple[BinaryIO, BinaryIO], with_tools: bool = True) -> None:

@@ -23,7 +23,7 @@ from skillhub.registry.shapes import ClientDocument
 from skillhub.runtime.loading import Loaded
 from skillhub.runtime.meaning import Caller
 from skillhub.server.content import FILE_MAX, ServedContent, ServedFile, ServedSkill, typed_front
-from skillhub.server.mcp import McpEndpoint
+from skillhub.server.mcp import http_sessions
 from skillhub.server.registry_api import RegistryApi
 
 _SECONDS: Final = 60.0
@@ -104,9 +104,9 @@ class McpRequests:
     def __init__(self, content: ServedContent) -> None:
         self._open = ExitStack()
         self._portal = self._open.enter_context(start_blocking_portal())
-        endpoint = McpEndpoint(content, with_tools=False, is_stateless=True)
-        self._transport = httpx.ASGITransport(endpoint)
-        self._open.enter_context(self._portal.wrap_async_context_manager(endpoint.running()))
+        sessions = http_sessions(content, with_tools=False, is_stateless=True)
+        self._transport = httpx.ASGITransport(sessions.asgi_app)
+        self._open.enter_context(self._portal.wrap_async_context_manager(sessions.run()))
 
     def close(self) -> None:
         """End the endpoint and its event loop."""

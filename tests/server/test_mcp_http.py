@@ -16,7 +16,7 @@ from starlette.applications import Starlette
 from starlette.routing import Route
 
 from skillhub.server.content import ServedContent
-from skillhub.server.mcp import McpEndpoint, SkillServer
+from skillhub.server.mcp import SkillServer, http_sessions
 from tests.server.test_content import edit
 from tests.support.locked import agreed
 from tests.support.mcp_wire import HELLO, READY, VERSION, request
@@ -32,9 +32,9 @@ def machine(tmp_path):
 
 @asynccontextmanager
 async def http(machine):
-    endpoint = McpEndpoint(ServedContent(machine.around()))
-    app = Starlette(routes=[Route("/mcp", endpoint)])
-    async with endpoint.running():
+    sessions = http_sessions(ServedContent(machine.around()))
+    app = Starlette(routes=[Route("/mcp", sessions.asgi_app)])
+    async with sessions.run():
         transport = httpx.ASGITransport(app=app)
         async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
             yield client
