@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from dataclasses import asdict
 from functools import partial
 from http.server import ThreadingHTTPServer
@@ -575,7 +575,7 @@ def _handler(common: Common, folder: str, ending: ExitStack) -> type[SiteHandler
     mcp = None
     try:
         found = optional("skillhub.server.registry_mcp", "server", "MCP needs")
-        mcp = ending.enter_context(closing(found.McpRequests(found.RegistryContent(api)))).answer
+        mcp = ending.enter_context(found.mcp_requests(found.RegistryContent(api)))
     except UsageError as error:
         common.terminal.say(f"without MCP: {error.message} ({error.hint})")
     return type("_Handler", (RegistryHandler,), {"api": api, "mcp": staticmethod(mcp) if mcp else None})

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from hashlib import sha256
 from typing import Final
 
@@ -98,28 +98,27 @@ class RegistryContent(ServedContent):
         return data
 
 
-class McpRequests:
-    """The MCP endpoint for a threaded server: one answer for each request, without streams."""
+Answer = Callable[[Iterable[tuple[str, str]], bytes], tuple[int, dict[str, str], bytes]]
 
-    def __init__(self, content: ServedContent) -> None:
-        self._open = ExitStack()
-        self._portal = self._open.enter_context(start_blocking_portal())
-        sessions = http_sessions(content, with_tools=False, is_stateless=True)
-        self._transport = httpx.ASGITransport(sessions.asgi_app)
-        self._open.enter_context(self._portal.wrap_async_context_manager(sessions.run()))
 
-    def close(self) -> None:
-        """End the endpoint and its event loop."""
-        self._open.close()
+@contextmanager
+def mcp_requests(content: ServedContent) -> Iterator[Answer]:
+    """Yield the MCP endpoint for a threaded server: one answer for each POST request, without streams.
 
-    def answer(self, headers: Iterable[tuple[str, str]], body: bytes) -> tuple[int, dict[str, str], bytes]:
-        """Return status, headers and body of the answer to a POST request."""
-        raw_headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers]
-        return self._portal.call(self._answer, raw_headers, body)
+    It takes headers and body of a request, and returns status, headers and body of the answer.
+    """
+    sessions = http_sessions(content, with_tools=False, is_stateless=True)
+    transport = httpx.ASGITransport(sessions.asgi_app)
 
-    async def _answer(self, headers: list[tuple[bytes, bytes]], body: bytes) -> tuple[int, dict[str, str], bytes]:
-        request = httpx.Request("POST", "http://localhost/mcp", headers=headers, content=body)
+    async def ask(request: httpx.Request) -> tuple[int, dict[str, str], bytes]:
         with anyio.move_on_after(_SECONDS):
-            found = await self._transport.handle_async_request(request)
+            found = await transport.handle_async_request(request)
             return found.status_code, dict(found.headers), await found.aread()
         return 504, {}, b""
+
+    def answer(headers: Iterable[tuple[str, str]], body: bytes) -> tuple[int, dict[str, str], bytes]:
+        raw_headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers]
+        return portal.call(ask, httpx.Request("POST", "http://localhost/mcp", headers=raw_headers, content=body))
+
+    with start_blocking_portal() as portal, portal.wrap_async_context_manager(sessions.run()):
+        yield answer

@@ -12,7 +12,7 @@ pytest.importorskip("mcp")
 
 from skillhub.registry.operator import Signing
 from skillhub.registry.upkeep import withdraw
-from skillhub.server.registry_mcp import McpRequests, RegistryContent
+from skillhub.server.registry_mcp import RegistryContent, mcp_requests
 from tests.server.test_registry_api import api, hub, made  # noqa: F401 - fixtures
 from tests.support.mcp_wire import VERSION, request
 
@@ -21,16 +21,14 @@ HEADERS = {"accept": "application/json, text/event-stream", "content-type": "app
 
 @pytest.fixture
 def ask(api):  # noqa: F811
-    requests = McpRequests(RegistryContent(api))
-
     def ask(method, **params):
         frame = request(1, method, **params)
         protocol = {"mcp-protocol-version": VERSION, "mcp-method": method, "mcp-name": params.get("uri", "")}
-        status, _, body = requests.answer({**HEADERS, **protocol}.items(), json.dumps(frame).encode())
+        status, _, body = answer({**HEADERS, **protocol}.items(), json.dumps(frame).encode())
         return status, json.loads(body)
 
-    yield ask
-    requests.close()
+    with mcp_requests(RegistryContent(api)) as answer:
+        yield ask
 
 
 def test_skills_are_listed_and_read_with_their_signed_digests(ask):
@@ -64,7 +62,6 @@ def test_withdrawn_release_is_not_offered(ask, hub):  # noqa: F811
 
 @pytest.mark.parametrize("body", [b"", b"garbage", b"[]", b'{"jsonrpc": "2.0"}', b"\xff" * 1000, b"[" * 100_000])
 def test_attack_an_invalid_body_is_a_client_error(api, body):  # noqa: F811
-    requests = McpRequests(RegistryContent(api))
-    status, _, _ = requests.answer(HEADERS.items(), body)
-    requests.close()
+    with mcp_requests(RegistryContent(api)) as answer:
+        status, _, _ = answer(HEADERS.items(), body)
     assert 400 <= status < 500
