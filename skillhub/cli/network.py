@@ -175,9 +175,12 @@ class OpenNetwork:
         if self.offline:
             raise SourceError(_OFFLINE, where=url)
         online = self._online
+        self._announce()
+        return online if named_by == "person" else UntrustedClient(online, url, hint)
+
+    def _announce(self) -> None:
         for call in self._before_requests:
             call()
-        return online if named_by == "person" else UntrustedClient(online, url, hint)
 
     @cached_property
     def _online(self) -> Web:
@@ -303,6 +306,7 @@ class OpenNetwork:
             web = None if self.offline or url.startswith("file:") else self.web(url)
             asked = partial(GitLimits, web=web, tokens=tokens, arrived=self.arrived)
             bounds = asked(offline=self.offline, mirrors=mirrors, beneath=beneath, named_by=named_by)
+            self._announce()  # git fetches from a local repository, too, while this process waits
             self._commits[key] = open_repository(url, rev, cache=cache, environ=os.environ, bounds=bounds)
         return self._commits[key]
 

@@ -12,6 +12,7 @@ from skillhub.disk.folders import remove_tree
 from skillhub.errors import Forbidden, NotFound, SourceError, SourceMismatch, WrongBytes
 from skillhub.install.sources import Pin, add_source
 from skillhub.model.lock import Lock
+from skillhub.model.reference import parse_ref
 from tests.support.reaching import Reaching
 from tests.support.registry import Simulator
 from tests.support.site import WELL_KNOWN
@@ -47,6 +48,15 @@ def test_each_kind_of_place_is_locked_by_its_digests(world: Reaching, upstream: 
         assert locked.url is not None
     assert Lock.parse(world.lock_bytes()).dump() == world.lock_bytes()
     assert world.project.intent().skills["deploy"].remote() is not None
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_caller_is_told_before_a_place_is_asked(world: Reaching, upstream: Upstream, kind: str) -> None:
+    """An install loads the scan meanwhile."""
+    told, ports = [], world.ports()
+    ports.before_requests(lambda: told.append(kind))
+    ports.reach(parse_ref(upstream.ref(kind)))
+    assert told
 
 
 @pytest.mark.parametrize("kind", KINDS)
