@@ -27,9 +27,15 @@ from tests.support.published import tree_of
 from tests.support.registry import Simulator, write_skill
 
 
+@pytest.fixture(scope="module")
+def empty(tmp_path_factory):
+    return Simulator(tmp_path_factory.mktemp("empty"))
+
+
 @pytest.fixture
-def hub(tmp_path):
-    return Simulator(tmp_path)
+def hub(empty, tmp_path):
+    """A registry without a skill."""
+    return empty.copy(tmp_path)
 
 
 def unpacked(skill):

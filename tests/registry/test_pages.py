@@ -99,9 +99,15 @@ class Page(HTMLParser):
         self.words += data
 
 
+@pytest.fixture(scope="module")
+def logged(tmp_path_factory):
+    return Simulator(tmp_path_factory.mktemp("logged"), log=True)
+
+
 @pytest.fixture
-def hub(tmp_path):
-    return Simulator(tmp_path, log=True)
+def hub(logged, tmp_path):
+    """A registry with a log and no skill."""
+    return logged.copy(tmp_path)
 
 
 def put(hub, name="hello", version="1.0.0", body="# Hello\n", described="Says hello.", files=()):

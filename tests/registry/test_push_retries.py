@@ -15,18 +15,11 @@ import pytest
 from skillhub.errors import SourceError
 from skillhub.formats.digest import Digest
 from skillhub.registry.push import push
-from tests.support.registry import Simulator, now
+from tests.support.registry import now
 from tests.support.serving import serving
 
 TIMESTAMP = "metadata/timestamp.json"
 TITLE = "org.opencontainers.image.title"
-
-
-@pytest.fixture
-def hub(tmp_path):
-    hub = Simulator(tmp_path)
-    hub.publish()
-    return hub
 
 
 class Failing(BaseHTTPRequestHandler):
