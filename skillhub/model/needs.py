@@ -359,7 +359,7 @@ def read(tree: Tree, metadata: Mapping[str, Node]) -> Declared:
         interface=MappingProxyType(
             {clean(key): clean(text) for each in files for key, text in valid(each.interface.items())}
         ),
-        permissions=tuple(sorted({line for each in files for line in _flat(each.permissions)})),
+        permissions=tuple(sorted({clean(line) for each in files for line in _flat(each.permissions)})),
         implicit=next((each for each in (policies.get(READ[2]), implicit) if each is not None), True),
         warnings=tuple(reading.warnings),
         unread=tuple(Issue("unknown-key", *each) for each in unread),

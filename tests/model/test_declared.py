@@ -84,6 +84,11 @@ def test_attack_hidden_characters_of_the_interface_are_left_out():
     assert found.interface == {"display_name": "AB[31m C", "x": "y"}
 
 
+def test_attack_hidden_characters_of_permissions_are_left_out():
+    found = read('permissions: {file_system: {write: ["./out\\u202e\\u200b"]}, "net\\u200bwork": "a\\eb"}\n')
+    assert found.permissions == ("file_system.write=./out", "network=ab")
+
+
 def test_permissions_of_both_files_are_kept():
     assert read("permissions: {a: 1}", "permissions: [b, c]").permissions == ("a=1", "b", "c")
 

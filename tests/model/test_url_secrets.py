@@ -120,3 +120,24 @@ def test_attack_a_long_url_is_checked_in_linear_time():
     ):
         holds_secret(url)
         masked(url)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "oauth2:hunter2@gitlab.example/a/b",
+        "gitlab.example/oauth2:hunter2@gitlab.example",
+        "u:hunter2@h.example:8080/x",
+        "oauth2:hun/hunter2@gitlab.example/a",
+        "u:hunter2@@h.example",
+    ],
+)
+def test_attack_a_password_without_a_scheme_before_it_is_not_repeated(text):
+    with pytest.raises(UsageError) as caught:
+        parse_ref(text)
+    assert "hunter2" not in str(caught.value) + (caught.value.hint or "")
+
+
+def test_a_malformed_name_with_a_version_is_repeated():
+    with pytest.raises(UsageError, match=r"github:Bad_Name@1\.2\.0"):
+        parse_ref("github:Bad_Name@1.2.0")
