@@ -122,14 +122,14 @@ def _idle(args: list[str]) -> IdleCommand | None:
 
     import skillhub
     from skillhub.disk.home import Home, user_home
-    from skillhub.disk.proved import IdleCommand
+    from skillhub.disk.proved import IdleCommand, code_stamps
     from skillhub.errors import SkillhubError
 
     with suppress(SkillhubError, OSError):  # the command reports it
         environ = {name: value for name, value in os.environ.items() if name not in _OF_SHELL}
         streams = [(each.isatty(), each.encoding) for each in (sys.stdin, sys.stdout, sys.stderr)]
         columns = [os.get_terminal_size(each) for each, (is_terminal, _) in enumerate(streams) if is_terminal]
-        here = skillhub.__version__, skillhub.__file__, sys.version, os.geteuid() if os.name == "posix" else 0
+        here = skillhub.__file__, code_stamps(), sys.version, os.geteuid() if os.name == "posix" else 0
         folder = os.path.join(Home.around(os.environ, user_home()).state, "proved")
         return IdleCommand(folder, [os.getcwd(), *args], (here, sorted(environ.items()), streams, columns))
     return None

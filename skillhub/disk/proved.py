@@ -33,6 +33,7 @@ _VERSION: Final = 2
 _CAP: Final = 256 << 20
 # On Windows, ``st_ctime`` is the time of creation: there every byte is hashed.
 _HAS_CHANGE_TIME = os.name == "posix"
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
 _stamp = attrgetter("st_size", "st_mtime_ns", "st_ctime_ns", "st_ino", "st_dev", "st_mode")
@@ -237,6 +238,12 @@ def names_in(folder: str) -> list[str]:
                 if row.is_dir(follow_symlinks=False):
                     waiting.append(inner)
     return found
+
+
+def code_stamps() -> list[tuple[str, tuple[int, ...]]]:
+    """Return the stamps of this package's files and folders: a version changes them, and so does other code of it."""
+    with os.scandir(_PACKAGE) as rows:
+        return sorted((row.name, _stamp(row.stat())) for row in rows)
 
 
 def _digest(facts: object) -> str:

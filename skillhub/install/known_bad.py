@@ -8,8 +8,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import NamedTuple, TypeAlias
 
-import skillhub
-from skillhub.disk.proved import names_in
+from skillhub.disk.proved import code_stamps, names_in
 from skillhub.errors import KnownBad, SkillhubError
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import command
@@ -140,7 +139,7 @@ class World(NamedTuple):
     def of(cls, ports: Ports) -> World:
         """Return the facts that decide about every skill in this command."""
         sources, policies = ports.sources.all(), [*ports.policies.each]
-        facts = skillhub.__version__, ports.publishers.all(), sources, policies, site_of(ports.environ)
+        facts = code_stamps(), ports.publishers.all(), sources, policies, site_of(ports.environ)
         return cls(Digest.of(repr(facts).encode("utf-8", "surrogateescape")), sources)
 
 

@@ -123,6 +123,7 @@ for name in ("stat", "lstat", "open", "scandir", "listdir", "access"):
     watch(os, name)
 watch(io, "open")
 builtins.open = io.open
+import skillhub
 from skillhub.disk import proved
 proved.GRAIN = 0
 from skillhub.cli.main import main
@@ -253,6 +254,22 @@ def test_another_environment_is_worked_out_anew(shell, environ, monkeypatch):
     assert not calls
     shell.run("sync", **environ)
     assert calls == [["sync"]]
+
+
+def test_other_code_of_the_same_version_works_anew(shell, monkeypatch, tmp_path):
+    assert is_idle(shell, "install")
+    calls = []
+    monkeypatch.setattr("skillhub.cli.app.run", lambda args, idle: calls.append(args) or 0)
+    shell.run("install")
+    assert not calls
+    package = tmp_path / "skillhub"
+    (package / "install").mkdir(parents=True)
+    monkeypatch.setattr(proved, "_PACKAGE", str(package))
+    before = proved.code_stamps()
+    (package / "install/new.py").touch()
+    assert proved.code_stamps() != before
+    shell.run("install")
+    assert calls == [["install"]]
 
 
 def test_a_command_that_says_or_changes_something_is_not_remembered(shell):
