@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import tarfile
 import zipfile
 import zlib
@@ -47,6 +48,7 @@ _ARCHIVES: Final = (
 )
 _BYTECODE: Final = (".pyc", ".pyo")
 _BLANK_LINES = 40
+_PADDING = re.compile(rb"\n[ \t\r\x0b\x0c\n]{40}")  # its line ends may be fewer than ``_BLANK_LINES``
 _LINE_MAX = 5000
 # Entries that are checked for a password; no skill needs an archive with more.
 _ENTRIES_MAX = 10_000
@@ -197,7 +199,7 @@ def _is_locked(data: bytes) -> bool:
 def _padding(file: SourceFile) -> Iterator[Sighting]:
     if b"\0" in file.data or file.is_program:
         return
-    bare = file.data.translate(None, b" \t\r\x0b\x0c")
+    bare = file.data.translate(None, b" \t\r\x0b\x0c") if _PADDING.search(file.data) else b""
     start = bare.find(b"\n" * (_BLANK_LINES + 1))
     if start >= 0 and (rest := bare[start:].lstrip(b"\n")):
         yield Sighting("SH608", file.path, bare.count(b"\n", 0, len(bare) - len(rest)) + 1)

@@ -44,7 +44,7 @@ class _Look:
 
     def is_worth(self, letters: Letters, found: Set[bytes]) -> bool:
         """Return whether the pattern may match in a text, of whose literals ``found`` are to be considered."""
-        return self.literals.may_be_in(found) and any(
+        return not self.literals.parts.isdisjoint(found) and any(
             word in (letters.data if word.isupper() else letters.lowered) for word in self.words
         )
 

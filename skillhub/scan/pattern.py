@@ -85,7 +85,9 @@ class Letters:
         if self._around is not None:
             return self._around.literals
         words, whole = self._tokens
-        left = words.union(whole) - _WITHOUT_LITERALS if whole else words - _WITHOUT_LITERALS
+        left = words - _WITHOUT_LITERALS
+        if whole:
+            left |= {*whole} - _WITHOUT_LITERALS
         always = (b"",) if self.data.isascii() else (b"", _BEYOND)
         # One ``get`` each, since other threads add to the table and empty it.
         return frozenset(always).union(*[_KNOWN.get(word) or _learned(word) for word in left])
@@ -142,6 +144,9 @@ class Literals:
 
     Args:
         all: The literals. ``^`` in a literal marks a blank between two words that was left out.
+
+    Attributes:
+        parts: The longest part of each literal, in the notation of ``look``. A text with a literal has one of them.
     """
 
     def __init__(self, *all: bytes) -> None:
@@ -149,16 +154,12 @@ class Literals:
         self._by_part = defaultdict[bytes, list[bytes]](list)
         for each, literal in zip(all, self.all, strict=True):
             self._by_part[_longest_part(each)].append(literal)
-        self._parts = frozenset(self._by_part)
-        _register(self._parts - {b"", _BEYOND})
-
-    def may_be_in(self, found: Set[bytes]) -> bool:
-        """Return whether one of the literals may occur in a text with these ``Letters.literals``."""
-        return not self._parts.isdisjoint(found)
+        self.parts = frozenset(self._by_part)
+        _register(self.parts - {b"", _BEYOND})
 
     def worth(self, found: Set[bytes]) -> list[bytes]:
         """Return the literals that may occur in a text with these ``Letters.literals``."""
-        return [literal for part in self._parts & found for literal in self._by_part[part]]
+        return [literal for part in self.parts & found for literal in self._by_part[part]]
 
     def is_in(self, letters: Letters) -> bool:
         """Return whether one of the literals occurs in the bytes."""
@@ -365,30 +366,22 @@ class Window:
     until: int
 
 
-def views(data: bytes, text: bool) -> Iterator[bytes]:
-    """Yield the bytes, the bytes without padding, and, unless they are UTF-8 (``text``), their other readings."""
-    yield data
-    squeezed = _squeezed(data)
-    if len(squeezed) != len(data):
-        yield squeezed
-    if text:
-        return
-    if b"\0" in data:
-        yield data.translate(None, b"\0")
-    yield from decoded(data)
-
-
-def _squeezed(data: bytes) -> bytes:
-    if b"$" in data and b"IFS" in data:
-        data = _FIELD.sub(b" ", data)
-    is_plain = b"\t" not in data and b"\x0b" not in data and b"\x0c" not in data
-    if _PADDED in (data if is_plain else data.translate(_TO_BLANK)):
-        data = _PADDING.sub(b" ", data)
-    if any(runs(data, _LONG)):
-        words = [*runs(data.translate(_NO_WORD), _LONG)]
-        cuts = (*[start + _LEFT_OF_WORD for start, _ in words], len(data))
-        data = b"".join([data[end:cut] for end, cut in zip((0, *[end for _, end in words]), cuts, strict=True)])
-    return data if data.isascii() else data.replace(_SOFT_HYPHEN, b"")
+def squeezed(letters: Letters) -> Letters:
+    """Return a text without padding, soft hyphens and the ends of long words; the same letters if it has none."""
+    data = letters.data
+    blanked = _FIELD.sub(b" ", data) if b"$" in data and b"IFS" in data else data
+    is_plain = b"\t" not in blanked and b"\x0b" not in blanked and b"\x0c" not in blanked
+    is_padded = _PADDED in (blanked if is_plain else blanked.translate(_TO_BLANK))
+    text = padded = _PADDING.sub(b" ", blanked) if is_padded else blanked
+    if any(runs(text, _LONG)):
+        words = [*runs(text.translate(_NO_WORD), _LONG)]
+        cuts = (*[start + _LEFT_OF_WORD for start, _ in words], len(text))
+        text = b"".join([text[end:cut] for end, cut in zip((0, *[end for _, end in words]), cuts, strict=True)])
+    text = text if text.isascii() else text.replace(_SOFT_HYPHEN, b"")
+    if len(text) == len(data):
+        return letters
+    has_same_words = len(blanked) == len(data) and len(text) == len(padded)
+    return Letters(text, letters if has_same_words else None)
 
 
 def runs(data: bytes, length: int, end: bytes = b" ") -> Iterator[tuple[int, int]]:

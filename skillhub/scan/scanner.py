@@ -17,7 +17,7 @@ from skillhub.scan.disguise import ARCHIVES_MAX, disguises, is_archive, members
 from skillhub.scan.files import files, is_read
 from skillhub.scan.hidden import hidden, hidden_in_binary
 from skillhub.scan.orders import INSTRUCTIONS, covert, demands, hooks, orders
-from skillhub.scan.pattern import Letters, SearchSpot, joined, unescaped, views, windows
+from skillhub.scan.pattern import Letters, SearchSpot, decoded, joined, squeezed, unescaped, windows
 from skillhub.scan.prerequisites import prerequisites, staged
 from skillhub.scan.secrets import secrets
 from skillhub.scan.skill_files import Detector, SkillFiles, SourceFile
@@ -107,11 +107,10 @@ def _findings(source: SourceFile) -> Iterator[Finding]:
         yield rule.finding(path, 0)
     is_document = source.is_text or is_read(path, data)
     seen: dict[str, set[int]] = {}
-    settled = [unescaped(data, whole=path != SKILL_MD)] if _is_settings(path) else []
-    for view in (*views(data, source.is_text), *settled):
+    for view in _views(source):
         ends: list[int] = []
         for rule, offset in _places(view, source, is_document):
-            ends = ends or [*(end.start() for end in re.finditer(b"\n", view)), len(view)]
+            ends = ends or [*(end.start() for end in re.finditer(b"\n", view.data)), len(view.data)]
             line = bisect_left(ends, offset) + 1
             lines = seen.setdefault(rule.id, set())
             if line not in lines and len(lines) < PLACES_MAX:
@@ -119,14 +118,23 @@ def _findings(source: SourceFile) -> Iterator[Finding]:
                 yield rule.finding(path, line)
 
 
-def _is_settings(path: str) -> bool:
-    """Return whether agents take a description of the skill from the YAML of a file; YAML can escape characters."""
-    return path == SKILL_MD or (path.startswith("agents/") and path.endswith((".yaml", ".yml")))
+def _views(source: SourceFile) -> Iterator[Letters]:
+    """Yield the bytes of a file, without padding, and in their other readings."""
+    yield source.letters
+    if (shorter := squeezed(source.letters)) is not source.letters:
+        yield shorter
+    if not source.is_text:
+        if b"\0" in source.data:
+            yield source.without_nul
+        yield from map(source.letters_of, decoded(source.data))
+    # Agents take a description of the skill from the YAML of these files, and YAML can escape characters.
+    if source.path == SKILL_MD or (source.path.startswith("agents/") and source.path.endswith((".yaml", ".yml"))):
+        yield Letters(unescaped(source.data, whole=source.path != SKILL_MD))
 
 
-def _places(view: bytes, source: SourceFile, is_document: bool) -> Iterator[tuple[Rule, int]]:
-    for window in windows(view):
-        letters = source.letters_of(window.data)
+def _places(view: Letters, source: SourceFile, is_document: bool) -> Iterator[tuple[Rule, int]]:
+    for window in windows(view.data):
+        letters = view if window.data is view.data else Letters(window.data)
         for rule, offset in _in_window(letters, source.path, is_document, first=window.start == 0):
             at = window.start + offset
             if window.keep <= at < window.until:
@@ -147,5 +155,5 @@ def _in_window(letters: Letters, path: str, is_document: bool, *, first: bool) -
 
 def _worth(words: Set[bytes]) -> list[tuple[Rule, SearchSpot]]:
     """Return the looks that may match in a text with these words, each with its rule."""
-    numbers = sorted({number for word in words for number in _BY_WORD.get(word, ())})
+    numbers = sorted({number for word in _BY_WORD.keys() & words for number in _BY_WORD[word]})
     return [LOOKS[number] for number in numbers if LOOKS[number][1].is_worth(words)]

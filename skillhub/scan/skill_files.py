@@ -130,32 +130,42 @@ class Passage:
 class SourceFile:
     """One file of a skill.
 
+    Args:
+        path: The path.
+        data: The bytes.
+        left: The number of lines of the skill's documents that may still be parsed; the rest is read line by line.
+
     Attributes:
         path: The path within the skill.
         data: The bytes.
-        left: The number of lines of the skill's documents that may still be parsed; the rest is read line by line.
+        letters: The letters of the unchanged bytes.
+        is_program: Whether the file is a compiled program by its first bytes; its name does not count.
+        language: The language, by the suffix or else the first line; a file with neither is a document.
+        is_document: Whether people and agents read the file as prose.
+        recipe: The kind of a file from which another program takes shell commands; None for any other file.
     """
 
     def __init__(self, path: str, data: bytes, left: list[int] | None = None) -> None:
         self.path = path
         self.data = data
+        self.letters = Letters(data)
+        self.is_program = data.startswith(EXECUTABLE_MAGIC)
+        self.language = _language(path.lower(), data)
+        self.is_document = self.language == "markdown"
+        found = _RECIPES.fullmatch(path.lower())
+        self.recipe = found.lastgroup if found else None
         self._left = left if left is not None else [LINES_MAX]
         self._parsed: dict[Any, Any] = {}
 
     @cached_property
     def _readable(self) -> bytes:
         """The bytes; UTF-16 and UTF-32 (by byte order mark or NUL bytes) as UTF-8, anything else without NUL."""
-        return next(decoded(self.data), self.data.translate(None, b"\0")) if b"\0" in self.data else self.data
+        return next(decoded(self.data), self.without_nul.data) if b"\0" in self.data else self.data
 
     @cached_property
     def is_text(self) -> bool:
         """Whether the file is UTF-8 without NUL."""
         return is_text(self.data)
-
-    @cached_property
-    def letters(self) -> Letters:
-        """The letters of the unchanged bytes."""
-        return Letters(self.data)
 
     @cached_property
     def without_nul(self) -> Letters:
@@ -183,11 +193,6 @@ class SourceFile:
     def has(self, literals: Literals) -> bool:
         """Return whether one of the literals occurs in the readable bytes."""
         return literals.is_in(self.letters_read)
-
-    @cached_property
-    def is_program(self) -> bool:
-        """Whether the file is a compiled program by its first bytes; its name does not count."""
-        return self.data.startswith(EXECUTABLE_MAGIC)
 
     @cached_property
     def text(self) -> str:
@@ -228,27 +233,6 @@ class SourceFile:
         return tuple(self.folded.split("\n\n"))
 
     @cached_property
-    def language(self) -> Language:
-        """The language, by the suffix or else the first line; a file with neither, such as INSTALL, is a document."""
-        name = self.path.lower().rpartition("/")[2]
-        if found := _SUFFIXES.get(f".{name.rpartition('.')[2]}" if "." in name else ""):
-            return found
-        if first := _FIRST_LINE.match(self.data):
-            return _NAMES.get(first[1].decode(), "other")
-        return "other" if "." in name else "markdown"
-
-    @property
-    def is_document(self) -> bool:
-        """Whether people and agents read the file as prose."""
-        return self.language == "markdown"
-
-    @cached_property
-    def recipe(self) -> str | None:
-        """The kind of a file from which another program takes shell commands; None for any other file."""
-        found = _RECIPES.fullmatch(self.path.lower())
-        return found.lastgroup if found else None
-
-    @cached_property
     def passages(self) -> tuple[Passage, ...]:
         """The passages of a document; any other file is one passage of code."""
         if not self.is_document:
@@ -269,6 +253,15 @@ class SourceFile:
             self._parsed[parser] = parser(self)
         found: _T = self._parsed[parser]
         return found
+
+
+def _language(path: str, data: bytes) -> Language:
+    name = path.rpartition("/")[2]
+    if found := _SUFFIXES.get(f".{name.rpartition('.')[2]}" if "." in name else ""):
+        return found
+    if first := _FIRST_LINE.match(data):
+        return _NAMES.get(first[1].decode(), "other")
+    return "other" if "." in name else "markdown"  # such as INSTALL
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,8 +290,9 @@ class Sign:
     def within(self, file: SourceFile) -> Sign | None:
         """Return this sign with only the words that occur in a file; None if the file has no word of some group."""
         found = file.literals
-        if not all([literals.may_be_in(found) for literals in self.literals]):
-            return None
+        for literals in self.literals:
+            if literals.parts.isdisjoint(found):
+                return None
         candidates = [literals.worth(found) for literals in self.literals]
         groups = [tuple([word for each in group if (word := each.decode()) in file.folded]) for group in candidates]
         return Sign(tuple(groups), self.shapes, self.literals) if all(groups) else None

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from skillhub.model.tree import File, Tree
 from skillhub.scan import capability, environment, files, offline, orders, pattern, prerequisites, scan
 from skillhub.scan.code import SIGNS
-from skillhub.scan.pattern import Letters, Literals, joined, look, views
+from skillhub.scan.code.decoded import _PERCENT, _PERCENTS
+from skillhub.scan.pattern import Letters, Literals, joined, look, squeezed
 from skillhub.scan.scanner import LOOKS
 from skillhub.scan.secrets import TOKENS, secrets
 from skillhub.scan.skill_files import _LOOK_ALIKE, _MIXED, SourceFile, _likened
@@ -230,7 +231,8 @@ def test_search_around_joints_finds_every_new_place(numbers, seed, is_far):
 def test_long_word_is_shortened_from_200_letters_on(begin):
     for length in (199, 200, 201, 450):
         data = b"ab " * (begin // 3) + b"\n" + b"x" * length + b" | sh"
-        assert (len(list(views(data, True))) == 2) == (length >= 200)
+        letters = Letters(data)
+        assert (squeezed(letters) is not letters) == (length >= 200)
 
 
 @pytest.mark.parametrize(("begin", "shape"), TOKENS)
@@ -395,6 +397,8 @@ def test_each_command_that_names_a_program_passes_the_prefilter(text):
 def test_command_that_runs_any_file_has_a_sign_of_it():
     texts = samples(files._RUNS_ANY.pattern)
     assert texts and all(files._ANY_SIGN.search(text) for text in texts)
+    signs = samples(files._ANY_SIGN.pattern)
+    assert signs and all(any(each in text for each in files._ANY_LETTERS) for text in signs)
     other = samples(capability._OTHER_PROGRAM.pattern)
     assert other and all(any(map(capability._OTHER_PROGRAM.search, text.split("\n"))) for text in other)
 
@@ -409,3 +413,21 @@ def test_only_words_of_mixed_scripts_are_folded(text, before):
     for each in (text, "q" * before + text):
         expected = _MIXED.sub(lambda match: match[0].translate(_LOOK_ALIKE), each)
         assert _likened(each) == expected
+
+
+@pytest.mark.parametrize(
+    "text", [b"a%bbc *d*" % (b" " * 9), b"curl${IFS}x", b"a.%b" % (b"curl" * 60), b"cu\xc2\xadrl x"]
+)
+def test_text_without_padding_has_the_words_of_a_new_text(text):
+    letters = Letters(text)
+    shorter = squeezed(letters)
+    assert shorter is not letters
+    assert shorter.words >= Letters(shorter.data).words
+    assert shorter.literals >= Letters(shorter.data).literals
+    assert (shorter.words is letters.words) == (b" " * 9 in text)
+
+
+def test_each_text_in_escapes_of_percent_passes_the_prefilter():
+    texts = [each.encode("latin-1") for each in samples(_PERCENT.pattern.decode())]
+    found = [each for each in texts if _PERCENT.search(each)]
+    assert found and all(map(_PERCENTS.search, found))

@@ -18,6 +18,7 @@ _LETTERS: Final = bytes(97 if n < 128 and (chr(n).isalnum() or chr(n) in "+/_-")
 _LINE_MAX = 80
 # Each pattern begins with one fixed byte outside of its repeat, so that the engine can skip to it.
 _ESCAPES = re.compile(rb"\\(?:x|u00)[0-9A-Fa-f]{2}(?:\\(?:x|u00)[0-9A-Fa-f]{2}){5,}")
+_PERCENTS = re.compile(rb"%[0-9A-Fa-f]{2}[\w./:-]{0,3}%[0-9A-Fa-f]")
 _PERCENT = re.compile(rb"%[0-9A-Fa-f]{2}[\w./:-]{0,3}(?:%[0-9A-Fa-f]{2}[\w./:-]{0,3}){7,}")
 _NUMBERS = re.compile(rb"(?:(?:0x[0-9A-Fa-f]{2}|\d{2,3})[ \t]{0,3},\s{0,20}){7,}(?:0x[0-9A-Fa-f]{2}|\d{2,3})")
 _CHARS = re.compile(
@@ -44,7 +45,7 @@ def is_worth(data: bytes) -> bool:
 def _may_match(data: bytes) -> Iterator[bool]:
     """Yield, for each entry of ``_CODES``, whether its pattern may match in the bytes."""
     yield b"\\" in data and (b"\\x" in data or b"\\u00" in data)
-    yield data.count(b"%") > 7
+    yield data.count(b"%") > 7 and _PERCENTS.search(data) is not None
     yield data.count(b",") >= len(_COMMAS) and _COMMAS in data.translate(None, _DIGITS)
     yield _CHAR.search(data.lower()) is not None
 
