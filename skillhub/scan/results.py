@@ -24,7 +24,6 @@ from functools import cache, cached_property
 from hashlib import blake2b, sha256
 from importlib.metadata import PackageNotFoundError, version
 from queue import SimpleQueue
-from threading import Lock
 from typing import IO, Any, Final, TypeAlias
 
 import skillhub
@@ -39,7 +38,6 @@ from skillhub.scan import MANY, ScannedSkill
 # Processes.
 
 _Keep: TypeAlias = Callable[[Tree, ScannedSkill], bool]
-_IN_FLIGHT: Final = 2  # questions to a process: it scans the next skill while this process reads an answer
 _PROCESSES: Final = min(os.cpu_count() or 1, 4)
 _WORTH_STARTING: Final = 60  # skills, whose scan takes about as long as the imports of a started process
 # A started process has the module path of this one; `-I` excludes the working folder.
@@ -71,14 +69,13 @@ class ScansAhead:
         # `sys.executable` of a program that embeds Python would start that program.
         is_python = os.path.basename(sys.executable or "").startswith("python") and not hasattr(sys, "frozen")
         is_worth_it = can_fork or (is_python and count >= _WORTH_STARTING)
-        self._pool = ThreadPoolExecutor(_IN_FLIGHT * processes)
+        self._pool = ThreadPoolExecutor(processes)
         with ExitStack() as undo:
             undo.callback(self.close)
             with suppress(OSError), _signals_held() if can_fork else nullcontext():
                 for _ in range(processes if is_worth_it and processes > 1 else 0):
                     self._processes.append(_Forked(keep) if can_fork else _Started())
-            for each in self._processes * _IN_FLIGHT:
-                self._idle.put(each)
+                    self._idle.put(self._processes[-1])
             undo.pop_all()
 
     def begin(self, fetched: object) -> Callable[[Tree], ScannedSkill]:
@@ -119,32 +116,18 @@ class ScansAhead:
         try:
             rows = [[path, file.executable, len(file.data)] for path, file in files.items()]
             parts = (json.dumps(rows).encode("ascii"), b"\n", *(file.data for file in files.values()))
-            with process.sending:  # held until the answers before this one were read
-                process.stdin.write(b"".join(parts))
-                process.stdin.flush()
-                process.receiving.acquire()
-            try:
-                return _answer(process.stdout)
-            finally:
-                process.receiving.release()
+            process.stdin.write(b"".join(parts))
+            process.stdin.flush()
+            capabilities, findings, breaches, is_kept = json.loads(process.stdout.readline())
+            found = tuple(Finding(**each) for each in findings)
+            return ScannedSkill(found, tuple(capabilities), breaches=tuple(breaches)), is_kept
+        except TypeError:  # the answer is `null`: the tree is no skill
+            return None
         except (OSError, ValueError):
-            process.stdout.close()
+            process.stdout.close()  # its next answer would be attributed to the wrong skill
             return None
         finally:
             self._idle.put(process)
-
-
-def _answer(answers: IO[bytes]) -> tuple[ScannedSkill, bool] | None:
-    """Read the next answer; after a wrong one close ``answers``, since later ones would be of the wrong skills."""
-    try:
-        capabilities, findings, breaches, is_kept = json.loads(answers.readline())
-        found = tuple(Finding(**each) for each in findings)
-        return ScannedSkill(found, tuple(capabilities), breaches=tuple(breaches)), is_kept
-    except TypeError:  # the answer is `null`: the tree is no skill
-        return None
-    except (OSError, ValueError):
-        answers.close()
-        return None
 
 
 class _Started(subprocess.Popen[bytes]):
@@ -154,7 +137,6 @@ class _Started(subprocess.Popen[bytes]):
     stdout: IO[bytes]
 
     def __init__(self) -> None:
-        self.sending, self.receiving = Lock(), Lock()
         paths = json.dumps([each for each in sys.path if os.path.isabs(each)])
         super().__init__(
             [sys.executable, "-I", "-c", _PROGRAM, paths],
@@ -191,7 +173,6 @@ class _Forked:
 
     def __init__(self, keep: _Keep) -> None:
         ends: list[int] = []
-        self.sending, self.receiving = Lock(), Lock()
         self.returncode: int | None = None
         try:
             ends += os.pipe()

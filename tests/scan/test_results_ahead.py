@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 from functools import partial
-from threading import Event, Lock
 from types import SimpleNamespace
 
 import pytest
@@ -77,8 +76,8 @@ def test_a_result_is_kept_whoever_scanned_the_tree():
     scans = ScansAhead(2, keep=lambda *each: kept.append(each) or False)
     expected = [(skill(number), ScannedSkill.read(skill(number))) for number in range(4)]
     assert begun(scans, Unpacked(skill(0)))(skill(0)) == expected[0][1]
-    busy = [scans._idle.get() for _ in range(4)]
-    *_, waiting = (scans.begin(Unpacked(skill(1))) for _ in range(5))
+    busy = [scans._idle.get() for _ in range(2)]
+    *_, waiting = (scans.begin(Unpacked(skill(1))) for _ in range(3))
     assert waiting(skill(1)) == expected[1][1]
     for process in busy:
         process.kill()
@@ -94,53 +93,11 @@ def test_attack_a_process_that_prints_more_than_its_answer_is_not_used_again():
     """Its next line would be attributed to the wrong skill."""
 
     scans = ScansAhead(processes=1)
-    answers = io.BytesIO(b"a warning\n[[], []]\n")
-    talking = SimpleNamespace(stdin=io.BytesIO(), stdout=answers, sending=Lock(), receiving=Lock())
+    talking = SimpleNamespace(stdin=io.BytesIO(), stdout=io.BytesIO(b"a warning\n[[], []]\n"))
     scans._processes.append(talking)
     scans._idle.put(talking)
     assert [scans._ask(skill()) for _ in range(2)] == [None, None]
     assert begun(scans, Unpacked(skill()))(skill()) == ScannedSkill.read(skill())
-
-
-def test_a_process_has_its_next_question_while_it_answers():
-    """It answers only once it has two, each with the result of its own tree."""
-    scans, both, asked = ScansAhead(processes=1), Event(), []
-    trees = [skill(1), skill(2, HOSTILE)]
-    read_end, write_end = os.pipe()
-
-    def hear(question):
-        asked.append(question)
-        if len(asked) == len(trees):
-            both.set()
-
-    stdin = SimpleNamespace(write=hear, flush=lambda: None, close=lambda: None)
-    one = SimpleNamespace(stdin=stdin, stdout=os.fdopen(read_end, "rb"), sending=Lock(), receiving=Lock())
-    for _ in trees:
-        scans._idle.put(one)
-    answers = [scans._pool.submit(scans._ask, tree) for tree in trees]
-    assert both.wait(300)
-    with os.fdopen(write_end, "wb") as out:
-        for question in asked:
-            serve(io.BytesIO(question), out)
-    assert [each.result()[0] for each in answers] == [*map(ScannedSkill.read, trees)]
-    one.stdout.close()
-    scans.close()
-
-
-def test_attack_a_wrong_answer_gives_the_next_question_no_other_answer():
-    """The answer to the first question follows, and would be taken for that to the second."""
-    scans, answers = ScansAhead(processes=1), io.BytesIO()
-    serve(io.BytesIO(b'[["SKILL.md", false, 31]]\n---\nname: a\ndescription: b\n---\n'), answers)
-    assert len(json.loads(answers.getvalue())) == 4
-    out = io.BytesIO(b"a warning\n" + answers.getvalue())
-    talking = SimpleNamespace(stdin=io.BytesIO(), stdout=out, sending=Lock(), receiving=Lock())
-    talking.receiving.acquire()  # an earlier answer is awaited
-    for _ in range(2):
-        scans._idle.put(talking)
-    asked = [scans._pool.submit(scans._ask, skill(number)) for number in range(2)]
-    talking.receiving.release()
-    assert [each.result() for each in asked] == [None, None]
-    scans.close()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="processes are forked on Linux alone")
