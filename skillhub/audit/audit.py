@@ -30,7 +30,7 @@ from skillhub.formats.text import command, quote
 from skillhub.install import candidates
 from skillhub.install.candidates import ReleaseStatus, TakenBack, choose_release, install_command
 from skillhub.install.context import Ports, read_unchecked, reinstall
-from skillhub.install.known_bad import advised, advised_tree, of_entry
+from skillhub.install.locked_facts import advised, advised_tree, policy_subject
 from skillhub.install.obtain import undeclared
 from skillhub.install.review import install_words, since
 from skillhub.model.finding import Finding, Issue, Severity
@@ -278,7 +278,7 @@ def policy(case: Case) -> Iterator[Finding]:
     if not policies:
         return
     known = stored.capabilities if stored is not None and stored.capabilities is not None else entry.capabilities
-    subject, keys = of_entry(case.name, entry, known, case.ports), LASTING
+    subject, keys = policy_subject(case.name, entry, known, case.ports), LASTING
     if stored is not None:
         subject, keys = replace(subject, findings=stored.findings), keys | {"fail-on"}
     locked = case.status.release

@@ -13,7 +13,7 @@ from skillhub.errors import SkillhubError, StateError
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import as_command, command
 from skillhub.install.context import Ports
-from skillhub.install.known_bad import advised_skills
+from skillhub.install.locked_facts import advised_skills
 from skillhub.model.hosts import Host, detect, hosts, measured, profiles
 from skillhub.model.skill import Need, Skill
 from skillhub.net.settings import Settings

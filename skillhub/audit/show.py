@@ -17,8 +17,8 @@ from skillhub.formats.text import spell, word
 from skillhub.install.candidates import Candidate, ReleaseStatus, check_against_lock
 from skillhub.install.context import LeftOut, Options, Ports, State, read_state, refuse_unknown
 from skillhub.install.gather import rebase_patch, wanted_under
-from skillhub.install.known_bad import Known, advised, with_known_bad
 from skillhub.install.links import Linker
+from skillhub.install.locked_facts import Known, advised, with_known_bad
 from skillhub.install.needs import facts_of
 from skillhub.install.obtain import by_source, from_lock
 from skillhub.install.resolve import chosen_release, look_up, resolve_ref, resolve_wanted, typed

@@ -283,7 +283,7 @@ def remember_outcome(common: Common, outcome: Outcome, ports: Ports) -> None:
     Known advisories, and a skill that every command has to check, decide anew each time.
     """
     from skillhub.install.context import read_state
-    from skillhub.install.known_bad import World, deciding
+    from skillhub.install.locked_facts import SharedFacts, deciding_facts
     from skillhub.project import copies
 
     something = outcome.changed, outcome.pending, outcome.asked, outcome.warnings, outcome.left, outcome.supplied
@@ -291,10 +291,10 @@ def remember_outcome(common: Common, outcome: Outcome, ports: Ports) -> None:
         return
     with suppress(SkillhubError):  # of a file that the command did not need
         state, store, trees = read_state(ports), ports.store, dict[str, str]()
-        world = World.of(ports)
+        shared = SharedFacts.of(ports)
         for name, entry in state.lock.skills.items():
             record = state.enabled(name)
-            if record is None or entry.local or deciding(name, world, state, ports) is None:
+            if record is None or entry.local or deciding_facts(name, shared, state, ports) is None:
                 return
             places = copies.places(ports.project, record.links)
             trees |= dict.fromkeys((*places, store.path(record.tree)), record.tree)

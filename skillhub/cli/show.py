@@ -18,7 +18,7 @@ from skillhub.errors import NotFound, Refused, SkillhubError, UsageError
 from skillhub.formats.text import Quoted, as_command, collapsed, command, quote
 from skillhub.install.candidates import Candidate
 from skillhub.install.context import State
-from skillhub.install.known_bad import with_advisories
+from skillhub.install.locked_facts import with_advisories
 from skillhub.install.resolve import packages_of
 from skillhub.install.sources import Listings, listings
 from skillhub.model.finding import in_words, undeclared_variables

@@ -18,8 +18,8 @@ from skillhub.formats.digest import Digest
 from skillhub.install import candidates
 from skillhub.install.candidates import Candidate
 from skillhub.install.context import Options, Ports, State, chosen_agents, read_state
-from skillhub.install.known_bad import World, advised, deciding, files_about, with_advisories
 from skillhub.install.links import Linker, Linking, write_records
+from skillhub.install.locked_facts import SharedFacts, advised, deciding_facts, files_about, with_advisories
 from skillhub.install.needs import AnsweredNeeds, OpenNeeds, facts_of, open_for_more_agents, open_needs
 from skillhub.install.resolve import ResolvedSkill, packages_of
 from skillhub.install.review import admit, check_against_record, consent, moved_records, new_first, rebased_lock
@@ -391,7 +391,7 @@ class Planner:
                 yield step.link
         yield from () if packages else record.links
 
-    def settled(self, names: Collection[str], world: World) -> set[str]:
+    def settled(self, names: Collection[str], shared: SharedFacts) -> set[str]:
         """Return the locked skills for which ``plan`` is known to find no change, question or warning.
 
         If no fact that decides about any of them has changed since the last command, only their files are checked.
@@ -399,7 +399,7 @@ class Planner:
         state, store = self.state, self.ports.store
         agents = self.options.agents, [each.id for each in self.agents], self.folders, self.options.link
         packages = state.intent.package, sorted((name, *sorted(each)) for name, each in self.packages.items())
-        facts = repr((world.facts, state.read, agents, packages))
+        facts = repr((shared.facts, state.read, agents, packages))
         known = {name for name in names if name in store.proved.noted}
         state_folder = self.ports.project.home.state
         if not (state.read and store.proved.holds(state_folder, _digest(facts, known))):
@@ -408,7 +408,7 @@ class Planner:
                 paths = files_about({name: state.lock.skills[name] for name in known}, self.ports)
                 stamps = store.proved.look(state_folder, [each.removeprefix(state_folder) for each in paths])
             self.ports.sources.forget_last_seen()  # read them again: the decision is stored with the files seen above
-            undecided = {name for name in known if not self._is_decided(name, world)}
+            undecided = {name for name in known if not self._is_decided(name, shared)}
             for name in undecided:
                 store.proved.forget_note(name)  # until it is planned again: the digest covers exactly the noted names
             known -= undecided
@@ -417,9 +417,9 @@ class Planner:
             known = {name for name in known if not advised(name, state.lock.skills[name], None, self.ports)}
         return {name for name in known if self._is_in_place(name)}
 
-    def _is_decided(self, name: str, world: World) -> bool:
+    def _is_decided(self, name: str, shared: SharedFacts) -> bool:
         record, entry = self.state.agreed(name), self.state.lock.skills[name]
-        facts = deciding(name, world, self.state, self.ports)
+        facts = deciding_facts(name, shared, self.state, self.ports)
         return (
             self.ports.store.proved.is_noted(name, facts)
             and record is not None
@@ -453,7 +453,7 @@ def settled(resolved: Sequence[ResolvedSkill], options: Options, state: State, p
     names = {each.name for each in locked_skills if each.wanted in (None, state.intent.skills.get(each.name))}
     if not names:
         return names
-    found = Planner.of(options, state, ports).settled(names, World.of(ports))
+    found = Planner.of(options, state, ports).settled(names, SharedFacts.of(ports))
     waiting = [each.name for each in resolved if each.name not in found]
     while waiting:
         needing = found.intersection(state.lock.dependents.get(waiting.pop(), ()))
@@ -464,13 +464,13 @@ def settled(resolved: Sequence[ResolvedSkill], options: Options, state: State, p
 
 def note_settled(done: Mapping[str, Candidate], names: Iterable[str], state: State, ports: Ports) -> None:
     """Remember which of these skills, just planned, were in order and without warnings."""
-    world = World.of(ports)
+    shared = SharedFacts.of(ports)
     for name in names if ports.store.proved.is_believed else ():
         found = done[name]
         # The signature of an unknown signer may have a certificate, which expires; the lock does not mention it.
         if found.warnings or (found.signer is None and found.trust != "unsigned"):
             continue
-        if (facts := deciding(name, world, state, ports)) is not None:
+        if (facts := deciding_facts(name, shared, state, ports)) is not None:
             ports.store.proved.note(name, facts)
 
 

@@ -28,7 +28,7 @@ from skillhub.install.candidates import (
     without_files,
 )
 from skillhub.install.context import LeftOut, Options, Ports, State, reinstall
-from skillhub.install.known_bad import with_advisories
+from skillhub.install.locked_facts import with_advisories
 from skillhub.install.obtain import from_lock, prefetched, with_patched_tree
 from skillhub.install.resolve import ResolvedSkill, ranges_on, resolve_locked, resolve_ref, resolve_wanted, satisfies
 from skillhub.install.review import admit, too_young

@@ -24,8 +24,8 @@ from skillhub.install.context import (
     refuse_unknown,
 )
 from skillhub.install.gather import Gathered, admit_optional, gather, newest_of, unavailable
-from skillhub.install.known_bad import refuse_known_bad
 from skillhub.install.links import Linker, Linking, kept_edited, removal_questions, write_records
+from skillhub.install.locked_facts import refuse_known_bad
 from skillhub.install.needs import config_files, remove_servers
 from skillhub.install.obtain import by_lock
 from skillhub.install.resolve import resolve_locked, with_dependencies

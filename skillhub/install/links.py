@@ -17,7 +17,7 @@ from skillhub.formats.digest import NO_FILES, Digest
 from skillhub.formats.text import command
 from skillhub.install.candidates import ReleaseStatus
 from skillhub.install.context import LeftOut, Options, Outcome, Ports, State, ask, chosen_agents, read_state
-from skillhub.install.known_bad import of_entry, refuse_known_bad
+from skillhub.install.locked_facts import policy_subject, refuse_known_bad
 from skillhub.model.hosts import LinkKind
 from skillhub.model.lock import Lock, Locked
 from skillhub.model.provenance import Record, Records
@@ -519,7 +519,7 @@ def _refuse_forbidden(names: Iterable[str], state: State, ports: Ports) -> None:
     for name in names:
         entry, record = state.lock.skills[name], state.agreed(name)
         can = record.facts.capabilities if record else entry.capabilities
-        ports.policies.refuse(of_entry(name, entry, can, ports), LASTING)
+        ports.policies.refuse(policy_subject(name, entry, can, ports), LASTING)
 
 
 def _fetch(obtain: Obtain, state: State, ports: Ports) -> Mapping[Digest, Tree]:

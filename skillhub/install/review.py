@@ -22,7 +22,7 @@ from skillhub.install.candidates import (
     spelled,
 )
 from skillhub.install.context import Ports, State, reinstall
-from skillhub.install.known_bad import names_of, of_entry, urls_of
+from skillhub.install.locked_facts import names_of, policy_subject, urls_of
 from skillhub.model.finding import NETWORK_UNKNOWN, Finding, at_least, counted, in_words, undeclared_variables
 from skillhub.model.index import Release
 from skillhub.model.lock import Lock, Locked, LockedSource, shown_signers
@@ -344,7 +344,7 @@ def _subject(candidate: Candidate, known: Record | None, ports: Ports) -> Subjec
         capabilities = known.facts.capabilities
     elif known is not None:  # an agreed candidate was not scanned
         capabilities, findings = capabilities_and_findings(candidate.tree, read_manifest(candidate.tree))
-    subject = of_entry(candidate.name, candidate.entry, capabilities, ports)
+    subject = policy_subject(candidate.name, candidate.entry, capabilities, ports)
     is_vouched = candidate.trust == "signed"
     signer, entry = candidate.signer, candidate.entry
     known_as = names_of(signer, entry, ports) if signer else frozenset()
@@ -358,7 +358,7 @@ def _age(candidate: Candidate, ports: Ports, *, agreed: bool) -> timedelta | Non
     first saw the commit counts if that is later; for a repository seen for the first time, only the date is known.
     """
     now, entry = ports.clock(), candidate.entry
-    subject = of_entry(candidate.name, entry, (), ports)
+    subject = policy_subject(candidate.name, entry, (), ports)
     published = times.parse(candidate.published)
     if subject.root is not None:
         return since(candidate.published, ports)

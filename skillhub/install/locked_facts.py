@@ -129,21 +129,21 @@ def files_about(entries: Mapping[str, Locked], ports: Ports) -> list[str]:
     return found
 
 
-class World(NamedTuple):
+class SharedFacts(NamedTuple):
     """The facts that decide about every skill: this version, trusted publishers, policies and sources."""
 
     facts: Digest
     sources: Mapping[str, Source]
 
     @classmethod
-    def of(cls, ports: Ports) -> World:
+    def of(cls, ports: Ports) -> SharedFacts:
         """Return the facts that decide about every skill in this command."""
         sources, policies = ports.sources.all(), [*ports.policies.each]
         facts = code_stamps(), ports.publishers.all(), sources, policies, site_of(ports.environ)
         return cls(Digest.of(repr(facts).encode("utf-8", "surrogateescape")), sources)
 
 
-def deciding(name: str, world: World, state: State, ports: Ports) -> object:
+def deciding_facts(name: str, shared: SharedFacts, state: State, ports: Ports) -> object:
     """Return all facts, besides the bytes, that decide whether an enabled skill needs no work.
 
     Return None for a skill that every command must check: one that its registry or an advisory warns of, whose
@@ -155,7 +155,7 @@ def deciding(name: str, world: World, state: State, ports: Ports) -> object:
         return None
     if entry.local and any(policy.sources is not None for policy in ports.policies.each):
         return None
-    root = ports.root_of(entry, world.sources)
+    root = ports.root_of(entry, shared.sources)
     status = ReleaseStatus.last_seen(name, entry, root, ports.sources)
     if status.objection or status.yanked or candidates.revoking(status) or advised(name, entry, None, ports):
         return None
@@ -169,13 +169,13 @@ def deciding(name: str, world: World, state: State, ports: Ports) -> object:
         return None
     versions = [(each, locked.version) for each, locked, _ in needed if locked]
     size = status.release.size if status.release else None
-    return world.facts, entry, record, state.lock.sources.get(entry.source), pinned, size, versions
+    return shared.facts, entry, record, state.lock.sources.get(entry.source), pinned, size, versions
 
 
 # The facts of a locked skill that policies are checked against, without its bytes.
 
 
-def of_entry(name: str, entry: Locked, capabilities: Sequence[str], ports: Ports) -> Subject:
+def policy_subject(name: str, entry: Locked, capabilities: Sequence[str], ports: Ports) -> Subject:
     """Return the subject that policies check for a locked skill without its bytes.
 
     The locked name of its signer counts as vouched for: whoever agreed to the lock was shown that name.
