@@ -134,17 +134,17 @@ def _draw(found: Sequence[Diff], sources: Sequence[SourceChange], terminal: Term
     first: list[tuple[str, Tone]] = [(each.line, "yellow") for each in sources]
     if not sources and all(each.status == "same" and not each.edits for each in found):
         terminal.say("no differences", "dim")
-    terminal.page([*first, *(line for each in found for line in _lines(each))])
+    terminal.page([*first, *(line for each in found for line in _lines(each, terminal))])
 
 
-def _lines(each: Diff) -> Iterator[tuple[str, Tone]]:
+def _lines(each: Diff, terminal: Terminal) -> Iterator[tuple[str, Tone]]:
     yield from _edit_lines(each.name, each.edits)
     if each.status == "same":
         if each.edits:
             yield f"{each.name}: an update would change nothing", "bold"
         return
     yield _title(each), "bold"
-    yield from ((f"  {line}", "plain") for line in (*_facts(each), *each.notes))
+    yield from ((f"  {line}", "plain") for line in terminal.once((*_facts(each), *each.notes)))
     yield from _patch_lines(each.binary, each.patch)
 
 

@@ -69,7 +69,7 @@ def show(
             terminal.prose(where, 2)
             terminal.table(("", "configured", "the skill asks for"), rows, sys.stderr)
         is_short = each.kind in ("install", "unused") and not terminal.verbose
-        for line in () if each.compared else each.details:
+        for line in () if each.compared else terminal.once(each.details):
             shorten = is_short and not isinstance(line, Quoted)
             terminal.prose(_PROVEN.sub(r"\1…", line) if shorten else line, 2)
 

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 from skillhub.answers import VERSION
 from skillhub.cli.common import Common
 from skillhub.cli.table import COMMANDS
-from skillhub.cli.terminal import Terminal, Tone, members
+from skillhub.cli.terminal import Terminal, Tone, how_to_parse, members
 from skillhub.errors import Refused, SkillhubError, StateError, UsageError
 from skillhub.formats.text import Quoted, as_command, collapsed, deferred, spelled_like
-from skillhub.model.finding import Finding, at_least
+from skillhub.model.finding import NO_PARSER, Finding, at_least
 from skillhub.model.lock import Signer
 from skillhub.model.question import Answer, Question, chosen_edit, how_to_answer
 from skillhub.model.reference import all_masked, masked
@@ -156,9 +156,8 @@ def _show_questions(outcome: Outcome, common: Common) -> set[str]:
 
 def _show_beside(outcome: Outcome, left_out: str, terminal: Terminal, shown: Collection[str] = ()) -> None:
     """Show the warnings that are not among ``shown``, and the skills that were left out."""
-    for warning in outcome.warnings:
-        if warning not in shown:
-            terminal.warn(f"warning: {warning}")
+    for warning in terminal.once(each for each in outcome.warnings if each not in shown):
+        terminal.warn(f"warning: {warning}")
     for left in outcome.left:
         verb = "unchanged" if left.code == "edited" else left_out
         terminal.warn(f"{verb} {left.name}: {left.message} [{left.code}]")
@@ -472,14 +471,18 @@ _TONES: dict[str, Tone] = {"critical": "red", "high": "red", "medium": "yellow",
 
 
 def show_findings(findings: Iterable[Finding], terminal: Terminal, indent: str = "") -> None:
-    """Show findings and hints; without ``--verbose``, many of one rule in one skill below high are one line."""
+    """Show findings and hints; without ``--verbose``, many of one rule in one skill below high are one line.
+
+    So are those of all skills that say that skillhub lacks a parser.
+    """
     groups: dict[object, list[Finding]] = {}
     for each in findings:
         stays = terminal.verbose or at_least(each.severity, "high")
-        groups.setdefault(each if stays else (each.skill, each.rule, each.rank), []).append(each)
+        alike = (NO_PARSER if each.is_about_parsers else each.skill), each.rule, each.rank
+        groups.setdefault(each if stays else alike, []).append(each)
     for group in groups.values():
-        rest = group[1:] if len(group) > _MANY else []
+        rest = group[1:] if len(group) > _MANY or group[0].is_about_parsers else []
         more = f"; and {len(rest)} more, which --verbose lists" if rest else ""
         for each in group[: 1 if rest else _MANY]:
             terminal.out(f"{indent}{each}{more}", "dim" if each.accepted else _TONES[each.severity])
-            terminal.out(f"{indent}    {each.hint}")
+            terminal.out(f"{indent}    {how_to_parse() if each.is_about_parsers else each.hint}")

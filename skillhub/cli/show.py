@@ -95,7 +95,7 @@ def _draw(shown: Shown, terminal: Terminal) -> None:
         *(("edited" if link in (skill.edited or ()) else "link", link) for link in skill.links),
         *(("release", _spelled(each)) for each in shown.releases),
     ]
-    for warning in shown.warnings:
+    for warning in terminal.once(shown.warnings):
         terminal.warn(f"warning: {warning}")
     for label, text in rows:
         terminal.out(Quoted(f"{'':<16}{text}") if isinstance(text, Quoted) else f"  {label:<14}{text}", hang=16)
@@ -153,8 +153,8 @@ def show_file(common: Common, name: str, tree: Tree, path: str) -> int:
         return 0
     if text is None:
         raise UsageError(f"{quote(path)} is binary: it has no text to show")
-    for each in findings:
-        common.terminal.warn(f"warning: {each}")
+    for warning in common.terminal.once(map(str, findings)):
+        common.terminal.warn(f"warning: {warning}")
     common.terminal.lines(text)
     return 0
 
@@ -180,7 +180,7 @@ def use(
     if critical:
         hint = f"{as_command('skillhub', 'show', ref, '--files')} shows the files"
         raise Refused(f"the scan found in {found.name}: {critical[0]}", hint=hint)
-    for warning in _warnings(found):
+    for warning in common.terminal.once(_warnings(found)):
         common.terminal.warn(f"warning: {warning}")
     text = text_of(found.tree[SKILL_MD]) or ""
     if common.json:

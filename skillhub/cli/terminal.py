@@ -9,7 +9,7 @@ import sys
 import time
 import unicodedata
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from threading import Lock, current_thread, main_thread
@@ -17,6 +17,7 @@ from typing import Any, Literal, TextIO, TypeAlias
 
 from skillhub.errors import SkillhubError
 from skillhub.formats.text import Quoted, clean, collapsed, deferred
+from skillhub.model.finding import is_about_parsers
 from skillhub.model.reference import all_masked, masked
 
 Tone: TypeAlias = Literal["bold", "dim", "red", "green", "yellow", "plain"]
@@ -59,6 +60,7 @@ class Terminal:
         self._doing = ("fetching", "")
         self._turn = Lock()
         self._arrived = 0
+        self._told = False  # that skillhub lacks a parser
         self._marks = deque([(0.0, 0)])  # the times at which progress was drawn, and the bytes that had arrived
 
     def out(self, text: str, tone: Tone = "plain", hang: int | None = None) -> None:
@@ -92,6 +94,16 @@ class Terminal:
     def warn(self, text: str, tone: Tone = "yellow") -> None:
         """Write a warning to stderr: what is missing or wrong, and what to do; ``--quiet`` does not silence it."""
         self._write(sys.stderr, masked(text), tone)
+
+    def once(self, lines: Iterable[str]) -> Iterator[str]:
+        """Yield the lines; of those about a missing parser only the command's first, with what to do."""
+        for line in lines:
+            if not is_about_parsers(line):
+                yield line
+            elif not self._told:
+                self._told = True
+                yield line
+                yield how_to_parse()
 
     def discard_input(self) -> None:
         """Drop the input that was typed before a question was shown."""
@@ -277,6 +289,13 @@ class Terminal:
         stream.write(line)
         if Terminal.written is not None:
             Terminal.written.append(("stdout" if stream is sys.stdout else "stderr", line))
+
+
+def how_to_parse() -> str:
+    """Return what a user does about programs for which skillhub lacks a parser."""
+    from skillhub.disk.installer import extra
+
+    return f"to install the parsers: {extra('audit')}"
 
 
 def members(value: object, *names: str) -> dict[str, Any]:

@@ -26,6 +26,9 @@ CATEGORIES: Mapping[str, str] = {
     "AST10": "cross-platform reuse",
 }
 # RFC 2606, RFC 6761.
+# The end of the message about a program for which this installation of skillhub has no parser, and a line with it.
+NO_PARSER: Final = "the parsers, skillhub's extra named audit, are not installed"
+_NO_PARSER_LINE = deferred(rf"(?:the scan found |\S+: )?low: .*{NO_PARSER} \[SH609\](?: \(and in \d+ more\))?")
 _KEPT_FOR_DOCUMENTATION = deferred(r"(?:.*\.)?(?:example|test|invalid|example\.(?:com|org|net))")
 _INSTRUCTS = "give instructions, which an agent follows with your rights"
 # The capability of code or instructions that are not proved to stay offline.
@@ -70,6 +73,11 @@ class Finding:
     def accepted(self) -> bool:
         """Whether the finding is accepted, so that no audit fails for it."""
         return bool(self.accepted_by)
+
+    @property
+    def is_about_parsers(self) -> bool:
+        """Whether the finding says that this installation of skillhub lacks a parser."""
+        return self.rule == "SH609" and self.message.endswith(NO_PARSER)
 
     @property
     def rank(self) -> str:
@@ -145,12 +153,16 @@ def counted(findings: Sequence[Finding]) -> str:
 
 def in_short(findings: Iterable[Finding]) -> list[str]:
     """Return the findings below high, which need no approval: a line for each rule, with its first place."""
-    places: dict[str, list[Finding]] = {}
+    places: dict[object, list[Finding]] = {}
     for each in findings:
         if not at_least(each.severity, "high"):
-            places.setdefault(each.rule, []).append(each)
-    more = {rule: f" (and in {len(each) - 1} more)" if each[1:] else "" for rule, each in places.items()}
-    return [f"{each[0]}{more[rule]}" for rule, each in places.items()]
+            places.setdefault((each.rule, each.is_about_parsers), []).append(each)
+    return [f"{each[0]}{f' (and in {len(each) - 1} more)' if each[1:] else ''}" for each in places.values()]
+
+
+def is_about_parsers(line: str) -> bool:
+    """Return whether a line of a report says that this installation of skillhub lacks a parser."""
+    return _NO_PARSER_LINE.fullmatch(line) is not None
 
 
 def at_least(severity: Severity, threshold: Severity) -> bool:

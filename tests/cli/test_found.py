@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import os
+import sys
 
 import pytest
 
+from skillhub.disk.installer import extra
+from skillhub.model.finding import NO_PARSER, is_about_parsers
+from skillhub.scan.code.reader import PARSERS
 from tests.support.cli import hidden_in
 
 GOOD = "---\nname: good\ndescription: Does good.\n---\n\nDo it.\n"
@@ -132,3 +136,34 @@ def test_list_and_show_mark_an_edited_copy_and_keep_its_state(shell):
         assert "edited" in shell.run("show", "mine").out
     assert shell.run("sync", "--yes").status == 0
     assert shell.run("list", "--json").json["skills"][0]["edited"] == []
+
+
+@pytest.fixture
+def unparsed(shell, monkeypatch):
+    """Two skills, each with two shell scripts, on a machine without the parsers."""
+    for name in PARSERS.values():
+        monkeypatch.setitem(sys.modules, name, None)
+    for name in ("one", "two"):
+        path = shell.skill(f"src/{name}")
+        for script in ("a.sh", "b.sh"):
+            shell.write(str((path / script).relative_to(shell.folder)), 'eval "$1"\n')
+    return "../src/one", "../src/two"
+
+
+@pytest.mark.parametrize("words", [("install", "--yes", "--allow-unsigned"), ("audit",)])
+def test_missing_parsers_are_reported_once_in_a_command_with_what_installs_them(shell, unparsed, words):
+    done = shell.run(*words, *unparsed)
+    text = done.out + done.err
+    assert text.count("are not installed [SH609]") == text.count(f"to install the parsers: {extra('audit')}") == 1
+
+
+def test_the_report_for_programs_has_each_file_that_was_not_parsed(shell, unparsed):
+    found = shell.run("audit", *unparsed, "--json").json["findings"]
+    assert [each["path"].rpartition("/")[2] for each in found if each["rule"] == "SH609"] == ["a.sh", "b.sh"] * 2
+    warnings = shell.run("use", unparsed[0], "--json").json["warnings"]
+    assert len([each for each in warnings if each.endswith("[SH609]")]) == 2
+
+
+@pytest.mark.parametrize("line", ["high: a: {} [SH101]", "| low: a: {} [SH609]", "low: a: {} [SH609] then"])
+def test_attack_a_text_about_the_parsers_hides_no_other_line(line):
+    assert not is_about_parsers(line.format(NO_PARSER))

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 from typing import Final
 
-from skillhub.model.finding import Sighting
+from skillhub.model.finding import NO_PARSER, Sighting
 from skillhub.scan.code.flow import Flow
 from skillhub.scan.code.programs import Program
 from skillhub.scan.code.statements import LANGUAGES, Statements
@@ -52,7 +52,10 @@ class Reader:
         self._left -= len(text)
         needed = PARSERS.get(language)
         if needed and find_spec(needed) is None:
-            why = f"{language} was searched by patterns only: install the extra audit of skillhub"
+            what = (
+                f"the scan searched its text for patterns, but did not follow what its {language} code does with data"
+            )
+            why = f"{what}: {NO_PARSER}"
             self._unread.setdefault((path, why), 0)
             return []
         if len(text) > PARSED_MAX or self._left < 0:
