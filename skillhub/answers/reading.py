@@ -8,6 +8,7 @@ from skillhub.answers.skills import (
     AnswerRow,
     ChangesRow,
     FilesDelta,
+    FindingRow,
     IssueRow,
     Json,
     JsonAnswer,
@@ -69,20 +70,6 @@ class ShowAnswer(SkillRow, JsonAnswer, commands=["show"]):
     releases: tuple[ReleaseRow, ...]
     patched: FilesDelta | None
     warnings: Texts
-
-
-class FindingRow(AnswerRow):
-    """A finding of a rule of the audit or of the scan."""
-
-    rule: Text
-    severity: Severity
-    skill: Text | None
-    path: Text | None
-    line: int
-    message: Text
-    hint: Text
-    accepted: bool
-    accepted_by: Text
 
 
 class ShownFileAnswer(FileRow, JsonAnswer, commands=["show file"]):

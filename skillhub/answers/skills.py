@@ -143,6 +143,20 @@ class ChangesRow(AnswerRow):
     requires: NamesDelta
 
 
+class FindingRow(AnswerRow):
+    """A finding of a rule of the audit or of the scan."""
+
+    rule: Text
+    severity: Severity
+    skill: Text | None
+    path: Text | None
+    line: int
+    message: Text
+    hint: Text
+    accepted: bool
+    accepted_by: Text
+
+
 class UpdatedSkillRow(SkillRow):
     """A skill, and the differences from its previous version, if it had one."""
 
