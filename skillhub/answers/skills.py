@@ -158,11 +158,15 @@ class FindingRow(AnswerRow):
 
 
 class UpdatedSkillRow(SkillRow):
-    """A skill, and the differences from its previous version, if it had one."""
+    """A skill, and the differences from its previous version, if it had one.
+
+    ``findings`` of ``update --check`` are the high and critical ones in the newer version.
+    """
 
     from_version: Text | None = None
     from_tree: Text | None = None
     changes: ChangesRow | None = None
+    findings: tuple[FindingRow, ...] = ()
 
 
 class ReasonRow(AnswerRow):

@@ -25,7 +25,7 @@ from skillhub.errors import (
     UsageError,
 )
 from skillhub.formats.text import as_command, command
-from skillhub.install.candidates import ReleaseStatus
+from skillhub.install.candidates import ReleaseStatus, without_files
 from skillhub.install.context import Network, Place, Ports, State
 from skillhub.install.gather import is_fixed, newest_of, wanted_under
 from skillhub.model.finding import Finding
@@ -208,7 +208,7 @@ class Inquiry:
             else:
                 raise error  # the place is unreachable, also for its other skills
 
-        newer = newest_of(names, self.state, ports, keep=True, excuse=excuse)
+        newer = newest_of(names, self.state, ports, describe=without_files, excuse=excuse)
         for each in newer.found.values():
             before = locked[each.name]
             old, new = _spelled(before, each.entry), _spelled(each.entry, before)

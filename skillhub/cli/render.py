@@ -194,7 +194,7 @@ def show_sources(sources: Sequence[SourceChange], write: Callable[[str, Tone], N
 def show_plan(
     common: Common, plan: Mapping[str, Changes], write: Callable[[str, Tone], None], most: int | None = None
 ) -> None:
-    """Show the changes of each skill, with at most ``most`` files."""
+    """Show the findings and changes of each skill, with at most ``most`` files."""
     for name, changes in plan.items():
         old_entry, new_entry = changes.before, changes.after
         old, new = old_entry.version or old_entry.short, new_entry.version or new_entry.short
@@ -203,6 +203,8 @@ def show_plan(
         voucher = changes.vouchers[1]
         signers = ", ".join(Signer.parse(each).named(voucher) for each in new_entry.signed_by)
         write(f"{name} {old} -> {new}, {f'signed by {signers}' if signers else 'not signed'}", "yellow")
+        for finding in changes.findings or ():
+            write(f"  the scan found {finding}", "red")
         for line in changes.lines(most, common.command("diff", name)):
             write(f"  {line}", "plain")
 

@@ -25,7 +25,6 @@ from skillhub.install.candidates import (
     read,
     scanning,
     spelled,
-    without_files,
 )
 from skillhub.install.context import LeftOut, Options, Ports, State, reinstall
 from skillhub.install.locked_facts import with_advisories
@@ -387,9 +386,12 @@ def with_edits(found: Candidate, tree: Tree, ports: Ports, before: Locked | None
 # Newer releases than the locked ones, from each kind of source: to update, or to report.
 
 Excuse = Callable[[str, SkillhubError], None]
+Describe = Callable[[Candidate], Candidate]
 
 
-def newest_of(names: Iterable[str], state: State, ports: Ports, *, excuse: Excuse, keep: bool = False) -> Gathered:
+def newest_of(
+    names: Iterable[str], state: State, ports: Ports, *, excuse: Excuse, describe: Describe | None = None
+) -> Gathered:
     """Return the candidates that are newer than the lock; a newer one to which the patch does not apply is left out.
 
     Args:
@@ -397,7 +399,7 @@ def newest_of(names: Iterable[str], state: State, ports: Ports, *, excuse: Excus
         state: Lock, intent and records.
         ports: The ports of the command.
         excuse: Called with the name of a skill and the error that it raised; if it returns, the others continue.
-        keep: Only describe the newer releases: nothing is stored, and no file stays in memory.
+        describe: Returns a candidate without its files, to only describe the newer releases: nothing is stored.
 
     Raises:
         SourceError, SecurityError, FormatError, Refused, UsageError: as ``excuse`` raises them.
@@ -411,19 +413,19 @@ def newest_of(names: Iterable[str], state: State, ports: Ports, *, excuse: Excus
             excuse(name, error)
         else:
             resolved += [] if found is None else [found]
-    budget = None if keep else TreeBudget(ports.store)
+    budget = TreeBudget(ports.store) if describe is None else None
     with prefetched([each.acquisition for each in resolved], ports.report) as results:
         for each, obtain in zip(resolved, results, strict=True):
             try:
                 with about_skill(each.name):
                     candidate = obtain() if budget is None else budget.keep(obtain())
-                    _compare(candidate, state.lock.skills[each.name], newer, ports, keep=keep)
+                    _compare(candidate, state.lock.skills[each.name], newer, ports, describe)
             except SkillhubError as error:
                 excuse(each.name, error)
     return newer
 
 
-def _compare(candidate: Candidate, entry: Locked, newer: Gathered, ports: Ports, *, keep: bool) -> None:
+def _compare(candidate: Candidate, entry: Locked, newer: Gathered, ports: Ports, describe: Describe | None) -> None:
     """Add a candidate to the newer ones if it differs from the locked release."""
     if (candidate.tree.digest, candidate.entry.version) == (entry.original.tree, entry.version):
         newer.warnings.extend(f"{candidate.name}: {each}" for each in candidate.warnings if each == EXPIRED)
@@ -436,8 +438,8 @@ def _compare(candidate: Candidate, entry: Locked, newer: Gathered, ports: Ports,
     patched = rebase_patch(candidate, entry, ports)
     if isinstance(patched, LeftOut):
         newer.left.append(patched)
-    if keep:
-        newer.found[candidate.name] = without_files(candidate if isinstance(patched, LeftOut) else patched)
+    if describe is not None:
+        newer.found[candidate.name] = describe(candidate if isinstance(patched, LeftOut) else patched)
     elif not isinstance(patched, LeftOut):
         newer.found[candidate.name] = patched
 

@@ -23,13 +23,13 @@ from skillhub.install.context import (
     read_unchecked,
     refuse_unknown,
 )
-from skillhub.install.gather import Gathered, admit_optional, gather, newest_of, unavailable
+from skillhub.install.gather import Describe, Gathered, admit_optional, gather, newest_of, unavailable
 from skillhub.install.links import Linker, Linking, kept_edited, removal_questions, write_records
 from skillhub.install.locked_facts import refuse_known_bad
 from skillhub.install.needs import config_files, remove_servers
 from skillhub.install.obtain import by_lock
 from skillhub.install.resolve import resolve_locked, with_dependencies
-from skillhub.install.review import left_behind, sources_with, without_other_signers
+from skillhub.install.review import described, left_behind, sources_with, without_other_signers
 from skillhub.install.sources import needed_by, settle_sources
 from skillhub.model.hosts import Scope
 from skillhub.model.lock import Lock
@@ -536,9 +536,9 @@ def available_updates(names: Sequence[str], ports: Ports) -> Outcome:
         NotFound, SourceError, SecurityError: as for ``update``.
     """
     state, names = read_state(ports), tuple(dict.fromkeys(names))
-    newer, failed = _newest(names, state, ports, keep=True)
-    is_satisfied = need_check(ports.environ, state.records.enabled(state.lock.skills))
     records = state.records.skills
+    newer, failed = _newest(names, state, ports, lambda each: described(each, records.get(each.name), ports))
+    is_satisfied = need_check(ports.environ, state.records.enabled(state.lock.skills))
     skills = tuple(
         replace(
             view(each.name, each.entry, None, is_satisfied, ports.project, ports.store),
@@ -548,21 +548,19 @@ def available_updates(names: Sequence[str], ports: Ports) -> Outcome:
         )
         for each in newer.found.values()
     )
-    changes = {each.name: _changes(each, state, ports) for each in newer.found.values()}
-    edited = [
-        f"{name} was edited by hand: {place}"
-        for name in names or state.lock.skills
-        for place in _edited(name, state, ports)
-    ]
+    found = newer.found.values()
+    changes = {each.name: replace(_changes(each, state, ports), findings=each.findings) for each in found}
+    every = names or state.lock.skills
+    edited = [f"{name} was edited by hand: {place}" for name in every for place in _edited(name, state, ports)]
     sources = source_changes(state.lock.sources, sources_with(newer.found.values(), state.lock, ports))
-    bad = _known_bad(names or state.lock.skills, {}, state, ports)
+    bad = _known_bad(every, {}, state, ports)
     warnings, left = (*newer.warnings, *edited, *bad), (*failed.values(), *newer.left)
     pending = bool(newer.withdrawn or bad)
     return Outcome(skills, False, warnings=warnings, left=left, changes=changes, pending=pending, sources=sources)
 
 
 def _newest(
-    names: Sequence[str], state: State, ports: Ports, *, keep: bool = False
+    names: Sequence[str], state: State, ports: Ports, describe: Describe | None = None
 ) -> tuple[Gathered, dict[str, LeftOut]]:
     """Return the newer candidates, and by name those of all skills that have none for an error of their own.
 
@@ -580,7 +578,7 @@ def _newest(
         failed[name] = LeftOut(name, found.code, f"{found.message}{where}; {found.hint}")
 
     refuse_unknown(names, state.lock.skills, ports.project.scope)
-    return newest_of(names or state.lock.skills, state, ports, keep=keep, excuse=excuse), failed
+    return newest_of(names or state.lock.skills, state, ports, describe=describe, excuse=excuse), failed
 
 
 def _changes(candidate: Candidate, state: State, ports: Ports) -> Changes:

@@ -20,9 +20,10 @@ from skillhub.install.candidates import (
     read_manifest,
     relocated,
     spelled,
+    without_files,
 )
 from skillhub.install.context import Ports, State, reinstall
-from skillhub.install.locked_facts import names_of, policy_subject, urls_of
+from skillhub.install.locked_facts import names_of, policy_subject, urls_of, with_advisories
 from skillhub.model.finding import NETWORK_UNKNOWN, Finding, at_least, counted, in_words, undeclared_variables
 from skillhub.model.index import Release
 from skillhub.model.lock import Lock, Locked, LockedSource, shown_signers
@@ -517,6 +518,17 @@ def new_first(candidate: Candidate, record: Record | None, ports: Ports) -> Cand
     note = "(the version before has it, too)"
     repeated = [replace(each, message=f"{each.message} {note}") for key, each in keyed if key in old_keys]
     return replace(candidate, findings=(*(each for key, each in keyed if key not in old_keys), *repeated))
+
+
+def described(candidate: Candidate, record: Record | None, ports: Ports) -> Candidate:
+    """Return the candidate without its files, and with the findings that ``update`` would ask about.
+
+    Raises:
+        KnownBad, SourceError, SecurityError, FormatError, StateError: as for ``with_advisories``.
+    """
+    candidate = new_first(with_advisories(candidate, ports), record, ports)
+    grave = tuple(each for each in candidate.findings if at_least(each.severity, "high"))
+    return without_files(replace(candidate, findings=grave))
 
 
 def _finding_keys(findings: Iterable[Finding], tree: Tree) -> Iterator[tuple[str, str, object]]:

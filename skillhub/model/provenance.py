@@ -31,6 +31,7 @@ from skillhub.formats.document import (
     wrong,
 )
 from skillhub.formats.text import is_alias, word
+from skillhub.model.finding import Finding
 from skillhub.model.hosts import LinkKind
 from skillhub.model.lock import LOCAL, DeclaredNeed, Locked, LockedSource, place_of, shown_signers
 from skillhub.model.reference import authority, canonical, parse_remote
@@ -209,6 +210,7 @@ class Changes:
         files: None if the files of one version are unknown.
         vouchers: For each version, the registry that vouches for the names of its signers, if the user did not
             configure that registry.
+        findings: The high and critical findings in the later version; None if they were not collected.
     """
 
     before: Locked
@@ -217,6 +219,7 @@ class Changes:
     capabilities: Delta
     requires: Delta
     vouchers: tuple[str | None, str | None] = (None, None)
+    findings: tuple[Finding, ...] | None = None
 
     @classmethod
     def between(cls, before: Locked, after: Locked, old: Listing | None, new: Listing | None) -> Changes:
@@ -271,7 +274,8 @@ class Changes:
 
     def to_json(self) -> dict[str, Any]:
         """Return the keys that ``update --json`` adds to a skill."""
-        return {"from_version": self.before.version, "from_tree": self.before.tree, "changes": self}
+        row = {"from_version": self.before.version, "from_tree": self.before.tree, "changes": self}
+        return row if self.findings is None else {**row, "findings": self.findings}
 
 
 def _patch(entry: Locked) -> str:
