@@ -380,7 +380,7 @@ class Enabling:
         """
         from skillhub.install.context import Options
 
-        values = _read_env_file(self.env_file) if self.env_file else {}
+        values, typed = _read_env_file(self.env_file) if self.env_file else {}, list[str]()
         for number, word in enumerate(self.env or [], 1):
             # The word is not shown: it may be a secret value that was typed without its name.
             name, has_value, value = word.partition("=")
@@ -391,8 +391,16 @@ class Enabling:
                 message = f"--env number {number} has no value, and that variable is not set"
                 raise UsageError(message, hint="--env NAME=VALUE, or export NAME first and give --env NAME")
             values[name] = value if has_value else os.environ[name]
-        agents = tuple(self.agent or ())
-        return Options(agents=agents, env=values, mcp=self.mcp, link=self.link, dry_run=common.dry_run, **more)
+            typed.append(name)
+        return Options(
+            agents=tuple(self.agent or ()),
+            env=values,
+            typed=tuple(typed),
+            mcp=self.mcp,
+            link=self.link,
+            dry_run=common.dry_run,
+            **more,
+        )
 
 
 def trusted_sources(words: list[str] | None) -> Mapping[str, Digest]:

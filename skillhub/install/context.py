@@ -522,7 +522,7 @@ class Options:
 
     Attributes:
         agents: Ids of the agents to enable for; empty means those chosen before, or of the intent, or found here.
-        env: Variables for this command alone; never stored, never shown.
+        env, typed: Variables for this command alone, never stored, never shown; the names given as ``--env``.
         mcp: The answer about MCP servers that a skill needs.
         link: Copies or links; None leaves it to the intent.
         enable: False stores the skills and leaves them disabled.
@@ -537,6 +537,7 @@ class Options:
 
     agents: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
+    typed: tuple[str, ...] = field(default=(), repr=False)
     mcp: McpChoice = "ask"
     link: LinkKind | None = None
     enable: bool = True

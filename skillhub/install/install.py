@@ -26,7 +26,7 @@ from skillhub.install.context import (
 from skillhub.install.gather import Describe, Gathered, admit_optional, gather, newest_of, unavailable
 from skillhub.install.links import Linker, Linking, kept_edited, removal_questions, write_records
 from skillhub.install.locked_facts import refuse_known_bad
-from skillhub.install.needs import config_files, remove_servers
+from skillhub.install.needs import config_files, remove_servers, unneeded_variables
 from skillhub.install.obtain import by_lock
 from skillhub.install.resolve import resolve_locked, with_dependencies
 from skillhub.install.review import described, left_behind, sources_with, without_other_signers
@@ -140,6 +140,7 @@ def carry_out(
     answers: defaultdict[str, list[Asked]] = defaultdict(list)
     for question, answer in asked:
         answers[question.skill].append((question, answer))
+    unneeded = unneeded_variables([each.candidate.manifest for each in plans], options)
     plans, kept = _settled(plans, answers, state)
     changes, is_satisfied = _decided(plans, answers, state, ports)
     recorded = [each for each in changes if _is_recorded(each, state)]
@@ -154,7 +155,7 @@ def carry_out(
         tuple(_with_supplied(skill, supplied[skill.name]) for skill in skills),
         changed,
         tuple(asked),
-        tuple(_warnings(plans, ports)),
+        (*_warnings(plans, ports), *unneeded),
         supplied=frozenset((name, need) for name, needs in supplied.items() for need in needs),
         left=tuple(map(kept_edited, kept)),
         changes={each.name: each.changes for each in plans if each.changes},

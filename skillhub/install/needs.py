@@ -10,7 +10,7 @@ from functools import cache, partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from skillhub.formats.text import command, packaged, quoted
+from skillhub.formats.text import command, did_you_mean, packaged, quoted, spelled_like, word
 from skillhub.install.candidates import Candidate
 from skillhub.install.context import Options, Ports, State
 from skillhub.model import mcp_server
@@ -487,6 +487,19 @@ def open_for_more_agents(
             is_settled = need.spell() in record.satisfied and not (options.agents or server.absent)
             servers += [] if is_settled else [server]
     return OpenNeeds(name, _supplied(manifest, options), (), tuple(servers), options.mcp)
+
+
+def unneeded_variables(manifests: Iterable[Manifest], options: Options) -> list[str]:
+    """Return a warning for each typed variable that none of these skills needs; it may be misspelled."""
+    needed = {need.name for each in manifests for need in each.requires if need.kind == "env"}
+    found = []
+    for number, name in enumerate(options.typed, 1):
+        if name not in needed:
+            meant = did_you_mean([*map(word, spelled_like(name, needed))])
+            # The name is not shown: it may be the start of a secret value that was typed without its name.
+            which = f"--env number {number} is not a variable that a skill of this command needs"
+            found.append(f"{which}; {meant}" if meant else which)
+    return found
 
 
 def _supplied(manifest: Manifest, options: Options) -> tuple[str, ...]:
