@@ -16,7 +16,9 @@ import statistics
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
@@ -24,11 +26,12 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parents[1])]
 
 from offers import Offers, served  # noqa: E402
-from run import PYTHON, SKILLHUB, CommandFailed, Sample, measure  # noqa: E402
+from run import PYTHON, SKILLHUB, CommandFailed, Sample, measure, rest  # noqa: E402
 
 SITE, GIT, AGAIN, FROZEN = "install from a site", "install from git", "install again", "install --frozen"
 CHECK, LIST, REMOVE = "update --check", "list", "remove one"
 WORKS = (SITE, GIT, AGAIN, FROZEN, CHECK, LIST, REMOVE)
+_RESTED = (AGAIN, FROZEN, LIST)
 _FILLED = (AGAIN, FROZEN, CHECK, LIST, REMOVE)
 Limits: TypeAlias = Mapping[tuple[str, str], Mapping[int, float]]
 LIMITS: Limits = {
@@ -245,6 +248,9 @@ def compare(desk: Desk, tools: Mapping[str, Tool], rounds: int, limits: Limits =
     for work in tools[OURS].works:
         able = {name: tool for name, tool in tools.items() if work in tool.works}
         took: dict[str, list[Sample] | None] = {name: [] for name in able}
+        if work in _RESTED and rounds:
+            with suppress(CommandFailed):  # it fails again below
+                rest(partial(desk.run, OURS, tools[OURS], work, 0))
         for number in range(rounds + 1):
             for name, tool in able.items():
                 samples = took[name]
