@@ -565,7 +565,7 @@ def unavailable(name: str, error: SkillhubError, state: State, ports: Ports) -> 
     if now_at is not None:
         hint = f"it has moved:  {reinstall(scope, name, now_at)}"
     elif error.hint and not wanted.remote():
-        hint = f"{error.hint}; or {hint}"
+        hint = f"{error.hint} (or {hint})"
     return NotFound(message, where=error.where, hint=hint)
 
 

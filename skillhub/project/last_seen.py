@@ -247,7 +247,7 @@ def barring(lock: Lock, listing: Callable[[Digest], Listing | None], home: Home,
         if error is None:
             return None
         return HoldReason(
-            "withdrawn", f"must not be used: {error.message}", as_command("skillhub", "update", name, *flags)
+            "withdrawn", f"must not be used, since {error.message}", as_command("skillhub", "update", name, *flags)
         )
 
     return barred

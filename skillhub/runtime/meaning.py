@@ -239,7 +239,7 @@ class _Resolver:
 
     def _chosen(self, text: str, skill: Skill, name: str) -> Mention:
         if refused := refusal(skill, self.rules.caller):
-            return Mention(text, "disabled", f"Skill {quote(name)} {': '.join(filter(None, refused))}", skill)
+            return Mention(text, "disabled", f"Skill {quote(name)} {'; '.join(filter(None, refused))}", skill)
         if self.rules.objection is not None and (why := self.rules.objection(skill)):
             return Mention(text, "disabled", f"Skill {quote(name)} cannot be loaded: {why}", skill)
         return Mention(text, "activated", f"Using skill: {clean(name)}", skill, leads=clean(name))

@@ -271,6 +271,11 @@ def test_attack_an_installed_release_that_became_withdrawn_is_not_served(own, he
     assert (done.status, done.error["code"]) == (5, "withdrawn")
     assert "it lies" in done.error["message"]
     assert "skillhub update greeting" in done.error["hint"]
+    resolved = " ".join(own.run("resolve", "$greeting now").out.split())
+    assert (
+        "'greeting' must not be used, since greeting 1.0.0 was withdrawn by its registry: it lies; to resolve it: "
+        in resolved
+    )
     assert "it lies" in own.run("catalog").err
     assert own.run("use", "greeting", "--json").error["code"] == "withdrawn"
     client = api(own, monkeypatch)

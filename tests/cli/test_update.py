@@ -180,6 +180,15 @@ def torn(shell):
     return shell
 
 
+def test_the_command_that_brings_a_removed_source_back_is_followed_by_no_semicolon(shell):
+    assert shell.run("install", "github:release-notes", *YES).status == 0
+    assert shell.run("source", "remove", "github", "--yes").status == 0
+    (line,) = [each for each in shell.run("update", "--check").err.splitlines() if "would leave out" in each]
+    add = "to add the embedded registry again: skillhub source add github embedded: "
+    remove = "(or skillhub remove release-notes removes it; the installed version stays until then) [not-found]"
+    assert line.endswith(add + remove)
+
+
 def test_a_skill_removed_upstream_does_not_block_others(torn):
     moved = f"git+{torn.torn.url}#skills/.curated/one"
     done = torn.run("update", "--check", "--json")
