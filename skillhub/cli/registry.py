@@ -500,7 +500,8 @@ def publish(
         "questions": [question_json(question, answer) for question, answer in asked],
     }
     done = "would publish" if common.dry_run else "published"
-    again = "" if planned.is_new else f" (the same as before; {len(written)} files were missing)"
+    missing = f"; {len(written)} files were missing" if written else ""
+    again = "" if planned.is_new else f" (the same as before{missing})"
     status = common.done("publish", value, f"{done} {release.name} {release.version} to {where}{again}", "green")
     hub = RegistryDir(target.registry)
     add = "skillhub", "source", "add", hub.settings().publisher, hub.settings().url or "URL"

@@ -14,7 +14,7 @@ from skillhub.cli.common import Common
 from skillhub.cli.table import COMMANDS
 from skillhub.cli.terminal import Terminal, Tone, how_to_parse, members
 from skillhub.errors import Refused, SkillhubError, StateError, UsageError
-from skillhub.formats.text import Quoted, as_command, collapsed, deferred, spelled_like
+from skillhub.formats.text import Quoted, as_command, collapsed, deferred, quote, spelled_like
 from skillhub.model.finding import NO_PARSER, Finding, at_least
 from skillhub.model.lock import Signer
 from skillhub.model.question import Answer, Question, chosen_edit, how_to_answer
@@ -376,6 +376,7 @@ def question_json(question: Question, answer: Answer) -> dict[str, Any]:
 # The parser's messages about a value that is no number, or too small.
 _NO_NUMBER = deferred(r"Invalid value for '([^']+)': (.*) is not a valid (int|float)(?:eger)?(?: range)?", re.DOTALL)
 _TOO_SMALL = deferred(r"Invalid value for '([^']+)': (\S+) is not in the range x>=(\S+)")
+_TOO_MANY = deferred(r"Got unexpected extra arguments?(?:\(s\))? \((.*)\)", re.DOTALL)
 _NUMBERS = {"int": "a whole number", "float": "a number"}
 _HINT_MAX = 300  # characters of a command line that a hint repeats
 _UNKNOWN = deferred(
@@ -415,6 +416,8 @@ def _usage_of_typer(error: Exception, args: list[str]) -> SkillhubError | None:
         message = f"expected {_NUMBERS[found[3]]} for {found[1]}, found {found[2]}"
     elif found := _TOO_SMALL.fullmatch(message):
         message = f"expected {found[3]} or more for {found[1]}, found {found[2]}"
+    elif found := _TOO_MANY.fullmatch(message):
+        message = f"expected no more words, found {quote(found[1])}"
     return UsageError(message[:1].lower() + message[1:], hint=hint)
 
 

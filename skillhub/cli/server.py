@@ -92,7 +92,9 @@ def mcp_remove(
         return common.answer("mcp remove", {"entries": rows, "changed": changed, "questions": []})
     for path, changed in removed.items():
         done = "would remove" if common.dry_run else "removed"
-        common.terminal.did(f"{done} the MCP server skillhub: {path}" if changed else f"{path} does not have it")
+        common.terminal.did(
+            f"{done} the MCP server skillhub: {path}" if changed else f"{path} has no MCP server skillhub"
+        )
     return 0
 
 

@@ -264,8 +264,8 @@ class Changes:
         if self.before.patch != self.after.patch:
             found.append(f"patch {_patch(self.before)} -> {_patch(self.after)}")
         if self.before.signed_by != self.after.signed_by:
-            was, now = map(shown_signers, (self.before.signed_by, self.after.signed_by), self.vouchers)
-            found.append(f"signed by {was} -> {now}")
+            was, now = map(_signed, (self.before.signed_by, self.after.signed_by), self.vouchers)
+            found.append(f"{was} -> {now}")
         labels = (("it can now", "it can no longer"), ("it needs now", "it no longer needs"))
         for (added, removed), names in zip(labels, (self.capabilities, self.requires), strict=True):
             found += [f"{added}: {', '.join(map(word, names.added))}"] if names.added else []
@@ -276,6 +276,10 @@ class Changes:
         """Return the keys that ``update --json`` adds to a skill."""
         row = {"from_version": self.before.version, "from_tree": self.before.tree, "changes": self}
         return row if self.findings is None else {**row, "findings": self.findings}
+
+
+def _signed(signed_by: tuple[str, ...], voucher: str | None) -> str:
+    return f"signed by {shown_signers(signed_by, voucher)}" if signed_by else "not signed"
 
 
 def _patch(entry: Locked) -> str:

@@ -274,6 +274,12 @@ def test_a_publish_killed_after_signing_is_finished_by_the_same_command(publishe
     assert published.versions() == ["1.1.0", "1.0.0"]
 
 
+def test_a_release_that_is_published_twice_lacks_no_file(published):
+    assert published.publish("--yes").status == 0
+    done = published.publish("--yes")
+    assert (done.status, done.out.endswith(" (the same as before)\n")) == (0, True)
+
+
 def test_the_authors_own_key_signs_if_the_registry_admits_it(published):
     assert published.run("key", "new").status == 0
     done = published.publish("--key", "default", "--yes", "--json")

@@ -134,3 +134,15 @@ def test_an_invalid_port_is_a_usage_error(here, url, port):
 @pytest.mark.parametrize("url", ["https://127.0.0.1:1/x", "https://[::1]:65535/x", "https://h.invalid/a:70000"])
 def test_a_valid_port_is_no_usage_error(here, url):
     assert here.run("install", url, "--yes", "--offline").status == 3
+
+
+@pytest.mark.parametrize("typed", ["sync nosuch", "agents nosuch"])
+def test_a_word_too_many_is_named(here, typed):
+    done = here.run(*typed.split())
+    assert (done.status, done.err.splitlines()[0]) == (2, "error: expected no more words, found 'nosuch' [usage]")
+
+
+def test_mcp_remove_twice_names_the_file_and_what_it_lacks(here):
+    (here.project / ".claude").mkdir()
+    done = here.run("mcp", "remove", "--agent", "claude-code")
+    assert (done.status, done.out) == (0, f"{here.project / '.mcp.json'} has no MCP server skillhub\n")

@@ -12,7 +12,7 @@ from skillhub.audit.audit import AuditRequest, audit
 from skillhub.disk.folders import remove_tree
 from skillhub.errors import FormatError, Refused, SignerChanged, UnsafeTransfer
 from skillhub.formats.digest import NO_FILES, Digest
-from skillhub.model.provenance import Provenance
+from skillhub.model.provenance import Changes, Provenance
 from skillhub.model.tree import SIGNATURE
 from skillhub.project.user_state import Trusted
 from tests.support.gitrepos import SKILL, Repo
@@ -107,6 +107,17 @@ def test_attack_a_lock_with_the_empty_tree_of_a_disabled_skill_is_refused(world)
             with pytest.raises(FormatError, match="expected a tree with files"):
                 act()
         assert not web.connections
+
+
+def test_a_change_of_signers_says_which_version_has_no_signature(tmp_path):
+    world = World(tmp_path)
+    world.install("github:code-review")
+    signed = world.lock().skills["code-review"]
+    edit_lock(world, "code-review", signed_by=None)
+    unsigned = world.lock().skills["code-review"]
+    (signer,) = signed.signed_by
+    assert Changes.between(signed, unsigned, None, None).facts() == [f"signed by {signer} -> not signed"]
+    assert Changes.between(unsigned, signed, None, None).facts() == [f"not signed -> signed by {signer}"]
 
 
 def test_attack_a_lock_that_drops_the_signer_is_refused(tmp_path):
