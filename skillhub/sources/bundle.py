@@ -21,7 +21,6 @@ from skillhub.model.reference import holds_secret
 from skillhub.model.tree import File
 from skillhub.net.fetch import PLAIN, RequestOptions, Response, Web
 from skillhub.sources.git_snapshot import checked, file_id, folder_at, nodes_of
-from skillhub.sources.layout import SnapshotNode
 from skillhub.sources.repository import Folders
 from skillhub.trust.metadata import METADATA_BUNDLE_PATH
 
@@ -243,7 +242,7 @@ class BundledCommit:
         proved = folder_at(rev, folder, self._objects)
         self.date, self._leaves = proved.date, proved.leaves
         sizes = {id_: len(self._bundle.get(f"git:{id_}")[1]) for id_ in self._files().values()}
-        self.nodes: Mapping[str, SnapshotNode] = nodes_of(self._leaves, sizes)
+        self.nodes = nodes_of(self._leaves, sizes)
 
     def read(self, paths: Iterable[str]) -> Iterator[bytes]:
         """Yield the bytes of these files, in this order, exactly as the commit has them.

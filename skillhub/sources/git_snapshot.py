@@ -20,7 +20,7 @@ from skillhub.model.reference import is_rev
 from skillhub.model.tree import SKILL_MD
 from skillhub.sources.git_program import AT_ONCE, GitLimits, GoneError
 from skillhub.sources.git_repository import GitCache, remote
-from skillhub.sources.layout import SnapshotNode
+from skillhub.sources.layout import SnapshotNode, SnapshotNodes
 
 # Git does not hash the objects that it reads from a pack. Every object from a cache or a server therefore passes
 # ``checked``, from the commit down, so that neither can replace the bytes of a file.
@@ -205,12 +205,12 @@ def file_id(leaves: Mapping[str, Leaf], path: str, url: str) -> str:
     return leaf.id
 
 
-def nodes_of(leaves: Mapping[str, Leaf], sizes: Mapping[str, int]) -> Mapping[str, SnapshotNode]:
+def nodes_of(leaves: Mapping[str, Leaf], sizes: Mapping[str, int]) -> SnapshotNodes:
     """Return the nodes of a snapshot by path; ``sizes`` has the sizes of files by id, as far as they are known."""
-    return {
-        path: replace(leaf.node, size=sizes.get(leaf.id, 0)) if leaf.node.kind == "file" else leaf.node
+    return SnapshotNodes(
+        (path, replace(leaf.node, size=sizes.get(leaf.id, 0)) if leaf.node.kind == "file" else leaf.node)
         for path, leaf in leaves.items()
-    }
+    )
 
 
 def of_skills(leaves: Mapping[str, Leaf]) -> set[str]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from typing import Annotated, ClassVar, Literal, Protocol
 
 from pydantic import Field
@@ -33,12 +34,30 @@ class SnapshotNode:
     size: int = 0
 
 
+class SnapshotNodes(dict[str, SnapshotNode]):
+    """The nodes of a snapshot by path, ``/`` between segments; paths are untrusted, spelled as in the source.
+
+    They are not changed any more once ``within`` was called.
+    """
+
+    def within(self, folder: str) -> list[str]:
+        """Return ``folder``, if it is a path, and the paths below it, sorted; for an empty one all paths."""
+        if not folder:
+            return self._paths
+        first, last = (bisect_left(self._paths, f"{folder}{end}") for end in ("/", _AFTER_SLASH))
+        return [*([folder] if folder in self else ()), *self._paths[first:last]]
+
+    @cached_property
+    def _paths(self) -> list[str]:
+        return sorted(self)
+
+
 class Snapshot(Protocol):
     """The files of a repository at one commit, or of a folder now: all paths at once, bytes on request."""
 
     @property
-    def nodes(self) -> Mapping[str, SnapshotNode]:
-        """The nodes by path, ``/`` between segments; paths are untrusted, spelled as in the source."""
+    def nodes(self) -> SnapshotNodes:
+        """The nodes of all files, links and submodules."""
 
     @property
     def rev(self) -> str | None:
@@ -65,6 +84,7 @@ MARKETPLACES = (".claude-plugin/marketplace.json", ".agents/plugins/marketplace.
 MANIFESTS = (".claude-plugin/plugin.json", ".codex-plugin/plugin.json")
 CAP = 8 * 1024 * 1024
 _PLUGINS_MAX = 4000
+_AFTER_SLASH = chr(ord("/") + 1)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", re.ASCII)
 _REPO = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,38}/(?!\.{1,2}$)[A-Za-z0-9._-]{1,100}", re.ASCII)
 _URL = re.compile(r"(?:https?|ssh|file)://[A-Za-z0-9._~!$&'()*+,;=:@%/\[\]-]+", re.ASCII)
@@ -415,7 +435,7 @@ class Survey:
             SourceError: files cannot be fetched.
             SecurityError: the bytes are not those of the commit.
         """
-        inside = [path for path in snapshot.nodes if is_within(path, top)]
+        inside = snapshot.nodes.within(top)
         heads = dict.fromkeys(sorted(holders(inside)), Glance())
         if len(heads) > SKILLS_MAX:
             message = f"expected at most {SKILLS_MAX} skills in one place, found {len(heads)}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import stat
-from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -20,7 +19,7 @@ from skillhub.model.index import Index, Release
 from skillhub.model.tree import SKILL_MD, File
 from skillhub.net.target import check_marketplace_url
 from skillhub.sources import layout
-from skillhub.sources.layout import Elsewhere, Plugin, Snapshot, SnapshotNode, Survey, join
+from skillhub.sources.layout import Elsewhere, Plugin, Snapshot, SnapshotNode, SnapshotNodes, Survey, join
 
 # The files of each skill pass the same checks as those of an archive.
 
@@ -32,7 +31,6 @@ _REFUSED = {
 # The pointer that Git LFS commits in place of a file (its specification 1.0: at most 1,024 bytes, this line first).
 _LFS = b"version https://git-lfs.github.com/spec/v1\n"
 _LFS_MAX = 1024
-_AFTER_SLASH = chr(ord("/") + 1)
 
 
 class Folders:
@@ -49,10 +47,9 @@ class Folders:
 
     def nodes(self, folder: str) -> dict[str, SnapshotNode]:
         """Return the nodes below a folder, by path relative to it, sorted."""
-        first = bisect_left(self._paths, f"{folder}/") if folder else 0
-        last = bisect_left(self._paths, folder + _AFTER_SLASH) if folder else len(self._paths)
-        parts = ((path, layout.below(path, folder)) for path in self._paths[first:last])
-        return {"/".join(rest): self.snapshot.nodes[path] for path, rest in parts if ".git" not in rest}
+        nodes = self.snapshot.nodes
+        parts = ((path, layout.below(path, folder)) for path in nodes.within(folder))
+        return {"/".join(rest): nodes[path] for path, rest in parts if rest and ".git" not in rest}
 
     def unpack(self, folder: str) -> Unpacked:
         """Return the skill in a folder, with the bytes and execute bits of the snapshot.
@@ -83,10 +80,6 @@ class Folders:
             return None
         contents = self.snapshot.read([join(folder, path) for path in nodes])
         return tuple(sha256(data).digest() for data in contents)
-
-    @cached_property
-    def _paths(self) -> list[str]:
-        return sorted(self.snapshot.nodes)
 
     def _entries(self, folder: str, nodes: Mapping[str, SnapshotNode]) -> Iterator[Entry]:
         contents = self.snapshot.read([join(folder, path) for path in nodes])
@@ -213,7 +206,7 @@ class Repository:
         """The offers of the repository itself."""
         url, _ = self._own
         folders = self._opened[self._own]
-        if self._top and not any(layout.is_within(path, self._top) for path in folders.snapshot.nodes):
+        if self._top and not folders.snapshot.nodes.within(self._top):
             raise NotFound(f"there is no folder {quote(self._top)} here", where=url)
         survey = Survey.of(folders.snapshot, self._top)
         warnings = list(survey.warnings)
@@ -354,14 +347,14 @@ class FolderSnapshot:
         self._path = os.path.realpath(path)
 
     @cached_property
-    def nodes(self) -> Mapping[str, SnapshotNode]:
+    def nodes(self) -> SnapshotNodes:
         """The nodes of the folder by path.
 
         Raises:
             FormatError: there are too many files.
             StateError: a folder cannot be read.
         """
-        found: dict[str, SnapshotNode] = {}
+        found = SnapshotNodes()
         waiting = [""]
         while waiting:
             prefix = waiting.pop()

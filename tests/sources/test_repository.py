@@ -8,6 +8,7 @@ from skillhub.errors import FormatError, NotFound, UnsafeArchive, UnsafeTransfer
 from skillhub.model.index import Release
 from skillhub.model.tree import File
 from skillhub.sources.repository import Repository
+from tests.support.effort import steps
 from tests.support.snapshot import Hub, Memory, skill
 
 URL = "https://git.example/main.git"
@@ -46,6 +47,22 @@ def test_skill_at_the_top_is_the_whole_repository():
     (release,) = place({"SKILL.md": skill(), "docs/SKILL.md": skill("b")}).index().releases("main")
     assert release.path is None
     assert len(place({"SKILL.md": skill(), "docs/SKILL.md": skill("b")}).unpacked(release).tree) == 2
+
+
+def test_a_folder_of_a_large_repository_is_read_without_the_others():
+    """A lock has a reference for each of them, so that a look at the others would be quadratic."""
+
+    def cost(count):
+        snapshot = Memory({f"skills/s{number}/SKILL.md": skill(f"s{number}") for number in range(count)})
+
+        def work():
+            repository = Repository(snapshot, url=URL, path="skills/s7", elsewhere=Hub())
+            repository.unpacked(repository.index().releases("s7")[0])
+
+        work()  # sorts the paths once
+        return steps(work)
+
+    assert cost(400) == cost(20)
 
 
 def test_index_reads_all_heads_and_plugin_files_at_once():

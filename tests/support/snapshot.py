@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping
 
 from skillhub.errors import NotFound
-from skillhub.sources.layout import SnapshotNode
+from skillhub.sources.layout import SnapshotNode, SnapshotNodes
 
 
 class Memory:
@@ -17,7 +17,7 @@ class Memory:
     ) -> None:
         self.rev = rev
         self.date = date
-        self.nodes: dict[str, SnapshotNode] = {}
+        self.nodes = SnapshotNodes()
         self.reads: list[tuple[str, ...]] = []
         self._data: dict[str, bytes] = {}
         for path, held in files.items():
