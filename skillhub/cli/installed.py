@@ -189,9 +189,12 @@ def _warn_of(found: InstalledSkills, common: Common) -> None:
     for skill in (*found.skills, *found.users):
         if skill.edited:
             shows = command(skill.scope, "diff", skill.name)
-            common.terminal.out(
-                f"{skill.name} was edited, so catalog, load, mcp and serve leave it out: {shows}", "yellow"
-            )
+            message = f"{skill.name} was edited, so catalog, load, mcp and serve leave it out"
+            if others := set(skill.links).difference(skill.edited):
+                where, copies = ", ".join(skill.edited), "these copies" if len(skill.edited) > 1 else "this copy"
+                message = f"{skill.name} was edited in {where}, so catalog, load, mcp and serve leave {copies} out; "
+                message += f"agents that read {', '.join(sorted(others))} still load it"
+            common.terminal.out(f"{message}: {shows}", "yellow")
         if skill.withdrawn:
             ways = f"{command(skill.scope, 'update', skill.name)} looks for another, "
             ways += f"{command(skill.scope, 'remove', skill.name)} removes it"

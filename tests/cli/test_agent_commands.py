@@ -158,6 +158,21 @@ def test_attack_edited_copy_of_a_locked_skill_is_refused(seen):
     assert "evil.sh" in done.error["message"]
 
 
+def test_only_hosts_that_read_an_edited_copy_are_refused_it_and_list_says_so(shell):
+    assert shell.run("install", "github:release-notes", "--agent", "claude-code", "--yes").status == 0
+    good, evil = (shell.project / folder / "skills/release-notes" for folder in (".agents", ".claude"))
+    (evil / "SKILL.md").write_text("---\nname: release-notes\ndescription: x\n---\nEvil.\n")
+    done = {host: shell.run("load", "release-notes", "--host", host) for host in ("agents", "codex", "claude-code")}
+    assert [each.status for each in done.values()] == [0, 0, 5]
+    assert (
+        f"release-notes was edited in {evil}, so catalog, load, mcp and serve leave this copy out; "
+        f"agents that read {good} still load it: skillhub diff release-notes\n"
+    ) in shell.run("list").out
+    (good / "SKILL.md").unlink()
+    assert [shell.run("load", "release-notes", "--host", host).status for host in done] == [5, 5, 5]
+    assert "was edited, so catalog, load, mcp and serve leave it out: skillhub diff" in shell.run("list").out
+
+
 @pytest.fixture
 def edited(seen):
     """The ``SKILL.md`` of the locked copy, restored after the test."""
