@@ -318,7 +318,7 @@ class Statement:
             if path not in found:
                 raise BadSignature("missing-file", "expected a file that is signed, found none", where=quote(path))
             if found[path] != digest:
-                message = f"expected the file with SHA-256 {digest}, found {found[path]}"
+                message = f"changed since it was signed: expected SHA-256 {digest}, found {found[path]}"
                 raise BadSignature("changed-file", message, where=quote(path))
         extra = next(path for path in found if path not in self.files)
         raise BadSignature("extra-file", "a file that the signature does not cover", where=quote(extra))

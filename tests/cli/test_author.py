@@ -138,6 +138,13 @@ def test_the_hint_for_an_edited_signed_skill_is_a_new_signature(shell):
         assert (done.status, done.error["code"], done.error["reason"]) == (5, "bad-signature", "extra-file")
         hints.add(done.error["hint"])
     assert hints == {"if the skill is yours: skillhub sign ./mine"}
+    text = shell.write("project/mine/SKILL.md", (shell.project / "mine/SKILL.md").read_text() + "more\n")
+    for words in (("install", "./mine", "--yes"), ("pack", "./mine")):
+        done = shell.run(*words, "--json")
+        assert (done.status, done.error["code"], done.error["reason"]) == (5, "bad-signature", "changed-file")
+        assert done.error["message"].startswith("changed since it was signed: expected SHA-256 ")
+        assert done.error["hint"] in hints
+    text.write_text(text.read_text().removesuffix("more\n"))
     out = shell.run("validate", "./mine", "my skill", "old.zip").out
     assert out.count("if the skill is yours: ") == 2
     line = next(each for each in out.splitlines() if "sign 'my skill'" in each)
