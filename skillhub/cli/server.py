@@ -18,7 +18,7 @@ from skillhub.cli.show import surroundings
 from skillhub.cli.terminal import is_interactive
 from skillhub.disk import files
 from skillhub.errors import NotFound, UsageError
-from skillhub.formats.text import as_command, as_word, quote
+from skillhub.formats.text import as_command, as_word, did_you_mean, quote, spelled_like
 from skillhub.install.context import Ports, ask_person
 from skillhub.install.mcp_entry import OwnEntry
 from skillhub.model.hosts import SkillScope, detect, host
@@ -163,9 +163,12 @@ def _known(agent: str) -> str:
     Raises:
         UsageError: there is no agent of this name, or it has no such file.
     """
-    name = host(agent).id
+    hint = f"agents with a file for MCP servers: {', '.join(DIALECTS)}"
+    try:
+        name = host(agent).id
+    except UsageError as error:
+        raise UsageError(error.message, hint=did_you_mean(spelled_like(agent, DIALECTS)) or hint) from error
     if name not in DIALECTS:
-        hint = f"agents with such a file: {', '.join(DIALECTS)}"
         raise UsageError(f"{name} has no file for MCP servers that skillhub knows", hint=hint)
     return name
 

@@ -159,6 +159,19 @@ def test_a_missing_or_unsupported_agent_is_a_usage_error(here, words):
     assert done.error["hint"]
 
 
+@pytest.mark.parametrize(
+    ("agent", "hint"),
+    [
+        ("nobody", f"agents with a file for MCP servers: {', '.join(DIALECTS)}"),
+        ("adal", f"agents with a file for MCP servers: {', '.join(DIALECTS)}"),
+        ("codx", "did you mean codex?"),
+    ],
+)
+def test_the_hint_for_a_wrong_agent_names_only_agents_with_a_file(here, agent, hint):
+    done = here.run("mcp", "--print-config", agent, "--json")
+    assert (done.status, done.error["hint"]) == (2, hint)
+
+
 def test_one_agent_without_a_file_writes_no_entry_for_others(shell):
     before = shell.files()
     done = shell.run("mcp", "install", "--agent", "claude-code", "--agent", "windsurf", "--yes")
