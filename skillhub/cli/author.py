@@ -230,8 +230,8 @@ def key_new(
     Example: skillhub key new
     """
     keys = Keys(common.home)
+    keys.free(name)
     if common.dry_run:
-        keys.free(name)
         planned = {"name": name, "kind": kind, "fingerprint": None}
         return common.done("key new", planned, f"would make the key {name}: {kind}")
     return _made(keys.new(name, kind, new_passphrase(f"key {name}", common)), common)

@@ -384,6 +384,7 @@ def registry_init(
     workflow = os.path.join(project.base, ".github", "workflows", "skillhub-registry.yml") if github_pages else None
     if workflow is not None and os.path.lexists(workflow):
         raise UsageError("expected no file of this name, found one", where=workflow, hint="move it away")
+    build.refuse_existing(folder, keys)
     if not common.dry_run:
         passphrase = new_passphrase("the registry's keys", common)
         setup = build.Setup(settings=settings, passphrase=passphrase, keys=keys)
@@ -392,8 +393,6 @@ def registry_init(
             data = resources("skillhub.registry").joinpath("templates/github-pages.yml").read_bytes()
             write_output(workflow, data, project)
             write_atomic(os.path.join(path, ".gitignore"), b"*\n")  # the keys, in a repository that others read
-    elif RegistryDir(folder).exists:
-        raise UsageError("there is a registry already", where=folder)
     if common.json:
         made = {"path": path, "site": RegistryDir(folder).site, "fingerprint": fingerprint, "workflow": workflow}
         return common.answer("registry init", made)

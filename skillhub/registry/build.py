@@ -194,6 +194,22 @@ class Added:
     before: Index
 
 
+def refuse_existing(folder: str, keys: str | None) -> None:
+    """Return if ``init`` could create a registry at ``folder`` with its offline keys in ``keys``.
+
+    Raises:
+        UsageError: the folder already has a registry, or the folder of offline keys has those of another one.
+        StateError: the disk refuses.
+    """
+    registry = RegistryDir(folder)
+    if registry.exists:
+        checks = as_command("skillhub", "registry", "check", folder)
+        raise UsageError("there is a registry already", where=registry.path, hint=f"{checks} checks it")
+    if registry.keys(None, keys).first_root() is not None:
+        hint = "each registry has its own keys; name an empty folder, or move these keys away"
+        raise UsageError("there are the offline keys of a registry already", where=keys, hint=hint)
+
+
 def init(folder: str, setup: Setup, now: datetime) -> Digest:
     """Create a registry without releases: keys, roles, one admitted publisher; return the fingerprint that pins it.
 
@@ -204,11 +220,7 @@ def init(folder: str, setup: Setup, now: datetime) -> Digest:
     registry, settings = RegistryDir(folder), setup.settings
     keys = registry.keys(setup.passphrase, setup.keys)
     with registry.locked():
-        if registry.exists:
-            raise UsageError("there is a registry already", where=registry.path)
-        if keys.first_root() is not None:
-            hint = "each registry has its own keys; name an empty folder, or move these keys away"
-            raise UsageError("there are the offline keys of a registry already", where=setup.keys, hint=hint)
+        refuse_existing(folder, setup.keys)
         own = setup.new_key(settings.publisher, "p256")
         keys.save(f"publishers/{settings.publisher}", own)
         roles = [role for role in ROLES if role != LOG or setup.log]

@@ -211,6 +211,8 @@ def test_a_typed_passphrase_encrypts_the_key_and_is_not_shown(shell):
     shell.skill("project/mine")
     signed = shell.at_terminal("sign", "mine", say=[("passphrase of default: ", f"{PASSPHRASE}\n")])
     assert (signed.status, PASSPHRASE in signed.out) == (0, False)
+    taken = shell.at_terminal("key", "new")
+    assert (taken.status, "there is a key default already" in taken.out, "empty for" in taken.out) == (2, True, False)
     differs = [("empty for none): ", "one\n"), ("repeat the passphrase: ", "two\n")]
     assert shell.at_terminal("key", "new", "second", say=differs).status == 2
     assert not (shell.hub / "state/keys/second.pem").exists()

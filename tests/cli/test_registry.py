@@ -229,6 +229,16 @@ def test_the_hint_for_an_unknown_key_has_a_placeholder_for_its_file(shell):
     assert hint.endswith(f"--key FILE --keys {hub / 'keys/offline'}")
 
 
+def test_an_existing_registry_is_refused_before_a_passphrase_is_asked_for(shell):
+    folder = shell.folder / "registry"
+    for words in ((folder,), (shell.folder / "fresh", "--keys", folder / "keys/offline")):
+        done = shell.at_terminal("registry", "init", *words, columns=200)
+        assert (done.status, "already" in done.out, "empty for" in done.out) == (2, True, False), done.out
+    done = shell.run("registry", "init", folder, "--dry-run", "--json")
+    assert (done.status, done.error["where"]) == (2, str(folder))
+    assert done.error["hint"] == f"skillhub registry check {folder} checks it"
+
+
 def test_the_keys_of_a_registry_are_encrypted_with_a_passphrase(shell):
     folder = shell.folder / "mine"
     assert shell.run("registry", "init", folder, SKILLHUB_PASSPHRASE="open sesame").status == 0
