@@ -195,11 +195,12 @@ def mcp(common: Common, no_tools: NoTools = False, all_: Everything = False, pri
     if print_config is not None:
         return show_entry(common, print_config)
     common.open_project()
-    if sys.stdin.isatty():
-        common.terminal.say("waiting for an agent's requests on stdin (stop with Ctrl-C)")
+    is_typed = sys.stdin.isatty()
     with _taken() as ends:
         server = optional("skillhub.server.mcp", "server", _MISSING)
         content = optional("skillhub.server.content", "server", _MISSING).ServedContent(surroundings(common), all_)
+        if is_typed:
+            common.terminal.say("waiting for an agent's requests on stdin (stop with Ctrl-C)")
         server.serve_stdio(content, ends, with_tools=not no_tools)
     return 0
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+
 import pytest
 
 pytest.importorskip("mcp")
@@ -121,3 +124,11 @@ def test_missing_extra_is_reported_with_the_command_that_installs_it(shell):
     assert (done.status, done.out) == (2, "")
     assert "the extra server of skillhub, which is not installed" in done.err
     assert extra("server") in done.err
+    ours, theirs = os.openpty()
+    environ = shell.having({"PYTHONPATH": f"{shell.folder}/bare:{REPO}"})
+    typed = subprocess.run(
+        shell.words_anew("mcp"), cwd=shell.project, env=environ, stdin=theirs, capture_output=True, timeout=60
+    )
+    os.close(ours)
+    os.close(theirs)
+    assert (typed.returncode, b"is not installed" in typed.stderr, b"waiting for" in typed.stderr) == (2, True, False)
