@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
@@ -399,7 +400,7 @@ def registry_watch(
     common: Common,
     name: Annotated[str, Arg("NAME", "A publisher or a skill, also as SOURCE:NAME; or SOURCE for all entries.")],
 ) -> int:
-    """Report new entries for a name in the logs of registries. Exits 1 if there are any; else prints nothing.
+    """Report new entries for a name in the logs of registries. Exits 1 if there are any; else scripts get no output.
 
     Example: skillhub registry watch acme
     """
@@ -430,6 +431,8 @@ def registry_watch(
         shown = {**row, "kind": "offered-again"} if is_offered else row
         words = [shown[field] for field in LogEntryRow.model_fields if field in row and field not in _WHERE]
         common.terminal.out(f"{word(row['time'] or '-')} {row['source']}: {' '.join(words)}", "yellow")
+    if not rows and not common.json and sys.stderr.isatty():
+        common.terminal.say("no new entries")
     for watch in watches.values() if not common.dry_run else ():
         watch.remember()
     return 1 if rows else 0

@@ -279,6 +279,8 @@ def registry_refresh(
         verb = "to renew" if common.dry_run else "renewed"
         first = min(done.renewed, key=lambda each: each.when)
         common.terminal.did(f"documents {verb}: {len(done.renewed)}; the first expires {_shown(first)}", "green")
+    elif sys.stderr.isatty():
+        common.terminal.say("nothing to renew")
     return 0
 
 

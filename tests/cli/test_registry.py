@@ -229,6 +229,12 @@ def test_the_hint_for_an_unknown_key_has_a_placeholder_for_its_file(shell):
     assert hint.endswith(f"--key FILE --keys {hub / 'keys/offline'}")
 
 
+def test_refresh_says_at_a_terminal_only_that_there_is_nothing_to_renew(shell):
+    assert shell.at_terminal("registry", "refresh", shell.folder / "registry").out == "nothing to renew\r\n"
+    done = shell.run("registry", "refresh", shell.folder / "registry")
+    assert (done.status, done.out, done.err) == (0, "", "")
+
+
 def test_an_existing_registry_is_refused_before_a_passphrase_is_asked_for(shell):
     folder = shell.folder / "registry"
     for words in ((folder,), (shell.folder / "fresh", "--keys", folder / "keys/offline")):

@@ -67,6 +67,8 @@ def test_watch_reports_each_entry_once(hub, shell):
     assert first.json["entries"][2]["name"] == "greeting"
     quiet = shell.run("registry", "watch", "acme:acme")
     assert (quiet.status, quiet.out, quiet.err) == (0, "", "")
+    assert shell.at_terminal("registry", "watch", "acme:acme").out == "no new entries\r\n"
+    assert shell.at_terminal("registry", "watch", "acme:acme", "--quiet").out == ""
     hub.publish("1.1.0")
     hub.operate("yank", "greeting@1.0.0", "--reason", "broken")
     looked = shell.run("registry", "watch", "acme:acme", "--dry-run")
