@@ -20,6 +20,7 @@ import shlex
 import subprocess
 import sys
 import tempfile
+import textwrap
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -147,7 +148,8 @@ def folded(line: str) -> str:
     if len(text) <= COLUMNS:
         return line
     begin, end = (codes[0], codes[-1]) if codes else ("", "")
-    return "\n".join(f"{begin}{text[start : start + COLUMNS]}{end}" for start in range(0, len(text), COLUMNS))
+    below = " " * (len(text) - len(text.lstrip()) + 6)
+    return "\n".join(f"{begin}{row}{end}" for row in textwrap.wrap(text, COLUMNS, subsequent_indent=below))
 
 
 def expect(holds: bool, otherwise: str) -> None:

@@ -322,8 +322,7 @@ def _barred(text: str) -> list[str]:
     """Return a line of the result as rows of a terminal; each row of a skill's own text begins with a bar."""
     if not isinstance(text, Quoted):
         return [text]
-    room = max(_columns() - len(BAR), _NARROW)
-    return [BAR + piece for piece in _cut(clean(text), room, room)]
+    return rows_of(BAR, clean(text), BAR, _columns(), None)
 
 
 def rows_of(start: str, text: str, below: str, columns: int | None, whole: re.Pattern[str] | None) -> list[str]:

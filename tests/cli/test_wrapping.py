@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 
 import pytest
 
@@ -188,3 +189,13 @@ def test_the_end_of_input_ends_the_line_of_the_prompt(shell):
     assert "[N]o: \r\n" in done.out
     done = shell.at_terminal("pick", say=[("empty to stop: ", "\x04")], TERM="dumb")
     assert "empty to stop: \r\n" in done.out
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo terminal")
+def test_a_file_of_a_skill_is_broken_between_words(shell):
+    shell.skill("src/long", **{"notes.txt": "  abcdefgh" * 20 + "\n" + "x" * 100 + "\n"})
+    done = shell.at_terminal("show", "../src/long", "--file", "notes.txt", columns=COLUMNS, PAGER="cat")
+    rows = [each.removeprefix("| ") for each in lines(done) if each.startswith("| ")]
+    assert max(map(len, rows)) <= COLUMNS - 2
+    assert " ".join(rows[:-3]).split() == ["1", *["abcdefgh"] * 20]
+    assert "".join(rows[-2:]) == "x" * 100
