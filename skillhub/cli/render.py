@@ -99,7 +99,7 @@ def show_outcome(common: Common, outcome: Outcome, verb: str, done: str) -> None
             did = "unchanged" if is_busy else ""
         terminal.did(_done(skill, did), "green" if skill.links else "yellow")
         for place in (*skill.links, *outcome.written.get(skill.name, ())) if terminal.reports else ():
-            terminal.verbatim(f"  {place}")  # a path may have blanks
+            terminal.verbatim(f"  {_from_here(place)}")  # a path may have blanks
     if counted:
         terminal.did(f"{len(counted):,} skills: {'unchanged' if is_busy else 'enabled'}", "green")
     _show_edits(common, outcome)
@@ -109,6 +109,13 @@ def show_outcome(common: Common, outcome: Outcome, verb: str, done: str) -> None
     elif not (outcome.changed or outcome.pending or outcome.left or _waiting(outcome)):
         newest = ": no source offers a newer version that skillhub.toml allows" if verb == "update" else ""
         terminal.say(f"already up to date{newest}", "dim")
+
+
+def _from_here(path: str) -> str:
+    """Return an absolute path as a person types it here: relative to the working folder if inside it."""
+    with suppress(OSError):  # the working folder may be gone
+        return path.removeprefix(os.path.join(os.getcwd(), ""))
+    return path
 
 
 def _refusing(outcome: Outcome) -> list[str]:

@@ -752,3 +752,15 @@ def test_pack_writes_through_a_link_and_not_out_of_the_project(shell, link):
         place.symlink_to(shell.project / own)
         assert shell.run("pack", "./src", "-o", link).status == 2
         assert shell.run("pack", "./src", "-o", own.upper()).status == 2
+
+
+def test_copies_are_named_as_from_the_working_folder_and_absolute_in_json_and_elsewhere(shell):
+    done = shell.run("install", "github:release-notes", "--yes", "--agent", "claude-code")
+    assert done.out.splitlines()[1:] == ["  .agents/skills/release-notes", "  .claude/skills/release-notes"]
+    words = "sync", "--project", shell.project
+    (row,) = shell.run(*words, "--json").json["skills"]
+    full = [str(shell.project / each / "skills/release-notes") for each in (".agents", ".claude")]
+    assert row["links"] == full
+    (shell.folder / "other").mkdir()
+    assert shell.run(*words, cwd=shell.folder / "other").out.splitlines()[1:3] == [f"  {each}" for each in full]
+    assert shell.run(*words).out.splitlines()[1:3] == done.out.splitlines()[1:]

@@ -314,7 +314,7 @@ def test_every_configuration_file_written_is_named(shell):
         done = shell.run(*words, *more)
         assert done.status == 0
         for file in (".mcp.json", ".cursor/mcp.json"):
-            assert f"  {shell.project}/{file}: the MCP server demo\n" in done.out
+            assert f"  {file}: the MCP server demo\n" in done.out
     assert "MCP server" not in shell.run(*words).out
 
 
