@@ -26,7 +26,7 @@ from skillhub.disk import files
 from skillhub.errors import SkillhubError, UsageError
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import word
-from skillhub.install.context import Outcome, Ports, show_no_plan
+from skillhub.install.context import Options, Outcome, Ports, chosen_agents, show_no_plan
 from skillhub.install.install import available_updates
 from skillhub.install.install import install as flow
 from skillhub.install.install import update as update_flow
@@ -102,6 +102,7 @@ def install(
         outcome = flow([], options, ports)
     outcome = _with_lists(outcome, ports)
     status = finish(common, outcome, options, "install", "installed")
+    _show_no_agent(outcome, options, common, ports)
     if not (refs or from_ or verify or status):
         remember_outcome(common, outcome, ports)
     if refs and not outcome.changed:
@@ -123,6 +124,18 @@ def _show_pins(names: Sequence[str], common: Common) -> None:
         else:
             continue
         common.terminal.say(f"skillhub.toml pins {name} to {version}; to allow newer versions: {hint}")
+
+
+def _show_no_agent(outcome: Outcome, options: Options, common: Common, ports: Ports) -> None:
+    """Show where copies were written if no agent was named, chosen before or found here, and how to name one."""
+    new = [each.name for each in outcome.skills if each.links and each.name not in outcome.unchanged]
+    if not (new and outcome.changed) or common.json or common.dry_run:
+        return
+    if not chosen_agents(options, ports.project.records(), ports.project.intent(), ports):
+        again = common.command("enable", *new, "--agent", "claude-code")
+        common.terminal.say(
+            f"no known agent is in use here, so only .agents/skills was written; to name one: {again}"
+        )
 
 
 def _with_lists(outcome: Outcome, ports: Ports) -> Outcome:

@@ -229,3 +229,14 @@ def test_search_leaves_out_a_registry_with_malformed_metadata_and_names_it(shell
         assert shell.run("source", "remove", "github").status == 0
         done = shell.run("search", "release", "--json")
         assert (done.status, done.error["code"]) == (4, "format")
+
+
+def test_an_install_for_no_known_agent_says_once_which_folder_was_written_and_how_to_name_an_agent(shell):
+    only = "no known agent is in use here, so only .agents/skills was written; to name one: "
+    done = shell.run("install", "github:release-notes", "github:code-review", "--yes")
+    typed = "skillhub enable release-notes code-review --agent claude-code"
+    assert [each for each in done.err.splitlines() if "no known agent" in each] == [only + typed]
+    assert "no known agent" not in shell.run("install").err
+    assert shell.run(*typed.split()[1:]).status == 0
+    assert (shell.project / ".claude/skills/release-notes").is_dir()
+    assert "no known agent" not in shell.run("install", "github:systematic-debugging", "--yes").err
