@@ -228,7 +228,7 @@ def _folders(home: Home, own_names: Mapping[str, str], remove: bool) -> Iterator
             if is_named:
                 with suppress(OSError):  # the folder is not empty, is a link, or is a mount point
                     os.rmdir(os.path.dirname(folder))
-        yield Installed("folder", folder, "all but the above" if own else "")
+        yield Installed("folder", folder, "all but what stays" if own else "")
 
 
 def _foreign(folder: str, home: Home) -> Iterator[str]:

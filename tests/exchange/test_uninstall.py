@@ -72,6 +72,9 @@ def test_attack_edited_changed_or_foreign_files_stay(here):
     config.write_text(json.dumps(changed))
     here.write("project/.claude/skills/loose/SKILL.md", "---\nname: loose\ndescription: x\n---\n")
     assert here.run("key", "new", SKILLHUB_PASSPHRASE="x").status == 0
+    would = here.run("self", "uninstall", "--dry-run").out
+    assert f"would remove folder: {here.hub / 'state'} all but what stays\n" in would
+    assert f"stays: {here.hub / 'state/keys'}: your signing keys\n" in would
     done = here.run("self", "uninstall", "--yes", "--json").json
     assert {(each["path"], each["why"]) for each in done["kept"]} == {
         (str(copy), "it was edited"),
