@@ -14,7 +14,7 @@ from skillhub.formats.digest import Digest
 from skillhub.formats.document import Items, part
 from skillhub.formats.text import as_command, quote, word
 from skillhub.install.review import about_findings
-from skillhub.model.finding import Finding, counted
+from skillhub.model.finding import Finding, capability_text, counted
 from skillhub.model.index import Release
 from skillhub.model.lock import Locked
 from skillhub.model.manifest import Manifest
@@ -136,7 +136,8 @@ class ReleasePlan:
         elif self.is_new:
             gone = f"each earlier release of {release.name} was withdrawn: {', '.join(self.withdrawn)}"
             lines.append(gone if self.withdrawn else f"the first release of {release.name}")
-            lines += [f"it can: {each}" for each in map(word, release.capabilities)]
+            if release.capabilities:
+                lines.append(f"it can: {', '.join(map(capability_text, release.capabilities))}")
             lines += [f"it needs: {each}" for each in map(word, release.requires)]
         lines += [f"{each.where}: {each.message}" for each in unfilled(self.made.tree)]
         if self.findings:

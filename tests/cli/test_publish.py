@@ -151,6 +151,12 @@ def test_without_a_known_target_the_hint_gives_the_command(tmp_path):
     assert refused.value.hint.endswith(": skillhub publish --to TARGET --registry DIR")
 
 
+def test_the_first_release_shows_its_capabilities_in_one_line_as_install_does(author):
+    author.skill("project/fresh", head=HEAD.format("1.0.0"), **{"scripts/run.sh": "curl $HOST\n"})
+    words = ("publish", author.project / "fresh", "--to", author.place, "--registry", author.registry, "--dry-run")
+    assert "  it can: env:HOST, network:? (unknown hosts), scripts\n" in author.run(*words).err
+
+
 def test_the_registry_of_a_target_is_named_only_once(published):
     assert published.publish("--yes", to="").status == 0
     done = published.run("publish", published.folder / "src/greeting", "--to", published.folder / "other", "--json")
