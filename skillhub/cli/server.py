@@ -48,9 +48,9 @@ def show_entry(common: Common, agent: str) -> int:
 def mcp_install(
     common: Common, agent: Annotated[Strings, Arg("--agent NAME", "The agent (repeatable).")] = None
 ) -> int:
-    """Write the entry that runs `skillhub mcp` into an agent's configuration. Asks first.
+    """Write the entry of `skillhub mcp` for an agent. Asks first.
 
-    With --global, the entry applies to all of your projects.
+    The entry in the agent's configuration runs `skillhub mcp`. With --global, it applies to all of your projects.
 
     Example: skillhub mcp install --agent claude-code
     """
@@ -79,7 +79,7 @@ def mcp_install(
 def mcp_remove(
     common: Common, agent: Annotated[Strings, Arg("--agent NAME", "The agent (repeatable).")] = None
 ) -> int:
-    """Remove the entry that `mcp install` wrote into an agent's configuration, unless it was changed since.
+    """Remove the entry that `mcp install` wrote. One that was changed since stays in the agent's configuration.
 
     Example: skillhub mcp remove --agent claude-code
     """
@@ -104,9 +104,9 @@ def mcp_check(
     agent: Annotated[str | None, Arg("--agent NAME", "The agent that has this server in its configuration.")] = None,
     file: Annotated[str | None, Arg("--file FILE", "The agent's file, if several define the server.")] = None,
 ) -> int:
-    """Start an MCP server, or connect to it, and list its tools and skills. Asks a person first; no flag answers.
+    """Start or reach an MCP server, and list its tools. Asks a person first; no flag answers.
 
-    Compares the tools with those that installed skills name. Exits 1 if one is missing.
+    Also lists its skills, and compares the tools with those that installed skills name. Exits 1 if one is missing.
 
     Example: skillhub mcp check github
     """

@@ -50,7 +50,7 @@ def test_the_short_flag_shows_the_help_of_every_command(shell, words):
     assert (done.status, done.out) == (0, shell.run(*words, "--help").out)
 
 
-@pytest.mark.parametrize("group", GROUPS)
+@pytest.mark.parametrize("group", [*GROUPS, "mcp"])
 def test_no_line_of_a_group_is_truncated(shell, group):
     done = shell.run(group, "--help", COLUMNS="80")
     assert "..." not in done.out.replace("[ARGS]...", "")
