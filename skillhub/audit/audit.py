@@ -28,14 +28,14 @@ from skillhub.errors import BadSignature, FormatError, NotFound, SkillhubError, 
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import command, quote
 from skillhub.install import candidates
-from skillhub.install.candidates import ReleaseStatus, TakenBack, choose_release, install_command
+from skillhub.install.candidates import ReleaseStatus
 from skillhub.install.context import Ports, read_unchecked, reinstall
 from skillhub.install.locked_facts import advised, advised_tree, policy_subject
 from skillhub.install.obtain import undeclared
 from skillhub.install.review import install_words, since
 from skillhub.model.finding import Finding, Issue, Severity
 from skillhub.model.hosts import hosts
-from skillhub.model.index import Admission
+from skillhub.model.index import Admission, TakenBack, choose_release
 from skillhub.model.lock import Lock, Locked, Signer, by_word, shown_signers
 from skillhub.model.manifest import Manifest
 from skillhub.model.provenance import AUDIT, Provenance, Record
@@ -46,6 +46,7 @@ from skillhub.policy.policy import LASTING, Objection
 from skillhub.project import copies
 from skillhub.project.copies import link_folders, place
 from skillhub.project.intent import in_full
+from skillhub.project.last_seen import install_command
 from skillhub.scan import ScannedSkill
 from skillhub.scan.results import ScanCache
 from skillhub.sources.local import read_local

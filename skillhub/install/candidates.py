@@ -12,20 +12,20 @@ from datetime import datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from skillhub.errors import NameNotOwned, NotFound, SecurityError, SignerChanged, SourceError, SourceMismatch
+from skillhub.errors import NameNotOwned, SecurityError, SignerChanged, SourceError, SourceMismatch
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import as_command, as_word, command
 from skillhub.install.context import Ports
 from skillhub.model.finding import Finding
 from skillhub.model.hosts import Scope
-from skillhub.model.index import Admission, Index, Release
+from skillhub.model.index import Admission, Index, Release, choose_release
 from skillhub.model.lock import Locked, Signer, shown_signers
 from skillhub.model.provenance import LOCK, MEANING, Provenance, signers_of
 from skillhub.model.reference import Named, canonical
 from skillhub.model.tree import Tree
-from skillhub.model.version import Range, range_of
+from skillhub.model.version import range_of
 from skillhub.project.intent import Wanted
-from skillhub.project.last_seen import recalled
+from skillhub.project.last_seen import install_command, recalled
 from skillhub.project.project import Project
 from skillhub.project.store import Listed, Staged, Store
 from skillhub.project.user_state import OWN_SUFFIX, Publishers, Trusted
@@ -36,43 +36,6 @@ from skillhub.trust.registry import publisher_of
 
 if TYPE_CHECKING:
     from skillhub.model.manifest import Manifest
-
-# The choice of a release: a pure function of the reference and the releases that a source offers.
-
-
-class TakenBack(SourceError):
-    """The requested version exists, but its registry has yanked or withdrawn it."""
-
-    code = "taken-back"
-
-
-def choose_release(ref: Named, releases: tuple[Release, ...], settled: str | None = None) -> Release:
-    """Return the newest of ``releases`` (newest first) that is in the range and neither yanked nor withdrawn.
-
-    Without a range, a pre-release is chosen only if there is no other release. With ``settled``, a time in the form
-    of ``published``, a release published later is chosen only if there is no other.
-
-    Raises:
-        NotFound: no release is in the range; the hint names the existing ones.
-        TakenBack: all releases in the range were yanked or withdrawn; the message gives the reason.
-        UsageError: the range is malformed.
-    """
-    allowed = releases
-    if ref.range is not None:
-        wanted = Range(ref.range)
-        allowed = tuple(release for release in releases if wanted.allows(release.version or "0.0.0"))
-    if not allowed:
-        known = ", ".join(release.version or "one without a version" for release in releases[:8])
-        raise NotFound(f"no release of {ref.name} is {ref.range}", where=str(ref), hint=f"there are: {known}")
-    chosen = [release for release in allowed if not release.taken_back]
-    if not chosen:
-        newest, others = allowed[0], [each.version for each in releases if each.version and not each.taken_back][:8]
-        hint = f"there are: {', '.join(others)}" if others else "no other release of it is offered"
-        raise TakenBack(f"{ref.name} {newest.version} was {newest.taken_back}", where=str(ref), hint=hint)
-    chosen = [each for each in chosen if settled is None or (each.published or "~") <= settled] or chosen
-    stable = [release for release in chosen if "-" not in (release.version or "").split("+")[0]]
-    return (stable if ref.range is None and stable else chosen)[0]
-
 
 _allows = lru_cache(maxsize=256)(lambda range_, version: range_of(range_).allows(version))  # a project has few pairs
 
@@ -190,12 +153,6 @@ class ReleaseStatus:
             what = f"installs {newest.version}, which skillhub.toml does not allow yet"
             return f"{self.install_command(newest, scope)} {what}, {remove}"
         return f"{command(scope, 'update', self.name)} installs another version, {remove}"
-
-
-def install_command(name: str, entry: Locked, version: str | None, scope: Scope) -> str:
-    """Return the command that installs another version of a skill that the lock has under this name from a source."""
-    alias = ("--as", name) if entry.name else ()
-    return command(scope, "install", f"{entry.source}:{entry.own_name(name)}@{version}", *alias)
 
 
 # The publishers that judge a signature: those that the user trusts, and those pinned for an installed skill.

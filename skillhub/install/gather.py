@@ -16,11 +16,9 @@ from skillhub.install.candidates import (
     EXPIRED,
     Candidate,
     ReleaseStatus,
-    TakenBack,
     TreeBudget,
     about_skill,
     check_against_lock,
-    choose_release,
     is_within,
     read,
     scanning,
@@ -31,7 +29,7 @@ from skillhub.install.locked_facts import with_advisories
 from skillhub.install.obtain import from_lock, prefetched, with_patched_tree
 from skillhub.install.resolve import ResolvedSkill, ranges_on, resolve_locked, resolve_ref, resolve_wanted, satisfies
 from skillhub.install.review import admit, too_young
-from skillhub.model.index import Release, fitting, no_match, offered_by, words_for
+from skillhub.model.index import Release, TakenBack, choose_release, fitting, no_match, offered_by, words_for
 from skillhub.model.lock import Locked, Patch
 from skillhub.model.reference import Git, GitHub, Local, Mcp, Named, Oci, Ref
 from skillhub.model.tree import Tree

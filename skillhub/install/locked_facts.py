@@ -13,7 +13,7 @@ from skillhub.errors import KnownBad, SkillhubError
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import command
 from skillhub.install import candidates
-from skillhub.install.candidates import Candidate, ReleaseStatus, install_command, read_manifest
+from skillhub.install.candidates import Candidate, ReleaseStatus, read_manifest
 from skillhub.install.context import Ports, State
 from skillhub.model.advisory import AdvisorySubject, Match, digests_of
 from skillhub.model.finding import SEVERITIES
@@ -23,7 +23,7 @@ from skillhub.model.reference import Local, parse_remote, site_of
 from skillhub.model.skill import Skill
 from skillhub.model.tree import SIGNATURE, SKILL_MD, Listing, Tree
 from skillhub.policy.policy import Subject
-from skillhub.project.last_seen import HINTS
+from skillhub.project.last_seen import HINTS, install_command
 from skillhub.sources.configured import Source
 
 

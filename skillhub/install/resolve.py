@@ -18,7 +18,6 @@ from skillhub.install.candidates import (
     Candidate,
     ReleaseStatus,
     TreeBudget,
-    choose_release,
     is_within,
     locked_elsewhere,
     read_manifest,
@@ -27,7 +26,7 @@ from skillhub.install.context import Options, Place, Ports, State, unreachable_h
 from skillhub.install.obtain import Acquisition, by_lock, by_path, by_place, by_source
 from skillhub.install.sources import configured
 from skillhub.model.hosts import Scope
-from skillhub.model.index import Index, Release, choose_skills
+from skillhub.model.index import Index, Release, choose_release, choose_skills
 from skillhub.model.lock import Lock, Locked, of_plugin
 from skillhub.model.reference import Git, GitHub, Local, McpConfigured, Named, Ref, Remote, canonical, parse_remote
 from skillhub.model.tree import SKILL_MD

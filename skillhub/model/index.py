@@ -11,12 +11,13 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import ConfigDict
 
-from skillhub.errors import NotFound, UsageError
+from skillhub.errors import NotFound, SourceError, UsageError
 from skillhub.formats.digest import Digest
 from skillhub.formats.document import Read, Sha256, matching, part, text_that
 from skillhub.formats.text import quote
+from skillhub.model.reference import Named
 from skillhub.model.tree import SKILL_MD
-from skillhub.model.version import precedence
+from skillhub.model.version import Range, precedence
 
 # `files`: single files beside a SKILL.md, from Agent Skills Discovery 0.1.0; `tree`: a folder of a git commit.
 ReleaseType = Literal["archive", "skill-md", "files", "tree"]
@@ -250,3 +251,40 @@ def index_path(publisher: str) -> str:
 
 # The role `releases` itself signs this target, and every client has its document. No publisher can have this name.
 ADVISORIES = "idx/_advisories.json"
+
+
+# The choice of a release: a pure function of the reference and the releases that a source offers.
+
+
+class TakenBack(SourceError):
+    """The requested version exists, but its registry has yanked or withdrawn it."""
+
+    code = "taken-back"
+
+
+def choose_release(ref: Named, releases: tuple[Release, ...], settled: str | None = None) -> Release:
+    """Return the newest of ``releases`` (newest first) that is in the range and neither yanked nor withdrawn.
+
+    Without a range, a pre-release is chosen only if there is no other release. With ``settled``, a time in the form
+    of ``published``, a release published later is chosen only if there is no other.
+
+    Raises:
+        NotFound: no release is in the range; the hint names the existing ones.
+        TakenBack: all releases in the range were yanked or withdrawn; the message gives the reason.
+        UsageError: the range is malformed.
+    """
+    allowed = releases
+    if ref.range is not None:
+        wanted = Range(ref.range)
+        allowed = tuple(release for release in releases if wanted.allows(release.version or "0.0.0"))
+    if not allowed:
+        known = ", ".join(release.version or "one without a version" for release in releases[:8])
+        raise NotFound(f"no release of {ref.name} is {ref.range}", where=str(ref), hint=f"there are: {known}")
+    chosen = [release for release in allowed if not release.taken_back]
+    if not chosen:
+        newest, others = allowed[0], [each.version for each in releases if each.version and not each.taken_back][:8]
+        hint = f"there are: {', '.join(others)}" if others else "no other release of it is offered"
+        raise TakenBack(f"{ref.name} {newest.version} was {newest.taken_back}", where=str(ref), hint=hint)
+    chosen = [each for each in chosen if settled is None or (each.published or "~") <= settled] or chosen
+    stable = [release for release in chosen if "-" not in (release.version or "").split("+")[0]]
+    return (stable if ref.range is None and stable else chosen)[0]

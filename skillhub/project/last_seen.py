@@ -18,7 +18,7 @@ from skillhub.errors import FormatError, NotFound, SourceError, StateError
 from skillhub.formats.digest import Digest
 from skillhub.formats.document import NAME, Document, Members, Read, few, text_that
 from skillhub.formats.json import strict_json
-from skillhub.formats.text import as_command, is_name, spell, typed_flags
+from skillhub.formats.text import as_command, command, is_name, spell, typed_flags
 from skillhub.model.advisory import CAP, AdvisoryFeed, AdvisoryIndex, AdvisorySubject, Match
 from skillhub.model.hosts import Scope
 from skillhub.model.index import (
@@ -187,6 +187,12 @@ def recalled(name: str, entry: Locked, index: Index) -> errors.SecurityError | N
             message = f"{found} is signed by the key {signer.fingerprint}, which {publisher} has revoked"
             return errors.BadSignature("revoked", message, where=where)
     return None
+
+
+def install_command(name: str, entry: Locked, version: str | None, scope: Scope) -> str:
+    """Return the command that installs another version of a skill that the lock has under this name from a source."""
+    alias = ("--as", name) if entry.name else ()
+    return command(scope, "install", f"{entry.source}:{entry.own_name(name)}@{version}", *alias)
 
 
 # The advisories on this disk, for loading skills: those of registries, files and mirrors. The rules are those of

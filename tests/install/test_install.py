@@ -10,7 +10,7 @@ import pytest
 
 from skillhub.disk.folders import remove_tree
 from skillhub.errors import NotFound, Refused, SignerChanged, SourceMismatch, UnsafeArchive, UsageError, Withdrawn
-from skillhub.install.candidates import TakenBack
+from skillhub.model.index import TakenBack
 from skillhub.sources.local import read_local
 from tests.support.registry import Simulator, key_of
 from tests.support.world import Answers, refused, skill, unlocked, wanted

@@ -12,8 +12,7 @@ from tuf.api.metadata import Timestamp
 
 from skillhub.errors import BadMetadataSignature, NameNotOwned, Refused, Rollback, SecurityError
 from skillhub.formats.digest import Digest
-from skillhub.install.candidates import TakenBack
-from skillhub.model.index import index_path, namespace_path
+from skillhub.model.index import TakenBack, index_path, namespace_path
 from skillhub.project.user_state import Trusted
 from skillhub.registry.build import add
 from skillhub.registry.operator import Signing

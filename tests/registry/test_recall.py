@@ -5,7 +5,7 @@ import json
 import pytest
 
 from skillhub.errors import NotFound, Refused, UsageError, Withdrawn
-from skillhub.install.candidates import TakenBack
+from skillhub.model.index import TakenBack
 from skillhub.registry.check import check
 from skillhub.registry.operator import Signing
 from skillhub.registry.upkeep import withdraw, yank
