@@ -85,9 +85,12 @@ class Case:
 
     def note(self, rule: str, message: str, at: Location | None = None) -> Finding:
         """Return a finding about the skill, located at ``at`` or else at the skill's line of the lock."""
-        return note(rule, message, self.name, at or self.locations.skill(self.name))
+        found = note(rule, message, self.name, at or self.locations.skill(self.name))
+        error = self.status.objection if rule in _RECALLED else None
+        return replace(found, hint=self.status.remedy(error, self.ports.project).hint) if error else found
 
 
+_RECALLED = frozenset({"withdrawn", "revoked", "name-not-owned"})
 _HTTP = ("http://", "git+http://")
 Check = Callable[[Case], Iterator[Finding]]
 

@@ -12,6 +12,7 @@ from skillhub.disk.home import INTENT, LOCK
 from skillhub.errors import SkillhubError, StateError
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import as_command, command
+from skillhub.install.candidates import remedies
 from skillhub.install.context import Ports
 from skillhub.install.locked_facts import advised_skills
 from skillhub.model.hosts import Host, detect, hosts, measured, profiles
@@ -151,8 +152,7 @@ def _lock(skills: Sequence[Skill], ports: Ports) -> Iterator[Check]:
         elif skill.state == "disabled":
             yield Check(f"state of {skill.name}", True, "disabled", enabling)
         for link in (each for each in skill.links if not os.path.lexists(each)):
-            hint = command(ports.project.scope, "sync")
-            yield Check(f"copy of {skill.name}", False, f"it is enabled, but missing: {link}", hint)
+            yield Check(f"copy of {skill.name}", False, f"it is enabled, but missing: {link}", _restoring(ports))
     folders = agent_folders(ports.project, ports.user_home, ports.environ)
     copies = dict.fromkeys(link for skill in skills for link in skill.links)
     # Including copies that the user did not agree to: agents read every skill in their folders.
@@ -168,6 +168,12 @@ def _lock(skills: Sequence[Skill], ports: Ports) -> Iterator[Check]:
             yield Check("git", False, f"an enabled copy is tracked by git: {path}", hint)
     except StateError as error:
         yield Check("git", False, error.message, "git status shows more")
+
+
+def _restoring(ports: Ports) -> str:
+    """Return the commands that restore missing copies: ``sync`` refuses while a locked skill is recalled."""
+    ways = [each.hint for each in remedies(ports.project, ports.sources).values()]
+    return "; then ".join([*ways, command(ports.project.scope, "sync")])
 
 
 def _supplying(need: Need, ports: Ports) -> str:

@@ -196,13 +196,21 @@ def _warn_of(found: InstalledSkills, common: Common) -> None:
                 message += f"agents that read {', '.join(sorted(others))} still load it"
             common.terminal.out(f"{message}: {shows}", "yellow")
         if skill.withdrawn:
-            ways = f"{command(skill.scope, 'update', skill.name)} looks for another, "
-            ways += f"{command(skill.scope, 'remove', skill.name)} removes it"
-            common.terminal.out(f"{skill.name} {skill.version} was withdrawn: {skill.withdrawn}; {ways}", "red")
+            project = found.project if skill.scope == "project" else found.project.users(common.user_home)
+            _warn_of_withdrawn(skill, project, common)
     for scope, name, match in found.known_bad:
         common.terminal.out(f"{name}: {match}; {command(scope, 'remove', name)}", "red")
     for name, path, by in found.hidden:
         common.terminal.out(f"{name}: {path} is hidden by {by}", "yellow")
+
+
+def _warn_of_withdrawn(skill: Skill, project: Project, common: Common) -> None:
+    from skillhub.install.candidates import remedies
+
+    sources = ProjectSources(common.home, project.key, project.proposals, remember=False)
+    found = remedies(project, sources).get(skill.name)
+    ways = found.hint if found else f"{command(skill.scope, 'remove', skill.name)} removes it"
+    common.terminal.out(f"{skill.name} {skill.version} was withdrawn: {skill.withdrawn}; {ways}", "red")
 
 
 def _from_aliases(skills: Sequence[Skill], common: Common) -> list[Skill]:
@@ -258,16 +266,20 @@ def verify(
             counted = "1 skill matches" if len(found) == 1 else f"{len(found)} skills match"
             common.terminal.did(f"{counted} the lock (every byte checked)", "green")
         else:
-            for hint in _hints(found, ports.project, common):
+            for hint in _hints(found, ports, common):
                 common.terminal.say(hint)
     return 0 if is_ok else 1
 
 
-def _hints(found: Sequence[Verified], project: Project, common: Common) -> Iterator[str]:
+def _hints(found: Sequence[Verified], ports: Ports, common: Common) -> Iterator[str]:
     """Yield the commands that solve the problems."""
     from skillhub.audit.verify import BEYOND_SYNC
+    from skillhub.install.candidates import remedies
 
-    unagreed = not_agreed(project)
+    ways = [each.hint for each in remedies(ports.project, ports.sources).values()]  # sync refuses until then
+    then = "then " if ways else ""
+    yield from ways
+    unagreed = not_agreed(ports.project)
     new = {each.name for each in found if any(problem.code == "missing" for problem in each.problems)}
     if new.intersection(unagreed):
         yield f"{common.command('install')} asks about skills that you did not agree to here, and enables them"
@@ -280,11 +292,11 @@ def _hints(found: Sequence[Verified], project: Project, common: Common) -> Itera
     edited = [each.name for each in found if any(problem.code in _EDITED for problem in each.problems)]
     sync = common.command("sync")
     if codes - BEYOND_SYNC:
-        yield f"{sync} restores the locked files"
+        yield f"{then}{sync} restores the locked files"
     if "other-skill" in codes:
         yield f"move away the folder with the name of a locked skill; {sync} does not"
     if "not-enabled" in codes:
-        yield f"{sync} removes copies that are not enabled"
+        yield f"{then}{sync} removes copies that are not enabled"
     if edited:
         yield f"{common.command('diff', *edited)} shows the edits"
         yield f"{common.command('patch', *edited)} keeps them as a patch in the project"

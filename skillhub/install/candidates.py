@@ -12,7 +12,7 @@ from datetime import datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from skillhub.errors import NameNotOwned, SecurityError, SignerChanged, SourceError, SourceMismatch
+from skillhub.errors import SecurityError, SignerChanged, SourceError, SourceMismatch
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import as_command, as_word, command
 from skillhub.install.context import Ports
@@ -25,7 +25,7 @@ from skillhub.model.reference import Named, canonical
 from skillhub.model.tree import Tree
 from skillhub.model.version import range_of
 from skillhub.project.intent import Wanted
-from skillhub.project.last_seen import install_command, recalled
+from skillhub.project.last_seen import Remedy, install_command, recalled, remedy
 from skillhub.project.project import Project
 from skillhub.project.store import Listed, Staged, Store
 from skillhub.project.user_state import OWN_SUFFIX, Publishers, Trusted
@@ -137,22 +137,23 @@ class ReleaseStatus:
             NameNotOwned: the registry has taken the name from its publisher.
         """
         if error := self.objection:
-            error.hint = self._hint(error, project)
+            error.hint = self.remedy(error, project).hint
             raise error
 
-    def _hint(self, error: SecurityError, project: Project) -> str:
+    def remedy(self, error: SecurityError, project: Project) -> Remedy:
+        """Return what the user can do about ``objection``."""
         scope = project.scope
-        remove = f"{command(scope, 'remove', self.name)} removes it"
-        if isinstance(error, NameNotOwned):
-            return f"{remove}; then the skill of the name's new owner may be installed"
-        newest = self.other()
-        if newest is None:
-            return f"{remove}; its registry has no other version yet"
-        wanted = project.intent().skills.get(self.name)
-        if wanted is not None and self.other(wanted.version) is None:
-            what = f"installs {newest.version}, which skillhub.toml does not allow yet"
-            return f"{self.install_command(newest, scope)} {what}, {remove}"
-        return f"{command(scope, 'update', self.name)} installs another version, {remove}"
+        return remedy(error, self.name, self.entry, self.index, scope, lambda name: project.intent().range_of(name))
+
+
+def remedies(project: Project, sources: Sources) -> dict[str, Remedy]:
+    """Return the locked skills that their registries have recalled, as far as this machine knows, and what helps."""
+    lock, found = project.lock(), {}
+    for name, entry in lock.skills.items():
+        status = ReleaseStatus.last_seen(name, entry, lock.root_of(entry), sources)
+        if error := status.objection:
+            found[name] = status.remedy(error, project)
+    return found
 
 
 # The publishers that judge a signature: those that the user trusts, and those pinned for an installed skill.

@@ -313,6 +313,10 @@ class Intent:
     packages: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     package: str = ""
 
+    def range_of(self, name: str) -> str | None:
+        """Return the range of versions that a skill may have; None without one."""
+        return self.skills[name].version if name in self.skills else None
+
     @classmethod
     @lru_cache(maxsize=4)  # a command may read it for more than one purpose
     def parse(cls, data: bytes, where: str = "skillhub.toml") -> Intent:

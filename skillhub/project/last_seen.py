@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property, lru_cache
 from typing import Annotated
@@ -18,7 +18,7 @@ from skillhub.errors import FormatError, NotFound, SourceError, StateError
 from skillhub.formats.digest import Digest
 from skillhub.formats.document import NAME, Document, Members, Read, few, text_that
 from skillhub.formats.json import strict_json
-from skillhub.formats.text import as_command, command, is_name, spell, typed_flags
+from skillhub.formats.text import as_command, command, is_name, spell
 from skillhub.model.advisory import CAP, AdvisoryFeed, AdvisoryIndex, AdvisorySubject, Match
 from skillhub.model.hosts import Scope
 from skillhub.model.index import (
@@ -27,13 +27,14 @@ from skillhub.model.index import (
     Admission,
     Index,
     Release,
+    choose_release,
     index_path,
     namespace_path,
     publisher_path,
 )
 from skillhub.model.lock import Lock, Locked, Signer, by_word
 from skillhub.model.question import HoldReason
-from skillhub.model.reference import parse_remote, url_of
+from skillhub.model.reference import Named, parse_remote, url_of
 from skillhub.model.tree import Listing
 from skillhub.project.user_state import own_roots
 
@@ -189,6 +190,57 @@ def recalled(name: str, entry: Locked, index: Index) -> errors.SecurityError | N
     return None
 
 
+RangeOf = Callable[[str], str | None]  # the name of a skill -> its range in skillhub.toml, if there is one
+
+
+@dataclass(frozen=True, slots=True)
+class Remedy:
+    """What a user can do about a recalled skill.
+
+    Attributes:
+        command: The command to type.
+        effect: What it does, the rest of a sentence that begins with it.
+        note: Why no other command helps; empty if one installs another version.
+        removing: The command that removes the skill.
+    """
+
+    command: str
+    effect: str
+    note: str
+    removing: str
+
+    @property
+    def hint(self) -> str:
+        """The commands that help, as a sentence."""
+        return f"{self.command} {self.effect}{self.note or f', {self.removing} removes it'}"
+
+
+def remedy(
+    error: errors.SecurityError, name: str, entry: Locked, index: Index, scope: Scope, range_of: RangeOf
+) -> Remedy:
+    """Return what the user can do about a locked release that ``recalled`` refuses, by the same documents."""
+    remove, own = command(scope, "remove", name), entry.own_name(name)
+    if isinstance(error, errors.NameNotOwned):
+        return Remedy(remove, "removes it", "; then the skill of the name's new owner may be installed", remove)
+    others = tuple(each for each in index.skills.get(own, ()) if each.digest != entry.digest)
+    newest = _chosen(others, own, None)
+    if newest is None:
+        return Remedy(remove, "removes it", "; its registry has no other version yet", remove)
+    wanted = None
+    with suppress(FormatError, StateError):  # a malformed skillhub.toml is for the commands that change it
+        wanted = range_of(name)
+    if _chosen(others, own, wanted):
+        return Remedy(command(scope, "update", name), "installs another version", "", remove)
+    take = install_command(name, entry, f"^{newest.version}", scope)
+    return Remedy(take, f"installs {newest.version}, which skillhub.toml does not allow yet", "", remove)
+
+
+def _chosen(releases: tuple[Release, ...], name: str, range_: str | None) -> Release | None:
+    with suppress(SourceError):
+        return choose_release(Named(name, None, range_), releases)
+    return None
+
+
 def install_command(name: str, entry: Locked, version: str | None, scope: Scope) -> str:
     """Return the command that installs another version of a skill that the lock has under this name from a source."""
     alias = ("--as", name) if entry.name else ()
@@ -231,30 +283,29 @@ def known_bad(lock: Lock, listing: Callable[[Digest], Listing | None], home: Hom
 BarringCheck = Callable[[str, Locked], HoldReason | None]  # name and entry -> why the skill must not be loaded, if so
 
 
-def barring(lock: Lock, listing: Callable[[Digest], Listing | None], home: Home, scope: Scope) -> BarringCheck:
+def barring(
+    lock: Lock, listing: Callable[[Digest], Listing | None], home: Home, scope: Scope, range_of: RangeOf
+) -> BarringCheck:
     """Return the check whether a locked skill must not be loaded, by an advisory or by its registry.
 
     Raises:
         NotFound, FormatError, StateError: as ``known_bad``.
     """
-    bad, flags = known_bad(lock, listing, home), typed_flags(scope)
+    bad = known_bad(lock, listing, home)
     roots_of_user = own_roots(home)  # a repository may change the root of the registry in its lock
     every = {*roots_of_user.values(), *map(lock.root_of, lock.skills.values())}
     registries = {root: last_seen(home, Digest(root)) for root in every if root}
 
     def barred(name: str, entry: Locked) -> HoldReason | None:
         if match := bad(name, entry):
-            return HoldReason(
-                "known-bad", f"is known to be bad: {match}", as_command("skillhub", "remove", name, *flags)
-            )
+            return HoldReason("known-bad", f"is known to be bad: {match}", command(scope, "remove", name))
         roots = filter(None, {lock.root_of(entry), roots_of_user.get(entry.source)})
-        found = (recalled(name, entry, registries[root].index([entry.own_name(name)])) for root in roots)
-        error = next(filter(None, found), None)
-        if error is None:
-            return None
-        return HoldReason(
-            "withdrawn", f"must not be used, since {error.message}", as_command("skillhub", "update", name, *flags)
-        )
+        for root in roots:
+            index = registries[root].index([entry.own_name(name)])
+            if error := recalled(name, entry, index):
+                way = remedy(error, name, entry, index, scope, range_of)
+                return HoldReason("withdrawn", f"must not be used, since {error.message}{way.note}", way.command)
+        return None
 
     return barred
 

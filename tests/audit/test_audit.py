@@ -68,7 +68,7 @@ def test_an_empty_project_has_no_findings(tmp_path):
 def test_the_hint_of_a_finding_names_the_skill(scene):
     change(scene, withdraw, "hello@1.0.0", "sends tokens away")
     (only,) = report(scene.machine).findings
-    assert only.hint == "skillhub update hello installs another version, skillhub remove hello removes it"
+    assert only.hint == "skillhub remove hello removes it; its registry has no other version yet"
 
 
 @pytest.mark.parametrize(("act", "rule", "ok"), [(withdraw, "withdrawn", False), (yank, "yanked", True)])

@@ -270,11 +270,11 @@ def test_attack_an_installed_release_that_became_withdrawn_is_not_served(own, he
     assert not row["enabled"] and row["why"] == "withdrawn"
     assert (done.status, done.error["code"]) == (5, "withdrawn")
     assert "it lies" in done.error["message"]
-    assert "skillhub update greeting" in done.error["hint"]
+    assert done.error["hint"] == "to resolve it: skillhub remove greeting"
     resolved = " ".join(own.run("resolve", "$greeting now").out.split())
     assert (
-        "'greeting' must not be used, since greeting 1.0.0 was withdrawn by its registry: it lies; to resolve it: "
-        in resolved
+        "'greeting' must not be used, since greeting 1.0.0 was withdrawn by its registry: it lies; "
+        "its registry has no other version yet; to resolve it: skillhub remove greeting" in resolved
     )
     assert "it lies" in own.run("catalog").err
     assert own.run("use", "greeting", "--json").error["code"] == "withdrawn"

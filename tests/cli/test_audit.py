@@ -217,12 +217,51 @@ def test_a_withdrawal_by_the_registry_is_reported_and_enforced(offered, tmp_path
     (row,) = shell.run("list", "--json").json["skills"]
     assert (row["state"], row["withdrawn"]) == ("enabled", "it lies")
     shown = shell.run("list").out
-    assert " withdrawn " in shown and "greeting 1.0.0 was withdrawn: it lies; skillhub update greeting" in shown
+    only = "skillhub remove greeting removes it; its registry has no other version yet"
+    assert " withdrawn " in shown and f"greeting 1.0.0 was withdrawn: it lies; {only}" in " ".join(shown.split())
+    assert worst["hint"] == only
     assert "enabled, withdrawn" in shell.run("show", "greeting").out
     assert shell.run("verify").status == 1
     offline = shell.run("audit", "--offline")
     assert (offline.status, "withdrawn" in offline.out) == (1, True)
     assert "acme was not contacted: its last answer is used, 20" in offline.err
+
+
+@pytest.mark.parametrize(
+    ("version", "range_", "command", "effect"),
+    [
+        (None, "^1.0.0", "skillhub remove greeting", "removes it; its registry has no other version yet"),
+        ("1.1.0", "^1.0.0", "skillhub update greeting", "installs another version"),
+        (
+            *("2.0.0", "^1.0.0", "skillhub install 'acme:greeting@^2.0.0'"),
+            "installs 2.0.0, which skillhub.toml does not allow yet",
+        ),
+    ],
+    ids=["alone", "allowed", "not-allowed"],
+)
+def test_every_command_names_the_remedy_that_works(offered, tmp_path, version, range_, command, effect):
+    shell = offered.copy(tmp_path / "m")
+    registry = shell.folder / "registry"
+    with online(registry / "site") as url:
+        assert shell.run("source", "add", "acme", url, "--root", registry / "site/metadata/1.root.json").status == 0
+        assert shell.run("install", f"acme:greeting@{range_}", "--yes").status == 0
+        if version:
+            shell.skill("src/greeting", head=f'metadata:\n  version: "{version}"\n')
+            assert shell.run("registry", "add", registry, shell.folder / "src/greeting").status == 0
+        assert shell.run("registry", "withdraw", registry, "greeting@1.0.0", "--reason", "it lies").status == 0
+        done = shell.run("audit", "--json")
+    hint = next(each["hint"] for each in done.json["findings"] if each["rule"] == "withdrawn")
+    assert hint.startswith(f"{command} {effect}")
+    for words in (("list",), ("verify",)):
+        done = shell.run(*words)
+        assert hint in " ".join(f"{done.out} {done.err}".split()), words
+    done = shell.run("load", "greeting", "--json")
+    assert (done.status, done.error["hint"]) == (5, f"to resolve it: {command}")
+    assert done.error["message"].endswith("its registry has no other version yet") is (version is None)
+    shutil.rmtree(shell.project / ".agents/skills/greeting")
+    assert f"{hint}; then skillhub sync" in " ".join(shell.run("doctor").out.split())
+    done = shell.run("verify")
+    assert "then skillhub sync restores the locked files" in " ".join(f"{done.out} {done.err}".split())
 
 
 def test_the_form_rule_gives_the_same_finding_for_a_path_and_an_installed_skill(shell):
