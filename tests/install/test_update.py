@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from skillhub.errors import NotFound, Refused, SignerChanged, SourceMismatch, WrongBytes
+from skillhub.install.candidates import without_files
 from skillhub.install.context import read_state
 from skillhub.install.gather import newest_of
 from skillhub.install.install import available_updates
@@ -310,7 +311,7 @@ def test_attack_a_check_keeps_no_files_in_memory(tmp_path):
     def excuse(name, error):
         raise error
 
-    newer = newest_of(["hello"], read_state(ports), ports, keep=True, excuse=excuse).found["hello"]
+    newer = newest_of(["hello"], read_state(ports), ports, describe=without_files, excuse=excuse).found["hello"]
     assert newer.entry.version == "1.1.0"
     assert newer.tree.listing.digest == newer.entry.tree
     assert newer.manifest.body == ""
