@@ -278,7 +278,8 @@ def test_stream_sends_changes_and_ends_with_the_server(tmp_path):
     with Served(machine) as server, sse(server) as wire:
         head = until(wire, b"id: 0")
         assert b"content-type: text/event-stream" in head.lower()
-        machine.write("project/.agents/skills/new/SKILL.md", "---\nname: new\ndescription: New.\n---\nText.\n")
+        machine.write("project/new/SKILL.md", "---\nname: new\ndescription: New.\n---\nText.\n")
+        (machine.project / "new").rename(machine.project / ".agents/skills/new")  # at once: a look sees it whole
         event = until(wire, b"event: change\n").partition(b"event: change\n")[2]
         event = event if b"\n\n" in event else event + until(wire, b"\n\n")
         change = json.loads(event.partition(b"data: ")[2].partition(b"\n")[0])
