@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any
 
 from skillhub.cli.common import Arg, Common, Names, Strings, Verify, now
@@ -186,6 +187,15 @@ def _remember(found: InstalledSkills, common: Common) -> None:
 
 def _warn_of(found: InstalledSkills, common: Common) -> None:
     """Show edited, withdrawn, known bad and hidden skills, with the commands that help."""
+
+    @cache
+    def hints_of(scope: str) -> dict[str, str]:
+        from skillhub.install.candidates import remedies
+
+        project = found.project if scope == "project" else found.project.users(common.user_home)
+        sources = ProjectSources(common.home, project.key, project.proposals, remember=False)
+        return {name: each.hint for name, each in remedies(project, sources).items()}
+
     for skill in (*found.skills, *found.users):
         if skill.edited:
             shows = command(skill.scope, "diff", skill.name)
@@ -196,21 +206,12 @@ def _warn_of(found: InstalledSkills, common: Common) -> None:
                 message += f"agents that read {', '.join(sorted(others))} still load it"
             common.terminal.out(f"{message}: {shows}", "yellow")
         if skill.withdrawn:
-            project = found.project if skill.scope == "project" else found.project.users(common.user_home)
-            _warn_of_withdrawn(skill, project, common)
+            hint = hints_of(skill.scope).get(skill.name) or f"{command(skill.scope, 'remove', skill.name)} removes it"
+            common.terminal.out(f"{skill.name} {skill.version} was withdrawn: {skill.withdrawn}; {hint}", "red")
     for scope, name, match in found.known_bad:
         common.terminal.out(f"{name}: {match}; {command(scope, 'remove', name)}", "red")
     for name, path, by in found.hidden:
         common.terminal.out(f"{name}: {path} is hidden by {by}", "yellow")
-
-
-def _warn_of_withdrawn(skill: Skill, project: Project, common: Common) -> None:
-    from skillhub.install.candidates import remedies
-
-    sources = ProjectSources(common.home, project.key, project.proposals, remember=False)
-    found = remedies(project, sources).get(skill.name)
-    ways = found.hint if found else f"{command(skill.scope, 'remove', skill.name)} removes it"
-    common.terminal.out(f"{skill.name} {skill.version} was withdrawn: {skill.withdrawn}; {ways}", "red")
 
 
 def _from_aliases(skills: Sequence[Skill], common: Common) -> list[Skill]:

@@ -319,8 +319,7 @@ class IdleCommand:
             return True
         while not os.path.lexists(path):
             path = os.path.dirname(path)  # its times tell when the path disappeared
-        _, content, anything, *_ = _stamp(os.lstat(path))
-        last = max(content, anything)
+        last = max(_stamp(os.lstat(path))[1:3])  # mtime and ctime
         return _is_before(last, self._started, GRAIN if last % _SECOND else _DAY)
 
 
