@@ -8,14 +8,18 @@ import shutil
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from corpus import write_corpus
 from offers import Offers, served
 from run import FLOOR, SKILLHUB, CommandFailed, Sample, measure, rest
 
 COUNTS = (1, 10, 100, 1_000, 10_000)
+FROM_SITE, FROM_GIT, FROM_FOLDER = "a site", "a git repository", "a local folder"
+SOURCES = (FROM_SITE, FROM_GIT, FROM_FOLDER)
 FIRST, FLOORED, SCANNED = "install (first)", "(hash every byte once)", "audit (first)"
 COMMANDS: Mapping[str, tuple[str, ...]] = {
     "install": ("install",),
@@ -39,8 +43,9 @@ CHECKS = frozenset({"verify", "audit", "update --check", "doctor"})
 
 @dataclass(frozen=True)
 class Growth:
-    """The cost of one command by number of skills; the best of its runs."""
+    """The cost of one command by number of skills, all from one source; the best of its runs."""
 
+    source: str
     command: str
     took: Mapping[int, Sample]
 
@@ -59,35 +64,40 @@ class Growth:
 
 
 def grown(top: Path, counts: Sequence[int], rounds: int, until: float) -> list[Growth]:
-    """Measure every command at each count, each in a project installed from a site.
+    """Measure every command at each count, each in a project whose skills come from one source.
 
     A count whose expected end is after ``until`` is skipped.
     """
-    took: dict[str, dict[int, Sample]] = {}
+    took: dict[tuple[str, str], dict[int, Sample]] = {}
+    seconds: dict[str, float] = {}  # by source, for the count before
     for number, count in enumerate(counts):
-        start, folder = time.monotonic(), top / str(count)
-        print(f"growth: {count:,} skills", flush=True)
         # At the largest counts each command runs once, since it is long enough to measure.
         times = rounds if number + 1 < len(counts) or number < 3 else 1
-        try:
-            for command, sample in _at(folder, count, times):
-                took.setdefault(command, {})[count] = sample
-                figures = f"{sample.seconds:9.2f} s {sample.cpu:9.2f} s of CPU {sample.peak:9.1f} MiB"
-                print(f"{command:28} {figures}", flush=True)
-        except CommandFailed as error:
-            print(f"{FIRST} of {count:,}: {error}", file=sys.stderr, flush=True)
-            break
-        finally:
-            shutil.rmtree(folder)
-        if number + 1 < len(counts) and time.monotonic() + 6 * (time.monotonic() - start) > until:
-            print(f"growth: no time is left for {counts[number + 1]:,} skills", flush=True)
-            break
-    return [Growth(command, samples) for command, samples in took.items()]
+        for source in SOURCES:
+            start, folder = time.monotonic(), top / str(count)
+            if start + 6 * seconds.get(source, 0.0) > until:
+                print(f"growth: no time is left for {count:,} skills of {source}", flush=True)
+                continue
+            print(f"growth: {count:,} skills of {source}", flush=True)
+            try:
+                for command, sample in _at(folder, source, count, times):
+                    took.setdefault((source, command), {})[count] = sample
+                    figures = f"{sample.seconds:9.2f} s {sample.cpu:9.2f} s of CPU {sample.peak:9.1f} MiB"
+                    print(f"{command:28} {figures}", flush=True)
+            except CommandFailed as error:
+                print(f"{FIRST} of {count:,} from {source}: {error}", file=sys.stderr, flush=True)
+            finally:
+                shutil.rmtree(folder)
+            seconds[source] = time.monotonic() - start
+    return [Growth(source, command, took[source, command]) for source, command in sorted(took, key=_rank)]
 
 
-def _at(top: Path, count: int, rounds: int) -> Iterator[tuple[str, Sample]]:
+def _rank(measured: tuple[str, str]) -> int:
+    return SOURCES.index(measured[0])
+
+
+def _at(top: Path, source: str, count: int, rounds: int) -> Iterator[tuple[str, Sample]]:
     offers, home, project = Offers(top, count), top / "home", top / "project"
-    offers.write_site()
     for each in (home, project):
         each.mkdir(parents=True)
     environ = {"PATH": os.environ["PATH"], "HOME": str(home), "SKILLHUB_HOME": str(home / "hub"), "CI": "1"}
@@ -97,8 +107,8 @@ def _at(top: Path, count: int, rounds: int) -> Iterator[tuple[str, Sample]]:
 
     checks = [COMMANDS[label] for label in CHECKS]
 
-    with served(top / "site") as url:
-        yield FIRST, run("install", url, "--all", "--yes", "--allow-unsigned", "--agent", "claude-code")
+    with _offered(offers, source, project) as ref:
+        yield FIRST, run("install", ref, "--all", "--yes", "--allow-unsigned", "--agent", "claude-code")
         found = len(list(project.glob(".claude/skills/*/SKILL.md")))
         if found != count:
             raise CommandFailed(f"{found} of {count} skills were installed")
@@ -115,6 +125,21 @@ def _at(top: Path, count: int, rounds: int) -> Iterator[tuple[str, Sample]]:
                 yield label, best([run(*words) for _ in range(rounds)])
             except CommandFailed as error:
                 print(f"{label} with {count:,}: {error}", file=sys.stderr, flush=True)
+
+
+@contextmanager
+def _offered(offers: Offers, source: str, project: Path) -> Iterator[str]:
+    """Write the skills to the source, and yield the argument of ``install`` for it."""
+    if source == FROM_SITE:
+        offers.write_site()
+        with served(offers.top / "site") as url:
+            yield url
+    elif source == FROM_GIT:
+        offers.write_repository()
+        yield f"git+file://{offers.top}/repository"
+    else:
+        write_corpus(project / "skills", offers.count)
+        yield "./skills"
 
 
 def best(samples: list[Sample]) -> Sample:

@@ -41,11 +41,11 @@ class Offers:
 
     def write(self) -> None:
         self.write_site()
-        self._write_repository()
+        self.write_repository()
         self._write_wheels()
 
     def write_site(self) -> None:
-        write_corpus(self.top / "skills", self.count)
+        self._write_skills()
         rows = []
         folder = (self.top / "site" / CURRENT_PLACE.lstrip("/")).parent
         folder.mkdir(parents=True)
@@ -58,11 +58,16 @@ class Offers:
         index = {"$schema": SCHEMA, "skills": rows}
         (folder / "index.json").write_text(json.dumps(index))
 
-    def _write_repository(self) -> None:
+    def write_repository(self) -> None:
+        self._write_skills()
         shutil.copytree(self.top / "skills", self.top / "repository" / "skills")
         who = ["-c", "user.name=bench", "-c", "user.email=bench@example.com"]
         for words in (["init", "-q", "-b", "main"], ["add", "-A"], ["commit", "-qm", "skills"], ["repack", "-adq"]):
             subprocess.run(["git", *who, "-C", str(self.top / "repository"), *words], check=True)
+
+    def _write_skills(self) -> None:
+        if not (self.top / "skills").exists():
+            write_corpus(self.top / "skills", self.count)
 
     def _write_wheels(self) -> None:
         (self.top / "wheels").mkdir()

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from growth import FIRST, FLOORED, SCANNED, Growth
+from growth import FIRST, FLOORED, FROM_SITE, SCANNED, Growth
 from peers import OURS, Row, milliseconds
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -60,17 +60,22 @@ def _growth(grown: Sequence[Growth]) -> list[str]:
     if not grown:
         return []
     counts = sorted({count for each in grown for count in each.took})
-    lines = ["\n### Growth\n", "Seconds of processor time, and MiB at the most skills. ![Growth](growth.svg)\n"]
-    lines += [
-        f"| command | {' | '.join(f'{count:,}' for count in counts)} | exponent | MiB |",
-        "|---" * (len(counts) + 3) + "|",
-    ]
-    for each in grown:
-        times = [f"{each.took[count].cpu:.2f}" if count in each.took else "" for count in counts]
-        power = "" if each.exponent is None else f"{each.exponent:.2f}"
-        label = each.command if each.command.startswith("(") else f"`{each.command}`"
-        lines.append(f"| {label} | {' | '.join(times)} | {power} | {each.took[max(each.took)].peak:.0f} |")
+    lines = ["\n### Growth\n", "Seconds of processor time, and MiB at the most skills. ![Growth](growth.svg)"]
+    for source in dict.fromkeys(each.source for each in grown):
+        lines += [
+            f"\nFrom {source}:\n",
+            f"| command | {' | '.join(f'{count:,}' for count in counts)} | exponent | MiB |",
+            "|---" * (len(counts) + 3) + "|",
+            *(_growth_row(each, counts) for each in grown if each.source == source),
+        ]
     return lines
+
+
+def _growth_row(growth: Growth, counts: Sequence[int]) -> str:
+    times = [f"{growth.took[count].cpu:.2f}" if count in growth.took else "" for count in counts]
+    power = "" if growth.exponent is None else f"{growth.exponent:.2f}"
+    label = growth.command if growth.command.startswith("(") else f"`{growth.command}`"
+    return f"| {label} | {' | '.join(times)} | {power} | {growth.took[max(growth.took)].peak:.0f} |"
 
 
 _PEERS = """{} skills on this machine. `skills` and `openskills` are clients from npm; uv installs the same files as
@@ -110,8 +115,12 @@ def _cell(rows: Sequence[Row], name: str) -> str:
 
 
 def picture(grown: Sequence[Growth]) -> str:
-    """Return the growth as an SVG: count and processor time, both by powers of ten; grey is linear growth."""
-    shown = [each for each in grown if each.command not in (FIRST, FLOORED, SCANNED) and len(each.took) > 1]
+    """Return the growth with skills of a site as an SVG: count and processor time, both by powers of ten.
+
+    Grey is linear growth.
+    """
+    apart = (FIRST, FLOORED, SCANNED)
+    shown = [each for each in grown if each.source == FROM_SITE and each.command not in apart and len(each.took) > 1]
     points = [(count, sample.cpu) for each in shown for count, sample in each.took.items()]
     if not points:
         return '<svg xmlns="http://www.w3.org/2000/svg"/>\n'
@@ -133,7 +142,7 @@ def picture(grown: Sequence[Growth]) -> str:
     out = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}"',
         'font-family="sans-serif" font-size="11">',
-        "<title>Processor time by the number of skills</title>",
+        "<title>Processor time by the number of skills of a site</title>",
         f'<rect width="{_WIDTH}" height="{_HEIGHT}" fill="#ffffff"/>',
     ]
     for power in range(low, high + 1):

@@ -12,15 +12,16 @@ import pytest
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE)]
 
-from growth import CHECKS, COMMANDS, Growth  # noqa: E402
+from growth import CHECKS, COMMANDS, FIRST, FLOORED, FROM_GIT, FROM_SITE, SOURCES, Growth  # noqa: E402
+from growth import grown as measured  # noqa: E402
 from peers import FROZEN, SITE, Row  # noqa: E402
 from report import _MEASURED, _floors, _growth, _races, picture  # noqa: E402
 from run import CommandFailed, Sample, measure  # noqa: E402
 
 
-def grown(power: float) -> Growth:
+def grown(power: float, source: str = FROM_SITE) -> Growth:
     took = {count: Sample(1.0, 0.3 + 0.0005 * count**power, 50.0) for count in (1, 10, 100, 1_000, 10_000)}
-    return Growth("sync", took)
+    return Growth(source, "sync", took)
 
 
 def test_growth_is_reported_by_its_exponent():
@@ -30,8 +31,24 @@ def test_growth_is_reported_by_its_exponent():
     assert "| `sync` | 0.30 | 0.30 | 0.35 | 0.80 | 5.30 | 1.00 | 50 |" in _growth([grown(1.0)])
 
 
+def test_each_source_has_its_table_of_growth():
+    lines = _growth([grown(1.0), grown(2.0, FROM_GIT)])
+    assert [each for each in lines if each.startswith("\nFrom")] == ["\nFrom a site:\n", "\nFrom a git repository:\n"]
+    assert lines[-1].startswith("| `sync` |") and "| 2.00 |" in lines[-1]
+    assert len([each for each in lines if each.startswith("| `sync` |")]) == 2
+
+
+def test_growth_is_measured_from_each_source(tmp_path, monkeypatch):
+    monkeypatch.setattr("growth.COMMANDS", {"show": COMMANDS["show"]})
+    monkeypatch.setattr("growth.CHECKS", frozenset())
+    found = measured(tmp_path, (1,), 1, float("inf"))
+    assert [(each.source, each.command) for each in found] == [
+        (source, command) for source in SOURCES for command in (FIRST, FLOORED, "show")
+    ]
+
+
 def test_the_picture_is_svg():
-    root = ElementTree.fromstring(picture([grown(1.0), grown(1.5)]))
+    root = ElementTree.fromstring(picture([grown(1.0), grown(1.5), grown(1.0, FROM_GIT)]))
     assert root.tag.endswith("svg")
     assert len([each for each in root if each.tag.endswith("text") and each.text == "sync"]) == 2
 
@@ -63,7 +80,7 @@ def test_other_installers_are_in_one_table_with_their_failures():
 
 
 def test_a_command_without_a_figure_has_an_empty_cell():
-    some = Growth("show", {1: Sample(1.0, 0.3, 50.0)})
+    some = Growth(FROM_SITE, "show", {1: Sample(1.0, 0.3, 50.0)})
     assert "| `show` | 0.30 |  |  |  |  |  | 50 |" in _growth([grown(1.0), some])
     assert picture([some]).startswith("<svg")
 
