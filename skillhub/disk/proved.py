@@ -326,7 +326,8 @@ class IdleCommand:
 def _watched(paths: Iterable[str]) -> dict[str, tuple[int, ...] | None]:
     """Return for each path what would change with it, as ``IdleCommand.keep`` describes it.
 
-    It is the numbers of the stamp, for a folder that is not listed ``_IDENTITY`` numbers, None for an absent path.
+    It is the numbers of the stamp, for a folder that is not listed ``_IDENTITY`` numbers, None for an absent path or
+    a link that leads nowhere. For a link, it includes the file at its end, to which another link may lead.
 
     Raises:
         OSError: a path cannot be looked at.
@@ -335,11 +336,13 @@ def _watched(paths: Iterable[str]) -> dict[str, tuple[int, ...] | None]:
     for path in paths:
         try:
             status = os.lstat(path)
+            end = os.stat(path) if stat.S_ISLNK(status.st_mode) else None
         except (FileNotFoundError, NotADirectoryError):
             found[path] = None
             continue
         is_listed = path.endswith(os.sep) or not stat.S_ISDIR(status.st_mode)
-        found[path] = _stamp(status) if is_listed else (status.st_mode, status.st_ino, status.st_dev)
+        numbers = _stamp(status) if is_listed else (status.st_mode, status.st_ino, status.st_dev)
+        found[path] = (*numbers, end.st_ino, end.st_dev) if end else numbers
     return found
 
 

@@ -328,6 +328,24 @@ def test_attack_what_a_linked_folder_of_the_state_has_is_not_overlooked(shell, w
     assert not is_idle(shell, *words)
 
 
+@pytest.mark.parametrize("words", WORDS, ids=" ".join)
+def test_attack_a_link_on_the_way_to_a_policy_leads_to_another_one(shell, words):
+    """As where a configuration is replaced by its link ``current``, and the file before it stays."""
+    for version, sources in (("1", ""), ("2", 'sources = ["https://a.invalid/"]\n')):
+        shell.write(f"versions/{version}/policy.toml", sources)
+    current = shell.folder / "versions/current"
+    current.symlink_to("1")
+    (shell.hub / "config").mkdir(exist_ok=True)
+    (shell.hub / "config/policy.toml").symlink_to(current / "policy.toml")
+    assert is_idle(shell, *words)
+    current.unlink()
+    current.symlink_to("2")
+    remembered = shell.run(*words)
+    forget(shell)
+    worked = shell.run(*words)
+    assert (remembered.status, remembered.out, remembered.err) == (worked.status, worked.out, worked.err)
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="another kind of lock")
 @pytest.mark.parametrize("words", WORDS[:3], ids=" ".join)
 def test_the_message_of_a_command_that_waited_is_not_repeated(shell, words, monkeypatch):
