@@ -241,9 +241,16 @@ def names_in(folder: str) -> list[str]:
 
 
 def code_stamps() -> list[tuple[str, tuple[int, ...]]]:
-    """Return the stamps of this package's files and folders: a version changes them, and so does other code of it."""
+    """Return the stamps of this package's files and folders: a version changes them, and so does other code of it.
+
+    A file that is replaced changes its folder, of which there are two levels with code.
+    """
     with os.scandir(_PACKAGE) as rows:
-        return sorted((row.name, _stamp(row.stat())) for row in rows)
+        found = [*rows]
+    for room in [row.path for row in found if row.is_dir()]:
+        with os.scandir(room) as rows:
+            found += (row for row in rows if row.is_dir() and row.name != "__pycache__")
+    return sorted((row.path, _stamp(row.stat())) for row in found)
 
 
 def _digest(facts: object) -> str:

@@ -256,17 +256,18 @@ def test_another_environment_is_worked_out_anew(shell, environ, monkeypatch):
     assert calls == [["sync"]]
 
 
-def test_other_code_of_the_same_version_works_anew(shell, monkeypatch, tmp_path):
+@pytest.mark.parametrize("folder", ["install", "scan/code"])
+def test_other_code_of_the_same_version_works_anew(shell, monkeypatch, tmp_path, folder):
     assert is_idle(shell, "install")
     calls = []
     monkeypatch.setattr("skillhub.cli.app.run", lambda args, idle: calls.append(args) or 0)
     shell.run("install")
     assert not calls
     package = tmp_path / "skillhub"
-    (package / "install").mkdir(parents=True)
+    (package / folder).mkdir(parents=True)
     monkeypatch.setattr(proved, "_PACKAGE", str(package))
     before = proved.code_stamps()
-    (package / "install/new.py").touch()
+    (package / folder / "new.py").touch()
     assert proved.code_stamps() != before
     shell.run("install")
     assert calls == [["install"]]
