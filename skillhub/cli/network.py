@@ -71,7 +71,7 @@ class OpenNetwork:
     _before_requests: list[Callable[[], None]] = field(default_factory=list, init=False)
 
     def before_requests(self, call: Callable[[], None]) -> None:
-        """Call this before requests, as ``Ports.before_requests`` does."""
+        """Call this once before the next request, as ``Ports.before_requests`` does."""
         self._before_requests = [call]
 
     def open(self, source: Source, root: bytes | None = None) -> Registry:
@@ -179,8 +179,11 @@ class OpenNetwork:
         return online if named_by == "person" else UntrustedClient(online, url, hint)
 
     def _announce(self) -> None:
-        for call in self._before_requests:
-            call()
+        try:
+            call = self._before_requests.pop()  # of several threads one has it
+        except IndexError:
+            return
+        call()
 
     @cached_property
     def _online(self) -> Web:

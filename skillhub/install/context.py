@@ -79,7 +79,7 @@ class Network(Protocol):
     """Opens registries and other places without regard to policies, each once for a command."""
 
     def before_requests(self, call: Callable[[], None]) -> None:
-        """Call this, perhaps several times, before requests, once the modules for them are loaded."""
+        """Call this once before the next request, when the modules for requests are loaded."""
         ...
 
     def open(self, source: Source, root: bytes | None = None) -> Registry:
@@ -210,7 +210,7 @@ class Ports:
         return self.network.fetch_root(url, named_by=named_by)
 
     def before_requests(self, call: Callable[[], None]) -> None:
-        """Let the network call this before requests, as ``Network.before_requests`` does."""
+        """Let the network call this before the next request, as ``Network.before_requests`` does."""
         self.network.before_requests(call)
 
     def releases(self, source: Source, name: str) -> Index:

@@ -179,7 +179,7 @@ def _scan_loading(ports: Ports) -> Iterator[None]:
     The thread is joined: only a process with a single thread can be forked.
     """
     thread = Thread(target=_load_scan, daemon=True)
-    ports.before_requests(lambda: None if thread.ident else thread.start())
+    ports.before_requests(thread.start)
     try:
         yield
     finally:

@@ -59,6 +59,15 @@ def test_the_caller_is_told_before_a_place_is_asked(world: Reaching, upstream: U
     assert told
 
 
+def test_the_caller_is_told_once(world: Reaching) -> None:
+    """Places of a marketplace are asked on several threads at once, and a thread can be started only once."""
+    told, ports = [], world.ports()
+    ports.before_requests(lambda: told.append("told"))
+    for _ in range(2):
+        ports.network.web("https://skills.invalid/")
+    assert told == ["told"]
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_intent_alone_gives_the_same_lock(world: Reaching, upstream: Upstream, kind: str) -> None:
     lock = install(world, upstream, kind)
