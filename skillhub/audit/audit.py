@@ -323,7 +323,7 @@ def unmanaged(folder: str, look: Inspection) -> Iterator[Finding]:
     else:
         found = [note("unmanaged", "an agent reads it, and it is in no lock", name, (shown, 0))]
     try:
-        tree = read_local(folder)[0].tree
+        tree = read_local(folder).tree
     except SkillhubError as error:
         rule = "unsafe-archive" if isinstance(error, UnsafeArchive) else "not-scanned"
         yield from (*found, note(rule, error.message, name, (shown, 0)))
@@ -512,7 +512,7 @@ def looked_at(request: AuditRequest, ports: Ports) -> Iterator[tuple[str, Tree]]
             yield name, tree
     for path in (*about.unmanaged, *request.paths):
         with suppress(SkillhubError):
-            tree = read_local(path)[0].tree
+            tree = read_local(path).tree
             yield Manifest.read(tree).name, tree
 
 

@@ -187,7 +187,7 @@ def _found(name: str, ports: Ports) -> Shown | None:
         skill = found_skill(folder, ports.project.scope)
         if skill.name == name:
             with named(folder):
-                tree = read_local(os.path.realpath(folder))[0].tree
+                tree = read_local(os.path.realpath(folder)).tree
                 return Shown(skill, Manifest.read(tree), tree, ())
     return None
 

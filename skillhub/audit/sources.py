@@ -163,7 +163,7 @@ class Inquiry:
             expected = (entry.own_name(name), entry.version)
             if manifest is None or tree is None or (manifest.name, manifest.version) != expected:
                 return False
-            return SIGNATURE not in tree and read_local(files.inside(project.base, path))[0].tree.digest == entry.tree
+            return SIGNATURE not in tree and read_local(files.inside(project.base, path)).tree.digest == entry.tree
         return False
 
     def ask_places(self, names: Iterable[str]) -> None:

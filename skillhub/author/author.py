@@ -220,7 +220,7 @@ def validate(path: str, publishers: Publishers, now: datetime) -> Validated:
         FormatError, StateError: the user's list of publishers is malformed, or cannot be read.
     """
     try:
-        unpacked, _ = read_local(path)
+        unpacked = read_local(path)
     except (NotFound, UsageError):
         raise
     except SkillhubError as error:
@@ -312,7 +312,7 @@ def pack_skill(
         StateError: the disk refuses.
     """
     with named(path):
-        unpacked, _ = read_local(path)
+        unpacked = read_local(path)
         refuse_keys(unpacked.tree, path)
         tree = judge(unpacked.tree, (), None, now).tree
         manifest = Manifest.read(tree, strict=True)
@@ -391,7 +391,7 @@ def sign_skill(
     if os.path.exists(folder) and not os.path.isdir(folder):
         raise UsageError(f"{quote(path)} is not a folder", hint="sign the folder, then pack it")
     with named(path):
-        unpacked, _ = read_local(path)
+        unpacked = read_local(path)
         refuse_keys(unpacked.tree, path)
         manifest = Manifest.read(unpacked.tree, strict=True)
     key = load()
@@ -410,7 +410,7 @@ def _read_back(path: str, key: PrivateKey, tree: Digest) -> None:
     Raises:
         StateError: the contents differ from the signed tree.
     """
-    envelope = oms.read(read_local(path)[0].tree)
+    envelope = oms.read(read_local(path).tree)
     if envelope is None or envelope.tree.digest != tree:
         raise StateError("the skill was changed while it was signed; sign it again", where=path)
     envelope.prove(key.public)

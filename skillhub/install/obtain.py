@@ -212,13 +212,13 @@ def from_path(
     if ports.project.scope == "project" and not os.path.isabs(place) and place != ".":
         full = files.inside(ports.project.base, place)
     with named(path, (FormatError,)):
-        unpacked, digest = read_local(full)
+        unpacked = read_local(full)
         try:
-            found = _unvouched(unpacked, LOCAL, {"path": place, "digest": digest}, ports, locked, known)
+            found = _unvouched(unpacked, LOCAL, {"path": place, "digest": unpacked.archive}, ports, locked, known)
         except BadSignature as error:
             error.hint = error.hint or sign_anew(typed, error.reason)
             raise
-        found = _check_folder_name(found, None if digest else os.path.abspath(full))
+        found = _check_folder_name(found, None if unpacked.archive else os.path.abspath(full))
     if os.path.isabs(place):
         return found.noted(f"{place} is outside the project: others who share the lock do not have it")
     return found

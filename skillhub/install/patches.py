@@ -71,7 +71,7 @@ def _edited(name: str, state: State, ports: Ports) -> Candidate:
         hint = f"{command(ports.project.scope, 'enable', name, '--link', 'copy')}, then edit the copy"
         raise UsageError(f"{name} has no copy of the locked version here", where=name, hint=hint)
     places = links.places(ports.project, record.links)
-    copies = {path: read_local(path, project=ports.project)[0].tree for path in places if os.path.lexists(path)}
+    copies = {path: read_local(path, project=ports.project).tree for path in places if os.path.lexists(path)}
     trees = {path: tree for path, tree in copies.items() if tree.digest != record.tree}
     if not trees:
         raise UsageError(f"{name} has no edits here", where=name, hint="edit a copy in an agent's folder first")

@@ -133,10 +133,17 @@ class Listing(_ByPath[ListedFile]):
 
 @dataclass(frozen=True, slots=True)
 class Unpacked:
-    """A tree with safe paths, and warnings about its archive for a person."""
+    """A tree with safe paths.
+
+    Attributes:
+        tree: The files.
+        warnings: Warnings about the archive, for a person.
+        archive: The digest of the archive's bytes; None for a folder, or where nobody needs it.
+    """
 
     tree: Tree
     warnings: tuple[str, ...] = ()
+    archive: Digest | None = None
 
 
 def kind_of(filename: str, content_type: str | None = None) -> Kind | None:

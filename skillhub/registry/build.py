@@ -80,7 +80,7 @@ def submit(
     """
     folder = os.path.basename(os.path.abspath(path)) if os.path.isdir(path) else None
     with named(path):
-        tree = read_local(path, wrapper=False)[0].tree
+        tree = read_local(path, wrapper=False).tree
         refuse_keys(tree, path)
         tree = prepare(tree) if prepare else tree
         errors, _ = problems(tree, folder)
@@ -299,7 +299,7 @@ def _readable_names(skills: Sequence[str]) -> Iterator[str]:
     """Yield the names of readable skills; ``submit`` reports the unreadable ones."""
     for path in skills:
         with suppress(SkillhubError):
-            yield Manifest.read(read_local(path, wrapper=False)[0].tree).name
+            yield Manifest.read(read_local(path, wrapper=False).tree).name
 
 
 def refuse_within(path: str, *places: str | None) -> None:

@@ -122,7 +122,7 @@ class Workplace:
             if skill.managed and skill.tree is not None:
                 with self.ports(skill.scope) as ports:
                     return _scan_stored(skill.tree, os.path.dirname(ports.store.root))
-            return ScannedSkill.read(read_local(skill.path or "")[0].tree)
+            return ScannedSkill.read(read_local(skill.path or "").tree)
         except SkillhubError as error:
             return ScannedSkill((), None, error.message)
 

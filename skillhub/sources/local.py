@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 from skillhub import errors
 from skillhub.archive import Entry, Limits, Unpacked, gather, kind_of, unpack
@@ -23,8 +24,8 @@ _EDITED = frozenset({"changed-file", "extra-file", "missing-file"})
 _EXPECTED = "expected a skill: a folder, .zip, .skill or .tar.gz"
 
 
-def read_local(path: str, *, wrapper: bool = True, project: Project | None = None) -> tuple[Unpacked, Digest | None]:
-    """Return the skill at ``path`` and, for an archive, the digest of its bytes; ``wrapper`` is as for ``unpack``.
+def read_local(path: str, *, wrapper: bool = True, project: Project | None = None) -> Unpacked:
+    """Return the skill at ``path``; ``wrapper`` is as for ``unpack``.
 
     Args:
         path: The folder or archive.
@@ -40,14 +41,14 @@ def read_local(path: str, *, wrapper: bool = True, project: Project | None = Non
     """
     full = os.path.expanduser(path)
     if os.path.isdir(full):
-        return _read_folder(full, path, project), None
+        return _read_folder(full, path, project)
     kind = kind_of(os.path.basename(full))
     if kind is None and os.path.exists(full):
         raise errors.UsageError(f"{quote(path)} is not a supported archive", hint=_EXPECTED)
     data = files.read(os.path.realpath(full), _ARCHIVE_CAP) if kind else None
     if kind is None or data is None:
         raise NotFound("there is no such file or folder", where=os.path.abspath(full), hint=_EXPECTED)
-    return unpack(data, kind, wrapper=wrapper), Digest.of(data)
+    return replace(unpack(data, kind, wrapper=wrapper), archive=Digest.of(data))
 
 
 def sign_anew(path: str, reason: str | None) -> str | None:

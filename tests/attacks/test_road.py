@@ -41,10 +41,10 @@ def version_of(path):
 
 def signed_archive(folder, key, name="other"):
     source = write_skill(folder, name)
-    signature = oms.sign(read_local(source)[0].tree, name, key)
+    signature = oms.sign(read_local(source).tree, name, key)
     with open(f"{source}/skill.oms.sig", "wb") as file:
         file.write(signature)
-    return pack(read_local(source)[0].tree)
+    return pack(read_local(source).tree)
 
 
 @pytest.mark.parametrize("data", [b"", b"PK\x05\x06" + bytes(18), bytes(1_000_000)])

@@ -43,10 +43,10 @@ def learned(thief):
 def packed(folder, name="other", version="1.0.0", key=None):
     source = write_skill(folder, name, version)
     if key is not None:
-        signature = oms.sign(read_local(source)[0].tree, name, key)
+        signature = oms.sign(read_local(source).tree, name, key)
         with open(f"{source}/skill.oms.sig", "wb") as file:
             file.write(signature)
-    return pack(read_local(source)[0].tree)
+    return pack(read_local(source).tree)
 
 
 # One key of a role that takes two

@@ -281,7 +281,7 @@ def signed(tmp_path):
     world = World(tmp_path)
     trust(world)
     folder = skill(world.base / "src")
-    (folder / "skill.oms.sig").write_bytes(oms.sign(read_local(str(folder))[0].tree, "plain", SECOND))
+    (folder / "skill.oms.sig").write_bytes(oms.sign(read_local(str(folder)).tree, "plain", SECOND))
     world.install(str(folder))
     return world
 
@@ -343,7 +343,7 @@ def test_an_agreed_signer_that_was_never_trusted_is_not_reported(tmp_path):
     world = World(tmp_path)
     own_key(world)
     folder = skill(world.base / "src")
-    (folder / "skill.oms.sig").write_bytes(oms.sign(read_local(str(folder))[0].tree, "plain", SECOND))
+    (folder / "skill.oms.sig").write_bytes(oms.sign(read_local(str(folder)).tree, "plain", SECOND))
     world.install(str(folder), answers=Answers("yes"))
     assert world.lock().skills["plain"].signed_by
     world.install()

@@ -128,8 +128,8 @@ def test_attack_a_key_pinned_for_one_skill_does_not_verify_another(world, hub):
     folder = skill(world.base / "evil", "evil")
     stolen = key_of("test")("acme", "p256")
     assert stolen.public.fingerprint in entry.signed_by[0]
-    (folder / "skill.oms.sig").write_bytes(oms.sign(read_local(str(folder))[0].tree, "evil", stolen))
-    tree = read_local(str(folder))[0].tree
+    (folder / "skill.oms.sig").write_bytes(oms.sign(read_local(str(folder)).tree, "evil", stolen))
+    tree = read_local(str(folder)).tree
     (world.base / "skillhub.toml").unlink()  # it would not require the skill
     document = json.loads((world.base / "skillhub.lock").read_text())
     # First an unsigned local skill, so that `sync` stores it without a question ...
@@ -225,7 +225,7 @@ def test_an_unknown_signer_is_asked_about_and_a_broken_signature_refused(world):
 
     folder = skill(world.base / "src")
     key = key_of("nobody")("publisher", "p256")
-    (folder / "skill.oms.sig").write_bytes(oms.sign(read_local(str(folder))[0].tree, "plain", key))
+    (folder / "skill.oms.sig").write_bytes(oms.sign(read_local(str(folder)).tree, "plain", key))
     shy = Answers("yes", publisher="unanswered")
     with pytest.raises(Refused):
         world.install(str(folder), answers=shy)

@@ -35,7 +35,7 @@ _LONGEST = 900.0
 REST = 2.1
 SCAN = (
     "import sys, time; from skillhub.sources.local import read_local; from skillhub.scan import scan;"
-    "trees = [read_local(path)[0].tree for path in sys.argv[1:]];"
+    "trees = [read_local(path).tree for path in sys.argv[1:]];"
     "start = time.process_time(); [scan(tree) for tree in trees]; print(time.process_time() - start)"
 )
 

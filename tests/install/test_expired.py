@@ -22,7 +22,7 @@ WARNING = f"plain: {EXPIRED}"
 
 def signed(world, body="Do it.\n"):
     folder = skill(world.folder / "src", body=body)
-    tree = read_local(str(folder))[0].tree
+    tree = read_local(str(folder)).tree
     (folder / "skill.oms.sig").write_bytes(sign(tree, "plain", leaf_key(), CHAIN))
     return str(folder)
 
@@ -90,7 +90,7 @@ def test_an_unlocked_skill_with_an_expired_certificate_is_refused(world):
 def name_in_lock(world, body):
     """Change the lock in the repository, like the owner of the expired certificate's key."""
     before = world.lock().skills["plain"]
-    tree = read_local(signed(world, body=body))[0].tree
+    tree = read_local(signed(world, body=body)).tree
     path = world.base / "skillhub.lock"
     text = path.read_text().replace(before.tree, tree.digest)
     path.write_text(text.replace(f'"size": {before.size}', f'"size": {tree.size}'))

@@ -192,7 +192,7 @@ def signed(parent, key, name="plain", body="Do it.\n"):
     from skillhub.trust import oms
 
     folder = skill(parent, name, body)
-    tree = read_local(str(folder))[0].tree
+    tree = read_local(str(folder)).tree
     (folder / "skill.oms.sig").write_bytes(oms.sign(tree, name, key))
     return folder
 

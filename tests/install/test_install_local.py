@@ -61,7 +61,7 @@ def test_a_missing_or_invalid_local_skill_is_refused(world, tmp_path):
 
 def test_an_archive_by_pack_installs_the_tree_of_its_folder(world, tmp_path):
     folder = skill(tmp_path / "src", scripts__run_sh="echo\n")
-    tree = read_local(str(folder))[0].tree
+    tree = read_local(str(folder)).tree
     (tmp_path / "plain.skill").write_bytes(pack(tree))
     world.install(str(tmp_path / "plain.skill"))
     assert world.lock().skills["plain"].tree == tree.digest

@@ -466,7 +466,7 @@ def test_attack_an_expired_certificate_of_an_untrusted_signer_is_noticed(tmp_pat
     """No one trusts its root, so the lock names no signer; the time of expiry still decides."""
     world = remembering(World(tmp_path))
     folder = skill(world.base / "src")
-    (folder / "skill.oms.sig").write_bytes(sign(read_local(str(folder))[0].tree, "plain", leaf_key(), CHAIN[:-1]))
+    (folder / "skill.oms.sig").write_bytes(sign(read_local(str(folder)).tree, "plain", leaf_key(), CHAIN[:-1]))
     in_order(world, str(folder))
     assert world.lock().skills["plain"].signed_by == ()
     world.now += timedelta(days=400)

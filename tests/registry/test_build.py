@@ -153,7 +153,7 @@ def test_archive_with_a_wrapper_folder_is_refused(hub, tmp_path):
     folder = write_skill(tmp_path, "good")
     with zipfile.ZipFile(path, "w") as archive:
         archive.write(f"{folder}/SKILL.md", "good-main/SKILL.md")
-    assert read_local(str(path))[0].warnings
+    assert read_local(str(path)).warnings
     before = tree_of(hub.dir.path)
     with pytest.raises(UnsafeArchive) as caught:
         add(hub.dir.path, [str(path)], Signing(now=now()))
@@ -174,7 +174,7 @@ def test_skill_signed_by_an_unknown_key_is_refused(hub, tmp_path):
     folder = write_skill(tmp_path)
     before = tree_of(hub.dir.path)
     with open(os.path.join(folder, "skill.oms.sig"), "wb") as file:
-        file.write(sign(read_local(folder)[0].tree, "hello", PrivateKey.generate()))
+        file.write(sign(read_local(folder).tree, "hello", PrivateKey.generate()))
     with pytest.raises(Refused, match="signature by a publisher that is admitted here"):
         add(hub.dir.path, [folder], Signing(now=now()))
     assert tree_of(hub.dir.path) == before

@@ -540,7 +540,7 @@ def test_registry_without_own_releases_is_valid(hub, tmp_path):
     when = Signing(now=hub.when)
     delegate(hub.dir.path, Mandate(publisher="partner", keys=(partner.public.pem,), names=("owned",)), when)
     folder = write_skill(tmp_path, "owned", "1.0.0")
-    Path(folder, SIGNATURE).write_bytes(sign(read_local(folder)[0].tree, "owned", partner))
+    Path(folder, SIGNATURE).write_bytes(sign(read_local(folder).tree, "owned", partner))
     add(hub.dir.path, [folder], when)
     built(hub)
     assert read(hub, "marketplace.json")["name"] == "acme"

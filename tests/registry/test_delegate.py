@@ -46,7 +46,7 @@ def by(key, parent, name="owned", version="1.0.0", **files):
     """Write a skill, signed by ``key``."""
     folder = write_skill(parent, name, version, **files)
     with open(os.path.join(folder, "skill.oms.sig"), "wb") as file:
-        file.write(sign(read_local(folder)[0].tree, name, key))
+        file.write(sign(read_local(folder).tree, name, key))
     return folder
 
 
@@ -213,7 +213,7 @@ def certified(parent):
     made = tuple(x509.parse(each) for each in chain(LEAF, MIDDLE, ROOT))
     folder = write_skill(parent, "certified")
     with open(os.path.join(folder, "skill.oms.sig"), "wb") as file:
-        file.write(sign(read_local(folder)[0].tree, "certified", leaf_key(), made))
+        file.write(sign(read_local(folder).tree, "certified", leaf_key(), made))
     return folder, made
 
 

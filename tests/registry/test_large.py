@@ -177,7 +177,7 @@ def with_rival(hub, *names):
 def signed_by(key, parent, name, version="1.0.0"):
     folder = write_skill(parent, name, version)
     with open(f"{folder}/skill.oms.sig", "wb") as file:
-        file.write(sign(read_local(folder)[0].tree, name, key))
+        file.write(sign(read_local(folder).tree, name, key))
     return folder
 
 

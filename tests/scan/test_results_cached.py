@@ -182,7 +182,7 @@ def test_attack_an_install_does_not_use_the_cache(world):
     """A writer with the key can hide a finding from an audit, and not from a question."""
     cache = ScanCache(world.home)
     folder = skill(world.base / "src", body=HARM)
-    found = read_local(str(folder))[0].tree
+    found = read_local(str(folder)).tree
     cache.read(found)
     (path,) = entries(world)
     body = path.read_bytes().partition(b"\n")[2]

@@ -40,7 +40,7 @@ PARSED_MAX: Final = 40
 @pytest.fixture(scope="module")
 def honest() -> Sequence[Tree]:
     harmless = [tree for family in families("harmless").values() for tree in family.values()]
-    return [*(read_local(str(each.parent))[0].tree for each in sorted(SKILLS.rglob("SKILL.md"))), *harmless]
+    return [*(read_local(str(each.parent)).tree for each in sorted(SKILLS.rglob("SKILL.md"))), *harmless]
 
 
 def names() -> dict[int, str]:

@@ -24,23 +24,23 @@ def folder(tmp_path):
 
 
 def test_folder_is_read_as_a_skill(folder):
-    found, digest = read_local(str(folder))
-    assert (found.tree.digest, digest) == (TREE.digest, None)
+    found = read_local(str(folder))
+    assert (found.tree.digest, found.archive) == (TREE.digest, None)
 
 
 def test_git_and_system_files_are_left_out(folder):
     (folder / ".git").mkdir()
     (folder / ".git/config").touch()
     (folder / ".DS_Store").touch()
-    assert read_local(str(folder))[0].tree.digest == TREE.digest
+    assert read_local(str(folder)).tree.digest == TREE.digest
 
 
 @pytest.mark.parametrize("name,kind", [("a.zip", "zip"), ("a.skill", "zip"), ("a.tar.gz", "tar.gz")])
 def test_archive_is_read_as_a_skill(tmp_path, name, kind):
     data = pack(TREE, kind)
     (tmp_path / name).write_bytes(data)
-    found, digest = read_local(str(tmp_path / name))
-    assert (found.tree.digest, digest) == (TREE.digest, Digest.of(data))
+    found = read_local(str(tmp_path / name))
+    assert (found.tree.digest, found.archive) == (TREE.digest, Digest.of(data))
 
 
 @pytest.mark.parametrize(
