@@ -16,7 +16,7 @@ from skillhub.install.commit import Plan, Planner
 from skillhub.install.context import LeftOut, Options, Outcome, Ports, State, ask, read_state
 from skillhub.install.install import apply, carry_out
 from skillhub.install.links import Step
-from skillhub.install.obtain import from_path
+from skillhub.install.obtain import by_path
 from skillhub.install.review import admit
 from skillhub.model.hosts import Scope
 from skillhub.project import copies as links
@@ -121,7 +121,7 @@ def _adoptable(name: str, paths: Iterable[str], scope: Scope) -> AdoptableSkill 
 
 def _read(find: AdoptableSkill, into: str, origins: Origins, state: State, ports: Ports) -> _Adopted | LeftOut:
     try:
-        mine = from_path(find.copies[0], ports)
+        mine = by_path(find.copies[0], ports).run()
     except (FormatError, SecurityError, SourceError) as error:
         return LeftOut(find.name, error.code, f"{error.message} ({error.where or find.copies[0]})")
     if mine.name != find.name:

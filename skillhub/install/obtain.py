@@ -79,7 +79,7 @@ class Acquisition:
 
 
 def nothing() -> None:
-    """Fetch nothing: the skill is on this machine."""
+    """Fetch nothing ahead: the skill is on this machine."""
 
 
 def by_source(
@@ -186,22 +186,12 @@ def by_path(
     known: Locked | None = None,
     plugin: str | None = None,
 ) -> Acquisition:
-    """Return the acquisition of a local folder or archive by ``from_path``, as part of ``plugin`` if it is given."""
-    found = Acquisition(nothing, lambda _: from_path(path, ports, base, locked, known))
-    return found.map(
-        lambda each: replace(each, entry=replace(each.entry, source=of_plugin(each.entry.source, plugin)))
-    )
-
-
-def from_path(
-    path: str, ports: Ports, base: str = "", locked: Collection[Digest] = (), known: Locked | None = None
-) -> Candidate:
-    """Return the candidate of a local folder or archive; ``path`` is relative to ``base``, or to the working folder.
+    """Return the acquisition of a local folder or archive at ``path``, from ``base`` or the working folder.
 
     An expired certificate is tolerated for the ``locked`` trees. The tree and version of ``known`` are verified, but
-    not scanned.
+    not scanned; since little is left to do for such a skill, it is not read ahead.
 
-    Raises:
+    The acquisition raises:
         NotFound: the path does not exist.
         LinkLeavesProject: the path is in the project, and a link on it leads out of the project.
         SecurityError: an unsafe archive or folder, or a broken signature.
@@ -209,19 +199,29 @@ def from_path(
     """
     typed = full = os.path.join(base, os.path.expanduser(path))
     place = portable(full, ports.project.base)
-    if ports.project.scope == "project" and not os.path.isabs(place) and place != ".":
-        full = files.inside(ports.project.base, place)
-    with named(path, (FormatError,)):
-        unpacked = read_local(full)
-        try:
-            found = _unvouched(unpacked, LOCAL, {"path": place, "digest": unpacked.archive}, ports, locked, known)
-        except BadSignature as error:
-            error.hint = error.hint or sign_anew(typed, error.reason)
-            raise
-        found = _check_folder_name(found, None if unpacked.archive else os.path.abspath(full))
-    if os.path.isabs(place):
-        return found.noted(f"{place} is outside the project: others who share the lock do not have it")
-    return found
+
+    def fetch() -> Unpacked:
+        is_inside = ports.project.scope == "project" and not os.path.isabs(place) and place != "."
+        with named(path, (FormatError,)):
+            return read_local(files.inside(ports.project.base, place) if is_inside else full)
+
+    def verify(unpacked: Unpacked) -> Candidate:
+        origin = {"path": place, "digest": unpacked.archive}
+        with named(path, (FormatError,)):
+            try:
+                found = _unvouched(unpacked, LOCAL, origin, ports, locked, known)
+            except BadSignature as error:
+                error.hint = error.hint or sign_anew(typed, error.reason)
+                raise
+            found = _check_folder_name(found, None if unpacked.archive else os.path.abspath(full))
+        found = replace(found, entry=replace(found.entry, source=of_plugin(found.entry.source, plugin)))
+        if os.path.isabs(place):
+            return found.noted(f"{place} is outside the project: others who share the lock do not have it")
+        return found
+
+    if known is not None:
+        return Acquisition(nothing, lambda _: verify(fetch()))
+    return Acquisition(fetch, verify)
 
 
 def _unvouched(

@@ -2,14 +2,17 @@ import threading
 import time
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 
 import pytest
 
 from skillhub.errors import SecurityError, StateError, WrongBytes
 from skillhub.install.candidates import TreeBudget
-from skillhub.install.obtain import AT_ONCE, Acquisition, from_path, nothing, prefetched
+from skillhub.install.obtain import AT_ONCE, Acquisition, by_path, nothing, prefetched
 from skillhub.model.index import Release
 from skillhub.project.store import Staged
+from skillhub.scan import MANY
+from skillhub.scan.results import PART
 from tests.support.registry import write_skill
 from tests.support.world import World
 
@@ -130,8 +133,22 @@ def test_an_error_is_raised_in_the_turn_of_its_skill():
         assert next(coming)() == b"skill-2"
 
 
+def test_local_skills_are_scanned_ahead_and_the_results_are_cached(tmp_path, ports):
+    found = [by_path(write_skill(tmp_path, f"skill-{number}"), ports) for number in range(MANY)]
+    with prefetched(found, silent, home=ports.project.home) as coming:
+        candidates = [turn() for turn in coming]
+    results = [each for each in Path(ports.project.home.cache, PART).rglob("*") if each.is_file()]
+    assert len(results) == len({each.tree.digest for each in candidates}) == MANY
+
+
+def test_a_local_skill_of_the_lock_is_read_in_its_turn(tmp_path, ports):
+    path = write_skill(tmp_path)
+    known = by_path(path, ports).run().entry
+    assert by_path(path, ports, known=known).fetch is nothing
+
+
 def test_trees_beyond_the_budget_are_staged_in_the_store(tmp_path, ports):
-    made = [from_path(write_skill(tmp_path, f"skill-{number}"), ports) for number in range(4)]
+    made = [by_path(write_skill(tmp_path, f"skill-{number}"), ports).run() for number in range(4)]
     held = TreeBudget(ports.store, held_max=2 * made[0].tree.size)
     found = [held.keep(each) for each in made]
     assert [isinstance(each.tree, Staged) for each in found] == [False, False, True, True]
@@ -142,7 +159,7 @@ def test_trees_beyond_the_budget_are_staged_in_the_store(tmp_path, ports):
 
 
 def test_a_staged_candidate_missing_in_the_store_is_an_error(tmp_path, ports):
-    made = from_path(write_skill(tmp_path), ports)
+    made = by_path(write_skill(tmp_path), ports).run()
     found = TreeBudget(ports.store, held_max=0).keep(made)
     ports.store.drop(found.tree.digest)
     with pytest.raises(StateError):

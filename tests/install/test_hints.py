@@ -15,7 +15,7 @@ from skillhub.formats.text import command
 from skillhub.install.candidates import ReleaseStatus, check_against_lock
 from skillhub.install.context import reinstall
 from skillhub.install.gather import UnsafeSkills
-from skillhub.install.obtain import from_path
+from skillhub.install.obtain import by_path
 from skillhub.install.sources import propose_source
 from skillhub.model.index import Index, Release
 from skillhub.model.lock import Locked, LockedSource
@@ -105,7 +105,7 @@ def test_the_hint_for_unsafe_skills_quotes_each_name(word):
 
 def test_the_hint_quotes_a_repository_of_the_lock(world):
     url = "https://host/$(id)"
-    found = from_path(str(skill(world.folder)), world.ports())
+    found = by_path(str(skill(world.folder)), world.ports()).run()
     theirs = replace(found.entry, source=f"git+{url}", git=url, rev="0" * 40, path=None)
     locked = replace(theirs, source=f"git+{url}.git", git=f"{url}.git")
     with pytest.raises(SourceMismatch) as caught:
