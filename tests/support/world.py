@@ -6,7 +6,7 @@ import os
 import stat
 import tomllib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -69,10 +69,10 @@ class Given:
     open: object
     reach: object
     fetch_root: object
-    waiting: object = None
+    waiting: list = field(default_factory=list)
 
     def before_requests(self, call):
-        self.waiting = call
+        self.waiting = [call]
 
 
 AGENT_FOLDERS = (".agents/skills", ".claude/skills")
@@ -169,8 +169,8 @@ class World:
 
     def _open(self, source: Source, root: bytes | None = None) -> TufRegistry:
         if source.alias not in self._opened:
-            if self.network.waiting is not None:
-                self.network.waiting()
+            while self.network.waiting:
+                self.network.waiting.pop()()
             self.opened.append(source.alias)
             fetcher = embedded() if source.embedded else self.registries[source.alias]
             metadata = self.folder / "metadata" / f"{source.alias}-{len(self.opened)}"
