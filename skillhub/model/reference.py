@@ -274,7 +274,7 @@ _OCI = (
 _MCP = r"(?s)mcp\+([^#]*)(?:#(.*))?"
 _SKILL_URI = r"(?a)[A-Za-z][A-Za-z0-9+.-]*://(?:[A-Za-z0-9._~!$&'()*+,;=:@%-]+/)*([a-z0-9]+(?:-[a-z0-9]+)*)"
 _HOST_ALONE = r"(?a)(?![^/]*\.(?:zip|skill|t?gz)$)(?:[A-Za-z0-9-]+\.)+[A-Za-z]{2,63}(?::\d{1,5})?(?:/[\w./@#~-]*)?"
-_LOGIN_PART = r":\S*@(?=(?:[\w-]+\.)+[A-Za-z]{2,63}(?:[:/]|$))"  # a password, without a scheme before it
+_LOGIN_PART = r"(?s)\A([^:]*:).*@(?=(?:[\w-]+\.)+[A-Za-z]{2,63}(?:[:/]|\Z))"  # a password without a scheme before it
 _SERVER = r"(?a)mcp:([A-Za-z0-9_-]{1,64})"
 _GRAMMAR = "github:gh-fix-ci, gh-fix-ci@^1.2, owner/repo, https://host, ./folder or ./skill.zip"
 
@@ -522,7 +522,7 @@ def _unknown(text: str, hint: str) -> UsageError:
     if re.fullmatch(_HOST_ALONE, text):  # no name, and no owner on GitHub, has a dot
         hint = f"put https:// before a host: https://{text}; ./ before a path"
     # The text before the host may be a password, and errors get into logs.
-    shown = re.sub(_LOGIN_PART, ":…@", masked(text))
+    shown = re.sub(_LOGIN_PART, r"\1…@", masked(text))
     return UsageError(f"expected a reference such as {_GRAMMAR}, found {quote(shown)}", hint=hint)
 
 

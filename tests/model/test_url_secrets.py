@@ -7,6 +7,7 @@ from skillhub.formats.digest import Digest
 from skillhub.model.lock import Lock, Locked
 from skillhub.model.reference import holds_secret, masked, parse_ref
 from skillhub.project.intent import Intent
+from tests.support.effort import at_most
 
 GHP = "ghp_" + "aB3dE5gH7jK9mN1pQ3sT5vW7yZ0bC2dE4fG6"
 JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N"
@@ -141,3 +142,9 @@ def test_attack_a_password_without_a_scheme_before_it_is_not_repeated(text):
 def test_a_malformed_name_with_a_version_is_repeated():
     with pytest.raises(UsageError, match=r"github:Bad_Name@1\.2\.0"):
         parse_ref("github:Bad_Name@1.2.0")
+
+
+@pytest.mark.parametrize("text", [":" * 50_000 + "x", ":@a.a." * 8_000 + "!", ":@" * 12_000 + "a." * 12_000 + "1"])
+def test_attack_a_long_text_in_place_of_a_reference_is_refused_in_linear_time(text):
+    with at_most(3), pytest.raises(UsageError):
+        parse_ref(text)
