@@ -92,23 +92,23 @@ def _catalog(
             written=written,
         )
     )
-    found = discover(found_roots, replace(search, locks=locks))
-    link_folders = {os.path.dirname(each.path or "") for each in found.skills if each.links != (each.path,)}
+    discovered = discover(found_roots, replace(search, locks=locks))
+    link_folders = {os.path.dirname(skill.path or "") for skill in discovered.skills if skill.links != (skill.path,)}
     known_locks = _with_known(locks.read(link_folders), known)
     namespaces = {root.path: root.namespace for root in found_roots}
-    skills, mismatches, listed = _recognized(found.skills, known_locks, locks, namespaces)
+    skills, mismatches, listed = _recognized(discovered.skills, known_locks, locks, namespaces)
     skills = [_held_to_its_tree(skill, locks, namespaces) for skill in skills]
     if settings:
         skills = list(settled(skills, settings))
-    cut = {each.path for each in found.problems if each.is_cut}
+    cut = {problem.path for problem in discovered.problems if problem.is_cut}
     complete = [root.path for root in found_roots if root.path not in cut]
-    searched = {folded(each) for path in complete for each in (path, os.path.realpath(path))}
+    searched = {folded(spelling) for path in complete for spelling in (path, os.path.realpath(path))}
     unlisted = (_without_folder(skill, searched, locks) for skill in known_locks.skills if id(skill) not in listed)
     waiting = [replace(skill, locks=locks) for skill in unlisted if skill is not None]
     unread = [Problem(error.where or around.cwd, error.message) for error in known_locks.errors]
     # The folder of an alias has another name than its skill, on purpose.
-    aliases = [each.path or "" for each in skills if each.own_name]
-    all_problems = (*problems, *unread, *unnamed(found.problems, aliases), *mismatches)
+    aliases = [skill.path or "" for skill in skills if skill.own_name]
+    all_problems = (*problems, *unread, *unnamed(discovered.problems, aliases), *mismatches)
     catalog = Catalog.of((*skills, *waiting), all_problems, profile.hides, known_locks.skills)
     rank = {scope: number for number, scope in enumerate(profile.listing)}
     ordered = sorted(
@@ -161,9 +161,9 @@ def _without_folder(skill: Skill, searched: Collection[str], locks: Locks) -> Sk
     for link in skill.links:
         if skill.tree is not None and folded(os.path.dirname(link)) in searched:
             copy = replace(skill, path=link, stored=skill.path)
-            held, _ = _as_agreed(copy, skill.tree, locks, None)
-            if held is not None:
-                return holding(copy, held)
+            hold_reason, _ = _as_agreed(copy, skill.tree, locks, None)
+            if hold_reason is not None:
+                return holding(copy, hold_reason)
     return None
 
 
@@ -171,15 +171,15 @@ def _held_to_its_tree(skill: Skill, locks: Locks, namespaces: Mapping[str, str |
     """Return the skill; it is held back if its folder is named for a tree and holds another one."""
     if skill.tree is None or skill.managed or skill.held is not None:
         return skill
-    held, found = _as_agreed(skill, skill.tree, locks, namespaces.get(skill.root))
-    return holding(skill, HoldReason("drifted", held.reason, "")) if held else found
+    hold_reason, checked = _as_agreed(skill, skill.tree, locks, namespaces.get(skill.root))
+    return holding(skill, HoldReason("drifted", hold_reason.reason, "")) if hold_reason else checked
 
 
 def unnamed(problems: Iterable[Problem], aliases: Collection[str]) -> Iterator[Problem]:
     """Yield the problems, except that one of the folders ``aliases`` has another name than its skill."""
-    for each in problems:
-        if not (os.path.dirname(each.path) in aliases and each.message.startswith(FOLDER_NAME)):
-            yield each
+    for problem in problems:
+        if not (os.path.dirname(problem.path) in aliases and problem.message.startswith(FOLDER_NAME)):
+            yield problem
 
 
 def _folder(root: Root) -> str:
@@ -220,31 +220,31 @@ def _recognized(
     folder inside it is a part of it, and no skill of its own.
     """
     if known_locks.errors:
-        held = not_agreed(known_locks.errors[0])
-        return [holding(skill, held) for skill in skills], [], set()
+        hold_reason = not_agreed(known_locks.errors[0])
+        return [holding(skill, hold_reason) for skill in skills], [], set()
     if not (known_locks.places or known_locks.store):
         return list(skills), [], set()
-    kept: list[Skill] = []
+    recognized: list[Skill] = []
     problems: list[Problem] = []
     listed: set[int] = set()
     for skill in skills:
         path, owner, namespace = skill.path or "", known_locks.at(skill), namespaces.get(skill.root)
         if owner is None:
-            kept.append(holding(skill, STORED) if known_locks.is_stored(path) else skill)
+            recognized.append(holding(skill, STORED) if known_locks.is_stored(path) else skill)
             continue
         locked = owner.skill
         if owner.how == "inside":
             problems.append(Problem(path, f"it is inside the folder of {locked.name}, which is locked as a whole"))
         elif owner.how == "left":
-            reason, found = _as_agreed(skill, locked.tree, locks, namespace) if locked.tree else (None, skill)
-            kept.append(holding(skill, reason) if reason else found)
+            reason, as_agreed = _as_agreed(skill, locked.tree, locks, namespace) if locked.tree else (None, skill)
+            recognized.append(holding(skill, reason) if reason else as_agreed)
         else:
             listed.add(id(locked))
-            name, found = _as_locked(skill, locked, locks, namespace)
+            name, as_locked = _as_locked(skill, locked, locks, namespace)
             if name != (locked.own_name or locked.name):
                 problems.append(Problem(path, f"expected the locked {locked.name}, found {quote(name)}"))
-            kept.append(found)
-    return kept, problems, listed
+            recognized.append(as_locked)
+    return recognized, problems, listed
 
 
 def _as_locked(skill: Skill, locked: Skill, locks: Locks, namespace: str | None) -> tuple[str, Skill]:
@@ -256,11 +256,11 @@ def _as_locked(skill: Skill, locked: Skill, locks: Locks, namespace: str | None)
         locks: The locks that it is checked against.
         namespace: The namespace of skills in this root that name none.
     """
-    held = locked.held
-    if held is None and locked.tree is not None:
-        held, skill = _as_agreed(skill, locked.tree, locks, namespace)
+    reason = locked.held
+    if reason is None and locked.tree is not None:
+        reason, skill = _as_agreed(skill, locked.tree, locks, namespace)
     servers = {(need.kind, need.name): need.server for need in skill.requires}
-    found = replace(
+    placed = replace(
         locked,
         path=skill.path,
         stored=locked.path,
@@ -276,10 +276,10 @@ def _as_locked(skill: Skill, locked: Skill, locks: Locks, namespace: str | None)
         locks=locks,
         rules=skill.rules,
     )
-    if held is not None:
+    if reason is not None:
         # No one agreed to the present contents of its files.
-        found = replace(holding(found, held), namespace=None, argument_hint="", interface={}, permissions=())
-    return skill.name, found
+        placed = replace(holding(placed, reason), namespace=None, argument_hint="", interface={}, permissions=())
+    return skill.name, placed
 
 
 # The answers to ``skills.list`` and ``context.inspect`` of a host's own protocol.
@@ -304,16 +304,16 @@ def skills_list(
     Raises:
         UsageError: an added root is relative; its meaning would depend on the caller.
     """
-    found = []
-    for each in folders:
-        for root in each.extra:
+    rows = []
+    for around in folders:
+        for root in around.extra:
             if not os.path.isabs(root):
                 raise UsageError(f"expected an added root to be absolute, found {quote(root)}")
-        catalog = catalog_of(profile, each, cache=cache, reload=reload, ignore_locks=ignore_locks)
+        catalog = catalog_of(profile, around, cache=cache, reload=reload, ignore_locks=ignore_locks)
         errors = [problem.to_json() for problem in catalog.problems]
         skills = [record(skill, catalog) for skill in catalog.skills]
-        found.append({"cwd": each.cwd, "skills": skills, "roots": catalog.root_rows(), "errors": errors})
-    return {"data": found}
+        rows.append({"cwd": around.cwd, "skills": skills, "roots": catalog.root_rows(), "errors": errors})
+    return {"data": rows}
 
 
 def context_inspect(
@@ -370,8 +370,8 @@ def codex_rows(catalog: Catalog) -> list[dict[str, Any]]:
 
 
 def _camel(key: str) -> str:
-    first, *rest = key.split("_")
-    return first + "".join(map(str.capitalize, rest))
+    first, *others = key.split("_")
+    return first + "".join(map(str.capitalize, others))
 
 
 def _changed(path: str) -> int | None:
@@ -410,12 +410,12 @@ def changes(
     stop, cache = stop or Event(), cache or Cache()
     current = since or catalog_of(profile, around, cache=cache)
     while not stop.is_set():
-        found = catalog_of(profile, around, cache=cache)
-        if found != current:
-            current = found
-            yield found
+        catalog = catalog_of(profile, around, cache=cache)
+        if catalog != current:
+            current = catalog
+            yield catalog
         else:
-            _wait(found.roots, stop, interval)
+            _wait(catalog.roots, stop, interval)
 
 
 def _wait(roots: Iterable[Root], stop: Event, interval: float) -> None:

@@ -59,9 +59,9 @@ def is_beside(path: str, locked: Skill) -> bool:
     """Return whether a folder lies beside that of a locked skill, with the same name in other capitals."""
     folder, name = os.path.split(path)
     names = {os.path.basename(link) for link in locked.links}
-    for put in names if name not in names else ():
+    for link_name in names if name not in names else ():
         with suppress(OSError):
-            if not os.path.samefile(path, os.path.join(folder, put)):
+            if not os.path.samefile(path, os.path.join(folder, link_name)):
                 return True
     return False
 
@@ -183,29 +183,29 @@ class Catalog:
             locked: The locked skills, among ``skills`` or elsewhere; no other skill may have their names.
         """
         ordered = list(skills)
-        first: dict[str, Skill] = {}
-        for skill in sorted(ordered, key=lambda each: not each.managed):
-            first.setdefault(skill.full_name, skill)
+        winners: dict[str, Skill] = {}
+        for skill in sorted(ordered, key=lambda skill: not skill.managed):
+            winners.setdefault(skill.full_name, skill)
         taken = LockedNames(skill for skill in (*locked, *reversed(ordered)) if skill.managed)
-        kept: list[Skill] = []
+        visible: list[Skill] = []
         shadowed: list[Shadowed] = []
-        found = list(problems)
+        all_problems = list(problems)
         for skill in ordered:
             imitated = None if skill.managed else taken.of(skill)
-            winner = imitated or first[skill.full_name]
+            winner = imitated or winners[skill.full_name]
             if winner is skill or not (hides or imitated):
-                kept.append(skill)
+                visible.append(skill)
                 continue
             shadowed.append(Shadowed(skill, winner))
             if imitated:
                 message = f"it has the name of {imitated.name}, which the lock has from {imitated.source}"
-                found.append(Problem(skill.path or "", message))
-        return cls(tuple(kept), tuple(shadowed), tuple(found), taken.spelled)
+                all_problems.append(Problem(skill.path or "", message))
+        return cls(tuple(visible), tuple(shadowed), tuple(all_problems), taken.spelled)
 
     @property
     def unchecked(self) -> tuple[Problem, ...]:
         """The problems of folders that were not searched to the end."""
-        return tuple(each for each in self.problems if each.is_cut)
+        return tuple(problem for problem in self.problems if problem.is_cut)
 
     @cached_property
     def _by_name(self) -> Mapping[str, Sequence[Skill]]:
@@ -257,17 +257,17 @@ class Catalog:
 
     def root_rows(self) -> list[dict[str, Any]]:
         """Return a row for each searched folder, in order of precedence, with the names of the skills in it."""
-        found: dict[str, list[str]] = {root.path: [] for root in self.roots}
+        visible: dict[str, list[str]] = {root.path: [] for root in self.roots}
         hidden: dict[str, list[str]] = {root.path: [] for root in self.roots}
         for skill in self.skills:
-            found.get(skill.root, []).append(skill.full_name)
-        for each in self.shadowed:
-            hidden.get(each.skill.root, []).append(each.skill.full_name)
+            visible.get(skill.root, []).append(skill.full_name)
+        for shadowed in self.shadowed:
+            hidden.get(shadowed.skill.root, []).append(shadowed.skill.full_name)
         return [
             {
                 "path": root.path,
                 "scope": root.label or root.scope,
-                "found": sorted(found[root.path]),
+                "found": sorted(visible[root.path]),
                 "shadowed": sorted(hidden[root.path]),
             }
             for root in self.roots

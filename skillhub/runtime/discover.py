@@ -22,7 +22,7 @@ from skillhub.model.manifest import Manifest, read_head
 from skillhub.model.skill import Need, Skill, check_paths
 from skillhub.model.tree import SKILL_MD, File, Tree
 from skillhub.runtime.catalog import NamedCommand, Problem, Root
-from skillhub.runtime.walk import LENIENT, Cache, Find, Look, Walk, commands, declared, opened
+from skillhub.runtime.walk import LENIENT, Cache, Find, Walk, WalkResult, commands, declared, opened
 
 # The files that describe a skill; the others are read when it is loaded.
 HEAD = (SKILL_MD, *needs.READ)
@@ -70,9 +70,9 @@ def discover(roots: Iterable[Root], search: Search | None = None) -> Discovered:
     search = search or Search()
     with _without_garbage_collection():
         for root in roots:
-            look, tree = _look(root, search), _tree_in(root.path)
-            problems += look.problems
-            for find in look.finds:
+            result, tree = _walk(root, search), _tree_in(root.path)
+            problems += result.problems
+            for find in result.finds:
                 place = f"{find.folder}\0{root.command and root.command.name}"
                 if place not in places:
                     places.add(place)
@@ -94,22 +94,22 @@ def _without_garbage_collection() -> Iterator[None]:
             gc.enable()
 
 
-def _look(root: Root, search: Search) -> Look:
+def _walk(root: Root, search: Search) -> WalkResult:
     cache = search.cache
     if root.problem:
-        return Look(problems=[Problem(root.path, root.problem)])
+        return WalkResult(problems=[Problem(root.path, root.problem)])
     if root.is_commands:
         return commands(root.path, search.rules, search.bounds, root.command)
     is_contained = root.scope == "system"
     bounds = replace(search.bounds, depth=0) if root.is_skill else search.bounds
     key = root.path, search.rules, bounds
-    earlier = Look() if cache is None or search.reload else cache.load(*key, is_contained)
+    earlier = WalkResult() if cache is None or search.reload else cache.load(*key, is_contained)
     if (earlier.folders or earlier.finds) and earlier.is_current():
         return earlier
-    look = Walk(root.path, is_contained, search.rules, bounds, earlier).look()
-    if cache is not None and (look.folders or look.finds):
-        cache.save(*key, look, is_contained)
-    return look
+    result = Walk(root.path, is_contained, search.rules, bounds, earlier).run()
+    if cache is not None and (result.folders or result.finds):
+        cache.save(*key, result, is_contained)
+    return result
 
 
 def _skill(find: Find, facts: Mapping[str, Any], root: Root, search: Search, tree: Digest | None) -> Skill:
@@ -205,10 +205,10 @@ def _files(folder: str) -> Iterable[tuple[str, File]]:
 
 
 def _content(path: str) -> bytes | None:
-    found = opened(path)
-    if found is None:
+    opened_file = opened(path)
+    if opened_file is None:
         return None
-    with os.fdopen(found[0], "rb") as file:
+    with os.fdopen(opened_file[0], "rb") as file:
         return file.read(_CAP)
 
 
@@ -257,8 +257,8 @@ def project_root(profile: Profile, around: Surroundings) -> str:
     It is the folder that the profile's variable names, else the nearest folder upwards with a marker, else the
     working folder itself.
     """
-    if profile.root_env and (named := absolute(around.environ.get(profile.root_env, ""), around.home)):
-        return os.path.normpath(named)
+    if profile.root_env and (root := absolute(around.environ.get(profile.root_env, ""), around.home)):
+        return os.path.normpath(root)
     markers = (*profile.markers, *around.markers)
     for folder in upwards(around.cwd):
         if any(os.path.lexists(os.path.join(folder, marker)) for marker in markers):
@@ -268,17 +268,17 @@ def project_root(profile: Profile, around: Surroundings) -> str:
 
 def roots(profile: Profile, around: Surroundings) -> tuple[Root, ...]:
     """Return the folders that this agent reads, each once, in order of precedence; they may be absent."""
-    found = (root for place in profile.places for root in _folders(place, profile, around))
-    return tuple({(root.path, root.command): root for root in reversed(tuple(found))}.values())[::-1]
+    all_roots = (root for place in profile.places for root in _folders(place, profile, around))
+    return tuple({(root.path, root.command): root for root in reversed(tuple(all_roots))}.values())[::-1]
 
 
 def _folders(place: AgentFolder, profile: Profile, around: Surroundings) -> Iterator[Root]:
     if not place.path:
-        yield from _named(place, around)
+        yield from _named_roots(place, around)
         return
     if place.form.startswith("plugin-"):
         for path in _paths(place, profile, around):
-            yield from _installed(path, place, profile, around)
+            yield from _installed_roots(path, place, profile, around)
         return
     is_commands = place.form == "commands"
     if place.at == "below":
@@ -293,7 +293,7 @@ def _folders(place: AgentFolder, profile: Profile, around: Surroundings) -> Iter
             yield Root(os.path.join(before, name, behind), place.scope, name if is_name(name) else None, place.label)
 
 
-def _named(place: AgentFolder, around: Surroundings) -> Iterator[Root]:
+def _named_roots(place: AgentFolder, around: Surroundings) -> Iterator[Root]:
     """Yield the folders that the agent or its user names."""
     if place.scope == "plugin":
         for name, folder in sorted(around.plugins.items()):
@@ -306,24 +306,24 @@ def _named(place: AgentFolder, around: Surroundings) -> Iterator[Root]:
             yield Root(os.path.normpath(path), "extra", label=place.label)
 
 
-def _installed(path: str, place: AgentFolder, profile: Profile, around: Surroundings) -> Iterator[Root]:
+def _installed_roots(path: str, place: AgentFolder, profile: Profile, around: Surroundings) -> Iterator[Root]:
     """Yield the folders of each plugin that Claude's ``installed_plugins.json`` names and no settings disable.
 
     If one of these files cannot be read, every plugin counts as disabled, since it may disable them.
     """
     root = project_root(profile, around)
     settings = os.path.join(os.path.dirname(os.path.dirname(path)), "settings.json")
-    own = (os.path.join(root, ".claude", name) for name in ("settings.json", "settings.local.json"))
+    project_files = (os.path.join(root, ".claude", name) for name in ("settings.json", "settings.local.json"))
     off: set[str] = set()
     file = path
     try:
-        known = _object(_json(path).get("plugins"))
-        for file in (*managed_settings(profile), settings, *own):
+        plugins = _object(_json(path).get("plugins"))
+        for file in (*managed_settings(profile), settings, *project_files):
             off |= {key for key, is_on in _object(_json(file).get("enabledPlugins")).items() if is_on is not True}
     except (SkillhubError, OSError) as error:
         yield Root(file, "plugin", problem=f"no plugin is searched: {_reason(error)}")
         return
-    for key, entries in known.items():
+    for key, entries in plugins.items():
         name = key.partition("@")[0]
         for entry in map(_object, entries if isinstance(entries, list) else [entries]):
             folder, project = entry.get("installPath"), entry.get("projectPath")
@@ -349,12 +349,12 @@ def expanded(path: str) -> list[str]:
     if name != "*.json":
         return [path]
     try:
-        names = sorted(each for each in os.listdir(folder) if each.endswith(".json") and not each.startswith("."))
+        names = sorted(file for file in os.listdir(folder) if file.endswith(".json") and not file.startswith("."))
     except (FileNotFoundError, NotADirectoryError):
         return []
     except OSError:
         return [folder]
-    return [os.path.join(folder, each) for each in reversed(names)] if len(names) <= _DROPPED_IN_MAX else [folder]
+    return [os.path.join(folder, file) for file in reversed(names)] if len(names) <= _DROPPED_IN_MAX else [folder]
 
 
 def _of_plugin(plugin: str, below: str, name: str, label: str) -> Iterator[Root]:
@@ -363,34 +363,34 @@ def _of_plugin(plugin: str, below: str, name: str, label: str) -> Iterator[Root]
     Folders of skills that it names are searched in addition to the folder ``skills``; commands that it names replace
     the folder ``commands``. A plugin that names no skills and has no folder ``skills`` may be one skill itself.
     """
-    manifest, usual = os.path.join(plugin, ".claude-plugin", "plugin.json"), os.path.join(plugin, below)
+    manifest, default_path = os.path.join(plugin, ".claude-plugin", "plugin.json"), os.path.join(plugin, below)
     try:
         entry = _json(manifest).get(below)
     except (SkillhubError, OSError) as error:
         problem = f"its commands are not searched: {_reason(error)}"
         is_there = below == "skills"
-        yield Root(usual, "plugin", name, label) if is_there else Root(manifest, "plugin", problem=problem)
+        yield Root(default_path, "plugin", name, label) if is_there else Root(manifest, "plugin", problem=problem)
         return
     if below == "commands":
         if entry is None:
-            yield Root(usual, "plugin", name, label, is_commands=True)
-    elif entry is not None or os.path.isdir(usual):
-        yield Root(usual, "plugin", name, label)
+            yield Root(default_path, "plugin", name, label, is_commands=True)
+    elif entry is not None or os.path.isdir(default_path):
+        yield Root(default_path, "plugin", name, label)
     else:
         yield Root(plugin, "plugin", name, label, is_skill=True)
     rows = entry.items() if isinstance(entry, dict) and below == "commands" else enumerate(_listed(entry))
     for key, value in rows:
         command = NamedCommand.of(key, value) if isinstance(key, str) else None
         path = _object(value).get("source") if command else value
-        found = _below(plugin, "./" if path == "." and below == "skills" else path)
-        if found is None or (isinstance(key, str) and not (command and found.endswith(".md"))):
+        target = _below(plugin, "./" if path == "." and below == "skills" else path)
+        if target is None or (isinstance(key, str) and not (command and target.endswith(".md"))):
             kind = "a name and a source (a .md file)" if isinstance(key, str) else "a path"
             message = f"expected {kind} that begins with ./ and exists in the plugin, found {quote(value)}"
             yield Root(f"{manifest}: {below}", "plugin", problem=message)
         elif below == "commands":
-            yield Root(found, "plugin", name, label, is_commands=True, command=command)
+            yield Root(target, "plugin", name, label, is_commands=True, command=command)
         else:
-            yield Root(found, "plugin", name, label, is_skill=os.path.lexists(os.path.join(found, SKILL_MD)))
+            yield Root(target, "plugin", name, label, is_skill=os.path.lexists(os.path.join(target, SKILL_MD)))
 
 
 def _listed(entry: object) -> list[object]:
@@ -401,8 +401,8 @@ def _below(plugin: str, path: object) -> str | None:
     """Return the file or folder at a path of a ``plugin.json``; None if it is invalid or leaves the plugin."""
     if not isinstance(path, str) or not path.startswith("./") or not is_path(path):
         return None
-    found = os.path.normpath(os.path.join(plugin, path))
-    return found if files.is_within(found, plugin) else None
+    target = os.path.normpath(os.path.join(plugin, path))
+    return target if files.is_within(target, plugin) else None
 
 
 def _reason(error: SkillhubError | OSError) -> str | None:
@@ -442,8 +442,8 @@ def _nested(cwd: str, place: AgentFolder) -> Iterator[Root]:
 def _folders_in(folder: str) -> list[str]:
     try:
         with os.scandir(folder) as rows:
-            found = (row.name for row in rows if row.is_dir(follow_symlinks=False) and not row.name.startswith("."))
-            return sorted(name for name in found if name != "node_modules")
+            names = (row.name for row in rows if row.is_dir(follow_symlinks=False) and not row.name.startswith("."))
+            return sorted(name for name in names if name != "node_modules")
     except OSError:
         return []
 

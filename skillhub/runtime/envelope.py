@@ -80,11 +80,11 @@ def display(loaded: Loaded | None = None, name: str = "", error: str = "") -> Di
     """
     if loaded is not None:
         scripts, references, assets = (
-            sum(each.startswith(f"{folder}/") for each in loaded.files)
+            sum(path.startswith(f"{folder}/") for path in loaded.files)
             for folder in ("scripts", "references", "assets")
         )
-        shown = clean(loaded.skill.full_name)
-        return Display("loaded", shown, f"Loaded: {shown}{counted((scripts, references, assets))}")
+        skill_name = clean(loaded.skill.full_name)
+        return Display("loaded", skill_name, f"Loaded: {skill_name}{counted((scripts, references, assets))}")
     if error:
         return Display("failed", clean(name), clean(error))
     return Display("loading", clean(name), "Loading skill...")
@@ -118,7 +118,7 @@ def safe(text: str) -> str:
     """Return ``text`` with each tag of an envelope escaped, also tags that hidden characters disguise."""
     hidden = {ord(char): _VEIL for char in set(text) if is_unseen(char)}
     starts = {match.start() for match in _TAG.finditer(text.translate(hidden))}
-    return "".join("&lt;" if at in starts else char for at, char in enumerate(text)) if starts else text
+    return "".join("&lt;" if position in starts else char for position, char in enumerate(text)) if starts else text
 
 
 def _attribute(text: str) -> str:

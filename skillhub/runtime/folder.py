@@ -139,12 +139,12 @@ class Folder:
     def _bytes(self, segments: list[str], expected: Stamp, limit: int) -> bytes:
         path = os.path.join(self.path, *segments)
         try:
-            found = opened(path)
+            opened_file = opened(path)
         except FormatError as error:
             raise OutsideSkill("expected a file, found a link or a device", where=path) from error
-        if found is None:
+        if opened_file is None:
             raise Drifted("the file was removed meanwhile", where=path)
-        handle, status = found
+        handle, status = opened_file
         with os.fdopen(handle, "rb") as file:
             data = file.read(limit + 1)
             # The stamp has the inode: if a folder was replaced by a link, the path leads to another inode.
@@ -171,11 +171,11 @@ class Folder:
         if record and (facts := self._stored_facts(record, agreed.tree)) is not None:
             return facts
         now = time.time_ns()
-        found = Listing(self.hashed(agreed.listing))
-        if found.digest != agreed.tree:
-            raise _drifted(_difference(found, agreed), self.path)
+        listing = Listing(self.hashed(agreed.listing))
+        if listing.digest != agreed.tree:
+            raise _drifted(_difference(listing, agreed), self.path)
         facts = facts_in(self._heads, os.path.basename(self.path))
-        if record and all(is_proof(each, now) for each in self.stamps.values()):
+        if record and all(is_proof(stamp, now) for stamp in self.stamps.values()):
             with suppress(StateError):  # if the state cannot be written, the next check reads every file again
                 write_own(record, json.dumps(self._record(agreed.tree) | {"facts": facts}).encode())
         return facts
@@ -208,9 +208,9 @@ class Folder:
 
     def _stored_facts(self, record: str, tree: Digest) -> Mapping[str, Any] | None:
         """Return the facts that an earlier check of this tree stored; None without one, or if a stamp has changed."""
-        kept = _read_record(record)
-        facts = kept.pop("facts", None) if isinstance(kept, dict) else None
-        return facts if kept == self._record(tree) and isinstance(facts, dict) and are_facts(facts) else None
+        stored = _read_record(record)
+        facts = stored.pop("facts", None) if isinstance(stored, dict) else None
+        return facts if stored == self._record(tree) and isinstance(facts, dict) and are_facts(facts) else None
 
     def _record(self, tree: Digest) -> dict[str, object]:
         return {"tree": tree, "stamps": {os.fsencode(name).hex(): stamp for name, stamp in self.stamps.items()}}
@@ -238,27 +238,27 @@ def bring_system_skills(source: str, target: str) -> bool:
     digest = f"{Listing(shipped.hashed()).digest}\n".encode()
     if files.read(os.path.join(target, SYSTEM_MARKER), _STATE_CAP) == digest:
         return False
-    above = os.path.dirname(os.path.abspath(target))
-    with files.disk_errors(above):
-        os.makedirs(above, exist_ok=True)
-        staging = tempfile.mkdtemp(prefix=".system-", dir=above)
+    parent = os.path.dirname(os.path.abspath(target))
+    with files.disk_errors(parent):
+        os.makedirs(parent, exist_ok=True)
+        staging = tempfile.mkdtemp(prefix=".system-", dir=parent)
         try:
-            new, old = os.path.join(staging, "new"), os.path.join(staging, "old")
+            new_folder, old_folder = os.path.join(staging, "new"), os.path.join(staging, "old")
             for name in shipped.names:
-                path = os.path.join(new, *name.split("/"))
+                path = os.path.join(new_folder, *name.split("/"))
                 os.makedirs(os.path.dirname(path), exist_ok=True)
                 with open(path, "xb") as file:
                     file.write(shipped.read(name, _CAP))
                 shutil.copymode(os.path.join(shipped.path, *name.split("/")), path)
-            with open(os.path.join(new, SYSTEM_MARKER), "xb") as file:
+            with open(os.path.join(new_folder, SYSTEM_MARKER), "xb") as file:
                 file.write(digest)
             if os.path.lexists(target):
-                os.rename(target, old)
+                os.rename(target, old_folder)
             try:
-                os.rename(new, target)
+                os.rename(new_folder, target)
             except OSError:
-                if os.path.lexists(old):
-                    os.rename(old, target)
+                if os.path.lexists(old_folder):
+                    os.rename(old_folder, target)
                 raise
         finally:
             shutil.rmtree(staging, ignore_errors=True)
@@ -295,16 +295,16 @@ def _read_record(path: str) -> object:
         return None  # an unreadable record proves nothing
 
 
-def _difference(found: Listing, agreed: Agreed) -> str:
+def _difference(listing: Listing, agreed: Agreed) -> str:
     agreed_files: Mapping[str, ListedFile] = agreed.listing or {}
-    for path in sorted({*found, *agreed_files}) if agreed_files else ():
+    for path in sorted({*listing, *agreed_files}) if agreed_files else ():
         if path not in agreed_files:
             return f"{quote(path)} is a file that is not in the lock"
-        if path not in found:
+        if path not in listing:
             return f"{quote(path)} is gone"
-        if found[path] != agreed_files[path]:
+        if listing[path] != agreed_files[path]:
             return f"{quote(path)} was changed"
-    return f"expected the tree {agreed.tree[:80]}, found {found.digest}"
+    return f"expected the tree {agreed.tree[:80]}, found {listing.digest}"
 
 
 def _drifted(reason: str, path: str) -> Drifted:
@@ -354,15 +354,15 @@ class KnownLocks:
         """Return the locked skill that the folder of ``skill`` belongs to, by its path and its links."""
         if not (self.places or self.waiting):
             return None
-        own = {path: folded(path) for path in (*skill.links, skill.path or "")}
-        for path, place in own.items():
-            found = self._put_at(place)
-            if found is not None and not is_beside(path, found):
-                return Owner(found, "left" if place in self.left else "place")
-        for place in own.values():
-            found = self._put_around(os.path.dirname(place))
-            if found is not None:
-                return Owner(found, "inside")
+        folded_paths = {path: folded(path) for path in (*skill.links, skill.path or "")}
+        for path, place in folded_paths.items():
+            locked = self._put_at(place)
+            if locked is not None and not is_beside(path, locked):
+                return Owner(locked, "left" if place in self.left else "place")
+        for place in folded_paths.values():
+            locked = self._put_around(os.path.dirname(place))
+            if locked is not None:
+                return Owner(locked, "inside")
         return None
 
     def _put_at(self, place: str) -> Skill | None:
@@ -419,8 +419,8 @@ class Locks:
 
     @property
     def _identity(self) -> tuple[object, ...]:
-        named = self._environ.get("SKILLHUB_HOME"), self._state, self._user_home
-        return (*named, self._folders, self._holders, frozenset(self.written.items()))
+        homes = self._environ.get("SKILLHUB_HOME"), self._state, self._user_home
+        return (*homes, self._folders, self._holders, frozenset(self.written.items()))
 
     @classmethod
     def near(cls, skill: Skill) -> Locks:
@@ -450,7 +450,7 @@ class Locks:
             return KnownLocks(errors=(error,))
         skills: list[Skill] = []
         errors: list[SkillhubError] = []
-        left: set[str] = set()
+        left_places: set[str] = set()
         places: dict[str, Skill] = {}
         waiting: dict[str, Mapping[str, Skill]] = {}
         real = one_look()
@@ -460,23 +460,23 @@ class Locks:
             except SkillhubError as error:
                 errors.append(error)
                 continue
-            skills += [each.skill for each in installed if by_name and not each.is_left]
-            for each in installed:
-                links = [(link, *os.path.split(link)) for link in each.links]
-                spelled = {folded(x) for link, way, name in links for x in (link, os.path.join(real(way), name))}
-                places |= dict.fromkeys(spelled, each.skill)
-                left |= spelled if each.is_left else set()
-            held_back = {folded(each.skill.name): each.skill for each in installed if each.skill.held is not None}
+            skills += [entry.skill for entry in installed if by_name and not entry.is_left]
+            for entry in installed:
+                links = [(link, *os.path.split(link)) for link in entry.links]
+                spelled = {folded(x) for link, base, name in links for x in (link, os.path.join(real(base), name))}
+                places |= dict.fromkeys(spelled, entry.skill)
+                left_places |= spelled if entry.is_left else set()
+            held_back = {folded(entry.skill.name): entry.skill for entry in installed if entry.skill.held is not None}
             for folder in self._folders_of(project, by_name, real) if held_back else ():
                 waiting[folder] = {**waiting[folder], **held_back} if folder in waiting else held_back
-        known = KnownLocks(skills=tuple(skills), places=places, left=frozenset(left), errors=tuple(errors))
+        known = KnownLocks(skills=tuple(skills), places=places, left=frozenset(left_places), errors=tuple(errors))
         return replace(known, waiting=waiting, store=real(store.root))
 
     def _folders_of(self, project: Project, is_around: bool, real: Callable[[str], str]) -> set[str]:
         """Return the folders, ``folded``, that may hold skills of a project: its agents', and ``holders`` near it."""
-        found = folders_of(project, hosts().values(), self._user_home, self._environ)
-        places = (*found, *self._holders) if is_around else found
-        return {folded(each) for place in places for each in (place, real(place))}
+        agent_folders = folders_of(project, hosts().values(), self._user_home, self._environ)
+        places = (*agent_folders, *self._holders) if is_around else agent_folders
+        return {folded(path) for place in places for path in (place, real(place))}
 
     def _near(self, home: Home, others: Iterable[str], real: Callable[[str], str]) -> Iterator[tuple[Project, bool]]:
         """Yield each project that applies, and whether its names are reserved: the user's scope, and those around.
@@ -485,35 +485,35 @@ class Locks:
         if this machine has a record of it, which no repository can write, or if its lock is about a searched folder.
         """
         yield self._opened(self._user_home, "user", home), True
-        named = dict.fromkeys(workspace_folder(folder) for folder in self._folders)
-        for base in named:
+        bases = dict.fromkeys(workspace_folder(path) for path in self._folders)
+        for base in bases:
             yield self._opened(base, "project", home), True
         paths = (*self._folders, *others)
-        above = dict.fromkeys(
+        parents = dict.fromkeys(
             place for path in paths for start in {path, real(path)} for place in upwards(os.path.abspath(start))
         )
-        spelled = {real(base) for base in named}
+        real_bases = {real(base) for base in bases}
         for base in dict.fromkeys(map(workspace_folder, dict.fromkeys(map(real, paths)))):
             # A link leads into another project, whose lock may be unknown to this machine.
-            if base not in spelled and os.path.lexists(os.path.join(base, LOCK)):
+            if base not in real_bases and os.path.lexists(os.path.join(base, LOCK)):
                 yield self._opened(base, "project", home), False
-        searched, reached = ([folded(real(x)) + os.sep for x in each] for each in (self._folders, paths))
-        for base in above:
+        searched, reached = ([folded(real(path)) + os.sep for path in group] for group in (self._folders, paths))
+        for base in parents:
             record = f"{state_key(base, 'project', real)}.json"
             is_known = os.path.lexists(os.path.join(home.state, "projects", record))
-            if base in named or not (is_known or os.path.lexists(os.path.join(base, LOCK))):
+            if base in bases or not (is_known or os.path.lexists(os.path.join(base, LOCK))):
                 continue
             project = self._opened(base, "project", home)
-            own = tuple(folder + os.sep for folder in self._folders_of(project, False, real))
-            is_near = any(way.startswith(own) for way in searched)
-            if is_near or is_known or any(way.startswith(own) for way in reached):
+            own_folders = tuple(path + os.sep for path in self._folders_of(project, False, real))
+            is_near = any(place.startswith(own_folders) for place in searched)
+            if is_near or is_known or any(place.startswith(own_folders) for place in reached):
                 yield project, is_near
 
     def _opened(self, base: str, scope: Literal["project", "user"], home: Home) -> Project:
         # A project that stays open parses only changed files again.
-        if (named := f"{scope}:{base}") not in self._projects:
-            self._projects[named] = Project(base, scope, home)
-        return self._projects[named]
+        if (key := f"{scope}:{base}") not in self._projects:
+            self._projects[key] = Project(base, scope, home)
+        return self._projects[key]
 
 
 class NoLocks(Locks):
@@ -539,21 +539,21 @@ def _installed(project: Project, store: Store, environ: Mapping[str, str]) -> li
     lock, records = project.lock(), project.records()
     barred = barring(lock, store.listing, project.home, project.scope, lambda name: project.intent().range_of(name))
     is_met = need_check(environ, records.enabled(lock.skills))
-    found = []
+    installed = []
     for name, entry in lock.skills.items():
         record = records.skills.get(name)
         skill = view(name, entry, record, is_met, project, store)
         skill = replace(skill, held=_held(name, entry, record, project, barred))
         links = tuple(absolute(project.base, link) for link in record.links) if record else ()
-        found.append(_Installed(skill, links))
+        installed.append(_Installed(skill, links))
     # A change of the repository may delete its lock as well; then the record has what was agreed to.
     for name, record in records.skills.items():
         if name not in lock.skills:
             gone = Skill(name=name, path=None, scope=project.scope, state="enabled", tree=record.tree)
             gone = gone if record.enabled else holding(gone, _away(record, project))
             links = tuple(absolute(project.base, link) for link in record.links)
-            found.append(_Installed(gone, links, is_left=True))
-    return found
+            installed.append(_Installed(gone, links, is_left=True))
+    return installed
 
 
 def _held(
@@ -563,8 +563,8 @@ def _held(
     if record is None or not record.is_of(entry):
         reason = f"was not agreed to on this machine{' in its locked version' if record is not None else ''}"
         return HoldReason("not-agreed", reason, as_command("skillhub", "install", *flags))
-    if (held := barred(name, entry)) or record.enabled:
-        return held
+    if (hold_reason := barred(name, entry)) or record.enabled:
+        return hold_reason
     reason = _WAITING.get(record.disabled_by, "is disabled")
     return HoldReason("disabled", reason, as_command("skillhub", "enable", name, *flags))
 

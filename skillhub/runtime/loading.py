@@ -72,7 +72,7 @@ def split_words(arguments: str) -> list[str]:
 
     The standard library's ``shlex`` takes quadratic time in the length of a word.
     """
-    found: list[list[str]] = []
+    words: list[list[str]] = []
     end, is_apart = 0, True
     for piece in _PIECE.finditer(arguments):
         if piece.start() != end:
@@ -83,13 +83,13 @@ def split_words(arguments: str) -> list[str]:
             is_apart = True
             continue
         if is_apart:
-            found.append([])
+            words.append([])
             is_apart = False
         if double is not None:
-            found[-1].append(_ESCAPED.sub(r"\1", double))
+            words[-1].append(_ESCAPED.sub(r"\1", double))
         else:
-            found[-1].append(next(each for each in (single, escaped, plain) if each is not None))
-    return ["".join(word) for word in found] if end == len(arguments) else arguments.split()
+            words[-1].append(next(text for text in (single, escaped, plain) if text is not None))
+    return ["".join(word) for word in words] if end == len(arguments) else arguments.split()
 
 
 def fill_placeholders(body: str, values: PlaceholderValues) -> str:
@@ -178,13 +178,13 @@ class Hook:
 
     def to_json(self) -> dict[str, Any]:
         """Return the hook in the form of ``hooks`` in ``skillhub load --json``."""
-        shown = {"event": self.event, "matcher": self.matcher, "type": self.kind, "command": self.command}
-        return {**shown, "once": self.once, "lifetime": self.lifetime}
+        row = {"event": self.event, "matcher": self.matcher, "type": self.kind, "command": self.command}
+        return {**row, "once": self.once, "lifetime": self.lifetime}
 
 
 def hooks_of(hooks: Node) -> tuple[Hook, ...]:
     """Return the hooks of a frontmatter, without those that do not have the form of Claude Code."""
-    found = []
+    parsed = []
     for event, groups in hooks.items() if isinstance(hooks, dict) else ():
         for group in groups if isinstance(groups, list) else [groups]:
             if not isinstance(group, dict):
@@ -194,8 +194,8 @@ def hooks_of(hooks: Node) -> tuple[Hook, ...]:
                 if isinstance(hook, dict) and isinstance(command := hook.get("command"), str):
                     kind, once = hook.get("type", "command"), hook.get("once", group.get("once"))
                     matcher = group.get("matcher", "")
-                    found.append(Hook(event, str(matcher), str(kind), command, str(once).lower() == "true"))
-    return tuple(found)
+                    parsed.append(Hook(event, str(matcher), str(kind), command, str(once).lower() == "true"))
+    return tuple(parsed)
 
 
 # Picks and loads a skill.
@@ -319,8 +319,8 @@ class Loaded:
         """
         if self.tools is None:
             return tuple(tools)
-        left = {tool.partition("(")[0].lower() for tool in self.tools}
-        return tuple(tool for tool in tools if tool.lower() in left)
+        allowed = {tool.partition("(")[0].lower() for tool in self.tools}
+        return tuple(tool for tool in tools if tool.lower() in allowed)
 
     def read(self, relative: str) -> bytes:
         """Return the bytes of one of the skill's files, unchanged since it was loaded.
@@ -348,11 +348,11 @@ def pick(catalog: Catalog, name: str | None = None, path: str | None = None) -> 
         UsageError: several skills have the name; the hint lists their paths.
     """
     if path is not None:
-        found = catalog.at(path)
-        if found is None:
+        skill = catalog.at(path)
+        if skill is None:
             hint = f"{catalog.command} lists the skills"
             raise NotFound(f"no skill of the catalogue is at {quote(path)}", hint=hint)
-        return found
+        return skill
     name = name or ""
     matches = called(catalog, name) or usable(catalog.named(name))
     if len(matches) > 1:
@@ -402,30 +402,30 @@ def load(skill: Skill, request: Request | None = None, agreed: Agreed | None = N
     if agreed is None or skill.held is None or skill.held.status != "drifted":
         _refuse(skill, request)
     # An agreed tree is checked as a whole; in a skill under development, tools keep folders that are no part of it.
-    place, name = os.path.split(skill.file)
-    folder = Folder(place, () if agreed else NOT_THE_SKILLS, name if skill.is_command else "")
+    parent, name = os.path.split(skill.file)
+    folder = Folder(parent, () if agreed else NOT_THE_SKILLS, name if skill.is_command else "")
     if agreed is not None:
         folder.hold_to(agreed)
         _refuse(skill, request)
     _ask(skill, request)
     data = folder.read(name, _FILE_CAP)
-    found_by = skill.rules if isinstance(skill.rules, Rules) else Rules()
-    read = manifest.read_head(data, os.path.basename(skill.path or ""), request.rules or found_by)
+    skill_rules = skill.rules if isinstance(skill.rules, Rules) else Rules()
+    head = manifest.read_head(data, os.path.basename(skill.path or ""), request.rules or skill_rules)
     version = agreed.tree if agreed else f"sha256:{sha256(data).hexdigest()}"
-    body = fill_placeholders(read.body, _placeholder_values(folder, version, request))
+    body = fill_placeholders(head.body, _placeholder_values(folder, version, request))
     key = os.path.join(folder.path, name) if skill.is_command else folder.path
-    tools = read.allowed_tools if "allowed-tools" in read.front else None
+    tools = head.allowed_tools if "allowed-tools" in head.front else None
     return Loaded(
         skill=skill,
         folder=folder,
-        front=data.decode("utf-8", "replace").removesuffix(read.body),
+        front=data.decode("utf-8", "replace").removesuffix(head.body),
         body=body,
         arguments=request.arguments,
         version=version,
-        files=tuple(each for each in folder.names if each != name),
+        files=tuple(path for path in folder.names if path != name),
         tools=tools,
-        fork=Fork(read.fork.get("agent", ""), read.fork.get("model", ""), body) if read.fork else None,
-        hooks=hooks_of(read.hooks),
+        fork=Fork(head.fork.get("agent", ""), head.fork.get("model", ""), body) if head.fork else None,
+        hooks=hooks_of(head.hooks),
         is_repeat=request.session is not None and request.session.has(key, version, body),
         notes=_notes(skill, tools, folder),
     )
@@ -446,13 +446,13 @@ def preload(agent: bytes, catalog: Catalog, request: Request | None = None) -> t
     """
     where = "the sub-agent's file"
     front = yaml.parse(manifest.split(agent, where).yaml, where, line_offset=1)
-    named = front.get("skills", "") if isinstance(front, dict) else ""
-    words = re.split(r"[,\s]+", named) if isinstance(named, str) else named
+    declared = front.get("skills", "") if isinstance(front, dict) else ""
+    words = re.split(r"[,\s]+", declared) if isinstance(declared, str) else declared
     if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
-        raise FormatError(f"expected names of skills, found {quote(named)}", where=where)
-    asked = replace(request or Request(), caller="model", arguments="")
+        raise FormatError(f"expected names of skills, found {quote(declared)}", where=where)
+    model_request = replace(request or Request(), caller="model", arguments="")
     names = dict.fromkeys(word for word in map(str, words) if word)
-    return tuple(load(pick(catalog, name), asked) for name in names)
+    return tuple(load(pick(catalog, name), model_request) for name in names)
 
 
 def _as_locked_now(skill: Skill) -> tuple[Skill, Agreed | None]:
@@ -465,22 +465,22 @@ def _as_locked_now(skill: Skill) -> tuple[Skill, Agreed | None]:
     # A host may spell the path of a skill that it found itself in any way.
     path = os.path.realpath(skill.path or "")
     links = dict.fromkeys(map(os.path.abspath, (*skill.links, skill.path or "")))
-    known = locks.read(map(os.path.dirname, (*links, path)))
-    if known.errors:
-        raise known.errors[0]
-    owner = known.at(replace(skill, path=path, links=tuple(links)))
+    known_locks = locks.read(map(os.path.dirname, (*links, path)))
+    if known_locks.errors:
+        raise known_locks.errors[0]
+    owner = known_locks.at(replace(skill, path=path, links=tuple(links)))
     if owner is None:
-        held = STORED if known.is_stored(path) and not skill.managed else None
-        if (imitated := known.named(skill)) is not None:
-            held = imitates(imitated)
-        return (holding(skill, held) if held else skill), Agreed(skill.tree) if skill.tree else None
+        hold_reason = STORED if known_locks.is_stored(path) and not skill.managed else None
+        if (imitated := known_locks.named(skill)) is not None:
+            hold_reason = imitates(imitated)
+        return (holding(skill, hold_reason) if hold_reason else skill), Agreed(skill.tree) if skill.tree else None
     if owner.how == "inside":
         return holding(skill, is_inside(owner.skill)), None
     if owner.how == "place" and owner.skill.held is not None:
         return holding(skill, owner.skill.held), None
     tree = owner.skill.tree or skill.tree
-    found = replace(skill, managed=False) if owner.how == "left" else skill
-    return found, locks.agreed(tree) if tree else None
+    present = replace(skill, managed=False) if owner.how == "left" else skill
+    return present, locks.agreed(tree) if tree else None
 
 
 def held_error(skill: Skill) -> type[SkillhubError]:

@@ -82,11 +82,11 @@ class Resolved:
     @property
     def skills(self) -> tuple[Skill, ...]:
         """The skills to load."""
-        return tuple(each.skill for each in self.mentions if each.outcome == "activated" and each.skill)
+        return tuple(mention.skill for mention in self.mentions if mention.outcome == "activated" and mention.skill)
 
     def to_json(self) -> dict[str, Any]:
         """Return the answer of ``skillhub resolve --json``."""
-        return {"mentions": [each.to_json() for each in self.mentions], "task": self.task}
+        return {"mentions": [mention.to_json() for mention in self.mentions], "task": self.task}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,14 +123,14 @@ def mentioned(
         rules: The rules of the host; None for the defaults.
     """
     resolver = _Resolver(catalog, rules or MentionRules())
-    picked = {each.name: Typed(f"${each.name}", each.name, 0, 0, each.path) for each in selected}
-    typed = [each for each in mentions(text) if each.path or each.name not in picked]
-    found: dict[str, Mention] = {}
-    for each in (*picked.values(), *typed):
-        if each.text not in found and (mention := resolver.of(each)):
-            found[each.text] = mention
-    found = _one_leads(found, resolver.rules.leads)
-    return Resolved(_each_once(found.values()), _task(text, typed, found))
+    picked = {typed.name: Typed(f"${typed.name}", typed.name, 0, 0, typed.path) for typed in selected}
+    in_text = [typed for typed in mentions(text) if typed.path or typed.name not in picked]
+    resolved: dict[str, Mention] = {}
+    for typed in (*picked.values(), *in_text):
+        if typed.text not in resolved and (mention := resolver.of(typed)):
+            resolved[typed.text] = mention
+    resolved = _one_leads(resolved, resolver.rules.leads)
+    return Resolved(_each_once(resolved.values()), _task(text, in_text, resolved))
 
 
 def called(catalog: Catalog, name: str) -> Sequence[Skill]:
@@ -138,11 +138,11 @@ def called(catalog: Catalog, name: str) -> Sequence[Skill]:
 
     A disabled skill makes no name ambiguous: it is returned only if no enabled skill has the name.
     """
-    found = [skill for skill in catalog.named(name) if skill.full_name == name]
-    if not found and ":" in name:
+    skills = [skill for skill in catalog.named(name) if skill.full_name == name]
+    if not skills and ":" in name:
         source, _, bare = name.partition(":")
-        found = [skill for skill in catalog.named(bare) if skill.source == source]
-    return usable(found)
+        skills = [skill for skill in catalog.named(bare) if skill.source == source]
+    return usable(skills)
 
 
 def usable(skills: Sequence[Skill]) -> Sequence[Skill]:
@@ -172,35 +172,35 @@ def refusal(skill: Skill, caller: Caller) -> tuple[str, str] | None:
     return "is disabled", f"enable it with: {typed}"
 
 
-def _one_leads(found: dict[str, Mention], limit: int) -> dict[str, Mention]:
-    """Return the mentions; if they mean more than ``most`` skills, each of these asks to choose one."""
-    names = tuple(dict.fromkeys(each.leads for each in found.values() if each.leads))
+def _one_leads(resolved: dict[str, Mention], limit: int) -> dict[str, Mention]:
+    """Return the mentions; if they mean more than ``limit`` skills, each of these asks to choose one."""
+    names = tuple(dict.fromkeys(mention.leads for mention in resolved.values() if mention.leads))
     if len(names) <= limit:
-        return found
+        return resolved
     message = f"Choose one skill to lead this turn: {' or '.join(f'${name}' for name in names)}."
     return {
-        text: Mention(text, "choose-one", message, None, names, each.leads) if each.leads else each
-        for text, each in found.items()
+        text: Mention(text, "choose-one", message, None, names, mention.leads) if mention.leads else mention
+        for text, mention in resolved.items()
     }
 
 
-def _each_once(found: Iterable[Mention]) -> tuple[Mention, ...]:
+def _each_once(resolved: Iterable[Mention]) -> tuple[Mention, ...]:
     """Return one mention for each skill, or for each text without a skill."""
-    kept: dict[object, Mention] = {}
-    for each in found:
-        same = (each.skill.path, each.skill.full_name) if each.skill else each.leads or each.text
-        kept.setdefault(same, each)
-    return tuple(kept.values())
+    unique: dict[object, Mention] = {}
+    for mention in resolved:
+        identity = (mention.skill.path, mention.skill.full_name) if mention.skill else mention.leads or mention.text
+        unique.setdefault(identity, mention)
+    return tuple(unique.values())
 
 
-def _task(text: str, typed: Sequence[Typed], found: dict[str, Mention]) -> str:
-    at = 0
-    for each in typed:
-        mention = found.get(each.text)
-        if text[at : each.start].strip() or mention is None or mention.outcome != "activated":
+def _task(text: str, in_text: Sequence[Typed], resolved: dict[str, Mention]) -> str:
+    end = 0
+    for typed in in_text:
+        mention = resolved.get(typed.text)
+        if text[end : typed.start].strip() or mention is None or mention.outcome != "activated":
             break
-        at = each.end
-    return text[at:].strip()
+        end = typed.end
+    return text[end:].strip()
 
 
 class _Resolver:
@@ -218,8 +218,8 @@ class _Resolver:
             return self._linked(typed, typed.path)
         exact = called(self._catalog, typed.name)
         if typed.doubtful and not exact:
-            found = self._spelled.get(typed.name.lower(), ()) if typed.name != typed.name.lower() else ()
-            return self._suggested(typed, Suggested(tuple(found))) if found else None
+            alike = self._spelled.get(typed.name.lower(), ()) if typed.name != typed.name.lower() else ()
+            return self._suggested(typed, Suggested(tuple(alike))) if alike else None
         if typed.name.lower() in self._connectors:
             return _connector(typed, exact)
         if len(exact) > 1:
@@ -246,16 +246,16 @@ class _Resolver:
 
     @cached_property
     def _suggestions(self) -> Suggestions:
-        return Suggestions(each for each in self._catalog.skills if may_invoke(each, self.rules.caller))
+        return Suggestions(skill for skill in self._catalog.skills if may_invoke(skill, self.rules.caller))
 
     @cached_property
     def _spelled(self) -> Mapping[str, Sequence[Skill]]:
         """The skills by full name in lower case: `$Aleph` may be a variable, or mean `aleph`."""
-        found: dict[str, dict[str, Skill]] = {}
+        spelled: dict[str, dict[str, Skill]] = {}
         for skill in self._catalog.skills:
             if may_invoke(skill, self.rules.caller):
-                found.setdefault(skill.full_name.lower(), {}).setdefault(skill.full_name, skill)
-        return {name: tuple(skills.values()) for name, skills in found.items()}
+                spelled.setdefault(skill.full_name.lower(), {}).setdefault(skill.full_name, skill)
+        return {name: tuple(skills.values()) for name, skills in spelled.items()}
 
     def _like(self, typed: Typed) -> Mention:
         text, name = typed.text, typed.name
@@ -264,19 +264,19 @@ class _Resolver:
             return Mention(text, "unknown", message)
         self._suggestions_made += 1
         is_worth_it = self._suggestions_made <= _SUGGESTED_MAX and len(name) <= _NAME_MAX
-        found = self._suggestions.like(name) if is_worth_it else Suggested()
-        if found.skills:
-            return self._suggested(typed, found)
+        suggested = self._suggestions.like(name) if is_worth_it else Suggested()
+        if suggested.skills:
+            return self._suggested(typed, suggested)
         message = f"No skill named {quote(name)}. Run {self._catalog.command} for a list."
         return Mention(text, "unknown", message)
 
-    def _suggested(self, typed: Typed, found: Suggested) -> Mention:
+    def _suggested(self, typed: Typed, suggested: Suggested) -> Mention:
         text, name = typed.text, typed.name
-        names = tuple(clean(skill.full_name) for skill in found.skills)
+        names = tuple(clean(skill.full_name) for skill in suggested.skills)
         if len(names) == 1:
             message = f"No exact skill {quote(name)}, did you mean ${names[0]}?"
-            return Mention(text, "suggested", message, None, names, names[0] if found.is_short_form else "")
-        use = next((each for each in names if ":" in each), names[0])
+            return Mention(text, "suggested", message, None, names, names[0] if suggested.is_short_form else "")
+        use = next((candidate for candidate in names if ":" in candidate), names[0])
         message = f"${clean(name)} matched {len(names)} skills: {_listed(names)}, use ${use}"
         return Mention(text, "ambiguous", message, None, names[:_CANDIDATES_MAX])
 
@@ -345,30 +345,30 @@ def complete(text: str, cursor: int, catalog: Catalog, rules: MentionRules | Non
         rules: The rules of the host; None for the defaults.
     """
     before = text[max(0, cursor - 201) : cursor]
-    found = _BEFORE.search(before) or (_SLASH.match(before) if cursor < 200 else None)
-    if found is None:
+    match = _BEFORE.search(before) or (_SLASH.match(before) if cursor < 200 else None)
+    if match is None:
         return None
-    typed = found.group().lstrip()
+    typed = match.group().lstrip()
     start = cursor - len(typed)
     if typed[0] == "$" and any(span.start <= start < span.end for span in code_spans(text)):
         return None
     after = _AFTER.match(text, cursor)
     rules = rules or MentionRules()
-    known = Suggestions(skill for skill in catalog.skills if may_invoke(skill, rules.caller))
-    sign = "$" if typed[0] == "$" else found["sign"]
+    suggestions = Suggestions(skill for skill in catalog.skills if may_invoke(skill, rules.caller))
+    sign = "$" if typed[0] == "$" else match["sign"]
     part = typed.removeprefix(sign)
-    skills = {skill.full_name: skill for skill in (*known.beginning(part), *known.containing(part))}
+    skills = {skill.full_name: skill for skill in (*suggestions.beginning(part), *suggestions.containing(part))}
     offers = (offer for skill in skills.values() for offer in _offers(skill, sign, catalog, rules))
-    shown = tuple(islice(offers, _SHOWN))
+    first_offers = tuple(islice(offers, _SHOWN))
     end = after.end() if after else cursor
-    return Completion(start, end, tuple(name for name, _ in shown), tuple(skill for _, skill in shown))
+    return Completion(start, end, tuple(name for name, _ in first_offers), tuple(skill for _, skill in first_offers))
 
 
 def _offers(skill: Skill, sign: str, catalog: Catalog, rules: MentionRules) -> Iterator[tuple[str, Skill]]:
     """Yield each mention that means a skill of this name, with that skill."""
     twins = called(catalog, skill.full_name)
     is_linked = len(twins) > 1 and sign == "$"
-    for each in twins if is_linked else (skill,):
-        name = f"[${each.full_name}]({each.path})" if is_linked else sign + each.full_name
-        if any(found is each for found in mentioned(name, catalog, rules=rules).skills):
-            yield name, each
+    for twin in twins if is_linked else (skill,):
+        name = f"[${twin.full_name}]({twin.path})" if is_linked else sign + twin.full_name
+        if any(meant is twin for meant in mentioned(name, catalog, rules=rules).skills):
+            yield name, twin

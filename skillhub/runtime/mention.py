@@ -44,7 +44,7 @@ def code_spans(text: str) -> list[Span]:
     lines = "\n" + text  # so that the first line also begins with a line feed
     fenced = list(_fenced(lines)) if "```" in text or "~~~" in text else []
     spans = [*fenced, *(_inline(lines, fenced) if "`" in text else ())]
-    spans += (Span(*each.span()) for pattern in _COMMANDS for each in pattern.finditer(lines))
+    spans += (Span(*match.span()) for pattern in _COMMANDS for match in pattern.finditer(lines))
     return [Span(max(span.start - 1, 0), span.end - 1) for span in _merged(spans)]
 
 
@@ -69,35 +69,35 @@ def _inline(text: str, fenced: list[Span]) -> Iterator[Span]:
     # For each run the next run of its length, determined from the end, so that this takes linear time.
     latest: dict[int, int] = {}
     closing: list[int | None] = [None] * len(runs)
-    for at in range(len(runs) - 1, -1, -1):
-        length = runs[at][1] - runs[at][0]
-        closing[at] = latest.get(length)
-        latest[length] = at
+    for index in range(len(runs) - 1, -1, -1):
+        length = runs[index][1] - runs[index][0]
+        closing[index] = latest.get(length)
+        latest[length] = index
     blocks = iter([*fenced, Span(len(text), len(text) + 1)])
     block = next(blocks)
-    at = 0
-    while at < len(runs):
-        start, end = runs[at]
+    index = 0
+    while index < len(runs):
+        start, end = runs[index]
         while block.end <= start:
             block = next(blocks)
-        to = closing[at]
-        if block.start <= start or to is None or text[start - 1 : start] == "\\":
-            at += 1
-        elif runs[to][0] < block.start and bisect_right(breaks, end) == bisect_right(breaks, runs[to][0]):
-            yield Span(start, runs[to][1])
-            at = to + 1
+        closer = closing[index]
+        if block.start <= start or closer is None or text[start - 1 : start] == "\\":
+            index += 1
+        elif runs[closer][0] < block.start and bisect_right(breaks, end) == bisect_right(breaks, runs[closer][0]):
+            yield Span(start, runs[closer][1])
+            index = closer + 1
         else:
-            at += 1
+            index += 1
 
 
 def _merged(spans: list[Span]) -> list[Span]:
-    found: list[Span] = []
+    merged: list[Span] = []
     for span in sorted(spans):
-        if found and span.start <= found[-1].end:
-            found[-1] = Span(found[-1].start, max(found[-1].end, span.end))
+        if merged and span.start <= merged[-1].end:
+            merged[-1] = Span(merged[-1].start, max(merged[-1].end, span.end))
         else:
-            found.append(span)
-    return found
+            merged.append(span)
+    return merged
 
 
 # Mentions of skills in a message: ``$name``, ``$ns:name``, ``[$name](path)``, ``/name args``, ``/skill name args``.
@@ -154,17 +154,17 @@ def mentions(text: str) -> Iterator[Typed]:
         return
     spans = iter([*code_spans(text), Span(len(text), len(text))])
     span = next(spans)
-    for found in _MENTION.finditer(text):
-        start, end = found.span()
+    for match in _MENTION.finditer(text):
+        start, end = match.span()
         while span.end <= start:
             span = next(spans)
         if span.start <= start:
             continue
-        linked, path, plain = found.groups()
+        linked, path, plain = match.groups()
         if plain:
-            yield Typed(found[0], plain, start, end, None, _is_doubtful(plain))
+            yield Typed(match[0], plain, start, end, None, _is_doubtful(plain))
         else:
-            yield Typed(found[0], linked, start, end, path.strip())
+            yield Typed(match[0], linked, start, end, path.strip())
 
 
 def _is_doubtful(name: str) -> bool:
@@ -217,14 +217,14 @@ def distance(left: str, right: str, limit: int) -> int:
         return limit + 1
     before: list[int] = []
     row = list(range(len(right) + 1))
-    for at, char in enumerate(left, 1):
-        older, before, row = before, row, [at]
-        first, last = max(1, at - limit), min(len(right), at + limit)
+    for i, char in enumerate(left, 1):
+        older, before, row = before, row, [i]
+        first, last = max(1, i - limit), min(len(right), i + limit)
         row += [limit + 1] * (first - 1)
-        for to in range(first, last + 1):
-            best = min(before[to] + 1, row[to - 1] + 1, before[to - 1] + (char != right[to - 1]))
-            if at > 1 and to > 1 and char == right[to - 2] and left[at - 2] == right[to - 1]:
-                best = min(best, older[to - 2] + 1)
+        for j in range(first, last + 1):
+            best = min(before[j] + 1, row[j - 1] + 1, before[j - 1] + (char != right[j - 1]))
+            if i > 1 and j > 1 and char == right[j - 2] and left[i - 2] == right[j - 1]:
+                best = min(best, older[j - 2] + 1)
             row.append(best)
         row += [limit + 1] * (len(right) - last)
         if min(row) > limit:
@@ -245,12 +245,12 @@ def close(word: str, known: Iterable[str]) -> list[str]:
     letters = set(word)
     # One misspelling changes the set of letters by two at most; this comparison is faster than `distance`.
     alike = (
-        each
-        for each in known
-        if abs(len(each) - len(word)) <= limit and len(letters.symmetric_difference(each)) <= 2 * limit
+        candidate
+        for candidate in known
+        if abs(len(candidate) - len(word)) <= limit and len(letters.symmetric_difference(candidate)) <= 2 * limit
     )
-    found = [(distance(word, each, limit), each) for each in alike]
-    return [each for far, each in sorted(found, key=lambda pair: pair[0]) if far <= limit]
+    ranked = [(distance(word, candidate, limit), candidate) for candidate in alike]
+    return [candidate for far, candidate in sorted(ranked, key=lambda pair: pair[0]) if far <= limit]
 
 
 # Suggestions for a name that no skill has.
@@ -300,33 +300,33 @@ class Suggestions:
         The comparisons: own name of a skill with an alias, beginning, part, words in any form and order, initials,
         spelling.
         """
-        if found := tuple(each for each in self._skills if each.own_name and each.own_name == name.lower()):
-            return Suggested(found)
-        if found := self.beginning(name) or self.containing(name) or self._sharing(stems(name)):
-            return Suggested(found)
-        if found := self._short_for(name.lower()):
-            return Suggested(found, is_short_form=len(found) == 1)
+        if skills := tuple(skill for skill in self._skills if skill.own_name and skill.own_name == name.lower()):
+            return Suggested(skills)
+        if skills := self.beginning(name) or self.containing(name) or self._sharing(stems(name)):
+            return Suggested(skills)
+        if skills := self._short_for(name.lower()):
+            return Suggested(skills, is_short_form=len(skills) == 1)
         return Suggested(self._misspelt(name.lower()))
 
     def _matching(self, pattern: str) -> tuple[Skill, ...]:
         """Return the skills in whose lines the pattern matches."""
-        at = number = 0
-        found = []
-        for hit in re.finditer(pattern, self._lines):
-            number += self._lines.count("\n", at, hit.start() + 1)
-            at = hit.start() + 1
+        counted_to = number = 0
+        skills = []
+        for match in re.finditer(pattern, self._lines):
+            number += self._lines.count("\n", counted_to, match.start() + 1)
+            counted_to = match.start() + 1
             if number <= len(self._skills):  # a name with a line feed makes more lines than there are skills
-                found.append(self._skills[number - 1])
-        return _unique(found)
+                skills.append(self._skills[number - 1])
+        return _unique(skills)
 
-    def _sharing(self, wanted: frozenset[str]) -> tuple[Skill, ...]:
+    def _sharing(self, name_stems: frozenset[str]) -> tuple[Skill, ...]:
         """Return the skills whose names have all of these words, in any order and form."""
-        if not wanted:
+        if not name_stems:
             return ()
         # A word begins with its stem, except for the last letter.
-        longest = max(wanted, key=len)
-        found = self.containing(longest[:-1] if len(longest) > 1 else longest)
-        return tuple(skill for skill in found if wanted <= stems(skill.full_name))
+        longest = max(name_stems, key=len)
+        candidates = self.containing(longest[:-1] if len(longest) > 1 else longest)
+        return tuple(skill for skill in candidates if name_stems <= stems(skill.full_name))
 
     def _short_for(self, initials: str) -> tuple[Skill, ...]:
         if not _INITIALS.fullmatch(initials):
@@ -335,11 +335,11 @@ class Suggestions:
 
     def _misspelt(self, name: str) -> tuple[Skill, ...]:
         spellings: dict[str, list[Skill]] = {}
-        for full, skill in zip(self._names, self._skills, strict=True):
-            spellings.setdefault(full, []).append(skill)
-            if ":" in full:
-                spellings.setdefault(full.rpartition(":")[2], []).append(skill)
-        return _unique(skill for each in close(name, spellings) for skill in spellings[each])
+        for full_name, skill in zip(self._names, self._skills, strict=True):
+            spellings.setdefault(full_name, []).append(skill)
+            if ":" in full_name:
+                spellings.setdefault(full_name.rpartition(":")[2], []).append(skill)
+        return _unique(skill for spelling in close(name, spellings) for skill in spellings[spelling])
 
 
 def _unique(skills: Iterable[Skill]) -> tuple[Skill, ...]:

@@ -70,7 +70,7 @@ def open_needs(
     environ = around.environ or os.environ
     questions: list[Question] = []
     missing: list[str] = []
-    found: dict[str, McpServer] = {}
+    asked_servers: dict[str, McpServer] = {}
     for loaded in skills:
         name = clean(loaded.skill.full_name)
         # The servers that a person agreed to, or promised to set up, when the skill was installed.
@@ -91,8 +91,8 @@ def open_needs(
                 session.asked[key] = None
                 questions.append(question)
                 if need.server is not None:
-                    found[need.name] = need.server
-    return TurnNeeds(tuple(questions), found, tuple(dict.fromkeys(missing)))
+                    asked_servers[need.name] = need.server
+    return TurnNeeds(tuple(questions), asked_servers, tuple(dict.fromkeys(missing)))
 
 
 def supply(loaded: Loaded, question: Question, answer: Answer, session: Session) -> None:
@@ -195,8 +195,8 @@ class PermissionProfile:
         macos: dict[str, Any] = {"preferences": self.preferences, "automations": automations}
         macos |= {"accessibility": self.accessibility, "calendar": self.calendar}
         files = {"read": list(self.read), "write": list(self.write)}
-        shown = {"sandbox": self.sandbox, "file_system": files, "network": self.network}
-        return {**shown, "macos": macos, "approval": self.approval}
+        row = {"sandbox": self.sandbox, "file_system": files, "network": self.network}
+        return {**row, "macos": macos, "approval": self.approval}
 
     def beyond(self, allowed: PermissionProfile | None = None) -> tuple[str, ...]:
         """Return a line for each permission that ``allowed`` lacks, to show before the user agrees.
@@ -243,11 +243,11 @@ def permission_profile(loaded: Loaded, home: str) -> PermissionProfile | None:
         return None
 
     def is_true(key: str) -> bool:
-        return [each.lower() for each in lines.get(key, ())] == ["true"]
+        return [value.lower() for value in lines.get(key, ())] == ["true"]
 
     def paths(key: str) -> tuple[str, ...]:
-        found = (_absolute(each, loaded.folder.path, home) for each in lines.get(f"file_system.{key}", ()))
-        return tuple(dict.fromkeys(path for path in found if path))
+        absolute_paths = (_absolute(value, loaded.folder.path, home) for value in lines.get(f"file_system.{key}", ()))
+        return tuple(dict.fromkeys(path for path in absolute_paths if path))
 
     apps = tuple(each for each in lines.get("macos.automations", ()) if each)
     automations: MacAutomation = "all" if apps == ("true",) else apps if apps not in ((), ("false",)) else "none"

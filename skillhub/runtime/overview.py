@@ -46,9 +46,9 @@ class Dialect(NamedTuple):
     counts_files: bool = False
 
 
-def _rest(omitted: int, line: str) -> list[str]:
-    more = f"{omitted} more {'skill is' if omitted == 1 else 'skills are'} not listed here"
-    return [line.format(more)] if omitted else []
+def _omission_lines(omitted: int, line: str) -> list[str]:
+    omission = f"{omitted} more {'skill is' if omitted == 1 else 'skills are'} not listed here"
+    return [line.format(omission)] if omitted else []
 
 
 def _listed(entries: Sequence[ListedSkill], spell: Callable[[str], str]) -> Iterator[str]:
@@ -67,7 +67,7 @@ def _agents(entries: Sequence[ListedSkill], omitted: int) -> list[str]:
         "Each of these skills has instructions for one kind of task. When a task matches a description,",
         "read the SKILL.md at its location before anything else; paths in it are relative to its folder.",
         *_listed(entries, clean),
-        *_rest(omitted, "{}."),
+        *_omission_lines(omitted, "{}."),
     ]
 
 
@@ -76,7 +76,7 @@ def _activate(entries: Sequence[ListedSkill], omitted: int) -> list[str]:
         "Load the instructions of a skill into this conversation, with its folder and its files.",
         "When a task matches a description, call it with the name of the skill before anything else.",
         *_listed(entries, clean),
-        *_rest(omitted, "{}."),
+        *_omission_lines(omitted, "{}."),
     ]
 
 
@@ -86,7 +86,7 @@ def _claude_code(entries: Sequence[ListedSkill], omitted: int) -> list[str]:
         lines += ["<skill>", "<name>", escape(entry.name), "</name>"]
         lines += ["<description>", escape(entry.description), "</description>"]
         lines += ["<location>", clean(entry.path), "</location>", "</skill>"]
-    return [*lines, "</available_skills>", *_rest(omitted, "{}.")]
+    return [*lines, "</available_skills>", *_omission_lines(omitted, "{}.")]
 
 
 _CODEX_USE: Final = (
@@ -118,7 +118,7 @@ def _markdown(use: Sequence[str]) -> Spell:
             "for, and that file.",
             "### Available skills",
             *rows,
-            *_rest(omitted, "- … {}"),
+            *_omission_lines(omitted, "- … {}"),
             "### How to use skills",
             *use,
         ]
@@ -133,7 +133,7 @@ def _opencode(entries: Sequence[ListedSkill], omitted: int) -> list[str]:
         "Call it with the name of a skill when the task at hand matches its description.",
         "",
         *_listed(entries, lambda path: Path(os.path.abspath(path)).as_uri()),
-        *_rest(omitted, "{}."),
+        *_omission_lines(omitted, "{}."),
     ]
 
 
@@ -157,14 +157,14 @@ def _codelia(entries: Sequence[ListedSkill], omitted: int) -> list[str]:
             f"    <scope>{'repo' if entry.scope == 'project' else entry.scope}</scope>",
             "  </skill>",
         ]
-    note = _rest(omitted, "  <note>{}; skill_search finds them.</note>")
+    note = _omission_lines(omitted, "  <note>{}; skill_search finds them.</note>")
     return [*lines, *note, "</skills_catalog>", "</skills_context>"]
 
 
 def _pegasus(entries: Sequence[ListedSkill], omitted: int) -> list[str]:
     rows = [_row(entry.name, entry.description) for entry in entries]
     use = "Use the use_skill tool to invoke a skill when relevant."
-    return ["Available skills:", *rows, *_rest(omitted, "- … {}"), "", use]
+    return ["Available skills:", *rows, *_omission_lines(omitted, "- … {}"), "", use]
 
 
 def _gencode(entries: Sequence[ListedSkill], omitted: int) -> list[str]:
@@ -174,7 +174,7 @@ def _gencode(entries: Sequence[ListedSkill], omitted: int) -> list[str]:
         "Use the Skill tool to invoke these capabilities:",
         "",
         *rows,
-        *_rest(omitted, "- … {}"),
+        *_omission_lines(omitted, "- … {}"),
         "",
         'Invoke with: Skill(skill="name", args="optional args")',
         "</system-reminder>",
@@ -295,7 +295,7 @@ class Section:
         for skill in self.catalog.skills:
             if skill.reach == "active" and skill.full_name in self.skills:
                 places.setdefault(skill.full_name, []).append(skill.path or "")
-        return {name: found for name, found in places.items() if len(found) > 1}
+        return {name: paths for name, paths in places.items() if len(paths) > 1}
 
     @property
     def bill(self) -> list[tuple[str, int, bool]]:
@@ -369,20 +369,20 @@ def section(catalog: Catalog, profile: Profile, window: int | None = None) -> Se
     entries = [_entry(skill, dialect.counts_files) for skill in active]
     limit = Limit.of(profile.budget, window) if catalog.room is None else Limit(catalog.room, "characters")
 
-    def spell(some: Sequence[ListedSkill]) -> str:
-        return "\n".join(dialect.spell(some, len(entries) - len(some))) if some else ""
+    def spell(listed: Sequence[ListedSkill]) -> str:
+        return "\n".join(dialect.spell(listed, len(entries) - len(listed))) if listed else ""
 
-    shown = _fitted(entries, profile.budget, limit, spell)
-    text = spell(shown)
-    cut = [one.name for one, other in zip(shown, entries, strict=False) if one.description != other.description]
+    fitted = _fitted(entries, profile.budget, limit, spell)
+    text = spell(fitted)
+    cut = [fit.name for fit, full in zip(fitted, entries, strict=False) if fit.description != full.description]
     frame = limit.cost("\n".join(dialect.spell((), 0)))
-    priced = (*shown, *entries[len(shown) :])
-    costs = {each.path: limit.cost("\n".join(dialect.spell((each,), 0))) - frame for each in priced}
+    priced = (*fitted, *entries[len(fitted) :])
+    costs = {entry.path: limit.cost("\n".join(dialect.spell((entry,), 0))) - frame for entry in priced}
     return Section(
         host=profile.id,
         text=text,
-        skills=tuple(entry.name for entry in shown),
-        omitted=tuple(entry.name for entry in entries[len(shown) :]),
+        skills=tuple(entry.name for entry in fitted),
+        omitted=tuple(entry.name for entry in entries[len(fitted) :]),
         cut=tuple(cut),
         used=limit.cost(text),
         budget=limit.most,
@@ -398,21 +398,21 @@ def _fitted(
     entries: Sequence[ListedSkill], budget: Budget, limit: Limit, spell: Callable[[Sequence[ListedSkill]], str]
 ) -> list[ListedSkill]:
     """Return the entries that fit, with as much of their descriptions as fits."""
-    kept = list(entries[: budget.entries])
-    longest = max((len(entry.description) for entry in kept), default=0)
+    listed = list(entries[: budget.entries])
+    longest = max((len(entry.description) for entry in listed), default=0)
     if budget.description is not None:
         longest = min(longest, budget.description)
     least = longest if budget.least is None else min(longest, budget.least)
 
     def fits(number: int, length: int) -> bool:
-        return limit.holds(spell([_shortened(entry, length) for entry in kept[:number]]))
+        return limit.holds(spell([_shortened(entry, length) for entry in listed[:number]]))
 
     # The bisection finds the first number that does not fit: the key is false for all before it.
-    if not fits(len(kept), least):
-        kept = kept[: bisect_right(range(1, len(kept)), False, key=lambda number: not fits(number, least))]
+    if not fits(len(listed), least):
+        listed = listed[: bisect_right(range(1, len(listed)), False, key=lambda number: not fits(number, least))]
     lengths = range(least + 1, longest + 1)
-    length = least + bisect_right(lengths, False, key=lambda length: not fits(len(kept), length))
-    return [_shortened(entry, length) for entry in kept]
+    length = least + bisect_right(lengths, False, key=lambda length: not fits(len(listed), length))
+    return [_shortened(entry, length) for entry in listed]
 
 
 def _shortened(entry: ListedSkill, length: int) -> ListedSkill:

@@ -150,10 +150,10 @@ class SearchIndex:
         finally:
             with suppress(OSError, ValueError):
                 os.unlink(temporary)
-        found = cls.opened(path, proof, indexed)
-        if found is None:
+        index = cls.opened(path, proof, indexed)
+        if index is None:
             raise StateError("the search index was changed while it was built", where=path)
-        return found
+        return index
 
     def close(self) -> None:
         """Close the index and its file."""
@@ -175,49 +175,49 @@ class SearchIndex:
 
     def at_path(self, path: str) -> dict[int, Stored]:
         """Return the rows of the skills at ``path``, by number."""
-        found = self._select("FROM skills WHERE path = ? AND path != '' LIMIT ?", path, _FEW)
-        return _all(found, lambda row: utf8(row.path) == path)
+        rows = self._select("FROM skills WHERE path = ? AND path != '' LIMIT ?", path, _FEW)
+        return _all(rows, lambda row: utf8(row.path) == path)
 
     def named(self, name: str) -> dict[int, Stored]:
         """Return rows with this name, with or without its namespace."""
-        found = self._select("FROM skills WHERE name = ? LIMIT ?", name, _FEW)
-        found |= self._select("FROM skills WHERE bare = ? LIMIT ?", name, _FEW)
-        return _all(found, lambda row: name in _names(row))
+        rows = self._select("FROM skills WHERE name = ? LIMIT ?", name, _FEW)
+        rows |= self._select("FROM skills WHERE bare = ? LIMIT ?", name, _FEW)
+        return _all(rows, lambda row: name in _names(row))
 
     def beginning(self, name: str) -> dict[int, Stored]:
         """Return rows whose name begins with ``name``, among them the shortest."""
         where = "FROM skills WHERE {0} >= ? AND {0} < ? LIMIT ?"
-        last = name + "\U0010ffff"
-        found = {
-            **self._select(where.format("name"), name, last, _PREFIX_MAX),
-            **self._select(where.format("bare"), name, last, _PREFIX_MAX),
+        upper = name + "\U0010ffff"
+        rows = {
+            **self._select(where.format("name"), name, upper, _PREFIX_MAX),
+            **self._select(where.format("bare"), name, upper, _PREFIX_MAX),
         }
-        _all(found, lambda row: any(each.startswith(name) for each in _names(row)))
-        shortest = sorted(found, key=lambda number: len(found[number].name))[:_FEW]
-        return {number: found[number] for number in shortest}
+        _all(rows, lambda row: any(row_name.startswith(name) for row_name in _names(row)))
+        shortest = sorted(rows, key=lambda number: len(rows[number].name))[:_FEW]
+        return {number: rows[number] for number in shortest}
 
     def with_words_in_name(self, terms: Sequence[str]) -> dict[int, Stored]:
         """Return rows with all of these words in the name; if there are none, rows with any of them."""
         where = "FROM texts JOIN skills ON skills.id = texts.rowid WHERE texts MATCH ? LIMIT ?"
-        found = self._select(where, f"name : ({_all_of(terms)})", _FEW)
-        return found or self._select(where, f"name : ({_any_of(terms)})", _FEW)
+        rows = self._select(where, f"name : ({_all_of(terms)})", _FEW)
+        return rows or self._select(where, f"name : ({_any_of(terms)})", _FEW)
 
     def matching(self, terms: Sequence[str]) -> dict[int, float]:
         """Return the rank of each matching row, lower is better: rows with all words; if few, also rows with any."""
-        found = self._ranked(_all_of(terms)) if terms else {}
-        if terms[1:] and len(found) < _FEW:
+        ranks = self._ranked(_all_of(terms)) if terms else {}
+        if terms[1:] and len(ranks) < _FEW:
             # A row that lacks a word ranks below every row with all words.
-            found = {number: rank - 1000 for number, rank in found.items()}
-            found = {**self._ranked(_any_of(terms)), **found}
-        return found
+            ranks = {number: rank - 1000 for number, rank in ranks.items()}
+            ranks = {**self._ranked(_any_of(terms)), **ranks}
+        return ranks
 
     def read(self, numbers: Iterable[int]) -> dict[int, Stored]:
         """Return the rows with these numbers."""
-        wanted = list(numbers)
-        found = self._select(f"FROM skills WHERE id IN ({','.join('?' * len(wanted))}) LIMIT -1", *wanted)
-        if len(found) < len(wanted):
+        ids = list(numbers)
+        rows = self._select(f"FROM skills WHERE id IN ({','.join('?' * len(ids))}) LIMIT -1", *ids)
+        if len(rows) < len(ids):
             raise _unreadable("a row is missing")
-        return found
+        return rows
 
     def spellings(self, length: int) -> list[str]:
         """Return the words of all names and descriptions whose length differs by at most two."""
@@ -252,7 +252,7 @@ class SearchIndex:
                 rows = self._connection.execute(query, values).fetchall()
         except (sqlite3.Error, UnicodeError, OverflowError, MemoryError) as error:
             raise StateError(f"the search index cannot be read: {error}") from error
-        if rows and [{*map(type, column)} for column in zip(*rows, strict=True)] != [{each} for each in types]:
+        if rows and [{*map(type, column)} for column in zip(*rows, strict=True)] != [{kind} for kind in types]:
             raise _unreadable("a value has another type")
         return rows
 
@@ -283,8 +283,8 @@ def _bound(connection: sqlite3.Connection) -> None:
 
 def _stopping() -> Callable[[], bool]:
     """Return a progress handler, which ends a query after ``_STEPS_MAX`` steps."""
-    asked = count(1)
-    return lambda: next(asked) * _STEPS > _STEPS_MAX
+    calls = count(1)
+    return lambda: next(calls) * _STEPS > _STEPS_MAX
 
 
 def _is_ours(connection: sqlite3.Connection, proof: str) -> bool:
@@ -328,21 +328,21 @@ def _any_of(terms: Sequence[str]) -> str:
 
 def _fill(connection: sqlite3.Connection, rows: Iterable[Stored], proof: str) -> None:
     shortest_first = sorted(
-        enumerate(rows), key=lambda each: sum(map(len, (each[1].name, each[1].description, each[1].body)))
+        enumerate(rows), key=lambda pair: sum(map(len, (pair[1].name, pair[1].description, pair[1].body)))
     )
     ordered = [row for _, row in shortest_first]
     try:
         connection.executescript(_SCHEMA)
         connection.executemany(
             "INSERT INTO skills VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-            ((number, *_facts(row), given) for number, (given, row) in enumerate(shortest_first)),
+            ((number, *_facts(row), original) for number, (original, row) in enumerate(shortest_first)),
         )
         connection.executemany(
             "INSERT INTO texts (rowid, name, description, body) VALUES (?, ?, ?, ?)",
             ((number, *map(utf8, (row.name, row.description, row.body))) for number, row in enumerate(ordered)),
         )
-        known = {word for row in ordered for word in words(utf8(f"{row.name} {row.description}"))}
-        connection.executemany("INSERT INTO spellings VALUES (?, ?)", ((word, len(word)) for word in known))
+        all_words = {word for row in ordered for word in words(utf8(f"{row.name} {row.description}"))}
+        connection.executemany("INSERT INTO spellings VALUES (?, ?)", ((word, len(word)) for word in all_words))
         connection.executescript(_INDEXES)
         connection.execute("INSERT INTO texts (texts) VALUES ('optimize')")
         connection.execute("INSERT INTO meta VALUES (?, ?)", (_FORMAT, proof))
@@ -382,7 +382,7 @@ _WORDS_MAX = 8
 _CAP = 1 << 20
 _ALTERNATIVES = 3
 _T = TypeVar("_T")
-_Found = dict[int, tuple[Stored, Any]]  # by number, the row and the key that it is ranked by
+_Matches = dict[int, tuple[Stored, Any]]  # by number, the row and the key that it is ranked by
 _SCOPES: tuple[SkillScope, ...] = ("project", "user", "system", "admin", "plugin", "extra")
 
 
@@ -411,8 +411,8 @@ class Hit:
     def to_json(self) -> dict[str, Any]:
         """Return the hit as a row of ``hits`` in ``skillhub search --json``."""
         place = {"source": self.source} if self.source is not None else {"scope": self.scope, "path": self.path}
-        shown = {"name": self.name, **place, "description": self.description}
-        return {**shown, "score": self.score, "reason": self.reason}
+        row = {"name": self.name, **place, "description": self.description}
+        return {**row, "score": self.score, "reason": self.reason}
 
 
 @dataclass(frozen=True, slots=True)
@@ -429,8 +429,8 @@ class Hits:
 
     def to_json(self) -> dict[str, Any]:
         """Return the hits with their number, as JSON."""
-        shown = [hit.to_json() for hit in self.hits]
-        return {"hits": shown, "count": len(shown), "truncated": self.truncated}
+        rows = [hit.to_json() for hit in self.hits]
+        return {"hits": rows, "count": len(rows), "truncated": self.truncated}
 
 
 def rows_of(skills: Iterable[Skill]) -> Iterator[Stored]:
@@ -469,11 +469,11 @@ def search(query: str, indexes: Iterable[SearchIndex], limit: int = LIMIT) -> Hi
     Raises:
         StateError: an index cannot be read, and its rows are unknown.
     """
-    several = list(indexes)
-    found = list(_hits(query, several)) or list(_hits_of_spellings(query, several))
-    found.sort(key=lambda hit: (-hit.score, _scope_rank(hit), hit.path, hit.source or "", hit.name))
+    all_indexes = list(indexes)
+    hits = list(_hits(query, all_indexes)) or list(_hits_of_spellings(query, all_indexes))
+    hits.sort(key=lambda hit: (-hit.score, _scope_rank(hit), hit.path, hit.source or "", hit.name))
     most = min(max(limit, 1), LIMIT_MAX)
-    return Hits(tuple(found[:most]), max(len(found) - most, 0))
+    return Hits(tuple(hits[:most]), max(len(hits) - most, 0))
 
 
 def _ask_or_rebuild(index: SearchIndex, ask: Callable[[SearchIndex], Iterable[_T]]) -> list[_T]:
@@ -493,42 +493,42 @@ def _hits(query: str, indexes: Sequence[SearchIndex]) -> Iterator[Hit]:
     """Yield the hits of all indexes, unordered; each method ranks the rows of all indexes together."""
     rows: dict[tuple[int, int], Stored] = {}
     keys: dict[Reason, dict[tuple[int, int], Any]] = {}
-    for which, index in enumerate(indexes):
-        for reason, found in _ask_or_rebuild(index, partial(_found, query)):
-            rows.update(((which, number), row) for number, (row, _) in found.items())
-            keys.setdefault(reason, {}).update(((which, number), key) for number, (_, key) in found.items())
+    for position, index in enumerate(indexes):
+        for reason, matches in _ask_or_rebuild(index, partial(_matches, query)):
+            rows.update(((position, number), row) for number, (row, _) in matches.items())
+            keys.setdefault(reason, {}).update(((position, number), key) for number, (_, key) in matches.items())
     scores: dict[tuple[int, int], float] = {}
     reasons: dict[tuple[int, int], Reason] = {}
     for reason, ranked in keys.items():
         ordered = sorted(ranked, key=ranked.__getitem__)
         for rank, (_, tied) in enumerate(groupby(ordered, key=ranked.__getitem__), 1):
-            for each in tied:
-                scores[each] = scores.get(each, 0.0) + _WEIGHTS[reason] / (_RANK_BASE + rank)
-                reasons.setdefault(each, reason)
-    for each, score in scores.items():
-        row = rows[each]
+            for row_key in tied:
+                scores[row_key] = scores.get(row_key, 0.0) + _WEIGHTS[reason] / (_RANK_BASE + rank)
+                reasons.setdefault(row_key, reason)
+    for row_key, score in scores.items():
+        row = rows[row_key]
         place = {"source": row.source or None, "scope": row.scope or None}
-        yield Hit(row.name, row.description, row.path, **place, score=round(score, 6), reason=reasons[each])
+        yield Hit(row.name, row.description, row.path, **place, score=round(score, 6), reason=reasons[row_key])
 
 
-def _found(query: str, index: SearchIndex) -> Iterator[tuple[Reason, _Found]]:
+def _matches(query: str, index: SearchIndex) -> Iterator[tuple[Reason, _Matches]]:
     """Yield the rows that each method finds in one index, strongest method first; a lower key is a better hit."""
     text = utf8(query).strip()
     typed = text.lower().lstrip("$/")
     terms = list(dict.fromkeys(words(text)))[:_WORDS_MAX]
     rows = dict(index.at_path(_folder(text)))
     yield "exact_path", {number: (row, 0) for number, row in rows.items()}
-    spelt = dict.fromkeys((typed, "-".join(terms)))
-    exact = {number: row for name in spelt if name for number, row in index.named(name).items()}
+    spellings = dict.fromkeys((typed, "-".join(terms)))
+    exact = {number: row for name in spellings if name for number, row in index.named(name).items()}
     yield "exact_name", {number: (row, 0) for number, row in exact.items()}
-    begun = {number: row for name in spelt if name for number, row in index.beginning(name).items()}
-    yield "prefix", {number: (row, len(row.name)) for number, row in begun.items()}
+    prefixed = {number: row for name in spellings if name for number, row in index.beginning(name).items()}
+    yield "prefix", {number: (row, len(row.name)) for number, row in prefixed.items()}
     text_scores = index.matching(terms)
     best = sorted(text_scores, key=text_scores.__getitem__)[:_TEXT_RANKS_MAX]
-    rows |= exact | begun
+    rows |= exact | prefixed
     rows.update(index.read(number for number in best if number not in rows))
-    rows.update(named := index.with_words_in_name(terms) if text_scores else {})
-    yield "token_overlap", _overlap(terms, {number: rows[number] for number in (*best, *named, *begun)})
+    rows.update(by_name := index.with_words_in_name(terms) if text_scores else {})
+    yield "token_overlap", _overlap(terms, {number: rows[number] for number in (*best, *by_name, *prefixed)})
     yield "full_text", {number: (rows[number], text_scores[number]) for number in best}
 
 
@@ -536,23 +536,23 @@ def _folder(path: str) -> str:
     return os.path.dirname(path) if os.path.basename(path) == SKILL_MD else path.rstrip("/") or path
 
 
-def _overlap(terms: Sequence[str], rows: Mapping[int, Stored]) -> _Found:
+def _overlap(terms: Sequence[str], rows: Mapping[int, Stored]) -> _Matches:
     """Rank rows by the number of words in name and description, then in the name alone."""
-    wanted = stems(" ".join(terms))
-    shared = {}
+    query_stems = stems(" ".join(terms))
+    ranked = {}
     for number, row in rows.items():
-        in_name = wanted & stems(row.name)
-        if in_all := in_name | wanted & stems(row.description):
-            shared[number] = (row, (-len(in_all), -len(in_name)))
-    return shared
+        in_name = query_stems & stems(row.name)
+        if in_all := in_name | query_stems & stems(row.description):
+            ranked[number] = (row, (-len(in_all), -len(in_name)))
+    return ranked
 
 
 def _hits_of_spellings(query: str, indexes: Sequence[SearchIndex]) -> Iterator[Hit]:
     """Yield the hits for the query with each word that no skill has replaced by words with a similar spelling."""
     terms = list(dict.fromkeys(words(utf8(query))))[:_WORDS_MAX]
-    instead = [_alike(term, indexes) for term in terms]
+    alternatives = [_alike(term, indexes) for term in terms]
     seen: set[tuple[str, str | None]] = set()
-    for choice in _choices(instead):
+    for choice in _replaced_queries(alternatives):
         for hit in _hits(choice, indexes):
             if (hit.name, hit.source) not in seen:
                 seen.add((hit.name, hit.source))
@@ -566,8 +566,8 @@ def _alike(term: str, indexes: Sequence[SearchIndex]) -> Sequence[str]:
     return close(term, chain.from_iterable(spellings))
 
 
-def _choices(instead: Sequence[Sequence[str]]) -> list[str]:
+def _replaced_queries(alternatives: Sequence[Sequence[str]]) -> list[str]:
     return [
-        " ".join(each[min(nth, len(each) - 1)] for each in instead if each)
-        for nth in range(min(_ALTERNATIVES, max(map(len, instead), default=0)))
+        " ".join(spellings[min(nth, len(spellings) - 1)] for spellings in alternatives if spellings)
+        for nth in range(min(_ALTERNATIVES, max(map(len, alternatives), default=0)))
     ]

@@ -51,11 +51,11 @@ class Pulled:
 
 def urls_of(profile: Profile, around: Surroundings) -> dict[str, str]:
     """Return each URL in the host's settings, with the file that names it; a repository may bring that file."""
-    found: dict[str, str] = {}
+    files: dict[str, str] = {}
     for layer in layers(profile, around)[0]:
         for url in layer.urls:
-            found.setdefault(url, layer.file.path if layer.file else "")
-    return found
+            files.setdefault(url, layer.file.path if layer.file else "")
+    return files
 
 
 def pull(urls: Iterable[str], fetch: Fetch, folder: str, reload: bool = False) -> Pulled:
@@ -100,12 +100,12 @@ class _Base:
 
     def skills(self, problems: list[Problem]) -> dict[str, Digest]:
         """Return the tree of each skill by its folder, and append to ``problems`` one for each skipped entry."""
-        known = self._stored()
+        recorded = self._stored()
         try:
             entries = FilesListing.parse(self._fetch(self.index_url), self.index_url).offered(self.index_url)
         except (OSError, SourceError) as error:
             problems.append(_problem(self.index_url, error))
-            return self._cached(known)
+            return self._cached(recorded)
         trees: dict[str, Digest] = {}
         record: dict[str, tuple[str, list[str]]] = {}
         for number, entry in enumerate(entries):
@@ -113,7 +113,7 @@ class _Base:
             if isinstance(entry, FormatError):
                 problems.append(_problem(where, entry))
                 continue
-            row = known.get(entry.name)
+            row = recorded.get(entry.name)
             try:
                 path, tree = self._skill(entry, row)
                 trees[path] = tree
@@ -131,8 +131,8 @@ class _Base:
     def _cached(self, rows: Mapping[str, tuple[str, list[str]]]) -> dict[str, Digest]:
         """Return the tree of each recorded skill whose folder still holds it, by its folder."""
         parsed = ((name, Digest.parse(tree)) for name, (tree, _) in rows.items())
-        found = {self._place(tree, name): tree for name, tree in parsed}
-        return {path: tree for path, tree in found.items() if _holds(path, tree)}
+        trees = {self._place(tree, name): tree for name, tree in parsed}
+        return {path: tree for path, tree in trees.items() if _holds(path, tree)}
 
     def _place(self, tree: Digest, name: str) -> str:
         return os.path.join(self._folder, folder_for(tree), name)
@@ -144,21 +144,21 @@ class _Base:
             return {name: row for name, row in rows.items() if is_name(name)}
         return {}  # a damaged file counts as absent
 
-    def _skill(self, release: Release, known: tuple[str, list[str]] | None) -> tuple[str, Digest]:
-        if known and not self._reload and known[1] == [*release.files]:
-            tree = Digest.parse(known[0])
+    def _skill(self, release: Release, recorded: tuple[str, list[str]] | None) -> tuple[str, Digest]:
+        if recorded and not self._reload and recorded[1] == [*release.files]:
+            tree = Digest.parse(recorded[0])
             path = self._place(tree, release.name)
             if _holds(path, tree):
                 return path, tree
         entries = (Entry(path, File(self._fetch(url_of(release, path)))) for path in release.files)
-        found = gather(entries, wrapper=False).tree
-        name = Manifest.read(found).name
+        fetched = gather(entries, wrapper=False).tree
+        name = Manifest.read(fetched).name
         if name != release.name:
             raise FormatError(f"expected the skill {quote(release.name)}, found {quote(name)}")
-        path = self._place(found.digest, name)
-        if not _holds(path, found.digest):
-            _write(path, found)
-        return path, found.digest
+        path = self._place(fetched.digest, name)
+        if not _holds(path, fetched.digest):
+            _write(path, fetched)
+        return path, fetched.digest
 
 
 def _check_url(url: str) -> None:

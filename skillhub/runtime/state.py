@@ -161,8 +161,8 @@ def _gen_edit(text: str, skill: Skill, reach: Reach, where: str) -> str:
 def gen_answers(text: str, where: str) -> dict[str, bool]:
     """Return the user's answers in a file of skillhub's own state."""
     stored = _gen(text, where).get("answers")
-    found = stored.items() if isinstance(stored, dict) else ()
-    return {name: said for name, said in found if isinstance(said, bool)}
+    pairs = stored.items() if isinstance(stored, dict) else ()
+    return {name: answer for name, answer in pairs if isinstance(answer, bool)}
 
 
 def gen_remember(text: str, name: str, allowed: bool, where: str) -> str:
@@ -197,7 +197,7 @@ def _codex_parse(text: str, where: str) -> Layer:
 
 def _codex_edit(text: str, skill: Skill, reach: Reach, where: str) -> str:
     entries = _codex_entries(text, where)
-    kept = [entry for entry in entries if not _is_about(entry, skill)]
+    remaining = [entry for entry in entries if not _is_about(entry, skill)]
     heads = list(_TABLE.finditer(text))
     if len(heads) != len(entries):
         raise FormatError("expected each skill in a [[skills.config]] of its own", where=where)
@@ -212,8 +212,8 @@ def _codex_edit(text: str, skill: Skill, reach: Reach, where: str) -> str:
         path = skill.file
         gap = "" if not text or text.endswith("\n\n") else "\n" if text.endswith("\n") else "\n\n"
         text += f"{gap}[[skills.config]]\npath = {spell_toml(path)}\nenabled = false\n"
-        kept = [*kept, {"path": path, "enabled": False}]
-    if _codex_entries(text, where) != kept:
+        remaining = [*remaining, {"path": path, "enabled": False}]
+    if _codex_entries(text, where) != remaining:
         raise FormatError("expected a file that can be edited by lines", where=where)
     return text
 
@@ -245,26 +245,26 @@ def _opencode_parse(text: str, where: str) -> Layer:
 
 
 def _texts(node: object) -> tuple[str, ...]:
-    return tuple(each for each in node if isinstance(each, str)) if isinstance(node, list) else ()
+    return tuple(item for item in node if isinstance(item, str)) if isinstance(node, list) else ()
 
 
 def _opencode_rules(block: Mapping[str, Any]) -> list[PermissionRule]:
     permission = block.get("permission", {})
     # One action for all tools, or for each kind of them; for all skills, or by patterns.
     by_kind = permission if isinstance(permission, dict) else {"*": permission}
-    found = []
+    rules = []
     for kind, rule in by_kind.items():
         if _matches(kind, "skill"):
             by_pattern = rule if isinstance(rule, dict) else {"*": rule}
             for pattern, action in by_pattern.items():
-                found.append(PermissionRule(pattern, action if action in ACTIONS else "deny"))
-    return found
+                rules.append(PermissionRule(pattern, action if action in ACTIONS else "deny"))
+    return rules
 
 
 def _opencode_edit(text: str, skill: Skill, reach: Reach, where: str) -> str:
     place = ("permission", "skill", skill.full_name)
-    own = {rule.action for rule in _opencode_parse(text, where).rules if rule.pattern == skill.full_name}
-    if own and (reach == "disabled" or own == {"deny"}):
+    actions = {rule.action for rule in _opencode_parse(text, where).rules if rule.pattern == skill.full_name}
+    if actions and (reach == "disabled" or actions == {"deny"}):
         text = jsonc.remove(text, place, where)
     return jsonc.insert(text, place, "deny", where) if reach == "disabled" else text
 
@@ -327,26 +327,26 @@ def reach_files(profile: Profile, around: Surroundings) -> tuple[ReachFile, ...]
     """Return the files that apply, in order of precedence; they may be absent."""
     root = project_root(profile, around)
     managed: list[ReachFile] = []
-    found: dict[Scope, list[ReachFile]] = {"project": [], "user": []}
+    files: dict[Scope, list[ReachFile]] = {"project": [], "user": []}
     for file in profile.states:
         if file.path.startswith("/"):
             managed += [ReachFile(path, file.form, "user", profile.id) for path in expanded(file.path)]
         elif file.path.startswith("~/"):
             # Users may keep their own files elsewhere, behind a link; a repository's link is not followed.
             path = os.path.realpath(expand(file.path, around.home, around.environ, file.env))
-            found["user"].append(ReachFile(path, file.form, "user", profile.id))
+            files["user"].append(ReachFile(path, file.form, "user", profile.id))
         else:
             path = os.path.join(root, *file.path.split("/"))
             if FORMS[file.form].edit is None:
                 path = os.path.realpath(path)  # such a file can only restrict skills
-            found["project"].append(ReachFile(path, file.form, "project", profile.id))
+            files["project"].append(ReachFile(path, file.form, "project", profile.id))
     if (state := around.state or _state(around)) is not None:
-        ours = os.path.join(state, "skills")
+        base = os.path.join(state, "skills")
         # The state of a project is in the user's folder, so that no repository can bring one.
         key = sha256(root.encode("utf-8", "surrogateescape")).hexdigest()
-        found["project"].append(ReachFile(os.path.join(ours, f"{key}.json"), "gen", "project", profile.id, ours=True))
-        found["user"].append(ReachFile(os.path.join(ours, "user.json"), "gen", "user", profile.id, ours=True))
-    return (*managed, *found["project"], *found["user"])
+        files["project"].append(ReachFile(os.path.join(base, f"{key}.json"), "gen", "project", profile.id, ours=True))
+        files["user"].append(ReachFile(os.path.join(base, "user.json"), "gen", "user", profile.id, ours=True))
+    return (*managed, *files["project"], *files["user"])
 
 
 def _state(around: Surroundings) -> str | None:
@@ -358,7 +358,7 @@ def _state(around: Surroundings) -> str | None:
 
 def layers(profile: Profile, around: Surroundings) -> tuple[tuple[Layer, ...], tuple[Problem, ...]]:
     """Return the contents of the files that apply, in order of precedence, and a problem for each unreadable one."""
-    known: list[Layer] = []
+    found_layers: list[Layer] = []
     problems: list[Problem] = []
     for file in reach_files(profile, around):
         try:
@@ -366,16 +366,16 @@ def layers(profile: Profile, around: Surroundings) -> tuple[tuple[Layer, ...], t
             if text is not None:
                 # Answers in a file that a repository may bring do not count.
                 stored = gen_answers(text, file.path) if file.ours else {}
-                known.append(replace(FORMS[file.form].parse(text, file.path), answers=stored, file=file))
+                found_layers.append(replace(FORMS[file.form].parse(text, file.path), answers=stored, file=file))
         except (FormatError, StateError) as error:
             unread = FORMS[file.form].unread
-            known.append(replace(unread, file=file, error=error.message))
+            found_layers.append(replace(unread, file=file, error=error.message))
             becomes = "the user's only" if unread.hidden else "disabled"
             problems.append(Problem(file.path, f"{error.message}; every skill is {becomes} until it can be read"))
-    return tuple(known), tuple(problems)
+    return tuple(found_layers), tuple(problems)
 
 
-def settled(skills: Iterable[Skill], known: Sequence[Layer]) -> Iterator[Skill]:
+def settled(skills: Iterable[Skill], settings: Sequence[Layer]) -> Iterator[Skill]:
     """Yield each skill with its reach: the smaller of its own declaration and of the setting in these files.
 
     | setting; the skill declares | nothing | ``disable-model-invocation`` | ``user-invocable: false`` |
@@ -388,53 +388,53 @@ def settled(skills: Iterable[Skill], known: Sequence[Layer]) -> Iterator[Skill]:
     user's file against the project's; otherwise the first file that mentions a skill decides. A skill that any file
     hides from the model is for the user only. A stored answer replaces ``ask``, and nothing else.
     """
-    hidden = {pattern for layer in known for pattern in layer.hidden}
-    ruled = [layer for layer in known if layer.rules]
-    answered = {name: given for layer in reversed(known) for name, given in layer.answers.items()}
+    hidden = {pattern for layer in settings for pattern in layer.hidden}
+    with_rules = [layer for layer in settings if layer.rules]
+    answered = {name: answer for layer in reversed(settings) for name, answer in layer.answers.items()}
     for skill in skills:
-        by, reach = _first(skill, known)
+        deciding, reach = _first_setting(skill, settings)
         if hidden and reach == "active" and any(_matches(pattern, skill.name, skill.full_name) for pattern in hidden):
             reach = "enabled"
-        permission, denies = _ruling(skill, ruled, answered)
-        if denies is not None:
-            by, reach = by if by.error else denies, "disabled"
+        permission, denying = _ruling(skill, with_rules, answered)
+        if denying is not None:
+            deciding, reach = deciding if deciding.error else denying, "disabled"
         if reach == "disabled":
-            yield replace(skill, state="disabled", held=skill.held or _switched_off(skill, by))
-        elif reach == "enabled" or permission != "allow" or by.name_only:
+            yield replace(skill, state="disabled", held=skill.held or _switched_off(skill, deciding))
+        elif reach == "enabled" or permission != "allow" or deciding.name_only:
             invocation = "user" if reach == "enabled" else skill.invocation
-            name_only = by.key(skill) in by.name_only
+            name_only = deciding.key(skill) in deciding.name_only
             yield replace(skill, invocation=invocation, permission=permission, name_only=name_only)
         else:
             yield skill
 
 
-def _ruling(skill: Skill, ruled: Sequence[Layer], answered: Mapping[str, bool]) -> tuple[Permission, Layer | None]:
+def _ruling(skill: Skill, layers: Sequence[Layer], answered: Mapping[str, bool]) -> tuple[Permission, Layer | None]:
     """Return the permission of a skill by the rules of all these files, and the file that denies it, if one does.
 
     A repository may bring the project's file, so its ``allow`` does not replace an ``ask`` of the user's.
     """
     permission: Permission = "allow"
-    denies: Layer | None = None
+    denying: Layer | None = None
     is_asked = False
-    for layer in reversed(ruled):
-        own = layer.permission(skill, answered)
-        if own is None:
+    for layer in reversed(layers):
+        layer_permission = layer.permission(skill, answered)
+        if layer_permission is None:
             continue
-        if own == "deny" and not (denies and denies.error):
-            denies = layer
+        if layer_permission == "deny" and not (denying and denying.error):
+            denying = layer
         if layer.file is not None and layer.file.scope == "user":
-            permission, is_asked = own, own == "ask"
+            permission, is_asked = layer_permission, layer_permission == "ask"
         elif not is_asked:
-            permission = own
-    return permission, denies
+            permission = layer_permission
+    return permission, denying
 
 
-def _first(skill: Skill, known: Iterable[Layer]) -> tuple[Layer, Reach]:
+def _first_setting(skill: Skill, settings: Iterable[Layer]) -> tuple[Layer, Reach]:
     """Return the first file that sets the reach of a skill, and that reach; ``active`` if no file does.
 
     Codex has no file in a project: what Codex's own file disables stays disabled, whatever the project's file says.
     """
-    found = [(layer, reach) for layer in known if (reach := layer.reach(skill))]
+    found = [(layer, reach) for layer in settings if (reach := layer.reach(skill))]
     off = [each for each in found if each[1] == "disabled" and each[0].file and each[0].file.form == "codex"]
     return next(iter((*off, *found)), (Layer(), "active"))
 
@@ -482,9 +482,9 @@ def set_reach(skill: Skill, reach: Reach, scope: Scope, profile: Profile, around
         for layer in layers(profile, around)[0]
         if layer.file and (FORMS[layer.file.form].edit is None or (layer.file.form, scope) == ("codex", "project"))
     ]
-    by, said = _first(skill, binding)
-    if said == "disabled" != reach and by.file:
-        raise StateError(f"{skill.full_name} stays disabled", where=by.file.path, hint="change it in this file")
+    deciding, bound_reach = _first_setting(skill, binding)
+    if bound_reach == "disabled" != reach and deciding.file:
+        raise StateError(f"{skill.full_name} stays disabled", where=deciding.file.path, hint="change it in this file")
     for file in _written(profile, around, scope):
         path = file.path
         if scope == "project" and not file.ours:
@@ -494,10 +494,10 @@ def set_reach(skill: Skill, reach: Reach, scope: Scope, profile: Profile, around
             continue
         before = _text(file)
         after = form.edit(before or "", skill, reach, file.path)
-        now = next(settled([replace(skill, state="enabled")], [form.parse(after, file.path)]))
-        if (now.state == "disabled") != (reach == "disabled"):
+        edited = next(settled([replace(skill, state="enabled")], [form.parse(after, file.path)]))
+        if (edited.state == "disabled") != (reach == "disabled"):
             hint = "a rule in this file is about several skills; change it there"
-            raise StateError(f"{skill.full_name} stays {now.state}", where=file.path, hint=hint)
+            raise StateError(f"{skill.full_name} stays {edited.state}", where=file.path, hint=hint)
         if after != (before or ""):
             _write(path, after)
 
@@ -513,11 +513,11 @@ def answers(profile: Profile, around: Surroundings) -> dict[str, bool]:
         FormatError: a file of skillhub's state is malformed.
         StateError: a file cannot be read.
     """
-    found: dict[str, bool] = {}
+    stored: dict[str, bool] = {}
     for file in reversed(reach_files(profile, around)):
         if file.ours:
-            found |= gen_answers(_text(file) or "", file.path)
-    return found
+            stored |= gen_answers(_text(file) or "", file.path)
+    return stored
 
 
 def remember(skill: Skill, allowed: bool, scope: Scope, profile: Profile, around: Surroundings) -> None:
@@ -544,11 +544,11 @@ def remember(skill: Skill, allowed: bool, scope: Scope, profile: Profile, around
 
 def _written(profile: Profile, around: Surroundings, scope: Scope) -> Iterator[ReachFile]:
     """Yield the files of a scope to write: the first existing one of the agent's, else its first; and skillhub's."""
-    mine = _of_scope(profile, around, scope)
-    own = [file for file in mine if not file.ours]
-    if own:
-        yield next((file for file in own if os.path.lexists(file.path)), own[0])
-    yield from (file for file in mine if file not in own)
+    in_scope = _of_scope(profile, around, scope)
+    of_agent = [file for file in in_scope if not file.ours]
+    if of_agent:
+        yield next((file for file in of_agent if os.path.lexists(file.path)), of_agent[0])
+    yield from (file for file in in_scope if file not in of_agent)
 
 
 def _of_scope(profile: Profile, around: Surroundings, scope: Scope) -> list[ReachFile]:

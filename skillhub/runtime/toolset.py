@@ -120,7 +120,7 @@ def tools(host: Profile | str, catalog: Catalog, window: int | None = None) -> t
         UsageError: there is no host of that name.
     """
     row = profile(host) if isinstance(host, str) else host
-    return tuple(_shown(each, catalog, row, window) for each in _TOOLS.get(row.dialect, ()))
+    return tuple(_shown(tool, catalog, row, window) for tool in _TOOLS.get(row.dialect, ()))
 
 
 def call_tool(
@@ -143,26 +143,26 @@ def call_tool(
         UsageError: there is no host of that name, or it has no tool of that name.
     """
     row = profile(host) if isinstance(host, str) else host
-    tool = next((each for each in _TOOLS.get(row.dialect, ()) if each.name == name), None)
+    tool = next((tool for tool in _TOOLS.get(row.dialect, ()) if tool.name == name), None)
     if tool is None:
-        known = ", ".join(each.name for each in _TOOLS.get(row.dialect, ())) or "none"
-        raise UsageError(f"{row.name} has no tool {quote(name)}", hint=f"its tools: {known}")
+        names = ", ".join(tool.name for tool in _TOOLS.get(row.dialect, ())) or "none"
+        raise UsageError(f"{row.name} has no tool {quote(name)}", hint=f"its tools: {names}")
     try:
         values = tool.takes.model_validate_json(arguments) if isinstance(arguments, str) else None
         values = values or tool.takes.model_validate(arguments)
     except ValidationError as error:
-        wrong = "; ".join(f"{'.'.join(map(str, each['loc'])) or 'input'}: {each['msg']}" for each in error.errors())
+        wrong = "; ".join(f"{'.'.join(map(str, item['loc'])) or 'input'}: {item['msg']}" for item in error.errors())
         message = f"The {name} tool was called with invalid arguments: {clean(wrong)}"
         return ToolResult(text=f"{message}\nPlease rewrite the input so it satisfies the schema.", is_error=True)
     call = _Call(row, catalog, replace(request or Request(), caller="model", arguments=getattr(values, "args", "")))
     try:
         return tool.run(values, call)
     except NotFound as error:
-        asked = getattr(values, "skill", None) or getattr(values, "name", None)
-        if asked is None:
+        skill_name = getattr(values, "skill", None) or getattr(values, "name", None)
+        if skill_name is None:
             return _failed(error)
         names = ", ".join(clean(skill.full_name) for skill in _callable(catalog)) or "none"
-        return ToolResult(text=safe(tool.unknown.format(name=clean(asked), names=names)), is_error=True)
+        return ToolResult(text=safe(tool.unknown.format(name=clean(skill_name), names=names)), is_error=True)
     except SkillhubError as error:
         return _failed(error)
 
@@ -181,7 +181,7 @@ def _shown(tool: _Tool, catalog: Catalog, row: Profile, window: int | None) -> S
         listed = section(catalog, replace(row, dialect=tool.lists), window)
         description = listed.text or f"{tool.description} No skill is available."
     schema = tool.takes.model_json_schema()
-    properties = {key: input_schema(each) for key, each in schema["properties"].items()}
+    properties = {key: input_schema(value) for key, value in schema["properties"].items()}
     if tool.enumerates:
         properties["name"]["enum"] = [skill.full_name for skill in _callable(catalog)]
     required = {"required": schema["required"]} if "required" in schema else {}
@@ -194,9 +194,9 @@ def _by_name(parameters: _ByName, call: _Call) -> ToolResult:
 
 
 def _opencode(parameters: _OfOpenCode, call: _Call) -> ToolResult:
-    found = _by_name(_ByName(name=parameters.name), call)
-    name, folder = (found.loaded.skill.full_name, found.loaded.folder.path) if found.loaded else ("", "")
-    return replace(found, metadata={"title": f"Loaded skill: {name}", "name": name, "dir": folder})
+    result = _by_name(_ByName(name=parameters.name), call)
+    name, folder = (result.loaded.skill.full_name, result.loaded.folder.path) if result.loaded else ("", "")
+    return replace(result, metadata={"title": f"Loaded skill: {name}", "name": name, "dir": folder})
 
 
 def _with_args(parameters: _OfGenCode | _OfPegasus, call: _Call) -> ToolResult:
@@ -206,27 +206,27 @@ def _with_args(parameters: _OfGenCode | _OfPegasus, call: _Call) -> ToolResult:
     return ToolResult(text=text, loaded=loaded, fork=loaded.fork)
 
 
-def _found(parameters: _Search, call: _Call) -> ToolResult:
+def _search(parameters: _Search, call: _Call) -> ToolResult:
     rows = [(skill, call.catalog.row(skill)) for skill in _callable(call.catalog)]
-    kept = {skill.path: (skill, row) for skill, row in rows if parameters.scope in (None, row["scope"])}
+    in_scope = {skill.path: (skill, row) for skill, row in rows if parameters.scope in (None, row["scope"])}
     listed = (
         Stored(name=skill.full_name, description=skill.description, path=skill.path or "", scope=skill.scope)
-        for skill, _ in kept.values()
+        for skill, _ in in_scope.values()
     )
     with closing(SearchIndex.build(listed)) as index:
-        found = search(parameters.query, [index], parameters.limit)
+        results = search(parameters.query, [index], parameters.limit)
     hits = [
         {
             "name": hit.name,
             "description": hit.description,
             "path": os.path.join(hit.path, SKILL_MD),
-            "scope": kept[hit.path][1]["scope"],
+            "scope": in_scope[hit.path][1]["scope"],
             "reason": hit.reason if hit.reason in ("exact_path", "exact_name", "prefix") else "token_overlap",
             "score": hit.score,
         }
-        for hit in found.hits
+        for hit in results.hits
     ]
-    answer = {"results": hits, "count": len(hits), "truncated": found.truncated}
+    answer = {"results": hits, "count": len(hits), "truncated": results.truncated}
     return ToolResult(text=safe(json.dumps(answer, ensure_ascii=False)), metadata=answer)
 
 
@@ -235,8 +235,8 @@ def _load(parameters: _Load, call: _Call) -> ToolResult:
         raise UsageError("expected a name or a path, found neither")
     loaded = load(pick(call.catalog, parameters.name, parameters.path), call.request)
     row = record(loaded.skill, call.catalog)
-    known = {"skill_id": row["id"], **{key: row[key] for key in ("name", "path", "dir", "mtime_ms")}}
-    return ToolResult(text=inject(loaded, call.row), loaded=loaded, fork=loaded.fork, metadata=known)
+    metadata = {"skill_id": row["id"], **{key: row[key] for key in ("name", "path", "dir", "mtime_ms")}}
+    return ToolResult(text=inject(loaded, call.row), loaded=loaded, fork=loaded.fork, metadata=metadata)
 
 
 _LOADS: Final = "Load the instructions of a skill into this conversation, with its folder and its files."
@@ -252,5 +252,5 @@ _TOOLS: Final[Mapping[str, tuple[_Tool, ...]]] = {
     "claude-code": (_Tool("Skill", _EXECUTES, _OfGenCode, _with_args, "Unknown skill: {name}", lists="claude-code"),),
     "gencode": (_Tool("Skill", _EXECUTES, _OfGenCode, _with_args),),
     "pegasus": (_Tool("use_skill", _INVOKES, _OfPegasus, _with_args, 'Skill "{name}" not found'),),
-    "codelia": (_Tool("skill_search", _SEARCHES, _Search, _found), _Tool("skill_load", _PICKS, _Load, _load)),
+    "codelia": (_Tool("skill_search", _SEARCHES, _Search, _search), _Tool("skill_load", _PICKS, _Load, _load)),
 }

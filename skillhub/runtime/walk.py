@@ -104,7 +104,7 @@ class Find:
 
 
 @dataclass(slots=True)
-class Look:
+class WalkResult:
     """The result of one walk through a root, valid while no stamp changes.
 
     Attributes:
@@ -140,7 +140,7 @@ class Walk:
         earlier: The result of an earlier walk; a skill with the same stamps is not read again.
     """
 
-    def __init__(self, root: str, contained: bool, rules: Rules, bounds: Bounds, earlier: Look) -> None:
+    def __init__(self, root: str, contained: bool, rules: Rules, bounds: Bounds, earlier: WalkResult) -> None:
         self.root = root
         self.contained = contained
         self.rules = rules
@@ -150,29 +150,29 @@ class Walk:
         self._seen = {self._base}
         self._is_cut = False
 
-    def look(self) -> Look:
+    def run(self) -> WalkResult:
         """Walk through the root, breadth first, by name within a folder, and visit each folder once."""
-        look = Look()
+        result = WalkResult()
         queue = deque([_Step(self._base, self.root, 0, False)] if os.path.isdir(self._base) else [])
         while queue:
             step = queue.popleft()
             try:
-                queue.extend(self._visit(step, look))
+                queue.extend(self._visit(step, result))
             except OSError as error:
-                look.problems.append(Problem(step.found, f"cannot be read: {error.strerror}"))
+                result.problems.append(Problem(step.found, f"cannot be read: {error.strerror}"))
         if self._is_cut:
-            look.problems.append(_cut(self.root, f"{self.bounds.folders} folders"))
-        return look
+            result.problems.append(_cut(self.root, f"{self.bounds.folders} folders"))
+        return result
 
-    def _visit(self, step: _Step, look: Look) -> list[_Step]:
+    def _visit(self, step: _Step, result: WalkResult) -> list[_Step]:
         status = os.stat(step.folder)
         stamp = stamp_of(status)
         is_leaf = status.st_nlink == _LEAF
         find = self._known_find(step, stamp) or _find(step, self.rules, stamp, has_folders=not is_leaf)
         if find:
-            look.finds.append(find)
+            result.finds.append(find)
         else:
-            look.folders[step.folder] = stamp
+            result.folders[step.folder] = stamp
         in_skill = step.in_skill or (find is not None and step.depth > 0)
         if step.depth >= self.bounds.depth or (in_skill and (is_leaf or not self.bounds.nested)):
             return []
@@ -239,47 +239,47 @@ def facts_in(files: Mapping[str, bytes], name: str) -> Mapping[str, Any]:
         return {}
 
 
-def commands(root: str, rules: Rules, bounds: Bounds, named: NamedCommand | None = None) -> Look:
+def commands(root: str, rules: Rules, bounds: Bounds, command: NamedCommand | None = None) -> WalkResult:
     """Return the commands in a folder: each file ``NAME.md`` is a skill of that name; links are ignored.
 
-    Folders between ``root`` and a file add nothing to its name. ``root`` may be such a file itself; ``named`` is then
-    what the plugin says of the command.
+    Folders between ``root`` and a file add nothing to its name. ``root`` may be such a file itself; ``command`` is
+    then what the plugin says of the command.
     """
-    look = Look()
+    result = WalkResult()
     if root.endswith(".md") and os.path.isfile(root):
         folder, name = os.path.split(root)
-        look.finds.append(_command(os.path.join(os.path.realpath(folder), name), root, rules, named))
+        result.finds.append(_command(os.path.join(os.path.realpath(folder), name), root, rules, command))
     queue = deque([(os.path.realpath(root), root, 0)] if os.path.isdir(root) else [])
     while queue:
-        folder, found, depth = queue.popleft()
+        folder, shown_folder, depth = queue.popleft()
         try:
             with os.scandir(folder) as entries:
                 ordered = sorted(entries, key=lambda entry: entry.name)
         except OSError as error:
-            look.problems.append(Problem(found, f"cannot be read: {error.strerror}"))
+            result.problems.append(Problem(shown_folder, f"cannot be read: {error.strerror}"))
             continue
         for entry in ordered:
             if entry.name.startswith("."):
                 continue
-            shown = os.path.join(found, entry.name)
-            if len(look.finds) + len(queue) >= bounds.folders:
-                look.problems.append(_cut(root, f"{bounds.folders} files"))
-                return look
+            shown_path = os.path.join(shown_folder, entry.name)
+            if len(result.finds) + len(queue) >= bounds.folders:
+                result.problems.append(_cut(root, f"{bounds.folders} files"))
+                return result
             if entry.is_dir(follow_symlinks=False) and depth < bounds.depth:
-                queue.append((os.path.join(folder, entry.name), shown, depth + 1))
+                queue.append((os.path.join(folder, entry.name), shown_path, depth + 1))
             elif entry.name.endswith(".md") and entry.is_file(follow_symlinks=False):
-                look.finds.append(_command(os.path.join(folder, entry.name), shown, rules))
-    return look
+                result.finds.append(_command(os.path.join(folder, entry.name), shown_path, rules))
+    return result
 
 
-def _command(path: str, shown: str, rules: Rules, named: NamedCommand | None = None) -> Find:
+def _command(path: str, shown: str, rules: Rules, command: NamedCommand | None = None) -> Find:
     find = Find(path, shown)
     try:
-        name = named.name if named else os.path.basename(shown).removesuffix(".md")
+        name = command.name if command else os.path.basename(shown).removesuffix(".md")
         if name != one_line(name):
             raise FormatError(f"expected a name without hidden characters, found {quote(name)}")
         head = read_head(_read("", find, _CAP) or b"", name, rules)
-        fields = {key: text for key, text in named._asdict().items() if text} if named else {}
+        fields = {key: text for key, text in command._asdict().items() if text} if command else {}
         find.facts = _facts(replace(head, name=name, warnings=()), find) | fields
     except (SkillhubError, OSError) as error:
         message = error.message if isinstance(error, SkillhubError) else error.strerror
@@ -299,10 +299,10 @@ def _are_current(folder: str, stamps: Mapping[str, Stamp]) -> bool:
 
 def _read(path: str, find: Find, limit: int = _FIRST) -> bytes | None:
     """Return at most ``limit`` bytes of a file of a skill; ``path`` is appended to the path of its folder."""
-    found = opened(find.folder + path)
-    if found is None:
+    opened_file = opened(find.folder + path)
+    if opened_file is None:
         return None
-    handle, status = found
+    handle, status = opened_file
     try:
         find.stamps[path] = stamp_of(status)
         return os.read(handle, min(limit, status.st_size + 1))
@@ -465,9 +465,9 @@ class Cache:
     def __init__(self, folder: str | None = None) -> None:
         check_paths(folder)
         self._folder = folder
-        self._last: dict[str, Look] = {}
+        self._last: dict[str, WalkResult] = {}
 
-    def load(self, root: str, rules: Rules, bounds: Bounds, contained: bool = False) -> Look:
+    def load(self, root: str, rules: Rules, bounds: Bounds, contained: bool = False) -> WalkResult:
         """Return the result of the last such walk, whose stamps the caller checks; empty if there was none.
 
         Args:
@@ -478,30 +478,30 @@ class Cache:
         """
         path = self._path(root, rules, bounds, contained)
         if path in self._last or self._folder is None:
-            return self._last.get(path, Look())
+            return self._last.get(path, WalkResult())
         try:
             data = read(path, _CACHE_CAP)
-            look = Look() if data is None else _parse(json.loads(data), root)
+            result = WalkResult() if data is None else _parse(json.loads(data), root)
         except (FormatError, StateError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
-            return Look()  # a truncated or forged file counts as absent
-        self._last[path] = look
-        return look
+            return WalkResult()  # a truncated or forged file counts as absent
+        self._last[path] = result
+        return result
 
-    def save(self, root: str, rules: Rules, bounds: Bounds, look: Look, contained: bool = False) -> None:
+    def save(self, root: str, rules: Rules, bounds: Bounds, result: WalkResult, contained: bool = False) -> None:
         """Keep the result of a walk, without the stamps of what changed a moment ago; a full disk is no error."""
         now = time.time_ns()
-        look.folders = _reliable_stamps(look.folders, now)
-        for find in look.finds:
+        result.folders = _reliable_stamps(result.folders, now)
+        for find in result.finds:
             find.stamps = _reliable_stamps(find.stamps, now)
         path = self._path(root, rules, bounds, contained)
-        self._last[path] = look
+        self._last[path] = result
         if self._folder is None:
             return
         block = {
             "version": _VERSION,
-            "folders": look.folders,
-            "finds": [_dump(find) for find in look.finds],
-            "problems": [_row(each) for each in look.problems],
+            "folders": result.folders,
+            "finds": [_dump(find) for find in result.finds],
+            "problems": [_row(problem) for problem in result.problems],
         }
         data = json.dumps(block, separators=(",", ":")).encode("ascii")
         try:
@@ -522,26 +522,26 @@ def _reliable_stamps(stamps: Mapping[str, Stamp], now: int) -> dict[str, Stamp]:
 
 
 def _dump(find: Find) -> list[Any]:
-    found = find.found if find.found != find.folder else ""
-    return [find.folder, found, find.stamps, find.facts, [_row(each) for each in find.problems]]
+    found_path = find.found if find.found != find.folder else ""
+    return [find.folder, found_path, find.stamps, find.facts, [_row(problem) for problem in find.problems]]
 
 
 def _row(problem: Problem) -> list[Any]:
     return [problem.path, problem.message, problem.line, problem.level, problem.is_cut]
 
 
-def _parse(block: dict[str, Any], root: str) -> Look:
+def _parse(block: dict[str, Any], root: str) -> WalkResult:
     if block["version"] != _VERSION:
-        return Look()
+        return WalkResult()
     finds = [Find(*row) for row in block["finds"]]
     base = os.path.realpath(root)
     for find in finds:
         find.found = find.found or find.folder
         if not (_is_below(find, root, base) and are_facts(find.facts)):
-            return Look()  # no walk through this root found it
+            return WalkResult()  # no walk through this root found it
         if find.problems:
-            find.problems = [Problem(*each) for each in cast("list[list[Any]]", find.problems)]
-    return Look({**block["folders"]}, finds, [Problem(*each) for each in block["problems"]])
+            find.problems = [Problem(*row) for row in cast("list[list[Any]]", find.problems)]
+    return WalkResult({**block["folders"]}, finds, [Problem(*row) for row in block["problems"]])
 
 
 def _is_below(find: Find, root: str, base: str) -> bool:
