@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from skillhub.disk.files import disk_error
@@ -38,6 +38,7 @@ BEYOND_SYNC = frozenset(
 )
 LEFT_THE_LOCK = "the skill left the lock, and agents still read it here"
 _UNKNOWN_SIGNER = "no key is known here to check version, source and signer of the lock"
+NOT_AGREED = "not agreed to on this machine, so it is not stored here"
 _NOT_ENABLED = "the skill is not enabled, and agents still read it here"
 
 
@@ -128,6 +129,8 @@ class Verifier:
         root, tree = self.lock.root_of(entry), self._stored.tree(entry.original.tree)
         status = status or ReleaseStatus.last_seen(name, entry, root, ports.sources)
         problems, notes = _check_release(status, tree, root, ports)
+        if self._state.agreed(name) is None:
+            problems = [replace(each, message=NOT_AGREED) if each.code == "missing" else each for each in problems]
         if record is None or record.tree != entry.tree:  # a tree that the user agreed to has the right name
             problems += self._check_name(name, entry)
         problems += _check_patch(entry, ports)

@@ -35,6 +35,7 @@ from skillhub.model.provenance import Changes, SourceChange
 from skillhub.model.reference import Git, GitHub, parse_ref
 from skillhub.model.version import is_version
 from skillhub.project.copies import agent_folders
+from skillhub.project.intent import Wanted
 
 _BEHIND = 1
 _FEW = 6  # skills that fit into any agent's list, even with the longest descriptions of the specification
@@ -85,6 +86,7 @@ def install(
         alias=alias,
         trusted=trusted_sources(trust_source),
     )
+    before = common.open_project().intent().skills if refs else {}
     if from_ is None:
         ports = common.ports(allow_unsigned=allow_unsigned, believed=not verify)
         outcome = flow([parse_ref(ref) for ref in refs or []], options, ports)
@@ -103,9 +105,10 @@ def install(
     outcome = _with_lists(outcome, ports)
     status = finish(common, outcome, options, "install", "installed")
     _show_no_agent(outcome, options, common, ports)
+    listed = _show_listed(before, outcome, common)
     if not (refs or from_ or verify or status):
         remember_outcome(common, outcome, ports)
-    if refs and not outcome.changed:
+    if refs and not (outcome.changed or outcome.pending or listed):
         _show_pins([each.name for each in outcome.skills], common)
     return status
 
@@ -124,6 +127,20 @@ def _show_pins(names: Sequence[str], common: Common) -> None:
         else:
             continue
         common.terminal.say(f"skillhub.toml pins {name} to {version}; to allow newer versions: {hint}")
+
+
+def _show_listed(before: Mapping[str, Wanted], outcome: Outcome, common: Common) -> bool:
+    """Show the skills of which only the line in skillhub.toml changed; return whether there are some."""
+    after = common.open_project().intent().skills if before else {}
+    found = [name for name, line in before.items() if name in outcome.unchanged and after.get(name, line) != line]
+    for name in () if common.json else found:
+        place, version = after[name].remote(), after[name].version
+        allowed = version or (place.rev if isinstance(place, Git | GitHub) else None)
+        newest = f": {common.command('update', name)} installs the newest of them"
+        is_one = allowed is not None and is_version(allowed.lstrip("= "))
+        says = f"only the line of {name} in skillhub.toml changed; it now allows {allowed or 'every version'}"
+        common.terminal.say(says if is_one else f"{says}{newest}")
+    return bool(found)
 
 
 def _show_no_agent(outcome: Outcome, options: Options, common: Common, ports: Ports) -> None:

@@ -246,6 +246,7 @@ def verify(
 
     Example: skillhub verify gh-fix-ci
     """
+    from skillhub.audit.verify import NOT_AGREED
     from skillhub.audit.verify import verify as verify_flow
 
     ports = common.ports()
@@ -260,7 +261,9 @@ def verify(
             for note in each.notes:
                 common.terminal.warn(f"warning: {each.name}: {note.message} [{note.code}]")
             for problem in each.problems:
-                common.terminal.out(f"{each.name}: {problem.path}: {problem.message} [{problem.code}]", "red")
+                # A skill that is not here yet has no file that a person could look at.
+                where = "" if problem.message == NOT_AGREED else f"{problem.path}: "
+                common.terminal.out(f"{each.name}: {where}{problem.message} [{problem.code}]", "red")
         if not found:
             common.say_nothing_locked("verify", wanted)
         elif is_ok:
@@ -312,8 +315,8 @@ def sync(common: Common, verify: Verify = False) -> int:
     """
     ports = common.ports(believed=not verify)
     outcome = restored(ports, dry_run=common.dry_run)
-    show_outcome(common, outcome, "sync", "synced")
     waiting = not_agreed(ports.project)
+    show_outcome(common, outcome, "sync", "synced", dict.fromkeys(waiting, "not agreed to"))
     if waiting and not common.json:
         asks = f"{common.command('install')} asks about them"
         common.terminal.warn(f"not agreed to on this machine: {', '.join(waiting)}; {asks}", "plain")

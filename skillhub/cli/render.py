@@ -62,8 +62,12 @@ def _waiting(outcome: Outcome) -> list[Skill]:
     ]
 
 
-def show_outcome(common: Common, outcome: Outcome, verb: str, done: str) -> None:
+def show_outcome(
+    common: Common, outcome: Outcome, verb: str, done: str, reasons: Mapping[str, str] | None = None
+) -> None:
     """Show the result for each skill: ``done`` such as "installed", or for a dry run "would" and the ``verb``.
+
+    ``reasons`` says by name why a skill is disabled.
 
     Raises:
         Refused: it is a dry run with ``--yes``, and the flags leave a question open.
@@ -97,7 +101,8 @@ def show_outcome(common: Common, outcome: Outcome, verb: str, done: str) -> None
         did = did if is_busy and skill.name not in left else ""
         if skill.name in outcome.unchanged:
             did = "unchanged" if is_busy else ""
-        terminal.did(_done(skill, did), "green" if skill.links else "yellow")
+        state = (reasons or {}).get(skill.name, skill.state)
+        terminal.did(_done(skill, did, state), "green" if skill.links else "yellow")
         for place in (*skill.links, *outcome.written.get(skill.name, ())) if terminal.reports else ():
             terminal.verbatim(f"  {_from_here(place)}")  # a path may have blanks
     if counted:
@@ -170,12 +175,12 @@ def _show_beside(outcome: Outcome, left_out: str, terminal: Terminal, shown: Col
         terminal.warn(f"{verb} {left.name}: {left.message} [{left.code}]")
 
 
-def _done(skill: Skill, done: str) -> str:
+def _done(skill: Skill, done: str, state: str) -> str:
     """Return what was done to a skill, if anything, with its name, version and state."""
     version = f" {skill.version}" if skill.version else ""
-    done = "" if done == "enabled" != skill.state else done
-    state = "" if done in _SAY_ALL else f": {skill.state}"
-    return f"{done} {skill.name}{version}{state}".lstrip()
+    done = "" if done == "enabled" != state else done
+    shown = "" if done in _SAY_ALL else f": {state}"
+    return f"{done} {skill.name}{version}{shown}".lstrip()
 
 
 def show_changes(common: Common, outcome: Outcome) -> None:

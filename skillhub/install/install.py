@@ -96,8 +96,9 @@ def apply(candidates: Mapping[str, Candidate], options: Options, state: State, p
     changed = source_changes(state.lock.sources, state.lock.sources if options.frozen else sources)
     ports.plan({each.name: each.changes for each in plans if each.changes}, changed)
     asked = ask([question for each in plans for question in each.questions()], ports, options.dry_run)
-    outcome = replace(carry_out(plans, options, asked, state, ports), sources=changed)
     wanted = {each.name: each.wanted for each in candidates.values() if each.wanted}
+    lists = options.dry_run and not wanted.items() <= state.intent.skills.items()
+    outcome = replace(carry_out(plans, options, asked, state, ports), sources=changed, pending=lists)
     entries = {each.name: each.entry for each in candidates.values()}
     after = replace(
         state,
@@ -200,10 +201,10 @@ def _remedies(plans: Sequence[Plan], state: State, scope: Scope) -> Iterator[tup
 
 
 def _is_recorded(change: Change, state: State) -> bool:
-    """Return whether intent, lock, record and agents' configurations agree with the change; its places may not."""
+    """Return whether lock, record and agents' configurations agree with the change; places and its line may not."""
     candidate, needs = change.candidate, change.needs
     return (
-        candidate.wanted in (None, state.intent.skills.get(change.name))
+        (candidate.wanted is None or change.name in state.intent.skills)
         and candidate.entry == state.lock.skills.get(change.name)
         and change.record == state.records.skills.get(change.name)
         and not (needs and needs.writes)

@@ -606,6 +606,8 @@ def cloned(shell):
 def test_skills_without_consent_are_restored_by_install_and_not_sync(cloned):
     done = cloned.run("verify")
     assert (done.status, done.out.count("[missing]")) == (1, 2)
+    says = "code-review: not agreed to on this machine, so it is not stored here [missing]\n"
+    assert says in done.out and str(cloned.hub) not in done.out
     assert "skillhub install asks about skills that you did not agree to here, and enables them" in done.err
     assert "skillhub sync" not in done.err
     findings = cloned.run("audit", "--json").json["findings"]
@@ -615,6 +617,8 @@ def test_skills_without_consent_are_restored_by_install_and_not_sync(cloned):
     assert cloned.run("list").out.endswith(
         "not agreed to on this machine: code-review, release-notes; skillhub install asks about them\n"
     )
+    done = cloned.run("sync")
+    assert done.status == 0 and "synced code-review 1.0.0: not agreed to\n" in done.out
     assert cloned.run("install", "--yes").status == 0
     assert "not agreed" not in cloned.run("list").out
     assert cloned.run("disable", "code-review").status == 0

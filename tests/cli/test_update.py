@@ -370,6 +370,22 @@ def test_a_pinned_version_is_named_with_the_command_that_changes_it(shell):
     assert shell.run("update", "systematic-debugging", "--yes", "--json").json["skills"][0]["version"] == "1.1.0"
 
 
+def test_an_install_that_changes_only_the_allowed_versions_says_so(shell):
+    assert shell.run("install", "github:systematic-debugging@1.0.0", "--yes").status == 0
+    words = ("install", "github:systematic-debugging@^1", "--yes")
+    only = "only the line of systematic-debugging in skillhub.toml"
+    done = shell.run(*words, "--dry-run")
+    assert done.out.startswith("unchanged systematic-debugging 1.0.0: enabled\n")
+    assert done.err == ""
+    done = shell.run(*words)
+    assert (done.status, done.out.splitlines()[0]) == (0, "unchanged systematic-debugging 1.0.0: enabled")
+    newest = "skillhub update systematic-debugging installs the newest of them"
+    assert done.err == f"{only} changed; it now allows ^1: {newest}\n"
+    assert shell.run(*words).err.endswith("already up to date\n")
+    done = shell.run("install", "github:systematic-debugging@1.0.0", "--yes")
+    assert done.err == f"{only} changed; it now allows 1.0.0\n"
+
+
 def test_a_pinned_revision_is_named_with_the_command_that_changes_it(shell):
     repo = Repo(shell.folder / "repo.git")
     commit = repo.commit({"SKILL.md": b"---\nname: deploy\ndescription: Deploys.\n---\nDo it.\n"})
