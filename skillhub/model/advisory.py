@@ -31,7 +31,7 @@ CAP = 32 << 20
 _TEXT_MAX = 300  # the most characters of a summary that are shown
 _FIXES_TRIED = 8  # the most fixed versions that are checked against all ranges, which may be many
 # The words for a severity in GitHub's advisories, which have a word where others have a CVSS vector.
-_WORDS: Mapping[str, Severity] = {**{each.upper(): each for each in SEVERITIES}, "MODERATE": "medium"}
+_WORDS: Mapping[str, Severity] = {**{severity.upper(): severity for severity in SEVERITIES}, "MODERATE": "medium"}
 
 
 class _Osv(ExtensibleDocument):
@@ -50,11 +50,11 @@ class OsvEvent(_Osv):
     def fault(self) -> str | None:
         """What is invalid in the event, and how it counts; None if it is valid."""
         keys = ("introduced", "fixed", "last_affected", "limit")
-        found = [(key, value) for key in keys if (value := getattr(self, key)) is not None]
-        if len(found) != 1:
-            return f"expected one of {', '.join(keys)}, found {len(found)} of them; the event ends no range"
-        key, value = found[0]
-        if is_version(value) or found[0] in (("introduced", "0"), ("limit", "*")):
+        pairs = [(key, value) for key in keys if (value := getattr(self, key)) is not None]
+        if len(pairs) != 1:
+            return f"expected one of {', '.join(keys)}, found {len(pairs)} of them; the event ends no range"
+        key, value = pairs[0]
+        if is_version(value) or pairs[0] in (("introduced", "0"), ("limit", "*")):
             return None
         effect = "it counts as the lowest version" if key == "introduced" else "it ends no range"
         return f"{key}: expected a version such as 1.2.0, found {quote(value)}; {effect}"
@@ -100,9 +100,9 @@ class OsvAffected(_Osv):
         """Yield each invalid event of a range about a skill, with its path."""
         if self.package is not None and _source(self.package) is not None:
             for number, range_ in enumerate(self.ranges or ()):
-                for at, event in enumerate(range_.events if range_.type != "GIT" else ()):
+                for position, event in enumerate(range_.events if range_.type != "GIT" else ()):
                     if fault := event.fault:
-                        yield f"ranges[{number}].events[{at}]: {fault}"
+                        yield f"ranges[{number}].events[{position}]: {fault}"
 
 
 class OsvAdvisory(_Osv):
@@ -146,13 +146,13 @@ class OsvAdvisory(_Osv):
     @property
     def rank(self) -> Severity:
         """The severity: critical for malware, else the advisory's own word, else CVSS, else high."""
-        specifics = [self.database_specific, *(each.database_specific for each in self.affected or ())]
-        words = [(each.severity or "").upper() for each in specifics]
-        found = [_WORDS[word] for word in words if word in _WORDS]
-        found = found or [_cvss(each.score) for each in self.severity or () if each.type == "CVSS_V3"]
+        specifics = [self.database_specific, *(affected.database_specific for affected in self.affected or ())]
+        words = [(specific.severity or "").upper() for specific in specifics]
+        severities = [_WORDS[word] for word in words if word in _WORDS]
+        severities = severities or [_cvss(rating.score) for rating in self.severity or () if rating.type == "CVSS_V3"]
         if self.id.startswith("MAL-"):
-            found.append("critical")
-        return max(found, key=SEVERITIES.index, default="high")
+            severities.append("critical")
+        return max(severities, key=SEVERITIES.index, default="high")
 
 
 class AdvisoriesDocument(ExtensibleDocument):
@@ -177,9 +177,9 @@ _WEIGHTS = {
 
 def _cvss(vector: str) -> Severity:
     """Return the severity of a CVSS 3 vector; ``high`` for a malformed one."""
-    metrics = dict(each.partition(":")[::2] for each in vector.split("/"))
+    metrics = dict(metric.partition(":")[::2] for metric in vector.split("/"))
     try:
-        weight = {key: known[metrics[key]] for key, known in _WEIGHTS.items()}
+        weight = {key: weights[metrics[key]] for key, weights in _WEIGHTS.items()}
     except KeyError:
         return "high"
     is_wide = metrics.get("S") == "C"
@@ -263,8 +263,8 @@ class AdvisorySubject:
         """Return the subject for a locked skill or a candidate; ``listing`` is called only if ``digests`` is."""
 
         def digests() -> dict[str, str]:
-            found = digests_of(listing() or Listing({})) | {entry.original.tree: "its tree", entry.tree: "its tree"}
-            return found | ({entry.digest: "its artifact"} if entry.digest else {})
+            names = digests_of(listing() or Listing({})) | {entry.original.tree: "its tree", entry.tree: "its tree"}
+            return names | ({entry.digest: "its artifact"} if entry.digest else {})
 
         return cls(entry.own_name(name), tuple(filter(None, (entry.version, entry.rev))), root, urls, digests)
 
@@ -352,14 +352,14 @@ class AdvisoryIndex:
         digests = subject.digests() if self._by_digest else {}
         # The artifact and the tree come last in ``digests``, and are named rather than a file.
         of_digests = ((by, self._by_digest.get(digest, ())) for digest, by in reversed([*digests.items()]))
-        found = [replace(match, by=by) for by, matches in of_digests for match in matches]
+        all_matches = [replace(match, by=by) for by, matches in of_digests for match in matches]
         for feed, advisory, affected in self._by_name.get(subject.name, ()):
             if _is_from(subject, affected, feed) and _is_affected(subject, affected):
                 summary = _short(advisory.summary or advisory.details)
-                found.append(Match(advisory.id, advisory.rank, summary, "version", _fix(subject, affected)))
+                all_matches.append(Match(advisory.id, advisory.rank, summary, "version", _fix(subject, affected)))
         worst: dict[str, Match] = {}
-        for each in sorted(found, key=lambda each: (-SEVERITIES.index(each.severity), each.id)):
-            worst.setdefault(each.id, each)
+        for match in sorted(all_matches, key=lambda match: (-SEVERITIES.index(match.severity), match.id)):
+            worst.setdefault(match.id, match)
         return tuple(worst.values())
 
 
@@ -389,22 +389,22 @@ def _is_affected(subject: AdvisorySubject, affected: OsvAffected) -> bool:
         return True
     if not set(subject.versions).isdisjoint(affected.versions or ()):
         return True
-    return any(_within(subject.versions, each) for each in affected.ranges or () if each.type != "GIT")
+    return any(_within(subject.versions, range_) for range_ in affected.ranges or () if range_.type != "GIT")
 
 
 def _within(versions: tuple[str, ...], range_: OsvRange) -> bool:
     """Return whether the version is in the range; an unknown version is only in a range without an end."""
     version = next(filter(is_version, versions), None)
-    events = sorted(filter(None, map(_at, range_.events)))
+    events = sorted(filter(None, map(_position, range_.events)))
     limits = [event.limit for event in range_.events if event.limit is not None]
     is_limited = bool(limits) and all(map(is_version, limits))  # a version below any limit is in the range
     if version is None:
         return {kind for _, kind in events} == {"introduced"} and not is_limited
     key, is_bad = precedence(version), False
-    for at, kind in events:
-        if kind == "introduced" and key >= at:
+    for bound, kind in events:
+        if kind == "introduced" and key >= bound:
             is_bad = True
-        elif (kind == "fixed" and key >= at) or (kind == "last" and key > at):
+        elif (kind == "fixed" and key >= bound) or (kind == "last" and key > bound):
             is_bad = False
     return is_bad and not (is_limited and key >= max(map(precedence, limits)))
 
@@ -412,7 +412,7 @@ def _within(versions: tuple[str, ...], range_: OsvRange) -> bool:
 _LOWEST = precedence("0.0.0-0")
 
 
-def _at(event: OsvEvent) -> tuple[Precedence, str] | None:
+def _position(event: OsvEvent) -> tuple[Precedence, str] | None:
     """Return the position of an event, to sort by it.
 
     An ``introduced`` that is no version counts as the lowest version. None for an end that is no version, and for an
@@ -427,10 +427,10 @@ def _at(event: OsvEvent) -> tuple[Precedence, str] | None:
 
 def _fix(subject: AdvisorySubject, affected: OsvAffected) -> str | None:
     """Return the lowest version above the subject's that the advisory calls fixed, and that no range affects."""
-    current = [precedence(each) for each in subject.versions if is_version(each)]
-    later = (each for each in _fixes(affected) if not current or precedence(each) > current[0])
+    current = [precedence(version) for version in subject.versions if is_version(version)]
+    later = (fix for fix in _fixes(affected) if not current or precedence(fix) > current[0])
     lowest = nsmallest(_FIXES_TRIED, later, key=precedence)
-    return next((each for each in lowest if not _is_affected(replace(subject, versions=(each,)), affected)), None)
+    return next((fix for fix in lowest if not _is_affected(replace(subject, versions=(fix,)), affected)), None)
 
 
 def _fixes(affected: OsvAffected) -> Iterator[str]:

@@ -298,8 +298,8 @@ def parse_listing(data: bytes, where: str) -> Index:
         for entry in document.skills
         if entry.type not in TYPES
     )
-    facts = (entry.model_dump(exclude={"releases"}) for entry in document.skills if entry.type in TYPES)
-    skills = {each["name"]: (Release(**each),) for each in facts}
+    rows = (entry.model_dump(exclude={"releases"}) for entry in document.skills if entry.type in TYPES)
+    skills = {row["name"]: (Release(**row),) for row in rows}
     return Index(skills, warnings=warnings)
 
 
@@ -362,11 +362,11 @@ def admitted(publisher: str, data: bytes, where: str) -> Admission:
         FormatError: the document is malformed.
         NameNotOwned: it is the document of another publisher.
     """
-    found = parse_publisher(data, where)
-    if found.publisher != publisher:
-        message = f"expected the document of {quote(publisher)}, found {quote(found.publisher)}'s"
+    document = parse_publisher(data, where)
+    if document.publisher != publisher:
+        message = f"expected the document of {quote(publisher)}, found {quote(document.publisher)}'s"
         raise NameNotOwned(message, where=where)
-    return found
+    return document
 
 
 def refuse_twice(values: Iterable[str], where: str) -> None:
@@ -413,10 +413,10 @@ def _is_file(path: str) -> bool:
 
 
 def _files(value: object) -> tuple[str, ...]:
-    found = tuple(map(_path, value)) if isinstance(value, list) else wrong("a list", value)
-    if SKILL_MD not in found or len(set(found)) < len(found):
+    paths = tuple(map(_path, value)) if isinstance(value, list) else wrong("a list", value)
+    if SKILL_MD not in paths or len(set(paths)) < len(paths):
         wrong(f"{SKILL_MD} among the files, and each of them once", value)
-    return found
+    return paths
 
 
 _text = text_that(lambda text: True, "a text")
@@ -487,20 +487,20 @@ class FilesListing(ForeignDocument):
 
     def offered(self, url: str) -> tuple[Release | FormatError, ...]:
         """Return each entry's release, or the reason to skip it; of two entries with one name the first counts."""
-        found: list[Release | FormatError] = []
+        offers: list[Release | FormatError] = []
         names: set[str] = set()
         for number, entry in enumerate(self.skills):
             where = f"{url}: skills[{number}]"
             if isinstance(entry, Ignored):
                 name = entry.found.get("name") if isinstance(entry.found, Mapping) else None
-                named = f"{quote(name)}: " if isinstance(name, str) else ""
-                found.append(FormatError(named + entry.message, where=where))
+                prefix = f"{quote(name)}: " if isinstance(name, str) else ""
+                offers.append(FormatError(prefix + entry.message, where=where))
             elif entry.name in names:
-                found.append(FormatError(f"{quote(entry.name)} occurs twice", where=where))
+                offers.append(FormatError(f"{quote(entry.name)} occurs twice", where=where))
             else:
                 names.add(entry.name)
-                found.append(_of_files(entry, url))
-        return tuple(found)
+                offers.append(_of_files(entry, url))
+        return tuple(offers)
 
 
 def parse_discovery(data: bytes, url: str, well_known: bool = True) -> DiscoveredSite:
@@ -563,11 +563,11 @@ def _of_files(entry: _LegacyEntry, url: str) -> Release:
 def _by_files(listing: FilesListing, url: str) -> Index:
     skills: dict[str, tuple[Release, ...]] = {}
     warnings: list[str] = []
-    for number, (entry, each) in enumerate(zip(listing.skills, listing.offered(url), strict=True)):
-        if isinstance(each, FormatError):
-            warnings.append(f"skills[{number}]: {each.message}; skipped")
+    for number, (entry, offer) in enumerate(zip(listing.skills, listing.offered(url), strict=True)):
+        if isinstance(offer, FormatError):
+            warnings.append(f"skills[{number}]: {offer.message}; skipped")
             continue
-        skills[each.name] = (each,)
+        skills[offer.name] = (offer,)
         if not isinstance(entry, Ignored):
             warnings += [f"skills[{number}].{path}: {message}; ignored" for path, message in entry.ignored()]
     return Index(skills, warnings=few(warnings))

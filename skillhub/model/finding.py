@@ -147,17 +147,17 @@ def rules() -> Mapping[str, Rule]:
 
 def counted(findings: Sequence[Finding]) -> str:
     """Return the number of findings of each severity, worst first: ``1 critical, 2 high``."""
-    counts = ((level, sum(found.severity == level for found in findings)) for level in SEVERITIES[::-1])
+    counts = ((level, sum(finding.severity == level for finding in findings)) for level in SEVERITIES[::-1])
     return ", ".join(f"{count} {level}" for level, count in counts if count)
 
 
 def in_short(findings: Iterable[Finding]) -> list[str]:
     """Return the findings below high, which need no approval: a line for each rule, with its first place."""
     places: dict[object, list[Finding]] = {}
-    for each in findings:
-        if not at_least(each.severity, "high"):
-            places.setdefault((each.rule, each.is_about_parsers), []).append(each)
-    return [f"{each[0]}{f' (and in {len(each) - 1} more)' if each[1:] else ''}" for each in places.values()]
+    for finding in findings:
+        if not at_least(finding.severity, "high"):
+            places.setdefault((finding.rule, finding.is_about_parsers), []).append(finding)
+    return [f"{group[0]}{f' (and in {len(group) - 1} more)' if group[1:] else ''}" for group in places.values()]
 
 
 def is_about_parsers(line: str) -> bool:
@@ -170,16 +170,16 @@ def at_least(severity: Severity, threshold: Severity) -> bool:
     return SEVERITIES.index(severity) >= SEVERITIES.index(threshold)
 
 
-def undeclared_variables(found: Iterable[str], declared: Iterable[str]) -> tuple[str, ...]:
+def undeclared_variables(capabilities: Iterable[str], declared: Iterable[str]) -> tuple[str, ...]:
     """Return the variables that a skill reads by its capabilities and does not declare as needs; ``*`` is any."""
-    names = {each.removeprefix("env:") for each in found if each.startswith("env:")}
+    names = {capability.removeprefix("env:") for capability in capabilities if capability.startswith("env:")}
     return tuple(sorted(names - {*declared}))
 
 
-def in_words(found: Iterable[str]) -> str:
+def in_words(capabilities: Iterable[str]) -> str:
     """Return the capabilities of a skill for a person; without a host it says ``none seen``, which is no proof."""
-    names = [*found]
-    no_network = [] if any(each.startswith("network:") for each in names) else ["network: none seen"]
+    names = [*capabilities]
+    no_network = [] if any(capability.startswith("network:") for capability in names) else ["network: none seen"]
     return "; ".join([_INSTRUCTS, *([", ".join(map(capability_text, names))] if names else []), *no_network])
 
 

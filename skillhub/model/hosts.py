@@ -56,8 +56,8 @@ class Host:
             folder.rpartition("/")[0] for folder in (self.project_dir, self.user_dir, *self.other_dirs) if folder
         )
         # A parent such as `data`, or the project itself, exists without any agent.
-        own = (parent for parent in parents if parent.startswith((".", "~/")) and parent not in _SHARED)
-        return tuple(dict.fromkeys((*own, *self.config)))
+        own_parents = (parent for parent in parents if parent.startswith((".", "~/")) and parent not in _SHARED)
+        return tuple(dict.fromkeys((*own_parents, *self.config)))
 
 
 class AgentsFile(Document):
@@ -78,7 +78,7 @@ def _packaged(form: type[_F], name: str) -> _F:
 @cache
 def hosts() -> Mapping[str, Host]:
     """Return every agent by its id, in the order of the table; read from the package once."""
-    return MappingProxyType({each.id: each for each in _packaged(AgentsFile, "agents.json").agents})
+    return MappingProxyType({host.id: host for host in _packaged(AgentsFile, "agents.json").agents})
 
 
 def host(name: str) -> Host:
@@ -87,11 +87,11 @@ def host(name: str) -> Host:
     Raises:
         UsageError: there is none; the hint lists similar ids.
     """
-    found = hosts().get(name) or next((each for each in hosts().values() if name in each.aliases), None)
-    if found:
-        return found
-    known = [*hosts(), *(alias for each in hosts().values() for alias in each.aliases)]
-    hint = did_you_mean(spelled_like(name, known)) or f"there are {', '.join(hosts())}; `all` is every one"
+    agent = hosts().get(name) or next((agent for agent in hosts().values() if name in agent.aliases), None)
+    if agent:
+        return agent
+    names = [*hosts(), *(alias for agent in hosts().values() for alias in agent.aliases)]
+    hint = did_you_mean(spelled_like(name, names)) or f"there are {', '.join(hosts())}; `all` is every one"
     raise UsageError(f"there is no agent {quote(name)}", hint=hint)
 
 
@@ -126,7 +126,7 @@ def skill_folder(host: Host, scope: Scope, project: str, home: str, environ: Map
     return expand(host.user_dir, home, environ, host.user_dir_env) if host.user_dir else None
 
 
-def found(host: Host, project: str, home: str, environ: Mapping[str, str], exists: Callable[[str], bool]) -> bool:
+def is_in_use(host: Host, project: str, home: str, environ: Mapping[str, str], exists: Callable[[str], bool]) -> bool:
     """Return whether this agent is in use on this machine or in this project.
 
     Args:
@@ -140,7 +140,7 @@ def found(host: Host, project: str, home: str, environ: Mapping[str, str], exist
 
 
 def signs_of(host: Host, project: str, home: str, environ: Mapping[str, str]) -> list[str]:
-    """Return the paths of which one exists if this agent is in use; the arguments are those of ``found``."""
+    """Return the paths of which one exists if this agent is in use; the arguments are those of ``is_in_use``."""
     return [
         expand(sign, home, environ, host.user_dir_env) if sign.startswith("~/") else os.path.join(project, sign)
         for sign in host.signs
@@ -148,8 +148,8 @@ def signs_of(host: Host, project: str, home: str, environ: Mapping[str, str]) ->
 
 
 def detect(project: str, home: str, environ: Mapping[str, str], exists: Callable[[str], bool]) -> tuple[Host, ...]:
-    """Return the agents that are ``found``, in the order of the table."""
-    return tuple(each for each in hosts().values() if found(each, project, home, environ, exists))
+    """Return the agents that are in use, in the order of the table."""
+    return tuple(host for host in hosts().values() if is_in_use(host, project, home, environ, exists))
 
 
 # How each agent reads skills and shows them to its model: a row of ``profiles.json``, never a subclass.
@@ -295,7 +295,7 @@ class ProfilesFile(Document):
 @cache
 def profiles() -> Mapping[str, Profile]:
     """Return every profile by its id; read from the package once."""
-    return MappingProxyType({each.id: each for each in _packaged(ProfilesFile, "profiles.json").profiles})
+    return MappingProxyType({profile.id: profile for profile in _packaged(ProfilesFile, "profiles.json").profiles})
 
 
 def profile(name: str) -> Profile:
@@ -304,10 +304,10 @@ def profile(name: str) -> Profile:
     Raises:
         UsageError: there is none; the hint lists those that exist.
     """
-    known = profiles()
-    if found := known.get(name) or measured(name):
-        return found
-    hint = " ".join(filter(None, (did_you_mean(spelled_like(name, known)), f"there are: {', '.join(known)}")))
+    by_id = profiles()
+    if chosen := by_id.get(name) or measured(name):
+        return chosen
+    hint = " ".join(filter(None, (did_you_mean(spelled_like(name, by_id)), f"there are: {', '.join(by_id)}")))
     raise UsageError(f"there is no host {quote(name)}", hint=hint)
 
 

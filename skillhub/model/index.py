@@ -66,9 +66,9 @@ class Release:
     @property
     def taken_back(self) -> str:
         """Whether the release is withdrawn or yanked, and why: ``yanked: broken``; empty if it is neither."""
-        for what, reason in (("withdrawn", self.withdrawn), ("yanked", self.yanked)):
+        for word, reason in (("withdrawn", self.withdrawn), ("yanked", self.yanked)):
             if reason is not None:
-                return f"{what}: {reason or 'no reason given'}"
+                return f"{word}: {reason or 'no reason given'}"
         return ""
 
 
@@ -121,7 +121,7 @@ class Index:
 
     def owner(self, name: str) -> str | None:
         """Return the publisher that owns a name, or None."""
-        return next((publisher for publisher, each in self.admissions.items() if name in each.names), None)
+        return next((publisher for publisher, admission in self.admissions.items() if name in admission.names), None)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -151,12 +151,12 @@ Choose = Callable[[Sequence[Release]], Sequence[Release]]
 
 
 def choose_skills(
-    asked: str, index: Index, words: Sequence[str], *, every: bool, pick: Choose
+    place: str, index: Index, words: Sequence[str], *, every: bool, pick: Choose
 ) -> tuple[Release, ...]:
     """Return the chosen skills of a source: all, those that ``words`` name, its only skill, or those picked.
 
     Args:
-        asked: The reference, for messages.
+        place: The reference, for messages.
         index: The skills of the source.
         words: Names, ``plugin:name``, or folders in the source.
         every: Choose all skills.
@@ -169,9 +169,9 @@ def choose_skills(
     if not index.skills:
         reasons = "; ".join(index.warnings[:3])
         hint = "a skill is a folder with a SKILL.md"
-        raise NotFound("there is no skill here" + (f": {reasons}" if reasons else ""), where=asked, hint=hint)
+        raise NotFound("there is no skill here" + (f": {reasons}" if reasons else ""), where=place, hint=hint)
     if words:
-        return tuple(dict.fromkeys(_the_match(word, index, asked) for word in words))
+        return tuple(dict.fromkeys(_only_match(word, index, place) for word in words))
     offered = offered_by(index)
     if every or len(offered) == 1:
         return offered
@@ -179,7 +179,7 @@ def choose_skills(
     if not picked:
         names = ", ".join(dict.fromkeys(words_for(offered).values()))
         hint = "say which: --skill NAME; install takes it several times, or --all"
-        raise UsageError(f"there are {len(offered)} skills here: {names}", where=asked, hint=hint)
+        raise UsageError(f"there are {len(offered)} skills here: {names}", where=place, hint=hint)
     return picked
 
 
@@ -191,42 +191,42 @@ def offered_by(index: Index) -> tuple[Release, ...]:
 def fitting(word: str, offered: Sequence[Release]) -> list[Release]:
     """Return the skills that a word fits: a name, ``plugin:name``, or else a folder."""
     plugin, _, name = word.rpartition(":")
-    fits = [each for each in offered if each.name == name and (not plugin or each.plugin == plugin)]
+    fits = [release for release in offered if release.name == name and (not plugin or release.plugin == plugin)]
     folder = word.strip("/").removesuffix(f"/{SKILL_MD}")
-    return fits or [each for each in offered if each.path and each.path == folder]
+    return fits or [release for release in offered if release.path and release.path == folder]
 
 
-def _the_match(word: str, index: Index, asked: str) -> Release:
+def _only_match(word: str, index: Index, place: str) -> Release:
     # Those of the name first: a project looks up each of its skills, and a source may offer many.
-    named = index.skills.get(word.rpartition(":")[2], ())
-    fits = fitting(word, named) or fitting(word, offered_by(index))
+    same_name = index.skills.get(word.rpartition(":")[2], ())
+    fits = fitting(word, same_name) or fitting(word, offered_by(index))
     if not fits:
-        raise no_match(word, index.names[:40], asked)
+        raise no_match(word, index.names[:40], place)
     if len(fits) > 1:
         names = ", ".join(map(words_for(offered_by(index)).__getitem__, fits))
-        raise UsageError(f"{word} fits several skills: {names}", where=asked, hint="give one of these with --skill")
+        raise UsageError(f"{word} fits several skills: {names}", where=place, hint="give one of these with --skill")
     return fits[0]
 
 
-def no_match(word: str, names: Sequence[str], asked: str) -> NotFound:
+def no_match(word: str, names: Sequence[str], place: str) -> NotFound:
     """Return the error for a word that fits none of these names."""
     hint = f"there are: {', '.join(dict.fromkeys(names))}"
-    return NotFound(f"there is no skill {quote(word)} here", where=asked, hint=hint)
+    return NotFound(f"there is no skill {quote(word)} here", where=place, hint=hint)
 
 
 def words_for(offered: Sequence[Release]) -> dict[Release, str]:
     """Return, for each release, the shortest word that no other release fits: name, ``plugin:name`` or folder."""
-    named = Counter(each.name for each in offered)
-    of_plugin = Counter((each.name, each.plugin) for each in offered)
+    by_name = Counter(release.name for release in offered)
+    of_plugin = Counter((release.name, release.plugin) for release in offered)
 
     def word(release: Release) -> str:
-        if named[release.name] == 1:
+        if by_name[release.name] == 1:
             return release.name
         if release.plugin and of_plugin[release.name, release.plugin] == 1:
             return f"{release.plugin}:{release.name}"
         return release.path or release.name
 
-    return {each: word(each) for each in offered}
+    return {release: word(release) for release in offered}
 
 
 # The paths of a registry's documents about a publisher.
@@ -275,16 +275,16 @@ def choose_release(ref: Named, releases: tuple[Release, ...], settled: str | Non
     """
     allowed = releases
     if ref.range is not None:
-        wanted = Range(ref.range)
-        allowed = tuple(release for release in releases if wanted.allows(release.version or "0.0.0"))
+        version_range = Range(ref.range)
+        allowed = tuple(release for release in releases if version_range.allows(release.version or "0.0.0"))
     if not allowed:
-        known = ", ".join(release.version or "one without a version" for release in releases[:8])
-        raise NotFound(f"no release of {ref.name} is {ref.range}", where=str(ref), hint=f"there are: {known}")
+        versions = ", ".join(release.version or "one without a version" for release in releases[:8])
+        raise NotFound(f"no release of {ref.name} is {ref.range}", where=str(ref), hint=f"there are: {versions}")
     chosen = [release for release in allowed if not release.taken_back]
     if not chosen:
-        newest, others = allowed[0], [each.version for each in releases if each.version and not each.taken_back][:8]
+        newest, others = (allowed[0], [each.version for each in releases if each.version and not each.taken_back][:8])
         hint = f"there are: {', '.join(others)}" if others else "no other release of it is offered"
         raise TakenBack(f"{ref.name} {newest.version} was {newest.taken_back}", where=str(ref), hint=hint)
-    chosen = [each for each in chosen if settled is None or (each.published or "~") <= settled] or chosen
+    chosen = [release for release in chosen if settled is None or (release.published or "~") <= settled] or chosen
     stable = [release for release in chosen if "-" not in (release.version or "").split("+")[0]]
     return (stable if ref.range is None and stable else chosen)[0]

@@ -71,9 +71,9 @@ class Signer:
         Raises:
             FormatError: the text has another form, or its identity holds invisible characters.
         """
-        kind, _, rest = text.partition(":")
-        fingerprint, identity = rest[:71], rest[72:]
-        if kind not in _KINDS or rest[71:72] != ":" or not identity or clean(identity) != identity:
+        kind, _, value = text.partition(":")
+        fingerprint, identity = value[:71], value[72:]
+        if kind not in _KINDS or value[71:72] != ":" or not identity or clean(identity) != identity:
             raise FormatError(f"expected <kind>:<fingerprint>:<identity>, found {quote(text)}")
         return cls(kind, Digest.parse(fingerprint), identity)
 
@@ -100,7 +100,7 @@ def by_word(name: str, voucher: str | None) -> str:
 
 def shown_signers(signed_by: Iterable[str], voucher: str | None) -> str:
     """Return signers as the lock has them, with the source that vouches for them; ``nobody`` if there are none."""
-    return ", ".join(by_word(each, voucher) for each in signed_by) or "nobody"
+    return ", ".join(by_word(signer, voucher) for signer in signed_by) or "nobody"
 
 
 # The values that each key of ``skillhub.lock`` may have.
@@ -195,7 +195,7 @@ def _kind(needed: str, unwanted: str, **properties: object) -> dict[str, object]
     return {"required": needed.split(), "properties": {**absent, **properties}}
 
 
-def _at(pattern: str) -> dict[str, str]:
+def _text_like(pattern: str) -> dict[str, str]:
     return {"type": "string", "pattern": pattern}
 
 
@@ -203,21 +203,21 @@ _PLACE = {"minLength": 1, "not": {"anyOf": [{"pattern": "^~"}, {"pattern": r"(^|
 OFFERED = _kind("url", "git path rev", source=NAME)
 # The five kinds of origin: a registry, a repository, a URL, an MCP server, this machine.
 ORIGINS = (
-    _kind("digest url version", "git path rev", source=NAME, version=_at(VERSION_PATTERN)),
+    _kind("digest url version", "git path rev", source=NAME, version=_text_like(VERSION_PATTERN)),
     _kind(
         "git rev",
         "digest url",
-        source=_at(r"^(git\+(https?://[^/@]+/|ssh://[^/:]+/|file:///)|github:[^/]+/[^/])"),
+        source=_text_like(r"^(git\+(https?://[^/@]+/|ssh://[^/:]+/|file:///)|github:[^/]+/[^/])"),
         path={"minLength": 1, "not": _BELOW},
     ),
-    _kind("url", "git path rev", source=_at(r"^(https?://[^/?#@]+([/?#]|$)|oci://)")),
+    _kind("url", "git path rev", source=_text_like(r"^(https?://[^/?#@]+([/?#]|$)|oci://)")),
     _kind(
         "url path",
         "digest git rev",
-        source=_at(r"^mcp\+https?://[^/?#@]+([/?#]|$)"),
-        path=_at(r"^[A-Za-z][A-Za-z0-9+.-]*://([^/\\]+/)*[a-z0-9]+(-[a-z0-9]+)*$"),
+        source=_text_like(r"^mcp\+https?://[^/?#@]+([/?#]|$)"),
+        path=_text_like(r"^[A-Za-z][A-Za-z0-9+.-]*://([^/\\]+/)*[a-z0-9]+(-[a-z0-9]+)*$"),
     ),
-    _kind("path", "git rev url", source=_at(r"^local(\?plugin=[a-z0-9]+(-[a-z0-9]+)*)?$"), path=_PLACE),
+    _kind("path", "git rev url", source=_text_like(r"^local(\?plugin=[a-z0-9]+(-[a-z0-9]+)*)?$"), path=_PLACE),
 )
 
 
@@ -489,11 +489,11 @@ class Lock:
     @cached_property
     def dependents(self) -> Mapping[str, tuple[str, ...]]:
         """For each skill name that a locked skill needs, the skills that need it, in the order of the lock."""
-        found: dict[str, list[str]] = {}
+        dependents: dict[str, list[str]] = {}
         for name, entry in self.skills.items():
-            for each in dict.fromkeys(entry.dependencies):
-                found.setdefault(each, []).append(name)
-        return {name: tuple(needing) for name, needing in found.items()}
+            for needed in dict.fromkeys(entry.dependencies):
+                dependents.setdefault(needed, []).append(name)
+        return {name: tuple(needing) for name, needing in dependents.items()}
 
     def root_of(self, entry: Locked) -> Digest | None:
         """Return the root of the entry's registry at the time of the lock; None if it is not from a registry."""
@@ -521,8 +521,8 @@ class Lock:
         Raises:
             FormatError: they are not a lock of this format; ``where`` names the line and the key.
         """
-        found = LockFile.parse(data, where)
-        return cls(dict(sorted(found.skills.items())), dict(sorted(found.sources.items())))
+        file = LockFile.parse(data, where)
+        return cls(dict(sorted(file.skills.items())), dict(sorted(file.sources.items())))
 
 
 # If every source is a registry, no skill has the keys of a site's skill.
@@ -570,7 +570,7 @@ class LockFile(Document):
             FormatError: there is one.
         """
         # The values that decide about an origin: a thousand skills of one source need one check.
-        seen: set[tuple[object, ...]] = set()
+        seen_shapes: set[tuple[object, ...]] = set()
         kinds = {alias: source.kind for alias, source in self.sources.items()}
         for name, entry in self.skills.items():
             if entry.name == name:
@@ -578,8 +578,8 @@ class LockFile(Document):
                 raise FormatError(message, where=f".skills.{name}.name")
             path = entry.path if entry.git or entry.url else None
             shape = (entry.source, entry.git, path, path and entry.url, *map(_is_absent, _where(entry)))
-            if shape not in seen:
+            if shape not in seen_shapes:
                 check_origin(entry, kinds, f".skills.{name}")
-                seen.add(shape)
+                seen_shapes.add(shape)
             if entry.version is not None and entry.named and kinds[entry.source] == "registry":
                 check_version(entry.version, f".skills.{name}.version")

@@ -81,8 +81,8 @@ class Front:
     def granted_tools(self) -> tuple[str, ...]:
         """The tools that some agent would grant to the skill, under every known key and in every form, each once."""
         values = [value for key, value in self.front.items() if _folded(key) in _TOOL_KEYS]
-        named = (tool for value in values for text in _texts(value) for tool in _TOOL.findall(text))
-        return tuple(dict.fromkeys((*self.allowed_tools, *named)))
+        tools = (tool for value in values for text in _texts(value) for tool in _TOOL.findall(text))
+        return tuple(dict.fromkeys((*self.allowed_tools, *tools)))
 
     @property
     def user_invocable(self) -> bool:
@@ -102,8 +102,8 @@ class Front:
     @property
     def fork(self) -> Mapping[str, str] | None:
         """``context``, ``agent`` and ``model`` if the skill asks for its own context, else None."""
-        found = {key: value for key in _FORK if isinstance(value := self.front.get(key), str) and value}
-        return MappingProxyType(found) if found.get("context") == "fork" else None
+        fields = {key: value for key in _FORK if isinstance(value := self.front.get(key), str) and value}
+        return MappingProxyType(fields) if fields.get("context") == "fork" else None
 
     def _lets_model(self) -> bool:
         is_disabled = any(self._truths("disablemodelinvocation", False))
@@ -128,8 +128,8 @@ def _texts(node: Node) -> Iterator[str]:
     if isinstance(node, str):
         yield node
     elif isinstance(node, list):
-        for each in node:
-            yield from _texts(each)
+        for item in node:
+            yield from _texts(item)
     else:
         for key, value in node.items():
             yield key
@@ -152,8 +152,8 @@ def split(data: bytes, where: str) -> Parts:
         raise FormatError("expected text, found a NUL byte", where=where)
     opening = _OPEN.match(text)
     if opening is None:
-        found = quote(text.split("\n", 1)[0][:60])
-        raise FormatError(f"expected '---' as the first line, found {found}", where=f"{where}:1")
+        first_line = quote(text.split("\n", 1)[0][:60])
+        raise FormatError(f"expected '---' as the first line, found {first_line}", where=f"{where}:1")
     closing = _CLOSE.search(text, opening.end())
     if closing is None:
         raise FormatError("expected a line '---' that ends the frontmatter, found none", where=where)
@@ -265,8 +265,8 @@ def read_head(data: bytes, folder: str, rules: Rules) -> Head:
         raise FormatError(message, where=parts.places().get(key, SKILL_MD))
     places = parts.places() if breaches else {}
     issues = (*warnings, *(Issue(key, message, places.get(key, SKILL_MD)) for key, message in breaches))
-    shown = normalize("NFKC", name) if rules.strict else name
-    return Head(shown, description, front, parts.body, parts.body_line, issues)
+    shown_name = normalize("NFKC", name) if rules.strict else name
+    return Head(shown_name, description, front, parts.body, parts.body_line, issues)
 
 
 def one_line(text: str) -> str:
@@ -366,8 +366,8 @@ def limits(description: str, front: Mapping[str, Node]) -> Iterator[tuple[str, s
     if not isinstance(compatibility, str):
         yield "compatibility", f"expected text as compatibility, found {quote(compatibility)}"
     elif len(compatibility) > COMPATIBILITY_MAX:
-        found = len(compatibility)
-        yield ("compatibility", f"expected at most {COMPATIBILITY_MAX} characters of compatibility, found {found}")
+        length = len(compatibility)
+        yield ("compatibility", f"expected at most {COMPATIBILITY_MAX} characters of compatibility, found {length}")
 
 
 # Reading is lenient: an invalid optional value is a warning, since such skills exist. ``problems`` checks a skill
@@ -548,7 +548,7 @@ class _Reading(Front):
             self.warnings.append(Issue("version", message, self.place("metadata")))
         with self._noting(self.breaches, "allowed-tools"):
             tools = self.front.get("allowed-tools", "")
-            if not all(isinstance(each, str) for each in (tools if isinstance(tools, list) else [tools])):
+            if not all(isinstance(tool, str) for tool in (tools if isinstance(tools, list) else [tools])):
                 raise FormatError(f"expected names of tools with blanks between, found {quote(tools)}")
         for key in ("user-invocable", "disable-model-invocation"):
             with self._noting(self.warnings, key):

@@ -51,8 +51,8 @@ def _risk(entry: object) -> Risk:
     if not isinstance(entry, dict):
         return "ordinary"
     command = entry.get("command", entry.get("cmd"))
-    first = _split_words(command) if isinstance(command, str) and "args" not in entry else [*texts(command)]
-    words = [*first, *texts(entry.get("args"))]
+    command_words = _split_words(command) if isinstance(command, str) and "args" not in entry else [*texts(command)]
+    words = [*command_words, *texts(entry.get("args"))]
     variables = (name for key in _VARIABLES for name in _names_given(entry.get(key)))
     is_unknown = any(key not in _UNDERSTOOD and any(texts(value)) for key, value in entry.items())
     if is_unknown or (words and any(map(loads_code, variables))):
@@ -62,15 +62,15 @@ def _risk(entry: object) -> Risk:
 
 def url_of(entry: object) -> str:
     """Return the URL of an entry in an agent's file; empty if it has a command or no URL."""
-    found = entry if isinstance(entry, dict) and not {"command", "cmd"} & entry.keys() else {}
-    return next((found[key] for key in _URLS if isinstance(found.get(key), str)), "")
+    fields = entry if isinstance(entry, dict) and not {"command", "cmd"} & entry.keys() else {}
+    return next((fields[key] for key in _URLS if isinstance(fields.get(key), str)), "")
 
 
 def facts(entry: object) -> tuple[str, ...]:
     """Return the facts about a server from an entry in an agent's file, a line each; ``entry`` is any JSON value."""
-    found = shown(entry)
-    lines = [f"it {key}{'' if key == REACHED else ':'} {found[key]}" for key in KEYS if key in found]
-    return tuple(lines if found.keys() - {GIVEN} else ["what it runs is unknown", *lines])
+    values = shown(entry)
+    lines = [f"it {key}{'' if key == REACHED else ':'} {values[key]}" for key in KEYS if key in values]
+    return tuple(lines if values.keys() - {GIVEN} else ["what it runs is unknown", *lines])
 
 
 KEYS = RUNS, REACHED, GIVEN = "runs", "is reached at", "is given"
@@ -80,14 +80,14 @@ def shown(entry: object) -> dict[str, str]:
     """Return the command, the URLs, and the names of variables and headers of an entry in an agent's file."""
     entry = entry if isinstance(entry, dict) else {}
     command = [*texts(entry.get("command", entry.get("cmd"))), *texts(entry.get("args"))]
-    urls = [each for key, each in entry.items() if key.lower().endswith(("url", "uri")) and isinstance(each, str)]
+    urls = [value for key, value in entry.items() if key.lower().endswith(("url", "uri")) and isinstance(value, str)]
     options = entry.get("requestOptions")
     parts = (entry, options if isinstance(options, dict) else {})
     names = [name for part in parts for key in _GIVEN for name in _names_given(part.get(key))]
     # Any part of a text that is no URL may be a password.
-    hosts = [_host(url) if (url := _URL.match(each)) else "…" for each in urls]
-    found = {RUNS: " ".join(_masked(command)), REACHED: ", ".join(hosts), GIVEN: ", ".join(names)}
-    return {key: text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…" for key, text in found.items() if text}
+    hosts = [_host(match) if (match := _URL.match(url)) else "…" for url in urls]
+    values = {RUNS: " ".join(_masked(command)), REACHED: ", ".join(hosts), GIVEN: ", ".join(names)}
+    return {key: text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…" for key, text in values.items() if text}
 
 
 def _names_given(value: object) -> list[str]:
@@ -107,8 +107,8 @@ def texts(value: object) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict | list):
-        for each in value.values() if isinstance(value, dict) else value:
-            yield from texts(each)
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from texts(item)
 
 
 def _masked(words: Sequence[str]) -> Iterator[str]:
@@ -133,5 +133,5 @@ def _masked(words: Sequence[str]) -> Iterator[str]:
 
 
 def _host(match: re.Match[str]) -> str:
-    scheme, host, port, rest = match.groups(default="")
-    return f"{scheme}{host}{port}{'/…' if rest.strip('/') else rest}"
+    scheme, host, port, tail = match.groups(default="")
+    return f"{scheme}{host}{port}{'/…' if tail.strip('/') else tail}"

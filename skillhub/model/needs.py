@@ -107,8 +107,8 @@ class McpServer:
 
     def shown(self) -> dict[str, str]:
         """Return the keys of ``mcp_server.shown``, with nothing masked: a skill contains no secret of the user."""
-        found = {"runs": as_command(*self.command) if self.command else "", "is reached at": self.url or ""}
-        return {key: text for key, text in {**found, "is given": ", ".join(self.variables)}.items() if text}
+        values = {"runs": as_command(*self.command) if self.command else "", "is reached at": self.url or ""}
+        return {key: text for key, text in {**values, "is given": ", ".join(self.variables)}.items() if text}
 
     @property
     def risk(self) -> Risk:
@@ -246,8 +246,8 @@ class _Tool(ForeignDocument):
 
     def _server(self, declared: Collection[tuple[Kind, str]]) -> McpServer | None:
         bearer = self.bearer_token_env_var or None
-        named = (*self.env, *filter(None, [bearer]), *references(self.command), *references(self.url))
-        for name in named:
+        variables = (*self.env, *filter(None, [bearer]), *references(self.command), *references(self.url))
+        for name in variables:
             if ("env", name) not in declared:
                 raise UndeclaredVariable(
                     f"an MCP server would be given {quote(name)}, a variable that the skill does not declare",
@@ -330,8 +330,8 @@ def read(tree: Tree, metadata: Mapping[str, Node]) -> Declared:
     reading = _Reading()
     reading.skills(metadata.get("requires", ""), f"{SKILL_MD}: metadata.requires")
     for name in OPENCLAW:
-        if isinstance(found := metadata.get(name), dict):
-            reading.openclaw(found, f"{SKILL_MD}: metadata.{name}")
+        if isinstance(fields := metadata.get(name), dict):
+            reading.openclaw(fields, f"{SKILL_MD}: metadata.{name}")
             break
     documents = [(path, reading.document(tree, path)) for path in READ if path in tree]
     tools = [
@@ -340,29 +340,29 @@ def read(tree: Tree, metadata: Mapping[str, Node]) -> Declared:
         for number, tool in valid(enumerate(document.dependencies.tools))
     ]
     # Variables first: a server may refer to one that another file declares.
-    for tool, where in sorted(tools, key=lambda each: each[0].type == "mcp"):
+    for tool, where in sorted(tools, key=lambda pair: pair[0].type == "mcp"):
         with reading.leniently(where):
             reading.add(tool.requirement(reading.needs))
     files = [document for _, document in documents]
-    forms: list[tuple[ForeignDocument, str]] = [(each, path) for path, each in documents if path == FILES[1]]
-    forms += [*((each.dependencies, f"{path}: dependencies") for path, each in documents), *tools]
+    forms: list[tuple[ForeignDocument, str]] = [(document, path) for path, document in documents if path == FILES[1]]
+    forms += [*((document.dependencies, f"{path}: dependencies") for path, document in documents), *tools]
     unread = [
         (f"the unknown key {quote(key)} has no effect", where)
-        for each, where in forms
-        for key in each.model_extra or ()
+        for form, where in forms
+        for key in form.model_extra or ()
     ]
     # `agents/skillhub.yaml` decides; without it, a no in the file of Codex or of OpenOxide decides.
-    policies = {path: each.policy.allow_implicit_invocation for path, each in documents}
+    policies = {path: document.policy.allow_implicit_invocation for path, document in documents}
     implicit = None if (decisions := {policies.get(path) for path in READ[:2]}) == {None} else False not in decisions
     return Declared(
         requires=tuple(need for _, need in sorted(reading.needs.items())),
         interface=MappingProxyType(
-            {clean(key): clean(text) for each in files for key, text in valid(each.interface.items())}
+            {clean(key): clean(text) for document in files for key, text in valid(document.interface.items())}
         ),
-        permissions=tuple(sorted({clean(line) for each in files for line in _flat(each.permissions)})),
-        implicit=next((each for each in (policies.get(READ[2]), implicit) if each is not None), True),
+        permissions=tuple(sorted({clean(line) for document in files for line in _flat(document.permissions)})),
+        implicit=next((decision for decision in (policies.get(READ[2]), implicit) if decision is not None), True),
         warnings=tuple(reading.warnings),
-        unread=tuple(Issue("unknown-key", *each) for each in unread),
+        unread=tuple(Issue("unknown-key", *row) for row in unread),
     )
 
 
@@ -398,9 +398,9 @@ class _Reading:
         return AgentFile()
 
     def read(self, form: type[_D], node: Mapping[str, Node], start: str) -> _D:
-        found = form.parse(node, start)
-        self.warnings += [Issue("bad-declaration", message, start + path) for path, message in found.ignored()]
-        return found
+        document = form.parse(node, start)
+        self.warnings += [Issue("bad-declaration", message, start + path) for path, message in document.ignored()]
+        return document
 
     def openclaw(self, metadata: Mapping[str, Node], where: str) -> None:
         declared = self.read(OpenClawMetadata, metadata, f"{where}.")
@@ -417,9 +417,9 @@ class _Reading:
             names = ", ".join(any_of[:20])
             message = f"one of these programs is needed, which is not checked: {names}"
             self.warnings.append(Issue("any-program", message, f"{where}.requires.anyBins"))
-        for number, each in valid(enumerate(declared.variables)):
+        for number, variable in valid(enumerate(declared.variables)):
             with self.leniently(f"{where}.envVars[{number}]"):
-                self.add(Requirement("env", each.name, each.description, each.required))
+                self.add(Requirement("env", variable.name, variable.description, variable.required))
 
     def skills(self, node: Node, where: str) -> None:
         if isinstance(node, list):
@@ -441,11 +441,11 @@ def _program(text: str, description: str = "", *, required: bool = True) -> Requ
     if match is None:
         return Requirement("program", text, description, required)
     try:
-        wanted = Range(match[2]).text
+        version_range = Range(match[2]).text
     except UsageError as error:
         raise FormatError(error.message) from error
-    about = f"version {wanted}{f'; {description}' if description else ''}"[:TEXT_MAX]
-    return Requirement("program", match[1], about, required, range=wanted)
+    about = f"version {version_range}{f'; {description}' if description else ''}"[:TEXT_MAX]
+    return Requirement("program", match[1], about, required, range=version_range)
 
 
 def _skill(text: Node, description: str, *, required: bool) -> Requirement:

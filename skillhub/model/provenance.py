@@ -88,7 +88,7 @@ class Provenance:
     def of(cls, entry: Locked) -> Provenance:
         """Return the provenance of a skill in the lock."""
         path = entry.path or entry.name or ""
-        return _known(entry.source, entry.git, entry.url or "", path, entry.signed_by, (entry.version, entry.rev))
+        return _cached(entry.source, entry.git, entry.url or "", path, entry.signed_by, (entry.version, entry.rev))
 
     @classmethod
     def of_source(cls, source: LockedSource) -> Provenance:
@@ -98,20 +98,20 @@ class Provenance:
     def changes(self, now: Provenance) -> frozenset[Change]:
         """Return the names of the facts that differ."""
         facts: tuple[Change, ...] = ("path", "root", "version", "commit")
-        found = {each for each in facts if getattr(self, each) != getattr(now, each)}
+        changed = {fact for fact in facts if getattr(self, fact) != getattr(now, fact)}
         if self.source != now.source:
             parts: tuple[Change, ...] = ("source", "reference", "plugin")
             pairs = zip(parts, _parts(self.source), _parts(now.source), strict=True)
-            found |= {part for part, was, is_now in pairs if was != is_now} or {"reference"}
+            changed |= {part for part, before, after in pairs if before != after} or {"reference"}
         if self.server != now.server:
-            found.add(self._server_change(now))
+            changed.add(self._server_change(now))
         if self.signers != now.signers:
-            found.add("signer" if self.signers else "signed")
-        return frozenset(found)
+            changed.add("signer" if self.signers else "signed")
+        return frozenset(changed)
 
     def means(self, now: Provenance, to: int) -> set[str]:
         """Return the meanings of the changes: the cells of ``MEANING`` in the column ``to`` that are not empty."""
-        return set() if self == now else {MEANING[each][to] for each in self.changes(now)} - {""}
+        return set() if self == now else {MEANING[change][to] for change in self.changes(now)} - {""}
 
     def _server_change(self, now: Provenance) -> Change:
         if _spelled(self.server) == _spelled(now.server):
@@ -144,7 +144,7 @@ def is_same_source(one: LockedSource, other: LockedSource) -> bool:
 
 
 @lru_cache(maxsize=1 << 14)  # one command computes the provenance of each skill many times
-def _known(
+def _cached(
     source: str, git: str | None, url: str, path: str, signed_by: tuple[str, ...], at: tuple[str | None, str | None]
 ) -> Provenance:
     version, commit = at
@@ -155,7 +155,7 @@ def _known(
 @lru_cache(maxsize=256)  # few publishers sign the many skills of a lock
 def signers_of(signed_by: tuple[str, ...]) -> tuple[str, ...]:
     """Return kind and fingerprint of each signer, which identify it whatever its name."""
-    return tuple(sorted({":".join(each.split(":", 3)[:3]) for each in signed_by}))
+    return tuple(sorted({":".join(signer.split(":", 3)[:3]) for signer in signed_by}))
 
 
 @lru_cache(maxsize=256)  # the many skills of a lock are from few places
@@ -247,30 +247,30 @@ class Changes:
         """Return at most ``most`` added, removed or changed files, then the number of others and ``more``."""
         files = self.files or Delta()
         marked = (("+", files.added), ("-", files.removed), ("~", files.changed))
-        found = [f"{mark} {word(path)}" for mark, paths in marked for path in paths]
-        left = len(found[most:]) if most is not None else 0
-        return [*found[:most], f"and {left} more: {more}"] if left else found
+        lines = [f"{mark} {word(path)}" for mark, paths in marked for path in paths]
+        omitted = len(lines[most:]) if most is not None else 0
+        return [*lines[:most], f"and {omitted} more: {more}"] if omitted else lines
 
     def facts(self) -> list[str]:
         """Return the differences besides the files."""
-        found = []
+        lines = []
         if self.before.version != self.after.version:
             note = " (a downgrade)" if self.is_downgrade else ""
-            found.append(f"version {word(self.before.version or '-')} -> {word(self.after.version or '-')}{note}")
+            lines.append(f"version {word(self.before.version or '-')} -> {word(self.after.version or '-')}{note}")
         if self.before.source != self.after.source:
-            found.append(f"source {word(self.before.source)} -> {word(self.after.source)}")
+            lines.append(f"source {word(self.before.source)} -> {word(self.after.source)}")
         if self.before.rev != self.after.rev:
-            found.append(f"commit {self.before.rev} -> {self.after.rev}")
+            lines.append(f"commit {self.before.rev} -> {self.after.rev}")
         if self.before.patch != self.after.patch:
-            found.append(f"patch {_patch(self.before)} -> {_patch(self.after)}")
+            lines.append(f"patch {_patch(self.before)} -> {_patch(self.after)}")
         if self.before.signed_by != self.after.signed_by:
-            was, now = map(_signed, (self.before.signed_by, self.after.signed_by), self.vouchers)
-            found.append(f"{was} -> {now}")
+            signed_before, signed_after = map(_signed, (self.before.signed_by, self.after.signed_by), self.vouchers)
+            lines.append(f"{signed_before} -> {signed_after}")
         labels = (("it can now", "it can no longer"), ("it needs now", "it no longer needs"))
         for (added, removed), names in zip(labels, (self.capabilities, self.requires), strict=True):
-            found += [f"{added}: {', '.join(map(word, names.added))}"] if names.added else []
-            found += [f"{removed}: {', '.join(map(word, names.removed))}"] if names.removed else []
-        return found
+            lines += [f"{added}: {', '.join(map(word, names.added))}"] if names.added else []
+            lines += [f"{removed}: {', '.join(map(word, names.removed))}"] if names.removed else []
+        return lines
 
     def to_json(self) -> dict[str, Any]:
         """Return the keys that ``update --json`` adds to a skill."""
@@ -309,11 +309,11 @@ class SourceChange:
         """The change for a person, in one line."""
         if self.before is None or self.after is None:
             return f"source {self.name} {self.status}: {self.after or self.before}"
-        what = [
+        parts = [
             *(["URL"] if self.before.url != self.after.url else ()),
             *(["root"] if self.before.root != self.after.root else ()),
         ]
-        return f"source {self.name} has another {' and '.join(what)}: {self.before} -> {self.after}"
+        return f"source {self.name} has another {' and '.join(parts)}: {self.before} -> {self.after}"
 
 
 def source_changes(before: Mapping[str, LockedSource], after: Mapping[str, LockedSource]) -> tuple[SourceChange, ...]:
@@ -403,8 +403,8 @@ class Record:
 
     def elsewhere(self, entry: Locked) -> tuple[str, str] | None:
         """Return the words for the provenance that the person agreed to and for the entry's; None if both agree."""
-        was, now = self.provenance, Provenance.of(entry)
-        return was.against(now) if was is not None and was.means(now, RECORD) else None
+        agreed, present = self.provenance, Provenance.of(entry)
+        return agreed.against(present) if agreed is not None and agreed.means(present, RECORD) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -466,11 +466,11 @@ class Records:
             FormatError: the bytes are no such file.
         """
         try:
-            found = RecordsFile.parse(data, where)
+            file = RecordsFile.parse(data, where)
         except FormatError as error:
             error.hint = error.hint or "move the file away; skillhub install creates it again and asks again"
             raise
-        return cls(found.skills, found.agents, found.pending, found.created_paths)
+        return cls(file.skills, file.agents, file.pending, file.created_paths)
 
 
 class RecordsFile(Document):

@@ -163,8 +163,8 @@ Asked = tuple[Question, Answer]
 
 
 def answered_by(question: Question, flags: Collection[str]) -> bool:
-    """Return whether one of the ``given`` flags answers the question with yes."""
-    return any(each in flags for each in BEFOREHAND[question.kind].flags)
+    """Return whether one of these flags answers the question with yes."""
+    return any(flag in flags for flag in BEFOREHAND[question.kind].flags)
 
 
 def how_to_answer(question: Question, flags: Collection[str] | None = None) -> str:
@@ -204,7 +204,7 @@ def unanswerable(asked: Sequence[Asked]) -> list[Asked]:
     """
     critical = [(q, a) for q, a in asked if q.kind == "critical-finding"]
     refused = [(q, a) for q, a in asked if a.said != "yes" and q.kind not in NEEDS and chosen_edit(q, a) != "keep"]
-    return critical + [each for each in refused if each not in critical]
+    return critical + [pair for pair in refused if pair not in critical]
 
 
 def chosen_edit(question: Question, answer: Answer) -> Way | None:

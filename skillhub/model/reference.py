@@ -66,10 +66,10 @@ class Url:
 
 def parse(text: str) -> Url | None:
     """Return the parts of a URL with ``://``; None if ``text`` is no such URL."""
-    found = re.fullmatch(_URL, text, re.DOTALL)
-    if found is None or (found[4] and not 0 < int(found[4]) < 65536):
+    match = re.fullmatch(_URL, text, re.DOTALL)
+    if match is None or (match[4] and not 0 < int(match[4]) < 65536):
         return None
-    scheme, user, host, port, path, query = found.groups()
+    scheme, user, host, port, path, query = match.groups()
     scheme = scheme.lower()
     host = host.lower().strip("[]")
     return Url(scheme, user, host, int(port) if port else PORTS.get(scheme), path, query or "")
@@ -94,8 +94,8 @@ def check_port(url: str) -> None:
 
 def of_repository(text: str) -> str:
     """Return the URL that git means by ``user@host:path``; any other text is returned unchanged."""
-    found = None if "://" in text else re.fullmatch(_SCP, text)
-    return f"ssh://{found[1]}/{found[2]}" if found else text
+    match = None if "://" in text else re.fullmatch(_SCP, text)
+    return f"ssh://{match[1]}/{match[2]}" if match else text
 
 
 def names_user(text: str) -> bool:
@@ -111,16 +111,16 @@ def holds_secret(text: str) -> bool:
     doubtful name with a value that is no word, or by a value that looks like a token. This is the only such rule: it
     decides about stored URLs, and ``masked`` applies it to shown texts.
     """
-    scheme, colon, rest = text.partition("://")
+    scheme, colon, after_scheme = text.partition("://")
     if not colon:
-        scheme, rest = "", text
-    host = _decoded(re.split(r"[/?#]", rest, maxsplit=1)[0])
+        scheme, after_scheme = "", text
+    host = _decoded(re.split(r"[/?#]", after_scheme, maxsplit=1)[0])
     if "@" in host and not (scheme.lower().endswith("ssh") and ":" not in host.rpartition("@")[0]):
         return True
-    found = re.search(r"[?#;]", rest)
-    if found is None or len(rest) > _URL_LENGTH_MAX:
-        return found is not None  # too long to examine
-    tail = re.sub(_MEMBER, "=", _decoded(rest[found.start() :]))
+    delimiter = re.search(r"[?#;]", after_scheme)
+    if delimiter is None or len(after_scheme) > _URL_LENGTH_MAX:
+        return delimiter is not None  # too long to examine
+    tail = re.sub(_MEMBER, "=", _decoded(after_scheme[delimiter.start() :]))
     # A parameter may hold another URL with its own user.
     users = re.findall(r"://([^/?#@\s]*)@", tail)
     return any(":" in user for user in users) or any(map(_is_secret, re.split(r"[?#;&,{}]", tail)))
@@ -155,24 +155,24 @@ def errors_masked() -> Iterator[None]:
         yield
     except SkillhubError as error:
         error.message, error.args = masked(error.message), (masked(error.message),)
-        error.where, error.hint = (each and masked(each) for each in (error.where, error.hint))
+        error.where, error.hint = (text and masked(text) for text in (error.where, error.hint))
         raise
 
 
-def _without_user(found: re.Match[str]) -> str:
-    is_name = found[1].lower().endswith("ssh") and re.fullmatch(r"[\w.-]+", found[2])
-    return found[0] if is_name else f"{found[1]}://…@"
+def _without_user(match: re.Match[str]) -> str:
+    is_name = match[1].lower().endswith("ssh") and re.fullmatch(r"[\w.-]+", match[2])
+    return match[0] if is_name else f"{match[1]}://…@"
 
 
-def _without_query(found: re.Match[str]) -> str:
-    url = found[0]
+def _without_query(match: re.Match[str]) -> str:
+    url = match[0]
     return re.split(r"(?<=[?#;])", url, maxsplit=1)[0] + "…" if holds_secret(url.replace("…@", "")) else url
 
 
 def _decoded(text: str) -> str:
     """Return a text percent-decoded until it no longer changes, at most four times."""
     for _ in range(4):
-        plain = re.sub(r"%([0-9A-Fa-f]{2})", lambda found: chr(int(found[1], 16)), text)
+        plain = re.sub(r"%([0-9A-Fa-f]{2})", lambda match: chr(int(match[1], 16)), text)
         if plain == text:
             break
         text = plain
@@ -215,10 +215,10 @@ def is_under(text: str, prefix: str) -> bool:
     An ambiguous path lies below no prefix: one with ``.``, ``..`` or an empty segment, plain or percent-encoded, or
     with an encoded slash.
     """
-    mine, theirs = _placed(text), _placed(prefix)
-    if mine is None or theirs is None or mine[0] != theirs[0]:
+    place, prefix_place = _placed(text), _placed(prefix)
+    if place is None or prefix_place is None or place[0] != prefix_place[0]:
         return False
-    return mine[1][: len(theirs[1])] == theirs[1]
+    return place[1][: len(prefix_place[1])] == prefix_place[1]
 
 
 def _placed(text: str) -> tuple[tuple[str, str, int | None], tuple[bytes, ...]] | None:
@@ -227,10 +227,10 @@ def _placed(text: str) -> tuple[tuple[str, str, int | None], tuple[bytes, ...]] 
     if url is None or url.scheme not in PORTS or (not url.host) != (url.scheme == "file") or "\\" in text:
         return None
     pieces = url.path.encode("utf-8", "surrogatepass").split(b"/")[1:]
-    path = [re.sub(_ESCAPED, lambda found: bytes([int(found[1], 16)]), each) for each in pieces]
+    path = [re.sub(_ESCAPED, lambda match: bytes([int(match[1], 16)]), piece) for piece in pieces]
     if path and not path[-1]:
         path.pop()
-    if any(each in (b"", b".", b"..") or not {*each}.isdisjoint(b"/\\\0") for each in path):
+    if any(segment in (b"", b".", b"..") or not {*segment}.isdisjoint(b"/\\\0") for segment in path):
         return None
     return (url.scheme, url.host, url.port), tuple(path)
 
@@ -440,10 +440,10 @@ def is_rev(text: str) -> bool:
 
 def name_in_uri(uri: str) -> str | None:
     """Return the name at the end of the URI of a skill's folder on an MCP server; None if ``uri`` is no such URI."""
-    found = re.fullmatch(_SKILL_URI, uri)
-    if found is None or len(uri) > _URI_MAX or {".", ".."} & {*_decoded(uri).replace("\\", "/").split("/")}:
+    match = re.fullmatch(_SKILL_URI, uri)
+    if match is None or len(uri) > _URI_MAX or {".", ".."} & {*_decoded(uri).replace("\\", "/").split("/")}:
         return None
-    return found[1] if is_name(found[1]) else None
+    return match[1] if is_name(match[1]) else None
 
 
 def parse_ref(text: str) -> Ref:
@@ -462,20 +462,20 @@ def parse_ref(text: str) -> Ref:
             raise UsageError(message, hint=NO_SECRET)
         check_port(text)
         return _remote(text)
-    if found := re.fullmatch(_SCP, text):
+    if match := re.fullmatch(_SCP, text):
         user, _, place = text.partition("@")
         if len(user) > _USER_MAX and place:
             raise _unknown(f"…@{place}", f"git over ssh is {_SSH}")
-        url = f"ssh://{found[1]}/{found[2]}"
+        url = f"ssh://{match[1]}/{match[2]}"
         if not re.fullmatch(_GIT_URL, url.partition("#")[0]) or holds_secret(url):
             raise _unknown(text, f"git over ssh is {_SSH}")
-        return _git(f"git+{url}{found[3] or ''}")
+        return _git(f"git+{url}{match[3] or ''}")
     head, _, version = text.partition("@")
     alias, colon, name = head.rpartition(":")
     if "/" in head and alias in ("", "github"):
         return _github(text.removeprefix("github:"), text)
-    if found := re.fullmatch(_SERVER, text):
-        return McpConfigured(found[1])
+    if match := re.fullmatch(_SERVER, text):
+        return McpConfigured(match[1])
     if "/" in head or alias in RESERVED_ALIASES:
         raise _unknown(text, "any git repository is git+https://host/repository@rev#folder")
     if (colon and not is_alias(alias)) or not is_name(name) or ("@" in text and not is_range(version)):
@@ -500,8 +500,8 @@ def parse_remote(text: str) -> Remote:
 
 def repository(url: str) -> Git | GitHub:
     """Return the reference to the repository at a URL, such as ``git`` in the lock."""
-    found = re.fullmatch(_GITHUB_WEB, url)
-    return GitHub(found[1], found[2]) if found else Git(url)
+    match = re.fullmatch(_GITHUB_WEB, url)
+    return GitHub(match[1], match[2]) if match else Git(url)
 
 
 def canonical(place: str) -> str:
@@ -510,20 +510,20 @@ def canonical(place: str) -> str:
     It has the host in lower case, no default port and no slash at the end: no server distinguishes these. The case of
     the path and ``.git`` stay, which some servers distinguish.
     """
-    found = re.fullmatch(_SPELLED, place)
-    if found is None:
+    match = re.fullmatch(_SPELLED, place)
+    if match is None:
         return place
-    git, scheme, user, host, port, path, rest = found.groups()
-    kept = f":{port}" if port and int(port) != PORTS[scheme] else ""
-    return f"{git}{scheme}://{user}{host.lower()}{kept}{path.removesuffix('/')}{rest}"
+    git, scheme, user, host, port, path, tail = match.groups()
+    port_part = f":{port}" if port and int(port) != PORTS[scheme] else ""
+    return f"{git}{scheme}://{user}{host.lower()}{port_part}{path.removesuffix('/')}{tail}"
 
 
 def _unknown(text: str, hint: str) -> UsageError:
     if re.fullmatch(_HOST_ALONE, text):  # no name, and no owner on GitHub, has a dot
         hint = f"put https:// before a host: https://{text}; ./ before a path"
     # The text before the host may be a password, and errors get into logs.
-    shown = re.sub(_LOGIN_PART, r"\1…@", masked(text))
-    return UsageError(f"expected a reference such as {_GRAMMAR}, found {quote(shown)}", hint=hint)
+    shown_text = re.sub(_LOGIN_PART, r"\1…@", masked(text))
+    return UsageError(f"expected a reference such as {_GRAMMAR}, found {quote(shown_text)}", hint=hint)
 
 
 def _remote(text: str) -> Remote:
@@ -532,14 +532,14 @@ def _remote(text: str) -> Remote:
     if text.startswith("mcp+"):
         return _mcp(text)
     if text.startswith("oci://"):
-        found = re.fullmatch(_OCI, text)
-        if found is None:
+        match = re.fullmatch(_OCI, text)
+        if match is None:
             raise _unknown(text, "oci://registry/repository:tag, or @sha256: and 64 hex digits")
-        return Oci(*found.groups())
+        return Oci(*match.groups())
     if not text.startswith(("https://", "http://")):
         raise _unknown(text, "a repository is git+https:// or git+ssh://; a path on this machine begins with / or ./")
-    if found := re.fullmatch(_GITHUB_WEB, text):
-        owner, repo, rev, path = found.groups()
+    if match := re.fullmatch(_GITHUB_WEB, text):
+        owner, repo, rev, path = match.groups()
         return _github(f"{owner}/{repo}{path or ''}{'@' + rev if rev else ''}", text)
     if not re.fullmatch(_SITE_URL, text):
         raise _unknown(text, "a URL names no user and no password, and has no blanks and no #")
@@ -547,26 +547,26 @@ def _remote(text: str) -> Remote:
 
 
 def _git(text: str) -> Git:
-    found = re.fullmatch(_GIT, text)
-    url, rev, path = found.groups() if found else ("", None, None)
+    match = re.fullmatch(_GIT, text)
+    url, rev, path = match.groups() if match else ("", None, None)
     if not re.fullmatch(_GIT_URL, url):
         raise _unknown(text, "git+https://, git+ssh:// or git+file://, then @rev and #folder; it names no password")
     return Git(url, _checked_rev(rev, text), _checked_path(path, text))
 
 
 def _mcp(text: str) -> Mcp:
-    found = re.fullmatch(_MCP, text)
-    url, path = found.groups() if found else ("", None)
+    match = re.fullmatch(_MCP, text)
+    url, path = match.groups() if match else ("", None)
     if not re.fullmatch(_SITE_URL, url) or (path is not None and name_in_uri(path) is None):
         raise _unknown(text, "an MCP server is mcp+https://host/path, then # and the URI of one skill")
     return Mcp(url, path)
 
 
 def _github(body: str, text: str) -> GitHub:
-    found = re.fullmatch(_GITHUB, body)
-    if found is None or found[2] in (".", ".."):
+    match = re.fullmatch(_GITHUB, body)
+    if match is None or match[2] in (".", ".."):
         raise _unknown(text, "a repository on GitHub is owner/repo, then /folder and @rev; put ./ before a folder")
-    owner, repo, path, rev = found.groups()
+    owner, repo, path, rev = match.groups()
     return GitHub(owner, repo, _checked_rev(rev, text), _checked_path(path.strip("/") or None, text))
 
 
@@ -589,8 +589,8 @@ PUBLIC = "https://github.com"
 
 def site_of(environ: Mapping[str, str]) -> str:
     """Return the URL of the GitHub server in ``GH_HOST`` or ``GITHUB_SERVER_URL``, or github.com, in lower case."""
-    named = f"https://{environ['GH_HOST']}" if environ.get("GH_HOST") else environ.get("GITHUB_SERVER_URL")
-    return re.sub(r"^[^/]*//[^/]*", lambda found: found[0].lower(), (named or PUBLIC).rstrip("/"))
+    site = f"https://{environ['GH_HOST']}" if environ.get("GH_HOST") else environ.get("GITHUB_SERVER_URL")
+    return re.sub(r"^[^/]*//[^/]*", lambda match: match[0].lower(), (site or PUBLIC).rstrip("/"))
 
 
 def url_of(ref: Remote, environ: Mapping[str, str]) -> str:

@@ -229,17 +229,17 @@ def risk(words: Sequence[str]) -> Risk:
     if not words or len(words) > _WORDS_MAX or any(len(word) > _WORD_MAX for word in words) or has_shell(words):
         return "shell"
     program = _program(words[0])
-    found = next(
+    launched = next(
         (
-            _launched(each, words[len(begins) :], reads_on=program == "npm")
-            for each in _LAUNCHED
-            for begins in each.begins
+            _launched(launcher, words[len(begins) :], reads_on=program == "npm")
+            for launcher in _LAUNCHED
+            for begins in launcher.begins
             if (program, *words[1 : len(begins)]) == begins and _is_place(words[0])
         ),
         None,
     )
-    if found is not None:
-        return found
+    if launched is not None:
+        return launched
     if _names(program, _INTERPRETERS):
         return _interpreted(program, words)
     if _names(program, _KNOWN) or not _is_place(words[0]) or ("/" in words[0] and _is_runner(words[0])):
@@ -275,7 +275,7 @@ def is_loopback(host: str) -> bool:
 
 def loads_code(name: str) -> bool:
     """Return whether a variable of this name makes programs load code or run another program."""
-    return any(fnmatchcase(name.upper(), each) for each in _LOADS_CODE)
+    return any(fnmatchcase(name.upper(), pattern) for pattern in _LOADS_CODE)
 
 
 def worst(risks: Iterable[Risk]) -> Risk:
@@ -291,41 +291,41 @@ def _launched(launcher: Launcher, words: Sequence[str], *, reads_on: bool) -> Ri
         words: The words after ``begins``.
         reads_on: Whether the launcher also reads options after the package.
     """
-    found: list[Risk] = []
-    is_named, at = False, 0
-    while at < len(words) and words[at].startswith("-"):
-        option, equals, value = words[at].partition("=")
-        at += 1
-        if words[at - 1] == "--":
+    risks: list[Risk] = []
+    is_named, position = False, 0
+    while position < len(words) and words[position].startswith("-"):
+        option, equals, value = words[position].partition("=")
+        position += 1
+        if words[position - 1] == "--":
             reads_on = False
             break
-        if launcher.flags.fullmatch(words[at - 1]):
+        if launcher.flags.fullmatch(words[position - 1]):
             continue
-        if not equals and at < len(words):
-            value, at = words[at], at + 1
+        if not equals and position < len(words):
+            value, position = words[position], position + 1
         if option in (*launcher.packages, *launcher.more_packages):
             is_named = is_named or option in launcher.packages
-            found.append(_package(launcher, value)[0])
+            risks.append(_package(launcher, value)[0])
         elif not _is_harmless(launcher.values.get(option), value):
             return "shell"
-    if at == len(words):
+    if position == len(words):
         return "shell"
     kind: Risk
-    kind, name = ("ordinary", words[at]) if is_named else _package(launcher, words[at])
-    rest = words[at + 1 :]
+    kind, name = ("ordinary", words[position]) if is_named else _package(launcher, words[position])
+    arguments = words[position + 1 :]
     is_image = launcher.loose is _IMAGE_ANY
     bare = re.split(r"[:\[]", name)[0]
     is_runner = "/" not in bare.removeprefix("library/") and _names(_program(bare), _KNOWN)
     if is_runner or name.lower() in _RUNNERS or (is_named and not _PLAIN_COMMAND.fullmatch(name)):
         return "shell"
-    if is_image and rest and _names(_program(rest[0]), _KNOWN):
+    if is_image and arguments and _names(_program(arguments[0]), _KNOWN):
         return "shell"
     if reads_on:
-        own_words = rest[: rest.index("--")] if "--" in rest else rest
+        own_words = arguments[: arguments.index("--")] if "--" in arguments else arguments
         if any(word.startswith("-") for word in own_words):
             return "shell"
-        rest = [*own_words, *rest[len(own_words) + 1 :]]
-    return worst([*found, kind, _with_arguments(rest)])
+        arguments = [*own_words, *arguments[len(own_words) + 1 :]]
+    return worst([*risks, kind, _with_arguments(arguments)])
 
 
 def _package(launcher: Launcher, spec: str) -> tuple[Risk, str]:
@@ -348,33 +348,33 @@ def _is_harmless(allowed: re.Pattern[str] | None, value: str) -> bool:
 
 def _interpreted(program: str, words: Sequence[str]) -> Risk:
     """Return the risk of an interpreter: ordinary with a module or a script by absolute path, and plain words."""
-    rest = list(words[1:])
+    arguments = list(words[1:])
     if not _is_place(words[0]) or not _TAKES_SCRIPT.fullmatch(program):
         return "shell"
     is_isolated = False
-    while rest and _PYTHON.fullmatch(program) and _PYTHON_FLAGS.fullmatch(rest[0]):
-        is_isolated = is_isolated or _PYTHON_ISOLATED.fullmatch(rest[0]) is not None
-        rest.pop(0)
-    if len(rest) > 1 and rest[0] == "-m" and _PYTHON.fullmatch(program):
-        top = rest[1].partition(".")[0]
+    while arguments and _PYTHON.fullmatch(program) and _PYTHON_FLAGS.fullmatch(arguments[0]):
+        is_isolated = is_isolated or _PYTHON_ISOLATED.fullmatch(arguments[0]) is not None
+        arguments.pop(0)
+    if len(arguments) > 1 and arguments[0] == "-m" and _PYTHON.fullmatch(program):
+        top = arguments[1].partition(".")[0]
         is_known = top in sys.stdlib_module_names or top in _MODULES_THAT_RUN or top.lower() in _MODULES_THAT_RUN
-        is_other = is_known or not is_isolated or not _MODULE.fullmatch(rest[1])
-        return "shell" if is_other else _with_arguments(rest[2:])
-    if not rest or not _ABSOLUTE.fullmatch(rest[0]) or _ANYBODYS.search(rest[0]):
+        is_other = is_known or not is_isolated or not _MODULE.fullmatch(arguments[1])
+        return "shell" if is_other else _with_arguments(arguments[2:])
+    if not arguments or not _ABSOLUTE.fullmatch(arguments[0]) or _ANYBODYS.search(arguments[0]):
         return "shell"
-    return "shell" if _is_runner(rest[0]) else _with_arguments(rest[1:])
+    return "shell" if _is_runner(arguments[0]) else _with_arguments(arguments[1:])
 
 
 def _is_runner(script: str) -> bool:
     """Return whether a script is a launcher or another program that runs its arguments: ``npx-cli.js``, ``pip``."""
     path = script.lower()
-    *folders, last = re.split(r"[/\\]", path)
-    stem = _SUFFIX.sub("", last)
+    *folders, file_name = re.split(r"[/\\]", path)
+    stem = _SUFFIX.sub("", file_name)
     names = {stem, *folders[-1:]} if stem == "__main__" else {stem}
-    if stem != last:
+    if stem != file_name:
         names -= _OWN_SCRIPTS
-    names |= {each.replace("\\", "/") for each in _PACKAGED.findall(path)}
-    is_known = any(_names(each, _KNOWN) or each in _RUNNERS or each in _MODULES_THAT_RUN for each in names)
+    names |= {package.replace("\\", "/") for package in _PACKAGED.findall(path)}
+    is_known = any(_names(name, _KNOWN) or name in _RUNNERS or name in _MODULES_THAT_RUN for name in names)
     return is_known or _OF_A_LANGUAGE.search(f"{'/'.join(folders)}/") is not None
 
 

@@ -125,8 +125,8 @@ class Listing(_ByPath[ListedFile]):
         Raises:
             ValueError: a line has another form. (The digest is the real check.)
         """
-        *rows, rest = text.decode("utf-8", "surrogateescape").split("\n")
-        if rest or not all(map(_LINE.fullmatch, rows)):
+        *rows, remainder = text.decode("utf-8", "surrogateescape").split("\n")
+        if remainder or not all(map(_LINE.fullmatch, rows)):
             raise ValueError("not a listing")
         return cls((row[68:], ListedFile(row[2:66], row[0] == "x")) for row in rows)
 

@@ -39,14 +39,14 @@ class Range:
         try:
             if len(self.text) > _LENGTH_MAX:
                 raise ValueError("too long")
-            spelled = _BLANKS.sub(lambda found: found[0].strip(" "), self.text)
-            self._clauses = [_Clause(each) for each in spelled.split(",")]
+            spelled = _BLANKS.sub(lambda match: match[0].strip(" "), self.text)
+            self._clauses = [_Clause(clause) for clause in spelled.split(",")]
         except ValueError as error:
             raise UsageError(
                 f"expected a version or a range such as 1.2.0, ^1.2 or >=1.1,<2, found {quote(text)}",
                 hint="without a range the newest version counts",
             ) from error
-        self._pre_released = {each.numbers for each in self._clauses if each.pre}
+        self._pre_released = {clause.numbers for clause in self._clauses if clause.pre}
 
     def allows(self, version: str) -> bool:
         """Return whether ``version`` is a version within the range."""
@@ -69,10 +69,10 @@ class _Clause:
     """One sign and one version, whose last numbers may be missing or stars."""
 
     def __init__(self, text: str) -> None:
-        found = _CLAUSE.fullmatch(text)
-        if found is None:
+        match = _CLAUSE.fullmatch(text)
+        if match is None:
             raise ValueError(f"no clause: {text}")
-        sign, *numbers, pre, build = found.groups(default="")
+        sign, *numbers, pre, build = match.groups(default="")
         self.written = tuple(int(number) for number in numbers if number)
         self.numbers = (*self.written, 0, 0, 0)[:3]
         self.pre, self.build = pre, build
@@ -107,7 +107,7 @@ class _Clause:
 
     def caret(self) -> int:
         """Return the place of the first number that is not zero, else of the last number."""
-        return next((at for at, number in enumerate(self.written) if number), len(self.written) - 1)
+        return next((index for index, number in enumerate(self.written) if number), len(self.written) - 1)
 
 
 # For each sign, whether a clause allows a version.
@@ -137,5 +137,5 @@ def precedence(version: str) -> Precedence:
 
 def _key(numbers: Triple, pre: str) -> Precedence:
     # Numeric identifiers sort before others; a version sorts after its pre-releases.
-    identifiers = ((False, int(each), "") if each.isdecimal() else (True, 0, each) for each in pre.split(".") if each)
+    identifiers = ((False, int(part), "") if part.isdecimal() else (True, 0, part) for part in pre.split(".") if part)
     return numbers, not pre, tuple(identifiers)
