@@ -140,7 +140,7 @@ def _from_anybodys(found: Around) -> str | None:
 FETCH: Final = (
     pattern(
         "SH117",
-        tuple(
+        *(
             look(
                 f"{words} / http https", option + rb"[\s=:\"']{1,4}https?://[^\s\"'`|)]{3,200}", judge=_from_anybodys
             )
@@ -158,86 +158,68 @@ FETCH: Final = (
             )
         ),
     ),
-    pattern("SH101", (look("curl wget / " + _RUNNERS, _FETCH, _RUN, _piped),)),
+    pattern("SH101", look("curl wget / " + _RUNNERS, _FETCH, _RUN, _piped)),
     pattern(
         "SH102",
-        (
-            look(
-                "curl wget",
-                rb"\b(?:bash|dash|zsh|ksh|sh|source|eval|\.(?:" + _FIRST + rb"))\s{1,4}(?:-\w{1,6}\s)?(?:\\?[\"'])?"
-                rb"(?:<<<\s{0,4}[\"']?)?(?:<\(|\$\(|`)\s{0,4}(?:curl|wget)\b",
-                judge=_substituted,
-            ),
+        look(
+            "curl wget",
+            rb"\b(?:bash|dash|zsh|ksh|sh|source|eval|\.(?:" + _FIRST + rb"))\s{1,4}(?:-\w{1,6}\s)?(?:\\?[\"'])?"
+            rb"(?:<<<\s{0,4}[\"']?)?(?:<\(|\$\(|`)\s{0,4}(?:curl|wget)\b",
+            judge=_substituted,
         ),
     ),
     pattern(
         "SH103",
-        (
-            look("iex expression / " + _POWER_WORDS, rb"\b(?:iex|invoke-expression)\b", _POWER_FETCH, _evaluated),
-            look(
-                "iex expression / " + _POWER_WORDS, _POWER_FETCH, rb"\|\s{0,4}(?:iex|invoke-expression)\b", _evaluated
-            ),
-        ),
+        look("iex expression / " + _POWER_WORDS, rb"\b(?:iex|invoke-expression)\b", _POWER_FETCH, _evaluated),
+        look("iex expression / " + _POWER_WORDS, _POWER_FETCH, rb"\|\s{0,4}(?:iex|invoke-expression)\b", _evaluated),
     ),
     pattern(
         "SH104",
-        (
-            look("base64 / " + _RUNNERS, rb"\bbase64\s", _RUN),
-            look(
-                "b64decode fromhex atob / exec eval", rb"\b(?:exec|eval)\s{0,2}\(", rb"\b(?:b64decode|fromhex|atob)\b"
-            ),
-            look(
-                "powershell pwsh / e enc encodedcommand",
-                rb"\b(?:powershell|pwsh)(?:\.exe)?(?=\s)",
-                rb"\s-e(?:nc(?:odedcommand)?)?\s",
-            ),
+        look("base64 / " + _RUNNERS, rb"\bbase64\s", _RUN),
+        look("b64decode fromhex atob / exec eval", rb"\b(?:exec|eval)\s{0,2}\(", rb"\b(?:b64decode|fromhex|atob)\b"),
+        look(
+            "powershell pwsh / e enc encodedcommand",
+            rb"\b(?:powershell|pwsh)(?:\.exe)?(?=\s)",
+            rb"\s-e(?:nc(?:odedcommand)?)?\s",
         ),
     ),
     pattern(
         "SH105",
-        (
-            look(
-                "exec eval / urlopen requests httpx fetch",
-                rb"\b(?:exec|eval)\(",
-                rb"\b(?:urlopen|requests\.get|httpx\.get|fetch)\(",
-            ),
-            look("fetch / eval function", rb"\bfetch\(", rb"\bthen\(\s{0,4}(?:eval|function)\b"),
-            look(
-                "tmp shm / eval exec compile",
-                rb"\b(?:exec|eval|compile)\(\s{0,4}(?:compile\(\s{0,4})?open\(\s{0,4}[\"'](?:/var)?/(?:tmp|dev/shm)/",
-            ),
-            look("eval / get lwp", rb"\beval\s{1,4}get[\s(]{1,4}[\"']https?://"),
+        look(
+            "exec eval / urlopen requests httpx fetch",
+            rb"\b(?:exec|eval)\(",
+            rb"\b(?:urlopen|requests\.get|httpx\.get|fetch)\(",
         ),
+        look("fetch / eval function", rb"\bfetch\(", rb"\bthen\(\s{0,4}(?:eval|function)\b"),
+        look(
+            "tmp shm / eval exec compile",
+            rb"\b(?:exec|eval|compile)\(\s{0,4}(?:compile\(\s{0,4})?open\(\s{0,4}[\"'](?:/var)?/(?:tmp|dev/shm)/",
+        ),
+        look("eval / get lwp", rb"\beval\s{1,4}get[\s(]{1,4}[\"']https?://"),
     ),
     pattern(
         "SH106",
-        (
-            look(
-                "pip* uv npm pnpm yarn bun gem npx uvx bunx / git tgz tar zip whl / http https ssh",
-                rb"\b(?:(?:pip[\d.]{0,5}|pipx|uv|npm|pnpm|yarn|bun|gem)\s(?:pip\s)?(?:install|add)|npx|uvx|bunx)(?=\s)",
-                rb"(?:^|[\s\"'@=])(?:git\+(?:https|ssh)://|https?://[^\s\"'`)]{1,200}\.(?:tgz|tar|zip|whl|git)\b)",
-            ),
+        look(
+            "pip* uv npm pnpm yarn bun gem npx uvx bunx / git tgz tar zip whl / http https ssh",
+            rb"\b(?:(?:pip[\d.]{0,5}|pipx|uv|npm|pnpm|yarn|bun|gem)\s(?:pip\s)?(?:install|add)|npx|uvx|bunx)(?=\s)",
+            rb"(?:^|[\s\"'@=])(?:git\+(?:https|ssh)://|https?://[^\s\"'`)]{1,200}\.(?:tgz|tar|zip|whl|git)\b)",
         ),
     ),
     pattern(
         "SH614",
-        (
-            look(
-                "*ahr0cdovl* *ahr0chm6ly*",
-                # "http://" and "https://" in base64.
-                rb"[\"'`\s]ahr0c(?:dovl|hm6ly)[a-z0-9+/_-]{6,200}={0,2}(?=[\"'`\s]|$)",
-                judge=_is_decoded,
-            ),
+        look(
+            "*ahr0cdovl* *ahr0chm6ly*",
+            # "http://" and "https://" in base64.
+            rb"[\"'`\s]ahr0c(?:dovl|hm6ly)[a-z0-9+/_-]{6,200}={0,2}(?=[\"'`\s]|$)",
+            judge=_is_decoded,
         ),
     ),
     pattern(
         "SH107",
-        (
-            look(
-                "follow obey carry / http https / instruction* step* command* direction*",
-                rb"\b(?:fetch|download|read|open|load|visit|curl|wget)\b[^\n]{0,40}https?://",
-                rb"\b(?:follow|obey|carry out)\s(?:\w{1,12}\s){0,3}(?:instruction|step|command|direction)",
-            ),
+        look(
+            "follow obey carry / http https / instruction* step* command* direction*",
+            rb"\b(?:fetch|download|read|open|load|visit|curl|wget)\b[^\n]{0,40}https?://",
+            rb"\b(?:follow|obey|carry out)\s(?:\w{1,12}\s){0,3}(?:instruction|step|command|direction)",
         ),
     ),
 )
@@ -245,97 +227,89 @@ _OUTSIDE = "event req request body payload comment webhook message msg params qu
 SYSTEM: Final = (
     pattern(
         "SH401",
-        (
-            look(
-                "ssh aws netrc* kube docker npmrc* pypirc* git gnupg gcloud / " + _READERS.replace("_", " "),
-                rb"\b(?:" + _READERS.replace(" ", "|").encode() + rb")\b",
-                _HOME + rb"/\.(?:ssh/id_\w{1,20}(?!\w|\.pub)|ssh/\*|aws/credentials|netrc|kube/config|npmrc|pypirc"
-                rb"|docker/config\.json|git-credentials|gnupg/|config/gcloud/\w)",
-            ),
-            # In prose the file must be the object of "read": "read ~/.netrc", not "reads a token from ~/.netrc".
-            look("read / " + _STORES, rb"\bread" + _STORE_READ),
-            look("reading reads / " + _STORES, rb"\bread(?:ing|s)" + _STORE_READ, judge=_in_sentence),
-            look(
-                "base64 / ssh aws netrc kube npmrc pypirc docker gnupg git",
-                rb"\bbase64\s{1,4}(?:-[\w=]{1,8}\s{1,4}){0,3}[\"'<]{0,2}"
-                + _HOME
-                + rb"/\.(?:ssh|aws|netrc|kube|npmrc|pypirc|docker|gnupg|git-credentials)\b",
-            ),
-            look(
-                "env / curl",
-                rb"\bcurl(?=\s)",
-                rb"@[\"']?(?:[\w.~/$-]{0,60}/)?\.env\b(?!\.(?:example|sample|template))",
-            ),
-            look(
-                "169 / 254 / curl nc wget",
-                rb"\b169\.254\.169\.254/[\w./-]{0,60}(?:credentials|token)",
-                rb"\|\s{0,4}(?:curl|nc|wget)\b",
-            ),
-            look("token* print / curl wget", rb"\b(?:curl|wget)(?=\s)", _OWN_TOKEN, _sent_elsewhere),
-            look("home", rb"\bhome\(\)\s{0,2}/\s{0,2}[\"']\.(?:ssh|aws|netrc|kube|gnupg|git-credentials)\b"),
+        look(
+            "ssh aws netrc* kube docker npmrc* pypirc* git gnupg gcloud / " + _READERS.replace("_", " "),
+            rb"\b(?:" + _READERS.replace(" ", "|").encode() + rb")\b",
+            _HOME + rb"/\.(?:ssh/id_\w{1,20}(?!\w|\.pub)|ssh/\*|aws/credentials|netrc|kube/config|npmrc|pypirc"
+            rb"|docker/config\.json|git-credentials|gnupg/|config/gcloud/\w)",
         ),
+        # In prose the file must be the object of "read": "read ~/.netrc", not "reads a token from ~/.netrc".
+        look("read / " + _STORES, rb"\bread" + _STORE_READ),
+        look("reading reads / " + _STORES, rb"\bread(?:ing|s)" + _STORE_READ, judge=_in_sentence),
+        look(
+            "base64 / ssh aws netrc kube npmrc pypirc docker gnupg git",
+            rb"\bbase64\s{1,4}(?:-[\w=]{1,8}\s{1,4}){0,3}[\"'<]{0,2}"
+            + _HOME
+            + rb"/\.(?:ssh|aws|netrc|kube|npmrc|pypirc|docker|gnupg|git-credentials)\b",
+        ),
+        look(
+            "env / curl", rb"\bcurl(?=\s)", rb"@[\"']?(?:[\w.~/$-]{0,60}/)?\.env\b(?!\.(?:example|sample|template))"
+        ),
+        look(
+            "169 / 254 / curl nc wget",
+            rb"\b169\.254\.169\.254/[\w./-]{0,60}(?:credentials|token)",
+            rb"\|\s{0,4}(?:curl|nc|wget)\b",
+        ),
+        look("token* print / curl wget", rb"\b(?:curl|wget)(?=\s)", _OWN_TOKEN, _sent_elsewhere),
+        look("home", rb"\bhome\(\)\s{0,2}/\s{0,2}[\"']\.(?:ssh|aws|netrc|kube|gnupg|git-credentials)\b"),
     ),
     pattern(
         "SH402",
-        (
-            look(
-                "tcp udp / dev",
-                rb"(?:\b" + _SHELL + rb"(?:\s{1,4}|,)-[abd-z]{0,3}i\b|\b" + _SHELL + rb"\s(?:--\w{1,12}\s){1,3}-i\b"
-                rb"|\bexec\s(?:\d{1,3}|\{\w{1,20}\})<>)",
-                rb"/dev/(?:tcp|udp)/[\w.$]",
-            ),
-            look("tcp udp / dev", rb"\b" + _SHELL + rb"(?:\s-[abd-z]{1,4})?\s{0,4}\d?[<>]&?\s{0,4}/dev/(?:tcp|udp)/"),
-            look(
-                "socat / exec system",
-                rb"\bsocat(?=\s)",
-                rb"\b(?:exec|system):[\"']?(?:/\w{1,8}){0,3}/?" + _SHELL + rb"\b",
-            ),
-            look(
-                "nc ncat netcat telnet openssl / sh bash zsh dash ksh",
-                rb"\b" + _SHELL + rb"(?:\s{1,4}-i)?(?:\s{1,4}\d?>&\d)?\s{0,4}\|\s{0,4}"
-                rb"(?:nc|ncat|netcat|telnet|openssl\ss_client)\s",
-            ),
-            *(
-                look(word, begin + rb"\s[^\n|]{1,80}\|\s{0,4}(?:/\w{1,8}){0,3}/?" + _SHELL + rb"\b")
-                for word, begin in (("telnet", rb"\btelnet"), ("client", rb"\bs_client"))
-            ),
-            look(
-                "nc ncat netcat",
-                rb"\b(?:nc|ncat|netcat)(?=\s)",
-                rb"\s(?:-\w{0,4}[ec]|--(?:sh-)?exec)[\s=]{0,2}[\"']?(?:/\w{1,8}){0,3}/?" + _SHELL + rb"\b",
-            ),
-            # Whoever connects to the port types commands.
-            look(
-                "nc ncat netcat",
-                rb"\b(?:nc|ncat|netcat)\s(?:-{1,2}[\w-]{1,10}\s{1,4}){0,4}-\w{0,4}l[^\n|;&]{0,60}\|\s{0,4}"
-                rb"(?:/\w{1,8}){0,3}/?" + _SHELL + rb"\b",
-            ),
+        look(
+            "tcp udp / dev",
+            rb"(?:\b" + _SHELL + rb"(?:\s{1,4}|,)-[abd-z]{0,3}i\b|\b" + _SHELL + rb"\s(?:--\w{1,12}\s){1,3}-i\b"
+            rb"|\bexec\s(?:\d{1,3}|\{\w{1,20}\})<>)",
+            rb"/dev/(?:tcp|udp)/[\w.$]",
+        ),
+        look("tcp udp / dev", rb"\b" + _SHELL + rb"(?:\s-[abd-z]{1,4})?\s{0,4}\d?[<>]&?\s{0,4}/dev/(?:tcp|udp)/"),
+        look(
+            "socat / exec system",
+            rb"\bsocat(?=\s)",
+            rb"\b(?:exec|system):[\"']?(?:/\w{1,8}){0,3}/?" + _SHELL + rb"\b",
+        ),
+        look(
+            "nc ncat netcat telnet openssl / sh bash zsh dash ksh",
+            rb"\b" + _SHELL + rb"(?:\s{1,4}-i)?(?:\s{1,4}\d?>&\d)?\s{0,4}\|\s{0,4}"
+            rb"(?:nc|ncat|netcat|telnet|openssl\ss_client)\s",
+        ),
+        *(
+            look(word, begin + rb"\s[^\n|]{1,80}\|\s{0,4}(?:/\w{1,8}){0,3}/?" + _SHELL + rb"\b")
+            for word, begin in (("telnet", rb"\btelnet"), ("client", rb"\bs_client"))
+        ),
+        look(
+            "nc ncat netcat",
+            rb"\b(?:nc|ncat|netcat)(?=\s)",
+            rb"\s(?:-\w{0,4}[ec]|--(?:sh-)?exec)[\s=]{0,2}[\"']?(?:/\w{1,8}){0,3}/?" + _SHELL + rb"\b",
+        ),
+        # Whoever connects to the port types commands.
+        look(
+            "nc ncat netcat",
+            rb"\b(?:nc|ncat|netcat)\s(?:-{1,2}[\w-]{1,10}\s{1,4}){0,4}-\w{0,4}l[^\n|;&]{0,60}\|\s{0,4}"
+            rb"(?:/\w{1,8}){0,3}/?" + _SHELL + rb"\b",
         ),
     ),
     pattern(
         "SH403",
-        (
-            look(
-                "printenv env / curl wget nc ncat",
-                rb"(?:printenv(?<!\wprintenv)|env(?:(?<=^env)|(?<=[;&(`]env)|(?<=[;&(`]\senv)))\s{0,2}\|",
-                rb"\b(?:curl|wget|nc|ncat)\b",
-            ),
-            look("printenv env / curl", rb"\bcurl\s", rb"\$\((?:env|printenv)\)"),
-            look(
-                "tojson / secrets / curl wget http https",
-                rb"\btojson\(\s{0,4}secrets\s{0,4}\)",
-                rb"\b(?:curl|wget|https?)\b",
-            ),
-            look(
-                "environ env / post put urlopen fetch",
-                rb"\b(?:post|put|urlopen|fetch)\(",
-                rb"dict\(os\.environ\)(?<=\bdict\(os\.environ\))|[=:]\s{0,2}(?:os\.environ|process\.env)\s{0,2}[,)}]|stringify\(process\.env\)",
-            ),
+        look(
+            "printenv env / curl wget nc ncat",
+            rb"(?:printenv(?<!\wprintenv)|env(?:(?<=^env)|(?<=[;&(`]env)|(?<=[;&(`]\senv)))\s{0,2}\|",
+            rb"\b(?:curl|wget|nc|ncat)\b",
+        ),
+        look("printenv env / curl", rb"\bcurl\s", rb"\$\((?:env|printenv)\)"),
+        look(
+            "tojson / secrets / curl wget http https",
+            rb"\btojson\(\s{0,4}secrets\s{0,4}\)",
+            rb"\b(?:curl|wget|https?)\b",
+        ),
+        look(
+            "environ env / post put urlopen fetch",
+            rb"\b(?:post|put|urlopen|fetch)\(",
+            rb"dict\(os\.environ\)(?<=\bdict\(os\.environ\))|[=:]\s{0,2}(?:os\.environ|process\.env)\s{0,2}[,)}]|stringify\(process\.env\)",
         ),
     ),
     pattern(
         "SH404",
-        tuple(
+        *(
             look(word, place)
             for word, place in (
                 ("webhook", rb"\bwebhook\.site"),
@@ -351,129 +325,110 @@ SYSTEM: Final = (
     ),
     pattern(
         "SH405",
-        (
+        look(
+            "rm",
+            rb"\brm\s{1,4}(?:--?[\w-]{1,20}\s{1,4}){0,3}(?:-\w{0,4}r\w{0,4}|--recursive)\s{1,4}(?:--?[\w-]{1,20}\s{1,4}){0,3}"
+            rb"[\"']?(?:/|" + _HOME + rb"/?)\*?[\"']?(?:\s|$|[;&|`)])",
+        ),
+        look(
+            "dd / zero urandom random",
+            rb"\bdd\s[^\n;|&]{0,60}\bif=/dev/(?:zero|u?random)\s[^\n;|&]{0,60}\bof=" + _DISK,
+        ),
+        look(
+            "dd / zero urandom random",
+            rb"\bdd\s[^\n;|&]{0,60}\bof=" + _DISK + rb"[^\n;|&]{0,60}\sif=/dev/(?:zero|u?random)\b",
+        ),
+        look("vssadmin wbadmin", rb"\b(?:vssadmin|wbadmin)\s{1,4}delete\s{1,4}(?:shadows|catalog)\s{1,4}[/-]\w"),
+        *(
             look(
-                "rm",
-                rb"\brm\s{1,4}(?:--?[\w-]{1,20}\s{1,4}){0,3}(?:-\w{0,4}r\w{0,4}|--recursive)\s{1,4}(?:--?[\w-]{1,20}\s{1,4}){0,3}"
-                rb"[\"']?(?:/|" + _HOME + rb"/?)\*?[\"']?(?:\s|$|[;&|`)])",
-            ),
-            look(
-                "dd / zero urandom random",
-                rb"\bdd\s[^\n;|&]{0,60}\bif=/dev/(?:zero|u?random)\s[^\n;|&]{0,60}\bof=" + _DISK,
-            ),
-            look(
-                "dd / zero urandom random",
-                rb"\bdd\s[^\n;|&]{0,60}\bof=" + _DISK + rb"[^\n;|&]{0,60}\sif=/dev/(?:zero|u?random)\b",
-            ),
-            look("vssadmin wbadmin", rb"\b(?:vssadmin|wbadmin)\s{1,4}delete\s{1,4}(?:shadows|catalog)\s{1,4}[/-]\w"),
-            *(
-                look(
-                    word + " / c userprofile",
-                    rb"\b" + word.encode() + rb"\s{1,4}(?:/[a-z]\s{1,4}){1,4}[\"']?"
-                    rb"(?:c:\\(?:users)?|%userprofile%)\\?\*?[\"']?(?:\s|$)",
-                )
-                for word in ("del", "erase", "rd", "rmdir")  # a pattern each: the search for fixed letters is fast
-            ),
-            look(
-                "remove / item",
-                rb"\bremove-item\s{1,4}(?:-\w{1,12}\s{1,4}){1,4}[\"']?"
-                rb"(?:c:\\|\$env:userprofile|\$home|~)[\\/]?\*?[\"']?(?:\s|$)",
-            ),
-            look("openssl / shred", rb"\bopenssl\s{1,4}enc\s", rb"\bshred\s"),
-            look(
-                "rmtree / home expanduser",
-                rb"\brmtree\(\s{0,4}(?:(?:pathlib\.)?path\.home\(\)|(?:os\.path\.)?expanduser\(\s{0,2}[\"']~/?[\"']\s{0,2}\))"
-                rb"\s{0,4}[,)]",
-            ),
-            look(
-                "homedir / rm rmsync rmdirsync",
-                rb"\b(?:rm|rmsync|rmdirsync)\(\s{0,4}(?:(?:require\([\"'](?:node:)?os[\"']\)|os)\.)?homedir\(\)\s{0,4}[,)]",
-            ),
+                word + " / c userprofile",
+                rb"\b" + word.encode() + rb"\s{1,4}(?:/[a-z]\s{1,4}){1,4}[\"']?"
+                rb"(?:c:\\(?:users)?|%userprofile%)\\?\*?[\"']?(?:\s|$)",
+            )
+            for word in ("del", "erase", "rd", "rmdir")  # a pattern each: the search for fixed letters is fast
+        ),
+        look(
+            "remove / item",
+            rb"\bremove-item\s{1,4}(?:-\w{1,12}\s{1,4}){1,4}[\"']?"
+            rb"(?:c:\\|\$env:userprofile|\$home|~)[\\/]?\*?[\"']?(?:\s|$)",
+        ),
+        look("openssl / shred", rb"\bopenssl\s{1,4}enc\s", rb"\bshred\s"),
+        look(
+            "rmtree / home expanduser",
+            rb"\brmtree\(\s{0,4}(?:(?:pathlib\.)?path\.home\(\)|(?:os\.path\.)?expanduser\(\s{0,2}[\"']~/?[\"']\s{0,2}\))"
+            rb"\s{0,4}[,)]",
+        ),
+        look(
+            "homedir / rm rmsync rmdirsync",
+            rb"\b(?:rm|rmsync|rmdirsync)\(\s{0,4}(?:(?:require\([\"'](?:node:)?os[\"']\)|os)\.)?homedir\(\)\s{0,4}[,)]",
         ),
     ),
     pattern(
         "SH410",
-        (
+        look(
+            f"exec execsync / {_OUTSIDE}",
+            rb"\b(?:execsync|exec)\(\s{0,4}`[^`\n]{0,200}\$\{\s?(?:"
+            + _OUTSIDE.replace(" ", "|").encode()
+            + rb")[.\[}]",
+        ),
+        *(
             look(
-                f"exec execsync / {_OUTSIDE}",
-                rb"\b(?:execsync|exec)\(\s{0,4}`[^`\n]{0,200}\$\{\s?(?:"
-                + _OUTSIDE.replace(" ", "|").encode()
-                + rb")[.\[}]",
-            ),
-            *(
-                look(
-                    f"{word} / {_OUTSIDE}",
-                    rb"\b%b\(\s{0,4}f[\"'][^\"'\n]{0,200}\{(?:%b)[.\[]"
-                    % (begin, _OUTSIDE.replace(" ", "|").encode()),
-                )
-                for word, begin in (
-                    ("system popen", rb"os\.(?:system|popen)"),
-                    ("subprocess", rb"subprocess\.\w{2,14}"),
-                )
-            ),
-            look(
-                "function asyncfunction / code script body",
-                rb"\bnew\s(?:async)?function\([^)\n`]{0,60}`[^`\n]{0,80}\$\{\s?(?:code|script|body)\s?\}",
-            ),
+                f"{word} / {_OUTSIDE}",
+                rb"\b%b\(\s{0,4}f[\"'][^\"'\n]{0,200}\{(?:%b)[.\[]" % (begin, _OUTSIDE.replace(" ", "|").encode()),
+            )
+            for word, begin in (("system popen", rb"os\.(?:system|popen)"), ("subprocess", rb"subprocess\.\w{2,14}"))
+        ),
+        look(
+            "function asyncfunction / code script body",
+            rb"\bnew\s(?:async)?function\([^)\n`]{0,60}`[^`\n]{0,80}\$\{\s?(?:code|script|body)\s?\}",
         ),
     ),
     pattern(
         "SH409",
-        (
-            look("mppreference", rb"\bset-mppreference(?=\s)", rb"\s-disable\w{1,40}\s{1,4}(?:\$true|1)\b"),
-            look("mppreference", rb"\badd-mppreference(?=\s)", rb"\s-exclusionpath\s{1,4}[\"']?c:\\[\"']?(?:\s|$)"),
-            look("spctl csrutil", rb"\b(?:spctl\s{1,4}--(?:master|global)-disable|csrutil\s{1,4}disable)\b"),
-            look("netsh", rb"\bnetsh\s{1,4}advfirewall\s{1,4}set\s{1,4}\w{1,20}\s{1,4}state\s{1,4}off\b"),
-        ),
+        look("mppreference", rb"\bset-mppreference(?=\s)", rb"\s-disable\w{1,40}\s{1,4}(?:\$true|1)\b"),
+        look("mppreference", rb"\badd-mppreference(?=\s)", rb"\s-exclusionpath\s{1,4}[\"']?c:\\[\"']?(?:\s|$)"),
+        look("spctl csrutil", rb"\b(?:spctl\s{1,4}--(?:master|global)-disable|csrutil\s{1,4}disable)\b"),
+        look("netsh", rb"\bnetsh\s{1,4}advfirewall\s{1,4}set\s{1,4}\w{1,20}\s{1,4}state\s{1,4}off\b"),
     ),
     pattern(
         "SH411",
-        (
-            look("history / c cw wc", rb"\bhistory\s{1,4}-(?:c|cw|wc)\b", judge=_is_command),
-            look("histfile", rb"\b(?:unset\s{1,4}histfile\b|histfile=(?:/dev/null|[\"']{2}))"),
-            look("*history*", _HOME + rb"/\.(?:bash|zsh|sh|python)_history\b", judge=_is_erased),
-            look("log", rb"/var/log/(?:\*|auth|secure|syslog|wtmp|btmp|lastlog|audit)", judge=_is_erased),
-            look(
-                "wevtutil",
-                rb"\bwevtutil(?:\.exe)?\s{1,4}(?:cl|clear-log)\s{1,4}[\"']?(?:security|system|application)\b",
-            ),
-            look("eventlog", rb"\bclear-eventlog(?=\s)"),
-            look("historysavepath", rb"\b(?:remove-item|clear-content|del|rm)(?=\s)", rb"\bhistorysavepath\b"),
+        look("history / c cw wc", rb"\bhistory\s{1,4}-(?:c|cw|wc)\b", judge=_is_command),
+        look("histfile", rb"\b(?:unset\s{1,4}histfile\b|histfile=(?:/dev/null|[\"']{2}))"),
+        look("*history*", _HOME + rb"/\.(?:bash|zsh|sh|python)_history\b", judge=_is_erased),
+        look("log", rb"/var/log/(?:\*|auth|secure|syslog|wtmp|btmp|lastlog|audit)", judge=_is_erased),
+        look(
+            "wevtutil", rb"\bwevtutil(?:\.exe)?\s{1,4}(?:cl|clear-log)\s{1,4}[\"']?(?:security|system|application)\b"
         ),
+        look("eventlog", rb"\bclear-eventlog(?=\s)"),
+        look("historysavepath", rb"\b(?:remove-item|clear-content|del|rm)(?=\s)", rb"\bhistorysavepath\b"),
     ),
     pattern(
         "SH406",
-        (
-            look("crontab", rb"\bcrontab\s{1,4}-(?=\s|$)"),
-            look("crontab", rb"\|\s{0,4}crontab\b"),
-            look("*launchagents* *authorized*", rb">>?\s{0,2}[\"']?[^\s\"']{0,40}(?:launchagents/|authorized_keys)"),
-            look(
-                "bashrc* zshrc* profile* zprofile* zshenv*",
-                rb">>\s{0,2}[\"']?" + _HOME + rb"/\.(?:bashrc|zshrc|profile|bash_profile|zprofile|zshenv)",
-            ),
+        look("crontab", rb"\bcrontab\s{1,4}-(?=\s|$)"),
+        look("crontab", rb"\|\s{0,4}crontab\b"),
+        look("*launchagents* *authorized*", rb">>?\s{0,2}[\"']?[^\s\"']{0,40}(?:launchagents/|authorized_keys)"),
+        look(
+            "bashrc* zshrc* profile* zprofile* zshenv*",
+            rb">>\s{0,2}[\"']?" + _HOME + rb"/\.(?:bashrc|zshrc|profile|bash_profile|zprofile|zshenv)",
         ),
     ),
     pattern(
         "SH407",
-        (
-            *(
-                look(
-                    "*claude* codex cursor *agents* / settings* json* config* mcp* md*",
-                    begin + rb"\s{0,4}[\"']?[^\s\"'>]{0,60}"
-                    rb"(?:\.claude/settings|\.claude\.json|\.codex/config|\.cursor/mcp|claude\.md|agents\.md)",
-                )
-                for begin in (rb">", rb"\btee(?:\s-a)?")
-            ),
+        *(
+            look(
+                "*claude* codex cursor *agents* / settings* json* config* mcp* md*",
+                begin + rb"\s{0,4}[\"']?[^\s\"'>]{0,60}"
+                rb"(?:\.claude/settings|\.claude\.json|\.codex/config|\.cursor/mcp|claude\.md|agents\.md)",
+            )
+            for begin in (rb">", rb"\btee(?:\s-a)?")
         ),
     ),
     pattern(
         "SH408",
-        (
-            look("curl", rb"\bcurl(?=\s)", rb"\s(?:-[a-z]{0,5}k|--insecure)(?=\s|$)"),
-            look("verify / false", rb"\bverify\s{0,2}=\s{0,2}false\b"),
-            look("unverified", rb"_create_unverified_context\b"),
-            look("*unauthorized*", rb"node_tls_reject_unauthorized[\"'\]]{0,2}\s{0,2}=\s{0,2}[\"']?0"),
-            look("*unauthorized*", rb"rejectunauthorized:\s{0,2}false"),
-        ),
+        look("curl", rb"\bcurl(?=\s)", rb"\s(?:-[a-z]{0,5}k|--insecure)(?=\s|$)"),
+        look("verify / false", rb"\bverify\s{0,2}=\s{0,2}false\b"),
+        look("unverified", rb"_create_unverified_context\b"),
+        look("*unauthorized*", rb"node_tls_reject_unauthorized[\"'\]]{0,2}\s{0,2}=\s{0,2}[\"']?0"),
+        look("*unauthorized*", rb"rejectunauthorized:\s{0,2}false"),
     ),
 )

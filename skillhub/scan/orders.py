@@ -23,7 +23,7 @@ from skillhub.scan.skill_files import Signs, SkillFiles, SourceFile, sign
 INSTRUCTIONS: Final = (
     pattern(
         "SH301",
-        tuple(
+        *(
             look(
                 f"{verb} / previous prior earlier above preceding existing system"
                 " / instruction* prompt* rule* guideline* message*",
@@ -36,7 +36,7 @@ INSTRUCTIONS: Final = (
     ),
     pattern(
         "SH302",
-        tuple(
+        *(
             look(
                 f"tell telling inform informing alert alerting notify notifying warn warning / user users / {word}",
                 rb"\b" + begin + rb"\s(?:\w{1,12}\s)?"
@@ -47,24 +47,22 @@ INSTRUCTIONS: Final = (
     ),
     pattern(
         "SH303",
-        (
-            look("dangerously", rb"--(?:allow-)?dangerously-[a-z-]{1,40}"),
-            look("bypasspermissions", rb"\bbypasspermissions\b"),
-            look(
-                "permissions permission / jq sed / bash* bypass*",
-                rb"\b(?:jq|sed)\s[^\n]{0,40}\.permissions?\.",
-                rb"\b(?:bash\(\*|bypass)",
-            ),
-            look(
-                "sed / ask deny / allow / opencode claude codex cursor gemini copilot",
-                rb"\bsed\s[^\n]{0,40}\b(?:ask|deny)\b[^\n]{0,10}/[^\n]{0,4}\ballow\b",
-                rb"\b(?:opencode|claude|codex|cursor|gemini|copilot)\b",
-            ),
-            look(
-                "yolo",
-                rb"\b(?:claude|gemini|codex|copilot|qwen|cursor-agent|opencode|crush|amp|aider|kimi|goose|droid|grok)\b(?=[\s\"'`,])",
-                rb"(?:^|[\s`\"'])--yolo\b",
-            ),
+        look("dangerously", rb"--(?:allow-)?dangerously-[a-z-]{1,40}"),
+        look("bypasspermissions", rb"\bbypasspermissions\b"),
+        look(
+            "permissions permission / jq sed / bash* bypass*",
+            rb"\b(?:jq|sed)\s[^\n]{0,40}\.permissions?\.",
+            rb"\b(?:bash\(\*|bypass)",
+        ),
+        look(
+            "sed / ask deny / allow / opencode claude codex cursor gemini copilot",
+            rb"\bsed\s[^\n]{0,40}\b(?:ask|deny)\b[^\n]{0,10}/[^\n]{0,4}\ballow\b",
+            rb"\b(?:opencode|claude|codex|cursor|gemini|copilot)\b",
+        ),
+        look(
+            "yolo",
+            rb"\b(?:claude|gemini|codex|copilot|qwen|cursor-agent|opencode|crush|amp|aider|kimi|goose|droid|grok)\b(?=[\s\"'`,])",
+            rb"(?:^|[\s`\"'])--yolo\b",
         ),
     ),
 )

@@ -289,7 +289,7 @@ def _around(lowered: bytes, begin: int, middle: tuple[int, int], end: int) -> Ar
     return Around(before, lowered[begin:start], lowered[start:stop], lowered[stop:end], lowered[end : end + GAP_MAX])
 
 
-def pattern(id_: str, looks: tuple[SearchSpot, ...]) -> tuple[Rule, tuple[SearchSpot, ...]]:
+def pattern(id_: str, *looks: SearchSpot) -> tuple[Rule, tuple[SearchSpot, ...]]:
     """Return a rule and its looks."""
     return rules()[id_], looks
 
