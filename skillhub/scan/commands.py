@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from skillhub.scan.pattern import ANYBODYS, OWN_NETWORK, URL, Around, is_installer, kind_of, look, pattern
+from skillhub.scan.pattern import ANYBODYS, OWN_NETWORK, URL, MatchContext, is_installer, kind_of, pattern, rule
 
 _SHELL = rb"(?:bash|dash|zsh|ksh|sh)"  # alternatives, so that the engine skips to the first letters
 _FIRST = b"|".join(rb"(?<=^%b\.)" % (rb"\s" * blanks) for blanks in range(9))  # a dot at the start of a line
@@ -69,79 +69,81 @@ _ERASES = re.compile(
 )
 
 
-def _piped(found: Around) -> str | None:
+def _piped(context: MatchContext) -> str | None:
     """Judge a download that is piped into a program: by the program, and by the address, if it names one."""
-    is_shell = found.then.endswith(b"sh") and not found.then.endswith(b"pwsh")
-    program = None if is_shell else _PROGRAM.match(found.after)
+    is_shell = context.then.endswith(b"sh") and not context.then.endswith(b"pwsh")
+    program = None if is_shell else _PROGRAM.match(context.after)
     if program and not program[1]:
         return None
     if program:
-        code = found.after[program.end() :].partition(program[1])[0]
+        code = context.after[program.end() :].partition(program[1])[0]
         return "SH101" if _RUNS_TEXT.search(code) else None
-    return _fetched(found, found.between, "SH101")
+    return _fetched(context, context.between, "SH101")
 
 
-def _substituted(found: Around) -> str | None:
+def _substituted(context: MatchContext) -> str | None:
     """Judge a download whose output is run as a command."""
-    return _fetched(found, re.split(rb"[)`|;]", found.after, maxsplit=1)[0].split(b"\n")[0], "SH102")
+    return _fetched(context, re.split(rb"[)`|;]", context.after, maxsplit=1)[0].split(b"\n")[0], "SH102")
 
 
-def _evaluated(found: Around) -> str | None:
+def _evaluated(context: MatchContext) -> str | None:
     """Judge a download that PowerShell runs; fetch and run may stand in either order."""
-    fetch = found.between if b"|" in found.then else re.split(rb"[;|\n]", found.after, maxsplit=1)[0]
-    return _fetched(found, fetch, "SH103", _POWER_PLAIN)
+    fetch = context.between if b"|" in context.then else re.split(rb"[;|\n]", context.after, maxsplit=1)[0]
+    return _fetched(context, fetch, "SH103", _POWER_PLAIN)
 
 
-def _in_sentence(found: Around) -> str | None:
+def _in_sentence(context: MatchContext) -> str | None:
     """Judge a sentence that reads a file; a list item that begins with it is often a review, and no instruction."""
-    return "SH401" if found.before.strip(b" \t-*+") else None
+    return "SH401" if context.before.strip(b" \t-*+") else None
 
 
-def _sent_elsewhere(found: Around) -> str | None:
+def _sent_elsewhere(context: MatchContext) -> str | None:
     """Judge a request with the token of a login: it may go to the hosts of the login, or to a host in a variable."""
-    line = found.between + found.then + found.after.partition(b"\n")[0]
+    line = context.between + context.then + context.after.partition(b"\n")[0]
     hosts = re.findall(rb"https?://([\w.-]{1,253})", line)
     return "SH401" if any(not _TOKEN_HOSTS.search(host) for host in hosts) else None
 
 
-def _is_decoded(found: Around) -> str | None:
+def _is_decoded(context: MatchContext) -> str | None:
     """Judge an address in base64: by a name before it, as of a variable or a function, or by the pipe after it."""
-    return "SH614" if _DECODES.search(found.before + b" " + found.after[:_NEAR_MAX].partition(b"\n")[0]) else None
+    return "SH614" if _DECODES.search(context.before + b" " + context.after[:_NEAR_MAX].partition(b"\n")[0]) else None
 
 
-def _is_command(found: Around) -> str | None:
+def _is_command(context: MatchContext) -> str | None:
     """Judge words that are a command only at the start of one."""
-    return "SH411" if not found.before.strip() or found.before.rstrip().endswith((b";", b"&&", b"$")) else None
+    return "SH411" if not context.before.strip() or context.before.rstrip().endswith((b";", b"&&", b"$")) else None
 
 
-def _is_erased(found: Around) -> str | None:
+def _is_erased(context: MatchContext) -> str | None:
     """Judge the path of a history or a log: by the command before it."""
-    return "SH411" if _ERASES.search(found.before) else None
+    return "SH411" if _ERASES.search(context.before) else None
 
 
-def _fetched(found: Around, fetch: bytes, rule: str, plain: re.Pattern[bytes] = _PLAIN) -> str | None:
+def _fetched(context: MatchContext, fetch: bytes, rule: str, plain: re.Pattern[bytes] = _PLAIN) -> str | None:
     """Return the rule for a download that runs; none for a mention without an address, such as ``curl … | sh``."""
-    words = [each for each in fetch.strip(b"`\"' ").split() if not each.startswith((b"-", b"<", b'"<', b"'<"))]
-    if not any(_ADDRESS.search(each) for each in words) and b"xargs" not in found.before:
+    words = [word for word in fetch.strip(b"`\"' ").split() if not word.startswith((b"-", b"<", b'"<', b"'<"))]
+    if not any(_ADDRESS.search(word) for word in words) and b"xargs" not in context.before:
         return None
     address = plain.fullmatch(fetch)
-    rest = re.split(rb"[;&|\n`]", found.after, maxsplit=1)[0]
-    is_plain = address and not _SET_BEFORE.search(found.before) and (fetch in found.after or b"://" not in rest)
+    following = re.split(rb"[;&|\n`]", context.after, maxsplit=1)[0]
+    is_plain = (
+        address and not _SET_BEFORE.search(context.before) and (fetch in context.after or b"://" not in following)
+    )
     return "SH108" if is_plain and address and is_installer(address[1].decode("utf-8", "replace")) else rule
 
 
-def _from_anybodys(found: Around) -> str | None:
+def _from_anybodys(context: MatchContext) -> str | None:
     """Judge the index that packages are installed from."""
-    address = URL.search(found.first.decode("utf-8", "replace"))
+    address = URL.search(context.first.decode("utf-8", "replace"))
     is_own = address is None or OWN_NETWORK.match(address[1]) or kind_of(address[1], address[2]) not in ANYBODYS
     return None if is_own else "SH117"
 
 
 FETCH: Final = (
-    pattern(
+    rule(
         "SH117",
         *(
-            look(
+            pattern(
                 f"{words} / http https", option + rb"[\s=:\"']{1,4}https?://[^\s\"'`|)]{3,200}", judge=_from_anybodys
             )
             for words, option in (
@@ -158,65 +160,69 @@ FETCH: Final = (
             )
         ),
     ),
-    pattern("SH101", look("curl wget / " + _RUNNERS, _FETCH, _RUN, _piped)),
-    pattern(
+    rule("SH101", pattern("curl wget / " + _RUNNERS, _FETCH, _RUN, _piped)),
+    rule(
         "SH102",
-        look(
+        pattern(
             "curl wget",
             rb"\b(?:bash|dash|zsh|ksh|sh|source|eval|\.(?:" + _FIRST + rb"))\s{1,4}(?:-\w{1,6}\s)?(?:\\?[\"'])?"
             rb"(?:<<<\s{0,4}[\"']?)?(?:<\(|\$\(|`)\s{0,4}(?:curl|wget)\b",
             judge=_substituted,
         ),
     ),
-    pattern(
+    rule(
         "SH103",
-        look("iex expression / " + _POWER_WORDS, rb"\b(?:iex|invoke-expression)\b", _POWER_FETCH, _evaluated),
-        look("iex expression / " + _POWER_WORDS, _POWER_FETCH, rb"\|\s{0,4}(?:iex|invoke-expression)\b", _evaluated),
+        pattern("iex expression / " + _POWER_WORDS, rb"\b(?:iex|invoke-expression)\b", _POWER_FETCH, _evaluated),
+        pattern(
+            "iex expression / " + _POWER_WORDS, _POWER_FETCH, rb"\|\s{0,4}(?:iex|invoke-expression)\b", _evaluated
+        ),
     ),
-    pattern(
+    rule(
         "SH104",
-        look("base64 / " + _RUNNERS, rb"\bbase64\s", _RUN),
-        look("b64decode fromhex atob / exec eval", rb"\b(?:exec|eval)\s{0,2}\(", rb"\b(?:b64decode|fromhex|atob)\b"),
-        look(
+        pattern("base64 / " + _RUNNERS, rb"\bbase64\s", _RUN),
+        pattern(
+            "b64decode fromhex atob / exec eval", rb"\b(?:exec|eval)\s{0,2}\(", rb"\b(?:b64decode|fromhex|atob)\b"
+        ),
+        pattern(
             "powershell pwsh / e enc encodedcommand",
             rb"\b(?:powershell|pwsh)(?:\.exe)?(?=\s)",
             rb"\s-e(?:nc(?:odedcommand)?)?\s",
         ),
     ),
-    pattern(
+    rule(
         "SH105",
-        look(
+        pattern(
             "exec eval / urlopen requests httpx fetch",
             rb"\b(?:exec|eval)\(",
             rb"\b(?:urlopen|requests\.get|httpx\.get|fetch)\(",
         ),
-        look("fetch / eval function", rb"\bfetch\(", rb"\bthen\(\s{0,4}(?:eval|function)\b"),
-        look(
+        pattern("fetch / eval function", rb"\bfetch\(", rb"\bthen\(\s{0,4}(?:eval|function)\b"),
+        pattern(
             "tmp shm / eval exec compile",
             rb"\b(?:exec|eval|compile)\(\s{0,4}(?:compile\(\s{0,4})?open\(\s{0,4}[\"'](?:/var)?/(?:tmp|dev/shm)/",
         ),
-        look("eval / get lwp", rb"\beval\s{1,4}get[\s(]{1,4}[\"']https?://"),
+        pattern("eval / get lwp", rb"\beval\s{1,4}get[\s(]{1,4}[\"']https?://"),
     ),
-    pattern(
+    rule(
         "SH106",
-        look(
+        pattern(
             "pip* uv npm pnpm yarn bun gem npx uvx bunx / git tgz tar zip whl / http https ssh",
             rb"\b(?:(?:pip[\d.]{0,5}|pipx|uv|npm|pnpm|yarn|bun|gem)\s(?:pip\s)?(?:install|add)|npx|uvx|bunx)(?=\s)",
             rb"(?:^|[\s\"'@=])(?:git\+(?:https|ssh)://|https?://[^\s\"'`)]{1,200}\.(?:tgz|tar|zip|whl|git)\b)",
         ),
     ),
-    pattern(
+    rule(
         "SH614",
-        look(
+        pattern(
             "*ahr0cdovl* *ahr0chm6ly*",
             # "http://" and "https://" in base64.
             rb"[\"'`\s]ahr0c(?:dovl|hm6ly)[a-z0-9+/_-]{6,200}={0,2}(?=[\"'`\s]|$)",
             judge=_is_decoded,
         ),
     ),
-    pattern(
+    rule(
         "SH107",
-        look(
+        pattern(
             "follow obey carry / http https / instruction* step* command* direction*",
             rb"\b(?:fetch|download|read|open|load|visit|curl|wget)\b[^\n]{0,40}https?://",
             rb"\b(?:follow|obey|carry out)\s(?:\w{1,12}\s){0,3}(?:instruction|step|command|direction)",
@@ -225,92 +231,92 @@ FETCH: Final = (
 )
 _OUTSIDE = "event req request body payload comment webhook message msg params query"  # names of untrusted input
 SYSTEM: Final = (
-    pattern(
+    rule(
         "SH401",
-        look(
+        pattern(
             "ssh aws netrc* kube docker npmrc* pypirc* git gnupg gcloud / " + _READERS.replace("_", " "),
             rb"\b(?:" + _READERS.replace(" ", "|").encode() + rb")\b",
             _HOME + rb"/\.(?:ssh/id_\w{1,20}(?!\w|\.pub)|ssh/\*|aws/credentials|netrc|kube/config|npmrc|pypirc"
             rb"|docker/config\.json|git-credentials|gnupg/|config/gcloud/\w)",
         ),
         # In prose the file must be the object of "read": "read ~/.netrc", not "reads a token from ~/.netrc".
-        look("read / " + _STORES, rb"\bread" + _STORE_READ),
-        look("reading reads / " + _STORES, rb"\bread(?:ing|s)" + _STORE_READ, judge=_in_sentence),
-        look(
+        pattern("read / " + _STORES, rb"\bread" + _STORE_READ),
+        pattern("reading reads / " + _STORES, rb"\bread(?:ing|s)" + _STORE_READ, judge=_in_sentence),
+        pattern(
             "base64 / ssh aws netrc kube npmrc pypirc docker gnupg git",
             rb"\bbase64\s{1,4}(?:-[\w=]{1,8}\s{1,4}){0,3}[\"'<]{0,2}"
             + _HOME
             + rb"/\.(?:ssh|aws|netrc|kube|npmrc|pypirc|docker|gnupg|git-credentials)\b",
         ),
-        look(
+        pattern(
             "env / curl", rb"\bcurl(?=\s)", rb"@[\"']?(?:[\w.~/$-]{0,60}/)?\.env\b(?!\.(?:example|sample|template))"
         ),
-        look(
+        pattern(
             "169 / 254 / curl nc wget",
             rb"\b169\.254\.169\.254/[\w./-]{0,60}(?:credentials|token)",
             rb"\|\s{0,4}(?:curl|nc|wget)\b",
         ),
-        look("token* print / curl wget", rb"\b(?:curl|wget)(?=\s)", _OWN_TOKEN, _sent_elsewhere),
-        look("home", rb"\bhome\(\)\s{0,2}/\s{0,2}[\"']\.(?:ssh|aws|netrc|kube|gnupg|git-credentials)\b"),
+        pattern("token* print / curl wget", rb"\b(?:curl|wget)(?=\s)", _OWN_TOKEN, _sent_elsewhere),
+        pattern("home", rb"\bhome\(\)\s{0,2}/\s{0,2}[\"']\.(?:ssh|aws|netrc|kube|gnupg|git-credentials)\b"),
     ),
-    pattern(
+    rule(
         "SH402",
-        look(
+        pattern(
             "tcp udp / dev",
             rb"(?:\b" + _SHELL + rb"(?:\s{1,4}|,)-[abd-z]{0,3}i\b|\b" + _SHELL + rb"\s(?:--\w{1,12}\s){1,3}-i\b"
             rb"|\bexec\s(?:\d{1,3}|\{\w{1,20}\})<>)",
             rb"/dev/(?:tcp|udp)/[\w.$]",
         ),
-        look("tcp udp / dev", rb"\b" + _SHELL + rb"(?:\s-[abd-z]{1,4})?\s{0,4}\d?[<>]&?\s{0,4}/dev/(?:tcp|udp)/"),
-        look(
+        pattern("tcp udp / dev", rb"\b" + _SHELL + rb"(?:\s-[abd-z]{1,4})?\s{0,4}\d?[<>]&?\s{0,4}/dev/(?:tcp|udp)/"),
+        pattern(
             "socat / exec system",
             rb"\bsocat(?=\s)",
             rb"\b(?:exec|system):[\"']?(?:/\w{1,8}){0,3}/?" + _SHELL + rb"\b",
         ),
-        look(
+        pattern(
             "nc ncat netcat telnet openssl / sh bash zsh dash ksh",
             rb"\b" + _SHELL + rb"(?:\s{1,4}-i)?(?:\s{1,4}\d?>&\d)?\s{0,4}\|\s{0,4}"
             rb"(?:nc|ncat|netcat|telnet|openssl\ss_client)\s",
         ),
         *(
-            look(word, begin + rb"\s[^\n|]{1,80}\|\s{0,4}(?:/\w{1,8}){0,3}/?" + _SHELL + rb"\b")
+            pattern(word, begin + rb"\s[^\n|]{1,80}\|\s{0,4}(?:/\w{1,8}){0,3}/?" + _SHELL + rb"\b")
             for word, begin in (("telnet", rb"\btelnet"), ("client", rb"\bs_client"))
         ),
-        look(
+        pattern(
             "nc ncat netcat",
             rb"\b(?:nc|ncat|netcat)(?=\s)",
             rb"\s(?:-\w{0,4}[ec]|--(?:sh-)?exec)[\s=]{0,2}[\"']?(?:/\w{1,8}){0,3}/?" + _SHELL + rb"\b",
         ),
         # Whoever connects to the port types commands.
-        look(
+        pattern(
             "nc ncat netcat",
             rb"\b(?:nc|ncat|netcat)\s(?:-{1,2}[\w-]{1,10}\s{1,4}){0,4}-\w{0,4}l[^\n|;&]{0,60}\|\s{0,4}"
             rb"(?:/\w{1,8}){0,3}/?" + _SHELL + rb"\b",
         ),
     ),
-    pattern(
+    rule(
         "SH403",
-        look(
+        pattern(
             "printenv env / curl wget nc ncat",
             rb"(?:printenv(?<!\wprintenv)|env(?:(?<=^env)|(?<=[;&(`]env)|(?<=[;&(`]\senv)))\s{0,2}\|",
             rb"\b(?:curl|wget|nc|ncat)\b",
         ),
-        look("printenv env / curl", rb"\bcurl\s", rb"\$\((?:env|printenv)\)"),
-        look(
+        pattern("printenv env / curl", rb"\bcurl\s", rb"\$\((?:env|printenv)\)"),
+        pattern(
             "tojson / secrets / curl wget http https",
             rb"\btojson\(\s{0,4}secrets\s{0,4}\)",
             rb"\b(?:curl|wget|https?)\b",
         ),
-        look(
+        pattern(
             "environ env / post put urlopen fetch",
             rb"\b(?:post|put|urlopen|fetch)\(",
             rb"dict\(os\.environ\)(?<=\bdict\(os\.environ\))|[=:]\s{0,2}(?:os\.environ|process\.env)\s{0,2}[,)}]|stringify\(process\.env\)",
         ),
     ),
-    pattern(
+    rule(
         "SH404",
         *(
-            look(word, place)
+            pattern(word, place)
             for word, place in (
                 ("webhook", rb"\bwebhook\.site"),
                 ("requestbin", rb"\brequestbin\.(?:com|net)"),
@@ -323,99 +329,99 @@ SYSTEM: Final = (
             )
         ),
     ),
-    pattern(
+    rule(
         "SH405",
-        look(
+        pattern(
             "rm",
             rb"\brm\s{1,4}(?:--?[\w-]{1,20}\s{1,4}){0,3}(?:-\w{0,4}r\w{0,4}|--recursive)\s{1,4}(?:--?[\w-]{1,20}\s{1,4}){0,3}"
             rb"[\"']?(?:/|" + _HOME + rb"/?)\*?[\"']?(?:\s|$|[;&|`)])",
         ),
-        look(
+        pattern(
             "dd / zero urandom random",
             rb"\bdd\s[^\n;|&]{0,60}\bif=/dev/(?:zero|u?random)\s[^\n;|&]{0,60}\bof=" + _DISK,
         ),
-        look(
+        pattern(
             "dd / zero urandom random",
             rb"\bdd\s[^\n;|&]{0,60}\bof=" + _DISK + rb"[^\n;|&]{0,60}\sif=/dev/(?:zero|u?random)\b",
         ),
-        look("vssadmin wbadmin", rb"\b(?:vssadmin|wbadmin)\s{1,4}delete\s{1,4}(?:shadows|catalog)\s{1,4}[/-]\w"),
+        pattern("vssadmin wbadmin", rb"\b(?:vssadmin|wbadmin)\s{1,4}delete\s{1,4}(?:shadows|catalog)\s{1,4}[/-]\w"),
         *(
-            look(
+            pattern(
                 word + " / c userprofile",
                 rb"\b" + word.encode() + rb"\s{1,4}(?:/[a-z]\s{1,4}){1,4}[\"']?"
                 rb"(?:c:\\(?:users)?|%userprofile%)\\?\*?[\"']?(?:\s|$)",
             )
             for word in ("del", "erase", "rd", "rmdir")  # a pattern each: the search for fixed letters is fast
         ),
-        look(
+        pattern(
             "remove / item",
             rb"\bremove-item\s{1,4}(?:-\w{1,12}\s{1,4}){1,4}[\"']?"
             rb"(?:c:\\|\$env:userprofile|\$home|~)[\\/]?\*?[\"']?(?:\s|$)",
         ),
-        look("openssl / shred", rb"\bopenssl\s{1,4}enc\s", rb"\bshred\s"),
-        look(
+        pattern("openssl / shred", rb"\bopenssl\s{1,4}enc\s", rb"\bshred\s"),
+        pattern(
             "rmtree / home expanduser",
             rb"\brmtree\(\s{0,4}(?:(?:pathlib\.)?path\.home\(\)|(?:os\.path\.)?expanduser\(\s{0,2}[\"']~/?[\"']\s{0,2}\))"
             rb"\s{0,4}[,)]",
         ),
-        look(
+        pattern(
             "homedir / rm rmsync rmdirsync",
             rb"\b(?:rm|rmsync|rmdirsync)\(\s{0,4}(?:(?:require\([\"'](?:node:)?os[\"']\)|os)\.)?homedir\(\)\s{0,4}[,)]",
         ),
     ),
-    pattern(
+    rule(
         "SH410",
-        look(
+        pattern(
             f"exec execsync / {_OUTSIDE}",
             rb"\b(?:execsync|exec)\(\s{0,4}`[^`\n]{0,200}\$\{\s?(?:"
             + _OUTSIDE.replace(" ", "|").encode()
             + rb")[.\[}]",
         ),
         *(
-            look(
+            pattern(
                 f"{word} / {_OUTSIDE}",
                 rb"\b%b\(\s{0,4}f[\"'][^\"'\n]{0,200}\{(?:%b)[.\[]" % (begin, _OUTSIDE.replace(" ", "|").encode()),
             )
             for word, begin in (("system popen", rb"os\.(?:system|popen)"), ("subprocess", rb"subprocess\.\w{2,14}"))
         ),
-        look(
+        pattern(
             "function asyncfunction / code script body",
             rb"\bnew\s(?:async)?function\([^)\n`]{0,60}`[^`\n]{0,80}\$\{\s?(?:code|script|body)\s?\}",
         ),
     ),
-    pattern(
+    rule(
         "SH409",
-        look("mppreference", rb"\bset-mppreference(?=\s)", rb"\s-disable\w{1,40}\s{1,4}(?:\$true|1)\b"),
-        look("mppreference", rb"\badd-mppreference(?=\s)", rb"\s-exclusionpath\s{1,4}[\"']?c:\\[\"']?(?:\s|$)"),
-        look("spctl csrutil", rb"\b(?:spctl\s{1,4}--(?:master|global)-disable|csrutil\s{1,4}disable)\b"),
-        look("netsh", rb"\bnetsh\s{1,4}advfirewall\s{1,4}set\s{1,4}\w{1,20}\s{1,4}state\s{1,4}off\b"),
+        pattern("mppreference", rb"\bset-mppreference(?=\s)", rb"\s-disable\w{1,40}\s{1,4}(?:\$true|1)\b"),
+        pattern("mppreference", rb"\badd-mppreference(?=\s)", rb"\s-exclusionpath\s{1,4}[\"']?c:\\[\"']?(?:\s|$)"),
+        pattern("spctl csrutil", rb"\b(?:spctl\s{1,4}--(?:master|global)-disable|csrutil\s{1,4}disable)\b"),
+        pattern("netsh", rb"\bnetsh\s{1,4}advfirewall\s{1,4}set\s{1,4}\w{1,20}\s{1,4}state\s{1,4}off\b"),
     ),
-    pattern(
+    rule(
         "SH411",
-        look("history / c cw wc", rb"\bhistory\s{1,4}-(?:c|cw|wc)\b", judge=_is_command),
-        look("histfile", rb"\b(?:unset\s{1,4}histfile\b|histfile=(?:/dev/null|[\"']{2}))"),
-        look("*history*", _HOME + rb"/\.(?:bash|zsh|sh|python)_history\b", judge=_is_erased),
-        look("log", rb"/var/log/(?:\*|auth|secure|syslog|wtmp|btmp|lastlog|audit)", judge=_is_erased),
-        look(
+        pattern("history / c cw wc", rb"\bhistory\s{1,4}-(?:c|cw|wc)\b", judge=_is_command),
+        pattern("histfile", rb"\b(?:unset\s{1,4}histfile\b|histfile=(?:/dev/null|[\"']{2}))"),
+        pattern("*history*", _HOME + rb"/\.(?:bash|zsh|sh|python)_history\b", judge=_is_erased),
+        pattern("log", rb"/var/log/(?:\*|auth|secure|syslog|wtmp|btmp|lastlog|audit)", judge=_is_erased),
+        pattern(
             "wevtutil", rb"\bwevtutil(?:\.exe)?\s{1,4}(?:cl|clear-log)\s{1,4}[\"']?(?:security|system|application)\b"
         ),
-        look("eventlog", rb"\bclear-eventlog(?=\s)"),
-        look("historysavepath", rb"\b(?:remove-item|clear-content|del|rm)(?=\s)", rb"\bhistorysavepath\b"),
+        pattern("eventlog", rb"\bclear-eventlog(?=\s)"),
+        pattern("historysavepath", rb"\b(?:remove-item|clear-content|del|rm)(?=\s)", rb"\bhistorysavepath\b"),
     ),
-    pattern(
+    rule(
         "SH406",
-        look("crontab", rb"\bcrontab\s{1,4}-(?=\s|$)"),
-        look("crontab", rb"\|\s{0,4}crontab\b"),
-        look("*launchagents* *authorized*", rb">>?\s{0,2}[\"']?[^\s\"']{0,40}(?:launchagents/|authorized_keys)"),
-        look(
+        pattern("crontab", rb"\bcrontab\s{1,4}-(?=\s|$)"),
+        pattern("crontab", rb"\|\s{0,4}crontab\b"),
+        pattern("*launchagents* *authorized*", rb">>?\s{0,2}[\"']?[^\s\"']{0,40}(?:launchagents/|authorized_keys)"),
+        pattern(
             "bashrc* zshrc* profile* zprofile* zshenv*",
             rb">>\s{0,2}[\"']?" + _HOME + rb"/\.(?:bashrc|zshrc|profile|bash_profile|zprofile|zshenv)",
         ),
     ),
-    pattern(
+    rule(
         "SH407",
         *(
-            look(
+            pattern(
                 "*claude* codex cursor *agents* / settings* json* config* mcp* md*",
                 begin + rb"\s{0,4}[\"']?[^\s\"'>]{0,60}"
                 rb"(?:\.claude/settings|\.claude\.json|\.codex/config|\.cursor/mcp|claude\.md|agents\.md)",
@@ -423,12 +429,12 @@ SYSTEM: Final = (
             for begin in (rb">", rb"\btee(?:\s-a)?")
         ),
     ),
-    pattern(
+    rule(
         "SH408",
-        look("curl", rb"\bcurl(?=\s)", rb"\s(?:-[a-z]{0,5}k|--insecure)(?=\s|$)"),
-        look("verify / false", rb"\bverify\s{0,2}=\s{0,2}false\b"),
-        look("unverified", rb"_create_unverified_context\b"),
-        look("*unauthorized*", rb"node_tls_reject_unauthorized[\"'\]]{0,2}\s{0,2}=\s{0,2}[\"']?0"),
-        look("*unauthorized*", rb"rejectunauthorized:\s{0,2}false"),
+        pattern("curl", rb"\bcurl(?=\s)", rb"\s(?:-[a-z]{0,5}k|--insecure)(?=\s|$)"),
+        pattern("verify / false", rb"\bverify\s{0,2}=\s{0,2}false\b"),
+        pattern("unverified", rb"_create_unverified_context\b"),
+        pattern("*unauthorized*", rb"node_tls_reject_unauthorized[\"'\]]{0,2}\s{0,2}=\s{0,2}[\"']?0"),
+        pattern("*unauthorized*", rb"rejectunauthorized:\s{0,2}false"),
     ),
 )

@@ -35,48 +35,48 @@ _FIRST_LINE = re.compile(rb"#!/usr/bin/env (?:python|bash|sh|node)[0-9.]*\n")
 
 
 @dataclass(frozen=True, slots=True)
-class _Look:
+class _PrefilteredPattern:
     """A pattern, and words of which every match contains one: in any case, but words in capitals in capitals."""
 
     words: tuple[bytes, ...]
     literals: Literals
     pattern: re.Pattern[bytes]
 
-    def is_worth(self, letters: Letters, found: Set[bytes]) -> bool:
-        """Return whether the pattern may match in a text, of whose literals ``found`` are to be considered."""
-        return not self.literals.parts.isdisjoint(found) and any(
+    def may_match(self, letters: Letters, text_literals: Set[bytes]) -> bool:
+        """Return whether the pattern may match in a text; ``text_literals`` are those of its literals to consider."""
+        return not self.literals.parts.isdisjoint(text_literals) and any(
             word in (letters.data if word.isupper() else letters.lowered) for word in self.words
         )
 
 
-def _look(looked_for: str, pattern: bytes) -> _Look:
-    literals = Literals(*map(str.encode, words(looked_for.lower())))
-    return _Look(tuple(map(str.encode, words(looked_for))), literals, deferred(pattern))
+def _prefiltered(any_of: str, pattern: bytes) -> _PrefilteredPattern:
+    literals = Literals(*map(str.encode, words(any_of.lower())))
+    return _PrefilteredPattern(tuple(map(str.encode, words(any_of))), literals, deferred(pattern))
 
 
 _ALWAYS: Final = Literals(b"")
 
 
 _READS = (
-    _look("env", _ENVIRONMENT + rb"(?:" + _QUOTED + rb"|" + _MEMBER + rb"|[{(]" + _CAPITALS + rb"(?=[)}]))"),
-    _look("process", rb"process\??\.env\??\." + _NAME + rb"(?!\()" + _NOT_SET),
-    _look("env:", rb"[eE][nN][vV]:[\\/]?+" + _NAME + _NOT_SET),
-    _look("$env{", rb"\$ENV\{" + _NAME),
-    _look("printenv", rb"printenv[\"', \t]{1,9}+" + _CAPITALS),
-    _look("environ", rb"[\"']" + _NAME + rb"[\"']\s{1,9}+(?:not\s{1,9}+)?in\s{1,9}+(?:\w{1,30}+\.)?environ"),
-    _look("-v", rb"-v(?<!command -v) {1,9}+" + _CAPITALS + rb"(?=[ \t]{0,9}+(?:\]|&&|\|\|))"),
-    _look(
+    _prefiltered("env", _ENVIRONMENT + rb"(?:" + _QUOTED + rb"|" + _MEMBER + rb"|[{(]" + _CAPITALS + rb"(?=[)}]))"),
+    _prefiltered("process", rb"process\??\.env\??\." + _NAME + rb"(?!\()" + _NOT_SET),
+    _prefiltered("env:", rb"[eE][nN][vV]:[\\/]?+" + _NAME + _NOT_SET),
+    _prefiltered("$env{", rb"\$ENV\{" + _NAME),
+    _prefiltered("printenv", rb"printenv[\"', \t]{1,9}+" + _CAPITALS),
+    _prefiltered("environ", rb"[\"']" + _NAME + rb"[\"']\s{1,9}+(?:not\s{1,9}+)?in\s{1,9}+(?:\w{1,30}+\.)?environ"),
+    _prefiltered("-v", rb"-v(?<!command -v) {1,9}+" + _CAPITALS + rb"(?=[ \t]{0,9}+(?:\]|&&|\|\|))"),
+    _prefiltered(
         "export declare typeset local",
         rb"(?:export|declare|typeset|local)[ \t]++-\w*(?:p\w*[ \t]++|n\w*[ \t]++\w++=)[\"']?" + _CAPITALS,
     ),
 )
-_EXPANDED = _look("xpand", rb"xpand(?:Env|vars)\(\s{0,9}+[bru]?[\"'`]([^\"'`\n]{0,2000}+)")
-_DOLLAR = _look("$", rb"\$\{?" + _NAME)
-_SHELL_READ = _look("$", rb"\$(?:[({][#!]?)?" + _CAPITALS)
-_BATCH_READ = _look("% !", rb"[%!]" + _NAME + rb"(?::[^%!\n]{0,99}+)?[%!]")
+_EXPANDED = _prefiltered("xpand", rb"xpand(?:Env|vars)\(\s{0,9}+[bru]?[\"'`]([^\"'`\n]{0,2000}+)")
+_DOLLAR = _prefiltered("$", rb"\$\{?" + _NAME)
+_SHELL_READ = _prefiltered("$", rb"\$(?:[({][#!]?)?" + _CAPITALS)
+_BATCH_READ = _prefiltered("% !", rb"[%!]" + _NAME + rb"(?::[^%!\n]{0,99}+)?[%!]")
 _ENDS = rb"[ \t]{0,9}+(?:([),])|[;:}|\]\r\n]|\Z)"
 # The environment as a value; the text before it decides whether it only gets another name.
-_WHOLE = _look(
+_WHOLE = _prefiltered(
     "environ ENV .env process[",
     rb"(?:environb?|ENV(?<=[(=,* ]ENV)|(?:process\??|meta|Bun|Deno)\.env|process\[[\"'`]env[\"'`]\])(?!\w)" + _ENDS,
 )
@@ -85,26 +85,26 @@ _PRINTS = (
     rb"(?:(?:print)?env(?:[ \t]++-0)?|set|export)[ \t]*+"
 )
 _ALL = (
-    _look(
+    _prefiltered(
         "nviron ENV env::vars etenv(",
         rb"(?:environb?|ENV)(?<!\wenviron)(?<!\wenvironb)(?<!\wENV)\."
         rb"(?:copy|items|values|to_\w|each|map|collect|select|filter|reject|sort|inspect|dup|clone)\b(?!_at)"
         rb"|%ENV\b|ENVIRON\)|\$_ENV(?!\w|\s{0,9}+\[)|env::vars|etenv\(\s{0,9}+\)(?!\.)|Environ\(\)"
         rb"|nvironmentVariables\(|/environ(?![\w/.-])",
     ),
-    _look(
+    _prefiltered(
         "env:",
         rb"(?i:(?<!\w)(?:gci|dir|ls|gi|gc|get-(?:childitem|item|content))[ \t]{1,9}+(?:-path[ \t]{1,9}+)?[\"']?env:)"
         rb"(?![$\\/\w])",
     ),
-    _look(
+    _prefiltered(
         "export declare typeset local compgen",
         rb"(?:export|declare|typeset|local)[ \t]++-\w*[px]\w*[ \t]*+(?:[|>;)\n]|\Z)|compgen[ \t]++-[ev]\b",
     ),
-    _look("env set export", rb"(?:[$<]\(|[\"']`?|=`|[;&|] )[ \t]*+" + _PRINTS + rb"[|>)`](?!\w++[|)])"),
+    _prefiltered("env set export", rb"(?:[$<]\(|[\"']`?|=`|[;&|] )[ \t]*+" + _PRINTS + rb"[|>)`](?!\w++[|)])"),
 )
 # A command on a line or in a list, also within `( ... )` or `{ ... }`.
-_ALL_IN_SHELL = _look(
+_ALL_IN_SHELL = _prefiltered(
     "env set export",
     rb"(?:[\n;&|]|\A)[ \t]*+(?:[({][ \t]*+"
     + _PRINTS
@@ -112,8 +112,8 @@ _ALL_IN_SHELL = _look(
     + _PRINTS
     + rb"(?:[0-9]?[|>;](?!\w++[|)])|\n|\Z))",
 )
-_RENAMED = _look("environ getenv", rb"\b(?:environb?|getenvb?)\s{1,9}as\s{1,9}([A-Za-z_]\w{0,30})\b")
-_OF_PROCESS = _look(
+_RENAMED = _prefiltered("environ getenv", rb"\b(?:environb?|getenvb?)\s{1,9}as\s{1,9}([A-Za-z_]\w{0,30})\b")
+_OF_PROCESS = _prefiltered(
     "process",
     rb"\benv\b(?:\s{0,9}(?::|as\b)\s{0,9}(?:\{([^{}]{0,2000})\}|(\w{1,30})))?[^{}=;]{0,300}\}"
     rb"\s{0,9}(?:=|from)\s{0,9}[^;\n]{0,30}?process\b(?!\.)",
@@ -122,7 +122,7 @@ _OWNER = rb"(?:\w{1,30}\.)?\Z"
 _ASSIGNED = re.compile(rb"([A-Za-z_]\w{0,30})\s{0,9}(?::[^=\n]{0,40})?=\s{0,9}" + _OWNER)
 _NOT_WHOLE = re.compile(rb"(?:\bimport\b(?:[^\n;]*|\s*\([^)]*)|[\"']\s{1,9}(?:not\s{1,9})?in\s{1,9})" + _OWNER)
 _KEYS = re.compile(rb"\{([^{}]*+)\}\s*+=\s*+" + _OWNER)
-_KEY = _Look((b"",), _ALWAYS, deferred(rb"(?:^|,)\s*+" + _NAME))
+_KEY = _PrefilteredPattern((b"",), _ALWAYS, deferred(rb"(?:^|,)\s*+" + _NAME))
 # A shell can be made to run any file. In these languages `$` has another meaning, so only names of secrets count.
 _NO_SHELL = re.compile(r"(?i)\.(?:[cm]?[jt]s|[jt]sx|pyw?|rb|pl|php|lua|r|jl|go|rs|psm?1|bat|cmd|applescript)\Z")
 _SHEBANG = re.compile(rb"(?:\xef\xbb\xbf)?#!(?![^\n]{0,200}\b(?:ba|da|k|z|a|fi|c|tc)?sh\b)")
@@ -152,27 +152,27 @@ def variables(files: Iterable[tuple[str, Letters]]) -> frozenset[str]:
     ``*`` is one of the names: whether the program only passes the environment on is unknown.
     """
     reader = _Reader()
-    left = _BYTES_MAX
+    budget = _BYTES_MAX
     try:
         for path, letters in files:
-            left -= len(letters.data)
-            if left < 0:
+            budget -= len(letters.data)
+            if budget < 0:
                 return frozenset("*")
             reader.read(letters)
             reader.read_as_shell(path, letters.data)
     except _TooManyError:
         return frozenset("*")
-    return frozenset(name.decode("ascii") for name in reader.found)
+    return frozenset(name.decode("ascii") for name in reader.names)
 
 
 class _Reader:
     """The variables found so far, and the number of matches that may still be examined."""
 
     def __init__(self) -> None:
-        self.found: set[bytes] = set()
+        self.names: set[bytes] = set()
         self._letters = Letters(b"")
         self._literals = frozenset[bytes]()
-        self._left = _MATCHES_MAX
+        self._matches_left = _MATCHES_MAX
 
     def read(self, letters: Letters) -> None:
         """Add the variables that a program of any language reads."""
@@ -180,8 +180,8 @@ class _Reader:
         first = _FIRST_LINE.match(data)
         if first and letters.lowered.find(b"env", first.end()) < 0 and b"*process*" not in self._literals:
             self._literals = self._literals - {b"*env*"}
-        for each in (*_READS, *_ALL):
-            self._add(self._all(each, data))
+        for pattern in (*_READS, *_ALL):
+            self._add(self._all(pattern, data))
         for text in self._all(_EXPANDED, data):
             self._add(self._all(_DOLLAR, text))
         names = {*self._all(_RENAMED, data)}
@@ -195,7 +195,7 @@ class _Reader:
             elif (name := _ASSIGNED.search(before[-99:])) and match[1] is None:
                 names.add(name[1])
             elif not _NOT_WHOLE.search(before[-300:]):
-                self.found.add(b"*")
+                self.names.add(b"*")
                 break
         if names:
             self._read_renamed(b"|".join(sorted(names)), data)
@@ -222,25 +222,25 @@ class _Reader:
             rb"(?:[(*]|\.\.)(?:" + names + rb")\s{0,9}+[,)}]",
             begins + rb"\.(?:copy|items|values)\(",
         ):
-            self._add(self._all(_Look((b"",), _ALWAYS, deferred(pattern)), data))
+            self._add(self._all(_PrefilteredPattern((b"",), _ALWAYS, deferred(pattern)), data))
 
     def _add_keys(self, braces: bytes) -> None:
         self._add([*self._all(_KEY, braces), *((b"*",) if b"..." in braces else ())])
 
     def _add(self, names: Iterable[bytes]) -> None:
-        self.found |= {name for name in names if name not in _HARMLESS and not name.startswith((b"LC_", b"BASH"))}
-        if len(self.found) > NAMES_MAX:
+        self.names |= {name for name in names if name not in _HARMLESS and not name.startswith((b"LC_", b"BASH"))}
+        if len(self.names) > NAMES_MAX:
             raise _TooManyError
 
-    def _all(self, look: _Look, data: bytes) -> Iterator[bytes]:
+    def _all(self, pattern: _PrefilteredPattern, data: bytes) -> Iterator[bytes]:
         """Yield the matched group of each match, or ``*`` if no group matched."""
-        return (match[match.lastindex] if match.lastindex else b"*" for match in self._matches(look, data))
+        return (match[match.lastindex] if match.lastindex else b"*" for match in self._matches(pattern, data))
 
-    def _matches(self, look: _Look, data: bytes) -> list[re.Match[bytes]]:
-        if not look.is_worth(self._letters, self._literals):
+    def _matches(self, pattern: _PrefilteredPattern, data: bytes) -> list[re.Match[bytes]]:
+        if not pattern.may_match(self._letters, self._literals):
             return []
-        found = list(islice(look.pattern.finditer(data), self._left + 1))
-        self._left -= len(found)
-        if self._left < 0:
+        matches = list(islice(pattern.pattern.finditer(data), self._matches_left + 1))
+        self._matches_left -= len(matches)
+        if self._matches_left < 0:
             raise _TooManyError
-        return found
+        return matches

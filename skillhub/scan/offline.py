@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 
 from skillhub.formats.text import words
 from skillhub.model.tree import File
-from skillhub.scan.pattern import Letters, Literals, SearchSpot, Shape, look
+from skillhub.scan.pattern import LazyPattern, Letters, LinePattern, Literals, pattern
 
 # Words of the network, anywhere in a text: in a program, an instruction or a comment. They are a second check beside
 # the readers of programs, and the only check of instructions, which are not programs.
@@ -34,7 +34,7 @@ _STRONG_WORDS = words(
 )
 # By the longest run of letters in each name, which a text with the name contains as a word.
 _STRONG_BY_WORD = {
-    max(re.split("[_-]", word), key=len).encode(): Shape(rf"{word}(?<![\w.-]{word})(?![\w-])".encode())
+    max(re.split("[_-]", word), key=len).encode(): LazyPattern(rf"{word}(?<![\w.-]{word})(?![\w-])".encode())
     for word in _STRONG_WORDS
 }
 # Parts of words.
@@ -44,61 +44,63 @@ _STRONG_PARTS = Literals(
 )
 
 
-def _tool(tools: str, verbs: str, between: bytes = b"") -> SearchSpot:
-    """Return a look for one of some programs with one of some verbs as its subcommand."""
-    programs, subcommands = (each.replace(" ", "|").encode() for each in (tools, verbs))
-    return look(f"{tools} / {verbs}", rb"\b(?:%b)[ \t]{1,9}%b(?:%b)\b" % (programs, between, subcommands))
+def _subcommands(tools: str, verbs: str, between: bytes = b"") -> LinePattern:
+    """Return a pattern of one of some programs with one of some verbs as its subcommand."""
+    programs, subcommands = (names.replace(" ", "|").encode() for names in (tools, verbs))
+    return pattern(f"{tools} / {verbs}", rb"\b(?:%b)[ \t]{1,9}%b(?:%b)\b" % (programs, between, subcommands))
 
 
 _GETS, _OPTIONS = "install download add update upgrade fetch", rb"(?:-\S{1,20}[ \t]{1,9}){0,3}"
 _BUILDS = "install add fetch update get require mod build shell run"
 # Patterns that hardly occur in a text about something offline.
 _STRONG = (
-    look("urllib urllib2", rb"\burllib(?:2?\.request|2\b)"),
-    look("requests", rb"\brequests\.(?:get|post|put|patch|delete|head|request|session)"),
-    look(
+    pattern("urllib urllib2", rb"\burllib(?:2?\.request|2\b)"),
+    pattern("requests", rb"\brequests\.(?:get|post|put|patch|delete|head|request|session)"),
+    pattern(
         "import from / requests socket urllib http",
         rb"\b(?:import|from)[ \t]{1,9}(?:requests|socket|urllib|http)\b(?!\.(?:parse|error|status)|[ ]status)",
     ),
-    look("socket", rb"\bsocket\.(?:socket|create_connection|connect|gethost|getaddr)"),
-    look("fetch", rb"\bfetch(?<!\.fetch)\("),
-    look("axios", rb"\baxios\b"),
-    look("http", rb"\bhttp(?:\.client|::tiny)"),
-    look("net", rb"\bnet(?:(?:::|/)http\b|\.dial)"),
-    look("lwp", rb"\blwp::"),
-    look("io", rb"\bio::socket"),
-    look("open / connection uri", rb"\bopen(?:_connection|-uri)\b"),
-    look("curl", rb"\bcurl_(?:init|exec)"),
-    look(
+    pattern("socket", rb"\bsocket\.(?:socket|create_connection|connect|gethost|getaddr)"),
+    pattern("fetch", rb"\bfetch(?<!\.fetch)\("),
+    pattern("axios", rb"\baxios\b"),
+    pattern("http", rb"\bhttp(?:\.client|::tiny)"),
+    pattern("net", rb"\bnet(?:(?:::|/)http\b|\.dial)"),
+    pattern("lwp", rb"\blwp::"),
+    pattern("io", rb"\bio::socket"),
+    pattern("open / connection uri", rb"\bopen(?:_connection|-uri)\b"),
+    pattern("curl", rb"\bcurl_(?:init|exec)"),
+    pattern(
         "git / clone push pull fetch ls submodule archive send",
         rb"\bgit[ \t]{1,9}(?:-\S{1,40}[ \t]{1,9}(?:[^-\s]\S{0,40}[ \t]{1,9})?){0,3}"
         rb"(?:clone|push|pull|fetch|ls-remote|submodule|archive[ \t]{1,9}--remote|send-email)\b",
     ),
-    look(_GETS, rb"\bpip[0-9.]{0,5}[ \t]{1,9}%b(?:%b)\b" % (_OPTIONS, _GETS.replace(" ", "|").encode())),
-    _tool("conda mamba gem brew apt apt-get yum dnf apk pacman choco winget snap cpan cpanm port", _GETS, _OPTIONS),
-    _tool("new", "websocket eventsource"),
-    _tool("uv", "pip add sync run tool lock python"),
-    _tool("npm pnpm yarn bun", "i ci install add exec x dlx create init update publish view"),
-    _tool("go", _BUILDS),
-    _tool("cargo deno composer poetry pdm rustup nix mix luarocks stack cabal opam", _BUILDS),
-    _tool("docker podman nerdctl", "pull push run build compose login"),
-    _tool("gh", "api pr issue repo run release auth gist search workflow secret"),
-    look("dev / tcp udp", rb"/dev/(?:tcp|udp)\b"),
+    pattern(_GETS, rb"\bpip[0-9.]{0,5}[ \t]{1,9}%b(?:%b)\b" % (_OPTIONS, _GETS.replace(" ", "|").encode())),
+    _subcommands(
+        "conda mamba gem brew apt apt-get yum dnf apk pacman choco winget snap cpan cpanm port", _GETS, _OPTIONS
+    ),
+    _subcommands("new", "websocket eventsource"),
+    _subcommands("uv", "pip add sync run tool lock python"),
+    _subcommands("npm pnpm yarn bun", "i ci install add exec x dlx create init update publish view"),
+    _subcommands("go", _BUILDS),
+    _subcommands("cargo deno composer poetry pdm rustup nix mix luarocks stack cabal opam", _BUILDS),
+    _subcommands("docker podman nerdctl", "pull push run build compose login"),
+    _subcommands("gh", "api pr issue repo run release auth gist search workflow secret"),
+    pattern("dev / tcp udp", rb"/dev/(?:tcp|udp)\b"),
     # A module of JavaScript, wherever the word before its name begins.
-    look(
+    pattern(
         "http https http2 https2 net tls dgram dns",
         rb"(?:require\(|from[ \t]{1,9}|import\(?[ \t]{0,9})[\"'](?:node:)?(?:https?2?|net|tls|dgram|dns)[\"'/]",
     ),
 )
 # Words that count only in the place of a command: at the start of a line, after a prompt, a quote or another command.
-_COMMANDS_OF_IT = (
+_COMMAND_WORDS = (
     "nc ssh ftp telnet dig host drill ping ping6 traceroute whois http https xh aws gcloud az kubectl helm glab iwr"
     " irm mosh mail sendmail ssh-copy-id terraform ansible vercel netlify fly heroku psql mysql redis-cli mongosh"
 )
-_WEAK = look(
-    f"{_COMMANDS_OF_IT} redis mongos",
+_WEAK = pattern(
+    f"{_COMMAND_WORDS} redis mongos",
     rb"[\n`$#>;&|(\"'][ \t]{0,9}(?:sudo[ \t]{1,9})?(?:%b|mongos)[ \t]{1,9}[\w\"'$@./<{\[-]"
-    % _COMMANDS_OF_IT.replace(" ", "|").encode(),
+    % _COMMAND_WORDS.replace(" ", "|").encode(),
 )
 _JOINT = re.compile(rb"[\\`^]\r?\n")
 
@@ -112,12 +114,14 @@ def names_network(letters: Letters) -> bool:
 
 def _has_word(letters: Letters) -> bool:
     """Return whether a text has a word of the network; the cached set of its words is compared first."""
-    found, lowered = letters.words, letters.lowered
+    text_words, lowered = letters.words, letters.lowered
     return (
-        any(_STRONG_BY_WORD[word].search(lowered) for word in _STRONG_BY_WORD.keys() & found)
+        any(_STRONG_BY_WORD[word].search(lowered) for word in _STRONG_BY_WORD.keys() & text_words)
         or _STRONG_PARTS.is_in(letters)
-        or any(each.is_worth(found) and each.first.search(lowered) for each in _STRONG)
-        or (_WEAK.is_worth(found) and _WEAK.first.search(b"\n" + letters.data.replace(b"\r", b"\n")) is not None)
+        or any(pattern.may_match(text_words) and pattern.first.search(lowered) for pattern in _STRONG)
+        or (
+            _WEAK.may_match(text_words) and _WEAK.first.search(b"\n" + letters.data.replace(b"\r", b"\n")) is not None
+        )
     )
 
 
@@ -161,8 +165,8 @@ def is_offline(path: str, file: File, letters: Letters, *, is_told: bool) -> boo
         return False
     named = "sh" if folded.endswith(_SHELL_FILES) else "python" if folded.endswith(_PYTHON_FILES) else None
     if has_first_line:
-        found = _FIRST_LINE.fullmatch(text.partition("\n")[0])
-        program = "python" if found and found[1].startswith("python") else "sh" if found else None
+        first_line = _FIRST_LINE.fullmatch(text.partition("\n")[0])
+        program = "python" if first_line and first_line[1].startswith("python") else "sh" if first_line else None
     else:
         program = None if file.executable and named == "python" else named
     if program is None or named not in (None, program):
@@ -170,7 +174,7 @@ def is_offline(path: str, file: File, letters: Letters, *, is_told: bool) -> boo
     if program == "sh":
         return is_offline_shell(text)
     # A file with the name of a listed module would be imported in its place.
-    modules = {each.partition(".")[0] for each in path.split("/")}
+    modules = {name.partition(".")[0] for name in path.split("/")}
     return modules.isdisjoint(_MEMBERS) and is_offline_python(text)
 
 
@@ -251,14 +255,14 @@ def is_offline_shell(text: str) -> bool:
 
 def _commands(text: str) -> Iterator[list[str]]:
     """Yield the words of each command, without quotes."""
-    levels, at = [_Level()], 0
-    while at < len(text):
+    levels, offset = [_Level()], 0
+    while offset < len(text):
         level = levels[-1]
-        match = (_INSIDE if level.is_quoted else _OUTSIDE).match(text, at)
+        match = (_INSIDE if level.is_quoted else _OUTSIDE).match(text, offset)
         kind = match.lastgroup if match else None
         if not match or kind is None or (kind == "alone" and level.word is not None):
             raise _NotPlainError
-        at = match.end()
+        offset = match.end()
         if kind in ("blank", "end", "close") and level.word is not None:
             level.words.append(level.word)
             level.word = None
@@ -286,15 +290,15 @@ def _commands(text: str) -> Iterator[list[str]]:
 def _is_harmless(command: list[str]) -> bool:
     if any(map(_REMOTE.search, command)):
         return False
-    at = 0
-    while at < len(command) and command[at] in _KEYWORDS:
-        at += 1
-    while at < len(command) and re.match(rf"{_NAME}=", command[at]):
-        at += 1
-    if at == len(command) or command[at] in _COMMANDS:
+    index = 0
+    while index < len(command) and command[index] in _KEYWORDS:
+        index += 1
+    while index < len(command) and re.match(rf"{_NAME}=", command[index]):
+        index += 1
+    if index == len(command) or command[index] in _COMMANDS:
         return True
-    arguments = " ".join(re.sub(r"\s", "_", each) or "_" for each in command[at + 1 :])
-    allowed = _ARGUMENTS.get(command[at])
+    arguments = " ".join(re.sub(r"\s", "_", argument) or "_" for argument in command[index + 1 :])
+    allowed = _ARGUMENTS.get(command[index])
     return allowed is not None and re.fullmatch(allowed, arguments, re.ASCII) is not None
 
 
@@ -321,7 +325,7 @@ _NO_CODE = re.compile(
 )
 _SIGNS = b" \t\f\r\n!%&()*+,./:;<=>@[]^{|}~-"
 _TO_WORDS = bytes.maketrans(_SIGNS, b" " * len(_SIGNS))
-_PLAIN = bytes(each for each in range(128) if chr(each).isalnum()) + b"_" + _SIGNS
+_PLAIN = bytes(code for code in range(128) if chr(code).isalnum()) + b"_" + _SIGNS
 _CODING = re.compile(
     r"(?:[^\r\n]*[\r\n]{1,2})?[ \t\f]*#[^\r\n]*?coding[:=][ \t]*(?!(?:utf-?8|ascii|latin-1)(?![\w.-]))[\w.-]"
 )
@@ -407,12 +411,12 @@ _DUNDERS = frozenset(
 _READING = re.compile(r'(?:mode = )?"(?:rb?|rt|)"|(?:encoding|errors|newline) = (?:"[^"]*"|None)|')
 _WRITING = re.compile(r'(?:mode = )?"[wa]b?t?"')
 # Words that are allowed in some places only, or nowhere.
-_OF_EACH = (each.pattern for each in (_DENIED, _DENIED_ATTRIBUTES, _DENIED_OF_PATHS))
-_LIMITED = re.compile("|".join((r"__.*|open|write_text|type|help", *_OF_EACH)))
+_DENIED_PATTERNS = (denied.pattern for denied in (_DENIED, _DENIED_ATTRIBUTES, _DENIED_OF_PATHS))
+_LIMITED = re.compile("|".join((r"__.*|open|write_text|type|help", *_DENIED_PATTERNS)))
 # Each of these words is one of ``_LIMITED_WORDS``, or matches ``_LIMITED_PARTS``.
 _LIMITED_WORDS = frozenset(f"{_NAMES}|{_ATTRIBUTES}|{_MODULES}|{_OF_PATHS}|write_text|type".encode().split(b"|"))
 _LIMITED_PARTS = re.compile(rb" (?:_|exec|eval|fork|(?:tb|gi|cr|ag)_|[0-9][0-9_]*[A-Za-z])|popen|spawn")
-_OF_REMOTE = re.compile(r"//|\\\\|/(?:net|afs|smb|dev)/")
+_REMOTE_PATH = re.compile(r"//|\\\\|/(?:net|afs|smb|dev)/")
 _DIGITS, _LINE_ENDS = frozenset("0123456789"), frozenset("\r\n")
 _ARGUMENTS_MAX = 200
 
@@ -425,19 +429,19 @@ def is_offline_python(text: str) -> bool:
 def _is_plain_by_place(text: str) -> bool:
     modules: dict[str, frozenset[str]] = {}
 
-    def take(match: re.Match[str]) -> str:
+    def read_import(match: re.Match[str]) -> str:
         module = (match[1] or "").replace(" ", "")
         for name in re.findall(r"[\w.]+", (match[2] or match[3] or "").replace(" . ", ".")):
-            whole = f"{module}.{name}" if module else name
-            if (module and name not in _MEMBERS.get(module, ())) or (not module and whole not in _MEMBERS):
+            qualified = f"{module}.{name}" if module else name
+            if (module and name not in _MEMBERS.get(module, ())) or (not module and qualified not in _MEMBERS):
                 raise _NotPlainError
-            if whole in _MEMBERS:
+            if qualified in _MEMBERS:
                 bound = name if module else name.partition(".")[0]
-                modules[bound] = _MEMBERS[whole if module else bound]
+                modules[bound] = _MEMBERS[qualified if module else bound]
         return ""
 
     try:
-        code = _IMPORT.sub(take, " ".join(["\n", *_tokens(text.removeprefix("\ufeff")), "\n"]))
+        code = _IMPORT.sub(read_import, " ".join(["\n", *_tokens(text.removeprefix("\ufeff")), "\n"]))
     except (_NotPlainError, RecursionError):
         return False
     tokens = re.sub(r" \. (?:\n )+", " . ", code).split(" ")
@@ -445,20 +449,20 @@ def _is_plain_by_place(text: str) -> bool:
     limited = {word for word in {*tokens} if word in modules or _LIMITED.fullmatch(word)}
     has_paths = "pathlib" in text
     return all(
-        _is_plain(tokens, at, modules, has_paths=has_paths) for at, word in enumerate(tokens) if word in limited
+        _is_plain(tokens, index, modules, has_paths=has_paths) for index, word in enumerate(tokens) if word in limited
     )
 
 
 def _is_plain_throughout(text: str) -> bool:
     """Return whether every word of a program is allowed everywhere; False also if a closer check is needed."""
     code = _NO_CODE.sub(" ", f"{text}\n0").encode("utf-8", "replace")
-    words_of_it = {*code.translate(_TO_WORDS).split()}
+    code_words = {*code.translate(_TO_WORDS).split()}
     return (
         code.endswith(b"\n0")
         and not code.translate(None, _PLAIN)
-        and _LIMITED_WORDS.isdisjoint(words_of_it)
-        and _LIMITED_PARTS.search(b" ".join((b"", *words_of_it))) is None
-        and _OF_REMOTE.search(text) is None
+        and _LIMITED_WORDS.isdisjoint(code_words)
+        and _LIMITED_PARTS.search(b" ".join((b"", *code_words))) is None
+        and _REMOTE_PATH.search(text) is None
     )
 
 
@@ -467,11 +471,11 @@ def _tokens(text: str) -> Iterator[str]:
 
     No token contains a blank, except that the code in the fields of a string follows it, separated by blanks.
     """
-    found = [*filter(None, _NEXT_TOKEN.findall(text))]
-    if found and not _ONE_TOKEN.fullmatch(found[-1]):
+    tokens = [*filter(None, _NEXT_TOKEN.findall(text))]
+    if tokens and not _ONE_TOKEN.fullmatch(tokens[-1]):
         raise _NotPlainError
-    spelled = {token: _spelled(token) for token in {*found}}
-    return map(spelled.__getitem__, found)
+    spelled = {token: _spelled(token) for token in {*tokens}}
+    return map(spelled.__getitem__, tokens)
 
 
 def _spelled(token: str) -> str:
@@ -487,55 +491,58 @@ def _spelled(token: str) -> str:
 
 def _fields(body: str) -> Iterator[str]:
     """Yield the tokens of the code in the fields of a string, each field in parentheses."""
-    at = 0
-    while at < len(body):
-        if body[at : at + 2] in ("{{", "}}"):
-            at += 2
-        elif body[at] == "{":
-            tokens, at = _field(body, at + 1)
+    offset = 0
+    while offset < len(body):
+        if body[offset : offset + 2] in ("{{", "}}"):
+            offset += 2
+        elif body[offset] == "{":
+            tokens, offset = _field(body, offset + 1)
             yield from tokens
-        elif body[at] == "}":
+        elif body[offset] == "}":
             raise _NotPlainError
         else:
-            at += 1
+            offset += 1
 
 
-def _field(body: str, at: int) -> tuple[list[str], int]:
+def _field(body: str, offset: int) -> tuple[list[str], int]:
     """Return the tokens of a field, and the offset of its end."""
     tokens, depth = ["("], 0
     while True:
-        match = _TOKEN.match(body, at)
+        match = _TOKEN.match(body, offset)
         if not match or "#" in match[0]:  # a comment may hide a bracket
             raise _NotPlainError
-        at = match.end()
+        offset = match.end()
         if depth == 0 and match[0] == "}":
-            return [*tokens, ")"], at
+            return [*tokens, ")"], offset
         depth += (match[0] in ("(", "[", "{")) - (match[0] in (")", "]", "}"))
         if match[0][0] not in " \t\f\\":
             tokens.append(_spelled(match[0]))
-        while depth == 0 and match[0] == ":" and body[at : at + 1] not in ("", "}"):  # the format of the value
-            if body[at] in "'\"#":
+        # The format of the value.
+        while depth == 0 and match[0] == ":" and body[offset : offset + 1] not in ("", "}"):
+            if body[offset] in "'\"#":
                 raise _NotPlainError
-            inner, at = _field(body, at + 1) if body[at] == "{" else ([], at + 1)
+            inner, offset = _field(body, offset + 1) if body[offset] == "{" else ([], offset + 1)
             tokens += inner
 
 
-def _is_plain(tokens: list[str], at: int, modules: dict[str, frozenset[str]], *, has_paths: bool) -> bool:
-    before, word, after = tokens[at - 1], tokens[at], tokens[at + 1 : at + 3]
+def _is_plain(tokens: list[str], index: int, modules: dict[str, frozenset[str]], *, has_paths: bool) -> bool:
+    before, word, after = tokens[index - 1], tokens[index], tokens[index + 1 : index + 3]
     is_attribute = before == "."
     if not (word[:1].isalpha() or word[:1] == "_"):
         return True
     if word in modules and not is_attribute:
         return after[:1] == ["."] and after[1] in modules[word]
-    if is_attribute and tokens[at - 2] in modules and tokens[at - 3] != ".":
+    if is_attribute and tokens[index - 2] in modules and tokens[index - 3] != ".":
         return True
     match word:
         case "open":
-            return not is_attribute and after[:1] == ["("] and _is_known_file(tokens, at)
+            return not is_attribute and after[:1] == ["("] and _is_known_file(tokens, index)
         case "write_text":
-            return (tokens[at - 5 : at - 3], tokens[at - 2]) == (["Path", "("], ")") and _is_data(tokens[at - 3])
+            return (tokens[index - 5 : index - 3], tokens[index - 2]) == (["Path", "("], ")") and _is_data(
+                tokens[index - 3]
+            )
         case "type":
-            return after[:1] == ["="] or (after[:1] == ["("] and tokens[at + 3 : at + 4] == [")"])
+            return after[:1] == ["="] or (after[:1] == ["("] and tokens[index + 3 : index + 4] == [")"])
         case "help":
             return after[:1] == ["="]
     if word.startswith("__"):
@@ -549,21 +556,21 @@ def _is_data(token: str) -> bool:
     return re.fullmatch(f'"{_DATA}"', token, re.ASCII) is not None
 
 
-def _is_known_file(tokens: list[str], at: int) -> bool:
+def _is_known_file(tokens: list[str], index: int) -> bool:
     """Return whether a call of ``open`` visibly reads a file, or writes a data file with a literal name."""
     arguments: list[list[str]] = [[]]
     depth = 0
-    for each in tokens[at + 1 : at + _ARGUMENTS_MAX]:
-        depth += (each in ("(", "[", "{")) - (each in (")", "]", "}"))
+    for word in tokens[index + 1 : index + _ARGUMENTS_MAX]:
+        depth += (word in ("(", "[", "{")) - (word in (")", "]", "}"))
         if depth == 0:
             break
-        if depth == 1 and each == ",":
+        if depth == 1 and word == ",":
             arguments.append([])
-        elif each != "\n" and (depth > 1 or each != "("):
-            arguments[-1].append(each)
+        elif word != "\n" and (depth > 1 or word != "("):
+            arguments[-1].append(word)
     first, *others = arguments
     if depth or not first or {"=", "*"} & set(first):
         return False
-    how = [" ".join(each) for each in others]
+    options = [" ".join(argument) for argument in others]
     is_data = len(first) == 1 and _is_data(first[0])
-    return all(_READING.fullmatch(each) or (is_data and _WRITING.fullmatch(each)) for each in how)
+    return all(_READING.fullmatch(argument) or (is_data and _WRITING.fullmatch(argument)) for argument in options)

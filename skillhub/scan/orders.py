@@ -16,28 +16,28 @@ from itertools import islice, pairwise
 from typing import Final
 
 from skillhub.model.finding import Sighting
-from skillhub.scan.pattern import MAILBOX, Literals, Shape, is_installer, look, pattern
+from skillhub.scan.pattern import MAILBOX, LazyPattern, Literals, is_installer, pattern, rule
 from skillhub.scan.skill_files import Signs, SkillFiles, SourceFile, sign
 
 # Single phrases that no honest skill needs.
 INSTRUCTIONS: Final = (
-    pattern(
+    rule(
         "SH301",
         *(
-            look(
+            pattern(
                 f"{verb} / previous prior earlier above preceding existing system"
                 " / instruction* prompt* rule* guideline* message*",
                 rb"\b" + verb.encode() + rb"\s{1,4}(?:(?:all|any|of|the|your|my)\s{1,4}){0,3}"
                 rb"(?:previous|prior|earlier|above|preceding|existing|system)\s{1,4}(?:\w{1,16}\s{1,4})?"
                 rb"(?:instruction|prompt|rule|guideline|message)",
             )
-            for verb in ("ignore", "disregard", "forget", "override")  # a look each: fixed letters are found fast
+            for verb in ("ignore", "disregard", "forget", "override")  # a pattern each: fixed letters are found fast
         ),
     ),
-    pattern(
+    rule(
         "SH302",
         *(
-            look(
+            pattern(
                 f"tell telling inform informing alert alerting notify notifying warn warning / user users / {word}",
                 rb"\b" + begin + rb"\s(?:\w{1,12}\s)?"
                 rb"(?:tell|inform|alert|notify|warn)(?:ing)?\s(?:the\suser|users)\b(?!\sto\b)",
@@ -45,21 +45,21 @@ INSTRUCTIONS: Final = (
             for word, begin in (("not", rb"do\snot"), ("don", b"don't"), ("never", b"never"), ("without", b"without"))
         ),
     ),
-    pattern(
+    rule(
         "SH303",
-        look("dangerously", rb"--(?:allow-)?dangerously-[a-z-]{1,40}"),
-        look("bypasspermissions", rb"\bbypasspermissions\b"),
-        look(
+        pattern("dangerously", rb"--(?:allow-)?dangerously-[a-z-]{1,40}"),
+        pattern("bypasspermissions", rb"\bbypasspermissions\b"),
+        pattern(
             "permissions permission / jq sed / bash* bypass*",
             rb"\b(?:jq|sed)\s[^\n]{0,40}\.permissions?\.",
             rb"\b(?:bash\(\*|bypass)",
         ),
-        look(
+        pattern(
             "sed / ask deny / allow / opencode claude codex cursor gemini copilot",
             rb"\bsed\s[^\n]{0,40}\b(?:ask|deny)\b[^\n]{0,10}/[^\n]{0,4}\ballow\b",
             rb"\b(?:opencode|claude|codex|cursor|gemini|copilot)\b",
         ),
-        look(
+        pattern(
             "yolo",
             rb"\b(?:claude|gemini|codex|copilot|qwen|cursor-agent|opencode|crush|amp|aider|kimi|goose|droid|grok)\b(?=[\s\"'`,])",
             rb"(?:^|[\s`\"'])--yolo\b",
@@ -169,7 +169,7 @@ _SIGNS: Final = {
         r"\b(?:(?:write|append)\w{0,12}|add|insert|save|store|put|record|prepend|persist)\b[^\n]{0,160}(?:"
         + _FILE
         + r"|long-term memory)",
-        *(way + r"\s{0,3}[\"']?[^\s\"'>]{0,80}(?:" + _FILE + ")" for way in (">>?", r"\btee (?:-a )?")),
+        *(redirect + r"\s{0,3}[\"']?[^\s\"'>]{0,80}(?:" + _FILE + ")" for redirect in (">>?", r"\btee (?:-a )?")),
         r"(?:" + _FILE + r")(?s:.){0,200}(?:\b(?:write|append)\w{0,12}\(|\"a\"|'a')",
         r"\bremember (?:permanently|forever|for all)",
     ),
@@ -244,18 +244,18 @@ def orders(files: SkillFiles) -> Iterator[Sighting]:
         if file.is_program:
             continue
         if file.is_document and (
-            signs.is_worth("override", "secrecy") or (signs.is_worth("send") and signs.is_worth("private"))
+            signs.has_any("override", "secrecy") or (signs.has_any("send") and signs.has_any("private"))
         ):
-            yield from _joined(signs)
+            yield from _combined(signs)
         if file.is_document:
             yield from _hidden(file)
-        if signs.is_worth("remember"):
+        if signs.has_any("remember"):
             yield from _remembered(signs)
-        if signs.is_worth("unsafe"):
+        if signs.has_any("unsafe"):
             yield from _unsafe(signs)
 
 
-def _joined(signs: Signs) -> Iterator[Sighting]:
+def _combined(signs: Signs) -> Iterator[Sighting]:
     for number in sorted({*signs.where("override"), *signs.where("secrecy"), *signs.where("private")}):
         near = partial(signs.near, number=number, before=1, after=1)
         is_sent = near("send")
@@ -279,7 +279,7 @@ def _is_lesson(signs: Signs, number: int, name: str) -> bool:
     start = match.start() if match else 0
     is_quoted = passage.kind == "code" or _QUOTE.search(text, max(0, start - 80), start) is not None
     around = (passage.heading.lower(), text, signs.texts[number - 1] if number else "")
-    return is_quoted and any(_LESSON.search(each) for each in around)
+    return is_quoted and any(_LESSON.search(nearby) for nearby in around)
 
 
 def _remembered(signs: Signs) -> Iterator[Sighting]:
@@ -300,19 +300,19 @@ def _unsafe(signs: Signs) -> Iterator[Sighting]:
 
 def _hidden(file: SourceFile) -> Iterator[Sighting]:
     """Yield the instructions in text that is not displayed, which only a model reads."""
-    for start, inner in _undrawn(file):
+    for start, inner in _invisible_texts(file):
         text = "\n".join((inner, *_decoded(inner))).lower()
-        found = sum(_SIGNS[name].search(text) is not None for name in _ORDERS)
-        if found > 1 or _SIGNS["override"].search(text) or (found and _SIGNS["follow"].search(text)):
+        count = sum(_SIGNS[name].search(text) is not None for name in _ORDERS)
+        if count > 1 or _SIGNS["override"].search(text) or (count and _SIGNS["follow"].search(text)):
             yield Sighting("SH306", file.path, file.line(start))
 
 
-def _undrawn(file: SourceFile) -> Iterator[tuple[int, str]]:
+def _invisible_texts(file: SourceFile) -> Iterator[tuple[int, str]]:
     if b"<" in file.data and "<!--" in file.text:
         text = file.text
         # A comment ends at its end or at the start of the next one, so no text is read twice.
         starts = [match.end() for match in re.finditer("<!--", text)]
-        yield from ((at, text[at:end].partition("-->")[0]) for at, end in pairwise((*starts, len(text))))
+        yield from ((start, text[start:end].partition("-->")[0]) for start, end in pairwise((*starts, len(text))))
     if b"]" in file.data and file.has(_LINKS) and file.has(_TITLES):
         yield from ((match.start(), match[1] or match[2] or match[3]) for match in _UNDRAWN.finditer(file.text))
     if b"<" in file.data and file.has(_STYLES):
@@ -356,7 +356,7 @@ _HOOKS: Final = {
         r"[^\n]{0,200}\$\{?[\w.]{0,40}(?:command|input|prompt|content|message|task)\b",
     ),
 }
-_SCRIPT: Final = Shape(r"https?://[^\s\"'`<>()\[\]]{1,300}\.(?:py|sh|bash|mjs|js|ps1|rb|pl)\b")
+_SCRIPT: Final = LazyPattern(r"https?://[^\s\"'`<>()\[\]]{1,300}\.(?:py|sh|bash|mjs|js|ps1|rb|pl)\b")
 _DEMANDS: Final = {
     "script": sign("http / .py .sh .bash .js .mjs .ps1 .rb .pl", _SCRIPT.source),
     "run it": sign(
@@ -425,8 +425,10 @@ def demands(files: SkillFiles) -> Iterator[Sighting]:
         if file.is_document and not file.is_program:
             signs = Signs(file, _DEMANDS)
             for rule, first, second, before, after in _PAIRS:
-                for number in signs.where(first) if signs.is_worth(first) else ():
-                    if signs.near(second, number, before, after) and (rule != "SH115" or _is_unknown(signs, number)):
+                for number in signs.where(first) if signs.has_any(first) else ():
+                    if signs.near(second, number, before, after) and (
+                        rule != "SH115" or _is_unknown_script(signs, number)
+                    ):
                         yield Sighting(rule, file.path, signs.line(first, number))
 
 
@@ -434,23 +436,23 @@ def hooks(files: SkillFiles) -> Iterator[Sighting]:
     """Yield the hooks of agents and of git whose command sends data to an address, or fetches what it runs."""
     for file in files:
         signs = Signs(file, _HOOKS)
-        if file.is_program or not signs.is_worth("hook"):
+        if file.is_program or not signs.has_any("hook"):
             continue
-        if signs.is_worth("post"):
+        if signs.has_any("post"):
             for number in signs.where("post"):
                 if signs.near("hook", number, 1, 0):
                     yield Sighting("SH312", file.path, signs.line("post", number))
-        if signs.is_worth("package"):
+        if signs.has_any("package"):
             for number in signs.where("package"):
                 if signs.has("hook", number):
                     yield Sighting("SH118", file.path, signs.line("package", number))
 
 
-def _is_unknown(signs: Signs, number: int) -> bool:
+def _is_unknown_script(signs: Signs, number: int) -> bool:
     """Return whether a script near a passage is not the installer of a well-known project."""
     around = signs.texts[max(0, number - 2) : number + 2]
-    found = [match[0] for text in around for match in _SCRIPT.finditer(text)]
-    return not all(map(is_installer, found))
+    addresses = [match[0] for text in around for match in _SCRIPT.finditer(text)]
+    return not all(map(is_installer, addresses))
 
 
 # Acts behind the user's back: copies of mail, erased traces, code words, an agent's conversations that leave. Each is
@@ -527,15 +529,17 @@ def covert(files: SkillFiles) -> Iterator[Sighting]:
 
 def _covert(file: SourceFile) -> Iterator[Sighting]:
     signs = Signs(file, _COVERT)
-    for number in signs.where("copied") if signs.is_worth("copied") else ():
+    for number in signs.where("copied") if signs.has_any("copied") else ():
         if signs.near("unsaid", number, 1, 2):
             yield Sighting("SH313", file.path, signs.line("copied", number))
-    for number in signs.where("erased") if signs.is_worth("erased") else ():
+    for number in signs.where("erased") if signs.has_any("erased") else ():
         text = f"{signs.passages[number].heading.lower()}\n{signs.texts[number]}"
         if not _TOLD_OF.search(text):
             yield Sighting("SH411", file.path, signs.line("erased", number))
-    if signs.is_worth("conversations") and signs.is_worth("delivered") and signs.where("delivered"):
-        found = signs.where("conversations")
-        yield from (Sighting("SH315", file.path, signs.line("conversations", each)) for each in found)
-    if signs.is_worth("code word") and signs.is_worth("unasked") and signs.where("unasked"):
-        yield from (Sighting("SH314", file.path, signs.line("code word", each)) for each in signs.where("code word"))
+    if signs.has_any("conversations") and signs.has_any("delivered") and signs.where("delivered"):
+        passages = signs.where("conversations")
+        yield from (Sighting("SH315", file.path, signs.line("conversations", number)) for number in passages)
+    if signs.has_any("code word") and signs.has_any("unasked") and signs.where("unasked"):
+        yield from (
+            Sighting("SH314", file.path, signs.line("code word", number)) for number in signs.where("code word")
+        )

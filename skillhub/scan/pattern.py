@@ -35,7 +35,7 @@ _IN_WORD: Final = b"abcdefghijklmnopqrstuvwxyz0123456789 "
 # Text beyond ASCII, as a literal.
 _BEYOND: Final = b"\x80"
 # The registered literals by their first three letters. In each row: the letters with the blanks that must surround
-# them, and the literal in the notation of ``look``.
+# them, and the literal in the notation of ``pattern``.
 _BY_START: Final = defaultdict[bytes, list[tuple[bytes, bytes]]](list)
 # The literals of each known word; and the words that have none.
 _KNOWN: Final[dict[bytes, frozenset[bytes]]] = {}
@@ -48,7 +48,7 @@ class Letters:
     """Bytes in lower case, with their words and the literals in these words; a text is split into words once.
 
     The literals of a word are remembered, so that hundreds of literals are searched only in the few words that no
-    earlier text had. ``look`` and ``Literals`` register the literals to search for.
+    earlier text had. ``pattern`` and ``Literals`` register the literals to search for.
 
     Args:
         data: The bytes.
@@ -70,9 +70,9 @@ class Letters:
         """The words, NUL taken as a blank and left out, and the words that result when ``*`` is left out."""
         text = b" %b " % self.data.translate(ONLY_WORDS)
         if b"\0" in self.data:
-            without = b" ".join(_with(b"\0", text)).translate(None, b"\0")
+            without = b" ".join(_words_with(b"\0", text)).translate(None, b"\0")
             text = b"%b%b " % (text.replace(b"\0", b" "), without)
-        return set(text.replace(b"*", b" ").split()), [word.replace(b"*", b"") for word in _with(b"*", text)]
+        return set(text.replace(b"*", b" ").split()), [word.replace(b"*", b"") for word in _words_with(b"*", text)]
 
     @property
     def words(self) -> Set[bytes]:
@@ -84,59 +84,59 @@ class Letters:
         """The registered literals that occur in a word of the text, with its ``*`` or without."""
         if self._around is not None:
             return self._around.literals
-        words, whole = self._tokens
-        left = words - _WITHOUT_LITERALS
-        if whole:
-            left |= {*whole} - _WITHOUT_LITERALS
+        words, starred = self._tokens
+        candidates = words - _WITHOUT_LITERALS
+        if starred:
+            candidates |= {*starred} - _WITHOUT_LITERALS
         always = (b"",) if self.data.isascii() else (b"", _BEYOND)
         # One ``get`` each, since other threads add to the table and empty it.
-        return frozenset(always).union(*[_KNOWN.get(word) or _learned(word) for word in left])
+        return frozenset(always).union(*[_KNOWN.get(word) or _literals_in(word) for word in candidates])
 
 
-def _learned(word: bytes) -> frozenset[bytes]:
+def _literals_in(word: bytes) -> frozenset[bytes]:
     """Return the literals in a word, and remember them."""
     text = b" %b  " % word
-    found = frozenset(
-        name
-        for at in range(len(word) + 1)
-        for each, name in _BY_START.get(text[at : at + 3], ())
-        if text.startswith(each, at)
+    literals = frozenset(
+        literal
+        for offset in range(len(word) + 1)
+        for letters, literal in _BY_START.get(text[offset : offset + 3], ())
+        if text.startswith(letters, offset)
     )
     if len(_KNOWN) + len(_WITHOUT_LITERALS) >= _KNOWN_MAX:
-        _forget()
+        _clear_known_words()
     if len(word) > _WORD_MAX:
-        return found
-    if found:
-        _KNOWN[word] = found
+        return literals
+    if literals:
+        _KNOWN[word] = literals
     else:
         _WITHOUT_LITERALS.add(word)
-    return found
+    return literals
 
 
-def _forget() -> None:
+def _clear_known_words() -> None:
     _KNOWN.clear()
     _WITHOUT_LITERALS.clear()
 
 
 def _register(literals: Set[bytes]) -> None:
-    """Add literals to the table, each in the notation of ``look``."""
-    for each in literals:
-        letters = each.strip(b"*")
-        text = letters if each[:1] == b"*" else b" " + letters if each[-1:] == b"*" else b" %b " % letters
+    """Add literals to the table, each in the notation of ``pattern``."""
+    for literal in literals:
+        letters = literal.strip(b"*")
+        text = letters if literal[:1] == b"*" else b" " + letters if literal[-1:] == b"*" else b" %b " % letters
         starts = [text[:3]] if len(text) > 2 else [text + bytes((last,)) for last in _IN_WORD]
         for start in starts:
-            if (text, each) not in _BY_START[start]:
-                _BY_START[start].append((text, each))
-    _forget()
+            if (text, literal) not in _BY_START[start]:
+                _BY_START[start].append((text, literal))
+    _clear_known_words()
 
 
-def _with(sign: bytes, text: bytes) -> Iterator[bytes]:
+def _words_with(sign: bytes, text: bytes) -> Iterator[bytes]:
     """Yield each word of a text that contains a sign. Blanks separate words."""
-    at = text.find(sign)
-    while at >= 0:
-        end = text.find(b" ", at)
-        yield text[text.rfind(b" ", 0, at) + 1 : end]
-        at = text.find(sign, end)
+    offset = text.find(sign)
+    while offset >= 0:
+        end = text.find(b" ", offset)
+        yield text[text.rfind(b" ", 0, offset) + 1 : end]
+        offset = text.find(sign, end)
 
 
 class Literals:
@@ -146,28 +146,28 @@ class Literals:
         all: The literals. ``^`` in a literal marks a blank between two words that was left out.
 
     Attributes:
-        parts: The longest part of each literal, in the notation of ``look``. A text with a literal has one of them.
+        parts: The longest part of each literal, as in ``pattern``. A text with a literal has one of them.
     """
 
     def __init__(self, *all: bytes) -> None:
-        self.all = tuple(each.replace(b"^", b"") for each in all)
+        self.all = tuple(marked.replace(b"^", b"") for marked in all)
         self._by_part = defaultdict[bytes, list[bytes]](list)
-        for each, literal in zip(all, self.all, strict=True):
-            self._by_part[_longest_part(each)].append(literal)
+        for marked, literal in zip(all, self.all, strict=True):
+            self._by_part[_longest_part(marked)].append(literal)
         self.parts = frozenset(self._by_part)
         _register(self.parts - {b"", _BEYOND})
 
-    def worth(self, found: Set[bytes]) -> list[bytes]:
+    def candidates(self, text_literals: Set[bytes]) -> list[bytes]:
         """Return the literals that may occur in a text with these ``Letters.literals``."""
-        return [literal for part in self.parts & found for literal in self._by_part[part]]
+        return [literal for part in self.parts & text_literals for literal in self._by_part[part]]
 
     def is_in(self, letters: Letters) -> bool:
         """Return whether one of the literals occurs in the bytes."""
-        return any([each in letters.lowered for each in self.worth(letters.literals)])
+        return any([literal in letters.lowered for literal in self.candidates(letters.literals)])
 
 
 def _longest_part(literal: bytes) -> bytes:
-    """Return the longest part of a literal that lies within one word wherever it occurs, in the notation of ``look``.
+    """Return the longest part of a literal that lies within one word wherever it occurs, as in ``pattern``.
 
     It is empty if the literal has no such part.
     """
@@ -175,7 +175,7 @@ def _longest_part(literal: bytes) -> bytes:
     return _BEYOND if not literal.isascii() else b"*%b*" % part if part else b""
 
 
-class Shape(Generic[AnyStr]):
+class LazyPattern(Generic[AnyStr]):
     """A pattern that matches no empty text. A ``\\b`` at its start applies to all its alternatives.
 
     The regex engine would try ``\\b`` at every byte. Without ``\\b`` it skips to the letters that can begin a match;
@@ -191,18 +191,18 @@ class Shape(Generic[AnyStr]):
         # Compiled at first use: to compile all patterns takes 40 ms, and few skills have the words of most of them.
         return re.compile(self.source[2 if self._begins_word else 0 :], re.MULTILINE)
 
-    def search(self, data: AnyStr, at: int = 0, end: int = maxsize) -> re.Match[AnyStr] | None:
-        """Return the first match from ``at`` on; ``end`` must be the end of a line."""
-        found = self._pattern.search(data, at, end)
-        while found and self._begins_word and _is_word(data[found.start() - 1 : found.start()]):
-            found = self._pattern.search(data, found.start() + 1, end)
-        return found
+    def search(self, data: AnyStr, start: int = 0, end: int = maxsize) -> re.Match[AnyStr] | None:
+        """Return the first match from ``start`` on; ``end`` must be the end of a line."""
+        match = self._pattern.search(data, start, end)
+        while match and self._begins_word and _is_word(data[match.start() - 1 : match.start()]):
+            match = self._pattern.search(data, match.start() + 1, end)
+        return match
 
-    def finditer(self, data: AnyStr, at: int = 0, end: int = maxsize) -> Iterator[re.Match[AnyStr]]:
-        """Yield every match from ``at`` on; matches do not overlap."""
-        while found := self.search(data, at, end):
-            yield found
-            at = found.end()
+    def finditer(self, data: AnyStr, start: int = 0, end: int = maxsize) -> Iterator[re.Match[AnyStr]]:
+        """Yield every match from ``start`` on; matches do not overlap."""
+        while match := self.search(data, start, end):
+            yield match
+            start = match.end()
 
 
 def _is_word(before: bytes | str) -> bool:
@@ -210,7 +210,7 @@ def _is_word(before: bytes | str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Around:
+class MatchContext:
     """The text around a match, in lower case; ``first`` and ``then`` are the matches of the two patterns.
 
     Attributes:
@@ -226,11 +226,11 @@ class Around:
     after: bytes
 
 
-Judge = Callable[[Around], str | None]
+Judge = Callable[[MatchContext], str | None]
 
 
 @dataclass(frozen=True, slots=True)
-class SearchSpot:
+class LinePattern:
     """A pattern to search for: each ``first`` that ``then`` follows on the same line, within 1,500 bytes.
 
     Attributes:
@@ -239,18 +239,18 @@ class SearchSpot:
     """
 
     words: tuple[frozenset[bytes], ...]
-    first: Shape[bytes]
-    then: Shape[bytes] | None
+    first: LazyPattern[bytes]
+    then: LazyPattern[bytes] | None
     judge: Judge | None = None
 
-    def is_worth(self, words: Set[bytes]) -> bool:
+    def may_match(self, words: Set[bytes]) -> bool:
         """Return whether the patterns may match in a file with these words (their ``Letters.literals``)."""
         for group in self.words:  # noqa: SIM110 - as a generator it took a third of the whole scan
             if group.isdisjoint(words):
                 return False
         return True
 
-    def places(self, lowered: bytes, start: int = 0, stop: int = maxsize) -> Iterator[tuple[int, str | None]]:
+    def matches(self, lowered: bytes, start: int = 0, stop: int = maxsize) -> Iterator[tuple[int, str | None]]:
         """Yield the offset of each match, in order, with the id of the rule that the judge returns, if there is one.
 
         Args:
@@ -261,48 +261,50 @@ class SearchSpot:
         for offset, begin, middle, end in self._spans(lowered, start, stop):
             if self.judge is None:
                 yield offset, None
-            elif rule := self.judge(_around(lowered, begin, middle, end)):
+            elif rule := self.judge(_context(lowered, begin, middle, end)):
                 yield offset, rule
 
-    def _spans(self, lowered: bytes, at: int, stop: int) -> Iterator[tuple[int, int, tuple[int, int], int]]:
+    def _spans(self, lowered: bytes, start: int, stop: int) -> Iterator[tuple[int, int, tuple[int, int], int]]:
         """Yield for each match its offset, its start, the start and end of the text between, and its end.
 
         The offset of a pair is the end of ``first``; without ``then`` it is the start of ``first``.
         """
         if self.then is None:
-            for match in self.first.finditer(lowered, at, stop):
+            for match in self.first.finditer(lowered, start, stop):
                 yield match.start(), match.start(), (match.end(), match.end()), match.end()
             return
-        if self.first.search(lowered, at, stop) is None or self.then.search(lowered, at, stop) is None:
+        if self.first.search(lowered, start, stop) is None or self.then.search(lowered, start, stop) is None:
             return
-        firsts = [match.span() for match in self.first.finditer(lowered, at, stop)]
+        firsts = [match.span() for match in self.first.finditer(lowered, start, stop)]
         ends = [end for _, end in firsts]
         for match in self.then.finditer(lowered, ends[0], stop) if ends else ():
-            begin, start = firsts[bisect_right(ends, match.start()) - 1]
-            if match.start() - start <= GAP_MAX and b"\n" not in lowered[start : match.start()]:
-                yield start, begin, (start, match.start()), match.end()
+            first_start, first_end = firsts[bisect_right(ends, match.start()) - 1]
+            if match.start() - first_end <= GAP_MAX and b"\n" not in lowered[first_end : match.start()]:
+                yield first_end, first_start, (first_end, match.start()), match.end()
 
 
-def _around(lowered: bytes, begin: int, middle: tuple[int, int], end: int) -> Around:
+def _context(lowered: bytes, begin: int, middle: tuple[int, int], end: int) -> MatchContext:
     before = lowered[max(0, begin - _BEFORE_MAX) : begin].rpartition(b"\n")[2]
     start, stop = middle
-    return Around(before, lowered[begin:start], lowered[start:stop], lowered[stop:end], lowered[end : end + GAP_MAX])
+    return MatchContext(
+        before, lowered[begin:start], lowered[start:stop], lowered[stop:end], lowered[end : end + GAP_MAX]
+    )
 
 
-def pattern(id_: str, *looks: SearchSpot) -> tuple[Rule, tuple[SearchSpot, ...]]:
-    """Return a rule and its looks."""
-    return rules()[id_], looks
+def rule(id_: str, *patterns: LinePattern) -> tuple[Rule, tuple[LinePattern, ...]]:
+    """Return a rule and its patterns."""
+    return rules()[id_], patterns
 
 
-def look(words: str, first: bytes, then: bytes | None = None, judge: Judge | None = None) -> SearchSpot:
-    """Return a look, and register its words. Blanks separate the words of a group, slashes separate groups.
+def pattern(words: str, first: bytes, then: bytes | None = None, judge: Judge | None = None) -> LinePattern:
+    """Return a pattern of a line, and register its words: blanks separate words, slashes separate groups of them.
 
     A text in which the patterns match must contain a word of each group. A word is a run of letters and digits in
     lower case: ``word`` is a whole one, ``word*`` the beginning of one, ``*word*`` a part of one.
     """
     groups = tuple(frozenset(group.encode().split()) for group in words.split("/"))
     _register(frozenset[bytes]().union(*groups))
-    return SearchSpot(groups, Shape(first), None if then is None else Shape(then), judge)
+    return LinePattern(groups, LazyPattern(first), None if then is None else LazyPattern(then), judge)
 
 
 # Views and windows of a file, so that neither an encoding nor a boundary hides a match.
@@ -336,7 +338,7 @@ _ESCAPED = re.compile(rb"\\(?<=[a-z/]\\)(?=[a-z/])")  # the part of ``_QUOTED`` 
 _FIELD = re.compile(rb"\$(?:\{IFS\}|IFS\b)")  # a shell reads it as a blank
 # The escapes of YAML.
 _ESCAPE = re.compile(r"\\(?:x([0-9A-Fa-f]{2})|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|([LPN]))")
-_NAMED = {"L": 0x2028, "P": 0x2029, "N": 0x85}
+_NAMED_ESCAPES = {"L": 0x2028, "P": 0x2029, "N": 0x85}
 _JOINTS: Final = (
     ((".ps1", ".psm1"), (b"\\", b"`"), re.compile(rb"[\\`]\r?\n")),
     ((".bat", ".cmd"), (b"\\", b"^"), re.compile(rb"[\\^]\r?\n")),
@@ -345,8 +347,8 @@ _JOINTS: Final = (
 # A text without these bytes, or without the bytes in ``_JOINTS``, has no match of the patterns above. The search for
 # fixed bytes is much faster than a pattern, and for a single byte faster still.
 _IN_QUOTED: Final = (b"''", b'""', b"\\", b"$@", b"$*")
-# Longer than the longest word of a look.
-_NEAR: Final = 40
+# Longer than the longest word of a pattern.
+_WORD_REACH: Final = 40
 # Longer than the longest match, the text between its two patterns included.
 REACH: Final = 1 << 12
 _TO_BLANK: Final = bytes.maketrans(b"\t\x0b\x0c", b"   ")
@@ -389,14 +391,14 @@ def runs(data: bytes, length: int, end: bytes = b" ") -> Iterator[tuple[int, int
 
     The search skips to the last ``end`` within reach.
     """
-    at = 0
-    while at + length <= len(data):
-        found = data.rfind(end, at, at + length)
-        if found < 0:
-            found = data.find(end, at + length)
-            found = len(data) if found < 0 else found
-            yield at, found
-        at = found + 1
+    start = 0
+    while start + length <= len(data):
+        boundary = data.rfind(end, start, start + length)
+        if boundary < 0:
+            boundary = data.find(end, start + length)
+            boundary = len(data) if boundary < 0 else boundary
+            yield start, boundary
+        start = boundary + 1
 
 
 def unescaped(data: bytes, whole: bool) -> bytes:
@@ -412,7 +414,7 @@ def unescaped(data: bytes, whole: bool) -> bytes:
 
 
 def _unescaped(match: re.Match[str]) -> str:
-    code = _NAMED[match[4]] if match[4] else int(match[1] or match[2] or match[3], 16)
+    code = _NAMED_ESCAPES[match[4]] if match[4] else int(match[1] or match[2] or match[3], 16)
     return chr(code) if code <= 0x10FFFF and code not in (9, 10, 13) else " "
 
 
@@ -427,9 +429,9 @@ def decoded(data: bytes) -> Iterator[bytes]:
         return
     unit = 4 if nul > len(data) * 0.6 else 2
     for end in ("le", "be"):
-        found = _utf8(data, f"utf-{unit * 8}-{end}")
-        if len(found.translate(None, _PRINTABLE)) < len(found) * (1 - _ASCII_SHARE):
-            yield found
+        text = _utf8(data, f"utf-{unit * 8}-{end}")
+        if len(text.translate(None, _PRINTABLE)) < len(text) * (1 - _ASCII_SHARE):
+            yield text
 
 
 def _utf8(data: bytes, encoding: str) -> bytes:
@@ -460,19 +462,19 @@ class Joined:
     joints: list[int] | None = None
 
     @property
-    def new(self) -> bytes:
+    def new_words(self) -> bytes:
         """A text with all words that the original does not have."""
-        if self.joints is None or len(self.joints) * _NEAR > len(self.text):
+        if self.joints is None or len(self.joints) * _WORD_REACH > len(self.text):
             return self.text
-        return b"\n".join([self.text[max(0, at - _NEAR) : at + _NEAR] for at in self.joints])
+        return b"\n".join([self.text[max(0, joint - _WORD_REACH) : joint + _WORD_REACH] for joint in self.joints])
 
-    def parts(self) -> Iterator[tuple[int, int]]:
+    def changed_spans(self) -> Iterator[tuple[int, int]]:
         """Yield the start and end of the parts in which a match may be new; each part ends at the end of a line."""
         end = -1
-        for at in [0] if self.joints is None else self.joints:
-            if at > end - REACH and end < len(self.text):
-                start = max(at - REACH, end, 0)
-                end = self.text.find(b"\n", at + REACH) if self.joints is not None else -1
+        for joint in [0] if self.joints is None else self.joints:
+            if joint > end - REACH and end < len(self.text):
+                start = max(joint - REACH, end, 0)
+                end = self.text.find(b"\n", joint + REACH) if self.joints is not None else -1
                 end = len(self.text) if end < 0 else end
                 yield start, end
 
@@ -483,29 +485,31 @@ def joined(lowered: bytes, path: str) -> Iterator[Joined]:
     The first text has blanks for each joint (a line end that a shell drops), as a reader sees it. The second one has
     nothing there, as a shell reads it. The third one lacks the quotes and backslashes that a shell drops in words.
     """
-    begins, joint = next((begins, each) for ends, begins, each in _JOINTS if path.lower().endswith(ends))
+    lead_bytes, joint = next(
+        (lead_bytes, regex) for suffixes, lead_bytes, regex in _JOINTS if path.lower().endswith(suffixes)
+    )
     # Python and old systems end a line with a carriage return alone.
-    is_joined = any(each in lowered for each in begins) and joint.search(lowered) is not None
+    is_joined = any(byte in lowered for byte in lead_bytes) and joint.search(lowered) is not None
     blanked = joint.sub(lambda match: b" " * len(match[0]), lowered) if is_joined else lowered
     blanked = blanked.replace(b"\r", b"\n")
     yield Joined(blanked, int)
-    quoted = [each for each in _IN_QUOTED if each[:1] in blanked and each in blanked]
+    quoted = [dropped for dropped in _IN_QUOTED if dropped[:1] in blanked and dropped in blanked]
     in_quoted = _ESCAPED if quoted == [b"\\"] else _QUOTED
-    for pattern, text, is_worth in ((joint, lowered, is_joined), (in_quoted, blanked, bool(quoted))):
-        removed = [match.span() for match in pattern.finditer(text)] if is_worth else []
+    for regex, text, can_match in ((joint, lowered, is_joined), (in_quoted, blanked, bool(quoted))):
+        removed = [match.span() for match in regex.finditer(text)] if can_match else []
         if removed:
             lengths = [0]
             for start, end in removed:
                 lengths.append(lengths[-1] + end - start)
             starts = [start - before for (start, _), before in zip(removed, lengths, strict=False)]
             ends = (0, *[end for _, end in removed])
-            left = b"".join(
+            shortened = b"".join(
                 [text[end:start] for end, (start, _) in zip(ends, (*removed, (len(text), 0)), strict=True)]
             )
-            yield Joined(left.replace(b"\r", b"\n"), partial(_before, starts, lengths), starts)
+            yield Joined(shortened.replace(b"\r", b"\n"), partial(_original_offset, starts, lengths), starts)
 
 
-def _before(starts: list[int], lengths: list[int], offset: int) -> int:
+def _original_offset(starts: list[int], lengths: list[int], offset: int) -> int:
     return offset + lengths[bisect_right(starts, offset)]
 
 
@@ -538,9 +542,9 @@ def kind_of(host: str, path: str) -> AddressKind:
     """Return the kind of an address, by its host and path in lower case."""
     labels = host.partition(":")[0].strip(".").split(".")
     for first in range(len(labels) - 1):
-        if found := _KINDS.get(".".join(labels[first:])):
-            return found
-    if _NUMBER.match(host) or labels[-1] in _ODD_ENDINGS or any(each.startswith("xn--") for each in labels):
+        if kind := _KINDS.get(".".join(labels[first:])):
+            return kind
+    if _NUMBER.match(host) or labels[-1] in _ODD_ENDINGS or any(label.startswith("xn--") for label in labels):
         return "odd"
     if path.partition("?")[0].endswith(_PROGRAM_SUFFIXES) or "/releases/download/" in path:
         return "program"

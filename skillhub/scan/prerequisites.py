@@ -21,8 +21,8 @@ _FETCHERS: Final = frozenset(
     + words("invoke-webrequest invoke-restmethod start-bitstransfer")
 )
 # The longest word of each command, compared as a whole word: `irm` is a part of "confirm".
-_LOOKED_FOR: Final = frozenset(
-    max(re.split(r"\W", each), key=len).encode() for each in ("mshta", "regsvr32", "downloadfile", *_FETCHERS)
+_COMMAND_WORDS: Final = frozenset(
+    max(re.split(r"\W", name), key=len).encode() for name in ("mshta", "regsvr32", "downloadfile", *_FETCHERS)
 )
 _FETCHES = re.compile("|".join(map(re.escape, ("downloadfile", *sorted(_FETCHERS)))), re.IGNORECASE)
 _TO_FILE: Final = frozenset(words("-o -O --output --output-document -outfile -destination --out > >>"))
@@ -48,7 +48,7 @@ _WORDS_MAX: Final = 40
 def staged(files: SkillFiles) -> Iterator[Sighting]:
     """Yield the downloads of programs that a later command starts, without a pipe between the two."""
     for file in files:
-        if not _LOOKED_FOR.isdisjoint(file.letters_read.words):
+        if not _COMMAND_WORDS.isdisjoint(file.letters_read.words):
             for passage in file.passages:
                 rows = _started(passage) if passage.kind == "code" and passage.language in _READ else _run(passage)
                 yield from (Sighting(rule, file.path, line) for rule, line in rows)
@@ -71,17 +71,19 @@ def _started(passage: Passage) -> Iterator[tuple[str, int]]:
     hides: bool | None = None
     for row in text.split("\n"):
         for command in _COMMAND.split(row) if fetched or _FETCHES.search(row) else ():
-            found = _WORD.findall(command[:4000])[:_WORDS_MAX]
-            while found and (found[0].lower() in _BEFORE or re.fullmatch(r"\w{1,40}=\S*", found[0])):
-                del found[0]
-            name = found[0].lower() if found else ""
+            tokens = _WORD.findall(command[:4000])[:_WORDS_MAX]
+            while tokens and (tokens[0].lower() in _BEFORE or re.fullmatch(r"\w{1,40}=\S*", tokens[0])):
+                del tokens[0]
+            name = tokens[0].lower() if tokens else ""
             if name in _FETCHERS or ".downloadfile(" in command.lower():
                 hides = _HIDES.search(text) is not None if hides is None else hides
-                rule = "SH113" if hides or any(map(_is_anybodys, found)) else "SH114"
-                fetched.update(dict.fromkeys(_saved(found), (rule, line)))
-            elif name in _COPIERS and len(found) > 2 and _base(found[-2]) in fetched:
-                fetched[_base(found[-1].rstrip("/")) or _base(found[-2])] = fetched[_base(found[-2])]
-            elif name and (target := _target(found, fetched)) in fetched:
+                rule = "SH113" if hides or any(map(_is_anybodys, tokens)) else "SH114"
+                fetched.update(dict.fromkeys(_saved(tokens), (rule, line)))
+            elif name in _COPIERS and len(tokens) > 2 and _base_name(tokens[-2]) in fetched:
+                fetched[_base_name(tokens[-1].rstrip("/")) or _base_name(tokens[-2])] = fetched[
+                    _base_name(tokens[-2])
+                ]
+            elif name and (target := _target(tokens, fetched)) in fetched:
                 yield fetched.pop(target)
         line += 1
 
@@ -93,19 +95,19 @@ def _is_anybodys(word: str) -> bool:
 
 def _saved(command: list[str]) -> Iterator[str]:
     """Yield the names under which a download may be saved; none for the installer of a well-known project."""
-    urls = [each for each in command if "://" in each]
-    if any(each.startswith(("-d", "--data", "-F", "--form", "-XPOST")) or each == "POST" for each in command):
+    urls = [word for word in command if "://" in word]
+    if any(word.startswith(("-d", "--data", "-F", "--form", "-XPOST")) or word == "POST" for word in command):
         return  # the file is the answer to a request that sends data
     if urls and all(is_installer(url.lower()) for url in urls):
         return
     for option, value in pairwise(command):
         is_option = not _TO_FILE.isdisjoint((option, option.lower())) or re.fullmatch(r"-[a-zA-Z]{1,8}[oO]", option)
         if is_option and "://" not in value and not value.startswith("-"):
-            yield _base(value)
+            yield _base_name(value)
     last = command[-1]
     if urls and ("://" not in last or ".downloadfile(" in " ".join(command).lower()):
-        yield _base(last.rstrip(")"))
-    yield from (_base(url.partition("?")[0]) for url in urls)
+        yield _base_name(last.rstrip(")"))
+    yield from (_base_name(url.partition("?")[0]) for url in urls)
 
 
 def _target(command: list[str], fetched: Mapping[str, tuple[str, int]]) -> str:
@@ -115,13 +117,13 @@ def _target(command: list[str], fetched: Mapping[str, tuple[str, int]]) -> str:
     """
     name = command[0].lower()
     if name.rpartition("/")[2] in _STARTERS or name.rpartition("/")[2].removesuffix(".exe") in _STARTERS:
-        rest = [each for each in command[1:] if not each.startswith(("-", "/c", "/q"))]
-        return _base(rest[0]) if rest else ""
+        arguments = [word for word in command[1:] if not word.startswith(("-", "/c", "/q"))]
+        return _base_name(arguments[0]) if arguments else ""
     is_path = re.search(r"[/\\$%]|\.(?:exe|sh|bat|ps1)$", name) is not None
-    return _base(command[0]) if is_path or name in fetched else ""
+    return _base_name(command[0]) if is_path or name in fetched else ""
 
 
-def _base(path: str) -> str:
+def _base_name(path: str) -> str:
     return re.split(r"[/\\]", path.strip("\"'(),;{}[]").lower())[-1]
 
 
@@ -215,20 +217,20 @@ def _links(signs: Signs) -> Iterator[_Link]:
 def prerequisites(files: SkillFiles) -> Iterator[Sighting]:
     """Yield the instructions to a person to download and run a program that anybody may have published."""
     for file in files:
-        if (file.is_document or file.language == "data") and b"://" in file.data and _is_worth(file):
+        if (file.is_document or file.language == "data") and b"://" in file.data and _is_suspicious(file):
             signs = Signs(file, _SIGNS)
-            yield from (seen for link in _links(signs) for seen in _about(link, signs))
+            yield from (sighting for link in _links(signs) for sighting in _sightings_of(link, signs))
 
 
-def _is_worth(file: SourceFile) -> bool:
+def _is_suspicious(file: SourceFile) -> bool:
     """Return whether a file has an address of a suspicious kind, or a command to copy into a terminal."""
-    found = set(URL.findall(file.text.lower()))
-    if any(kind_of(host, path.rstrip(".,;:!")) != "other" for host, path in found):
+    addresses = set(URL.findall(file.text.lower()))
+    if any(kind_of(host, path.rstrip(".,;:!")) != "other" for host, path in addresses):
         return True
-    return Signs(file, _SIGNS).is_worth("command")
+    return Signs(file, _SIGNS).has_any("command")
 
 
-def _about(link: _Link, signs: Signs) -> Iterator[Sighting]:
+def _sightings_of(link: _Link, signs: Signs) -> Iterator[Sighting]:
     """Yield the rules that an address falls under, by the passages around it."""
     near = partial(signs.near, number=link.passage, before=_NEAR, after=_NEAR)
     passage = signs.passages[link.passage]

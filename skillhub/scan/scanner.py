@@ -17,18 +17,18 @@ from skillhub.scan.disguise import ARCHIVES_MAX, disguises, is_archive, members
 from skillhub.scan.files import files, is_read
 from skillhub.scan.hidden import hidden, hidden_in_binary
 from skillhub.scan.orders import INSTRUCTIONS, covert, demands, hooks, orders
-from skillhub.scan.pattern import Letters, SearchSpot, decoded, joined, squeezed, unescaped, windows
+from skillhub.scan.pattern import Letters, LinePattern, decoded, joined, squeezed, unescaped, windows
 from skillhub.scan.prerequisites import prerequisites, staged
 from skillhub.scan.secrets import secrets
 from skillhub.scan.skill_files import Detector, SkillFiles, SourceFile
 
 _PATTERNS: Final = (*FETCH, *INSTRUCTIONS, *SYSTEM)
 RULES: Final = {rule.id: rule for rule in rules().values() if rule.is_content}
-LOOKS: Final = tuple((rule, look) for rule, looks in _PATTERNS for look in looks)
-# By each word of a look's first group, the positions in ``LOOKS`` of the looks with this word.
+LINE_PATTERNS: Final = tuple((rule, pattern) for rule, patterns in _PATTERNS for pattern in patterns)
+# By each word of a pattern's first group, the positions in ``LINE_PATTERNS`` of the patterns with this word.
 _BY_WORD: Final[defaultdict[bytes, list[int]]] = defaultdict(list)
-for _number, (_, _look) in enumerate(LOOKS):
-    for _word in _look.words[0]:
+for _number, (_, _pattern) in enumerate(LINE_PATTERNS):
+    for _word in _pattern.words[0]:
         _BY_WORD[_word].append(_number)
 # A detector reads more than one line or file, and yields the sightings of its rules.
 DETECTORS: Final[tuple[Detector, ...]] = (
@@ -52,10 +52,10 @@ _PACKED_MAX = 1 << 22
 def scan(tree: Tree, sources: SkillFiles | None = None) -> tuple[Finding, ...]:
     """Return the findings in ``tree``, as ``skillhub.scan.scan`` documents; ``sources`` are the files of the tree."""
     sources = SkillFiles(tree) if sources is None else sources
-    found = [finding for source in sources for finding in _findings(source)]
-    found += _packed(sources.held)
-    found += _detected(sources, {(each.rule, each.path, each.line) for each in found})
-    return tuple(sorted(found, key=_worst_first))
+    findings = [finding for source in sources for finding in _findings(source)]
+    findings += _packed(sources.held)
+    findings += _detected(sources, {(finding.rule, finding.path, finding.line) for finding in findings})
+    return tuple(sorted(findings, key=_worst_first))
 
 
 def _packed(tree: Mapping[str, File]) -> Iterator[Finding]:
@@ -63,26 +63,26 @@ def _packed(tree: Mapping[str, File]) -> Iterator[Finding]:
 
     Each rule is yielded once for each archive of the tree.
     """
-    waiting = [(path, path, file.data) for path, file in tree.items() if is_archive(path, file.data)]
+    queue = [(path, path, file.data) for path, file in tree.items() if is_archive(path, file.data)]
     seen: set[tuple[str, str]] = set()
-    left = _PACKED_MAX
-    for number, (path, outer, packed) in enumerate(waiting):
-        for name, data in members(outer, packed) if number < ARCHIVES_MAX and left > 0 else ((outer, None),):
-            left -= len(data or b"")
-            if data is None or left < 0 or (path != outer and is_archive(name, data)):
-                found = [RULES["SH613"].finding(path, 0)]
+    budget = _PACKED_MAX
+    for number, (path, outer, packed) in enumerate(queue):
+        for name, data in members(outer, packed) if number < ARCHIVES_MAX and budget > 0 else ((outer, None),):
+            budget -= len(data or b"")
+            if data is None or budget < 0 or (path != outer and is_archive(name, data)):
+                findings = [RULES["SH613"].finding(path, 0)]
             else:
                 if is_archive(name, data):
-                    waiting.append((path, name, data))
-                found = list(_findings(SourceFile(name, data)))
-            for each in found:
+                    queue.append((path, name, data))
+                findings = list(_findings(SourceFile(name, data)))
+            for finding in findings:
                 # Its format (SH5) and unseen characters in it (SH0) often come from the tools that packed it.
-                is_grave = at_least(each.severity, "high") and each.rule[:3] not in ("SH0", "SH5")
-                if is_grave and (each.rule, path) not in seen:
-                    seen.add((each.rule, path))
+                is_grave = at_least(finding.severity, "high") and finding.rule[:3] not in ("SH0", "SH5")
+                if is_grave and (finding.rule, path) not in seen:
+                    seen.add((finding.rule, path))
                     within = f" (in the archive: {clean(name)[-80:]})" if data is not None else ""
-                    yield RULES[each.rule].finding(path, 0, f"{each.message}{within}")
-            if left < 0:
+                    yield RULES[finding.rule].finding(path, 0, f"{finding.message}{within}")
+            if budget < 0:
                 break
 
 
@@ -109,7 +109,7 @@ def _findings(source: SourceFile) -> Iterator[Finding]:
     seen: dict[str, set[int]] = {}
     for view in _views(source):
         ends: list[int] = []
-        for rule, offset in _places(view, source, is_document):
+        for rule, offset in _matches(view, source, is_document):
             ends = ends or [*(end.start() for end in re.finditer(b"\n", view.data)), len(view.data)]
             line = bisect_left(ends, offset) + 1
             lines = seen.setdefault(rule.id, set())
@@ -132,28 +132,30 @@ def _views(source: SourceFile) -> Iterator[Letters]:
         yield Letters(unescaped(source.data, whole=source.path != SKILL_MD))
 
 
-def _places(view: Letters, source: SourceFile, is_document: bool) -> Iterator[tuple[Rule, int]]:
+def _matches(view: Letters, source: SourceFile, is_document: bool) -> Iterator[tuple[Rule, int]]:
     for window in windows(view.data):
         letters = view if window.data is view.data else Letters(window.data)
         for rule, offset in _in_window(letters, source.path, is_document, first=window.start == 0):
-            at = window.start + offset
-            if window.keep <= at < window.until:
-                yield rule, at
+            position = window.start + offset
+            if window.keep <= position < window.until:
+                yield rule, position
 
 
 def _in_window(letters: Letters, path: str, is_document: bool, *, first: bool) -> Iterator[tuple[Rule, int]]:
     yield from hidden(letters.data, first=first) if is_document else hidden_in_binary(letters.data)
     yield from secrets(letters)
-    for each in joined(letters.lowered, path):
+    for view in joined(letters.lowered, path):
         # A joint replaced by blanks adds no word to the text.
-        worth = _worth(letters.literals if each.joints is None else letters.literals | Letters(each.new).literals)
-        parts = list(each.parts()) if worth else []
-        for rule, look in worth:
-            for offset, judged in (place for part in parts for place in look.places(each.text, *part)):
-                yield RULES[judged] if judged else rule, each.offset_of(offset)
+        candidates = _candidates(
+            letters.literals if view.joints is None else letters.literals | Letters(view.new_words).literals
+        )
+        spans = list(view.changed_spans()) if candidates else []
+        for rule, pattern in candidates:
+            for offset, judged_id in (match for span in spans for match in pattern.matches(view.text, *span)):
+                yield RULES[judged_id] if judged_id else rule, view.offset_of(offset)
 
 
-def _worth(words: Set[bytes]) -> list[tuple[Rule, SearchSpot]]:
-    """Return the looks that may match in a text with these words, each with its rule."""
+def _candidates(words: Set[bytes]) -> list[tuple[Rule, LinePattern]]:
+    """Return the patterns that may match in a text with these words, each with its rule."""
     numbers = sorted({number for word in _BY_WORD.keys() & words for number in _BY_WORD[word]})
-    return [LOOKS[number] for number in numbers if LOOKS[number][1].is_worth(words)]
+    return [LINE_PATTERNS[number] for number in numbers if LINE_PATTERNS[number][1].may_match(words)]

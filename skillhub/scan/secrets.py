@@ -25,8 +25,8 @@ _KEY_IN_LINE = re.compile(_KEY.pattern + rb"[A-Za-z0-9+/=\\]*")  # a key on one 
 _MASK = "…".encode()
 # Each pattern begins with fixed letters, up to its first bracket; without these in a file it is not even compiled.
 TOKENS: Final = tuple(
-    (shape.partition(b"[")[0], shape + rb"(?![A-Za-z0-9])")
-    for shape in (
+    (pattern.partition(b"[")[0], pattern + rb"(?![A-Za-z0-9])")
+    for pattern in (
         rb"AKIA[A-Z2-7]{16} ASIA[A-Z2-7]{16} AIza[A-Za-z0-9_-]{35} ghp_[A-Za-z0-9]{36} gho_[A-Za-z0-9]{36}"
         rb" ghs_[A-Za-z0-9]{36} github_pat_[A-Za-z0-9]{22}_[A-Za-z0-9]{59} glpat-[A-Za-z0-9_-]{20}"
         rb" xoxb-[A-Za-z0-9-]{20,120} xoxp-[A-Za-z0-9-]{20,120} sk-ant-[A-Za-z0-9_-]{32,200}"
@@ -36,7 +36,7 @@ TOKENS: Final = tuple(
     ).split()
 )
 _BEGINS: Final = Literals(
-    b"-----begin", b"passw", b"bearer", b"secret", b"token", b"key", *(begin.lower() for begin, _ in TOKENS)
+    b"-----begin", b"passw", b"bearer", b"secret", b"token", b"key", *(prefix.lower() for prefix, _ in TOKENS)
 )
 _PLACEHOLDER = re.compile(
     rb"example|xxxx|your|test|fake|dummy|placeholder|sample|abcdef|1234567|\.\.\.", re.IGNORECASE
@@ -84,23 +84,23 @@ _LETTERS_MIN = 3
 
 def secrets(letters: Letters) -> Iterator[tuple[Rule, int]]:
     """Yield the rule and the offset of each secret in some bytes, but never the secret itself."""
-    worth = _BEGINS.worth(letters.literals)
-    if worth and b"-----BEGIN" in letters.data:
+    candidates = _BEGINS.candidates(letters.literals)
+    if candidates and b"-----BEGIN" in letters.data:
         yield from ((KEY, match.start()) for match in _KEY.finditer(letters.data))
-    for begin, shape in TOKENS if worth else ():
-        if begin.lower() in worth and begin in letters.data:
-            yield from ((TOKEN, match.start()) for match in re.finditer(shape, letters.data) if _is_live(match))
-    if b"passw" in worth:
+    for prefix, pattern in TOKENS if candidates else ():
+        if prefix.lower() in candidates and prefix in letters.data:
+            yield from ((TOKEN, match.start()) for match in re.finditer(pattern, letters.data) if _is_live(match))
+    if b"passw" in candidates:
         for phrase in (_PASSWORD, _TYPED):
             yield from (
                 (PASSWORD, match.start()) for match in phrase.finditer(letters.lowered) if _is_of_account(match)
             )
         yield from ((PASSWORD, match.start()) for match in _OF_MAILBOX.finditer(letters.lowered) if _is_random(match))
-    if b"bearer" in worth:
+    if b"bearer" in candidates:
         starts = (match.start() for match in re.finditer(b"bearer", letters.lowered))
-        found = (_BEARER.match(letters.data, start) for start in starts)
-        yield from ((TOKEN, match.start()) for match in found if match and _is_mixed(match))
-    if not _NAMES.isdisjoint(worth) and any(_is_long(each) for each in letters.words if len(each) >= _LONG):
+        matches = (_BEARER.match(letters.data, start) for start in starts)
+        yield from ((TOKEN, match.start()) for match in matches if match and _is_mixed(match))
+    if not _NAMES.isdisjoint(candidates) and any(_is_long(word) for word in letters.words if len(word) >= _LONG):
         for match in _VALUE.finditer(letters.data):
             before = letters.lowered[max(0, match.start() - _NAME_MAX) : match.start()]
             if _NAME.search(before) and _is_mixed(match):
@@ -117,9 +117,9 @@ def _is_of_account(match: re.Match[bytes]) -> bool:
     if _WEAK.search(value):
         return False
     around = match.string[max(0, match.start() - _AROUND) : match.end() + _AROUND]
-    mailboxes = (each[0] for each in _MAILBOX.finditer(around))
-    return any(_is_public(each.decode()) for each in _ADDRESS.findall(around)) or any(
-        not _PLACEHOLDER.search(each) for each in mailboxes
+    mailboxes = (hit[0] for hit in _MAILBOX.finditer(around))
+    return any(_is_public(address.decode()) for address in _ADDRESS.findall(around)) or any(
+        not _PLACEHOLDER.search(mailbox) for mailbox in mailboxes
     )
 
 
@@ -156,8 +156,8 @@ def _is_public(address: str) -> bool:
 def masked(line: bytes) -> bytes:
     """Return a line with each secret replaced by ``…``, so that the line can be shown."""
     line = _KEY_IN_LINE.sub(_MASK, line)
-    for _, shape in TOKENS:
-        line = re.sub(shape, lambda match: _MASK if _is_live(match) else match[0], line)
+    for _, pattern in TOKENS:
+        line = re.sub(pattern, lambda match: _MASK if _is_live(match) else match[0], line)
     for value in (_BEARER, _VALUE):
         line = value.sub(
             lambda match: match[0].replace(match["value"], _MASK) if _is_mixed(match) else match[0], line

@@ -18,7 +18,7 @@ from typing import Any, Final, Literal, TypeVar, get_args
 
 from skillhub.model.finding import Sighting
 from skillhub.model.tree import File, Tree
-from skillhub.scan.pattern import ONLY_WORDS, Letters, Literals, Shape, decoded
+from skillhub.scan.pattern import ONLY_WORDS, LazyPattern, Letters, Literals, decoded
 
 # ELF, Windows, Mach-O, WebAssembly, Java. The name does not matter: to copy such a file or set its mode is enough.
 EXECUTABLE_MAGIC = (
@@ -83,26 +83,26 @@ HOOKS: Final = re.compile(
 # Emphasis and characters that are not displayed; between two letters they do not separate words.
 _UNSEEN: Final = "*\u00ad\u200b\u200c\u200d\u2060\ufeff"
 # A Greek or Cyrillic letter beside another character of its word. The engine skips to the letter, since it is first.
-_MEETS = re.compile(r"[\u0370-\u04ff](?:(?=[^\W\u0370-\u04ff])|(?<=[^\W\u0370-\u04ff].))", re.DOTALL)
+_MEETING = re.compile(r"[\u0370-\u04ff](?:(?=[^\W\u0370-\u04ff])|(?<=[^\W\u0370-\u04ff].))", re.DOTALL)
 _REST_OF_WORD = re.compile(r"\w+")
 _MIXED_MAX: Final = 40
 # A word of Latin letters and of Greek or Cyrillic ones that look the same.
 _MIXED = re.compile(r"(?<!\w)(?=\w{0,40}[a-z])(?=\w{0,40}[\u0370-\u04ff])\w{2,40}")
 _LOOK_ALIKE: Final = str.maketrans("аеорсухіјѕԁһкмтνορ", "aeopcyxijsdhkmtvop")
 # For each character that folding changes in some word, the text that replaces it.
-_LIKENED: Final = {
-    **{chr(each): chr(like) for each, like in _LOOK_ALIKE.items()},
-    **{chr(each).upper(): chr(like) for each, like in _LOOK_ALIKE.items()},
+_REPLACEMENTS: Final = {
+    **{chr(look_alike): chr(latin) for look_alike, latin in _LOOK_ALIKE.items()},
+    **{chr(look_alike).upper(): chr(latin) for look_alike, latin in _LOOK_ALIKE.items()},
     **dict.fromkeys(_UNSEEN, ""),
     **{"\u0130": "i ", "\u212a": "k"},
 }
-_LIKES = re.compile(f"[{''.join(_LIKENED)}]")
+_REPLACED = re.compile(f"[{''.join(_REPLACEMENTS)}]")
 # The same characters in UTF-8 without those of ASCII (emphasis), each with the rest of its word.
 _BY_LEAD: Final = defaultdict[bytes, bytes](bytes)
-for _encoded in (each.encode() for each in _LIKENED if not each.isascii()):
+for _encoded in (char.encode() for char in _REPLACEMENTS if not char.isascii()):
     _BY_LEAD[_encoded[:-1]] += _encoded[-1:]
-_LIKE: Final = b"|".join(b"%b[%b]" % each for each in _BY_LEAD.items())
-_LIKES_IN_WORD = re.compile(rb"(?:%b)(?:[A-Za-z0-9*]++|%b)*+" % (_LIKE, _LIKE))
+_REPLACED_BYTES: Final = b"|".join(b"%b[%b]" % row for row in _BY_LEAD.items())
+_REPLACED_IN_WORD = re.compile(rb"(?:%b)(?:[A-Za-z0-9*]++|%b)*+" % (_REPLACED_BYTES, _REPLACED_BYTES))
 _FIRST_LINE = re.compile(rb"#!\s{0,4}(?:\S{0,80}/)?(?:env\s{1,4}(?:-S\s{1,4})?)?([a-z]{1,12})")
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})[ \t]*([^\s`{,]{0,40})")
 _HEADING = re.compile(r" {0,3}#{1,6}[ \t]")
@@ -133,7 +133,7 @@ class SourceFile:
     Args:
         path: The path.
         data: The bytes.
-        left: The number of lines of the skill's documents that may still be parsed; the rest is read line by line.
+        lines_left: How many lines of the skill's documents may still be parsed; the rest is read line by line.
 
     Attributes:
         path: The path within the skill.
@@ -145,16 +145,16 @@ class SourceFile:
         recipe: The kind of a file from which another program takes shell commands; None for any other file.
     """
 
-    def __init__(self, path: str, data: bytes, left: list[int] | None = None) -> None:
+    def __init__(self, path: str, data: bytes, lines_left: list[int] | None = None) -> None:
         self.path = path
         self.data = data
         self.letters = Letters(data)
         self.is_program = data.startswith(EXECUTABLE_MAGIC)
         self.language = _language(path.lower(), data)
         self.is_document = self.language == "markdown"
-        found = _RECIPES.fullmatch(path.lower())
-        self.recipe = found.lastgroup if found else None
-        self._left = left if left is not None else [LINES_MAX]
+        match = _RECIPES.fullmatch(path.lower())
+        self.recipe = match.lastgroup if match else None
+        self._lines_left = lines_left if lines_left is not None else [LINES_MAX]
         self._parsed: dict[Any, Any] = {}
 
     @cached_property
@@ -183,7 +183,7 @@ class SourceFile:
         if view is self.data:
             return self.letters
         known = (self.without_nul, self.letters_read) if b"\0" in self.data else ()
-        return next((each for each in known if each.data == view), None) or Letters(view)
+        return next((letters for letters in known if letters.data == view), None) or Letters(view)
 
     @property
     def lowered(self) -> bytes:
@@ -216,16 +216,18 @@ class SourceFile:
     @cached_property
     def literals(self) -> frozenset[bytes]:
         """The ``Letters.literals`` of the bytes and of the folded text, computed without folding the text."""
-        found = self.letters_read.literals
+        literals = self.letters_read.literals
         data = self._readable
         if data.isascii():
-            return found
-        spaced, end, likes = data.translate(ONLY_WORDS), 0, list[bytes]()
-        for match in _LIKES_IN_WORD.finditer(data):
-            likes.append(data[max(spaced.rfind(b" ", end, match.start()) + 1, end) : match.end()])
+            return literals
+        spaced, end, replaced_words = data.translate(ONLY_WORDS), 0, list[bytes]()
+        for match in _REPLACED_IN_WORD.finditer(data):
+            replaced_words.append(data[max(spaced.rfind(b" ", end, match.start()) + 1, end) : match.end()])
             end = match.end()
-        likened = _LIKES.sub(lambda match: _LIKENED[match[0]], b"\n".join(likes).decode("utf-8", "replace"))
-        return found | Letters(likened.encode()).literals if likes else found
+        replaced = _REPLACED.sub(
+            lambda match: _REPLACEMENTS[match[0]], b"\n".join(replaced_words).decode("utf-8", "replace")
+        )
+        return literals | Letters(replaced.encode()).literals if replaced_words else literals
 
     @cached_property
     def paragraphs(self) -> tuple[str, ...]:
@@ -238,27 +240,29 @@ class SourceFile:
         if not self.is_document:
             return (Passage("code", self.language, self.text, 1),)
         lines = self.text.count("\n") + 1
-        is_parsed = lines <= self._left[0] and len(self.text) <= PARSED_MAX and find_spec("markdown_it") is not None
-        self._left[0] -= lines if is_parsed else 0
+        is_parsed = (
+            lines <= self._lines_left[0] and len(self.text) <= PARSED_MAX and find_spec("markdown_it") is not None
+        )
+        self._lines_left[0] -= lines if is_parsed else 0
         return tuple(_passages(self.text, is_parsed))
 
     @property
     def code(self) -> Iterator[Passage]:
         """The passages of code: the whole script, or the blocks of a document."""
-        return (each for each in self.passages if each.kind == "code")
+        return (passage for passage in self.passages if passage.kind == "code")
 
     def parsed(self, parser: Callable[[SourceFile], _T]) -> _T:
         """Return the result of ``parser`` for the file; it is called once and its result is kept."""
         if parser not in self._parsed:
             self._parsed[parser] = parser(self)
-        found: _T = self._parsed[parser]
-        return found
+        result: _T = self._parsed[parser]
+        return result
 
 
 def _language(path: str, data: bytes) -> Language:
     name = path.rpartition("/")[2]
-    if found := _SUFFIXES.get(f".{name.rpartition('.')[2]}" if "." in name else ""):
-        return found
+    if language := _SUFFIXES.get(f".{name.rpartition('.')[2]}" if "." in name else ""):
+        return language
     if first := _FIRST_LINE.match(data):
         return _NAMES.get(first[1].decode(), "other")
     return "other" if "." in name else "markdown"  # such as INSTALL
@@ -269,10 +273,10 @@ class Sign:
     """Patterns to search for in a passage. A text in which one matches must contain a word of each group."""
 
     groups: tuple[tuple[str, ...], ...]
-    shapes: tuple[Shape[str], ...]
+    patterns: tuple[LazyPattern[str], ...]
     literals: tuple[Literals, ...]
 
-    def is_worth(self, text: str) -> bool:
+    def may_match(self, text: str) -> bool:
         """Return whether the pattern may match in a text in lower case."""
         for words in self.groups:
             for word in words:  # a loop, since a generator takes longer than the pattern
@@ -284,18 +288,22 @@ class Sign:
 
     def search(self, text: str) -> re.Match[str] | None:
         """Return the first match in a text in lower case."""
-        found = [match for shape in self.shapes if (match := shape.search(text))] if self.is_worth(text) else []
-        return min(found, key=re.Match.start, default=None)
+        matches = (
+            [match for pattern in self.patterns if (match := pattern.search(text))] if self.may_match(text) else []
+        )
+        return min(matches, key=re.Match.start, default=None)
 
     def within(self, file: SourceFile) -> Sign | None:
         """Return this sign with only the words that occur in a file; None if the file has no word of some group."""
-        found = file.literals
+        file_literals = file.literals
         for literals in self.literals:
-            if literals.parts.isdisjoint(found):
+            if literals.parts.isdisjoint(file_literals):
                 return None
-        candidates = [literals.worth(found) for literals in self.literals]
-        groups = [tuple([word for each in group if (word := each.decode()) in file.folded]) for group in candidates]
-        return Sign(tuple(groups), self.shapes, self.literals) if all(groups) else None
+        candidates = [literals.candidates(file_literals) for literals in self.literals]
+        groups = [
+            tuple([word for literal in group if (word := literal.decode()) in file.folded]) for group in candidates
+        ]
+        return Sign(tuple(groups), self.patterns, self.literals) if all(groups) else None
 
 
 def sign(words: str, *patterns: str) -> Sign:
@@ -311,7 +319,7 @@ def sign(words: str, *patterns: str) -> Sign:
         tuple(word.replace("_", " ").replace("~", "_") for word in group.split()) for group in words.split(" / ")
     )
     literals = tuple(Literals(*(word.encode() for word in group)) for group in groups)
-    return Sign(groups, tuple(map(Shape, patterns)), literals)
+    return Sign(groups, tuple(map(LazyPattern, patterns)), literals)
 
 
 class Signs:
@@ -327,24 +335,24 @@ class Signs:
         self._table = table
         self._file = file
         self._signs: dict[str, Sign | None] = {}
-        self._found: dict[tuple[str, int], bool] = {}
+        self._results: dict[tuple[str, int], bool] = {}
 
     @cached_property
     def passages(self) -> tuple[Passage, ...]:
         """The passages; the other methods refer to them by their position."""
         if self._file.is_document:
             return self._file.passages
-        return tuple(_parted(self._file.text, self._file.language))
+        return tuple(_split_at_blank_lines(self._file.text, self._file.language))
 
     @cached_property
     def texts(self) -> tuple[str, ...]:
         """The folded text of each passage."""
-        return tuple(_folded(each.text) for each in self.passages)
+        return tuple(_folded(passage.text) for passage in self.passages)
 
-    def is_worth(self, *names: str) -> bool:
+    def has_any(self, *names: str) -> bool:
         """Return whether one of the signs is anywhere in the file; its structure is not parsed for that."""
-        signs = [each for name in names if (each := self._sign(name))]
-        return any(each.search(text) for text in (self._file.paragraphs if signs else ()) for each in signs)
+        signs = [sign for name in names if (sign := self._sign(name))]
+        return any(sign.search(text) for text in (self._file.paragraphs if signs else ()) for sign in signs)
 
     def _sign(self, name: str) -> Sign | None:
         if name not in self._signs:
@@ -357,15 +365,15 @@ class Signs:
 
     def has(self, name: str, number: int) -> bool:
         """Return whether a passage has a sign."""
-        if (name, number) not in self._found:
+        if (name, number) not in self._results:
             sign = self._sign(name)
-            self._found[name, number] = sign is not None and sign.search(self.texts[number]) is not None
-        return self._found[name, number]
+            self._results[name, number] = sign is not None and sign.search(self.texts[number]) is not None
+        return self._results[name, number]
 
     def near(self, name: str, number: int, before: int, after: int) -> bool:
         """Return whether a passage has a sign, from ``before`` passages before ``number`` to ``after`` after it."""
         around = range(max(0, number - before), min(len(self.texts), number + after + 1))
-        return any(self.has(name, each) for each in around)
+        return any(self.has(name, position) for position in around)
 
     def line(self, name: str, number: int) -> int:
         """Return the line number at which a passage has a sign."""
@@ -390,11 +398,11 @@ class SkillFiles:
     """All files of a skill, by path: ``held`` has their bytes, ``files`` the parsed views."""
 
     def __init__(self, tree: Tree) -> None:
-        left = [LINES_MAX]
+        lines_left = [LINES_MAX]
         # A tree on disk reads a file anew at each access.
         self.held: Mapping[str, File] = dict(tree.items())
         self.files: Mapping[str, SourceFile] = {
-            path: SourceFile(path, file.data, left) for path, file in self.held.items()
+            path: SourceFile(path, file.data, lines_left) for path, file in self.held.items()
         }
 
     def __iter__(self) -> Iterator[SourceFile]:
@@ -407,34 +415,34 @@ Detector = Callable[[SkillFiles], Iterator[Sighting]]
 def _folded(text: str) -> str:
     """Return text in lower case, without emphasis and invisible characters, look-alikes as Latin letters."""
     text = text.lower()
-    for each in _UNSEEN:
-        text = text.replace(each, "")
-    return text if text.isascii() else _likened(text)
+    for char in _UNSEEN:
+        text = text.replace(char, "")
+    return text if text.isascii() else _without_look_alikes(text)
 
 
-def _likened(text: str) -> str:
+def _without_look_alikes(text: str) -> str:
     """Return the text with look-alikes as Latin letters in the words that match ``_MIXED``.
 
     The pattern is tried only on words that mix scripts.
     """
-    parts, taken, end = list[str](), 0, 0
-    for meeting in _MEETS.finditer(text):
-        at = meeting.start()
+    parts, copied, end = list[str](), 0, 0
+    for meeting in _MEETING.finditer(text):
+        start = meeting.start()
         # Some characters of this range are not letters, and separate words.
-        rest = _REST_OF_WORD.match(text, at) if at >= end else None
-        if rest is None:
+        tail = _REST_OF_WORD.match(text, start) if start >= end else None
+        if tail is None:
             continue
-        end = rest.end()
-        first = max(at - _MIXED_MAX, 0)
-        while at > first and (text[at - 1].isalnum() or text[at - 1] == "_"):
-            at -= 1
-        if word := _MIXED.match(text, at):
-            parts += text[taken:at], word[0].translate(_LOOK_ALIKE)
-            taken = word.end()
-    return "".join((*parts, text[taken:])) if parts else text
+        end = tail.end()
+        first = max(start - _MIXED_MAX, 0)
+        while start > first and (text[start - 1].isalnum() or text[start - 1] == "_"):
+            start -= 1
+        if word := _MIXED.match(text, start):
+            parts += text[copied:start], word[0].translate(_LOOK_ALIKE)
+            copied = word.end()
+    return "".join((*parts, text[copied:])) if parts else text
 
 
-def _parted(text: str, language: Language) -> Iterator[Passage]:
+def _split_at_blank_lines(text: str, language: Language) -> Iterator[Passage]:
     line = 1
     for block in text.split("\n\n"):
         if block.strip():
@@ -456,9 +464,9 @@ def _passages(text: str, is_parsed: bool) -> Iterator[Passage]:
         yield Passage("prose", "other", text[4 : end + 1], 2)
     body = text[start:]
     heading = ""
-    for each in _blocks(body) if is_parsed else _lines(body):
-        heading = each.text if each.kind == "heading" else heading
-        yield Passage(each.kind, each.language, each.text, each.line + skipped, heading)
+    for block in _blocks(body) if is_parsed else _lines(body):
+        heading = block.text if block.kind == "heading" else heading
+        yield Passage(block.kind, block.language, block.text, block.line + skipped, heading)
 
 
 def _blocks(body: str) -> Iterator[Passage]:
@@ -487,22 +495,22 @@ def _lines(body: str) -> Iterator[Passage]:
     """Yield the lines between two fences as code, and every other run of lines as a paragraph or a list item."""
     fence, language, first, block = "", language_of(""), 1, list[str]()
     for number, line in enumerate((*body.split("\n"), ""), 1):
-        found = _FENCE.match(line.lstrip(" \t>"))
+        match = _FENCE.match(line.lstrip(" \t>"))
         if fence:
-            if not (found and found[1].startswith(fence) and not found[2]):
+            if not (match and match[1].startswith(fence) and not match[2]):
                 block.append(line)
                 continue
-        elif not found and line.strip() and not _BEGINS.match(line):
+        elif not match and line.strip() and not _BEGINS.match(line):
             first = number if not block else first
             block.append(line.strip())
             continue
         if block:
             yield Passage("code" if fence else "prose", language, "\n".join(block), first)
-        block, language, first = [], language_of(found[2] if found and not fence else ""), number + 1
-        fence = found[1] if found and not fence else ""
-        if not found and _HEADING.match(line):
+        block, language, first = [], language_of(match[2] if match and not fence else ""), number + 1
+        fence = match[1] if match and not fence else ""
+        if not match and _HEADING.match(line):
             yield Passage("heading", language, line.strip("#\t "), number)
-        elif not found and line.strip():
+        elif not match and line.strip():
             block, first = [line.strip()], number
     if fence and block:
         yield Passage("code", language, "\n".join(block), first)

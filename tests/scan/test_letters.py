@@ -12,19 +12,19 @@ from skillhub.model.tree import File, Tree
 from skillhub.scan import capability, environment, files, offline, orders, pattern, prerequisites, scan
 from skillhub.scan.code import SIGNS
 from skillhub.scan.code.decoded import _PERCENT, _PERCENTS
-from skillhub.scan.pattern import Letters, Literals, joined, look, squeezed
-from skillhub.scan.scanner import LOOKS
+from skillhub.scan.pattern import Letters, Literals, joined, squeezed
+from skillhub.scan.scanner import LINE_PATTERNS
 from skillhub.scan.secrets import TOKENS, secrets
-from skillhub.scan.skill_files import _LOOK_ALIKE, _MIXED, SourceFile, _likened
+from skillhub.scan.skill_files import _LOOK_ALIKE, _MIXED, SourceFile, _without_look_alikes
 from tests.support.samples import forms, samples
 
 GROUPS = (*SIGNS.values(), orders._LINKS, orders._TITLES, orders._STYLES)
 LITERALS = tuple({each for group in GROUPS for each in group.all})
 TABLES = (orders._SIGNS, orders._DEMANDS, prerequisites._SIGNS)
 WORDS = sorted({word for table in TABLES for sign in table.values() for group in sign.groups for word in group})
-READERS = [each for name, each in vars(environment).items() if isinstance(each, environment._Look)]
+READERS = [each for name, each in vars(environment).items() if isinstance(each, environment._PrefilteredPattern)]
 READERS += [*environment._READS, *environment._ALL]
-LOOKED_FOR = frozenset[bytes]().union(*(group for _, look in LOOKS for group in look.words))
+LOOKED_FOR = frozenset[bytes]().union(*(group for _, spot in LINE_PATTERNS for group in spot.words))
 # What parts words, joins them, is left out of them, or folds to something else.
 GLUE = [
     "",
@@ -65,7 +65,7 @@ def test_each_literal_is_found_in_any_surroundings():
             for around in (b"%b", b"x%bx", b"X %b\n", b"\xff%b\xd0\xb0", b"-%b_", b"\r\n%b\0", b"y" * 50 + b"%b"):
                 spread = re.sub(rb"(?<=[a-z])(?=[0-9])", b" ", each) if each == b"chmod7" else each
                 letters = Letters((around % spread).upper())
-                assert each in group.worth(letters.literals), (each, around)
+                assert each in group.candidates(letters.literals), (each, around)
                 assert group.is_in(letters) or spread != each
         assert not group.is_in(Letters(b""))
 
@@ -96,7 +96,7 @@ def test_words_are_found_with_and_without_nul_and_in_mixed_scripts(pieces):
 
 
 def _has(word, words):
-    """Return whether a word is among the words by the definition of ``look``, without its index."""
+    """Return whether a word is among the words by the definition of ``pattern``, without its index."""
     bare = word.strip(b"*")
     return any(
         bare in each if word[:1] == b"*" else each.startswith(bare) if word[-1:] == b"*" else each == bare
@@ -113,9 +113,9 @@ def test_words_of_looks_are_found_as_whole_words_prefixes_or_parts(pieces):
     assert b"*" in letters.data or letters.literals & LOOKED_FOR == wanted
 
 
-def test_known_words_are_checked_again_after_a_new_look():
+def test_known_words_are_checked_again_after_a_new_pattern():
     assert b"zzyzx*" not in Letters(b"a zzyzxes").literals
-    look("zzyzx*", rb"\bzzyzx")
+    pattern.pattern("zzyzx*", rb"\bzzyzx")
     assert b"zzyzx*" in Letters(b"a zzyzxes").literals
 
 
@@ -135,27 +135,27 @@ def _cases(spot):
             yield (first[number % len(first)] + gap + then[number % len(then)]).encode("latin-1")
 
 
-@pytest.mark.parametrize(("rule", "spot"), LOOKS, ids=lambda each: getattr(each, "id", ""))
+@pytest.mark.parametrize(("rule", "spot"), LINE_PATTERNS, ids=lambda each: getattr(each, "id", ""))
 def test_each_match_of_a_look_has_its_words(rule, spot):
     found = [text for text in _cases(spot) if any(spot._spans(text.lower(), 0, len(text)))]
-    same = [each for other, each in LOOKS if (other, each.first.source) == (rule, spot.first.source)]
+    same = [each for other, each in LINE_PATTERNS if (other, each.first.source) == (rule, spot.first.source)]
     assert found
-    assert [text for text in found if not any(each.is_worth(Letters(text).literals) for each in same)] == []
+    assert [text for text in found if not any(each.may_match(Letters(text).literals) for each in same)] == []
 
 
 @pytest.mark.parametrize("name", [(table, name) for table, signs in enumerate(TABLES) for name in signs])
 def test_each_match_of_a_sign_has_its_words(name):
     sign = TABLES[name[0]][name[1]]
-    for shape in sign.shapes:
+    for shape in sign.patterns:
         found = [each for each in samples(shape.source) if shape.search(each.lower())]
         assert found
-        assert [each for each in found if not sign.is_worth(each.lower())] == []
+        assert [each for each in found if not sign.may_match(each.lower())] == []
 
 
 def test_no_alternative_of_a_pattern_begins_with_the_edge_of_a_word():
     tables = (*TABLES, orders._HOOKS, orders._COVERT)
-    shapes = [shape for table in tables for sign in table.values() for shape in sign.shapes]
-    shapes += [shape for _, each in LOOKS for shape in (each.first, each.then) if shape is not None]
+    shapes = [shape for table in tables for sign in table.values() for shape in sign.patterns]
+    shapes += [shape for _, each in LINE_PATTERNS for shape in (each.first, each.then) if shape is not None]
     for source in (shape.source for shape in shapes):
         operator, alternatives = parser.parse(source)[0]
         begins = [each[0] for each in alternatives[1] if each] if operator is parser.BRANCH else []
@@ -165,7 +165,7 @@ def test_no_alternative_of_a_pattern_begins_with_the_edge_of_a_word():
 @pytest.mark.parametrize("name", sorted({*prerequisites._FETCHERS, "mshta", "regsvr32", ".downloadfile("}))
 def test_each_fetching_program_passes_the_prefilter(name):
     for text in (f"{name} x", f"`{name}`", f"x;{name.upper()}", f"a\0{name}"):
-        assert not prerequisites._LOOKED_FOR.isdisjoint(Letters(text.encode()).words)
+        assert not prerequisites._COMMAND_WORDS.isdisjoint(Letters(text.encode()).words)
 
 
 @pytest.mark.parametrize("pattern", [orders._UNDRAWN, orders._INVISIBLE], ids=["undrawn", "invisible"])
@@ -182,9 +182,9 @@ def test_sign_is_searched_where_its_words_are_in_the_folded_text(text, is_upper)
     file = SourceFile("a.md", (text.upper() if is_upper else text).encode())
     for sign in (sign for table in TABLES for sign in table.values()):
         within = sign.within(file)
-        assert (within is not None) == sign.is_worth(file.folded)
+        assert (within is not None) == sign.may_match(file.folded)
         for passage in (file.folded, *file.paragraphs, *(each.text.lower() for each in file.passages)):
-            assert (within is not None and within.is_worth(passage)) == sign.is_worth(
+            assert (within is not None and within.may_match(passage)) == sign.may_match(
                 passage
             ) or passage not in file.folded
 
@@ -196,34 +196,36 @@ def test_surroundings_of_joints_have_the_new_words(text, path):
     blanked, *closed = joined(lowered, path)
     assert len(blanked.text) == len(lowered)
     for each in closed:
-        assert Letters(each.text).literals <= Letters(blanked.text).literals | Letters(each.new).literals
+        assert Letters(each.text).literals <= Letters(blanked.text).literals | Letters(each.new_words).literals
 
 
 def test_search_around_a_joint_is_wider_than_any_match():
-    for _, spot in LOOKS:
+    for _, spot in LINE_PATTERNS:
         widths = [parser.parse(each.source).getwidth()[1] for each in (spot.first, spot.then) if each]
         assert sum(widths) + pattern.GAP_MAX + 200 < pattern.REACH, spot.first.source
 
 
 @settings(max_examples=60)
 @given(
-    st.lists(st.sampled_from(range(len(LOOKS))), min_size=1, max_size=3), st.sampled_from(range(9999)), st.booleans()
+    st.lists(st.sampled_from(range(len(LINE_PATTERNS))), min_size=1, max_size=3),
+    st.sampled_from(range(9999)),
+    st.booleans(),
 )
 def test_search_around_joints_finds_every_new_place(numbers, seed, is_far):
     rng = Random(seed)
     filler = b"x y\n" * (3 * pattern.REACH // 4 if is_far else 1)
     lowered = b""
     for number in numbers:
-        case = rng.choice(list(_cases(LOOKS[number][1]))).lower()
+        case = rng.choice(list(_cases(LINE_PATTERNS[number][1]))).lower()
         at = rng.randrange(len(case) + 1)
         lowered += case[:at] + rng.choice([b"\\\n", b"''", b"\\", b"\\\r\n", b""]) + case[at:] + filler
     blanked, *closed = joined(lowered, "a.sh")
-    assert list(blanked.parts()) == [(0, len(blanked.text))]
-    for spot in (LOOKS[number][1] for number in numbers):
-        known = {offset for offset, _ in spot.places(blanked.text)}
+    assert list(blanked.changed_spans()) == [(0, len(blanked.text))]
+    for spot in (LINE_PATTERNS[number][1] for number in numbers):
+        known = {offset for offset, _ in spot.matches(blanked.text)}
         for each in closed:
-            all_of_it = {each.offset_of(offset) for offset, _ in spot.places(each.text)}
-            found = {each.offset_of(at) for part in each.parts() for at, _ in spot.places(each.text, *part)}
+            all_of_it = {each.offset_of(offset) for offset, _ in spot.matches(each.text)}
+            found = {each.offset_of(at) for part in each.changed_spans() for at, _ in spot.matches(each.text, *part)}
             assert found <= all_of_it <= found | known
 
 
@@ -302,19 +304,19 @@ def found_by(search, pattern):
     return found
 
 
-@pytest.mark.parametrize("look", READERS)
-def test_each_reading_of_a_variable_passes_the_prefilter(look):
-    for data in found_by(look.pattern.search, look.pattern.pattern):
-        assert look.pattern.search(data) and look.is_worth(Letters(data), Letters(data).literals), data
+@pytest.mark.parametrize("spot", READERS)
+def test_each_reading_of_a_variable_passes_the_prefilter(spot):
+    for data in found_by(spot.pattern.search, spot.pattern.pattern):
+        assert spot.pattern.search(data) and spot.may_match(Letters(data), Letters(data).literals), data
         line = b"#!/usr/bin/env python3.11\n"
-        matches = [each.span() for each in look.pattern.finditer(line + data)]
-        assert not any(start < len(line) - 1 for start, _ in matches) or look is environment._OF_PROCESS, data
+        matches = [each.span() for each in spot.pattern.finditer(line + data)]
+        assert not any(start < len(line) - 1 for start, _ in matches) or spot is environment._OF_PROCESS, data
 
 
-@pytest.mark.parametrize("look", [*offline._STRONG, offline._WEAK])
-def test_each_name_of_the_network_passes_the_prefilter(look):
-    for data in found_by(look.first.search, look.first.source):
-        assert look.is_worth(Letters(data).words), data
+@pytest.mark.parametrize("spot", [*offline._STRONG, offline._WEAK])
+def test_each_name_of_the_network_passes_the_prefilter(spot):
+    for data in found_by(spot.first.search, spot.first.source):
+        assert spot.may_match(Letters(data).words), data
         assert offline.names_network(Letters(data)), data
 
 
@@ -375,7 +377,7 @@ def test_end_of_a_file_reuses_the_words_of_the_whole_file():
 
 
 def test_attack_words_added_by_another_thread_are_not_lost(monkeypatch):
-    pattern._forget()
+    pattern._clear_known_words()
     expected, known = Letters(b"wget").literals, dict(pattern._KNOWN)
 
     class Raced(dict):
@@ -412,7 +414,7 @@ def test_command_that_runs_any_file_has_a_sign_of_it():
 def test_only_words_of_mixed_scripts_are_folded(text, before):
     for each in (text, "q" * before + text):
         expected = _MIXED.sub(lambda match: match[0].translate(_LOOK_ALIKE), each)
-        assert _likened(each) == expected
+        assert _without_look_alikes(each) == expected
 
 
 @pytest.mark.parametrize(

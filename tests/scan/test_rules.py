@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from skillhub.model.finding import CATEGORIES, SEVERITIES
 from skillhub.model.tree import File, Tree
 from skillhub.scan import scan
-from skillhub.scan.scanner import LOOKS, RULES
+from skillhub.scan.scanner import LINE_PATTERNS, RULES
 
 ZERO = (
     "\u00ad\u034f\u061c\u115f\u180e\u200b\u200c\u200d\u2060\u2061\u2064\u206a\u206f\u3164\ufeff\ufff9"
@@ -245,14 +245,14 @@ def test_rules_have_title_reason_and_hint():
 
 def test_patterns_have_only_bounded_repeats():
     # Without an unbounded repeat, and none bounded by more than 200, a search is linear in the file.
-    for rule, look in LOOKS:
+    for rule, look in LINE_PATTERNS:
         for pattern in (p for p in (look.first, look.then) if p):
             bare = re.sub(rb"\\.|\[(?:\\.|[^\]\\])*\]", b"x", pattern.source)
             assert not re.search(rb"[*+]", bare), (rule.id, pattern.source)
             assert all(int(most or least) <= 200 for least, most in re.findall(rb"\{(\d+),?(\d*)\}", bare))
 
 
-SHAPES = [shape for _, look in LOOKS for shape in (look.first, look.then) if shape]
+SHAPES = [shape for _, look in LINE_PATTERNS for shape in (look.first, look.then) if shape]
 PIECES = sorted({word for shape in SHAPES for word in re.findall(rb"[a-z0-9_]{2,}", shape.source)})
 GLUE = [b" ", b"\n", b"(", b".", b"_", b"", b" | ", b"=", b">>", b"~/.", b"$("]
 

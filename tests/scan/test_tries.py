@@ -16,8 +16,8 @@ import pytest
 from skillhub.model.manifest import Manifest
 from skillhub.model.tree import Tree
 from skillhub.scan import capabilities_and_findings, code, environment, offline, orders, prerequisites
-from skillhub.scan.pattern import SearchSpot
-from skillhub.scan.scanner import LOOKS
+from skillhub.scan.pattern import LinePattern
+from skillhub.scan.scanner import LINE_PATTERNS
 from skillhub.scan.skill_files import Sign, SkillFiles
 from skillhub.sources.local import read_local
 from tests.scan.corpus import families
@@ -45,22 +45,24 @@ def honest() -> Sequence[Tree]:
 
 def names() -> dict[int, str]:
     """Return the name of each pattern that words open, by the identity of the pattern."""
-    named = {id(look.first): f"{rule.id} (look {number})" for number, (rule, look) in enumerate(LOOKS)}
-    for number, look in enumerate((*offline._STRONG, offline._WEAK)):
-        named[id(look.first)] = f"network:? (look {number})"
+    named = {
+        id(pattern.first): f"{rule.id} (pattern {number})" for number, (rule, pattern) in enumerate(LINE_PATTERNS)
+    }
+    for number, pattern in enumerate((*offline._STRONG, offline._WEAK)):
+        named[id(pattern.first)] = f"network:? (pattern {number})"
     for table, signs in TABLES.items():
-        named |= {id(sign.shapes): f"{table}: {name}" for name, sign in signs.items()}
+        named |= {id(sign.patterns): f"{table}: {name}" for name, sign in signs.items()}
     for name, each in vars(environment).items():
-        looks = [(name, each)] if isinstance(each, environment._Look) else []
+        patterns = [(name, each)] if isinstance(each, environment._PrefilteredPattern) else []
         if name in ("_READS", "_ALL"):
-            looks = [(f"{name} {look.words[0].decode()}", look) for look in each]
-        named |= {id(look.pattern): f"environment: {key}" for key, look in looks}
+            patterns = [(f"{name} {pattern.words[0].decode()}", pattern) for pattern in each]
+        named |= {id(pattern.pattern): f"environment: {key}" for key, pattern in patterns}
     return named
 
 
 def present(pattern: Any, *args: Any) -> list[Collection[Any]]:
     """Return, for each group of a pattern's words, the words that a text has."""
-    if isinstance(pattern, SearchSpot):
+    if isinstance(pattern, LinePattern):
         return [group & args[0] for group in pattern.words]
     if isinstance(pattern, Sign):
         return [[word for word in group if word in args[0]] for group in pattern.groups]
@@ -94,7 +96,7 @@ def test_no_common_word_opens_a_pattern(honest, monkeypatch):
 
     def counting(is_worth: Callable[..., bool]) -> Callable[..., bool]:
         def count(pattern: Any, *args: Any) -> bool:
-            parts = {SearchSpot: "first", Sign: "shapes", environment._Look: "pattern"}
+            parts = {LinePattern: "first", Sign: "patterns", environment._PrefilteredPattern: "pattern"}
             name = named.get(id(getattr(pattern, parts[type(pattern)])))
             found = is_worth(pattern, *args)
             if found and name is not None:  # others are made for one text, of the names in it
@@ -103,8 +105,8 @@ def test_no_common_word_opens_a_pattern(honest, monkeypatch):
 
         return count
 
-    for kind in (SearchSpot, Sign, environment._Look):
-        monkeypatch.setattr(kind, "is_worth", counting(kind.is_worth))
+    for kind in (LinePattern, Sign, environment._PrefilteredPattern):
+        monkeypatch.setattr(kind, "may_match", counting(kind.may_match))
     for tree in honest:
         capabilities_and_findings(tree, Manifest.read(tree))
         for file in SkillFiles(tree):  # few of them run, and only those are searched for variables

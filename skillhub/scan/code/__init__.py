@@ -195,7 +195,7 @@ def _looked_at(file: SourceFile) -> frozenset[str]:
     respelled = _respelled(file)
     text = file.lowered if respelled is None else respelled.lower().encode("utf-8", "replace")
     literals = file.letters_read.literals if respelled is None else Letters(text).literals
-    worth = {kind: found for kind, signs in SIGNS.items() if (found := signs.worth(literals))}
+    worth = {kind: found for kind, signs in SIGNS.items() if (found := signs.candidates(literals))}
     if not worth:
         return frozenset()
     if file.is_document and not file.recipe:  # inline code, and everything from the first fence on
