@@ -81,8 +81,8 @@ def merge(ours: Lock, theirs: Lock, base: Lock | None, allows: Allows, take: Map
         sources[alias] = ours.sources.get(alias) or theirs.sources[alias]
     return Merged(
         Lock(skills, dict(sorted(sources.items()))),
-        tuple(each for each in skill_results if isinstance(each, Choice)),
-        tuple(each for each in (*source_results, *skill_results) if isinstance(each, Clash)),
+        tuple(result for result in skill_results if isinstance(result, Choice)),
+        tuple(result for result in (*source_results, *skill_results) if isinstance(result, Clash)),
     )
 
 
@@ -94,7 +94,7 @@ def _merge_entries(
     both: Callable[[str, _E, _E], Choice | Clash],
 ) -> tuple[dict[str, _E], list[Choice | Clash]]:
     """Return the merged entries, and a choice or clash for each name in which the sides differ."""
-    kept: dict[str, _E] = {}
+    merged: dict[str, _E] = {}
     results: list[Choice | Clash] = []
     for name in sorted({*ours, *theirs}):
         mine, yours = ours.get(name), theirs.get(name)
@@ -111,8 +111,8 @@ def _merge_entries(
             side = decision.took if isinstance(decision, Choice) else "ours"
             entry = {"ours": mine, "theirs": yours, None: None}[side]
         if entry is not None:
-            kept[name] = entry
-    return kept, results
+            merged[name] = entry
+    return merged, results
 
 
 def _one_sided(name: str, mine: _E | None, yours: _E | None, before: _E | None) -> Choice | None:
@@ -127,10 +127,10 @@ def _one_sided(name: str, mine: _E | None, yours: _E | None, before: _E | None) 
         return Choice(name, side, f"{side} added it")
     why = f"only {side} changed it"
     if isinstance(entry, Locked) and isinstance(before, Locked):
-        was, now = Provenance.of(before), Provenance.of(entry)
-        meanings = was.means(now, MERGE)
+        old_origin, new_origin = Provenance.of(before), Provenance.of(entry)
+        meanings = old_origin.means(new_origin, MERGE)
         if "source" in meanings:
-            why += f"; it is from {now.place} now, no longer from {was.place}"
+            why += f"; it is from {new_origin.place} now, no longer from {old_origin.place}"
         if "signer" in meanings:
             why += f"; it is {_signed(entry)} now, no longer {_signed(before)}"
     return Choice(name, side, why)
@@ -158,8 +158,8 @@ def _two_sided(name: str, mine: Locked, yours: Locked, allows: Allows) -> Choice
         return Choice(name, "ours" if is_mine else "theirs", f"of both changes skillhub.toml allows only {allowed}")
     if higher := _higher(mine, yours):
         high, low = (mine, yours) if higher == "ours" else (yours, mine)
-        rest = "" if is_mine else "; skillhub.toml allows neither, so skillhub install finds another"
-        return Choice(name, higher, f"both changed it; {_version(high)} is higher than {_version(low)}{rest}")
+        note = "" if is_mine else "; skillhub.toml allows neither, so skillhub install finds another"
+        return Choice(name, higher, f"both changed it; {_version(high)} is higher than {_version(low)}{note}")
     if mine.local:
         again = as_command("skillhub", "install", as_local(mine.path or ""))
         return Choice(name, "ours", f"both changed it; {again} takes the present version")
@@ -183,7 +183,7 @@ def _content(entry: Locked) -> str:
 
 
 def _higher(mine: Locked, yours: Locked) -> Side | None:
-    versions = [each.version for each in (mine, yours) if each.version and is_version(each.version)]
+    versions = [entry.version for entry in (mine, yours) if entry.version and is_version(entry.version)]
     if len(versions) < 2 or precedence(versions[0]) == precedence(versions[1]):
         return None
     return "ours" if precedence(versions[0]) > precedence(versions[1]) else "theirs"
@@ -224,13 +224,13 @@ def sides(data: bytes) -> tuple[bytes, bytes, bytes | None] | None:
 def conflict(ours: bytes, theirs: bytes) -> bytes:
     """Return one file with both sides, with git's conflict markers around their differences."""
     mine, yours = ours.splitlines(keepends=True), theirs.splitlines(keepends=True)
-    found: list[bytes] = []
-    at = 0
+    lines: list[bytes] = []
+    position = 0
     for low, high, start, end in changed_lines(mine, yours):
-        found += [*mine[at:low], b"<<<<<<< ours\n", *_ended(mine[low:high]), b"=======\n"]
-        found += [*_ended(yours[start:end]), b">>>>>>> theirs\n"]
-        at = high
-    return b"".join((*found, *mine[at:]))
+        lines += [*mine[position:low], b"<<<<<<< ours\n", *_ended(mine[low:high]), b"=======\n"]
+        lines += [*_ended(yours[start:end]), b">>>>>>> theirs\n"]
+        position = high
+    return b"".join((*lines, *mine[position:]))
 
 
 def _ended(lines: list[bytes]) -> list[bytes]:
@@ -269,11 +269,11 @@ def fix(project: Project, take: Mapping[str, Side], satisfies: Satisfies, *, dry
     """
     with project.exclusively():
         data = files.read(files.inside(project.root, LOCK), CAP) or b""
-        found = sides(data)
-        if found is None:
+        versions = sides(data)
+        if versions is None:
             project.lock()  # raises if the lock has any other fault
             return LockRepair()
-        ours, theirs, base = found
+        ours, theirs, base = versions
         done = _merged(ours, theirs, base, project, take, satisfies)
         if done.clashes:
             raise _refusal(done.clashes)
@@ -289,11 +289,11 @@ def _merged(
     for package in project.packages() if project.scope == "project" else ():
         _refuse_conflict(project, package)
     intent = project.intent()
-    one, other = (
-        Lock.parse(side, f"{project.lock_path} ({of})") for side, of in ((ours, "ours"), (theirs, "theirs"))
+    our_lock, their_lock = (
+        Lock.parse(side, f"{project.lock_path} ({label})") for side, label in ((ours, "ours"), (theirs, "theirs"))
     )
     for name in take:
-        if not any(name in part for lock in (one, other) for part in (lock.skills, lock.sources)):
+        if not any(name in part for lock in (our_lock, their_lock) for part in (lock.skills, lock.sources)):
             raise NotFound(f"neither side of the lock has {name}", where=project.lock_path)
 
     def allows(name: str, entry: Locked) -> bool:
@@ -302,7 +302,7 @@ def _merged(
         line = in_full(replace(intent, skills={name: intent.skills[name]}), Lock({name: entry})).skills[name]
         return satisfies(entry, line, project.base)
 
-    return merge(one, other, _base(base), allows, take)
+    return merge(our_lock, their_lock, _base(base), allows, take)
 
 
 def _refuse_conflict(project: Project, package: str) -> None:
@@ -323,9 +323,9 @@ def _base(data: bytes | None) -> Lock | None:
 
 
 def _refusal(clashes: Sequence[Clash]) -> SkillhubError:
-    details = "; ".join(f"{each.name}: ours is {each.ours}, theirs is {each.theirs}" for each in clashes)
-    kind = next((_ERRORS[each.about] for each in clashes if each.about in _ERRORS), Refused)
-    names = " ".join(each.name for each in clashes)
+    details = "; ".join(f"{clash.name}: ours is {clash.ours}, theirs is {clash.theirs}" for clash in clashes)
+    kind = next((_ERRORS[clash.about] for clash in clashes if clash.about in _ERRORS), Refused)
+    names = " ".join(clash.name for clash in clashes)
     hint = f"choose a side for {names}: skillhub lock fix --ours NAME or --theirs NAME"
     return kind(f"no rule decides between the sides: {details}", where=LOCK, hint=hint)
 
@@ -346,17 +346,17 @@ def drive(base: bytes, ours: bytes, theirs: bytes) -> MergeDriverResult:
     sides added the lock.
     """
     try:
-        one, other = Lock.parse(ours, "ours"), Lock.parse(theirs, "theirs")
+        our_lock, their_lock = Lock.parse(ours, "ours"), Lock.parse(theirs, "theirs")
     except FormatError as error:
         return MergeDriverResult(conflict(ours, theirs), error=error)
 
     def merged(take: Mapping[str, Side]) -> Merged:
-        return merge(one, other, _base(base), lambda *_: True, take)
+        return merge(our_lock, their_lock, _base(base), lambda *_: True, take)
 
     done = merged({})
     if not done.clashes:
         return MergeDriverResult(done.lock.dump(), done.choices)
-    with_theirs = merged({each.name: "theirs" for each in done.clashes})
+    with_theirs = merged({clash.name: "theirs" for clash in done.clashes})
     return MergeDriverResult(
         conflict(done.lock.dump(), with_theirs.lock.dump()), done.choices, _refusal(done.clashes)
     )

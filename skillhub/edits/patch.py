@@ -33,11 +33,11 @@ Changed = tuple[int, int, int, int]  # the first line and the one after the last
 
 def changed_lines(one: Sequence[_Line], other: Sequence[_Line]) -> Iterator[Changed]:
     """Yield in order the parts in which two texts differ."""
-    at = there = 0
+    position = other_position = 0
     for low, start, count in (*_equal_lines(one, other, 0, 0, _DEPTH_MAX), (len(one), len(other), 0)):
-        if at < low or there < start:
-            yield at, low, there, start
-        at, there = low + count, start + count
+        if position < low or other_position < start:
+            yield position, low, other_position, start
+        position, other_position = low + count, start + count
 
 
 def _equal_lines(
@@ -45,42 +45,42 @@ def _equal_lines(
 ) -> Iterator[tuple[int, int, int]]:
     """Yield in order the equal parts of texts that begin at ``low`` and ``start``: both positions, and the lines."""
     shorter = min(len(one), len(other))
-    head = next((at for at in range(shorter) if one[at] != other[at]), shorter)
+    head = next((index for index in range(shorter) if one[index] != other[index]), shorter)
     yield low, start, head
-    tail = next((at for at in range(shorter - head) if one[-1 - at] != other[-1 - at]), shorter - head)
+    tail = next((index for index in range(shorter - head) if one[-1 - index] != other[-1 - index]), shorter - head)
     mine, yours = one[head : len(one) - tail], other[head : len(other) - tail]
     low, start = low + head, start + head
     if len(mine) * len(yours) <= _COMPARED_MAX:
         matcher = SequenceMatcher(None, mine, yours, autojunk=False)
-        yield from ((low + each.a, start + each.b, each.size) for each in matcher.get_matching_blocks())
+        yield from ((low + block.a, start + block.b, block.size) for block in matcher.get_matching_blocks())
     elif depth and (cuts := [*_anchors(mine, yours)]):
-        at = there = 0
-        for left, right in (*cuts, (len(mine), len(yours))):
-            yield from _equal_lines(mine[at:left], yours[there:right], low + at, start + there, depth - 1)
-            at, there = left, right
+        i = j = 0
+        for cut, other_cut in (*cuts, (len(mine), len(yours))):
+            yield from _equal_lines(mine[i:cut], yours[j:other_cut], low + i, start + j, depth - 1)
+            i, j = cut, other_cut
     yield low + len(mine), start + len(yours), tail
 
 
 def _anchors(mine: Sequence[_Line], yours: Sequence[_Line]) -> list[tuple[int, int]]:
     """Return the positions, in both texts, of the lines to cut at."""
-    often, there_often = Counter(mine), Counter(yours)
-    places = {line: at for at, line in enumerate(yours) if there_often[line] == 1}
-    shared = [(at, places[line]) for at, line in enumerate(mine) if often[line] == 1 and line in places]
+    counts, other_counts = Counter(mine), Counter(yours)
+    places = {line: index for index, line in enumerate(yours) if other_counts[line] == 1}
+    shared = [(index, places[line]) for index, line in enumerate(mine) if counts[line] == 1 and line in places]
     # The longest subsequence that ascends in both.
     tops: list[int] = []
     piles: list[int] = []
     before: list[int] = []
-    for number, (_, there) in enumerate(shared):
-        pile = bisect_left(tops, there)
+    for number, (_, position) in enumerate(shared):
+        pile = bisect_left(tops, position)
         before.append(piles[pile - 1] if pile else -1)
-        tops[pile : pile + 1] = [there]
+        tops[pile : pile + 1] = [position]
         piles[pile : pile + 1] = [number]
-    found = []
+    anchors = []
     number = piles[-1] if piles else -1
     while number >= 0:
-        found.append(shared[number])
+        anchors.append(shared[number])
         number = before[number]
-    return found[::-1]
+    return anchors[::-1]
 
 
 # The difference between two trees, as a patch for ``patch -p1`` and ``git apply``.
@@ -148,15 +148,15 @@ def _unified(before: list[str], after: list[str]) -> Iterator[str]:
 
 
 def _hunk(changes: list[Changed], before: list[str], after: list[str]) -> Iterator[str]:
-    at, first = (max(begin - _CONTEXT, 0) for begin in (changes[0][0], changes[0][2]))
-    end, last = min(changes[-1][1] + _CONTEXT, len(before)), min(changes[-1][3] + _CONTEXT, len(after))
-    yield f"@@ -{_range(at, end)} +{_range(first, last)} @@\n"
+    position, new_start = (max(begin - _CONTEXT, 0) for begin in (changes[0][0], changes[0][2]))
+    old_end, new_end = min(changes[-1][1] + _CONTEXT, len(before)), min(changes[-1][3] + _CONTEXT, len(after))
+    yield f"@@ -{_range(position, old_end)} +{_range(new_start, new_end)} @@\n"
     for low, high, start, stop in changes:
-        yield from (f" {line}" for line in before[at:low])
+        yield from (f" {line}" for line in before[position:low])
         yield from (f"-{line}" for line in before[low:high])
         yield from (f"+{line}" for line in after[start:stop])
-        at = high
-    yield from (f" {line}" for line in before[at:end])
+        position = high
+    yield from (f" {line}" for line in before[position:old_end])
 
 
 def _range(first: int, last: int) -> str:
@@ -201,12 +201,12 @@ def apply(patch: bytes, base: Mapping[str, File], where: str) -> Tree:
     """
     reader = _Reader(_decoded(patch, where), where)
     files = dict(base)
-    seen: set[str] = set()
+    patched: set[str] = set()
     while reader.at < len(reader.lines):
         path = reader.file(files)
-        if path in seen:
+        if path in patched:
             reader.fail(f"expected each file once, found {quote(path)} again")
-        seen.add(path)
+        patched.add(path)
     return Tree(files)
 
 
@@ -263,16 +263,16 @@ class _Reader:
         self.expect(set(modes) in _CHANGES_OF_MODE, "one change of mode")
         is_new, is_gone = "new file" in modes, "deleted file" in modes
         self.expect(is_new == (old is None), f"{quote(path)} to be {'absent' if is_new else 'there'}")
-        was = modes.get("deleted file", modes.get("old", mode_of(old)))
-        self.expect(is_new or was == mode_of(old), f"{quote(path)} to have mode {was}")
+        old_mode = modes.get("deleted file", modes.get("old", mode_of(old)))
+        self.expect(is_new or old_mode == mode_of(old), f"{quote(path)} to have mode {old_mode}")
         try:
             lines = lines_of(old.data.decode("utf-8") if old else "")
         except UnicodeDecodeError:
             self.fail(f"{quote(path)} is not text")
         if self.line.startswith("--- "):
             names = ("/dev/null" if is_new else f"a/{path}", "/dev/null" if is_gone else f"b/{path}")
-            for wanted in map(str.__add__, ("--- ", "+++ "), names):
-                self.expect(self.line in (wanted, f"{wanted}\t"), quote(wanted))
+            for name_line in map(str.__add__, ("--- ", "+++ "), names):
+                self.expect(self.line in (name_line, f"{name_line}\t"), quote(name_line))
                 self.at += 1
             lines = self.hunks(lines)
         self.expect(not is_gone or not lines, f"{quote(path)} to be gone whole")
@@ -284,16 +284,16 @@ class _Reader:
     def hunks(self, before: list[str]) -> list[str]:
         """Return the lines of a file with the following hunks applied."""
         after: list[str] = []
-        at = 0
+        position = 0
         self.expect(_HUNK.fullmatch(self.line), "a hunk")
         while match := _HUNK.fullmatch(self.line):
             olds, news = (int(count) if count is not None else 1 for count in (match[2], match[4]))
             # The start of an empty range is the line before it.
             start, new_start = int(match[1]) - bool(olds), int(match[3]) - bool(news)
-            self.expect(at <= start <= len(before), "hunks in order, within the file")
-            after += before[at:start]
+            self.expect(position <= start <= len(before), "hunks in order, within the file")
+            after += before[position:start]
             self.expect(len(after) == new_start, "the hunk to go where it says")
-            at = start
+            position = start
             self.at += 1
             while olds or news:
                 mark, text = self.line[:1], self.line[1:]
@@ -303,12 +303,12 @@ class _Reader:
                 has_end = self.lines[self.at + 1 : self.at + 2] != [_NO_END]
                 text += "\n" * has_end
                 if mark != "+":
-                    self.expect(before[at : at + 1] == [text], "a line that the file has there")
-                    at += 1
+                    self.expect(before[position : position + 1] == [text], "a line that the file has there")
+                    position += 1
                 if mark != "-":
                     after.append(text)
                 self.at += 1 + (not has_end)
-        after += before[at:]
+        after += before[position:]
         self.expect(all(line.endswith("\n") for line in after[:-1]), "a line without end to be the last")
         return after
 
@@ -389,16 +389,16 @@ def _lines(base: list[str], mine: list[str], theirs: list[str]) -> list[str]:
         _Overlap: two changes touch and are not the same.
     """
     merged: list[str] = []
-    at = 0
+    position = 0
     changes = sorted([*_changes(base, mine), *_changes(base, theirs)])
     for number, (start, end, lines) in enumerate(changes):
         if number and changes[number - 1] == (start, end, lines):
             continue  # both made the same change
-        if number and start <= at:
+        if number and start <= position:
             raise _Overlap
-        merged += base[at:start] + lines
-        at = end
-    merged += base[at:]
+        merged += base[position:start] + lines
+        position = end
+    merged += base[position:]
     if any(not line.endswith("\n") for line in merged[:-1]):
         raise _Overlap  # one side has a last line without line feed, and the other lines after it
     return merged
@@ -426,8 +426,8 @@ def save(name: str, edited: Iterable[Mapping[str, File]], base: Mapping[str, Fil
     """
     saved: list[tuple[str, dict[str, File]]] = []
     paths = []
-    for now in edited:
-        edits = difference(base, now)
+    for copy in edited:
+        edits = difference(base, copy)
         if edits in saved or not any(edits):
             continue
         saved.append(edits)
@@ -435,8 +435,8 @@ def save(name: str, edited: Iterable[Mapping[str, File]], base: Mapping[str, Fil
         paths.append(free_path(name, project))
         path = os.path.join(project.root, *paths[-1].split("/"))
         if unpatchable:
-            with files.disk_errors(path), project.hold(path, make=True) as (file, at):
-                write_tree(file.removesuffix(".patch"), unpatchable.items(), read_only=False, dir_fd=at)
+            with files.disk_errors(path), project.hold(path, make=True) as (file, dir_fd):
+                write_tree(file.removesuffix(".patch"), unpatchable.items(), read_only=False, dir_fd=dir_fd)
         files.write_atomic(path, patch.encode("utf-8"), root=project.top)
     return paths
 
@@ -469,12 +469,12 @@ def read_edited(path: str, store: str, project: Project) -> dict[str, File]:
     try:
         with files.disk_errors(path):
             if not os.path.isdir(path):
-                there = os.path.realpath(path)  # a link here is ours, and its target in the store is no folder
-                return {os.path.basename(path): File(files.read(there, _EDITS_MAX) or b"")}
+                target = os.path.realpath(path)  # a link here is ours, and its target in the store is no folder
+                return {os.path.basename(path): File(files.read(target, _EDITS_MAX) or b"")}
             if files.is_link(path):
                 return _read_folder(os.path.realpath(path), None)
-            with project.hold(path) as (name, at):
-                return _read_folder(path, at, name)
+            with project.hold(path) as (name, dir_fd):
+                return _read_folder(path, dir_fd, name)
     except (FormatError, UnsafeArchive) as error:
         raise _too_much(path) from error
 
@@ -484,15 +484,15 @@ def is_under(path: str, store: str) -> bool:
     return os.path.dirname(os.path.dirname(os.path.realpath(path))) == os.path.realpath(store)
 
 
-def _read_folder(path: str, at: int | None, name: str = "") -> dict[str, File]:
+def _read_folder(path: str, dir_fd: int | None, name: str = "") -> dict[str, File]:
     edited, size = {}, 0
-    for found in walk(name or path, largest=_EDITS_MAX, dir_fd=at):
-        full = f"{path}/{found.path}"
-        if found.file is not None:
-            edited[found.path] = found.file
-            size += len(found.file.data)
+    for entry in walk(name or path, largest=_EDITS_MAX, dir_fd=dir_fd):
+        full = f"{path}/{entry.path}"
+        if entry.file is not None:
+            edited[entry.path] = entry.file
+            size += len(entry.file.data)
         elif os.path.islink(full):
-            edited[f"{found.path}.link"] = File(os.fsencode(os.readlink(full)) + b"\n")
+            edited[f"{entry.path}.link"] = File(os.fsencode(os.readlink(full)) + b"\n")
         if size > _EDITS_MAX:
             raise _too_much(path)
     return edited
@@ -513,12 +513,12 @@ def merged(base: Tree | None, path: str, theirs: Tree, project: Project) -> Tree
     if base is None or files.is_link(path) or not os.path.isdir(path):
         return None
     try:
-        with files.disk_errors(path), project.hold(path) as (name, at):
-            found = list(walk(name, largest=_EDITS_MAX, dir_fd=at))
+        with files.disk_errors(path), project.hold(path) as (name, dir_fd):
+            entries = list(walk(name, largest=_EDITS_MAX, dir_fd=dir_fd))
     except UnsafeArchive:
         return None
-    mine = {each.path: each.file for each in found if each.file is not None}
-    return merge_skills(base, mine, theirs) if len(mine) == len(found) else None
+    mine = {entry.path: entry.file for entry in entries if entry.file is not None}
+    return merge_skills(base, mine, theirs) if len(mine) == len(entries) else None
 
 
 def read_patch(patch: Patch, project: Project) -> bytes:
@@ -551,9 +551,9 @@ def tree_of_copy(places: Iterable[str], tree: Digest) -> Tree | None:
     """Return the tree from the first copy that is exactly this tree."""
     for path, _ in _copies(places, tree):
         with suppress(OSError, UnsafeArchive):
-            found = Tree({each.path: each.file for each in walk(path, largest=LARGEST) if each.file})
-            if found.digest == tree:
-                return found
+            copied = Tree({entry.path: entry.file for entry in walk(path, largest=LARGEST) if entry.file})
+            if copied.digest == tree:
+                return copied
     return None
 
 

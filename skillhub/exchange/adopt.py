@@ -67,19 +67,19 @@ def adopt(names: Sequence[str], into: str, options: Options, ports: Ports) -> Ou
     origins = Origins(ports)
     adopted, left_out = [], []
     for find in _adoptable_skills(names, state, ports):
-        each = find if isinstance(find, LeftOut) else _read(find, into, origins, state, ports)
-        each = each if isinstance(each, LeftOut) else _admitted(each, state, ports)
-        left_out.append(each) if isinstance(each, LeftOut) else adopted.append(each)
+        result = find if isinstance(find, LeftOut) else _read(find, into, origins, state, ports)
+        result = result if isinstance(result, LeftOut) else _admitted(result, state, ports)
+        left_out.append(result) if isinstance(result, LeftOut) else adopted.append(result)
     planner = Planner.of(options, state, ports)
-    plans = [_planned(each, planner, ports) for each in adopted]
-    asked = ask([question for each in plans for question in each.questions()], ports, options.dry_run)
+    plans = [_planned(skill, planner, ports) for skill in adopted]
+    answers = ask([question for plan in plans for question in plan.questions()], ports, options.dry_run)
     warnings = tuple(origins.warnings)
     if not adopted:
         return Outcome((), False, warnings=warnings, left=tuple(left_out))
     if not options.dry_run:
-        for each in adopted:
-            _copy_into_project(each, ports)
-    outcome = carry_out(plans, options, asked, state, ports)
+        for skill in adopted:
+            _copy_into_project(skill, ports)
+    outcome = carry_out(plans, options, answers, state, ports)
     if not options.dry_run:
         _unlink(adopted, {skill.name for skill in outcome.skills if skill.state == "disabled"}, ports.project)
     return replace(outcome, warnings=(*warnings, *outcome.warnings), left=(*left_out, *outcome.left))
@@ -90,7 +90,7 @@ def _adoptable_skills(names: Sequence[str], state: State, ports: Ports) -> Itera
     world = ports.project, ports.user_home, ports.environ
     folders = agent_folders(*world)
     # Only direct subfolders of an agent's folder are places to which a skill is linked.
-    for path in (each for each in unmanaged(*world) if os.path.dirname(each) in folders):
+    for path in (path for path in unmanaged(*world) if os.path.dirname(path) in folders):
         paths.setdefault(os.path.basename(path), []).append(path)
     scope = ports.project.scope
     for name in names:
@@ -121,62 +121,62 @@ def _adoptable(name: str, paths: Iterable[str], scope: Scope) -> AdoptableSkill 
 
 def _read(find: AdoptableSkill, into: str, origins: Origins, state: State, ports: Ports) -> _Adopted | LeftOut:
     try:
-        mine = by_path(find.copies[0], ports).run()
+        local = by_path(find.copies[0], ports).run()
     except (FormatError, SecurityError, SourceError) as error:
         return LeftOut(find.name, error.code, f"{error.message} ({error.where or find.copies[0]})")
-    if mine.name != find.name:
-        return LeftOut(find.name, "name", f"its SKILL.md names it {mine.name}; rename the folder or the skill")
+    if local.name != find.name:
+        return LeftOut(find.name, "name", f"its SKILL.md names it {local.name}; rename the folder or the skill")
     for path in find.copies:
-        if problems := compare(path, mine.tree.listing):
+        if problems := compare(path, local.tree.listing):
             problem = f"{problems[0].path}: {problems[0].message}"
             return LeftOut(find.name, "differs", f"expected identical copies with only the skill's files: {problem}")
-    found = compared(mine, origins.of(mine), state, ports)
-    if found.entry.origin != mine.entry.origin:
-        return _Adopted(find, found, None)
+    candidate = compared(local, origins.of(local), state, ports)
+    if candidate.entry.origin != local.entry.origin:
+        return _Adopted(find, candidate, None)
     path = f"{into}/{find.name}"
     target = files.inside(ports.project.base, path)
-    if os.path.lexists(target) and (not os.path.isdir(target) or compare(target, mine.tree.listing)):
+    if os.path.lexists(target) and (not os.path.isdir(target) or compare(target, local.tree.listing)):
         return LeftOut(find.name, "in-the-way", f"{target} exists with other content; --into names another folder")
-    entry = replace(found.entry, path=path)
-    return _Adopted(find, replace(found, entry=entry, wanted=Wanted(path=path)), target)
+    entry = replace(candidate.entry, path=path)
+    return _Adopted(find, replace(candidate, entry=entry, wanted=Wanted(path=path)), target)
 
 
-def _admitted(each: _Adopted, state: State, ports: Ports) -> _Adopted | LeftOut:
+def _admitted(skill: _Adopted, state: State, ports: Ports) -> _Adopted | LeftOut:
     try:
-        return replace(each, candidate=admit(each.candidate, state, ports))
+        return replace(skill, candidate=admit(skill.candidate, state, ports))
     except Forbidden as error:
-        return LeftOut(each.find.name, error.code, f"{error.message} ({error.where})")
+        return LeftOut(skill.find.name, error.code, f"{error.message} ({error.where})")
 
 
-def _planned(each: _Adopted, planner: Planner, ports: Ports) -> Plan:
+def _planned(skill: _Adopted, planner: Planner, ports: Ports) -> Plan:
     """Plan to link the skill in the usual folders and where it was found, with a copy in place of each link to it."""
     base = ports.project.base
-    found_in = [portable(os.path.dirname(path), base) for path in each.find.copies]
-    excluded = {portable(path, base) for path in (*each.find.links, *filter(None, [each.target]))}
+    found_in = [portable(os.path.dirname(path), base) for path in skill.find.copies]
+    excluded = {portable(path, base) for path in (*skill.find.links, *filter(None, [skill.target]))}
     folders = dict.fromkeys((*planner.folders, *found_in))
-    wanted = tuple(folder for folder in folders if f"{folder}/{each.find.name}" not in excluded)
-    plan = replace(planner, folders=wanted).plan(each.candidate)
+    link_folders = tuple(folder for folder in folders if f"{folder}/{skill.find.name}" not in excluded)
+    plan = replace(planner, folders=link_folders).plan(skill.candidate)
     if plan.linking is None or plan.disabled_by:
         return plan
-    link_paths = [portable(path, base) for path in each.find.links]
+    link_paths = [portable(path, base) for path in skill.find.links]
     steps = [Step(link, links.place(ports.project, link), "make") for link in link_paths]
     return replace(plan, linking=replace(plan.linking, steps=(*plan.linking.steps, *steps)))
 
 
-def _copy_into_project(each: _Adopted, ports: Ports) -> None:
+def _copy_into_project(skill: _Adopted, ports: Ports) -> None:
     """Copy the skill to its folder in the project, and remove the links to its copies."""
-    if each.target is not None and not os.path.lexists(each.target):
-        tree = each.candidate.tree
-        links.make(ports.project, each.target, tree, ports.store.path(tree.digest), "copy")
-    for path in each.find.links:
+    if skill.target is not None and not os.path.lexists(skill.target):
+        tree = skill.candidate.tree
+        links.make(ports.project, skill.target, tree, ports.store.path(tree.digest), "copy")
+    for path in skill.find.links:
         links.unmake(ports.project, path)
 
 
 def _unlink(adopted: Iterable[_Adopted], disabled: set[str], project: Project) -> None:
     """Remove the copies of disabled skills from agents' folders; the store has their files."""
-    for each in adopted:
-        for path in each.find.copies if each.find.name in disabled else ():
-            if path != each.target and not compare(path, each.candidate.tree.listing):
+    for skill in adopted:
+        for path in skill.find.copies if skill.find.name in disabled else ():
+            if path != skill.target and not compare(path, skill.candidate.tree.listing):
                 links.unmake(project, path)
 
 
@@ -189,17 +189,17 @@ def import_lock(other: OtherLock, options: Options, ports: Ports) -> Outcome:
         StateError: the disk is in the way.
     """
     state = read_state(ports)
-    left_out = [LeftOut(each.name, "no-origin", each.reason) for each in other.unpinned]
-    found: dict[str, Candidate] = {}
-    for each in _candidates(other, options, state, ports):
-        if isinstance(each, LeftOut):
-            left_out.append(each)
-        elif each.tree.digest != found.setdefault(each.name, each).tree.digest:
-            first = found[each.name].entry.origin
-            left_out.append(LeftOut(each.name, "usage", f"the lock has it from {first} and from {each.entry.origin}"))
-    if not found:
+    left_out = [LeftOut(entry.name, "no-origin", entry.reason) for entry in other.unpinned]
+    candidates: dict[str, Candidate] = {}
+    for item in _candidates(other, options, state, ports):
+        if isinstance(item, LeftOut):
+            left_out.append(item)
+        elif item.tree.digest != candidates.setdefault(item.name, item).tree.digest:
+            first = candidates[item.name].entry.origin
+            left_out.append(LeftOut(item.name, "usage", f"the lock has it from {first} and from {item.entry.origin}"))
+    if not candidates:
         return Outcome((), False, left=tuple(left_out))
-    outcome = apply(found, options, state, ports)
+    outcome = apply(candidates, options, state, ports)
     return replace(outcome, left=(*left_out, *outcome.left))
 
 
@@ -208,13 +208,13 @@ def _candidates(other: OtherLock, options: Options, state: State, ports: Ports) 
     for done, origin in enumerate(other.origins):
         ports.report("resolving", done, len(other.origins))
         # One skill at a time, so that a missing one does not affect the others; a source is opened only once.
-        for each in origin.each():
+        for single in origin.each():
             try:
-                found = candidates_at(each, options, state, ports)
+                candidates = candidates_at(single, options, state, ports)
             except OF_ONE as error:
-                yield LeftOut(each.name, error.code, _reason(error))
+                yield LeftOut(single.name, error.code, _reason(error))
                 continue
-            yield from (_with_notes(candidate, each) for candidate in found.values())
+            yield from (_with_notes(candidate, single) for candidate in candidates.values())
 
 
 def _reason(error: SkillhubError) -> str:

@@ -51,14 +51,14 @@ def export(
             ports.open(source)  # raises if it is older than what this machine saw before
             recorded.fetch_root(source.url, source.root, named_by=source.named_by)
     for name, entry in state.lock.skills.items():
-        found, is_agreed = entry.original, state.agreed(name) is not None
+        original, is_agreed = entry.original, state.agreed(name) is not None
         with about_skill(name):
-            if _is_proved(found):
-                by_lock(name, found, recorded, agreed=is_agreed, scanned=False).run()
-                objects = proof(found.rev, found.path or "") if found.rev else {}
+            if _is_proved(original):
+                by_lock(name, original, recorded, agreed=is_agreed, scanned=False).run()
+                objects = proof(original.rev, original.path or "") if original.rev else {}
                 answers |= {f"git:{id_}": ("", data) for id_, data in objects.items()}
             else:
-                tree = by_lock(name, found, ports, agreed=is_agreed, scanned=False).run().tree
+                tree = by_lock(name, original, ports, agreed=is_agreed, scanned=False).run().tree
                 answers[f"tree:{name}"] = "", pack(tree, compress=False)
     recorded.advisories.known()  # an install reads the advisories of the registries
     bundle = SkillBundle(state.lock, answers)
@@ -72,7 +72,7 @@ def export(
             by_lock(name, entry.original, replay, agreed=True, scanned=False).run()
     replay.advisories.known()
     # An install asks for no logins and redirects, so they are left out.
-    needed = {key: each for key, each in answers.items() if key in bundle.asked or key.startswith("tree:")}
+    needed = {key: answer for key, answer in answers.items() if key in bundle.asked or key.startswith("tree:")}
     return SkillBundle(state.lock, needed)
 
 
@@ -91,10 +91,10 @@ def hold_to_lock(bundle: SkillBundle, project: Project, *, frozen: bool) -> None
     if not (frozen or os.path.lexists(project.lock_path)):
         project.brought = bundle.lock
         return
-    mine = project.lock()
-    every = {*mine.skills, *bundle.lock.skills}
-    differing = sorted(name for name in every if mine.skills.get(name) != bundle.lock.skills.get(name))
-    if differing or mine != bundle.lock:
+    lock = project.lock()
+    names = {*lock.skills, *bundle.lock.skills}
+    differing = sorted(name for name in names if lock.skills.get(name) != bundle.lock.skills.get(name))
+    if differing or lock != bundle.lock:
         about = ", ".join(differing) or "their sources"
         message = f"the bundle is of another lock than {project.lock_path}; they differ in: {about}"
         raise FormatError(message, where=bundle.where, hint="export a bundle of this lock")
@@ -102,5 +102,5 @@ def hold_to_lock(bundle: SkillBundle, project: Project, *, frozen: bool) -> None
 
 def usable_until(bundle: SkillBundle) -> str | None:
     """Return the earliest expiry of registry metadata in the bundle (UTC); None if the bundle has none."""
-    found = (view_expiry(data, key)[1] for key, (_, data) in bundle.answers.items() if key.endswith(_TIMESTAMP))
-    return min(found, default=None)
+    expiries = (view_expiry(data, key)[1] for key, (_, data) in bundle.answers.items() if key.endswith(_TIMESTAMP))
+    return min(expiries, default=None)

@@ -73,13 +73,13 @@ class OtherLock:
     unpinned: tuple[NoOrigin, ...]
 
     @classmethod
-    def of(cls, name: str, found: Iterable[Found]) -> OtherLock:
+    def of(cls, name: str, found_entries: Iterable[Found]) -> OtherLock:
         """Return the lock with the entries separated by whether they have an origin."""
-        every = list(found)
+        entries = list(found_entries)
         return cls(
             name,
-            tuple(each for each in every if isinstance(each, Origin)),
-            tuple(each for each in every if isinstance(each, NoOrigin)),
+            tuple(entry for entry in entries if isinstance(entry, Origin)),
+            tuple(entry for entry in entries if isinstance(entry, NoOrigin)),
         )
 
 
@@ -95,8 +95,8 @@ class OtherEntry(ForeignDocument):
         try:
             return cls.parse(block, "").found(name, folder)
         except FormatError as error:
-            at = (error.where or "").removeprefix(": ")
-            return NoOrigin(name, f"its entry is malformed: {f'{at}: ' if at else ''}{error.message}")
+            place = (error.where or "").removeprefix(": ")
+            return NoOrigin(name, f"its entry is malformed: {f'{place}: ' if place else ''}{error.message}")
 
     @abstractmethod
     def found(self, name: str, folder: str) -> Found:
@@ -126,11 +126,11 @@ def in_git(name: str, place: str, rev: str, path: str, skills: tuple[str, ...] =
     if path and not is_inner_path(path):
         return NoOrigin(name, f"its path {quote(path)} leads out of its repository")
     url = place.removeprefix("git+").removeprefix("github:")
-    at = f"@{rev}" if rev else ""
-    if short := (url if _SHORT.fullmatch(url) else (found := _ON_GITHUB.fullmatch(url)) and found[1]):
-        ref = f"github:{short}{'/' + path if path else ''}{at}"
+    revision = f"@{rev}" if rev else ""
+    if short := (url if _SHORT.fullmatch(url) else (match := _ON_GITHUB.fullmatch(url)) and match[1]):
+        ref = f"github:{short}{'/' + path if path else ''}{revision}"
     else:
-        ref = f"git+{of_repository(url)}{at}{'#' + path if path else ''}"
+        ref = f"git+{of_repository(url)}{revision}{'#' + path if path else ''}"
     note = "" if is_object_id(rev) else f"pinned at the present commit of {quote(rev or 'its default branch')}"
     return _checked(name, ref, skills, note)
 
@@ -151,14 +151,14 @@ def at_site(name: str, url: str, skills: tuple[str, ...]) -> Found:
 
 
 def _checked(name: str, ref: str, skills: tuple[str, ...], note: str) -> Found:
-    shown = quote(masked(ref))
+    shown_ref = quote(masked(ref))
     if ref.startswith(("http://", "git+http://")):
-        return NoOrigin(name, f"{shown} uses plain http")
+        return NoOrigin(name, f"{shown_ref} uses plain http")
     try:
         parse_remote(ref)
     except UsageError:  # its message could contain a password
         problem = " holds a password" if names_user(ref) else " is not a place to install from"
-        return NoOrigin(name, shown + problem)
+        return NoOrigin(name, shown_ref + problem)
     return Origin(name, ref, skills, note)
 
 
@@ -225,12 +225,12 @@ class ApmPackage(OtherEntry):
     def _skills(self) -> tuple[str, ...]:
         """Return the installed skills of the package: the requested ones, else those in agents' folders."""
         # Older versions list only the folder.
-        folders = (folder_of(each) for each in self.deployed_files if isinstance(each, str))
+        folders = (folder_of(path) for path in self.deployed_files if isinstance(path, str))
         deployed = [
-            posixpath.basename(each) for each in folders if posixpath.basename(posixpath.dirname(each)) == "skills"
+            posixpath.basename(path) for path in folders if posixpath.basename(posixpath.dirname(path)) == "skills"
         ]
-        wanted = self.skill_subset or deployed
-        return tuple(dict.fromkeys(each for each in wanted if isinstance(each, str) and is_name(each)))
+        requested = self.skill_subset or deployed
+        return tuple(dict.fromkeys(name for name in requested if isinstance(name, str) and is_name(name)))
 
 
 def entries(document: Mapping[str, Any], folder: str) -> Iterator[Found]:
@@ -370,8 +370,8 @@ def _kind(document: _Block, skills: _Block, where: str) -> tuple[str, type[Other
     raise _unknown(where, f"version {quote(version)}")
 
 
-def _unknown(where: str, found: str) -> FormatError:
-    return FormatError(f"expected a lock of another installer, found {found}", where=where, hint=KNOWN)
+def _unknown(where: str, description: str) -> FormatError:
+    return FormatError(f"expected a lock of another installer, found {description}", where=where, hint=KNOWN)
 
 
 # The origins that other installers recorded, and the present content of those origins.
@@ -396,12 +396,12 @@ class Origins:
     def __init__(self, ports: Ports) -> None:
         self._ports = ports
         self.warnings: list[str] = []
-        self._named = {each.name: each for origin in self._read() for each in origin.each()}
+        self._named = {single.name: single for origin in self._read() for single in origin.each()}
 
-    def of(self, mine: Candidate) -> Origin | None:
+    def of(self, skill: Candidate) -> Origin | None:
         """Return the origin of a skill from a lock, or else from its own frontmatter; None if both have none."""
-        noted = noted_by_gh(mine.name, mine.manifest.metadata)
-        return self._named.get(mine.name) or (None if isinstance(noted, NoOrigin) else noted)
+        noted = noted_by_gh(skill.name, skill.manifest.metadata)
+        return self._named.get(skill.name) or (None if isinstance(noted, NoOrigin) else noted)
 
     def _read(self) -> Iterator[Origin]:
         project = self._ports.project
@@ -427,23 +427,23 @@ def candidates_at(origin: Origin, options: Options, state: State, ports: Ports) 
     return gather([parse_ref(origin.ref)], options, state, ports, named_by="repository").found
 
 
-def compared(mine: Candidate, origin: Origin | None, state: State, ports: Ports) -> Candidate:
-    """Return the skill from its origin if it is identical to ``mine``; else ``mine`` with a note on the difference.
+def compared(local: Candidate, origin: Origin | None, state: State, ports: Ports) -> Candidate:
+    """Return the skill from its origin if it is identical to ``local``; else ``local`` with a note on the difference.
 
     Raises:
         SecurityError: the content of the origin was tampered with.
         StateError: the disk is in the way.
     """
     if origin is None:
-        return mine.noted("its origin is unknown")
+        return local.noted("its origin is unknown")
     try:
-        found = candidates_at(origin, Options(), state, ports)
+        candidates = candidates_at(origin, Options(), state, ports)
     except OF_ONE as error:
-        return mine.noted(f"its recorded origin is {origin.ref}, which could not be compared: {error.message}")
-    theirs = found.get(mine.name)
-    if theirs is None:
-        return mine.noted(f"its recorded origin is {origin.ref}, which has no skill of that name")
-    if theirs.tree.digest == mine.tree.digest:
-        return theirs.noted(f"it is identical to {origin.ref}")
-    changed = sorted(path for path in {*mine.tree, *theirs.tree} if mine.tree.get(path) != theirs.tree.get(path))
-    return mine.noted(f"it differs from {origin.ref} in {', '.join(changed[:8])}; the local files are locked")
+        return local.noted(f"its recorded origin is {origin.ref}, which could not be compared: {error.message}")
+    remote = candidates.get(local.name)
+    if remote is None:
+        return local.noted(f"its recorded origin is {origin.ref}, which has no skill of that name")
+    if remote.tree.digest == local.tree.digest:
+        return remote.noted(f"it is identical to {origin.ref}")
+    changed = sorted(path for path in {*local.tree, *remote.tree} if local.tree.get(path) != remote.tree.get(path))
+    return local.noted(f"it differs from {origin.ref} in {', '.join(changed[:8])}; the local files are locked")

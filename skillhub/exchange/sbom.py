@@ -30,8 +30,8 @@ def purl(name: str, entry: Locked) -> PackageURL | None:
         return None
     name = entry.own_name(name)
     if entry.git is None:
-        given = {"download_url": entry.url, "checksum": entry.digest}
-        return PackageURL("generic", None, name, entry.version, {k: v for k, v in given.items() if v})
+        download = {"download_url": entry.url, "checksum": entry.digest}
+        return PackageURL("generic", None, name, entry.version, {k: v for k, v in download.items() if v})
     place = parse_remote(entry.place)
     if isinstance(place, GitHub):
         return PackageURL("github", place.owner, place.repo, entry.rev, None, entry.path)
@@ -56,15 +56,15 @@ def cyclonedx(lock: Lock, created: datetime | None) -> bytes:
     digest = Digest.of(lock.dump())
     skills = sorted(lock.skills.items())
     needs = {
-        f"skill:{name}": [f"skill:{each}" for each in entry.dependencies if each in lock.skills]
+        f"skill:{name}": [f"skill:{dependency}" for dependency in entry.dependencies if dependency in lock.skills]
         for name, entry in skills
     }
     needs[_ROOT] = [f"skill:{name}" for name, _ in skills]
     document = {
         "components": [_component(name, entry, lock) for name, entry in skills],
         "dependencies": [
-            {"dependsOn": sorted({*wanted}), "ref": ref} if wanted else {"ref": ref}
-            for ref, wanted in sorted(needs.items())
+            {"dependsOn": sorted({*needed}), "ref": ref} if needed else {"ref": ref}
+            for ref, needed in sorted(needs.items())
         ],
         "metadata": {
             "component": {"bom-ref": _ROOT, "hashes": _hashes(digest), "name": _ROOT, "type": "file"},
@@ -81,7 +81,7 @@ def cyclonedx(lock: Lock, created: datetime | None) -> bytes:
 
 
 def _component(name: str, entry: Locked, lock: Lock) -> dict[str, Any]:
-    signers = [Signer.parse(each) for each in entry.signed_by]
+    signers = [Signer.parse(text) for text in entry.signed_by]
     package_url = purl(name, entry)
     return _without_nothing(
         {
@@ -92,7 +92,7 @@ def _component(name: str, entry: Locked, lock: Lock) -> dict[str, Any]:
             "properties": [
                 {"name": f"skillhub:{key}", "value": value} for key, value in sorted({*_facts(entry, lock)})
             ],
-            "publisher": ", ".join(each.named(entry.voucher) for each in signers),
+            "publisher": ", ".join(signer.named(entry.voucher) for signer in signers),
             "purl": str(package_url or ""),
             "type": "library",
             "version": entry.version,
@@ -132,7 +132,7 @@ def _facts(entry: Locked, lock: Lock) -> Iterator[tuple[str, str]]:
         if source.root is not None:
             yield "source-root", source.root
     for key, values in (
-        ("signed-by", [by_word(each, entry.voucher) for each in entry.signed_by]),
+        ("signed-by", [by_word(signer, entry.voucher) for signer in entry.signed_by]),
         ("capability", entry.capabilities),
         ("requires", entry.requires),
     ):
@@ -172,8 +172,8 @@ def spdx(lock: Lock, created: datetime | None) -> bytes:
         "documentNamespace": f"urn:uuid:{uuid5(NAMESPACE_URL, digest)}",
         "packages": [root, *(_package(name, entry) for name, entry in sorted(lock.skills.items()))],
         "relationships": [
-            {"spdxElementId": one, "relatedSpdxElement": other, "relationshipType": kind}
-            for one, kind, other in dict.fromkeys(_relations(lock))
+            {"spdxElementId": subject, "relatedSpdxElement": related, "relationshipType": kind}
+            for subject, kind, related in dict.fromkeys(_relations(lock))
         ],
     }
     return f"{json.dumps(document, indent=4)}\n".encode()
@@ -229,6 +229,6 @@ def _relations(lock: Lock) -> Iterator[tuple[str, str, str]]:
     yield _DOCUMENT, "DESCRIBES", _SPDX_ROOT
     for name, entry in sorted(lock.skills.items()):
         yield _SPDX_ROOT, "DEPENDS_ON", _id(name)
-        for each in entry.dependencies:
-            if each in lock.skills:
-                yield _id(name), "DEPENDS_ON", _id(each)
+        for dependency in entry.dependencies:
+            if dependency in lock.skills:
+                yield _id(name), "DEPENDS_ON", _id(dependency)

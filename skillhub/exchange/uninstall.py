@@ -82,16 +82,16 @@ def uninstall(ports: Ports, drop: Callable[[Secret], None] | None, *, dry_run: b
         FormatError, StateError: the record of a project cannot be read.
     """
     rows = _rows(ports, drop, remove=False)
-    lines = [f"{each.kind}: {each.path}{f' ({each.name})' if each.name else ''}" for each in rows if not each.kept]
-    more = [f"and {len(lines) - _SHOWN} more: --dry-run lists all"] if len(lines) > _SHOWN else []
-    kept = [f"stays: {each.path}: {each.kept}" for each in rows if each.kept]
-    asked = []
+    lines = [f"{row.kind}: {row.path}{f' ({row.name})' if row.name else ''}" for row in rows if not row.kept]
+    omitted = [f"and {len(lines) - _SHOWN} more: --dry-run lists all"] if len(lines) > _SHOWN else []
+    staying = [f"stays: {row.path}: {row.kept}" for row in rows if row.kept]
+    answers = []
     if lines:
-        question = Question("uninstall", NAME, "Remove all of this?", (*lines[:_SHOWN], *more, *kept[:_SHOWN]))
-        asked = ask([question], ports, dry_run)
+        question = Question("uninstall", NAME, "Remove all of this?", (*lines[:_SHOWN], *omitted, *staying[:_SHOWN]))
+        answers = ask([question], ports, dry_run)
     if lines and not dry_run:
         rows = _rows(ports, drop, remove=True)
-    return Uninstalled(tuple(rows), (*_completion(ports.user_home),), removal(), tuple(asked))
+    return Uninstalled(tuple(rows), (*_completion(ports.user_home),), removal(), tuple(answers))
 
 
 def _rows(ports: Ports, drop: Callable[[Secret], None] | None, *, remove: bool) -> list[Installed]:
@@ -111,10 +111,10 @@ def _rows(ports: Ports, drop: Callable[[Secret], None] | None, *, remove: bool) 
             Installed("value", where, "", "" if drop else f"skillhub cannot remove it without: {extra('keyring')}")
         )
     stored = os.path.realpath(ports.store.root) + os.sep
-    links = [os.path.realpath(each.path) for each in rows if each.kept and files.is_link(each.path)]
-    is_linked = any(each.startswith(stored) for each in links)
-    own = {**_OWN, **({"store": "an edited skill is linked to it"} if is_linked else {})}
-    return [*rows, *_folders(home, own, remove)]
+    links = [os.path.realpath(row.path) for row in rows if row.kept and files.is_link(row.path)]
+    is_linked = any(link.startswith(stored) for link in links)
+    own_names = {**_OWN, **({"store": "an edited skill is linked to it"} if is_linked else {})}
+    return [*rows, *_folders(home, own_names, remove)]
 
 
 def _projects(home: Home) -> Iterator[tuple[Project, Records]]:
@@ -134,14 +134,14 @@ def _projects(home: Home) -> Iterator[tuple[Project, Records]]:
 def _of_project(project: Project, records: Records, ports: Ports, remove: bool) -> Iterator[Installed]:
     remaining = dict(records.skills)
     folders = copies.folders_of(project, hosts().values(), ports.user_home, ports.environ)
-    known, is_user = {copies.portable(each, project.base) for each in folders}, project.scope == "user"
+    agent_folders, is_user = {copies.portable(folder, project.base) for folder in folders}, project.scope == "user"
     for name, record in [*records.skills.items(), *records.pending.items()]:
         kept_links = []
         for link in record.links:
             row: Installed | None = Installed(
                 "copy", copies.absolute(project.base, link), name, "it is in no agent's folder"
             )
-            if os.path.split(link)[0] in known:
+            if os.path.split(link)[0] in agent_folders:
                 row = _copy(project, name, link, record, ports.store, remove)
             if row is not None:
                 kept_links += [link] if row.kept else []
@@ -157,7 +157,7 @@ def _of_project(project: Project, records: Records, ports: Ports, remove: bool) 
                     yield Installed("mcp", error.where or project.base, server, error.message)
     if remove:
         exclude(project.around, [link for record in remaining.values() for link in record.links])
-        mcp.remove_created(project, [each for each in records.created_paths if not os.path.isabs(each) or is_user])
+        mcp.remove_created(project, [path for path in records.created_paths if not os.path.isabs(path) or is_user])
 
 
 def _copy(project: Project, name: str, link: str, record: Record, store: Store, remove: bool) -> Installed | None:
@@ -184,18 +184,18 @@ def _entry(
     present = mcp.servers(file).get(server)
     if present is None:
         return
-    kept = "" if mcp.is_equal(present, entry) else "the entry was changed"
-    if remove and not kept:
+    why_kept = "" if mcp.is_equal(present, entry) else "the entry was changed"
+    if remove and not why_kept:
         mcp.remove(file, server, entry, project)
-    yield Installed("mcp", file.path, server, kept)
+    yield Installed("mcp", file.path, server, why_kept)
 
 
 def _own_entries(ports: Ports, remove: bool) -> Iterator[Installed]:
     """Yield the entries of agents that run ``skillhub mcp``, since they would fail without the program."""
-    known = entries_file(ports.project.home)
-    for path, entry in known.entries.items():
+    own_entries = entries_file(ports.project.home)
+    for path, entry in own_entries.entries.items():
         for agent, dialect in mcp.DIALECTS.items():
-            bases = [path.removesuffix(f"/{each}") for each in dialect.project if path.endswith(f"/{each}")]
+            bases = [path.removesuffix(f"/{suffix}") for suffix in dialect.project if path.endswith(f"/{suffix}")]
             places = [*(("project", base) for base in bases), ("user", ports.user_home)]
             for scope, base in places:
                 try:
@@ -204,7 +204,7 @@ def _own_entries(ports: Ports, remove: bool) -> Iterator[Installed]:
                     if file is not None and file.path == path:
                         yield from _entry(file, NAME, entry, project, remove)
                         if remove:
-                            mcp.remove_created(project, known.created.get(path, ()))
+                            mcp.remove_created(project, own_entries.created.get(path, ()))
                 except SkillhubError as error:
                     yield Installed("mcp", path, NAME, error.message)
 
@@ -219,16 +219,16 @@ def _folders(home: Home, own_names: Mapping[str, str], remove: bool) -> Iterator
         if not is_ours or files.is_link(folder):
             yield Installed("folder", folder, "", "it holds, or leads to, more than skillhub's own files")
             continue
-        own = [(os.path.join(folder, name), why) for name, why in own_names.items()]
-        own = [(path, why) for path, why in own if files.names_in(path)]
-        own += [(path, "skillhub did not write it") for path in _foreign(folder, home)]
-        yield from (Installed("folder", path, "", why) for path, why in own)
+        staying = [(os.path.join(folder, name), why) for name, why in own_names.items()]
+        staying = [(path, why) for path, why in staying if files.names_in(path)]
+        staying += [(path, "skillhub did not write it") for path in _foreign(folder, home)]
+        yield from (Installed("folder", path, "", why) for path, why in staying)
         if remove:
-            _remove_but(folder, {path for path, _ in own})
+            _remove_but(folder, {path for path, _ in staying})
             if is_named:
                 with suppress(OSError):  # the folder is not empty, is a link, or is a mount point
                     os.rmdir(os.path.dirname(folder))
-        yield Installed("folder", folder, "all but what stays" if own else "")
+        yield Installed("folder", folder, "all but what stays" if staying else "")
 
 
 def _foreign(folder: str, home: Home) -> Iterator[str]:
@@ -238,12 +238,12 @@ def _foreign(folder: str, home: Home) -> Iterator[str]:
             yield path
 
 
-def _remove_but(folder: str, kept: set[str]) -> None:
+def _remove_but(folder: str, kept_paths: set[str]) -> None:
     try:
-        for name in files.names_in(folder) if kept else ():
-            if (path := os.path.join(folder, name)) not in kept:
+        for name in files.names_in(folder) if kept_paths else ():
+            if (path := os.path.join(folder, name)) not in kept_paths:
                 remove_tree(path)
-        if not kept:
+        if not kept_paths:
             remove_tree(folder)
     except OSError as error:
         raise StateError(f"cannot be removed: {error.strerror}", where=folder) from error

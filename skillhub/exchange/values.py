@@ -57,8 +57,8 @@ def intended(name: str, skills: Sequence[str], project: Project) -> Secret:
             raise UsageError(f"expected the name of a skill, found {quote(skill)}")
     installed = {*project.lock().skills, *project.records().skills} if skills else ()
     refuse_unknown(skills, installed, project.scope)
-    known = project.secrets.find(project.key, name)
-    allowed = known.skills if known else ()
+    stored = project.secrets.find(project.key, name)
+    allowed = stored.skills if stored else ()
     chosen = {*allowed, *skills} or _needing(name, project)
     return Secret(project.key, project.scope, project.base, name, tuple(sorted(chosen)))
 
@@ -96,21 +96,21 @@ def remainder(name: str, skills: Sequence[str], project: Project) -> Secret:
         if skill not in secret.skills:
             allowed = ", ".join(secret.skills) or "no skill"
             raise NotFound(f"{quote(skill)} has no access to {name}; only {allowed} has")
-    return replace(secret, skills=tuple(each for each in secret.skills if skills and each not in skills))
+    return replace(secret, skills=tuple(other for other in secret.skills if skills and other not in skills))
 
 
-def forget(left: Secret, project: Project, vault: Keyring) -> None:
-    """Replace the entry of a stored value by ``left``, from ``remainder``; if no skill is left, remove the value.
+def forget(secret: Secret, project: Project, vault: Keyring) -> None:
+    """Replace the entry of a stored value by ``secret``, from ``remainder``; if no skill is left, remove the value.
 
     Raises:
         UsageError: there is no keyring.
         StateError: the keyring or the disk refuses.
     """
-    if left.skills:
-        project.secrets.put(left)
+    if secret.skills:
+        project.secrets.put(secret)
         return
-    vault.drop(left)
-    project.secrets.drop(left)
+    vault.drop(secret)
+    project.secrets.drop(secret)
 
 
 def due(project: Project, environ: Mapping[str, str]) -> tuple[Secret, ...]:
@@ -161,15 +161,15 @@ def _needing(name: str, project: Project) -> Collection[str]:
     Raises:
         UsageError: several skills need the variable.
     """
-    found = sorted(
+    needing = sorted(
         skill
         for skill, record in project.records().skills.items()
         if any(need.spell() == f"env:{name}" for need in record.facts.needs)
     )
-    if len(found) > 1:
-        hint = f"name the skills that get it: {' '.join(f'--skill {skill}' for skill in found)}"
-        raise UsageError(f"{len(found)} skills here need {name}: {', '.join(found)}", hint=hint)
-    return found
+    if len(needing) > 1:
+        hint = f"name the skills that get it: {' '.join(f'--skill {skill}' for skill in needing)}"
+        raise UsageError(f"{len(needing)} skills here need {name}: {', '.join(needing)}", hint=hint)
+    return needing
 
 
 def _enabled(project: Project) -> frozenset[str]:

@@ -87,17 +87,17 @@ class Tool:
 
     def overlaps(self, other: Tool) -> bool:
         """Return whether both allow a common use of a tool, in any spelling of a command in this one."""
-        mine, others = self._by_any_agent(), other._by_any_agent()
-        if not any(globs_overlap(one, two) for one in mine.names for two in others.names):
+        own, denied = self._by_any_agent(), other._by_any_agent()
+        if not any(globs_overlap(name, other_name) for name in own.names for other_name in denied.names):
             return False
-        if mine.narrowed is None or others.narrowed is None:
+        if own.narrowed is None or denied.narrowed is None:
             return True
-        wanted = _widest(others.narrowed)
-        return any(globs_overlap(_widest(each), wanted) for each in _commands(mine.narrowed))
+        widest = _widest(denied.narrowed)
+        return any(globs_overlap(_widest(command), widest) for command in _commands(own.narrowed))
 
     def is_within(self, other: Tool) -> bool:
         """Return whether ``other`` allows every use of a tool that this one allows."""
-        if not all(any(_glob_is_within(one, two) for two in other.names) for one in self.names):
+        if not all(any(_glob_is_within(name, other_name) for other_name in other.names) for name in self.names):
             return False
         if self.narrowed is None or other.narrowed is None:
             return other.narrowed is None
@@ -127,7 +127,7 @@ class Pattern:
             FormatError: no capability could match the pattern, or the name does not have the form of its kind.
         """
         kind, colon, value = text.lower().partition(":")
-        kinds = [each for each in (*BARE_KINDS, *NAMED_KINDS) if fnmatchcase(each, kind)]
+        kinds = [known_kind for known_kind in (*BARE_KINDS, *NAMED_KINDS) if fnmatchcase(known_kind, kind)]
         if not kinds or not _KIND.fullmatch(kind):
             expected = ", ".join(sorted((*BARE_KINDS, *NAMED_KINDS)))
             raise FormatError(f"expected a capability of the kinds {expected}, found {quote(text)}")
@@ -135,8 +135,8 @@ class Pattern:
             return cls(kind)
         if not set(kinds) & set(NAMED_KINDS):
             raise FormatError(f"expected {quote(kind)} without a name after it, found {quote(text)}")
-        for each in set(kinds) & set(NAMED_KINDS):
-            _CHECKS[each](value)
+        for named_kind in set(kinds) & set(NAMED_KINDS):
+            _CHECKS[named_kind](value)
         return cls(kind, value)
 
     def denies(self, capability: str) -> bool:
@@ -152,18 +152,18 @@ class Pattern:
         return fnmatchcase(kind.lower(), self.kind) and (self.value is None or judge(kind, value, self.value))
 
     @staticmethod
-    def _may_hold(kind: str, value: str, wanted: str) -> bool:
+    def _may_hold(kind: str, value: str, pattern: str) -> bool:
         # Too many capabilities of a kind become one `network:*` or `env:*`, and a long text is cut with `…`: either
         # may contain a denied one.
         if value in ("*", "?") and kind != "tools":
             return True
-        return "…" in value or _DENIES.get(kind, _fits)(value, wanted)
+        return "…" in value or _DENIES.get(kind, _fits)(value, pattern)
 
     @staticmethod
-    def _is_all_of(kind: str, value: str, wanted: str) -> bool:
+    def _is_all_of(kind: str, value: str, pattern: str) -> bool:
         if value in ("*", "?") and kind != "tools":
-            return wanted == value
-        return _PERMITS.get(kind, _fits)(value, wanted)
+            return pattern == value
+        return _PERMITS.get(kind, _fits)(value, pattern)
 
 
 @lru_cache(maxsize=1024)
@@ -178,27 +178,27 @@ def globs_overlap(one: str, two: str) -> bool:
     for char in (*one, ""):
         # The positions in `two` that may be reached before this character of `one`, if a `*` of `two` is empty.
         for start in sorted(reached):
-            at = start
-            while at < len(two) and two[at] == "*":
-                at += 1
-                reached.add(at)
+            position = start
+            while position < len(two) and two[position] == "*":
+                position += 1
+                reached.add(position)
         if char == "":
             return len(two) in reached
         if char == "*":
             reached = set(range(min(reached), len(two) + 1)) if reached else reached
             continue
         reached = {
-            at if two[at] == "*" else at + 1
-            for at in reached
-            if at < len(two) and (two[at] in (char, "?", "*") or char == "?")
+            position if two[position] == "*" else position + 1
+            for position in reached
+            if position < len(two) and (two[position] in (char, "?", "*") or char == "?")
         }
     return False
 
 
-def _glob_is_within(one: str, two: str) -> bool:
-    """Return whether every text that matches ``one`` matches ``two``; False if that is hard to decide."""
-    regex = "".join(".*" if char == "*" else "[^*]" if char == "?" else re.escape(char) for char in two)
-    return re.fullmatch(regex, one, re.DOTALL) is not None
+def _glob_is_within(inner: str, outer: str) -> bool:
+    """Return whether every text that matches ``inner`` matches ``outer``; False if that is hard to decide."""
+    regex = "".join(".*" if char == "*" else "[^*]" if char == "?" else re.escape(char) for char in outer)
+    return re.fullmatch(regex, inner, re.DOTALL) is not None
 
 
 def _narrowed(text: str | None) -> str | None:
@@ -210,25 +210,25 @@ def _narrowed(text: str | None) -> str | None:
 
 def _commands(narrowed: str) -> set[str]:
     """Return the commands in a restriction, as it is written and as a shell would parse it."""
-    found = {narrowed}
+    commands = {narrowed}
     if _VARIABLE_PROGRAM.search(narrowed):
-        found.add("*")  # only the shell knows the program in a variable
-    for each in _JOINS.split(_REDIRECTED.sub(" ", narrowed)):
-        command = each.strip()
+        commands.add("*")  # only the shell knows the program in a variable
+    for part in _JOINS.split(_REDIRECTED.sub(" ", narrowed)):
+        command = part.strip()
         while lead := _LEADS.match(command):
             command = command[lead.end() :]
         words = re.sub(r"[\\\"'^]", "", command).split()[:_WORDS_MAX]
         is_wrapped = False
         while words:
-            program, rest = words[0].rpartition("/")[2].removesuffix(".exe"), words[1:]
-            found |= {" ".join(words), " ".join((program, *rest))}
-            is_any = runs_any_command(program) or (program in _CONFIGURED and rest[:1] and rest[0][:1] == "-")
-            if is_any and "*" in "".join(rest):
-                found.add("*")
+            program, args = words[0].rpartition("/")[2].removesuffix(".exe"), words[1:]
+            commands |= {" ".join(words), " ".join((program, *args))}
+            is_any = runs_any_command(program) or (program in _CONFIGURED and args[:1] and args[0][:1] == "-")
+            if is_any and "*" in "".join(args):
+                commands.add("*")
             # After the name of a wrapper and some options a command of its own may follow.
             is_wrapped = is_wrapped or bool(is_any)
-            words = rest if is_wrapped else []
-    return found - {""}
+            words = args if is_wrapped else []
+    return commands - {""}
 
 
 def _widest(narrowed: str) -> str:
@@ -252,25 +252,25 @@ def _host(value: str) -> str:
     )
 
 
-def _fits(value: str, wanted: str) -> bool:
-    return fnmatchcase(value.lower(), wanted.replace("[", "[[]"))
+def _fits(value: str, pattern: str) -> bool:
+    return fnmatchcase(value.lower(), pattern.replace("[", "[[]"))
 
 
-def _host_fits(value: str, wanted: str) -> bool:
-    return fnmatchcase(_host(value.lower()), _host(wanted))
+def _host_fits(value: str, pattern: str) -> bool:
+    return fnmatchcase(_host(value.lower()), _host(pattern))
 
 
-def _tool_is_denied(value: str, wanted: str) -> bool:
+def _tool_is_denied(value: str, pattern: str) -> bool:
     if not _NAMES_SOMETHING.search(value):
         return False  # no name, but the dash of a list, or the `&` between two names
-    denied = Tool.parse(wanted)
+    denied = Tool.parse(pattern)
     try:
-        return any(tool.overlaps(denied) for tool in _meant(value))
+        return any(tool.overlaps(denied) for tool in _possible_tools(value))
     except FormatError:
         return True  # some agent may read it as any tool
 
 
-def _meant(value: str) -> Iterator[Tool]:
+def _possible_tools(value: str) -> Iterator[Tool]:
     """Yield the tools that some agent may read in this text: by the whole name, or by a part of it."""
     tool = Tool.parse(value.replace("?", "*"))
     yield tool
@@ -278,16 +278,16 @@ def _meant(value: str) -> Iterator[Tool]:
     parts = [] if name.startswith("mcp__") else [part for part in _PARTS.split(name) if part.strip(" @*?-_")]
     tools = [Tool.parse(f"{part}{bracket}{narrowed}") for part in parts if part != name]
     yield from tools
-    names = {each.names[0].lstrip("@") for each in (tool, *tools)}
+    names = {possible.names[0].lstrip("@") for possible in (tool, *tools)}
     if names & _ALL:
         yield Tool(("*",))
     if names & _OF_WINDOWS:
         yield Tool(("bash",), tool.narrowed)
 
 
-def _tool_is_permitted(value: str, wanted: str) -> bool:
+def _tool_is_permitted(value: str, pattern: str) -> bool:
     try:
-        return Tool.parse(value).is_within(Tool.parse(wanted))
+        return Tool.parse(value).is_within(Tool.parse(pattern))
     except FormatError:
         return False
 

@@ -161,7 +161,7 @@ class Policy(PolicyRules):
                 yield key, value
 
 
-_FIELDS = tuple(each.name for each in fields(PolicyRules))
+_FIELDS = tuple(rule.name for rule in fields(PolicyRules))
 
 
 def parse_policy(data: bytes, level: Level, path: str) -> Policy:
@@ -200,16 +200,16 @@ def _policy(value: object, level: Level, path: str, lines: Mapping[str, int]) ->
 
 def _lines(data: bytes) -> dict[str, int]:
     """Return the line number of each dotted key, by a rough scan; only messages use it."""
-    found: dict[str, int] = {}
+    line_numbers: dict[str, int] = {}
     header = ""
     for number, line in enumerate(data.decode("utf-8").split("\n"), 1):
         match = _HEADER.match(line)
         if match:
             header = f"{_plain(match[1])}."
-            found.setdefault(header[:-1], number)
+            line_numbers.setdefault(header[:-1], number)
         elif match := _KEY.match(line):
-            found.setdefault(header + _plain(match[1]), number)
-    return found
+            line_numbers.setdefault(header + _plain(match[1]), number)
+    return line_numbers
 
 
 def _plain(key: str) -> str:
@@ -272,8 +272,8 @@ class Policies:
         """Yield the objections to a skill or a source by the rules with these keys."""
         for policy in self.each:
             for key, value in policy.rules():
-                if key in keys and (found := _OBJECTIONS[key](policy, subject)) is not None:
-                    yield _objection(policy, key, value, found)
+                if key in keys and (fault := _OBJECTIONS[key](policy, subject)) is not None:
+                    yield _objection(policy, key, value, fault)
 
     def refuse(self, subject: Subject, keys: Collection[str]) -> None:
         """Raise if a rule with one of these keys forbids the subject.
@@ -317,9 +317,9 @@ class Policies:
         Raises:
             Forbidden: for the first witness that is missing.
         """
-        rows = (each.partition("=") for policy in self.each for each in policy.witnesses or ())
-        if wanted := frozenset(key for registry, _, key in rows if registry == root):
-            self.refuse(Subject(name=name, root=root, witnesses=cosigned_by(wanted)), _LOG)
+        rows = (witness.partition("=") for policy in self.each for witness in policy.witnesses or ())
+        if required := frozenset(key for registry, _, key in rows if registry == root):
+            self.refuse(Subject(name=name, root=root, witnesses=cosigned_by(required)), _LOG)
 
     @property
     def min_age(self) -> timedelta | None:
@@ -338,8 +338,8 @@ def spell(key: str, value: object) -> str:
     return f"{key} = {text if len(text) <= _SHOWN else text[:_SHOWN] + '…'}"
 
 
-def _objection(policy: Policy, key: str, value: object, found: str) -> Objection:
-    message = f"{found}; the {policy.level}'s policy has {spell(key, value)}"
+def _objection(policy: Policy, key: str, value: object, fault: str) -> Objection:
+    message = f"{fault}; the {policy.level}'s policy has {spell(key, value)}"
     return Objection(key, message, policy.where(key))
 
 
@@ -348,7 +348,7 @@ def _by_source(policy: Policy, subject: Subject) -> str | None:
     if subject.root is not None and subject.root in allowed:
         return None
     for url in subject.urls:
-        if not any(is_under(url, each) for each in allowed):
+        if not any(is_under(url, prefix) for prefix in allowed):
             root = f" (root {subject.root})" if subject.root else ""
             return f"{subject.name} comes from {quote(url)}{root}, which is not an allowed source"
     return None if subject.urls else f"the source of {subject.name} is unknown"
@@ -372,29 +372,29 @@ def _by_signature(policy: Policy, subject: Subject) -> str | None:
 
 def _by_capability(policy: Policy, subject: Subject) -> str | None:
     allowed = tuple(map(pattern, policy.capabilities or ()))
-    return _first(subject, lambda capability: not any(each.permits(capability) for each in allowed))
+    return _first_forbidden(subject, lambda capability: not any(entry.permits(capability) for entry in allowed))
 
 
 def _by_denial(policy: Policy, subject: Subject) -> str | None:
     denied = tuple(map(pattern, policy.deny_capabilities or ()))
-    return _first(subject, lambda capability: any(each.denies(capability) for each in denied))
+    return _first_forbidden(subject, lambda capability: any(entry.denies(capability) for entry in denied))
 
 
-def _first(subject: Subject, is_forbidden: Callable[[str], bool]) -> str | None:
-    found = next(filter(is_forbidden, subject.capabilities), None)
-    return None if found is None else f"{subject.name} can {quote(found)}"
+def _first_forbidden(subject: Subject, is_forbidden: Callable[[str], bool]) -> str | None:
+    capability = next(filter(is_forbidden, subject.capabilities), None)
+    return None if capability is None else f"{subject.name} can {quote(capability)}"
 
 
 def _by_finding(policy: Policy, subject: Subject) -> str | None:
     threshold = policy.fail_on or "critical"
-    grave = [each for each in subject.findings if at_least(each.severity, threshold)]
-    grave = [each for each in grave if each.rule not in (policy.allow_findings or ())]
+    grave = [finding for finding in subject.findings if at_least(finding.severity, threshold)]
+    grave = [finding for finding in grave if finding.rule not in (policy.allow_findings or ())]
     if not grave:
         return None
-    worst = max(grave, key=lambda each: SEVERITIES.index(each.severity))
-    more = f" and {len(grave) - 1} more" if len(grave) > 1 else ""
+    worst = max(grave, key=lambda finding: SEVERITIES.index(finding.severity))
+    others = f" and {len(grave) - 1} more" if len(grave) > 1 else ""
     place = f"{quote(worst.path)}, line {worst.line}"
-    return f"the scan found {worst.rule} ({worst.severity}) in {subject.name}: {place}: {worst.message}{more}"
+    return f"the scan found {worst.rule} ({worst.severity}) in {subject.name}: {place}: {worst.message}{others}"
 
 
 def _by_age(policy: Policy, subject: Subject) -> str | None:
@@ -407,7 +407,7 @@ def _by_age(policy: Policy, subject: Subject) -> str | None:
 
 
 def _by_witness(policy: Policy, subject: Subject) -> str | None:
-    for registry, _, key in (each.partition("=") for each in policy.witnesses or ()):
+    for registry, _, key in (witness.partition("=") for witness in policy.witnesses or ()):
         if registry == subject.root and key not in subject.witnesses:
             return f"the log of {subject.name} is not cosigned by {quote(key.partition('+')[0])}"
     return None
@@ -458,13 +458,13 @@ def rows(policies: Policies) -> Iterator[Row]:
     for policy in policies.each:
         for key, value in policy.rules():
             is_weaker = key in ("signed", "min-age-days") and value != strictest[key]
-            is_outdone = key == "fail-on" and any(_refuses_more(each, policy) for each in policies.each)
+            is_outdone = key == "fail-on" and any(_refuses_more(other, policy) for other in policies.each)
             yield Row(policy.level, key, value, policy.where(key), not (is_weaker or is_outdone))
 
 
 def _refuses_more(one: Policy, other: Policy) -> bool:
     """Return whether ``one`` refuses every finding that ``other`` refuses, and findings of lower severity."""
-    ranks = [SEVERITIES.index(each.fail_on or "critical") for each in (one, other)]
+    ranks = [SEVERITIES.index(policy.fail_on or "critical") for policy in (one, other)]
     return ranks[0] < ranks[1] and set(one.allow_findings or ()) <= set(other.allow_findings or ())
 
 
@@ -474,10 +474,10 @@ def effective(policies: Policies) -> dict[str, Any]:
     for policy in policies.each:
         for key, value in policy.rules():
             values_of.setdefault(key, []).append(value)
-    return {key: _together(key, values) for key, values in values_of.items()}
+    return {key: _combined(key, values) for key, values in values_of.items()}
 
 
-def _together(key: str, values: list[Any]) -> object:
+def _combined(key: str, values: list[Any]) -> object:
     if key == "signed":
         return "required" if "required" in values else "ask"
     if key == "fail-on":
@@ -487,5 +487,5 @@ def _together(key: str, values: list[Any]) -> object:
     if key in _EACH:
         return [list(value) for value in values]
     if key in _UNION:
-        return sorted({each for value in values for each in value})
+        return sorted({item for value in values for item in value})
     return sorted(set(values[0]).intersection(*values[1:]))
