@@ -58,7 +58,7 @@ def submit(
     hub: OpenRegistry,
     index: Index,
     publishers: Iterable[Publisher],
-    mine: Publishers | None,
+    own_publishers: Publishers | None,
     prepare: Prepare | None = None,
 ) -> Submission:
     """Return the folder or archive at ``path`` as a release of the admitted publisher that signed it.
@@ -68,7 +68,7 @@ def submit(
         hub: The registry.
         index: The current releases and admissions of the registry.
         publishers: All admitted publishers.
-        mine: The publishers that the operator trusts, with the operator's own keys.
+        own_publishers: The publishers that the operator trusts, with the operator's own keys.
         prepare: Returns the tree to publish for the tree at ``path``.
 
     Raises:
@@ -89,20 +89,20 @@ def submit(
         manifest = Manifest.read(tree, strict=True)
     if manifest.version is None or not is_version(manifest.version):
         hint = "set metadata.version in SKILL.md, such as 1.0.0 (Semantic Versioning 2.0.0)"
-        found = quote(manifest.version) if manifest.version else "none"
-        raise FormatError(f"expected metadata.version, found {found}", where=path, hint=hint)
+        shown_version = quote(manifest.version) if manifest.version else "none"
+        raise FormatError(f"expected metadata.version, found {shown_version}", where=path, hint=hint)
     owner, now = index.owner(manifest.name), hub.signing.now
     # The owner of the name comes first, since two publishers may share a key.
-    first = owner or hub.settings.publisher
-    signers = sorted(publishers, key=lambda publisher: publisher.name != first)
+    preferred = owner or hub.settings.publisher
+    signers = sorted(publishers, key=lambda publisher: publisher.name != preferred)
     with named(path):
         tree = _signed(tree, manifest.name, owner, hub, path)
         verdict = judge(tree, signers, None, now)
     if verdict.status != "valid" or verdict.signer is None:
         with named(path):
-            own = _operators_key(tree, verdict, hub, mine) if mine else None
+            operators_key = _operators_key(tree, verdict, hub, own_publishers) if own_publishers else None
         message = f"expected a signature by {owner or 'a publisher that is admitted here'}, found another"
-        raise Refused(message, where=path, hint=_admission_hint(verdict, owner, hub, own))
+        raise Refused(message, where=path, hint=_admission_hint(verdict, owner, hub, operators_key))
     artifact = pack(verdict.tree, "zip", hub.settings.compress)
     digest = Digest.of(artifact)
     release = Release(
@@ -121,18 +121,18 @@ def submit(
     return Submission(path, release, artifact, verdict.tree, verdict.signer.fingerprint)
 
 
-def _operators_key(tree: Tree, verdict: Verdict, hub: OpenRegistry, mine: Publishers) -> OwnKey | None:
+def _operators_key(tree: Tree, verdict: Verdict, hub: OpenRegistry, own_publishers: Publishers) -> OwnKey | None:
     # Raises if the signature names a key of the operator that did not make it.
-    judge_with_own_keys(tree, mine, None, hub.signing.now)
-    return own_key(verdict.claim, mine)
+    judge_with_own_keys(tree, own_publishers, None, hub.signing.now)
+    return own_key(verdict.claim, own_publishers)
 
 
-def _admission_hint(verdict: Verdict, owner: str | None, hub: OpenRegistry, own: OwnKey | None) -> str:
+def _admission_hint(verdict: Verdict, owner: str | None, hub: OpenRegistry, key: OwnKey | None) -> str:
     """Return the command that admits the signer, with placeholders for unknown names and files."""
     command = partial(as_command, "skillhub", "registry", "delegate", hub.registry.path)
     offline = ("--keys", hub.signing.keys) if hub.signing.keys else ()
-    if own is not None:
-        return f"to admit your key {own.name}: {command(owner or own.name, '--key', own.path, *offline)}"
+    if key is not None:
+        return f"to admit your key {key.name}: {command(owner or key.name, '--key', key.path, *offline)}"
     signer, option = verdict.signer, "--key"
     if signer is not None and signer.kind == "sigstore":
         return f"a registry admits keys and certificates, not {signer.identity}; sign it with one"
@@ -145,13 +145,13 @@ def _admission_hint(verdict: Verdict, owner: str | None, hub: OpenRegistry, own:
 def _signed(tree: Tree, name: str, owner: str | None, hub: OpenRegistry, path: str) -> Tree:
     if SIGNATURE in tree:
         return tree
-    own = hub.settings.publisher
+    registry_publisher = hub.settings.publisher
     sign = as_command("skillhub", "sign", path)
-    if owner not in (None, own):
+    if owner not in (None, registry_publisher):
         raise Refused(f"unsigned; {owner} owns the name {name} and must sign it", where=path, hint=sign)
-    key = hub.keys.publisher(own)
+    key = hub.keys.publisher(registry_publisher)
     if key is None:
-        hint = f"{sign}, or bring the key of {own} as keys/publishers/{own}.pem"
+        hint = f"{sign}, or bring the key of {registry_publisher} as keys/publishers/{registry_publisher}.pem"
         raise Refused("unsigned; a registry accepts only signed skills", where=path, hint=hint)
     return Tree({**tree, SIGNATURE: File(oms.sign(tree, name, key))})
 
@@ -221,8 +221,8 @@ def init(folder: str, setup: Setup, now: datetime) -> Digest:
     keys = registry.keys(setup.passphrase, setup.keys)
     with registry.locked():
         refuse_existing(folder, setup.keys)
-        own = setup.new_key(settings.publisher, "p256")
-        keys.save(f"publishers/{settings.publisher}", own)
+        publisher_key = setup.new_key(settings.publisher, "p256")
+        keys.save(f"publishers/{settings.publisher}", publisher_key)
         roles = [role for role in ROLES if role != LOG or setup.log]
         new_keys = {role: [setup.new_key(name, "ed25519") for name in key_names(role)] for role in roles}
         for role, role_keys in new_keys.items():
@@ -231,7 +231,7 @@ def init(folder: str, setup: Setup, now: datetime) -> Digest:
         metadata = MetadataSet.create(
             lambda role: new_keys.get(role, []), settings.bin_bits, Dates(now, settings.days)
         )
-        admission = Admission(publisher=settings.publisher, keys=(own.public.pem.decode(),))
+        admission = Admission(publisher=settings.publisher, keys=(publisher_key.public.pem.decode(),))
         hub = OpenRegistry(registry, settings, metadata, keys, Signing(now=now))
         registry.publish({"metadata/1.root.json": metadata.documents[ROOT]})  # the log's origin contains its digest
         hub.publish(Index({}, {settings.publisher: admission}), [settings.publisher], [])
@@ -244,7 +244,7 @@ def add(
     folder: str,
     skills: Sequence[str],
     signing: Signing,
-    mine: Publishers | None = None,
+    own_publishers: Publishers | None = None,
     prepare: Prepare | None = None,
     agreed: Collection[Digest] | None = None,
 ) -> Added:
@@ -257,7 +257,7 @@ def add(
         folder: The folder of the registry.
         skills: The folders or archives of the skills.
         signing: When and with which keys to sign.
-        mine: The operator's own keys, used only for the hint of a refusal.
+        own_publishers: The operator's own keys, used only for the hint of a refusal.
         prepare: As for ``submit``.
         agreed: The digests of the trees that the operator confirmed; None if no confirmation was asked for.
 
@@ -273,26 +273,26 @@ def add(
         refuse_within(path, folder, signing.keys)
     with opened(folder, signing) as hub:
         index = hub.index([*_readable_names(skills)] if hub.large else None)
-        publishers = [publisher_of(each, signing.time) for each in index.admissions.values()]
-        submissions = [submit(path, hub, index, publishers, mine, prepare) for path in skills]
+        publishers = [publisher_of(admission, signing.time) for admission in index.admissions.values()]
+        submissions = [submit(path, hub, index, publishers, own_publishers, prepare) for path in skills]
         if hub.large:  # the signers, whose releases are read now, are known only after ``submit``
-            owners = {each.release.publisher or "" for each in submissions}
-            index = hub.index([each.release.name for each in submissions], owners)
+            owners = {submission.release.publisher or "" for submission in submissions}
+            index = hub.index([submission.release.name for submission in submissions], owners)
         before = index
-        for each in submissions:
-            if agreed is not None and each.tree.digest not in agreed:
+        for submission in submissions:
+            if agreed is not None and submission.tree.digest not in agreed:
                 message = "the skill was changed after its differences were shown"
-                raise StateError(message, where=each.path, hint="nothing was published; run the command again")
+                raise StateError(message, where=submission.path, hint="nothing was published; run the command again")
         fresh: list[Submission] = []
-        for each in submissions:
-            if _is_new(each, index):
-                fresh.append(each)
-                index = _index_with(index, each.release, hub)
-        changed = sorted({each.release.publisher or "" for each in submissions})
-        archives = {each.release.url: each.artifact for each in fresh}
-        hub.publish(index, changed, sorted({each.release.name for each in submissions}), archives)
-    unchanged = tuple(each.release for each in submissions if each not in fresh)
-    return Added(tuple(each.release for each in fresh), unchanged, tuple(submissions), before)
+        for submission in submissions:
+            if _is_new(submission, index):
+                fresh.append(submission)
+                index = _index_with(index, submission.release, hub)
+        changed = sorted({submission.release.publisher or "" for submission in submissions})
+        archives = {submission.release.url: submission.artifact for submission in fresh}
+        hub.publish(index, changed, sorted({submission.release.name for submission in submissions}), archives)
+    unchanged = tuple(submission.release for submission in submissions if submission not in fresh)
+    return Added(tuple(submission.release for submission in fresh), unchanged, tuple(submissions), before)
 
 
 def _readable_names(skills: Sequence[str]) -> Iterator[str]:
@@ -326,11 +326,11 @@ def _is_new(submission: Submission, index: Index) -> bool:
     owner = index.owner(release.name)
     if owner not in (None, release.publisher):
         raise NameNotOwned(f"the name {quote(release.name)} belongs to {quote(owner)}", where=submission.path)
-    same = [each for each in index.skills.get(release.name, ()) if each.version == release.version]
-    if same and same[0].tree != release.tree:
+    same_version = [other for other in index.skills.get(release.name, ()) if other.version == release.version]
+    if same_version and same_version[0].tree != release.tree:
         message = f"{release.name} {release.version} is published already, with other content"
         raise Refused(message, where=submission.path, hint=VERSION_HINT)
-    return not same
+    return not same_version
 
 
 def _index_with(index: Index, release: Release, hub: OpenRegistry) -> Index:

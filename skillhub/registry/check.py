@@ -93,8 +93,8 @@ def check(place: str, now: datetime, time: ShownTime | None = None) -> Checked:
         raise UsageError("expected the URL of a registry without password or another credential", hint=NO_SECRET)
     with _opened(place) as opened, throwaway() as folder:
         # The built files are derived from the signed ones, and are checked only if the signed ones are sound.
-        found = tuple(_problems(place, opened, folder, now, time)) or _changed_since_build(place)
-        problems = tuple(replace(each, where=_display_place(each.where, place)) for each in found)
+        issues = tuple(_problems(place, opened, folder, now, time)) or _changed_since_build(place)
+        problems = tuple(replace(issue, where=_display_place(issue.where, place)) for issue in issues)
         return Checked(problems, () if problems else tuple(_expiry_warnings(folder, now)))
 
 
@@ -113,14 +113,14 @@ def _problems(
     try:
         registry = TufRegistry.open(url, fetch_root(url, fetcher), fetcher, folder, time)
         registry.advisories()
-        first, where = registry.first_part(), f"{url}/{WELL_KNOWN}/index.json"
-        if first is None:
+        first_part, where = registry.first_part(), f"{url}/{WELL_KNOWN}/index.json"
+        if first_part is None:
             listing = registry.listing()
             public = parse_listing(fetcher.get(where, cap=LISTING_CAP).data, where)
             expected = {name: listing.skills[name] for name in offered(listing, listing.skills)}
             differs = public != replace(listing, skills=expected)
         else:
-            listing, differs = _in_parts(registry, first, fetcher), False
+            listing, differs = _in_parts(registry, first_part, fetcher), False
     except SkillhubError as error:
         if isinstance(error, SourceError) and not isinstance(error, NotFound):
             raise
@@ -129,18 +129,18 @@ def _problems(
     if differs:
         yield Issue("wrong-bytes", "the public index differs from the signed one", where)
         return
-    found = [issue for name in listing.names for issue in _skill(registry, name, now)]
-    found += _unlisted(registry, listing, now)
+    issues = [issue for name in listing.names for issue in _skill(registry, name, now)]
+    issues += _unlisted(registry, listing, now)
     if registry.log is not None:
         try:
-            found += _log(registry.log, registry.offers(), url, fetcher)
+            issues += _log(registry.log, registry.offers(), url, fetcher)
         except SkillhubError as error:
-            found.append(_issue(error, url))
+            issues.append(_issue(error, url))
     # Unsigned files are derived from the signed ones, and are compared only if the signed ones are sound.
-    yield from found or _Shapes(registry, fetcher, site_url, place if url == _FOLDER else "DIR").problems(listing)
+    yield from issues or _Shapes(registry, fetcher, site_url, place if url == _FOLDER else "DIR").problems(listing)
 
 
-def _in_parts(registry: TufRegistry, first: PartDocument, fetcher: Fetcher) -> Index:
+def _in_parts(registry: TufRegistry, first_part: PartDocument, fetcher: Fetcher) -> Index:
     """Return the best release of each skill of a large registry, and check the parts and public lists against them.
 
     Raises:
@@ -150,14 +150,14 @@ def _in_parts(registry: TufRegistry, first: PartDocument, fetcher: Fetcher) -> I
     """
     skills: dict[str, tuple[Release, ...]] = {}
     # Sums of digests do not depend on the order of rows; the rows themselves would not fit into memory.
-    listed, made = [0], 0
-    for name, pinned in _documents(registry, first, listed):
+    listed_sum, expected_sum = [0], 0
+    for name, pinned in _documents(registry, first_part, listed_sum):
         path = skill_path(name)
         data = registry.pinned(path, pinned, lambda data, _: data)
         skills[name] = listed_releases(name, data)
-        made += sum(map(_row_number, rows_of(name, data).values()))
+        expected_sum += sum(map(_row_number, rows_of(name, data).values()))
         _refuse_other_files(registry, fetcher, {f"{WELL_KNOWN}/{path}": data})
-    if listed != [made]:
+    if listed_sum != [expected_sum]:
         raise errors.BadMetadata("the parts of the listing differ from the skills in it", where=registry.url)
     _refuse_other_files(registry, fetcher, short_listing())
     lists: dict[str, list[str]] = {path: [] for path in SHARD_PATHS}
@@ -190,51 +190,51 @@ def _refuse_other_files(registry: TufRegistry, fetcher: Fetcher, files: Mapping[
     for path, data in files.items():
         where = f"{registry.url}/{path}"
         try:
-            found = fetcher.get(where, cap=len(data or b"")).data
+            served = fetcher.get(where, cap=len(data or b"")).data
         except NotFound:
             if data is None:
                 continue
             raise
-        if found != data:
+        if served != data:
             raise errors.WrongBytes("the public file differs from the signed one", where=where)
 
 
-def _log(known: RegistryLog, offered: Index, url: str, fetcher: Fetcher) -> Iterator[Issue]:
+def _log(log: RegistryLog, offered: Index, url: str, fetcher: Fetcher) -> Iterator[Issue]:
     """Compare the log's files with its entries, and its entries with the releases and admissions of the registry."""
-    head, found = known.head, [*known.entries()]
-    entries = [data for _, data in found]
-    made = log_writer.files(entries, nodes_of([*map(leaf_hash, entries)]), 0, len(entries))
-    for path, data in {**made, log_writer.CHECKPOINT: head.note.dump()}.items():
+    head, numbered = log.head, [*log.entries()]
+    entries = [data for _, data in numbered]
+    expected_files = log_writer.files(entries, nodes_of([*map(leaf_hash, entries)]), 0, len(entries))
+    for path, data in {**expected_files, log_writer.CHECKPOINT: head.note.dump()}.items():
         if fetcher.get(f"{url}/{path}", cap=len(data)).data != data:
             yield Issue(BadLog.code, "the file differs from the log that clients see", f"{url}/{path}")
-    facts = [*map(read_entry, found)]
-    logged = {(str(each.get("name")), each.get("version")) for each in facts if each["kind"] == "release"}
+    facts = [*map(read_entry, numbered)]
+    logged = {(str(fact.get("name")), fact.get("version")) for fact in facts if fact["kind"] == "release"}
     for name, version in sorted(logged - {(each.name, each.version) for each in offered_by(offered)}, key=str):
         yield Issue(BadLog.code, "the log has this release, but the registry does not offer it", f"{name} {version}")
     for release in offered_by(offered):
-        known.require(release)
+        log.require(release)
     # The log must have each name and key that the offline keys admitted.
-    names = {each.get("name"): each.get("publisher") for each in facts if each["kind"] == "name"}
-    keys = {(each.get("publisher"), each.get("fingerprint")) for each in facts if each["kind"] == "key-added"}
+    names = {fact.get("name"): fact.get("publisher") for fact in facts if fact["kind"] == "name"}
+    keys = {(fact.get("publisher"), fact.get("fingerprint")) for fact in facts if fact["kind"] == "key-added"}
     for publisher, admission in offered.admissions.items():
         unlogged = [name for name in sorted(admission.names) if names.get(name) != publisher]
         unlogged += [each for each in publisher_of(admission).fingerprints if (publisher, each) not in keys]
-        for what in unlogged:
-            yield Issue(BadLog.code, f"the log does not assign it to {publisher}", what)
+        for item in unlogged:
+            yield Issue(BadLog.code, f"the log does not assign it to {publisher}", item)
 
 
 def _expiry_warnings(folder: str, now: datetime) -> Iterator[Issue]:
     """Yield a warning for each role whose document, in the client's folder, expires soon."""
-    kept = sorted(name.removesuffix(".json") for name in os.listdir(folder))
+    names = sorted(name.removesuffix(".json") for name in os.listdir(folder))
     # The client keeps other files in that folder, too.
-    roles = [role for role in kept if role in ROLES or role.startswith(f"{RELEASES}-")]
-    for each in metadata_files(folder, roles):
-        online = rule_of(each.role).online
-        if each.expires_within(ONLINE_DAYS if online else CEREMONY_DAYS, now):
-            refresh = as_command("skillhub", "registry", "refresh", *(() if online else ("--role", each.role)))
+    roles = [role for role in names if role in ROLES or role.startswith(f"{RELEASES}-")]
+    for document in metadata_files(folder, roles):
+        online = rule_of(document.role).online
+        if document.expires_within(ONLINE_DAYS if online else CEREMONY_DAYS, now):
+            refresh = as_command("skillhub", "registry", "refresh", *(() if online else ("--role", document.role)))
             remedy = f"{refresh}, daily" if online else refresh
-            message = f"the document of {each.role} expires {each.expires}: {remedy}"
-            yield Issue("expires-soon", message, each.role)
+            message = f"the document of {document.role} expires {document.expires}: {remedy}"
+            yield Issue("expires-soon", message, document.role)
 
 
 def _unlisted(registry: TufRegistry, listing: Index, now: datetime) -> Iterator[Issue]:
@@ -360,14 +360,14 @@ class _Shapes:
             index = self._registry.release_index(listing.names)
             skills = [
                 _FetchedSkill(
-                    self._registry, advisories, name, tuple(replace(each, description=text) for each in found)
+                    self._registry, advisories, name, tuple(replace(each, description=text) for each in releases)
                 )
-                for name, found in sorted(index.skills.items())
+                for name, releases in sorted(index.skills.items())
                 for text in (listing.skills[name][0].description,)
             ]
-            for found in filter(None, map(shapes.offered_tree, skills)):
-                self._documents.append(shapes.document_of(*found))
-                self._objects |= set(shapes.plugin_objects(*found)[0])
+            for release_and_tree in filter(None, map(shapes.offered_tree, skills)):
+                self._documents.append(shapes.document_of(*release_and_tree))
+                self._objects |= set(shapes.plugin_objects(*release_and_tree)[0])
             name, url = self._catalog_name_and_url()
             for skill in skills:
                 yield from self._differences(shapes.skill_files(skill, url, self._package))
@@ -402,19 +402,19 @@ class _Shapes:
                 yield self._differs(path)
 
     def _differs(self, path: str) -> Issue:
-        made = [as_word(f"{self._folder}/{each}") for each in ("outputs", "site/skills.git")]
-        again = f"delete {' and '.join(made)}, then: {as_command('skillhub', 'registry', 'build', self._folder)}"
-        message = f"the file differs from the signed release; to write it again, {again}"
+        built = [as_word(f"{self._folder}/{name}") for name in ("outputs", "site/skills.git")]
+        remedy = f"delete {' and '.join(built)}, then: {as_command('skillhub', 'registry', 'build', self._folder)}"
+        message = f"the file differs from the signed release; to write it again, {remedy}"
         return Issue("wrong-bytes", message, f"{self._registry.url}/{path}")
 
     def _package(self, release: Release, tree: Tree) -> bytes:
         """Return the served package if it holds the release, deflated in any way; else a package of the release."""
-        wanted = packed_tar(shapes.package_files(release, tree), compress=False)
+        expected = packed_tar(shapes.package_files(release, tree), compress=False)
         served = self._read(f"{shapes.NPM}/{shapes.tarball_path(release.name, release.version)}") or b""
-        bare, inflater, found = zlib.decompress(wanted, 31), zlib.decompressobj(31), b""
+        content, inflater, inflated = zlib.decompress(expected, 31), zlib.decompressobj(31), b""
         with suppress(zlib.error):
-            found = inflater.decompress(served, len(bare) + 1)
-        return served if found == bare and inflater.eof and not inflater.unused_data else wanted
+            inflated = inflater.decompress(served, len(content) + 1)
+        return served if inflated == content and inflater.eof and not inflater.unused_data else expected
 
     def _repository(self, catalogs: Mapping[str, bytes]) -> Iterator[Issue]:
         repository = StaticRepository(lambda path: self._read(f"{shapes.REPOSITORY}/{path}"))

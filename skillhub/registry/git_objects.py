@@ -31,9 +31,9 @@ class Objects(dict[str, tuple[str, bytes]]):
 
     def put(self, kind: str, data: bytes) -> str:
         """Add an object, and return its id."""
-        found = object_id(kind, data)
-        self[found] = kind, data
-        return found
+        id_ = object_id(kind, data)
+        self[id_] = kind, data
+        return id_
 
     def put_files(self, files: Tree) -> str:
         """Add all files, and return the id of their folder."""
@@ -46,20 +46,20 @@ class Objects(dict[str, tuple[str, bytes]]):
         direct: dict[str, tuple[str, str]] = {}
         deeper: dict[str, dict[str, tuple[str, str]]] = {}
         for path, entry in entries.items():
-            first, is_deeper, rest = path.partition("/")
+            head, is_deeper, tail = path.partition("/")
             if is_deeper:
-                deeper.setdefault(first, {})[rest] = entry
+                deeper.setdefault(head, {})[tail] = entry
             else:
-                direct[first] = entry
+                direct[head] = entry
         direct |= {name: (FOLDER, self.put_folder(inner)) for name, inner in deeper.items()}
         # Git sorts a folder as if its name ended with a slash.
-        rows = sorted((name.encode() + b"/" * (mode == FOLDER), mode, each) for name, (mode, each) in direct.items())
-        lines = (mode.encode() + b" " + name.rstrip(b"/") + b"\0" + bytes.fromhex(each) for name, mode, each in rows)
+        rows = sorted((name.encode() + b"/" * (mode == FOLDER), mode, id_) for name, (mode, id_) in direct.items())
+        lines = (mode.encode() + b" " + name.rstrip(b"/") + b"\0" + bytes.fromhex(id_) for name, mode, id_ in rows)
         return self.put("tree", b"".join(lines))
 
     def without(self, ids: Collection[str]) -> Objects:
         """Return all objects except these."""
-        return Objects((each, found) for each, found in self.items() if each not in ids)
+        return Objects((id_, entry) for id_, entry in self.items() if id_ not in ids)
 
     def size(self) -> int:
         """Return the total size of all content in bytes."""
@@ -83,10 +83,10 @@ def packed(objects: Mapping[str, tuple[str, bytes]], level: int) -> Pack:
     """Return a pack of these objects in the order of their ids, deflated at this zlib level."""
     out = bytearray(b"PACK" + pack(">II", 2, len(objects)))
     rows = []
-    for each in sorted(objects):
-        kind, data = objects[each]
+    for id_ in sorted(objects):
+        kind, data = objects[id_]
         entry = _length(_KINDS[kind], len(data)) + zlib.compress(data, level)
-        rows.append((each, zlib.crc32(entry), len(out)))
+        rows.append((id_, zlib.crc32(entry), len(out)))
         out += entry
     out += sha1(out, usedforsecurity=False).digest()
     return Pack(bytes(out), _index(rows, bytes(out[-_ID:])))
@@ -102,87 +102,87 @@ def read_pack(data: bytes, where: str) -> tuple[Objects, bytes]:
         raise WrongBytes("expected a pack of git", where=where)
     if sha1(data[:-_ID], usedforsecurity=False).digest() != data[-_ID:]:
         raise WrongBytes("expected a pack of git that ends with its checksum", where=where)
-    found, rows, at, view = Objects(), [], _HEAD, memoryview(data)[:-_ID]
+    objects, rows, offset, view = Objects(), [], _HEAD, memoryview(data)[:-_ID]
     try:
         for _ in range(unpack_from(">I", data, 8)[0]):
-            kind, content, end = _entry(view, at)
-            rows.append((found.put(kind, content), zlib.crc32(view[at:end]), at))
-            at = end
+            kind, content, end = _entry(view, offset)
+            rows.append((objects.put(kind, content), zlib.crc32(view[offset:end]), offset))
+            offset = end
     except (zlib.error, IndexError, KeyError) as error:
         raise WrongBytes("expected a pack of whole objects", where=where) from error
-    if at != len(view):
+    if offset != len(view):
         raise WrongBytes("expected nothing behind the last object of a pack", where=where)
-    return found, _index(sorted(rows), data[-_ID:])
+    return objects, _index(sorted(rows), data[-_ID:])
 
 
 def ids_of(index: bytes) -> list[str]:
     """Return the ids in an index; none if the data is not an index."""
     count = unpack_from(">I", index, 8 + 4 * 255)[0] if index[:8] == b"\xfftOc\0\0\0\2" and len(index) > 1072 else 0
     names = index[1032 : 1032 + _ID * min(count, len(index) // _ID)]
-    return [names[at : at + _ID].hex() for at in range(0, len(names), _ID)]
+    return [names[offset : offset + _ID].hex() for offset in range(0, len(names), _ID)]
 
 
 def is_sound(data: bytes, index: bytes, path: str) -> bool:
     """Return whether a pack and its index at this path end with correct checksums, and belong together."""
-    ends = [sha1(each[:-_ID], usedforsecurity=False).digest() == each[-_ID:] for each in (data, index)]
+    ends = [sha1(part[:-_ID], usedforsecurity=False).digest() == part[-_ID:] for part in (data, index)]
     return all(ends) and index[-2 * _ID : -_ID] == data[-_ID:] and path.endswith(f"/pack-{data[-_ID:].hex()}.idx")
 
 
 def packs(objects: Iterable[Objects], level: int) -> Iterator[Pack]:
     """Yield packs of all these objects; a pack exceeds ``PACK_MAX`` only by its last group of objects."""
-    held = Objects()
-    for each in objects:
-        held |= each
-        if held.size() > PACK_MAX:
-            yield packed(held, level)
-            held = Objects()
-    if held:
-        yield packed(held, level)
+    pending = Objects()
+    for group in objects:
+        pending |= group
+        if pending.size() > PACK_MAX:
+            yield packed(pending, level)
+            pending = Objects()
+    if pending:
+        yield packed(pending, level)
 
 
 def _length(number: int, size: int) -> bytes:
     """Return the header of an object: its kind and the lowest four bits of its size, then seven bits in each byte."""
-    found, size, current = bytearray(), size >> 4, number << 4 | size & 15
+    header, size, current = bytearray(), size >> 4, number << 4 | size & 15
     while size:
-        found.append(current | 0x80)
+        header.append(current | 0x80)
         size, current = size >> 7, size & 0x7F
-    return bytes((*found, current))
+    return bytes((*header, current))
 
 
-def _entry(data: memoryview, at: int) -> tuple[str, bytes, int]:
-    """Return kind, content and end of the object that begins at ``at``."""
-    byte = data[at]
+def _entry(data: memoryview, offset: int) -> tuple[str, bytes, int]:
+    """Return kind, content and end of the object that begins at ``offset``."""
+    byte = data[offset]
     kind, size, shift = _BY_NUMBER[byte >> 4 & 7], byte & 15, 4
     while byte & 0x80:
-        at += 1
-        byte = data[at]
+        offset += 1
+        byte = data[offset]
         size |= (byte & 0x7F) << shift
         shift += 7
-    at += 1
+    offset += 1
     inflater, content = zlib.decompressobj(), bytearray()
     while not inflater.eof:
-        part = data[at : at + _PART]
+        part = data[offset : offset + _PART]
         content += inflater.decompress(part)
-        at += len(part) - len(inflater.unused_data)
+        offset += len(part) - len(inflater.unused_data)
         if not part or len(content) > size:
             raise IndexError
     if len(content) != size:
         raise IndexError
-    return kind, bytes(content), at
+    return kind, bytes(content), offset
 
 
 def _index(rows: list[tuple[str, int, int]], trailer: bytes) -> bytes:
     """Return an index (version 2) of these rows: id, checksum and offset of each object."""
     counts = [0] * 256
-    for each, _, _ in rows:
-        counts[int(each[:2], 16)] += 1
-    body = b"\xfftOc" + pack(">I256I", 2, *accumulate(counts)) + b"".join(bytes.fromhex(each) for each, _, _ in rows)
+    for id_, _, _ in rows:
+        counts[int(id_[:2], 16)] += 1
+    body = b"\xfftOc" + pack(">I256I", 2, *accumulate(counts)) + b"".join(bytes.fromhex(id_) for id_, _, _ in rows)
     body += pack(f">{len(rows)}I", *(crc for _, crc, _ in rows)) + pack(f">{len(rows)}I", *(at for _, _, at in rows))
     body += trailer
     return body + sha1(body, usedforsecurity=False).digest()
 
 
-def read_object(data: bytes, index: bytes, wanted: str) -> bytes:
+def read_object(data: bytes, index: bytes, id_: str) -> bytes:
     """Return the content of one object of a pack.
 
     Raises:
@@ -190,10 +190,10 @@ def read_object(data: bytes, index: bytes, wanted: str) -> bytes:
     """
     ids = ids_of(index)
     try:
-        (at,) = unpack_from(">I", index, 1032 + 24 * len(ids) + 4 * ids.index(wanted))
-        kind, content, _ = _entry(memoryview(data), at)
+        (offset,) = unpack_from(">I", index, 1032 + 24 * len(ids) + 4 * ids.index(id_))
+        kind, content, _ = _entry(memoryview(data), offset)
     except (ValueError, struct.error, zlib.error, IndexError, KeyError) as error:
-        raise WrongBytes("expected an object of git", where=wanted) from error
-    if object_id(kind, content) != wanted:
-        raise WrongBytes("expected an object of git that its id names", where=wanted)
+        raise WrongBytes("expected an object of git", where=id_) from error
+    if object_id(kind, content) != id_:
+        raise WrongBytes("expected an object of git that its id names", where=id_)
     return content

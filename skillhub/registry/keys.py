@@ -105,10 +105,10 @@ class RegistryKeys:
             StateError: the disk refuses.
         """
         path = os.path.join(self._offline, _SIGNED_VERSIONS)
-        found = strict_json(files.read(path, _KEY_CAP) or b"{}", path, _KEY_CAP)
-        if not isinstance(found, dict) or not all(isinstance(each, int) for each in found.values()):
+        versions = strict_json(files.read(path, _KEY_CAP) or b"{}", path, _KEY_CAP)
+        if not isinstance(versions, dict) or not all(isinstance(version, int) for version in versions.values()):
             raise FormatError("expected versions by role", where=path)
-        return found
+        return versions
 
     def save_signed_versions(self, versions: Mapping[str, int]) -> None:
         """Write these versions for ``signed_versions``.
@@ -127,8 +127,8 @@ class RegistryKeys:
         names = files.names_in(place)
         numbered = f"{role}-"
         ours = (name for name in names if name == role + _PEM or (name.startswith(numbered) and name.endswith(_PEM)))
-        found = ((path, self._read(path)) for path in (os.path.join(place, name) for name in ours))
-        return [(path, key) for path, key in found if key is not None]
+        pairs = ((path, self._read(path)) for path in (os.path.join(place, name) for name in ours))
+        return [(path, key) for path, key in pairs if key is not None]
 
     def _read(self, path: str) -> PrivateKey | None:
         if path in self._known:

@@ -50,21 +50,21 @@ def log_changes(before: Index, after: Index, size: int, time: str) -> tuple[list
     if CHECKPOINT in after.skills:
         message = f"the name {CHECKPOINT} is taken by a file of the registry's log"
         raise Refused(message, hint="publish the skill under another name")
-    found = list(_publisher_entries(before, after, time))
+    new_entries = list(_publisher_entries(before, after, time))
     skills = dict(after.skills)
     for name in sorted(skills):
-        old = {each.version: each for each in before.skills.get(name, ())}
-        new = []
+        by_version = {release.version: release for release in before.skills.get(name, ())}
+        numbered = []
         for release in reversed(skills[name]):  # oldest first
-            known = old.get(release.version)
-            if known is None or release.log is None or release_entry(known) != release_entry(release):
-                new.append(replace(release, log=size + len(found)))
-                found.append(release_entry(release))
+            previous = by_version.get(release.version)
+            if previous is None or release.log is None or release_entry(previous) != release_entry(release):
+                numbered.append(replace(release, log=size + len(new_entries)))
+                new_entries.append(release_entry(release))
             else:
-                new.append(release)
-            found += _recall_entries(known, release, time)
-        skills[name] = tuple(reversed(new))
-    return found, Index(skills, after.admissions)
+                numbered.append(release)
+            new_entries += _recall_entries(previous, release, time)
+        skills[name] = tuple(reversed(numbered))
+    return new_entries, Index(skills, after.admissions)
 
 
 def _recall_entries(old: Release | None, new: Release, time: str) -> Iterator[bytes]:
@@ -76,13 +76,13 @@ def _recall_entries(old: Release | None, new: Release, time: str) -> Iterator[by
 
 
 def _publisher_entries(before: Index, after: Index, time: str) -> Iterator[bytes]:
-    owners = {name: publisher for publisher, each in before.admissions.items() for name in each.names}
+    owners = {name: publisher for publisher, admission in before.admissions.items() for name in admission.names}
     for publisher, admission in sorted(after.admissions.items()):
         old = before.admissions.get(publisher, Admission(publisher=publisher))
-        old_fingerprints, new_fingerprints = ({*publisher_of(each).fingerprints} for each in (old, admission))
+        old_fingerprints, new_fingerprints = ({*publisher_of(admitted).fingerprints} for admitted in (old, admission))
         about = {"publisher": publisher, "time": time}
-        for each in sorted(new_fingerprints - old_fingerprints):
-            yield entry("key-added", **about, fingerprint=each)
+        for fingerprint in sorted(new_fingerprints - old_fingerprints):
+            yield entry("key-added", **about, fingerprint=fingerprint)
         for revocation in admission.revoked:
             if revocation not in old.revoked:
                 yield entry("key-revoked", **about, fingerprint=revocation.fingerprint, since=revocation.since)
@@ -109,7 +109,7 @@ def append_entries(
     size = head.checkpoint.size if head else 0
     nodes = _Nodes(head, served)
     bundled = read_bundle(served(_paths("entries", size - 1, size)[-1])) if size % WIDTH else []
-    if [leaf_hash(each) for each in bundled] != [nodes[0, number] for number in range(size - size % WIDTH, size)]:
+    if [leaf_hash(data) for data in bundled] != [nodes[0, number] for number in range(size - size % WIDTH, size)]:
         raise BadMetadata("the last entries differ from the tiles of the log", where=CHECKPOINT)
     nodes.append(entries, size)
     end = size + len(entries)
@@ -163,17 +163,17 @@ class _Nodes(dict[Node, bytes]):
         if width < 1:
             raise KeyError(node)
         data = self._served(tile_path(row, number, width))
-        hashes = [data[at : at + HASH] for at in range(0, len(data), HASH)]
-        found = {(8 * row + level, at): each for (level, at), each in nodes_of(hashes, number * WIDTH).items()}
-        tops = [(8 * row + level, (number * WIDTH >> level) + at) for level, at in subtrees(width)]
-        if len(hashes) != width or any(found[top] != self[top] for top in tops):
+        hashes = [data[index : index + HASH] for index in range(0, len(data), HASH)]
+        nodes = {(8 * row + level, index): node for (level, index), node in nodes_of(hashes, number * WIDTH).items()}
+        tops = [(8 * row + level, (number * WIDTH >> level) + index) for level, index in subtrees(width)]
+        if len(hashes) != width or any(nodes[top] != self[top] for top in tops):
             raise BadMetadata("the tiles do not lead to the checkpoint of the log", where=CHECKPOINT)
-        self.update(found)
-        return found[node]
+        self.update(nodes)
+        return nodes[node]
 
     def append(self, entries: Sequence[bytes], size: int) -> None:
         """Add the leaves of these entries, and each subtree that they complete."""
-        self.update({(0, size + number): leaf_hash(each) for number, each in enumerate(entries)})
+        self.update({(0, size + number): leaf_hash(data) for number, data in enumerate(entries)})
         self._complete(1, size, size + len(entries))
 
     def _complete(self, level: int, start: int, end: int) -> None:
@@ -191,17 +191,17 @@ def files(entries: Sequence[bytes], nodes: Mapping[Node, bytes], start: int, end
         start: The number of entries before.
         end: The number of entries now.
     """
-    found = {path: b"".join(nodes[level, each] for each in row) for path, level, row in _tiles(start, end)}
+    new_files = {path: b"".join(nodes[level, index] for index in row) for path, level, row in _tiles(start, end)}
     for number, path in enumerate(_paths("entries", start, end)):
-        found[path] = bundle_of(entries[number * WIDTH : (number + 1) * WIDTH])
+        new_files[path] = bundle_of(entries[number * WIDTH : (number + 1) * WIDTH])
     proofs = {proof_path(chunk, end): chunk for chunk in _chunks(start, end)}
-    known = {proof_path(chunk, start) for chunk in proofs.values() if chunk << CHUNK < start}
-    return found | {path: proof_of(nodes, chunk, end) for path, chunk in proofs.items() if path not in known}
+    unchanged = {proof_path(chunk, start) for chunk in proofs.values() if chunk << CHUNK < start}
+    return new_files | {path: proof_of(nodes, chunk, end) for path, chunk in proofs.items() if path not in unchanged}
 
 
 def entries(size: int, served: Callable[[str], bytes]) -> Iterator[tuple[int, bytes]]:
     """Yield the entries of a log of this size, each with its position."""
-    yield from enumerate(each for path in _paths("entries", 0, size) for each in read_bundle(served(path)))
+    yield from enumerate(data for path in _paths("entries", 0, size) for data in read_bundle(served(path)))
 
 
 def paths(size: int) -> Iterator[str]:

@@ -180,16 +180,16 @@ class RegistryDir:
         versions = MetadataSet.load(documents).target_versions
         for role, version in versions.items():
             documents[role] = self.served(f"metadata/{version}.{role}.json")
-        found = MetadataSet.load(documents)
-        found.verify()
+        loaded = MetadataSet.load(documents)
+        loaded.verify()
         for role, version in {**versions, SNAPSHOT: top.snapshot_version}.items():
-            if found.read(role).version != version:
+            if loaded.read(role).version != version:
                 raise BadMetadata(f"expected version {version} of {role}", where=self.site)
         for role, version in keys.signed_versions().items() if keys else ():
-            if found.read(role).version < version:
+            if loaded.read(role).version < version:
                 message = f"expected version {version} of {role} or a newer one, as was signed before"
                 raise Rollback(message, where=self.site, hint="restore the last published version of the site")
-        return found
+        return loaded
 
     def _last_root(self, keys: RegistryKeys | None) -> bytes:
         last = self.served("metadata/1.root.json")
@@ -206,8 +206,8 @@ class RegistryDir:
 
     def target(self, metadata: MetadataSet, path: str) -> bytes | None:
         """Return the verified content of a target, or None if there is no such target; raises as ``content``."""
-        found = metadata.find(path)
-        return None if found is None else self.content(found)
+        target = metadata.find(path)
+        return None if target is None else self.content(target)
 
     def content(self, target: TargetFile) -> bytes:
         """Return the verified content of a target file, or of a publisher's document.
@@ -359,27 +359,27 @@ class OpenRegistry:
             return self._offered(self._admitted(), parse_listing(self.signed(LISTING_PATH), LISTING_PATH).skills)
         if names is None:
             admissions = self._admitted()
-            rest = {name for each in admissions.values() for name in each.names} - listed.keys()
+            rest = {name for admission in admissions.values() for name in admission.names} - listed.keys()
             read = self.large.every() if len(rest) > len(listed) else {name: self.large.skill(name) for name in rest}
             return self._offered(admissions, {**read, **listed})
         described = {name: self.large.skill(name) for name in names}
         owners = {releases[0].publisher or "" for releases in described.values() if releases}
         owners |= {self.settings.publisher, *publishers}
         admissions = self._admitted(owners)
-        if not {*names} <= {name for each in admissions.values() for name in each.names}:
+        if not {*names} <= {name for admission in admissions.values() for name in admission.names}:
             admissions = self._admitted()  # a name is new, or was reassigned: any publisher may have it
-        owners |= {publisher for publisher, each in admissions.items() if not each.names.isdisjoint(names)}
+        owners |= {publisher for publisher, admission in admissions.items() if not admission.names.isdisjoint(names)}
         return self._offered(admissions, described, owners)
 
     def _admitted(self, publishers: Collection[str] = ()) -> dict[str, Admission]:
         """Return the admissions of these publishers, by default of all; each document is read once."""
-        found = {}
+        admissions = {}
         for publisher, target in self.publishers(publishers).items():
             key = (publisher, path_of(target))
             if key not in self._read:
                 self._read[key] = admitted(publisher, self.registry.content(target), target.path)
-            found[publisher] = self._read[key]
-        return found
+            admissions[publisher] = self._read[key]
+        return admissions
 
     def _offered(
         self, admissions: Mapping[str, Admission], described: _Skills = _NONE, owners: Collection[str] | None = None
@@ -390,8 +390,8 @@ class OpenRegistry:
             path = index_path(publisher)
             data = self.registry.target(self.metadata, path)
             for release in parse_releases(data, path)[1] if data else ():
-                found = described.get(release.name)
-                text = found[0].description if found else ""
+                described_releases = described.get(release.name)
+                text = described_releases[0].description if described_releases else ""
                 skills[release.name] = (*skills.get(release.name, ()), replace(release, description=text))
         return Index(skills, admissions)
 
@@ -432,8 +432,8 @@ class OpenRegistry:
         revised = state.revise({**targets, **gone}, self.keys.of, self.dates)
         metadata = {f"metadata/{role}.json": data for role, data in revised.documents.items()}
         written.refuse_large({**targets, **parts, **metadata})
-        found = ((revised.find(path), data) for path, data in targets.items())
-        signed = {path_of(target): data for target, data in found if target}
+        pairs = ((revised.find(path), data) for path, data in targets.items())
+        signed = {path_of(target): data for target, data in pairs if target}
         # A small registry has no such lists: if one exists, a killed call left it.
         stale_lists = dict.fromkeys(() if self.large else written.SHARD_PATHS)
         pinned = written.pinned_documents(index, publishers)
@@ -458,19 +458,19 @@ class OpenRegistry:
         changes: dict[str, PartRow | None] = {key: None for rows in before for key in rows}
         for name in names:
             changes |= written.rows_of(name, documents[skill_path(name)])
-        made = written.PartsWriter(large.read)
-        first = made.revised(large.first, changes)
+        writer = written.PartsWriter(large.read)
+        first_part = writer.revised(large.first, changes)
         pins = {path_of(TargetFile.from_data(path, data, ["sha256"])): data for path, data in documents.items()}
         if not self.large:
             # All lists are written first: if this call is killed, the next one writes only those of its own skills.
             lists = written.shards(index, names, lambda _: None)
-            return {**signed, PARTS: first}, public, {**pins, **made.made, **lists}
+            return {**signed, PARTS: first_part}, public, {**pins, **writer.made, **lists}
         try:
             lists = written.shards(index, names, self.registry.served)
         except (FormatError, StateError):  # a list is damaged or missing: generate all from the signed documents
             every = Index({**large.every(), **index.skills})
             lists = written.shards(every, every.skills, lambda _: None)
-        return {**signed, PARTS: first}, public | lists, {**pins, **made.made}
+        return {**signed, PARTS: first_part}, public | lists, {**pins, **writer.made}
 
     def _logged(
         self, index: Index, state: MetadataSet, publishers: Collection[str]

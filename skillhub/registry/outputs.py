@@ -84,8 +84,8 @@ class Offer:
     def index(self) -> Index:
         """Every release of every skill, and all admissions."""
         listed: dict[str, tuple[Release, ...]] = {}
-        known = read_record(record_path(self.hub.registry.path, _LISTS)) if self.quick and self.hub.large else {}
-        for path, digest in known.get("", ("", {}))[1].items():
+        record = read_record(record_path(self.hub.registry.path, _LISTS)) if self.quick and self.hub.large else {}
+        for path, digest in record.get("", ("", {}))[1].items():
             with suppress(FormatError):  # the file exceeds the size limit
                 data = self.hub.registry.read(path) if path in SHARD_PATHS else None
                 if data is not None and sha256(data).hexdigest() == digest:
@@ -240,8 +240,8 @@ def _record_lists(offer: Offer) -> None:
     groups: dict[str, list[str]] = {}
     for name in offer.index.skills:
         groups.setdefault(shard_path(name), []).append(name)
-    made = {path: offer.lists.get(path) or _list_digest(offer.index, names) for path, names in groups.items()}
-    _keep_record(record_path(offer.hub.registry.path, _LISTS), {"": ["", made]})
+    digests = {path: offer.lists.get(path) or _list_digest(offer.index, names) for path, names in groups.items()}
+    _keep_record(record_path(offer.hub.registry.path, _LISTS), {"": ["", digests]})
 
 
 def _list_digest(index: Index, names: Iterable[str]) -> str:
@@ -264,7 +264,7 @@ class _Build:
         self._rules = sha256(repr(facts).encode()).hexdigest()
         self._known = read_record(record_path(registry.path, part.name))
         self._begun = record_path(registry.path, part.name).removesuffix(".json") + ".begun"
-        self._before = {path for _, made in self._known.values() for path in made}
+        self._before = {path for _, digests in self._known.values() for path in digests}
         begun = set[str]()
         with suppress(FormatError):
             begun.update(filter(None, (files.read(self._begun, _CAP) or b"").decode("utf-8", "replace").split("\n")))
@@ -299,11 +299,11 @@ class _Build:
                 os.remove(self._begun)
 
     def _make_bucket(self, bucket: str, keys: Mapping[str, str]) -> None:
-        known = self._known | read_record(record_path(self._registry.path, self._part.name + bucket))
-        self._before.update(path for _, digests in known.values() for path in digests)
+        records = self._known | read_record(record_path(self._registry.path, self._part.name + bucket))
+        self._before.update(path for _, digests in records.values() for path in digests)
         rows: dict[str, list[object]] = {}
         for name, key in keys.items():
-            old_key, digests = known.get(name, ("", {}))
+            old_key, digests = records.get(name, ("", {}))
             if old_key != key or not (self._quick or not any(_differing(self._site, digests))):
                 digests = self._write(
                     self._part.of_skill(OfferedSkill(self._offer, name, self._offer.index.skills[name]))
@@ -319,13 +319,13 @@ class _Build:
     def _key(self, skill: OfferedSkill) -> str:
         admission = skill.admission
         publisher = (admission.publisher, admission.keys, admission.certificates, admission.revoked)
-        bad = [skill.known_bad(each) for each in skill.releases]
+        bad = [skill.known_bad(release) for release in skill.releases]
         return sha256(repr((self._rules, skill.releases, publisher, bad)).encode()).hexdigest()
 
-    def _write(self, made: Files) -> dict[str, str]:
+    def _write(self, outputs: Files) -> dict[str, str]:
         """Write the files that differ, and return the SHA-256 of all by path."""
         written = {}
-        for path, data in made:
+        for path, data in outputs:
             if not _is_ours(path):
                 self._built.left_out.append(path)
                 continue
@@ -348,12 +348,12 @@ class _Build:
     def _make_room(self, path: str) -> None:
         """Remove earlier files where the new path needs a folder, and those below it where it needs a file."""
         names = path.split("/")
-        found = {"/".join(names[:count]) for count in range(1, len(names))} & self._before
+        obsolete = {"/".join(names[:count]) for count in range(1, len(names))} & self._before
         if os.path.isdir(self._full(path)):
-            found |= {each for each in self._before if each.startswith(f"{path}/")}
-        for each in sorted(found):
-            self._remove(each)
-            self._before.remove(each)
+            obsolete |= {old_path for old_path in self._before if old_path.startswith(f"{path}/")}
+        for old_path in sorted(obsolete):
+            self._remove(old_path)
+            self._before.remove(old_path)
 
     def _begin(self, path: str) -> None:
         if path not in self._before:
@@ -394,11 +394,11 @@ def built_files(registry: str) -> list[str]:
 
 def _recorded(registry: str) -> dict[str, str]:
     """Return the SHA-256 of all built files, by path below the site."""
-    folder, found = os.path.dirname(record_path(registry, "")), dict[str, str]()
+    folder, recorded = os.path.dirname(record_path(registry, "")), dict[str, str]()
     for name in files.names_in(folder):
-        for _, made in read_record(os.path.join(folder, name)).values():
-            found.update((path, digest) for path, digest in made.items() if _is_ours(path))
-    return found
+        for _, digests in read_record(os.path.join(folder, name)).values():
+            recorded.update((path, digest) for path, digest in digests.items() if _is_ours(path))
+    return recorded
 
 
 def changed_files(registry: str, site: str) -> tuple[list[str], list[str]]:
@@ -409,14 +409,14 @@ def changed_files(registry: str, site: str) -> tuple[list[str], list[str]]:
         os.path.relpath(os.path.join(folder, name), site).replace(os.sep, "/")
         for top in sorted(tops)
         for folder, folders, names in os.walk(os.path.join(site, top))
-        for name in (*names, *(each for each in folders if os.path.islink(os.path.join(folder, each))))
+        for name in (*names, *(child for child in folders if os.path.islink(os.path.join(folder, child))))
         if not _TEMPORARY_NAME.fullmatch(name)
     }
     return sorted(_differing(site, recorded)), sorted(filter(_is_ours, present - recorded.keys()))
 
 
-def _differing(site: str, made: Mapping[str, str]) -> Iterator[str]:
-    return (path for path, digest in made.items() if _sha256(os.path.join(site, *path.split("/"))) != digest)
+def _differing(site: str, digests: Mapping[str, str]) -> Iterator[str]:
+    return (path for path, digest in digests.items() if _sha256(os.path.join(site, *path.split("/"))) != digest)
 
 
 def _sha256(path: str) -> str:
@@ -462,12 +462,12 @@ def read_record(path: str) -> dict[str, tuple[str, dict[str, str]]]:
     The empty name has the files about all skills together. The result is empty if there is no valid record.
     """
     try:
-        found = strict_json(files.read(path, _CAP) or b"{}", path, _CAP)
-        if not isinstance(found, dict):
+        document = strict_json(files.read(path, _CAP) or b"{}", path, _CAP)
+        if not isinstance(document, dict):
             return {}
         return {
-            name: (str(key), {str(path): str(digest) for path, digest in made.items()})
-            for name, (key, made) in found.items()
+            name: (str(key), {str(path): str(digest) for path, digest in digests.items()})
+            for name, (key, digests) in document.items()
         }
     except (FormatError, StateError, ValueError, TypeError, AttributeError):
         return {}
@@ -475,10 +475,10 @@ def read_record(path: str) -> dict[str, tuple[str, dict[str, str]]]:
 
 def is_fixed(path: str) -> bool:
     """Return whether the content at this path never changes; a name in the folder of a skill proves nothing."""
-    first, slash, _ = path.lstrip("/").partition("/")
+    top, slash, _ = path.lstrip("/").partition("/")
     if _LOGGED.fullmatch(path.lstrip("/")):
         return True
-    return (first in SIGNED_FOLDERS or not slash) and _FIXED.fullmatch(path.rpartition("/")[2]) is not None
+    return (top in SIGNED_FOLDERS or not slash) and _FIXED.fullmatch(path.rpartition("/")[2]) is not None
 
 
 def media_type(path: str) -> str:
@@ -491,8 +491,8 @@ def media_type(path: str) -> str:
 
 def is_own(path: str) -> bool:
     """Return whether a path is below ``OWN`` or at the top of the site, where no file is from a skill."""
-    first, slash, _ = path.lstrip("/").partition("/")
-    return first == OWN or not slash
+    top, slash, _ = path.lstrip("/").partition("/")
+    return top == OWN or not slash
 
 
 def cache_control(path: str) -> str:

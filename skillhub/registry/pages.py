@@ -72,8 +72,8 @@ def inert(text: str) -> Markup:
     for token in tokens:
         token.attrs = {key: value for key, value in token.attrs.items() if key == "start"}  # of a numbered list
         token.content, token.info = "\n".join(map(clean, token.content.split("\n"))), ""
-        if found := _HEADING.fullmatch(token.tag):
-            token.tag = f"h{min(6, int(found[1]) + 2)}"
+        if heading := _HEADING.fullmatch(token.tag):
+            token.tag = f"h{min(6, int(heading[1]) + 2)}"
         for child in token.children or ():
             child.content = clean(child.content)
     return Markup(_MARKDOWN.renderer.render(tokens, _MARKDOWN.options, {}))  # noqa: S704 - the renderer escapes
@@ -105,10 +105,10 @@ class _Site:
 
     @classmethod
     def of(cls, offer: Offer) -> _Site:
-        own = offer.hub.settings.publisher
+        name = offer.hub.settings.publisher
         where = (offer.url or "").partition("://")[2]
-        alias = own if is_alias(own) else "registry"
-        return cls(f"Skills at {where}" if where else f"Skills of {own}", str(offer.root), offer.url, alias, own)
+        alias = name if is_alias(name) else "registry"
+        return cls(f"Skills at {where}" if where else f"Skills of {name}", str(offer.root), offer.url, alias, name)
 
     @property
     def uuid(self) -> str:
@@ -186,14 +186,14 @@ def listed(site: _Site, base: str, rows: Mapping[str, object], template: str, **
     """
     groups, home = buckets(sorted(rows)), f"{base}/index.html"
     links = [(start, f"{base}/p-{start}.html", len(keys)) for start, keys in groups] if groups[1:] else []
-    first = [] if links else [rows[key] for key in sorted(rows)]
-    yield site.page(home, template, rows=first, groups=links, at=None, **facts)
-    near = [None, *(link[:2] for link in links), None]
+    first_rows = [] if links else [rows[key] for key in sorted(rows)]
+    yield site.page(home, template, rows=first_rows, groups=links, at=None, **facts)
+    neighbours = [None, *(link[:2] for link in links), None]
     for number, (_, keys) in enumerate(groups if links else ()):
         start, path, _ = links[number]
-        at = {"start": start, "home": home, "before": near[number], "after": near[number + 2]}
-        here = {**facts, "rows": [rows[key] for key in keys], "groups": [], "at": at, "search": False}
-        yield site.page(path, template, **here)
+        position = {"start": start, "home": home, "before": neighbours[number], "after": neighbours[number + 2]}
+        page_facts = {**facts, "rows": [rows[key] for key in keys], "groups": [], "at": position, "search": False}
+        yield site.page(path, template, **page_facts)
 
 
 def row_of(release: Release) -> dict[str, object]:
@@ -214,22 +214,22 @@ def search_files(rows: Mapping[str, Mapping[str, object]], many: bool) -> Files:
         name: {
             "name": name,
             "description": row["short"],
-            "publisher": each.publisher,
-            "yanked": each.yanked,
-            "withdrawn": each.withdrawn,
+            "publisher": release.publisher,
+            "yanked": release.yanked,
+            "withdrawn": release.withdrawn,
         }
         for name, row in rows.items()
-        if isinstance(each := row["release"], Release)
+        if isinstance(release := row["release"], Release)
     }
     whole: object = {"skills": [*hits.values()]}
     if many:
-        found = {}
+        names_by_key = {}
         for name in rows:
             words = name.split("-")
-            found.update({f"{'-'.join(words[at:])}--{name}": name for at in range(len(words))})
-        groups = buckets(sorted(found), _PER_GROUP)
+            names_by_key.update({f"{'-'.join(words[index:])}--{name}": name for index in range(len(words))})
+        groups = buckets(sorted(names_by_key), _PER_GROUP)
         for start, keys in groups:
-            part = {"skills": [{"key": key, **hits[found[key]]} for key in keys]}
+            part = {"skills": [{"key": key, **hits[names_by_key[key]]} for key in keys]}
             yield f"{OWN}/search/p-{start}.json", json.dumps(part, separators=(",", ":")).encode()
         whole = [start for start, _ in groups]
     yield f"{OWN}/search.json", json.dumps(whole, separators=(",", ":")).encode()
@@ -244,7 +244,7 @@ def pages_of_skill(skill: OfferedSkill) -> Files:
     tree = skill.tree(best)
     lacking = document_of(best, tree).left_out if tree and offered(skill) is best else None
     steps = zip(skill.releases, [*skill.releases[1:], None], strict=True)
-    nearest = [(each, old, diff_page(skill.name, each.version or "")) for each, old in steps]
+    nearest = [(new, old, diff_page(skill.name, new.version or "")) for new, old in steps]
     further = _further(skill)
     facts = {
         "skill": skill,
@@ -253,8 +253,8 @@ def pages_of_skill(skill: OfferedSkill) -> Files:
         "bad": skill.known_bad(best),
         "signers": publisher_of(skill.admission).fingerprints,
         "lacking": lacking,
-        "versions": [(each, page, [pair for pair in further if pair[0] is each]) for each, _, page in nearest],
-        "can": [(capability_text(each), capability_page(each)) for each in best.capabilities],
+        "versions": [(new, page, [pair for pair in further if pair[0] is new]) for new, _, page in nearest],
+        "can": [(capability_text(capability), capability_page(capability)) for capability in best.capabilities],
     }
     yield site.page(skill_page(skill.name), "skill.html", **facts, **_content(skill, tree))
     for release, before, path in (*nearest, *further):
@@ -267,8 +267,8 @@ def _further(skill: OfferedSkill) -> list[tuple[Release, Release, str]]:
     newest = enumerate(skill.releases[:_COMPARED])
     return [
         (new, old, diff_page(skill.name, new.version or "", old.version))
-        for (at, new), (behind, old) in combinations(newest, 2)
-        if behind - at > 1 and new.withdrawn is old.withdrawn is None
+        for (index, new), (other_index, old) in combinations(newest, 2)
+        if other_index - index > 1 and new.withdrawn is old.withdrawn is None
     ]
 
 
@@ -281,17 +281,17 @@ def _content(skill: OfferedSkill, tree: Tree | None) -> dict[str, object]:
         text, needs = manifest.body, manifest.requires
     except SkillhubError:  # a version with other rules published it
         text, needs = tree[SKILL_MD].data.decode("utf-8", "replace"), ()
-    rows, left = [], _TEXT_MAX
+    rows, room = [], _TEXT_MAX
     for path, file in tree.items():
         text_here = None
-        if path != SIGNATURE and len(file.data) <= min(_FILE_MAX, left) and is_text(file.data):
+        if path != SIGNATURE and len(file.data) <= min(_FILE_MAX, room) and is_text(file.data):
             text_here = as_lines(file.data.decode())
-            left -= len(file.data)
+            room -= len(file.data)
         rows.append({"path": path, "file": file, "size": len(file.data), "text": text_here})
     findings = skill.scanned(tree).findings
     long = is_long(text)
-    found = [(each, _line(tree, each)) for each in findings[:_FINDINGS_MAX]]
-    facts = {"files": rows, "needs": needs, "found": found, "more": max(0, len(findings) - _FINDINGS_MAX)}
+    shown_findings = [(finding, _line(tree, finding)) for finding in findings[:_FINDINGS_MAX]]
+    facts = {"files": rows, "needs": needs, "found": shown_findings, "more": max(0, len(findings) - _FINDINGS_MAX)}
     return {**facts, "body": as_lines(text) if long else inert(text), "long": long}
 
 
@@ -306,17 +306,17 @@ def _changes(old: Tree | None, new: Tree | None) -> dict[str, object]:
     """Return the files that differ, and the changed lines of the first ones up to a size limit."""
     if old is None or new is None:
         return {"differ": None, "lines": []}
-    paths, left = sorted(path for path in {*old, *new} if old.get(path) != new.get(path)), _PATCH_MAX
+    paths, room = sorted(path for path in {*old, *new} if old.get(path) != new.get(path)), _PATCH_MAX
     differ = [("added" if path not in old else "removed" if path not in new else "changed", path) for path in paths]
-    shown = []
+    compared = []
     for path in paths if old else ():
-        left -= sum(len(tree[path].data) for tree in (old, new) if path in tree)
-        if left > 0 and path != SIGNATURE:
-            shown.append(path)
-    patch = difference(*({path: tree[path] for path in shown if path in tree} for tree in (old, new)))[0]
+        room -= sum(len(tree[path].data) for tree in (old, new) if path in tree)
+        if room > 0 and path != SIGNATURE:
+            compared.append(path)
+    patch = difference(*({path: tree[path] for path in compared if path in tree} for tree in (old, new)))[0]
     return {
         "differ": differ,
-        "lines": [(_KINDS.get(each[:1], ""), as_lines(each)) for each in patch.split("\n")[:-1]],
+        "lines": [(_KINDS.get(line[:1], ""), as_lines(line)) for line in patch.split("\n")[:-1]],
     }
 
 
@@ -329,10 +329,10 @@ def pages_of_all(offer: Offer) -> Files:
     yield f"{OWN}/style.css", STYLE.encode()
     yield f"{OWN}/search.js", _TEMPLATES.joinpath("search.js").read_bytes()
     skills = {skill.name: skill.best for skill in offer.skills()}
-    newest = sorted(skills.values(), key=lambda each: (each.published or "", each.name), reverse=True)[:_NEWEST]
+    newest = sorted(skills.values(), key=lambda best: (best.published or "", best.name), reverse=True)[:_NEWEST]
     facts = {"newest": [*map(row_of, newest)], "total": len(skills), "publishers": len(offer.index.admissions)}
     yield site.page("index.html", "start.html", search=True, **facts)
-    rows = {name: row_of(release) for name, release in skills.items()}
+    rows = {name: row_of(best) for name, best in skills.items()}
     yield from listed(site, f"{OWN}/skills", rows, "skills.html", search=True, total=len(rows))
     yield from search_files(rows, many=offer.hub.large is not None)
     yield site.page("404.html", "404.html", up=f"{urlsplit(site.url or '').path}/")
@@ -340,8 +340,8 @@ def pages_of_all(offer: Offer) -> Files:
     yield from _capabilities(site, skills, rows)
     events = [*events_of(offer)]
     yield from _history(site, events)
-    places = {skill_page(name): release.published or "" for name, release in skills.items()}
-    places |= {each.page: each.time for each in events}
+    places = {skill_page(name): best.published or "" for name, best in skills.items()}
+    places |= {event.page: event.time for event in events}
     yield from _sitemap(site, {"index.html": "", f"{OWN}/skills/index.html": "", **places})
 
 
@@ -349,28 +349,28 @@ def _publishers(site: _Site, offer: Offer, rows: Mapping[str, object]) -> Files:
     owned: defaultdict[str, dict[str, object]] = defaultdict(dict)
     for name, releases in offer.index.skills.items():
         owned[releases[0].publisher or ""][name] = rows[name]
-    every = {}
+    entries = {}
     for name, admission in offer.index.admissions.items():
-        page, mine = publisher_page(name), owned[name]
-        every[name] = {"name": name, "page": page, "count": len(mine)}
-        facts = {"name": name, "total": len(mine), "signers": publisher_of(admission).fingerprints}
+        page, own_rows = publisher_page(name), owned[name]
+        entries[name] = {"name": name, "page": page, "count": len(own_rows)}
+        facts = {"name": name, "total": len(own_rows), "signers": publisher_of(admission).fingerprints}
         facts["revoked"] = admission.revoked
-        yield from listed(site, page.removesuffix("/index.html"), mine, "publisher.html", **facts)
-    yield from listed(site, f"{OWN}/publisher", every, "index.html", what="Publishers")
+        yield from listed(site, page.removesuffix("/index.html"), own_rows, "publisher.html", **facts)
+    yield from listed(site, f"{OWN}/publisher", entries, "index.html", what="Publishers")
 
 
 def _capabilities(site: _Site, skills: Mapping[str, Release], rows: Mapping[str, object]) -> Files:
     able: defaultdict[str, dict[str, object]] = defaultdict(dict)
     for name, release in skills.items():
-        for each in release.capabilities if release.withdrawn is None else ():
-            able[each][name] = rows[name]
-    every = {}
-    for each, mine in able.items():
-        page = capability_page(each)
-        facts = {"name": capability_text(each), "total": len(mine)}
-        every[_slug(each)] = {**facts, "page": page, "count": len(mine)}
-        yield from listed(site, page.removesuffix("/index.html"), mine, "capability.html", **facts)
-    yield from listed(site, f"{OWN}/capability", every, "index.html", what="Capabilities")
+        for capability in release.capabilities if release.withdrawn is None else ():
+            able[capability][name] = rows[name]
+    entries = {}
+    for capability, own_rows in able.items():
+        page = capability_page(capability)
+        facts = {"name": capability_text(capability), "total": len(own_rows)}
+        entries[_slug(capability)] = {**facts, "page": page, "count": len(own_rows)}
+        yield from listed(site, page.removesuffix("/index.html"), own_rows, "capability.html", **facts)
+    yield from listed(site, f"{OWN}/capability", entries, "index.html", what="Capabilities")
 
 
 # Events, from the registry's log.
@@ -409,27 +409,27 @@ def events_of(offer: Offer) -> Iterator[Event]:
     """Yield the events in the registry's log, oldest first; none if the registry has no log."""
     hub, admitted = offer.hub, set[str]()
     head = hub.log_head(hub.metadata)
-    for each in map(read_entry, log_writer.entries(head.checkpoint.size, hub.registry.served) if head else ()):
-        kind, time, publisher = each["kind"], each.get("time", ""), each.get("publisher", "")
-        release = each.get("name", ""), each.get("version", "")
+    for entry in map(read_entry, log_writer.entries(head.checkpoint.size, hub.registry.served) if head else ()):
+        kind, time, publisher = entry["kind"], entry.get("time", ""), entry.get("publisher", "")
+        release = entry.get("name", ""), entry.get("version", "")
         if kind == "release":
-            yield Event(each.get("published", ""), "published", *release)
+            yield Event(entry.get("published", ""), "published", *release)
         elif kind in ("yanked", "withdrawn"):
-            yield Event(time, kind if "reason" in each else "offered again", *release, each.get("reason", ""))
+            yield Event(time, kind if "reason" in entry else "offered again", *release, entry.get("reason", ""))
         elif kind == "key-revoked":
-            yield Event(time, "revoked", publisher, each.get("fingerprint", ""))
+            yield Event(time, "revoked", publisher, entry.get("fingerprint", ""))
         elif kind == "key-added" and publisher not in admitted:
             admitted.add(publisher)
             yield Event(time, "admitted", publisher, "")
 
 
 def _history(site: _Site, events: Sequence[Event]) -> Files:
-    parts = [events[at : at + _PER_PAGE] for at in range(0, len(events), _PER_PAGE)] or [[]]
+    parts = [events[start : start + _PER_PAGE] for start in range(0, len(events), _PER_PAGE)] or [[]]
     base = f"{OWN}/changes"
     paths = [*(f"{base}/{number}.html" for number in range(1, len(parts))), f"{base}/index.html"]
     for number, part in enumerate(parts):
-        near = [paths[number - 1] if number else None, paths[number + 1] if parts[number + 1 :] else None]
-        yield site.page(paths[number], "changes.html", events=part[::-1], older=near[0], newer=near[1])
+        neighbours = [paths[number - 1] if number else None, paths[number + 1] if parts[number + 1 :] else None]
+        yield site.page(paths[number], "changes.html", events=part[::-1], older=neighbours[0], newer=neighbours[1])
     yield site.page("feed.xml", "feed.xml", events=events[: -_FEED - 1 : -1])
 
 
@@ -446,7 +446,7 @@ def _sitemap(site: _Site, places: Mapping[str, str], most: int = _SITEMAP_MAX) -
 
 def _version() -> str:
     """Return a digest of all templates."""
-    texts = sorted((each.name, each.read_text("utf-8")) for each in _TEMPLATES.iterdir())
+    texts = sorted((template.name, template.read_text("utf-8")) for template in _TEMPLATES.iterdir())
     return sha256(repr(texts).encode()).hexdigest()
 
 

@@ -68,7 +68,7 @@ class PublishTargets:
 
     def all(self) -> tuple[PublishTarget, ...]:
         """Return every target."""
-        return self._file.read(lambda found: found.targets if found else ())
+        return self._file.read(lambda file: file.targets if file else ())
 
     def choose(self, address: str | None, registry: str | None) -> PublishTarget:
         """Return the target with this address, or the only known target.
@@ -84,13 +84,13 @@ class PublishTargets:
                 return PublishTarget("", address)
         if address is not None and registry is not None:
             return PublishTarget(address, os.path.abspath(registry))
-        known = self.all()
-        matches = [each for each in known if address in (None, each.address)]
+        targets = self.all()
+        matches = [target for target in targets if address in (None, target.address)]
         if address is not None and not matches:
             hint = "add --registry DIR, its folder; to make one: skillhub registry init DIR"
             raise UsageError("no known registry publishes to this target", where=address, hint=hint)
         if len(matches) != 1:
-            hint = f"there are: {', '.join(quote(each.address) for each in matches)}" if matches else _FIRST
+            hint = f"there are: {', '.join(quote(target.address) for target in matches)}" if matches else _FIRST
             raise UsageError("expected --to TARGET", hint=hint)
         return matches[0]
 
@@ -99,7 +99,7 @@ class PublishTargets:
         if target in self.all():
             return
         with self._file.locked():
-            others = [each for each in self.all() if each.address != target.address]
+            others = [other for other in self.all() if other.address != target.address]
             self._file.write(targets=(*others, target))
 
 
@@ -129,7 +129,7 @@ class ReleasePlan:
     def questions(self, where: str, policies: Policies) -> list[Question]:
         """Return questions about grave findings that no policy accepts, and about the release; text is escaped."""
         release, validate_command = self.made.release, as_command("skillhub", "validate", self.made.path)
-        open_findings = [each for each in self.findings if not policies.allows_finding(each.rule)]
+        open_findings = [finding for finding in self.findings if not policies.allows_finding(finding.rule)]
         lines = [f"signed by {release.publisher}, key {self.made.key}"]
         if self.changes is not None:
             lines += self.changes.lines(_SHOWN, "--json --dry-run lists them")
@@ -138,8 +138,8 @@ class ReleasePlan:
             lines.append(gone if self.withdrawn else f"the first release of {release.name}")
             if release.capabilities:
                 lines.append(f"it can: {', '.join(map(capability_text, release.capabilities))}")
-            lines += [f"it needs: {each}" for each in map(word, release.requires)]
-        lines += [f"{each.where}: {each.message}" for each in unfilled(self.made.tree)]
+            lines += [f"it needs: {need}" for need in map(word, release.requires)]
+        lines += [f"{issue.where}: {issue.message}" for issue in unfilled(self.made.tree)]
         if self.findings:
             lines.append(f"the scan found {counted(self.findings)}: {validate_command}")
         message = f"Publish {release.name} {release.version} {where}?"
@@ -147,46 +147,46 @@ class ReleasePlan:
         return [*finding_questions, Question("publish", release.name, message, tuple(lines))]
 
 
-def plan(path: str, registry: str, signing: Signing, mine: Publishers, prepare: build.Prepare | None) -> ReleasePlan:
+def plan(path: str, registry: str, signing: Signing, own: Publishers, prepare: build.Prepare | None) -> ReleasePlan:
     """Run ``add`` without writing, and compare the release with the previous one.
 
     Raises:
         Refused: the version was withdrawn, or is lower than a published one.
         SkillhubError: as for ``add``.
     """
-    added = build.add(registry, [path], replace(signing, dry_run=True), mine, prepare)
-    (made,) = added.submissions
-    release, known = made.release, added.before.skills.get(made.release.name, ())
+    added = build.add(registry, [path], replace(signing, dry_run=True), own, prepare)
+    (fresh,) = added.submissions
+    release, earlier = fresh.release, added.before.skills.get(fresh.release.name, ())
     is_new = bool(added.releases)
-    _refuse_old(path, release, known, is_new=is_new)
-    previous = next((each for each in known if each.withdrawn is None and each.version != release.version), None)
-    withdrawn = tuple(each.version or "-" for each in known if each.withdrawn is not None)
+    _refuse_old(path, release, earlier, is_new=is_new)
+    previous = next((old for old in earlier if old.withdrawn is None and old.version != release.version), None)
+    withdrawn = tuple(old.version or "-" for old in earlier if old.withdrawn is not None)
     changes = None
     if is_new and previous is not None:
         data = checked(previous, RegistryDir(registry).served(previous.url))
-        old, new = (Tree({**each, SIGNATURE: _NO_SIGNATURE}) for each in (unpack(data, "zip").tree, made.tree))
+        old, new = (Tree({**tree, SIGNATURE: _NO_SIGNATURE}) for tree in (unpack(data, "zip").tree, fresh.tree))
         entries = _entry(previous, old.digest), _entry(release, new.digest)
         changes = Changes.between(*entries, old.listing, new.listing)
-    return ReleasePlan(made, previous, withdrawn, changes, is_new, tuple(scan(made.tree)))
+    return ReleasePlan(fresh, previous, withdrawn, changes, is_new, tuple(scan(fresh.tree)))
 
 
-def _refuse_old(path: str, release: Release, known: Sequence[Release], *, is_new: bool) -> None:
+def _refuse_old(path: str, release: Release, earlier: Sequence[Release], *, is_new: bool) -> None:
     version = release.version or ""
     if not is_new:
-        reason = next((each.withdrawn for each in known if each.version == version), None)
+        reason = next((other.withdrawn for other in earlier if other.version == version), None)
         if reason is not None:
             message = f"{release.name} {version} was withdrawn: {quote(reason)}"
             raise Refused(message, where=path, hint=build.VERSION_HINT)
         return
-    newer = [each.version for each in known if each.version and precedence(each.version) >= precedence(version)]
+    newer = [other.version for other in earlier if other.version and precedence(other.version) >= precedence(version)]
     if newer:
         hint = f"raise metadata.version; a fix of an older line: {as_command('skillhub', 'registry', 'add')} DIR PATH"
         raise Refused(f"expected a version higher than {newer[0]}, found {version}", where=path, hint=hint)
 
 
 def _entry(release: Release, tree: Digest) -> Locked:
-    same = {name: getattr(release, name) for name in ("version", "capabilities", "requires")}
-    return Locked(source=release.publisher or "", tree=tree, size=0, **same)
+    facts = {name: getattr(release, name) for name in ("version", "capabilities", "requires")}
+    return Locked(source=release.publisher or "", tree=tree, size=0, **facts)
 
 
 def signed_with(key: PrivateKey, tree: Tree) -> Tree:

@@ -94,8 +94,8 @@ def _roots(hub: OpenRegistry) -> tuple[list[str], list[bytes]]:
 
 def _refuse_nested(registry: str, address: str) -> None:
     """Raise UsageError if one of two folders contains the other: the registry's keys could be served."""
-    ours, other = (os.path.join(os.path.normcase(os.path.realpath(each)), "") for each in (registry, address))
-    if ours.startswith(other) or other.startswith(ours):
+    own, other = (os.path.join(os.path.normcase(os.path.realpath(path)), "") for path in (registry, address))
+    if own.startswith(other) or other.startswith(own):
         raise UsageError("expected a folder apart from the registry's, which holds its keys", where=address)
 
 
@@ -108,8 +108,8 @@ def _refuse_invalid(hub: OpenRegistry, now: datetime) -> None:
         raise Refused(f"the registry is invalid: {issues[0].message}", where=issues[0].where, hint=hint)
     try:
         # `check` reads single documents; this verifies the snapshot in the bundle for new clients.
-        named = hub.metadata.signed(TIMESTAMP, Timestamp).snapshot_meta
-        named.verify_length_and_hashes(hub.metadata.documents[SNAPSHOT])
+        snapshot_meta = hub.metadata.signed(TIMESTAMP, Timestamp).snapshot_meta
+        snapshot_meta.verify_length_and_hashes(hub.metadata.documents[SNAPSHOT])
     except LengthOrHashMismatchError as error:
         raise Refused("the registry is invalid: its snapshot does not match its signature", where=path) from error
 
@@ -131,7 +131,7 @@ def _site_files(hub: OpenRegistry, target: Target) -> Iterator[SiteFile]:
     for path in log_writer.paths(head.checkpoint.size if head else 0):
         yield SiteFile(path, partial(hub.registry.served, path))
     listed = [*hub.large.targets()] if hub.large else []
-    yield from (SiteFile(path_of(each), partial(hub.registry.content, each)) for each in _targets(hub, listed))
+    yield from (SiteFile(path_of(file), partial(hub.registry.content, file)) for file in _targets(hub, listed))
     yield from map(_fixed_file, paths[:early_roots], roots[:early_roots])
     metadata = hub.metadata.files()
     last_paths = {TIMESTAMP_PATH, paths[-1]}
@@ -155,62 +155,62 @@ def _public_files(hub: OpenRegistry, index: Index, listed: Sequence[TargetFile])
     else:
         lists = shards(index, index.skills, lambda _: None)
         public = public_documents(index, {}, index.skills) | lists | short_listing()
-        documents = (each for each in listed if each.path.startswith("skills/"))
-        yield from (SiteFile(f"{WELL_KNOWN}/{each.path}", partial(hub.registry.content, each)) for each in documents)
+        documents = (file for file in listed if file.path.startswith("skills/"))
+        yield from (SiteFile(f"{WELL_KNOWN}/{file.path}", partial(hub.registry.content, file)) for file in documents)
     yield from (_fixed_file(path, data) for path, data in public.items())
 
 
 def _served_metadata(hub: OpenRegistry, roots: Sequence[bytes], target: Target) -> Mapping[str, bytes]:
     """Return the metadata that the target serves now, by role; empty if there is none, or it is already current."""
     ours = hub.metadata
-    first, timestamp = target.read(_root_path(1)), target.read(TIMESTAMP_PATH)
+    first_root, timestamp = target.read(_root_path(1)), target.read(TIMESTAMP_PATH)
     public = f"{WELL_KNOWN}/{LISTING_PATH}"
-    if first not in (None, roots[0]) or (first is None and (timestamp or target.read(public))):
+    if first_root not in (None, roots[0]) or (first_root is None and (timestamp or target.read(public))):
         hint = "push to an empty place; clients of that registry would not follow"
         raise Refused("something else is published there already", hint=hint)
     _refuse_newer_root(roots, target)
     if timestamp in (None, ours.documents[TIMESTAMP]):
         return {}
-    found = {TIMESTAMP: timestamp}
-    if not any(_verifies(root, found) for root in roots):
+    documents = {TIMESTAMP: timestamp}
+    if not any(_verifies(root, documents) for root in roots):
         raise _foreign_error(TIMESTAMP_PATH)
-    _refuse_newer_versions(ours, MetadataSet.load(found))
-    return found | _served_targets(hub, MetadataSet.load(found), target)
+    _refuse_newer_versions(ours, MetadataSet.load(documents))
+    return documents | _served_targets(hub, MetadataSet.load(documents), target)
 
 
 def _refuse_newer_root(roots: Sequence[bytes], target: Target) -> None:
     path = _root_path(len(roots) + 1)
-    there = target.read(path)
-    if there is None:
+    next_root = target.read(path)
+    if next_root is None:
         return
     try:
-        verify(ROOT, there, MetadataSet.load({ROOT: roots[-1]}).read(ROOT))
+        verify(ROOT, next_root, MetadataSet.load({ROOT: roots[-1]}).read(ROOT))
     except (BadMetadata, FormatError) as error:
         raise _foreign_error(path) from error
     raise _stale_error(ROOT, len(roots) + 1, len(roots))
 
 
-def _refuse_newer_versions(ours: MetadataSet, theirs: MetadataSet) -> None:
-    for role, old, new in (
-        (TIMESTAMP, _version(theirs, TIMESTAMP), _version(ours, TIMESTAMP)),
-        (SNAPSHOT, theirs.snapshot_version, ours.snapshot_version),
+def _refuse_newer_versions(own: MetadataSet, served: MetadataSet) -> None:
+    for role, served_version, own_version in (
+        (TIMESTAMP, _version(served, TIMESTAMP), _version(own, TIMESTAMP)),
+        (SNAPSHOT, served.snapshot_version, own.snapshot_version),
     ):
-        if old > new:
-            raise _stale_error(role, old, new)
-    if _version(theirs, TIMESTAMP) == _version(ours, TIMESTAMP):
+        if served_version > own_version:
+            raise _stale_error(role, served_version, own_version)
+    if _version(served, TIMESTAMP) == _version(own, TIMESTAMP):
         raise StateError("another timestamp of the same version is served there", hint=APART)
 
 
-def _served_targets(hub: OpenRegistry, theirs: MetadataSet, target: Target) -> dict[str, bytes]:
+def _served_targets(hub: OpenRegistry, served: MetadataSet, target: Target) -> dict[str, bytes]:
     """Return the snapshot and the top targets that the target serves.
 
     Every document that the snapshot names must be in this folder. Otherwise another copy of the registry was pushed,
     and its additions would be lost.
     """
-    snapshot = _own_document(hub, f"metadata/{theirs.snapshot_version}.snapshot.json", target)
+    snapshot = _own_document(hub, f"metadata/{served.snapshot_version}.snapshot.json", target)
     versions = MetadataSet.load({SNAPSHOT: snapshot}).target_versions
-    found = {role: _own_document(hub, f"metadata/{versions[role]}.{role}.json", target) for role in versions}
-    return {SNAPSHOT: snapshot} | {role: data for role, data in found.items() if role == TARGETS}
+    documents = {role: _own_document(hub, f"metadata/{versions[role]}.{role}.json", target) for role in versions}
+    return {SNAPSHOT: snapshot} | {role: data for role, data in documents.items() if role == TARGETS}
 
 
 def _own_document(hub: OpenRegistry, path: str, target: Target) -> bytes:
@@ -246,9 +246,9 @@ def _targets(hub: OpenRegistry, listed: Sequence[TargetFile]) -> Iterator[Target
     for role in hub.metadata.documents:
         document = hub.metadata.read(role)
         for path in document.targets if isinstance(document, Targets) else ():
-            found = hub.metadata.find(path)
-            if found is not None:
-                yield found
+            target = hub.metadata.find(path)
+            if target is not None:
+                yield target
 
 
 def _archive_path(release: Release) -> str:

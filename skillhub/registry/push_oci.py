@@ -127,8 +127,8 @@ class OciTarget(Target):
 
         def read() -> bytes:
             # The client's own method for manifests has no limit of size.
-            with self._client._request("get", path, headers=headers, stream=True) as found:
-                return _at_most(MANIFEST_CAP, found.iter_content(1 << 16), "its manifest", self.where)
+            with self._client._request("get", path, headers=headers, stream=True) as response:
+                return _at_most(MANIFEST_CAP, response.iter_content(1 << 16), "its manifest", self.where)
 
         with self._reaching():
             try:
@@ -214,12 +214,12 @@ def _credentials(host: str) -> tuple[str, str] | None:
     return kept_login(host, os.environ)
 
 
-def _at_most(cap: int, chunks: Iterable[bytes], what: str, where: str) -> bytes:
+def _at_most(cap: int, chunks: Iterable[bytes], name: str, where: str) -> bytes:
     data = bytearray()
     for chunk in chunks:
         data += chunk
         if len(data) > cap:
-            raise FormatError(f"expected at most {cap} bytes, found more in {quote(what)}", where=where)
+            raise FormatError(f"expected at most {cap} bytes, found more in {quote(name)}", where=where)
     return bytes(data)
 
 
@@ -238,8 +238,8 @@ def _dump(layers: Sequence[Blob]) -> str:
             "size": len(_EMPTY),
         },
         "layers": [
-            {"annotations": each.annotations, "digest": each.digest, "mediaType": each.media_type, "size": each.size}
-            for each in layers
+            {"annotations": blob.annotations, "digest": blob.digest, "mediaType": blob.media_type, "size": blob.size}
+            for blob in layers
         ],
         "mediaType": MANIFEST,
         "schemaVersion": 2,
@@ -261,6 +261,6 @@ def _layers(manifest: bytes, where: str) -> Layers:
     image = read_image(manifest, where)
     if not isinstance(image, OciManifest):
         raise FormatError("expected layers, found manifests", where=where)
-    if not all(each.title for each in image.layers):
+    if not all(layer.title for layer in image.layers):
         raise FormatError("expected a layer with a title", where=where)
-    return {each.title: each for each in image.layers}
+    return {layer.title: layer for layer in image.layers}

@@ -61,8 +61,8 @@ class S3Target(Target):
         if path not in self._tags:
             return None
         with self._reaching(path):
-            found = self._client.get_object(**self._named(path), IfMatch=self._tags[path])
-            data: bytes = found["Body"].read(FILE_CAP + 1)
+            response = self._client.get_object(**self._named(path), IfMatch=self._tags[path])
+            data: bytes = response["Body"].read(FILE_CAP + 1)
         if len(data) > FILE_CAP:
             raise other_content(path, self.where)
         return data
@@ -111,18 +111,18 @@ class S3Target(Target):
 
     def _present(self, path: str) -> tuple[bytes | None, str | None]:
         try:
-            found = self._client.get_object(**self._named(path))
+            response = self._client.get_object(**self._named(path))
         except ClientError as error:
             if _status(error) != 404:
                 raise
             return None, None
-        return found["Body"].read(FILE_CAP + 1), found["ETag"]
+        return response["Body"].read(FILE_CAP + 1), response["ETag"]
 
     def _listed(self) -> Iterator[tuple[str, str]]:
         pages = self._client.get_paginator("list_objects_v2")
         for page in pages.paginate(Bucket=self._bucket, Prefix=self._prefix):
-            for each in page.get("Contents", ()):
-                yield each["Key"].removeprefix(self._prefix), each["ETag"]
+            for row in page.get("Contents", ()):
+                yield row["Key"].removeprefix(self._prefix), row["ETag"]
 
     def _named(self, path: str) -> dict[str, str]:
         return {"Bucket": self._bucket, "Key": self._prefix + path}

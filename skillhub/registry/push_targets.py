@@ -159,8 +159,8 @@ class FolderTarget(Target):
 
     def compare(self, file: SiteFile) -> bool | None:
         """Return whether the folder has the file with the same content, or None if it does not."""
-        found = self.read(file.path)
-        return None if found is None else found == file.read()
+        present = self.read(file.path)
+        return None if present is None else present == file.read()
 
     def publish(self, site: Sequence[SiteFile], changed: Sequence[SiteFile]) -> None:
         """Write the changed files in their order, each by a rename.

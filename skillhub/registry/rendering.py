@@ -35,5 +35,5 @@ def _shown(value: object) -> object:
 
 def as_lines(text: str) -> Markup:
     """Return a text of many lines, escaped, with each hidden character replaced by a visible escape."""
-    lines = (each.removesuffix("\r").expandtabs(4) for each in text.split("\n"))
-    return escape("\n".join(each if clean(each) == each else shown(each) for each in lines))
+    lines = (line.removesuffix("\r").expandtabs(4) for line in text.split("\n"))
+    return escape("\n".join(line if clean(line) == line else shown(line) for line in lines))

@@ -113,7 +113,7 @@ class Releases(Protocol):
 
 def offered(skill: Releases) -> Release | None:
     """Return the newest release without yank, withdrawal or advisory, for clients that know none of these."""
-    return next((each for each in skill.releases if not (each.taken_back or skill.known_bad(each))), None)
+    return next((release for release in skill.releases if not (release.taken_back or skill.known_bad(release))), None)
 
 
 # The files of one skill: its document, its folder, its plugin, its packages.
@@ -137,10 +137,10 @@ def skill_files(
         url: The URL of the site, or None if it is unknown.
         pack: Makes a package for npm.
     """
-    found = offered_tree(skill)
-    if found is None:
+    release_and_tree = offered_tree(skill)
+    if release_and_tree is None:
         return
-    release, tree = found
+    release, tree = release_and_tree
     document = document_of(release, tree)
     yield document_path(skill.name), document.dump()
     if skill.name not in _RESERVED_FOLDERS:
@@ -186,14 +186,14 @@ def document_of(release: Release, tree: Tree) -> ClientDocument:
     if release.name in _NOT_IN_NPM or "+" in (release.version or ""):
         left_out["npm"] = "npm has another meaning for its name or version"
     files = tuple(
-        ClientFile(path=path, sha256=each.sha256, size=len(tree[path].data), executable=each.executable)
-        for path, each in tree.listing.items()
+        ClientFile(path=path, sha256=listed.sha256, size=len(tree[path].data), executable=listed.executable)
+        for path, listed in tree.listing.items()
     )
     facts = {
         name: getattr(release, name) or "" for name in ("name", "version", "published", "publisher", "description")
     }
-    made = {"tree": tree.digest, "plugin": plugin_objects(release, tree)[1], "left_out": left_out, "files": files}
-    return ClientDocument.model_validate({**facts, **made})
+    details = {"tree": tree.digest, "plugin": plugin_objects(release, tree)[1], "left_out": left_out, "files": files}
+    return ClientDocument.model_validate({**facts, **details})
 
 
 def _why_not(path: str, data: bytes, *, url: bool = False) -> str:
@@ -219,9 +219,9 @@ def plugin_objects(release: Release, tree: Tree) -> tuple[Objects, str]:
 def package_files(release: Release, tree: Tree) -> Tree:
     """Return the files of the same plugin as an npm package."""
     facts = {"name": release.name, "version": release.version, "description": release.description}
-    first = {"package.json": File(json_bytes(facts)), "plugin.json": File(_manifest(release))}
+    manifests = {"package.json": File(json_bytes(facts)), "plugin.json": File(_manifest(release))}
     inner = {f"skills/{release.name}/{path}": file for path, file in tree.items()}
-    return Tree({f"package/{path}": file for path, file in {**first, **inner}.items()})
+    return Tree({f"package/{path}": file for path, file in {**manifests, **inner}.items()})
 
 
 def _manifest(release: Release) -> bytes:
@@ -235,10 +235,10 @@ def _author(release: Release | ClientDocument) -> dict[str, Any]:
 
 
 def _packages(skill: Releases) -> Iterator[tuple[Release, Tree]]:
-    for each in skill.releases:
-        tree = skill.tree(each)
-        if tree is not None and "+" not in (each.version or "") and not skill.known_bad(each):
-            yield each, tree
+    for release in skill.releases:
+        tree = skill.tree(release)
+        if tree is not None and "+" not in (release.version or "") and not skill.known_bad(release):
+            yield release, tree
 
 
 def tarball_path(name: str, version: str | None) -> str:
@@ -275,17 +275,17 @@ def packument(tarballs: Mapping[Release, bytes], url: str | None) -> dict[str, A
 def files_of_all(offer: Offer) -> Files:
     """Yield the lists and the files of the git repository."""
     skills = {skill.name: skill for skill in offer.skills()}
-    known: dict[str, ClientDocument] = {}
+    built: dict[str, ClientDocument] = {}
     for path in sorted({list_path(name) for name in skills}):
         data = offer.read_built(path)
-        known |= {each.name: each for each in ClientDocuments.parse(data, path).skills} if data else {}
-    found = (document_for(skill, known.get(name)) for name, skill in skills.items())
-    documents = [each for each in found if each is not None]
+        built |= {document.name: document for document in ClientDocuments.parse(data, path).skills} if data else {}
+    all_documents = (document_for(skill, built.get(name)) for name, skill in skills.items())
+    documents = [document for document in all_documents if document is not None]
     yield from lists(documents, offer.hub.settings.publisher, offer.url)
 
     def objects(document: ClientDocument) -> Objects:
-        found = offered_tree(skills[document.name])
-        return plugin_objects(*found)[0] if found else Objects()
+        release_and_tree = offered_tree(skills[document.name])
+        return plugin_objects(*release_and_tree)[0] if release_and_tree else Objects()
 
     folder = os.path.join(offer.hub.registry.site, REPOSITORY)
 
@@ -306,47 +306,47 @@ def files_of_all(offer: Offer) -> Files:
         yield f"{REPOSITORY}/{path}", data
 
 
-def document_for(skill: OfferedSkill, known: ClientDocument | None = None) -> ClientDocument | None:
+def document_for(skill: OfferedSkill, built: ClientDocument | None = None) -> ClientDocument | None:
     """Return the document of a skill; None if it has no release for other clients.
 
-    ``known``, from the last build, or else the written file, is returned if it matches the signed release; otherwise
+    ``built``, from the last build, or else the written file, is returned if it matches the signed release; otherwise
     a new document is made.
     """
     release = offered(skill)
     if release is None or RESERVED.match(skill.name):
         return None
-    if known is not None and is_proved(known, release):
-        return known
+    if built is not None and is_proved(built, release):
+        return built
     path = os.path.join(skill.offer.hub.registry.site, *document_path(skill.name).split("/"))
     try:
-        found = ClientDocument.parse(disk.read(path, _CAP) or b"", path)
-        if is_proved(found, release):
-            return found
+        served = ClientDocument.parse(disk.read(path, _CAP) or b"", path)
+        if is_proved(served, release):
+            return served
     except FormatError:
         pass
-    made = offered_tree(skill)
-    return document_of(*made) if made else None
+    release_and_tree = offered_tree(skill)
+    return document_of(*release_and_tree) if release_and_tree else None
 
 
 def is_proved(document: ClientDocument, release: Release) -> bool:
     """Return whether an unsigned document matches a signed release and the digest of its tree."""
     facts = ("name", "version", "published", "publisher", "description", "tree")
-    listing = Listing((each.path, ListedFile(each.sha256, each.executable)) for each in document.files)
+    listing = Listing((file.path, ListedFile(file.sha256, file.executable)) for file in document.files)
     is_same = all(getattr(document, fact) == (getattr(release, fact) or "") for fact in facts)
     return is_same and listing.digest == release.tree
 
 
 def lists(documents: Sequence[ClientDocument], name: str, url: str | None) -> Iterator[tuple[str, bytes]]:
     """Yield the lists of all skills, one for each kind of client."""
-    listed = (each for each in documents if "opencode" not in each.left_out)
-    rows = [{**_facts(each), "files": [file.path for file in each.files]} for each in listed]
+    listed = (document for document in documents if "opencode" not in document.left_out)
+    rows = [{**_facts(document), "files": [file.path for file in document.files]} for document in listed]
     yield OPENCODE, json_bytes({"skills": rows})
     yield SEARCH, json_bytes(found_by_search(documents, url))
     for path in MARKETPLACES:
         yield path, json_bytes(marketplace(documents, name, url))
     buckets: dict[str, list[dict[str, Any]]] = {}
-    for each in documents:
-        buckets.setdefault(list_path(each.name), []).append(each.model_dump())
+    for document in documents:
+        buckets.setdefault(list_path(document.name), []).append(document.model_dump())
     for path, rows in sorted(buckets.items()):
         yield path, json.dumps({"skills": rows}, separators=(",", ":")).encode()
     yield ".nojekyll", b""  # makes GitHub Pages serve names that begin with a dot
@@ -361,8 +361,8 @@ def found_by_search(documents: Iterable[ClientDocument], url: str | None) -> dic
     # The program shows the source with `@` and the name after it, and a person types that text. Behind `#`, the name
     # is a fragment, so the URL still leads to the index of this skill, not to the index of all skills.
     rows = [
-        {**_facts(each), "id": each.name, "source": f"{url}/{each.name}#" if url else each.name, "installs": 0}
-        for each in documents
+        {**_facts(skill), "id": skill.name, "source": f"{url}/{skill.name}#" if url else skill.name, "installs": 0}
+        for skill in documents
     ]
     return {"skills": rows, "count": len(rows)}
 
@@ -373,29 +373,29 @@ def marketplace(documents: Iterable[ClientDocument], name: str, url: str | None)
     Without the site's URL, the plugins are folders beside the file, so only a full copy of the site can serve them.
     """
     rows = []
-    for each in documents:
+    for document in documents:
         registry = f"{url}/{NPM}/"
-        source: Any = {"source": "npm", "package": each.name, "version": each.version, "registry": registry}
-        row = {**_facts(each), **_author(each), "source": source}
+        source: Any = {"source": "npm", "package": document.name, "version": document.version, "registry": registry}
+        row = {**_facts(document), **_author(document), "source": source}
         if url is None:
-            row |= {"source": f"./{each.name}", "strict": False, "skills": ["./"]}
-        if ("npm" if url else "opencode") not in each.left_out:
+            row |= {"source": f"./{document.name}", "strict": False, "skills": ["./"]}
+        if ("npm" if url else "opencode") not in document.left_out:
             rows.append(row)
     return {**_catalog_facts(name), "plugins": rows}
 
 
 def plugin_catalogs(documents: Sequence[ClientDocument], name: str) -> dict[str, bytes]:
     """Return the top-level files of the repository by path: the catalogs, and attributes that prevent conversion."""
-    claude = [{**_facts(each), **_author(each), "source": f"./plugins/{each.name}"} for each in documents]
+    claude = [{**_facts(skill), **_author(skill), "source": f"./plugins/{skill.name}"} for skill in documents]
     policy = {"installation": "AVAILABLE", "authentication": "ON_INSTALL"}
     more = {"policy": policy, "category": "Productivity"}
-    codex = [{"name": each["name"], "source": {"source": "local", "path": each["source"]}, **more} for each in claude]
+    codex = [{"name": item["name"], "source": {"source": "local", "path": item["source"]}, **more} for item in claude]
     of_codex = {"name": name, "interface": {"displayName": name}, "plugins": codex}
-    found = {
+    catalogs = {
         MARKETPLACES[1]: {**_catalog_facts(name), "plugins": claude},
         ".agents/plugins/marketplace.json": of_codex,
     }
-    return {**{path: json_bytes(catalog) for path, catalog in found.items()}, ".gitattributes": b"* -text\n"}
+    return {**{path: json_bytes(catalog) for path, catalog in catalogs.items()}, ".gitattributes": b"* -text\n"}
 
 
 def _catalog_facts(name: str) -> dict[str, Any]:
@@ -406,7 +406,7 @@ def top_objects(documents: Iterable[ClientDocument], catalogs: Mapping[str, byte
     """Return the folder of a commit, without the contents of its plugins, as git objects, and its id."""
     top = Objects()
     entries = {path: ("100644", top.put("blob", data)) for path, data in catalogs.items()}
-    return top, top.put_folder(entries | {f"plugins/{each.name}": (FOLDER, each.plugin) for each in documents})
+    return top, top.put_folder(entries | {f"plugins/{skill.name}": (FOLDER, skill.plugin) for skill in documents})
 
 
 class StaticRepository:
@@ -421,7 +421,7 @@ class StaticRepository:
         listed = re.findall(rb"^P pack-([0-9a-f]{40})\.pack$", read("objects/info/packs") or b"", re.MULTILINE)
         names = [name.decode() for name in listed]
         self.indexes = {name: read(f"objects/pack/pack-{name}.idx") or b"" for name in names}
-        self.ids = {each for index in self.indexes.values() for each in ids_of(index)}
+        self.ids = {id_ for index in self.indexes.values() for id_ in ids_of(index)}
         tip = (read(BRANCH) or b"").decode("ascii", "replace").strip()
         self.tip = tip if tip in self.ids else None
 
@@ -459,22 +459,22 @@ class StaticRepository:
         top, root = top_objects(documents, catalogs)
         tip, small = self.tip, [name for name, index in self.indexes.items() if len(ids_of(index)) < _FEW_OBJECTS]
         merged = small if len(small) > _PACKS_MAX else []
-        kept = [name for name, index in self.indexes.items() if name not in merged and ids_of(index)]
+        kept_names = [name for name, index in self.indexes.items() if name not in merged and ids_of(index)]
         fresh: Iterable[Objects] = (read_pack(self.pack(name), name)[0] for name in merged)
         if self.root() != root:
             who = f"skillhub <> {when} +0000"
             parent = f"parent {tip}\n" if tip else ""
             text = f"tree {root}\n{parent}author {who}\ncommitter {who}\n\nThe skills of the registry\n"
             tip = top.put("commit", text.encode())
-            fresh = chain(fresh, (objects(each) for each in documents if each.plugin not in self.ids), [top])
-        known = {each for name in kept for each in ids_of(self.indexes[name])}
-        for name in kept:
+            fresh = chain(fresh, (objects(skill) for skill in documents if skill.plugin not in self.ids), [top])
+        kept_ids = {id_ for name in kept_names for id_ in ids_of(self.indexes[name])}
+        for name in kept_names:
             yield from ((f"objects/pack/pack-{name}.{kind}", None) for kind in ("pack", "idx"))
-        for pack in packs((each.without(known) for each in fresh), level):
-            kept.append(pack.name)
+        for pack in packs((group.without(kept_ids) for group in fresh), level):
+            kept_names.append(pack.name)
             yield f"objects/pack/pack-{pack.name}.pack", pack.data
             yield f"objects/pack/pack-{pack.name}.idx", pack.index
-        yield "objects/info/packs", "".join(f"P pack-{name}.pack\n" for name in kept).encode() + b"\n"
+        yield "objects/info/packs", "".join(f"P pack-{name}.pack\n" for name in kept_names).encode() + b"\n"
         yield from pointers(tip)
 
 

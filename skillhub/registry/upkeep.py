@@ -29,17 +29,17 @@ from skillhub.trust.x509 import Certificate
 _REASON_MAX = 1024
 
 
-def yank(folder: str, wanted: str, reason: str | None, signing: Signing) -> Release:
+def yank(folder: str, reference: str, reason: str | None, signing: Signing) -> Release:
     """Yank the release ``NAME@VERSION``: clients no longer choose it, but keep it where it is locked.
 
     Args:
         folder: The folder of the registry.
-        wanted: The release.
+        reference: The release.
         reason: The reason, which is published; None undoes a yank.
         signing: When and with which keys to sign.
 
     Raises:
-        UsageError: ``wanted`` or ``reason`` is malformed, or the release was withdrawn.
+        UsageError: ``reference`` or ``reason`` is malformed, or the release was withdrawn.
         NotFound: the registry or the release does not exist.
         Refused: an online key is missing.
         SecurityError: the site differs from its signed state.
@@ -53,21 +53,21 @@ def yank(folder: str, wanted: str, reason: str | None, signing: Signing) -> Rele
             raise UsageError(message, hint="to offer it again, publish it under a new version")
         return replace(release, yanked=text)
 
-    return _revise(folder, wanted, yanked, signing)
+    return _revise(folder, reference, yanked, signing)
 
 
-def withdraw(folder: str, wanted: str, reason: str, signing: Signing) -> Release:
+def withdraw(folder: str, reference: str, reason: str, signing: Signing) -> Release:
     """Withdraw a release for good: clients refuse it even where it is locked; raises as ``yank``."""
     text = _reason(reason)
-    return _revise(folder, wanted, lambda release: replace(release, withdrawn=text), signing)
+    return _revise(folder, reference, lambda release: replace(release, withdrawn=text), signing)
 
 
-def _revise(folder: str, wanted: str, change: Callable[[Release], Release], signing: Signing) -> Release:
+def _revise(folder: str, reference: str, change: Callable[[Release], Release], signing: Signing) -> Release:
     with opened(folder, signing) as hub:
-        index = hub.index([wanted.partition("@")[0]])
-        release = _find(index, wanted)
+        index = hub.index([reference.partition("@")[0]])
+        release = _find(index, reference)
         changed = change(release)
-        releases = tuple(changed if each == release else each for each in index.skills[release.name])
+        releases = tuple(changed if old == release else old for old in index.skills[release.name])
         revised = Index({**index.skills, release.name: releases}, index.admissions)
         hub.publish(revised, [release.publisher or ""], [release.name])
     return changed
@@ -81,18 +81,18 @@ def _reason(text: str) -> str:
     return reason
 
 
-def _find(index: Index, wanted: str) -> Release:
+def _find(index: Index, reference: str) -> Release:
     """Return the release ``NAME@VERSION``; raise NotFound with the versions of the skill if there is none."""
-    name, _, version = wanted.partition("@")
+    name, _, version = reference.partition("@")
     if not name or not version:
-        raise UsageError(f"expected NAME@VERSION, found {quote(wanted)}")
+        raise UsageError(f"expected NAME@VERSION, found {quote(reference)}")
     releases = index.skills.get(name, ())
-    found = next((release for release in releases if release.version == version), None)
-    if found is None:
-        known = ", ".join(release.version or "" for release in releases[:8])
-        hint = f"there are: {known}" if known else did_you_mean(spelled_like(name, index.skills)) or None
-        raise NotFound(f"there is no release {quote(wanted)}", hint=hint)
-    return found
+    match = next((release for release in releases if release.version == version), None)
+    if match is None:
+        versions = ", ".join(release.version or "" for release in releases[:8])
+        hint = f"there are: {versions}" if versions else did_you_mean(spelled_like(name, index.skills)) or None
+        raise NotFound(f"there is no release {quote(reference)}", hint=hint)
+    return match
 
 
 # Advise: publish known bad skills and digests of this registry or of other sources, signed by online keys.
@@ -119,16 +119,16 @@ def advise(
     """
     with opened(folder, signing) as hub:
         before = AdvisoriesDocument.parse(hub.registry.target(hub.metadata, ADVISORIES) or b"{}", ADVISORIES)
-        known = {each.id: each for each in before.advisories}
-        for new in (each for document in advisories for each in document.advisories):
-            known[new.id] = _later(known.get(new.id, new), new)
+        by_id = {advisory.id: advisory for advisory in before.advisories}
+        for new in (advisory for document in advisories for advisory in document.advisories):
+            by_id[new.id] = _later(by_id.get(new.id, new), new)
         digests = {digest: why for document in (before, *advisories) for digest, why in document.digests.items()}
-        for each in withdrawn:
-            if known.pop(each, None) is None and digests.pop(Digest(each), None) is None:
-                hint = f"there are: {', '.join((*known, *digests)[:8])}" if known or digests else None
-                raise UsageError(f"there is no advisory {quote(each)}", hint=hint)
-        _refuse_loose(known.values(), digests, signing.now)
-        after = AdvisoriesDocument(advisories=tuple(known[each] for each in sorted(known)), digests=digests)
+        for id_ in withdrawn:
+            if by_id.pop(id_, None) is None and digests.pop(Digest(id_), None) is None:
+                hint = f"there are: {', '.join((*by_id, *digests)[:8])}" if by_id or digests else None
+                raise UsageError(f"there is no advisory {quote(id_)}", hint=hint)
+        _refuse_loose(by_id.values(), digests, signing.now)
+        after = AdvisoriesDocument(advisories=tuple(by_id[id_] for id_ in sorted(by_id)), digests=digests)
         hub.sign(ADVISORIES, after.dump())
     return after
 
@@ -137,32 +137,32 @@ def _later(earlier: OsvAdvisory, new: OsvAdvisory) -> OsvAdvisory:
     """Return the new advisory if it may replace the earlier one: of two with one id, OSV takes the later modified."""
     before, after = parse(earlier.modified), parse(new.modified)
     if before is not None and (after is None or after < before):
-        found = f"expected a time not before {earlier.modified}, found {quote(new.modified)}"
-        raise UsageError(f"{new.id}: modified: {found}", hint="the registry has a later version of this advisory")
+        fault = f"expected a time not before {earlier.modified}, found {quote(new.modified)}"
+        raise UsageError(f"{new.id}: modified: {fault}", hint="the registry has a later version of this advisory")
     return new
 
 
 def _refuse_loose(advisories: Iterable[OsvAdvisory], digests: Mapping[Digest, str], now: datetime) -> None:
     """Raise UsageError for an advisory that clients would ignore, or that would match honest skills."""
     advisories = [*advisories]
-    for each in advisories:
-        if (withdrawn := parse(each.withdrawn)) is not None and withdrawn > now:
-            found = f"expected a past time, found {quote(each.withdrawn)}; clients apply it until then"
-            raise UsageError(f"{each.id}: withdrawn: {found}")
-    named = [(each, affected) for each in advisories for affected in each.affected or ()]
-    every = {*digests, *(digest for each, affected in named for digest in affected.database_specific.digests)}
-    if NO_FILES in every | {digest for each in advisories for digest in each.database_specific.digests}:
+    for advisory in advisories:
+        if (withdrawn := parse(advisory.withdrawn)) is not None and withdrawn > now:
+            fault = f"expected a past time, found {quote(advisory.withdrawn)}; clients apply it until then"
+            raise UsageError(f"{advisory.id}: withdrawn: {fault}")
+    pairs = [(advisory, affected) for advisory in advisories for affected in advisory.affected or ()]
+    every = {*digests, *(digest for advisory, affected in pairs for digest in affected.database_specific.digests)}
+    if NO_FILES in every | {digest for advisory in advisories for digest in advisory.database_specific.digests}:
         raise UsageError("the digest of an empty file matches honest skills")
-    for each, affected in named:
+    for advisory, affected in pairs:
         if affected.package and affected.package.ecosystem.partition(":")[0] != ECOSYSTEM:
-            message = f"{each.id}: expected the ecosystem {ECOSYSTEM}, found {quote(affected.package.ecosystem)}"
+            message = f"{advisory.id}: expected the ecosystem {ECOSYSTEM}, found {quote(affected.package.ecosystem)}"
             raise UsageError(message)
         for version in affected.versions or ():
             if not is_version(version):
-                found = f"expected a release's version such as 1.2.0, found {quote(version)}"
-                raise UsageError(f"{each.id}: versions: {found}")
+                fault = f"expected a release's version such as 1.2.0, found {quote(version)}"
+                raise UsageError(f"{advisory.id}: versions: {fault}")
         for fault in affected.faults():
-            raise UsageError(f"{each.id}: {fault}")
+            raise UsageError(f"{advisory.id}: {fault}")
 
 
 # Refresh: renew metadata that expires soon, the only regular work for a registry without changes.
@@ -214,27 +214,27 @@ def refresh(folder: str, signing: Signing, within: float = WITHIN_DAYS, roles: S
         raise UsageError(f"expected 0 to {DAYS_MAX} days, found {within}")
     with opened(folder, signing) as hub:
         expiring_roles = [
-            each.role
-            for each in expiring(hub.metadata, signing.now, within)
-            if rule_of(each.role).online and _general_role(each.role) not in roles
+            expiry.role
+            for expiry in expiring(hub.metadata, signing.now, within)
+            if rule_of(expiry.role).online and _general_role(expiry.role) not in roles
         ]
-        wanted = [role for role in hub.metadata.documents if _general_role(role) in roles]
-        after = hub.metadata.renewed([*wanted, *expiring_roles], hub.keys.of, hub.dates)
+        chosen = [role for role in hub.metadata.documents if _general_role(role) in roles]
+        after = hub.metadata.renewed([*chosen, *expiring_roles], hub.keys.of, hub.dates)
         hub.serve(after)
     before = hub.metadata.documents
     renewed = [role for role, data in after.documents.items() if before[role] != data]
     waiting = expiring(after, signing.now, CEREMONY_DAYS)
     return Refreshed(
         tuple(Expiry(role, after.expires(role)) for role in renewed),
-        tuple(each for each in waiting if not rule_of(each.role).online),
+        tuple(expiry for expiry in waiting if not rule_of(expiry.role).online),
     )
 
 
 def expiring(metadata: MetadataSet, now: datetime, within: float) -> tuple[Expiry, ...]:
     """Return the roles whose documents have expired or expire within these days, the earliest first."""
-    found = [Expiry(role, metadata.expires(role)) for role in metadata.documents]
-    soon = [each for each in found if each.when - now <= timedelta(days=within)]
-    return tuple(sorted(soon, key=lambda each: (each.when, each.role)))
+    expiries = [Expiry(role, metadata.expires(role)) for role in metadata.documents]
+    soon = [expiry for expiry in expiries if expiry.when - now <= timedelta(days=within)]
+    return tuple(sorted(soon, key=lambda expiry: (expiry.when, expiry.role)))
 
 
 def _general_role(role: str) -> str:
@@ -285,19 +285,19 @@ def rotate(folder: str, role: str, signing: Signing, lost: Sequence[str] = ()) -
     """
     _refuse_unknown_role(role)
     with opened(folder, signing) as hub:
-        now = hub.metadata.keyids(role)
+        current = hub.metadata.keyids(role)
         # Pending keys are from an earlier call that was killed.
         pending = list(hub.keys.pending(role))
-        old = [name for name in now if name not in map(_id, pending)]
-        kept = _kept_keys(old, lost, finished=len(old) < len(now))
+        old = [name for name in current if name not in map(_id, pending)]
+        kept = _kept_keys(old, lost, finished=len(old) < len(current))
         at_hand = hub.at_hand(role)
-        made = pending[: ROLES[role].keys - len(kept)]
+        new_keys = pending[: ROLES[role].keys - len(kept)]
         if not signing.dry_run:
             _refuse_without_keys(hub, role)
-            made += _make(hub, role, ROLES[role].keys - len(kept) - len(made))
-            _apply_rotation(hub, role, kept, made)
-        new = tuple(map(_id, made))
-    return Rotated(role, tuple(name for name in now if name not in (*kept, *new)), new, kept, at_hand)
+            new_keys += _make(hub, role, ROLES[role].keys - len(kept) - len(new_keys))
+            _apply_rotation(hub, role, kept, new_keys)
+        new = tuple(map(_id, new_keys))
+    return Rotated(role, tuple(name for name in current if name not in (*kept, *new)), new, kept, at_hand)
 
 
 def _id(key: PrivateKey) -> str:
@@ -313,23 +313,23 @@ def _kept_keys(old: Sequence[str], lost: Sequence[str], *, finished: bool) -> tu
         return ()
     lost_keys = set()
     for start in lost:
-        found = [name for name in old if name.startswith(start)]
-        if len(start) < _ID_MIN or len(found) > 1 or not (found or finished):
+        matches = [name for name in old if name.startswith(start)]
+        if len(start) < _ID_MIN or len(matches) > 1 or not (matches or finished):
             hint = f"the keys are: {', '.join(old)}"
             raise UsageError(f"expected a key of the role, found {quote(start)}", hint=hint)
-        lost_keys |= set(found)
+        lost_keys |= set(matches)
     return tuple(name for name in old if name not in lost_keys)
 
 
-def _apply_rotation(hub: OpenRegistry, role: str, kept: Sequence[str], made: Sequence[PrivateKey]) -> None:
-    keyids = {*kept, *map(_id, made)}
-    now = set(hub.metadata.keyids(role))
-    if keyids != now:
-        change = Rotation(role, frozenset(now - keyids), tuple(key.public for key in made))
+def _apply_rotation(hub: OpenRegistry, role: str, kept_ids: Sequence[str], new_keys: Sequence[PrivateKey]) -> None:
+    keyids = {*kept_ids, *map(_id, new_keys)}
+    current = set(hub.metadata.keyids(role))
+    if keyids != current:
+        change = Rotation(role, frozenset(current - keyids), tuple(key.public for key in new_keys))
         for state in metadata.states(hub.metadata, change, hub.keys.of, hub.dates):
             if role == LOG:  # the same state has a checkpoint that the new key signed
                 index = hub.index()
-                everything = ([], []) if now else ([*index.admissions], [*index.skills])
+                everything = ([], []) if current else ([*index.admissions], [*index.skills])
                 hub.publish(index, *everything, state=state)
             else:
                 hub.serve(state)
@@ -347,10 +347,10 @@ def _refuse_without_keys(hub: OpenRegistry, role: str) -> None:
 
 
 def _make(hub: OpenRegistry, role: str, count: int) -> list[PrivateKey]:
-    made = [PrivateKey.generate("ed25519") for _ in range(count)]
-    for key in made:
+    keys = [PrivateKey.generate("ed25519") for _ in range(count)]
+    for key in keys:
         hub.keys.add(role, key)
-    return made
+    return keys
 
 
 # Cosign: add the cosignatures of witnesses to the newest checkpoint of the log.
@@ -383,7 +383,7 @@ def cosign(folder: str, lines: bytes, signing: Signing, seen: int = 0) -> tuple[
             raise NotFound("the registry has no log", where=folder, hint=hint)
         if not 0 <= seen <= head.checkpoint.size:
             raise UsageError(f"expected at most {head.checkpoint.size} entries, found {seen}")
-        proof = [b64encode(each).decode() for each in consistency(head, seen, hub.registry.served)]
+        proof = [b64encode(hash_).decode() for hash_ in consistency(head, seen, hub.registry.served)]
         try:
             new = Note.parse(f"{head.note.text}\n".encode() + lines).signatures if lines else ()
         except BadLog as error:
@@ -498,10 +498,10 @@ def _with_keys(admission: Admission, mandate: Mandate) -> Admission:
         if not root.may_certify:
             message = f"expected a root that may sign certificates, found {quote(root.subject)}"
             raise FormatError(message, hint="give a publisher's own key with --key")
-    gone = {revocation.fingerprint for revocation in admission.revoked}
-    for found in (*(key.fingerprint for key in keys), *(root.fingerprint for root in roots)):
-        if found in gone:
-            raise Refused(f"{found} was revoked; it is not admitted again")
+    revoked = {revocation.fingerprint for revocation in admission.revoked}
+    for fingerprint in (*(key.fingerprint for key in keys), *(root.fingerprint for root in roots)):
+        if fingerprint in revoked:
+            raise Refused(f"{fingerprint} was revoked; it is not admitted again")
     return replace(
         admission,
         keys=tuple(dict.fromkeys([*admission.keys, *(key.pem.decode() for key in keys)])),
@@ -511,25 +511,25 @@ def _with_keys(admission: Admission, mandate: Mandate) -> Admission:
 
 def _with_revocations(admission: Admission, mandate: Mandate, index: Index, hub: OpenRegistry) -> Admission:
     """Return the admission with further revocations; revoked keys stay listed for their earlier signatures."""
-    revoked = {each.fingerprint: each for each in admission.revoked}
-    for wanted in mandate.revoke:
-        found = key_or_certificate(wanted.encode()) if wanted.startswith("-----BEGIN ") else None
-        for known in () if found else _known_keys(admission, index, hub):
-            if wanted in (known.fingerprint, getattr(known, "key", known).fingerprint):
-                found = known
+    revoked = {revocation.fingerprint: revocation for revocation in admission.revoked}
+    for key_text in mandate.revoke:
+        key = key_or_certificate(key_text.encode()) if key_text.startswith("-----BEGIN ") else None
+        for candidate in () if key else _known_keys(admission, index, hub):
+            if key_text in (candidate.fingerprint, getattr(candidate, "key", candidate).fingerprint):
+                key = candidate
                 break
-        if found is None:
+        if key is None:
             hint = "to revoke a key that the registry never saw, give its PEM file"
-            raise NotFound(f"{mandate.publisher} has no key {quote(wanted)}", hint=hint)
-        earlier = revoked.get(found.fingerprint)
+            raise NotFound(f"{mandate.publisher} has no key {quote(key_text)}", hint=hint)
+        earlier = revoked.get(key.fingerprint)
         since = min(mandate.since, earlier.since) if earlier else mandate.since
-        revoked[found.fingerprint] = Revocation(found.fingerprint, since, found.pem.decode())
+        revoked[key.fingerprint] = Revocation(key.fingerprint, since, key.pem.decode())
     return replace(admission, revoked=tuple(revoked[key] for key in sorted(revoked)))
 
 
 def _known_keys(admission: Admission, index: Index, hub: OpenRegistry) -> Iterator[PublicKey | Certificate]:
     """Yield the keys and certificates of a publisher: admitted and revoked ones, then those in chains of releases."""
-    for pem in (*admission.keys, *admission.certificates, *(each.pem for each in admission.revoked)):
+    for pem in (*admission.keys, *admission.certificates, *(revocation.pem for revocation in admission.revoked)):
         yield key_or_certificate(pem.encode())
     for name in _released_skills(index, admission.publisher):
         for release in index.skills[name]:

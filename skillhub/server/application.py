@@ -138,10 +138,10 @@ class ChangeStreams:
         return self._kept[-1][0] if self._kept else 0
 
     def _watch(self, catalog: Catalog, loop: asyncio.AbstractEventLoop, stop: Event) -> None:
-        for found in changes(profile("agents"), self._workplace.around, catalog, stop, self._interval):
+        for new_catalog in changes(profile("agents"), self._workplace.around, catalog, stop, self._interval):
             if not stop.is_set():
-                loop.call_soon_threadsafe(self._publish, _difference(catalog, found))
-            catalog = found
+                loop.call_soon_threadsafe(self._publish, _difference(catalog, new_catalog))
+            catalog = new_catalog
 
     def _publish(self, change: dict[str, Any]) -> None:
         number = self._number + 1
@@ -166,7 +166,7 @@ class _Stream(StreamingResponse):
 
 
 def _difference(before: Catalog, after: Catalog) -> dict[str, list[str]]:
-    old, new = ({skill.path or skill.name: skill for skill in each.skills} for each in (before, after))
+    old, new = ({skill.path or skill.name: skill for skill in catalog.skills} for catalog in (before, after))
     return {
         "added": sorted(new.keys() - old.keys()),
         "removed": sorted(old.keys() - new.keys()),
@@ -196,8 +196,8 @@ class StatusPage:
         """Return page ``number`` of the skills, from 1; a number past the end gives the last page."""
         workplace = self._workplace
         every = workplace.skills()
-        last = max(1, -(-len(every) // PER_PAGE))
-        number = min(max(1, number), last)
+        last_page = max(1, -(-len(every) // PER_PAGE))
+        number = min(max(1, number), last_page)
         with self._lock:
             if monotonic() - self._read_at >= _FRESH:
                 self._agents, self._read_at = [*_agents(workplace)], monotonic()
@@ -208,8 +208,8 @@ class StatusPage:
             folder=workplace.around.cwd,
             total=len(every),
             number=number,
-            last=last,
-            skills=[_row(workplace, each, why) for each in every[(number - 1) * PER_PAGE : number * PER_PAGE]],
+            last=last_page,
+            skills=[_row(workplace, skill, why) for skill in every[(number - 1) * PER_PAGE : number * PER_PAGE]],
             agents=[row for row, _ in agents],
             most=_NAMES,
         )
@@ -221,26 +221,26 @@ def _template() -> Template:
 
 
 def _row(workplace: Workplace, skill: Skill, why: Mapping[str | None, Mapping[str, str]]) -> dict[str, Any]:
-    found = workplace.contents(skill)
+    contents = workplace.contents(skill)
     links = (skill.path, *skill.links)
     return {
         "skill": skill,
-        "why": next((why[each] for each in links if each in why), None),
+        "why": next((why[link] for link in links if link in why), None),
         "signers": [f"{each.named(skill.vouched_by)} ({each.kind} {each.fingerprint})" for each in skill.signed_by],
-        "can": "unknown" if found.capabilities is None else in_words(found.capabilities),
+        "can": "unknown" if contents.capabilities is None else in_words(contents.capabilities),
         "open": [need for need in skill.requires if need.open],
-        "fault": found.fault,
-        "findings": found.findings[:_FINDINGS],
-        "more": max(0, len(found.findings) - _FINDINGS),
+        "fault": contents.fault,
+        "findings": contents.findings[:_FINDINGS],
+        "more": max(0, len(contents.findings) - _FINDINGS),
     }
 
 
 def _agents(workplace: Workplace) -> Iterator[tuple[dict[str, Any], Catalog]]:
     for host in profiles():
         row, catalog = workplace.seen(host)
-        seen = section(catalog, row)
-        share = min(100, round(100 * seen.used / seen.budget)) if seen.budget else None
-        yield {"name": row.name, "seen": seen, "share": share, "skills": catalog.skills}, catalog
+        listing = section(catalog, row)
+        share = min(100, round(100 * listing.used / listing.budget)) if listing.budget else None
+        yield {"name": row.name, "seen": listing, "share": share, "skills": catalog.skills}, catalog
 
 
 _THREADS: Final = 8
@@ -287,11 +287,11 @@ def application(workplace: Workplace, access: AccessRules, changes: ChangeStream
     special = {EVENTS: events, FILE: file}
     routes = [
         StarletteRoute(
-            each.path.replace("{path}", "{path:path}"),
-            special.get(each.path) or partial(_answer, workplace, each),
-            methods=[each.method],
+            route.path.replace("{path}", "{path:path}"),
+            special.get(route.path) or partial(_answer, workplace, route),
+            methods=[route.method],
         )
-        for each in ROUTES
+        for route in ROUTES
     ]
     style: Any = Response(STYLE, media_type="text/css")
     own_routes = [("/openapi.json", document), ("/", status_page), ("/style.css", style)]
@@ -411,11 +411,11 @@ class Address:
             raise UsageError(f"expected a port from 0 to 65535, found {port}")
         bare = host.removeprefix("[").removesuffix("]")
         try:
-            found = socket.getaddrinfo(bare, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+            addresses = socket.getaddrinfo(bare, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         except (OSError, UnicodeError) as error:
             raise UsageError(f"expected an address of this machine, found {quote(host)}") from error
         # Of several addresses, take one that other machines can reach, so that ``is_local`` is never wrongly true.
-        loopback_last = sorted((str(each[4][0]) for each in found), key=is_loopback)
+        loopback_last = sorted((str(address[4][0]) for address in addresses), key=is_loopback)
         return cls(bare, loopback_last[0].partition("%")[0], port)
 
     @property

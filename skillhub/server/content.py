@@ -71,14 +71,14 @@ class ServedSkill:
             NotFound: the skill has no such folder.
         """
         prefix = f"{folder}/" if folder else ""
-        found: dict[str, ServedFile | None] = {}
+        entries: dict[str, ServedFile | None] = {}
         for file in self.files:
             if file.path.startswith(prefix):
                 name, is_deeper, _ = file.path[len(prefix) :].partition("/")
-                found[name] = None if is_deeper else file
-        if not found:
+                entries[name] = None if is_deeper else file
+        if not entries:
             raise NotFound(f"{quote(self.name)} has no folder {quote(folder)}")
-        return tuple(sorted(found.items()))
+        return tuple(sorted(entries.items()))
 
 
 class ServedContent:
@@ -109,18 +109,18 @@ class ServedContent:
         """Return every skill that is served now, sorted by name; unreadable ones are left out."""
         with self._lock:
             self._refresh()
-            found = []
+            all_served = []
             for skill in self._catalog.skills:
                 try:
                     served = self._described(skill) if self._is_served(skill) else None
                 except SkillhubError:
                     continue
                 if served is not None:
-                    found.append(served)
-            gone = self._known.keys() - {each.skill.path for each in found}
+                    all_served.append(served)
+            gone = self._known.keys() - {served.skill.path for served in all_served}
             for path in gone:
                 del self._known[path]
-        return tuple(sorted(found, key=lambda each: each.name))
+        return tuple(sorted(all_served, key=lambda served: served.name))
 
     def get(self, name: str) -> ServedSkill:
         """Return the present state of one skill.
@@ -167,7 +167,7 @@ class ServedContent:
     def _find(self, name: str, request: Request | None = None) -> tuple[ServedSkill, Loaded]:
         with self._lock:
             for is_last in (False, True):
-                skill = next((each for each in self._catalog.named(name) if each.full_name == name), None)
+                skill = next((skill for skill in self._catalog.named(name) if skill.full_name == name), None)
                 try:
                     if skill is not None and self._is_served(skill):
                         caller: Caller = "user" if may_invoke(skill, "user") else "model"
@@ -189,9 +189,9 @@ class ServedContent:
         """Return a skill with its files, from memory if it did not change."""
         path = skill.path or ""
         if folder is None and skill.managed and path in self._known:
-            proof, known = self._known[path]
+            proof, remembered = self._known[path]
             if proof == skill.tree:  # the catalogue verified this tree just now
-                return known if known.skill == skill else replace(known, skill=skill)
+                return remembered if remembered.skill == skill else replace(remembered, skill=skill)
         began = None if folder is not None else time_ns()  # before the read, so that later changes are noticed
         if folder is None:
             folder = Folder(path, () if skill.managed else NOT_THE_SKILLS)
@@ -207,7 +207,7 @@ class ServedContent:
         )
         served = ServedSkill(skill, listing.digest, files, typed_front(folder.read(SKILL_MD, FILE_MAX)))
         stamps = folder.stamps.values()
-        is_kept = skill.managed or (began is not None and all(is_settled(each, began) for each in stamps))
+        is_kept = skill.managed or (began is not None and all(is_settled(stamp, began) for stamp in stamps))
         if is_kept:
             self._known[path] = proof, served
         return served
@@ -281,16 +281,16 @@ def located(uri: str) -> tuple[str, str]:
     if match is None or len(uri) > _URI_MAX:
         raise NotFound(f"no skill is served at {quote(uri[:200])}")
     namespace, alias, name, path = match.groups()
-    named = f"{namespace}:{alias or name}" if namespace else alias or name
-    return named, decode(path[1:], errors="surrogateescape")
+    full_name = f"{namespace}:{alias or name}" if namespace else alias or name
+    return full_name, decode(path[1:], errors="surrogateescape")
 
 
 def mime_type_of(path: str, is_text: bool | None = None) -> str:
     """Return the media type of a file by its suffix; for an unknown suffix by ``is_text``, if the caller knows it."""
     name = path.rpartition("/")[2]
     ending = name[name.rfind(".") :].lower() if "." in name else ""
-    found = _OURS.get(ending) or _TYPES.guess_type(f"x{ending}", strict=True)[0]
-    return found or ("text/plain" if is_text else "application/octet-stream")
+    guessed = _OURS.get(ending) or _TYPES.guess_type(f"x{ending}", strict=True)[0]
+    return guessed or ("text/plain" if is_text else "application/octet-stream")
 
 
 def provenance(served: ServedSkill) -> dict[str, Any]:

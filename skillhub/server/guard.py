@@ -59,7 +59,7 @@ class AccessRules:
         """Return the rules of a server that listens on ``ip``, typed as ``host``, and has ``more`` names."""
         names = [*_LOCAL, host.lower(), f"[{ip}]" if ":" in ip else ip]
         hosts = {f"{name}:{port}" for name in names} | {name for name in names if port == 80}
-        hosts |= {name for each in more for name in (each.lower(), f"{each.lower()}:{port}")}
+        hosts |= {name for extra in more for name in (extra.lower(), f"{extra.lower()}:{port}")}
         return cls(frozenset(hosts), port, ip_address(ip).is_unspecified, token)
 
     def refusal(self, scope: Scope) -> tuple[int, str, str] | None:
@@ -72,8 +72,8 @@ class AccessRules:
             return 431, f"expected at most {HEADERS_MAX} bytes of headers", ""
         if len(hosts) != 1 or not self._is_host(hosts[0].lower()):
             return 421, "expected the Host of this server", "use the URL that skillhub serve printed"
-        own = [f"{scheme}://{hosts[0].lower()}" for scheme in ("http", "https")]
-        if len(origins) > 1 or any(each.lower() not in own for each in origins):
+        own_origins = [f"{scheme}://{hosts[0].lower()}" for scheme in ("http", "https")]
+        if len(origins) > 1 or any(origin.lower() not in own_origins for origin in origins):
             return 403, "expected no Origin, or that of this server", ""
         is_visit = scope["method"] == "GET" and headers.getlist("sec-fetch-mode") == ["navigate"]
         if headers.getlist("sec-fetch-site") not in ([], ["none"], ["same-origin"]) and not is_visit:
@@ -149,13 +149,13 @@ class Guard:
 async def _body(request: Request) -> bytes:
     """Return the body; raise HTTPException if it, or its declared length, is too large."""
     declared = request.headers.get("content-length", "0")
-    found = bytearray(0 if declared.isdigit() and len(declared) < 9 and int(declared) <= BODY_MAX else BODY_MAX + 1)
+    body = bytearray(0 if declared.isdigit() and len(declared) < 9 and int(declared) <= BODY_MAX else BODY_MAX + 1)
     parts = request.stream()
-    while len(found) <= BODY_MAX and (part := await anext(parts, None)) is not None:
-        found += part
-    if len(found) > BODY_MAX:
+    while len(body) <= BODY_MAX and (part := await anext(parts, None)) is not None:
+        body += part
+    if len(body) > BODY_MAX:
         raise HTTPException(413, f"expected a body of at most {BODY_MAX} bytes")
-    return bytes(found)
+    return bytes(body)
 
 
 def _replayed(body: bytes, receive: Receive) -> Receive:

@@ -75,9 +75,9 @@ class Pipe:
             await to_thread.run_sync(self._write, frame.encode("utf-8", "backslashreplace") + b"\n")
 
     def _write(self, data: bytes) -> None:
-        rest = memoryview(data)
-        while rest:
-            rest = rest[self.target.write(rest) :]
+        remaining = memoryview(data)
+        while remaining:
+            remaining = remaining[self.target.write(remaining) :]
 
     async def receive(self) -> bytes | None:
         """Return the next line, cut after ``FRAME_MAX`` + 1 bytes; None at the end of the input."""
@@ -117,15 +117,15 @@ async def frames(pipe: Pipe) -> AsyncIterator[tuple[Any, Any]]:
 
     async def write() -> None:
         async with from_server:
-            async for each in from_server:
+            async for outgoing in from_server:
                 try:
-                    await pipe.send(each.message.model_dump_json(by_alias=True, exclude_unset=True))
+                    await pipe.send(outgoing.message.model_dump_json(by_alias=True, exclude_unset=True))
                 except ValueError:
                     await pipe.refuse(
-                        types.INTERNAL_ERROR, "the answer is no text", getattr(each.message, "id", None)
+                        types.INTERNAL_ERROR, "the answer is no text", getattr(outgoing.message, "id", None)
                     )
-                if not hasattr(each.message, "method"):
-                    pipe.open_requests.discard(each.message.id)
+                if not hasattr(outgoing.message, "method"):
+                    pipe.open_requests.discard(outgoing.message.id)
 
     async def until_gone(work: Callable[[], Awaitable[None]]) -> None:
         try:
@@ -147,15 +147,15 @@ async def _message(line: bytes, pipe: Pipe) -> Any:  # noqa: ANN401 - a union of
     if not line.strip():
         return None
     try:
-        found = from_json(line, allow_inf_nan=False)  # also refuses half of a surrogate pair
+        value = from_json(line, allow_inf_nan=False)  # also refuses half of a surrogate pair
     except ValueError:
         await pipe.refuse(types.PARSE_ERROR, "expected a JSON value in one line")
         return None
-    request_id = found.get("id") if isinstance(found, dict) else None
+    request_id = value.get("id") if isinstance(value, dict) else None
     try:
         # The SDK would take a request with an id of another type for a notification.
         if request_id is None or type(request_id) in (str, int):
-            return jsonrpc_message_adapter.validate_python(found, by_name=False)
+            return jsonrpc_message_adapter.validate_python(value, by_name=False)
     except ValidationError:
         pass
     await pipe.refuse(types.INVALID_REQUEST, "expected one JSON-RPC 2.0 message", request_id)
@@ -187,7 +187,7 @@ _BY_TOOL: Final = (
 )
 
 
-class FolderAsked(types.PaginatedRequestParams):
+class FolderParams(types.PaginatedRequestParams):
     """The parameters of ``resources/directory/read``."""
 
     uri: str
@@ -237,7 +237,7 @@ class SkillServer:
         methods: dict[str, tuple[type[types.RequestParams], Callable[[Any], dict[str, Any]]]] = {
             "skills/list": (types.PaginatedRequestParams, self._list),
             "skills/get": (types.ReadResourceRequestParams, self._get),
-            "resources/directory/read": (FolderAsked, self._folder),
+            "resources/directory/read": (FolderParams, self._folder),
             "resources/list": (types.PaginatedRequestParams, self._resources),
             "resources/read": (types.ReadResourceRequestParams, self._read),
             "resources/templates/list": (types.PaginatedRequestParams, self._templates),
@@ -259,8 +259,8 @@ class SkillServer:
 
         async def handle(_: object, params: Any) -> dict[str, Any]:  # noqa: ANN401 - of the method
             try:
-                found = await to_thread.run_sync(answer, params, limiter=self._limiter)
-                return {"resultType": "complete", **found}
+                result = await to_thread.run_sync(answer, params, limiter=self._limiter)
+                return {"resultType": "complete", **result}
             except SkillhubError as error:
                 code = types.INTERNAL_ERROR if isinstance(error, StateError) else types.INVALID_PARAMS
                 message = clean(f"{error.message}; {error.hint}" if error.hint else error.message)
@@ -271,29 +271,29 @@ class SkillServer:
 
     # The extension.
 
-    def _list(self, asked: types.PaginatedRequestParams) -> dict[str, Any]:
-        rows = ((each.name, partial(_entry, each)) for each in self._offered())
-        return _cached(_page("skills", rows, asked.cursor))
+    def _list(self, params: types.PaginatedRequestParams) -> dict[str, Any]:
+        rows = ((served.name, partial(_entry, served)) for served in self._offered())
+        return _cached(_page("skills", rows, params.cursor))
 
-    def _get(self, asked: types.ReadResourceRequestParams) -> dict[str, Any]:
-        served, path = self._located(asked.uri)
+    def _get(self, params: types.ReadResourceRequestParams) -> dict[str, Any]:
+        served, path = self._located(params.uri)
         if path != SKILL_MD:
-            raise NotFound(f"no skill is served at {quote(asked.uri)}")
+            raise NotFound(f"no skill is served at {quote(params.uri)}")
         return _cached({"skill": _entry(served)})
 
-    def _folder(self, asked: FolderAsked) -> dict[str, Any]:
-        served, path = self._located(asked.uri)
-        above = f"{path}/" if path else ""
-        rows = ((name, partial(_resource, served, above + name, file)) for name, file in served.children(path))
-        return _page("resources", rows, asked.cursor)
+    def _folder(self, params: FolderParams) -> dict[str, Any]:
+        served, path = self._located(params.uri)
+        prefix = f"{path}/" if path else ""
+        rows = ((name, partial(_resource, served, prefix + name, file)) for name, file in served.children(path))
+        return _page("resources", rows, params.cursor)
 
     def _offered(self) -> list[ServedSkill]:
-        return [each for each in self._skills() if why_not(each) is None]
+        return [served for served in self._skills() if why_not(served) is None]
 
     def _skills(self) -> tuple[ServedSkill, ...]:
-        found = self._content.skills()
-        self._listed = found if self._listed is None else self._listed
-        return found
+        skills = self._content.skills()
+        self._listed = skills if self._listed is None else self._listed
+        return skills
 
     def _located(self, uri: str) -> tuple[ServedSkill, str]:
         """Return the present state of the skill of a URI, and the path in it."""
@@ -302,56 +302,56 @@ class SkillServer:
 
     # Resources.
 
-    def _resources(self, asked: types.PaginatedRequestParams) -> dict[str, Any]:
-        files = ((each, file) for each in self._offered() for file in each.files if file.path == SKILL_MD)
-        rows = ((each.name, partial(_resource, each, SKILL_MD, file)) for each, file in files)
-        return _page("resources", rows, asked.cursor)
+    def _resources(self, params: types.PaginatedRequestParams) -> dict[str, Any]:
+        files = ((served, file) for served in self._offered() for file in served.files if file.path == SKILL_MD)
+        rows = ((served.name, partial(_resource, served, SKILL_MD, file)) for served, file in files)
+        return _page("resources", rows, params.cursor)
 
-    def _templates(self, asked: types.PaginatedRequestParams) -> dict[str, Any]:
+    def _templates(self, params: types.PaginatedRequestParams) -> dict[str, Any]:
         about = "The instructions of a skill, NAME/SKILL.md, or another of its files, NAME/PATH."
         row = {"uriTemplate": _TEMPLATE, "name": "skill-file", "title": "File of a skill", "description": about}
-        return _page("resourceTemplates", [("", lambda: row)], asked.cursor)
+        return _page("resourceTemplates", [("", lambda: row)], params.cursor)
 
-    def _read(self, asked: types.ReadResourceRequestParams) -> dict[str, Any]:
-        name, path = located(asked.uri)
+    def _read(self, params: types.ReadResourceRequestParams) -> dict[str, Any]:
+        name, path = located(params.uri)
         served, data = self._content.read(name, path)
-        _checked(served, path, asked.uri)
-        found: dict[str, Any] = {"uri": asked.uri, "_meta": meta(served)}
+        _checked(served, path, params.uri)
+        content: dict[str, Any] = {"uri": params.uri, "_meta": meta(served)}
         try:
-            found |= {"text": data.decode("utf-8"), "mimeType": mime_type_of(path, is_text=True)}
+            content |= {"text": data.decode("utf-8"), "mimeType": mime_type_of(path, is_text=True)}
         except UnicodeDecodeError:
-            found |= {"blob": b64encode(data).decode("ascii"), "mimeType": mime_type_of(path, is_text=False)}
-        return {"contents": [found]}
+            content |= {"blob": b64encode(data).decode("ascii"), "mimeType": mime_type_of(path, is_text=False)}
+        return {"contents": [content]}
 
     # Tools and prompts.
 
-    def _call(self, asked: types.CallToolRequestParams) -> dict[str, Any]:
-        return run_tool(asked.name, asked.arguments or {}, self._content)
+    def _call(self, params: types.CallToolRequestParams) -> dict[str, Any]:
+        return run_tool(params.name, params.arguments or {}, self._content)
 
-    def _prompts(self, asked: types.PaginatedRequestParams) -> dict[str, Any]:
+    def _prompts(self, params: types.PaginatedRequestParams) -> dict[str, Any]:
         rows = ((each.name, partial(_prompt_row, each)) for each in self._skills() if may_invoke(each.skill, "user"))
-        return _page("prompts", rows, asked.cursor)
+        return _page("prompts", rows, params.cursor)
 
-    def _prompt(self, asked: types.GetPromptRequestParams) -> dict[str, Any]:
-        served, loaded = self._content.load(asked.name, "user", (asked.arguments or {}).get("arguments", ""))
+    def _prompt(self, params: types.GetPromptRequestParams) -> dict[str, Any]:
+        served, loaded = self._content.load(params.name, "user", (params.arguments or {}).get("arguments", ""))
         message = {"role": "user", "content": {"type": "text", "text": inject(loaded)}}
         return {"description": served.skill.description, "messages": [message], "_meta": meta(served)}
 
-    def _completions(self, asked: types.CompleteRequestParams) -> dict[str, Any]:
-        typed, served = asked.argument.value, self._content.skills()
-        if isinstance(asked.ref, types.PromptReference):
-            hints = [each.skill.argument_hint for each in served if each.name == asked.ref.name]
+    def _completions(self, params: types.CompleteRequestParams) -> dict[str, Any]:
+        typed, served = params.argument.value, self._content.skills()
+        if isinstance(params.ref, types.PromptReference):
+            hints = [skill.skill.argument_hint for skill in served if skill.name == params.ref.name]
             if not hints:
-                raise NotFound(f"there is no prompt {quote(asked.ref.name)}")
-            offered = _words_of(hints[0]) if asked.argument.name == "arguments" else []
-        elif asked.ref.uri == _TEMPLATE:
-            files = ((each, file.path) for each in served if why_not(each) is None for file in each.files)
-            offered = [uri_of(each, path).removeprefix(SCHEME) for each, path in files]
+                raise NotFound(f"there is no prompt {quote(params.ref.name)}")
+            offered = _words_of(hints[0]) if params.argument.name == "arguments" else []
+        elif params.ref.uri == _TEMPLATE:
+            files = ((skill, file.path) for skill in served if why_not(skill) is None for file in skill.files)
+            offered = [uri_of(skill, path).removeprefix(SCHEME) for skill, path in files]
         else:
-            raise NotFound(f"there is no resource template {quote(asked.ref.uri)}")
-        found = sorted({each for each in offered if each.startswith(typed)})
-        is_cut = len(found) > _COMPLETED_MAX
-        return {"completion": {"values": found[:_COMPLETED_MAX], "total": len(found), "hasMore": is_cut}}
+            raise NotFound(f"there is no resource template {quote(params.ref.uri)}")
+        values = sorted({value for value in offered if value.startswith(typed)})
+        is_cut = len(values) > _COMPLETED_MAX
+        return {"completion": {"values": values[:_COMPLETED_MAX], "total": len(values), "hasMore": is_cut}}
 
     # Changes.
 
@@ -439,7 +439,7 @@ def _checked(served: ServedSkill, path: str, uri: str) -> ServedSkill:
 
 
 def _entry(served: ServedSkill) -> dict[str, Any]:
-    files = [{"uri": uri_of(served, each.path), "digest": each.digest, "size": each.size} for each in served.files]
+    files = [{"uri": uri_of(served, file.path), "digest": file.digest, "size": file.size} for file in served.files]
     return {"uri": uri_of(served), "frontmatter": served.front, "resources": files, "_meta": meta(served)}
 
 
@@ -482,18 +482,18 @@ def _page(key: str, rows: Iterable[tuple[str, Callable[[], dict[str, Any]]]], cu
     Raises:
         NotFound: the cursor is malformed.
     """
-    found: list[dict[str, Any]] = []
+    page: list[dict[str, Any]] = []
     try:
-        last = urlsafe_b64decode(cursor.encode("ascii")).decode("utf-8", "surrogateescape") if cursor else None
+        last_key = urlsafe_b64decode(cursor.encode("ascii")).decode("utf-8", "surrogateescape") if cursor else None
     except ValueError as error:
         raise NotFound("expected a cursor that this server gave") from error
     room = _PAGE_BYTES
-    for name, make in sorted((row for row in rows if last is None or row[0] > last), key=lambda row: row[0]):
+    for name, make in sorted((row for row in rows if last_key is None or row[0] > last_key), key=lambda row: row[0]):
         row = make()
         room -= len(json.dumps(row))
-        if found and (room < 0 or len(found) >= _PAGE_ROWS):
-            token = urlsafe_b64encode(str(last).encode("utf-8", "surrogateescape")).decode("ascii")
-            return {key: found, "nextCursor": token}
-        found.append(row)
-        last = name
-    return {key: found}
+        if page and (room < 0 or len(page) >= _PAGE_ROWS):
+            token = urlsafe_b64encode(str(last_key).encode("utf-8", "surrogateescape")).decode("ascii")
+            return {key: page, "nextCursor": token}
+        page.append(row)
+        last_key = name
+    return {key: page}

@@ -99,26 +99,26 @@ class _Tool(NamedTuple):
     run: Callable[[Any, ServedContent], tuple[_Model, str]]
 
 
-def _search(asked: SkillQuery, content: ServedContent) -> tuple[_Model, str]:
-    served = {each.name: each for each in content.skills() if may_invoke(each.skill, "model")}
+def _search(params: SkillQuery, content: ServedContent) -> tuple[_Model, str]:
+    served = {entry.name: entry for entry in content.skills() if may_invoke(entry.skill, "model")}
     rows = (
-        Stored(name=name, description=each.skill.description, path=f"/{name}", scope=each.skill.scope)
-        for name, each in served.items()
+        Stored(name=name, description=entry.skill.description, path=f"/{name}", scope=entry.skill.scope)
+        for name, entry in served.items()
     )
     with closing(SearchIndex.build(rows)) as index:
-        found = search(asked.query, [index], asked.limit)
+        result = search(params.query, [index], params.limit)
     hits = [
         SkillHit(
             name=hit.name, description=hit.description, uri=_uri(served[hit.name]), score=hit.score, reason=hit.reason
         )
-        for hit in found.hits
+        for hit in result.hits
     ]
-    answer = SkillHits(results=hits, count=len(hits), truncated=found.truncated)
+    answer = SkillHits(results=hits, count=len(hits), truncated=result.truncated)
     return answer, answer.model_dump_json()
 
 
-def _load(asked: SkillToLoad, content: ServedContent) -> tuple[_Model, str]:
-    served, loaded = content.load(asked.name, "model", asked.arguments)
+def _load(params: SkillToLoad, content: ServedContent) -> tuple[_Model, str]:
+    served, loaded = content.load(params.name, "model", params.arguments)
     text = inject(loaded)
     files = [clean(name) for name in loaded.files]
     about = provenance(served)
@@ -126,33 +126,33 @@ def _load(asked: SkillToLoad, content: ServedContent) -> tuple[_Model, str]:
     return answer, text
 
 
-def _read(asked: FileToRead, content: ServedContent) -> tuple[_Model, str]:
-    if asked.path == SKILL_MD:
-        content.load(asked.name, "model")  # raises if only the user may load these instructions
-    served, data = content.read(asked.name, asked.path)
-    (file,) = (each for each in served.files if each.path == asked.path)
-    end = asked.offset + asked.limit
+def _read(params: FileToRead, content: ServedContent) -> tuple[_Model, str]:
+    if params.path == SKILL_MD:
+        content.load(params.name, "model")  # raises if only the user may load these instructions
+    served, data = content.read(params.name, params.path)
+    (file,) = (file for file in served.files if file.path == params.path)
+    end = params.offset + params.limit
     is_text = True
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
         if len(data) > _BLOB_MAX:
-            message = f"{quote(asked.path)} is not text, and has more than {_BLOB_MAX} bytes"
+            message = f"{quote(params.path)} is not text, and has more than {_BLOB_MAX} bytes"
             raise FormatError(message, hint="read it as a resource") from error
         text, is_text = b64encode(data).decode("ascii"), False
-    shown = text[asked.offset : end] if is_text else text
+    part = text[params.offset : end] if is_text else text
     answer = SkillFileContent(
         name=served.name,
-        path=asked.path,
-        uri=_uri(served, asked.path),
-        mime_type=mime_type_of(asked.path, is_text),
+        path=params.path,
+        uri=_uri(served, params.path),
+        mime_type=mime_type_of(params.path, is_text),
         size=file.size,
         digest=file.digest,
         encoding="text" if is_text else "base64",
-        content=shown,
+        content=part,
         next_offset=end if is_text and end < len(text) else None,
     )
-    return answer, shown
+    return answer, part
 
 
 def _uri(served: ServedSkill, path: str = SKILL_MD) -> str | None:

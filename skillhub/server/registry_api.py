@@ -80,7 +80,7 @@ class _State:
         """The namespace of all skills, for clients whose names have one."""
         return f"skillhub.{self.name}"
 
-    def found(self, words: str, limit: int) -> list[ClientDocument]:
+    def matching(self, words: str, limit: int) -> list[ClientDocument]:
         hits = search(words, [self.index], limit).hits if words.strip() else ()
         return [self.documents[hit.name] for hit in hits]
 
@@ -93,14 +93,14 @@ class _State:
         """Return the releases of a skill that are neither withdrawn nor known bad, newest first."""
         self.document(name)
         skill = self.skills[name]
-        return [each for each in skill.releases if each.withdrawn is None and not skill.known_bad(each)]
+        return [release for release in skill.releases if release.withdrawn is None and not skill.known_bad(release)]
 
     def release(self, name: str, version: str) -> Release:
-        wanted = version or self.document(name).version
-        for each in self.releases(name):
-            if each.version == wanted:
-                return each
-        raise NotFound(f"there is no version {quote(wanted)} of {quote(name)}")
+        exact = version or self.document(name).version
+        for release in self.releases(name):
+            if release.version == exact:
+                return release
+        raise NotFound(f"there is no version {quote(exact)} of {quote(name)}")
 
 
 class RegistryApi:
@@ -134,9 +134,9 @@ class RegistryApi:
         hub = OpenRegistry(registry, registry.settings(), registry.metadata(), registry.keys(), signing)
         offer = Offer(hub, self._scans)
         skills = {skill.name: skill for skill in offer.skills()}
-        found = {name: each for name, skill in skills.items() if (each := document_for(skill)) is not None}
-        rows = (Stored(name=name, description=each.description, source="registry") for name, each in found.items())
-        return _State(stamp, offer, skills, found, SearchIndex.build(rows))
+        by_name = {name: each for name, skill in skills.items() if (each := document_for(skill)) is not None}
+        rows = (Stored(name=name, description=each.description, source="registry") for name, each in by_name.items())
+        return _State(stamp, offer, skills, by_name, SearchIndex.build(rows))
 
     def base(self, host: str) -> str:
         """Return the URL of the site for a request with this ``Host``: the configured one if its host is the same.
@@ -161,14 +161,14 @@ class RegistryApi:
         """
         path, _, query_string = target.partition("?")
         for pattern, make in _ROUTES:
-            if found := pattern.fullmatch(path):
+            if match := pattern.fullmatch(path):
                 try:
                     query = dict(parse_qsl(query_string, max_num_fields=16, errors="strict"))
                 except ValueError as error:
                     raise UsageError("expected a query of a few names and values") from error
                 value = make(
                     self.state(),
-                    {**query, **{key: unquote(text) for key, text in found.groupdict().items()}},
+                    {**query, **{key: unquote(text) for key, text in match.groupdict().items()}},
                     self.base(host),
                 )
                 return value if isinstance(value, Page) else Page(json_bytes(value))
@@ -215,12 +215,12 @@ def inflated(body: bytes) -> bytes:
     """Return the content of a gzipped body; raises UsageError if it is malformed, or too large."""
     inflater = zlib.decompressobj(31)
     try:
-        found = inflater.decompress(body, _INFLATED_MAX)
+        content = inflater.decompress(body, _INFLATED_MAX)
     except zlib.error as error:
         raise UsageError("expected a body in gzip") from error
     if not inflater.eof:
         raise UsageError(f"expected at most {_INFLATED_MAX} bytes")
-    return found
+    return content
 
 
 def _limit(query: Query, usual: int) -> int:
@@ -233,7 +233,7 @@ def _limit(query: Query, usual: int) -> int:
 
 def _find(state: _State, query: Query, base: str) -> object:
     words = query.get("q", "")
-    return found_by_search(state.found(words, _limit(query, 10)) if words else state.documents.values(), base)
+    return found_by_search(state.matching(words, _limit(query, 10)) if words else state.documents.values(), base)
 
 
 def _marketplace(state: _State, query: Query, base: str) -> object:
@@ -242,13 +242,13 @@ def _marketplace(state: _State, query: Query, base: str) -> object:
 
 def _packument(state: _State, query: Query, base: str) -> object:
     path = os.path.join(state.offer.hub.registry.site, *NPM.split("/"), state.document(query["name"]).name)
-    found: Any = strict_json(files.read(path, _CAP) or b"", path, _CAP)
+    package: Any = strict_json(files.read(path, _CAP) or b"", path, _CAP)
     try:
-        for version, row in found["versions"].items():
-            row["dist"]["tarball"] = f"{base}/{NPM}/{tarball_path(found['name'], version)}"
+        for version, row in package["versions"].items():
+            row["dist"]["tarball"] = f"{base}/{NPM}/{tarball_path(package['name'], version)}"
     except (TypeError, KeyError, AttributeError) as error:
         raise FormatError("expected a package of npm", where=path) from error
-    return found
+    return package
 
 
 # ClawHub.
@@ -259,14 +259,14 @@ def _clawhub(state: _State, query: Query, base: str) -> object:
 
 
 def _clawhub_search(state: _State, query: Query, base: str) -> object:
-    found = state.found(query.get("q", ""), _limit(query, 25))
-    rows = ({**_slug(state, each), "version": each.version, "ownerHandle": each.publisher} for each in found)
-    return {"results": [{**row, "score": 1 / (at + 1)} for at, row in enumerate(rows)]}
+    documents = state.matching(query.get("q", ""), _limit(query, 25))
+    rows = ({**_slug(state, skill), "version": skill.version, "ownerHandle": skill.publisher} for skill in documents)
+    return {"results": [{**row, "score": 1 / (rank + 1)} for rank, row in enumerate(rows)]}
 
 
 def _clawhub_list(state: _State, query: Query, base: str) -> object:
-    newest = sorted(state.documents.values(), key=lambda each: each.published, reverse=True)[: _limit(query, 25)]
-    rows = [{**_slug(state, each), "latestVersion": _latest(each)} for each in newest]
+    newest = sorted(state.documents.values(), key=lambda skill: skill.published, reverse=True)[: _limit(query, 25)]
+    rows = [{**_slug(state, skill), "latestVersion": _latest(skill)} for skill in newest]
     return {"items": rows, "nextCursor": None}
 
 
@@ -288,8 +288,8 @@ def _clawhub_resolve(state: _State, query: Query, base: str) -> object:
 
 
 def _clawhub_download(state: _State, query: Query, base: str) -> object:
-    wanted = state.release(query.get("slug", ""), query.get("version", ""))
-    return Page(state.offer.hub.artifact(wanted), "application/zip")
+    release = state.release(query.get("slug", ""), query.get("version", ""))
+    return Page(state.offer.hub.artifact(release), "application/zip")
 
 
 def _slug(state: _State, document: ClientDocument) -> dict[str, Any]:
@@ -303,8 +303,8 @@ def _latest(document: ClientDocument) -> dict[str, Any]:
 
 
 def _milliseconds(time: str | None) -> int:
-    found = times.parse(time)
-    return int(found.timestamp() * 1000) if found else 0
+    moment = times.parse(time)
+    return int(moment.timestamp() * 1000) if moment else 0
 
 
 # ToolHive.
@@ -314,11 +314,11 @@ def _toolhive_list(state: _State, query: Query, base: str) -> object:
     _own_registry(state, query)
     words, limit = query.get("search", "").strip(), _limit(query, 50)
     names = sorted(name for name in state.documents if name > query.get("cursor", "") and name[1:])
-    found = state.found(words, limit) if words else [state.documents[name] for name in names[:limit]]
-    more = {"nextCursor": names[limit - 1]} if not words and len(names) > limit else {}
+    documents = state.matching(words, limit) if words else [state.documents[name] for name in names[:limit]]
+    next_page = {"nextCursor": names[limit - 1]} if not words and len(names) > limit else {}
     # The schema of ToolHive allows no names of one character.
-    rows = [_toolhive_row(state, state.release(each.name, each.version), base) for each in found if each.name[1:]]
-    return {"skills": rows, "metadata": {"count": len(rows), **more}}
+    rows = [_toolhive_row(state, state.release(each.name, each.version), base) for each in documents if each.name[1:]]
+    return {"skills": rows, "metadata": {"count": len(rows), **next_page}}
 
 
 def _toolhive_skill(state: _State, query: Query, base: str) -> object:
@@ -329,7 +329,7 @@ def _toolhive_skill(state: _State, query: Query, base: str) -> object:
 
 def _toolhive_versions(state: _State, query: Query, base: str) -> object:
     _own_registry(state, query)
-    rows = [_toolhive_row(state, each, base) for each in state.releases(query["name"])]
+    rows = [_toolhive_row(state, release, base) for release in state.releases(query["name"])]
     return {"skills": rows, "metadata": {"count": len(rows)}}
 
 
@@ -369,15 +369,15 @@ class RegistryHandler(SiteHandler):
             self.send_error(405)  # the endpoint has no streams
             return
         try:
-            found = self.api.answer(self.path, self.headers.get("Host", ""))
+            page = self.api.answer(self.path, self.headers.get("Host", ""))
         except SkillhubError as error:
             status = 404 if isinstance(error, NotFound) else 400 if isinstance(error, UsageError) else 503
             self.send_page(status, Page(clean(error.message).encode(), "text/plain; charset=utf-8"), with_body)
             return
-        if found is None:
+        if page is None:
             super().serve(with_body)
         else:
-            self.send_page(200, found, with_body)
+            self.send_page(200, page, with_body)
 
     def do_POST(self) -> None:  # noqa: N802 - as http.server has it
         """Answer a request for git or MCP; both only read."""
@@ -396,12 +396,12 @@ class RegistryHandler(SiteHandler):
         """Return whether git answered with the branches; if it fails, clients read them from a file."""
         output = self.api.git(("--http-backend-info-refs",), self.headers.get("Git-Protocol", ""), b"")
         try:
-            first = next(output, b"")
+            head = next(output, b"")
         except SkillhubError:
             return False
-        if first:
-            self._stream(f"{_SERVICE}-advertisement", chain((b"001e# service=git-upload-pack\n0000", first), output))
-        return bool(first)
+        if head:
+            self._stream(f"{_SERVICE}-advertisement", chain((b"001e# service=git-upload-pack\n0000", head), output))
+        return bool(head)
 
     def _git_pack(self, body: bytes) -> None:
         try:

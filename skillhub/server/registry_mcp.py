@@ -49,9 +49,9 @@ class RegistryContent(ServedContent):
     def skills(self) -> tuple[ServedSkill, ...]:
         """Return every skill that the registry offers now, sorted by name."""
         documents = self._api.state().documents
-        found = [self._of(documents[name]) for name in sorted(documents)]
-        self._served = {each.tree: each for each in found}
-        return tuple(found)
+        all_served = [self._of(documents[name]) for name in sorted(documents)]
+        self._served = {served.tree: served for served in all_served}
+        return tuple(all_served)
 
     def get(self, name: str) -> ServedSkill:
         """Return one skill that the registry offers now; raises NotFound if there is none."""
@@ -67,10 +67,10 @@ class RegistryContent(ServedContent):
         return self._of(document), self._bytes(document, path)
 
     def _of(self, document: ClientDocument) -> ServedSkill:
-        known = self._served.get(document.tree)
-        if known is not None and known.name == document.name:
-            return known
-        listed = tuple(ServedFile(each.path, Digest(f"sha256:{each.sha256}"), each.size) for each in document.files)
+        remembered = self._served.get(document.tree)
+        if remembered is not None and remembered.name == document.name:
+            return remembered
+        listed = tuple(ServedFile(file.path, Digest(f"sha256:{file.sha256}"), file.size) for file in document.files)
         skill = Skill(
             name=document.name,
             path=None,
@@ -87,12 +87,12 @@ class RegistryContent(ServedContent):
 
     def _bytes(self, document: ClientDocument, path: str) -> bytes:
         """Return a file from the site if it matches the digest, or else from the verified archive."""
-        wanted = next((each.sha256 for each in document.files if each.path == path), None)
-        if wanted is None:
+        expected = next((file.sha256 for file in document.files if file.path == path), None)
+        if expected is None:
             raise NotFound(f"{quote(document.name)} has no file {quote(path)}")
         state = self._api.state()
         data = files.read(os.path.join(self._api.registry.site, document.name, *path.split("/")), FILE_MAX)
-        if data is None or sha256(data).hexdigest() != wanted:
+        if data is None or sha256(data).hexdigest() != expected:
             archive = state.offer.hub.artifact(state.release(document.name, document.version))
             data = unpack(archive, "zip", wrapper=False).tree[path].data
         return data
@@ -112,8 +112,8 @@ def mcp_requests(content: ServedContent) -> Iterator[Answer]:
 
     async def ask(request: httpx.Request) -> tuple[int, dict[str, str], bytes]:
         with anyio.move_on_after(_SECONDS):
-            found = await transport.handle_async_request(request)
-            return found.status_code, dict(found.headers), await found.aread()
+            response = await transport.handle_async_request(request)
+            return response.status_code, dict(response.headers), await response.aread()
         return 504, {}, b""
 
     def answer(headers: Iterable[tuple[str, str]], body: bytes) -> tuple[int, dict[str, str], bytes]:

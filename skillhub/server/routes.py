@@ -111,10 +111,10 @@ class Workplace:
 
     def one(self, name: str) -> Skill:
         """Return an installed skill, that of the project before that of the user; raises NotFound."""
-        found = [skill for skill in self.skills() if skill.name == name]
-        if not found:
+        skills = [skill for skill in self.skills() if skill.name == name]
+        if not skills:
             raise NotFound(f"there is no skill {quote(name)}", hint="GET /api/v1/skills lists the installed skills")
-        return min(found, key=lambda skill: (not skill.managed, skill.scope == "user"))
+        return min(skills, key=lambda skill: (not skill.managed, skill.scope == "user"))
 
     def contents(self, skill: Skill) -> ScannedSkill:
         """Return the scan result of a skill: of its tree in the store if it is locked, or else of its folder."""
@@ -129,10 +129,10 @@ class Workplace:
 
 @lru_cache(_KEPT)
 def _scan_stored(tree: Digest, data: str) -> ScannedSkill:
-    found = Store(data).read(tree)
-    if found is None:
+    stored = Store(data).read(tree)
+    if stored is None:
         raise NotFound("the store does not hold it")
-    return ScannedSkill.read(found)
+    return ScannedSkill.read(stored)
 
 
 BATCH_MAX: Final = 50
@@ -152,10 +152,10 @@ def _list(workplace: Workplace, params: ListParams) -> dict[str, Any]:
 
 def _search_for_rpc(workplace: Workplace, params: SearchParams) -> dict[str, Any]:
     arguments = params.model_dump(exclude_none=True)
-    found = call_tool(_HOST, workplace.seen(_HOST)[1], "skill_search", arguments)
-    if found.is_error:
-        raise UsageError(found.text)
-    return dict(found.metadata)
+    result = call_tool(_HOST, workplace.seen(_HOST)[1], "skill_search", arguments)
+    if result.is_error:
+        raise UsageError(result.text)
+    return dict(result.metadata)
 
 
 def _load_for_rpc(workplace: Workplace, params: LoadParams) -> dict[str, Any]:
@@ -165,8 +165,8 @@ def _load_for_rpc(workplace: Workplace, params: LoadParams) -> dict[str, Any]:
     request = Request(arguments=params.arguments, caller="model", session=Session(params.session))
     loaded = load(pick(catalog, params.name, params.path), request)
     about = record(loaded.skill, catalog)
-    known = {key: about[key] for key in ("name", "path", "dir", "mtime_ms")}
-    return {"text": inject(loaded, row), "metadata": {"skill_id": about["id"], **known}}
+    metadata = {key: about[key] for key in ("name", "path", "dir", "mtime_ms")}
+    return {"text": inject(loaded, row), "metadata": {"skill_id": about["id"], **metadata}}
 
 
 def _inspect(workplace: Workplace, params: InspectParams) -> dict[str, Any]:
@@ -177,7 +177,7 @@ def _codex(workplace: Workplace, params: CodexParams) -> dict[str, Any]:
     data = []
     for cwd in params.cwds or [workplace.around.cwd]:
         _, catalog = workplace.seen("codex", cwd, params.force_reload)
-        errors = [{"path": each.path, "message": each.message} for each in catalog.problems]
+        errors = [{"path": problem.path, "message": problem.message} for problem in catalog.problems]
         data.append({"cwd": cwd, "skills": codex_rows(catalog), "errors": errors})
     return {"data": data}
 
@@ -201,7 +201,7 @@ def answer_rpc(workplace: Workplace, body: bytes) -> dict[str, Any] | list[dict[
         return _respond(workplace, request)
     if not 1 <= len(request) <= BATCH_MAX:
         return _failed(None, _INVALID_REQUEST, f"expected a batch of 1 to {BATCH_MAX} requests, found {len(request)}")
-    return [response for each in request if (response := _respond(workplace, each)) is not None] or None
+    return [response for item in request if (response := _respond(workplace, item)) is not None] or None
 
 
 def _respond(workplace: Workplace, request: object) -> dict[str, Any] | None:
@@ -286,12 +286,12 @@ def _sort_key(skill: Skill) -> str:
 @_route("GET", "/api/v1/skills", "Installed skills", http_api.PageParameters, http_api.SkillsPageAnswer)
 def _skills(workplace: Workplace, taken: http_api.PageParameters) -> dict[str, Any]:
     every = sorted(workplace.skills(), key=_sort_key)
-    rest = [skill for skill in every if taken.cursor is None or _sort_key(skill) > taken.cursor]
-    page = rest[: taken.limit]
+    remaining = [skill for skill in every if taken.cursor is None or _sort_key(skill) > taken.cursor]
+    page = remaining[: taken.limit]
     return {
         "skills": [skill.to_json() for skill in page],
         "total": len(every),
-        "next": _sort_key(page[-1]) if len(rest) > len(page) else None,
+        "next": _sort_key(page[-1]) if len(remaining) > len(page) else None,
     }
 
 
@@ -326,9 +326,9 @@ def _tools(workplace: Workplace, taken: http_api.CatalogParameters) -> dict[str,
 @_route("POST", "/api/v1/tools/call", "Call an agent's tool", http_api.CallParameters, http_api.ToolResultAnswer)
 def _call(workplace: Workplace, taken: http_api.CallParameters) -> dict[str, Any]:
     row, catalog = workplace.seen(taken.host)
-    known = [tool.name for tool in tools(row, catalog)]
-    if taken.name not in known:
-        raise NotFound(f"{row.name} has no tool {quote(taken.name)}", hint=f"its tools: {', '.join(known) or 'none'}")
+    names = [tool.name for tool in tools(row, catalog)]
+    if taken.name not in names:
+        raise NotFound(f"{row.name} has no tool {quote(taken.name)}", hint=f"its tools: {', '.join(names) or 'none'}")
     result = call_tool(row, catalog, taken.name, taken.arguments, Request(session=Session(taken.session)))
     loaded = result.loaded
     return {
@@ -377,14 +377,14 @@ ROUTES.append(Route("GET", EVENTS, _CHANGES, http_api.NoParameters, http_api.Cha
 
 @_route("GET", "/skill", "The skills of OpenCode", http_api.OpenCodeParameters, list[http_api.OpenCodeSkillRow])
 def _opencode(workplace: Workplace, taken: http_api.OpenCodeParameters) -> list[dict[str, Any]]:
-    found = []
+    rows = []
     for skill in workplace.seen("opencode", taken.directory)[1].skills:
         with suppress(SkillhubError):  # a skill that may not be loaded is left out
             row = {"name": skill.full_name, "description": skill.description, "location": skill.file}
             # As written: OpenCode fills in the arguments itself, when the skill is used as a command.
             data = load(skill, Request(caller="model")).read(SKILL_MD)
-            found.append({**row, "content": split(data, SKILL_MD).body})
-    return found
+            rows.append({**row, "content": split(data, SKILL_MD).body})
+    return rows
 
 
 _RPC_ANSWER = http_api.RpcResponseRow | list[http_api.RpcResponseRow]
