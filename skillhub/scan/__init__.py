@@ -68,9 +68,9 @@ class ScannedSkill:
         from skillhub.model.manifest import Manifest, problems  # noqa: PLC0415
 
         try:
-            found, findings = capabilities_and_findings(tree, Manifest.read(tree))
-            breaches = (f"{each.message} [{each.code}]" for each in problems(tree)[0])
-            return cls(findings, found, breaches=tuple(breaches))
+            capabilities, findings = capabilities_and_findings(tree, Manifest.read(tree))
+            breaches = (f"{breach.message} [{breach.code}]" for breach in problems(tree)[0])
+            return cls(findings, capabilities, breaches=tuple(breaches))
         except SkillhubError as error:
             return cls(scan(tree), None, error.message)
 

@@ -68,25 +68,25 @@ def capabilities(tree: Tree, manifest: Manifest, sources: SkillFiles | None = No
         path: sources.files[path].without_nul
         for path in running(sources.held, body, lambda path: sources.files[path].without_nul)
     }
-    found = {f"{kind}:{_line(text)}" for kind, text in _named(manifest)}
+    result = {f"{kind}:{_capability_text(text)}" for kind, text in _declared(manifest)}
     if run:
-        found.add("scripts")
+        result.add("scripts")
     if _SHELL.search(manifest.body):
-        found.add("shell")
+        result.add("shell")
     if manifest.hooks:
-        found.add("hooks")
+        result.add("hooks")
     if manifest.fork is not None:
-        found.add("agents")
+        result.add("agents")
     if not all(file.is_text for file in sources):
-        found.add("binary")
+        result.add("binary")
     hosts = {host for letters in (body, *run.values()) for host in _hosts(letters.data)}
     servers = (need.server.host for need in manifest.requires if need.server and need.server.host)
-    hosts |= {host for server in servers for host in _somewhere(server.encode())}
-    found |= {f"network:{host}" for host in hosts} if len(hosts) <= HOSTS_MAX else {"network:*"}
+    hosts |= {host for server in servers for host in _remote_hosts(server.encode())}
+    result |= {f"network:{host}" for host in hosts} if len(hosts) <= HOSTS_MAX else {"network:*"}
     if not _is_offline(sources.held, manifest, body, run):
-        found.add(NETWORK_UNKNOWN)
-    found |= {f"env:{_line(name)}" for name in variables(run.items())}
-    return tuple(sorted(found))
+        result.add(NETWORK_UNKNOWN)
+    result |= {f"env:{_capability_text(name)}" for name in variables(run.items())}
+    return tuple(sorted(result))
 
 
 def _body(manifest: Manifest, source: SourceFile | None) -> Letters:
@@ -111,8 +111,8 @@ def _is_offline(tree: Mapping[str, File], manifest: Manifest, letters: Letters, 
     commands = (match[1] or match[2] or "" for match in _COMMANDS.finditer(body))
     if _SHELL.search(body) and not all(map(is_offline_shell, commands)):
         return False
-    lines = body.split("\n") if any(each in body for each in _PROGRAM_FILES) else ()
-    if any(_OTHER_PROGRAM.search(line) for line in lines if any(each in line for each in _PROGRAM_FILES)):
+    lines = body.split("\n") if any(suffix in body for suffix in _PROGRAM_FILES) else ()
+    if any(_OTHER_PROGRAM.search(line) for line in lines if any(suffix in line for suffix in _PROGRAM_FILES)):
         return False
     if names_network(letters):
         return False
@@ -124,7 +124,7 @@ def _is_offline(tree: Mapping[str, File], manifest: Manifest, letters: Letters, 
     )
 
 
-def _named(manifest: Manifest) -> Iterator[tuple[str, str]]:
+def _declared(manifest: Manifest) -> Iterator[tuple[str, str]]:
     yield from (("tools", tool) for tool in manifest.granted_tools)
     yield from (("permissions", permission) for permission in manifest.permissions)
     yield from ((need.kind, need.name) for need in manifest.requires if need.kind in ("env", "mcp"))
@@ -134,22 +134,22 @@ def _hosts(data: bytes) -> Iterator[str]:
     if b"://" in data:
         for match in _HOST.finditer(data):
             if data[max(0, match.start() - 5) : match.start()].lower().endswith(_SCHEMES):
-                yield from _somewhere(match[1])
+                yield from _remote_hosts(match[1])
     if b"@" in data:
         for match in _SCP.finditer(data):
-            yield from _somewhere(match[1])
+            yield from _remote_hosts(match[1])
 
 
-def _somewhere(raw: bytes) -> Iterator[str]:
+def _remote_hosts(raw: bytes) -> Iterator[str]:
     name = raw.decode("utf-8", "replace").lower()
-    spellings = (name,) if name.isascii() else map(_resolved, {name, _DOT.sub(".", name)})
-    for each in spellings:
-        host = each.strip("[].-")
+    spellings = (name,) if name.isascii() else map(_in_punycode, {name, _DOT.sub(".", name)})
+    for spelling in spellings:
+        host = spelling.strip("[].-")
         if ("." in host or ":" in host or _NUMBER.fullmatch(host)) and not _NOWHERE.fullmatch(host):
             yield host
 
 
-def _resolved(host: str) -> str:
+def _in_punycode(host: str) -> str:
     # In punycode, as a browser resolves it, so that a look-alike of a known name is not shown as that name.
     # If prose follows without a blank, its first word is attached to the last label, and is cut off here.
     *labels, last = _LABELS.findall(host)[0].split(".")
@@ -157,9 +157,9 @@ def _resolved(host: str) -> str:
     return ".".join(label if label.isascii() else "xn--" + label.encode("punycode").decode() for label in labels)
 
 
-def _line(text: str) -> str:
-    shown = clean(text)
-    if len(shown) <= TEXT_MAX:
-        return shown
+def _capability_text(text: str) -> str:
+    cleaned = clean(text)
+    if len(cleaned) <= TEXT_MAX:
+        return cleaned
     # The digest distinguishes two long texts, so that a change after the cut still is a change.
-    return f"{shown[: TEXT_MAX - 9]}…{sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
+    return f"{cleaned[: TEXT_MAX - 9]}…{sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"

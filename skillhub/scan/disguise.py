@@ -66,12 +66,12 @@ def disguises(files: SkillFiles) -> Iterator[Sighting]:
             yield Sighting("SH610", file.path, 0)
         is_document = name.endswith(_DOCUMENTS) and file.data.startswith(b"PK")
         if (suffix_of(name) in _HARMLESS and _is_program(name, file)) or (
-            is_document and any(each.lower().endswith(_SCRIPTS) for each, _ in _entries(file.path, file.data))
+            is_document and any(entry.lower().endswith(_SCRIPTS) for entry, _ in _entries(file.path, file.data))
         ):
             yield Sighting("SH605", file.path, 0)
         if is_archive(file.path, file.data):
             opened += 1
-            has_skill = opened <= ARCHIVES_MAX and any(_is_skill(each) for each, _ in _entries(file.path, file.data))
+            has_skill = opened <= ARCHIVES_MAX and any(_is_skill(path) for path, _ in _entries(file.path, file.data))
             yield Sighting("SH607" if _is_locked(file.data) else "SH612" if has_skill else "SH606", file.path, 0)
         yield from _padding(file)
 
@@ -105,8 +105,8 @@ def _entries(path: str, data: bytes) -> Iterator[tuple[str, _Read]]:
     try:
         if _is_zip(data):
             with zipfile.ZipFile(io.BytesIO(data)) as archive:
-                for each in archive.infolist()[:_ENTRIES_MAX]:
-                    yield each.filename, partial(_read_zip, archive, each)
+                for info in archive.infolist()[:_ENTRIES_MAX]:
+                    yield info.filename, partial(_read_zip, archive, info)
             return
         unpacking = zlib.decompressobj(47)
         is_gzip = data.startswith(b"\x1f\x8b")
@@ -191,7 +191,7 @@ def _is_locked(data: bytes) -> bool:
         return False
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            return any(each.flag_bits & 1 for each in archive.infolist()[:_ENTRIES_MAX])
+            return any(info.flag_bits & 1 for info in archive.infolist()[:_ENTRIES_MAX])
     except _BROKEN:  # the central directory is unreadable; the header of the first file has the same flag
         return data.startswith(b"PK") and len(data) > 6 and data[6] & 1 == 1
 
@@ -201,8 +201,8 @@ def _padding(file: SourceFile) -> Iterator[Sighting]:
         return
     bare = file.data.translate(None, b" \t\r\x0b\x0c") if _PADDING.search(file.data) else b""
     start = bare.find(b"\n" * (_BLANK_LINES + 1))
-    if start >= 0 and (rest := bare[start:].lstrip(b"\n")):
-        yield Sighting("SH608", file.path, bare.count(b"\n", 0, len(bare) - len(rest)) + 1)
+    if start >= 0 and (tail := bare[start:].lstrip(b"\n")):
+        yield Sighting("SH608", file.path, bare.count(b"\n", 0, len(bare) - len(tail)) + 1)
     if suffix_of(file.path) in RUN_BY_NAME and any(runs(file.data, _LINE_MAX + 1, b"\n")):
         lines = [len(line) for line in file.data.split(b"\n")]
         yield Sighting("SH611", file.path, 1 + lines.index(max(lines)))

@@ -169,8 +169,8 @@ def runs_by_itself(path: str, file: File) -> bool:
 
 def _is_inert_package(data: bytes) -> bool:
     with suppress(ValueError, RecursionError):
-        found = json.loads(data)
-        return isinstance(found, dict) and found.keys() <= _INERT_KEYS
+        package = json.loads(data)
+        return isinstance(package, dict) and package.keys() <= _INERT_KEYS
     return False
 
 
@@ -190,27 +190,27 @@ class _Documents:
             self._by_name[name].append(path)
             # A text with the name has its ASCII words, but the first one may be the end of a longer word there.
             self._by_word[_last_word(name)][name] = {*_words(name)[1:]}
-        self._looks = {word: max(_words(word), key=len, default=b"") for word in self._by_word}
+        self._parts = {word: max(_words(word), key=len, default=b"") for word in self._by_word}
 
     def run_by(self, texts: Iterable[Letters]) -> set[str]:
         """Return the remaining paths that a command in a text runs; all of them if the text is too long to search."""
-        found: set[str] = set()
-        for each in texts:
+        paths: set[str] = set()
+        for letters in texts:
             if not self.left:
                 break
-            text = each.data.decode("utf-8", "replace")
-            has = [word for word, look in self._looks.items() if not look or look in each.words]
-            self._work -= sum(len(self._by_word[word]) for word in has) * len(text)
-            names = {name for word in has for name, needed in self._by_word[word].items() if needed <= each.words}
+            text = letters.data.decode("utf-8", "replace")
+            hits = [word for word, part in self._parts.items() if not part or part in letters.words]
+            self._work -= sum(len(self._by_word[word]) for word in hits) * len(text)
+            names = {name for word in hits for name, needed in self._by_word[word].items() if needed <= letters.words}
             joined = _JOINED.sub(" ", text)
             is_too_much = len(text) > _TEXT_MAX or self._work < 0 or _runs_any(joined)
             run = {name for name in names if not is_too_much and _is_run(name, joined)}
             text_words = {"", *_WORD.findall(joined)} if run else set()
             run = {name for name in run if _last_word(name) in text_words}
             new = self.left if is_too_much else {path for name in run for path in self._by_name[name]} & self.left
-            found |= new
+            paths |= new
             self.left = self.left - new
-        return found
+        return paths
 
 
 def _last_word(name: str) -> str:
@@ -223,7 +223,7 @@ def _words(name: str) -> list[bytes]:
 
 def _runs_any(text: str) -> bool:
     """Return whether a command in a text runs files that it names by a variable, a pattern or a folder."""
-    end = 0 if any(each in text for each in _ANY_LETTERS) else len(text)
+    end = 0 if any(literal in text for literal in _ANY_LETTERS) else len(text)
     while sign := _ANY_SIGN.search(text, end):
         start, end = text.rfind("\n", 0, sign.start()) + 1, text.find("\n", sign.end())
         end = end if end >= 0 else len(text)
@@ -234,17 +234,17 @@ def _runs_any(text: str) -> bool:
 
 def _is_run(name: str, body: str) -> bool:
     """Return whether a command in a text runs a file of this name; True if the text names it more than 100 times."""
-    at = -1
+    offset = -1
     for _ in range(_TIMES_MAX):
-        at = body.find(name, at + 1)
-        if at < 0:
+        offset = body.find(name, offset + 1)
+        if offset < 0:
             return False
-        after = re.compile(_AFTER).match(body, at + len(name))
-        start = max(at - 200, 0)
-        line = body[body.rfind("\n", start, at) + 1 or start : at]
+        after = re.compile(_AFTER).match(body, offset + len(name))
+        start = max(offset - 200, 0)
+        line = body[body.rfind("\n", start, offset) + 1 or start : offset]
         if after and (after[1] or re.search(_BEFORE, line)):
             return True
-        if after and _COPIES.search(line) and _COPY.match(body, at + len(name)):
+        if after and _COPIES.search(line) and _COPY.match(body, offset + len(name)):
             return True
     return True
 
@@ -310,5 +310,5 @@ def files(path: str, data: bytes, text: bool) -> Iterator[Rule]:
     *folders, name = path.split("/")
     # In upper or lower case: a case-insensitive disk opens the file under the name that agents look for.
     is_skill = folders and name.lower() == SKILL_MD.lower()
-    if is_skill and not any(each[:1] == "." or each in _NO_SKILLS for each in folders):
+    if is_skill and not any(folder[:1] == "." or folder in _NO_SKILLS for folder in folders):
         yield SKILL_WITHIN

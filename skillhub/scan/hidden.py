@@ -143,16 +143,16 @@ def hidden(data: bytes, *, first: bool = True) -> Iterator[tuple[Rule, int]]:
     variants = len(_VARIANT.findall(text))
     if 0 < variants <= _STRAYS_MAX:
         text = _VARIANT.sub(_blanked, text)
-    left: list[tuple[str, int]] = []
+    strays: list[tuple[str, int]] = []
     char = offset = 0
     for match in _FIND.finditer(text):
         offset += len(text[char : match.start()].encode("utf-8", "surrogateescape"))
         char = match.start()
-        left.append((match.lastgroup or "", offset))
-    kinds = [kind for kind, _ in left]
+        strays.append((match.lastgroup or "", offset))
+    kinds = [kind for kind, _ in strays]
     is_written = kinds.count("selector") - (variants if variants > _STRAYS_MAX else 0) > _STRAY_SELECTORS_MAX
     is_many = kinds.count("zero") + variants > _STRAYS_MAX
-    for kind, offset in left:
+    for kind, offset in strays:
         if kind == "selector" and is_written:
             yield UNSEEN, offset
         elif kind in ("zero", "selector") and is_many:
@@ -166,9 +166,9 @@ def hidden_in_binary(data: bytes) -> Iterator[tuple[Rule, int]]:
     if len(_LEADS.findall(data)) <= _IN_BINARY_MAX:
         return
     text = data.decode("utf-8", "surrogateescape")
-    found = [match.start() for match in _IN_BINARY.finditer(text)]
-    if len(found) > _IN_BINARY_MAX:
-        yield UNSEEN, len(text[: found[0]].encode("utf-8", "surrogateescape"))
+    offsets = [match.start() for match in _IN_BINARY.finditer(text)]
+    if len(offsets) > _IN_BINARY_MAX:
+        yield UNSEEN, len(text[: offsets[0]].encode("utf-8", "surrogateescape"))
 
 
 def _blanked(match: re.Match[str]) -> str:

@@ -39,7 +39,7 @@ from skillhub.scan import MANY, ScannedSkill
 
 _Keep: TypeAlias = Callable[[Tree, ScannedSkill], bool]
 _PROCESSES: Final = min(os.cpu_count() or 1, 4)
-_WORTH_STARTING: Final = 60  # skills, whose scan takes about as long as the imports of a started process
+_START_MIN: Final = 60  # skills, whose scan takes about as long as the imports of a started process
 # A started process has the module path of this one; `-I` excludes the working folder.
 _PROGRAM: Final = (
     "import json, sys; sys.path[:] = json.loads(sys.argv.pop());"
@@ -59,21 +59,19 @@ class ScansAhead:
             there, it is called again here once the caller uses the result.
     """
 
-    def __init__(
-        self, processes: int = _PROCESSES, count: int = _WORTH_STARTING, keep: _Keep = lambda *_: True
-    ) -> None:
+    def __init__(self, processes: int = _PROCESSES, count: int = _START_MIN, keep: _Keep = lambda *_: True) -> None:
         self._keep = keep
         self._processes: list[_Started | _Forked] = []
         self._idle: SimpleQueue[_Started | _Forked] = SimpleQueue()
         can_fork = _can_fork()
         # `sys.executable` of a program that embeds Python would start that program.
         is_python = os.path.basename(sys.executable or "").startswith("python") and not hasattr(sys, "frozen")
-        is_worth_it = can_fork or (is_python and count >= _WORTH_STARTING)
+        pays_off = can_fork or (is_python and count >= _START_MIN)
         self._pool = ThreadPoolExecutor(processes)
         with ExitStack() as undo:
             undo.callback(self.close)
             with suppress(OSError), _signals_held() if can_fork else nullcontext():
-                for _ in range(processes if is_worth_it and processes > 1 else 0):
+                for _ in range(processes if pays_off and processes > 1 else 0):
                     self._processes.append(_Forked(keep) if can_fork else _Started())
                     self._idle.put(self._processes[-1])
             undo.pop_all()
@@ -83,14 +81,14 @@ class ScansAhead:
 
         If no process has begun with exactly this tree, or none can answer, the function scans it itself.
         """
-        asked: tuple[Tree, Future[tuple[ScannedSkill, bool] | None]] | None = None
+        submitted: tuple[Tree, Future[tuple[ScannedSkill, bool] | None]] | None = None
         if self._processes and isinstance(fetched, Unpacked):
-            asked = fetched.tree, self._pool.submit(self._ask, fetched.tree)
+            submitted = fetched.tree, self._pool.submit(self._ask, fetched.tree)
 
         def result_of(tree: Tree) -> ScannedSkill:
             answer = None
-            if asked is not None and not asked[1].cancel() and asked[0].digest == tree.digest:
-                answer = asked[1].result()
+            if submitted is not None and not submitted[1].cancel() and submitted[0].digest == tree.digest:
+                answer = submitted[1].result()
             result, is_kept = answer or (ScannedSkill.read(tree), False)
             if not is_kept:
                 self._keep(tree, result)
@@ -101,12 +99,12 @@ class ScansAhead:
     def close(self) -> None:
         """Stop the processes; unfinished scans are lost."""
         self._pool.shutdown(wait=False, cancel_futures=True)
-        for each in self._processes:
-            each.kill()
+        for process in self._processes:
+            process.kill()
         self._pool.shutdown()
-        for each in self._processes:
-            each.wait()
-            for pipe in (each.stdin, each.stdout):
+        for process in self._processes:
+            process.wait()
+            for pipe in (process.stdin, process.stdout):
                 with suppress(OSError):  # unsent bytes are lost
                     pipe.close()
 
@@ -114,13 +112,13 @@ class ScansAhead:
         """Return the result of a process, and whether it is kept; None if the process failed, or for no skill."""
         process = self._idle.get()
         try:
-            rows = [[path, file.executable, len(file.data)] for path, file in files.items()]
-            parts = (json.dumps(rows).encode("ascii"), b"\n", *(file.data for file in files.values()))
+            headers = [[path, file.executable, len(file.data)] for path, file in files.items()]
+            parts = (json.dumps(headers).encode("ascii"), b"\n", *(file.data for file in files.values()))
             process.stdin.write(b"".join(parts))
             process.stdin.flush()
-            capabilities, findings, breaches, is_kept = json.loads(process.stdout.readline())
-            found = tuple(Finding(**each) for each in findings)
-            return ScannedSkill(found, tuple(capabilities), breaches=tuple(breaches)), is_kept
+            capabilities, rows, breaches, is_kept = json.loads(process.stdout.readline())
+            findings = tuple(Finding(**row) for row in rows)
+            return ScannedSkill(findings, tuple(capabilities), breaches=tuple(breaches)), is_kept
         except TypeError:  # the answer is `null`: the tree is no skill
             return None
         except (OSError, ValueError):
@@ -137,7 +135,7 @@ class _Started(subprocess.Popen[bytes]):
     stdout: IO[bytes]
 
     def __init__(self) -> None:
-        paths = json.dumps([each for each in sys.path if os.path.isabs(each)])
+        paths = json.dumps([path for path in sys.path if os.path.isabs(path)])
         super().__init__(
             [sys.executable, "-I", "-c", _PROGRAM, paths],
             stdin=subprocess.PIPE,
@@ -186,8 +184,8 @@ class _Forked:
         if not self._pid:
             try:
                 os.setsid()
-                for each in [each for each in signal.valid_signals() if callable(signal.getsignal(each))]:
-                    signal.signal(each, signal.SIG_DFL)  # an application's handler must not run in its fork
+                for number in [number for number in signal.valid_signals() if callable(signal.getsignal(number))]:
+                    signal.signal(number, signal.SIG_DFL)  # an application's handler must not run in its fork
                 signal.pthread_sigmask(signal.SIG_SETMASK, ())
                 for handle in {*map(int, os.listdir("/proc/self/fd"))} - {child_in, child_out}:
                     with suppress(OSError):  # locks, connections and terminal belong to this process alone
@@ -221,10 +219,10 @@ def serve(questions: IO[bytes], answers: IO[bytes], keep: _Keep = lambda *_: Fal
         files = {path: File(questions.read(size), executable) for path, executable, size in json.loads(line)}
         answer: list[Any] | None = None
         tree = Tree(files)
-        found = ScannedSkill.read(tree)
-        if found.capabilities is not None:  # otherwise the parent finds the fault again as it reads the manifest
-            findings = [asdict(each) for each in found.findings]
-            answer = [found.capabilities, findings, found.breaches, keep(tree, found)]
+        result = ScannedSkill.read(tree)
+        if result.capabilities is not None:  # otherwise the parent finds the fault again as it reads the manifest
+            findings = [asdict(finding) for finding in result.findings]
+            answer = [result.capabilities, findings, result.breaches, keep(tree, result)]
         answers.write(json.dumps(answer).encode("ascii") + b"\n")
         answers.flush()
 
@@ -234,7 +232,7 @@ def serve(questions: IO[bytes], answers: IO[bytes], keep: _Keep = lambda *_: Fal
 PART = "scan"  # the folder within the cache
 _CAP = 8 << 20
 _KEY_BYTES = 32
-_AT_ONCE, _BYTES_MAX = 16, 1 << 26  # trees that wait for other processes: their number, their bytes together
+_PENDING_MAX, _BYTES_MAX = 16, 1 << 26  # trees that wait for other processes: their number, their bytes together
 _FIELDS = ("rule", "severity", "path", "line", "message", "hint")  # the fields that the scan sets in a finding
 _PARSERS = ("PyYAML", "markdown-it-py", "tree-sitter", "tree-sitter-bash", "tree-sitter-javascript")
 _Report: TypeAlias = Callable[[str, int, int], None]  # the current step, the number of skills done, of all
@@ -258,15 +256,15 @@ class ScanCache:
 
     def read(self, tree: Tree) -> ScannedSkill:
         """Return the result for a tree whose digest was just computed: the cached one, or that of a new scan."""
-        if (found := self._unwritten.get(tree.digest)) is not None:
-            return found
+        if (result := self._unwritten.get(tree.digest)) is not None:
+            return result
         path = self._path(tree.digest)
         with suppress(StateError, FormatError, ValueError, TypeError, KeyError):
             data = files.read(path, _CAP)
             if data is not None:
                 return self._parsed(data, os.path.basename(path))
-        self._keep(tree, found := ScannedSkill.read(tree))
-        return found
+        self._keep(tree, result := ScannedSkill.read(tree))
+        return result
 
     def ahead(self, count: int) -> ScansAhead:
         """Return processes for so many skills, whose results are written."""
@@ -283,21 +281,21 @@ class ScanCache:
             read: Reads a tree.
             report: Receives the progress.
         """
-        new = [each for each in dict.fromkeys(trees) if self._remember and not os.path.exists(self._path(each))]
+        new = [digest for digest in dict.fromkeys(trees) if self._remember and not os.path.exists(self._path(digest))]
         if len(new) < MANY:
             return
-        ahead, begun = self.ahead(len(new)), deque[tuple[Tree, Callable[[Tree], ScannedSkill]]]()
+        ahead, pending = self.ahead(len(new)), deque[tuple[Tree, Callable[[Tree], ScannedSkill]]]()
         try:
             for number, digest in enumerate(new):
                 report("scanning skills", number, len(new))
                 with suppress(SkillhubError):
                     if (tree := read(digest)) is not None:
-                        begun.append((tree, ahead.begin(Unpacked(tree))))
-                waiting = sum(each.size for each, _ in begun)
-                while begun and (number == len(new) - 1 or len(begun) > _AT_ONCE or waiting > _BYTES_MAX):
-                    tree, seen = begun.popleft()
+                        pending.append((tree, ahead.begin(Unpacked(tree))))
+                waiting = sum(queued.size for queued, _ in pending)
+                while pending and (number == len(new) - 1 or len(pending) > _PENDING_MAX or waiting > _BYTES_MAX):
+                    tree, result_of = pending.popleft()
                     waiting -= tree.size
-                    seen(tree)
+                    result_of(tree)
         finally:
             ahead.close()
 
@@ -305,18 +303,18 @@ class ScanCache:
         name = sha256(f"{tree}\n{self.rules}".encode()).hexdigest()
         return os.path.join(self._folder, name[:2], name)
 
-    def _keep(self, tree: Tree, found: ScannedSkill) -> bool:
+    def _keep(self, tree: Tree, result: ScannedSkill) -> bool:
         """Write the result, unless this cache writes none; return whether nothing failed."""
         if not self._remember:
             return True
         path = self._path(tree.digest)
-        rows = [{key: getattr(each, key) for key in _FIELDS} for each in found.findings]
-        facts = {key: getattr(found, key) for key in ("capabilities", "fault", "breaches")} | {"findings": rows}
+        rows = [{key: getattr(finding, key) for key in _FIELDS} for finding in result.findings]
+        facts = {key: getattr(result, key) for key in ("capabilities", "fault", "breaches")} | {"findings": rows}
         body = json.dumps({"rules": self.rules, "tree": tree.digest, **facts}).encode()
         try:
             files.write_atomic(path, self._mac(os.path.basename(path), body) + b"\n" + body, mode=0o600, sync=False)
         except StateError:
-            self._unwritten[tree.digest] = found
+            self._unwritten[tree.digest] = result
             return False
         return True
 
@@ -324,11 +322,11 @@ class ScanCache:
         mac, _, body = data.partition(b"\n")
         if not hmac.compare_digest(mac, self._mac(name, body)):
             raise ValueError("not written here")
-        found = json.loads(body)
-        names = found["capabilities"]
-        findings = tuple(Finding(**row) for row in found["findings"])
+        document = json.loads(body)
+        names = document["capabilities"]
+        findings = tuple(Finding(**row) for row in document["findings"])
         capabilities = None if names is None else tuple(names)
-        return ScannedSkill(findings, capabilities, found["fault"], tuple(found["breaches"]))
+        return ScannedSkill(findings, capabilities, document["fault"], tuple(document["breaches"]))
 
     def _mac(self, name: str, body: bytes) -> bytes:
         return blake2b(name.encode() + body, key=self._key, digest_size=32).hexdigest().encode()

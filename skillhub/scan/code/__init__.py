@@ -17,7 +17,7 @@ from unicodedata import is_normalized, normalize
 from skillhub.formats.text import words
 from skillhub.model.finding import Sighting
 from skillhub.model.tree import SKILL_MD
-from skillhub.scan.code.decoded import decoded, is_worth
+from skillhub.scan.code.decoded import decoded, may_be_encoded
 from skillhub.scan.pattern import (
     ANYBODYS,
     MAILBOX,
@@ -113,14 +113,14 @@ _TELLS = re.compile(
 def in_programs(files: SkillFiles) -> Iterator[Sighting]:
     """Yield the findings about credentials, encoded text and downloads in the programs of a skill."""
     sources = [
-        each
-        for each in files
-        if (each.language in SCRIPTING or each.is_document or each.recipe) and not each.is_program
-        if _signs(each)
+        source
+        for source in files
+        if (source.language in SCRIPTING or source.is_document or source.recipe) and not source.is_program
+        if _signs(source)
     ]
-    kinds = {kind for each in sources for kind in _signs(each)}
-    worth = [each for each in sources if "hides" in _signs(each) or kinds >= {"takes", "sends"}]
-    if not worth:
+    kinds = {kind for source in sources for kind in _signs(source)}
+    relevant = [source for source in sources if "hides" in _signs(source) or kinds >= {"takes", "sends"}]
+    if not relevant:
         return
     from skillhub.scan.code.flow import Flow, Place  # noqa: PLC0415 - most skills need none of it
     from skillhub.scan.code.reader import Reader  # noqa: PLC0415
@@ -128,21 +128,21 @@ def in_programs(files: SkillFiles) -> Iterator[Sighting]:
 
     sightings = dict[Sighting, None]()
 
-    def again(text: str, place: Place) -> None:
+    def search_text(text: str, place: Place) -> None:
         sightings.update((Sighting(rule, *place), None) for rule in searched(text))
 
-    reader = Reader(Flow(again, _is_anybodys), {_stem(each.path): each.path for each in files})
-    names = {_stem(each.path) for each in worth}
-    scripts = (each for each in files if each.language in SCRIPTING)
-    joining = [each for each in scripts if not names.isdisjoint(_WORD.findall(each.text))]
-    for file in {each.path: each for each in (*worth, *joining)}.values():
-        pieces = () if file.recipe else file.passages if file.is_document else file.code
-        for piece in (*(recipes(file) if file.recipe or file.is_document else ()), *pieces):
-            if piece.kind == "code":
-                reader.read(piece.language, piece.text, file.path, piece.line - 1)
+    reader = Reader(Flow(search_text, _is_anybodys), {_stem(source.path): source.path for source in files})
+    names = {_stem(source.path) for source in relevant}
+    scripts = (source for source in files if source.language in SCRIPTING)
+    related = [source for source in scripts if not names.isdisjoint(_WORD.findall(source.text))]
+    for file in {source.path: source for source in (*relevant, *related)}.values():
+        passages = () if file.recipe else file.passages if file.is_document else file.code
+        for passage in (*(recipes(file) if file.recipe or file.is_document else ()), *passages):
+            if passage.kind == "code":
+                reader.read(passage.language, passage.text, file.path, passage.line - 1)
             else:
-                for match in islice(_INLINE.finditer(piece.text), _INLINE_MAX):
-                    line = piece.line - 1 + piece.text.count("\n", 0, match.start())
+                for match in islice(_INLINE.finditer(passage.text), _INLINE_MAX):
+                    line = passage.line - 1 + passage.text.count("\n", 0, match.start())
                     reader.read("shell", match[1], file.path, line)
     yield from reader.unread()
     yield from reader.flow.findings()
@@ -151,21 +151,21 @@ def in_programs(files: SkillFiles) -> Iterator[Sighting]:
 
 def _is_anybodys(folded: str) -> bool:
     """Return whether a text in lower case contains an address at which anybody can publish."""
-    return any(kind_of(each[1], each[2]) in ANYBODYS for each in URL.finditer(folded))
+    return any(kind_of(match[1], match[2]) in ANYBODYS for match in URL.finditer(folded))
 
 
 def encodings(files: SkillFiles) -> Iterator[Sighting]:
     """Yield the findings in the encoded text of a skill's files."""
     for file in files:
         data = file.data[:_ENCODED_MAX]
-        if file.is_program or not is_worth(data):
+        if file.is_program or not may_be_encoded(data):
             continue
         for sign in _PROGRAMS:
             if (start := data.find(sign)) >= 0 and len(data) > start + 200:
                 line = data.count(b"\n", 0, start) + 1
                 yield Sighting("SH601", file.path, line, "encoded text contains a compiled program")
-        found = (offset for offset, text in decoded(data) if searched(text.decode("utf-8", "replace")))
-        for offset in islice(found, _PLACES_MAX):
+        offsets = (offset for offset, text in decoded(data) if searched(text.decode("utf-8", "replace")))
+        for offset in islice(offsets, _PLACES_MAX):
             yield Sighting("SH601", file.path, data.count(b"\n", 0, offset) + 1)
 
 
@@ -177,8 +177,8 @@ def searched(text: str) -> tuple[str, ...]:
 def parsers() -> str:
     """Return the versions of the rules and of the installed parsers, for the key of cached scans."""
     known = ("tree_sitter_bash", "tree_sitter_javascript")
-    found = [f"{each} {version(each.replace('_', '-'))}" for each in known if find_spec(each)]
-    return "; ".join((f"rules {RULES_VERSION}", *found))
+    versions = [f"{module} {version(module.replace('_', '-'))}" for module in known if find_spec(module)]
+    return "; ".join((f"rules {RULES_VERSION}", *versions))
 
 
 def _stem(path: str) -> str:
@@ -188,25 +188,27 @@ def _stem(path: str) -> str:
 
 def _signs(file: SourceFile) -> frozenset[str]:
     """Return the kinds of ``SIGNS`` that the programs of a file contain."""
-    return file.parsed(_looked_at)
+    return file.parsed(_find_signs)
 
 
-def _looked_at(file: SourceFile) -> frozenset[str]:
+def _find_signs(file: SourceFile) -> frozenset[str]:
     respelled = _respelled(file)
     text = file.lowered if respelled is None else respelled.lower().encode("utf-8", "replace")
     literals = file.letters_read.literals if respelled is None else Letters(text).literals
-    worth = {kind: found for kind, signs in SIGNS.items() if (found := signs.candidates(literals))}
-    if not worth:
+    candidates = {kind: present for kind, signs in SIGNS.items() if (present := signs.candidates(literals))}
+    if not candidates:
         return frozenset()
     if file.is_document and not file.recipe:  # inline code, and everything from the first fence on
-        end = min((at for each in _FENCES if each[:1] in text and (at := text.find(each)) >= 0), default=len(text))
+        end = min(
+            (pos for fence in _FENCES if fence[:1] in text and (pos := text.find(fence)) >= 0), default=len(text)
+        )
         hooks = HOOKS.match(file.text)
         front = hooks[1].lower().encode("utf-8", "replace") if hooks else b""
         text = b"\n".join((front, *_QUOTED.findall(text, 0, end), text[end:]))
     bare = b"\n".join(_bare(text))
     marks = {*bare.translate(None, _NO_MARKS)}
     kinds = frozenset(
-        kind for kind, signs in worth.items() if any(_MARKS[sign] <= marks and sign in bare for sign in signs)
+        kind for kind, signs in candidates.items() if any(_MARKS[sign] <= marks and sign in bare for sign in signs)
     )
     is_late = "sends" in kinds and b"settimeout(" in bare and _TIMER.search(bare)
     return kinds | {"hides"} if is_late else kinds
@@ -217,7 +219,7 @@ def _respelled(file: SourceFile) -> str | None:
     if file.recipe:  # JSON can escape characters
         from skillhub.scan.code.recipes import recipes  # noqa: PLC0415 - most skills have no such file
 
-        return "\n".join(each.text for each in recipes(file))
+        return "\n".join(script.text for script in recipes(file))
     # Python normalizes names.
     is_odd = file.language == "python" and not file.data.isascii() and not is_normalized("NFKC", file.text)
     return normalize("NFKC", file.text) if is_odd else None
@@ -226,11 +228,11 @@ def _respelled(file: SourceFile) -> str | None:
 def _bare(text: bytes) -> Iterator[bytes]:
     """Yield a program without blanks, once for each way in which its comments can be read and removed."""
     end = text.rfind(b"*/") + 2
-    read = [text, _COMMENT.sub(b"", text[:end]) + text[end:], _INNER_COMMENT.sub(b"", text)] if end > 1 else [text]
-    read += [_LINE_COMMENT.sub(b"", each) for each in read] if b"//" in text else []
+    views = [text, _COMMENT.sub(b"", text[:end]) + text[end:], _INNER_COMMENT.sub(b"", text)] if end > 1 else [text]
+    views += [_LINE_COMMENT.sub(b"", view) for view in views] if b"//" in text else []
     is_plain = text.isascii() and b"\\" not in text
-    for each in dict.fromkeys(read):
-        yield (each if is_plain else _NOTHING.sub(b"", each)).translate(None, _BLANKS)
+    for view in dict.fromkeys(views):
+        yield (view if is_plain else _NOTHING.sub(b"", view)).translate(None, _BLANKS)
 
 
 # What leaves in one step, without a flow of data: files to public hosts, copies of mail.
@@ -244,8 +246,8 @@ _BCC_LITERAL: Final = Literals(b"bcc", b"addbcc", b"setbcc")
 _HOSTED: Final = frozenset[AddressKind]({"drop", "paste"})
 # The public hosts by their longest label, which is a word of the text.
 _HOSTS: Final = {
-    label.encode(): [each.encode() for each in PUBLIC_HOSTS if max(each.split(".")[:-1], key=len) == label]
-    for label in {max(each.split(".")[:-1], key=len) for each in PUBLIC_HOSTS}
+    label.encode(): [host.encode() for host in PUBLIC_HOSTS if max(host.split(".")[:-1], key=len) == label]
+    for label in {max(host.split(".")[:-1], key=len) for host in PUBLIC_HOSTS}
 }
 _SENDERS: Final = frozenset((b"curl", b"xh", b"post", b"put", b"fetch"))
 _BY_NUMBER = re.compile(rb"://\d")
@@ -269,9 +271,9 @@ def leaks(files: SkillFiles) -> Iterator[Sighting]:
         if file.is_program or not (is_script or file.is_document):
             continue
         if is_script and file.has(_BCC_LITERAL):
-            yield from _copied(file)
+            yield from _copied_mail(file)
         if _names_public(file) and not _says_so(files):
-            yield from _uploaded(file)
+            yield from _uploads(file)
 
 
 def _names_public(file: SourceFile) -> bool:
@@ -289,22 +291,22 @@ def _says_so(files: SkillFiles) -> bool:
     return skill is not None and _SAID.search(skill.text[: max(0, skill.text.find("\n---", 3))].lower()) is not None
 
 
-def _copied(file: SourceFile) -> Iterator[Sighting]:
+def _copied_mail(file: SourceFile) -> Iterator[Sighting]:
     """Yield the places at which a program copies mail to an address that is written in it."""
     for match in _BCC.finditer(file.text.lower()):
         if not _PLACEHOLDER.search(match[0]):
             yield Sighting("SH313", file.path, file.line(match.start()), "a program copies mail to a fixed address")
 
 
-def _uploaded(file: SourceFile) -> Iterator[Sighting]:
+def _uploads(file: SourceFile) -> Iterator[Sighting]:
     """Yield the commands and calls that put a file on a host from which anybody can fetch it."""
     text = file.text.lower().replace("\\\n", "  ")
-    if not any(_is_public(*each) for each in set(URL.findall(text))):
+    if not any(_is_public(*address) for address in set(URL.findall(text))):
         return
-    found = [(each.start(), each[0], _SENDS_FILE) for each in _UPLOAD.finditer(text)]
-    found += [(each.start(), text[each.end() : each.end() + _CALL_MAX], _SENDS_BODY) for each in _CALL.finditer(text)]
-    for start, command, sends in found:
-        if sends.search(command) and any(_is_public(*each) for each in URL.findall(command)):
+    calls = [(call.start(), call[0], _SENDS_FILE) for call in _UPLOAD.finditer(text)]
+    calls += [(call.start(), text[call.end() : call.end() + _CALL_MAX], _SENDS_BODY) for call in _CALL.finditer(text)]
+    for start, command, sends in calls:
+        if sends.search(command) and any(_is_public(*address) for address in URL.findall(command)):
             yield Sighting("SH412", file.path, file.line(start))
 
 

@@ -37,7 +37,7 @@ _BASE32 = re.compile(rb"[A-Z2-7]+={0,6}")
 _PRINTABLE = bytes((9, 10, 13, *range(32, 127)))
 
 
-def is_worth(data: bytes) -> bool:
+def may_be_encoded(data: bytes) -> bool:
     """Return whether the bytes may contain encoded text: a long word, escapes or character codes."""
     return _RUN in data.translate(_LETTERS) or any(_may_match(data))
 
@@ -53,38 +53,38 @@ def _may_match(data: bytes) -> Iterator[bool]:
 def decoded(data: bytes) -> Iterator[tuple[int, bytes]]:
     """Yield the offset and the decoded text of each encoding in the bytes, and of encodings nested in these."""
     budget = _TOGETHER_MAX
-    left = [(0, data, _DEPTH, True)]
-    while left:
-        start, text, depth, is_file = left.pop()
-        for offset, found in _once(text):
-            budget -= len(found)
+    queue = [(0, data, _DEPTH, True)]
+    while queue:
+        start, text, depth, is_file = queue.pop()
+        for offset, plain in _decode_once(text):
+            budget -= len(plain)
             if budget < 0:
                 return
-            at = start + offset if is_file else start
-            yield at, found
+            position = start + offset if is_file else start
+            yield position, plain
             if depth > 1:
-                left.append((at, found, depth - 1, False))
+                queue.append((position, plain, depth - 1, False))
 
 
-def _once(data: bytes) -> Iterator[tuple[int, bytes]]:
+def _decode_once(data: bytes) -> Iterator[tuple[int, bytes]]:
     for start, end in _runs(data):
-        found = unpacked(data[start:end])
-        if found:
-            yield start, found
+        plain = unpacked(data[start:end])
+        if plain:
+            yield start, plain
     for may_match, (pattern, base) in zip(_may_match(data), _CODES, strict=True):
         for match in pattern.finditer(data) if may_match else ():
-            found = _codes(match[0], base)
-            if is_words(found):
-                yield match.start(), found
+            plain = _codes(match[0], base)
+            if is_words(plain):
+                yield match.start(), plain
 
 
 def _runs(data: bytes) -> Iterator[tuple[int, int]]:
     """Yield the start and end of each long run of base64 letters; consecutive lines of them are one run."""
     letters = data.translate(_LETTERS)
     last: tuple[int, int] | None = None
-    at = letters.find(_RUN)
-    while at >= 0:
-        start, end = letters.rfind(b" ", 0, at) + 1, letters.find(b" ", at)
+    offset = letters.find(_RUN)
+    while offset >= 0:
+        start, end = letters.rfind(b" ", 0, offset) + 1, letters.find(b" ", offset)
         end = len(letters) if end < 0 else end
         if last and end - start <= _LINE_MAX and data[last[1] : start].strip(b" \t\r") == b"\n":
             last = last[0], end
@@ -92,7 +92,7 @@ def _runs(data: bytes) -> Iterator[tuple[int, int]]:
             if last:
                 yield last
             last = start, end
-        at = letters.find(_RUN, end)
+        offset = letters.find(_RUN, end)
     if last:
         yield last
 
@@ -100,18 +100,18 @@ def _runs(data: bytes) -> Iterator[tuple[int, int]]:
 def unpacked(text: bytes) -> bytes:
     """Return the text that ``text`` encodes in base64, hexadecimal or base32, compressed or not; else empty bytes."""
     bare = b"".join(text[:_DECODED_MAX].split())
-    tries = [
+    decoders = [
         _base64,
         *([binascii.unhexlify] if _HEX.fullmatch(bare) else []),
         *([_base32] if _BASE32.fullmatch(bare) else []),
     ]
-    for decode in tries:
+    for decode in decoders:
         try:
-            found = _unzipped(decode(bare))
+            plain = _unzipped(decode(bare))
         except (ValueError, zlib.error):
             continue
-        if is_words(found):
-            return found
+        if is_words(plain):
+            return plain
     return b""
 
 
@@ -143,6 +143,6 @@ def _codes(text: bytes, base: int) -> bytes:
     if base == 0:
         return re.sub(rb"%([0-9A-Fa-f]{2})", lambda match: bytes((int(match[1], 16),)), text)
     if base == 16:
-        return bytes(int(each, 16) for each in re.findall(rb"[xu](?:00)?([0-9A-Fa-f]{2})", text))
-    numbers = [int(each, 16 if each[:2] == b"0x" else 10) for each in _NUMBER.findall(text)]
-    return bytes(each for each in numbers if each < 256)
+        return bytes(int(digits, 16) for digits in re.findall(rb"[xu](?:00)?([0-9A-Fa-f]{2})", text))
+    numbers = [int(number, 16 if number[:2] == b"0x" else 10) for number in _NUMBER.findall(text)]
+    return bytes(number for number in numbers if number < 256)

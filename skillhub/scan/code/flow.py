@@ -78,7 +78,7 @@ _HOSTS: Final = {
 # Kinds of credentials that belong in no repository.
 _UNPUBLISHED: Final = ("ssh", "aws", "gcloud", "azure", "kube", "gnupg", "browser", "wallet", "keychain")
 # For each sink: the rules, each with the kinds that must meet there.
-_MEET: Final = {
+_RULES_BY_SINK: Final = {
     "feed": (("SH105", {"unseen"}),),
     "timer": (("SH105", {"fetched", "said"}),),
     "import": (("SH105", {"fetched"}),),
@@ -110,10 +110,10 @@ _FILE = re.compile(
     r"[\w~$./{} =@-]{0,200}?([\w-]{1,80}\.[a-z]{1,5}\d?)"
     r"|(?:\w{0,20}=)?@?(?:/var)?/(?:tmp|dev/shm)/(?:[\w.-]{1,80}/){0,9}?([\w.-]{1,80})/?"
 )
-_TEXTS: Final = tuple((kind, re.compile(text)) for kind, text in {**_CREDENTIALS, **_SETTINGS}.items())
+_PATHS: Final = tuple((kind, re.compile(text)) for kind, text in {**_CREDENTIALS, **_SETTINGS}.items())
 _ANY_TEXT: Final = re.compile("|".join({**_CREDENTIALS, **_SETTINGS}.values()))
-_NAMED: Final = tuple((kind, re.compile(text)) for kind, text in _VARIABLES.items())
-_OWN: Final = tuple((kind, re.compile(rf"(?:.*\.)?(?:{text})$")) for kind, text in _HOSTS.items())
+_VARIABLE_PATTERNS: Final = tuple((kind, re.compile(text)) for kind, text in _VARIABLES.items())
+_HOST_PATTERNS: Final = tuple((kind, re.compile(rf"(?:.*\.)?(?:{text})$")) for kind, text in _HOSTS.items())
 # A longer text is no path, no host and no command.
 _TEXT_MAX = 1 << 13
 
@@ -195,12 +195,12 @@ def _kinds(name: str) -> tuple[str, ...]:
 
 
 @lru_cache(1 << 14)
-def _known_of(folded: str) -> tuple[str, ...]:
+def _kinds_of_text(folded: str) -> tuple[str, ...]:
     """Return the kinds of a fixed text in lower case: a path of credentials, a host, a shell, a command."""
-    found = [f"at {kind}" for kind, pattern in _TEXTS if pattern.search(folded)] if _ANY_TEXT.search(folded) else []
-    found += _hosts_of(folded)
-    looked_for = (("shell", _SHELL), ("sends", _SENDS_IN_TEXT), ("looks up", _LOOKS_UP))
-    return (*found, *(kind for kind, pattern in looked_for if pattern.search(folded)))
+    kinds = [f"at {kind}" for kind, pattern in _PATHS if pattern.search(folded)] if _ANY_TEXT.search(folded) else []
+    kinds += _hosts_of(folded)
+    patterns = (("shell", _SHELL), ("sends", _SENDS_IN_TEXT), ("looks up", _LOOKS_UP))
+    return (*kinds, *(kind for kind, pattern in patterns if pattern.search(folded)))
 
 
 def _hosts_of(folded: str) -> list[str]:
@@ -214,21 +214,21 @@ def _hosts_of(folded: str) -> list[str]:
         return ["host here"]
     if _ADDRESS.fullmatch(host):
         return ["host collect"]
-    return [f"host {kind}" for kind, pattern in _OWN if pattern.match(host)] or ["host other"]
+    return [f"host {kind}" for kind, pattern in _HOST_PATTERNS if pattern.match(host)] or ["host other"]
 
 
 class Flow:
     """The graph of values of all programs of a skill, with the kinds of the values.
 
     Attributes:
-        again: Searches a text that a program composes or decodes, as if it stood in the file; may be replaced.
-        found: The findings (rule and place) that need no data flow.
+        search_text: Searches a text that a program composes or decodes, as if it stood in the file; may be replaced.
+        direct_findings: The findings (rule and place) that need no data flow.
     """
 
-    def __init__(self, again: Callable[[str, Place], None], is_anybodys: Callable[[str], bool]) -> None:
-        self.again, self._is_anybodys = again, is_anybodys
-        self.found: set[tuple[str, Place]] = set()
-        self._next: defaultdict[Node, list[tuple[Node, bool]]] = defaultdict(list)
+    def __init__(self, search_text: Callable[[str, Place], None], is_anybodys: Callable[[str], bool]) -> None:
+        self.search_text, self._is_anybodys = search_text, is_anybodys
+        self.direct_findings: set[tuple[str, Place]] = set()
+        self._edges: defaultdict[Node, list[tuple[Node, bool]]] = defaultdict(list)
         self._marks: defaultdict[str, dict[Node, Place]] = defaultdict(dict)
         self._changes: defaultdict[str, list[Node]] = defaultdict(list)
         self._sinks: list[tuple[str, Node, Place]] = []
@@ -243,7 +243,7 @@ class Flow:
     def join(self, before: Node, after: Node, *, part: bool = False) -> None:
         """Add an edge: the value ``before``, or a named ``part`` of it, flows into ``after``; node 0 is discarded."""
         if before != 0 and after != 0:
-            self._next[before].append((after, part))
+            self._edges[before].append((after, part))
 
     def mark(self, kind: str, node: Node, place: Place) -> None:
         """Mark a node as a value of a kind."""
@@ -253,7 +253,7 @@ class Flow:
     def text(self, text: str, node: Node, place: Place, *, is_hidden: bool = False) -> None:
         """Add a fixed text that flows into ``node``; ``is_hidden`` if the file spells the text in another way."""
         if is_hidden and len(text) > 3:
-            self.again(text, place)
+            self.search_text(text, place)
         if node == 0:  # a docstring, for example
             return
         if len(text) > _TEXT_MAX:
@@ -261,7 +261,7 @@ class Flow:
                 self.mark("blob", node, place)
             return
         folded = text.strip().replace("\\", "/").lower()
-        for kind in _known_of(folded):
+        for kind in _kinds_of_text(folded):
             self.mark(kind, node, place)
         if "://" in folded and self._is_anybodys(folded):
             self.mark("odd", node, place)
@@ -280,16 +280,16 @@ class Flow:
         """Add an environment variable that flows into ``node``; an empty name stands for the whole environment."""
         if not name:
             self.mark("environment", node, place)
-        for kind, pattern in _NAMED:
+        for kind, pattern in _VARIABLE_PATTERNS:
             if pattern.search(name.lower()):
                 self.mark(f"variable {kind}", node, place)
 
-    def call(self, name: str, given: Node, returned: Node, place: Place, *, is_part: bool = False) -> None:
+    def call(self, name: str, arguments: Node, returned: Node, place: Place, *, is_part: bool = False) -> None:
         """Add the call of a function by its dotted name.
 
         Args:
             name: The name.
-            given: The node into which the arguments flow.
+            arguments: The node into which the arguments flow.
             returned: The node of the result.
             place: The file and line.
             is_part: Whether the function returns a part of its arguments.
@@ -302,12 +302,12 @@ class Flow:
         if name.endswith((".text", ".toString", ".responseText", ".decode")):
             self.mark("said", returned, place)
         if "send" not in kinds and "one-way" not in kinds:
-            self.join(given, returned)
+            self.join(arguments, returned)
         if "send" in kinds:
-            self._fetches.append((given, returned))
+            self._fetches.append((arguments, returned))
         for kind in kinds:
             if kind in ("send", "lookup", "eval", "command", "load", "hand-out", "pipe", "feed"):
-                self.sink(kind, given, place)
+                self.sink(kind, arguments, place)
             if kind in ("read", "command"):
                 self.reads(returned)
             if kind == "decode":
@@ -337,53 +337,53 @@ class Flow:
     def findings(self) -> Iterator[Sighting]:
         """Follow every kind of value, and yield the findings at the sinks."""
         marks = self._marks
-        for kind in [each for each in marks if each.startswith("at ")]:
+        for kind in [kind for kind in marks if kind.startswith("at ")]:
             self._change(kind, "of" + kind[2:], "read")
-        asked = self._reached("at metadata")
-        for given, returned in self._fetches:
-            if given in asked:
-                self.mark("of metadata", returned, asked[given])
+        metadata = self._reached("at metadata")
+        for arguments, returned in self._fetches:
+            if arguments in metadata:
+                self.mark("of metadata", returned, metadata[arguments])
         self._change("blob", "unpacked", "decode")
         self._change("fetched", "unseen", "unseen")
         odd = self._reached("odd")
-        for given, returned in self._fetches:
-            if given in odd:
-                self.mark("fetched odd", returned, odd[given])
+        for arguments, returned in self._fetches:
+            if arguments in odd:
+                self.mark("fetched odd", returned, odd[arguments])
         reached = {kind: self._reached(kind) for kind in list(marks)}
-        seen = set(self.found)
+        seen = set(self.direct_findings)
         for sink, node, place in self._sinks:
             kinds = {kind: places[node] for kind, places in reached.items() if node in places}
             for rule, origin in _judge(sink, kinds):
                 if (rule, place) not in seen:
                     seen.add((rule, place))
-                    away = "" if origin == place else f"{rules()[rule].title} (from {origin[0]}:{origin[1]})"
-                    yield Sighting(rule, *place, away)
-        yield from (Sighting(rule, *place) for rule, place in sorted(self.found))
+                    message = "" if origin == place else f"{rules()[rule].title} (from {origin[0]}:{origin[1]})"
+                    yield Sighting(rule, *place, message)
+        yield from (Sighting(rule, *place) for rule, place in sorted(self.direct_findings))
 
-    def _change(self, kind: str, into: str, by: str) -> None:
+    def _change(self, kind: str, new_kind: str, change: str) -> None:
         reached = self._reached(kind)
-        for node in self._changes[by]:
+        for node in self._changes[change]:
             if node in reached:
-                self.mark(into, node, reached[node])
+                self.mark(new_kind, node, reached[node])
 
     def _reached(self, kind: str) -> dict[Node, Place]:
         whole = kind in ("environment", "of agent", "of dotenv", "fetched", "socket")
         # The content of a file is not a path.
-        ends = set(self._changes["read"]) if kind.startswith("at ") else set[Node]()
-        found = dict(self._marks[kind])
-        left = list(found)
-        while left:
-            node = left.pop()
-            for after, part in self._next.get(node, ()) if node not in ends else ():
-                if after not in found and not (part and whole):
-                    found[after] = found[node]
-                    left.append(after)
-        return found
+        stops = set(self._changes["read"]) if kind.startswith("at ") else set[Node]()
+        reached = dict(self._marks[kind])
+        queue = list(reached)
+        while queue:
+            node = queue.pop()
+            for after, part in self._edges.get(node, ()) if node not in stops else ():
+                if after not in reached and not (part and whole):
+                    reached[after] = reached[node]
+                    queue.append(after)
+        return reached
 
 
 def _judge(sink: str, kinds: dict[str, Place]) -> Iterator[tuple[str, Place]]:
     """Yield the rules for a sink that values of these kinds reach, each with the place where the value begins."""
-    for rule, needed in _MEET.get(sink, ()):
+    for rule, needed in _RULES_BY_SINK.get(sink, ()):
         if needed <= kinds.keys():
             yield rule, kinds[min(needed)]
     if sink in ("eval", "feed") and (origin := kinds.get("decoded") or kinds.get("unpacked")):
@@ -397,17 +397,17 @@ def _judge(sink: str, kinds: dict[str, Place]) -> Iterator[tuple[str, Place]]:
     if sink == "run-file" and (origin := kinds.get("fetched")):
         yield "SH105", origin
     if sink == "say" and "socket" in kinds:
-        yield from _sent(kinds)
+        yield from _judge_sent(kinds)
     if sink == "lookup" or (sink == "command" and "looks up" in kinds):
         stolen = [
             place for kind, place in kinds.items() if kind.startswith("of ") or kind in ("encoded", "environment")
         ]
         yield from (("SH604", place) for place in stolen[:1])
     if sink == "send" or (sink == "command" and "sends" in kinds):
-        yield from _sent(kinds)
+        yield from _judge_sent(kinds)
 
 
-def _sent(kinds: dict[str, Place]) -> Iterator[tuple[str, Place]]:
+def _judge_sent(kinds: dict[str, Place]) -> Iterator[tuple[str, Place]]:
     hosts = {kind[5:] for kind in kinds if kind.startswith("host ")}
     if hosts == {"here"}:
         return
@@ -421,6 +421,6 @@ def _sent(kinds: dict[str, Place]) -> Iterator[tuple[str, Place]]:
         yield "SH603", kinds.get(f"of {stolen[0]}") or kinds[f"token {stolen[0]}"]
         return
     variables = [kind[9:] for kind in kinds if kind.startswith("variable ")]
-    enough = 1 if "collect" in hosts or "aws" in variables else 2
-    if is_foreign and len(variables) >= enough and hosts.isdisjoint(variables):
+    needed = 1 if "collect" in hosts or "aws" in variables else 2
+    if is_foreign and len(variables) >= needed and hosts.isdisjoint(variables):
         yield "SH603", kinds[f"variable {variables[0]}"]

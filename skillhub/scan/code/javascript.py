@@ -40,18 +40,18 @@ def _text(node: Tree | None) -> str:
     return node.text.decode("utf-8", "replace") if node is not None else ""
 
 
-def _of(node: Tree | None, depth: int) -> Any:  # noqa: ANN401 - of any class that the place allows
+def _read(node: Tree | None, depth: int) -> Any:  # noqa: ANN401 - of any class that the place allows
     if node is None or depth > _DEPTH_MAX:
         return ast.Constant(None, lineno=1)
     return _READERS.get(node.type, _block)(node, depth + 1)
 
 
-def _all(nodes: list[Tree], depth: int) -> list[Any]:
-    return [_of(each, depth) for each in nodes if each.type != "comment"]
+def _read_all(nodes: list[Tree], depth: int) -> list[Any]:
+    return [_read(child, depth) for child in nodes if child.type != "comment"]
 
 
 def _block(node: Tree, depth: int) -> ast.AST:
-    return ast.Try(body=_all(node.named_children, depth), handlers=[], orelse=[], finalbody=[], **_line(node))
+    return ast.Try(body=_read_all(node.named_children, depth), handlers=[], orelse=[], finalbody=[], **_line(node))
 
 
 def _name(node: Tree, _depth: int = 0) -> ast.AST:
@@ -75,10 +75,10 @@ def _unescaped(match: re.Match[str]) -> str:
 
 def _template(node: Tree, depth: int) -> ast.AST:
     parts: list[ast.expr] = [
-        ast.FormattedValue(_of(each.named_children[0], depth), -1, **_line(each))
-        if each.type == "template_substitution" and each.named_children
-        else ast.Constant(_ESCAPE.sub(_unescaped, _text(each)), **_line(each))
-        for each in node.named_children
+        ast.FormattedValue(_read(child.named_children[0], depth), -1, **_line(child))
+        if child.type == "template_substitution" and child.named_children
+        else ast.Constant(_ESCAPE.sub(_unescaped, _text(child)), **_line(child))
+        for child in node.named_children
     ]
     return parts[0] if len(parts) == 1 and isinstance(parts[0], ast.Constant) else ast.JoinedStr(parts, **_line(node))
 
@@ -94,18 +94,18 @@ def _binary(node: Tree, depth: int) -> Any:  # noqa: ANN401 - of the class of it
     while node.type == "binary_expression":
         spine.append(node)
         node = node.child_by_field_name("left")
-    found = _of(node, depth)
-    for each in reversed(spine):
-        sign = _text(each.child_by_field_name("operator"))
-        right = _of(each.child_by_field_name("right"), depth)
+    result = _read(node, depth)
+    for operation in reversed(spine):
+        sign = _text(operation.child_by_field_name("operator"))
+        right = _read(operation.child_by_field_name("right"), depth)
         if sign in _COMPARED:
-            found = ast.Compare(found, [ast.Eq()], [right], **_line(each))
+            result = ast.Compare(result, [ast.Eq()], [right], **_line(operation))
         elif sign in ("||", "&&", "??"):
-            found = ast.BoolOp(ast.Or(), [found, right], **_line(each))
+            result = ast.BoolOp(ast.Or(), [result, right], **_line(operation))
         else:
             kind = ast.Add() if sign == "+" else ast.BitXor() if sign == "^" else ast.Sub()
-            found = ast.BinOp(found, kind, right, **_line(each))
-    return found
+            result = ast.BinOp(result, kind, right, **_line(operation))
+    return result
 
 
 def _member(node: Tree, depth: int) -> Any:  # noqa: ANN401 - of the class of its owner
@@ -113,21 +113,21 @@ def _member(node: Tree, depth: int) -> Any:  # noqa: ANN401 - of the class of it
     while node is not None and node.type in ("member_expression", "subscript_expression", "call_expression"):
         spine.append(node)
         node = node.child_by_field_name("function" if node.type == "call_expression" else "object")
-    found = _of(node, depth)
-    for each in reversed(spine):
-        if each.type == "call_expression":
-            found = _called(found, each, depth)
-        elif each.type == "member_expression":
-            found = ast.Attribute(found, _text(each.child_by_field_name("property")), _LOAD, **_line(each))
+    result = _read(node, depth)
+    for link in reversed(spine):
+        if link.type == "call_expression":
+            result = _called(result, link, depth)
+        elif link.type == "member_expression":
+            result = ast.Attribute(result, _text(link.child_by_field_name("property")), _LOAD, **_line(link))
         else:
-            found = ast.Subscript(found, _of(each.child_by_field_name("index"), depth), _LOAD, **_line(each))
-    return found
+            result = ast.Subscript(result, _read(link.child_by_field_name("index"), depth), _LOAD, **_line(link))
+    return result
 
 
 def _called(function: ast.expr, node: Tree, depth: int) -> ast.AST:
-    given = node.child_by_field_name("arguments")
-    nodes = [] if given is None else [given] if given.type == "template_string" else given.named_children
-    arguments = _all(nodes, depth)
+    child = node.child_by_field_name("arguments")
+    nodes = [] if child is None else [child] if child.type == "template_string" else child.named_children
+    arguments = _read_all(nodes, depth)
     name = function.id if isinstance(function, ast.Name) else ""
     if name in ("require", "import") and arguments and isinstance(arguments[0], ast.Constant):
         arguments[0] = ast.Constant(_module(str(arguments[0].value)), **_line(node))
@@ -135,7 +135,7 @@ def _called(function: ast.expr, node: Tree, depth: int) -> ast.AST:
 
 
 def _new(node: Tree, depth: int) -> ast.AST:
-    return _called(_of(node.child_by_field_name("constructor"), depth), node, depth)
+    return _called(_read(node.child_by_field_name("constructor"), depth), node, depth)
 
 
 def _module(name: str) -> str:
@@ -143,24 +143,24 @@ def _module(name: str) -> str:
 
 
 def _function(node: Tree, depth: int, name: str = "") -> ast.AST:
-    given = node.child_by_field_name("parameters") or node.child_by_field_name("parameter")
-    nodes = [] if given is None else [given] if given.type == "identifier" else given.named_children
-    names, first = [], []
-    for number, each in enumerate(nodes):
-        target = _target(each, depth)
+    child = node.child_by_field_name("parameters") or node.child_by_field_name("parameter")
+    nodes = [] if child is None else [child] if child.type == "identifier" else child.named_children
+    names, unpacking = [], []
+    for number, parameter in enumerate(nodes):
+        target = _target(parameter, depth)
         plain = target.id if isinstance(target, ast.Name) else f"#{number}"
         names.append(ast.arg(plain))
         if not isinstance(target, ast.Name):
-            first.append(ast.Assign([target], ast.Name(plain, _LOAD, **_line(each)), **_line(each)))
+            unpacking.append(ast.Assign([target], ast.Name(plain, _LOAD, **_line(parameter)), **_line(parameter)))
     arguments = ast.arguments(posonlyargs=[], args=names, kwonlyargs=[], kw_defaults=[], defaults=[])
-    body = _of(node.child_by_field_name("body"), depth)
+    body = _read(node.child_by_field_name("body"), depth)
     name = name or _text(node.child_by_field_name("name"))
     if name:
-        held = [body] if isinstance(body, ast.stmt) else [ast.Return(body, **_line(node))]
-        return ast.FunctionDef(name, arguments, [*first, *held], [], **_line(node))
-    if first:
-        whole = [*first, body if isinstance(body, ast.stmt) else ast.Return(body, **_line(node))]
-        body = ast.Try(body=whole, handlers=[], orelse=[], finalbody=[], **_line(node))
+        statements = [body] if isinstance(body, ast.stmt) else [ast.Return(body, **_line(node))]
+        return ast.FunctionDef(name, arguments, [*unpacking, *statements], [], **_line(node))
+    if unpacking:
+        statements = [*unpacking, body if isinstance(body, ast.stmt) else ast.Return(body, **_line(node))]
+        body = ast.Try(body=statements, handlers=[], orelse=[], finalbody=[], **_line(node))
     return ast.Lambda(arguments, body, **_line(node))
 
 
@@ -177,7 +177,7 @@ def _target(node: Tree | None, depth: int) -> Any:  # noqa: ANN401 - a name, or 
         value = _target(node.child_by_field_name("value"), depth + 1)
         return ast.Starred(ast.Subscript(value, key, _STORE, **_line(node)), _STORE, **_line(node))
     if kind in ("object_pattern", "array_pattern"):
-        names = [_target(each, depth + 1) for each in node.named_children if each.type != "comment"]
+        names = [_target(child, depth + 1) for child in node.named_children if child.type != "comment"]
         return (ast.List if kind == "object_pattern" else ast.Tuple)(names, _STORE, **_line(node))
     if kind in ("member_expression", "subscript_expression"):
         return _member(node, depth)
@@ -198,15 +198,15 @@ def _assigned(node: Tree, depth: int) -> ast.AST:
     if node.type != "variable_declarator" and isinstance(target, ast.Name):
         target.ctx = _LOAD  # it is bound elsewhere
     if node.type == "augmented_assignment_expression":
-        return ast.AugAssign(target, ast.Add(), _of(right, depth), **_line(node))
+        return ast.AugAssign(target, ast.Add(), _read(right, depth), **_line(node))
     if node.type == "field_definition":
         target = ast.Attribute(ast.Name("this", _LOAD, **_line(node)), _text(left), _STORE, **_line(node))
-    return ast.Assign([target], _of(right, depth), **_line(node))
+    return ast.Assign([target], _read(right, depth), **_line(node))
 
 
 def _object(node: Tree, depth: int) -> ast.AST:
-    values = [each.child_by_field_name("value") if each.type == "pair" else each for each in node.named_children]
-    return ast.Tuple(_all([each for each in values if each is not None], depth), _LOAD, **_line(node))
+    values = [child.child_by_field_name("value") if child.type == "pair" else child for child in node.named_children]
+    return ast.Tuple(_read_all([value for value in values if value is not None], depth), _LOAD, **_line(node))
 
 
 def _imported(node: Tree, depth: int) -> ast.AST:
@@ -214,37 +214,37 @@ def _imported(node: Tree, depth: int) -> ast.AST:
     if source is None:
         return _block(node, depth)
     module, names = _module(_text(source)[1:-1]), list[ast.stmt]()
-    for each in _within(node):
-        if each.type == "import_specifier":
-            name, alias = _text(each.child_by_field_name("name")), _text(each.child_by_field_name("alias"))
-            names.append(ast.ImportFrom(module, [ast.alias(name, alias or None)], 0, **_line(each)))
-        elif each.type == "identifier":
-            names.append(ast.Import([ast.alias(module, _text(each))], **_line(each)))
+    for specifier in _import_names(node):
+        if specifier.type == "import_specifier":
+            name, alias = _text(specifier.child_by_field_name("name")), _text(specifier.child_by_field_name("alias"))
+            names.append(ast.ImportFrom(module, [ast.alias(name, alias or None)], 0, **_line(specifier)))
+        elif specifier.type == "identifier":
+            names.append(ast.Import([ast.alias(module, _text(specifier))], **_line(specifier)))
     return ast.Try(body=names, handlers=[], orelse=[], finalbody=[], **_line(node))
 
 
-def _within(node: Tree) -> Iterator[Tree]:
-    left = [each for each in node.named_children if each.type == "import_clause"]
-    while left:
-        each = left.pop()
-        if each.type in ("import_clause", "namespace_import", "named_imports"):
-            left += each.named_children
+def _import_names(node: Tree) -> Iterator[Tree]:
+    queue = [child for child in node.named_children if child.type == "import_clause"]
+    while queue:
+        child = queue.pop()
+        if child.type in ("import_clause", "namespace_import", "named_imports"):
+            queue += child.named_children
         else:
-            yield each
+            yield child
 
 
 def _loop(node: Tree, depth: int) -> ast.AST:
-    target, source = _target(node.child_by_field_name("left"), depth), _of(node.child_by_field_name("right"), depth)
-    return ast.For(target, source, [_of(node.child_by_field_name("body"), depth)], [], **_line(node))
+    target, source = _target(node.child_by_field_name("left"), depth), _read(node.child_by_field_name("right"), depth)
+    return ast.For(target, source, [_read(node.child_by_field_name("body"), depth)], [], **_line(node))
 
 
 def _choice(node: Tree, depth: int) -> ast.AST:
-    parts = [_of(node.child_by_field_name(each), depth) for each in ("condition", "consequence", "alternative")]
+    parts = [_read(node.child_by_field_name(field), depth) for field in ("condition", "consequence", "alternative")]
     return ast.IfExp(*parts, **_line(node))
 
 
 def _first(node: Tree, depth: int) -> Any:  # noqa: ANN401 - of the class of what is within
-    return _of(node.named_children[0], depth) if node.named_children else ast.Constant(None, **_line(node))
+    return _read(node.named_children[0], depth) if node.named_children else ast.Constant(None, **_line(node))
 
 
 def _returned(node: Tree, depth: int) -> ast.AST:
@@ -256,7 +256,7 @@ def _awaited(node: Tree, depth: int) -> ast.AST:
 
 
 def _list(node: Tree, depth: int) -> ast.AST:
-    return ast.List(_all(node.named_children, depth), _LOAD, **_line(node))
+    return ast.List(_read_all(node.named_children, depth), _LOAD, **_line(node))
 
 
 def _statement(node: Tree, depth: int) -> ast.AST:

@@ -33,32 +33,32 @@ class Names:
 
     def __init__(self) -> None:
         self.alias: dict[str, str] = {}
-        self._fixed: dict[str, tuple[str, bool] | None] = {}
+        self._constants: dict[str, tuple[str, bool] | None] = {}
         self._folded: dict[int, tuple[str, bool] | None] = {}
-        self._left = _TOGETHER_MAX
+        self._budget = _TOGETHER_MAX
         self._dots: dict[int, str] = {}
 
     def add_import(self, node: ast.Import | ast.ImportFrom) -> None:
         """Add the names that an import binds."""
         home = f"{node.module or ''}." if isinstance(node, ast.ImportFrom) else ""
-        for each in node.names:
-            name = each.asname or (each.name if home else each.name.partition(".")[0])
-            self.alias[name] = home + (each.name if home or each.asname else name)
+        for alias in node.names:
+            name = alias.asname or (alias.name if home else alias.name.partition(".")[0])
+            self.alias[name] = home + (alias.name if home or alias.asname else name)
 
     def add_name(self, target: ast.AST, value: ast.AST) -> None:
         """Add the names that an assignment binds."""
         if isinstance(target, ast.Name):
             fixed = self.fold(value)
-            self._fixed[target.id] = None if target.id in self._fixed else fixed
+            self._constants[target.id] = None if target.id in self._constants else fixed
             named = self.dotted(value)
             if named and named != target.id and fixed is None:
                 self.alias.setdefault(target.id, named)
         elif isinstance(target, ast.Tuple | ast.List):  # `const { exec } = require('child_process')`
             named = self.dotted(value)
-            for each in target.elts if named else ():
-                name, member = each, each
-                if isinstance(each, ast.Starred) and isinstance(each.value, ast.Subscript):
-                    name, member = each.value.value, each.value.slice
+            for element in target.elts if named else ():
+                name, member = element, element
+                if isinstance(element, ast.Starred) and isinstance(element.value, ast.Subscript):
+                    name, member = element.value.value, element.value.slice
                 if isinstance(name, ast.Name):
                     key = str(member.value) if isinstance(member, ast.Constant) else name.id
                     self.alias.setdefault(name.id, f"{named}.{key}")
@@ -70,13 +70,13 @@ class Names:
             chain.append(node)
             node = node.func if isinstance(node, ast.Call) else node.value
         if isinstance(node, ast.Name):
-            found = _bare(self.alias.get(node.id, node.id))
+            dotted_name = _bare(self.alias.get(node.id, node.id))
         else:
-            found = self._dots.get(id(node), "")
+            dotted_name = self._dots.get(id(node), "")
         while chain:
             link = chain.pop()
-            found = self._dots[id(link)] = _bare(self._linked(link, found, depth + 1))
-        return found
+            dotted_name = self._dots[id(link)] = _bare(self._linked(link, dotted_name, depth + 1))
+        return dotted_name
 
     def all_are_known(self) -> None:
         """Forget the resolved expressions: all names are bound now, and may have changed their meaning."""
@@ -114,13 +114,13 @@ class Names:
         if isinstance(node, ast.Constant):
             return (text_of(node.value), False) if isinstance(node.value, str | bytes) else None
         if isinstance(node, ast.Name):
-            return self._fixed.get(node.id)
+            return self._constants.get(node.id)
         if depth > _DEPTH_MAX or not isinstance(node, ast.BinOp | ast.Call | ast.JoinedStr | ast.Subscript):
             return None
         if id(node) not in self._folded:
             self._folded[id(node)] = None
-            text = self._folded_once(node, depth + 1) if self._left > 0 else None
-            self._left -= len(text or "")
+            text = self._folded_once(node, depth + 1) if self._budget > 0 else None
+            self._budget -= len(text or "")
             self._folded[id(node)] = None if text is None or len(text) > _TEXT_MAX else (text, True)
         return self._folded[id(node)]
 
@@ -128,7 +128,7 @@ class Names:
         if isinstance(node, ast.BinOp):
             return self._joined(chain(node), depth) if isinstance(node.op, ast.Add) else None
         if isinstance(node, ast.JoinedStr):
-            parts = [each.value if isinstance(each, ast.FormattedValue) else each for each in node.values]
+            parts = [value.value if isinstance(value, ast.FormattedValue) else value for value in node.values]
             return self._joined(parts, depth)
         if isinstance(node, ast.Subscript):
             step = node.slice.step if isinstance(node.slice, ast.Slice) else None
@@ -165,9 +165,9 @@ class Names:
             "decompress",
         ):
             text = self.fold(first, depth) if first else None
-            self._left -= len(text[0]) if text else 0
-            found = unpacked(text[0].encode("utf-8", "replace")).decode("latin-1") if text else ""
-            return found or (text[0] if text and folded == "decompress" else None)
+            self._budget -= len(text[0]) if text else 0
+            plain = unpacked(text[0].encode("utf-8", "replace")).decode("latin-1") if text else ""
+            return plain or (text[0] if text and folded == "decompress" else None)
         if folded == "decode" and len(node.args) > 1 and (text := self.fold(node.args[0], depth)):
             return codecs.decode(text[0], "rot13") if ast.unparse(node.args[1])[1:4] == "rot" else None
         if folded in ("decode", "tostring", "str", "strip", "trim") and (inner := owner or first):
@@ -176,7 +176,7 @@ class Names:
         return None
 
     def _joined(self, parts: Sequence[ast.AST], depth: int, glue: str = "") -> str | None:
-        texts = [self.fold(each, depth) for each in parts]
+        texts = [self.fold(part, depth) for part in parts]
         return glue.join(text[0] for text in texts if text) if texts and all(texts) else None
 
     def _codes(self, node: ast.AST | None, depth: int) -> str | None:
@@ -185,12 +185,12 @@ class Names:
             return None
         source = node.generators[0].iter
         text = None if isinstance(source, ast.List | ast.Tuple) else self.fold(source, depth)
-        given = _characters(source.elts) if isinstance(source, ast.List | ast.Tuple) else text[0] if text else None
-        written = ast.unparse(node.elt)[:99]
-        key = re.search(r"\^ ?(\d{1,3})|(\d{1,3}) ?\^", written)
-        if given is None or "chr" not in written.lower():
+        chars = _characters(source.elts) if isinstance(source, ast.List | ast.Tuple) else text[0] if text else None
+        expression = ast.unparse(node.elt)[:99]
+        key = re.search(r"\^ ?(\d{1,3})|(\d{1,3}) ?\^", expression)
+        if chars is None or "chr" not in expression.lower():
             return None
-        return "".join(chr(ord(each) ^ int(key[1] or key[2])) for each in given) if key else given
+        return "".join(chr(ord(char) ^ int(key[1] or key[2])) for char in chars) if key else chars
 
     def _reversed(self, owner: ast.AST | None, depth: int) -> str | None:
         """Return the value of JavaScript's ``'..'.split('').reverse().join('')`` and ``[..].map(..).join('')``."""
@@ -207,20 +207,20 @@ class Names:
 
 def chain(node: ast.AST, sign: type[ast.operator] = ast.Add) -> list[ast.AST]:
     """Return the operands of a chain of ``+`` or of another operator, in order."""
-    found, left = [], [node]
-    while left:
-        each = left.pop()
-        if isinstance(each, ast.BinOp) and isinstance(each.op, sign):
-            left += [each.left, each.right]
+    operands, stack = [], [node]
+    while stack:
+        operand = stack.pop()
+        if isinstance(operand, ast.BinOp) and isinstance(operand.op, sign):
+            stack += [operand.left, operand.right]
         else:
-            found.append(each)
-    return found[::-1]
+            operands.append(operand)
+    return operands[::-1]
 
 
 def _characters(numbers: Sequence[ast.AST]) -> str | None:
-    values = [each.value if isinstance(each, ast.Constant) else None for each in numbers]
-    if values and all(isinstance(each, int) and 0 <= each < 0x110000 for each in values):
-        return "".join(chr(int(str(each))) for each in values)
+    values = [number.value if isinstance(number, ast.Constant) else None for number in numbers]
+    if values and all(isinstance(value, int) and 0 <= value < 0x110000 for value in values):
+        return "".join(chr(int(str(value))) for value in values)
     return None
 
 

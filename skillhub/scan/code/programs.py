@@ -34,7 +34,7 @@ _WHOLE = frozenset(
         "pipe stdin on once addeventlistener map filter foreach then json append push concat update write extend"
     )
 )
-_GIVES = frozenset(
+_MUTATORS = frozenset(
     words("write append add update extend push set put insert writestr send end writelines assign setdefault read")
 )
 _COPIES = frozenset(words("copy copy2 copyfile copytree make_archive move copyfilesync cpsync rename renamesync"))
@@ -43,13 +43,13 @@ _COMMANDS: Final = re.compile(
     r"subprocess\.|os\.(?:exec|spawn|posix_spawn)|child_process\.|asyncio\.create_sub|execa|Deno\.|Bun\."
 )
 _SENDERS: Final = re.compile(r"(?:^|/)(?:curl|wget|scp|sftp|rsync|rclone|nc|ncat|netcat|gsutil|lftp|tftp|croc)$")
-_KEPT: Final = re.compile(r"-[ieEJ]|--(?:key|cert|cacert|identity|netrc-file|config|ssh-key|rsh)")
+_LOGIN_OPTION: Final = re.compile(r"-[ieEJ]|--(?:key|cert|cacert|identity|netrc-file|config|ssh-key|rsh)")
 # Functions that run the code, file or address that they get.
 _STARTS: Final = {
     **dict.fromkeys(("setTimeout", "setInterval", "setImmediate"), "timer"),
     **dict.fromkeys(("import", "importScripts"), "import-from"),
 }
-_LOADERS: Final = frozenset(("getattr", *(each.rpartition(".")[2] for each in MODULES)))
+_LOADERS: Final = frozenset(("getattr", *(module.rpartition(".")[2] for module in MODULES)))
 _DANGEROUS: Final = re.compile(
     r"(?:.*\.)?(?:eval|exec|execsync|spawn|spawnsync|system|popen|function|child_process|subprocess|fetch|socket"
     r"|marshal|pickle|ctypes|urlopen|__import__|readfilesync|check_output|base64|b64decode|os|requests|constructor|https?|net|fs|require|compile)"
@@ -90,18 +90,18 @@ class Program:
         self._stack = [(tree, 0, top)]
         while self._stack:
             node, into, scope = self._stack.pop()
-            handler = _HANDLERS.get(type(node), Program._inner)
+            handler = _HANDLERS.get(type(node), Program._visit_children)
             handler(self, node, into, scope)
 
     # Scopes: where each name is bound.
 
     def _bind(self, tree: ast.AST, top: _Scope) -> None:
-        left = [(tree, top)]
-        while left:
-            node, scope = left.pop()
+        stack = [(tree, top)]
+        while stack:
+            node, scope = stack.pop()
             if type(node) in _BINDING:
                 scope = self._bind_one(node, scope)
-            left += [(each, scope) for each in reversed(_children(node))]
+            stack += [(child, scope) for child in reversed(_children(node))]
 
     def _bind_one(self, node: ast.AST, scope: _Scope) -> _Scope:
         """Record the names that a node binds, and return the scope of its children."""
@@ -112,7 +112,7 @@ class Program:
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda():
                 name = "" if isinstance(node, ast.Lambda) else node.name
                 inner = self._scopes[id(node)] = _Scope(f"{scope.name}/{name}{len(self._scopes)}", scope)
-                inner.bound.update([each.arg for each in _arguments(node)])
+                inner.bound.update([argument.arg for argument in _arguments(node)])
                 if name:
                     self._functions.add(name)
                     scope.bound.add(name)
@@ -132,18 +132,18 @@ class Program:
         return self._path, self._line + getattr(node, "lineno", 1)
 
     def _node(self, name: str, scope: _Scope) -> Node:
-        at: _Scope | None = scope
-        while at is not None and (name not in at.bound or name in at.free):
-            at = at.outer
-        return self._path, at.name if at else "", name
+        current: _Scope | None = scope
+        while current is not None and (name not in current.bound or name in current.free):
+            current = current.outer
+        return self._path, current.name if current else "", name
 
     def _push(self, node: ast.AST | None, into: Node, scope: _Scope) -> None:
         if node is not None:
             self._stack.append((node, into, scope))
 
-    def _inner(self, node: ast.AST, into: Node, scope: _Scope) -> None:
+    def _visit_children(self, node: ast.AST, into: Node, scope: _Scope) -> None:
         into = 0 if isinstance(node, _NO_VALUES) else into
-        self._stack += [(each, into, scope) for each in _children(node)]
+        self._stack += [(child, into, scope) for child in _children(node)]
 
     def _conditional(self, node: ast.IfExp, into: Node, scope: _Scope) -> None:
         self._push(node.test, 0, scope)
@@ -160,8 +160,8 @@ class Program:
         if fixed := self._names.fold(node):
             self._flow.text(fixed[0], into, self._place(node), is_hidden=True)
         parts = chain(node) if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add) else _children(node)
-        for each in parts:
-            self._push(each, into, scope)
+        for part in parts:
+            self._push(part, into, scope)
 
     def _loaded(self, node: ast.Name, into: Node, scope: _Scope) -> None:
         self._flow.join(self._node(node.id, scope), into)
@@ -201,14 +201,14 @@ class Program:
 
     def _path_text(self, parts: Sequence[ast.AST], into: Node, node: ast.AST) -> None:
         """Add a path that is joined from parts, constant or not, as a text of a node."""
-        fixed = [self._names.fold(each) for each in parts]
+        fixed = [self._names.fold(part) for part in parts]
         if any(fixed[1:]):
-            self._flow.text("/".join(each[0] if each else "~" for each in fixed), into, self._place(node))
+            self._flow.text("/".join(text[0] if text else "~" for text in fixed), into, self._place(node))
 
     def _assembled(self, key: ast.AST, node: ast.AST) -> None:
         fixed = self._names.fold(key)
         if fixed and fixed[1] and _DANGEROUS.fullmatch(fixed[0].lower()):
-            self._flow.found.add(("SH602", self._place(node)))
+            self._flow.direct_findings.add(("SH602", self._place(node)))
 
     def _call(self, node: ast.Call, into: Node, scope: _Scope) -> None:
         flow, place = self._flow, self._place(node)
@@ -224,36 +224,36 @@ class Program:
             and node.args
             and self._names.dotted(node.args[0]) == "~"
         ):
-            flow.found.add(("SH405", place))
+            flow.direct_findings.add(("SH405", place))
         if last in _LOADERS and node.args:
             self._assembled(node.args[min(1, len(node.args) - 1)], node)
         if name in ("os.getenv", "os.environ.get", "os.environ.pop") and node.args:
             key = self._names.fold(node.args[0])
             flow.variable(key[0] if key else "?", into, place)
             return
-        given, returned = flow.new(), flow.new()
+        arguments, returned = flow.new(), flow.new()
         flow.join(returned, into)
         owner = node.func.value if isinstance(node.func, ast.Attribute) else None
         home = self._home(name, last)
-        self._arguments(node, given, returned, (home, last), scope)
+        self._arguments(node, arguments, returned, (home, last), scope)
         if owner is not None:
             inner = flow.new()
-            flow.join(inner, given, part=last.lower() not in _WHOLE and last.lower() not in _GIVES)
+            flow.join(inner, arguments, part=last.lower() not in _WHOLE and last.lower() not in _MUTATORS)
             self._push(owner, inner, scope)
-            self._given_to(owner, last, given, scope)
+            self._flow_into_owner(owner, last, arguments, scope)
         elif not isinstance(node.func, ast.Name):
-            self._push(node.func, given, scope)
+            self._push(node.func, arguments, scope)
         if last == "urlretrieve" and len(node.args) > 1:
             self._to_file(node.args[1], returned)
         if last in _STARTS:
-            flow.sink(_STARTS[last], given, place)
+            flow.sink(_STARTS[last], arguments, place)
         if home:
             flow.join((home, "returned", last), returned)
         else:
-            flow.call(name or f"?.{last}", given, returned, place)
-            self._run(name.lower(), node, given, scope)
+            flow.call(name or f"?.{last}", arguments, returned, place)
+            self._run(name.lower(), node, arguments, scope)
         if last in ("print", "log", "stdout.write", "write") and (last != "log" or name == "console.log"):
-            flow.join(given, ("file", self._path.rpartition("/")[2].lower()))
+            flow.join(arguments, ("file", self._path.rpartition("/")[2].lower()))
 
     def _home(self, name: str, last: str) -> str:
         """Return the path of the file that defines the called function, or an empty string."""
@@ -263,30 +263,32 @@ class Program:
         is_own = name == last or root in ("self", "this", "cls") or ("." in name and root in self._functions)
         return self._path if last in self._functions and is_own else ""
 
-    def _arguments(self, node: ast.Call, given: Node, returned: Node, called: tuple[str, str], scope: _Scope) -> None:
+    def _arguments(
+        self, node: ast.Call, arguments: Node, returned: Node, called: tuple[str, str], scope: _Scope
+    ) -> None:
         home, last = called
-        is_line = any(each.arg == "shell" and ast.unparse(each.value) == "True" for each in node.keywords)
-        for number, each in enumerate([*node.args, *(each.value for each in node.keywords)]):
+        is_line = any(keyword.arg == "shell" and ast.unparse(keyword.value) == "True" for keyword in node.keywords)
+        for number, expression in enumerate([*node.args, *(keyword.value for keyword in node.keywords)]):
             key = str(number) if number < len(node.args) else node.keywords[number - len(node.args)].arg or "*"
             value = self._flow.new()
             if number == 0 and (is_line or self._names.dotted(node.func) in _LINES):
                 self._flow.sink("line", value, self._place(node))
-            self._flow.join(value, (home, "given", last, key) if home else given)
+            self._flow.join(value, (home, "given", last, key) if home else arguments)
             if home:
-                self._flow.join(value, given)
+                self._flow.join(value, arguments)
             if (
                 number < 2
-                and isinstance(each, ast.List | ast.Tuple)
+                and isinstance(expression, ast.List | ast.Tuple)
                 and _COMMANDS.match(self._names.dotted(node.func))
             ):
-                self._words(node, each, value, scope)
+                self._words(node, expression, value, scope)
                 continue
-            self._push(each, value, scope)
-            if isinstance(each, ast.Lambda):  # the function may call it with its arguments or its result
-                inner = self._scopes[id(each)]
-                for argument in _arguments(each):
+            self._push(expression, value, scope)
+            if isinstance(expression, ast.Lambda):  # the function may call it with its arguments or its result
+                inner = self._scopes[id(expression)]
+                for argument in _arguments(expression):
                     self._flow.join(returned, (self._path, inner.name, argument.arg))
-                    self._flow.join(given, (self._path, inner.name, argument.arg))
+                    self._flow.join(arguments, (self._path, inner.name, argument.arg))
 
     def _words(self, call: ast.Call, words: ast.List | ast.Tuple, value: Node, scope: _Scope) -> None:
         """Add the words of a command, and which of them it sends: files, but not the key of a login."""
@@ -295,18 +297,18 @@ class Program:
         if program and _SENDERS.search(program[0]):
             self._flow.reads(sent)
             self._flow.sink("send", sent, self._place(call))
-        for each in words.elts:
-            word, fixed = self._flow.new(), self._names.fold(each)
+        for element in words.elts:
+            word, fixed = self._flow.new(), self._names.fold(element)
             self._flow.join(word, value)
             self._flow.join(0 if is_kept else word, sent)
-            self._push(each, word, scope)
-            is_kept = fixed is not None and _KEPT.fullmatch(fixed[0]) is not None
+            self._push(element, word, scope)
+            is_kept = fixed is not None and _LOGIN_OPTION.fullmatch(fixed[0]) is not None
 
-    def _given_to(self, owner: ast.AST, last: str, given: Node, scope: _Scope) -> None:
+    def _flow_into_owner(self, owner: ast.AST, last: str, arguments: Node, scope: _Scope) -> None:
         """Add the flow of a method's arguments into its object, and into the file that it writes."""
         if last in ("write_text", "write_bytes") and isinstance(owner, ast.Call) and owner.args:
-            self._to_file(owner.args[0], given)
-        if last.lower() in _GIVES:
+            self._to_file(owner.args[0], arguments)
+        if last.lower() in _MUTATORS:
             while isinstance(owner, ast.Attribute | ast.Subscript) and not (
                 isinstance(owner, ast.Attribute)
                 and isinstance(owner.value, ast.Name)
@@ -314,19 +316,19 @@ class Program:
             ):
                 owner = owner.value
             if isinstance(owner, ast.Attribute):
-                self._flow.join(given, (self._path, ".", owner.attr))
+                self._flow.join(arguments, (self._path, ".", owner.attr))
             elif isinstance(owner, ast.Name):
-                self._flow.join(given, self._node(owner.id, scope))
+                self._flow.join(arguments, self._node(owner.id, scope))
             elif isinstance(owner, ast.Call) and owner.args:
-                self._to_file(owner.args[0], given)
+                self._to_file(owner.args[0], arguments)
 
-    def _to_file(self, path: ast.AST, given: Node) -> None:
+    def _to_file(self, path: ast.AST, value: Node) -> None:
         if isinstance(path, ast.Call) and path.args and self._names.dotted(path.func).endswith("Path"):
             path = path.args[0]
         if fixed := self._names.fold(path):
-            self._flow.writes(given, fixed[0])
+            self._flow.writes(value, fixed[0])
 
-    def _run(self, name: str, node: ast.Call, given: Node, scope: _Scope) -> None:
+    def _run(self, name: str, node: ast.Call, arguments: Node, scope: _Scope) -> None:
         """Add the files that a call writes, and the command that it runs, if the command is constant."""
         first = node.args[0] if node.args else None
         if (
@@ -343,29 +345,29 @@ class Program:
             and first.args
             and self._names.dotted(first.func).endswith("createWriteStream")
         ):
-            self._to_file(first.args[0], given)
+            self._to_file(first.args[0], arguments)
         if name.rpartition(".")[2] in _COPIES:
-            for each in node.args:
-                self._to_file(each, given)
+            for argument in node.args:
+                self._to_file(argument, arguments)
         if first is None or not name.startswith(("os.system", "os.popen", "subprocess.", "child_process.", "pty.")):
             return
         words = (
-            [self._names.fold(each) for each in first.elts]
+            [self._names.fold(element) for element in first.elts]
             if isinstance(first, ast.List | ast.Tuple)
             else [self._names.fold(first)]
         )
         if len(node.args) > 1 and isinstance(node.args[1], ast.List):
-            words += [self._names.fold(each) for each in node.args[1].elts]
+            words += [self._names.fold(element) for element in node.args[1].elts]
         if words and words[0]:
-            started = " ".join(each[0] for each in words[:2] if each).split()[:2]
+            started = " ".join(word[0] for word in words[:2] if word).split()[:2]
             is_shell = len(started) > 1 and started[0] in ("sh", "bash", "python", "python3")
             path = started[is_shell] if started else ""
             self._flow.sink("start", ("written", path.rpartition("/")[2].lower()), self._place(node))
         if words and all(words):
-            self._flow.printed(" ".join(each[0] for each in words if each), given, self._place(node))
+            self._flow.printed(" ".join(word[0] for word in words if word), arguments, self._place(node))
             self.embedded.append(
                 (
-                    " ".join(each[0] if i == 0 else _quoted(each[0]) for i, each in enumerate(words) if each),
+                    " ".join(word[0] if i == 0 else _quoted(word[0]) for i, word in enumerate(words) if word),
                     node.lineno,
                 )
             )
@@ -395,10 +397,10 @@ class Program:
                     self._to_file(source.args[0], written)
         elif isinstance(target, ast.Tuple | ast.List):
             is_part = isinstance(target, ast.List)  # `{ a, b } = value`
-            for each in target.elts:
+            for element in target.elts:
                 inner = self._flow.new()
                 self._flow.join(value, inner, part=is_part)
-                name = each.value if isinstance(each, ast.Starred) else each
+                name = element.value if isinstance(element, ast.Starred) else element
                 self._store(name.value if isinstance(name, ast.Subscript) else name, inner, scope)
         elif isinstance(target, ast.Starred):
             self._store(target.value, value, scope)
@@ -419,8 +421,8 @@ class Program:
         value = self._flow.new()
         self._push(node.iter, value, scope)
         self._store(node.target, value, scope)
-        for each in [*node.body, *node.orelse] if not isinstance(node, ast.comprehension) else node.ifs:
-            self._push(each, 0, scope)
+        for child in [*node.body, *node.orelse] if not isinstance(node, ast.comprehension) else node.ifs:
+            self._push(child, 0, scope)
 
     def _with(self, node: ast.withitem, _into: Node, scope: _Scope) -> None:
         value = self._flow.new()
@@ -436,24 +438,28 @@ class Program:
 
     def _function(self, node: ast.FunctionDef | ast.AsyncFunctionDef, _into: Node, scope: _Scope) -> None:
         inner = self._scopes[id(node)]
-        given = [*node.args.posonlyargs, *node.args.args]
-        if given and given[0].arg in ("self", "cls"):
-            given = given[1:]
-        for number, argument in enumerate(given):
+        parameters = [*node.args.posonlyargs, *node.args.args]
+        if parameters and parameters[0].arg in ("self", "cls"):
+            parameters = parameters[1:]
+        for number, argument in enumerate(parameters):
             self._flow.join((self._path, "given", node.name, str(number)), (self._path, inner.name, argument.arg))
         for argument in _arguments(node):
             for key in (argument.arg, "*"):
                 self._flow.join((self._path, "given", node.name, key), (self._path, inner.name, argument.arg))
-        for default in (*node.args.defaults, *(each for each in node.args.kw_defaults if each)):
+        for default in (*node.args.defaults, *(default for default in node.args.kw_defaults if default)):
             self._push(default, self._flow.new(), scope)
         value: ast.expr = ast.Name(node.name, ast.Load(), lineno=node.lineno)
-        for each in reversed(node.decorator_list):  # a decorator is called with the result of the one below it
-            value = each.body if isinstance(each, ast.Lambda) else ast.Call(each, [value], [], lineno=each.lineno)
-        for each in (*([value] if node.decorator_list else ()), *node.body):
-            self._push(each, 0, inner)
+        for decorator in reversed(node.decorator_list):  # a decorator is called with the result of the one below it
+            value = (
+                decorator.body
+                if isinstance(decorator, ast.Lambda)
+                else ast.Call(decorator, [value], [], lineno=decorator.lineno)
+            )
+        for statement in (*([value] if node.decorator_list else ()), *node.body):
+            self._push(statement, 0, inner)
 
     def _import(self, node: ast.Import | ast.ImportFrom, _into: Node, _scope: _Scope) -> None:
-        names = [node.module or ""] if isinstance(node, ast.ImportFrom) else [each.name for each in node.names]
+        names = [node.module or ""] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names]
         for name in names:
             self._flow.sink("import", ("written", f"{name.rpartition('.')[2].lower()}.py"), self._place(node))
 
@@ -493,20 +499,20 @@ _FIELDS.update(dict.fromkeys((ast.Name, ast.Constant, ast.alias), ()))
 
 def _children(node: ast.AST) -> list[ast.AST]:
     """Return the children of a node without operators and contexts, which are half of a tree."""
-    found: list[ast.AST] = []
+    children: list[ast.AST] = []
     for name in _FIELDS[type(node)]:
         value = getattr(node, name, None)
         if type(value) is list:
-            found += [each for each in value if isinstance(each, ast.AST)]
+            children += [child for child in value if isinstance(child, ast.AST)]
         elif isinstance(value, ast.AST):
-            found.append(value)
-    return found
+            children.append(value)
+    return children
 
 
 def _arguments(node: _Function) -> Iterator[ast.arg]:
-    given = node.args
-    yield from (*given.posonlyargs, *given.args, *given.kwonlyargs)
-    yield from (each for each in (given.vararg, given.kwarg) if each)
+    parameters = node.args
+    yield from (*parameters.posonlyargs, *parameters.args, *parameters.kwonlyargs)
+    yield from (argument for argument in (parameters.vararg, parameters.kwarg) if argument)
 
 
 def _quoted(word: str) -> str:

@@ -24,24 +24,24 @@ _DEPTH = 3
 class Reader:
     """Reads the programs of a skill into one flow, one after another."""
 
-    def __init__(self, flow: Flow, homes: dict[str, str]) -> None:
+    def __init__(self, flow: Flow, programs: dict[str, str]) -> None:
         self.flow = flow
-        self._homes = homes
-        self._left = _BYTES_MAX
+        self._programs = programs
+        self._bytes_left = _BYTES_MAX
         self._unread: dict[tuple[str, str], int] = {}
 
     def read(self, language: str, text: str, path: str, line: int) -> None:
         """Read a program, and the programs embedded in it."""
-        waiting = [(language, text, line, _DEPTH)]
+        queue = [(language, text, line, _DEPTH)]
         for _ in range(_EMBEDDED_MAX):
-            if not waiting:
+            if not queue:
                 return
-            language, text, line, depth = waiting.pop()
+            language, text, line, depth = queue.pop()
             if language not in SCRIPTING:
                 continue
-            found = self._read(language, text, path, line)
+            embedded = self._read(language, text, path, line)
             if depth > 1:
-                waiting += [(*each, depth - 1) for each in found]
+                queue += [(*program, depth - 1) for program in embedded]
 
     def unread(self) -> Iterator[Sighting]:
         """Yield the files with a program that was not read."""
@@ -49,16 +49,16 @@ class Reader:
             yield Sighting("SH609", path, line, why)
 
     def _read(self, language: str, text: str, path: str, line: int) -> list[tuple[str, str, int]]:
-        self._left -= len(text)
+        self._bytes_left -= len(text)
         needed = PARSERS.get(language)
         if needed and find_spec(needed) is None:
-            what = (
+            limitation = (
                 f"the scan searched its text for patterns, but did not follow what its {language} code does with data"
             )
-            why = f"{what}: {NO_PARSER}"
+            why = f"{limitation}: {NO_PARSER}"
             self._unread.setdefault((path, why), 0)
             return []
-        if len(text) > PARSED_MAX or self._left < 0:
+        if len(text) > PARSED_MAX or self._bytes_left < 0:
             self._unread.setdefault((path, "too long to be read as a program: it was searched by patterns only"), 0)
             return []
         if language in LANGUAGES:
@@ -71,7 +71,7 @@ class Reader:
             script = Script(self.flow, path, line)
             script.read(text)
             return script.embedded
-        program = Program(self.flow, path, line, self._homes)
+        program = Program(self.flow, path, line, self._programs)
         try:
             if language == "javascript":
                 from skillhub.scan.code.javascript import javascript  # noqa: PLC0415 - needs the extra
@@ -86,4 +86,4 @@ class Reader:
             self._unread.setdefault(
                 (path, f"it cannot be read as {language}: it was searched by patterns only"), line + 1
             )
-        return [("shell", command, line + at - 1) for command, at in program.embedded]
+        return [("shell", command, line + number - 1) for command, number in program.embedded]

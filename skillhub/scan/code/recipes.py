@@ -34,11 +34,11 @@ _RECIPE: Final = re.compile(r"^\t[@+-]*", re.MULTILINE)
 
 
 def _json(text: str) -> Iterator[tuple[str, int]]:
-    strings = (each for each in _STRING.finditer(text) if " " in each[0])
-    line, at = 1, 0
-    for found in islice(strings, _STRINGS_MAX):
-        line, at = line + text.count("\n", at, found.start()), found.start()
-        yield _unquoted(found), line
+    strings = (match for match in _STRING.finditer(text) if " " in match[0])
+    line, offset = 1, 0
+    for match in islice(strings, _STRINGS_MAX):
+        line, offset = line + text.count("\n", offset, match.start()), match.start()
+        yield _unquoted(match), line
     yield "\n".join(map(_unquoted, strings)), line
 
 
@@ -51,16 +51,16 @@ def _yaml(text: str) -> Iterator[tuple[str, int]]:
             margin = column if margin < 0 and line.strip() else margin
             script.append(line[min(column, margin) :] if margin > 0 else "")
             continue
-        found = _KEY.match(line)
-        value = line[found.end() :] if found else line
+        match = _KEY.match(line)
+        value = line[match.end() :] if match else line
         is_block = _BLOCK.fullmatch(value) is not None
-        block, margin = (found.start(3) if found and found[3] else column) if is_block else -1, -1
+        block, margin = (match.start(3) if match and match[3] else column) if is_block else -1, -1
         script.append("" if is_block else _QUOTED.sub(_unquoted, value) if _QUOTED.fullmatch(value) else value)
     yield "\n".join(script), 1
 
 
 def _dockerfile(text: str) -> Iterator[tuple[str, int]]:
-    yield _WORDS.sub(_of_words, _INSTRUCTION.sub("", text)), 1
+    yield _WORDS.sub(_command_of_words, _INSTRUCTION.sub("", text)), 1
 
 
 def _makefile(text: str) -> Iterator[tuple[str, int]]:
@@ -70,7 +70,7 @@ def _makefile(text: str) -> Iterator[tuple[str, int]]:
 def _settings(text: str) -> Iterator[tuple[str, int]]:
     lines = (_ASSIGNED.sub("", line) for line in text.split("\n"))
     values = (_QUOTED.sub(_unquoted, line) if _QUOTED.fullmatch(line) else line for line in lines)
-    yield _WORDS.sub(_of_words, "\n".join(values)), 1
+    yield _WORDS.sub(_command_of_words, "\n".join(values)), 1
 
 
 def _crontab(text: str) -> Iterator[tuple[str, int]]:
@@ -81,20 +81,20 @@ def _shell(text: str) -> Iterator[tuple[str, int]]:
     yield text, 1
 
 
-def _unquoted(found: re.Match[str]) -> str:
+def _unquoted(match: re.Match[str]) -> str:
     with suppress(ValueError):
-        value = json.loads(found[0], strict=False)
-        return value if isinstance(value, str) else found[0]
-    return found[0].strip()[1:-1].replace("''", "'")
+        value = json.loads(match[0], strict=False)
+        return value if isinstance(value, str) else match[0]
+    return match[0].strip()[1:-1].replace("''", "'")
 
 
-def _of_words(found: re.Match[str]) -> str:
+def _command_of_words(match: re.Match[str]) -> str:
     """Return a command that is spelled as a list of words; that of a shell is the word after ``-c``."""
     value: Any = None
     with suppress(ValueError, RecursionError):
-        value = json.loads(found[0])
-    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
-        return found[0]
+        value = json.loads(match[0])
+    if not isinstance(value, list) or not all(isinstance(word, str) for word in value):
+        return match[0]
     return value[value.index("-c") + 1] if "-c" in value[:-1] else shlex.join(value)
 
 
@@ -118,6 +118,6 @@ def recipes(file: SourceFile) -> Iterator[Passage]:
 
 def _hooks(text: str) -> Iterator[tuple[str, int]]:
     """Yield the commands in the hooks that a frontmatter declares, which an agent runs."""
-    if found := HOOKS.match(text):
-        above = text.count("\n", 0, found.start(1))
-        yield from ((script, above + line) for script, line in _yaml(found[1]))
+    if match := HOOKS.match(text):
+        above = text.count("\n", 0, match.start(1))
+        yield from ((script, above + line) for script, line in _yaml(match[1]))

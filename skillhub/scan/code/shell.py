@@ -109,7 +109,7 @@ def _whole(data: bytes) -> Any:  # noqa: ANN401 - of tree-sitter
         return errors > _ERRORS_MAX
 
     try:
-        return _parser().parse(lambda at, _point: data[at : at + 256], progress_callback=is_enough)
+        return _parser().parse(lambda offset, _point: data[offset : offset + 256], progress_callback=is_enough)
     except ValueError:  # without a reset the parser would continue where it stopped
         _parser().reset()
         return None
@@ -120,15 +120,15 @@ def _pieces(data: bytes) -> Iterator[tuple[bytes, int]]:
 
     A piece ends at the end of a function, a paragraph or a line, if there is one in its last two thirds.
     """
-    line = at = 0
-    while at < len(data):
-        end = min(at + _PIECE, len(data))
+    line = start = 0
+    while start < len(data):
+        end = min(start + _PIECE, len(data))
         if end < len(data):
-            ends = (data.rfind(each, at, end) + len(each) for each in (b"\n}\n", b"\n\n", b"\n"))
-            end = next((each for each in ends if each > at + _PIECE // 3), end)
-        yield data[at:end], line
-        line += data.count(b"\n", at, end)
-        at = end
+            ends = (data.rfind(mark, start, end) + len(mark) for mark in (b"\n}\n", b"\n\n", b"\n"))
+            end = next((position for position in ends if position > start + _PIECE // 3), end)
+        yield data[start:end], line
+        line += data.count(b"\n", start, end)
+        start = end
 
 
 class Script:
@@ -142,22 +142,22 @@ class Script:
         self.embedded: list[tuple[str, str, int]] = []
         self._flow, self._path, self._line, self._feed = flow, path, line, feed
         self._functions: set[str] = set()
-        self._fixed: dict[str, str] = {}
+        self._constants: dict[str, str] = {}
         self._aliases: set[str] = set()
         self._folder = ""
-        self._at = 0
+        self._above = 0
         # A node of the tree, the node into which its value flows, the node of its input, the function around it.
         self._stack: list[tuple[Any, Node, Node, str]] = []
 
     def read(self, text: str) -> bool:
         """Add what it does, and say whether all of it was understood."""
-        self._fixed = {name: "".join(values) for name, *values in _FIXED.findall(text)}
+        self._constants = {name: "".join(values) for name, *values in _FIXED.findall(text)}
         self._aliases = set(_ALIAS.findall(text))
-        text = _BRACED.sub(lambda found: f"{found[1]}$'{found[2]}' {found[3].replace(',', ' ')}", text)
+        text = _BRACED.sub(lambda match: f"{match[1]}$'{match[2]}' {match[3].replace(',', ' ')}", text)
         trees = _trees(text.encode("utf-8", "replace"))
-        for tree, self._at in trees:
+        for tree, self._above in trees:
             self._walk(tree.root_node)
-        self._at = 0
+        self._above = 0
         return not any(tree.root_node.has_error for tree, _ in trees)
 
     def _walk(self, root: Any) -> None:  # noqa: ANN401 - of tree-sitter
@@ -169,25 +169,25 @@ class Script:
             if handler:
                 handler(node, into, feed, function)
             else:
-                self._inner(node, into, feed, function)
+                self._visit_children(node, into, feed, function)
 
-    def _inner(self, node: Any, into: Node, feed: Node, function: str) -> None:  # noqa: ANN401 - of tree-sitter
-        self._stack.extend((each, into, feed, function) for each in reversed(node.named_children))
+    def _visit_children(self, node: Any, into: Node, feed: Node, function: str) -> None:  # noqa: ANN401 - of tree-sitter
+        self._stack.extend((child, into, feed, function) for child in reversed(node.named_children))
 
     def _place(self, node: Any) -> Place:  # noqa: ANN401
-        return self._path, self._line + self._at + int(node.start_point[0]) + 1
+        return self._path, self._line + self._above + int(node.start_point[0]) + 1
 
     def _name(self, name: str) -> Node:
         return self._path, "$", name
 
-    def _on_comment(self, *_given: object) -> None:
+    def _on_comment(self, *_ignored: object) -> None:
         pass
 
     def _on_variable_assignment(self, node: Any, _into: Node, feed: Node, function: str) -> None:  # noqa: ANN401
         value = self._flow.new()
         self._flow.join(value, self._name(_text(node.child_by_field_name("name"))))
-        if (given := node.child_by_field_name("value")) is not None:
-            self._stack.append((given, value, feed, function))
+        if (expression := node.child_by_field_name("value")) is not None:
+            self._stack.append((expression, value, feed, function))
 
     def _on_variable_name(self, node: Any, into: Node, _feed: Node, function: str) -> None:  # noqa: ANN401
         name = _text(node)
@@ -214,7 +214,7 @@ class Script:
     def _on_concatenation(self, node: Any, into: Node, feed: Node, function: str) -> None:  # noqa: ANN401
         bare = re.sub(r"\$\{?HOME\}?|['\"\\]", "", _text(node))
         self._flow.text(bare.lstrip("@"), into, self._place(node))
-        self._inner(node, into, feed, function)
+        self._visit_children(node, into, feed, function)
 
     def _on_string(self, node: Any, into: Node, feed: Node, function: str) -> None:  # noqa: ANN401
         self._on_concatenation(node, into, feed, function)
@@ -223,9 +223,9 @@ class Script:
         value = self._flow.new()
         name, body = node.child_by_field_name("variable"), node.child_by_field_name("body")
         self._flow.join(value, self._name(_text(name)))
-        for each in node.named_children:
-            if each not in (name, body):
-                self._stack.append((each, value, feed, function))
+        for child in node.named_children:
+            if child not in (name, body):
+                self._stack.append((child, value, feed, function))
         if body is not None:
             self._stack.append((body, into, feed, function))
 
@@ -236,29 +236,29 @@ class Script:
 
     def _on_pipeline(self, node: Any, into: Node, feed: Node, function: str) -> None:  # noqa: ANN401
         parts = node.named_children
-        for each in parts[:-1]:
-            after = self._flow.new()
-            self._stack.append((each, after, feed, function))
-            feed = after
-        self._stack.extend((each, into, feed, function) for each in parts[-1:])
+        for part in parts[:-1]:
+            output = self._flow.new()
+            self._stack.append((part, output, feed, function))
+            feed = output
+        self._stack.extend((part, into, feed, function) for part in parts[-1:])
 
     def _on_redirected_statement(self, node: Any, into: Node, feed: Node, function: str) -> None:  # noqa: ANN401
         inner, fed = self._flow.new(), self._flow.new()
         self._flow.join(inner, into)
         self._flow.join(feed, fed)
         body = node.child_by_field_name("body")
-        for each in node.named_children:
-            if each.type == "file_redirect":
-                self._redirect(each, inner, fed, function)
-            elif each.type == "heredoc_redirect":
+        for item in node.named_children:
+            if item.type == "file_redirect":
+                self._redirect(item, inner, fed, function)
+            elif item.type == "heredoc_redirect":
                 self._stack.extend(
-                    (part, fed, feed, function) for part in each.named_children if part.type == "heredoc_body"
+                    (part, fed, feed, function) for part in item.named_children if part.type == "heredoc_body"
                 )
-                following = [part for part in each.named_children if part.type in ("pipeline", "command")]
+                following = [part for part in item.named_children if part.type in ("pipeline", "command")]
                 self._stack.extend((part, into, inner, function) for part in following)
-                self._script(body, [_text(part) for part in each.named_children if part.type == "heredoc_body"], node)
-            elif each.type == "herestring_redirect":
-                self._stack.append((each, fed, feed, function))
+                self._script(body, [_text(part) for part in item.named_children if part.type == "heredoc_body"], node)
+            elif item.type == "herestring_redirect":
+                self._stack.append((item, fed, feed, function))
         if body is not None:
             self._stack.append((body, inner, fed, function))
 
@@ -266,7 +266,7 @@ class Script:
         target = node.child_by_field_name("destination")
         if target is None:
             return
-        if node.children and any(each.type.startswith("<") for each in node.children):
+        if node.children and any(child.type.startswith("<") for child in node.children):
             self._flow.reads(fed)
             self._stack.append((target, fed, 0, function))
             if number := _text(node.child_by_field_name("descriptor")):
@@ -277,76 +277,76 @@ class Script:
             self._flow.join(inner, ("file", _text(target).strip("'\"").rpartition("/")[2].lower()))
 
     def _on_process_substitution(self, node: Any, into: Node, feed: Node, function: str) -> None:  # noqa: ANN401
-        self._inner(node, into, feed, function)
+        self._visit_children(node, into, feed, function)
 
     def _on_command(self, node: Any, into: Node, feed: Node, function: str) -> None:  # noqa: ANN401
         words = [
-            each
-            for each in node.named_children
-            if each.type not in ("variable_assignment", "file_redirect", *_BODIES)
+            word
+            for word in node.named_children
+            if word.type not in ("variable_assignment", "file_redirect", *_BODIES)
         ]
-        at = 0
-        while at + 1 < len(words) and (
-            _bare(words[at]) in _WRAPPERS or (at and re.match(r"-|\d+[smh]?$", _bare(words[at])))
+        index = 0
+        while index + 1 < len(words) and (
+            _bare(words[index]) in _WRAPPERS or (index and re.match(r"-|\d+[smh]?$", _bare(words[index])))
         ):
-            at += 1
+            index += 1
         if not words:
             return
-        rest = words[at + 1 :]
-        texts = [_bare(each) for each in rest]
-        given, returned = self._flow.new(), self._flow.new()
+        operands = words[index + 1 :]
+        texts = [_bare(operand) for operand in operands]
+        arguments, returned = self._flow.new(), self._flow.new()
         self._flow.join(returned, into)
         place = self._place(node)
-        name, is_led = self._program(_text(words[at]), place)
+        name, is_led = self._program(_text(words[index]), place)
         run, is_led = self._program(texts[0], place) if self._is_fixed(name, texts) else (name, is_led)
         if is_led:
             self._flow.unseen(returned)
-        self._stack.extend((each, given, feed, function) for each in _used(name, rest, texts))
-        for each in node.named_children:
-            if each.type in ("variable_assignment", *_BODIES):
-                self._stack.append((each, given, feed, function))
-            elif each.type == "file_redirect":
-                self._redirect(each, returned, given, function)
-        if words[at].named_children and words[at].named_children[0].type != "word":
-            self._stack.append((words[at], given, feed, function))
+        self._stack.extend((argument, arguments, feed, function) for argument in _used(name, operands, texts))
+        for child in node.named_children:
+            if child.type in ("variable_assignment", *_BODIES):
+                self._stack.append((child, arguments, feed, function))
+            elif child.type == "file_redirect":
+                self._redirect(child, returned, arguments, function)
+        if words[index].named_children and words[index].named_children[0].type != "word":
+            self._stack.append((words[index], arguments, feed, function))
         is_program = name in (*_SHELLS, *_LANGUAGES) and any(re.fullmatch(r"-\w*[ce]|--eval", text) for text in texts)
-        self._flow.join(feed, returned if is_program else given)  # a program in an option reads the pipe as data
+        self._flow.join(feed, returned if is_program else arguments)  # a program in an option reads the pipe as data
         if name in self._functions:
-            self._flow.join(given, ("given", self._path, name))
+            self._flow.join(arguments, ("given", self._path, name))
             answer = self._flow.new()
             self._flow.unseen(answer)
             self._flow.join(("returned", self._path, name), answer)
             self._flow.join(answer, returned)
             return
-        self._files(_bare(words[at]), texts, returned, place)
-        self._meaning(run, texts, (given, returned), f"${run}" if is_led else _text(node), place)
-        self._taken(name, texts, given, place)
-        self._inner_programs(name, texts, rest, feed)
+        self._add_files(_bare(words[index]), texts, returned, place)
+        self._add_call(run, texts, (arguments, returned), f"${run}" if is_led else _text(node), place)
+        self._add_secret_files(name, texts, arguments, place)
+        self._inner_programs(name, texts, operands, feed)
         if name == "read":
             for text in texts:
-                self._flow.join(given, self._name(text))
+                self._flow.join(arguments, self._name(text))
 
     def _program(self, raw: str, place: Place) -> tuple[str, bool]:
         """Return the name of the program that a word runs, and whether the word differs from that name."""
         plain = _plain(raw)
         word = plain.replace("\\", "").strip("'\"")
-        line = self._fixed.get(word, word) if word in self._aliases else self._expanded(word)
+        line = self._constants.get(word, word) if word in self._aliases else self._expanded(word)
         name = (line.split() or [""])[0].rpartition("/")[2].lower()
         is_odd = plain != raw or word.count("$") > 1
         if re.search(r"[?\[]|/.*\*", word) and re.search(r"[a-z]", name) and len(name) < 20:
-            meant = next((each for each in _PROGRAMS if fnmatchcase(each, name)), name)
-            name, is_odd = meant, is_odd or meant != name
+            guess = next((program for program in _PROGRAMS if fnmatchcase(program, name)), name)
+            name, is_odd = guess, is_odd or guess != name
         if is_odd and name in (*_PROGRAMS, "cat", "head", "tail", "less"):
-            self._flow.found.add(("SH602", place))
+            self._flow.direct_findings.add(("SH602", place))
         return name, is_odd or line != word
 
     def _is_fixed(self, name: str, texts: list[str]) -> bool:
         return name == "eval" and bool(texts) and self._expanded(texts[0]) != texts[0]
 
     def _expanded(self, word: str) -> str:
-        return re.sub(r"\$\{?(\w{1,40})\}?", lambda found: self._fixed.get(found[1], found[0]), word[:400])[:400]
+        return re.sub(r"\$\{?(\w{1,40})\}?", lambda match: self._constants.get(match[1], match[0]), word[:400])[:400]
 
-    def _taken(self, name: str, texts: list[str], given: Node, place: Place) -> None:
+    def _add_secret_files(self, name: str, texts: list[str], arguments: Node, place: Place) -> None:
         """Add the files of a secret folder that the script entered, and what ``git push`` publishes."""
         if name in ("cd", "pushd") and texts:
             is_whole = _HERE.match(texts[0]) and not texts[0].startswith(".")
@@ -354,50 +354,50 @@ class Script:
         elif _SECRET_FOLDER.search(self._folder) and name not in ("ls", "chmod", "mkdir"):
             for text in texts:
                 if "@" in text or (text[:1] not in ("-", "") and name not in _READERS):
-                    self._flow.text(f"{self._folder}/{text.rpartition('@')[2]}", given, place)
+                    self._flow.text(f"{self._folder}/{text.rpartition('@')[2]}", arguments, place)
         if name == "git" and "push" in texts:
             self._flow.sink("publish", ("tree", self._path), place)
 
-    def _meaning(self, name: str, texts: list[str], nodes: tuple[Node, Node], raw: str, place: Place) -> None:
-        given, returned = nodes
+    def _add_call(self, name: str, texts: list[str], nodes: tuple[Node, Node], raw: str, place: Place) -> None:
+        arguments, returned = nodes
         flow, line = self._flow, " ".join(texts[:20])
         is_upload = _UPLOADS.match(f"{name} {line}") is not None
         if name in _READERS or is_upload or (name == "find" and "-exec" in texts):
-            flow.reads(given)
+            flow.reads(arguments)
         if is_upload:
-            flow.call("rsync", given, returned, place)
-        self._prints(name, texts, returned, place)
+            flow.call("rsync", arguments, returned, place)
+        self._add_output(name, texts, returned, place)
         opened = _DESCRIPTOR.fullmatch(texts[0]) if texts and name in (*_SHELLS, *_LANGUAGES, "source", ".") else None
         if opened:
             flow.call("eval", ("descriptor", self._path, opened[1]), returned, place)
         elif name in _AWKS and _PIPES_TO_SHELL.search(line):
             if _PIPES_FROM_FETCH.search(line):
-                flow.found.add(("SH105", place))
-            flow.call("eval", given, returned, place)
+                flow.direct_findings.add(("SH105", place))
+            flow.call("eval", arguments, returned, place)
         elif _decodes(name, texts, raw):
-            flow.call("b64decode", given, returned, place)
+            flow.call("b64decode", arguments, returned, place)
         elif name in ("eval", "source", ".") or (
             name in (*_SHELLS, *_LANGUAGES) and re.search(r"(?:^| )(?:-\w*[ce]|--eval)\b", line)
         ):
-            flow.call("eval" if name == "eval" or name in _SHELLS else "|", given, returned, place)
+            flow.call("eval" if name == "eval" or name in _SHELLS else "|", arguments, returned, place)
         elif name in (*_SHELLS, *_LANGUAGES) and (not texts or texts[0] in ("-s", "-", "/dev/stdin")):
-            flow.call("eval" if raw.startswith("$") else "|", given, returned, place)
+            flow.call("eval" if raw.startswith("$") else "|", arguments, returned, place)
         elif name not in _OTHERS:
             is_part = name in _PARTS and not re.search(r"(?i)key|token|secret|passw|cred", line)
-            flow.call(name, given, returned, place, is_part=is_part)
+            flow.call(name, arguments, returned, place, is_part=is_part)
         else:
-            flow.join(given, returned)
+            flow.join(arguments, returned)
 
-    def _prints(self, name: str, texts: list[str], returned: Node, place: Place) -> None:
+    def _add_output(self, name: str, texts: list[str], returned: Node, place: Place) -> None:
         """Add the environment or a key that a command prints, or the finding that it is a remote shell."""
         flow, line = self._flow, " ".join(texts[:20])
         if name in _PRINTS and all(text in ("-p", "-x", "-0", "-px") for text in texts):
             flow.variable("", returned, place)
         flow.printed(f"{name} {line}", returned, place)
         if name in ("perl", "ruby", "php", "lua") and _REMOTE.search(line):
-            flow.found.add(("SH402", place))
+            flow.direct_findings.add(("SH402", place))
 
-    def _files(self, program: str, texts: list[str], returned: Node, place: Place) -> None:
+    def _add_files(self, program: str, texts: list[str], returned: Node, place: Place) -> None:
         """Add the files that a command writes, and the running of a hidden file."""
         name = program.rpartition("/")[2]
         options = {"curl": ("-o", "--output"), "wget": ("-O", "--output-document")}.get(name, ())
@@ -411,17 +411,17 @@ class Script:
         if (base := run.rpartition("/")[2].lower()).startswith(".") and len(base) > 1:
             self._flow.sink("run-file", ("file", base), place)
 
-    def _inner_programs(self, name: str, texts: list[str], rest: list[Any], feed: Node) -> None:
+    def _inner_programs(self, name: str, texts: list[str], words: list[Any], feed: Node) -> None:
         language = "shell" if name in _SHELLS or name == "eval" else _LANGUAGES.get(name, "")
         options = [number for number, text in enumerate(texts[:-1]) if re.fullmatch(r"-\w*[ce]|--eval", text)]
         number = 0 if name == "eval" and texts else options[0] + 1 if options else None
         if language and number is not None:
-            text = self._expanded(_unquoted(rest[number])) if name == "eval" else _unquoted(rest[number])
-            self.embedded.append((language, text, self._line + self._at + int(rest[number].start_point[0])))
+            text = self._expanded(_unquoted(words[number])) if name == "eval" else _unquoted(words[number])
+            self.embedded.append((language, text, self._line + self._above + int(words[number].start_point[0])))
         if name in ("echo", "printf") and len(texts) == 1:
-            found = unpacked(texts[0].strip("'\"").encode("utf-8", "replace"))
-            if found:
-                self._flow.again(found.decode("latin-1"), self._place(rest[0]))
+            plain = unpacked(texts[0].strip("'\"").encode("utf-8", "replace"))
+            if plain:
+                self._flow.search_text(plain.decode("latin-1"), self._place(words[0]))
 
     def _script(self, body: Any, texts: list[str], node: Any) -> None:  # noqa: ANN401
         name = (
@@ -432,16 +432,16 @@ class Script:
         language = "shell" if name in _SHELLS else _LANGUAGES.get(name, "")
         if language:
             self.embedded.extend(
-                (language, text, self._line + self._at + int(node.start_point[0]) + 1) for text in texts
+                (language, text, self._line + self._above + int(node.start_point[0]) + 1) for text in texts
             )
 
 
-def _used(name: str, rest: list[Any], texts: list[str]) -> Iterator[Any]:
+def _used(name: str, operands: list[Any], texts: list[str]) -> Iterator[Any]:
     """Yield the arguments that a command reads or sends: not the key of a login, nor the local target of a copy."""
     is_kept = False
-    for each, text in zip(rest, texts, strict=True):
-        if not is_kept and not (name in _COPIERS and each is rest[-1] and _HERE.match(_text(each))):
-            yield each
+    for operand, text in zip(operands, texts, strict=True):
+        if not is_kept and not (name in _COPIERS and operand is operands[-1] and _HERE.match(_text(operand))):
+            yield operand
         is_kept = (name != "tar" and _KEPT.fullmatch(text) is not None) or (name, text) == ("rsync", "-e")
 
 
@@ -456,18 +456,18 @@ def _decodes(name: str, texts: list[str], raw: str) -> bool:
         is_class = "\\" in raw or "[:" in raw or texts[0].lower() == texts[1].lower()
         return is_said and not is_class and re.search(r"[A-Za-z]", texts[1]) is not None
     option = {"base64": r"-\w*[dD]|--decode", "xxd": r"-\w*r\w*", "openssl": r"-d", "gzip": r"-\w*d\w*"}
-    found = option.get({"gbase64": "base64", "base32": "base64", "basenc": "base64"}.get(name, name))
-    return found is not None and any(re.fullmatch(found, text) for text in texts)
+    pattern = option.get({"gbase64": "base64", "base32": "base64", "basenc": "base64"}.get(name, name))
+    return pattern is not None and any(re.fullmatch(pattern, text) for text in texts)
 
 
 def _plain(text: str) -> str:
     """Return a word with the escapes of `$'..'` resolved."""
-    return _ANSI_C.sub(lambda found: _ESCAPE.sub(_letter, found[1]), text) if "$'" in text else text
+    return _ANSI_C.sub(lambda match: _ESCAPE.sub(_letter, match[1]), text) if "$'" in text else text
 
 
-def _letter(found: re.Match[str]) -> str:
-    code = found[1] or found[2]
-    return chr(int(code, 16) if code else int(found[3], 8))
+def _letter(match: re.Match[str]) -> str:
+    code = match[1] or match[2]
+    return chr(int(code, 16) if code else int(match[3], 8))
 
 
 def _text(node: Any) -> str:  # noqa: ANN401 - of tree-sitter

@@ -120,8 +120,8 @@ class Statements:
         self._tokens = _TOKENS[language]
         self._ends_with_line = language in ("ruby", "powershell")
         self._functions: set[str] = set()
-        self._within = ""
-        self._fixed: dict[str, str] = {}
+        self._function = ""
+        self._constants: dict[str, str] = {}
 
     def read(self, text: str) -> None:
         """Add the program to the flow."""
@@ -130,65 +130,65 @@ class Statements:
             self._statement(tokens, line)
 
     def _statements(self, text: str) -> Iterator[tuple[list[_Token], int]]:
-        held: list[_Token] = []
-        depth, line, begins = 0, self._line + 1, self._line + 1
+        tokens: list[_Token] = []
+        depth, line, first_line = 0, self._line + 1, self._line + 1
         for match in self._tokens.finditer(text):
-            kind, found = match.lastgroup or "", match[0]
+            kind, piece = match.lastgroup or "", match[0]
             if kind == "open":
                 is_value = (
-                    found != "{" or depth > 0 or _BEFORE_VALUE.search(text, max(0, match.start() - 9), match.start())
+                    piece != "{" or depth > 0 or _BEFORE_VALUE.search(text, max(0, match.start() - 9), match.start())
                 )
                 depth += is_value is not None
                 kind = kind if is_value else "end"
             elif kind == "close":
                 kind = kind if depth > 0 else "end"
                 depth -= depth > 0
-            elif found == "\n":
-                goes_on = depth > 0 or not self._ends_with_line or _GOES_ON.match(text, match.end())
-                kind = "blank" if goes_on else kind
-            if kind == "end" and held:
-                yield held, begins
-                held, depth = [], 0
+            elif piece == "\n":
+                continues = depth > 0 or not self._ends_with_line or _GOES_ON.match(text, match.end())
+                kind = "blank" if continues else kind
+            if kind == "end" and tokens:
+                yield tokens, first_line
+                tokens, depth = [], 0
             elif kind not in ("comment", "blank", "end"):
-                begins = begins if held else line
-                held.append(_Token(kind, found, text[match.end() : match.end() + 1]))
-                held += self._interpolated(kind, found)
-            line += found.count("\n")
-        if held:
-            yield held, begins
+                first_line = first_line if tokens else line
+                tokens.append(_Token(kind, piece, text[match.end() : match.end() + 1]))
+                tokens += self._interpolated(kind, piece)
+            line += piece.count("\n")
+        if tokens:
+            yield tokens, first_line
 
-    def _interpolated(self, kind: str, found: str) -> Iterator[_Token]:
+    def _interpolated(self, kind: str, string: str) -> Iterator[_Token]:
         """Yield the names of the variables that a string interpolates."""
-        if kind == "command" or (kind == "text" and found[0] == '"'):
-            for inner in _INNER.finditer(found):
+        if kind == "command" or (kind == "text" and string[0] == '"'):
+            for inner in _INNER.finditer(string):
                 for match in self._tokens.finditer(inner[1] or inner[2] or inner[3].replace("{", "")):
                     if match.lastgroup in ("name", "environment"):
                         yield _Token(match.lastgroup, match[0], "")
 
     def _statement(self, tokens: list[_Token], line: int) -> None:
         flow, place, value = self._flow, (self._path, line), self._flow.new()
-        names = [each for each in tokens if each.kind in ("name", "handle")]
-        dotted = [_dotted(each.text) for each in names]
+        names = [token for token in tokens if token.kind in ("name", "handle")]
+        dotted = [_dotted(token.text) for token in names]
         if dotted[:1] and dotted[0] in ("def", "sub", "function") and dotted[1:]:
-            self._within = dotted[1].rpartition(".")[2]
+            self._function = dotted[1].rpartition(".")[2]
             for name in (*dotted[2:], "_", "args"):
-                flow.join(("given", self._path, self._within), self._variable(name))
+                flow.join(("given", self._path, self._function), self._variable(name))
             return
-        texts = [each.text.strip("'\"`") for each in tokens if each.kind in ("text", "command", "address")]
+        texts = [token.text.strip("'\"`") for token in tokens if token.kind in ("text", "command", "address")]
         for text in texts:
             flow.text(text, value, place)
         self._environment(tokens, value, line)
-        for each, name in zip(names, dotted, strict=True):
-            flow.join(self._variable(name), value, part=each.follows in ("[", "{"))
-        if [each.kind for each in tokens] == ["name", "set", *("text" for _ in texts)]:
-            self._fixed[dotted[0]] = "".join(texts)
-        known = [*texts, *(self._fixed[name] for name in dotted if name in self._fixed)]
+        for token, name in zip(names, dotted, strict=True):
+            flow.join(self._variable(name), value, part=token.follows in ("[", "{"))
+        if [token.kind for token in tokens] == ["name", "set", *("text" for _ in texts)]:
+            self._constants[dotted[0]] = "".join(texts)
+        known = [*texts, *(self._constants[name] for name in dotted if name in self._constants)]
         if len(texts) > 1 and _HIDDEN.fullmatch("".join(texts).lower()):
-            flow.found.add(("SH602", place))
-        called = [name for each, name in zip(names, dotted, strict=True) if _is_called(each, name)]
-        called += [self._fixed[name].lower() for name in dotted if name in self._fixed]
+            flow.direct_findings.add(("SH602", place))
+        called = [name for token, name in zip(names, dotted, strict=True) if _is_called(token, name)]
+        called += [self._constants[name].lower() for name in dotted if name in self._constants]
         self._calls(tokens, called, known, value, line)
-        flow.join(value, ("returned", self._path, self._within) if self._within else 0)
+        flow.join(value, ("returned", self._path, self._function) if self._function else 0)
         for target in _targets(tokens):
             flow.join(value, self._variable(target))
 
@@ -210,9 +210,9 @@ class Statements:
                 for text in texts:
                     if _ADDRESS not in text and 0 < len(text) < 200:
                         flow.writes(value, text)
-        if any(each.kind == "handle" for each in tokens):
+        if any(token.kind == "handle" for token in tokens):
             self._call("open", value, line)
-        if any(map(_COMMANDS.fullmatch, dotted)) or any(each.kind == "command" for each in tokens):
+        if any(map(_COMMANDS.fullmatch, dotted)) or any(token.kind == "command" for token in tokens):
             self._call("os.system", value, line)
             flow.sink("line", value, place)
             self._start(texts, line)
@@ -230,11 +230,11 @@ class Statements:
             self._flow.sink("start", ("written", name), (self._path, line))
 
     def _environment(self, tokens: list[_Token], value: Node, line: int) -> None:
-        for number, each in enumerate(tokens):
-            if each.kind == "environment":
-                key = each.text.partition(":")[2]
+        for number, token in enumerate(tokens):
+            if token.kind == "environment":
+                key = token.text.partition(":")[2]
                 after = [token for token in tokens[number + 1 : number + 3] if token.kind in ("text", "name")]
-                if not key and each.follows in ("[", "{", "(") and after:
+                if not key and token.follows in ("[", "{", "(") and after:
                     key = after[0].text.strip("'\"$")
                 self._flow.variable(key, value, (self._path, line))
 
@@ -249,11 +249,11 @@ def _dotted(name: str) -> str:
 
 def _kinds(name: str, addresses: list[str]) -> list[str]:
     """Return the kinds of a call, by its name and its addresses; a well-known installer is no download."""
-    found = [kind for kind, pattern in _CALLS if pattern.fullmatch(name)]
+    kinds = [kind for kind, pattern in _CALLS if pattern.fullmatch(name)]
     if _FILE_OR_ADDRESS.fullmatch(name):
-        found.append("requests.get" if addresses else "open")
+        kinds.append("requests.get" if addresses else "open")
     is_known = bool(addresses) and all(map(is_installer, addresses))
-    return [kind for kind in found if not (is_known and kind.startswith("requests."))]
+    return [kind for kind in kinds if not (is_known and kind.startswith("requests."))]
 
 
 def _is_called(token: _Token, name: str) -> bool:
@@ -263,14 +263,14 @@ def _is_called(token: _Token, name: str) -> bool:
 
 def _targets(tokens: list[_Token]) -> Iterator[str]:
     """Yield the names of the variables that a statement changes."""
-    names = [_dotted(each.text) for each in tokens if each.kind == "name"]
-    for before, each in pairwise(names):
+    names = [_dotted(token.text) for token in tokens if token.kind == "name"]
+    for before, name in pairwise(names):
         if before in ("my", "our", "local", "as", "foreach", "for", "do"):
-            yield each
-    at = next((number for number, each in enumerate(tokens) if each.kind == "set"), 0)
-    if at:
-        yield from (_dotted(each.text) for each in tokens[:at] if each.kind == "name")
+            yield name
+    index = next((number for number, token in enumerate(tokens) if token.kind == "set"), 0)
+    if index:
+        yield from (_dotted(token.text) for token in tokens[:index] if token.kind == "name")
     elif any(map(_FILLS.fullmatch, names)):
-        yield from [_dotted(each.text) for each in tokens if each.kind == "name" and each.text[0] in "$@"][
+        yield from [_dotted(token.text) for token in tokens if token.kind == "name" and token.text[0] in "$@"][
             :1
         ] or names[:1]
