@@ -215,7 +215,7 @@ def by_path(
                 raise
             found = _check_folder_name(found, None if unpacked.archive else os.path.abspath(full))
         found = replace(found, entry=replace(found.entry, source=of_plugin(found.entry.source, plugin)))
-        if os.path.isabs(place):
+        if os.path.isabs(place) and ports.project.scope == "project":
             return found.noted(f"{place} is outside the project: others who share the lock do not have it")
         return found
 

@@ -26,6 +26,14 @@ def test_the_users_scope_lies_below_home_and_state(shell):
     assert not (shell.home / ".agents/skills/release-notes").exists()
 
 
+def test_a_folder_for_the_user_scope_is_outside_no_project(shell):
+    path = shell.skill("beside/mine")
+    for scope, is_noted in ((["--global"], False), ([], True)):
+        done = shell.run("install", path, "--yes", "--allow-unsigned", *scope)
+        assert done.status == 0
+        assert ("is outside the project" in done.err.replace("\n", " ")) is is_noted
+
+
 def test_list_shows_both_scopes_and_the_shadowed_skill(shell):
     for scope in ((), ("--global",)):
         assert shell.run("install", REF, "--yes", *scope).status == 0
