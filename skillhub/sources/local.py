@@ -44,7 +44,9 @@ def read_local(path: str, *, wrapper: bool = True, project: Project | None = Non
         return _read_folder(full, path, project)
     kind = kind_of(os.path.basename(full))
     if kind is None and os.path.exists(full):
-        raise errors.UsageError(f"{quote(path)} is not a supported archive", hint=_EXPECTED)
+        is_skill = os.path.basename(full) == SKILL_MD
+        hint = f"name the folder of the skill: {os.path.dirname(path) or '.'}" if is_skill else _EXPECTED
+        raise errors.UsageError(f"{quote(path)} is not a supported archive", hint=hint)
     data = files.read(os.path.realpath(full), _ARCHIVE_CAP) if kind else None
     if kind is None or data is None:
         raise NotFound("there is no such file or folder", where=os.path.abspath(full), hint=_EXPECTED)

@@ -23,6 +23,14 @@ def folder(tmp_path):
     return tmp_path
 
 
+def test_who_names_the_file_of_a_skill_is_told_its_folder(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    for path, place in ((str(folder / "SKILL.md"), str(folder)), ("SKILL.md", ".")):
+        with pytest.raises(UsageError) as raised:
+            read_local(path)
+        assert raised.value.hint == f"name the folder of the skill: {place}"
+
+
 def test_folder_is_read_as_a_skill(folder):
     found = read_local(str(folder))
     assert (found.tree.digest, found.archive) == (TREE.digest, None)
