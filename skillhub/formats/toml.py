@@ -46,6 +46,9 @@ def strict_toml(data: bytes, where: str, cap: int = CAP) -> dict[str, Any]:
     try:
         return tomllib.loads(data.decode("utf-8"))
     except (ValueError, RecursionError) as error:
+        if data.startswith(BOM.encode()):
+            hint = "save the file as UTF-8 without this mark, which some editors on Windows write"
+            raise FormatError("not TOML: it begins with a byte order mark", where=f"{where}:1", hint=hint) from error
         if at := line_of_marker(data):
             hint = "keep the right lines, and remove the markers"
             message = "not TOML: it holds a merge conflict"

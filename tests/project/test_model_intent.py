@@ -121,6 +121,12 @@ def test_invalid_intent_is_refused_with_its_place(text, where, message):
     assert caught.value.message.isprintable()
 
 
+def test_the_byte_order_mark_of_an_editor_is_named():
+    with pytest.raises(FormatError, match="begins with a byte order mark") as caught:
+        Intent.parse(b"\xef\xbb\xbf[skills]\n")
+    assert (caught.value.where, "without this mark" in caught.value.hint) == ("skillhub.toml:1", True)
+
+
 @pytest.mark.parametrize(
     "data",
     [
