@@ -460,7 +460,9 @@ def audit(request: AuditRequest, ports: Ports) -> Report:
     first = worst_first(sources.changed(request.before)) if request.before is not None else ()
     checks = TRUST if request.sources_alone else CHECKS
     stored, cache = StoredSkills(ports.store), ScanCache(ports.project.home, remember=request.remember)
-    verifier = Verifier(ports, stored) if about.locked and not request.sources_alone else None
+    # With the lock read above: another process may have changed the file meanwhile.
+    is_verified = about.locked and not request.sources_alone
+    verifier = Verifier(ports, stored, state.lock, state.records) if is_verified else None
     unasked = {*copies.not_agreed(ports.project)}
     unchanged = set()
     acceptance = Acceptance(state.intent.suppressions, request.baseline, request.records, ports.clock())

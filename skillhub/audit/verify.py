@@ -75,7 +75,7 @@ def verify(names: Sequence[str], ports: Ports) -> list[Verified]:
         FormatError: the lock is malformed.
         StateError: the lock cannot be read, or a link leads out of the project.
     """
-    verifier = Verifier(ports, StoredSkills(ports.store))
+    verifier = Verifier(ports, StoredSkills(ports.store), ports.project.lock(), ports.project.records())
     known = dict.fromkeys((*verifier.lock.skills, *verifier.left))
     refuse_unknown(names, known, ports.project.scope)
     return [verifier.verify(name) for name in dict.fromkeys(names or known)]
@@ -100,15 +100,14 @@ class Verifier:
         left: The problems of skills that left the lock, and that agents still read.
 
     Raises:
-        FormatError: the lock is malformed.
-        StateError: the lock cannot be read, or a link leads out of the project.
+        StateError: a link leads out of the project.
     """
 
-    def __init__(self, ports: Ports, stored: StoredSkills) -> None:
+    def __init__(self, ports: Ports, stored: StoredSkills, lock: Lock, records: Records) -> None:
         self._ports = ports
         self._stored = stored
         self._folder = lru_cache(maxsize=64)(ports.project.folder)  # few folders contain the copies of many skills
-        self.lock, self._records = ports.project.lock(), ports.project.records()
+        self.lock, self._records = lock, records
         self._state = _state(self.lock, self._records, ports.project)
         left = links.left_the_lock(ports.project, self.lock, self._records)
         self.left = {name: _still(paths, LEFT_THE_LOCK) for name, paths in left.items()}

@@ -51,6 +51,17 @@ def found(world, **request):
     return [(each.rule, each.skill) for each in report(world, **request).findings]
 
 
+def test_an_audit_is_about_the_lock_that_it_read_first(scene):
+    ports = scene.machine.ports()
+
+    def changes_the_lock():
+        ports.project.write_lock(Lock().dump())
+        return NOW
+
+    done = audit(AuditRequest(), replace(ports, clock=changes_the_lock))
+    assert (ports.project.lock().skills, done.summary) == ({}, "1 skill checked, nothing found")
+
+
 def test_an_audit_without_findings_has_a_summary_and_writes_nothing(scene):
     report(scene.machine)  # fills the cache of scan results
     before = scene.seen()
