@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _COMPLETE = "_SKILLHUB_COMPLETE"
 _SHELLS = ("bash", "zsh", "fish", "powershell", "pwsh")
+_OF_CHANGES = ("yes", "accept", "dry_run")  # common flags without effect on a command that only reads
 _PLAIN = frozenset(("audit", "install", "list", "mcp", "sync", "verify"))
 
 
@@ -131,7 +132,7 @@ def build(one: str = "") -> Any:  # noqa: ANN401 - a command of the Click that i
         commands = commands_of(name)
         alone = commands.pop(name, None)
         if alone is not None and not commands:
-            app.command(name)(_for_typer(alone))
+            app.command(name)(_for_typer(alone, name))
             continue
         shown = alone or next(run for words, run in commands.items() if not words.endswith((" list", " info")))
         _, has_example, example = (inspect.getdoc(shown) or "").partition("Example: ")
@@ -142,11 +143,11 @@ def build(one: str = "") -> Any:  # noqa: ANN401 - a command of the Click that i
             rich_markup_mode=None,
         )
         if alone is not None:
-            group.callback()(_without_verb(_for_typer(alone)))
+            group.callback()(_without_verb(_for_typer(alone, name)))
         for words, command in commands.items():
             # Options after the program belong to the program.
             settings = {"allow_interspersed_args": words != "env exec"}
-            group.command(words.split()[1], context_settings=settings)(_for_typer(command))
+            group.command(words.split()[1], context_settings=settings)(_for_typer(command, words))
         app.add_typer(group, name=name)
     return typer.main.get_command(app)
 
@@ -186,15 +187,21 @@ def _run_by_typer(args: list[str]) -> int:
     return result if isinstance(result, int) else 0
 
 
-def _for_typer(command: Run) -> Run:
-    """Return a function with the parameters of a command, declared for Typer."""
+def _for_typer(command: Run, words: str) -> Run:
+    """Return a function with the parameters of the command that ``words`` call, declared for Typer."""
     import typer
+
+    name, *verb = words.split()
+    is_reading = (verb or [name])[0] in COMMANDS[name].reads.split()
 
     def declared(each: Parameter) -> inspect.Parameter:
         arg, metavar = each.arg, each.metavar
         info = typer.Argument(metavar=metavar, help=arg.help)
         if each.flags:
-            info = typer.Option(*each.flags, metavar=metavar, help=arg.help, envvar=arg.envvar, min=arg.min)
+            is_idle = is_reading and each.name in _OF_CHANGES
+            info = typer.Option(
+                *each.flags, metavar=metavar, help=arg.help, envvar=arg.envvar, min=arg.min, hidden=is_idle
+            )
         kind = inspect.Parameter.KEYWORD_ONLY
         return inspect.Parameter(each.name, kind, default=each.default, annotation=Annotated[each.takes, info])
 

@@ -17,6 +17,7 @@ class Command:
     Attributes:
         verbless: Whether the name of a group without a verb is a command too.
         elsewhere: The names of the command in other installers, for the hint after a slip.
+        reads: The command, or those of its verbs, that only read and ask nothing; their help has no flag for that.
     """
 
     module: str
@@ -25,6 +26,7 @@ class Command:
     verbs: str = ""
     verbless: bool = False
     elsewhere: str = ""
+    reads: str = ""
 
 
 _HERE = os.path.dirname(__file__)

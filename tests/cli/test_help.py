@@ -32,8 +32,15 @@ def test_every_command_has_help_with_an_example(shell, words):
     done = shell.run(*words, "--help")
     assert (done.status, done.err) == (0, "")
     assert f"Example: skillhub {' '.join(words)}" in done.out
-    for flag in ("--json", "--global", "--project", "--yes", "--dry-run", "--offline", "--quiet", "--verbose"):
+    for flag in ("--json", "--global", "--project", "--offline", "--quiet", "--verbose"):
         assert flag in done.out
+    is_reading = words[-1] in COMMANDS[words[0]].reads.split()
+    assert [flag in done.out for flag in ("  -y, --yes", "  --accept KIND", "  --dry-run")] == [not is_reading] * 3
+
+
+def test_a_command_that_only_reads_takes_the_flags_of_changes_too(shell):
+    for words in (["list"], ["resolve", "a text"], ["source", "list"], ["cache", "info"]):
+        assert shell.run(*words, "--yes", "--accept", "needs", "--dry-run").status == 0
 
 
 @pytest.mark.parametrize("group", GROUPS)
