@@ -223,7 +223,7 @@ def agents(common: Common) -> int:
         (row["id"], row["name"], "yes" if row["in_use"] else "", row["project_dir"] or "-", row["user_dir"] or "-")
         for row in sorted(rows, key=lambda row: not row["in_use"])
     ]
-    common.terminal.table(head, shown, spare=head.index("AGENT"))
+    common.terminal.table(head, shown, spare=("AGENT",))
     return 0
 
 

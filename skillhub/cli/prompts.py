@@ -168,7 +168,7 @@ class Person:
         if len(rows) > 1:
             self.terminal.prose("")
             self.terminal.prose(f"{len(rows)} skills need your approval:", tone="bold")
-            self.terminal.table(_HEAD, rows, sys.stderr)
+            self.terminal.table(_HEAD, rows, sys.stderr, spare=("CAN", "NEEDS"))  # which each question has
 
     def _ask(self, question: Question, alike: int, tree: Tree | None) -> tuple[Answer, bool]:
         """Return the answer, and whether it also answers all equal questions; ``v`` shows the ``tree`` first."""

@@ -9,7 +9,7 @@ import sys
 import time
 import unicodedata
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from threading import Lock, current_thread, main_thread
@@ -177,12 +177,12 @@ class Terminal:
         stream: TextIO | None = None,
         *,
         is_short: bool = False,
-        spare: int | None = None,
+        spare: Collection[str] = (),
     ) -> None:
         """Write a table whose last column wraps within the terminal; on a narrow terminal each row becomes a list.
 
         If the table ``is_short``, a terminal shows each row in one line, or in two if it is narrow, and cuts a long
-        last cell. Otherwise all text is shown; a narrow terminal leaves out the column ``spare`` alone. A table goes
+        last cell. Otherwise all text is shown; a narrow terminal leaves out the columns ``spare`` alone. A table goes
         to stdout unless ``stream`` is given.
         """
         stream = stream or sys.stdout
@@ -192,23 +192,25 @@ class Terminal:
         columns = _columns() if stream.isatty() else None
         drawn: list[tuple[str, str, Tone]] = []
         if columns and columns < len(below) + min(last, _READABLE):
-            if spare is not None:
-                kept_cells = [[*row[:spare], *row[spare + 1 :]] for row in cells]
-                self.table(kept_cells[0], kept_cells[1:], stream, is_short=is_short)
+            if spare:
+                kept = [at for at, name in enumerate(head) if name not in spare]
+                kept_head, *kept_rows = [[row[at] for at in kept] for row in cells]
+                self.table(kept_head, kept_rows, stream, is_short=is_short)
                 return
+            is_aligned = columns >= len(below) - 2
             below = " " * (2 + _BELOW)
+            if is_short and is_aligned:
+                drawn.append(("", "".join(_padded(head[:-1], widths)), "bold"))
             for *others, text in cells[1:] if is_short else ():
-                drawn += [("", "  ".join(others), "bold"), ("  ", shortened(text, columns - 2), "plain")]
+                above = "".join(_padded(others, widths)) if is_aligned else "  ".join(others)
+                drawn += [("", above, "bold"), ("  ", shortened(text, columns - 2), "plain")]
             for name, *others in () if is_short else cells[1:]:
                 facts = zip(head[1:], others, strict=True)
                 drawn += [("", name, "bold"), *(("  ", f"{label}: {text}", "plain") for label, text in facts if text)]
         else:
             for *others, text in cells:
-                padded = [
-                    f"{cell}{' ' * (width - cells_of(cell))}  " for cell, width in zip(others, widths, strict=True)
-                ]
-                kept = shortened(text, columns - len(below)) if is_short and columns else text
-                drawn.append(("".join(padded), kept, "plain" if drawn else "bold"))
+                shown = shortened(text, columns - len(below)) if is_short and columns else text
+                drawn.append(("".join(_padded(others, widths)), shown, "plain" if drawn else "bold"))
         for start, text, tone in drawn:
             for row in rows_of(start, text, below, columns, None):
                 self._put(stream, _line(row.rstrip(), tone, stream))
@@ -309,6 +311,11 @@ def _line(text: str, tone: Tone, stream: TextIO) -> str:
         line = _ORDER.sub(r"\1\2 ", line)
     code = _CODES[tone] if obeys_escapes(stream) and not os.environ.get("NO_COLOR") else ""
     return f"\x1b[{code}m{line}\x1b[0m\n" if code else f"{line}\n"
+
+
+def _padded(cells: Sequence[str], widths: Sequence[int]) -> Iterator[str]:
+    """Yield the cells of a row, each with blanks up to the next column."""
+    return (f"{cell}{' ' * (width - cells_of(cell))}  " for cell, width in zip(cells, widths, strict=True))
 
 
 def _prompt(text: str) -> str:

@@ -163,7 +163,11 @@ def test_a_row_of_the_list_has_one_or_two_lines(shell):
     first = rows[1][rows[0].index("DESCRIPTION") :]
     assert first.endswith("…") and description.startswith(first[:-1])
     rows = [line for line in lines(shell.at_terminal("list", columns=60)) if line]
-    assert len(rows) == 4 and rows[0].startswith("one  -  (unmanaged)  enabled  unsigned") and rows[1].endswith("…")
+    assert rows[0].split() == ["NAME", "VERSION", "SOURCE", "STATE", "SIGNED", "BY"]
+    assert [rows[number].index("unsigned") for number in (1, 3)] == [rows[0].index("SIGNED BY")] * 2
+    assert len(rows) == 5 and rows[2].startswith("  Reads each") and rows[2].endswith("…")
+    rows = [line for line in lines(shell.at_terminal("list", columns=40)) if line]
+    assert rows[0].startswith("one  -  (unmanaged)  enabled") and "NAME" not in rows[0]
 
 
 def test_attack_a_description_forges_no_row_of_a_table(shell):
