@@ -506,7 +506,8 @@ def publish(
     status = common.done("publish", value, f"{done} {release.name} {release.version} to {where}{again}", "green")
     hub = RegistryDir(target.registry)
     add = "skillhub", "source", "add", hub.settings().publisher, hub.settings().url or "URL"
-    common.terminal.say(f"to install from it: {as_command(*add, '--fingerprint', hub.fingerprint())}")
+    if not common.dry_run:
+        common.terminal.say(f"to install from it: {as_command(*add, '--fingerprint', hub.fingerprint())}")
     return status
 
 

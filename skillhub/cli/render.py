@@ -193,8 +193,9 @@ def show_changes(common: Common, outcome: Outcome) -> None:
     _show_beside(outcome, "update would leave out", terminal)
     show_plan(common, {skill.name: outcome.changes[skill.name] for skill in outcome.skills}, terminal.out)
     if not outcome.skills:
-        which = "all other" if outcome.left or outcome.pending else "all"
-        terminal.say(f"{which} skills are at the newest version that skillhub.toml allows", "dim")
+        newest = "all skills are at the newest version that skillhub.toml allows"
+        is_held = outcome.left or outcome.pending
+        terminal.say("there is no update that skillhub.toml allows" if is_held else newest, "dim")
 
 
 def show_sources(sources: Sequence[SourceChange], write: Callable[[str, Tone], None]) -> None:
@@ -358,13 +359,21 @@ def fail(error: Exception, args: list[str], command_of: Callable[[list[str]], tu
     skills = getattr(error, "skills", ())
     for each in skills if len(skills) > 1 else ():  # the error names a single one
         terminal.prose(f"{each['name']}: {masked(each['message'])}", 2)
-    for question, answer in asked if all(answer.said != "no" for _, answer in asked) else ():
+    is_refused = any(answer.said == "no" for _, answer in asked)
+    unanswered = [question for question, answer in asked if answer.said == "unanswered" and not is_refused]
+    for question in unanswered:
         # A person who was not asked must read the question before they agree by a flag.
-        if answer.said == "unanswered":
-            terminal.prose(f"unanswered: {masked(question.message)} [{how_to_answer(question, flags)}]", 2)
-            is_finding = question.kind in ("finding", "critical-finding")
-            for line in question.details if is_finding else ():
-                terminal.prose(line, 4)
+        how, is_finding = how_to_answer(question, flags), question.kind in ("finding", "critical-finding")
+        if (
+            not is_finding
+            and len(unanswered) == 1
+            and question.message in error.message
+            and how in (error.hint or "")
+        ):
+            break  # the error and its hint say it
+        terminal.prose(f"unanswered: {masked(question.message)} [{how}]", 2)
+        for line in question.details if is_finding else ():
+            terminal.prose(line, 4)
     return error.exit_code
 
 

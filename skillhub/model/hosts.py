@@ -91,7 +91,7 @@ def host(name: str) -> Host:
     if agent:
         return agent
     names = [*hosts(), *(alias for agent in hosts().values() for alias in agent.aliases)]
-    hint = did_you_mean(spelled_like(name, names)) or f"there are {', '.join(hosts())}; `all` is every one"
+    hint = did_you_mean(spelled_like(name, names)) or f"there are {', '.join(hosts())}; `all` means all of them"
     raise UsageError(f"there is no agent {quote(name)}", hint=hint)
 
 

@@ -293,6 +293,7 @@ def test_a_withdrawn_release_is_shown_with_its_reason(offered, tmp_path):
         assert (done.status, "[withdrawn]" in done.out, "yanked" in done.out) == (1, True, False)
         done = shell.run("update", "--check")
         assert (done.status, "all skills are at the newest" in done.err) == (1, False)
+        assert "there is no update that skillhub.toml allows" in done.err
         done = shell.run("update")
         assert (done.status, "already up to date" in done.err) == (1, False)
         assert "withdrawn: it lies" in done.err

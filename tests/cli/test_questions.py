@@ -530,6 +530,8 @@ def test_all_skills_are_shown_in_one_table_before_the_questions(shell):
         remove_tree(str(other.folder / each))
         (other.folder / each).mkdir()
     shutil.rmtree(other.project / ".agents")
+    refused = other.at_terminal("install", say=[(ASK, "n\n")], columns=80)
+    assert "CAN" not in refused.out and re.search(r"NAME +VERSION +SOURCE +SIGNED BY\W", refused.out)
     done = other.at_terminal("install", say=[(ASK, "a\n"), (ASK, "y\n")], columns=160)
     assert done.status == 0
     table, questions = done.out.split("About code-review 1.0.0:", 1)
@@ -599,6 +601,9 @@ def test_unanswered_questions_are_listed_with_the_flag_that_answers_them(shell):
     assert [line.rpartition(" [")[2] for line in unanswered] == ["--accept findings]", "--allow-unsigned]", "--yes]"]
     (hint,) = [line for line in done.err.splitlines() if line.startswith("  hint: ")]
     assert hint.endswith("beforehand: --accept findings, and --allow-unsigned, and --yes")
+    shell.skill("project/plain")
+    done = shell.run("install", "./plain", "--yes")  # one question is left, which the error and its hint name
+    assert (done.status, "unanswered: " in done.err, "--allow-unsigned" in done.err) == (6, False, True)
 
 
 def test_accepted_needs_are_no_failure(shell):

@@ -73,6 +73,7 @@ def test_unknown_agent_is_a_usage_error_with_similar_names():
     with pytest.raises(UsageError) as caught:
         hosts.host("\x1b[31m")
     assert "\x1b" not in caught.value.message
+    assert caught.value.hint.endswith("; `all` means all of them")
 
 
 def test_alias_names_the_agent():
