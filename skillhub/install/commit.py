@@ -10,6 +10,7 @@ import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from skillhub.archive.entries import RESERVED
 from skillhub.disk import files
@@ -60,6 +61,12 @@ class Change:
         """The skill's name."""
         return self.candidate.name
 
+    @property
+    def places(self) -> list[str]:
+        """The places in agents' folders that have to be made, replaced or removed."""
+        steps, enabled = self.linking.steps if self.linking else (), self.record.enabled
+        return [step.path for step in steps if (step.do != "keep" if enabled else os.path.lexists(step.path))]
+
 
 def commit(
     changes: Sequence[Change],
@@ -91,7 +98,8 @@ def commit(
         known = [link for record in records_before.values() for link in record.links]
         known += [link for change in changes for link in change.record.links]
         copies.sweep(ports.project, known, mcp.shared_folders(ports.project))
-        copies.refuse_read_only(ports.project, _changing_places(changes, cleared))
+        gone = (path for linking in cleared for path in linking.paths if os.path.lexists(path))
+        copies.refuse_read_only(ports.project, chain(gone, *(change.places for change in changes)))
         for done, change in enumerate(changes):
             ports.report("storing", done, len(changes))
             _store(change.candidate, ports)
@@ -199,15 +207,6 @@ def _places(changes: Sequence[Change]) -> Iterator[str]:
         if change.linking is not None and change.record.enabled:
             yield from map(os.path.dirname, change.linking.paths)
         yield from (file.path for _, file in change.needs.writes) if change.needs else ()
-
-
-def _changing_places(changes: Iterable[Change], cleared: Iterable[Linking]) -> Iterator[str]:
-    """Yield the places of skills in agents' folders that will be made, replaced or removed."""
-    for change in changes:
-        for step in change.linking.steps if change.linking else ():
-            if step.do != "keep" if change.record.enabled else os.path.lexists(step.path):
-                yield step.path
-    yield from (path for linking in cleared for path in linking.paths if os.path.lexists(path))
 
 
 def _with_former_links(records: Records, before: Records) -> Records:

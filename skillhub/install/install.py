@@ -144,7 +144,7 @@ def carry_out(
     unneeded = unneeded_variables([each.candidate.manifest for each in plans], options)
     plans, kept = _settled(plans, answers, state)
     changes, is_satisfied = _decided(plans, answers, state, ports)
-    recorded = [each for each in changes if _is_recorded(each, state)]
+    is_restored = {each.name: bool(each.places) for each in changes if _is_recorded(each, state)}
     linker = Linker(ports.project, ports.store)
     changed = not options.dry_run and commit(changes, options, state, linker, ports, cleared)
     supplied = {each.name: each.needs.satisfied if each.needs else each.supplied for each in changes}
@@ -160,8 +160,8 @@ def carry_out(
         supplied=frozenset((name, need) for name, needs in supplied.items() for need in needs),
         left=tuple(map(kept_edited, kept)),
         changes={each.name: each.changes for each in plans if each.changes},
-        unchanged=frozenset(each.name for each in recorded if each.linking is None or each.linking.done),
-        restored=frozenset(each.name for each in recorded if each.linking is not None and not each.linking.done),
+        unchanged=frozenset(name for name in is_restored if not is_restored[name]),
+        restored=frozenset(name for name in is_restored if is_restored[name]),
         disabled=frozenset(each.name for each in changes if each.record.disabled_by == "user"),
         written={each.name: each.needs.lines() for each in changes if each.needs},
         remedies=dict(_remedies(plans, state, ports.project.scope)),

@@ -250,3 +250,12 @@ def test_undeclared_variables_that_scripts_read_are_named(shell):
     assert " undeclared    reads OTHER_KEY" in shell.run("show", "reader").out
     assert "needs program nope (missing) | version >=2.40" in " ".join(shell.run("show", "reader").out.split())
     assert "SAID_TOKEN" not in next(each for each in asked["details"] if each.startswith("its scripts read"))
+
+
+def test_a_skill_that_still_waits_for_a_need_was_not_restored(shell):
+    names = ("github:release-notes", "github:gh-fix-ci")
+    assert shell.run("install", *names, "--yes", "--accept", "needs", "--agent", "codex").status == 0
+    done = shell.run("enable", "release-notes", "gh-fix-ci", "--agent", "claude-code")
+    assert done.status == 6
+    assert "enabled release-notes" in done.out
+    assert "unchanged gh-fix-ci 1.2.0: disabled" in done.out
