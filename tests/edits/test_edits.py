@@ -157,6 +157,16 @@ def test_the_target_of_an_added_link_is_in_the_saved_patch(world):
     assert any("+../elsewhere" in text for text in saved)
 
 
+def test_a_file_with_the_name_that_the_target_of_a_link_gets_is_saved_too(world):
+    world.install(plain(world), answers=Answers("yes"))
+    (world.copy("plain") / "notes").symlink_to("../elsewhere")
+    (world.copy("plain") / "notes.link").write_text("precious\n")
+    world.sync(answers=Answers("yes"))
+    saved = (world.base / "skillhub-edits/plain-1.patch").read_text()
+    assert "+../elsewhere" in saved
+    assert "+precious" in saved
+
+
 LINES = "".join(f"Step {number}.\n" for number in range(9))
 
 
