@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Set
 from contextlib import ExitStack, closing, contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
@@ -295,23 +295,23 @@ class _NoCookies(CookieJar):
 
 
 class _Transport(httpx.BaseTransport):
-    """Sends each request of httpx to the judged target, over connections that are kept alive.
-
-    Attributes:
-        private: The origins that were found in a private network.
-    """
+    """Sends each request of httpx to the judged target, over connections that are kept alive."""
 
     def __init__(self, tls: ssl.SSLContext | None, arrived: Arrived) -> None:
         self._tls = tls
         self._arrived = arrived
         self._mutex = threading.Lock()
-        self.private: set[str] = set()
-        self._network = _Network(self.private)
+        self._network = _Network()
         # Connections without a pool of httpcore, which inspects all its connections for every request.
         self._connections: set[httpcore.ConnectionInterface] = set()
         # By origin and ``public_only``: a request for public addresses only must not use a connection that a person's
         # request opened, which may go to a private address.
         self._idle: defaultdict[tuple[str, bool], list[httpcore.ConnectionInterface]] = defaultdict(list)
+
+    @property
+    def private(self) -> Set[str]:
+        """The origins that were found in a private network, and never on the public internet."""
+        return self._network.private - self._network.public
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         """Send the request of this thread's exchange, and return the answer with an unread body."""
@@ -395,12 +395,15 @@ class _Body(httpx.SyncByteStream):
 class _Network(httpcore.NetworkBackend):
     """A network backend that connects to judged addresses only.
 
-    Args:
-        private: The set to add each origin to that is found in a private network.
+    Attributes:
+        public: The origins that were found on the public internet.
+        private: The origins that were found in a private network when a person's own URL led there. After another
+            request the name may lead elsewhere than to the server of the document (DNS rebinding).
     """
 
-    def __init__(self, private: set[str]) -> None:
-        self._private = private
+    def __init__(self) -> None:
+        self.public: set[str] = set()
+        self.private: set[str] = set()
 
     def connect_tcp(
         self,
@@ -425,11 +428,13 @@ class _Network(httpcore.NetworkBackend):
             return _Stream(_dial(look_up(host, port, deadline.left()), deadline))
         stream = _Stream(_dial(addresses, deadline))
         # Only without a proxy, behind which the address of the target is unknown.
-        if not stream.public:
-            if target.public_only:
-                stream.close()
-                raise UnsafeTransfer("leads into a private network", where=target.url)
-            self._private.add(target.origin)
+        if stream.public:
+            self.public.add(target.origin)
+        elif target.public_only:
+            stream.close()
+            raise UnsafeTransfer("leads into a private network", where=target.url)
+        elif target.is_place:
+            self.private.add(target.origin)
         return stream
 
 

@@ -110,6 +110,7 @@ class RequestTarget:
         raw_path: Path and query, for the request line.
         public_only: Whether the host may have public addresses only.
         sends_credentials: Whether the user's credentials for the host may be sent.
+        is_place: Whether a person named the URL itself, and no document of a site did.
     """
 
     url: str
@@ -120,6 +121,7 @@ class RequestTarget:
     raw_path: str
     public_only: bool
     sends_credentials: bool
+    is_place: bool = False
 
     @staticmethod
     @lru_cache(maxsize=1024)  # each request parses the URL of its site
@@ -197,7 +199,12 @@ def judge(url: str, by: Requester, private: Container[str] = ()) -> RequestTarge
     if target.scheme not in rule.schemes and not (is_inside and target.loopback):
         where = by.site if who == "site" else url
         raise UnsafeTransfer(f"expected https, found {quote(url)}", where=where)
-    return replace(target, public_only=not (rule.anywhere or is_inside), sends_credentials=rule.sends_credentials)
+    return replace(
+        target,
+        public_only=not (rule.anywhere or is_inside),
+        sends_credentials=rule.sends_credentials,
+        is_place=who == "person" and not by.site,
+    )
 
 
 def is_beside(url: str, other: str) -> bool:

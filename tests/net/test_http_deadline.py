@@ -147,6 +147,43 @@ def test_attack_each_new_connection_checks_its_address(resolver):
     assert dialled == ["1.1.1.1"]
 
 
+class PublicPeer(socket.socket):
+    """A connection whose peer has a public address."""
+
+    def getpeername(self):
+        return "1.1.1.1", 80
+
+
+@pytest.mark.parametrize("is_cached", [False, True], ids=["the index is fetched", "the index is in the cache"])
+def test_attack_a_host_that_gets_a_private_address_after_its_index_was_read_names_none(
+    web, resolver, monkeypatch, is_cached
+):
+    """DNS rebinding: else the index, which is from the internet, could name any server of this network."""
+    rows, _, _ = resolver
+    rows += [["127.0.0.1"]] if is_cached else [["1.1.1.1"], ["127.0.0.1"]]
+
+    def connect(address, timeout=None, **_):
+        sock = PublicPeer() if address[0] == "1.1.1.1" else socket.socket()
+        sock.settimeout(timeout)
+        sock.connect(("127.0.0.1", web.port))
+        return sock
+
+    monkeypatch.setattr(socket, "create_connection", connect)
+    secret = web.at("/secret", answer(b"secret"))
+    for path in ("/index.json", "/a.zip", "/b"):
+        web.at(path, answer(b"x", "Connection: close"))
+    by = requester_of("http://site.example/")
+    with Http(patience=Patience(pauses=())) as http:
+        if not is_cached:
+            http.get("http://site.example/index.json", cap=1)
+        http.get("http://site.example/a.zip", cap=1, named_by=by)
+        if not is_cached:
+            http.get("http://site.example/b", cap=1)
+        with pytest.raises(UnsafeTransfer):
+            http.get(secret, cap=10, named_by=by)
+    assert not web.seen["/secret"]
+
+
 def test_attack_a_public_address_routed_to_a_private_peer_is_refused(web, resolver, monkeypatch):
     """A route or a firewall rule can redirect the connection; the address of the peer counts."""
     rows, _, _ = resolver
