@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tempfile import TemporaryDirectory
 
 LOCK, INTENT, CONFIG = "skillhub.lock", "skillhub.toml", "config.toml"
+EDITS = "skillhub-edits"  # the folder of a project with patches of skills, and with edits that were saved
 # The base directories of freedesktop.org: the variable, and the default below the home folder.
 _XDG = (
     ("XDG_CONFIG_HOME", (".config",)),

@@ -13,12 +13,12 @@ from typing import NoReturn, TypeVar
 
 from skillhub.disk import files
 from skillhub.disk.folders import LARGEST, list_folder, walk, write_tree
+from skillhub.disk.home import EDITS
 from skillhub.errors import FormatError, NotFound, StateError, UnsafeArchive, WrongBytes
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import deferred, quote
 from skillhub.model.lock import Patch
 from skillhub.model.tree import File, Listing, Tree
-from skillhub.project.copies import EDITS
 from skillhub.project.project import Project
 
 # The lines in which two texts differ. A publisher may write two versions whose comparison by `difflib` alone takes

@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple, get_args
 
 from skillhub.disk import files
 from skillhub.disk.folders import remove_tree
-from skillhub.disk.home import Home
+from skillhub.disk.home import EDITS, Home
 from skillhub.disk.installer import extra, removal
 from skillhub.errors import Drifted, SkillhubError, StateError
 from skillhub.formats.json import strict_json
@@ -30,7 +30,7 @@ from skillhub.runtime.folder import Agreed, Folder
 _CAP = 256 << 20
 _PARTS = frozenset({"config", "data", "cache", "state"})
 # Files of the user that cannot be restored: signing keys, and saved edits of skills of the user scope.
-_OWN = {"keys": "your signing keys", copies.EDITS: "edits of yours that were saved"}
+_OWN = {"keys": "your signing keys", EDITS: "edits of yours that were saved"}
 _COMPLETIONS = (".bash_completions/skillhub.sh", ".zfunc/_skillhub", ".config/fish/completions/skillhub.fish")
 _SHELLS = (".bashrc", ".bash_profile", ".zshrc", ".config/fish/config.fish")
 _SHOWN = 30

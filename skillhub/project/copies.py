@@ -16,7 +16,7 @@ from typing import Literal, TypeAlias
 from skillhub.disk import files
 from skillhub.disk.files import FOLDER
 from skillhub.disk.folders import TreeProblem, clone_tree, remove_tree, write_tree
-from skillhub.disk.home import LOCK
+from skillhub.disk.home import EDITS, LOCK
 from skillhub.errors import SkillhubError, StateError
 from skillhub.formats.text import as_command, typed_flags
 from skillhub.model.hosts import Host, LinkKind, Scope, hosts, skill_folder
@@ -34,7 +34,6 @@ if sys.platform == "win32":
     import _winapi
 
 SHARED = ".agents/skills"
-EDITS = "skillhub-edits"
 _STAGED = ".skillhub-"
 WORTH_SHARING = 1 << 20  # bytes; writing a smaller tree takes a third of the time of cloning it
 # The names of files that a killed process leaves here and in `files.write_atomic`.

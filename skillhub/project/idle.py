@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 
-from skillhub.disk.home import marks_above
+from skillhub.disk.home import EDITS, marks_above
 from skillhub.disk.proved import names_in
 from skillhub.errors import StateError
 from skillhub.model.hosts import hosts, signs_of
-from skillhub.project.copies import EDITS, UNFINISHED, folders_of
+from skillhub.project.copies import UNFINISHED, folders_of
 from skillhub.project.intent import policy_places
 from skillhub.project.mcp import shared_folders
 from skillhub.project.project import Project, exclude_file

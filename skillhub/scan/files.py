@@ -12,8 +12,7 @@ from typing import Final
 from skillhub.formats.text import words
 from skillhub.model.finding import Rule, rules
 from skillhub.model.tree import SKILL_MD, File
-from skillhub.scan.pattern import Letters
-from skillhub.scan.skill_files import EXECUTABLE_MAGIC
+from skillhub.scan.pattern import EXECUTABLE_MAGIC, Letters
 
 # Suffixes of programs, and of files that a build tool, a desktop or the system runs by their names. Those of the
 # second text run code when a program opens, loads, unpickles or compiles them.

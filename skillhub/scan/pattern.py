@@ -24,6 +24,11 @@ from skillhub.model.finding import Rule, rules
 
 GAP_MAX = 1500
 _BEFORE_MAX = 200
+# ELF, Windows, Mach-O, WebAssembly, Java. The name does not matter: to copy such a file or set its mode is enough.
+EXECUTABLE_MAGIC = (
+    *(b"\x7fELF", b"MZ", b"\xfe\xed\xfa\xce", b"\xfe\xed\xfa\xcf", b"\xce\xfa\xed\xfe", b"\xcf\xfa\xed\xfe"),
+    *(b"\xca\xfe\xba\xbe", b"\0asm"),
+)
 
 
 # Keeps letters in lower case, digits, ``*`` (the sign of emphasis) and NUL; everything else becomes a blank.

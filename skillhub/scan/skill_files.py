@@ -18,13 +18,8 @@ from typing import Any, Final, Literal, TypeVar, get_args
 
 from skillhub.model.finding import Sighting
 from skillhub.model.tree import File, Tree
-from skillhub.scan.pattern import ONLY_WORDS, LazyPattern, Letters, Literals, decoded
+from skillhub.scan.pattern import EXECUTABLE_MAGIC, ONLY_WORDS, LazyPattern, Letters, Literals, decoded
 
-# ELF, Windows, Mach-O, WebAssembly, Java. The name does not matter: to copy such a file or set its mode is enough.
-EXECUTABLE_MAGIC = (
-    *(b"\x7fELF", b"MZ", b"\xfe\xed\xfa\xce", b"\xfe\xed\xfa\xcf", b"\xce\xfa\xed\xfe", b"\xcf\xfa\xed\xfe"),
-    *(b"\xca\xfe\xba\xbe", b"\0asm"),
-)
 # A longer document is read line by line: no third-party parser gets a text on which it could take long.
 PARSED_MAX = 1 << 17
 # Lines to parse in all documents of a skill together. Honest skills have a tenth of that; more would take seconds.
