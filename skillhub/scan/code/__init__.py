@@ -29,7 +29,7 @@ from skillhub.scan.pattern import (
     Literals,
     kind_of,
 )
-from skillhub.scan.skill_files import HOOKS, SCRIPTING, SkillFiles, SourceFile
+from skillhub.scan.skill_files import HOOKS, SCRIPTING, Passage, SkillFiles, SourceFile
 
 # Increase it with every change of the findings; it is part of the key of cached scans.
 RULES_VERSION: Final = 14
@@ -124,7 +124,6 @@ def in_programs(files: SkillFiles) -> Iterator[Sighting]:
         return
     from skillhub.scan.code.flow import Flow, Place  # noqa: PLC0415 - most skills need none of it
     from skillhub.scan.code.reader import Reader  # noqa: PLC0415
-    from skillhub.scan.code.recipes import recipes  # noqa: PLC0415
 
     sightings = dict[Sighting, None]()
 
@@ -137,7 +136,7 @@ def in_programs(files: SkillFiles) -> Iterator[Sighting]:
     related = [source for source in scripts if not names.isdisjoint(_WORD.findall(source.text))]
     for file in {source.path: source for source in (*relevant, *related)}.values():
         passages = () if file.recipe else file.passages if file.is_document else file.code
-        for passage in (*(recipes(file) if file.recipe or file.is_document else ()), *passages):
+        for passage in (*_recipes(file), *passages):
             if passage.kind == "code":
                 reader.read(passage.language, passage.text, file.path, passage.line - 1)
             else:
@@ -147,6 +146,20 @@ def in_programs(files: SkillFiles) -> Iterator[Sighting]:
     yield from reader.unread()
     yield from reader.flow.findings()
     yield from sightings
+
+
+def _recipes(file: SourceFile) -> Iterator[Passage]:
+    """Yield the shell scripts that another program takes from a file, and an agent from the hooks of a document."""
+    text = file.text.replace("\r\n", "\n")
+    if file.recipe:
+        kind, script, above = file.recipe, text, 0
+    elif file.is_document and (hooks := HOOKS.match(text)):
+        kind, script, above = "yaml", hooks[1], text.count("\n", 0, hooks.start(1))
+    else:
+        return
+    from skillhub.scan.code.recipes import READERS  # noqa: PLC0415 - most skills have no such file
+
+    yield from (Passage("code", "shell", commands, above + line) for commands, line in READERS[kind](script))
 
 
 def _is_anybodys(folded: str) -> bool:
@@ -217,9 +230,7 @@ def _find_signs(file: SourceFile) -> frozenset[str]:
 def _respelled(file: SourceFile) -> str | None:
     """Return the program as another program reads it; None if that is the text of the file."""
     if file.recipe:  # JSON can escape characters
-        from skillhub.scan.code.recipes import recipes  # noqa: PLC0415 - most skills have no such file
-
-        return "\n".join(script.text for script in recipes(file))
+        return "\n".join(script.text for script in _recipes(file))
     # Python normalizes names.
     is_odd = file.language == "python" and not file.data.isascii() and not is_normalized("NFKC", file.text)
     return normalize("NFKC", file.text) if is_odd else None

@@ -10,8 +10,6 @@ from contextlib import suppress
 from itertools import islice
 from typing import Any, Final
 
-from skillhub.scan.skill_files import HOOKS, Passage, SourceFile
-
 # A string of JSON; one without an end reaches to the end of its line.
 _STRING: Final = re.compile(r'"(?:[^"\\\n]|\\.?)*+(?:"|$)', re.MULTILINE)
 # Strings of a file that are read one by one; the others are read as one script.
@@ -98,7 +96,7 @@ def _command_of_words(match: re.Match[str]) -> str:
     return value[value.index("-c") + 1] if "-c" in value[:-1] else shlex.join(value)
 
 
-_READERS: Final[Mapping[str, Callable[[str], Iterator[tuple[str, int]]]]] = {
+READERS: Final[Mapping[str, Callable[[str], Iterator[tuple[str, int]]]]] = {
     "json": _json,
     "yaml": _yaml,
     "dockerfile": _dockerfile,
@@ -107,17 +105,3 @@ _READERS: Final[Mapping[str, Callable[[str], Iterator[tuple[str, int]]]]] = {
     "crontab": _crontab,
     "shell": _shell,
 }
-
-
-def recipes(file: SourceFile) -> Iterator[Passage]:
-    """Yield the shell scripts in a file from which another program takes commands, and in a document's hooks."""
-    text = file.text.replace("\r\n", "\n")
-    for script, line in _READERS[file.recipe](text) if file.recipe else _hooks(text):
-        yield Passage("code", "shell", script, line)
-
-
-def _hooks(text: str) -> Iterator[tuple[str, int]]:
-    """Yield the commands in the hooks that a frontmatter declares, which an agent runs."""
-    if match := HOOKS.match(text):
-        above = text.count("\n", 0, match.start(1))
-        yield from ((script, above + line) for script, line in _yaml(match[1]))
