@@ -57,7 +57,6 @@ LAZY = {
     "skillhub/project/intent.py",
     "skillhub/scan/__init__.py",
     "skillhub/scan/code/__init__.py",
-    "skillhub/scan/code/reader.py",
     "skillhub/scan/skill_files.py",
     "skillhub/sources/configured.py",
     "skillhub/sources/registry.py",

@@ -9,7 +9,7 @@ import pytest
 
 from skillhub.disk.installer import extra
 from skillhub.model.finding import NO_PARSER, is_about_parsers
-from skillhub.scan.code.reader import PARSERS
+from skillhub.scan.code import PARSERS
 from tests.support.cli import hidden_in
 
 GOOD = "---\nname: good\ndescription: Does good.\n---\n\nDo it.\n"

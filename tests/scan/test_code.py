@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from skillhub.model.tree import File, Tree
 from skillhub.scan import code, scan
-from skillhub.scan.code import reader as reading
 from skillhub.scan.code import searched
 from skillhub.scan.code.decoded import decoded, unpacked
 from tests.support.effort import is_linear, steps
@@ -697,7 +696,7 @@ def test_attack_a_short_script_with_a_syntax_error_is_read_line_by_line(odd):
 
 @pytest.mark.parametrize("path", ["scripts/a.js", "scripts/a.sh"])
 def test_program_that_needs_the_missing_extra_is_reported(monkeypatch, path):
-    for name in reading.PARSERS.values():
+    for name in code.PARSERS.values():
         monkeypatch.setitem(sys.modules, name, None)
     (found,) = scan(skill({path: 'eval("$1")\n'}))
     assert (found.rule, found.severity) == ("SH609", "low")
