@@ -22,6 +22,7 @@ from skillhub.formats.text import clean, quote
 # The keys that sign skills: ECDSA on P-256 (the default) and P-384, and Ed25519; no others, and no RSA.
 # Signatures are deterministic (RFC 6979, RFC 8032), so that signing the same tree again gives the same bytes.
 
+PAYLOAD_TYPE = "application/vnd.in-toto+json"
 Kind = Literal["p256", "p384", "ed25519"]
 _CURVES: dict[str, ec.EllipticCurve] = {"p256": ec.SECP256R1(), "p384": ec.SECP384R1()}
 _HASHES: dict[str, hashes.HashAlgorithm] = {"p256": hashes.SHA256(), "p384": hashes.SHA384()}
@@ -29,6 +30,11 @@ _KIND_OF_CURVE: dict[str, Kind] = {"secp256r1": "p256", "secp384r1": "p384"}
 _Public = ec.EllipticCurvePublicKey | ed25519.Ed25519PublicKey
 _Private = ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey
 _HINT = "expected are ECDSA keys on P-256 or P-384, and Ed25519 keys"
+
+
+def pae(payload: bytes) -> bytes:
+    """Return the bytes that are signed: DSSE's pre-authentication encoding, which binds the payload type."""
+    return b"DSSEv1 %d %s %d %s" % (len(PAYLOAD_TYPE), PAYLOAD_TYPE.encode(), len(payload), payload)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from skillhub.formats.digest import Digest, is_hex
 from skillhub.formats.json import strict_json
 from skillhub.formats.text import is_inner_path, quote
 from skillhub.model.tree import SIGNATURE, SKILL_MD, Tree
-from skillhub.trust.keys import PrivateKey, PublicKey
+from skillhub.trust.keys import PAYLOAD_TYPE, PrivateKey, PublicKey, pae
 
 if TYPE_CHECKING:
     from skillhub.trust.x509 import Certificate
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 # except for the variants that a verifier has to accept (specification v1.0, 11.1).
 
 MEDIA_TYPE = "application/vnd.dev.sigstore.bundle.v0.3+json"
-PAYLOAD_TYPE = "application/vnd.in-toto+json"
 _CAP = 4 * 1024 * 1024
 _KINDS = ("publicKey", "x509CertificateChain", "certificate")
 _LOGS = ("tlogEntries", "timestampVerificationData")
@@ -84,11 +83,6 @@ class Bundle:
         }
         bundle = {"mediaType": MEDIA_TYPE, "verificationMaterial": material, "dsseEnvelope": envelope}
         return json.dumps(bundle, separators=(",", ":")).encode() + b"\n"
-
-
-def pae(payload: bytes) -> bytes:
-    """Return the bytes that are signed: DSSE's pre-authentication encoding, which binds the payload type."""
-    return b"DSSEv1 %d %s %d %s" % (len(PAYLOAD_TYPE), PAYLOAD_TYPE.encode(), len(payload), payload)
 
 
 def document(data: bytes) -> object:
