@@ -120,7 +120,7 @@ def judge(
     revoked = {key for publisher in publishers for key in publisher.revoked}
     trusted = tuple(publisher for publisher in publishers if publisher.covers(source))
     if envelope.bundle is not None:
-        return _by_identity(envelope, trusted)
+        return _by_identity(envelope, envelope.bundle, trusted)
     if not envelope.chain:
         return _by_key(envelope, trusted, revoked)
     verdict = _by_certificate(envelope, trusted, revoked, now)
@@ -161,7 +161,7 @@ def _by_certificate(
     return Verdict(status, envelope.tree, signer, pem=path.root.pem.decode(), expired=path.expired)
 
 
-def _by_identity(envelope: Envelope, trusted: tuple[Publisher, ...]) -> Verdict:
+def _by_identity(envelope: Envelope, bundle: bytes, trusted: tuple[Publisher, ...]) -> Verdict:
     try:
         # An extra that takes 0.3 s to import; few signatures need it, and it may not be installed.
         from skillhub.trust import sigstore  # noqa: PLC0415
@@ -175,12 +175,12 @@ def _by_identity(envelope: Envelope, trusted: tuple[Publisher, ...]) -> Verdict:
     # A pinned root vouches only for the identities that it was pinned with.
     for root in {each.root: None for each in owners if each.root is not None}:
         try:
-            found = sigstore.prove(envelope, root)
+            found = sigstore.prove(bundle, envelope.signed, root)
         except BadSignature:
             continue
         if found in owners:
             return _identified(envelope, found, owners[found])
-    found = sigstore.prove(envelope, None)
+    found = sigstore.prove(bundle, envelope.signed, None)
     return _identified(envelope, found, owners.get(found))
 
 

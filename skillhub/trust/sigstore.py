@@ -25,8 +25,7 @@ from sigstore_models.trustroot.v1 import TrustedRoot as TrustedRootDocument
 from skillhub.errors import BadSignature, FormatError
 from skillhub.formats.text import quote
 from skillhub.model.tree import SIGNATURE
-from skillhub.trust.keys import Identity
-from skillhub.trust.oms import PAYLOAD_TYPE, Envelope, pae
+from skillhub.trust.keys import PAYLOAD_TYPE, Identity, pae
 
 _PUBLIC = "https://tuf-repo-cdn.sigstore.dev"
 _HINT = "a Sigstore that is not the public one: skillhub publisher trust NAME --identity … --trusted-root FILE"
@@ -54,11 +53,12 @@ _MALFORMED = (
 )
 
 
-def prove(envelope: Envelope, root: str | None) -> Identity:
+def prove(signature: bytes, signed: bytes, root: str | None) -> Identity:
     """Return the identity that made the signature, as this trusted root proves it.
 
     Args:
-        envelope: The signature, which has a ``bundle``.
+        signature: The bytes of the signature's file, a bundle of Sigstore.
+        signed: The bytes that it must be a signature of.
         root: The text of a ``trusted_root.json``; None for that of the public Sigstore in the installed package.
 
     Raises:
@@ -69,13 +69,13 @@ def prove(envelope: Envelope, root: str | None) -> Identity:
     try:
         with catch_warnings():
             simplefilter("error", CryptographyDeprecationWarning)
-            bundle = Bundle.from_json(envelope.bundle or b"")
+            bundle = Bundle.from_json(signature)
             kind, payload = verifier.verify_dsse(bundle, _Anybody())
             found = _named(bundle.signing_certificate, root)
     except (*_MALFORMED, FormatError) as error:
         message = f"expected a Sigstore identity that its bundle proves: {quote(str(error), 200)}"
         raise BadSignature("sigstore", message, where=SIGNATURE, hint=_HINT) from error
-    if kind != PAYLOAD_TYPE or pae(payload) != envelope.signed:
+    if kind != PAYLOAD_TYPE or pae(payload) != signed:
         raise BadSignature("sigstore", "expected one statement in the bundle", where=SIGNATURE)
     return found
 

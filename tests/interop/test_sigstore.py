@@ -210,7 +210,8 @@ def test_an_unproven_statement_is_refused(attack):
 
     made = ATTACKS[attack]()
     with pytest.raises(BadSignature) as caught:
-        sigstore.prove(oms.read(signed(made)), PINNED.root)
+        envelope = oms.read(signed(made))
+        sigstore.prove(envelope.bundle, envelope.signed, PINNED.root)
     assert caught.value.reason == "sigstore"
     assert SAID.get(attack, "") in caught.value.message
     assert refused(made) == "sigstore"
