@@ -31,7 +31,7 @@ from skillhub.model.tree import SIGNATURE, SKILL_MD, Tree
 from skillhub.project.project import root_markers
 from skillhub.runtime import envelope, loading
 from skillhub.runtime.agent import catalog_of
-from skillhub.runtime.catalog import Catalog
+from skillhub.runtime.catalog import Catalog, Session
 from skillhub.runtime.discover import Surroundings
 from skillhub.runtime.meaning import MentionRules, mentioned
 from skillhub.runtime.overview import Section, section
@@ -421,9 +421,7 @@ def load(
     if skill.permission == "ask" and not (common.yes or common.asks):
         message = f"the settings of {agent.name} require a question before {quote(skill.full_name)} is loaded"
         raise Refused(message, hint="type the command at a terminal, or agree with --yes")
-    request = loading.Request(
-        arguments=arguments, session=loading.Session(session), rules=agent.rules, ask=lambda _: True
-    )
+    request = loading.Request(arguments=arguments, session=Session(session), rules=agent.rules, ask=lambda _: True)
     loaded = loading.load(skill, request)
     for note in loaded.notes:
         common.terminal.say(note, "dim")

@@ -17,11 +17,11 @@ _HOMES = {
         "model.hosts": "Profile profile profiles",
         "model.skill": "Skill",
         "runtime.agent": "catalog_of changes context_inspect skills_list",
-        "runtime.catalog": "Catalog Problem",
+        "runtime.catalog": "Catalog Problem Session",
         "runtime.discover": "Surroundings",
         "runtime.envelope": "Display display inject",
         "runtime.folder": "Agreed bring_system_skills",
-        "runtime.loading": "Commands Fork Hook Loaded Request Session load pick preload",
+        "runtime.loading": "Commands Fork Hook Loaded Request load pick preload",
         "runtime.needs": "PermissionProfile TurnNeeds open_needs permission_profile supply values",
         "runtime.overview": "Section section",
         "runtime.skill_urls": "Pulled pull urls_of",
@@ -98,11 +98,11 @@ if TYPE_CHECKING:
     from skillhub.model.hosts import Profile, profile, profiles
     from skillhub.model.skill import Skill
     from skillhub.runtime.agent import catalog_of, changes, context_inspect, skills_list
-    from skillhub.runtime.catalog import Catalog, Problem
+    from skillhub.runtime.catalog import Catalog, Problem, Session
     from skillhub.runtime.discover import Surroundings
     from skillhub.runtime.envelope import Display, display, inject
     from skillhub.runtime.folder import Agreed, bring_system_skills
-    from skillhub.runtime.loading import Commands, Fork, Hook, Loaded, Request, Session, load, pick, preload
+    from skillhub.runtime.loading import Commands, Fork, Hook, Loaded, Request, load, pick, preload
     from skillhub.runtime.meaning import Completion, Mention, MentionRules, Resolved, Selected, complete, mentioned
     from skillhub.runtime.needs import PermissionProfile, TurnNeeds, open_needs, permission_profile, supply, values
     from skillhub.runtime.overview import Section, section

@@ -23,10 +23,9 @@ from skillhub.model.manifest import FOLDER_NAME
 from skillhub.model.question import HoldReason
 from skillhub.model.skill import Skill
 from skillhub.project.copies import NeedCheck, need_check
-from skillhub.runtime.catalog import Catalog, Problem, Root, folded
+from skillhub.runtime.catalog import Catalog, Problem, Root, Session, folded
 from skillhub.runtime.discover import Search, Surroundings, discover, roots
 from skillhub.runtime.folder import STORED, Agreed, Folder, KnownLocks, Locks, NoLocks, holding, not_agreed
-from skillhub.runtime.loading import Session
 from skillhub.runtime.state import layers, settled
 from skillhub.runtime.walk import Cache, declared
 

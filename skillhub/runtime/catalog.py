@@ -1,4 +1,4 @@
-"""The catalogue of an agent's skills: which skill a name means, and which skills it shadows."""
+"""The catalogue of an agent's skills: which skill a name means, which it shadows, and which a conversation has."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
+from hashlib import sha256
 from typing import Any, Final, Literal, NamedTuple
 from unicodedata import normalize
 
@@ -276,3 +277,41 @@ class Catalog:
     @cached_property
     def _labels(self) -> Mapping[str, str]:
         return {root.path: root.label for root in self.roots}
+
+
+# What a conversation has of the catalogue already.
+
+
+class Session:
+    """A conversation, with the skills loaded into it and the answers given in it.
+
+    Call ``forget`` when the context of the conversation was compacted.
+
+    Args:
+        name: The id of the conversation, which skills may use as ``${CLAUDE_SESSION_ID}``.
+    """
+
+    def __init__(self, name: str = "") -> None:
+        self.name = name
+        self._versions: dict[str, str] = {}
+        # The questions asked, by folder, need and server, each with the value of a variable for that skill alone.
+        self.asked: dict[tuple[str, str, str], str | None] = {}
+        self._texts: set[tuple[str, str]] = set()
+
+    def has(self, path: str, version: str, text: str = "") -> bool:
+        """Return whether the conversation has this text of this version already, and add it."""
+        key = path, sha256(f"{version}\n{text}".encode("utf-8", "surrogatepass")).hexdigest()
+        is_there = key in self._texts
+        self._texts.add(key)
+        self._versions[path] = version
+        return is_there
+
+    def forget(self) -> None:
+        """Forget the loaded texts, so that each skill is loaded in full again."""
+        self._versions.clear()
+        self._texts.clear()
+
+    @property
+    def versions(self) -> dict[str, str]:
+        """The version of each loaded skill, by path."""
+        return dict(self._versions)

@@ -27,7 +27,7 @@ from skillhub.model import manifest
 from skillhub.model.hosts import Rules
 from skillhub.model.skill import Skill
 from skillhub.project.project import Project
-from skillhub.runtime.catalog import Catalog
+from skillhub.runtime.catalog import Catalog, Session
 from skillhub.runtime.folder import STORED, Agreed, Folder, Locks, holding, imitates, is_inside
 from skillhub.runtime.meaning import Caller, called, refusal, usable
 from skillhub.runtime.mention import Suggestions
@@ -217,41 +217,6 @@ class Commands:
 
     run: Callable[[str, str], str]
     agreed: Callable[[str, str], bool]
-
-
-class Session:
-    """A conversation, with the skills loaded into it and the answers given in it.
-
-    Call ``forget`` when the context of the conversation was compacted.
-
-    Args:
-        name: The id of the conversation, which skills may use as ``${CLAUDE_SESSION_ID}``.
-    """
-
-    def __init__(self, name: str = "") -> None:
-        self.name = name
-        self._versions: dict[str, str] = {}
-        # The questions asked, by folder, need and server, each with the value of a variable for that skill alone.
-        self.asked: dict[tuple[str, str, str], str | None] = {}
-        self._texts: set[tuple[str, str]] = set()
-
-    def has(self, path: str, version: str, text: str = "") -> bool:
-        """Return whether the conversation has this text of this version already, and add it."""
-        key = path, sha256(f"{version}\n{text}".encode("utf-8", "surrogatepass")).hexdigest()
-        is_there = key in self._texts
-        self._texts.add(key)
-        self._versions[path] = version
-        return is_there
-
-    def forget(self) -> None:
-        """Forget the loaded texts, so that each skill is loaded in full again."""
-        self._versions.clear()
-        self._texts.clear()
-
-    @property
-    def versions(self) -> dict[str, str]:
-        """The version of each loaded skill, by path."""
-        return dict(self._versions)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,8 +14,9 @@ from skillhub.model.needs import Declared, McpServer, Requirement
 from skillhub.model.question import SERVER_KINDS, SERVER_RUNS, Answer, Question
 from skillhub.model.server_command import Risk, steered_by
 from skillhub.model.tree import File, Tree
+from skillhub.runtime.catalog import Session
 from skillhub.runtime.discover import Surroundings
-from skillhub.runtime.loading import Loaded, Session
+from skillhub.runtime.loading import Loaded
 from skillhub.runtime.walk import LENIENT
 
 # Open needs, asked once in a session. They are read from the bytes that were checked when the skill was loaded;

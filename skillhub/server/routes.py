@@ -43,10 +43,10 @@ from skillhub.model.skill import Skill
 from skillhub.model.tree import SKILL_MD
 from skillhub.project.store import Store
 from skillhub.runtime.agent import catalog_of, codex_rows, context_inspect, record
-from skillhub.runtime.catalog import Catalog
+from skillhub.runtime.catalog import Catalog, Session
 from skillhub.runtime.discover import Surroundings
 from skillhub.runtime.envelope import inject, to_json
-from skillhub.runtime.loading import Request, Session, load, pick
+from skillhub.runtime.loading import Request, load, pick
 from skillhub.runtime.meaning import MentionRules, mentioned
 from skillhub.runtime.overview import section
 from skillhub.runtime.toolset import call_tool, tools
