@@ -15,7 +15,7 @@ from skillhub.errors import SourceError, UnsafeTransfer, UsageError
 from skillhub.formats.text import as_command
 from skillhub.model import advisory
 from skillhub.model.reference import Git, GitHub, Local, Mcp, Oci, Remote, url_of
-from skillhub.net.fetch import Mirrors, UntrustedClient, unheard
+from skillhub.net.fetch import unheard
 from skillhub.net.settings import Logins, Settings
 from skillhub.net.target import check_marketplace_url, is_beside
 from skillhub.project.last_seen import own_advisories
@@ -176,7 +176,11 @@ class OpenNetwork:
             raise SourceError(_OFFLINE, where=url)
         online = self._online
         self._announce()
-        return online if named_by == "person" else UntrustedClient(online, url, hint)
+        if named_by == "person":
+            return online
+        from skillhub.net.mirrors import UntrustedClient
+
+        return UntrustedClient(online, url, hint)
 
     def _announce(self) -> None:
         try:
@@ -188,6 +192,7 @@ class OpenNetwork:
     @cached_property
     def _online(self) -> Web:
         from skillhub.net.client import Http
+        from skillhub.net.mirrors import Mirrors
 
         logins = Logins(self._settings.tokens, os.environ, self.user_home)
         http = Http(credentials=logins, arrived=self.arrived)

@@ -37,7 +37,8 @@ from skillhub.formats import yaml
 from skillhub.formats.document import ForeignDocument, Items, matching
 from skillhub.formats.text import is_object_id, quote
 from skillhub.model.reference import PUBLIC, site_of
-from skillhub.net.fetch import RequestOptions, Response, UntrustedClient, Web, whole
+from skillhub.net.fetch import RequestOptions, Response, Web, whole
+from skillhub.net.mirrors import UntrustedClient
 from skillhub.net.target import RULES, RequestTarget
 from skillhub.sources import git_snapshot
 from skillhub.sources.git_program import GitLimits

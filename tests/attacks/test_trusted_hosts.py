@@ -10,7 +10,7 @@ import pytest
 from skillhub.disk.folders import remove_tree
 from skillhub.errors import SourceError, UnsafeTransfer
 from skillhub.net.client import Http
-from skillhub.net.fetch import Mirrors, UntrustedClient
+from skillhub.net.mirrors import Mirrors, UntrustedClient
 from skillhub.net.settings import Settings
 from skillhub.sources.oci import OciWire
 from tests.support.gitbackend import backend

@@ -6,7 +6,8 @@ import pytest
 
 from skillhub.errors import FormatError, NotFound, UnsafeTransfer, WrongBytes
 from skillhub.net.client import Http
-from skillhub.net.fetch import Mirrors, RequestOptions
+from skillhub.net.fetch import RequestOptions
+from skillhub.net.mirrors import Mirrors
 from skillhub.net.settings import Logins, Settings
 from tests.support.web import answer, redirect, requester_of
 

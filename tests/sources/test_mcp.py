@@ -22,7 +22,7 @@ from skillhub.model.discovery import LeadsOut
 from skillhub.model.index import Release
 from skillhub.model.reference import Mcp, parse_ref
 from skillhub.net.client import Http, Patience
-from skillhub.net.fetch import Mirrors, UntrustedClient
+from skillhub.net.mirrors import Mirrors, UntrustedClient
 from skillhub.net.settings import Settings
 from skillhub.sources import mcp
 from skillhub.sources.mcp import McpPlace
