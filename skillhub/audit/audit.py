@@ -26,10 +26,10 @@ from skillhub.disk import files
 from skillhub.disk.folders import LARGEST
 from skillhub.errors import BadSignature, FormatError, NotFound, SkillhubError, StateError, UnsafeArchive, UsageError
 from skillhub.formats.digest import Digest
-from skillhub.formats.text import command, quote
+from skillhub.formats.text import command, quote, reinstall
 from skillhub.install import candidates
 from skillhub.install.candidates import ReleaseStatus
-from skillhub.install.context import Ports, read_unchecked, reinstall
+from skillhub.install.context import Ports, read_unchecked
 from skillhub.install.locked_facts import advised, advised_tree, policy_subject
 from skillhub.install.obtain import undeclared
 from skillhub.install.review import install_words, since

@@ -310,6 +310,11 @@ def command(scope: str, *words: str) -> str:
     return as_command("skillhub", *words, *typed_flags(scope))
 
 
+def reinstall(scope: str, name: str, words: Iterable[str]) -> str:
+    """Return the commands that replace an installed skill by the skill that these words name."""
+    return f"{command(scope, 'remove', name)}, then {command(scope, 'install', *words)}"
+
+
 # The tables of this package.
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))

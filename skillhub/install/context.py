@@ -14,7 +14,7 @@ from urllib.parse import quote
 from skillhub.errors import FormatError, NotFound, Refused, SourceError, SourceMismatch, UsageError
 from skillhub.formats.digest import NO_FILES, Digest
 from skillhub.formats.text import as_command, command, did_you_mean, spelled_like
-from skillhub.model.hosts import Host, LinkKind, Scope, SkillScope, detect, host, hosts
+from skillhub.model.hosts import Host, LinkKind, Scope, detect, host, hosts
 from skillhub.model.lock import Lock, Locked, place_of
 from skillhub.model.provenance import Changes, Provenance, Record, Records, SourceChange
 from skillhub.model.question import A_PERSON, YES, how_to_answer, unanswerable
@@ -371,14 +371,6 @@ def _refusal(question: Question, answer: Answer, asked: Sequence[Asked]) -> tupl
     answers = ", and ".join(dict.fromkeys(how_to_answer(each) for each, reply in asked if reply.said == "unanswered"))
     without = " without --yes" if answer.past_yes else ""
     return reason, f"answer at a terminal{without}{'' if answers == A_PERSON else f', or beforehand: {answers}'}"
-
-
-# Commands in hints: for the user's scope, each word quoted for a shell.
-
-
-def reinstall(scope: SkillScope, name: str, words: Iterable[str]) -> str:
-    """Return the commands that replace an installed skill by the skill that these words name."""
-    return f"{command(scope, 'remove', name)}, then {command(scope, 'install', *words)}"
 
 
 @dataclass(frozen=True)

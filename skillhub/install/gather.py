@@ -11,7 +11,7 @@ from skillhub import scan
 from skillhub.edits.patch import difference, free_path, merge_skills
 from skillhub.errors import Forbidden, FormatError, NotFound, SecurityError, SkillhubError, UsageError
 from skillhub.formats.digest import Digest
-from skillhub.formats.text import as_word, command, is_name, is_object_id, quote
+from skillhub.formats.text import as_word, command, is_name, is_object_id, quote, reinstall
 from skillhub.install.candidates import (
     EXPIRED,
     Candidate,
@@ -24,7 +24,7 @@ from skillhub.install.candidates import (
     scanning,
     spelled,
 )
-from skillhub.install.context import LeftOut, Options, Ports, State, reinstall
+from skillhub.install.context import LeftOut, Options, Ports, State
 from skillhub.install.locked_facts import with_advisories
 from skillhub.install.obtain import from_lock, prefetched, with_patched_tree
 from skillhub.install.resolve import ResolvedSkill, ranges_on, resolve_locked, resolve_ref, resolve_wanted, satisfies

@@ -10,7 +10,7 @@ from datetime import timedelta
 from skillhub.errors import BadSignature, Forbidden, SignerChanged
 from skillhub.formats import text as times
 from skillhub.formats.digest import Digest
-from skillhub.formats.text import Quoted, as_command, command, quoted, shown, word
+from skillhub.formats.text import Quoted, as_command, command, quoted, reinstall, shown, word
 from skillhub.install import candidates
 from skillhub.install.candidates import (
     Candidate,
@@ -22,7 +22,7 @@ from skillhub.install.candidates import (
     spelled,
     without_files,
 )
-from skillhub.install.context import Ports, State, reinstall
+from skillhub.install.context import Ports, State
 from skillhub.install.locked_facts import names_of, policy_subject, urls_of, with_advisories
 from skillhub.model.finding import NETWORK_UNKNOWN, Finding, at_least, counted, in_words, undeclared_variables
 from skillhub.model.index import Release

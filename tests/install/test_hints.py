@@ -11,9 +11,8 @@ import pytest
 from skillhub.disk.folders import remove_tree
 from skillhub.errors import Refused, SecurityError, SourceMismatch, Withdrawn, WrongBytes
 from skillhub.formats.digest import Digest
-from skillhub.formats.text import command
+from skillhub.formats.text import command, reinstall
 from skillhub.install.candidates import ReleaseStatus, check_against_lock
-from skillhub.install.context import reinstall
 from skillhub.install.gather import UnsafeSkills
 from skillhub.install.obtain import by_path
 from skillhub.install.sources import propose_source
