@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from skillhub.errors import SecurityError, SignerChanged, SourceError, SourceMismatch
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import as_command, as_word, command
-from skillhub.install.context import Ports
 from skillhub.model.finding import Finding
 from skillhub.model.hosts import Scope
 from skillhub.model.index import Admission, Index, Release, choose_release
-from skillhub.model.lock import Locked, Signer, shown_signers
+from skillhub.model.lock import Lock, Locked, Signer, shown_signers
 from skillhub.model.provenance import LOCK, MEANING, Provenance, signers_of
 from skillhub.model.reference import Named, canonical
 from skillhub.model.tree import Tree
@@ -62,7 +61,7 @@ class ReleaseStatus:
     """The status of a locked skill at its registry; empty for a skill from another kind of source.
 
     Attributes:
-        index: The registry's latest or last known index of the name.
+        index: The registry's latest index of the name, by ``Ports.index_of``, or the last known one.
     """
 
     name: str
@@ -73,19 +72,6 @@ class ReleaseStatus:
     def last_seen(cls, name: str, entry: Locked, root: Digest | None, sources: Sources) -> ReleaseStatus:
         """Return the last known status at the registry with this root."""
         return cls(name, entry, sources.last_seen(root).index([entry.own_name(name)]) if root else _NOTHING)
-
-    @classmethod
-    def now(cls, name: str, entry: Locked, ports: Ports) -> ReleaseStatus:
-        """Ask the skill's registry for its status.
-
-        Raises:
-            NotFound: the registry no longer has the name.
-            SourceError, SecurityError, FormatError: the registry cannot be opened.
-        """
-        if ports.root_of(entry) is None:
-            return cls(name, entry)
-        own = entry.own_name(name)
-        return cls(name, entry, ports.open(ports.sources.get(entry.source)).release_index([own]))
 
     @property
     def offered(self) -> tuple[Release, ...]:
@@ -493,11 +479,11 @@ def _fingerprints(spelled: Iterable[str]) -> set[str]:
     return {each.partition(":")[2] for each in spelled}
 
 
-def is_same_place(found: Locked, entry: Locked, ports: Ports) -> bool:
+def is_same_place(found: Locked, entry: Locked, sources: Sources, lock: Lock) -> bool:
     """Return whether a registry's release has the URL of the lock, or had it before the registry moved."""
     if found.url == entry.url:
         return True
-    source, locked_source = ports.sources.all().get(entry.source), ports.project.lock().sources.get(entry.source)
+    source, locked_source = sources.all().get(entry.source), lock.sources.get(entry.source)
     if source is None or locked_source is None or not source.is_meant(locked_source):
         return False
     return found.url == relocated(source.url, entry.url, locked_source.url)

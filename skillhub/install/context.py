@@ -15,6 +15,7 @@ from skillhub.errors import FormatError, NotFound, Refused, SourceError, SourceM
 from skillhub.formats.digest import NO_FILES, Digest
 from skillhub.formats.text import as_command, command, did_you_mean, spelled_like
 from skillhub.model.hosts import Host, LinkKind, Scope, detect, host, hosts
+from skillhub.model.index import Index, Release
 from skillhub.model.lock import Lock, Locked, place_of
 from skillhub.model.provenance import Changes, Provenance, Record, Records, SourceChange
 from skillhub.model.question import A_PERSON, YES, how_to_answer, unanswerable
@@ -27,7 +28,6 @@ from skillhub.project.user_state import Publishers, voucher
 
 if TYPE_CHECKING:
     from skillhub.model.advisory import AdvisoryFeed
-    from skillhub.model.index import Index, Release
     from skillhub.model.question import Answer, Approver, Asked, McpChoice, Question
     from skillhub.model.tree import Unpacked
     from skillhub.net.target import Who
@@ -224,6 +224,16 @@ class Ports:
             return self.open(source).release_index([name])
         index = self.reach(source.ref, named_by=source.named_by).index((name,))
         return replace(index, skills={name: index.releases(name)}, admissions={})
+
+    def index_of(self, name: str, entry: Locked) -> Index:
+        """Return what the registry of a locked skill has of its name; nothing for a skill of no registry.
+
+        Raises:
+            NotFound, SourceError, SecurityError, FormatError: it no longer has the name, or cannot be opened.
+        """
+        if self.root_of(entry) is None:
+            return Index({})
+        return self.open(self.sources.get(entry.source)).release_index([entry.own_name(name)])
 
     def listing(self, source: Source, text: str = "", *, refresh: bool = False) -> Index:
         """Return the newest release of every skill of a source, for search and display only.
@@ -505,12 +515,9 @@ def _redefined(mine: Source, theirs: str, where: str, hint: str) -> SourceMismat
     return SourceMismatch(message, where=where, hint=hint)
 
 
-# The options of an install besides its references: where to enable, and how to satisfy needs.
-
-
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The flags of install and enable, as values.
+    """The flags of install and enable, besides references: where to enable, and how to satisfy needs.
 
     Attributes:
         agents: Ids of the agents to enable for; empty means those chosen before, or of the intent, or found here.

@@ -481,7 +481,7 @@ def _latest(name: str, entry: Locked, state: State, ports: Ports, newer: Gathere
 
 def _status(name: str, entry: Locked, ports: Ports, newer: Gathered) -> ReleaseStatus:
     """Return the status of a locked release at its registry; add the name to ``withdrawn`` if it was withdrawn."""
-    status = ReleaseStatus.now(name, entry, ports)
+    status = ReleaseStatus(name, entry, ports.index_of(name, entry))
     if status.release is not None and status.release.withdrawn is not None:
         newer.withdrawn.add(name)
     return status

@@ -550,7 +550,7 @@ def _at_path(name: str, entry: Locked, ports: Ports) -> Acquisition:
 def _at_registry(name: str, entry: Locked, ports: Ports) -> Acquisition:
     source = ports.sources.get(entry.source)
     try:
-        status = ReleaseStatus.now(name, entry, ports)
+        status = ReleaseStatus(name, entry, ports.index_of(name, entry))
         status.refuse(ports.project)
         if status.release is None:
             raise _missing_release(name, entry, status.offered, source)
@@ -585,7 +585,8 @@ def _verified(name: str, entry: Locked, found: Candidate, ports: Ports) -> Candi
         raise WrongBytes(f"expected {name} to be {entry.size} bytes, found {found.entry.size}", where=where)
     if found.name != (own := entry.own_name(name)):
         raise SourceMismatch(f"the lock names {own}, its SKILL.md {found.name}", where=where)
-    if found.entry.version != entry.version or not is_same_place(found.entry, entry, ports):
+    is_same = is_same_place(found.entry, entry, ports.sources, ports.project.lock())
+    if found.entry.version != entry.version or not is_same:
         raise SourceMismatch(
             f"the lock has {name} {entry.version} from {where}, "
             f"found {found.entry.version} from {found.entry.origin}",

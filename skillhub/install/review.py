@@ -486,7 +486,7 @@ def _publisher_keys(candidate: Candidate, source: str, ports: Ports) -> frozense
         return candidates.keys_of_publisher(candidate.signer, candidates.trusted_publishers(ports.publishers))
     if ports.root_of(entry) is None:
         return candidate.publisher_keys
-    status = ReleaseStatus.now(name, entry, ports)
+    status = ReleaseStatus(name, entry, ports.index_of(name, entry))
     release, admitted = status.release, status.admitted
     if release is None or admitted is None:
         return candidate.publisher_keys

@@ -25,4 +25,4 @@ def test_locked_skills_follow_a_moved_registry_with_the_same_root_only(world, hu
     assert moved != entry
     assert rebased_lock(lock, {"acme": there}).skills["hello"] == (moved if is_same else entry)
     world.project.write_lock(Lock({"hello": moved}, {"acme": there}).dump())
-    assert is_same_place(entry, moved, ports) == is_same
+    assert is_same_place(entry, moved, ports.sources, world.lock()) == is_same
