@@ -6,7 +6,7 @@ import json
 import re
 import tomllib
 from bisect import bisect
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, MutableMapping
 from typing import Any
 
 from skillhub.errors import FormatError
@@ -170,6 +170,25 @@ def remove(text: str, path: tuple[str, ...], where: str) -> str:
         after += part.partition("\n")[2]
     found = others_toml(after, where)
     return _checked(after, _rest(before, path) == _rest(found, path) and _at(found, path) is None, where)
+
+
+def set_line(table: MutableMapping[str, Any], key: str, value: str | None) -> None:
+    """Set a key of a table of tomlkit to this value in TOML; for None, remove it.
+
+    A table with a header becomes a line. The comments below it, which tomlkit counts as part of it, stay.
+    """
+    import tomlkit  # noqa: PLC0415
+    from tomlkit.items import Table  # noqa: PLC0415
+
+    body = table.value.body if isinstance(table, Table) else []
+    tables = [at for at, (each, item) in enumerate(body) if each and each.key == key and isinstance(item, Table)]
+    below = _below(body[tables[0]][1]) if tables else ""
+    if value is None or below:
+        del table[key]
+    if below:
+        body[tables[0]] = (None, tomlkit.ws(below.removesuffix("\n") + "\n"))  # the file may end without a line end
+    if value is not None:
+        table[key] = tomlkit.value(value)
 
 
 def lines_in_order(text: str, table: str, names: Collection[str], new: Mapping[str, str]) -> str | None:

@@ -36,7 +36,7 @@ from skillhub.formats.document import (
     wrong,
 )
 from skillhub.formats.text import clean, is_alias, is_name, quote
-from skillhub.formats.toml import CAP, LINES_CAP, lines_in_order, spell_toml, strict_toml
+from skillhub.formats.toml import CAP, LINES_CAP, lines_in_order, set_line, spell_toml, strict_toml
 from skillhub.model.hosts import LinkKind
 from skillhub.model.lock import Lock, Locked, LockedSource
 from skillhub.model.provenance import is_same_source
@@ -508,11 +508,9 @@ def _edited(text: str, before: Mapping[str, Wanted], wanted: Mapping[str, Wanted
         skills = document["skills"]
         if not isinstance(skills, MutableMapping):
             raise FormatError("expected a table", where=f"{_WHERE}: skills")
-        for name in before.keys() - wanted.keys():
-            del skills[name]
+        for name in [each for each in before if before[each] != wanted.get(each)]:
+            set_line(skills, name, _value(wanted[name]) if name in wanted else None)
         names = before.keys() & wanted.keys()
-        for name in [each for each in names if before[each] != wanted[each]]:
-            skills[name] = tomlkit.value(_value(wanted[name]))
         new = {name: f"{name} = {_value(each)}\n" for name, each in wanted.items() if name not in before}
         if edited := lines_in_order(str(tomlkit.dumps(document)), "skills", names, new):
             return edited

@@ -168,3 +168,11 @@ def test_any_intent_is_edited_without_other_changes(lines, end, add, remove):
         assert after.skills == {**kept, **add}
         assert (after.sources, after.agents, after.link) == (before.sources, before.agents, before.link)
         assert edit(edited, add, ()) == edited
+
+
+def test_the_comments_below_a_skill_with_a_table_of_its_own_stay():
+    text = b'[skills]\na = {}\n[skills.b]\nsource = "acme"\n\n# what we allow\n[policy]\nsigned = "required"\n'
+    assert edit(text, {}, ["b"]) == b'[skills]\na = {}\n\n# what we allow\n[policy]\nsigned = "required"\n'
+    for add in ({"b": Wanted(source="acme", version="^2")}, {"c": Wanted(source="acme")}):
+        assert b"# what we allow\n" in edit(text, add, ["b"] if "c" in add else [])
+    assert b"# the end\n" in edit(b'[skills]\n[skills.b]\nsource = "acme"\n# the end', {"b": Wanted()}, [])
