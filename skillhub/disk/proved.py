@@ -308,8 +308,11 @@ class IdleCommand:
         with suppress(OSError, SkillhubError):
             if index.is_changed or not all(index.holds(folder, tree) for folder, tree in folders.items()):
                 return
-            now = _watched({each: None for path in (index.path, *paths) for each in (path, _real(path))})
-            is_settled = all(self._is_settled(path, found) for path, found in now.items())
+            ends = {path: _real(path) for path in (index.path, *paths)}
+            now = _watched({each: None for pair in ends.items() for each in pair})
+            is_settled = all(
+                self._is_settled(path, found, ends.get(path, path) == path) for path, found in now.items()
+            )
             block = {
                 "version": _VERSION,
                 "surroundings": self._surroundings,
@@ -320,10 +323,16 @@ class IdleCommand:
             }
             files.write_atomic(self._path, json.dumps(block).encode("ascii"), mode=0o600, sync=False)
 
-    def _is_settled(self, path: str, found: Sequence[int] | None) -> bool:
-        """Return whether the path was the same throughout the command, and any later change of it will show."""
-        if (found is None or len(found) == _IDENTITY) and self._before.get(path, ()) == found:
+    def _is_settled(self, path: str, found: Sequence[int] | None, is_real: bool) -> bool:
+        """Return whether the path was the same throughout the command, and any later change of it will show.
+
+        No time tells when a link on the way was changed: such a path must have been looked at before.
+        """
+        is_known = found is None or len(found) == _IDENTITY or not is_real
+        if is_known and self._before.get(path, ()) == found:
             return True
+        if not is_real:
+            return False
         while not os.path.lexists(path):
             path = os.path.dirname(path)  # its times tell when the path disappeared
         last = max(_stamp(os.lstat(path))[1:3])  # mtime and ctime

@@ -361,6 +361,37 @@ def test_attack_a_command_is_not_remembered_if_a_path_changed_meanwhile(tmp_path
     assert again(tmp_path) is None
 
 
+@pytest.mark.parametrize("is_behind_link", [False, True])
+def test_attack_a_command_is_not_remembered_if_a_link_on_the_way_changed_meanwhile(
+    tmp_path, index, folder, is_behind_link
+):
+    for version in ("1", "2"):
+        for each in ("listed", "there"):
+            (tmp_path / version / each).mkdir(parents=True)
+        (tmp_path / version / "config.toml").write_text(version)
+    current, top = tmp_path / "current", tmp_path
+    current.symlink_to("1")
+    for each in ("listed", "there"):
+        (tmp_path / each).mkdir()
+    (tmp_path / "config.toml").symlink_to("current/config.toml")
+    watched = [f"{current}/config.toml", f"{current}/listed/"] if is_behind_link else [f"{top}/config.toml"]
+
+    def remember(running):
+        known = ProvedFolders(str(index), believed=True)
+        running.keep(known, {str(folder): TREE}, watched, [("stdout", "done")])
+
+    running = command(top)
+    time.sleep(0.02)  # a tick of the file system's clock
+    current.unlink()
+    current.symlink_to("2")
+    remember(running)
+    assert again(top) is None
+    running = command(top)
+    running.output()
+    remember(running)
+    assert again(top)
+
+
 def test_paths_of_the_last_time_may_lie_in_folders_that_change_while_the_command_runs(idle, index, folder):
     """A home or a temporary folder gets files of other programs at any time."""
     for late, is_kept in (("other", True), ("there/new", True), ("config.toml", False), ("listed/new", False)):
