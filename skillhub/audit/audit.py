@@ -237,7 +237,7 @@ def closed_folders(ports: Ports) -> Mapping[str, Objection]:
         LinkLeavesProject: as for ``agents``.
     """
     found: dict[str, Objection | None] = {}
-    is_asked = any(policy.agents is not None for policy in ports.policies.each)
+    is_asked = any(policy.agents is not None for policy in ports.policies.all)
     for host in hosts().values() if is_asked else ():
         objection = ports.policies.against_agent(host.id)
         # The first folder is shared by the agents.

@@ -227,13 +227,13 @@ def conflict(ours: bytes, theirs: bytes) -> bytes:
     lines: list[bytes] = []
     position = 0
     for low, high, start, end in changed_lines(mine, yours):
-        lines += [*mine[position:low], b"<<<<<<< ours\n", *_ended(mine[low:high]), b"=======\n"]
-        lines += [*_ended(yours[start:end]), b">>>>>>> theirs\n"]
+        lines += [*mine[position:low], b"<<<<<<< ours\n", *_with_line_feeds(mine[low:high]), b"=======\n"]
+        lines += [*_with_line_feeds(yours[start:end]), b">>>>>>> theirs\n"]
         position = high
     return b"".join((*lines, *mine[position:]))
 
 
-def _ended(lines: list[bytes]) -> list[bytes]:
+def _with_line_feeds(lines: list[bytes]) -> list[bytes]:
     return [line if line.endswith(b"\n") else line + b"\n" for line in lines]
 
 

@@ -208,7 +208,7 @@ def _candidates(other: OtherLock, options: Options, state: State, ports: Ports) 
     for done, origin in enumerate(other.origins):
         ports.report("resolving", done, len(other.origins))
         # One skill at a time, so that a missing one does not affect the others; a source is opened only once.
-        for single in origin.each():
+        for single in origin.per_skill():
             try:
                 candidates = candidates_at(single, options, state, ports)
             except OF_ONE as error:

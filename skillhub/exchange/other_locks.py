@@ -45,7 +45,7 @@ class Origin:
     skills: tuple[str, ...] = ()
     note: str = ""
 
-    def each(self) -> Iterator[Origin]:
+    def per_skill(self) -> Iterator[Origin]:
         """Yield an origin for each skill; for a package that names none, the package's own."""
         for name in self.skills or (self.name,):
             yield replace(self, name=name, skills=(name,) if self.skills else ())
@@ -235,17 +235,17 @@ class ApmPackage(OtherEntry):
 
 def entries(document: Mapping[str, Any], folder: str) -> Iterator[Found]:
     """Yield the origin of each package with skills, and for every other entry the reason why it is left out."""
-    for package in _list(document.get("dependencies")):
+    for package in _as_list(document.get("dependencies")):
         if isinstance(package, dict):
             yield ApmPackage.origin(text(package, "name") or text(package, "repo_url"), package, folder)
         else:
             yield NoOrigin(quote(package), "its entry is not a package")
-    for server in _list(document.get("mcp_servers")):
+    for server in _as_list(document.get("mcp_servers")):
         name = text(server, "name") if isinstance(server, dict) else quote(server)
         yield NoOrigin(name, "it is an MCP server; skills declare the servers that they need")
 
 
-def _list(value: object) -> list[Any]:
+def _as_list(value: object) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
@@ -342,7 +342,7 @@ def parse_other_lock(data: bytes, folder: str, where: str) -> OtherLock:
         raise FormatError("expected a lock of another installer, found skillhub's own", where=where, hint=hint)
     if not isinstance(document, dict) or not isinstance(skills, dict):
         raise _unknown(where, "an object without skills")
-    name, kind = _kind(document, skills, where)
+    name, kind = _format_of(document, skills, where)
     return OtherLock.of(name, (kind.origin(skill, block, folder) for skill, block in skills.items()))
 
 
@@ -357,7 +357,7 @@ def _apm(data: bytes, folder: str, where: str) -> OtherLock:
     return OtherLock.of("apm.lock.yaml 1", entries(document, folder))
 
 
-def _kind(document: _Block, skills: _Block, where: str) -> tuple[str, type[OtherEntry]]:
+def _format_of(document: _Block, skills: _Block, where: str) -> tuple[str, type[OtherEntry]]:
     """Return the name of the format and the class of its entries."""
     if document.get("lockfileVersion") == 1:
         return "skills-lock.json, lockfileVersion 1", SkillsLockEntry
@@ -396,7 +396,7 @@ class Origins:
     def __init__(self, ports: Ports) -> None:
         self._ports = ports
         self.warnings: list[str] = []
-        self._named = {single.name: single for origin in self._read() for single in origin.each()}
+        self._named = {single.name: single for origin in self._read() for single in origin.per_skill()}
 
     def of(self, skill: Candidate) -> Origin | None:
         """Return the origin of a skill from a lock, or else from its own frontmatter; None if both have none."""

@@ -221,7 +221,7 @@ def _folders(home: Home, own_names: Mapping[str, str], remove: bool) -> Iterator
             continue
         staying = [(os.path.join(folder, name), why) for name, why in own_names.items()]
         staying = [(path, why) for path, why in staying if files.names_in(path)]
-        staying += [(path, "skillhub did not write it") for path in _foreign(folder, home)]
+        staying += [(path, "skillhub did not write it") for path in _foreign_paths(folder, home)]
         yield from (Installed("folder", path, "", why) for path, why in staying)
         if remove:
             _remove_but(folder, {path for path, _ in staying})
@@ -231,7 +231,7 @@ def _folders(home: Home, own_names: Mapping[str, str], remove: bool) -> Iterator
         yield Installed("folder", folder, "all but what stays" if staying else "")
 
 
-def _foreign(folder: str, home: Home) -> Iterator[str]:
+def _foreign_paths(folder: str, home: Home) -> Iterator[str]:
     """Yield the paths in one of skillhub's own folders that skillhub did not write."""
     for name in files.names_in(folder) if folder != home.cache else ():
         if not _WRITTEN.fullmatch(name) and (path := os.path.join(folder, name)) != home.cache:

@@ -138,7 +138,7 @@ class SharedFacts(NamedTuple):
     @classmethod
     def of(cls, ports: Ports) -> SharedFacts:
         """Return the facts that decide about every skill in this command."""
-        sources, policies = ports.sources.all(), [*ports.policies.each]
+        sources, policies = ports.sources.all(), [*ports.policies.all]
         facts = code_stamps(), ports.publishers.all(), sources, policies, site_of(ports.environ)
         return cls(Digest.of(repr(facts).encode("utf-8", "surrogateescape")), sources)
 
@@ -153,7 +153,7 @@ def deciding_facts(name: str, shared: SharedFacts, state: State, ports: Ports) -
     entry, record = state.lock.skills[name], state.agreed(name)
     if record is None or not record.enabled or entry.patch or any(need.kind == "mcp" for need in record.facts.needs):
         return None
-    if entry.local and any(policy.sources is not None for policy in ports.policies.each):
+    if entry.local and any(policy.sources is not None for policy in ports.policies.all):
         return None
     root = ports.root_of(entry, shared.sources)
     status = ReleaseStatus.last_seen(name, entry, root, ports.sources)
@@ -195,7 +195,7 @@ def policy_subject(name: str, entry: Locked, capabilities: Sequence[str], ports:
 
 def names_of(signer: Signer, entry: Locked, ports: Ports) -> frozenset[str]:
     """Return the names under which this user trusts a signer for the entry's source; none if no policy needs them."""
-    if not any(policy.publishers for policy in ports.policies.each):
+    if not any(policy.publishers for policy in ports.policies.all):
         return frozenset()
     mine = ports.sources.mine()
     # Trust limited to one source of the user does not extend to a project's source with the same alias.

@@ -220,14 +220,14 @@ class AdvisoryFeed:
             FormatError: the bytes, or any part of them, are none of these.
         """
         if root is None and data.lstrip()[:1] not in (b"{", b"["):
-            return cls(AdvisoriesDocument.model_construct(digests=dict(_lines(data, where))), root)
+            return cls(AdvisoriesDocument.model_construct(digests=dict(_digest_lines(data, where))), root)
         value = strict_json(data, where, CAP)
         if isinstance(value, list) or (isinstance(value, dict) and "id" in value):
             value = {"advisories": value if isinstance(value, list) else [value]}
         return cls(AdvisoriesDocument.parse(value, where), root)
 
 
-def _lines(data: bytes, where: str) -> Iterator[tuple[Digest, str]]:
+def _digest_lines(data: bytes, where: str) -> Iterator[tuple[Digest, str]]:
     """Yield the digest and the reason of each line: ``sha256:…`` or the digits alone, a space, the reason."""
     for number, line in enumerate(data.decode("utf-8", "replace").splitlines(), 1):
         text, _, reason = line.strip().partition(" ")
@@ -323,13 +323,13 @@ class AdvisoryIndex:
         self._by_name: defaultdict[str, list[tuple[AdvisoryFeed, OsvAdvisory, OsvAffected]]] = defaultdict(list)
         for feed in feeds:
             for digest, reason in feed.document.digests.items():
-                self._add(digest, Match(f"sha256-{digest[7:19]}", "critical", _short(reason), ""))
+                self._add(digest, Match(f"sha256-{digest[7:19]}", "critical", _shortened(reason), ""))
             for advisory in feed.document.advisories:
                 if not advisory.is_withdrawn(now):
                     self._read(feed, advisory)
 
     def _read(self, feed: AdvisoryFeed, advisory: OsvAdvisory) -> None:
-        match = Match(advisory.id, advisory.rank, _short(advisory.summary or advisory.details), "")
+        match = Match(advisory.id, advisory.rank, _shortened(advisory.summary or advisory.details), "")
         for affected in advisory.affected or ():
             if affected.package is not None and _source(affected.package) is not None:
                 self._by_name[affected.package.name].append((feed, advisory, affected))
@@ -355,7 +355,7 @@ class AdvisoryIndex:
         all_matches = [replace(match, by=by) for by, matches in of_digests for match in matches]
         for feed, advisory, affected in self._by_name.get(subject.name, ()):
             if _is_from(subject, affected, feed) and _is_affected(subject, affected):
-                summary = _short(advisory.summary or advisory.details)
+                summary = _shortened(advisory.summary or advisory.details)
                 all_matches.append(Match(advisory.id, advisory.rank, summary, "version", _fix(subject, affected)))
         worst: dict[str, Match] = {}
         for match in sorted(all_matches, key=lambda match: (-SEVERITIES.index(match.severity), match.id)):
@@ -363,7 +363,7 @@ class AdvisoryIndex:
         return tuple(worst.values())
 
 
-def _short(text: str) -> str:
+def _shortened(text: str) -> str:
     return collapsed(text)[:_TEXT_MAX]
 
 

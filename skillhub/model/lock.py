@@ -126,7 +126,7 @@ def _signer(value: object) -> str:
     return text
 
 
-def _some(value: object) -> object:
+def _not_empty(value: object) -> object:
     # An absent key means unsigned: an empty list would be a second form of it.
     return wrong("a signer", value) if value == [] else value
 
@@ -151,7 +151,7 @@ def _inner(value: object) -> str:
     return text if is_inner_path(text) and ":" not in text else wrong("a path below the project", value)
 
 
-def _tree(value: object) -> Digest:
+def _tree_digest(value: object) -> Digest:
     tree = Digest.parse(value)
     return tree if tree != NO_FILES else wrong("a tree with files", value)
 
@@ -182,14 +182,14 @@ Path = Annotated[str, Read(_path, type="string", minLength=1)]
 Repository = Annotated[str, Read(_repository, type="string", pattern=r"^(https?://[^/@]+/.|ssh://[^/:]+/.|file:///)")]
 Signers = Annotated[
     Items[Annotated[str, Read(_signer, type="string", pattern=r"^(key|certificate|sigstore):sha256:[0-9a-f]{64}:.")]],
-    Before(_some),
+    Before(_not_empty),
 ]
 Size = Annotated[int, integer("a number of bytes")]
-TreeDigest = Annotated[Digest, Read(_tree, **DIGEST)]
+TreeDigest = Annotated[Digest, Read(_tree_digest, **DIGEST)]
 Url = Annotated[str, Read(_url, type="string", minLength=1, **{"not": {"pattern": "^[^/?#]*://[^/?#]*@"}})]
 
 
-def _kind(needed: str, unwanted: str, **properties: object) -> dict[str, object]:
+def _kind_schema(needed: str, unwanted: str, **properties: object) -> dict[str, object]:
     """Return the JSON Schema of a kind of entry: its required keys, its forbidden keys, and ``properties``."""
     absent = {key: False for key in unwanted.split()}
     return {"required": needed.split(), "properties": {**absent, **properties}}
@@ -200,24 +200,24 @@ def _text_like(pattern: str) -> dict[str, str]:
 
 
 _PLACE = {"minLength": 1, "not": {"anyOf": [{"pattern": "^~"}, {"pattern": r"(^|[/\\])\.\.([/\\]|$)"}]}}
-OFFERED = _kind("url", "git path rev", source=NAME)
+OFFERED = _kind_schema("url", "git path rev", source=NAME)
 # The five kinds of origin: a registry, a repository, a URL, an MCP server, this machine.
 ORIGINS = (
-    _kind("digest url version", "git path rev", source=NAME, version=_text_like(VERSION_PATTERN)),
-    _kind(
+    _kind_schema("digest url version", "git path rev", source=NAME, version=_text_like(VERSION_PATTERN)),
+    _kind_schema(
         "git rev",
         "digest url",
         source=_text_like(r"^(git\+(https?://[^/@]+/|ssh://[^/:]+/|file:///)|github:[^/]+/[^/])"),
         path={"minLength": 1, "not": _BELOW},
     ),
-    _kind("url", "git path rev", source=_text_like(r"^(https?://[^/?#@]+([/?#]|$)|oci://)")),
-    _kind(
+    _kind_schema("url", "git path rev", source=_text_like(r"^(https?://[^/?#@]+([/?#]|$)|oci://)")),
+    _kind_schema(
         "url path",
         "digest git rev",
         source=_text_like(r"^mcp\+https?://[^/?#@]+([/?#]|$)"),
         path=_text_like(r"^[A-Za-z][A-Za-z0-9+.-]*://([^/\\]+/)*[a-z0-9]+(-[a-z0-9]+)*$"),
     ),
-    _kind("path", "git rev url", source=_text_like(r"^local(\?plugin=[a-z0-9]+(-[a-z0-9]+)*)?$"), path=_PLACE),
+    _kind_schema("path", "git rev url", source=_text_like(r"^local(\?plugin=[a-z0-9]+(-[a-z0-9]+)*)?$"), path=_PLACE),
 )
 
 
@@ -405,11 +405,11 @@ def check_origin(entry: Locked, kinds: Mapping[str, str], where: str) -> None:
         FormatError: a key is missing, not allowed, or contradicts another; ``where`` names the key.
     """
     if entry.local:
-        return _have(entry, (), ("git", "rev", "url"), where)
+        return _check_keys(entry, (), ("git", "rev", "url"), where)
     if entry.named:
         kind = kinds.get(entry.source)
         is_site = kind == "well-known"
-        _have(entry, ("url",) if is_site else ("digest", "url", "version"), ("git", "path", "rev"), where)
+        _check_keys(entry, ("url",) if is_site else ("digest", "url", "version"), ("git", "path", "rev"), where)
         if kind is None:
             raise FormatError(f"{quote(entry.source)} is not in sources", where=f"{where}.source")
         return None
@@ -435,8 +435,8 @@ def _check_place(entry: Locked, where: str) -> None:
     if isinstance(ref, Mcp):
         return _check_server(entry, ref, where)
     if entry.git is None:
-        return _have(entry, ("url",), ("path", "rev"), where)
-    _have(entry, ("rev",), ("digest", "url"), where)
+        return _check_keys(entry, ("url",), ("path", "rev"), where)
+    _check_keys(entry, ("rev",), ("digest", "url"), where)
     # Questions show the source and policies permit it, so `git` must be the same repository; only a plugin may be in
     # another one.
     if not isinstance(ref, Git | GitHub) or not (entry.plugin or ref.is_at(entry.git)):
@@ -448,7 +448,7 @@ def _check_place(entry: Locked, where: str) -> None:
 
 
 def _check_server(entry: Locked, ref: Mcp, where: str) -> None:
-    _have(entry, ("url", "path"), ("digest", "git", "rev"), where)
+    _check_keys(entry, ("url", "path"), ("digest", "git", "rev"), where)
     # Questions show the source, but requests go to `url` and policies permit it, so both must be the same.
     if entry.place != f"mcp+{entry.url}" or entry.plugin or ref.path:
         message = f"expected the URL of {quote(entry.source)}, found {quote(entry.url)}"
@@ -458,7 +458,7 @@ def _check_server(entry: Locked, ref: Mcp, where: str) -> None:
         raise FormatError(message, where=f"{where}.path")
 
 
-def _have(entry: Locked, needed: tuple[str, ...], unwanted: tuple[str, ...], where: str) -> None:
+def _check_keys(entry: Locked, needed: tuple[str, ...], unwanted: tuple[str, ...], where: str) -> None:
     for key in unwanted:
         if getattr(entry, key) is not None:
             message = f"expected no key {key} in a skill from {quote(entry.source)}, found one"

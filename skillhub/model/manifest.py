@@ -87,7 +87,7 @@ class Front:
     @property
     def user_invocable(self) -> bool:
         """Whether a user may invoke the skill by name."""
-        return all(self._truths("userinvocable", True))
+        return all(self._truth_values("userinvocable", True))
 
     @property
     def model_invocable(self) -> bool:
@@ -106,10 +106,10 @@ class Front:
         return MappingProxyType(fields) if fields.get("context") == "fork" else None
 
     def _lets_model(self) -> bool:
-        is_disabled = any(self._truths("disablemodelinvocation", False))
-        return not is_disabled and all(self._truths("allowimplicitinvocation", True))
+        is_disabled = any(self._truth_values("disablemodelinvocation", False))
+        return not is_disabled and all(self._truth_values("allowimplicitinvocation", True))
 
-    def _truths(self, key: str, default: bool) -> Iterator[bool]:
+    def _truth_values(self, key: str, default: bool) -> Iterator[bool]:
         """Yield the value under each spelling of a key: with hyphens, with underscores, or in capitals."""
         for spelling in self.front if key[-8:] in "".join(self.front) else ():  # folding every key takes too long
             if _folded(spelling) == key:
@@ -508,7 +508,7 @@ class _Reading(Front):
         self.name = self.description = ""
         self.parts = Parts("", "", 1)
         self.front: dict[str, Node] = {}
-        with self._noting(self.errors, "frontmatter"):
+        with self._recording(self.errors, "frontmatter"):
             self._open(tree)
             self._specified()
             self._clients()
@@ -523,21 +523,21 @@ class _Reading(Front):
         self.front = front
 
     def _specified(self) -> None:
-        with self._noting(self.errors, "name"):
+        with self._recording(self.errors, "name"):
             name = self._text("name")
             if not is_name(name):
                 expected = f"small letters, digits and single hyphens, at most {NAME_MAX}"
                 raise FormatError(f"expected a name of {expected}, found {quote(name)}")
             self.name = name
-        with self._noting(self.errors, "description"):
+        with self._recording(self.errors, "description"):
             self.description = self._text("description")
             if not self.description:
                 raise FormatError("expected a description, found none")
         for key, message in limits(self.description, self.front):
             self.breaches.append(Issue(key, message, self.place(key)))
-        with self._noting(self.breaches, "license"):
+        with self._recording(self.breaches, "license"):
             self._text("license")
-        with self._noting(self.breaches, "metadata"):
+        with self._recording(self.breaches, "metadata"):
             if not isinstance(metadata := self.front.get("metadata", {}), dict):
                 raise FormatError(f"expected metadata to map text to text, found {quote(metadata)}")
 
@@ -546,12 +546,12 @@ class _Reading(Front):
         if version and self.version is None:
             message = f"expected a version of at most {NAME_MAX} characters, all visible, found {quote(version)}"
             self.warnings.append(Issue("version", message, self.place("metadata")))
-        with self._noting(self.breaches, "allowed-tools"):
+        with self._recording(self.breaches, "allowed-tools"):
             tools = self.front.get("allowed-tools", "")
             if not all(isinstance(tool, str) for tool in (tools if isinstance(tools, list) else [tools])):
                 raise FormatError(f"expected names of tools with blanks between, found {quote(tools)}")
         for key in ("user-invocable", "disable-model-invocation"):
-            with self._noting(self.warnings, key):
+            with self._recording(self.warnings, key):
                 yaml.truth(self.front.get(key, ""), default=True)
 
     def place(self, key: str) -> str:
@@ -569,7 +569,7 @@ class _Reading(Front):
         return value.strip()
 
     @contextmanager
-    def _noting(self, issues: list[Issue], key: str) -> Iterator[None]:
+    def _recording(self, issues: list[Issue], key: str) -> Iterator[None]:
         try:
             yield
         except FormatError as error:

@@ -359,7 +359,7 @@ def read(tree: Tree, metadata: Mapping[str, Node]) -> Declared:
         interface=MappingProxyType(
             {clean(key): clean(text) for document in files for key, text in valid(document.interface.items())}
         ),
-        permissions=tuple(sorted({clean(line) for document in files for line in _flat(document.permissions)})),
+        permissions=tuple(sorted({clean(line) for document in files for line in _flattened(document.permissions)})),
         implicit=next((decision for decision in (policies.get(READ[2]), implicit) if decision is not None), True),
         warnings=tuple(reading.warnings),
         unread=tuple(Issue("unknown-key", *row) for row in unread),
@@ -463,12 +463,12 @@ def _skill(text: Node, description: str, *, required: bool) -> Requirement:
     return Requirement("skill", ref.name, description, required, range=ref.range, source=ref.source)
 
 
-def _flat(node: Node, path: str = "") -> Iterator[str]:
+def _flattened(node: Node, path: str = "") -> Iterator[str]:
     if isinstance(node, dict):
         for key, value in node.items():
-            yield from _flat(value, f"{path}.{key}" if path else key)
+            yield from _flattened(value, f"{path}.{key}" if path else key)
     elif isinstance(node, list):
         for item in node:
-            yield from _flat(item, path)
+            yield from _flattened(item, path)
     elif path or node:
         yield f"{path}={node}" if path and node else path or node

@@ -114,7 +114,7 @@ class Provenance:
         return set() if self == now else {MEANING[change][to] for change in self.changes(now)} - {""}
 
     def _server_change(self, now: Provenance) -> Change:
-        if _spelled(self.server) == _spelled(now.server):
+        if _one_spelling(self.server) == _one_spelling(now.server):
             return "reference"
         if self.root == now.root != "":
             return "address"
@@ -123,10 +123,10 @@ class Provenance:
     def against(self, other: Provenance) -> tuple[str, str]:
         """Return the words for this and the other provenance: their origins, their signers, or both."""
         if (self.source, self.server, self.path) == (other.source, other.server, other.path):
-            return self._by(), other._by()
+            return self._signer_words(), other._signer_words()
         if self.signers == other.signers:
             return f"from {self.place}", f"from {other.place}"
-        return f"from {self.place}, {self._by()}", f"from {other.place}, {other._by()}"
+        return f"from {self.place}, {self._signer_words()}", f"from {other.place}, {other._signer_words()}"
 
     @property
     def place(self) -> str:
@@ -134,7 +134,7 @@ class Provenance:
         server = f" at {self.server}" if self.server else ""
         return f"{self.source}{server}{f' ({self.path})' if self.path else ''}"
 
-    def _by(self) -> str:
+    def _signer_words(self) -> str:
         return f"signed by {', '.join(self.signers)}" if self.signers else "unsigned"
 
 
@@ -172,7 +172,7 @@ def _parts(source: str) -> tuple[str, str, str]:
     return canonical(ref.place), ref.source.removeprefix(ref.place), plugin
 
 
-def _spelled(server: str) -> str:
+def _one_spelling(server: str) -> str:
     """Return one spelling of a URL, or of a host."""
     return canonical(server) if "://" in server else authority(canonical(f"https://{server}"))
 
@@ -262,7 +262,7 @@ class Changes:
         if self.before.rev != self.after.rev:
             lines.append(f"commit {self.before.rev} -> {self.after.rev}")
         if self.before.patch != self.after.patch:
-            lines.append(f"patch {_patch(self.before)} -> {_patch(self.after)}")
+            lines.append(f"patch {_patch_path(self.before)} -> {_patch_path(self.after)}")
         if self.before.signed_by != self.after.signed_by:
             signed_before, signed_after = map(_signed, (self.before.signed_by, self.after.signed_by), self.vouchers)
             lines.append(f"{signed_before} -> {signed_after}")
@@ -282,7 +282,7 @@ def _signed(signed_by: tuple[str, ...], voucher: str | None) -> str:
     return f"signed by {shown_signers(signed_by, voucher)}" if signed_by else "not signed"
 
 
-def _patch(entry: Locked) -> str:
+def _patch_path(entry: Locked) -> str:
     return word(entry.patch.path) if entry.patch else "none"
 
 
@@ -332,7 +332,7 @@ def source_changes(before: Mapping[str, LockedSource], after: Mapping[str, Locke
 VERSION = 1
 
 
-def _four(value: object) -> object:
+def _list_of_four(value: object) -> object:
     return value if isinstance(value, list) and len(value) == 4 else wrong("a list of four facts", value)
 
 
@@ -388,7 +388,7 @@ class Record:
     satisfied: Annotated[Items[str], Field(alias="met")] = ()
     waived: Items[str] = ()
     mcp: Members[str, Members[str, dict[str, Any]]] = field(default_factory=dict)
-    facts: Annotated[Facts, Before(_four)] = field(default_factory=Facts)
+    facts: Annotated[Facts, Before(_list_of_four)] = field(default_factory=Facts)
     provenance: Annotated[
         Provenance | None,
         Read(_provenance, type="array", items={"type": "string"}, minItems=3),

@@ -240,9 +240,9 @@ def risk(words: Sequence[str]) -> Risk:
     )
     if launched is not None:
         return launched
-    if _names(program, _INTERPRETERS):
+    if _is_one_of(program, _INTERPRETERS):
         return _interpreted(program, words)
-    if _names(program, _KNOWN) or not _is_place(words[0]) or ("/" in words[0] and _is_runner(words[0])):
+    if _is_one_of(program, _KNOWN) or not _is_place(words[0]) or ("/" in words[0] and _is_runner(words[0])):
         return "shell"
     return _with_arguments(words[1:])
 
@@ -265,7 +265,7 @@ def has_shell(words: Iterable[str]) -> bool:
 
 def runs_any_command(program: str) -> bool:
     """Return whether a program is a shell, an interpreter or a wrapper, which runs any command in its arguments."""
-    return has_shell((program,)) or _names(_program(program), _NAMED_IN_ARGUMENTS | _PREFIXES)
+    return has_shell((program,)) or _is_one_of(_program(program), _NAMED_IN_ARGUMENTS | _PREFIXES)
 
 
 def is_loopback(host: str) -> bool:
@@ -305,20 +305,20 @@ def _launched(launcher: Launcher, words: Sequence[str], *, reads_on: bool) -> Ri
             value, position = words[position], position + 1
         if option in (*launcher.packages, *launcher.more_packages):
             is_named = is_named or option in launcher.packages
-            risks.append(_package(launcher, value)[0])
+            risks.append(_package_risk(launcher, value)[0])
         elif not _is_harmless(launcher.values.get(option), value):
             return "shell"
     if position == len(words):
         return "shell"
     kind: Risk
-    kind, name = ("ordinary", words[position]) if is_named else _package(launcher, words[position])
+    kind, name = ("ordinary", words[position]) if is_named else _package_risk(launcher, words[position])
     arguments = words[position + 1 :]
     is_image = launcher.loose is _IMAGE_ANY
     bare = re.split(r"[:\[]", name)[0]
-    is_runner = "/" not in bare.removeprefix("library/") and _names(_program(bare), _KNOWN)
+    is_runner = "/" not in bare.removeprefix("library/") and _is_one_of(_program(bare), _KNOWN)
     if is_runner or name.lower() in _RUNNERS or (is_named and not _PLAIN_COMMAND.fullmatch(name)):
         return "shell"
-    if is_image and arguments and _names(_program(arguments[0]), _KNOWN):
+    if is_image and arguments and _is_one_of(_program(arguments[0]), _KNOWN):
         return "shell"
     if reads_on:
         own_words = arguments[: arguments.index("--")] if "--" in arguments else arguments
@@ -328,7 +328,7 @@ def _launched(launcher: Launcher, words: Sequence[str], *, reads_on: bool) -> Ri
     return worst([*risks, kind, _with_arguments(arguments)])
 
 
-def _package(launcher: Launcher, spec: str) -> tuple[Risk, str]:
+def _package_risk(launcher: Launcher, spec: str) -> tuple[Risk, str]:
     """Return the risk of a package, by whether it has one exact version, and its name."""
     is_script = "://" in spec and _FETCHED_SCRIPT.search(spec)
     if _NO_PACKAGE.search(spec) or _ANYBODYS.search(spec) or _LOCAL_PACKAGE.search(spec) or is_script:
@@ -374,7 +374,7 @@ def _is_runner(script: str) -> bool:
     if stem != file_name:
         names -= _OWN_SCRIPTS
     names |= {package.replace("\\", "/") for package in _PACKAGED.findall(path)}
-    is_known = any(_names(name, _KNOWN) or name in _RUNNERS or name in _MODULES_THAT_RUN for name in names)
+    is_known = any(_is_one_of(name, _KNOWN) or name in _RUNNERS or name in _MODULES_THAT_RUN for name in names)
     return is_known or _OF_A_LANGUAGE.search(f"{'/'.join(folders)}/") is not None
 
 
@@ -399,7 +399,7 @@ def _is_plain(word: str) -> bool:
     operand = value or (option if not word.startswith("-") else "")
     if _ANYBODYS.search(operand) or _SCRIPT.search(operand) or _SPEC.search(word):
         return False
-    return not (operand and _names(_program(operand), _NAMED_IN_ARGUMENTS))
+    return not (operand and _is_one_of(_program(operand), _NAMED_IN_ARGUMENTS))
 
 
 def _evaluates(option: str) -> bool:
@@ -421,7 +421,7 @@ def _program(word: str) -> str:
     return _EXE.sub("", re.split(r"[/\\]", word)[-1].lower())
 
 
-def _names(program: str, programs: frozenset[str]) -> bool:
+def _is_one_of(program: str, programs: frozenset[str]) -> bool:
     if programs is _KNOWN and _LOADER.match(program):
         return True
     first, *others = re.split(r"[-_.]", program)

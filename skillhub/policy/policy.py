@@ -205,14 +205,14 @@ def _lines(data: bytes) -> dict[str, int]:
     for number, line in enumerate(data.decode("utf-8").split("\n"), 1):
         match = _HEADER.match(line)
         if match:
-            header = f"{_plain(match[1])}."
+            header = f"{_unquoted(match[1])}."
             line_numbers.setdefault(header[:-1], number)
         elif match := _KEY.match(line):
-            line_numbers.setdefault(header + _plain(match[1]), number)
+            line_numbers.setdefault(header + _unquoted(match[1]), number)
     return line_numbers
 
 
-def _plain(key: str) -> str:
+def _unquoted(key: str) -> str:
     return re.sub(r"[\"' ]", "", key)
 
 
@@ -262,15 +262,15 @@ class Objection:
 class Policies:
     """All policies that apply, the machine's first."""
 
-    each: Collection[Policy] = ()
+    all: Collection[Policy] = ()
 
     def __bool__(self) -> bool:
         """Return whether there is any policy."""
-        return bool(self.each)
+        return bool(self.all)
 
     def objections(self, subject: Subject, keys: Collection[str]) -> Iterator[Objection]:
         """Yield the objections to a skill or a source by the rules with these keys."""
-        for policy in self.each:
+        for policy in self.all:
             for key, value in policy.rules():
                 if key in keys and (fault := _OBJECTIONS[key](policy, subject)) is not None:
                     yield _objection(policy, key, value, fault)
@@ -286,23 +286,23 @@ class Policies:
 
     def against_agent(self, id_: str) -> Objection | None:
         """Return the objection to enabling skills for an agent; None if all policies allow it."""
-        for policy in self.each:
+        for policy in self.all:
             if policy.agents is not None and id_ not in policy.agents:
                 return _objection(policy, "agents", policy.agents, f"{id_} is not an allowed agent")
         return None
 
     def agrees(self, kind: Kind) -> bool:
         """Return whether a policy answers questions of this kind with yes; some kinds no policy may answer."""
-        return kind in AGREEABLE and any(kind in (policy.agree or ()) for policy in self.each)
+        return kind in AGREEABLE and any(kind in (policy.agree or ()) for policy in self.all)
 
     def trusts_source(self, alias: str, root: Digest) -> bool:
         """Return whether a policy approves a registry that a project proposes by this alias and root."""
         spellings = {root, f"{alias}={root}"}
-        return any(spellings.intersection(policy.trusted_sources or ()) for policy in self.each)
+        return any(spellings.intersection(policy.trusted_sources or ()) for policy in self.all)
 
     def allows_finding(self, rule: str) -> bool:
         """Return whether a policy approves the findings of this rule of the scan."""
-        return any(rule in (policy.allow_findings or ()) for policy in self.each)
+        return any(rule in (policy.allow_findings or ()) for policy in self.all)
 
     def refuse_unwitnessed(
         self, name: str, root: Digest, cosigned_by: Callable[[Collection[str]], frozenset[str]]
@@ -317,14 +317,14 @@ class Policies:
         Raises:
             Forbidden: for the first witness that is missing.
         """
-        rows = (witness.partition("=") for policy in self.each for witness in policy.witnesses or ())
+        rows = (witness.partition("=") for policy in self.all for witness in policy.witnesses or ())
         if required := frozenset(key for registry, _, key in rows if registry == root):
             self.refuse(Subject(name=name, root=root, witnesses=cosigned_by(required)), _LOG)
 
     @property
     def min_age(self) -> timedelta | None:
         """The highest minimum age of a release in all policies; None if no policy has one."""
-        days = [policy.min_age_days for policy in self.each if policy.min_age_days is not None]
+        days = [policy.min_age_days for policy in self.all if policy.min_age_days is not None]
         return timedelta(days=max(days)) if days else None
 
     def settled(self, now: datetime) -> str | None:
@@ -455,10 +455,10 @@ class Row(NamedTuple):
 def rows(policies: Policies) -> Iterator[Row]:
     """Yield every rule, those of the machine first."""
     strictest = effective(policies)
-    for policy in policies.each:
+    for policy in policies.all:
         for key, value in policy.rules():
             is_weaker = key in ("signed", "min-age-days") and value != strictest[key]
-            is_outdone = key == "fail-on" and any(_refuses_more(other, policy) for other in policies.each)
+            is_outdone = key == "fail-on" and any(_refuses_more(other, policy) for other in policies.all)
             yield Row(policy.level, key, value, policy.where(key), not (is_weaker or is_outdone))
 
 
@@ -471,7 +471,7 @@ def _refuses_more(one: Policy, other: Policy) -> bool:
 def effective(policies: Policies) -> dict[str, Any]:
     """Return the combined value of each key; for lists that all have to permit, the list of these lists."""
     values_of: dict[str, list[Any]] = {}
-    for policy in policies.each:
+    for policy in policies.all:
         for key, value in policy.rules():
             values_of.setdefault(key, []).append(value)
     return {key: _combined(key, values) for key, values in values_of.items()}

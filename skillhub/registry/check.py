@@ -151,7 +151,7 @@ def _in_parts(registry: TufRegistry, first_part: PartDocument, fetcher: Fetcher)
     skills: dict[str, tuple[Release, ...]] = {}
     # Sums of digests do not depend on the order of rows; the rows themselves would not fit into memory.
     listed_sum, expected_sum = [0], 0
-    for name, pinned in _documents(registry, first_part, listed_sum):
+    for name, pinned in _documents_below(registry, first_part, listed_sum):
         path = skill_path(name)
         data = registry.pinned(path, pinned, lambda data, _: data)
         skills[name] = listed_releases(name, data)
@@ -168,7 +168,7 @@ def _in_parts(registry: TufRegistry, first_part: PartDocument, fetcher: Fetcher)
     return Index({name: (best_release(releases),) for name, releases in skills.items()})
 
 
-def _documents(registry: TufRegistry, part: PartDocument, listed: list[int]) -> Iterator[tuple[str, Pinned]]:
+def _documents_below(registry: TufRegistry, part: PartDocument, listed: list[int]) -> Iterator[tuple[str, Pinned]]:
     """Yield each skill below a part with its pinned document; add the number of each row to ``listed``."""
     listed[0] += sum(map(_row_number, part.rows if not part.parts else ()))
     yield from documents_of(part)
@@ -176,7 +176,7 @@ def _documents(registry: TufRegistry, part: PartDocument, listed: list[int]) -> 
     for prefix, pinned in part.parts.items():
         below = registry.part(prefix, pinned)
         best += below.rows
-        yield from _documents(registry, below, listed)
+        yield from _documents_below(registry, below, listed)
     if part.parts and best_rows(best) != [*part.rows]:
         raise errors.BadMetadata("a part of the listing repeats other rows than the best", where=registry.url)
 
@@ -399,9 +399,9 @@ class _Shapes:
     def _differences(self, files: Iterable[tuple[str, bytes]]) -> Iterator[Issue]:
         for path, data in files:
             if self._read(path) != data:
-                yield self._differs(path)
+                yield self._difference_issue(path)
 
-    def _differs(self, path: str) -> Issue:
+    def _difference_issue(self, path: str) -> Issue:
         built = [as_word(f"{self._folder}/{name}") for name in ("outputs", "site/skills.git")]
         remedy = f"delete {' and '.join(built)}, then: {as_command('skillhub', 'registry', 'build', self._folder)}"
         message = f"the file differs from the signed release; to write it again, {remedy}"
@@ -424,12 +424,12 @@ class _Shapes:
             objects, expected = read_pack(repository.pack(name), name)
             packed_ids |= set(objects)
             if index != expected:
-                yield self._differs(f"{shapes.REPOSITORY}/objects/pack/pack-{name}.idx")
+                yield self._difference_issue(f"{shapes.REPOSITORY}/objects/pack/pack-{name}.idx")
         if not (self._objects | set(top)) <= packed_ids or repository.root() != root:
-            yield self._differs(shapes.REPOSITORY)
+            yield self._difference_issue(shapes.REPOSITORY)
         yield from self._differences(
             (f"{shapes.REPOSITORY}/{path}", data) for path, data in shapes.pointers(repository.tip)
         )
         for path in ("config", "packed-refs", "objects/info/alternates", "objects/info/http-alternates"):
             if self._read(f"{shapes.REPOSITORY}/{path}") is not None:
-                yield self._differs(f"{shapes.REPOSITORY}/{path}")
+                yield self._difference_issue(f"{shapes.REPOSITORY}/{path}")

@@ -41,7 +41,7 @@ class RegistryKeys:
             StateError: the disk refuses.
         """
         role = name if name in ROLES else name.rpartition("-")[0]
-        place = self._folder if name.startswith("publishers/") else self._place(role)
+        place = self._folder if name.startswith("publishers/") else self._folder_of(role)
         self._write(os.path.join(place, *f"{name}{_PEM}".split("/")), key)
 
     def save_first_root(self, data: bytes) -> None:
@@ -60,11 +60,11 @@ class RegistryKeys:
             FormatError: a file is not a key, or has another passphrase.
             StateError: the disk refuses.
         """
-        return [key for _, key in self._all(role)]
+        return [key for _, key in self._keys_of(role)]
 
     def pending(self, role: str) -> Sequence[PrivateKey]:
         """Return the new keys of a role that the metadata may not have yet; raises as ``of``."""
-        return [key for path, key in self._all(role) if path.endswith(_NEW)]
+        return [key for path, key in self._keys_of(role) if path.endswith(_NEW)]
 
     def add(self, role: str, key: PrivateKey) -> None:
         """Write a key of a role as pending.
@@ -72,11 +72,11 @@ class RegistryKeys:
         Raises:
             StateError: the disk refuses.
         """
-        self._write(os.path.join(self._place(role), f"{role}-{keyid(key.public)[:8]}{_NEW}"), key)
+        self._write(os.path.join(self._folder_of(role), f"{role}-{keyid(key.public)[:8]}{_NEW}"), key)
 
     def settle(self, role: str, keyids: Collection[str]) -> None:
         """Make these the keys of a role: none stays pending, and others move to ``retired/``; raises as ``of``."""
-        for path, key in self._all(role):
+        for path, key in self._keys_of(role):
             if keyid(key.public) not in keyids:
                 retired = os.path.join(self._folder, "retired")
                 self._move(path, os.path.join(retired, f"{role}-{keyid(key.public)[:8]}{_PEM}"))
@@ -119,11 +119,11 @@ class RegistryKeys:
         text = json.dumps(dict(versions), indent=2, sort_keys=True) + "\n"
         files.write_atomic(os.path.join(self._offline, _SIGNED_VERSIONS), text.encode(), mode=0o600)
 
-    def _place(self, role: str) -> str:
+    def _folder_of(self, role: str) -> str:
         return os.path.join(self._folder, "online") if ROLES[role].online else self._offline
 
-    def _all(self, role: str) -> list[tuple[str, PrivateKey]]:
-        place = self._place(role)
+    def _keys_of(self, role: str) -> list[tuple[str, PrivateKey]]:
+        place = self._folder_of(role)
         names = files.names_in(place)
         numbered = f"{role}-"
         ours = (name for name in names if name == role + _PEM or (name.startswith(numbered) and name.endswith(_PEM)))

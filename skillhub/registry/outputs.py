@@ -241,7 +241,7 @@ def _record_lists(offer: Offer) -> None:
     for name in offer.index.skills:
         groups.setdefault(shard_path(name), []).append(name)
     digests = {path: offer.lists.get(path) or _list_digest(offer.index, names) for path, names in groups.items()}
-    _keep_record(record_path(offer.hub.registry.path, _LISTS), {"": ["", digests]})
+    _write_record(record_path(offer.hub.registry.path, _LISTS), {"": ["", digests]})
 
 
 def _list_digest(index: Index, names: Iterable[str]) -> str:
@@ -293,7 +293,7 @@ class _Build:
         self._built.files += len(self._now)
         for path in sorted(self._before - self._now):
             self._remove(path)
-        self._keep("", {**rows, "": [self._rules, shared_files]})
+        self._save_rows("", {**rows, "": [self._rules, shared_files]})
         if not self._dry_run:
             with files.disk_errors(self._begun), suppress(FileNotFoundError):
                 os.remove(self._begun)
@@ -310,11 +310,11 @@ class _Build:
                 )
             rows[name] = [key, digests]
             self._now.update(digests)
-        self._keep(bucket, rows)
+        self._save_rows(bucket, rows)
 
-    def _keep(self, bucket: str, rows: Mapping[str, list[object]]) -> None:
+    def _save_rows(self, bucket: str, rows: Mapping[str, list[object]]) -> None:
         if not self._dry_run:
-            _keep_record(record_path(self._registry.path, self._part.name + bucket), rows)
+            _write_record(record_path(self._registry.path, self._part.name + bucket), rows)
 
     def _key(self, skill: OfferedSkill) -> str:
         admission = skill.admission
@@ -341,7 +341,7 @@ class _Build:
             self._built.written.append(path)
             if not self._dry_run:
                 self._make_room(path)
-                self._begin(path)
+                self._note_begun(path)
                 files.write_atomic(full, data, mode=0o644, sync=False)
         return written
 
@@ -355,7 +355,7 @@ class _Build:
             self._remove(old_path)
             self._before.remove(old_path)
 
-    def _begin(self, path: str) -> None:
+    def _note_begun(self, path: str) -> None:
         if path not in self._before:
             with files.disk_errors(self._begun):
                 os.makedirs(os.path.dirname(self._begun), exist_ok=True)
@@ -389,7 +389,7 @@ def _is_ours(path: str) -> bool:
 
 def built_files(registry: str) -> list[str]:
     """Return the paths of all built files below the site, in the order in which they may be published."""
-    return sorted(_recorded(registry), key=lambda path: (_rank(path), path))
+    return sorted(_recorded(registry), key=lambda path: (_publication_rank(path), path))
 
 
 def _recorded(registry: str) -> dict[str, str]:
@@ -430,7 +430,7 @@ def _sha256(path: str) -> str:
         return ""
 
 
-def _rank(path: str) -> int:
+def _publication_rank(path: str) -> int:
     """Return the position of a file in the order of publication: a file comes after those that it names.
 
     In a git repository, the branch is last.
@@ -450,7 +450,7 @@ def record_path(registry: str, part: str) -> str:
     return os.path.join(registry, "outputs", f"{part}.json")
 
 
-def _keep_record(path: str, rows: Mapping[str, list[object]]) -> None:
+def _write_record(path: str, rows: Mapping[str, list[object]]) -> None:
     data = json.dumps(rows, separators=(",", ":")).encode()
     if files.read(path, _CAP) != data:
         files.write_atomic(path, data, mode=0o644)

@@ -290,12 +290,12 @@ def _content(skill: OfferedSkill, tree: Tree | None) -> dict[str, object]:
         rows.append({"path": path, "file": file, "size": len(file.data), "text": text_here})
     findings = skill.scanned(tree).findings
     long = is_long(text)
-    shown_findings = [(finding, _line(tree, finding)) for finding in findings[:_FINDINGS_MAX]]
+    shown_findings = [(finding, _line_of(tree, finding)) for finding in findings[:_FINDINGS_MAX]]
     facts = {"files": rows, "needs": needs, "found": shown_findings, "more": max(0, len(findings) - _FINDINGS_MAX)}
     return {**facts, "body": as_lines(text) if long else inert(text), "long": long}
 
 
-def _line(tree: Tree, finding: Finding) -> str:
+def _line_of(tree: Tree, finding: Finding) -> str:
     """Return the line of a finding, shortened; an empty text if there is none."""
     file = tree.get(finding.path or "")
     lines = file.data.split(b"\n", finding.line)[finding.line - 1 :] if file and finding.line else []

@@ -82,9 +82,9 @@ class OciTarget(Target):
         layer = self._layers.get(path)
         if layer is None:
             return None
-        with self._reaching():
+        with self._converted_errors():
             pull = self._client.pull_blob
-            return self._trying(lambda: _at_most(FILE_CAP, pull(layer.digest), path, self.where))
+            return self._with_retries(lambda: _read_at_most(FILE_CAP, pull(layer.digest), path, self.where))
 
     def compare(self, file: SiteFile) -> bool | None:
         """Return whether the file is a layer with the same content, or None if it is no layer."""
@@ -107,12 +107,12 @@ class OciTarget(Target):
         if len(manifest) > MANIFEST_CAP:
             hint = "publish to a folder or to S3, which have no such limit"
             raise UsageError(f"{len(site)} files are too many for one artifact", where=self.where, hint=hint)
-        with self._reaching():
+        with self._converted_errors():
             self._upload(_EMPTY)  # logs in once, before the parallel uploads
             in_stages(changed, lambda file: self._upload(file.read()))
             if self._manifest() != self._before:
                 raise overtaken(self._tag, self.where)
-            self._trying(lambda: self._client.set_manifest(self._tag, manifest))
+            self._with_retries(lambda: self._client.set_manifest(self._tag, manifest))
 
     def close(self) -> None:
         """Close the connections."""
@@ -120,7 +120,7 @@ class OciTarget(Target):
 
     def _upload(self, data: bytes) -> None:
         # Bytes are sent with their length. An iterator would be sent without, which some registries refuse.
-        self._trying(lambda: self._client.push_blob(data=data, digest=Digest.of(data)))
+        self._with_retries(lambda: self._client.push_blob(data=data, digest=Digest.of(data)))
 
     def _manifest(self) -> bytes | None:
         headers, path = {"Accept": ", ".join((*ACCEPTED, _OLD))}, f"manifests/{self._tag}"
@@ -128,17 +128,17 @@ class OciTarget(Target):
         def read() -> bytes:
             # The client's own method for manifests has no limit of size.
             with self._client._request("get", path, headers=headers, stream=True) as response:
-                return _at_most(MANIFEST_CAP, response.iter_content(1 << 16), "its manifest", self.where)
+                return _read_at_most(MANIFEST_CAP, response.iter_content(1 << 16), "its manifest", self.where)
 
-        with self._reaching():
+        with self._converted_errors():
             try:
-                return self._trying(read)
+                return self._with_retries(read)
             except RequestException as error:
                 if error.response is None or error.response.status_code != 404:
                     raise
                 return None
 
-    def _trying(self, step: Callable[[], _T]) -> _T:
+    def _with_retries(self, step: Callable[[], _T]) -> _T:
         for wait in self.waits:
             try:
                 return step()
@@ -149,7 +149,7 @@ class OciTarget(Target):
         return step()
 
     @contextmanager
-    def _reaching(self) -> Iterator[None]:
+    def _converted_errors(self) -> Iterator[None]:
         """Convert the exceptions of the client."""
         try:
             yield
@@ -214,7 +214,7 @@ def _credentials(host: str) -> tuple[str, str] | None:
     return kept_login(host, os.environ)
 
 
-def _at_most(cap: int, chunks: Iterable[bytes], name: str, where: str) -> bytes:
+def _read_at_most(cap: int, chunks: Iterable[bytes], name: str, where: str) -> bytes:
     data = bytearray()
     for chunk in chunks:
         data += chunk

@@ -48,7 +48,7 @@ class S3Target(Target):
     def __init__(self, client: Any, bucket: str, prefix: str) -> None:  # noqa: ANN401 - boto3 makes its classes at run time
         self._client, self._bucket, self._prefix = client, bucket, prefix
         self.where = f"s3://{bucket}/{prefix}"
-        with self._reaching():
+        with self._converted_errors():
             self._tags = dict(self._listed())
 
     def read(self, path: str) -> bytes | None:
@@ -60,8 +60,8 @@ class S3Target(Target):
         """
         if path not in self._tags:
             return None
-        with self._reaching(path):
-            response = self._client.get_object(**self._named(path), IfMatch=self._tags[path])
+        with self._converted_errors(path):
+            response = self._client.get_object(**self._key_arguments(path), IfMatch=self._tags[path])
             data: bytes = response["Body"].read(FILE_CAP + 1)
         if len(data) > FILE_CAP:
             raise other_content(path, self.where)
@@ -96,8 +96,8 @@ class S3Target(Target):
     def _put(self, file: SiteFile) -> None:
         tag, data = self._tags.get(file.path), file.read()
         served = {"ContentType": media_type(file.path), "CacheControl": cache_control(file.path)}
-        about = {**self._named(file.path), **served, "Body": data}
-        with self._reaching(file.path):
+        about = {**self._key_arguments(file.path), **served, "Body": data}
+        with self._converted_errors(file.path):
             try:
                 self._client.put_object(**about, **({"IfMatch": tag} if tag else {"IfNoneMatch": "*"}))
             except ClientError as error:
@@ -111,7 +111,7 @@ class S3Target(Target):
 
     def _present(self, path: str) -> tuple[bytes | None, str | None]:
         try:
-            response = self._client.get_object(**self._named(path))
+            response = self._client.get_object(**self._key_arguments(path))
         except ClientError as error:
             if _status(error) != 404:
                 raise
@@ -124,11 +124,11 @@ class S3Target(Target):
             for row in page.get("Contents", ()):
                 yield row["Key"].removeprefix(self._prefix), row["ETag"]
 
-    def _named(self, path: str) -> dict[str, str]:
+    def _key_arguments(self, path: str) -> dict[str, str]:
         return {"Bucket": self._bucket, "Key": self._prefix + path}
 
     @contextmanager
-    def _reaching(self, path: str = "") -> Iterator[None]:
+    def _converted_errors(self, path: str = "") -> Iterator[None]:
         """Convert the exceptions of boto3."""
         try:
             yield

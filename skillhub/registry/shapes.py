@@ -275,11 +275,11 @@ def packument(tarballs: Mapping[Release, bytes], url: str | None) -> dict[str, A
 def files_of_all(offer: Offer) -> Files:
     """Yield the lists and the files of the git repository."""
     skills = {skill.name: skill for skill in offer.skills()}
-    built: dict[str, ClientDocument] = {}
+    recorded: dict[str, ClientDocument] = {}
     for path in sorted({list_path(name) for name in skills}):
         data = offer.read_built(path)
-        built |= {document.name: document for document in ClientDocuments.parse(data, path).skills} if data else {}
-    all_documents = (document_for(skill, built.get(name)) for name, skill in skills.items())
+        recorded |= {document.name: document for document in ClientDocuments.parse(data, path).skills} if data else {}
+    all_documents = (document_for(skill, recorded.get(name)) for name, skill in skills.items())
     documents = [document for document in all_documents if document is not None]
     yield from lists(documents, offer.hub.settings.publisher, offer.url)
 
@@ -290,8 +290,8 @@ def files_of_all(offer: Offer) -> Files:
     folder = os.path.join(offer.hub.registry.site, REPOSITORY)
 
     def read(path: str) -> bytes | None:
-        if (built := offer.read_built(f"{REPOSITORY}/{path}")) is not None:
-            return built
+        if (recorded := offer.read_built(f"{REPOSITORY}/{path}")) is not None:
+            return recorded
         data = disk.read(os.path.join(folder, *path.split("/")), _CAP)
         if data is None or not path.endswith(".idx"):
             return data

@@ -288,19 +288,19 @@ def rotate(folder: str, role: str, signing: Signing, lost: Sequence[str] = ()) -
         current = hub.metadata.keyids(role)
         # Pending keys are from an earlier call that was killed.
         pending = list(hub.keys.pending(role))
-        old = [name for name in current if name not in map(_id, pending)]
+        old = [name for name in current if name not in map(_keyid, pending)]
         kept = _kept_keys(old, lost, finished=len(old) < len(current))
         at_hand = hub.at_hand(role)
         new_keys = pending[: ROLES[role].keys - len(kept)]
         if not signing.dry_run:
             _refuse_without_keys(hub, role)
-            new_keys += _make(hub, role, ROLES[role].keys - len(kept) - len(new_keys))
+            new_keys += _add_new_keys(hub, role, ROLES[role].keys - len(kept) - len(new_keys))
             _apply_rotation(hub, role, kept, new_keys)
-        new = tuple(map(_id, new_keys))
+        new = tuple(map(_keyid, new_keys))
     return Rotated(role, tuple(name for name in current if name not in (*kept, *new)), new, kept, at_hand)
 
 
-def _id(key: PrivateKey) -> str:
+def _keyid(key: PrivateKey) -> str:
     return keyid(key.public)
 
 
@@ -322,7 +322,7 @@ def _kept_keys(old: Sequence[str], lost: Sequence[str], *, finished: bool) -> tu
 
 
 def _apply_rotation(hub: OpenRegistry, role: str, kept_ids: Sequence[str], new_keys: Sequence[PrivateKey]) -> None:
-    keyids = {*kept_ids, *map(_id, new_keys)}
+    keyids = {*kept_ids, *map(_keyid, new_keys)}
     current = set(hub.metadata.keyids(role))
     if keyids != current:
         change = Rotation(role, frozenset(current - keyids), tuple(key.public for key in new_keys))
@@ -346,7 +346,7 @@ def _refuse_without_keys(hub: OpenRegistry, role: str) -> None:
         raise Refused(message, hint="give the folder of the offline keys with --keys DIR, and their passphrase")
 
 
-def _make(hub: OpenRegistry, role: str, count: int) -> list[PrivateKey]:
+def _add_new_keys(hub: OpenRegistry, role: str, count: int) -> list[PrivateKey]:
     keys = [PrivateKey.generate("ed25519") for _ in range(count)]
     for key in keys:
         hub.keys.add(role, key)
@@ -448,7 +448,7 @@ def delegate(folder: str, mandate: Mandate, signing: Signing) -> Delegated:
         SecurityError: the site differs from its signed state.
         StateError: the disk refuses.
     """
-    _check(mandate, signing)
+    _check_mandate(mandate, signing)
     with opened(folder, signing) as hub:
         before = hub.index(mandate.names if hub.large else None, [mandate.publisher])
         if hub.large:  # the documents of all skills of the publisher are written again, with their descriptions
@@ -480,7 +480,7 @@ def delegate(folder: str, mandate: Mandate, signing: Signing) -> Delegated:
     return Delegated(index.admissions[mandate.publisher], tuple(withdrawn))
 
 
-def _check(mandate: Mandate, signing: Signing) -> None:
+def _check_mandate(mandate: Mandate, signing: Signing) -> None:
     for name in (mandate.publisher, *mandate.names):
         if not is_name(name):
             raise UsageError(f"expected a name of a-z, 0-9 and hyphens, found {quote(name)}")

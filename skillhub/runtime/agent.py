@@ -116,7 +116,7 @@ def _catalog(
         key=lambda skill: (not skill.root, rank.get(skill.scope, len(rank)), skill.full_name, skill.path or ""),
     )
     is_met = need_check(around.environ or os.environ, {skill.name for skill in ordered if skill.state == "enabled"})
-    skills = [_needing(skill, is_met) if skill.requires and not skill.managed else skill for skill in ordered]
+    skills = [_marked(skill, is_met) if skill.requires and not skill.managed else skill for skill in ordered]
     budget = (around.environ or os.environ).get(profile.budget.env or "", "").strip()
     room = int(budget) if re.fullmatch("[1-9][0-9]{0,8}", budget) else None
     return replace(catalog, skills=tuple(skills), host=profile.id, roots=found_roots, room=room)
@@ -186,7 +186,7 @@ def _folder(root: Root) -> str:
     return os.path.dirname(root.path) if is_file else root.path
 
 
-def _needing(skill: Skill, is_met: NeedCheck) -> Skill:
+def _marked(skill: Skill, is_met: NeedCheck) -> Skill:
     """Return a skill of no lock, its needs marked as satisfied if this machine satisfies them."""
     return replace(
         skill, requires=tuple(replace(need, satisfied=is_met(need.kind, need.name)) for need in skill.requires)
@@ -345,7 +345,7 @@ def record(skill: Skill, catalog: Catalog) -> dict[str, Any]:
         "argument_hint": skill.argument_hint,
         "interface": dict(skill.interface),
         "permissions": list(skill.permissions),
-        "mtime_ms": _changed(path),
+        "mtime_ms": _modified_ms(path),
     }
 
 
@@ -373,7 +373,7 @@ def _camel(key: str) -> str:
     return first + "".join(map(str.capitalize, others))
 
 
-def _changed(path: str) -> int | None:
+def _modified_ms(path: str) -> int | None:
     try:
         return os.stat(path).st_mtime_ns // 1_000_000
     except OSError:

@@ -282,14 +282,14 @@ def _folders(place: AgentFolder, profile: Profile, around: Surroundings) -> Iter
         return
     is_commands = place.form == "commands"
     if place.at == "below":
-        yield from _nested(around.cwd, place)
+        yield from _nested_folders(around.cwd, place)
         return
     for path in _paths(place, profile, around):
         before, star, behind = path.partition(f"{os.sep}*{os.sep}")
         if not star:
             yield Root(path, place.scope, label=place.label, is_commands=is_commands)
             continue
-        for name in _names(before):
+        for name in _subfolder_names(before):
             yield Root(os.path.join(before, name, behind), place.scope, name if is_name(name) else None, place.label)
 
 
@@ -378,11 +378,11 @@ def _of_plugin(plugin: str, below: str, name: str, label: str) -> Iterator[Root]
         yield Root(default_path, "plugin", name, label)
     else:
         yield Root(plugin, "plugin", name, label, is_skill=True)
-    rows = entry.items() if isinstance(entry, dict) and below == "commands" else enumerate(_listed(entry))
+    rows = entry.items() if isinstance(entry, dict) and below == "commands" else enumerate(_as_list(entry))
     for key, value in rows:
         command = NamedCommand.of(key, value) if isinstance(key, str) else None
         path = _object(value).get("source") if command else value
-        target = _below(plugin, "./" if path == "." and below == "skills" else path)
+        target = _path_in_plugin(plugin, "./" if path == "." and below == "skills" else path)
         if target is None or (isinstance(key, str) and not (command and target.endswith(".md"))):
             kind = "a name and a source (a .md file)" if isinstance(key, str) else "a path"
             message = f"expected {kind} that begins with ./ and exists in the plugin, found {quote(value)}"
@@ -393,11 +393,11 @@ def _of_plugin(plugin: str, below: str, name: str, label: str) -> Iterator[Root]
             yield Root(target, "plugin", name, label, is_skill=os.path.lexists(os.path.join(target, SKILL_MD)))
 
 
-def _listed(entry: object) -> list[object]:
+def _as_list(entry: object) -> list[object]:
     return [] if entry is None else entry if isinstance(entry, list) else [entry]
 
 
-def _below(plugin: str, path: object) -> str | None:
+def _path_in_plugin(plugin: str, path: object) -> str | None:
     """Return the file or folder at a path of a ``plugin.json``; None if it is invalid or leaves the plugin."""
     if not isinstance(path, str) or not path.startswith("./") or not is_path(path):
         return None
@@ -419,7 +419,7 @@ def _object(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _nested(cwd: str, place: AgentFolder) -> Iterator[Root]:
+def _nested_folders(cwd: str, place: AgentFolder) -> Iterator[Root]:
     """Yield the folders ``place.path`` below the working folder, breadth first; links are not followed."""
     bounds, visited = Bounds(), 0
     queue = deque([(os.path.normpath(cwd), 1)])
@@ -455,11 +455,11 @@ def _paths(place: AgentFolder, profile: Profile, around: Surroundings) -> Iterat
     elif os.path.isabs(path):
         yield path
     elif not _DRIVE.match(path):  # a path of another system
-        for folder in _bases(place, project_root(profile, around), around.cwd):
+        for folder in _base_folders(place, project_root(profile, around), around.cwd):
             yield os.path.join(folder, *path.split("/"))
 
 
-def _bases(place: AgentFolder, root: str, cwd: str) -> list[str]:
+def _base_folders(place: AgentFolder, root: str, cwd: str) -> list[str]:
     if place.at == "root":
         return [root]
     if place.at == "cwd":
@@ -483,7 +483,7 @@ def upwards(folder: str) -> Iterator[str]:
         folder = above
 
 
-def _names(folder: str) -> list[str]:
+def _subfolder_names(folder: str) -> list[str]:
     try:
         names = sorted(name for name in os.listdir(folder) if not name.startswith("."))
         return [name for name in names if os.path.isdir(os.path.join(folder, name))]

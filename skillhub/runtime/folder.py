@@ -356,24 +356,24 @@ class KnownLocks:
             return None
         folded_paths = {path: folded(path) for path in (*skill.links, skill.path or "")}
         for path, place in folded_paths.items():
-            locked = self._put_at(place)
+            locked = self._skill_at(place)
             if locked is not None and not is_beside(path, locked):
                 return Owner(locked, "left" if place in self.left else "place")
         for place in folded_paths.values():
-            locked = self._put_around(os.path.dirname(place))
+            locked = self._skill_around(os.path.dirname(place))
             if locked is not None:
                 return Owner(locked, "inside")
         return None
 
-    def _put_at(self, place: str) -> Skill | None:
+    def _skill_at(self, place: str) -> Skill | None:
         folder, name = os.path.split(place)
         return self.places.get(place) or self.waiting.get(folder, {}).get(name)
 
-    def _put_around(self, folder: str) -> Skill | None:
+    def _skill_around(self, folder: str) -> Skill | None:
         """Return the skill whose folder this is or is in, also above the root, since a root may lie in a skill."""
         if folder not in self._around:
             above = os.path.dirname(folder)
-            self._around[folder] = self._put_at(folder) or (self._put_around(above) if above != folder else None)
+            self._around[folder] = self._skill_at(folder) or (self._skill_around(above) if above != folder else None)
         return self._around[folder]
 
     def named(self, skill: Skill) -> Skill | None:
@@ -484,10 +484,10 @@ class Locks:
         A repository may bring a lock or a ``.git`` that hides the project around it. So a parent folder also counts
         if this machine has a record of it, which no repository can write, or if its lock is about a searched folder.
         """
-        yield self._opened(self._user_home, "user", home), True
+        yield self._project(self._user_home, "user", home), True
         bases = dict.fromkeys(workspace_folder(path) for path in self._folders)
         for base in bases:
-            yield self._opened(base, "project", home), True
+            yield self._project(base, "project", home), True
         paths = (*self._folders, *others)
         parents = dict.fromkeys(
             place for path in paths for start in {path, real(path)} for place in upwards(os.path.abspath(start))
@@ -496,20 +496,20 @@ class Locks:
         for base in dict.fromkeys(map(workspace_folder, dict.fromkeys(map(real, paths)))):
             # A link leads into another project, whose lock may be unknown to this machine.
             if base not in real_bases and os.path.lexists(os.path.join(base, LOCK)):
-                yield self._opened(base, "project", home), False
+                yield self._project(base, "project", home), False
         searched, reached = ([folded(real(path)) + os.sep for path in group] for group in (self._folders, paths))
         for base in parents:
             record = f"{state_key(base, 'project', real)}.json"
             is_known = os.path.lexists(os.path.join(home.state, "projects", record))
             if base in bases or not (is_known or os.path.lexists(os.path.join(base, LOCK))):
                 continue
-            project = self._opened(base, "project", home)
+            project = self._project(base, "project", home)
             own_folders = tuple(path + os.sep for path in self._folders_of(project, False, real))
             is_near = any(place.startswith(own_folders) for place in searched)
             if is_near or is_known or any(place.startswith(own_folders) for place in reached):
                 yield project, is_near
 
-    def _opened(self, base: str, scope: Literal["project", "user"], home: Home) -> Project:
+    def _project(self, base: str, scope: Literal["project", "user"], home: Home) -> Project:
         # A project that stays open parses only changed files again.
         if (key := f"{scope}:{base}") not in self._projects:
             self._projects[key] = Project(base, scope, home)
@@ -543,20 +543,20 @@ def _installed(project: Project, store: Store, environ: Mapping[str, str]) -> li
     for name, entry in lock.skills.items():
         record = records.skills.get(name)
         skill = view(name, entry, record, is_met, project, store)
-        skill = replace(skill, held=_held(name, entry, record, project, barred))
+        skill = replace(skill, held=_hold_reason(name, entry, record, project, barred))
         links = tuple(absolute(project.base, link) for link in record.links) if record else ()
         installed.append(_Installed(skill, links))
     # A change of the repository may delete its lock as well; then the record has what was agreed to.
     for name, record in records.skills.items():
         if name not in lock.skills:
             gone = Skill(name=name, path=None, scope=project.scope, state="enabled", tree=record.tree)
-            gone = gone if record.enabled else holding(gone, _away(record, project))
+            gone = gone if record.enabled else holding(gone, _left_lock_reason(record, project))
             links = tuple(absolute(project.base, link) for link in record.links)
             installed.append(_Installed(gone, links, is_left=True))
     return installed
 
 
-def _held(
+def _hold_reason(
     name: str, entry: Locked, record: Record | None, project: Project, barred: BarringCheck
 ) -> HoldReason | None:
     flags = typed_flags(project.scope)
@@ -569,7 +569,7 @@ def _held(
     return HoldReason("disabled", reason, as_command("skillhub", "enable", name, *flags))
 
 
-def _away(record: Record, project: Project) -> HoldReason:
+def _left_lock_reason(record: Record, project: Project) -> HoldReason:
     reason = f"{_WAITING.get(record.disabled_by, 'is disabled')}, and is no longer in the lock"
     return HoldReason("disabled", reason, as_command("skillhub", "sync", *typed_flags(project.scope)))
 

@@ -372,7 +372,7 @@ def load(skill: Skill, request: Request | None = None, agreed: Agreed | None = N
     if agreed is not None:
         folder.hold_to(agreed)
         _refuse(skill, request)
-    _ask(skill, request)
+    _ask_user(skill, request)
     data = folder.read(name, _FILE_CAP)
     skill_rules = skill.rules if isinstance(skill.rules, Rules) else Rules()
     head = manifest.read_head(data, os.path.basename(skill.path or ""), request.rules or skill_rules)
@@ -459,7 +459,7 @@ def _refuse(skill: Skill, request: Request) -> None:
         raise held_error(skill)(f"the skill {quote(skill.full_name)} {refused[0]}", hint=refused[1] or None)
 
 
-def _ask(skill: Skill, request: Request) -> None:
+def _ask_user(skill: Skill, request: Request) -> None:
     if skill.permission != "ask":
         return
     if request.ask is None:

@@ -129,8 +129,8 @@ def mentioned(
     for typed in (*picked.values(), *in_text):
         if typed.text not in resolved and (mention := resolver.of(typed)):
             resolved[typed.text] = mention
-    resolved = _one_leads(resolved, resolver.rules.leads)
-    return Resolved(_each_once(resolved.values()), _task(text, in_text, resolved))
+    resolved = _with_one_leader(resolved, resolver.rules.leads)
+    return Resolved(_one_per_skill(resolved.values()), _task(text, in_text, resolved))
 
 
 def called(catalog: Catalog, name: str) -> Sequence[Skill]:
@@ -172,7 +172,7 @@ def refusal(skill: Skill, caller: Caller) -> tuple[str, str] | None:
     return "is disabled", f"enable it with: {typed}"
 
 
-def _one_leads(resolved: dict[str, Mention], limit: int) -> dict[str, Mention]:
+def _with_one_leader(resolved: dict[str, Mention], limit: int) -> dict[str, Mention]:
     """Return the mentions; if they mean more than ``limit`` skills, each of these asks to choose one."""
     names = tuple(dict.fromkeys(mention.leads for mention in resolved.values() if mention.leads))
     if len(names) <= limit:
@@ -184,7 +184,7 @@ def _one_leads(resolved: dict[str, Mention], limit: int) -> dict[str, Mention]:
     }
 
 
-def _each_once(resolved: Iterable[Mention]) -> tuple[Mention, ...]:
+def _one_per_skill(resolved: Iterable[Mention]) -> tuple[Mention, ...]:
     """Return one mention for each skill, or for each text without a skill."""
     unique: dict[object, Mention] = {}
     for mention in resolved:
@@ -215,29 +215,29 @@ class _Resolver:
     def of(self, typed: Typed) -> Mention | None:
         """Resolve a mention; return None if the text is a variable or a number instead."""
         if typed.path is not None:
-            return self._linked(typed, typed.path)
+            return self._of_link(typed, typed.path)
         exact = called(self._catalog, typed.name)
         if typed.doubtful and not exact:
             alike = self._spelled.get(typed.name.lower(), ()) if typed.name != typed.name.lower() else ()
-            return self._suggested(typed, Suggested(tuple(alike))) if alike else None
+            return self._of_suggestion(typed, Suggested(tuple(alike))) if alike else None
         if typed.name.lower() in self._connectors:
-            return _connector(typed, exact)
+            return _connector_mention(typed, exact)
         if len(exact) > 1:
-            return _twins(typed, exact)
-        return self._chosen(typed.text, exact[0], typed.name) if exact else self._like(typed)
+            return _ambiguous(typed, exact)
+        return self._of_skill(typed.text, exact[0], typed.name) if exact else self._of_similar(typed)
 
-    def _linked(self, typed: Typed, path: str) -> Mention:
+    def _of_link(self, typed: Typed, path: str) -> Mention:
         """Resolve a link by its path alone; its text does not count."""
         if path.startswith(_CONNECTORS):
-            return _connector(typed, ())
+            return _connector_mention(typed, ())
         # `join` leaves an absolute path unchanged.
         skill = self._catalog.at(os.path.join(self.rules.folder, path.removeprefix("skill://").strip()))
         if skill is not None:
-            return self._chosen(typed.text, skill, skill.full_name)
+            return self._of_skill(typed.text, skill, skill.full_name)
         message = f"There is no skill at {quote(path)}, linked to as {quote(typed.name)}."
         return Mention(typed.text, "missing-path", message)
 
-    def _chosen(self, text: str, skill: Skill, name: str) -> Mention:
+    def _of_skill(self, text: str, skill: Skill, name: str) -> Mention:
         if refused := refusal(skill, self.rules.caller):
             return Mention(text, "disabled", f"Skill {quote(name)} {'; '.join(filter(None, refused))}", skill)
         if self.rules.objection is not None and (why := self.rules.objection(skill)):
@@ -257,7 +257,7 @@ class _Resolver:
                 spelled.setdefault(skill.full_name.lower(), {}).setdefault(skill.full_name, skill)
         return {name: tuple(skills.values()) for name, skills in spelled.items()}
 
-    def _like(self, typed: Typed) -> Mention:
+    def _of_similar(self, typed: Typed) -> Mention:
         text, name = typed.text, typed.name
         if name in self._catalog.taken and not self._catalog.named(name):
             message = f"Skill {quote(name)} is locked, but in no folder that this agent reads."
@@ -266,34 +266,34 @@ class _Resolver:
         is_worth_it = self._suggestions_made <= _SUGGESTED_MAX and len(name) <= _NAME_MAX
         suggested = self._suggestions.like(name) if is_worth_it else Suggested()
         if suggested.skills:
-            return self._suggested(typed, suggested)
+            return self._of_suggestion(typed, suggested)
         message = f"No skill named {quote(name)}. Run {self._catalog.command} for a list."
         return Mention(text, "unknown", message)
 
-    def _suggested(self, typed: Typed, suggested: Suggested) -> Mention:
+    def _of_suggestion(self, typed: Typed, suggested: Suggested) -> Mention:
         text, name = typed.text, typed.name
         names = tuple(clean(skill.full_name) for skill in suggested.skills)
         if len(names) == 1:
             message = f"No exact skill {quote(name)}, did you mean ${names[0]}?"
             return Mention(text, "suggested", message, None, names, names[0] if suggested.is_short_form else "")
         use = next((candidate for candidate in names if ":" in candidate), names[0])
-        message = f"${clean(name)} matched {len(names)} skills: {_listed(names)}, use ${use}"
+        message = f"${clean(name)} matched {len(names)} skills: {_joined(names)}, use ${use}"
         return Mention(text, "ambiguous", message, None, names[:_CANDIDATES_MAX])
 
 
-def _listed(names: Sequence[str]) -> str:
+def _joined(names: Sequence[str]) -> str:
     return ", ".join([*names[:_SHOWN_MAX], *(["…"] if len(names) > _SHOWN_MAX else [])])
 
 
-def _twins(typed: Typed, skills: Sequence[Skill]) -> Mention:
+def _ambiguous(typed: Typed, skills: Sequence[Skill]) -> Mention:
     """Return the mention of a name that several skills have; only their paths differ."""
     paths = tuple(clean(skill.path or "") for skill in skills)
     use = f"[${typed.name}]({paths[0]})"
-    message = f"${typed.name} matched {len(paths)} skills: {_listed(paths)}, use {use}"
+    message = f"${typed.name} matched {len(paths)} skills: {_joined(paths)}, use {use}"
     return Mention(typed.text, "ambiguous", message, None, paths)
 
 
-def _connector(typed: Typed, skills: Sequence[Skill]) -> Mention:
+def _connector_mention(typed: Typed, skills: Sequence[Skill]) -> Mention:
     paths = tuple(clean(skill.path or "") for skill in skills)
     instead = f"; for the skill use [${typed.name}]({paths[0]})" if paths else ""
     message = f"{quote(typed.name)} is a connector of this agent{instead}"
@@ -358,13 +358,13 @@ def complete(text: str, cursor: int, catalog: Catalog, rules: MentionRules | Non
     sign = "$" if typed[0] == "$" else match["sign"]
     part = typed.removeprefix(sign)
     skills = {skill.full_name: skill for skill in (*suggestions.beginning(part), *suggestions.containing(part))}
-    offers = (offer for skill in skills.values() for offer in _offers(skill, sign, catalog, rules))
+    offers = (offer for skill in skills.values() for offer in _completions(skill, sign, catalog, rules))
     first_offers = tuple(islice(offers, _SHOWN))
     end = after.end() if after else cursor
     return Completion(start, end, tuple(name for name, _ in first_offers), tuple(skill for _, skill in first_offers))
 
 
-def _offers(skill: Skill, sign: str, catalog: Catalog, rules: MentionRules) -> Iterator[tuple[str, Skill]]:
+def _completions(skill: Skill, sign: str, catalog: Catalog, rules: MentionRules) -> Iterator[tuple[str, Skill]]:
     """Yield each mention that means a skill of this name, with that skill."""
     twins = called(catalog, skill.full_name)
     is_linked = len(twins) > 1 and sign == "$"

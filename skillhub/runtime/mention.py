@@ -287,12 +287,12 @@ class Suggestions:
     def beginning(self, name: str) -> tuple[Skill, ...]:
         """Return the skills whose full name begins with ``name``, in any case."""
         start = f"\n{name.lower()}"
-        return self._matching(rf"{re.escape(start)}(?!\Z)") if start in self._lines else ()
+        return self._by_pattern(rf"{re.escape(start)}(?!\Z)") if start in self._lines else ()
 
     def containing(self, name: str) -> tuple[Skill, ...]:
         """Return the skills whose full name contains ``name``, in any case."""
         part = name.lower()
-        return self._matching(re.escape(part)) if part and part in self._lines else ()
+        return self._by_pattern(re.escape(part)) if part and part in self._lines else ()
 
     def like(self, name: str) -> Suggested:
         """Return the skills whose name is similar to ``name``, by the first of these comparisons that finds any.
@@ -302,13 +302,13 @@ class Suggestions:
         """
         if skills := tuple(skill for skill in self._skills if skill.own_name and skill.own_name == name.lower()):
             return Suggested(skills)
-        if skills := self.beginning(name) or self.containing(name) or self._sharing(stems(name)):
+        if skills := self.beginning(name) or self.containing(name) or self._with_stems(stems(name)):
             return Suggested(skills)
-        if skills := self._short_for(name.lower()):
+        if skills := self._by_initials(name.lower()):
             return Suggested(skills, is_short_form=len(skills) == 1)
         return Suggested(self._misspelt(name.lower()))
 
-    def _matching(self, pattern: str) -> tuple[Skill, ...]:
+    def _by_pattern(self, pattern: str) -> tuple[Skill, ...]:
         """Return the skills in whose lines the pattern matches."""
         counted_to = number = 0
         skills = []
@@ -319,7 +319,7 @@ class Suggestions:
                 skills.append(self._skills[number - 1])
         return _unique(skills)
 
-    def _sharing(self, name_stems: frozenset[str]) -> tuple[Skill, ...]:
+    def _with_stems(self, name_stems: frozenset[str]) -> tuple[Skill, ...]:
         """Return the skills whose names have all of these words, in any order and form."""
         if not name_stems:
             return ()
@@ -328,10 +328,10 @@ class Suggestions:
         candidates = self.containing(longest[:-1] if len(longest) > 1 else longest)
         return tuple(skill for skill in candidates if name_stems <= stems(skill.full_name))
 
-    def _short_for(self, initials: str) -> tuple[Skill, ...]:
+    def _by_initials(self, initials: str) -> tuple[Skill, ...]:
         if not _INITIALS.fullmatch(initials):
             return ()
-        return self._matching(r"[\n:]" + "-".join(rf"{char}[^-:\n]*" for char in initials) + r"(?=\n)")
+        return self._by_pattern(r"[\n:]" + "-".join(rf"{char}[^-:\n]*" for char in initials) + r"(?=\n)")
 
     def _misspelt(self, name: str) -> tuple[Skill, ...]:
         spellings: dict[str, list[Skill]] = {}

@@ -250,7 +250,7 @@ def permission_profile(loaded: Loaded, home: str) -> PermissionProfile | None:
         absolute_paths = (_absolute(value, loaded.folder.path, home) for value in lines.get(f"file_system.{key}", ()))
         return tuple(dict.fromkeys(path for path in absolute_paths if path))
 
-    apps = tuple(each for each in lines.get("macos.automations", ()) if each)
+    apps = tuple(app for app in lines.get("macos.automations", ()) if app)
     automations: MacAutomation = "all" if apps == ("true",) else apps if apps not in ((), ("false",)) else "none"
     (preferences,) = lines.get("macos.preferences", [""])[:1]
     return PermissionProfile(

@@ -51,7 +51,7 @@ def _omission_lines(omitted: int, line: str) -> list[str]:
     return [line.format(omission)] if omitted else []
 
 
-def _listed(entries: Sequence[ListedSkill], spell: Callable[[str], str]) -> Iterator[str]:
+def _available_skills(entries: Sequence[ListedSkill], spell: Callable[[str], str]) -> Iterator[str]:
     yield "<available_skills>"
     for entry in entries:
         yield "  <skill>"
@@ -66,7 +66,7 @@ def _agents(entries: Sequence[ListedSkill], omitted: int) -> list[str]:
     return [
         "Each of these skills has instructions for one kind of task. When a task matches a description,",
         "read the SKILL.md at its location before anything else; paths in it are relative to its folder.",
-        *_listed(entries, clean),
+        *_available_skills(entries, clean),
         *_omission_lines(omitted, "{}."),
     ]
 
@@ -75,7 +75,7 @@ def _activate(entries: Sequence[ListedSkill], omitted: int) -> list[str]:
     return [
         "Load the instructions of a skill into this conversation, with its folder and its files.",
         "When a task matches a description, call it with the name of the skill before anything else.",
-        *_listed(entries, clean),
+        *_available_skills(entries, clean),
         *_omission_lines(omitted, "{}."),
     ]
 
@@ -132,7 +132,7 @@ def _opencode(entries: Sequence[ListedSkill], omitted: int) -> list[str]:
         "",
         "Call it with the name of a skill when the task at hand matches its description.",
         "",
-        *_listed(entries, lambda path: Path(os.path.abspath(path)).as_uri()),
+        *_available_skills(entries, lambda path: Path(os.path.abspath(path)).as_uri()),
         *_omission_lines(omitted, "{}."),
     ]
 
@@ -428,12 +428,12 @@ def _shortened(entry: ListedSkill, length: int) -> ListedSkill:
 
 def _entry(skill: Skill, counts_files: bool) -> ListedSkill:
     folder = skill.path or ""
-    scripts, references, assets = (_count(os.path.join(folder, name)) if counts_files else 0 for name in _FILES)
+    scripts, references, assets = (_count_files(os.path.join(folder, name)) if counts_files else 0 for name in _FILES)
     description = "" if skill.name_only else skill.description
     return ListedSkill(skill.full_name, description, skill.file, skill.scope, (scripts, references, assets))
 
 
-def _count(folder: str) -> int:
+def _count_files(folder: str) -> int:
     try:
         with os.scandir(folder) as entries:
             return sum(entry.is_file(follow_symlinks=False) for entry in entries)

@@ -113,7 +113,7 @@ class SearchIndex:
         except (sqlite3.Error, ValueError):
             return None
         with suppress(sqlite3.Error, UnicodeError):
-            _bound(connection)
+            _restrict(connection)
             if _is_ours(connection, proof):
                 return cls(connection, (path, proof), None if rows is None else list(rows))
         connection.close()
@@ -176,13 +176,13 @@ class SearchIndex:
     def at_path(self, path: str) -> dict[int, Stored]:
         """Return the rows of the skills at ``path``, by number."""
         rows = self._select("FROM skills WHERE path = ? AND path != '' LIMIT ?", path, _FEW)
-        return _all(rows, lambda row: utf8(row.path) == path)
+        return _checked(rows, lambda row: utf8(row.path) == path)
 
     def named(self, name: str) -> dict[int, Stored]:
         """Return rows with this name, with or without its namespace."""
         rows = self._select("FROM skills WHERE name = ? LIMIT ?", name, _FEW)
         rows |= self._select("FROM skills WHERE bare = ? LIMIT ?", name, _FEW)
-        return _all(rows, lambda row: name in _names(row))
+        return _checked(rows, lambda row: name in _names(row))
 
     def beginning(self, name: str) -> dict[int, Stored]:
         """Return rows whose name begins with ``name``, among them the shortest."""
@@ -192,7 +192,7 @@ class SearchIndex:
             **self._select(where.format("name"), name, upper, _PREFIX_MAX),
             **self._select(where.format("bare"), name, upper, _PREFIX_MAX),
         }
-        _all(rows, lambda row: any(row_name.startswith(name) for row_name in _names(row)))
+        _checked(rows, lambda row: any(row_name.startswith(name) for row_name in _names(row)))
         shortest = sorted(rows, key=lambda number: len(rows[number].name))[:_FEW]
         return {number: rows[number] for number in shortest}
 
@@ -248,7 +248,7 @@ class SearchIndex:
     def _run(self, query: str, values: Sequence[str | int], types: tuple[type, ...]) -> list[tuple[Any, ...]]:
         try:
             with self._lock:
-                self._connection.set_progress_handler(_stopping(), _STEPS)
+                self._connection.set_progress_handler(_step_limiter(), _STEPS)
                 rows = self._connection.execute(query, values).fetchall()
         except (sqlite3.Error, UnicodeError, OverflowError, MemoryError) as error:
             raise StateError(f"the search index cannot be read: {error}") from error
@@ -261,7 +261,7 @@ def _unreadable(why: str) -> StateError:
     return StateError(f"the search index cannot be read: {why}")
 
 
-def _all(rows: dict[int, Stored], matches: Callable[[Stored], bool]) -> dict[int, Stored]:
+def _checked(rows: dict[int, Stored], matches: Callable[[Stored], bool]) -> dict[int, Stored]:
     """Return the rows if each satisfies the condition of its query, since a forged index can contradict its table."""
     if not all(map(matches, rows.values())):
         raise _unreadable("a row does not match its query")
@@ -273,15 +273,15 @@ def _names(row: Stored) -> tuple[str, str]:
     return name, name.rpartition(":")[2]
 
 
-def _bound(connection: sqlite3.Connection) -> None:
+def _restrict(connection: sqlite3.Connection) -> None:
     """Restrict a connection to a file that may be forged: no code in it runs, and no value fills the memory."""
     connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _VALUE_MAX)
-    connection.set_progress_handler(_stopping(), _STEPS)
+    connection.set_progress_handler(_step_limiter(), _STEPS)
     for pragma in ("trusted_schema = OFF", "query_only = ON", "cell_size_check = ON"):
         connection.execute(f"PRAGMA {pragma}")
 
 
-def _stopping() -> Callable[[], bool]:
+def _step_limiter() -> Callable[[], bool]:
     """Return a progress handler, which ends a query after ``_STEPS_MAX`` steps."""
     calls = count(1)
     return lambda: next(calls) * _STEPS > _STEPS_MAX
@@ -550,7 +550,7 @@ def _overlap(terms: Sequence[str], rows: Mapping[int, Stored]) -> _Matches:
 def _hits_of_spellings(query: str, indexes: Sequence[SearchIndex]) -> Iterator[Hit]:
     """Yield the hits for the query with each word that no skill has replaced by words with a similar spelling."""
     terms = list(dict.fromkeys(words(utf8(query))))[:_WORDS_MAX]
-    alternatives = [_alike(term, indexes) for term in terms]
+    alternatives = [_similar_words(term, indexes) for term in terms]
     seen: set[tuple[str, str | None]] = set()
     for choice in _replaced_queries(alternatives):
         for hit in _hits(choice, indexes):
@@ -559,7 +559,7 @@ def _hits_of_spellings(query: str, indexes: Sequence[SearchIndex]) -> Iterator[H
                 yield replace(hit, reason="spelling")
 
 
-def _alike(term: str, indexes: Sequence[SearchIndex]) -> Sequence[str]:
+def _similar_words(term: str, indexes: Sequence[SearchIndex]) -> Sequence[str]:
     if any(_ask_or_rebuild(index, lambda index: index.matching([term])) for index in indexes):
         return [term]
     spellings = (_ask_or_rebuild(index, lambda index: index.spellings(len(term))) for index in indexes)

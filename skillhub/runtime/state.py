@@ -485,7 +485,7 @@ def set_reach(skill: Skill, reach: Reach, scope: Scope, profile: Profile, around
     deciding, bound_reach = _first_setting(skill, binding)
     if bound_reach == "disabled" != reach and deciding.file:
         raise StateError(f"{skill.full_name} stays disabled", where=deciding.file.path, hint="change it in this file")
-    for file in _written(profile, around, scope):
+    for file in _files_to_write(profile, around, scope):
         path = file.path
         if scope == "project" and not file.ours:
             path = inside(root, os.path.relpath(path, root).replace(os.sep, "/"))
@@ -542,7 +542,7 @@ def remember(skill: Skill, allowed: bool, scope: Scope, profile: Profile, around
             _write(file.path, gen_remember(_text(file) or "", skill.full_name, allowed, file.path))
 
 
-def _written(profile: Profile, around: Surroundings, scope: Scope) -> Iterator[ReachFile]:
+def _files_to_write(profile: Profile, around: Surroundings, scope: Scope) -> Iterator[ReachFile]:
     """Yield the files of a scope to write: the first existing one of the agent's, else its first; and skillhub's."""
     in_scope = _of_scope(profile, around, scope)
     of_agent = [file for file in in_scope if not file.ours]

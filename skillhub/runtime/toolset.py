@@ -120,7 +120,7 @@ def tools(host: Profile | str, catalog: Catalog, window: int | None = None) -> t
         UsageError: there is no host of that name.
     """
     row = profile(host) if isinstance(host, str) else host
-    return tuple(_shown(tool, catalog, row, window) for tool in _TOOLS.get(row.dialect, ()))
+    return tuple(_skill_tool(tool, catalog, row, window) for tool in _TOOLS.get(row.dialect, ()))
 
 
 def call_tool(
@@ -175,7 +175,7 @@ def _callable(catalog: Catalog) -> list[Skill]:
     return [skill for skill in catalog.skills if skill.reach == "active"]
 
 
-def _shown(tool: _Tool, catalog: Catalog, row: Profile, window: int | None) -> SkillTool:
+def _skill_tool(tool: _Tool, catalog: Catalog, row: Profile, window: int | None) -> SkillTool:
     description = tool.description
     if tool.lists:
         listed = section(catalog, replace(row, dialect=tool.lists), window)

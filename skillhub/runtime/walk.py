@@ -176,16 +176,16 @@ class Walk:
         in_skill = step.in_skill or (find is not None and step.depth > 0)
         if step.depth >= self.bounds.depth or (in_skill and (is_leaf or not self.bounds.nested)):
             return []
-        return list(self._below(step, in_skill))
+        return list(self._subfolders(step, in_skill))
 
-    def _below(self, step: _Step, in_skill: bool) -> Iterator[_Step]:
+    def _subfolders(self, step: _Step, in_skill: bool) -> Iterator[_Step]:
         with os.scandir(step.folder) as entries:
             ordered = sorted(entries, key=lambda entry: entry.name)
         for entry in ordered:
             name = entry.name
             if name.startswith(".") or name in _SKIPPED or (in_skill and name in _RESOURCES):
                 continue
-            target = self._target(step, entry, in_skill)
+            target = self._folder_of(step, entry, in_skill)
             if target is None or target in self._seen:
                 continue
             if len(self._seen) >= self.bounds.folders:
@@ -194,7 +194,7 @@ class Walk:
             self._seen.add(target)
             yield _Step(target, step.found + os.sep + entry.name, step.depth + 1, in_skill)
 
-    def _target(self, step: _Step, entry: os.DirEntry[str], in_skill: bool) -> str | None:
+    def _folder_of(self, step: _Step, entry: os.DirEntry[str], in_skill: bool) -> str | None:
         """Return the canonical path of the folder that an entry is or leads to; None if the walk skips the entry."""
         if not entry.is_symlink():
             return step.folder + os.sep + entry.name if entry.is_dir(follow_symlinks=False) else None
@@ -272,10 +272,10 @@ def commands(root: str, rules: Rules, bounds: Bounds, command: NamedCommand | No
     return result
 
 
-def _command(path: str, shown: str, rules: Rules, command: NamedCommand | None = None) -> Find:
-    find = Find(path, shown)
+def _command(path: str, shown_path: str, rules: Rules, command: NamedCommand | None = None) -> Find:
+    find = Find(path, shown_path)
     try:
-        name = command.name if command else os.path.basename(shown).removesuffix(".md")
+        name = command.name if command else os.path.basename(shown_path).removesuffix(".md")
         if name != one_line(name):
             raise FormatError(f"expected a name without hidden characters, found {quote(name)}")
         head = read_head(_read("", find, _CAP) or b"", name, rules)
@@ -283,7 +283,7 @@ def _command(path: str, shown: str, rules: Rules, command: NamedCommand | None =
         find.facts = _facts(replace(head, name=name, warnings=()), find) | fields
     except (SkillhubError, OSError) as error:
         message = error.message if isinstance(error, SkillhubError) else error.strerror
-        find.problems.append(Problem(shown, message or type(error).__name__))
+        find.problems.append(Problem(shown_path, message or type(error).__name__))
     return find
 
 

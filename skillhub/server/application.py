@@ -99,12 +99,12 @@ class ChangeStreams:
             raise StateError(f"expected at most {STREAMS_MAX} open streams", hint="close one, or ask again later")
         self._streams += 1
         with ExitStack() as undo:
-            undo.callback(self._leave)
+            undo.callback(self._close_stream)
             await self._ensure_watching()
             undo.pop_all()
-        last = self._number if after is None else after
+        last = self._last_number if after is None else after
         # A number beyond the last event is from an earlier server, so the client gets all kept events.
-        return _Stream(self._events(last if last <= self._number else 0), self._leave)
+        return _Stream(self._events(last if last <= self._last_number else 0), self._close_stream)
 
     async def _events(self, last: int) -> AsyncIterator[bytes]:
         yield f"retry: 2000\nid: {last}\n\n".encode()
@@ -119,7 +119,7 @@ class ChangeStreams:
                 yield b": no change\n\n"
                 await self._ensure_watching()
 
-    def _leave(self) -> None:
+    def _close_stream(self) -> None:
         self._streams -= 1
         if self._streams == 0:
             self._stop.set()
@@ -128,13 +128,13 @@ class ChangeStreams:
         """Start watching for changes, unless a watch is running."""
         async with self._starting:
             if self._watch_task is None or self._watch_task.done() or self._stop.is_set():
-                _, catalog = await asyncio.to_thread(self._workplace.seen, "agents")
+                _, catalog = await asyncio.to_thread(self._workplace.catalog_for, "agents")
                 self._stop = Event()
                 watch = asyncio.to_thread(self._watch, catalog, asyncio.get_running_loop(), self._stop)
                 self._watch_task = asyncio.create_task(watch)
 
     @property
-    def _number(self) -> int:
+    def _last_number(self) -> int:
         return self._kept[-1][0] if self._kept else 0
 
     def _watch(self, catalog: Catalog, loop: asyncio.AbstractEventLoop, stop: Event) -> None:
@@ -144,7 +144,7 @@ class ChangeStreams:
             catalog = new_catalog
 
     def _publish(self, change: dict[str, Any]) -> None:
-        number = self._number + 1
+        number = self._last_number + 1
         text = json.dumps({"schema": VERSION, **change})
         self._kept.append((number, f"event: change\nid: {number}\ndata: {text}\n\n".encode()))
         new_event, self._new_event = self._new_event, asyncio.Event()
@@ -156,13 +156,13 @@ class _Stream(StreamingResponse):
 
     def __init__(self, events: AsyncIterator[bytes], leave: Callable[[], None]) -> None:
         super().__init__(events, media_type="text/event-stream")
-        self._leave = leave
+        self._close_stream = leave
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             await super().__call__(scope, receive, send)
         finally:
-            self._leave()
+            self._close_stream()
 
 
 def _difference(before: Catalog, after: Catalog) -> dict[str, list[str]]:
@@ -237,7 +237,7 @@ def _row(workplace: Workplace, skill: Skill, why: Mapping[str | None, Mapping[st
 
 def _agents(workplace: Workplace) -> Iterator[tuple[dict[str, Any], Catalog]]:
     for host in profiles():
-        row, catalog = workplace.seen(host)
+        row, catalog = workplace.catalog_for(host)
         listing = section(catalog, row)
         share = min(100, round(100 * listing.used / listing.budget)) if listing.budget else None
         yield {"name": row.name, "seen": listing, "share": share, "skills": catalog.skills}, catalog
@@ -281,8 +281,8 @@ def application(workplace: Workplace, access: AccessRules, changes: ChangeStream
         return await changes.stream(number)
 
     async def file(request: Request) -> Response:
-        taken = FileParameters.model_validate(_parameters(request))
-        return _file((await run_in_threadpool(content.read, taken.name, taken.path))[1])
+        params = FileParameters.model_validate(_parameters(request))
+        return _file((await run_in_threadpool(content.read, params.name, params.path))[1])
 
     special = {EVENTS: events, FILE: file}
     routes = [
@@ -309,12 +309,12 @@ def application(workplace: Workplace, access: AccessRules, changes: ChangeStream
 
 
 async def _answer(workplace: Workplace, route: Route, request: Request) -> Response:
-    taken = await _taken(route, request)
-    value = await run_in_threadpool(route.answer, workplace, taken)
+    params = await _read_params(route, request)
+    value = await run_in_threadpool(route.answer, workplace, params)
     return Response(status_code=204) if value is None else _json(value)
 
 
-async def _taken(route: Route, request: Request) -> Any:  # noqa: ANN401 - a value of `route.takes`
+async def _read_params(route: Route, request: Request) -> Any:  # noqa: ANN401 - a value of `route.takes`
     """Return the input of a request, read strictly.
 
     Raises:

@@ -273,13 +273,13 @@ class SkillServer:
 
     def _list(self, params: types.PaginatedRequestParams) -> dict[str, Any]:
         rows = ((served.name, partial(_entry, served)) for served in self._offered())
-        return _cached(_page("skills", rows, params.cursor))
+        return _with_cache_hint(_page("skills", rows, params.cursor))
 
     def _get(self, params: types.ReadResourceRequestParams) -> dict[str, Any]:
         served, path = self._located(params.uri)
         if path != SKILL_MD:
             raise NotFound(f"no skill is served at {quote(params.uri)}")
-        return _cached({"skill": _entry(served)})
+        return _with_cache_hint({"skill": _entry(served)})
 
     def _folder(self, params: FolderParams) -> dict[str, Any]:
         served, path = self._located(params.uri)
@@ -298,7 +298,7 @@ class SkillServer:
     def _located(self, uri: str) -> tuple[ServedSkill, str]:
         """Return the present state of the skill of a URI, and the path in it."""
         name, path = located(uri)
-        return _checked(self._content.get(name), path, uri), path
+        return _checked_resource(self._content.get(name), path, uri), path
 
     # Resources.
 
@@ -315,7 +315,7 @@ class SkillServer:
     def _read(self, params: types.ReadResourceRequestParams) -> dict[str, Any]:
         name, path = located(params.uri)
         served, data = self._content.read(name, path)
-        _checked(served, path, params.uri)
+        _checked_resource(served, path, params.uri)
         content: dict[str, Any] = {"uri": params.uri, "_meta": meta(served)}
         try:
             content |= {"text": data.decode("utf-8"), "mimeType": mime_type_of(path, is_text=True)}
@@ -340,13 +340,13 @@ class SkillServer:
     def _completions(self, params: types.CompleteRequestParams) -> dict[str, Any]:
         typed, served = params.argument.value, self._content.skills()
         if isinstance(params.ref, types.PromptReference):
-            hints = [skill.skill.argument_hint for skill in served if skill.name == params.ref.name]
+            hints = [entry.skill.argument_hint for entry in served if entry.name == params.ref.name]
             if not hints:
                 raise NotFound(f"there is no prompt {quote(params.ref.name)}")
             offered = _words_of(hints[0]) if params.argument.name == "arguments" else []
         elif params.ref.uri == _TEMPLATE:
-            files = ((skill, file.path) for skill in served if why_not(skill) is None for file in skill.files)
-            offered = [uri_of(skill, path).removeprefix(SCHEME) for skill, path in files]
+            files = ((entry, file.path) for entry in served if why_not(entry) is None for file in entry.files)
+            offered = [uri_of(entry, path).removeprefix(SCHEME) for entry, path in files]
         else:
             raise NotFound(f"there is no resource template {quote(params.ref.uri)}")
         values = sorted({value for value in offered if value.startswith(typed)})
@@ -425,7 +425,7 @@ def serve_stdio(content: ServedContent, ends: tuple[BinaryIO, BinaryIO], with_to
     anyio.run(serve)
 
 
-def _checked(served: ServedSkill, path: str, uri: str) -> ServedSkill:
+def _checked_resource(served: ServedSkill, path: str, uri: str) -> ServedSkill:
     """Return the skill if it is a resource, and ``uri`` is the URI of ``path`` in it.
 
     Raises:
@@ -472,7 +472,7 @@ def _words_of(hint: str) -> list[str]:
     return [word for choice in choices for word in choice.split("|") if word]
 
 
-def _cached(result: dict[str, Any]) -> dict[str, Any]:
+def _with_cache_hint(result: dict[str, Any]) -> dict[str, Any]:
     return {**result, "ttlMs": _TTL_MS, "cacheScope": "private"}
 
 

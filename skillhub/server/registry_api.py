@@ -189,7 +189,7 @@ class RegistryApi:
         try:
             program = GitProgram(folder, os.environ, _GIT_OPTIONS, variables)
             process = program.start(("upload-pack", "--strict", "--stateless-rpc", *words, folder))
-            feeding = Thread(target=_feed, args=(process.stdin, request), daemon=True)
+            feeding = Thread(target=_write_all, args=(process.stdin, request), daemon=True)
             feeding.start()
             try:
                 while process.stdout and (part := process.stdout.read1(_PART)):  # type: ignore[attr-defined]
@@ -203,7 +203,7 @@ class RegistryApi:
             self._packing.release()
 
 
-def _feed(pipe: BinaryIO, data: bytes) -> None:
+def _write_all(pipe: BinaryIO, data: bytes) -> None:
     try:
         pipe.write(data)
         pipe.close()
@@ -260,20 +260,20 @@ def _clawhub(state: _State, query: Query, base: str) -> object:
 
 def _clawhub_search(state: _State, query: Query, base: str) -> object:
     documents = state.matching(query.get("q", ""), _limit(query, 25))
-    rows = ({**_slug(state, skill), "version": skill.version, "ownerHandle": skill.publisher} for skill in documents)
+    rows = ({**_facts(state, skill), "version": skill.version, "ownerHandle": skill.publisher} for skill in documents)
     return {"results": [{**row, "score": 1 / (rank + 1)} for rank, row in enumerate(rows)]}
 
 
 def _clawhub_list(state: _State, query: Query, base: str) -> object:
     newest = sorted(state.documents.values(), key=lambda skill: skill.published, reverse=True)[: _limit(query, 25)]
-    rows = [{**_slug(state, skill), "latestVersion": _latest(skill)} for skill in newest]
+    rows = [{**_facts(state, skill), "latestVersion": _latest(skill)} for skill in newest]
     return {"items": rows, "nextCursor": None}
 
 
 def _clawhub_skill(state: _State, query: Query, base: str) -> object:
     document = state.document(query["name"])
     owner = {"handle": document.publisher, "displayName": document.publisher, "image": None}
-    return {"skill": _slug(state, document), "latestVersion": _latest(document), "owner": owner, "moderation": None}
+    return {"skill": _facts(state, document), "latestVersion": _latest(document), "owner": owner, "moderation": None}
 
 
 def _clawhub_version(state: _State, query: Query, base: str) -> object:
@@ -292,7 +292,7 @@ def _clawhub_download(state: _State, query: Query, base: str) -> object:
     return Page(state.offer.hub.artifact(release), "application/zip")
 
 
-def _slug(state: _State, document: ClientDocument) -> dict[str, Any]:
+def _facts(state: _State, document: ClientDocument) -> dict[str, Any]:
     facts = {"slug": document.name, "displayName": document.name, "summary": document.description}
     begun = _milliseconds(state.skills[document.name].releases[-1].published)
     return {**facts, "createdAt": begun, "updatedAt": _milliseconds(document.published), "tags": {}, "stats": {}}

@@ -84,7 +84,7 @@ class Workplace:
         """Return the installed skills, sorted by name and scope."""
         return sorted(self.installed(), key=lambda skill: (skill.name, skill.scope, skill.path or ""))
 
-    def seen(self, host: str, folder: str | None = None, reload: bool = False) -> tuple[Profile, Catalog]:
+    def catalog_for(self, host: str, folder: str | None = None, reload: bool = False) -> tuple[Profile, Catalog]:
         """Return the profile of a host, and the catalogue that it sees in a folder of this project.
 
         Raises:
@@ -109,7 +109,7 @@ class Workplace:
             raise Refused(message, hint=f"an absolute path below {self.around.cwd}")
         return replace(self.around, cwd=folder)
 
-    def one(self, name: str) -> Skill:
+    def skill_named(self, name: str) -> Skill:
         """Return an installed skill, that of the project before that of the user; raises NotFound."""
         skills = [skill for skill in self.skills() if skill.name == name]
         if not skills:
@@ -143,7 +143,7 @@ _HOST: Final = "codelia"  # the host whose protocol has these methods
 
 
 def _list(workplace: Workplace, params: ListParams) -> dict[str, Any]:
-    _, catalog = workplace.seen(_HOST, params.cwd, params.force_reload)
+    _, catalog = workplace.catalog_for(_HOST, params.cwd, params.force_reload)
     rows = [record(skill, catalog) for skill in catalog.skills]
     errors = [problem.to_json() for problem in catalog.problems]
     # The draft of the protocol names the time ``mtimeMs``, its tools ``mtime_ms``.
@@ -152,7 +152,7 @@ def _list(workplace: Workplace, params: ListParams) -> dict[str, Any]:
 
 def _search_for_rpc(workplace: Workplace, params: SearchParams) -> dict[str, Any]:
     arguments = params.model_dump(exclude_none=True)
-    result = call_tool(_HOST, workplace.seen(_HOST)[1], "skill_search", arguments)
+    result = call_tool(_HOST, workplace.catalog_for(_HOST)[1], "skill_search", arguments)
     if result.is_error:
         raise UsageError(result.text)
     return dict(result.metadata)
@@ -161,7 +161,7 @@ def _search_for_rpc(workplace: Workplace, params: SearchParams) -> dict[str, Any
 def _load_for_rpc(workplace: Workplace, params: LoadParams) -> dict[str, Any]:
     if not (params.name or params.path):
         raise UsageError("expected a name or a path, found neither")
-    row, catalog = workplace.seen(_HOST)
+    row, catalog = workplace.catalog_for(_HOST)
     request = Request(arguments=params.arguments, caller="model", session=Session(params.session))
     loaded = load(pick(catalog, params.name, params.path), request)
     about = record(loaded.skill, catalog)
@@ -170,13 +170,13 @@ def _load_for_rpc(workplace: Workplace, params: LoadParams) -> dict[str, Any]:
 
 
 def _inspect(workplace: Workplace, params: InspectParams) -> dict[str, Any]:
-    return dict(context_inspect(workplace.seen(_HOST)[1], include_skills=params.include_skills))
+    return dict(context_inspect(workplace.catalog_for(_HOST)[1], include_skills=params.include_skills))
 
 
 def _codex(workplace: Workplace, params: CodexParams) -> dict[str, Any]:
     data = []
     for cwd in params.cwds or [workplace.around.cwd]:
-        _, catalog = workplace.seen("codex", cwd, params.force_reload)
+        _, catalog = workplace.catalog_for("codex", cwd, params.force_reload)
         errors = [{"path": problem.path, "message": problem.message} for problem in catalog.problems]
         data.append({"cwd": cwd, "skills": codex_rows(catalog), "errors": errors})
     return {"data": data}
@@ -252,9 +252,9 @@ class Route(DescribedRoute):
 
     run: _Run | None = None
 
-    def answer(self, workplace: Workplace, taken: object) -> Any:  # noqa: ANN401 - JSON
+    def answer(self, workplace: Workplace, params: object) -> Any:  # noqa: ANN401 - JSON
         """Return the answer of the route, validated by ``gives``; None for an empty answer."""
-        value = None if self.run is None else self.run(workplace, taken)
+        value = None if self.run is None else self.run(workplace, params)
         if value is None:
             return None
         if isinstance(self.gives, type) and issubclass(self.gives, JsonAnswer):
@@ -284,10 +284,10 @@ def _sort_key(skill: Skill) -> str:
 
 
 @_route("GET", "/api/v1/skills", "Installed skills", http_api.PageParameters, http_api.SkillsPageAnswer)
-def _skills(workplace: Workplace, taken: http_api.PageParameters) -> dict[str, Any]:
+def _skills(workplace: Workplace, params: http_api.PageParameters) -> dict[str, Any]:
     every = sorted(workplace.skills(), key=_sort_key)
-    remaining = [skill for skill in every if taken.cursor is None or _sort_key(skill) > taken.cursor]
-    page = remaining[: taken.limit]
+    remaining = [skill for skill in every if params.cursor is None or _sort_key(skill) > params.cursor]
+    page = remaining[: params.limit]
     return {
         "skills": [skill.to_json() for skill in page],
         "total": len(every),
@@ -296,9 +296,9 @@ def _skills(workplace: Workplace, taken: http_api.PageParameters) -> dict[str, A
 
 
 @_route("GET", "/api/v1/skills/{name}", "One skill, its manifest and files", http_api.SkillParameters, ShowAnswer)
-def _show(workplace: Workplace, taken: http_api.SkillParameters) -> dict[str, Any]:
-    with workplace.ports(workplace.one(taken.name).scope) as ports:
-        return shown.show(Named(taken.name), ports).to_json()
+def _show(workplace: Workplace, params: http_api.SkillParameters) -> dict[str, Any]:
+    with workplace.ports(workplace.skill_named(params.name).scope) as ports:
+        return shown.show(Named(params.name), ports).to_json()
 
 
 _FILE_TYPES = ("text/plain", "application/octet-stream")
@@ -306,30 +306,30 @@ ROUTES.append(Route("GET", FILE, "One file of a skill", http_api.FileParameters,
 
 
 @_route("GET", "/api/v1/search", "Search the installed skills", http_api.SearchParameters, SearchAnswer)
-def _search(workplace: Workplace, taken: http_api.SearchParameters) -> dict[str, Any]:
-    skills = [skill for skill in workplace.seen(taken.host)[1].skills if skill.path]
-    return found_json(search(taken.q, skills, taken.limit), kept={})  # no source is asked
+def _search(workplace: Workplace, params: http_api.SearchParameters) -> dict[str, Any]:
+    skills = [skill for skill in workplace.catalog_for(params.host)[1].skills if skill.path]
+    return found_json(search(params.q, skills, params.limit), kept={})  # no source is asked
 
 
 @_route("GET", "/api/v1/catalog", "The skills a model sees", http_api.CatalogParameters, CatalogAnswer)
-def _catalog(workplace: Workplace, taken: http_api.CatalogParameters) -> dict[str, Any]:
-    row, catalog = workplace.seen(taken.host)
-    return section(catalog, row, taken.window).to_json()
+def _catalog(workplace: Workplace, params: http_api.CatalogParameters) -> dict[str, Any]:
+    row, catalog = workplace.catalog_for(params.host)
+    return section(catalog, row, params.window).to_json()
 
 
 @_route("GET", "/api/v1/tools", "An agent's tools", http_api.CatalogParameters, http_api.ToolsAnswer)
-def _tools(workplace: Workplace, taken: http_api.CatalogParameters) -> dict[str, Any]:
-    row, catalog = workplace.seen(taken.host)
-    return {"host": row.id, "tools": [tool.to_json() for tool in tools(row, catalog, taken.window)]}
+def _tools(workplace: Workplace, params: http_api.CatalogParameters) -> dict[str, Any]:
+    row, catalog = workplace.catalog_for(params.host)
+    return {"host": row.id, "tools": [tool.to_json() for tool in tools(row, catalog, params.window)]}
 
 
 @_route("POST", "/api/v1/tools/call", "Call an agent's tool", http_api.CallParameters, http_api.ToolResultAnswer)
-def _call(workplace: Workplace, taken: http_api.CallParameters) -> dict[str, Any]:
-    row, catalog = workplace.seen(taken.host)
+def _call(workplace: Workplace, call: http_api.CallParameters) -> dict[str, Any]:
+    row, catalog = workplace.catalog_for(call.host)
     names = [tool.name for tool in tools(row, catalog)]
-    if taken.name not in names:
-        raise NotFound(f"{row.name} has no tool {quote(taken.name)}", hint=f"its tools: {', '.join(names) or 'none'}")
-    result = call_tool(row, catalog, taken.name, taken.arguments, Request(session=Session(taken.session)))
+    if call.name not in names:
+        raise NotFound(f"{row.name} has no tool {quote(call.name)}", hint=f"its tools: {', '.join(names) or 'none'}")
+    result = call_tool(row, catalog, call.name, call.arguments, Request(session=Session(call.session)))
     loaded = result.loaded
     return {
         "text": result.text,
@@ -342,22 +342,22 @@ def _call(workplace: Workplace, taken: http_api.CallParameters) -> dict[str, Any
 
 
 @_route("POST", "/api/v1/resolve", "The skills that a message names", http_api.ResolveParameters, ResolveAnswer)
-def _resolve(workplace: Workplace, taken: http_api.ResolveParameters) -> dict[str, Any]:
-    row, catalog = workplace.seen(taken.host)
+def _resolve(workplace: Workplace, params: http_api.ResolveParameters) -> dict[str, Any]:
+    row, catalog = workplace.catalog_for(params.host)
     leads = len(catalog.skills) if row.many else 1
     rules = MentionRules(leads=leads, folder=workplace.within(None).cwd)
-    return mentioned(taken.text, catalog, rules=rules).to_json()
+    return mentioned(params.text, catalog, rules=rules).to_json()
 
 
 @_route("POST", "/api/v1/load", "Load a skill for an agent", http_api.LoadParameters, LoadAnswer)
-def _load(workplace: Workplace, taken: http_api.LoadParameters) -> dict[str, Any]:
-    row, catalog = workplace.seen(taken.host)
-    request = Request(arguments=taken.arguments, session=Session(taken.session), rules=row.rules)
-    return to_json(load(pick(catalog, taken.name, taken.path), request), row)
+def _load(workplace: Workplace, params: http_api.LoadParameters) -> dict[str, Any]:
+    row, catalog = workplace.catalog_for(params.host)
+    request = Request(arguments=params.arguments, session=Session(params.session), rules=row.rules)
+    return to_json(load(pick(catalog, params.name, params.path), request), row)
 
 
 @_route("GET", "/api/v1/needs", "The needs of the skills", http_api.NoParameters, http_api.NeedsAnswer)
-def _needs(workplace: Workplace, taken: http_api.NoParameters) -> dict[str, Any]:
+def _needs(workplace: Workplace, params: http_api.NoParameters) -> dict[str, Any]:
     rows = [
         {
             "name": skill.name,
@@ -376,9 +376,9 @@ ROUTES.append(Route("GET", EVENTS, _CHANGES, http_api.NoParameters, http_api.Cha
 
 
 @_route("GET", "/skill", "The skills of OpenCode", http_api.OpenCodeParameters, list[http_api.OpenCodeSkillRow])
-def _opencode(workplace: Workplace, taken: http_api.OpenCodeParameters) -> list[dict[str, Any]]:
+def _opencode(workplace: Workplace, params: http_api.OpenCodeParameters) -> list[dict[str, Any]]:
     rows = []
-    for skill in workplace.seen("opencode", taken.directory)[1].skills:
+    for skill in workplace.catalog_for("opencode", params.directory)[1].skills:
         with suppress(SkillhubError):  # a skill that may not be loaded is left out
             row = {"name": skill.full_name, "description": skill.description, "location": skill.file}
             # As written: OpenCode fills in the arguments itself, when the skill is used as a command.

@@ -174,9 +174,9 @@ class SiteHandler(BaseHTTPRequestHandler):
         if page is None:
             page = find_page(self.server.site, "/404.html") or Page(b"", "text/plain")
             self.send_page(404, replace(page, cache="no-store"), with_body)
-        elif page.etag in _tags(self.headers.get("If-None-Match", "")):
+        elif page.etag in _etags(self.headers.get("If-None-Match", "")):
             self.send_response(304)
-            self._about(page)
+            self._send_headers(page)
             self.end_headers()
         else:
             self.send_page(200, page, with_body)
@@ -186,7 +186,7 @@ class SiteHandler(BaseHTTPRequestHandler):
         self.send_response(status)
         self.send_header("Content-Type", page.type)
         self.send_header("Content-Length", str(len(page.data)))
-        self._about(page)
+        self._send_headers(page)
         self.end_headers()
         if with_body:
             self.send_parts([page.data])
@@ -204,7 +204,7 @@ class SiteHandler(BaseHTTPRequestHandler):
             while view:
                 view = view[pace.transfer(partial(self.connection.send, view[:_PIECE])) :]
 
-    def _about(self, page: Page) -> None:
+    def _send_headers(self, page: Page) -> None:
         # A part of a file cannot be verified, so ranges are not served and a Range header is ignored.
         self.send_header("Accept-Ranges", "none")
         self.send_header("Cache-Control", page.cache)
@@ -258,5 +258,5 @@ def site_server(
         raise StateError(f"cannot listen: {why}", where=f"{host}:{port}") from error
 
 
-def _tags(header: str) -> set[str]:
+def _etags(header: str) -> set[str]:
     return {tag.strip().removeprefix("W/") for tag in header.split(",")}
