@@ -199,13 +199,12 @@ def _with_known(known_locks: KnownLocks, known: Iterable[Skill]) -> KnownLocks:
     if not further:
         return known_locks
     real: dict[str, str] = {}
-    places = {
-        folded(place): skill
-        for skill in further
-        for link in skill.links
-        for folder, name in [os.path.split(link)]
-        for place in (link, os.path.join(real.setdefault(folder, os.path.realpath(folder)), name))
-    }
+    places: dict[str, Skill] = {}
+    for skill in further:
+        for link in skill.links:
+            folder, name = os.path.split(link)
+            real_link = os.path.join(real.setdefault(folder, os.path.realpath(folder)), name)
+            places |= {folded(link): skill, folded(real_link): skill}
     return replace(known_locks, skills=(*known_locks.skills, *further), places={**places, **known_locks.places})
 
 

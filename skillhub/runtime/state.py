@@ -397,7 +397,8 @@ def settled(skills: Iterable[Skill], settings: Sequence[Layer]) -> Iterator[Skil
             reach = "enabled"
         permission, denying = _ruling(skill, with_rules, answered)
         if denying is not None:
-            deciding, reach = deciding if deciding.error else denying, "disabled"
+            reach = "disabled"
+            deciding = deciding if deciding.error else denying
         if reach == "disabled":
             yield replace(skill, state="disabled", held=skill.held or _switched_off(skill, deciding))
         elif reach == "enabled" or permission != "allow" or deciding.name_only:
@@ -434,9 +435,11 @@ def _first_setting(skill: Skill, settings: Iterable[Layer]) -> tuple[Layer, Reac
 
     Codex has no file in a project: what Codex's own file disables stays disabled, whatever the project's file says.
     """
-    found = [(layer, reach) for layer in settings if (reach := layer.reach(skill))]
-    off = [each for each in found if each[1] == "disabled" and each[0].file and each[0].file.form == "codex"]
-    return next(iter((*off, *found)), (Layer(), "active"))
+    pairs = [(layer, reach) for layer in settings if (reach := layer.reach(skill))]
+    for layer, reach in pairs:
+        if reach == "disabled" and layer.file and layer.file.form == "codex":
+            return layer, reach
+    return pairs[0] if pairs else (Layer(), "active")
 
 
 def _switched_off(skill: Skill, layer: Layer) -> HoldReason | None:
