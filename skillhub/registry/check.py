@@ -358,13 +358,11 @@ class _Shapes:
         try:
             advisories = advisory_index(self._registry.advisories())
             index = self._registry.release_index(listing.names)
-            skills = [
-                _FetchedSkill(
-                    self._registry, advisories, name, tuple(replace(each, description=text) for each in releases)
-                )
-                for name, releases in sorted(index.skills.items())
-                for text in (listing.skills[name][0].description,)
-            ]
+            skills = []
+            for name, releases in sorted(index.skills.items()):
+                text = listing.skills[name][0].description
+                described = tuple(replace(release, description=text) for release in releases)
+                skills.append(_FetchedSkill(self._registry, advisories, name, described))
             for release_and_tree in filter(None, map(shapes.offered_tree, skills)):
                 self._documents.append(shapes.document_of(*release_and_tree))
                 self._objects |= set(shapes.plugin_objects(*release_and_tree)[0])

@@ -164,7 +164,8 @@ class _Nodes(dict[Node, bytes]):
             raise KeyError(node)
         data = self._served(tile_path(row, number, width))
         hashes = [data[index : index + HASH] for index in range(0, len(data), HASH)]
-        nodes = {(8 * row + level, index): node for (level, index), node in nodes_of(hashes, number * WIDTH).items()}
+        subtree = nodes_of(hashes, number * WIDTH)
+        nodes = {(8 * row + level, index): digest for (level, index), digest in subtree.items()}
         tops = [(8 * row + level, (number * WIDTH >> level) + index) for level, index in subtrees(width)]
         if len(hashes) != width or any(nodes[top] != self[top] for top in tops):
             raise BadMetadata("the tiles do not lead to the checkpoint of the log", where=CHECKPOINT)

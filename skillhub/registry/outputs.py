@@ -405,13 +405,12 @@ def changed_files(registry: str, site: str) -> tuple[list[str], list[str]]:
     """Return the paths of built files that changed since, and of other files in folders that only builds write to."""
     recorded = _recorded(registry)
     tops = {path.partition("/")[0] for path in recorded if "/" in path}
-    present = {
-        os.path.relpath(os.path.join(folder, name), site).replace(os.sep, "/")
-        for top in sorted(tops)
-        for folder, folders, names in os.walk(os.path.join(site, top))
-        for name in (*names, *(child for child in folders if os.path.islink(os.path.join(folder, child))))
-        if not _TEMPORARY_NAME.fullmatch(name)
-    }
+    present = set[str]()
+    for top in tops:
+        for folder, folders, names in os.walk(os.path.join(site, top)):
+            links = (name for name in folders if os.path.islink(os.path.join(folder, name)))
+            paths = (os.path.join(folder, name) for name in (*names, *links) if not _TEMPORARY_NAME.fullmatch(name))
+            present.update(os.path.relpath(path, site).replace(os.sep, "/") for path in paths)
     return sorted(_differing(site, recorded)), sorted(filter(_is_ours, present - recorded.keys()))
 
 

@@ -210,17 +210,12 @@ def search_files(rows: Mapping[str, Mapping[str, object]], many: bool) -> Files:
     A name is in the group of each of its words, so a release changes at most as many groups as its name has words.
     Unlike the listing for other clients, they have the skills whose releases are all yanked or withdrawn.
     """
-    hits = {
-        name: {
-            "name": name,
-            "description": row["short"],
-            "publisher": release.publisher,
-            "yanked": release.yanked,
-            "withdrawn": release.withdrawn,
-        }
-        for name, row in rows.items()
-        if isinstance(release := row["release"], Release)
-    }
+    hits: dict[str, dict[str, object]] = {}
+    for name, row in rows.items():
+        release = row["release"]
+        if isinstance(release, Release):
+            status = {"publisher": release.publisher, "yanked": release.yanked, "withdrawn": release.withdrawn}
+            hits[name] = {"name": name, "description": row["short"], **status}
     whole: object = {"skills": [*hits.values()]}
     if many:
         names_by_key = {}
@@ -313,7 +308,8 @@ def _changes(old: Tree | None, new: Tree | None) -> dict[str, object]:
         room -= sum(len(tree[path].data) for tree in (old, new) if path in tree)
         if room > 0 and path != SIGNATURE:
             compared.append(path)
-    patch = difference(*({path: tree[path] for path in compared if path in tree} for tree in (old, new)))[0]
+    before, after = ({path: tree[path] for path in compared if path in tree} for tree in (old, new))
+    patch, _ = difference(before, after)
     return {
         "differ": differ,
         "lines": [(_KINDS.get(line[:1], ""), as_lines(line)) for line in patch.split("\n")[:-1]],

@@ -253,18 +253,17 @@ def packument(tarballs: Mapping[Release, bytes], url: str | None) -> dict[str, A
         tarballs: The package of each release, newest first.
         url: The URL of the site. With None, the URLs of packages are relative, and `registry serve` completes them.
     """
-    latest = next(each for each in tarballs if not each.taken_back)
+    latest = next(release for release in tarballs if not release.taken_back)
     rows = {}
-    for each, data in tarballs.items():
-        place = (
-            f"{url}/{NPM}/{tarball_path(each.name, each.version)}" if url else tarball_path(each.name, each.version)
-        )
+    for release, data in tarballs.items():
+        path = tarball_path(release.name, release.version)
+        place = f"{url}/{NPM}/{path}" if url else path
         integrity = "sha512-" + b64encode(sha512(data).digest()).decode()
         shasum = sha1(data, usedforsecurity=False).hexdigest()
-        row: dict[str, Any] = {"name": each.name, "version": each.version, "description": each.description}
+        row: dict[str, Any] = {"name": release.name, "version": release.version, "description": release.description}
         row |= {"dist": {"tarball": place, "integrity": integrity, "shasum": shasum}}
-        rows[each.version] = row | ({"deprecated": each.taken_back} if each.taken_back else {})
-    times = {each.version: each.published for each in tarballs}
+        rows[release.version] = row | ({"deprecated": release.taken_back} if release.taken_back else {})
+    times = {release.version: release.published for release in tarballs}
     facts = {"name": latest.name, "description": latest.description, "versions": rows, "time": times}
     return {**facts, "dist-tags": {"latest": latest.version}}
 
