@@ -69,7 +69,10 @@ def adopt(names: Sequence[str], into: str, options: Options, ports: Ports) -> Ou
     for find in _adoptable_skills(names, state, ports):
         result = find if isinstance(find, LeftOut) else _read(find, into, origins, state, ports)
         result = result if isinstance(result, LeftOut) else _admitted(result, state, ports)
-        left_out.append(result) if isinstance(result, LeftOut) else adopted.append(result)
+        if isinstance(result, LeftOut):
+            left_out.append(result)
+        else:
+            adopted.append(result)
     planner = Planner.of(options, state, ports)
     plans = [_planned(skill, planner, ports) for skill in adopted]
     answers = ask([question for plan in plans for question in plan.questions()], ports, options.dry_run)
@@ -191,12 +194,14 @@ def import_lock(other: OtherLock, options: Options, ports: Ports) -> Outcome:
     state = read_state(ports)
     left_out = [LeftOut(entry.name, "no-origin", entry.reason) for entry in other.unpinned]
     candidates: dict[str, Candidate] = {}
-    for item in _candidates(other, options, state, ports):
-        if isinstance(item, LeftOut):
-            left_out.append(item)
-        elif item.tree.digest != candidates.setdefault(item.name, item).tree.digest:
-            first = candidates[item.name].entry.origin
-            left_out.append(LeftOut(item.name, "usage", f"the lock has it from {first} and from {item.entry.origin}"))
+    for candidate in _candidates(other, options, state, ports):
+        if isinstance(candidate, LeftOut):
+            left_out.append(candidate)
+            continue
+        first = candidates.setdefault(candidate.name, candidate)
+        if candidate.tree.digest != first.tree.digest:
+            reason = f"the lock has it from {first.entry.origin} and from {candidate.entry.origin}"
+            left_out.append(LeftOut(candidate.name, "usage", reason))
     if not candidates:
         return Outcome((), False, left=tuple(left_out))
     outcome = apply(candidates, options, state, ports)
