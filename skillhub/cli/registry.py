@@ -480,16 +480,16 @@ def publish(
     asked = _ask(planned, where, common)
     written: tuple[str, ...] = ()
     if not common.dry_run:
-        build.add(target.registry, [path], passed[0], common.publishers, prepare, [planned.made.tree.digest])
+        build.add(target.registry, [path], passed[0], common.publishers, prepare, [planned.submission.tree.digest])
         upkeep.refresh(target.registry, passed[0])
         _rebuild(common, target.registry)
     if target.address and not common.dry_run:
         targets.remember(target)
         written = pushing.push(target.registry, target.address, connect, now=now()).written
-    release = planned.made.release
+    release = planned.submission.release
     value = {
         **members(release, "name", "version", "tree", "publisher"),
-        "key": planned.made.key,
+        "key": planned.submission.key,
         "previous": planned.previous.version if planned.previous else None,
         "changes": planned.changes,
         "findings": planned.findings,

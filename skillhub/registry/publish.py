@@ -111,7 +111,7 @@ class ReleasePlan:
     """The release that ``publish`` would add.
 
     Attributes:
-        made: The release, with its artifact and tree.
+        submission: The release, with its artifact and tree.
         previous: The newest other release of the skill that was not withdrawn; None if there is none.
         withdrawn: The versions of the skill that were withdrawn.
         changes: The changes since ``previous``; None without one, and for a release that is already published.
@@ -119,7 +119,7 @@ class ReleasePlan:
         findings: The findings of the scan.
     """
 
-    made: build.Submission
+    submission: build.Submission
     previous: Release | None
     withdrawn: tuple[str, ...]
     changes: Changes | None
@@ -128,9 +128,9 @@ class ReleasePlan:
 
     def questions(self, where: str, policies: Policies) -> list[Question]:
         """Return questions about grave findings that no policy accepts, and about the release; text is escaped."""
-        release, validate_command = self.made.release, as_command("skillhub", "validate", self.made.path)
+        release, validate_command = self.submission.release, as_command("skillhub", "validate", self.submission.path)
         open_findings = [finding for finding in self.findings if not policies.allows_finding(finding.rule)]
-        lines = [f"signed by {release.publisher}, key {self.made.key}"]
+        lines = [f"signed by {release.publisher}, key {self.submission.key}"]
         if self.changes is not None:
             lines += self.changes.lines(_SHOWN, "--json --dry-run lists them")
         elif self.is_new:
@@ -139,12 +139,12 @@ class ReleasePlan:
             if release.capabilities:
                 lines.append(f"it can: {', '.join(map(capability_text, release.capabilities))}")
             lines += [f"it needs: {need}" for need in map(word, release.requires)]
-        lines += [f"{issue.where}: {issue.message}" for issue in unfilled(self.made.tree)]
+        lines += [f"{issue.where}: {issue.message}" for issue in unfilled(self.submission.tree)]
         if self.findings:
             lines.append(f"the scan found {counted(self.findings)}: {validate_command}")
         message = f"Publish {release.name} {release.version} {where}?"
-        finding_questions = about_findings(release.name, self.made.tree, open_findings, "agree?", validate_command)
-        return [*finding_questions, Question("publish", release.name, message, tuple(lines))]
+        approvals = about_findings(release.name, self.submission.tree, open_findings, "agree?", validate_command)
+        return [*approvals, Question("publish", release.name, message, tuple(lines))]
 
 
 def plan(path: str, registry: str, signing: Signing, own: Publishers, prepare: build.Prepare | None) -> ReleasePlan:

@@ -113,13 +113,13 @@ def _walk(root: Root, search: Search) -> WalkResult:
 
 
 def _skill(find: Find, facts: Mapping[str, Any], root: Root, search: Search, tree: Digest | None) -> Skill:
-    if find.made and find.made[0] == (root, search.locks):
-        return find.made[1]
+    if find.last_skill and find.last_skill[0] == (root, search.locks):
+        return find.last_skill[1]
     skill = Skill(
         path=find.folder,
         scope=root.scope,
         state="enabled",
-        links=(find.found,),
+        links=(find.shown_path,),
         managed=False,
         root=root.path,
         locks=search.locks,
@@ -128,7 +128,7 @@ def _skill(find: Find, facts: Mapping[str, Any], root: Root, search: Search, tre
         is_command=root.is_commands,
         **{"namespace": root.namespace, **declared(facts)},
     )
-    find.made = (root, search.locks), skill
+    find.last_skill = (root, search.locks), skill
     return skill
 
 

@@ -69,7 +69,7 @@ class Folder:
 
     Attributes:
         stamps: The stamp of each file, by path with ``/`` between segments.
-        odd: The paths that are neither a file nor a folder.
+        non_files: The paths that are neither a file nor a folder.
         listing: The files of the tree that ``hold_to`` checked; None before.
         is_cut: Whether the folder holds more files than are listed.
 
@@ -82,7 +82,7 @@ class Folder:
         self.listing: Listing | None = None
         self._heads: dict[str, bytes] = {}
         self.stamps: dict[str, Stamp] = {}
-        self.odd: list[str] = []
+        self.non_files: list[str] = []
         self._executable: set[str] = set()
         try:
             entries = _only_entry(self.path, only) if only else _entries(self.path, skipped)
@@ -92,7 +92,7 @@ class Folder:
                     self.stamps[relative] = stamp_of(status)
                     self._executable |= {relative} if status.st_mode & 0o100 else set()
                 else:
-                    self.odd.append(relative)
+                    self.non_files.append(relative)
             self.is_cut = next(entries, None) is not None
         except OSError as error:
             raise StateError(f"the skill cannot be read: {error.strerror}", where=self.path) from error
@@ -132,7 +132,7 @@ class Folder:
 
     def _no_file(self, relative: str, segments: list[str]) -> NoReturn:
         for end in range(1, len(segments) + 1):
-            if "/".join(segments[:end]) in self.odd:
+            if "/".join(segments[:end]) in self.non_files:
                 raise OutsideSkill(f"{quote(relative)} passes through a link or a device", where=self.path)
         raise NotFound(f"the skill has no file {quote(relative)}", where=self.path)
 
@@ -164,8 +164,8 @@ class Folder:
             StateError: a file cannot be read.
         """
         record = agreed.state and os.path.join(agreed.state, "seen", f"{self._key()}.json")
-        if self.odd:
-            raise _drifted(f"{quote(self.odd[0])} is neither a file nor a folder", self.path)
+        if self.non_files:
+            raise _drifted(f"{quote(self.non_files[0])} is neither a file nor a folder", self.path)
         if self.is_cut:
             raise _drifted(f"it holds more than {FILES_MAX} files", self.path)
         if record and (facts := self._stored_facts(record, agreed.tree)) is not None:
@@ -233,7 +233,7 @@ def bring_system_skills(source: str, target: str) -> bool:
     """
     check_paths(source, target)
     shipped = Folder(source)
-    if shipped.odd or shipped.is_cut:
+    if shipped.non_files or shipped.is_cut:
         raise OutsideSkill(f"expected at most {FILES_MAX} files and folders", where=source)
     digest = f"{Listing(shipped.hashed()).digest}\n".encode()
     if files.read(os.path.join(target, SYSTEM_MARKER), _STATE_CAP) == digest:

@@ -487,8 +487,8 @@ def _notes(skill: Skill, tools: tuple[str, ...] | None, folder: Folder) -> tuple
         notes.append(f"Tools while this skill is in use: {', '.join(map(clean, tools)) or 'none'}")
     if folder.is_cut:
         notes.append("The skill has more files than are listed")
-    if folder.odd:
-        notes.append(f"Ignored, neither file nor folder: {', '.join(map(quote, folder.odd[:_SHOWN]))}")
+    if folder.non_files:
+        notes.append(f"Ignored, neither file nor folder: {', '.join(map(quote, folder.non_files[:_SHOWN]))}")
     return tuple(notes)
 
 

