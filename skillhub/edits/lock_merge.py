@@ -161,8 +161,8 @@ def _two_sided(name: str, mine: Locked, yours: Locked, allows: Allows) -> Choice
         note = "" if is_mine else "; skillhub.toml allows neither, so skillhub install finds another"
         return Choice(name, higher, f"both changed it; {_version(high)} is higher than {_version(low)}{note}")
     if mine.local:
-        again = as_command("skillhub", "install", as_local(mine.path or ""))
-        return Choice(name, "ours", f"both changed it; {again} takes the present version")
+        command = as_command("skillhub", "install", as_local(mine.path or ""))
+        return Choice(name, "ours", f"both changed it; {command} takes the present version")
     return Clash(name, "content", _content(mine), _content(yours))
 
 

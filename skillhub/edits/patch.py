@@ -487,12 +487,12 @@ def is_under(path: str, store: str) -> bool:
 def _read_folder(path: str, dir_fd: int | None, name: str = "") -> dict[str, File]:
     edited, links, size = {}, {}, 0
     for entry in walk(name or path, largest=_EDITS_MAX, dir_fd=dir_fd):
-        full = f"{path}/{entry.path}"
+        full_path = f"{path}/{entry.path}"
         if entry.file is not None:
             edited[entry.path] = entry.file
             size += len(entry.file.data)
-        elif os.path.islink(full):
-            links[entry.path] = File(os.fsencode(os.readlink(full)) + b"\n")
+        elif os.path.islink(full_path):
+            links[entry.path] = File(os.fsencode(os.readlink(full_path)) + b"\n")
         if size > _EDITS_MAX:
             raise _too_much(path)
     for link, target in links.items():

@@ -90,10 +90,10 @@ def adopt(names: Sequence[str], into: str, options: Options, ports: Ports) -> Ou
 
 def _adoptable_skills(names: Sequence[str], state: State, ports: Ports) -> Iterator[AdoptableSkill | LeftOut]:
     paths: dict[str, list[str]] = {}
-    world = ports.project, ports.user_home, ports.environ
-    folders = agent_folders(*world)
+    surroundings = ports.project, ports.user_home, ports.environ
+    folders = agent_folders(*surroundings)
     # Only direct subfolders of an agent's folder are places to which a skill is linked.
-    for path in (path for path in unmanaged(*world) if os.path.dirname(path) in folders):
+    for path in (path for path in unmanaged(*surroundings) if os.path.dirname(path) in folders):
         paths.setdefault(os.path.basename(path), []).append(path)
     scope = ports.project.scope
     for name in names:

@@ -191,8 +191,8 @@ Url = Annotated[str, Read(_url, type="string", minLength=1, **{"not": {"pattern"
 
 def _kind_schema(needed: str, unwanted: str, **properties: object) -> dict[str, object]:
     """Return the JSON Schema of a kind of entry: its required keys, its forbidden keys, and ``properties``."""
-    absent = {key: False for key in unwanted.split()}
-    return {"required": needed.split(), "properties": {**absent, **properties}}
+    forbidden = {key: False for key in unwanted.split()}
+    return {"required": needed.split(), "properties": {**forbidden, **properties}}
 
 
 def _text_like(pattern: str) -> dict[str, str]:

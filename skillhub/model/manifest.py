@@ -259,8 +259,8 @@ def read_head(data: bytes, folder: str, rules: Rules) -> Head:
     if not description and rules.undescribed == "refused":
         raise FormatError("expected a description, found none", where=parts.places().get("description", SKILL_MD))
     breaches = tuple(_breaches(name, description, front, folder))
-    over = "name" if len(name) > NAME_MAX else "description" if len(description) > DESCRIPTION_MAX else ""
-    refused = breaches if rules.strict else [each for each in breaches if rules.limited and each[0] == over]
+    too_long = "name" if len(name) > NAME_MAX else "description" if len(description) > DESCRIPTION_MAX else ""
+    refused = breaches if rules.strict else [each for each in breaches if rules.limited and each[0] == too_long]
     for key, message in refused[:1]:
         raise FormatError(message, where=parts.places().get(key, SKILL_MD))
     places = parts.places() if breaches else {}
@@ -272,7 +272,7 @@ def read_head(data: bytes, folder: str, rules: Rules) -> Head:
 def one_line(text: str) -> str:
     """Return ``text`` on one line, each run of blanks as one, without hidden characters."""
     if not (text.isascii() and text.isprintable()):
-        text = _ODD.sub(lambda odd: clean(odd[0]), text)  # `clean` is slow, and plain ASCII does not need it
+        text = _ODD.sub(lambda match: clean(match[0]), text)  # `clean` is slow, and plain ASCII does not need it
     return " ".join(text.split()) if "  " in text else text.strip()
 
 

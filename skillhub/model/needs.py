@@ -444,8 +444,8 @@ def _program(text: str, description: str = "", *, required: bool = True) -> Requ
         version_range = Range(match[2]).text
     except UsageError as error:
         raise FormatError(error.message) from error
-    about = f"version {version_range}{f'; {description}' if description else ''}"[:TEXT_MAX]
-    return Requirement("program", match[1], about, required, range=version_range)
+    details = f"version {version_range}{f'; {description}' if description else ''}"[:TEXT_MAX]
+    return Requirement("program", match[1], details, required, range=version_range)
 
 
 def _skill(text: Node, description: str, *, required: bool) -> Requirement:

@@ -183,8 +183,8 @@ def policy_of(value: object | PolicyRules, level: Level, path: str, data: bytes)
         FormatError: a key is unknown, has a value of the wrong kind, or is not allowed in a project's policy.
     """
     lines = _lines(data)
-    within = {key: lines.get(f"{SECTION}.{key}", lines.get(SECTION, 0)) for key in KEYS}
-    return _policy(value, level, path, {key: line for key, line in within.items() if line})
+    key_lines = {key: lines.get(f"{SECTION}.{key}", lines.get(SECTION, 0)) for key in KEYS}
+    return _policy(value, level, path, {key: line for key, line in key_lines.items() if line})
 
 
 def _policy(value: object, level: Level, path: str, lines: Mapping[str, int]) -> Policy:

@@ -300,10 +300,10 @@ def _changed_since_build(place: str) -> Iterator[Issue]:
     """Compare the built files in an operator's folder with the record of the last build."""
     if "://" in place:
         return
-    again = f"to make it again: {as_command('skillhub', 'registry', 'build', place)}"
+    remedy = f"to make it again: {as_command('skillhub', 'registry', 'build', place)}"
     changed, added = changed_files(place, RegistryDir(place).site)
     for path in changed:
-        yield Issue("wrong-bytes", f"it is not what the last build wrote; {again}", f"{_FOLDER}/{path}")
+        yield Issue("wrong-bytes", f"it is not what the last build wrote; {remedy}", f"{_FOLDER}/{path}")
     for path in added:
         yield Issue("wrong-bytes", "no build wrote it, and only builds write there: remove it", f"{_FOLDER}/{path}")
 

@@ -231,13 +231,13 @@ class RegistryDir:
             StateError: the disk refuses; the files written so far stay, and the next run continues.
         """
         for path, data in site.items():
-            full = os.path.join(self.site, *path.split("/"))
+            full_path = os.path.join(self.site, *path.split("/"))
             if data is None:
-                with files.disk_errors(full):
-                    if os.path.lexists(full):
-                        os.remove(full)
-            elif files.read(full, max(len(data), _CAP)) != data:
-                files.write_atomic(full, data, mode=0o644)
+                with files.disk_errors(full_path):
+                    if os.path.lexists(full_path):
+                        os.remove(full_path)
+            elif files.read(full_path, max(len(data), _CAP)) != data:
+                files.write_atomic(full_path, data, mode=0o644)
 
     def keys(self, passphrase: bytes | None = None, offline: str | None = None) -> RegistryKeys:
         """Return the keys; the offline ones may be in another folder."""

@@ -111,8 +111,8 @@ class Offer:
 
     def read_built(self, path: str) -> bytes | None:
         """Return a file of the last build; None if it changed since, or is not in ``built``."""
-        full = os.path.join(self.hub.registry.site, *path.split("/"))
-        return files.read(full, _CAP) if path in self.built and _sha256(full) == self.built[path] else None
+        full_path = os.path.join(self.hub.registry.site, *path.split("/"))
+        return files.read(full_path, _CAP) if path in self.built and _sha256(full_path) == self.built[path] else None
 
     def skills(self) -> Iterator[OfferedSkill]:
         """Yield the skills in the order of their names."""
@@ -329,20 +329,20 @@ class _Build:
             if not _is_ours(path):
                 self._built.left_out.append(path)
                 continue
-            full = self._full(path)
+            full_path = self._full(path)
             written[path] = (
-                sha256(data).hexdigest() if data is not None else self._offer.built.get(path) or _sha256(full)
+                sha256(data).hexdigest() if data is not None else self._offer.built.get(path) or _sha256(full_path)
             )
             if data is None or self._offer.built.get(path) == written[path]:
                 continue
             with suppress(FormatError, StateError):  # the present file is larger, or is not a file
-                if path not in self._offer.built and files.read(full, len(data)) == data:
+                if path not in self._offer.built and files.read(full_path, len(data)) == data:
                     continue
             self._built.written.append(path)
             if not self._dry_run:
                 self._make_room(path)
                 self._note_begun(path)
-                files.write_atomic(full, data, mode=0o644, sync=False)
+                files.write_atomic(full_path, data, mode=0o644, sync=False)
         return written
 
     def _make_room(self, path: str) -> None:
@@ -369,12 +369,12 @@ class _Build:
         self._built.removed.append(path)
         if self._dry_run:
             return
-        full = self._full(path)
-        with files.disk_errors(full), suppress(FileNotFoundError):
-            os.remove(full)
+        full_path = self._full(path)
+        with files.disk_errors(full_path), suppress(FileNotFoundError):
+            os.remove(full_path)
         with suppress(OSError):  # remove folders up to the first that is not empty
-            while (full := os.path.dirname(full)) != self._site:
-                os.rmdir(full)
+            while (full_path := os.path.dirname(full_path)) != self._site:
+                os.rmdir(full_path)
 
     def _full(self, path: str) -> str:
         return os.path.join(self._site, *path.split("/"))

@@ -216,7 +216,7 @@ def search_files(rows: Mapping[str, Mapping[str, object]], many: bool) -> Files:
         if isinstance(release, Release):
             status = {"publisher": release.publisher, "yanked": release.yanked, "withdrawn": release.withdrawn}
             hits[name] = {"name": name, "description": row["short"], **status}
-    whole: object = {"skills": [*hits.values()]}
+    document: object = {"skills": [*hits.values()]}
     if many:
         names_by_key = {}
         for name in rows:
@@ -226,8 +226,8 @@ def search_files(rows: Mapping[str, Mapping[str, object]], many: bool) -> Files:
         for start, keys in groups:
             part = {"skills": [{"key": key, **hits[names_by_key[key]]} for key in keys]}
             yield f"{OWN}/search/p-{start}.json", json.dumps(part, separators=(",", ":")).encode()
-        whole = [start for start, _ in groups]
-    yield f"{OWN}/search.json", json.dumps(whole, separators=(",", ":")).encode()
+        document = [start for start, _ in groups]
+    yield f"{OWN}/search.json", json.dumps(document, separators=(",", ":")).encode()
 
 
 # The page of a skill, and the pages with the changes of its versions.
@@ -342,12 +342,12 @@ def pages_of_all(offer: Offer) -> Files:
 
 
 def _publishers(site: _Site, offer: Offer, rows: Mapping[str, object]) -> Files:
-    owned: defaultdict[str, dict[str, object]] = defaultdict(dict)
+    rows_by_owner: defaultdict[str, dict[str, object]] = defaultdict(dict)
     for name, releases in offer.index.skills.items():
-        owned[releases[0].publisher or ""][name] = rows[name]
+        rows_by_owner[releases[0].publisher or ""][name] = rows[name]
     entries = {}
     for name, admission in offer.index.admissions.items():
-        page, own_rows = publisher_page(name), owned[name]
+        page, own_rows = publisher_page(name), rows_by_owner[name]
         entries[name] = {"name": name, "page": page, "count": len(own_rows)}
         facts = {"name": name, "total": len(own_rows), "signers": publisher_of(admission).fingerprints}
         facts["revoked"] = admission.revoked
@@ -356,12 +356,12 @@ def _publishers(site: _Site, offer: Offer, rows: Mapping[str, object]) -> Files:
 
 
 def _capabilities(site: _Site, skills: Mapping[str, Release], rows: Mapping[str, object]) -> Files:
-    able: defaultdict[str, dict[str, object]] = defaultdict(dict)
+    rows_by_capability: defaultdict[str, dict[str, object]] = defaultdict(dict)
     for name, release in skills.items():
         for capability in release.capabilities if release.withdrawn is None else ():
-            able[capability][name] = rows[name]
+            rows_by_capability[capability][name] = rows[name]
     entries = {}
-    for capability, own_rows in able.items():
+    for capability, own_rows in rows_by_capability.items():
         page = capability_page(capability)
         facts = {"name": capability_text(capability), "total": len(own_rows)}
         entries[_slug(capability)] = {**facts, "page": page, "count": len(own_rows)}

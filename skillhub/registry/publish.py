@@ -134,8 +134,8 @@ class ReleasePlan:
         if self.changes is not None:
             lines += self.changes.lines(_SHOWN, "--json --dry-run lists them")
         elif self.is_new:
-            gone = f"each earlier release of {release.name} was withdrawn: {', '.join(self.withdrawn)}"
-            lines.append(gone if self.withdrawn else f"the first release of {release.name}")
+            note = f"each earlier release of {release.name} was withdrawn: {', '.join(self.withdrawn)}"
+            lines.append(note if self.withdrawn else f"the first release of {release.name}")
             if release.capabilities:
                 lines.append(f"it can: {', '.join(map(capability_text, release.capabilities))}")
             lines += [f"it needs: {need}" for need in map(word, release.requires)]

@@ -101,8 +101,8 @@ class OciTarget(Target):
             StateError: another process published there since the start.
             SourceError: the registry cannot be reached, or refuses.
         """
-        fresh = {file.path: _layer(file, file.read()) for file in changed}
-        layers = [fresh.get(file.path) or self._layers[file.path] for file in site]
+        new_layers = {file.path: _layer(file, file.read()) for file in changed}
+        layers = [new_layers.get(file.path) or self._layers[file.path] for file in site]
         manifest = _dump(layers)
         if len(manifest) > MANIFEST_CAP:
             hint = "publish to a folder or to S3, which have no such limit"

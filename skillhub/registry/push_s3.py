@@ -96,10 +96,10 @@ class S3Target(Target):
     def _put(self, file: SiteFile) -> None:
         tag, data = self._tags.get(file.path), file.read()
         served = {"ContentType": media_type(file.path), "CacheControl": cache_control(file.path)}
-        about = {**self._key_arguments(file.path), **served, "Body": data}
+        arguments = {**self._key_arguments(file.path), **served, "Body": data}
         with self._converted_errors(file.path):
             try:
-                self._client.put_object(**about, **({"IfMatch": tag} if tag else {"IfNoneMatch": "*"}))
+                self._client.put_object(**arguments, **({"IfMatch": tag} if tag else {"IfNoneMatch": "*"}))
             except ClientError as error:
                 present_data, present_tag = self._present(file.path)
                 if present_data == data:
@@ -107,7 +107,7 @@ class S3Target(Target):
                 # A store without conditional writes answers 501; then write if the object is still unchanged.
                 if _status(error) != 501 or present_tag != tag:
                     raise
-                self._client.put_object(**about)
+                self._client.put_object(**arguments)
 
     def _present(self, path: str) -> tuple[bytes | None, str | None]:
         try:

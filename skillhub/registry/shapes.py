@@ -220,8 +220,8 @@ def package_files(release: Release, tree: Tree) -> Tree:
     """Return the files of the same plugin as an npm package."""
     facts = {"name": release.name, "version": release.version, "description": release.description}
     manifests = {"package.json": File(json_bytes(facts)), "plugin.json": File(_manifest(release))}
-    inner = {f"skills/{release.name}/{path}": file for path, file in tree.items()}
-    return Tree({f"package/{path}": file for path, file in {**manifests, **inner}.items()})
+    skill_files = {f"skills/{release.name}/{path}": file for path, file in tree.items()}
+    return Tree({f"package/{path}": file for path, file in {**manifests, **skill_files}.items()})
 
 
 def _manifest(release: Release) -> bytes:
@@ -389,10 +389,10 @@ def plugin_catalogs(documents: Sequence[ClientDocument], name: str) -> dict[str,
     policy = {"installation": "AVAILABLE", "authentication": "ON_INSTALL"}
     more = {"policy": policy, "category": "Productivity"}
     codex = [{"name": item["name"], "source": {"source": "local", "path": item["source"]}, **more} for item in claude]
-    of_codex = {"name": name, "interface": {"displayName": name}, "plugins": codex}
+    codex_catalog = {"name": name, "interface": {"displayName": name}, "plugins": codex}
     catalogs = {
         MARKETPLACES[1]: {**_catalog_facts(name), "plugins": claude},
-        ".agents/plugins/marketplace.json": of_codex,
+        ".agents/plugins/marketplace.json": codex_catalog,
     }
     return {**{path: json_bytes(catalog) for path, catalog in catalogs.items()}, ".gitattributes": b"* -text\n"}
 
@@ -461,9 +461,9 @@ class StaticRepository:
         kept_names = [name for name, index in self.indexes.items() if name not in merged and ids_of(index)]
         fresh: Iterable[Objects] = (read_pack(self.pack(name), name)[0] for name in merged)
         if self.root() != root:
-            who = f"skillhub <> {when} +0000"
+            identity = f"skillhub <> {when} +0000"
             parent = f"parent {tip}\n" if tip else ""
-            text = f"tree {root}\n{parent}author {who}\ncommitter {who}\n\nThe skills of the registry\n"
+            text = f"tree {root}\n{parent}author {identity}\ncommitter {identity}\n\nThe skills of the registry\n"
             tip = top.put("commit", text.encode())
             fresh = chain(fresh, (objects(skill) for skill in documents if skill.plugin not in self.ids), [top])
         kept_ids = {id_ for name in kept_names for id_ in ids_of(self.indexes[name])}

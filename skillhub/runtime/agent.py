@@ -79,8 +79,8 @@ def _catalog(
     around = replace(around, cwd=os.path.abspath(around.cwd), home=os.path.abspath(around.home))
     settings, problems = layers(profile, around)
     extra = tuple(path for layer in settings for path in layer.extra)
-    wider = replace(around, extra=(*around.extra, *extra)) if extra else around
-    found_roots = roots(profile, wider)
+    with_extra = replace(around, extra=(*around.extra, *extra)) if extra else around
+    found_roots = roots(profile, with_extra)
     locks = (
         NoLocks()
         if written is None

@@ -138,10 +138,10 @@ def _skill_md(loaded: Loaded) -> str:
 
 
 def _file_lines(loaded: Loaded, most: int, indent: str, absolute: bool) -> list[str]:
-    some = listed(loaded, most)
-    left_out = len(loaded.files) - len(some)
+    shown_files = listed(loaded, most)
+    left_out = len(loaded.files) - len(shown_files)
     base = os.path.join(loaded.folder.path, "") if absolute else ""
-    lines = [f"{indent}<file>{_attribute(base + name)}</file>" for name in some]
+    lines = [f"{indent}<file>{_attribute(base + name)}</file>" for name in shown_files]
     return [*lines, f"{indent}({left_out} more)"] if left_out else lines
 
 

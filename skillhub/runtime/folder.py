@@ -549,10 +549,10 @@ def _installed(project: Project, store: Store, environ: Mapping[str, str]) -> li
     # A change of the repository may delete its lock as well; then the record has what was agreed to.
     for name, record in records.skills.items():
         if name not in lock.skills:
-            gone = Skill(name=name, path=None, scope=project.scope, state="enabled", tree=record.tree)
-            gone = gone if record.enabled else holding(gone, _left_lock_reason(record, project))
+            left_skill = Skill(name=name, path=None, scope=project.scope, state="enabled", tree=record.tree)
+            left_skill = left_skill if record.enabled else holding(left_skill, _left_lock_reason(record, project))
             links = tuple(absolute(project.base, link) for link in record.links)
-            installed.append(_Installed(gone, links, is_left=True))
+            installed.append(_Installed(left_skill, links, is_left=True))
     return installed
 
 

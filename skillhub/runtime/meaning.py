@@ -140,8 +140,8 @@ def called(catalog: Catalog, name: str) -> Sequence[Skill]:
     """
     skills = [skill for skill in catalog.named(name) if skill.full_name == name]
     if not skills and ":" in name:
-        source, _, bare = name.partition(":")
-        skills = [skill for skill in catalog.named(bare) if skill.source == source]
+        source, _, bare_name = name.partition(":")
+        skills = [skill for skill in catalog.named(bare_name) if skill.source == source]
     return usable(skills)
 
 
@@ -295,8 +295,8 @@ def _ambiguous(typed: Typed, skills: Sequence[Skill]) -> Mention:
 
 def _connector_mention(typed: Typed, skills: Sequence[Skill]) -> Mention:
     paths = tuple(clean(skill.path or "") for skill in skills)
-    instead = f"; for the skill use [${typed.name}]({paths[0]})" if paths else ""
-    message = f"{quote(typed.name)} is a connector of this agent{instead}"
+    advice = f"; for the skill use [${typed.name}]({paths[0]})" if paths else ""
+    message = f"{quote(typed.name)} is a connector of this agent{advice}"
     return Mention(typed.text, "connector", message, None, paths)
 
 

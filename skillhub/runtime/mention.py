@@ -193,9 +193,9 @@ def words(text: str) -> list[str]:
 @lru_cache(16384)
 def stem(word: str) -> str:
     """Return ``word`` (lower case) without its English ending: ``debugging`` and ``debugger`` are ``debug``."""
-    for ending, instead in _ENDINGS:
+    for ending, replacement in _ENDINGS:
         if word.endswith(ending) and len(word) - len(ending) >= _STEM_MIN and not word.endswith("ss"):
-            word = word.removesuffix(ending) + instead
+            word = word.removesuffix(ending) + replacement
             break
     if len(word) > _STEM_MIN and word[-1] == word[-2] and word[-1] not in "aeiouls":
         word = word[:-1]
@@ -250,7 +250,7 @@ def close(word: str, known: Iterable[str]) -> list[str]:
         if abs(len(candidate) - len(word)) <= limit and len(letters.symmetric_difference(candidate)) <= 2 * limit
     )
     ranked = [(distance(word, candidate, limit), candidate) for candidate in alike]
-    return [candidate for far, candidate in sorted(ranked, key=lambda pair: pair[0]) if far <= limit]
+    return [candidate for difference, candidate in sorted(ranked, key=lambda pair: pair[0]) if difference <= limit]
 
 
 # Suggestions for a name that no skill has.

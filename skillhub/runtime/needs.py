@@ -77,7 +77,7 @@ def open_needs(
         # The servers that a person agreed to, or promised to set up, when the skill was installed.
         available = {
             *servers,
-            *(n.name for n in loaded.skill.requires if n.kind == "mcp" and (n.satisfied or n.waived)),
+            *(need.name for need in loaded.skill.requires if need.kind == "mcp" and (need.satisfied or need.waived)),
         }
         for need in declared(loaded).requires:
             key = loaded.folder.path, need.spell(), repr(need.server)
@@ -127,9 +127,9 @@ def values(loaded: Loaded, session: Session) -> dict[str, str]:
 
 
 def _variable(skill: str, need: Requirement) -> Question:
-    about = quoted(need.description, _ABOUT_MAX, "agents/openai.yaml") if need.description else ()
+    explanation = quoted(need.description, _ABOUT_MAX, "agents/openai.yaml") if need.description else ()
     message = f"{skill} needs the variable {need.name}; give a value for this session?"
-    details = (*about, "it is kept in memory for this skill until the session ends")
+    details = (*explanation, "it is kept in memory for this skill until the session ends")
     return Question("env", skill, message, details, need.name)
 
 

@@ -127,8 +127,8 @@ class Layer:
 
     def permission(self, skill: Skill, answers: Mapping[str, bool]) -> Permission | None:
         """Return the permission of a skill by the rules; None if no rule matches it."""
-        about = [rule for rule in self.rules if _matches(rule.pattern, skill.name, skill.full_name)]
-        return permitted(skill, about, answers, last_wins=True) if about else None
+        matching = [rule for rule in self.rules if _matches(rule.pattern, skill.name, skill.full_name)]
+        return permitted(skill, matching, answers, last_wins=True) if matching else None
 
 
 # An unreadable file disables every skill, since it may disable any.

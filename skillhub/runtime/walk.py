@@ -318,8 +318,8 @@ def _head(data: bytes, find: Find, rules: Rules) -> Head:
         # Up to the end of a line, so that no character is split.
         return read_head(data[: data.rfind(b"\n") + 1], folder, rules)
     except FormatError:
-        whole = _read(_SKILL, find, _CAP)
-        return read_head(whole or b"", folder, rules)
+        whole_file = _read(_SKILL, find, _CAP)
+        return read_head(whole_file or b"", folder, rules)
 
 
 def _facts(head: Head, find: Find, tree: Tree | None = None) -> dict[str, Any]:

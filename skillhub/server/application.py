@@ -202,14 +202,14 @@ class StatusPage:
             if monotonic() - self._read_at >= _FRESH:
                 self._agents, self._read_at = [*_agents(workplace)], monotonic()
             agents = self._agents
-        why = {skill.path: skill.why for _, catalog in agents for skill in catalog.skills if skill.held}
+        reasons = {skill.path: skill.why for _, catalog in agents for skill in catalog.skills if skill.held}
         return _template().render(
             version=__version__,
             folder=workplace.around.cwd,
             total=len(every),
             number=number,
             last=last_page,
-            skills=[_row(workplace, skill, why) for skill in every[(number - 1) * PER_PAGE : number * PER_PAGE]],
+            skills=[_row(workplace, skill, reasons) for skill in every[(number - 1) * PER_PAGE : number * PER_PAGE]],
             agents=[row for row, _ in agents],
             most=_NAMES,
         )
@@ -220,12 +220,12 @@ def _template() -> Template:
     return environment("skillhub.server").get_template("page.html")
 
 
-def _row(workplace: Workplace, skill: Skill, why: Mapping[str | None, Mapping[str, str]]) -> dict[str, Any]:
+def _row(workplace: Workplace, skill: Skill, reasons: Mapping[str | None, Mapping[str, str]]) -> dict[str, Any]:
     contents = workplace.contents(skill)
     links = (skill.path, *skill.links)
     return {
         "skill": skill,
-        "why": next((why[link] for link in links if link in why), None),
+        "why": next((reasons[link] for link in links if link in reasons), None),
         "signers": [f"{each.named(skill.vouched_by)} ({each.kind} {each.fingerprint})" for each in skill.signed_by],
         "can": "unknown" if contents.capabilities is None else in_words(contents.capabilities),
         "open": [need for need in skill.requires if need.open],
@@ -284,11 +284,11 @@ def application(workplace: Workplace, access: AccessRules, changes: ChangeStream
         params = FileParameters.model_validate(_parameters(request))
         return _file((await run_in_threadpool(content.read, params.name, params.path))[1])
 
-    special = {EVENTS: events, FILE: file}
+    handlers_by_path = {EVENTS: events, FILE: file}
     routes = [
         StarletteRoute(
             route.path.replace("{path}", "{path:path}"),
-            special.get(route.path) or partial(_answer, workplace, route),
+            handlers_by_path.get(route.path) or partial(_answer, workplace, route),
             methods=[route.method],
         )
         for route in ROUTES

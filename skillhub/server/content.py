@@ -117,8 +117,8 @@ class ServedContent:
                     continue
                 if served is not None:
                     all_served.append(served)
-            gone = self._known.keys() - {served.skill.path for served in all_served}
-            for path in gone:
+            removed = self._known.keys() - {served.skill.path for served in all_served}
+            for path in removed:
                 del self._known[path]
         return tuple(sorted(all_served, key=lambda served: served.name))
 

@@ -121,8 +121,8 @@ def _load(params: SkillToLoad, content: ServedContent) -> tuple[_Model, str]:
     served, loaded = content.load(params.name, "model", params.arguments)
     text = inject(loaded)
     files = [clean(name) for name in loaded.files]
-    about = provenance(served)
-    answer = SkillInstructions(name=served.name, text=text, uri=_uri(served), files=files, provenance=about)
+    origin = provenance(served)
+    answer = SkillInstructions(name=served.name, text=text, uri=_uri(served), files=files, provenance=origin)
     return answer, text
 
 

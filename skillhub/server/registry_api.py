@@ -294,8 +294,8 @@ def _clawhub_download(state: _State, query: Query, base: str) -> object:
 
 def _facts(state: _State, document: ClientDocument) -> dict[str, Any]:
     facts = {"slug": document.name, "displayName": document.name, "summary": document.description}
-    begun = _milliseconds(state.skills[document.name].releases[-1].published)
-    return {**facts, "createdAt": begun, "updatedAt": _milliseconds(document.published), "tags": {}, "stats": {}}
+    created = _milliseconds(state.skills[document.name].releases[-1].published)
+    return {**facts, "createdAt": created, "updatedAt": _milliseconds(document.published), "tags": {}, "stats": {}}
 
 
 def _latest(document: ClientDocument) -> dict[str, Any]:

@@ -164,9 +164,9 @@ def _load_for_rpc(workplace: Workplace, params: LoadParams) -> dict[str, Any]:
     row, catalog = workplace.catalog_for(_HOST)
     request = Request(arguments=params.arguments, caller="model", session=Session(params.session))
     loaded = load(pick(catalog, params.name, params.path), request)
-    about = record(loaded.skill, catalog)
-    metadata = {key: about[key] for key in ("name", "path", "dir", "mtime_ms")}
-    return {"text": inject(loaded, row), "metadata": {"skill_id": about["id"], **metadata}}
+    facts = record(loaded.skill, catalog)
+    metadata = {key: facts[key] for key in ("name", "path", "dir", "mtime_ms")}
+    return {"text": inject(loaded, row), "metadata": {"skill_id": facts["id"], **metadata}}
 
 
 def _inspect(workplace: Workplace, params: InspectParams) -> dict[str, Any]:
@@ -285,12 +285,12 @@ def _sort_key(skill: Skill) -> str:
 
 @_route("GET", "/api/v1/skills", "Installed skills", http_api.PageParameters, http_api.SkillsPageAnswer)
 def _skills(workplace: Workplace, params: http_api.PageParameters) -> dict[str, Any]:
-    every = sorted(workplace.skills(), key=_sort_key)
-    remaining = [skill for skill in every if params.cursor is None or _sort_key(skill) > params.cursor]
+    all_skills = sorted(workplace.skills(), key=_sort_key)
+    remaining = [skill for skill in all_skills if params.cursor is None or _sort_key(skill) > params.cursor]
     page = remaining[: params.limit]
     return {
         "skills": [skill.to_json() for skill in page],
-        "total": len(every),
+        "total": len(all_skills),
         "next": _sort_key(page[-1]) if len(remaining) > len(page) else None,
     }
 

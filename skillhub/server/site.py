@@ -52,14 +52,14 @@ def find_page(site: str, target: str) -> Page | None:
     segments = path.split("/")[1:]
     if not path.startswith("/") or any(part in (".", "..") or not _SEGMENT.fullmatch(part) for part in segments):
         return None
-    full = os.path.join(site, *segments)
+    full_path = os.path.join(site, *segments)
     # A link anywhere in the path could lead out of the site.
-    if os.path.realpath(full) != os.path.join(os.path.realpath(site), *segments):
+    if os.path.realpath(full_path) != os.path.join(os.path.realpath(site), *segments):
         return None
     try:
-        if not stat.S_ISREG(os.lstat(full).st_mode):
+        if not stat.S_ISREG(os.lstat(full_path).st_mode):
             return None
-        with open(full, "rb") as file:
+        with open(full_path, "rb") as file:
             data = file.read()
     except OSError:
         return None
