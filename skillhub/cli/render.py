@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -32,6 +33,8 @@ _SAY_ALL = frozenset({"removed", "would remove", "disabled", "would disable", "e
 # Questions that are shown even if a flag or a policy agreed to them.
 _READ = frozenset({"finding", "mcp-unpinned", "mcp-conflict"})
 _LISTED = 10  # unchanged skills; with more of them, the lines about the others would be lost
+# The skill and the places in a warning; the rest says of which kind it is.
+_PARTICULAR = deferred(r"^\S+: |\S*[/\\]\S*")
 _ABOUT_MAX = 240  # characters of a skill's description of a need
 _LABELS: Mapping[str, str] = {"critical-finding": "no answer accepts it: "}
 
@@ -168,11 +171,28 @@ def _show_questions(outcome: Outcome, common: Common) -> set[str]:
 
 def _show_beside(outcome: Outcome, left_out: str, terminal: Terminal, shown: Collection[str] = ()) -> None:
     """Show the warnings that are not among ``shown``, and the skills that were left out."""
-    for warning in terminal.once(each for each in outcome.warnings if each not in shown):
+    for warning in _counted([*terminal.once(each for each in outcome.warnings if each not in shown)], terminal):
         terminal.warn(f"warning: {warning}")
     for left in outcome.left:
         verb = "unchanged" if left.code == "edited" else left_out
         terminal.warn(f"{verb} {left.name}: {left.message} [{left.code}]")
+
+
+def _counted(warnings: Sequence[str], terminal: Terminal) -> Iterator[str]:
+    """Yield the warnings; of many that differ only in skill and path, the first ones and the number of the others.
+
+    With ``--quiet`` one of such many is shown, with ``--verbose`` each.
+    """
+    kinds = [_PARTICULAR.sub("", warning) for warning in warnings]
+    counts, most = Counter(kinds), 1 if terminal.quiet else _LISTED
+    passed: Counter[str] = Counter()
+    for kind, warning in zip(kinds, warnings, strict=True):
+        passed[kind] += 1
+        is_many = counts[kind] > _LISTED and not terminal.verbose
+        if not is_many or passed[kind] <= most:
+            yield warning
+        if is_many and passed[kind] == most:
+            yield f"{counts[kind] - most:,} more of this kind, which --verbose lists"
 
 
 def _done(skill: Skill, done: str, state: str) -> str:

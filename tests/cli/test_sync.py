@@ -31,3 +31,18 @@ def test_a_list_says_of_each_locked_skill_whether_it_is_edited(shell, monkeypatc
     shell.write("project/.agents/skills/code-review/SKILL.md", "edited")
     rows = shell.run("list", "--json").json["skills"]
     assert [len(each["edited"]) for each in rows] == [1, 0]
+
+
+def test_many_warnings_of_one_kind_are_counted(shell):
+    for number in range(14):
+        shell.skill(f"beside/some/s{number}")
+    some, names = str(shell.folder / "beside/some"), [f"s{number}" for number in range(14)]
+    said = {}
+    for flag in ("--project=.", "--verbose", "--quiet"):
+        done = shell.run("install", some, "--all", "-y", "--allow-unsigned", flag)
+        assert done.status == 0 and shell.run("remove", *names).status == 0
+        said[flag] = done.err
+    counts = {flag: text.count("is outside the project") for flag, text in said.items()}
+    assert counts == {"--project=.": 10, "--verbose": 14, "--quiet": 1}
+    assert "warning: 4 more of this kind, which --verbose lists\n" in said["--project=."]
+    assert "of this kind" not in said["--verbose"] and "warning: 13 more of this kind" in said["--quiet"]
