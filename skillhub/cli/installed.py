@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from skillhub.cli.common import Arg, Common, Names, Strings, Verify, now
 from skillhub.cli.render import remember_idle, remember_outcome, show_outcome, skills_table
-from skillhub.errors import Refused, SkillhubError
+from skillhub.errors import BadSignature, NameNotOwned, Refused, SkillhubError, Withdrawn
 from skillhub.formats.text import command
 from skillhub.project.copies import (
     agent_folders,
@@ -314,7 +314,14 @@ def sync(common: Common, verify: Verify = False) -> int:
     Example: skillhub sync
     """
     ports = common.ports(believed=not verify)
-    outcome = restored(ports, dry_run=common.dry_run)
+    try:
+        outcome = restored(ports, dry_run=common.dry_run)
+    except (Withdrawn, BadSignature, NameNotOwned) as error:
+        from skillhub.install.candidates import remedies
+
+        if ways := [each.hint for each in remedies(ports.project, ports.sources).values()]:
+            error.hint = f"{'; '.join(ways)}; until then {common.command('sync')} restores no skill"
+        raise
     waiting = not_agreed(ports.project)
     show_outcome(common, outcome, "sync", "synced", dict.fromkeys(waiting, "not agreed to"))
     if waiting and not common.json:

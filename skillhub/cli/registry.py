@@ -140,7 +140,7 @@ def registry_yank(
         raise UsageError("expected either --reason TEXT or --undo")
     release = signed(common, None, lambda signing: upkeep.yank(folder, wanted, reason, signing))
     _rebuild(common, folder)
-    return _recalled(common, "registry yank", release, "offered again" if undo else "yanked")
+    return _recalled(common, "registry yank", folder, release, "offered again" if undo else "yanked")
 
 
 def registry_withdraw(
@@ -155,13 +155,14 @@ def registry_withdraw(
     """
     release = signed(common, None, lambda signing: upkeep.withdraw(folder, wanted, reason, signing))
     _rebuild(common, folder)
-    return _recalled(common, "registry withdraw", release, "withdrawn")
+    return _recalled(common, "registry withdraw", folder, release, "withdrawn")
 
 
-def _recalled(common: Common, command: str, release: Release, verb: str) -> int:
+def _recalled(common: Common, command: str, folder: str, release: Release, verb: str) -> int:
     row = members(release, "name", "version", "yanked", "withdrawn")
-    would = "would be " if common.dry_run else ""
-    return common.done(command, row, f"{release.name} {release.version} {would}{verb}", "green")
+    push = as_command("skillhub", "registry", "push", folder, "TARGET")
+    did = f"would be {verb}" if common.dry_run else f"{verb}; to publish that: {push}"
+    return common.done(command, row, f"{release.name} {release.version} {did}", "green")
 
 
 def registry_delegate(
@@ -225,7 +226,7 @@ def _show_delegated(done: upkeep.Delegated, common: Common) -> None:
 def registry_rotate(
     common: Common,
     folder: Dir,
-    role: Annotated[str, Arg("ROLE", "root, targets, namespaces, releases, …")],
+    role: Annotated[str, Arg("ROLE", "root, targets, namespaces, releases, listing, log, snapshot or timestamp.")],
     lost: Annotated[
         Strings, Arg("--lost KEYID", "Replace only this lost or stolen key (repeatable; 8 digits suffice).")
     ] = None,
@@ -247,7 +248,8 @@ def registry_rotate(
         common.terminal.did(f"new: {each}", "green")
     if done.gone and not common.dry_run:
         destroy = ", then destroy the old keys in keys/retired" if done.at_hand.intersection(done.gone) else ""
-        common.terminal.say(f"publish the site{destroy}")
+        push = as_command("skillhub", "registry", "push", folder, "TARGET")
+        common.terminal.say(f"publish the site: {push}{destroy}")
     return 0
 
 
@@ -337,9 +339,7 @@ def registry_advise(
 def registry_push(
     common: Common,
     folder: Dir,
-    target: Annotated[
-        str, Arg("TARGET", "A folder, s3://BUCKET/PREFIX, oci://REGISTRY/REPOSITORY:TAG, or git+URL@BRANCH.")
-    ],
+    target: Annotated[str, Arg("TARGET", "A folder, s3://BUCKET/PREFIX, oci://HOST/NAME:TAG or git+URL@BRANCH.")],
 ) -> int:
     """Publish a registry's site. Writes immutable files first, the timestamp last; never overwrites newer metadata.
 

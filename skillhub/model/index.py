@@ -284,7 +284,8 @@ def choose_release(ref: Named, releases: tuple[Release, ...], settled: str | Non
     if not chosen:
         newest, others = (allowed[0], [each.version for each in releases if each.version and not each.taken_back][:8])
         hint = f"there are: {', '.join(others)}" if others else "no other release of it is offered"
-        raise TakenBack(f"{ref.name} {newest.version} was {newest.taken_back}", where=str(ref), hint=hint)
+        what, _, why = newest.taken_back.partition(": ")
+        raise TakenBack(f"{ref.name} {newest.version} was {what} by its registry: {why}", where=str(ref), hint=hint)
     chosen = [release for release in chosen if settled is None or (release.published or "~") <= settled] or chosen
     stable = [release for release in chosen if "-" not in (release.version or "").split("+")[0]]
     return (stable if ref.range is None and stable else chosen)[0]

@@ -54,6 +54,7 @@ def test_the_commented_needs_of_the_template_are_valid():
     assert [need.spell() for need in found.requires] == [
         "env:EXAMPLE_TOKEN",
         "mcp:example",
+        "mcp:local-example",
         "program:jq",
         "skill:another-skill",
     ]

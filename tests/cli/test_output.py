@@ -288,12 +288,17 @@ def test_a_withdrawn_release_is_shown_with_its_reason(offered, tmp_path):
         assert added.status == 0, added.err
         assert shell.run("install", "acme:greeting", "--yes").status == 0
         assert shell.run("registry", "yank", registry, "greeting@1.0.0", "--reason", "old").status == 0
-        assert shell.run("registry", "withdraw", registry, "greeting@1.0.0", "--reason", "it lies").status == 0
+        done = shell.run("registry", "withdraw", registry, "greeting@1.0.0", "--reason", "it lies")
+        push = f"skillhub registry push {registry} TARGET"
+        assert done.out == f"greeting 1.0.0 withdrawn; to publish that: {push}\n"
         done = shell.run("audit")
         assert (done.status, "[withdrawn]" in done.out, "yanked" in done.out) == (1, True, False)
         done = shell.run("update", "--check")
         assert (done.status, "all skills are at the newest" in done.err) == (1, False)
         assert "there is no update that skillhub.toml allows" in done.err
+        done = shell.run("sync")
+        says = "its registry has no other version yet; until then skillhub sync restores no skill\n"
+        assert done.status == 5 and done.err.endswith(says), done.err
         done = shell.run("update")
         assert (done.status, "already up to date" in done.err) == (1, False)
         assert "withdrawn: it lies" in done.err

@@ -136,9 +136,10 @@ def test_refresh_prints_how_many_documents_it_renewed(shell):
 def test_rotate_speaks_of_retired_keys_only_if_there_are_some(shell):
     (shell.project / "registry/keys/online/timestamp.pem").unlink()
     words = ("registry", "rotate", "registry", "timestamp")
-    assert shell.run(*words).err == "publish the site\n"
+    push = "skillhub registry push registry TARGET"
+    assert shell.run(*words).err == f"publish the site: {push}\n"
     assert not (shell.project / "registry/keys/retired").exists()
-    assert shell.run(*words).err == "publish the site, then destroy the old keys in keys/retired\n"
+    assert shell.run(*words).err == f"publish the site: {push}, then destroy the old keys in keys/retired\n"
     assert (shell.project / "registry/keys/retired").exists()
 
 
