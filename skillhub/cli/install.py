@@ -124,6 +124,7 @@ def _show_pins(names: Sequence[str], common: Common) -> None:
             hint += f", then {common.command('update', name)}"
         elif isinstance(place, Git | GitHub) and place.rev:
             version, hint = place.rev, common.command("install", str(replace(place, rev=None)), *again)
+            hint += f"; to pin another: {common.command('install', str(replace(place, rev='REV')), *again)}"
         else:
             continue
         common.terminal.say(f"skillhub.toml pins {name} to {version}; to allow newer versions: {hint}")
@@ -282,6 +283,8 @@ def update(
             show_changes(common, outcome)
         else:
             common.say_nothing_locked("update", common.wanted().skills)
+        if names and not outcome.skills:
+            _show_pins(names, common)
         return _BEHIND if outcome.skills or outcome.left or outcome.pending else 0
     options = enabling.options(common, enable=not no_enable, frozen=frozen, trusted=trusted_sources(trust_source))
     ports = common.ports(allow_unsigned=allow_unsigned)

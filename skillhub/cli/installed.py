@@ -146,7 +146,7 @@ def list_(common: Common) -> int:
     waiting = {skill.name for skill in found.skills if skill.managed and skill.state == "disabled"}
     held = _held(waiting, found.project) if waiting else {}
     if found.skills:
-        skills_table(_from_aliases(found.skills, common), common.terminal, held)
+        skills_table(_as_shown(found.skills, common), common.terminal, held)
     else:
         example = common.command("install", "github:code-review")
         common.terminal.say(f"no skills are installed here; to install one: {example}")
@@ -214,17 +214,18 @@ def _warn_of(found: InstalledSkills, common: Common) -> None:
         common.terminal.out(f"{name}: {path} is hidden by {by}", "yellow")
 
 
-def _from_aliases(skills: Sequence[Skill], common: Common) -> list[Skill]:
-    """Return the skills with the aliases of the user's sources instead of URLs."""
+def _as_shown(skills: Sequence[Skill], common: Common) -> list[Skill]:
+    """Return the skills with the aliases of the user's sources instead of URLs, and without a version its commit."""
     project, places = common.open_project(), common.sources.places()
-    locked = project.lock().skills if places else {}
-    found = {
-        name: next((alias for alias, place in places.items() if is_from(entry, place, project.base)), entry.source)
-        for name, entry in locked.items()
-    }
-    return [
-        replace(each, source=found[each.name]) if each.managed and each.name in found else each for each in skills
-    ]
+    locked, shown = project.lock().skills, []
+    for each in skills:
+        entry = locked.get(each.name) if each.managed else None
+        if entry is None:
+            shown.append(each)
+            continue
+        alias = next((alias for alias, place in places.items() if is_from(entry, place, project.base)), entry.place)
+        shown.append(replace(each, source=alias, version=each.version or entry.short))
+    return shown
 
 
 def _held(waiting: set[str], project: Project) -> dict[str, str]:

@@ -104,7 +104,7 @@ def lock_import(
     options = enabling.options(common, enable=not no_enable)
     ports = common.ports(allow_unsigned=allow_unsigned)
     outcome = adopting.import_lock(other, options, ports)
-    common.terminal.say(f"{file}: {other.format}")
+    common.terminal.say(f"{file} is read as {other.format}")
     status = finish(common, outcome, options, "import", "imported")
     # A skill that was left out counts also with --no-enable.
     return Refused.exit_code if outcome.left and not common.dry_run else status

@@ -131,7 +131,9 @@ def in_git(name: str, place: str, rev: str, path: str, skills: tuple[str, ...] =
         ref = f"github:{short}{'/' + path if path else ''}{revision}"
     else:
         ref = f"git+{of_repository(url)}{revision}{'#' + path if path else ''}"
-    note = "" if is_object_id(rev) else f"pinned at the present commit of {quote(rev or 'its default branch')}"
+    note = (
+        "" if is_object_id(rev) else f"pinned at the present commit of {quote(rev) if rev else 'its default branch'}"
+    )
     return _checked(name, ref, skills, note)
 
 

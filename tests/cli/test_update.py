@@ -392,7 +392,11 @@ def test_a_pinned_revision_is_named_with_the_command_that_changes_it(shell):
     assert shell.run("install", f"git+{repo.url}@{commit}", "--yes", "--allow-unsigned").status == 0
     done = shell.run("update", "deploy", "--yes")
     ways = f"skillhub install git+{repo.url}"
-    assert done.err.endswith(f"skillhub.toml pins deploy to {commit}; to allow newer versions: {ways}\n")
+    says = f"skillhub.toml pins deploy to {commit}; to allow newer versions: {ways}; to pin another: {ways}@REV\n"
+    assert done.err.endswith(says)
+    assert shell.run("update", "deploy", "--check").err.endswith(says)
+    row = shell.run("list").out.splitlines()[1]
+    assert row.split()[:2] == ["deploy", commit[:12]]
     repo.commit({"SKILL.md": b"---\nname: deploy\ndescription: Deploys.\n---\nDo it better.\n"})
     assert shell.run(*ways.split()[1:], "--yes", "--allow-unsigned").status == 0
     assert "rev =" not in (shell.project / "skillhub.toml").read_text()
