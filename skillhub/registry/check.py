@@ -76,21 +76,25 @@ class Checked:
     warnings: tuple[Issue, ...] = ()
 
 
-def check(place: str, now: datetime, time: ShownTime | None = None) -> Checked:
+def check(place: str, now: datetime, time: ShownTime | None = None, *, offline: bool = False) -> Checked:
     """Check everything that a registry offers.
 
     Args:
         place: The operator's folder, or the URL of a registry, whose own first root is trusted.
         now: The time at which signers' certificates must be valid.
         time: The time for the expiry of metadata; None for the machine's clock.
+        offline: Refuse a URL.
 
     Raises:
         UsageError: the URL holds a credential.
-        SourceError: the folder has no registry, or the server cannot be reached, so the state is unknown.
+        SourceError: with ``offline``, a URL; the folder has no registry, or the server cannot be reached, so the
+            state is unknown.
         StateError: the disk refuses.
     """
     if "://" in place and holds_secret(place):
         raise UsageError("expected the URL of a registry without password or another credential", hint=NO_SECRET)
+    if "://" in place and offline:
+        raise SourceError("--offline forbids the network, which this command needs", where=place)
     with _opened(place) as opened, throwaway() as folder:
         # The built files are derived from the signed ones, and are checked only if the signed ones are sound.
         issues = tuple(_problems(place, opened, folder, now, time)) or _changed_since_build(place)

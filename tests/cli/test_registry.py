@@ -336,6 +336,12 @@ def test_the_hint_for_an_unsigned_skill_of_another_publisher_is_to_sign_it(shell
     assert "signed by partner" in shell.run("registry", "add", registry, path).out
 
 
+def test_a_check_of_a_url_needs_the_network(shell, served):
+    assert shell.run("registry", "check", served, "--json").json["ok"] is True
+    done = shell.run("registry", "check", served, "--offline", "--json")
+    assert (done.status, done.error["code"], done.error["where"]) == (3, "source", served)
+
+
 def test_a_frozen_dry_run_without_the_source_fails(shell, served, fingerprint):
     assert shell.run("source", "add", "acme", served, "--fingerprint", fingerprint).status == 0
     assert shell.run("install", "acme:greeting", "--yes").status == 0
