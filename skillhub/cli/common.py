@@ -429,7 +429,7 @@ def _read_env_file(path: str) -> dict[str, str]:
     if data is None:
         raise UsageError("--env-file names no file", where=path)
     values = {}
-    for number, line in enumerate(data.decode("utf-8", "replace").splitlines(), 1):
+    for number, line in enumerate(data.decode("utf-8-sig", "replace").splitlines(), 1):
         text = line.strip().removeprefix("export ").strip()
         if not text or text.startswith("#"):
             continue

@@ -116,6 +116,13 @@ def test_a_variable_that_no_skill_needs_is_reported_by_its_number(shell):
     assert shell.run("enable", "needy", "--env-file", file, "--json").json["warnings"] == []
 
 
+def test_a_file_of_variables_may_have_the_byte_order_mark_and_line_ends_of_windows(shell):
+    shell.skill("project/needy", head='metadata:\n  openclaw:\n    requires:\n      env: ["SOME_TOKEN"]\n')
+    file = shell.write("env", b"\xef\xbb\xbfSOME_TOKEN=v\r\n")
+    done = shell.run("install", "./needy", "--allow-unsigned", "--yes", "--env-file", file, "--json")
+    assert (done.status, done.json["skills"][0]["state"]) == (0, "enabled")
+
+
 def test_a_skill_that_the_user_disabled_reports_no_open_need(shell):
     words = serving(shell, "demo-server")
     assert shell.run(*words, "--yes", "--mcp", "skip").status == 0
