@@ -294,7 +294,12 @@ def _hints(found: Sequence[Verified], ports: Ports, common: Common) -> Iterator[
         for problem in each.problems
         if problem.code != "missing" or each.name not in unagreed
     }
-    edited = [each.name for each in found if any(problem.code in _EDITED for problem in each.problems)]
+    in_store = os.path.join(ports.store.root, "")  # damage there is no edit: diff and patch look at the copies
+    edited = [
+        each.name
+        for each in found
+        if any(problem.code in _EDITED and not problem.path.startswith(in_store) for problem in each.problems)
+    ]
     sync = common.command("sync")
     if codes - BEYOND_SYNC:
         yield f"{then}{sync} restores the locked files"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from pathlib import Path
 
 REF = "github:release-notes"
 
@@ -90,6 +91,16 @@ def test_hints_name_the_scope_of_their_command(shell):
     assert unknown.startswith(
         "did you mean release-notes? skillhub list --global shows installed skills; skillhub adopt --global "
     )
+
+
+def test_damage_of_the_store_is_not_called_an_edit(shell):
+    assert shell.run("install", REF, "--yes").status == 0
+    stored = Path(shell.run("show", "release-notes", "--json").json["path"])
+    stored.chmod(0o755)
+    (stored / "extra").write_text("mine")
+    err = shell.run("verify").err
+    assert "skillhub sync restores the locked files" in err
+    assert "skillhub diff" not in err
 
 
 def test_a_folder_inside_a_project_is_the_project(shell):
