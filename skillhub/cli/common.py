@@ -180,7 +180,7 @@ class Common:
         """Return the flags with ``--global`` added if no flag or project names a scope and it is the user's default.
 
         Raises:
-            FormatError, StateError: ``config.toml`` is malformed, or cannot be read.
+            FormatError, StateError: ``config.toml`` is malformed or cannot be read, and no project decides the scope.
         """
         home = self.home
         is_named = self.user_scope or (self.project, self.package) != (None, None)
@@ -188,7 +188,12 @@ class Common:
             return self
         from skillhub.net.settings import Settings
 
-        is_user = Settings.read(home).install.scope == "user"
+        try:
+            is_user = Settings.read(home).install.scope == "user"
+        except (FormatError, StateError):
+            if not self.open_project().has_lock_or_intent():
+                raise
+            return self  # what needs a setting reads the file again, and doctor names its fault
         return replace(self, user_scope=True) if is_user and not self.open_project().has_lock_or_intent() else self
 
     def wanted(self) -> Intent:

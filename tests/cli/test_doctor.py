@@ -302,3 +302,18 @@ def test_doctor_names_a_malformed_file_of_settings(shell):
     (found,) = (each for each in done.json["checks"] if each["name"] == "settings")
     assert (done.status, found["ok"]) == (1, False)
     assert "config.toml: install" in found["message"]
+
+
+def test_malformed_settings_stop_only_commands_that_need_one(shell):
+    assert shell.run("install", "github:release-notes", "--yes").status == 0
+    config = shell.write("hub/config/config.toml", '[install]\nlink = "../x"\n')
+    done = shell.run("doctor", "--json")
+    problems = {each["name"] for each in done.json["checks"] if not each["ok"]}
+    assert (done.status, problems) == (1, {"settings", "advisories"})
+    assert [shell.run(word).status for word in ("list", "verify", "catalog")] == [0, 0, 0]
+    refused = shell.run("install", "github:code-review", "--yes", "--json")
+    assert (refused.status, refused.error["code"]) == (4, "format")
+    assert refused.error["where"].startswith(str(config))
+    elsewhere = shell.folder / "elsewhere"
+    elsewhere.mkdir()
+    assert shell.run("list", cwd=elsewhere).status == 4
