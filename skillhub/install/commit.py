@@ -20,9 +20,16 @@ from skillhub.install import candidates
 from skillhub.install.candidates import Candidate
 from skillhub.install.context import Options, Ports, State, chosen_agents, read_state
 from skillhub.install.links import Linker, Linking, write_records
-from skillhub.install.locked_facts import SharedFacts, advised, deciding_facts, files_about, with_advisories
+from skillhub.install.locked_facts import (
+    SharedFacts,
+    advised,
+    deciding_facts,
+    files_about,
+    packages_of,
+    with_advisories,
+)
 from skillhub.install.needs import AnsweredNeeds, OpenNeeds, facts_of, open_for_more_agents, open_needs
-from skillhub.install.resolve import ResolvedSkill, packages_of
+from skillhub.install.resolve import ResolvedSkill
 from skillhub.install.review import admit, check_against_record, consent, moved_records, new_first, rebased_lock
 from skillhub.model.finding import in_short
 from skillhub.model.hosts import Host, LinkKind

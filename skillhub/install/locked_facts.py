@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict, deque
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import NamedTuple, TypeAlias
@@ -104,6 +105,30 @@ def with_known_bad(skills: Iterable[Skill], known: Iterable[Known]) -> list[Skil
     """Return the skills, each with the worst advisory that refuses it; ``known`` has the worst of a skill first."""
     worst = {(scope, name): str(match) for scope, name, match in reversed([*known]) if match.is_refused}
     return [replace(each, known_bad=worst.get((each.scope, each.name)) if each.managed else None) for each in skills]
+
+
+def packages_of(state: State, coming: Iterable[Candidate] = ()) -> Mapping[str, Collection[str]]:
+    """Return by skill the packages of the workspace that want it, or that want a skill that needs it.
+
+    Without a workspace, return nothing.
+    """
+    intent, found = state.intent, defaultdict[str, set[str]](set)
+    if intent.members is None:
+        return {}
+    entries = dict(state.lock.skills)
+    for each in coming:
+        entries[each.name] = each.entry
+        found[each.name] |= {intent.package} if each.wanted else set()
+    for name, packages in intent.packages.items():
+        found[name] |= {*packages}
+    waiting = deque(found)
+    while waiting:
+        name = waiting.popleft()
+        for need in entries[name].dependencies if name in entries else ():
+            if not found[name] <= found[need]:
+                found[need] |= found[name]
+                waiting.append(need)
+    return {name: packages or {""} for name, packages in found.items()}
 
 
 # What decides that a locked skill needs no work, besides the bytes of its files.

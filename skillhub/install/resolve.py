@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections import defaultdict, deque
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -571,27 +571,3 @@ def _conflict(name: str, demands: Sequence[_Demand], found: str | None) -> NeedC
     chains = "; ".join(map(str, demands))
     has = f", but {name} resolves to {found}" if found else f", and no version of {name} satisfies all of them"
     return NeedConflict(f"{chains}{has}", where=name, hint="skillhub show NAME lists the versions of a skill")
-
-
-def packages_of(state: State, coming: Iterable[Candidate] = ()) -> Mapping[str, Collection[str]]:
-    """Return by skill the packages of the workspace that want it, or that want a skill that needs it.
-
-    Without a workspace, return nothing.
-    """
-    intent, found = state.intent, defaultdict[str, set[str]](set)
-    if intent.members is None:
-        return {}
-    entries = dict(state.lock.skills)
-    for each in coming:
-        entries[each.name] = each.entry
-        found[each.name] |= {intent.package} if each.wanted else set()
-    for name, packages in intent.packages.items():
-        found[name] |= {*packages}
-    waiting = deque(found)
-    while waiting:
-        name = waiting.popleft()
-        for need in entries[name].dependencies if name in entries else ():
-            if not found[name] <= found[need]:
-                found[need] |= found[name]
-                waiting.append(need)
-    return {name: packages or {""} for name, packages in found.items()}
