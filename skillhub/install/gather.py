@@ -457,7 +457,7 @@ def _latest(name: str, entry: Locked, state: State, ports: Ports, newer: Gathere
         status = _status(name, entry, ports, newer)
         message = _taken_back(status.release) or error.message
         warnings.append(f"{message}; skillhub.toml allows no other version")
-        if other := status.other(settled=ports.policies.settled(ports.clock())):
+        if other := status.other(ports.policies.settled(ports.clock())):
             warnings.append(_outside_range(other, wanted, status, ports))
         return None
     offered = found.release
