@@ -27,7 +27,6 @@ from skillhub.model.index import ADVISORIES, Admission, Index, Release
 from skillhub.model.tree import Tree
 from skillhub.registry.log_writer import CHECKPOINT
 from skillhub.registry.operator import OpenRegistry
-from skillhub.scan import ScannedSkill
 from skillhub.scan.results import ScanCache
 from skillhub.trust.documents import SHARD_PATHS, best_release, shard_path, shards
 
@@ -155,10 +154,6 @@ class OfferedSkill:
     def known_bad(self, release: Release) -> tuple[Match, ...]:
         """Return the registry's advisories that match a release by its version, its archive or its tree."""
         return known_bad(release, self.offer.advisories, self.offer.root)
-
-    def scanned(self, tree: Tree) -> ScannedSkill:
-        """Return the result of the scan of one of the skill's trees."""
-        return self.offer.scans.read(tree)
 
 
 def advisory_index(feed: AdvisoryFeed) -> AdvisoryIndex:

@@ -283,7 +283,7 @@ def _content(skill: OfferedSkill, tree: Tree | None) -> dict[str, object]:
             text_here = as_lines(file.data.decode())
             room -= len(file.data)
         rows.append({"path": path, "file": file, "size": len(file.data), "text": text_here})
-    findings = skill.scanned(tree).findings
+    findings = skill.offer.scans.read(tree).findings
     long = is_long(text)
     shown_findings = [(finding, _line_of(tree, finding)) for finding in findings[:_FINDINGS_MAX]]
     facts = {"files": rows, "needs": needs, "found": shown_findings, "more": max(0, len(findings) - _FINDINGS_MAX)}
