@@ -50,8 +50,7 @@ from skillhub.project.last_seen import install_command
 from skillhub.scan import ScannedSkill
 from skillhub.scan.results import ScanCache
 from skillhub.sources.local import read_local
-from skillhub.trust.publishers import Publisher
-from skillhub.trust.registry import publisher_of
+from skillhub.trust.publishers import Publisher, publisher_of
 
 # The checks of one locked skill: each is a function from a ``Case`` to findings.
 

@@ -39,7 +39,7 @@ from skillhub.server.registry_api import RegistryApi, RegistryHandler
 from skillhub.server.site import SiteHandler, site_server
 from skillhub.trust import x509
 from skillhub.trust.keys import PublicKey
-from skillhub.trust.registry import publisher_of
+from skillhub.trust.publishers import publisher_of
 
 registry_cosign, registry_watch = author.registry_cosign, author.registry_watch
 Dir = Annotated[str, Arg("DIR", "The registry's folder.")]

@@ -30,8 +30,7 @@ from skillhub.project.store import Listed, Staged, Store
 from skillhub.project.user_state import OWN_SUFFIX, Publishers, Trusted
 from skillhub.scan import ScannedSkill, capabilities_and_findings
 from skillhub.sources.configured import Sources
-from skillhub.trust.publishers import Publisher, Verdict, certificates_of, how_to_trust, judge
-from skillhub.trust.registry import publisher_of
+from skillhub.trust.publishers import Publisher, Verdict, certificates_of, how_to_trust, judge, publisher_of
 
 if TYPE_CHECKING:
     from skillhub.model.manifest import Manifest

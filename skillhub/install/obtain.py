@@ -44,8 +44,8 @@ from skillhub.project.copies import portable
 from skillhub.scan import MANY
 from skillhub.sources.configured import Source
 from skillhub.sources.local import named, read_local, sign_anew
-from skillhub.trust.publishers import Verdict, judge
-from skillhub.trust.registry import agrees, publisher_of
+from skillhub.trust.publishers import Verdict, judge, publisher_of
+from skillhub.trust.registry import agrees
 
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor

@@ -36,7 +36,7 @@ from skillhub.policy.policy import EVERYTHING, LASTING, Subject
 from skillhub.project.copies import left_the_lock
 from skillhub.scan import capabilities_and_findings, masked, scan
 from skillhub.sources.configured import EMBEDDED_URL
-from skillhub.trust.registry import publisher_of
+from skillhub.trust.publishers import publisher_of
 
 # The questions before a skill is written to disk, with their texts.
 

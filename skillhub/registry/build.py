@@ -26,8 +26,7 @@ from skillhub.sources.local import named, read_local
 from skillhub.trust import oms
 from skillhub.trust.keys import Kind, PrivateKey
 from skillhub.trust.metadata import Dates, MetadataSet
-from skillhub.trust.publishers import Publisher, Verdict, judge
-from skillhub.trust.registry import publisher_of
+from skillhub.trust.publishers import Publisher, Verdict, judge, publisher_of
 from skillhub.trust.roles import LOG, NAMESPACES, ROLES, ROOT, key_names
 
 # From a folder or an archive to a release.

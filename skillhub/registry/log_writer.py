@@ -30,7 +30,7 @@ from skillhub.trust.log import (
     tile_path,
     top_of,
 )
-from skillhub.trust.registry import publisher_of
+from skillhub.trust.publishers import publisher_of
 
 CHECKPOINT = "checkpoint"
 

@@ -35,7 +35,7 @@ from skillhub.registry.rendering import STYLE, as_lines, environment
 from skillhub.registry.shapes import document_of, offered
 from skillhub.scan.skill_files import is_text
 from skillhub.trust.log_client import read_entry
-from skillhub.trust.registry import publisher_of
+from skillhub.trust.publishers import publisher_of
 
 _PER_PAGE = 100
 _PER_GROUP = 200

@@ -19,8 +19,7 @@ from skillhub.trust import metadata, oms, x509
 from skillhub.trust.keys import PrivateKey, PublicKey
 from skillhub.trust.log import LogHead, Note, NoteKey
 from skillhub.trust.metadata import MetadataSet, Rotation, keyid
-from skillhub.trust.publishers import judge
-from skillhub.trust.registry import publisher_of
+from skillhub.trust.publishers import judge, publisher_of
 from skillhub.trust.roles import CEREMONY_DAYS, LOG, LOG_HEAD, RELEASES, ROLES, delegator_of, rule_of
 from skillhub.trust.x509 import Certificate
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
-from skillhub.errors import BadSignature
+from skillhub.errors import BadSignature, FormatError
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import as_command
+from skillhub.model.index import Admission, Revocation
 from skillhub.model.lock import Signer
 from skillhub.model.tree import SIGNATURE, Tree
 
@@ -67,6 +69,55 @@ def certificates_of(pems: Iterable[str]) -> tuple[Certificate, ...]:
 
         found += x509.load(pem.encode())
     return tuple(found)
+
+
+def publisher_of(admission: Admission, published: str | None = None) -> Publisher:
+    """Return the publisher that a registry vouches for, with its revoked keys.
+
+    Args:
+        admission: The registry's admission of the publisher.
+        published: The time at which the release was published (UTC); a revocation as of a later time is ignored.
+            None applies every revocation.
+
+    Raises:
+        FormatError: a key or a certificate may not sign skills.
+    """
+    void = (each for each in admission.revoked if published is None or published >= each.since)
+    # The names are left out of the key of the cache: to compare a thousand names a thousand times takes long.
+    return _publisher(replace(admission, names=frozenset()), tuple(void))
+
+
+@lru_cache  # many skills of a command have the same publisher
+def _publisher(admission: Admission, void: tuple[Revocation, ...]) -> Publisher:
+    # Here and below: a command without a registry does not import cryptography and the classes of its documents.
+    from skillhub.trust.keys import PublicKey  # noqa: PLC0415
+
+    revoked = {revocation.fingerprint: _revoked_key(revocation) for revocation in void}
+    gone = {*revoked, *(key.fingerprint for key in revoked.values())}
+    keys = (PublicKey.load(pem.encode()) for pem in admission.keys)
+    roots = certificates_of(admission.certificates)
+    return Publisher(
+        name=admission.publisher,
+        keys=tuple(key for key in keys if key.fingerprint not in gone),
+        roots=tuple(root for root in roots if root.fingerprint not in gone and root.key.fingerprint not in gone),
+        revoked=tuple(revoked.values()),
+        former=frozenset(each.fingerprint for each in admission.revoked),
+    )
+
+
+def _revoked_key(revocation: Revocation) -> PublicKey:
+    """Return the revoked key; for a certificate, the key in it."""
+    from skillhub.trust.keys import PublicKey  # noqa: PLC0415
+
+    if "CERTIFICATE" in revocation.pem.partition("\n")[0]:
+        certificate = certificates_of([revocation.pem])[0]
+        key, names = certificate.key, {certificate.fingerprint, certificate.key.fingerprint}
+    else:
+        key = PublicKey.load(revocation.pem.encode())
+        names = {key.fingerprint}
+    if revocation.fingerprint not in names:
+        raise FormatError(f"expected the key {revocation.fingerprint}, found {key.fingerprint}")
+    return key
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
-from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from skillhub.errors import BadMetadata, FormatError, NameNotOwned, NotFound, SourceMismatch, WrongBytes
+from skillhub.errors import BadMetadata, NameNotOwned, NotFound, SourceMismatch, WrongBytes
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import quote
-from skillhub.model.index import Admission, Release, Revocation
-from skillhub.trust.publishers import Publisher, certificates_of
+from skillhub.model.index import Admission, Release
 
 if TYPE_CHECKING:
     from skillhub.model.discovery import PartDocument, Pinned, PinnedPart
-    from skillhub.trust.keys import PublicKey
 
 
 def refuse_shared(admissions: Iterable[Admission]) -> None:
@@ -45,55 +41,6 @@ def admission_of(name: str, publisher: str, admissions: Mapping[str, Admission])
     if found is None or name not in found.names:
         raise NameNotOwned(f"the registry has not given the name {quote(name)} to {quote(publisher)}")
     return found
-
-
-def publisher_of(admission: Admission, published: str | None = None) -> Publisher:
-    """Return the publisher that a registry vouches for, with its revoked keys.
-
-    Args:
-        admission: The registry's admission of the publisher.
-        published: The time at which the release was published (UTC); a revocation as of a later time is ignored.
-            None applies every revocation.
-
-    Raises:
-        FormatError: a key or a certificate may not sign skills.
-    """
-    void = (each for each in admission.revoked if published is None or published >= each.since)
-    # The names are left out of the key of the cache: to compare a thousand names a thousand times takes long.
-    return _publisher(replace(admission, names=frozenset()), tuple(void))
-
-
-@lru_cache  # many skills of a command have the same publisher
-def _publisher(admission: Admission, void: tuple[Revocation, ...]) -> Publisher:
-    # Here and below: a command without a registry does not import cryptography and the classes of its documents.
-    from skillhub.trust.keys import PublicKey  # noqa: PLC0415
-
-    revoked = {revocation.fingerprint: _revoked_key(revocation) for revocation in void}
-    gone = {*revoked, *(key.fingerprint for key in revoked.values())}
-    keys = (PublicKey.load(pem.encode()) for pem in admission.keys)
-    roots = certificates_of(admission.certificates)
-    return Publisher(
-        name=admission.publisher,
-        keys=tuple(key for key in keys if key.fingerprint not in gone),
-        roots=tuple(root for root in roots if root.fingerprint not in gone and root.key.fingerprint not in gone),
-        revoked=tuple(revoked.values()),
-        former=frozenset(each.fingerprint for each in admission.revoked),
-    )
-
-
-def _revoked_key(revocation: Revocation) -> PublicKey:
-    """Return the revoked key; for a certificate, the key in it."""
-    from skillhub.trust.keys import PublicKey  # noqa: PLC0415
-
-    if "CERTIFICATE" in revocation.pem.partition("\n")[0]:
-        certificate = certificates_of([revocation.pem])[0]
-        key, names = certificate.key, {certificate.fingerprint, certificate.key.fingerprint}
-    else:
-        key = PublicKey.load(revocation.pem.encode())
-        names = {key.fingerprint}
-    if revocation.fingerprint not in names:
-        raise FormatError(f"expected the key {revocation.fingerprint}, found {key.fingerprint}")
-    return key
 
 
 def released_by(

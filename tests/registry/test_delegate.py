@@ -17,7 +17,7 @@ from skillhub.sources.local import read_local
 from skillhub.trust import x509
 from skillhub.trust.keys import PrivateKey
 from skillhub.trust.oms import sign
-from skillhub.trust.registry import publisher_of
+from skillhub.trust.publishers import publisher_of
 from tests.support.killing import OldClients, kill_everywhere
 from tests.support.published import tree_of
 from tests.support.registry import Simulator, now, write_skill
