@@ -529,7 +529,8 @@ def read_lock(path: str) -> Lock:
     if path == "-":
         data = sys.stdin.buffer.read(CAP + 1)
         if not data:
-            raise FormatError("the lock is empty", where="stdin", hint="if there was no lock: --from-lock /dev/null")
+            hint = "the command before the pipe wrote nothing; if there was no lock: --from-lock /dev/null"
+            raise FormatError("the lock is empty", where="stdin", hint=hint)
         return Lock.parse(data, "stdin")
     hint = "- reads a lock from stdin: git show HEAD:skillhub.lock | skillhub diff --from-lock -"
     return Lock.parse(read_file(path, CAP, hint=hint), path)

@@ -285,7 +285,8 @@ def test_dev_null_stands_for_no_previous_lock(shell):
     assert "code-review: added" in shell.run("diff", "--from-lock", "/dev/null").out
     for command in ("audit", "diff"):  # empty input is refused: the command that writes it may have failed
         done = shell.run(command, "--from-lock", "-", "--json", stdin=b"")
-        assert (done.status, done.error["hint"]) == (4, "if there was no lock: --from-lock /dev/null")
+        hint = "the command before the pipe wrote nothing; if there was no lock: --from-lock /dev/null"
+        assert (done.status, done.error["hint"]) == (4, hint)
 
 
 def test_a_written_baseline_is_reported(shell):
