@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from skillhub.cli.common import Arg, Common, Names, Strings, Verify, now
 from skillhub.cli.render import remember_idle, remember_outcome, show_outcome, skills_table
+from skillhub.cli.terminal import from_here
 from skillhub.errors import BadSignature, NameNotOwned, Refused, SkillhubError, Withdrawn
 from skillhub.formats.text import command
 from skillhub.project.copies import (
@@ -263,7 +264,7 @@ def verify(
                 common.terminal.warn(f"warning: {each.name}: {note.message} [{note.code}]")
             for problem in each.problems:
                 # A skill that is not here yet has no file that a person could look at.
-                where = "" if problem.message == NOT_AGREED else f"{problem.path}: "
+                where = "" if problem.message == NOT_AGREED else f"{from_here(problem.path)}: "
                 common.terminal.out(f"{each.name}: {where}{problem.message} [{problem.code}]", "red")
         if not found:
             common.say_nothing_locked("verify", wanted)

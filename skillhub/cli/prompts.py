@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TypeAlias, TypeVar
 
-from skillhub.cli.terminal import Terminal
+from skillhub.cli.terminal import Terminal, from_here
 from skillhub.formats.text import Quoted, deferred, quote
 from skillhub.model.question import NEEDS, NO, UNANSWERED, YES, Answer, Kind, Question, Way, answered_by, unanswerable
 from skillhub.model.tree import Tree
@@ -37,6 +37,7 @@ def heads(questions: Sequence[Question]) -> dict[str, Question]:
 # By skill, the questions about what its new version gains, or about findings in its release. The answer to the
 # question whether to take that version, or to publish the release, answers them too.
 Gains: TypeAlias = Mapping[str, Sequence[Question]]
+_GAINS = " gains the capability "
 _NEW: tuple[Kind, ...] = ("capability", "need")
 _JOINED: Mapping[Kind, tuple[Kind, ...]] = {"install": _NEW, "unsigned": _NEW, "publish": ("finding",)}
 
@@ -44,6 +45,16 @@ _JOINED: Mapping[Kind, tuple[Kind, ...]] = {"install": _NEW, "unsigned": _NEW, "
 def gained(question: Question, gains: Gains) -> Sequence[Question]:
     """Return the questions about what a version gains; the answer to ``question`` answers them too."""
     return gains.get(question.skill, ()) if question.kind in _JOINED else ()
+
+
+def _in_one(news: Sequence[Question]) -> list[Question]:
+    """Return the questions about gains with one for all capabilities that the new version has and the old had not."""
+    gains = [each for each in news if each.kind == "capability" and f"{_GAINS}{each.subject}," in each.message]
+    if not gains[1:]:
+        return list(news)
+    subjects = ", ".join(each.subject for each in gains)
+    message = gains[0].message.replace(_GAINS + gains[0].subject, f" gains the capabilities {subjects}", 1)
+    return [replace(gains[0], message=message), *(each for each in news if each not in gains)]
 
 
 def show(
@@ -59,7 +70,7 @@ def show(
     """
     head = unshown.pop(question.skill, None)
     own = replace(question, message=f"{label}{question.message}")
-    news = [replace(each, message=each.message.removesuffix("; agree?")) for each in gained(question, gains)]
+    news = [replace(each, message=each.message.removesuffix("; agree?")) for each in _in_one(gained(question, gains))]
     news = [each if each.kind == "finding" else replace(each, details=()) for each in news]
     for each in filter(None, (head, *news, replace(own, details=()) if question.kind == "install" else own)):
         if each not in news[1:]:
@@ -70,8 +81,10 @@ def show(
             terminal.table(("", "configured", "the skill asks for"), rows, sys.stderr)
         is_short = each.kind in ("install", "unused") and not terminal.verbose
         for line in () if each.compared else terminal.once(each.details):
-            shorten = is_short and not isinstance(line, Quoted)
-            terminal.prose(_PROVEN.sub(r"\1…", line) if shorten else line, 2)
+            if isinstance(line, Quoted):
+                terminal.prose(line, 2)
+            else:
+                terminal.prose(from_here(_PROVEN.sub(r"\1…", line) if is_short else line), 2)
 
 
 @dataclass(frozen=True, slots=True)

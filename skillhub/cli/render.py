@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from skillhub.answers import VERSION
 from skillhub.cli.common import Common
 from skillhub.cli.table import COMMANDS
-from skillhub.cli.terminal import Terminal, Tone, how_to_parse, members
+from skillhub.cli.terminal import Terminal, Tone, from_here, how_to_parse, members
 from skillhub.errors import Refused, SkillhubError, StateError, UsageError
 from skillhub.formats.text import Quoted, as_command, collapsed, deferred, quote, spelled_like
 from skillhub.model.finding import NO_PARSER, Finding, at_least
@@ -107,7 +107,7 @@ def show_outcome(
         state = (reasons or {}).get(skill.name, skill.state)
         terminal.did(_done(skill, did, state), "green" if skill.links else "yellow")
         for place in (*skill.links, *outcome.written.get(skill.name, ())) if terminal.reports else ():
-            terminal.verbatim(f"  {_from_here(place)}")  # a path may have blanks
+            terminal.verbatim(f"  {from_here(place)}")  # a path may have blanks
     if counted:
         terminal.did(f"{len(counted):,} skills: {'unchanged' if is_busy else 'enabled'}", "green")
     _show_edits(common, outcome)
@@ -117,13 +117,6 @@ def show_outcome(
     elif not (outcome.changed or outcome.pending or outcome.left or _waiting(outcome)):
         newest = ": no source offers a newer version that skillhub.toml allows" if verb == "update" else ""
         terminal.say(f"already up to date{newest}", "dim")
-
-
-def _from_here(path: str) -> str:
-    """Return an absolute path as a person types it here: relative to the working folder if inside it."""
-    with suppress(OSError):  # the working folder may be gone
-        return path.removeprefix(os.path.join(os.getcwd(), ""))
-    return path
 
 
 def _refusing(outcome: Outcome) -> list[str]:

@@ -234,7 +234,7 @@ def test_a_dry_run_of_sync_reports_repairs_and_questions(shell):
     assert (done.status, done.out.splitlines()[0]) == (0, "unchanged code-review 1.0.0: enabled")
     assert "would sync release-notes 1.0.0: enabled" in done.out
     assert "would ask: release-notes was edited by hand" in done.err
-    assert f"  {copy}\n    - SKILL.md\n    + more.md\n" in done.err
+    assert "  .agents/skills/release-notes\n    - SKILL.md\n    + more.md\n" in done.err
     done = shell.run("sync", "--dry-run", "--yes")
     assert "the edits of release-notes would be saved in skillhub-edits/" in done.err
     assert shell.files() == before

@@ -124,7 +124,7 @@ def test_one_question_names_all_gains_of_a_skill(machine, repo):
     repo.commit(files("Do it better at https://api.example\n", **more))
     done = machine.at_terminal("update", "--allow-unsigned", say=[("[N]o: ", "y\n")])
     assert done.status == 0 and done.out.count("[N]o: ") == 1
-    gains = ("capability network:api.example", "capability scripts", "new need, env:A")
+    gains = ("gains the capabilities env:A, network:api.example,", "new need, env:A")
     where = [done.out.index(each) for each in gains]
     assert where == sorted(where) and where[-1] < done.out.index("Change deploy?") and "agree?" not in done.out
     questions = machine.run("update", "--check", "--json")
