@@ -82,11 +82,11 @@ class Case:
         """The folder in which a person finds the files of the skill."""
         return self.locations.folder(self.entry.tree, self.record, self.ports.store)
 
-    def note(self, rule: str, message: str, at: Location | None = None) -> Finding:
-        """Return a finding about the skill, located at ``at`` or else at the skill's line of the lock."""
-        found = note(rule, message, self.name, at or self.locations.skill(self.name))
+    def note(self, rule: str, message: str, location: Location | None = None) -> Finding:
+        """Return a finding about the skill, located at ``location`` or else at the skill's line of the lock."""
+        finding = note(rule, message, self.name, location or self.locations.skill(self.name))
         error = self.status.objection if rule in _RECALLED else None
-        return replace(found, hint=self.status.remedy(error, self.ports.project).hint) if error else found
+        return replace(finding, hint=self.status.remedy(error, self.ports.project).hint) if error else finding
 
 
 _RECALLED = frozenset({"withdrawn", "revoked", "name-not-owned"})
@@ -105,12 +105,12 @@ def release(case: Case) -> Iterator[Finding]:
     for text in status.yanked:
         yield case.note("yanked", text)
     if status.release is None and status.offered:
-        twin = next((each for each in status.offered if each.version == case.entry.version), None)
-        found = f"{case.name} {case.entry.version}"
-        if twin is None:
-            yield case.note("release-gone", f"its registry no longer has {found}")
+        registered = next((offer for offer in status.offered if offer.version == case.entry.version), None)
+        locked = f"{case.name} {case.entry.version}"
+        if registered is None:
+            yield case.note("release-gone", f"its registry no longer has {locked}")
         else:
-            message = f"the lock has {found} as {case.entry.digest}, its registry as {twin.digest}"
+            message = f"the lock has {locked} as {case.entry.digest}, its registry as {registered.digest}"
             yield case.note("release-changed", message)
 
 
@@ -153,11 +153,11 @@ def signer(case: Case) -> Iterator[Finding]:
     except FormatError as error:
         yield case.note("source-refused", f"{case.entry.source}: {error.message}")
         return
-    for each in map(Signer.parse, case.entry.signed_by):
-        if each.fingerprint not in known:
+    for signed in map(Signer.parse, case.entry.signed_by):
+        if signed.fingerprint not in known:
             voucher = case.ports.voucher(case.entry)
             message = (
-                f"{each.named(voucher)} signed it with {each.fingerprint}, which is no key of "
+                f"{signed.named(voucher)} signed it with {signed.fingerprint}, which is no key of "
                 f"{by_word(admitted.publisher, voucher)}, the present owner of the name"
             )
             yield case.note("signer-retired", message)
@@ -175,7 +175,7 @@ def publisher(case: Case) -> Iterator[Finding]:
     if pinned is None or pinned.startswith(candidates.AGREED):
         return
     source, trusted = None if entry.local else entry.source, candidates.trusted_publishers(ports.publishers)
-    known, narrowed = _vouched(each for each in trusted if each.covers(source)), _vouched(trusted)
+    known, narrowed = _vouched(publisher for publisher in trusted if publisher.covers(source)), _vouched(trusted)
     for signed in map(Signer.parse, entry.signed_by):
         if signed.fingerprint not in known:
             here = f" for {source or 'local paths'}" if signed.fingerprint in narrowed else ""
@@ -190,11 +190,11 @@ def _fingerprints(admitted: Admission, ports: Ports) -> set[str]:
     A revoked key is another finding.
     """
     vouched = _vouched([publisher_of(admitted), *candidates.trusted_publishers(ports.publishers)])
-    return {each.fingerprint for each in admitted.revoked} | vouched
+    return {key.fingerprint for key in admitted.revoked} | vouched
 
 
 def _vouched(publishers: Iterable[Publisher]) -> set[str]:
-    return {fingerprint for each in publishers for fingerprint in each.fingerprints}
+    return {fingerprint for publisher in publishers for fingerprint in publisher.fingerprints}
 
 
 def age(case: Case) -> Iterator[Finding]:
@@ -206,13 +206,13 @@ def age(case: Case) -> Iterator[Finding]:
         newest = choose_release(Named(case.name, case.entry.source), offered).version or ""
         if precedence(newest) > precedence(version):
             message = f"{case.name} is locked at {version}, {newest} is the newest"
-            look = command(scope := case.ports.project.scope, "diff", f"{case.name}@{newest}")
-            take = install_command(case.name, case.entry, newest, scope)
+            diff = command(scope := case.ports.project.scope, "diff", f"{case.name}@{newest}")
+            install = install_command(case.name, case.entry, newest, scope)
             with suppress(SkillhubError):
                 line = case.ports.project.intent().skills.get(case.name)
                 if line is None or line.version is None or Range(line.version).allows(newest):
-                    take = command(scope, "update", case.name)  # leaves the intent unchanged
-            yield replace(case.note("outdated", message), hint=f"{look} shows what it changes, {take} installs it")
+                    install = command(scope, "update", case.name)  # leaves the intent unchanged
+            yield replace(case.note("outdated", message), hint=f"{diff} shows what it changes, {install} installs it")
 
 
 def agents(case: Case) -> Iterator[Finding]:
@@ -225,8 +225,8 @@ def agents(case: Case) -> Iterator[Finding]:
     """
     for link in case.record.links if case.record and case.record.enabled else ():
         if objection := case.closed.get(link.rpartition("/")[0]):
-            at = case.locations.shown(place(case.ports.project, link)), 0
-            yield case.note("policy", f"{objection.message} ({objection.where})", at)
+            location = case.locations.shown(place(case.ports.project, link)), 0
+            yield case.note("policy", f"{objection.message} ({objection.where})", location)
 
 
 def closed_folders(ports: Ports) -> Mapping[str, Objection]:
@@ -235,32 +235,32 @@ def closed_folders(ports: Ports) -> Mapping[str, Objection]:
     Raises:
         LinkLeavesProject: as for ``agents``.
     """
-    found: dict[str, Objection | None] = {}
-    is_asked = any(policy.agents is not None for policy in ports.policies.all)
-    for host in hosts().values() if is_asked else ():
+    objections: dict[str, Objection | None] = {}
+    is_limited = any(policy.agents is not None for policy in ports.policies.all)
+    for host in hosts().values() if is_limited else ():
         objection = ports.policies.against_agent(host.id)
         # The first folder is shared by the agents.
         for folder in link_folders(ports.project, [host], ports.user_home, ports.environ)[1:]:
-            found[folder] = found.get(folder, objection) and objection
-    return {folder: objection for folder, objection in found.items() if objection is not None}
+            objections[folder] = objections.get(folder, objection) and objection
+    return {folder: objection for folder, objection in objections.items() if objection is not None}
 
 
 def content(case: Case) -> Iterator[Finding]:
     """Report the findings of the scan in the stored files, and capabilities that the lock does not list."""
     if case.stored is None:
         return
-    for found in case.stored.findings:
-        yield _judged(seen(found, case.name, case.folder), case.ports)
+    for finding in case.stored.findings:
+        yield _judged(seen(finding, case.name, case.folder), case.ports)
     for breach in case.stored.breaches:
         yield case.note("form", breach, (f"{case.folder}/{SKILL_MD}", 0))
     if case.stored.capabilities is None:
         yield case.note("malformed", case.stored.fault, (f"{case.folder}/SKILL.md", 0))
     elif message := undeclared(case.stored.capabilities, case.entry):
-        noted = case.note("capability-unsaid", message)
+        unsaid = case.note("capability-unsaid", message)
         words = install_words(case.name, case.entry, case.ports)
-        again = reinstall(case.ports.project.scope, case.name, words)
-        hint = f"to accept it: {again}; the lock then lists it"
-        yield noted if case.entry.patch else replace(noted, hint=hint)
+        install = reinstall(case.ports.project.scope, case.name, words)
+        hint = f"to accept it: {install}; the lock then lists it"
+        yield unsaid if case.entry.patch else replace(unsaid, hint=hint)
 
 
 def known(case: Case) -> Iterator[Finding]:
@@ -270,9 +270,9 @@ def known(case: Case) -> Iterator[Finding]:
         yield replace(match.finding(path or ""), line=line, skill=case.name)
 
 
-def _judged(found: Finding, ports: Ports) -> Finding:
+def _judged(finding: Finding, ports: Ports) -> Finding:
     """Return a finding of the scan, marked if ``allow-findings`` accepts it; a project's policy cannot set that."""
-    return replace(found, accepted_by="a policy" if ports.policies.allows_finding(found.rule) else "")
+    return replace(finding, accepted_by="a policy" if ports.policies.allows_finding(finding.rule) else "")
 
 
 def policy(case: Case) -> Iterator[Finding]:
@@ -285,10 +285,10 @@ def policy(case: Case) -> Iterator[Finding]:
     if stored is not None:
         subject, keys = replace(subject, findings=stored.findings), keys | {"fail-on"}
     locked = case.status.release
-    if locked is not None and (out := since(locked.published, case.ports)) is not None:
-        subject, keys = replace(subject, age=out), keys | {"min-age-days"}
-    for found in policies.objections(subject, keys):
-        yield case.note("policy", f"{found.message} ({found.where})")
+    if locked is not None and (elapsed := since(locked.published, case.ports)) is not None:
+        subject, keys = replace(subject, age=elapsed), keys | {"min-age-days"}
+    for objection in policies.objections(subject, keys):
+        yield case.note("policy", f"{objection.message} ({objection.where})")
 
 
 # TRUST: origin and signer; CHECKS: everything.
@@ -314,31 +314,31 @@ class Inspection:
     ports: Ports
 
 
-def unmanaged(folder: str, look: Inspection) -> Iterator[Finding]:
+def unmanaged(folder: str, shared: Inspection) -> Iterator[Finding]:
     """Yield the findings about a skill that is in an agent's folder and in no lock."""
-    name, shown = os.path.basename(folder), look.locations.shown(folder)
-    if folder in look.left:
-        found = [note("not-enabled", LEFT_THE_LOCK, name, (shown, 0))]
+    name, shown = os.path.basename(folder), shared.locations.shown(folder)
+    if folder in shared.left:
+        findings = [note("not-enabled", LEFT_THE_LOCK, name, (shown, 0))]
     else:
-        found = [note("unmanaged", "an agent reads it, and it is in no lock", name, (shown, 0))]
+        findings = [note("unmanaged", "an agent reads it, and it is in no lock", name, (shown, 0))]
     try:
         tree = read_local(folder).tree
     except SkillhubError as error:
         rule = "unsafe-archive" if isinstance(error, UnsafeArchive) else "not-scanned"
-        yield from (*found, note(rule, error.message, name, (shown, 0)))
+        yield from (*findings, note(rule, error.message, name, (shown, 0)))
         return
     try:
         Manifest.read(tree)
     except SkillhubError as error:  # an agent may still read it
-        found.append(note("malformed", error.message, name, (shown, 0)))
-    signature = signature_of(tree, look.ports.publishers, look.ports.clock())[1]
-    found += (replace(each.finding(shown), skill=name) for each in advised_tree(tree, None, look.ports))
+        findings.append(note("malformed", error.message, name, (shown, 0)))
+    signature = signature_of(tree, shared.ports.publishers, shared.ports.clock())[1]
+    findings += (replace(match.finding(shown), skill=name) for match in advised_tree(tree, None, shared.ports))
     # ``allow-findings`` does not apply: a skill in no lock was never checked by a policy.
-    found += _content(look.cache.read(tree), signature, name, shown)
-    yield from look.acceptance.judged(found, name, tree.digest, shown)
+    findings += _content(shared.cache.read(tree), signature, name, shown)
+    yield from shared.acceptance.judged(findings, name, tree.digest, shown)
 
 
-def at_path(path: str, look: Inspection) -> Iterator[Finding]:
+def at_path(path: str, shared: Inspection) -> Iterator[Finding]:
     """Yield the findings of ``validate`` and of the scan about a folder or an archive.
 
     The paths of the findings are absolute if ``path`` is.
@@ -348,35 +348,37 @@ def at_path(path: str, look: Inspection) -> Iterator[Finding]:
         UsageError: the file is not an archive.
         StateError: it cannot be read.
     """
-    found = validate(path, look.ports.publishers, look.ports.clock())
+    skill = validate(path, shared.ports.publishers, shared.ports.clock())
     expanded = os.path.expanduser(path)
     whole = os.path.abspath(expanded)
-    shown = whole if os.path.isabs(expanded) else look.locations.shown(whole)
-    name = found.name or os.path.basename(shown)
-    form = "not-scanned" if found.content is None else "malformed"
-    refused = found.errors if found.name is None else ()
-    noted = [_issue(each, each.code if each.code in RULES else form, name, shown) for each in refused]
+    shown = whole if os.path.isabs(expanded) else shared.locations.shown(whole)
+    name = skill.name or os.path.basename(shown)
+    form = "not-scanned" if skill.content is None else "malformed"
+    errors = skill.errors if skill.name is None else ()
+    findings = [_issue(error, error.code if error.code in RULES else form, name, shown) for error in errors]
     # `_content` yields the other faults of its form, which do not depend on where the skill is.
-    here = [each for each in (*found.errors, *found.warnings) if each.code in ("folder-name", "archive", "untrusted")]
-    noted += (_issue(each, "form", name, shown) for each in here)
-    if found.content is None or found.signature is None:
-        yield from noted
+    here = [each for each in (*skill.errors, *skill.warnings) if each.code in ("folder-name", "archive", "untrusted")]
+    findings += (_issue(issue, "form", name, shown) for issue in here)
+    if skill.content is None or skill.signature is None:
+        yield from findings
         return
-    if found.signature.status == "unsigned":
-        noted.append(note("unsigned", "it is not signed", name, (shown, 0)))
+    if skill.signature.status == "unsigned":
+        findings.append(note("unsigned", "it is not signed", name, (shown, 0)))
     artifact = Digest.of(files.read(expanded, LARGEST) or b"") if os.path.isfile(expanded) else None
-    noted += (replace(each.finding(shown), skill=name) for each in advised_tree(found.content, artifact, look.ports))
-    scanned = look.cache.read(found.content)
-    noted += (_judged(each, look.ports) for each in _content(scanned, found.signature, name, shown))
-    yield from look.acceptance.judged(noted, name, found.content.digest, shown)
+    findings += (
+        replace(match.finding(shown), skill=name) for match in advised_tree(skill.content, artifact, shared.ports)
+    )
+    scanned = shared.cache.read(skill.content)
+    findings += (_judged(finding, shared.ports) for finding in _content(scanned, skill.signature, name, shown))
+    yield from shared.acceptance.judged(findings, name, skill.content.digest, shown)
 
 
 def _content(scanned: ScannedSkill, signature: Signature, name: str, shown: str) -> Iterator[Finding]:
     if signature.status == "invalid":
         rule = "revoked" if signature.code == "revoked" else "signature"
         yield note(rule, signature.message, name, (f"{shown}/{SIGNATURE}", 0))
-    for found in scanned.findings:
-        yield seen(found, name, shown)
+    for finding in scanned.findings:
+        yield seen(finding, name, shown)
     for breach in scanned.breaches:
         yield note("form", breach, name, (f"{shown}/{SKILL_MD}", 0))
 
@@ -451,51 +453,51 @@ def audit(request: AuditRequest, ports: Ports) -> Report:
     state = read_unchecked(ports)
     state = replace(state, intent=in_full(state.intent, state.lock, ports.sources.places()))
     locations = Locations(ports.project, state.lock)
-    about = _subjects(request, state.lock, ports)
+    subjects = _subjects(request, state.lock, ports)
     sources = Inquiry(state, locations, ports, refresh=request.refresh)
-    sources.ask_registries(about.locked)
+    sources.ask_registries(subjects.locked)
     sources.ask_advisories()
-    findings = [*sources.configured(about.aliases)]
-    first = worst_first(sources.changed(request.before)) if request.before is not None else ()
+    findings = [*sources.configured(subjects.aliases)]
+    source_changes = worst_first(sources.changed(request.before)) if request.before is not None else ()
     checks = TRUST if request.sources_alone else CHECKS
     stored, cache = StoredSkills(ports.store), ScanCache(ports.project.home, remember=request.remember)
     # With the lock read above: another process may have changed the file meanwhile.
-    is_verified = about.locked and not request.sources_alone
+    is_verified = subjects.locked and not request.sources_alone
     verifier = Verifier(ports, stored, state.lock, state.records) if is_verified else None
     unasked = {*copies.not_agreed(ports.project)}
     unchanged = set()
     acceptance = Acceptance(state.intent.suppressions, request.baseline, request.records, ports.clock())
-    left = copies.left_the_lock(ports.project, state.lock, state.records)
-    look = Inspection(locations, acceptance, cache, {*chain(*left.values())}, ports)
+    left_copies = copies.left_the_lock(ports.project, state.lock, state.records)
+    shared = Inspection(locations, acceptance, cache, {*chain(*left_copies.values())}, ports)
     if not request.sources_alone:
-        cache.fill((state.lock.skills[name].tree for name in about.locked), ports.store.read, ports.report)
-    for case in _cases(about.locked, request, sources, stored, cache):
-        found = [each for check in checks for each in check(case)]
-        findings += acceptance.judged(found, case.name, case.entry.tree, case.folder if found else "")
+        cache.fill((state.lock.skills[name].tree for name in subjects.locked), ports.store.read, ports.report)
+    for case in _cases(subjects.locked, request, sources, stored, cache):
+        case_findings = [finding for check in checks for finding in check(case)]
+        findings += acceptance.judged(case_findings, case.name, case.entry.tree, case.folder if case_findings else "")
         if verifier is not None:
             verified = verifier.verify(case.name, sources.statuses.get(case.name))
             findings += _drift(case, verified, is_unasked=case.name in unasked)
             unchanged |= {case.name} if sources.is_unchanged(case.name, stored) else set()
     if not request.sources_alone:
-        sources.ask_places([name for name in about.locked if name not in unchanged])
+        sources.ask_places([name for name in subjects.locked if name not in unchanged])
         try:
-            findings += _tracked(about, locations, ports)
+            findings += _tracked(subjects, locations, ports)
         except StateError as error:
             sources.notes.append(error.message)
-        findings += [each for path in about.unmanaged for each in unmanaged(path, look)]
-    findings += [each for path in request.paths for each in at_path(path, look)]
-    looked_at = len(about.locked) + len(about.unmanaged) + len(request.paths)
+        findings += [finding for path in subjects.unmanaged for finding in unmanaged(path, shared)]
+    findings += [finding for path in request.paths for finding in at_path(path, shared)]
+    count = len(subjects.locked) + len(subjects.unmanaged) + len(request.paths)
     findings += sources.findings
     if not request.sources_alone:
-        every = state.lock.skills if request.is_all else None
-        findings += acceptance.left(request.before, (locations.shown(ports.project.intent_path), 0), every)
+        all_skills = state.lock.skills if request.is_all else None
+        findings += acceptance.left(request.before, (locations.shown(ports.project.intent_path), 0), all_skills)
         if acceptance.gone:
             sources.notes.append(f"{acceptance.gone} findings of the baseline are no longer there; write it anew")
-    new = _changed(about.locked, request.before, state.lock)
-    rest = [each for each in worst_first(findings) if each not in first]
-    rest.sort(key=lambda each: each.skill not in new)  # findings about changed skills come first
+    new = _changed(subjects.locked, request.before, state.lock)
+    others = [finding for finding in worst_first(findings) if finding not in source_changes]
+    others.sort(key=lambda finding: finding.skill not in new)  # findings about changed skills come first
     notes, known = tuple(sources.notes), tuple(sorted(acceptance.written))
-    return Report((*first, *rest), request.threshold, looked_at, notes, known)
+    return Report((*source_changes, *others), request.threshold, count, notes, known)
 
 
 def _changed(names: Iterable[str], before: Lock | None, lock: Lock) -> set[str]:
@@ -507,11 +509,11 @@ def _changed(names: Iterable[str], before: Lock | None, lock: Lock) -> set[str]:
 def looked_at(request: AuditRequest, ports: Ports) -> Iterator[tuple[str, Tree]]:
     """Yield the name and the content of each skill that an audit covers, except those that cannot be read."""
     lock = ports.project.lock()
-    about = _subjects(request, lock, ports)
-    for name in about.locked:
+    subjects = _subjects(request, lock, ports)
+    for name in subjects.locked:
         if (tree := ports.store.read(lock.skills[name].tree)) is not None:
             yield name, tree
-    for path in (*about.unmanaged, *request.paths):
+    for path in (*subjects.unmanaged, *request.paths):
         with suppress(SkillhubError):
             tree = read_local(path).tree
             yield Manifest.read(tree).name, tree
@@ -572,16 +574,16 @@ def _drift(case: Case, verified: Verified, *, is_unasked: bool) -> Iterator[Find
     """Yield the findings of ``verify``; for a skill that the user has not agreed to, the hint names ``install``."""
     project = case.ports.project
     install = f"{command(project.scope, 'install')} asks about it, and enables it"
-    for each in (*verified.problems, *verified.notes):
-        at = None if each.path == project.lock_path else (case.locations.shown(each.path), 0)
-        noted = case.note(each.code, each.message, at)
-        yield replace(noted, hint=install) if is_unasked and each.code == "missing" else noted
+    for problem in (*verified.problems, *verified.notes):
+        location = None if problem.path == project.lock_path else (case.locations.shown(problem.path), 0)
+        finding = case.note(problem.code, problem.message, location)
+        yield replace(finding, hint=install) if is_unasked and problem.code == "missing" else finding
 
 
-def _tracked(about: _Subjects, locations: Locations, ports: Ports) -> Iterator[Finding]:
+def _tracked(subjects: _Subjects, locations: Locations, ports: Ports) -> Iterator[Finding]:
     """Yield the copies in agents' folders that git tracks: others would get them without the checks of skillhub."""
     folders = copies.agent_folders(ports.project, ports.user_home, ports.environ)
-    paths = [os.path.join(folder, name) for folder in folders for name in about.locked]
-    for path in tracked_copies(ports.project.base, list(dict.fromkeys((*paths, *about.unmanaged)))):
+    paths = [os.path.join(folder, name) for folder in folders for name in subjects.locked]
+    for path in tracked_copies(ports.project.base, list(dict.fromkeys((*paths, *subjects.unmanaged)))):
         message = "git tracks it: others get it without the checks of lock, consent and signature"
         yield note("tracked-copy", message, os.path.basename(path), (locations.shown(path), 0))

@@ -82,7 +82,7 @@ class Collected:
     @property
     def size(self) -> int:
         """The total size in bytes."""
-        return sum(each.size for each in self.waste)
+        return sum(waste.size for waste in self.waste)
 
 
 def places(home: Home, store: Store) -> tuple[CachedEntry, ...]:
@@ -105,19 +105,19 @@ def collect(home: Home, days: float, ports: Ports, *, dry_run: bool = False) -> 
     projects = list(known_projects(home))
     trees = [*_unused(projects, ports.store), *_signers(projects, home, now - DAY, ports)]
     gone = _gone(projects, trees)
-    rest = [*_leftovers(home, now - DAY), *_old(home, now - days * DAY)]
+    others = [*_leftovers(home, now - DAY), *_old(home, now - days * DAY)]
     if dry_run:
-        return Collected((*trees, *rest), gone)
-    asked = ask(_questions(trees, gone), ports)
-    dropped = _drop([each.tree for each in trees if each.tree], home, ports.store)
-    still = {each.path for each in _signers(list(known_projects(home)), home, now - DAY, ports)}
-    pins = [each for each in trees if each.kind == "signer" and each.path in still]
-    removed = [each for each in trees if each.tree in dropped] + [each for each in (*pins, *rest) if _remove(each)]
-    return Collected(tuple(removed), gone, tuple(asked))
+        return Collected((*trees, *others), gone)
+    answers = ask(_questions(trees, gone), ports)
+    dropped = _drop([item.tree for item in trees if item.tree], home, ports.store)
+    unused = {item.path for item in _signers(list(known_projects(home)), home, now - DAY, ports)}
+    pins = [item for item in trees if item.kind == "signer" and item.path in unused]
+    removed = [item for item in trees if item.tree in dropped] + [item for item in (*pins, *others) if _remove(item)]
+    return Collected(tuple(removed), gone, tuple(answers))
 
 
 def _needed(projects: Sequence[KnownProject]) -> frozenset[Digest]:
-    return frozenset(tree for each in projects if not each.gone for tree in each.trees)
+    return frozenset(tree for project in projects if not project.gone for tree in project.trees)
 
 
 def _unused(projects: Sequence[KnownProject], store: Store) -> Iterator[Waste]:
@@ -133,15 +133,15 @@ def _signers(projects: Sequence[KnownProject], home: Home, before: float, ports:
     folder = os.path.join(home.state, "signers")
     roots = {None, *(source.root for source in ports.sources.all().values())}
     needed = {
-        f"{pin_name(name, each, root).hex}.pem"
+        f"{pin_name(name, variant, root).hex}.pem"
         for lock in (project.lock for project in projects)
         for name, entry in lock.skills.items()
         if entry.signed_by
-        for each in {entry, entry.original}
+        for variant in {entry, entry.original}
         for root in roots | {source.root for source in lock.sources.values()}
     }
-    found = _old_files(folder, before, "signer")
-    return (each for each in found if os.path.basename(each.path) not in needed)
+    pins = _old_files(folder, before, "signer")
+    return (pin for pin in pins if os.path.basename(pin.path) not in needed)
 
 
 def _name(path: str) -> str:
@@ -154,15 +154,15 @@ def _name(path: str) -> str:
 
 
 def _gone(projects: Sequence[KnownProject], trees: Sequence[Waste]) -> tuple[str, ...]:
-    unused = {each.tree for each in trees}
-    return tuple(each.base for each in projects if each.gone and not unused.isdisjoint(each.trees))
+    unused = {waste.tree for waste in trees}
+    return tuple(project.base for project in projects if project.gone and not unused.isdisjoint(project.trees))
 
 
 def _leftovers(home: Home, before: float) -> Iterator[Waste]:
     # On some systems several of these are the same folder, or one contains another.
     folders = (home.config, home.data, home.cache, home.state)
-    found = {each.path: each for folder in folders for each in _incomplete(folder, before)}
-    return iter((found | {each.path: each for each in _abandoned(before)}).values())
+    leftovers = {leftover.path: leftover for folder in folders for leftover in _incomplete(folder, before)}
+    return iter((leftovers | {leftover.path: leftover for leftover in _abandoned(before)}).values())
 
 
 def _old(home: Home, before: float) -> Iterator[Waste]:
@@ -177,14 +177,14 @@ def _old(home: Home, before: float) -> Iterator[Waste]:
 def _questions(trees: Sequence[Waste], gone: Sequence[str]) -> list[Question]:
     if not trees:
         return []
-    size = sum(each.size for each in trees)
-    stored = [each for each in trees if each.kind == "tree"]
-    lines = [f"{each.about or 'a skill'}: {each.tree}, {each.size} bytes" for each in stored[:_SHOWN]]
+    size = sum(waste.size for waste in trees)
+    stored = [waste for waste in trees if waste.kind == "tree"]
+    lines = [f"{waste.about or 'a skill'}: {waste.tree}, {waste.size} bytes" for waste in stored[:_SHOWN]]
     lines += [f"and {len(stored) - _SHOWN} more"] if len(stored) > _SHOWN else []
     lines += [f"{base} used some of these, and no longer exists" for base in gone]
     skills, signers = len(stored), len(trees) - len(stored)
     counts = [(skills, "a stored skill", "stored skills"), (signers, "a pinned signer", "pinned signers")]
-    many = " and ".join(one if count == 1 else f"{count} {more}" for count, one, more in counts if count)
+    many = " and ".join(thing if count == 1 else f"{count} {things}" for count, thing, things in counts if count)
     message = f"Remove {many} that no project needs, {size} bytes?"
     return [Question("unused", "store", message, tuple(lines))]
 
@@ -206,14 +206,14 @@ def _drop(trees: Sequence[Digest], home: Home, store: Store) -> Set[Digest]:
     return aside.keys() - needed
 
 
-def _remove(each: Waste) -> bool:
+def _remove(waste: Waste) -> bool:
     """Remove a file or a folder, a repository only if no process uses it; return whether it was removed."""
-    gone = each.path
+    gone = waste.path
     try:
-        if each.kind == "repository":
-            gone = f"{each.path}.{os.urandom(4).hex()}.gone"
-            with files.lock(f"{each.path}.lock", timeout=0):
-                os.rename(each.path, gone)
+        if waste.kind == "repository":
+            gone = f"{waste.path}.{os.urandom(4).hex()}.gone"
+            with files.lock(f"{waste.path}.lock", timeout=0):
+                os.rename(waste.path, gone)
         remove_tree(gone)
     except (StateError, OSError):
         return False
@@ -255,9 +255,9 @@ def known_projects(home: Home, patience: float = Project.patience) -> Iterator[K
     for key in sorted({name.removesuffix(end) for name in names for end in _ENDS if name.endswith(end)}):
         path = os.path.join(folder, f"{key}.json")
         with files.lock(f"{path}.lock", timeout=patience):
-            found = _known(key, path, home)
-        if found is not None:
-            yield found
+            project = _known(key, path, home)
+        if project is not None:
+            yield project
 
 
 def _known(key: str, path: str, home: Home) -> KnownProject | None:
@@ -389,10 +389,10 @@ def _abandoned(before: float) -> Iterator[Waste]:
     """
     try:
         with os.scandir(gettempdir()) as rows:
-            found = [row for row in rows if _NAME.fullmatch(row.name)]
+            folders = [row for row in rows if _NAME.fullmatch(row.name)]
     except OSError:
         return
-    for row in found:
+    for row in folders:
         if _is_ours(row, before) and not _runs(int(row.name.split("-")[1])):
             yield Waste("leftover", row.path, _size(row.path))
 

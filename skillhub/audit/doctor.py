@@ -107,23 +107,23 @@ def _intent_and_policy(ports: Ports) -> Iterator[Check]:
         fault = f"{error.where}: {error.message}"
         yield Check("skillhub.toml", False, fault, error.hint)
     try:
-        found = list(rows(ports.policies))
+        lines = list(rows(ports.policies))
     except SkillhubError as error:
         if (message := f"{error.where}: {error.message}") != fault:
             yield Check("policy", False, message, error.hint)
         return
-    shown = f"{len(found)} lines; {command(ports.project.scope, 'doctor', 'policy')} shows them"
-    yield Check("policy", True, shown if found else "no policy applies")
+    summary = f"{len(lines)} lines; {command(ports.project.scope, 'doctor', 'policy')} shows them"
+    yield Check("policy", True, summary if lines else "no policy applies")
 
 
 def _roots(agents: tuple[Host, ...], ports: Ports) -> Iterator[Root]:
     """Yield the folders that agents read here, first those of the project, then the user's."""
     project, seen = ports.project, set[str]()
-    for each in (project, project.users(ports.user_home)):
-        for folder in agent_folders(each, ports.user_home, ports.environ, agents):
+    for owner in (project, project.users(ports.user_home)):
+        for folder in agent_folders(owner, ports.user_home, ports.environ, agents):
             if folder not in seen:
                 seen.add(folder)
-                yield Root(folder, each.scope)
+                yield Root(folder, owner.scope)
 
 
 def _sources(ports: Ports) -> tuple[tuple[Source, ...], Check]:
@@ -151,7 +151,7 @@ def _lock(skills: Sequence[Skill], ports: Ports) -> Iterator[Check]:
             yield Check(f"needs of {skill.name}", False, f"missing: {', '.join(map(Need.spell, missing))}", hint)
         elif skill.state == "disabled":
             yield Check(f"state of {skill.name}", True, "disabled", enabling)
-        for link in (each for each in skill.links if not os.path.lexists(each)):
+        for link in (path for path in skill.links if not os.path.lexists(path)):
             yield Check(f"copy of {skill.name}", False, f"it is enabled, but missing: {link}", _restoring(ports))
     folders = agent_folders(ports.project, ports.user_home, ports.environ)
     copies = dict.fromkeys(link for skill in skills for link in skill.links)
@@ -172,7 +172,7 @@ def _lock(skills: Sequence[Skill], ports: Ports) -> Iterator[Check]:
 
 def _restoring(ports: Ports) -> str:
     """Return the commands that restore missing copies: ``sync`` refuses while a locked skill is recalled."""
-    ways = [each.hint for each in remedies(ports.project, ports.sources).values()]
+    ways = [remedy.hint for remedy in remedies(ports.project, ports.sources).values()]
     return "; then ".join([*ways, command(ports.project.scope, "sync")])
 
 
@@ -194,7 +194,7 @@ def listing_checks(ports: Ports, written: Mapping[str, Digest] | None = None) ->
     Raises:
         SkillhubError: a lock, or a setting of the agent, cannot be read.
     """
-    in_use = {each.id for each in detect(ports.project.base, ports.user_home, ports.environ, os.path.exists)}
+    in_use = {host.id for host in detect(ports.project.base, ports.user_home, ports.environ, os.path.exists)}
     in_use.update(ports.project.records().agents)
     home = ports.project.home
     around = Surroundings(cwd=ports.project.base, home=ports.user_home, environ=ports.environ, state=home.state)
@@ -204,8 +204,8 @@ def listing_checks(ports: Ports, written: Mapping[str, Digest] | None = None) ->
         if row is None or known not in in_use:
             continue
         catalog = catalog_after_writing(row, around, written or {})
-        for each in catalog.unchecked:
-            yield Check(f"list of {row.name}", False, f"{each.path}: {each.message}", "disable unneeded skills")
+        for problem in catalog.unchecked:
+            yield Check(f"list of {row.name}", False, f"{problem.path}: {problem.message}", "disable unneeded skills")
         seen = section(catalog, row)
         if seen.warning:
             hint = f"{command(ports.project.scope, 'catalog', '--host', row.id)} shows what each skill costs"
@@ -240,19 +240,19 @@ def _catalog(skills: Sequence[Skill], roots: tuple[Root, ...], ports: Ports) -> 
     except SkillhubError as error:
         users = []
         yield Check("your own lock", False, f"{error.where}: {error.message}", error.hint)
-    found = discover(roots)
+    discovered = discover(roots)
     ours = {link for skill in users for link in skill.links}
     loose = [
         skill
-        for skill in found.skills
+        for skill in discovered.skills
         if strangers.intersection(skill.links)
         or (skill.scope != ports.project.scope and not ours.intersection(skill.links))
     ]
     enabled = [skill for skill in skills if skill.state == "enabled"]
     aliases = [link for skill in (*skills, *users) if skill.own_name for link in skill.links]
-    catalog = Catalog.of([*enabled, *users, *loose], unnamed(found.problems, aliases))
+    catalog = Catalog.of([*enabled, *users, *loose], unnamed(discovered.problems, aliases))
     waiting = {skill.name for skill in skills if skill.state == "disabled"}
-    for skill in found.skills:
+    for skill in discovered.skills:
         if strangers.intersection(skill.links) and skill.name in waiting:
             message = f"{skill.links[0]}: it has the name of {skill.name}, which is locked and disabled"
             yield Check("skill", False, message, "remove it")
@@ -261,5 +261,5 @@ def _catalog(skills: Sequence[Skill], roots: tuple[Root, ...], ports: Ports) -> 
         is_ok = problem.level == "warning"
         yield Check("skill", is_ok, f"{problem.path}{line}: {problem.message}", "fix it, or remove it")
     for hidden in catalog.shadowed:
-        path, by = ((*each.links, each.path)[0] for each in (hidden.skill, hidden.by))
+        path, by = ((*skill.links, skill.path)[0] for skill in (hidden.skill, hidden.by))
         yield Check("shadowed", True, f"{path} is hidden by {by}")

@@ -92,37 +92,37 @@ class CheckedServer:
             UsageError: the entry has no command.
         """
         words = _words(self.entry)
-        if not words or not words[0] or not all(isinstance(each, str) for each in words):
+        if not words or not words[0] or not all(isinstance(word, str) for word in words):
             raise UsageError(f"the MCP server {self.name} has neither a command nor a URL", where=self.place)
-        program, *rest = map(self._resolved, words)
+        program, *arguments = map(self._resolved, words)
         path = which(os.path.join(self.cwd, program) if os.path.dirname(program) else program, path=self._path)
         if path is None or not os.path.isabs(path):
             raise NotFound(
                 f"the MCP server {self.name} runs {quote(program)}, which is not on PATH", where=self.place
             )
-        return [path, *rest]
+        return [path, *arguments]
 
     @property
     def process_environ(self) -> dict[str, str]:
         """The environment of the server's process."""
-        found = {name: self.environ[name] for name in _PASSED if name in self.environ}
+        environ = {name: self.environ[name] for name in _PASSED if name in self.environ}
         for key in ("env", "environment", "envs"):
-            found |= self._values(self.entry.get(key))
+            environ |= self._values(self.entry.get(key))
         names = mcp_server.texts([self.entry.get(key) or [] for key in ("env_vars", "env_keys")])
-        return found | {each: self._value(each) for each in names}
+        return environ | {name: self._value(name) for name in names}
 
     @property
     def headers(self) -> dict[str, str]:
         """The headers of each request."""
-        found = self._values(self.entry.get("headers")) | self._values(self.entry.get("http_headers"))
+        headers = self._values(self.entry.get("headers")) | self._values(self.entry.get("http_headers"))
         options, named = self.entry.get("requestOptions"), self.entry.get("env_http_headers")
-        found |= self._values(options.get("headers") if isinstance(options, dict) else {})
-        found |= {
-            str(each): self._value(str(name)) for each, name in (named.items() if isinstance(named, dict) else ())
+        headers |= self._values(options.get("headers") if isinstance(options, dict) else {})
+        headers |= {
+            str(header): self._value(str(name)) for header, name in (named.items() if isinstance(named, dict) else ())
         }
         if bearer := self.entry.get("bearer_token_env_var"):
-            found["Authorization"] = f"Bearer {self._value(str(bearer))}"
-        return found
+            headers["Authorization"] = f"Bearer {self._value(str(bearer))}"
+        return headers
 
     @property
     def variables(self) -> list[str]:
@@ -130,7 +130,7 @@ class CheckedServer:
         named = [
             self.entry.get(key) or [] for key in ("env_vars", "env_keys", "bearer_token_env_var", "env_http_headers")
         ]
-        references = (next(filter(None, each.groups())) for each in _REFERENCE.finditer(str(self.entry)))
+        references = (next(filter(None, match.groups())) for match in _REFERENCE.finditer(str(self.entry)))
         return sorted({*mcp_server.texts(named), *references})
 
     def question(self) -> Question:
@@ -140,24 +140,24 @@ class CheckedServer:
         if not self.url:
             message = f"Start the MCP server {self.name}, a program that runs with all your rights?"
             started = (f"the program is {self.command[0]}", f"it is started in {self.cwd}")
-            names = [*(each for each in _PASSED if each in self.environ), *names]
+            names = [*(name for name in _PASSED if name in self.environ), *names]
         gets = f"it gets the values of your variables {', '.join(names)}" if names else "it gets no variable of yours"
         return Question("mcp-check", self.name, message, (*self.facts, *started, gets, self.place), self.name)
 
     @property
     def _path(self) -> str:
-        return os.pathsep.join(each for each in self.environ.get("PATH", "").split(os.pathsep) if os.path.isabs(each))
+        return os.pathsep.join(path for path in self.environ.get("PATH", "").split(os.pathsep) if os.path.isabs(path))
 
     def _values(self, pairs: object) -> dict[str, str]:
         rows = pairs if isinstance(pairs, dict) else {}
         return {str(name): self._resolved(value) for name, value in rows.items() if isinstance(value, str)}
 
     def _resolved(self, text: str) -> str:
-        found = _REFERENCE.sub(lambda each: self._value(each[1] or each[2] or each[4], each[3]), text)
-        if re.search(r"\$\{(?:\w+:|\{)", found):
+        resolved = _REFERENCE.sub(lambda match: self._value(match[1] or match[2] or match[4], match[3]), text)
+        if re.search(r"\$\{(?:\w+:|\{)", resolved):
             message = f"the MCP server {self.name} has a placeholder that only its agent can fill in"
             raise UsageError(message, where=self.place)
-        return found
+        return resolved
 
     def _value(self, name: str, default: str | None = None) -> str:
         value = self.environ.get(name, default)
@@ -186,7 +186,7 @@ def to_check(name: str, agent: str | None, path: str | None, ports: Ports) -> Ch
     place = (project.base, ports.user_home, ports.environ)
     entries = [*mcp.configured(name, project.scope, *place, only=agent)]
     if path is not None and not (
-        entries := [each for each in entries if os.path.realpath(each[0].path) == os.path.realpath(path)]
+        entries := [row for row in entries if os.path.realpath(row[0].path) == os.path.realpath(path)]
     ):
         raise NotFound(f"no agent has an MCP server {quote(name)} in that file", where=path)
     make = partial(CheckedServer, name, base=project.base, environ=ports.environ)
@@ -194,10 +194,11 @@ def to_check(name: str, agent: str | None, path: str | None, ports: Ports) -> Ch
         (file, entry), *others = entries
         if not isinstance(entry, dict):
             raise FormatError(f"expected an object, found {quote(entry)}", where=file.path)
-        if any(not mcp.is_equal(_without_type(each), _without_type(entry)) for _, each in others):
-            own = {each.agent for each, _ in entries}
-            ways = [("--agent", each) for each in sorted(own)] if len(own) == len(entries) else []
-            hint = " or ".join(as_command(*each) for each in ways or [("--file", each.path) for each, _ in entries])
+        if any(not mcp.is_equal(_without_type(other), _without_type(entry)) for _, other in others):
+            agents = {config.agent for config, _ in entries}
+            ways = [("--agent", owner) for owner in sorted(agents)] if len(agents) == len(entries) else []
+            paths = [("--file", config.path) for config, _ in entries]
+            hint = " or ".join(as_command(*way) for way in ways or paths)
             raise UsageError(f"{name} is not the same server for every agent", hint=f"choose one: {hint}")
         return make(f"{file.agent}: {file.path}", entry, _facts(file, entry), file=file)
     for skill, server in _described(name, ports):
@@ -210,10 +211,10 @@ def to_check(name: str, agent: str | None, path: str | None, ports: Ports) -> Ch
 
 def _facts(file: mcp.ConfigFile, entry: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the facts of an entry; for a file of the project, which anyone may have written, the whole command."""
-    found = mcp_server.facts(entry)
+    facts = mcp_server.facts(entry)
     if file.scope == "project" and not mcp_server.url_of(entry):
-        found = (f"it runs: {as_command(*map(str, _words(entry)))[:_LOG_MAX]}", *found[1:])
-    return (*found, "it runs a shell or other unchecked code") if mcp_server.runs_code(entry) else found
+        facts = (f"it runs: {as_command(*map(str, _words(entry)))[:_LOG_MAX]}", *facts[1:])
+    return (*facts, "it runs a shell or other unchecked code") if mcp_server.runs_code(entry) else facts
 
 
 def _words(entry: Mapping[str, Any]) -> list[Any]:
@@ -230,7 +231,7 @@ def _described(name: str, ports: Ports) -> Iterator[tuple[str, McpServer]]:
                 yield skill, need.server
 
 
-def compared(checked: CheckedServer, found: ServerContent, ports: Ports) -> list[dict[str, Any]]:
+def compared(checked: CheckedServer, content: ServerContent, ports: Ports) -> list[dict[str, Any]]:
     """Return a row for each skill that needs the server: the tools that it names, and those that the server lacks.
 
     The tools are those of ``allowed-tools``. ``describes`` is the server as the skill describes it, if the agent has
@@ -243,9 +244,9 @@ def compared(checked: CheckedServer, found: ServerContent, ports: Ports) -> list
         if file is not None and not mcp.is_same(file, checked.entry, server)
     }
     for skill, entry in ports.project.lock().skills.items():
-        tools = [each.removeprefix(before) for each in entry.capabilities if each.startswith(before)]
+        tools = [name.removeprefix(before) for name in entry.capabilities if name.startswith(before)]
         if tools or f"mcp:{checked.name}" in entry.requires:
-            missing = [each for each in tools if each != "*" and each not in found.tools]
+            missing = [tool for tool in tools if tool != "*" and tool not in content.tools]
             rows.append({"skill": skill, "tools": tools, "missing": missing, "describes": others.get(skill)})
     return rows
 
@@ -270,7 +271,7 @@ class _ListSkills(PaginatedRequest[Literal["skills/list"]]):
     method: Literal["skills/list"] = "skills/list"
 
 
-def look(checked: CheckedServer, web: Web | None, seconds: float = _SECONDS) -> ServerContent:
+def inspect_server(checked: CheckedServer, web: Web | None, seconds: float = _SECONDS) -> ServerContent:
     """Start the server, or call it through ``web``, and return its tools and skills; its processes are ended.
 
     Raises:
@@ -282,7 +283,7 @@ def look(checked: CheckedServer, web: Web | None, seconds: float = _SECONDS) -> 
     log = bytearray()
     posted = _ThroughWeb(checked, web) if web is not None else None
     try:
-        return anyio.run(partial(_look, checked, posted, log, seconds))
+        return anyio.run(partial(_read, checked, posted, log, seconds))
     except (MCPError, OSError, TimeoutError, ValueError, ExceptionGroup) as error:
         if posted is not None and posted.error is not None:
             raise posted.error from error
@@ -300,7 +301,7 @@ def _first(error: BaseException) -> BaseException:
     return _first(error.exceptions[0]) if isinstance(error, BaseExceptionGroup) else error
 
 
-async def _look(checked: CheckedServer, posted: _ThroughWeb | None, log: bytearray, seconds: float) -> ServerContent:
+async def _read(checked: CheckedServer, posted: _ThroughWeb | None, log: bytearray, seconds: float) -> ServerContent:
     with anyio.fail_after(seconds):
         if posted is None:
             transport: Any = _started(checked, log)
@@ -319,25 +320,25 @@ async def _look(checked: CheckedServer, posted: _ThroughWeb | None, log: bytearr
 
 async def _listed(ask: Callable[[str | None], Awaitable[tuple[list[str], str | None]]]) -> tuple[str, ...]:
     """Ask for one page after another, and return the names in them, shortened."""
-    found: list[str] = []
+    collected: list[str] = []
     cursor = None
     for _ in range(_MOST):
         names, cursor = await ask(cursor)
-        found += map(_short, names)
-        if cursor is None or len(found) >= _MOST:
+        collected += map(_short, names)
+        if cursor is None or len(collected) >= _MOST:
             break
-    return tuple(found[:_MOST])
+    return tuple(collected[:_MOST])
 
 
 async def _tools(client: Client, cursor: str | None) -> tuple[list[str], str | None]:
     page = await client.list_tools(cursor=cursor)
-    return [each.name for each in page.tools], page.next_cursor
+    return [tool.name for tool in page.tools], page.next_cursor
 
 
 async def _skills(client: Client, cursor: str | None) -> tuple[list[str], str | None]:
     request = _ListSkills(params=PaginatedRequestParams(cursor=cursor))
     page = await client.session.send_request(request, _Skills)
-    return [str(each.get("uri")) if isinstance(each, dict) else "" for each in page.skills], page.next_cursor
+    return [str(skill.get("uri")) if isinstance(skill, dict) else "" for skill in page.skills], page.next_cursor
 
 
 def _short(text: str) -> str:
@@ -354,14 +355,14 @@ async def _started(checked: CheckedServer, log: bytearray) -> AsyncIterator[tupl
     sent, take = anyio.create_memory_object_stream[SessionMessage](0)
 
     async def read() -> None:
-        rest, count = b"", 0
+        tail, count = b"", 0
         async with give:
             async for data in _stream(process.stdout):
                 count += len(data)
-                *lines, rest = (rest + data).split(b"\n")
+                *lines, tail = (tail + data).split(b"\n")
                 if count > _OUTPUT_MAX:
                     return
-                for line in (each for each in lines if each.startswith(b"{")):
+                for line in (line for line in lines if line.startswith(b"{")):
                     with suppress(ValueError):  # some servers print lines that are not messages
                         await give.send(SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False)))
 
@@ -386,8 +387,8 @@ async def _started(checked: CheckedServer, log: bytearray) -> AsyncIterator[tupl
                     await _end(process)
                 group.cancel_scope.cancel()
     finally:
-        for each in (give, received, sent, take):
-            each.close()
+        for stream in (give, received, sent, take):
+            stream.close()
         await _drain(process)
 
 

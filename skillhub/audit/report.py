@@ -39,13 +39,13 @@ RULES: Mapping[str, Rule] = rules()
 
 def note(rule: str, message: str, skill: str | None, place: Location) -> Finding:
     """Return a finding of a rule, with the severity in the table; the hint names the skill."""
-    found = RULES[rule].finding(*place, message, skill)
-    return found if skill is None else replace(found, hint=found.hint.replace("NAME", as_word(skill)))
+    finding = RULES[rule].finding(*place, message, skill)
+    return finding if skill is None else replace(finding, hint=finding.hint.replace("NAME", as_word(skill)))
 
 
-def seen(found: Finding, skill: str, folder: str) -> Finding:
+def seen(finding: Finding, skill: str, folder: str) -> Finding:
     """Return a finding of the scan with the skill's name, and with the skill's folder in its path."""
-    return replace(found, skill=skill, path=f"{folder}/{found.path}")
+    return replace(finding, skill=skill, path=f"{folder}/{finding.path}")
 
 
 # The report of an audit: findings about skills and sources, each of a rule in the table.
@@ -87,8 +87,8 @@ class Report:
         looked = f"{self.skills} {'skill' if self.skills == 1 else 'skills'} checked"
         if not self.findings:
             return f"{looked}, nothing found"
-        by = Counter(each.accepted_by.split(" until ")[0] for each in self.findings if each.accepted)
-        beside = "".join(f", {count} accepted by {what}" for what, count in sorted(by.items()))
+        by = Counter(finding.accepted_by.split(" until ")[0] for finding in self.findings if finding.accepted)
+        beside = "".join(f", {count} accepted by {acceptor}" for acceptor, count in sorted(by.items()))
         return f"{looked}: {counted(self.findings)}; {len(self.failing)} at {self.threshold} or over{beside}"
 
     def below(self, folder: str) -> Report:
@@ -112,9 +112,9 @@ def worst_first(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     return tuple(sorted(dict.fromkeys(findings), key=_order))
 
 
-def _order(found: Finding) -> tuple[int, str, str, int, str, str]:
-    worst = -SEVERITIES.index(found.severity)
-    return worst, found.skill or "", found.path or "", found.line, found.rule, found.message
+def _order(finding: Finding) -> tuple[int, str, str, int, str, str]:
+    worst = -SEVERITIES.index(finding.severity)
+    return worst, finding.skill or "", finding.path or "", finding.line, finding.rule, finding.message
 
 
 # A report as SARIF 2.1.0 (OASIS), a format that code scanning and editors read.
@@ -127,17 +127,17 @@ _SCORES: Mapping[Severity, str] = {"low": "2.0", "medium": "5.0", "high": "8.0",
 
 def sarif(report: Report) -> dict[str, Any]:
     """Return the SARIF log as a JSON value."""
-    used = sorted({each.rule for each in report.findings})
+    used = sorted({finding.rule for finding in report.findings})
     driver = {
         "name": "skillhub",
         "version": __version__,
         "informationUri": "https://github.com/skillhub/skillhub",
-        "rules": [_rule(RULES[each]) for each in used],
+        "rules": [_rule(RULES[rule]) for rule in used],
     }
     run = {
         "tool": {"driver": driver},
         "columnKind": "unicodeCodePoints",
-        "results": [_result(each, used.index(each.rule)) for each in report.findings],
+        "results": [_result(finding, used.index(finding.rule)) for finding in report.findings],
     }
     return {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
 
@@ -157,23 +157,23 @@ def _rule(rule: Rule) -> dict[str, Any]:
     }
 
 
-def _result(found: Finding, index: int) -> dict[str, Any]:
-    about = f"{found.skill}: " if found.skill else ""
+def _result(finding: Finding, index: int) -> dict[str, Any]:
+    about = f"{finding.skill}: " if finding.skill else ""
     # Readers of SARIF show no finding without a location; a finding about a source gets the lock as its location.
-    place: dict[str, Any] = {"artifactLocation": {"uri": _uri(found.path or LOCK)}}
-    if found.line:
-        place["region"] = {"startLine": found.line}
-    why = _unlinked(f"accepted by {found.accepted_by}")
+    place: dict[str, Any] = {"artifactLocation": {"uri": _uri(finding.path or LOCK)}}
+    if finding.line:
+        place["region"] = {"startLine": finding.line}
+    why = _unlinked(f"accepted by {finding.accepted_by}")
     accepted = {"kind": "external", "status": "accepted", "justification": why}
     return {
-        "ruleId": found.rule,
+        "ruleId": finding.rule,
         "ruleIndex": index,
-        "level": _LEVELS[found.severity],
-        "message": {"text": _unlinked(f"{about}{found.message}; {found.hint}")},
+        "level": _LEVELS[finding.severity],
+        "message": {"text": _unlinked(f"{about}{finding.message}; {finding.hint}")},
         "locations": [{"physicalLocation": place}],
-        "partialFingerprints": {"skillhub/v1": _fingerprint(found)},
-        "properties": {"skill": found.skill, "severity": found.severity},
-        **({"suppressions": [accepted]} if found.accepted else {}),
+        "partialFingerprints": {"skillhub/v1": _fingerprint(finding)},
+        "properties": {"skill": finding.skill, "severity": finding.severity},
+        **({"suppressions": [accepted]} if finding.accepted else {}),
     }
 
 
@@ -188,9 +188,9 @@ def _uri(path: str) -> str:
     return f"file:///{text.removeprefix('/')}" if is_absolute(path) else text
 
 
-def _fingerprint(found: Finding) -> str:
+def _fingerprint(finding: Finding) -> str:
     """Return a fingerprint of a finding that stays the same when lines move."""
-    facts = (found.rule, found.skill or "", found.path or "", found.message)
+    facts = (finding.rule, finding.skill or "", finding.path or "", finding.message)
     return sha256("\0".join(facts).encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
@@ -206,7 +206,7 @@ def markdown(report: Report) -> str:
     lines = ["## Skills: " + ("ok" if report.ok else "not ok"), "", _plain(report.summary) + "."]
     if report.findings:
         lines += ["", "| severity | rule | skill | where | what | what to do |", "|---|---|---|---|---|---|"]
-        lines += [_row(each) for each in report.findings]
+        lines += [_row(finding) for finding in report.findings]
     lines += ["", _plain(f"{UNSEEN}skillhub audit --format prompt")]
     if report.notes:
         lines += ["", *(f"- {_plain(note)}" for note in report.notes)]
@@ -215,16 +215,16 @@ def markdown(report: Report) -> str:
 
 def workflow_commands(report: Report) -> Iterator[str]:
     """Yield a workflow command for each finding; GitHub shows it beside the file."""
-    for each in report.findings:
-        place = {"file": each.path, "line": each.line or None, "title": f"skillhub {each.rule}"}
+    for finding in report.findings:
+        place = {"file": finding.path, "line": finding.line or None, "title": f"skillhub {finding.rule}"}
         properties = ",".join(f"{key}={_property(str(value))}" for key, value in place.items() if value)
-        about = f"{each.skill}: " if each.skill else ""
-        command = "warning" if each.accepted else _COMMANDS[each.severity]
-        yield f"::{command} {properties}::{_data(f'{about}{each.message}; {each.hint}')}"
+        about = f"{finding.skill}: " if finding.skill else ""
+        command = "warning" if finding.accepted else _COMMANDS[finding.severity]
+        yield f"::{command} {properties}::{_data(f'{about}{finding.message}; {finding.hint}')}"
 
 
-def _row(found: Finding) -> str:
-    cells = (found.rank, found.rule, found.skill or "", found.where, found.message, found.hint)
+def _row(finding: Finding) -> str:
+    cells = (finding.rank, finding.rule, finding.skill or "", finding.where, finding.message, finding.hint)
     return f"| {' | '.join(map(_plain, cells))} |"
 
 
@@ -294,14 +294,14 @@ class Locations:
 
 
 def _lines(text: str) -> dict[tuple[str, str], int]:
-    found: dict[tuple[str, str], int] = {}
+    numbers: dict[tuple[str, str], int] = {}
     section = ""
     for number, line in enumerate(text.splitlines(), 1):
         if match := _SECTION.match(line):
             section = match[1]
         elif match := _BLOCK.match(line):
-            found[section, match[1]] = number
-    return found
+            numbers[section, match[1]] = number
+    return numbers
 
 
 # Findings that a project accepts: suppressions in `skillhub.toml` and a baseline, each bound to one tree.
@@ -352,16 +352,16 @@ class Acceptance:
     records: bool
     now: datetime
     written: set[KnownFinding] = field(default_factory=set)
-    _met: set[object] = field(default_factory=set)
-    _quieted: dict[Suppression, list[Finding]] = field(default_factory=dict)
+    _matched: set[object] = field(default_factory=set)
+    _suppressed: dict[Suppression, list[Finding]] = field(default_factory=dict)
     _skills: set[str] = field(default_factory=set)
     _known: frozenset[KnownFinding] = frozenset()
     _by_skill: defaultdict[tuple[str, str], list[Suppression]] = field(default_factory=lambda: defaultdict(list))
 
     def __post_init__(self) -> None:
         self._known = frozenset(self.baseline.findings if self.baseline else ())
-        for each in self.suppressions:
-            self._by_skill[each.skill, each.rule].append(each)
+        for suppression in self.suppressions:
+            self._by_skill[suppression.skill, suppression.rule].append(suppression)
 
     def judged(self, findings: Iterable[Finding], skill: str, tree: Digest, folder: str) -> Iterator[Finding]:
         """Yield the findings about a skill, marked if the project accepts them.
@@ -373,25 +373,25 @@ class Acceptance:
             folder: The folder of the skill in the paths of the findings.
         """
         self._skills.add(skill)
-        for found in findings:
+        for finding in findings:
             yield (
-                found
-                if found.accepted_by or not may_be_accepted(found.rule)
-                else self._judged(found, skill, tree, (found.path or "").removeprefix(f"{folder}/"))
+                finding
+                if finding.accepted_by or not may_be_accepted(finding.rule)
+                else self._judged(finding, skill, tree, (finding.path or "").removeprefix(f"{folder}/"))
             )
 
-    def _judged(self, found: Finding, skill: str, tree: Digest, path: str) -> Finding:
-        known = KnownFinding(skill, found.rule, path, found.message, tree)
-        for each in self._by_skill.get((skill, found.rule), ()):
-            if (each.tree, each.path or path) == (tree, path) and not each.is_over(self.now):
-                self._met.add(each)
-                self._quieted.setdefault(each, []).append(found)
-                return replace(found, accepted_by=f"skillhub.toml until {each.expires}: {each.reason}")
+    def _judged(self, finding: Finding, skill: str, tree: Digest, path: str) -> Finding:
+        known = KnownFinding(skill, finding.rule, path, finding.message, tree)
+        for entry in self._by_skill.get((skill, finding.rule), ()):
+            if (entry.tree, entry.path or path) == (tree, path) and not entry.is_over(self.now):
+                self._matched.add(entry)
+                self._suppressed.setdefault(entry, []).append(finding)
+                return replace(finding, accepted_by=f"skillhub.toml until {entry.expires}: {entry.reason}")
         if known in self._known or self.records:
             self.written.add(known)
-            self._met.add(known)
-            return replace(found, accepted_by="the baseline")
-        return found
+            self._matched.add(known)
+            return replace(finding, accepted_by="the baseline")
+        return finding
 
     def left(self, before: Lock | None, place: Location, every: Collection[str] | None) -> Iterator[Finding]:
         """Yield findings about suppressions that have expired, match nothing, or come with a change of the lock.
@@ -401,27 +401,27 @@ class Acceptance:
             place: The location of the suppressions.
             every: The locked skills, if all of them were checked; else None.
         """
-        for each in self.suppressions:
-            about = f"{each.rule} in {each.skill}" + (f", {quote(each.path)}" if each.path else "")
-            if each.is_over(self.now):
-                yield note("suppression-expired", f"the suppression of {about} ended on {each.expires}", None, place)
-            elif each in self._met:
-                old = before.skills.get(each.skill) if before is not None else None
-                if before is not None and (old is None or old.tree != each.tree):
-                    message = f"this change brings {each.skill} and accepts {about}: {each.reason}"
+        for entry in self.suppressions:
+            about = f"{entry.rule} in {entry.skill}" + (f", {quote(entry.path)}" if entry.path else "")
+            if entry.is_over(self.now):
+                yield note("suppression-expired", f"the suppression of {about} ended on {entry.expires}", None, place)
+            elif entry in self._matched:
+                old = before.skills.get(entry.skill) if before is not None else None
+                if before is not None and (old is None or old.tree != entry.tree):
+                    message = f"this change brings {entry.skill} and accepts {about}: {entry.reason}"
                     added = note("suppression-added", message, None, place)
                     # As severe as the findings that it accepts, so that the change still fails the audit.
-                    worst = max((added, *self._quieted[each]), key=lambda found: SEVERITIES.index(found.severity))
+                    worst = max((added, *self._suppressed[entry]), key=lambda found: SEVERITIES.index(found.severity))
                     yield replace(added, severity=worst.severity)
-            elif each.skill in self._skills or (every is not None and each.skill not in every):
+            elif entry.skill in self._skills or (every is not None and entry.skill not in every):
                 why = "there is no such finding in that tree"
-                why = why if may_be_accepted(each.rule) else "a project cannot accept this rule"
+                why = why if may_be_accepted(entry.rule) else "a project cannot accept this rule"
                 yield note("suppression-unused", f"the suppression of {about} matches nothing: {why}", None, place)
 
     @property
     def gone(self) -> int:
         """The number of baseline findings, about skills that were checked, that no longer occur."""
-        return sum(each.skill in self._skills and each not in self._met for each in self._known)
+        return sum(known.skill in self._skills and known not in self._matched for known in self._known)
 
 
 # A brief about skills for a model that the user chooses; the content of the skills is data within a fence.
@@ -439,46 +439,46 @@ def brief(skills: Iterable[tuple[str, Tree]], findings: Sequence[Finding]) -> st
         findings: The findings of the audit.
     """
     parts: list[str] = []
-    left = TOTAL_MAX
-    unread = {each.skill: None for each in findings if each.skill is not None}
+    budget = TOTAL_MAX
+    unread = {finding.skill: None for finding in findings if finding.skill is not None}
     for name, tree in skills:
         unread.pop(name, None)
         rows = [f"# skill {_quoted(name)}: left out, since this brief is full"]
-        if left > 0:
-            rows = [*_skill(name, tree, [each for each in findings if each.skill == name], left)]
+        if budget > 0:
+            rows = [*_skill(name, tree, [finding for finding in findings if finding.skill == name], budget)]
         parts.append("\n".join(rows))
-        left -= len(parts[-1])
+        budget -= len(parts[-1])
     for name in unread:
         rows = [f"# skill {_quoted(name)}: it could not be read, so its verdict must not be harmless"]
-        parts.append("\n".join((*rows, *_found([each for each in findings if each.skill == name]))))
+        parts.append("\n".join((*rows, *_findings([finding for finding in findings if finding.skill == name]))))
     data = "\n\n".join(parts)
     fence = f"[{sha256(data.encode()).hexdigest()[:32]}]"
     task = resources.files(__package__).joinpath("brief.txt").read_text("utf-8").format(fence=fence)
     return f"{task}\n{fence}\n{data}\n{fence}\n"
 
 
-def _skill(name: str, tree: Tree, findings: Sequence[Finding], left: int) -> Iterator[str]:
+def _skill(name: str, tree: Tree, findings: Sequence[Finding], budget: int) -> Iterator[str]:
     yield f"# skill {_quoted(name)}, tree {tree.digest}, {len(tree)} files, {tree.size} bytes"
-    yield from _found(findings)
+    yield from _findings(findings)
     lines = {path: {each.line for each in findings if (each.path or "").endswith(f"/{path}")} for path in tree}
     order = sorted(tree, key=lambda path: (path != SKILL_MD, not lines[path], path))
     for path in order[:_FILES_MAX]:
-        rows = [*_file(path, tree[path], lines[path], min(left, FILE_MAX))]
-        left -= sum(map(len, rows))
+        rows = [*_file(path, tree[path], lines[path], min(budget, FILE_MAX))]
+        budget -= sum(map(len, rows))
         yield from rows
-    if rest := len(order[_FILES_MAX:]):
-        yield f"## {rest} more files: left out"
+    if omitted := len(order[_FILES_MAX:]):
+        yield f"## {omitted} more files: left out"
 
 
-def _found(findings: Sequence[Finding]) -> Iterator[str]:
+def _findings(findings: Sequence[Finding]) -> Iterator[str]:
     yield "## what the rules found" if findings else "## the rules found nothing"
-    for each in findings[:_FINDINGS_MAX]:
-        yield f"- {each.severity} {each.rule} {_quoted(each.where)}: {_quoted(each.message)}"
-    if rest := len(findings[_FINDINGS_MAX:]):
-        yield f"- and {rest} more"
+    for finding in findings[:_FINDINGS_MAX]:
+        yield f"- {finding.severity} {finding.rule} {_quoted(finding.where)}: {_quoted(finding.message)}"
+    if omitted := len(findings[_FINDINGS_MAX:]):
+        yield f"- and {omitted} more"
 
 
-def _file(path: str, file: File, found: set[int], most: int) -> Iterator[str]:
+def _file(path: str, file: File, finding_lines: set[int], budget: int) -> Iterator[str]:
     """Yield the numbered lines of a file; of a file that is too long the first lines, and those around findings."""
     about = f"## file {_quoted(path)}, {len(file.data)} bytes{', executable' if file.executable else ''}"
     try:
@@ -487,16 +487,16 @@ def _file(path: str, file: File, found: set[int], most: int) -> Iterator[str]:
         yield f"{about}: not text, left out (SHA-256 {sha256(file.data).hexdigest()})"
         return
     yield about
-    near = {number for line in found for number in range(line - _AROUND, line + _AROUND + 1)}
+    near = {number for line in finding_lines for number in range(line - _AROUND, line + _AROUND + 1)}
     omitted = 0
     for number, line in enumerate(lines, 1):
-        if most <= 0 and (number not in near or most < -FILE_MAX):
+        if budget <= 0 and (number not in near or budget < -FILE_MAX):
             omitted += 1
             continue
         text = shown(line[:LINE_MAX])
         cut = f" [{len(line) - LINE_MAX} more characters left out]" if len(line) > LINE_MAX else ""
         row = f"{number}| {text[: 2 * LINE_MAX]}{cut}"
-        most -= len(row)
+        budget -= len(row)
         yield row
     if omitted:
         yield f"## {omitted} lines of {_quoted(path)}: left out"

@@ -96,8 +96,8 @@ def show(ref: Ref, ports: Ports, skill: str | None = None) -> Shown:
         is_it = entry is not None and (ref.source is None or entry.own_name(ref.name) == ref.name)
         if entry and is_it and (ref.source in (None, entry.source) or _is_from(entry, ref.source, ports)):
             return _installed(ref.name, entry, lock, ports)
-        if ref.source is None and (found := _found(ref.name, ports)):
-            return found
+        if ref.source is None and (local := _unmanaged_skill(ref.name, ports)):
+            return local
     if not isinstance(ref, Named):
         state = State(Lock(), Intent(), Records())
         return _offered(_only(ref, skill, state, ports), (), ports)
@@ -137,10 +137,10 @@ def obtained(ref: Ref, skill: str | None, ports: Ports) -> Candidate:
     """
     state = read_state(ports)
     if isinstance(ref, Named) and ref.range is None and ref.source is None and ref.name in state.lock.skills:
-        found = from_lock(ref.name, state.lock.skills[ref.name], ports)
+        candidate = from_lock(ref.name, state.lock.skills[ref.name], ports)
     else:
-        found = _only(ref, skill, State(Lock(), Intent(), Records()), ports)
-    return admit(found, State(Lock(), Intent(), Records()), ports)
+        candidate = _only(ref, skill, State(Lock(), Intent(), Records()), ports)
+    return admit(candidate, State(Lock(), Intent(), Records()), ports)
 
 
 def _installed(name: str, entry: Locked, lock: Lock, ports: Ports) -> Shown:
@@ -181,7 +181,7 @@ def _release_status(name: str, entry: Locked, lock: Lock, ports: Ports) -> tuple
         return seen, (f"{entry.source} was not contacted: {error.message}{when}",)
 
 
-def _found(name: str, ports: Ports) -> Shown | None:
+def _unmanaged_skill(name: str, ports: Ports) -> Shown | None:
     """Return the unmanaged skill that ``list`` shows under this name, or None."""
     for folder in unmanaged(ports.project, ports.user_home, ports.environ):
         skill = found_skill(folder, ports.project.scope)
@@ -192,18 +192,18 @@ def _found(name: str, ports: Ports) -> Shown | None:
     return None
 
 
-def _offered(found: Candidate, releases: tuple[Release, ...], ports: Ports) -> Shown:
+def _offered(candidate: Candidate, releases: tuple[Release, ...], ports: Ports) -> Shown:
     satisfied = need_check(ports.environ, ports.project.records().enabled(ports.project.lock().skills))
     skill = replace(
-        view(found.name, found.entry, None, satisfied, ports.project, ports.store),
+        view(candidate.name, candidate.entry, None, satisfied, ports.project, ports.store),
         path=None,
         managed=False,
-        vouched_by=found.voucher,
-        invocation="model" if found.manifest.model_invocable else "user",
-        requires=needs_of(facts_of(found.manifest, found.capabilities), None, satisfied),
-        description=found.manifest.description,
+        vouched_by=candidate.voucher,
+        invocation="model" if candidate.manifest.model_invocable else "user",
+        requires=needs_of(facts_of(candidate.manifest, candidate.capabilities), None, satisfied),
+        description=candidate.manifest.description,
     )
-    return Shown(skill, found.manifest, found.tree, releases, commit=found.entry.rev)
+    return Shown(skill, candidate.manifest, candidate.tree, releases, commit=candidate.entry.rev)
 
 
 def file_rows(tree: Tree) -> list[dict[str, Any]]:
@@ -247,7 +247,7 @@ def found_json(found: Hits, kept: Mapping[str, KeptListing]) -> dict[str, Any]:
         kept: The cached listings that were searched, by the alias of the source.
     """
     rows = ((alias, spell(each.listed), each.commit) for alias, each in kept.items())
-    listings = [{"source": alias, "refreshed": at, "commit": commit} for alias, at, commit in rows]
+    listings = [{"source": alias, "refreshed": refreshed, "commit": commit} for alias, refreshed, commit in rows]
     return {**found.to_json(), "listings": listings}
 
 
@@ -262,9 +262,9 @@ def _listed(source: Source, listing: Index, cache: str) -> SearchIndex:
     for row in rows:
         proof.update(f"{row.name}\0{row.description}\0{row.source}\n".encode("utf-8", "replace"))
     path = os.path.join(cache, "search", f"{(source.root or Digest.of(source.url.encode())).hex}.db")
-    found = SearchIndex.opened(path, proof.hexdigest(), rows)
-    if found is not None:
-        return found
+    index = SearchIndex.opened(path, proof.hexdigest(), rows)
+    if index is not None:
+        return index
     try:
         return SearchIndex.kept(path, proof.hexdigest(), rows)
     except StateError:  # an index that cannot be written or read again is built for this search only
@@ -343,13 +343,13 @@ def diff(ref: Named, ports: Ports) -> Diff:
         if not entry.named:
             raise NotFound(f"{entry.source} has no versions to choose from", where=str(ref))
         wanted = replace(wanted_of(entry), version=ref.range)
-    found = resolve_wanted(ref.name, wanted, state, ports).acquisition.run()
-    check_against_lock(found, entry, ports.project.scope)
-    whole = rebase_patch(found, entry, ports)
+    candidate = resolve_wanted(ref.name, wanted, state, ports).acquisition.run()
+    check_against_lock(candidate, entry, ports.project.scope)
+    whole = rebase_patch(candidate, entry, ports)
     notes = (whole.message,) if isinstance(whole, LeftOut) else ()
-    found = found if isinstance(whole, LeftOut) else whole
-    trees = _tree(ref.name, entry, state, ports), found.tree
-    compared = _compared(ref.name, entry, found.entry, trees, (ports.voucher(entry), found.voucher))
+    candidate = candidate if isinstance(whole, LeftOut) else whole
+    trees = _tree(ref.name, entry, state, ports), candidate.tree
+    compared = _compared(ref.name, entry, candidate.entry, trees, (ports.voucher(entry), candidate.voucher))
     return replace(compared, notes=notes)
 
 
@@ -375,7 +375,7 @@ def every_edit(ports: Ports) -> list[Diff]:
     state = read_state(ports)
     edits = {name: _edits(name, state, ports) for name in sorted(state.lock.skills)}
     skills = state.lock.skills
-    return [Diff(name, skills[name], skills[name], edits=found) for name, found in edits.items() if found]
+    return [Diff(name, skills[name], skills[name], edits=local) for name, local in edits.items() if local]
 
 
 def _edits(name: str, state: State, ports: Ports) -> tuple[Edit, ...]:
@@ -384,12 +384,12 @@ def _edits(name: str, state: State, ports: Ports) -> tuple[Edit, ...]:
         return ()
     base = ports.store.read(record.tree) or _tree(name, entry, state, ports)
     places = Linker(ports.project, ports.store).plan(name, record.links, record.link, base.listing, record)
-    found: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    copies: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     for step in places.steps:
         if step.path in places.edited:
             now = read_edited(step.path, ports.store.root, ports.project)
-            found.setdefault(_differing(base, now), []).append(step.link)
-    return tuple(Edit(tuple(paths), patch, whole) for (patch, whole), paths in found.items())
+            copies.setdefault(_differing(base, now), []).append(step.link)
+    return tuple(Edit(tuple(paths), patch, whole) for (patch, whole), paths in copies.items())
 
 
 def diff_locks(old: Lock, names: Sequence[str], ports: Ports) -> list[Diff]:
@@ -403,17 +403,17 @@ def diff_locks(old: Lock, names: Sequence[str], ports: Ports) -> list[Diff]:
     """
     state = State(ports.project.lock(), Intent(), ports.project.records())
     new = state.lock
-    found = []
+    diffs = []
     for name in sorted({*old.skills, *new.skills}.intersection(names or (*old.skills, *new.skills))):
         before, after = old.skills.get(name), new.skills.get(name)
         if after is None:
-            found.append(Diff(name, before, after))
+            diffs.append(Diff(name, before, after))
         elif before is None:
-            found.append(_added(name, after, state, ports))
+            diffs.append(_added(name, after, state, ports))
         elif before != after:
             vouchers = ports.voucher(before, old), ports.voucher(after, new)
-            found.append(_of_entries(name, before, after, state, ports, vouchers))
-    return found
+            diffs.append(_of_entries(name, before, after, state, ports, vouchers))
+    return diffs
 
 
 def _added(name: str, entry: Locked, state: State, ports: Ports) -> Diff:
@@ -489,5 +489,5 @@ def _differing(old: Mapping[str, File], new: Mapping[str, File]) -> tuple[str, t
     differ = {path for path in {*old, *new} if old.get(path) != new.get(path)}
     whole = {path for path in differ if None in (text_of(path, old.get(path)), text_of(path, new.get(path)))}
     whole |= differ & {SIGNATURE}
-    before, after = ({path: each[path] for path in differ - whole if path in each} for each in (old, new))
+    before, after = ({path: files[path] for path in differ - whole if path in files} for files in (old, new))
     return difference(before, after)[0], tuple(sorted(whole))

@@ -89,17 +89,17 @@ class Inquiry:
         by_source: dict[str, list[str]] = {}
         for name in names:
             by_source.setdefault(lock.skills[name].source, []).append(name)
-        for alias, asked in by_source.items():
+        for alias, skills in by_source.items():
             locked = lock.sources.get(alias)
             if locked is None or locked.root is None:
                 continue
-            mine = sources.all().get(alias)
-            is_same = mine is not None and mine.is_meant(locked)
-            if mine is not None and is_same and (self._refresh or mine.embedded):
-                self._ask_registry(mine, asked)
+            source = sources.all().get(alias)
+            is_same = source is not None and source.is_meant(locked)
+            if source is not None and is_same and (self._refresh or source.embedded):
+                self._ask_registry(source, skills)
             elif is_same or self._refresh:
                 self.notes.append(f"{alias} was not contacted: {self._last(locked)}")
-            for name in asked:
+            for name in skills:
                 if name not in self.statuses:
                     entry = lock.skills[name]
                     self.statuses[name] = ReleaseStatus.last_seen(name, entry, locked.root, sources)
@@ -118,15 +118,15 @@ class Inquiry:
                     index = registry.release_index([entry.own_name(name)])
                     self.statuses[name] = ReleaseStatus(name, entry, index)
                 except NotFound as error:
-                    self._found("release-gone", error.message, name)
+                    self._add_finding("release-gone", error.message, name)
                 except NameNotOwned as error:
-                    self._found("name-not-owned", error.message, name)
+                    self._add_finding("name-not-owned", error.message, name)
         except Forbidden as error:
             self.notes.append(f"{source.alias} was not contacted, and its last answer is used: {error.message}")
         except SourceError as error:
-            self.findings.append(self._about(source.alias, "source-unreachable", error.message))
+            self.findings.append(self._finding(source.alias, "source-unreachable", error.message))
         except (SecurityError, FormatError) as error:
-            self.findings.append(self._about(source.alias, "source-refused", error.message))
+            self.findings.append(self._finding(source.alias, "source-refused", error.message))
 
     def ask_advisories(self) -> None:
         """Read the advisories; if that fails, it is a finding, and no skill is checked against them."""
@@ -136,8 +136,8 @@ class Inquiry:
         except SkillhubError as error:
             rule = "source-unreachable" if isinstance(error, SourceError) else "source-refused"
             message = f"the advisories cannot be read: {error.message} ({error.where})"
-            found = note(rule, message, None, (None, 0))
-            self.findings.append(replace(found, hint=error.hint) if error.hint else found)
+            finding = note(rule, message, None, (None, 0))
+            self.findings.append(replace(finding, hint=error.hint) if error.hint else finding)
             self.ports.advisories.ignore_all()
         self.notes += advisories.warnings()
         for text in advisories.outdated:
@@ -184,16 +184,16 @@ class Inquiry:
 
     def _by_place(self, names: Iterable[str]) -> dict[str, list[str]]:
         """Return the skills that may be outdated, by place, without those of registries, which were asked before."""
-        lock, found = self.state.lock, dict[str, list[str]]()
+        lock, by_place = self.state.lock, dict[str, list[str]]()
         for name in names:
             entry = lock.skills[name]
             if entry.named:
-                mine, locked = self.ports.sources.all().get(entry.source), lock.sources.get(entry.source)
-                if mine is None or mine.root is not None or mine.locked() != locked:
+                source, locked = self.ports.sources.all().get(entry.source), lock.sources.get(entry.source)
+                if source is None or source.root is not None or source.locked() != locked:
                     continue
             if not is_fixed(wanted_under(name, entry, self.state), entry):
-                found.setdefault(f"./{entry.path}" if entry.local else entry.place, []).append(name)
-        return found
+                by_place.setdefault(f"./{entry.path}" if entry.local else entry.place, []).append(name)
+        return by_place
 
     def _ask_place(self, names: Iterable[str], ports: Ports) -> None:
         locked = self.state.lock.skills
@@ -204,17 +204,17 @@ class Inquiry:
                 unknown.setdefault(error.message, []).append(name)
             elif isinstance(error, SecurityError | FormatError) and not isinstance(error, UnsafeTransfer):
                 message = f"the present version at {locked[name].place} is refused: {error.message}"
-                self._found("newer-refused", message, name)
+                self._add_finding("newer-refused", message, name)
             else:
                 raise error  # the place is unreachable, also for its other skills
 
         newer = newest_of(names, self.state, ports, describe=without_files, excuse=excuse)
-        for each in newer.found.values():
-            before = locked[each.name]
-            old, new = _spelled(before, each.entry), _spelled(each.entry, before)
-            message = f"{each.name} is locked at {old}, {before.place} has {new}"
-            look, take = (command(ports.project.scope, verb, each.name) for verb in ("diff", "update"))
-            self._found("outdated", message, each.name, f"{look} shows what it changes, {take} installs it")
+        for newest in newer.found.values():
+            before = locked[newest.name]
+            old, new = _spelled(before, newest.entry), _spelled(newest.entry, before)
+            message = f"{newest.name} is locked at {old}, {before.place} has {new}"
+            diff, update = (command(ports.project.scope, verb, newest.name) for verb in ("diff", "update"))
+            self._add_finding("outdated", message, newest.name, f"{diff} shows what it changes, {update} installs it")
         self.notes += newer.warnings
         self.notes += [
             f"newer versions are unknown for {', '.join(skills)}: {message}" for message, skills in unknown.items()
@@ -222,12 +222,12 @@ class Inquiry:
 
     def configured(self, aliases: Iterable[str]) -> Iterator[Finding]:
         """Yield the findings about sources in this user's configuration and in the lock."""
-        mine = self.ports.sources.all()
+        own = self.ports.sources.all()
         for alias in aliases:
-            source, locked, at = (mine.get(alias), self.state.lock.sources.get(alias), self.locations.source(alias))
+            source, locked, place = (own.get(alias), self.state.lock.sources.get(alias), self.locations.source(alias))
             if source is None:
                 message = f"{alias} ({locked.url if locked else ''}) is not one of your sources"
-                unknown = note("source-unknown", message, None, at)
+                unknown = note("source-unknown", message, None, place)
                 if locked is None:
                     yield unknown
                 else:
@@ -236,9 +236,9 @@ class Inquiry:
                 continue
             if locked is not None and locked != source.locked():
                 message = f"{alias} is {source.locked()}; the lock has {locked}"
-                yield note("source-changed", message, None, at)
+                yield note("source-changed", message, None, place)
             if source.url.lower().startswith("http://"):
-                yield note("source-http", f"{alias} is at {source.url}", None, at)
+                yield note("source-http", f"{alias} is at {source.url}", None, place)
             if source.root is not None and not source.embedded:
                 yield from self._dated(source)
 
@@ -247,27 +247,27 @@ class Inquiry:
         try:
             view = view_source(source, self.ports.sources, now)
         except SkillhubError as error:
-            yield self._about(source.alias, "source-refused", error.message)
+            yield self._finding(source.alias, "source-refused", error.message)
             return
-        for each, warning in zip(view.late, view.warnings, strict=True):
-            if each.expires_within(0, now):
-                yield self._about(source.alias, "source-expired", f"{each.role} expired {each.expires}")
+        for entry, warning in zip(view.late, view.warnings, strict=True):
+            if entry.expires_within(0, now):
+                yield self._finding(source.alias, "source-expired", f"{entry.role} expired {entry.expires}")
             else:
-                yield self._about(source.alias, "source-expiring", warning)
+                yield self._finding(source.alias, "source-expiring", warning)
 
     def changed(self, before: Lock) -> Iterator[Finding]:
         """Yield the changes of sources since an earlier lock; sources that only skillhub.toml names count, too."""
         rules = {"added": "source-added", "removed": "source-removed", "changed": "origin-changed"}
         now = sources_since(before, self.state.lock, self.ports.project.intent())
-        for each in source_changes(before.sources, now):
-            at = self.locations.source(each.name) if each.after else (None, 0)
-            yield note(rules[each.status], each.line, None, at)
+        for change in source_changes(before.sources, now):
+            location = self.locations.source(change.name) if change.after else (None, 0)
+            yield note(rules[change.status], change.line, None, location)
 
-    def _found(self, rule: str, message: str, name: str, hint: str = "") -> None:
-        found = note(rule, message, name, self.locations.skill(name))
-        self.findings.append(replace(found, hint=hint or found.hint))
+    def _add_finding(self, rule: str, message: str, name: str, hint: str = "") -> None:
+        finding = note(rule, message, name, self.locations.skill(name))
+        self.findings.append(replace(finding, hint=hint or finding.hint))
 
-    def _about(self, alias: str, rule: str, message: str) -> Finding:
+    def _finding(self, alias: str, rule: str, message: str) -> Finding:
         return note(rule, f"{alias}: {message}", None, self.locations.source(alias))
 
 
@@ -316,7 +316,7 @@ class SourceView:
     @property
     def warnings(self) -> tuple[str, ...]:
         """A line for each entry of ``late``."""
-        return tuple(f"{each.role} expires {each.expires}; tell the registry's operator" for each in self.late)
+        return tuple(f"{entry.role} expires {entry.expires}; tell the registry's operator" for entry in self.late)
 
 
 def view_source(source: Source, sources: Sources, now: datetime) -> SourceView:
@@ -332,7 +332,7 @@ def view_source(source: Source, sources: Sources, now: datetime) -> SourceView:
     root = view_root(newest, folder) if newest else first
     metadata = metadata_files(folder, _ROLES)
     late = tuple(
-        each for each in metadata if not rule_of(each.role).online and each.expires_within(CEREMONY_DAYS, now)
+        entry for entry in metadata if not rule_of(entry.role).online and entry.expires_within(CEREMONY_DAYS, now)
     )
     refreshed = sources.last_seen(source.root).refreshed if source.root else None
     return SourceView(root, metadata, late, refreshed, tuple(changes(first, root)))

@@ -109,8 +109,8 @@ class Verifier:
         self._folder = lru_cache(maxsize=64)(ports.project.folder)  # few folders contain the copies of many skills
         self.lock, self._records = lock, records
         self._state = _state(self.lock, self._records, ports.project)
-        left = links.left_the_lock(ports.project, self.lock, self._records)
-        self.left = {name: _still(paths, LEFT_THE_LOCK) for name, paths in left.items()}
+        paths_by_name = links.left_the_lock(ports.project, self.lock, self._records)
+        self.left = {name: _still_there(paths, LEFT_THE_LOCK) for name, paths in paths_by_name.items()}
         self._unmanaged = unmanaged_copies(self.lock, self._records, ports)
         self._imitations = name_collisions(self.lock, ports, found_name)
 
@@ -158,7 +158,7 @@ class Verifier:
             yield TreeProblem(SourceMismatch.code, self._ports.project.lock_path, message)
 
 
-def _still(places: Sequence[str], message: str) -> tuple[TreeProblem, ...]:
+def _still_there(places: Sequence[str], message: str) -> tuple[TreeProblem, ...]:
     return tuple(TreeProblem("not-enabled", path, message) for path in places if os.path.lexists(path))
 
 
@@ -183,8 +183,8 @@ def _check_release(
             elif _is_expired(entry, tree, known, candidates.revoking(status), ports):
                 notes.append(TreeProblem("certificate-expired", signature, candidates.EXPIRED))
         except (SecurityError, FormatError) as broken:
-            found = _problem(broken, signature, "signature")
-            problems += [found] if found.code not in {each.code for each in problems} else []
+            problem = _problem(broken, signature, "signature")
+            problems += [problem] if problem.code not in {reported.code for reported in problems} else []
     return problems, notes
 
 
@@ -229,11 +229,11 @@ def _check_unmanaged(name: str, places: Sequence[str], state: State, ports: Port
     fails, and then all copies count as others.
     """
     try:
-        steps, left = to_remove(name, places, state, ports) if places else ([], [])
+        steps, others = to_remove(name, places, state, ports) if places else ([], [])
     except SkillhubError:
-        steps, left = [], [*places]
-    yield from _still([step.path for step in steps], _NOT_ENABLED)
-    yield from map(_other, left)
+        steps, others = [], [*places]
+    yield from _still_there([step.path for step in steps], _NOT_ENABLED)
+    yield from map(_other, others)
 
 
 def _state(lock: Lock, records: Records, project: Project) -> State:
@@ -267,7 +267,7 @@ def _check_copies(
         yield from (TreeProblem("other-tree", path, message) for path in places)
         return
     if not record.enabled:
-        yield from _still(places, _NOT_ENABLED)
+        yield from _still_there(places, _NOT_ENABLED)
         return
     for path in places:
         if listing is None:

@@ -123,7 +123,7 @@ def mcp_check(
         ports = replace(ports, approver=Person(common.terminal, Flags()))
     ask_person(question, ports)
     web = cast("OpenNetwork", ports.network).web(checked.url) if checked.url else None
-    found = checking.look(checked, web)
+    found = checking.inspect_server(checked, web)
     needs = checking.compared(checked, found, ports)
     is_fine = not any(row["missing"] for row in needs)
     is_ours = found.server.startswith("skillhub") and found.skills == () and not checked.url

@@ -58,7 +58,7 @@ def looked(here, seconds=300.0, **environ):
     checked = check.CheckedServer(
         "demo", "here", entry, (), str(here.project), {"PATH": os.environ["PATH"], **environ}
     )
-    return check.look(checked, None, seconds)
+    return check.inspect_server(checked, None, seconds)
 
 
 def test_the_question_shows_the_command_and_a_yes_lists_the_tools(shell):
@@ -336,7 +336,7 @@ def test_attack_an_entry_of_any_shape_raises_only_our_errors(tmp_path, key):
         checked = check.CheckedServer("demo", "here", entry, (), str(here.project), {"PATH": os.environ["PATH"]})
         if not checked.entry.get("url"):
             with pytest.raises(SkillhubError):
-                check.look(checked, None, 20.0)
+                check.inspect_server(checked, None, 20.0)
 
 
 def test_attack_a_program_in_the_working_folder_is_not_started(tmp_path):
