@@ -272,17 +272,17 @@ class Gunzipped:
 
 
 def _gunzip(data: memoryview, limit: int) -> Iterator[bytes]:
-    at = total = members = 0
-    while at < len(data):
+    offset = total = members = 0
+    while offset < len(data):
         members += 1
-        if data[at : at + 2] != MAGIC or members > _MEMBERS:
+        if data[offset : offset + 2] != MAGIC or members > _MEMBERS:
             raise unsafe("gzip", f"expected at most {_MEMBERS} gzip members and nothing after, found more")
         # zlib itself reads a member's header and checks its CRC and length.
         inflater = zlib.decompressobj(16 + zlib.MAX_WBITS)
         while not inflater.eof:
             waiting = inflater.unconsumed_tail
-            step = waiting or data[at : at + _STEP_IN]
-            at += 0 if waiting else len(step)
+            step = waiting or data[offset : offset + _STEP_IN]
+            offset += 0 if waiting else len(step)
             try:
                 piece = inflater.decompress(step, _STEP_OUT)
             except zlib.error as error:
@@ -294,4 +294,4 @@ def _gunzip(data: memoryview, limit: int) -> Iterator[bytes]:
                 raise unsafe("too-large", f"more than {limit} bytes unpacked, with headers and padding")
             if piece:
                 yield piece
-        at -= len(inflater.unused_data)
+        offset -= len(inflater.unused_data)

@@ -88,10 +88,10 @@ class Pending:
 
 def _records(body: bytes) -> Iterator[tuple[str, bytes]]:
     """Yield key and value of each ``LENGTH KEY=VALUE LF`` (POSIX.1-2017, pax); the length counts the whole record."""
-    at = 0
-    while at < len(body):
-        match = _RECORD.match(body, at)
-        stop = at + int(match[1]) if match else 0
+    offset = 0
+    while offset < len(body):
+        match = _RECORD.match(body, offset)
+        stop = offset + int(match[1]) if match else 0
         if match is None or not match.end() < stop <= len(body) or body[stop - 1 : stop] != b"\n":
             raise unsafe("tar-header", "a pax record is malformed or has a wrong length")
         try:
@@ -99,7 +99,7 @@ def _records(body: bytes) -> Iterator[tuple[str, bytes]]:
         except UnicodeDecodeError as error:
             raise unsafe("tar-header", "a pax key is not UTF-8") from error
         yield key, body[match.end() : stop - 1]
-        at = stop
+        offset = stop
 
 
 # Tar bytes, gzipped, to entries (POSIX.1-2017 ustar and pax, GNU, and the older v7).
@@ -209,8 +209,8 @@ def _path(header: _Header, pending: Pending) -> str:
     try:
         path = raw.decode()
     except UnicodeDecodeError as error:
-        shown = quote(raw.decode("utf-8", "backslashreplace"))
-        raise unsafe("name-encoding", f"expected a name in UTF-8, found {shown}") from error
+        spelled = quote(raw.decode("utf-8", "backslashreplace"))
+        raise unsafe("name-encoding", f"expected a name in UTF-8, found {spelled}") from error
     if pending.size not in (None, b"%d" % header.size):
         raise unsafe("tar-pax", "the pax header has another size than the entry", path)
     return path
@@ -243,6 +243,6 @@ def _body(stream: Gunzipped, size: int) -> bytes:
 
 def _check_end(stream: Gunzipped) -> None:
     """Refuse anything after the end marker but blocks of zeros; this read also checks the gzip CRC."""
-    rest = stream.read(_PADDING + 1)
-    if len(rest) > _PADDING or len(rest) % _BLOCK or rest.strip(b"\0"):
+    padding = stream.read(_PADDING + 1)
+    if len(padding) > _PADDING or len(padding) % _BLOCK or padding.strip(b"\0"):
         raise unsafe("tar-trailing", f"expected at most {_PADDING} zero bytes after the end marker")

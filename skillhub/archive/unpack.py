@@ -106,18 +106,18 @@ class _Place:
             inner = _Folder()
             folder.names[key] = (name, inner)
             return inner
-        spelled, found = known
-        if found is None:
+        spelled, subfolder = known
+        if subfolder is None:
             raise unsafe("file-as-folder", f"{quote(spelled)} is a file and a folder", path)
         if spelled != name:
             raise _collision(spelled, name, path)
-        return found
+        return subfolder
 
     def _add_file(self, folder: _Folder, name: str, path: str) -> None:
         key = fold(name)
         if key in folder.names:
-            spelled, found = folder.names[key]
-            if found is not None and spelled == name:
+            spelled, subfolder = folder.names[key]
+            if subfolder is not None and spelled == name:
                 raise unsafe("file-as-folder", f"{quote(name)} is a file and a folder", path)
             raise _collision(spelled, name, path)
         folder.names[key] = (name, None)
@@ -245,7 +245,7 @@ def zip_parts(files: Mapping[str, File], compress: bool = False) -> list[bytes]:
     """Return the pieces of a zip with these files, in this order; their names are not checked."""
     bodies: list[bytes] = []
     directory: list[bytes] = []
-    at = 0
+    offset = 0
     for path, file in files.items():
         name = path.encode()
         packed = _deflate(file.data) if compress else file.data
@@ -256,10 +256,10 @@ def zip_parts(files: Mapping[str, File], compress: bool = False) -> list[bytes]:
         shared = (_VERSION, flags, method, 0, _DOS_DATE, crc, len(body), len(file.data), len(name), 0)
         bodies += (_LOCAL.pack(b"PK\x03\x04", *shared), name, body)
         mode = (0o100000 | _mode(file)) << 16
-        directory += (_CENTRAL.pack(b"PK\x01\x02", _MADE_BY_UNIX, *shared, 0, 0, 0, mode, at), name)
-        at += _LOCAL.size + len(name) + len(body)
+        directory += (_CENTRAL.pack(b"PK\x01\x02", _MADE_BY_UNIX, *shared, 0, 0, 0, mode, offset), name)
+        offset += _LOCAL.size + len(name) + len(body)
     central = b"".join(directory)
-    end = _END.pack(b"PK\x05\x06", 0, 0, len(files), len(files), len(central), at, 0)
+    end = _END.pack(b"PK\x05\x06", 0, 0, len(files), len(files), len(central), offset, 0)
     return [*bodies, central, end]
 
 
@@ -307,9 +307,9 @@ def _deflate(data: bytes) -> bytes:
 
 def _stored(data: bytes) -> Iterator[bytes]:
     """Yield deflate blocks of type 0 (RFC 1951, 3.2.4): the flag of the last, length, its complement, the bytes."""
-    for at in range(0, len(data), _STORED_MAX):
-        piece = data[at : at + _STORED_MAX]
-        last = at + _STORED_MAX >= len(data)
+    for start in range(0, len(data), _STORED_MAX):
+        piece = data[start : start + _STORED_MAX]
+        last = start + _STORED_MAX >= len(data)
         yield Struct("<B2H").pack(last, len(piece), len(piece) ^ 0xFFFF) + piece
 
 

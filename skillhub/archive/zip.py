@@ -66,11 +66,11 @@ def find_directory(data: bytes) -> Directory:
 
 def _find_end(data: bytes) -> int:
     """Return the offset of the first end record that, with its comment, ends at the end of the file."""
-    at = data.find(END, max(0, len(data) - _END_FORM.size - _MAX16))
-    while 0 <= at <= len(data) - _END_FORM.size:
-        if at + _END_FORM.size + int.from_bytes(data[at + 20 : at + 22], "little") == len(data):
-            return at
-        at = data.find(END, at + 1)
+    offset = data.find(END, max(0, len(data) - _END_FORM.size - _MAX16))
+    while 0 <= offset <= len(data) - _END_FORM.size:
+        if offset + _END_FORM.size + int.from_bytes(data[offset + 20 : offset + 22], "little") == len(data):
+            return offset
+        offset = data.find(END, offset + 1)
     if 0 <= data.find(END) <= len(data) - _END_FORM.size:
         raise unsafe("zip-not-tiled", "expected the end record and its comment to end where the file ends")
     if data.startswith(_RECORDS):
@@ -78,12 +78,12 @@ def _find_end(data: bytes) -> int:
     raise FormatError("expected a zip file, found something else")
 
 
-def _directory64(data: bytes, at: int) -> tuple[int, tuple[int, int, int]]:
+def _directory64(data: bytes, offset: int) -> tuple[int, tuple[int, int, int]]:
     """Return the offset of the zip64 end record, and its count, size and start."""
-    _, disk, start, disks = _LOCATOR64_FORM.unpack_from(data, at)
+    _, disk, start, disks = _LOCATOR64_FORM.unpack_from(data, offset)
     if disk or disks > 1:
         raise unsafe("zip-split", "expected the whole archive in one file, found a part of it")
-    if start != at - _END64_FORM.size or not data.startswith(_END64, start):
+    if start != offset - _END64_FORM.size or not data.startswith(_END64, start):
         raise unsafe("zip-zip64", "expected the zip64 end record, without extensible data, before its locator")
     _, length, _, _, disk, first_disk, here, *wide = _END64_FORM.unpack_from(data, start)
     count, size, directory = wide
@@ -174,21 +174,21 @@ def read_directory(data: bytes, directory: Directory, limits: Limits) -> list[Zi
     if directory.entries > limits.entries:
         raise unsafe("too-many-files", f"at most {limits.entries} entries, found {directory.entries}")
     members: list[ZipMember] = []
-    at, stop = directory.start, directory.start + directory.size
+    offset, stop = directory.start, directory.start + directory.size
     total = 0
     for _ in range(directory.entries):
-        if at + _CENTRAL_FORM.size > stop or not data.startswith(_CENTRAL, at):
+        if offset + _CENTRAL_FORM.size > stop or not data.startswith(_CENTRAL, offset):
             raise unsafe("zip-not-tiled", f"expected {directory.entries} entries, found {len(members)}")
-        member, at = _central(data, at, stop)
+        member, offset = _central(data, offset, stop)
         if len(member.raw_name) > limits.path + 1:
             check_path(member.path, limits)
         total += member.size
         if total > limits.total:
             raise unsafe("too-large", f"a skill has at most {limits.total} bytes unpacked", member.path)
         members.append(member)
-    if at != stop:
-        reason = "zip-hidden-entry" if data.startswith(_CENTRAL, at) else "zip-not-tiled"
-        raise unsafe(reason, f"{stop - at} bytes follow the last entry of the central directory")
+    if offset != stop:
+        reason = "zip-hidden-entry" if data.startswith(_CENTRAL, offset) else "zip-not-tiled"
+        raise unsafe(reason, f"{stop - offset} bytes follow the last entry of the central directory")
     return members
 
 
@@ -225,14 +225,14 @@ def body_start(data: bytes, member: ZipMember, stop: int) -> int:
     # A streaming tool writes zero for a value that it does not know yet, and the value if it does.
     unknown = 0 if member.flags & DESCRIBED else None
     pairs = ((local.crc, member.crc), (packed, member.packed), (size, member.size))
-    if any(found not in (expected, unknown) for found, expected in pairs):
+    if any(actual not in (expected, unknown) for actual, expected in pairs):
         raise unsafe("zip-header-mismatch", "the two headers disagree on size or CRC", path)
     return body_at
 
 
-def _central(data: bytes, at: int, stop: int) -> tuple[ZipMember, int]:
-    central = _Central._make(_CENTRAL_FORM.unpack_from(data, at))
-    name_at = at + _CENTRAL_FORM.size
+def _central(data: bytes, offset: int, stop: int) -> tuple[ZipMember, int]:
+    central = _Central._make(_CENTRAL_FORM.unpack_from(data, offset))
+    name_at = offset + _CENTRAL_FORM.size
     extra_at = name_at + central.name_length
     comment_at = extra_at + central.extra_length
     next_at = comment_at + central.comment_length
@@ -268,8 +268,8 @@ def _decode(raw: bytes) -> str:
     try:
         return raw.decode()
     except UnicodeDecodeError as error:
-        shown = quote(raw.decode("utf-8", "backslashreplace"))
-        raise unsafe("name-encoding", f"expected a name in UTF-8, found {shown}") from error
+        spelled = quote(raw.decode("utf-8", "backslashreplace"))
+        raise unsafe("name-encoding", f"expected a name in UTF-8, found {spelled}") from error
 
 
 def _check_flags(flags: int, path: str) -> None:
@@ -281,23 +281,23 @@ def _check_flags(flags: int, path: str) -> None:
 
 def _extras(raw: bytes, raw_name: bytes, path: str) -> dict[int, bytes]:
     """Return the extra fields (4.5), after a check of the known ones."""
-    found: dict[int, bytes] = {}
-    at = steps = 0
-    while at < len(raw):
-        if at + 4 > len(raw) or (steps := steps + 1) > _MAX_EXTRAS:
+    extras: dict[int, bytes] = {}
+    offset = steps = 0
+    while offset < len(raw):
+        if offset + 4 > len(raw) or (steps := steps + 1) > _MAX_EXTRAS:
             raise unsafe("zip-extra", "the extra fields are malformed", path)
-        tag, length = _EXTRA_FORM.unpack_from(raw, at)
-        at += 4 + length
-        if at > len(raw):
+        tag, length = _EXTRA_FORM.unpack_from(raw, offset)
+        offset += 4 + length
+        if offset > len(raw):
             raise unsafe("zip-extra", f"extra field {tag:#06x} reaches beyond its header", path)
-        if tag in found:
+        if tag in extras:
             raise unsafe("zip-zip64" if tag == _ZIP64 else "zip-extra", f"extra field {tag:#06x} twice", path)
-        found[tag] = raw[at - length : at]
-    if not found.keys().isdisjoint(_ENCRYPTION_EXTRAS):
+        extras[tag] = raw[offset - length : offset]
+    if not extras.keys().isdisjoint(_ENCRYPTION_EXTRAS):
         raise unsafe("zip-encrypted", "the entry is encrypted", path)
-    if (alias := found.get(_UNICODE_PATH)) is not None:
+    if (alias := extras.get(_UNICODE_PATH)) is not None:
         _check_unicode_path(alias, raw_name, path)
-    return found
+    return extras
 
 
 def _check_unicode_path(field: bytes, raw_name: bytes, path: str) -> None:
@@ -347,8 +347,8 @@ def read_zip(data: bytes, limits: Limits) -> Iterator[Entry]:
     members.sort(key=lambda member: member.start)
     bodies = list(_tile(data, members, directory.start))
     view = memoryview(data)
-    for member, at in zip(members, bodies, strict=True):
-        yield _entry(member, view[at : at + member.packed])
+    for member, start in zip(members, bodies, strict=True):
+        yield _entry(member, view[start : start + member.packed])
 
 
 def _tile(data: bytes, members: list[ZipMember], stop: int) -> Iterator[int]:
@@ -359,34 +359,34 @@ def _tile(data: bytes, members: list[ZipMember], stop: int) -> Iterator[int]:
     if max(starts) > stop:
         raise unsafe("zip-not-tiled", "an entry begins after the central directory", members[-1].path)
     for member, end in zip(members, starts[1:], strict=True):
-        at = body_start(data, member, end)
-        rest = end - at - member.packed
-        if rest < 0:
+        start = body_start(data, member, end)
+        gap = end - start - member.packed
+        if gap < 0:
             raise unsafe("zip-not-tiled", "the entry reaches into what follows it", member.path)
         if member.flags & DESCRIBED:
-            _check_descriptor(data[end - rest : end], member)
-        elif rest:
-            raise _gap(data[end - rest : end], member.path)
-        yield at
+            _check_descriptor(data[end - gap : end], member)
+        elif gap:
+            raise _gap(data[end - gap : end], member.path)
+        yield start
 
 
-def _gap(found: bytes, path: str) -> UnsafeArchive:
-    if LOCAL in found:
+def _gap(data: bytes, path: str) -> UnsafeArchive:
+    if LOCAL in data:
         return unsafe("zip-hidden-entry", "an entry is missing in the central directory", path)
-    if found.startswith(_SIGNATURE):
+    if data.startswith(_SIGNATURE):
         return unsafe("zip-descriptor", "a data descriptor follows that no flag announced", path)
-    return unsafe("zip-not-tiled", f"{len(found)} bytes belong to no entry", path)
+    return unsafe("zip-not-tiled", f"{len(data)} bytes belong to no entry", path)
 
 
-def _check_descriptor(found: bytes, member: ZipMember) -> None:
-    form = _DESCRIPTORS.get(len(found))
-    if len(found) > max(_DESCRIPTORS):
-        raise _gap(found[min(_DESCRIPTORS) :], member.path)
+def _check_descriptor(data: bytes, member: ZipMember) -> None:
+    form = _DESCRIPTORS.get(len(data))
+    if len(data) > max(_DESCRIPTORS):
+        raise _gap(data[min(_DESCRIPTORS) :], member.path)
     # Info-ZIP streams an empty file as stored; a stored file with data would have no end for a reader of the stream.
     if form is None or (member.method == _STORED and member.packed):
         raise unsafe("zip-descriptor", "expected a data descriptor, after a deflated entry", member.path)
-    signed = found.startswith(_SIGNATURE) or form.size in (12, 20)
-    if not signed or form.unpack(found) != (member.crc, member.packed, member.size):
+    signed = data.startswith(_SIGNATURE) or form.size in (12, 20)
+    if not signed or form.unpack(data) != (member.crc, member.packed, member.size):
         raise unsafe("zip-descriptor", "the data descriptor disagrees with the central directory", member.path)
 
 

@@ -149,7 +149,7 @@ Members = Annotated[dict[_K, _T], _FailFast()]
 
 def valid(members: Iterable[tuple[_K2, _T]]) -> Iterator[tuple[_K2, _T]]:
     """Yield the members, with their keys or numbers, that were not ``Ignored``."""
-    return ((key, each) for key, each in members if not isinstance(each, Ignored))
+    return ((key, member) for key, member in members if not isinstance(member, Ignored))
 
 
 def wrong(expected: str, found: object) -> NoReturn:
@@ -255,22 +255,22 @@ def part(cls: type[_T]) -> type[_T]:
     hint: str | None = getattr(cls, "UNKNOWN", None)
 
     def schema(source: type[_T], handler: GetCoreSchemaHandler) -> CoreSchema:
-        found = handler(source)
-        _make_part(cast("dict[str, Any]", handler.resolve_ref_schema(found)), getattr(cls, "NEEDED", ()))
+        core = handler(source)
+        _make_part(cast("dict[str, Any]", handler.resolve_ref_schema(core)), getattr(cls, "NEEDED", ()))
         if hasattr(cls, "check"):
-            found = core_schema.no_info_after_validator_function(_raising_faults(_consistent), found)
+            core = core_schema.no_info_after_validator_function(_raising_faults(_consistent), core)
         if hint is not None:
-            found = core_schema.no_info_wrap_validator_function(_hinting(hint), found)
-        return core_schema.no_info_before_validator_function(_few_keys, found)
+            core = core_schema.no_info_wrap_validator_function(_hinting(hint), core)
+        return core_schema.no_info_before_validator_function(_few_keys, core)
 
-    def say(schema: dict[str, Any]) -> None:
-        for each in schema["properties"].values():
-            if each.get("default", ...) is None:
-                del each["default"]  # a value of None is absent, and null is refused
+    def describe(schema: dict[str, Any]) -> None:
+        for value in schema["properties"].values():
+            if value.get("default", ...) is None:
+                del value["default"]  # a value of None is absent, and null is refused
         schema.update(getattr(cls, "SCHEMA", {}))
 
     more: dict[str, Any] = getattr(cls, "CONFIG", {})
-    cls.__pydantic_config__ = cast("ConfigDict", {**_STRICT, "json_schema_extra": say, **more})  # type: ignore[attr-defined]
+    cls.__pydantic_config__ = cast("ConfigDict", {**_STRICT, "json_schema_extra": describe, **more})  # type: ignore[attr-defined]
     cls.__get_pydantic_core_schema__ = schema  # type: ignore[attr-defined]
     return cls
 
@@ -296,9 +296,9 @@ def _hinting(hint: str) -> Callable[[object, ValidatorFunctionWrapHandler], obje
             first = _details(error)[0]
             if first["type"] not in _UNKNOWN_KEY or len(first["loc"]) > 1:
                 raise
-            found = _message(first, "")
-            found.where, found.hint = _step(first["loc"][0]), hint
-            raise _Fault(found) from error
+            fault = _message(first, "")
+            fault.where, fault.hint = _step(first["loc"][0]), hint
+            raise _Fault(fault) from error
 
     return hinted
 
@@ -375,8 +375,8 @@ class _Parsed(BaseModel):
 
 def input_schema(field: _JsonSchema) -> _JsonSchema:
     """Return the JSON Schema of a field for a program that fills it in: an optional field is omitted, never null."""
-    options = [each for each in field.get("anyOf", ()) if each != {"type": "null"}]
-    kept = {key: each for key, each in field.items() if key not in ("anyOf", "title", "default")}
+    options = [option for option in field.get("anyOf", ()) if option != {"type": "null"}]
+    kept = {key: value for key, value in field.items() if key not in ("anyOf", "title", "default")}
     return {**options[0], **kept} if options else kept
 
 
@@ -441,17 +441,17 @@ class ForeignDocument(_Parsed):
         except ValidationError as error:
             fields = {field.alias or name: field for name, field in cls.model_fields.items()}
             optional = {key for key, field in fields.items() if not field.is_required()} - cls.BINDING
-            faults = [each for each in _details(error) if each["loc"] and each["loc"][0] in optional]
+            faults = [fault for fault in _details(error) if fault["loc"] and fault["loc"][0] in optional]
             if not faults or not isinstance(value, Mapping):
                 raise
-        invalid = {each["loc"][0]: each for each in reversed(faults)}
-        found = handler({key: each for key, each in value.items() if key not in invalid})
-        found._left_out = tuple(
-            (_path(each["loc"]), _message(each, cls.OBJECT).message)
-            for key, each in reversed(invalid.items())
+        invalid = {fault["loc"][0]: fault for fault in reversed(faults)}
+        document = handler({key: member for key, member in value.items() if key not in invalid})
+        document._left_out = tuple(
+            (_path(fault["loc"]), _message(fault, cls.OBJECT).message)
+            for key, fault in reversed(invalid.items())
             if value[key] is not None and value[key] not in _NOTHING
         )
-        return found
+        return document
 
     def ignored(self) -> Iterator[tuple[str, str]]:
         """Yield path and fault of each value that was left out of the document and its parts."""
@@ -477,11 +477,11 @@ def _ignored(value: object, path: str) -> Iterator[tuple[str, str]]:
         for name, field in type(value).model_fields.items():
             yield from _ignored(getattr(value, name), f"{start}{field.alias or name}")
     elif isinstance(value, Mapping):
-        for key, each in value.items():
-            yield from _ignored(each, f"{path}{_step(key)}".lstrip("."))
+        for key, member in value.items():
+            yield from _ignored(member, f"{path}{_step(key)}".lstrip("."))
     elif isinstance(value, list | tuple):
-        for number, each in enumerate(value):
-            yield from _ignored(each, f"{path}[{number}]")
+        for number, item in enumerate(value):
+            yield from _ignored(item, f"{path}[{number}]")
 
 
 def format_error(
@@ -496,12 +496,12 @@ def format_error(
         what: The format's word for an object.
     """
     first = _details(error)[0]
-    found = _message(first, what)
+    fault = _message(first, what)
     if first["type"] in _UNKNOWN_KEY:
-        found.hint = unknown
-    path = (_path(first["loc"]) + (found.where or "")).removeprefix(".")
-    found.where = f"{where}: {path}" if path else where
-    return found
+        fault.hint = unknown
+    path = (_path(first["loc"]) + (fault.where or "")).removeprefix(".")
+    fault.where = f"{where}: {path}" if path else where
+    return fault
 
 
 def _details(error: ValidationError) -> list[ErrorDetails]:
@@ -519,18 +519,18 @@ def _message(fault: ErrorDetails, what: str) -> FormatError:
         return FormatError(f"the key {fault['loc'][-1]!r} is missing")
     if kind in _UNKNOWN_KEY:
         return FormatError(f"unknown key {quote(fault['loc'][-1])}")
-    found = len(value) if kind == "string_too_long" else quote(value)
-    return FormatError(f"{_expected(fault, what)}, found {found}")
+    actual = len(value) if kind == "string_too_long" else quote(value)
+    return FormatError(f"{_expected(fault, what)}, found {actual}")
 
 
 def faults(error: ValidationError) -> str:
     """Return the faults of a client's request in one line, each with its path and without the value."""
-    found = []
-    for each in error.errors(include_url=False, include_input=False):
-        is_unknown = each["type"] in _UNKNOWN_KEY
-        fault = "unknown" if is_unknown else "missing" if each["type"] == "missing" else _expected(each, "an object")
-        found.append(": ".join(filter(None, (_path(each["loc"]), fault))))
-    return clean("; ".join(found))[:500]
+    lines = []
+    for item in error.errors(include_url=False, include_input=False):
+        is_unknown = item["type"] in _UNKNOWN_KEY
+        fault = "unknown" if is_unknown else "missing" if item["type"] == "missing" else _expected(item, "an object")
+        lines.append(": ".join(filter(None, (_path(item["loc"]), fault))))
+    return clean("; ".join(lines))[:500]
 
 
 def _expected(fault: ErrorDetails, what: str) -> str:
@@ -555,7 +555,7 @@ def _words_expected() -> Mapping[str, str]:
 
 def _path(parts: tuple[int | str, ...]) -> str:
     # For a fault in a key itself pydantic adds the part `[key]` after the key.
-    return "".join(_step(each) for each in parts if each != "[key]").removeprefix(".")
+    return "".join(_step(part) for part in parts if part != "[key]").removeprefix(".")
 
 
 def _step(key: int | str) -> str:
@@ -564,8 +564,8 @@ def _step(key: int | str) -> str:
 
 def _with_line(place: str, data: bytes, where: str) -> str:
     """Return the place of an error with its line; a place that has a line stays."""
-    rest = place.removeprefix(where)
-    if rest and not rest.startswith(": "):
+    inner = place.removeprefix(where)
+    if inner and not inner.startswith(": "):
         return place
-    line = line_of(data, rest[2:]) if rest else line_of_fault(data)
-    return f"{where}:{line}{rest}" if line else place
+    line = line_of(data, inner[2:]) if inner else line_of_fault(data)
+    return f"{where}:{line}{inner}" if line else place

@@ -55,11 +55,11 @@ def strict_json(data: bytes, where: str, cap: int) -> object:
 
 
 def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    members = dict(pairs)
+    if len(members) != len(pairs):
         twice, _ = Counter(key for key, _ in pairs).most_common(1)[0]
         raise FormatError(f"expected strict JSON: the key {quote(twice)} occurs twice")
-    return found
+    return members
 
 
 def _number(text: str) -> float:
@@ -88,10 +88,10 @@ def line_of(data: bytes, path: str) -> int | None:
     except FormatError:
         return 1
     start, length = 0, 0
-    for found, at, _ in _places(root):
-        is_on_the_way = path == found or path.startswith((f"{found}.", f"{found}["))
-        if is_on_the_way and len(found) > length:
-            start, length = at, len(found)
+    for place, offset, _ in _places(root):
+        is_on_the_way = path == place or path.startswith((f"{place}.", f"{place}["))
+        if is_on_the_way and len(place) > length:
+            start, length = offset, len(place)
     return text.count("\n", 0, start) + 1
 
 
@@ -106,7 +106,7 @@ def line_of_fault(data: bytes) -> int | None:
         return data.count(b"\n", 0, error.start) + 1
     except FormatError as error:
         return int((error.where or ":1").removeprefix(":"))
-    start = next((at for _, at, value in _places(root) if _is_wrong(value)), 0)
+    start = next((offset for _, offset, value in _places(root) if _is_wrong(value)), 0)
     return text.count("\n", 0, start) + 1
 
 
@@ -197,76 +197,76 @@ class _Parser:
         if start == len(self._text):
             return None
         node = self._value(start, 0)
-        if (rest := self._skip(node.end)) != len(self._text):
-            self._fail("the end of the file", rest)
+        if (end := self._skip(node.end)) != len(self._text):
+            self._fail("the end of the file", end)
         return node
 
-    def _value(self, at: int, depth: int) -> Node:
+    def _value(self, offset: int, depth: int) -> Node:
         if depth > _DEPTH_MAX:
-            self._fail(f"at most {_DEPTH_MAX} levels", at)
-        first = self._text[at : at + 1]
+            self._fail(f"at most {_DEPTH_MAX} levels", offset)
+        first = self._text[offset : offset + 1]
         if first == "{":
-            return self._object(at, depth)
+            return self._object(offset, depth)
         if first == "[":
-            return self._array(at, depth)
+            return self._array(offset, depth)
         if first == '"':
-            return self._string(at)
-        if match := _WORD.match(self._text, at) or _NUMBER.match(self._text, at):
-            return Node(at, match.end(), _scalar(match.group()))
-        self._fail("a value", at)
+            return self._string(offset)
+        if match := _WORD.match(self._text, offset) or _NUMBER.match(self._text, offset):
+            return Node(offset, match.end(), _scalar(match.group()))
+        self._fail("a value", offset)
 
     def _object(self, start: int, depth: int) -> Node:
         members: dict[str, Member] = {}
-        at = self._skip(start + 1)
-        while self._text[at : at + 1] != "}":
-            if self._text[at : at + 1] != '"':
-                self._fail("a key in double quotes, or }", at)
-            name = self._string(at)
+        offset = self._skip(start + 1)
+        while self._text[offset : offset + 1] != "}":
+            if self._text[offset : offset + 1] != '"':
+                self._fail("a key in double quotes, or }", offset)
+            name = self._string(offset)
             key = str(name.data)
             if key in members:
-                self._fail(f"the key {quote(key)} once", at)
+                self._fail(f"the key {quote(key)} once", offset)
             colon = self._skip(name.end)
             if self._text[colon : colon + 1] != ":":
                 self._fail("a colon", colon)
             node = self._value(self._skip(colon + 1), depth + 1)
-            comma, next_at = self._comma(node.end, "}")
-            members[key] = Member(key, at, node, comma)
-            at = next_at
+            comma, following = self._comma(node.end, "}")
+            members[key] = Member(key, offset, node, comma)
+            offset = following
         data = {key: member.node.data for key, member in members.items()}
-        return Node(start, at + 1, data, tuple(members.values()))
+        return Node(start, offset + 1, data, tuple(members.values()))
 
     def _array(self, start: int, depth: int) -> Node:
         items: list[Node] = []
-        at = self._skip(start + 1)
-        while self._text[at : at + 1] != "]":
-            items.append(self._value(at, depth + 1))
-            _, at = self._comma(items[-1].end, "]")
-        return Node(start, at + 1, [item.data for item in items], items=tuple(items))
+        offset = self._skip(start + 1)
+        while self._text[offset : offset + 1] != "]":
+            items.append(self._value(offset, depth + 1))
+            _, offset = self._comma(items[-1].end, "]")
+        return Node(start, offset + 1, [item.data for item in items], items=tuple(items))
 
-    def _comma(self, at: int, close: str) -> tuple[int | None, int]:
+    def _comma(self, offset: int, close: str) -> tuple[int | None, int]:
         """Return the position of the comma, or None, and that of the next token."""
-        at = self._skip(at)
-        if self._text[at : at + 1] == ",":
-            return at, self._skip(at + 1)
-        if self._text[at : at + 1] != close:
-            self._fail(f"a comma or {close}", at)
-        return None, at
+        offset = self._skip(offset)
+        if self._text[offset : offset + 1] == ",":
+            return offset, self._skip(offset + 1)
+        if self._text[offset : offset + 1] != close:
+            self._fail(f"a comma or {close}", offset)
+        return None, offset
 
-    def _string(self, at: int) -> Node:
-        match = _STRING.match(self._text, at)
+    def _string(self, offset: int) -> Node:
+        match = _STRING.match(self._text, offset)
         if match is None:
-            self._fail("a string without raw control characters, closed by a quote", at)
+            self._fail("a string without raw control characters, closed by a quote", offset)
         raw = match.group()
-        return Node(at, match.end(), loads(raw) if "\\" in raw else raw[1:-1])
+        return Node(offset, match.end(), loads(raw) if "\\" in raw else raw[1:-1])
 
-    def _skip(self, at: int) -> int:
-        match = _TRIVIA.match(self._text, at)
-        return match.end() if match else at
+    def _skip(self, offset: int) -> int:
+        match = _TRIVIA.match(self._text, offset)
+        return match.end() if match else offset
 
-    def _fail(self, expected: str, at: int) -> NoReturn:
-        line = self._text.count("\n", 0, at) + 1
-        found = quote(self._text[at : at + 20]) if at < len(self._text) else "the end of the file"
-        raise FormatError(f"expected {expected}, found {found}", where=f"{self._where}:{line}")
+    def _fail(self, expected: str, offset: int) -> NoReturn:
+        line = self._text.count("\n", 0, offset) + 1
+        actual = quote(self._text[offset : offset + 20]) if offset < len(self._text) else "the end of the file"
+        raise FormatError(f"expected {expected}, found {actual}", where=f"{self._where}:{line}")
 
 
 def _scalar(token: str) -> object:
@@ -307,7 +307,7 @@ def insert(text: str, path: tuple[str, ...], value: object, where: str) -> str:
     nested = value
     for key in reversed(path[depth + 1 :]):
         nested = {key: nested}
-    after = _with(text, root, node, path[depth], nested)
+    after = _with_member(text, root, node, path[depth], nested)
     return _checked(after, _put(before, path, value), where)
 
 
@@ -324,7 +324,7 @@ def remove(text: str, path: tuple[str, ...], where: str) -> str:
         node = member.node if member else None
     if root is None or node is None or not node.get(path[-1]):
         raise FormatError(f"expected {quote('.'.join(path))}, found none", where=where)
-    return _checked(_without(text, node, path[-1]), _drop(_object(root, "the top", where), path), where)
+    return _checked(_without_member(text, node, path[-1]), _drop(_object(root, "the top", where), path), where)
 
 
 @dataclass(frozen=True, slots=True)
@@ -355,7 +355,7 @@ class _Style:
         return self.eol.join(indent + line.removeprefix(self.step) for line in lines)
 
 
-def _with(text: str, root: Node, node: Node, key: str, value: object) -> str:
+def _with_member(text: str, root: Node, node: Node, key: str, value: object) -> str:
     style = _Style.of(text, root)
     close = node.end - 1
     if not node.members:
@@ -376,7 +376,7 @@ def _with(text: str, root: Node, node: Node, key: str, value: object) -> str:
     return text[:end] + member_text + "," + text[end:]
 
 
-def _without(text: str, node: Node, key: str) -> str:
+def _without_member(text: str, node: Node, key: str) -> str:
     members = node.members or ()
     index = next(i for i, member in enumerate(members) if member.key == key)
     member, previous = members[index], members[index - 1]
@@ -405,29 +405,29 @@ def _emptied(text: str, node: Node, member: Member) -> str:
 def _cut(text: str, since: int, member: Member) -> int:
     """Return where to cut: before the blanks before ``member``, or at it if a comment would swallow more text."""
     start = len(text[: member.start].rstrip(_BLANK))
-    rest = text[member.end :].partition("\n")[0].strip(_BLANK)
-    runs_on = rest.startswith("/") or (rest and _in_comment(text, since, start))
+    following = text[member.end :].partition("\n")[0].strip(_BLANK)
+    runs_on = following.startswith("/") or (following and _in_comment(text, since, start))
     return member.start if runs_on else start
 
 
-def _in_comment(text: str, since: int, at: int) -> bool:
-    """Return whether position ``at`` is in a ``//`` comment; ``since`` is a position outside comments."""
-    comments = list(_COMMENT.finditer(text, since, at))
-    return bool(comments) and comments[-1].group().startswith("//") and comments[-1].end() == at
+def _in_comment(text: str, since: int, offset: int) -> bool:
+    """Return whether position ``offset`` is in a ``//`` comment; ``since`` is a position outside comments."""
+    comments = list(_COMMENT.finditer(text, since, offset))
+    return bool(comments) and comments[-1].group().startswith("//") and comments[-1].end() == offset
 
 
 def _is_spread(text: str, node: Node) -> bool:
     """Return whether there is a line end between the members, or between them and the braces."""
-    at = node.start
+    offset = node.start
     for member in node.members or ():
-        if "\n" in text[at : member.start]:
+        if "\n" in text[offset : member.start]:
             return True
-        at = member.node.end
-    return "\n" in text[at : node.end]
+        offset = member.node.end
+    return "\n" in text[offset : node.end]
 
 
-def _indent(text: str, at: int) -> str:
-    line = text[text.rfind("\n", 0, at) + 1 : at].removeprefix(BOM)
+def _indent(text: str, offset: int) -> str:
+    line = text[text.rfind("\n", 0, offset) + 1 : offset].removeprefix(BOM)
     return line[: len(line) - len(line.lstrip(" \t"))]
 
 
@@ -442,12 +442,12 @@ def _put(data: dict[str, Any], path: tuple[str, ...], value: object) -> dict[str
 
 
 def _drop(data: dict[str, Any], path: tuple[str, ...]) -> dict[str, Any]:
-    rest = {key: value for key, value in data.items() if key != path[0]}
-    return rest if len(path) == 1 else {**rest, path[0]: _drop(data[path[0]], path[1:])}
+    others = {key: value for key, value in data.items() if key != path[0]}
+    return others if len(path) == 1 else {**others, path[0]: _drop(data[path[0]], path[1:])}
 
 
 def _checked(text: str, expected: object, where: str) -> str:
-    found = parse(text, where)
-    if found is None or found.data != expected:
+    root = parse(text, where)
+    if root is None or root.data != expected:
         raise FormatError("expected a file that can be edited in place", where=where, hint="edit it by hand")
     return text

@@ -105,16 +105,16 @@ def collapsed(text: str) -> str:
     row.
     """
     if not (text.isascii() and text.isprintable()):
-        text = "".join(_marked(" " if _is_space(each) else each for each in text))
+        text = "".join(_marked(" " if _is_space(char) else char for char in text))
     return " ".join(text.split())
 
 
 def quoted(text: str, most: int, where: str) -> tuple[str, ...]:
     """Return a text from outside to show with a bar: at most ``most`` characters, then where to read the others."""
     line = collapsed(text)
-    left = len(line) - most
-    rest = f"{left} more {'character' if left == 1 else 'characters'} of this: {where}"
-    return (Quoted(line[:most]), rest) if left > 0 else (Quoted(line),)
+    hidden = len(line) - most
+    note = f"{hidden} more {'character' if hidden == 1 else 'characters'} of this: {where}"
+    return (Quoted(line[:most]), note) if hidden > 0 else (Quoted(line),)
 
 
 def word(text: str) -> str:
@@ -169,8 +169,8 @@ class _Deferred:
     def __getattr__(self, name: str) -> object:
         if name.startswith("__"):
             raise AttributeError(name)
-        found = self.__dict__[name] = getattr(re.compile(self.pattern, self._flags), name)
-        return found
+        attribute = self.__dict__[name] = getattr(re.compile(self.pattern, self._flags), name)
+        return attribute
 
 
 def deferred(pattern: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
@@ -181,10 +181,10 @@ def deferred(pattern: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
 def quote(value: object, limit: int = 120) -> str:
     """Return ``value`` in quotes for an error message: hidden characters as escapes, cut at ``limit``."""
     text = value if isinstance(value, str) else _spell(value)
-    shown = text[:limit]
-    if not (shown.isascii() and shown.isprintable()) or "'" in shown or "\\" in shown:
-        shown = "".join(_escape(char) if is_hidden(char) or char in "'\\" else char for char in shown)
-    return f"'{shown}{'…' if len(text) > limit else ''}'"
+    cut = text[:limit]
+    if not (cut.isascii() and cut.isprintable()) or "'" in cut or "\\" in cut:
+        cut = "".join(_escape(char) if is_hidden(char) or char in "'\\" else char for char in cut)
+    return f"'{cut}{'…' if len(text) > limit else ''}'"
 
 
 def as_word(text: str) -> str:
@@ -232,22 +232,22 @@ def spelled_like(name: str, known: Iterable[str]) -> list[str]:
 
     matcher: SequenceMatcher[str] = SequenceMatcher(b=name[:_SLIP_MAX])
 
-    def likeness(each: str) -> float:
-        if len(name) > 1 and each.startswith(name):
+    def likeness(candidate: str) -> float:
+        if len(name) > 1 and candidate.startswith(name):
             return 3
-        if len(name) > 2 and (name in each or (len(each) > 2 and name.startswith(f"{each}-"))):
+        if len(name) > 2 and (name in candidate or (len(candidate) > 2 and name.startswith(f"{candidate}-"))):
             return 2
-        found = 0.0
-        for part in {each, each.partition("-")[0]}:
+        best = 0.0
+        for part in {candidate, candidate.partition("-")[0]}:
             matcher.set_seq1(part)
             if min(matcher.real_quick_ratio(), matcher.quick_ratio()) >= _LIKE:
                 ratio = matcher.ratio()
                 alike = next(count for count in range(_ALIKE_MAX, -1, -1) if part[:count] == name[:count])
-                found = max(found, ratio + alike / 10 if ratio >= _LIKE else 0)
-        return found
+                best = max(best, ratio + alike / 10 if ratio >= _LIKE else 0)
+        return best
 
-    rated = sorted((-likeness(each), each) for each in set(known))
-    return [each for like, each in rated if -like >= _LIKE][:3]
+    rated = sorted((-likeness(candidate), candidate) for candidate in set(known))
+    return [candidate for like, candidate in rated if -like >= _LIKE][:3]
 
 
 def did_you_mean(names: Sequence[str]) -> str:
@@ -269,10 +269,10 @@ def parse(text: str | None) -> datetime | None:
     A time without a zone is UTC; a day is the time at which it begins.
     """
     try:
-        found = datetime.fromisoformat(text or "")
+        time = datetime.fromisoformat(text or "")
     except ValueError:
         return None
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
+    return time if time.tzinfo else time.replace(tzinfo=UTC)
 
 
 @dataclass(slots=True)

@@ -49,16 +49,16 @@ def strict_toml(data: bytes, where: str, cap: int = CAP) -> dict[str, Any]:
         if data.startswith(BOM.encode()):
             hint = "save the file as UTF-8 without this mark, which some editors on Windows write"
             raise FormatError("not TOML: it begins with a byte order mark", where=f"{where}:1", hint=hint) from error
-        if at := line_of_marker(data):
+        if position := line_of_marker(data):
             hint = "keep the right lines, and remove the markers"
             message = "not TOML: it holds a merge conflict"
-            raise FormatError(message, where=f"{where}:{at}", hint=hint) from error
+            raise FormatError(message, where=f"{where}:{position}", hint=hint) from error
         if twice := _TWICE.search(str(error)):
             lines = data.decode("utf-8").split("\n")
-            at = int(twice[1] or len(lines))
-            key = lines[at - 1].partition("=")[0].strip(' \t\r[]"')
+            position = int(twice[1] or len(lines))
+            key = lines[position - 1].partition("=")[0].strip(' \t\r[]"')
             message, hint = f"not TOML: {quote(key)} occurs twice", "keep the right one of the two"
-            raise FormatError(message, where=f"{where}:{at}", hint=hint) from error
+            raise FormatError(message, where=f"{where}:{position}", hint=hint) from error
         raise FormatError(f"not TOML: {_fault(error)}", where=where) from error
 
 
@@ -71,11 +71,11 @@ def others_toml(text: str, where: str) -> dict[str, Any]:
     if _DEEP_KEY.search(text):
         raise FormatError(f"expected at most {_LEVELS_MAX} levels, found a longer key", where=where)
     try:
-        found = tomllib.loads(text.removeprefix("\ufeff"), parse_float=str)
+        data = tomllib.loads(text.removeprefix("\ufeff"), parse_float=str)
     except (RecursionError, ValueError) as error:
         raise FormatError(f"expected TOML: {_fault(error)}", where=where) from error
-    _check_levels(found, where)
-    return found
+    _check_levels(data, where)
+    return data
 
 
 def _fault(error: Exception) -> str:
@@ -97,7 +97,7 @@ def _check_levels(data: dict[str, Any], where: str) -> None:
     """Refuse data that is nested so deep that a comparison would exhaust the stack."""
     level: list[Any] = [data]
     for _ in range(_LEVELS_MAX):
-        inner = [each.values() if isinstance(each, dict) else each for each in level]
+        inner = [value.values() if isinstance(value, dict) else value for value in level]
         level = [value for values in inner for value in values if isinstance(value, dict | list)]
         if not level:
             return
@@ -132,11 +132,11 @@ def insert(text: str, path: tuple[str, ...], table: Mapping[str, object], where:
     else:
         after = text + eol + eol + block
     try:
-        found = others_toml(after, where)
+        edited = others_toml(after, where)
     except FormatError as error:
         message = f"expected that a table {quote('.'.join(path))} can be added"
         raise FormatError(message, where=where, hint=f"write `{path[0]}` as tables with headers") from error
-    return _checked(after, _rest(before, path) == _rest(found, path) and _at(found, path) == table, where)
+    return _checked(after, _without(before, path) == _without(edited, path) and _value(edited, path) == table, where)
 
 
 def remove(text: str, path: tuple[str, ...], where: str) -> str:
@@ -149,7 +149,7 @@ def remove(text: str, path: tuple[str, ...], where: str) -> str:
     from tomlkit.exceptions import TOMLKitError  # noqa: PLC0415
 
     before = others_toml(text, where)
-    if _at(before, path) is None:
+    if _value(before, path) is None:
         raise FormatError(f"expected {quote('.'.join(path))}, found none", where=where)
     body = text.removeprefix(BOM)
     try:
@@ -168,8 +168,8 @@ def remove(text: str, path: tuple[str, ...], where: str) -> str:
             # without a last one.
             after = above if body.endswith("\n") or part != parts[-1] else _chomped(above)
         after += part.partition("\n")[2]
-    found = others_toml(after, where)
-    return _checked(after, _rest(before, path) == _rest(found, path) and _at(found, path) is None, where)
+    edited = others_toml(after, where)
+    return _checked(after, _without(before, path) == _without(edited, path) and _value(edited, path) is None, where)
 
 
 def set_line(table: MutableMapping[str, Any], key: str, value: str | None) -> None:
@@ -204,17 +204,17 @@ def lines_in_order(text: str, table: str, names: Collection[str], new: Mapping[s
         None if the lines of the table are in another order or form.
     """
     # The header of the table and the whole lines up to the next one.
-    found = re.search(rf"(?m)^\[{table}\][^\n]*\n(?:[^\[\n][^\n]*\n|\n)*+", text)
-    lines = found[0].splitlines(keepends=True) if found else []
+    section = re.search(rf"(?m)^\[{table}\][^\n]*\n(?:[^\[\n][^\n]*\n|\n)*+", text)
+    lines = section[0].splitlines(keepends=True) if section else []
     places = {line.partition("=")[0].strip(): place for place, line in enumerate(lines, 1)}
     ordered = sorted(names)
     has_long_text = '"""' in text or "'''" in text  # in which a line may look like one of the table
-    if found is None or has_long_text or [name for name in places if name in names] != ordered:
+    if section is None or has_long_text or [name for name in places if name in names] != ordered:
         return None
     for name in sorted(new, reverse=True):
         above = bisect(ordered, name)
         lines.insert(places[ordered[above - 1]] if above else 1, new[name])
-    return text[: found.start()] + "".join(lines) + text[found.end() :]
+    return text[: section.start()] + "".join(lines) + text[section.end() :]
 
 
 def _mark(body: list[tuple[Any, Any]], path: tuple[str, ...]) -> None:
@@ -222,12 +222,12 @@ def _mark(body: list[tuple[Any, Any]], path: tuple[str, ...]) -> None:
     from tomlkit import ws  # noqa: PLC0415
     from tomlkit.items import Table  # noqa: PLC0415
 
-    for at, (key, item) in enumerate(body):
+    for index, (key, item) in enumerate(body):
         if key is None or key.key != path[0]:
             continue
         if len(path) == 1:
             is_table = isinstance(item, Table) and not key.is_dotted()
-            body[at] = (None, ws(_CUT + (_TABLE if is_table else "\n") + _below(item)))
+            body[index] = (None, ws(_CUT + (_TABLE if is_table else "\n") + _below(item)))
         elif isinstance(item, Table):
             _mark(item.value.body, path[1:])
 
@@ -255,23 +255,23 @@ def _key(key: str) -> str:
     return key if _BARE.fullmatch(key) else spell_toml(key)
 
 
-def _at(data: dict[str, Any], path: tuple[str, ...]) -> object:
-    found: object = data
+def _value(data: dict[str, Any], path: tuple[str, ...]) -> object:
+    value: object = data
     for key in path:
-        found = found.get(key) if isinstance(found, dict) else None
-    return found
+        value = value.get(key) if isinstance(value, dict) else None
+    return value
 
 
-def _rest(data: dict[str, Any], path: tuple[str, ...]) -> dict[str, Any]:
+def _without(data: dict[str, Any], path: tuple[str, ...]) -> dict[str, Any]:
     """Return ``data`` without the value at ``path`` and without parents that become empty."""
-    rest = {key: value for key, value in data.items() if key != path[0]}
+    others = {key: value for key, value in data.items() if key != path[0]}
     if len(path) == 1:
-        return rest
+        return others
     parent = data.get(path[0])
     if not isinstance(parent, dict):
         return data
-    inner = _rest(parent, path[1:])
-    return {**rest, path[0]: inner} if inner else rest
+    inner = _without(parent, path[1:])
+    return {**others, path[0]: inner} if inner else others
 
 
 def _checked(text: str, sound: bool, where: str) -> str:

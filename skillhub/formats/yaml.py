@@ -99,8 +99,8 @@ def typed(text: str, where: str, line_offset: int = 0, cap: int = MAX_BYTES) -> 
         raise FormatError("expected no line break that YAML 1.2 does not know", where=where)
     if len(text.encode("utf-8", "surrogatepass")) > cap:
         raise FormatError(f"expected at most {cap} bytes of YAML", where=where)
-    found = _document(_TypedReader, text, where, line_offset)
-    return None if found == "" else found
+    value = _document(_TypedReader, text, where, line_offset)
+    return None if value == "" else value
 
 
 def _document(
@@ -155,7 +155,7 @@ def _plain(text: str) -> dict[str, Node] | None:
 
     Most frontmatter is so plain, and a host reads that of all skills at its start: this takes a fifth of the time.
     """
-    found: dict[str, Node] = {}
+    mapping: dict[str, Node] = {}
     inner: dict[str, Node] | None = None
     last = ""
     for line in text.removesuffix("\n").split("\n"):
@@ -167,14 +167,14 @@ def _plain(text: str) -> dict[str, Node] | None:
         if not indent:
             last, inner = key, None if value else {}
         elif inner is not None and value:
-            found[last] = inner
+            mapping[last] = inner
         else:
             return None
-        target = inner if indent else found
+        target = inner if indent else mapping
         if target is None or key in target:
             return None
         target[key] = value or ""
-    return found
+    return mapping
 
 
 class _Reader:
@@ -283,14 +283,14 @@ def insert(text: str, path: tuple[str, str], entry: Mapping[str, object], where:
         after = body[:end] + (", " if pair[1].value else "") + entry_text + body[end:]
     else:
         first = f"- name: {_json(name)}" if listed else f"{name if _is_plain(name) else _json(name)}:"
-        block = [first, *(f"  {each}: {_json(value)}" for each, value in entry.items())]
+        block = [first, *(f"  {field}: {_json(value)}" for field, value in entry.items())]
         if pair is None:
-            at, indent, block = len(lines), "", [f"{key}:", *(f"  {each}" for each in block)]
+            index, indent, block = len(lines), "", [f"{key}:", *(f"  {line}" for line in block)]
         elif pair[1].value:
-            at, indent = _lines_to(pair[1]), " " * pair[1].start_mark.column
+            index, indent = _lines_to(pair[1]), " " * pair[1].start_mark.column
         else:
-            at, indent = pair[0].end_mark.line + 1, "  "
-        after = _joined(lines, at, [indent + each for each in block], end_of_line(text))
+            index, indent = pair[0].end_mark.line + 1, "  "
+        after = _joined(lines, index, [indent + line for line in block], end_of_line(text))
     entries = [*_entries(before, key), (name, {"name": name, **entry} if listed else entry)]
     return text[: len(text) - len(body)] + _checked(after, before, key, entries, where)
 
@@ -304,22 +304,22 @@ def remove(text: str, path: tuple[str, str], where: str) -> str:
     before, body = others_yaml(text, where), text.removeprefix(BOM)
     key, name = path
     pair, lines, entries = _pair_of(body, key), _LINE.findall(body), _entries(before, key)
-    at = next((number for number, (entry_name, _) in enumerate(entries) if entry_name == name), None)
-    if pair is None or at is None:
+    index = next((number for number, (entry_name, _) in enumerate(entries) if entry_name == name), None)
+    if pair is None or index is None:
         raise FormatError(f"expected {quote(f'{key}.{name}')}, found none", where=where)
-    nodes = [each if isinstance(each, tuple) else (each, each) for each in pair[1].value]
-    start, end = nodes[at][0].start_mark, nodes[at][1].end_mark
+    nodes = [node if isinstance(node, tuple) else (node, node) for node in pair[1].value]
+    start, end = nodes[index][0].start_mark, nodes[index][1].end_mark
     if pair[1].flow_style:
-        start = nodes[at - 1][1].end_mark if at else start
-        end = nodes[1][0].start_mark if len(nodes) > 1 and not at else end
+        start = nodes[index - 1][1].end_mark if index else start
+        end = nodes[1][0].start_mark if len(nodes) > 1 and not index else end
         after = body[: _index(lines, start)] + body[_index(lines, end) :]
     else:
         is_bare = len(nodes) == 1 and "#" not in lines[pair[0].start_mark.line]
-        removed = {*range(start.line, _lines_to(nodes[at][1])), *([pair[0].start_mark.line] if is_bare else [])}
+        removed = {*range(start.line, _lines_to(nodes[index][1])), *([pair[0].start_mark.line] if is_bare else [])}
         after = "".join(line for number, line in enumerate(lines) if number not in removed)
         if len(lines) - 1 in removed and not body.endswith("\n"):
             after = after.removesuffix("\n").removesuffix("\r")
-    return text[: len(text) - len(body)] + _checked(after, before, key, entries[:at] + entries[at + 1 :], where)
+    return text[: len(text) - len(body)] + _checked(after, before, key, entries[:index] + entries[index + 1 :], where)
 
 
 def _pair_of(text: str, key: str) -> tuple[Any, Any] | None:
@@ -328,7 +328,7 @@ def _pair_of(text: str, key: str) -> tuple[Any, Any] | None:
 
     root = yaml.compose(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     pairs = root.value if isinstance(root, yaml.MappingNode) else ()
-    return next((each for each in pairs if each[0].value == key), None)
+    return next((pair for pair in pairs if pair[0].value == key), None)
 
 
 def _index(lines: list[str], mark: Any) -> int:  # noqa: ANN401 - PyYAML's
@@ -345,29 +345,29 @@ def _lines_to(node: Any) -> int:  # noqa: ANN401 - PyYAML's
     return int(node.end_mark.line) + (not ends_below)
 
 
-def _joined(lines: list[str], at: int, block: list[str], eol: str) -> str:
-    """Return the text with ``block`` after the first ``at`` lines; a missing last line end stays missing."""
-    above = "".join(lines[:at])
+def _joined(lines: list[str], index: int, block: list[str], eol: str) -> str:
+    """Return the text with ``block`` after the first ``index`` lines; a missing last line end stays missing."""
+    above = "".join(lines[:index])
     text = eol.join(block)
     if above and not above.endswith("\n"):
         return above + eol + text
-    return above + text + eol + "".join(lines[at:])
+    return above + text + eol + "".join(lines[index:])
 
 
 def _entries(data: Any, key: str) -> list[tuple[str, object]]:  # noqa: ANN401 - a JSON value
     """Return the entries below a key with their names; none if its value is neither a mapping nor a list."""
-    found = data.get(key) if isinstance(data, dict) else None
-    if isinstance(found, list):
-        return [(str(each.get("name", "")) if isinstance(each, dict) else "", each) for each in found]
-    return [*found.items()] if isinstance(found, dict) else []
+    entries = data.get(key) if isinstance(data, dict) else None
+    if isinstance(entries, list):
+        return [(str(entry.get("name", "")) if isinstance(entry, dict) else "", entry) for entry in entries]
+    return [*entries.items()] if isinstance(entries, dict) else []
 
 
 def _checked(text: str, before: Any, key: str, entries: list[tuple[str, object]], where: str) -> str:  # noqa: ANN401
-    found: Any = False  # stays False if the edited text is no YAML, which is refused
+    edited: Any = False  # stays False if the edited text is no YAML, which is refused
     with suppress(FormatError):
-        found = others_yaml(text, where) or {}
-    rest = [{name: value for name, value in each.items() if name != key} for each in (before or {}, found or {})]
-    if found is False or rest[0] != rest[1] or _entries(found, key) != entries:
+        edited = others_yaml(text, where) or {}
+    others = [{name: value for name, value in data.items() if name != key} for data in (before or {}, edited or {})]
+    if edited is False or others[0] != others[1] or _entries(edited, key) != entries:
         raise FormatError("expected a file that can be edited in place", where=where, hint="edit it by hand")
     return text
 
