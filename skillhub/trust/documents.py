@@ -61,28 +61,30 @@ def signed_documents(
     For a large registry, ``index`` may lack other publishers; ``pins`` then returns the signed pins of a namespace
     document by its path, and there is no listing.
     """
-    found, offered, several = dict[str, bytes](), dict[str, list[Release]](), set(publishers)
-    for each in (each for name in sorted(index.skills) for each in index.skills[name] if each.publisher in several):
-        offered.setdefault(each.publisher or "", []).append(each)
+    documents, offered, chosen = dict[str, bytes](), dict[str, list[Release]](), set(publishers)
+    for release in (
+        release for name in sorted(index.skills) for release in index.skills[name] if release.publisher in chosen
+    ):
+        offered.setdefault(release.publisher or "", []).append(release)
     admitted = dict[str, dict[str, bytes]]()
-    for publisher, data in _neighbours(index, {*map(namespace_path, several)}).items():
+    for publisher, data in _neighbours(index, {*map(namespace_path, chosen)}).items():
         admitted.setdefault(namespace_path(publisher), {})[publisher] = data
-    for publisher in sorted(several):
+    for publisher in sorted(chosen):
         path = namespace_path(publisher)
-        found[path] = found.get(path) or _namespaces(pins(path) if pins else {}, admitted.get(path, {}))
-        found[index_path(publisher)] = _releases(publisher, offered.get(publisher, ()))
+        documents[path] = documents.get(path) or _namespaces(pins(path) if pins else {}, admitted.get(path, {}))
+        documents[index_path(publisher)] = _releases(publisher, offered.get(publisher, ()))
     for name in names:
-        found[skill_path(name)] = _skill(name, index.skills[name])
+        documents[skill_path(name)] = _skill(name, index.skills[name])
     if pins is None:
-        found[LISTING_PATH] = _listing(index, index.skills, "../../")
-    return found
+        documents[LISTING_PATH] = _listing(index, index.skills, "../../")
+    return documents
 
 
 def pinned_documents(index: Index, publishers: Collection[str]) -> Mapping[str, bytes]:
     """Return the publishers' documents that the namespace documents of these ones pin, by path below the site."""
-    found = _neighbours(index, {namespace_path(publisher) for publisher in publishers})
+    documents = _neighbours(index, {namespace_path(publisher) for publisher in publishers})
     return MappingProxyType(
-        {path_of(publisher_target(publisher, _pin(data))): data for publisher, data in found.items()}
+        {path_of(publisher_target(publisher, _pin(data))): data for publisher, data in documents.items()}
     )
 
 
@@ -92,13 +94,13 @@ def public_documents(index: Index, signed: Mapping[str, bytes], names: Collectio
     Each skill has an index of its own, for clients that would otherwise read the whole listing. Most of these clients
     know no withdrawn and no yanked release: they would install it.
     """
-    found = {
+    documents = {
         f"{name}/{WELL_KNOWN}/{LISTING_PATH}": _listing(index, offered(index, [name]), "../../../") for name in names
     }
-    found |= {f"{WELL_KNOWN}/{path}": signed[path] for path in map(skill_path, names) if path in signed}
+    documents |= {f"{WELL_KNOWN}/{path}": signed[path] for path in map(skill_path, names) if path in signed}
     if LISTING_PATH in signed:
-        found[f"{WELL_KNOWN}/{LISTING_PATH}"] = _listing(index, offered(index, index.skills), "../../")
-    return found
+        documents[f"{WELL_KNOWN}/{LISTING_PATH}"] = _listing(index, offered(index, index.skills), "../../")
+    return documents
 
 
 def offered(index: Index, names: Iterable[str]) -> list[str]:
@@ -117,27 +119,27 @@ def shards(index: Index, names: Iterable[str], read: Callable[[str], bytes | Non
     Raises:
         FormatError: a present list is not one that this function returns.
     """
-    found, groups = {}, dict[str, list[str]]()
+    lists, groups = {}, dict[str, list[str]]()
     for name in names:
         groups.setdefault(shard_path(name), []).append(name)
     for path, group in groups.items():
         before = () if (data := read(path)) is None else _rows_before(data, path)
-        kept = (row for row in before if row.name not in group)
-        rows = {row.name: row for row in (*kept, *_entries(index, offered(index, group), "../../../"))}
-        found[path] = IndexListing.model_construct(skills=tuple(rows[name] for name in sorted(rows))).dump()
-    return found
+        others = (row for row in before if row.name not in group)
+        rows = {row.name: row for row in (*others, *_entries(index, offered(index, group), "../../../"))}
+        lists[path] = IndexListing.model_construct(skills=tuple(rows[name] for name in sorted(rows))).dump()
+    return lists
 
 
 def _rows_before(data: bytes, path: str) -> tuple[IndexEntry, ...]:
-    found = IndexListing.parse(data, path)
-    names = [row.name for row in found.skills]
+    listing = IndexListing.parse(data, path)
+    names = [row.name for row in listing.skills]
     if (
-        IndexListing.model_construct(skills=found.skills).dump() != data
+        IndexListing.model_construct(skills=listing.skills).dump() != data
         or names != sorted({*names})
         or any(shard_path(name) != path for name in names)
     ):
         raise FormatError("expected a list of skills as a release writes it", where=path)
-    return found.skills
+    return listing.skills
 
 
 def short_listing() -> dict[str, bytes]:
@@ -172,14 +174,14 @@ def refuse_large(documents: Mapping[str, bytes]) -> None:
 def _neighbours(index: Index, paths: Collection[str]) -> Mapping[str, bytes]:
     """Return the documents of the publishers that the targets at ``paths`` name."""
     return {
-        publisher: _publisher(each)
-        for publisher, each in index.admissions.items()
+        publisher: _publisher(admission)
+        for publisher, admission in index.admissions.items()
         if namespace_path(publisher) in paths
     }
 
 
 def _releases(publisher: str, releases: Iterable[Release]) -> bytes:
-    rows = tuple(PublisherRelease.of(each, sha256=each.digest) for each in releases)
+    rows = tuple(PublisherRelease.of(release, sha256=release.digest) for release in releases)
     return ReleasesDocument.model_construct(publisher=publisher, releases=rows).dump()
 
 
@@ -201,13 +203,13 @@ def listed_releases(name: str, document: bytes) -> tuple[Release, ...]:
         BadMetadata: the document is that of another skill.
         FormatError: the document is malformed.
     """
-    found = skill_of(name, document, skill_path(name))
-    return tuple(replace(each, url=each.url.removeprefix("../../../")) for each in found)
+    releases = skill_of(name, document, skill_path(name))
+    return tuple(replace(release, url=release.url.removeprefix("../../../")) for release in releases)
 
 
 def best_release(releases: tuple[Release, ...]) -> Release:
     """Return the newest release that is neither withdrawn nor yanked, else the newest yanked, else withdrawn one."""
-    return min(releases, key=lambda each: (each.withdrawn is not None, each.yanked is not None))
+    return min(releases, key=lambda release: (release.withdrawn is not None, release.yanked is not None))
 
 
 def _skill(name: str, releases: tuple[Release, ...]) -> bytes:
@@ -216,7 +218,7 @@ def _skill(name: str, releases: tuple[Release, ...]) -> bytes:
         name=name,
         publisher=newest.publisher,
         description=newest.description,
-        releases=tuple(SkillRelease.of(each, url=f"../../../{each.url}") for each in releases),
+        releases=tuple(SkillRelease.of(release, url=f"../../../{release.url}") for release in releases),
     ).dump()
 
 
@@ -321,10 +323,10 @@ class PartsWriter:
     def revised(self, first: PartDocument, changes: Change) -> bytes:
         """Return the bytes of the first part after these changes."""
         if not first.parts:
-            found = self._of_rows(_applied(first.rows, changes), "")
+            part = self._of_rows(_applied(first.rows, changes), "")
         else:
-            found = self._of_parts("", first, self._regrouped("", [*first.parts.items()], changes), changes)
-        return found.dump() if found else NO_PARTS
+            part = self._of_parts("", first, self._regrouped("", [*first.parts.items()], changes), changes)
+        return part.dump() if part else NO_PARTS
 
     def _of_rows(self, rows: Sequence[PartRow], prefix: str | None = None) -> PartDocument | None:
         """Return the part with these rows, sorted by key; its default ``prefix`` is the common one of the keys."""
@@ -334,37 +336,37 @@ class PartsWriter:
         prefix = _common([rows[0].key, rows[-1].key]) if prefix is None else prefix
         if len(rows) <= ROWS_MAX:
             return _part(prefix, len(rows), rows, {})
-        groups = (list(each) for _, each in groupby(rows, key=lambda row: row.key[len(prefix)]))
-        return self._of_parts(prefix, None, [found for each in groups if (found := self._of_rows(each))], {})
+        groups = (list(group) for _, group in groupby(rows, key=lambda row: row.key[len(prefix)]))
+        return self._of_parts(prefix, None, [part for group in groups if (part := self._of_rows(group))], {})
 
     def _of_parts(
         self, prefix: str, before: PartDocument | None, below: Sequence[_Below], changes: Change
     ) -> PartDocument | None:
         """Return the part above these parts; if all rows fit into one part, that part; for one part, itself."""
-        count = sum(_count(each) for each in below)
+        count = sum(_count(part) for part in below)
         if count <= ROWS_MAX:
-            rows = sorted((row for each in below for row in self._loaded(each).rows), key=lambda row: row.key)
+            rows = sorted((row for part in below for row in self._loaded(part).rows), key=lambda row: row.key)
             return self._of_rows(rows, prefix and None)
         if len(below) == 1 and prefix:
             return self._loaded(below[0])
-        best = [row for each in below if isinstance(each, PartDocument) for row in each.rows]
-        kept = [row for row in before.rows if row.key not in changes] if before else []
+        best = [row for part in below if isinstance(part, PartDocument) for row in part.rows]
+        unchanged = [row for row in before.rows if row.key not in changes] if before else []
         if before is None or any(_is_worse(changes[row.key], row) for row in before.rows if row.key in changes):
             # A row of a lower rank, which was not repeated here, may be among the best now.
-            best, kept = [row for each in below for row in self._loaded(each).rows], []
-        pins = {each[0]: each[1] for each in map(self._pinned, below)}
-        return _part(prefix, count, best_rows([*best, *kept]), dict(sorted(pins.items())))
+            best, unchanged = [row for part in below for row in self._loaded(part).rows], []
+        pins = {pinned[0]: pinned[1] for pinned in map(self._pinned, below)}
+        return _part(prefix, count, best_rows([*best, *unchanged]), dict(sorted(pins.items())))
 
     def _regrouped(self, prefix: str, below: Sequence[tuple[str, PinnedPart]], changes: Change) -> list[_Below]:
         """Return the parts below a part after these changes; all keys of these begin with its ``prefix``."""
-        parts: dict[str, _Below] = {each[0][len(prefix)]: each for each in below}
-        groups = groupby(sorted(changes.items(), key=lambda each: each[0]), key=lambda each: each[0][len(prefix)])
+        parts: dict[str, _Below] = {pinned[0][len(prefix)]: pinned for pinned in below}
+        groups = groupby(sorted(changes.items(), key=lambda item: item[0]), key=lambda item: item[0][len(prefix)])
         for letter, group in groups:
             own = dict(group)
             old = parts.pop(letter, None)
-            found = self._changed(old, own) if isinstance(old, tuple) else self._of_rows(_applied((), own))
-            if found is not None:
-                parts[letter] = found
+            part = self._changed(old, own) if isinstance(old, tuple) else self._of_rows(_applied((), own))
+            if part is not None:
+                parts[letter] = part
         return [parts[letter] for letter in sorted(parts)]
 
     def _changed(self, old: tuple[str, PinnedPart], changes: Change) -> PartDocument | None:
@@ -378,16 +380,16 @@ class PartsWriter:
             return self._of_parts(common, part, self._regrouped(common, [*part.parts.items()], changes), changes)
         return self._of_parts(common, None, self._regrouped(common, [old], changes), changes)
 
-    def _loaded(self, each: _Below) -> PartDocument:
-        return each if isinstance(each, PartDocument) else self.read(*each)
+    def _loaded(self, part: _Below) -> PartDocument:
+        return part if isinstance(part, PartDocument) else self.read(*part)
 
-    def _pinned(self, each: _Below) -> tuple[str, PinnedPart]:
-        if isinstance(each, tuple):
-            return each
-        data = each.dump()
-        pin = PinnedPart(Digest.of(data), len(data), each.count)
-        self.made[path_of(pinned_target(part_path(each.prefix), pin))] = data
-        return each.prefix, pin
+    def _pinned(self, part: _Below) -> tuple[str, PinnedPart]:
+        if isinstance(part, tuple):
+            return part
+        data = part.dump()
+        pin = PinnedPart(Digest.of(data), len(data), part.count)
+        self.made[path_of(pinned_target(part_path(part.prefix), pin))] = data
+        return part.prefix, pin
 
 
 def _part(prefix: str, count: int, rows: Sequence[PartRow], parts: Mapping[str, PinnedPart]) -> PartDocument:
@@ -395,8 +397,8 @@ def _part(prefix: str, count: int, rows: Sequence[PartRow], parts: Mapping[str, 
 
 
 def _applied(rows: Iterable[PartRow], changes: Change) -> list[PartRow]:
-    found: dict[str, PartRow | None] = {**{row.key: row for row in rows}, **changes}
-    return [row for _, row in sorted(found.items()) if row is not None]
+    by_key: dict[str, PartRow | None] = {**{row.key: row for row in rows}, **changes}
+    return [row for _, row in sorted(by_key.items()) if row is not None]
 
 
 def _common(texts: Sequence[str]) -> str:
@@ -410,8 +412,8 @@ def _common(texts: Sequence[str]) -> str:
     ]
 
 
-def _count(each: _Below) -> int:
-    return each.count if isinstance(each, PartDocument) else each[1].count
+def _count(part: _Below) -> int:
+    return part.count if isinstance(part, PartDocument) else part[1].count
 
 
 def _rank(row: PartRow) -> tuple[object, ...]:
@@ -426,7 +428,7 @@ def _is_worse(now: PartRow | None, before: PartRow) -> bool:
 
 def best_rows(rows: Iterable[PartRow]) -> list[PartRow]:
     """Return the best rows, at most ``BEST_MAX``, one for each skill."""
-    found: dict[str, PartRow] = {}
+    best: dict[str, PartRow] = {}
     for row in sorted(rows, key=_rank):
-        found.setdefault(row.name, row)
-    return list(found.values())[:BEST_MAX]
+        best.setdefault(row.name, row)
+    return list(best.values())[:BEST_MAX]

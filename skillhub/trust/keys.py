@@ -158,8 +158,8 @@ class PrivateKey:
         try:
             key = serialization.load_pem_private_key(pem, passphrase)
         except TypeError as error:
-            found = "none for an encrypted key" if passphrase is None else "one for an unencrypted key"
-            raise UsageError(f"expected a passphrase for an encrypted key alone, found {found}") from error
+            actual = "none for an encrypted key" if passphrase is None else "one for an unencrypted key"
+            raise UsageError(f"expected a passphrase for an encrypted key alone, found {actual}") from error
         except (ValueError, UnsupportedAlgorithm) as error:
             hint = _HINT if passphrase is None else "check the passphrase"
             raise FormatError("expected a private key in PEM", hint=hint) from error
@@ -190,11 +190,11 @@ def has_private_key(data: bytes) -> bool:
 
     The key may be quoted, indented, in a comment, on one line or in UTF-16; an example without a real key is ignored.
     """
-    for found in _PEM_KEY.finditer(data.replace(b"\0", b"")):
-        if found[1]:
+    for block in _PEM_KEY.finditer(data.replace(b"\0", b"")):
+        if block[1]:
             return True
         try:
-            key = serialization.load_der_private_key(b64decode(_NOT_BASE64.sub(b"", found[2])), None)
+            key = serialization.load_der_private_key(b64decode(_NOT_BASE64.sub(b"", block[2])), None)
         except TypeError:  # it has a passphrase
             return True
         except (ValueError, UnsupportedAlgorithm):
@@ -233,9 +233,9 @@ class Identity:
             FormatError: the name or issuer is empty, too long or contains invisible characters; the issuer is no
                 URL; the root is no trusted root, or too large.
         """
-        for what, text in (("identity", self.name), ("issuer", self.issuer)):
+        for label, text in (("identity", self.name), ("issuer", self.issuer)):
             if not 1 <= len(text) <= _LONGEST or clean(text) != text or " " in text:
-                message = f"expected as {what} 1 to {_LONGEST} characters, all of them visible and none a space"
+                message = f"expected as {label} 1 to {_LONGEST} characters, all of them visible and none a space"
                 raise FormatError(f"{message}, found {quote(text)}")
         if not self.issuer.startswith(("https://", "http://")):
             raise FormatError(f"expected the URL of an OpenID provider as issuer, found {quote(self.issuer)}")

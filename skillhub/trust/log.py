@@ -74,13 +74,13 @@ def parent(left: bytes, right: bytes) -> bytes:
 
 def nodes_of(leaves: Sequence[bytes], start: int = 0) -> dict[Node, bytes]:
     """Return the hashes of all complete subtrees of these leaves, the first of which has the index ``start``."""
-    found: dict[Node, bytes] = {}
+    nodes: dict[Node, bytes] = {}
     level, row = 0, list(leaves)
     while row:
-        found |= {(level, (start >> level) + number): each for number, each in enumerate(row)}
+        nodes |= {(level, (start >> level) + number): digest for number, digest in enumerate(row)}
         row = [parent(*row[number : number + 2]) for number in range(0, len(row) - 1, 2)]
         level += 1
-    return found
+    return nodes
 
 
 def root_of(nodes: Mapping[Node, bytes], size: int, start: int = 0) -> bytes:
@@ -103,24 +103,24 @@ def root_of(nodes: Mapping[Node, bytes], size: int, start: int = 0) -> bytes:
 def tile_path(level: int | str, number: int, width: int = WIDTH) -> str:
     """Return the path of a tile, or with the level ``entries`` that of a bundle of entries (tlog-tiles)."""
     digits = f"{number:0{-(-len(str(number)) // 3) * 3}d}"
-    parts = [digits[at : at + 3] for at in range(0, len(digits), 3)]
+    parts = [digits[start : start + 3] for start in range(0, len(digits), 3)]
     name = "/".join([*(f"x{part}" for part in parts[:-1]), parts[-1]])
     return f"tile/{level}/{name}" + (f".p/{width}" if width < WIDTH else "")
 
 
 def bundle_of(entries: Sequence[bytes]) -> bytes:
     """Return a bundle of entries (tlog-tiles)."""
-    return b"".join(len(each).to_bytes(2) + each for each in entries)
+    return b"".join(len(entry).to_bytes(2) + entry for entry in entries)
 
 
 def read_bundle(data: bytes) -> list[bytes]:
     """Return the entries of a bundle; in a truncated bundle the last one is too short."""
-    found, at = [], 0
-    while at < len(data):
-        end = at + 2 + int.from_bytes(data[at : at + 2])
-        found.append(data[at + 2 : end])
-        at = end
-    return found
+    entries, offset = [], 0
+    while offset < len(data):
+        end = offset + 2 + int.from_bytes(data[offset : offset + 2])
+        entries.append(data[offset + 2 : end])
+        offset = end
+    return entries
 
 
 def _above(chunk: int, size: int) -> int:
@@ -156,17 +156,17 @@ def proof_nodes(data: bytes, chunk: int, head: LogHead) -> Mapping[Node, bytes]:
     width = _width(chunk, size)
     if width < 1 or len(data) != HASH * (width + max(0, _above(chunk, size) - CHUNK)):
         raise BadLog(f"expected the proof of entries {start} to {size - 1}, found {len(data)} bytes")
-    hashes = [data[at : at + HASH] for at in range(0, len(data), HASH)]
-    found = nodes_of(hashes[:width], start)
+    hashes = [data[offset : offset + HASH] for offset in range(0, len(data), HASH)]
+    nodes = nodes_of(hashes[:width], start)
     for level, beside in enumerate(hashes[width:], CHUNK):
         index = chunk >> (level - CHUNK)
-        pair = (beside, found[level, index]) if index & 1 else (found[level, index], beside)
-        found |= {(level, index ^ 1): beside, (level + 1, index >> 1): parent(*pair)}
+        pair = (beside, nodes[level, index]) if index & 1 else (nodes[level, index], beside)
+        nodes |= {(level, index ^ 1): beside, (level + 1, index >> 1): parent(*pair)}
     for level, index in head.nodes:
         overlaps = index << level < start + width and start < (index + 1) << level
-        if overlaps and found.get((level, index)) != head.nodes[level, index]:
+        if overlaps and nodes.get((level, index)) != head.nodes[level, index]:
             raise BadLog("the proof does not lead to the checkpoint of the log")
-    return found
+    return nodes
 
 
 # A checkpoint is a signed note (C2SP): a text, an empty line, and a line for each signature.
@@ -227,9 +227,9 @@ class NoteKey:
         match = _VKEY.fullmatch(text)
         data = _bytes(match[3]) if match else b""
         if match and len(data) == 1 + HASH and data[0] == _COSIGNER:
-            found = cls(match[1], _COSIGNER, PublicKey.of(Ed25519PublicKey.from_public_bytes(data[1:])))
-            if found.id.hex() == match[2]:
-                return found
+            key = cls(match[1], _COSIGNER, PublicKey.of(Ed25519PublicKey.from_public_bytes(data[1:])))
+            if key.id.hex() == match[2]:
+                return key
         raise FormatError(f"expected the key of a witness, NAME+HASH+KEY, found {quote(text)}")
 
     @property
@@ -251,8 +251,8 @@ class NoteKey:
         Raises:
             BadLog: a signature with the name and the id of this key is invalid.
         """
-        found = [data for name, data in note.signatures if name == self.name and data[:4] == self.id]
-        for data in found:
+        signatures = [data for name, data in note.signatures if name == self.name and data[:4] == self.id]
+        for data in signatures:
             try:
                 if self.kind == _COSIGNER:
                     time = int.from_bytes(data[4:12])
@@ -261,7 +261,7 @@ class NoteKey:
                     self.key.verify(data[4:], note.text.encode())
             except BadSignature as error:
                 raise BadLog(f"the signature of {quote(self.name)} on the checkpoint is invalid") from error
-        return bool(found)
+        return bool(signatures)
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,12 +283,12 @@ class Note:
         except UnicodeDecodeError:
             decoded = ""
         text, blank, lines = decoded.rpartition("\n\n")
-        found = [line.removeprefix(_MARK).split(" ") for line in lines.split("\n")[:-1] if line.startswith(_MARK)]
-        signatures = [(each[0], _bytes(each[1])) for each in found if len(each) == 2]
+        rows = [line.removeprefix(_MARK).split(" ") for line in lines.split("\n")[:-1] if line.startswith(_MARK)]
+        signatures = [(row[0], _bytes(row[1])) for row in rows if len(row) == 2]
         is_whole = bool(signatures) and len(signatures) == lines.count("\n") and lines.endswith("\n")
-        if not blank or not is_whole or any(each < " " and each != "\n" for each in decoded):
+        if not blank or not is_whole or any(char < " " and char != "\n" for char in decoded):
             raise BadLog("expected a signed note")
-        if any(len(each) <= 4 or not name for name, each in signatures):
+        if any(len(signature) <= 4 or not name for name, signature in signatures):
             raise BadLog("expected a signature in each last line of a note")
         return cls(text + "\n", tuple(signatures))
 
@@ -333,10 +333,12 @@ class LogHead:
         count = (checkpoint.size >> top) + (checkpoint.size % (1 << top)).bit_count()
         if len(hashes) != HASH * count:
             raise BadLog("expected the hashes of the subtrees of the log, found others")
-        found = {node: hashes[HASH * at : HASH * (at + 1)] for at, node in enumerate(subtrees(checkpoint.size))}
-        if root_of(found, checkpoint.size) != checkpoint.root:
+        nodes = {
+            node: hashes[HASH * index : HASH * (index + 1)] for index, node in enumerate(subtrees(checkpoint.size))
+        }
+        if root_of(nodes, checkpoint.size) != checkpoint.root:
             raise BadLog("the hashes of the subtrees do not lead to the checkpoint of the log")
-        return cls(note, checkpoint, found)
+        return cls(note, checkpoint, nodes)
 
     def dump(self) -> bytes:
         """Return the bytes of the head: the signed checkpoint, a zero, and the hashes."""
@@ -366,7 +368,7 @@ def _base64(data: bytes) -> str:
 def _bytes(text: str) -> bytes:
     """Return the bytes of a canonical base64 text; empty for any other text."""
     try:
-        found = b64decode(text, validate=True)
+        data = b64decode(text, validate=True)
     except (NoBase64, ValueError):
         return b""
-    return found if _base64(found) == text else b""
+    return data if _base64(data) == text else b""

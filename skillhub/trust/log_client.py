@@ -137,14 +137,14 @@ class RegistryLog:
     @cached_property
     def _head(self) -> LogHead:
         try:
-            found = LogHead.parse(self._fetch_head())
-            found.verify(self._origin, self._key)
-            self._nodes, self._chunks = dict(found.nodes), set()
-            self._compare(found)
+            head = LogHead.parse(self._fetch_head())
+            head.verify(self._origin, self._key)
+            self._nodes, self._chunks = dict(head.nodes), set()
+            self._compare(head)
         except (BadLog, Rollback) as error:
             error.where = error.where or self._url
             raise
-        return found
+        return head
 
     def require(self, release: Release) -> None:
         """Raise unless the log proves that it contains this release, at the position that the registry names.
@@ -169,7 +169,7 @@ class RegistryLog:
             FormatError: a text is no key of a witness.
             BadLog, Rollback, SourceError: as for ``head``; or a cosignature is invalid.
         """
-        return frozenset(each for each in witnesses if NoteKey.parse(each).signs(self.head.note))
+        return frozenset(witness for witness in witnesses if NoteKey.parse(witness).signs(self.head.note))
 
     def entries(self, start: int = 0) -> Iterator[tuple[int, bytes]]:
         """Yield the position and the bytes of each entry from ``start`` on, after its proof.
@@ -256,8 +256,8 @@ class LogWatch:
         self._about = {*known.about} if known else {f"name:{name}", f"publisher:{name}"}
         if known and known.size > self._size:
             raise Rollback(f"the log has {self._size} entries, and had {known.size} before")
-        found = map(read_entry, log.entries(known.size if known else 0))
-        self.entries = [each for each in found if self._is_news(each)]
+        rows = map(read_entry, log.entries(known.size if known else 0))
+        self.entries = [row for row in rows if self._is_news(row)]
         self.is_known = bool(known or self.entries)
 
     def remember(self) -> None:
@@ -291,17 +291,17 @@ def _watched(document: LogWatchedFile | None) -> Mapping[str, Watched]:
     return document.watched if document else {}
 
 
-def read_entry(found: tuple[int, bytes]) -> Mapping[str, Any]:
+def read_entry(numbered: tuple[int, bytes]) -> Mapping[str, Any]:
     """Return an entry and its position; values are texts and numbers."""
-    where = f"entry {found[0]} of the log"
+    where = f"entry {numbered[0]} of the log"
     try:
-        row = strict_json(found[1], where, _BUNDLE_CAP)
+        row = strict_json(numbered[1], where, _BUNDLE_CAP)
     except FormatError as error:
         raise BadLog(error.message, where=where) from error
     if not isinstance(row, dict) or not isinstance(row.get("kind"), str):
         raise BadLog("expected an entry of a registry's log", where=where)
     texts = {key: value if isinstance(value, str) else str(value) for key, value in row.items() if value is not None}
-    return {**texts, "position": found[0]}
+    return {**texts, "position": numbered[0]}
 
 
 def _digest(root: bytes) -> Digest:

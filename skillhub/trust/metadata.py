@@ -57,8 +57,8 @@ def public_key(key: PublicKey) -> SSlibKey:
 
 def keyid(key: PublicKey) -> str:
     """Return TUF's name for the key."""
-    found: str = public_key(key).keyid
-    return found
+    key_id: str = public_key(key).keyid
+    return key_id
 
 
 def sign(role: str, document: Signed, delegators: Sequence[Any], keys: Keys) -> bytes:
@@ -103,10 +103,10 @@ def verify(role: str, data: bytes, delegator: Any) -> None:  # noqa: ANN401 - ro
         raise BadMetadataSignature("too few of the right keys have signed it", where=role) from error
 
 
-def _too_few(role: str, expected: int, found: int) -> Refused:
+def _too_few(role: str, expected: int, actual: int) -> Refused:
     kind = "online" if rule_of(role).online else "offline"
     return Refused(
-        f"the role {role} needs the signatures of {expected} keys, found {found}",
+        f"the role {role} needs the signatures of {expected} keys, found {actual}",
         hint=f"bring the {kind} keys of the registry, and their passphrase",
     )
 
@@ -187,8 +187,8 @@ def read_metadata_bundle(data: bytes) -> Mapping[str, bytes]:
     Roots and the timestamp are never in it, since they name the newest versions.
     """
     rows = (line.partition(b" ") for line in data.split(b"\n"))
-    found = {name.decode("latin-1"): document for name, _, document in rows}
-    return MappingProxyType({name: data for name, data in found.items() if is_in_metadata_bundle(name)})
+    documents = {name.decode("latin-1"): document for name, _, document in rows}
+    return MappingProxyType({name: data for name, data in documents.items() if is_in_metadata_bundle(name)})
 
 
 # Building a registry's metadata: pure functions, with equal bytes for equal keys, targets and dates.
@@ -251,10 +251,10 @@ class MetadataSet:
         Raises:
             FormatError: a document is no metadata.
         """
-        found = cls(MappingProxyType(dict(documents)))
+        metadata = cls(MappingProxyType(dict(documents)))
         for role in documents:
-            found.read(role)
-        return found
+            metadata.read(role)
+        return metadata
 
     def verify(self) -> None:
         """Raise unless every document has the signatures that its role requires; expiry is not checked.
@@ -334,8 +334,8 @@ class MetadataSet:
         }
         last = [role for role in (SNAPSHOT, TIMESTAMP, ROOT) if role in names]
         order = [role for role in names if role not in last] + last
-        found = {f"metadata/{names[role]}.json": self.documents[role] for role in order}
-        return {METADATA_BUNDLE_PATH: metadata_bundle(found), **found}
+        files = {f"metadata/{names[role]}.json": self.documents[role] for role in order}
+        return {METADATA_BUNDLE_PATH: metadata_bundle(files), **files}
 
     @property
     def snapshot_version(self) -> int:
@@ -390,10 +390,10 @@ class MetadataSet:
 
     def _targets(self, role: str) -> Targets:
         """Return the document of ``role``, which must not be changed; cached, since it may have many targets."""
-        found = self._parsed.get(role)
-        if not isinstance(found, Targets):
-            found = self._parsed[role] = self.signed(role, Targets)
-        return found
+        targets = self._parsed.get(role)
+        if not isinstance(targets, Targets):
+            targets = self._parsed[role] = self.signed(role, Targets)
+        return targets
 
     def read(self, role: str) -> Signed:
         """Return a copy of the content of the newest document of ``role``.
@@ -485,8 +485,8 @@ def states(before: MetadataSet, rotation: Rotation, keys: Keys, dates: Dates) ->
     """
 
     def lasting(role: str) -> Sequence[PrivateKey]:
-        found = keys(role)
-        return [key for key in found if role != rotation.role or keyid(key.public) not in rotation.gone]
+        role_keys = keys(role)
+        return [key for key in role_keys if role != rotation.role or keyid(key.public) not in rotation.gone]
 
     if rotation.role == ROOT:
         yield before.changed({ROOT: _rotated_root(before, rotation, rotation.gone)}, keys, dates)
@@ -514,11 +514,11 @@ def _delegated(before: MetadataSet, rotation: Rotation) -> dict[str, Signed]:
         targets.delegations.roles[rotation.role] = _delegated_role(rotation.role, [])
     _exchange(targets, rotation, rotation.gone)
     document = before.signed(rotation.role, Targets) if rotation.role in before.documents else Targets()
-    found: dict[str, Signed] = {TARGETS: targets, rotation.role: document}
+    documents: dict[str, Signed] = {TARGETS: targets, rotation.role: document}
     if rotation.role == RELEASES:
         _exchange(document, rotation, rotation.gone)
-        found |= {role: before.read(role) for role in before.documents if role.startswith(f"{RELEASES}-")}
-    return found
+        documents |= {role: before.read(role) for role in before.documents if role.startswith(f"{RELEASES}-")}
+    return documents
 
 
 def _exchange(delegator: Root | Targets, rotation: Rotation, gone: frozenset[str]) -> None:

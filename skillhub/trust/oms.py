@@ -128,14 +128,14 @@ def items(value: object, where: str) -> list[object]:
     return cast("list[object]", value)
 
 
-def expect(reason: str, key: str, found: object, expected: str) -> None:
-    """Raise unless ``found``, the value of ``key``, is ``expected``.
+def expect(reason: str, key: str, actual: object, expected: str) -> None:
+    """Raise unless ``actual``, the value of ``key``, is ``expected``.
 
     Raises:
         BadSignature: with this ``reason``.
     """
-    if found != expected:
-        message = f"expected {quote(expected)} as {key}, found {shown(found)}"
+    if actual != expected:
+        message = f"expected {quote(expected)} as {key}, found {shown(actual)}"
         raise BadSignature(reason, message, where=SIGNATURE)
 
 
@@ -160,10 +160,10 @@ def _envelope(value: object) -> tuple[bytes, bytes]:
 
 def _is_sigstore(material: Mapping[str, object]) -> bool:
     """Return whether the material is a certificate with log entries; either without the other is refused."""
-    found = [kind for kind in _KINDS if kind in material]
-    if found == ["certificate"] and material.get("tlogEntries"):
+    kinds = [kind for kind in _KINDS if kind in material]
+    if kinds == ["certificate"] and material.get("tlogEntries"):
         return True
-    if "certificate" in found or any(material.get(log) for log in _LOGS):
+    if "certificate" in kinds or any(material.get(log) for log in _LOGS):
         message = "expected a certificate with log entries, or a key or chain with none"
         raise BadSignature("sigstore", message, where=SIGNATURE)
     return False
@@ -267,9 +267,9 @@ class Statement:
             if _under(path, uncovered):
                 message = "a file that is both covered and ignored by the signature"
                 raise BadSignature("covers-ignored", message, where=quote(path))
-        found = Statement(files, ignored)
-        _check_subject(statement["subject"], found.root_digest)
-        return found
+        result = Statement(files, ignored)
+        _check_subject(statement["subject"], result.root_digest)
+        return result
 
     @property
     def root_digest(self) -> str:
@@ -299,34 +299,34 @@ class Statement:
         Raises:
             BadSignature: ``missing-file``, ``extra-file`` or ``changed-file``.
         """
-        found = _covered(tree)
-        if found == self.files:
+        covered = _covered(tree)
+        if covered == self.files:
             return tree
         ignored = _folders(self.ignored)
-        dropped = [path for path in found if _under(path, ignored)]
+        dropped = [path for path in covered if _under(path, ignored)]
         for path in dropped:
-            del found[path]
-        if found == self.files:
+            del covered[path]
+        if covered == self.files:
             return tree.without(dropped)
         for path, digest in self.files.items():
-            if path not in found:
+            if path not in covered:
                 raise BadSignature("missing-file", "expected a file that is signed, found none", where=quote(path))
-            if found[path] != digest:
-                message = f"changed since it was signed: expected SHA-256 {digest}, found {found[path]}"
+            if covered[path] != digest:
+                message = f"changed since it was signed: expected SHA-256 {digest}, found {covered[path]}"
                 raise BadSignature("changed-file", message, where=quote(path))
-        extra = next(path for path in found if path not in self.files)
+        extra = next(path for path in covered if path not in self.files)
         raise BadSignature("extra-file", "a file that the signature does not cover", where=quote(extra))
 
 
 def _serialization(value: object) -> tuple[str, ...]:
     required = ("method", "hash_type", "allow_symlinks")
-    found = fields(value, "serialization", required, optional=("ignore_paths", "shard_size"))
-    expect("serialization-method", "method", found["method"], "files")
-    expect("hash-type", "hash_type", found["hash_type"], "sha256")
-    if not isinstance(found["allow_symlinks"], bool):
-        message = f"expected true or false as allow_symlinks, found {shown(found['allow_symlinks'])}"
+    options = fields(value, "serialization", required, optional=("ignore_paths", "shard_size"))
+    expect("serialization-method", "method", options["method"], "files")
+    expect("hash-type", "hash_type", options["hash_type"], "sha256")
+    if not isinstance(options["allow_symlinks"], bool):
+        message = f"expected true or false as allow_symlinks, found {shown(options['allow_symlinks'])}"
         raise BadSignature("field-type", message, where=SIGNATURE)
-    ignored = tuple(_path(item, "ignore-path") for item in items(found.get("ignore_paths", []), "ignore_paths"))
+    ignored = tuple(_path(item, "ignore-path") for item in items(options.get("ignore_paths", []), "ignore_paths"))
     if _under(SKILL_MD, _folders(ignored)):
         raise BadSignature("ignores-skill-md", f"expected {SKILL_MD} to be covered, found it ignored")
     return ignored
@@ -432,9 +432,9 @@ def read(tree: Tree) -> Envelope | None:
     if SIGNATURE not in tree:
         return None
     bundle = Bundle.parse(tree[SIGNATURE].data)
-    kept = Statement.parse(bundle.payload).match(tree)
+    covered = Statement.parse(bundle.payload).match(tree)
     signed = pae(bundle.payload)
-    return Envelope(kept, bundle.hint, bundle.chain, signed, bundle.signature, bundle.sigstore)
+    return Envelope(covered, bundle.hint, bundle.chain, signed, bundle.signature, bundle.sigstore)
 
 
 def sign(tree: Tree, name: str, key: PrivateKey, chain: tuple[Certificate, ...] = ()) -> bytes:

@@ -63,12 +63,12 @@ def certificates_of(pems: Iterable[str]) -> tuple[Certificate, ...]:
     Raises:
         FormatError: a text is no certificate that may certify signers.
     """
-    found: list[Certificate] = []
+    certificates: list[Certificate] = []
     for pem in pems:
         from skillhub.trust import x509  # noqa: PLC0415 - few publishers have certificates
 
-        found += x509.load(pem.encode())
-    return tuple(found)
+        certificates += x509.load(pem.encode())
+    return tuple(certificates)
 
 
 def publisher_of(admission: Admission, published: str | None = None) -> Publisher:
@@ -82,7 +82,7 @@ def publisher_of(admission: Admission, published: str | None = None) -> Publishe
     Raises:
         FormatError: a key or a certificate may not sign skills.
     """
-    void = (each for each in admission.revoked if published is None or published >= each.since)
+    void = (revocation for revocation in admission.revoked if published is None or published >= revocation.since)
     # The names are left out of the key of the cache: to compare a thousand names a thousand times takes long.
     return _publisher(replace(admission, names=frozenset()), tuple(void))
 
@@ -101,7 +101,7 @@ def _publisher(admission: Admission, void: tuple[Revocation, ...]) -> Publisher:
         keys=tuple(key for key in keys if key.fingerprint not in gone),
         roots=tuple(root for root in roots if root.fingerprint not in gone and root.key.fingerprint not in gone),
         revoked=tuple(revoked.values()),
-        former=frozenset(each.fingerprint for each in admission.revoked),
+        former=frozenset(revocation.fingerprint for revocation in admission.revoked),
     )
 
 
@@ -222,22 +222,22 @@ def _by_identity(envelope: Envelope, bundle: bytes, trusted: tuple[Publisher, ..
         message = "a Sigstore identity, which cannot be verified here"
         hint = f"install what verifies one: {extra('sigstore')}"
         raise BadSignature("sigstore", message, where=SIGNATURE, hint=hint) from error
-    owners = {each: publisher.name for publisher in reversed(trusted) for each in publisher.identities}
+    owners = {identity: publisher.name for publisher in reversed(trusted) for identity in publisher.identities}
     # A pinned root vouches only for the identities that it was pinned with.
-    for root in {each.root: None for each in owners if each.root is not None}:
+    for root in {identity.root: None for identity in owners if identity.root is not None}:
         try:
-            found = sigstore.prove(bundle, envelope.signed, root)
+            identity = sigstore.prove(bundle, envelope.signed, root)
         except BadSignature:
             continue
-        if found in owners:
-            return _identified(envelope, found, owners[found])
-    found = sigstore.prove(bundle, envelope.signed, None)
-    return _identified(envelope, found, owners.get(found))
+        if identity in owners:
+            return _identified(envelope, identity, owners[identity])
+    identity = sigstore.prove(bundle, envelope.signed, None)
+    return _identified(envelope, identity, owners.get(identity))
 
 
-def _identified(envelope: Envelope, found: Identity, owner: str | None) -> Verdict:
-    signer = Signer("sigstore", found.fingerprint, owner or str(found))
-    return Verdict("valid" if owner else "untrusted", envelope.tree, signer, pem=found.dump())
+def _identified(envelope: Envelope, identity: Identity, owner: str | None) -> Verdict:
+    signer = Signer("sigstore", identity.fingerprint, owner or str(identity))
+    return Verdict("valid" if owner else "untrusted", envelope.tree, signer, pem=identity.dump())
 
 
 def _maker(envelope: Envelope, known: set[PublicKey]) -> PublicKey | None:
@@ -276,6 +276,6 @@ def how_to_trust(signer: Signer) -> str:
     if signer.kind == "sigstore":
         return "ask the publisher for account and issuer; skillhub publisher trust --help shows how to trust them"
     name = signer.identity if _PLAIN_NAME.fullmatch(signer.identity) else "publisher"
-    what, option, end = _TRUST_BY[signer.kind]
+    anchor, option, end = _TRUST_BY[signer.kind]
     trust = as_command("skillhub", "publisher", "trust", name, option, f"{name}.{end}")
-    return f"get the {what} from the publisher, over a channel that you trust, as {name}.{end}, and then: {trust}"
+    return f"get the {anchor} from the publisher, over a channel that you trust, as {name}.{end}, and then: {trust}"

@@ -23,11 +23,11 @@ def refuse_shared(admissions: Iterable[Admission]) -> None:
         NameNotOwned: a name has two publishers.
     """
     owners: dict[str, str] = {}
-    for each in admissions:
-        for name in sorted(each.names):
-            if (other := owners.setdefault(name, each.publisher)) != each.publisher:
+    for admission in admissions:
+        for name in sorted(admission.names):
+            if (owner := owners.setdefault(name, admission.publisher)) != admission.publisher:
                 raise NameNotOwned(
-                    f"the name {quote(name)} is given to both {quote(other)} and {quote(each.publisher)}"
+                    f"the name {quote(name)} is given to both {quote(owner)} and {quote(admission.publisher)}"
                 )
 
 
@@ -37,10 +37,10 @@ def admission_of(name: str, publisher: str, admissions: Mapping[str, Admission])
     Raises:
         NameNotOwned: the registry has not given the name to the publisher.
     """
-    found = admissions.get(publisher)
-    if found is None or name not in found.names:
+    admission = admissions.get(publisher)
+    if admission is None or name not in admission.names:
         raise NameNotOwned(f"the registry has not given the name {quote(name)} to {quote(publisher)}")
-    return found
+    return admission
 
 
 def released_by(
@@ -94,8 +94,8 @@ def checked(release: Release, data: bytes) -> bytes:
         raise NotFound("the release has no digest", where=release.url)
     if release.size is not None and len(data) != release.size:
         raise WrongBytes(f"expected {release.size} bytes, found {len(data)}", where=release.url)
-    if (found := Digest.of(data)) != release.digest:
-        raise WrongBytes(f"expected {release.digest}, found {found}", where=release.url)
+    if (digest := Digest.of(data)) != release.digest:
+        raise WrongBytes(f"expected {release.digest}, found {digest}", where=release.url)
     return data
 
 
@@ -116,8 +116,8 @@ _COMMON = frozenset(
 
 def words_of(text: str) -> list[str]:
     """Return the words of a text for the large listing, each once; words outside ASCII as the hex of their UTF-8."""
-    found = (word if word.isascii() else word.encode().hex() for word in _WORD.findall(text.lower()))
-    return list(dict.fromkeys(word[:_WORD_MAX] for word in found))
+    words = (word if word.isascii() else word.encode().hex() for word in _WORD.findall(text.lower()))
+    return list(dict.fromkeys(word[:_WORD_MAX] for word in words))
 
 
 def searched(text: str) -> list[str]:
@@ -130,7 +130,7 @@ def keys_of(name: str, description: str) -> list[str]:
     """Return the keys of a skill: its name, the rest of the name after each hyphen, the words of its description."""
     parts = name.split("-")
     words = [word for word in words_of(description) if len(word) > 2 and word not in {*_COMMON, *parts}]
-    begins = ("-".join(parts[at:]) for at in range(len(parts)))
+    begins = ("-".join(parts[start:]) for start in range(len(parts)))
     return [f"{begin}--{name}." for begin in dict.fromkeys((*begins, *words[:_INDEXED_MAX]))]
 
 
@@ -145,15 +145,15 @@ def part_of(prefix: str, pinned: PinnedPart | None, data: bytes, where: str) -> 
 
     part = PartDocument.parse(data, where)
     keys, below = [row.key for row in part.rows], part.parts
-    count = sum(each.count for each in below.values()) if below else len(keys)
+    count = sum(part.count for part in below.values()) if below else len(keys)
     is_sound = (
         part.prefix == prefix
         and part.count == count == (count if pinned is None else pinned.count)
         and len(keys) <= (BEST_MAX if below else ROWS_MAX)
         and all(row.key.startswith(prefix) and row.key.endswith(f"--{row.name}.") for row in part.rows)
-        and (len({*keys}) == len(keys) if below else all(one < other for one, other in pairwise(keys)))
-        and all(len(each) > len(prefix) and each.startswith(prefix) for each in below)
-        and len({each[len(prefix)] for each in below}) == len(below)
+        and (len({*keys}) == len(keys) if below else all(earlier < later for earlier, later in pairwise(keys)))
+        and all(len(longer) > len(prefix) and longer.startswith(prefix) for longer in below)
+        and len({longer[len(prefix)] for longer in below}) == len(below)
     )
     if not is_sound:
         raise BadMetadata("a part of the listing contradicts itself or the part above it", where=where)
@@ -169,17 +169,17 @@ def skill_of(name: str, data: bytes, where: str) -> tuple[Release, ...]:
     """
     from skillhub.model.discovery import parse_skill  # noqa: PLC0415
 
-    found = parse_skill(data, where)
-    if found[0].name != name:
-        raise BadMetadata(f"expected the releases of {quote(name)}, found {quote(found[0].name)}'s", where=where)
-    return found
+    releases = parse_skill(data, where)
+    if releases[0].name != name:
+        raise BadMetadata(f"expected the releases of {quote(name)}, found {quote(releases[0].name)}'s", where=where)
+    return releases
 
 
 def leading_to(part: PartDocument, text: str) -> str | None:
     """Return the prefix of the one part below that has all keys beginning with ``text``; None to stop at ``part``."""
     if part.prefix.startswith(text):
         return None
-    return next((each for each in part.parts if each.startswith(text) or text.startswith(each)), None)
+    return next((prefix for prefix in part.parts if prefix.startswith(text) or text.startswith(prefix)), None)
 
 
 def walk(

@@ -176,8 +176,8 @@ def metadata_files(folder: str, roles: Iterable[str]) -> tuple[MetadataExpiry, .
         FormatError: a file is damaged.
         StateError: a file cannot be read.
     """
-    found = ((role, kept_metadata(folder, role)) for role in roles)
-    return tuple(MetadataExpiry(role, *view_expiry(data, folder)) for role, data in found if data)
+    documents = ((role, kept_metadata(folder, role)) for role in roles)
+    return tuple(MetadataExpiry(role, *view_expiry(data, folder)) for role, data in documents if data)
 
 
 def kept_metadata(folder: str, role: str) -> bytes | None:

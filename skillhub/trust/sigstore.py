@@ -71,13 +71,13 @@ def prove(signature: bytes, signed: bytes, root: str | None) -> Identity:
             simplefilter("error", CryptographyDeprecationWarning)
             bundle = Bundle.from_json(signature)
             kind, payload = verifier.verify_dsse(bundle, _Anybody())
-            found = _named(bundle.signing_certificate, root)
+            identity = _named(bundle.signing_certificate, root)
     except (*_MALFORMED, FormatError) as error:
         message = f"expected a Sigstore identity that its bundle proves: {quote(str(error), 200)}"
         raise BadSignature("sigstore", message, where=SIGNATURE, hint=_HINT) from error
     if kind != PAYLOAD_TYPE or pae(payload) != signed:
         raise BadSignature("sigstore", "expected one statement in the bundle", where=SIGNATURE)
-    return found
+    return identity
 
 
 class _Anybody:
@@ -106,7 +106,7 @@ def _packaged() -> str:
 def _named(certificate: x509.Certificate, root: str | None) -> Identity:
     extensions = certificate.extensions
     names = list(extensions.get_extension_for_class(x509.SubjectAlternativeName).value)
-    issuers = {_text(each) for each in extensions if each.oid in (_ISSUER, _ISSUER_RAW)}
+    issuers = {_text(extension) for extension in extensions if extension.oid in (_ISSUER, _ISSUER_RAW)}
     if len(names) != 1 or len(issuers) != 1:
         raise ValueError(f"expected one name and one issuer, found {len(names)} and {len(issuers)}")
     return Identity(_name(names[0]), issuers.pop(), root)

@@ -218,12 +218,12 @@ def _within(name: x509.GeneralName, base: x509.GeneralName) -> bool:
     if isinstance(name, x509.DirectoryName) and isinstance(base, x509.DirectoryName):
         prefix = [_folded(part) for part in base.value.rdns]
         return [_folded(part) for part in name.value.rdns][: len(prefix)] == prefix
-    found, wanted = _host(name), _host(base)
+    actual, wanted = _host(name), _host(base)
     if isinstance(name, x509.DNSName):
-        return wanted in ("", found) or found.endswith("." + wanted.lstrip("."))
+        return wanted in ("", actual) or actual.endswith("." + wanted.lstrip("."))
     if "@" in wanted:
-        return found == wanted
-    host = found.rpartition("@")[2]
+        return actual == wanted
+    host = actual.rpartition("@")[2]
     return host.endswith(wanted) if wanted.startswith(".") else host == wanted
 
 
@@ -279,10 +279,10 @@ def load(pem: bytes) -> tuple[Certificate, ...]:
         BadSignature: no chain may contain one of the certificates (see ``parse``).
     """
     try:
-        found = x509.load_pem_x509_certificates(pem)
+        certificates = x509.load_pem_x509_certificates(pem)
     except _MALFORMED as error:
         raise FormatError("expected certificates in PEM") from error
-    return tuple(parse(certificate.public_bytes(Encoding.DER)) for certificate in found)
+    return tuple(parse(certificate.public_bytes(Encoding.DER)) for certificate in certificates)
 
 
 @lru_cache(maxsize=64)  # the skills of one publisher share their chain
@@ -324,10 +324,10 @@ def _check_kind(raw: x509.Certificate, subject: str) -> None:
 
 
 def _of(der: bytes, raw: x509.Certificate, subject: str) -> Certificate:
-    found = {type(extension.value): extension.value for extension in raw.extensions}
-    basic = found.get(x509.BasicConstraints)
-    usage = found.get(x509.KeyUsage)
-    purposes = found.get(x509.ExtendedKeyUsage)
+    extensions = {type(extension.value): extension.value for extension in raw.extensions}
+    basic = extensions.get(x509.BasicConstraints)
+    usage = extensions.get(x509.KeyUsage)
+    purposes = extensions.get(x509.ExtendedKeyUsage)
     is_ca = isinstance(basic, x509.BasicConstraints) and basic.ca
     signs = isinstance(usage, x509.KeyUsage) and usage.digital_signature
     certifies = isinstance(usage, x509.KeyUsage) and usage.key_cert_sign
@@ -344,7 +344,7 @@ def _of(der: bytes, raw: x509.Certificate, subject: str) -> Certificate:
         not_after=raw.not_valid_after_utc,
         name=raw.subject,
         issuer=raw.issuer,
-        names=names_of(raw.subject, found.get(x509.SubjectAlternativeName)),
-        constraints=NameConstraints.of(found.get(x509.NameConstraints)),
+        names=names_of(raw.subject, extensions.get(x509.SubjectAlternativeName)),
+        constraints=NameConstraints.of(extensions.get(x509.NameConstraints)),
         _raw=raw,
     )
