@@ -62,10 +62,10 @@ def signed_documents(
     document by its path, and there is no listing.
     """
     documents, offered, chosen = dict[str, bytes](), dict[str, list[Release]](), set(publishers)
-    for release in (
-        release for name in sorted(index.skills) for release in index.skills[name] if release.publisher in chosen
-    ):
-        offered.setdefault(release.publisher or "", []).append(release)
+    for name in sorted(index.skills):
+        for release in index.skills[name]:
+            if release.publisher in chosen:
+                offered.setdefault(release.publisher or "", []).append(release)
     admitted = dict[str, dict[str, bytes]]()
     for publisher, data in _neighbours(index, {*map(namespace_path, chosen)}).items():
         admitted.setdefault(namespace_path(publisher), {})[publisher] = data
@@ -404,12 +404,10 @@ def _applied(rows: Iterable[PartRow], changes: Change) -> list[PartRow]:
 def _common(texts: Sequence[str]) -> str:
     """Return the common prefix of these texts."""
     first, last = min(texts), max(texts)
-    return first[
-        : next(
-            (at for at, (one, other) in enumerate(zip(first, last, strict=False)) if one != other),
-            min(len(first), len(last)),
-        )
-    ]
+    length = 0
+    while length < len(first) and first[length] == last[length]:
+        length += 1
+    return first[:length]
 
 
 def _count(part: _Below) -> int:
