@@ -168,25 +168,25 @@ def _check_length(path: str, segments: list[str], limits: Limits) -> None:
 def _check_syntax(path: str) -> None:
     """Refuse a path that some system does not read as a relative path of plain names."""
     if "\0" in path:
-        raise _bad("path-nul", "no NUL", path)
+        raise _unsafe_path("path-nul", "no NUL", path)
     if path.startswith(("/", "\\\\")) or _DRIVE.match(path):
-        raise _bad("path-absolute", "a relative path", path)
+        raise _unsafe_path("path-absolute", "a relative path", path)
     if "\\" in path:
-        raise _bad("path-backslash", "/ between segments", path)
+        raise _unsafe_path("path-backslash", "/ between segments", path)
     if ":" in path:
-        raise _bad("path-stream", "no colon (it opens a stream on NTFS)", path)
+        raise _unsafe_path("path-stream", "no colon (it opens a stream on NTFS)", path)
 
 
 def _check_segment(segment: str, path: str) -> None:
     wide = unicodedata.normalize("NFKC", segment)
     if not wide or (wide.startswith(".") and not wide.strip(". ")):
-        raise _bad("path-traversal", "no empty segment and none of dots alone", path)
+        raise _unsafe_path("path-traversal", "no empty segment and none of dots alone", path)
     if any(map(is_hidden, segment)) or _STRAY_SELECTOR.search(segment):
-        raise _bad("name-hidden", "no control, bidirectional, invisible or unassigned character", path)
+        raise _unsafe_path("name-hidden", "no control, bidirectional, invisible or unassigned character", path)
     if _is_git(wide):
-        raise _bad("name-dot-git", "no name that git keeps for itself", path)
+        raise _unsafe_path("name-dot-git", "no name that git keeps for itself", path)
     if segment[-1] in ". " or _FORBIDDEN.search(segment) or RESERVED.match(segment):
-        raise _bad("name-reserved", "a name that Windows can hold", path)
+        raise _unsafe_path("name-reserved", "a name that Windows can hold", path)
 
 
 def _is_git(wide: str) -> bool:
@@ -195,7 +195,7 @@ def _is_git(wide: str) -> bool:
     return name == ".git" or _SHORT_GIT.fullmatch(name) is not None
 
 
-def _bad(reason: str, expected: str, path: str) -> UnsafeArchive:
+def _unsafe_path(reason: str, expected: str, path: str) -> UnsafeArchive:
     return unsafe(reason, f"expected {expected} in a path, found {quote(path)}", path)
 
 

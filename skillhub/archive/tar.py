@@ -63,24 +63,24 @@ class Pending:
             UnsafeArchive: ``tar-header`` (a record is malformed), ``tar-pax``, ``tar-long-name``.
         """
         if kind == LONG_NAME:
-            self._rename(body.removesuffix(b"\0"), "tar-long-name")
+            self._set_name(body.removesuffix(b"\0"), "tar-long-name")
             return
         keys: set[str] = set()
         for key, value in _records(body):
             if key in keys or len(keys) >= _MAX_RECORDS:
                 raise unsafe("tar-pax", f"expected one value for each key, found {quote(key)} once more")
             keys.add(key)
-            self._note(key, value, kind)
+            self._add_pax_value(key, value, kind)
 
-    def _note(self, key: str, value: bytes, kind: bytes) -> None:
+    def _add_pax_value(self, key: str, value: bytes, kind: bytes) -> None:
         if _REFUSED.fullmatch(key) or (kind == GLOBAL and key in ("path", "size")):
             raise unsafe("tar-pax", f"the pax key {quote(key)} would change the meaning of an entry")
         if key == "path":
-            self._rename(value, "tar-pax")
+            self._set_name(value, "tar-pax")
         elif key == "size":
             self.size = value
 
-    def _rename(self, name: bytes, reason: str) -> None:
+    def _set_name(self, name: bytes, reason: str) -> None:
         if not name or self.name is not None:
             raise unsafe(reason, "expected one long name for an entry, found none or a second")
         self.name = name

@@ -46,7 +46,7 @@ def gather(entries: Iterable[Entry], limits: Limits = _DEFAULT, wrapper: bool = 
             files[entry.path] = entry.file
             if len(files) > limits.files:
                 raise unsafe("too-many-files", f"a skill has at most {limits.files} files", entry.path)
-    return _shaped(files, place.top, wrapper)
+    return _without_wrapper(files, place.top, wrapper)
 
 
 @dataclass(slots=True)
@@ -132,7 +132,7 @@ def _is_litter(path: str) -> bool:
     return name == ".DS_Store" or "__MACOSX" in parents
 
 
-def _shaped(files: dict[str, File], top: _Folder, wrapper: bool) -> Unpacked:
+def _without_wrapper(files: dict[str, File], top: _Folder, wrapper: bool) -> Unpacked:
     """Return the files with paths relative to the skill: without the folder around it, if there is one."""
     roots = dict(top.visible())
     warnings: tuple[str, ...] = ()

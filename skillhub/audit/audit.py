@@ -121,7 +121,7 @@ def change(case: Case) -> Iterator[Finding]:
         return
     changes = Provenance.of(earlier).means(Provenance.of(entry), AUDIT)
     if "origin-changed" in changes:
-        message = f"{name} came from {_spelled(earlier)}, and now comes from {_spelled(entry)}"
+        message = f"{name} came from {_source_and_origin(earlier)}, and now comes from {_source_and_origin(entry)}"
         yield case.note("origin-changed", message)
     if "signer-changed" in changes:
         before = shown_signers(earlier.signed_by, earlier.voucher)
@@ -132,7 +132,7 @@ def change(case: Case) -> Iterator[Finding]:
         yield case.note("patch-changed", f"{name} is patched by {entry.patch.path} now, and the patch is not signed")
 
 
-def _spelled(entry: Locked) -> str:
+def _source_and_origin(entry: Locked) -> str:
     return f"{entry.source} ({entry.origin})"
 
 
@@ -250,7 +250,7 @@ def content(case: Case) -> Iterator[Finding]:
     if case.stored is None:
         return
     for finding in case.stored.findings:
-        yield _judged(seen(finding, case.name, case.folder), case.ports)
+        yield _with_policy(seen(finding, case.name, case.folder), case.ports)
     for breach in case.stored.breaches:
         yield case.note("form", breach, (f"{case.folder}/{SKILL_MD}", 0))
     if case.stored.capabilities is None:
@@ -270,7 +270,7 @@ def known(case: Case) -> Iterator[Finding]:
         yield replace(match.finding(path or ""), line=line, skill=case.name)
 
 
-def _judged(finding: Finding, ports: Ports) -> Finding:
+def _with_policy(finding: Finding, ports: Ports) -> Finding:
     """Return a finding of the scan, marked if ``allow-findings`` accepts it; a project's policy cannot set that."""
     return replace(finding, accepted_by="a policy" if ports.policies.allows_finding(finding.rule) else "")
 
@@ -355,10 +355,10 @@ def at_path(path: str, shared: Inspection) -> Iterator[Finding]:
     name = skill.name or os.path.basename(shown)
     form = "not-scanned" if skill.content is None else "malformed"
     errors = skill.errors if skill.name is None else ()
-    findings = [_issue(error, error.code if error.code in RULES else form, name, shown) for error in errors]
+    findings = [_issue_finding(error, error.code if error.code in RULES else form, name, shown) for error in errors]
     # `_content` yields the other faults of its form, which do not depend on where the skill is.
     here = [each for each in (*skill.errors, *skill.warnings) if each.code in ("folder-name", "archive", "untrusted")]
-    findings += (_issue(issue, "form", name, shown) for issue in here)
+    findings += (_issue_finding(issue, "form", name, shown) for issue in here)
     if skill.content is None or skill.signature is None:
         yield from findings
         return
@@ -369,7 +369,7 @@ def at_path(path: str, shared: Inspection) -> Iterator[Finding]:
         replace(match.finding(shown), skill=name) for match in advised_tree(skill.content, artifact, shared.ports)
     )
     scanned = shared.cache.read(skill.content)
-    findings += (_judged(finding, shared.ports) for finding in _content(scanned, skill.signature, name, shown))
+    findings += (_with_policy(finding, shared.ports) for finding in _content(scanned, skill.signature, name, shown))
     yield from shared.acceptance.judged(findings, name, skill.content.digest, shown)
 
 
@@ -383,7 +383,7 @@ def _content(scanned: ScannedSkill, signature: Signature, name: str, shown: str)
         yield note("form", breach, name, (f"{shown}/{SKILL_MD}", 0))
 
 
-def _issue(issue: Issue, rule: str, name: str, shown: str) -> Finding:
+def _issue_finding(issue: Issue, rule: str, name: str, shown: str) -> Finding:
     return note(rule, f"{issue.message} [{issue.code}]", name, (shown, 0))
 
 
@@ -476,12 +476,12 @@ def audit(request: AuditRequest, ports: Ports) -> Report:
         findings += acceptance.judged(case_findings, case.name, case.entry.tree, case.folder if case_findings else "")
         if verifier is not None:
             verified = verifier.verify(case.name, sources.statuses.get(case.name))
-            findings += _drift(case, verified, is_unasked=case.name in unasked)
+            findings += _drift_findings(case, verified, is_unasked=case.name in unasked)
             unchanged |= {case.name} if sources.is_unchanged(case.name, stored) else set()
     if not request.sources_alone:
         sources.ask_places([name for name in subjects.locked if name not in unchanged])
         try:
-            findings += _tracked(subjects, locations, ports)
+            findings += _tracked_findings(subjects, locations, ports)
         except StateError as error:
             sources.notes.append(error.message)
         findings += [finding for path in subjects.unmanaged for finding in unmanaged(path, shared)]
@@ -493,14 +493,14 @@ def audit(request: AuditRequest, ports: Ports) -> Report:
         findings += acceptance.left(request.before, (locations.shown(ports.project.intent_path), 0), all_skills)
         if acceptance.gone:
             sources.notes.append(f"{acceptance.gone} findings of the baseline are no longer there; write it anew")
-    new = _changed(subjects.locked, request.before, state.lock)
+    new = _changed_skills(subjects.locked, request.before, state.lock)
     others = [finding for finding in worst_first(findings) if finding not in source_changes]
     others.sort(key=lambda finding: finding.skill not in new)  # findings about changed skills come first
     notes, known = tuple(sources.notes), tuple(sorted(acceptance.written))
     return Report((*source_changes, *others), request.threshold, count, notes, known)
 
 
-def _changed(names: Iterable[str], before: Lock | None, lock: Lock) -> set[str]:
+def _changed_skills(names: Iterable[str], before: Lock | None, lock: Lock) -> set[str]:
     """Return the skills whose tree is not in the earlier lock."""
     old = before.skills if before is not None else lock.skills
     return {name for name in names if name not in old or old[name].tree != lock.skills[name].tree}
@@ -570,7 +570,7 @@ def _cases(
         )
 
 
-def _drift(case: Case, verified: Verified, *, is_unasked: bool) -> Iterator[Finding]:
+def _drift_findings(case: Case, verified: Verified, *, is_unasked: bool) -> Iterator[Finding]:
     """Yield the findings of ``verify``; for a skill that the user has not agreed to, the hint names ``install``."""
     project = case.ports.project
     install = f"{command(project.scope, 'install')} asks about it, and enables it"
@@ -580,7 +580,7 @@ def _drift(case: Case, verified: Verified, *, is_unasked: bool) -> Iterator[Find
         yield replace(finding, hint=install) if is_unasked and problem.code == "missing" else finding
 
 
-def _tracked(subjects: _Subjects, locations: Locations, ports: Ports) -> Iterator[Finding]:
+def _tracked_findings(subjects: _Subjects, locations: Locations, ports: Ports) -> Iterator[Finding]:
     """Yield the copies in agents' folders that git tracks: others would get them without the checks of skillhub."""
     folders = copies.agent_folders(ports.project, ports.user_home, ports.environ)
     paths = [os.path.join(folder, name) for folder in folders for name in subjects.locked]

@@ -103,32 +103,32 @@ def collect(home: Home, days: float, ports: Ports, *, dry_run: bool = False) -> 
     """
     now = ports.clock().timestamp()
     projects = list(known_projects(home))
-    trees = [*_unused(projects, ports.store), *_signers(projects, home, now - DAY, ports)]
-    gone = _gone(projects, trees)
-    others = [*_leftovers(home, now - DAY), *_old(home, now - days * DAY)]
+    trees = [*_unused_trees(projects, ports.store), *_unused_signers(projects, home, now - DAY, ports)]
+    gone = _gone_projects(projects, trees)
+    others = [*_leftovers(home, now - DAY), *_old_downloads(home, now - days * DAY)]
     if dry_run:
         return Collected((*trees, *others), gone)
     answers = ask(_questions(trees, gone), ports)
-    dropped = _drop([item.tree for item in trees if item.tree], home, ports.store)
-    unused = {item.path for item in _signers(list(known_projects(home)), home, now - DAY, ports)}
+    dropped = _remove_trees([item.tree for item in trees if item.tree], home, ports.store)
+    unused = {item.path for item in _unused_signers(list(known_projects(home)), home, now - DAY, ports)}
     pins = [item for item in trees if item.kind == "signer" and item.path in unused]
     removed = [item for item in trees if item.tree in dropped] + [item for item in (*pins, *others) if _remove(item)]
     return Collected(tuple(removed), gone, tuple(answers))
 
 
-def _needed(projects: Sequence[KnownProject]) -> frozenset[Digest]:
+def _needed_trees(projects: Sequence[KnownProject]) -> frozenset[Digest]:
     return frozenset(tree for project in projects if not project.gone for tree in project.trees)
 
 
-def _unused(projects: Sequence[KnownProject], store: Store) -> Iterator[Waste]:
-    needed = _needed(projects)
+def _unused_trees(projects: Sequence[KnownProject], store: Store) -> Iterator[Waste]:
+    needed = _needed_trees(projects)
     for tree in store.trees():
         if tree not in needed:
             path = store.path(tree)
-            yield Waste("tree", path, _size(path), _name(path), tree)
+            yield Waste("tree", path, _size(path), _declared_name(path), tree)
 
 
-def _signers(projects: Sequence[KnownProject], home: Home, before: float, ports: Ports) -> Iterator[Waste]:
+def _unused_signers(projects: Sequence[KnownProject], home: Home, before: float, ports: Ports) -> Iterator[Waste]:
     """Return the pinned signers of entries that no lock has; the lock of a recent one may not be written yet."""
     folder = os.path.join(home.state, "signers")
     roots = {None, *(source.root for source in ports.sources.all().values())}
@@ -144,7 +144,7 @@ def _signers(projects: Sequence[KnownProject], home: Home, before: float, ports:
     return (pin for pin in pins if os.path.basename(pin.path) not in needed)
 
 
-def _name(path: str) -> str:
+def _declared_name(path: str) -> str:
     """Return the name that a stored skill declares, or an empty string."""
     try:
         data = files.read(os.path.join(path, SKILL_MD), _HEAD_CAP)
@@ -153,7 +153,7 @@ def _name(path: str) -> str:
     return glance(data or b"").name or ""
 
 
-def _gone(projects: Sequence[KnownProject], trees: Sequence[Waste]) -> tuple[str, ...]:
+def _gone_projects(projects: Sequence[KnownProject], trees: Sequence[Waste]) -> tuple[str, ...]:
     unused = {waste.tree for waste in trees}
     return tuple(project.base for project in projects if project.gone and not unused.isdisjoint(project.trees))
 
@@ -162,10 +162,10 @@ def _leftovers(home: Home, before: float) -> Iterator[Waste]:
     # On some systems several of these are the same folder, or one contains another.
     folders = (home.config, home.data, home.cache, home.state)
     leftovers = {leftover.path: leftover for folder in folders for leftover in _incomplete(folder, before)}
-    return iter((leftovers | {leftover.path: leftover for leftover in _abandoned(before)}).values())
+    return iter((leftovers | {leftover.path: leftover for leftover in _abandoned_folders(before)}).values())
 
 
-def _old(home: Home, before: float) -> Iterator[Waste]:
+def _old_downloads(home: Home, before: float) -> Iterator[Waste]:
     # One file for each working folder and command line.
     yield from _old_files(os.path.join(home.state, "proved"), before, "leftover")
     yield from _old_repositories(home.cache, before)
@@ -189,14 +189,14 @@ def _questions(trees: Sequence[Waste], gone: Sequence[str]) -> list[Question]:
     return [Question("unused", "store", message, tuple(lines))]
 
 
-def _drop(trees: Sequence[Digest], home: Home, store: Store) -> Set[Digest]:
+def _remove_trees(trees: Sequence[Digest], home: Home, store: Store) -> Set[Digest]:
     """Remove the trees that still no project needs, and return them."""
     aside: dict[Digest, str] = {}
     needed: Set[Digest] = frozenset(trees)  # all of them, until every project was read
     try:
         for tree in trees:
             aside[tree] = store.set_aside(tree)
-        needed = _needed(list(known_projects(home)))
+        needed = _needed_trees(list(known_projects(home)))
     finally:
         for tree, place in aside.items():
             if tree in needed:
@@ -255,12 +255,12 @@ def known_projects(home: Home, patience: float = Project.patience) -> Iterator[K
     for key in sorted({name.removesuffix(end) for name in names for end in _ENDS if name.endswith(end)}):
         path = os.path.join(folder, f"{key}.json")
         with files.lock(f"{path}.lock", timeout=patience):
-            project = _known(key, path, home)
+            project = _read_project(key, path, home)
         if project is not None:
             yield project
 
 
-def _known(key: str, path: str, home: Home) -> KnownProject | None:
+def _read_project(key: str, path: str, home: Home) -> KnownProject | None:
     data = files.read(path, _CAP)
     if data is None:
         return None  # no skill is linked yet: a process that is installing now has no consent yet
@@ -313,9 +313,9 @@ def _incomplete(folder: str, before: float) -> Iterator[Waste]:
     """
     waiting = [folder]
     while waiting:
-        for row in _rows(waiting.pop()):
+        for row in _folder_entries(waiting.pop()):
             if _LEFTOVER.fullmatch(row.name):
-                if _changed(row) < before:
+                if _change_time(row) < before:
                     yield Waste("leftover", row.path, _size(row.path))
             elif row.is_dir(follow_symlinks=False) and not is_hex(row.name):
                 waiting.append(row.path)
@@ -330,7 +330,7 @@ def _old_files(folder: str, before: float, kind: WasteKind) -> Iterator[Waste]:
 
 def _old_repositories(cache: str, before: float) -> Iterator[Waste]:
     """Yield the cached repositories into which nothing was fetched since that time."""
-    for row in _rows(os.path.join(cache, "git")):
+    for row in _folder_entries(os.path.join(cache, "git")):
         if not _REPOSITORY.fullmatch(row.name) or not row.is_dir(follow_symlinks=False):
             continue
         if max(_stamp(os.path.join(row.path, name)) for name in _FRESH) < before:
@@ -346,7 +346,7 @@ def _files(path: str) -> Iterator[tuple[str, int, float]]:
             return
     waiting = [path]
     while waiting:
-        for row in _rows(waiting.pop()):
+        for row in _folder_entries(waiting.pop()):
             if row.is_dir(follow_symlinks=False):
                 waiting.append(row.path)
                 continue
@@ -355,7 +355,7 @@ def _files(path: str) -> Iterator[tuple[str, int, float]]:
                 yield row.path, status.st_size, status.st_mtime
 
 
-def _rows(folder: str) -> list[os.DirEntry[str]]:
+def _folder_entries(folder: str) -> list[os.DirEntry[str]]:
     try:
         with os.scandir(folder) as rows:
             return sorted(rows, key=lambda row: row.name)
@@ -363,7 +363,7 @@ def _rows(folder: str) -> list[os.DirEntry[str]]:
         return []  # removed meanwhile, or not readable
 
 
-def _changed(row: os.DirEntry[str]) -> float:
+def _change_time(row: os.DirEntry[str]) -> float:
     try:
         return row.stat(follow_symlinks=False).st_mtime
     except OSError:
@@ -382,7 +382,7 @@ def _stamp(path: str) -> float:
 _NAME = re.compile(r"(?a)skillhub-(\d{1,10})-\w{8}")
 
 
-def _abandoned(before: float) -> Iterator[Waste]:
+def _abandoned_folders(before: float) -> Iterator[Waste]:
     """Yield temporary folders of this user, last changed before that time (epoch), whose process has ended.
 
     Other users can write into the system's temporary folder: links and entries of other users are skipped.
@@ -393,7 +393,7 @@ def _abandoned(before: float) -> Iterator[Waste]:
     except OSError:
         return
     for row in folders:
-        if _is_ours(row, before) and not _runs(int(row.name.split("-")[1])):
+        if _is_ours(row, before) and not _is_running(int(row.name.split("-")[1])):
             yield Waste("leftover", row.path, _size(row.path))
 
 
@@ -406,7 +406,7 @@ def _is_ours(row: os.DirEntry[str], before: float) -> bool:
         return False
 
 
-def _runs(process: int) -> bool:
+def _is_running(process: int) -> bool:
     """Return whether the process exists; on Windows, where the check would end it, return False."""
     if os.name == "nt":
         return False

@@ -66,12 +66,12 @@ def diagnose(ports: Ports, time: ShownTime | None = None) -> Diagnosis:
     roots = tuple(_roots(agents, ports))
     sources, source_check = _sources(ports)
     checks = [source_check, *_intent_and_policy(ports)]
-    with _noting("settings", checks):
+    with _error_as_check("settings", checks):
         Settings.read(ports.project.home)
-    with _noting("clock", checks):
+    with _error_as_check("clock", checks):
         if time is not None and time.behind:
             checks.append(Check("clock", False, time.behind, time.remedy))
-    with _noting("advisories", checks):
+    with _error_as_check("advisories", checks):
         for name, match in advised_skills(ports):
             remedy = command(ports.project.scope, "remove", name)
             checks.append(Check(f"advisory on {name}", False, str(match), remedy))
@@ -84,13 +84,13 @@ def diagnose(ports: Ports, time: ShownTime | None = None) -> Diagnosis:
     else:
         checks += [*_lock(skills, ports), *_links(agents, ports), _agents(agents)]
         checks += _catalog(skills, roots, ports)
-        with _noting("lists", checks):
+        with _error_as_check("lists", checks):
             checks += listing_checks(ports)
     return Diagnosis(tuple(checks), roots, agents, sources)
 
 
 @contextmanager
-def _noting(name: str, checks: list[Check]) -> Iterator[None]:
+def _error_as_check(name: str, checks: list[Check]) -> Iterator[None]:
     """Turn an error into a failed check."""
     try:
         yield
@@ -147,12 +147,12 @@ def _lock(skills: Sequence[Skill], ports: Ports) -> Iterator[Check]:
         if missing := [need for need in skill.requires if need.open]:
             hint = enabling
             if skill.state == "enabled":  # it stays enabled; only its agent lacks the value
-                hint = "; ".join(dict.fromkeys(_supplying(need, ports) or enabling for need in missing))
+                hint = "; ".join(dict.fromkeys(_supply_hint(need, ports) or enabling for need in missing))
             yield Check(f"needs of {skill.name}", False, f"missing: {', '.join(map(Need.spell, missing))}", hint)
         elif skill.state == "disabled":
             yield Check(f"state of {skill.name}", True, "disabled", enabling)
         for link in (path for path in skill.links if not os.path.lexists(path)):
-            yield Check(f"copy of {skill.name}", False, f"it is enabled, but missing: {link}", _restoring(ports))
+            yield Check(f"copy of {skill.name}", False, f"it is enabled, but missing: {link}", _restore_hint(ports))
     folders = agent_folders(ports.project, ports.user_home, ports.environ)
     copies = dict.fromkeys(link for skill in skills for link in skill.links)
     # Including copies that the user did not agree to: agents read every skill in their folders.
@@ -170,13 +170,13 @@ def _lock(skills: Sequence[Skill], ports: Ports) -> Iterator[Check]:
         yield Check("git", False, error.message, "git status shows more")
 
 
-def _restoring(ports: Ports) -> str:
+def _restore_hint(ports: Ports) -> str:
     """Return the commands that restore missing copies: ``sync`` refuses while a locked skill is recalled."""
     ways = [remedy.hint for remedy in remedies(ports.project, ports.sources).values()]
     return "; then ".join([*ways, command(ports.project.scope, "sync")])
 
 
-def _supplying(need: Need, ports: Ports) -> str:
+def _supply_hint(need: Need, ports: Ports) -> str:
     """Return a hint that supplies a needed variable to agents, or an empty string for any other need."""
     if need.kind != "env":
         return ""

@@ -75,13 +75,13 @@ class CheckedServer:
     @property
     def url(self) -> str:
         """The URL of the server; empty if it is started by a command."""
-        return self._resolved(mcp_server.url_of(self.entry))
+        return self._resolve(mcp_server.url_of(self.entry))
 
     @property
     def cwd(self) -> str:
         """The folder in which the server is started."""
         folder = self.entry.get("cwd")
-        return os.path.normpath(os.path.join(self.base, self._resolved(folder) if isinstance(folder, str) else ""))
+        return os.path.normpath(os.path.join(self.base, self._resolve(folder) if isinstance(folder, str) else ""))
 
     @property
     def command(self) -> list[str]:
@@ -94,7 +94,7 @@ class CheckedServer:
         words = _words(self.entry)
         if not words or not words[0] or not all(isinstance(word, str) for word in words):
             raise UsageError(f"the MCP server {self.name} has neither a command nor a URL", where=self.place)
-        program, *arguments = map(self._resolved, words)
+        program, *arguments = map(self._resolve, words)
         path = which(os.path.join(self.cwd, program) if os.path.dirname(program) else program, path=self._path)
         if path is None or not os.path.isabs(path):
             raise NotFound(
@@ -150,9 +150,9 @@ class CheckedServer:
 
     def _values(self, pairs: object) -> dict[str, str]:
         rows = pairs if isinstance(pairs, dict) else {}
-        return {str(name): self._resolved(value) for name, value in rows.items() if isinstance(value, str)}
+        return {str(name): self._resolve(value) for name, value in rows.items() if isinstance(value, str)}
 
-    def _resolved(self, text: str) -> str:
+    def _resolve(self, text: str) -> str:
         resolved = _REFERENCE.sub(lambda match: self._value(match[1] or match[2] or match[4], match[3]), text)
         if re.search(r"\$\{(?:\w+:|\{)", resolved):
             message = f"the MCP server {self.name} has a placeholder that only its agent can fill in"
@@ -201,7 +201,7 @@ def to_check(name: str, agent: str | None, path: str | None, ports: Ports) -> Ch
             hint = " or ".join(as_command(*way) for way in ways or paths)
             raise UsageError(f"{name} is not the same server for every agent", hint=f"choose one: {hint}")
         return make(f"{file.agent}: {file.path}", entry, _facts(file, entry), file=file)
-    for skill, server in _described(name, ports):
+    for skill, server in _described_servers(name, ports):
         url = {"url": server.url, "bearer_token_env_var": server.bearer} if server.url else {}
         entry = url or {"command": server.command[0], "args": [*server.command[1:]], "env_vars": [*server.env]}
         return make(f"as the skill {skill} describes it", entry, server.facts())
@@ -223,7 +223,7 @@ def _words(entry: Mapping[str, Any]) -> list[Any]:
     return [word for part in parts for word in (part if isinstance(part, list) else [part])]
 
 
-def _described(name: str, ports: Ports) -> Iterator[tuple[str, McpServer]]:
+def _described_servers(name: str, ports: Ports) -> Iterator[tuple[str, McpServer]]:
     for skill, entry in ports.project.lock().skills.items():
         tree = ports.store.read(entry.tree) if f"mcp:{name}" in entry.requires else None
         for need in Manifest.read(tree).requires if tree is not None else ():
@@ -240,7 +240,7 @@ def compared(checked: CheckedServer, content: ServerContent, ports: Ports) -> li
     before, file, rows = f"tools:mcp__{checked.name}__", checked.file, []
     others = {
         skill: "; ".join(server.facts())
-        for skill, server in (_described(checked.name, ports) if file is not None else ())
+        for skill, server in (_described_servers(checked.name, ports) if file is not None else ())
         if file is not None and not mcp.is_same(file, checked.entry, server)
     }
     for skill, entry in ports.project.lock().skills.items():
@@ -304,7 +304,7 @@ def _first(error: BaseException) -> BaseException:
 async def _read(checked: CheckedServer, posted: _ThroughWeb | None, log: bytearray, seconds: float) -> ServerContent:
     with anyio.fail_after(seconds):
         if posted is None:
-            transport: Any = _started(checked, log)
+            transport: Any = _start(checked, log)
         else:
             transport = streamable_http_client(
                 checked.url, http_client=httpx2.AsyncClient(transport=posted), terminate_on_close=False
@@ -312,19 +312,19 @@ async def _read(checked: CheckedServer, posted: _ThroughWeb | None, log: bytearr
         async with Client(transport, read_timeout_seconds=seconds, cache=None) as client:
             about, capable = client.server_info, client.server_capabilities
             declared = {**(capable.experimental or {}), **(capable.extensions or {})}
-            tools = await _listed(partial(_tools, client)) if capable.tools is not None else ()
-            skills = await _listed(partial(_skills, client)) if EXTENSION in declared else None
-            server = _short(f"{about.name} {about.version}" if about else "")
+            tools = await _list_pages(partial(_tools, client)) if capable.tools is not None else ()
+            skills = await _list_pages(partial(_skills, client)) if EXTENSION in declared else None
+            server = _shorten(f"{about.name} {about.version}" if about else "")
             return ServerContent(server, client.protocol_version, tools, skills)
 
 
-async def _listed(ask: Callable[[str | None], Awaitable[tuple[list[str], str | None]]]) -> tuple[str, ...]:
+async def _list_pages(ask: Callable[[str | None], Awaitable[tuple[list[str], str | None]]]) -> tuple[str, ...]:
     """Ask for one page after another, and return the names in them, shortened."""
     collected: list[str] = []
     cursor = None
     for _ in range(_MOST):
         names, cursor = await ask(cursor)
-        collected += map(_short, names)
+        collected += map(_shorten, names)
         if cursor is None or len(collected) >= _MOST:
             break
     return tuple(collected[:_MOST])
@@ -341,12 +341,12 @@ async def _skills(client: Client, cursor: str | None) -> tuple[list[str], str | 
     return [str(skill.get("uri")) if isinstance(skill, dict) else "" for skill in page.skills], page.next_cursor
 
 
-def _short(text: str) -> str:
+def _shorten(text: str) -> str:
     return clean(text)[:_NAME_MAX]
 
 
 @asynccontextmanager
-async def _started(checked: CheckedServer, log: bytearray) -> AsyncIterator[tuple[Any, Any]]:
+async def _start(checked: CheckedServer, log: bytearray) -> AsyncIterator[tuple[Any, Any]]:
     """Start the server and yield its streams; on exit kill its process group."""
     process = await anyio.open_process(
         checked.command, env=checked.process_environ, cwd=checked.cwd, stderr=subprocess.PIPE, start_new_session=True
@@ -384,7 +384,7 @@ async def _started(checked: CheckedServer, log: bytearray) -> AsyncIterator[tupl
                 yield received, sent
             finally:
                 with anyio.CancelScope(shield=True):
-                    await _end(process)
+                    await _end_process(process)
                 group.cancel_scope.cancel()
     finally:
         for stream in (give, received, sent, take):
@@ -406,7 +406,7 @@ async def _stream(stream: Any) -> AsyncIterator[bytes]:  # noqa: ANN401 - anyio'
             yield data
 
 
-async def _end(process: Process) -> None:
+async def _end_process(process: Process) -> None:
     """Let the server exit by itself, then kill its process group; a second Ctrl-C ends only the wait."""
     try:
         with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):

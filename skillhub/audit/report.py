@@ -109,10 +109,10 @@ def is_absolute(path: str) -> bool:
 
 def worst_first(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """Return the findings in the order of a report, without duplicates."""
-    return tuple(sorted(dict.fromkeys(findings), key=_order))
+    return tuple(sorted(dict.fromkeys(findings), key=_sort_key))
 
 
-def _order(finding: Finding) -> tuple[int, str, str, int, str, str]:
+def _sort_key(finding: Finding) -> tuple[int, str, str, int, str, str]:
     worst = -SEVERITIES.index(finding.severity)
     return worst, finding.skill or "", finding.path or "", finding.line, finding.rule, finding.message
 
@@ -163,13 +163,13 @@ def _result(finding: Finding, index: int) -> dict[str, Any]:
     place: dict[str, Any] = {"artifactLocation": {"uri": _uri(finding.path or LOCK)}}
     if finding.line:
         place["region"] = {"startLine": finding.line}
-    why = _unlinked(f"accepted by {finding.accepted_by}")
+    why = _without_links(f"accepted by {finding.accepted_by}")
     accepted = {"kind": "external", "status": "accepted", "justification": why}
     return {
         "ruleId": finding.rule,
         "ruleIndex": index,
         "level": _LEVELS[finding.severity],
-        "message": {"text": _unlinked(f"{about}{finding.message}; {finding.hint}")},
+        "message": {"text": _without_links(f"{about}{finding.message}; {finding.hint}")},
         "locations": [{"physicalLocation": place}],
         "partialFingerprints": {"skillhub/v1": _fingerprint(finding)},
         "properties": {"skill": finding.skill, "severity": finding.severity},
@@ -177,7 +177,7 @@ def _result(finding: Finding, index: int) -> dict[str, Any]:
     }
 
 
-def _unlinked(text: str) -> str:
+def _without_links(text: str) -> str:
     """Return text without the syntax of links, which SARIF allows in messages (3.11.6) and a name may contain."""
     return clean(text).replace("](", "] (")
 
@@ -377,10 +377,10 @@ class Acceptance:
             yield (
                 finding
                 if finding.accepted_by or not may_be_accepted(finding.rule)
-                else self._judged(finding, skill, tree, (finding.path or "").removeprefix(f"{folder}/"))
+                else self._mark_accepted(finding, skill, tree, (finding.path or "").removeprefix(f"{folder}/"))
             )
 
-    def _judged(self, finding: Finding, skill: str, tree: Digest, path: str) -> Finding:
+    def _mark_accepted(self, finding: Finding, skill: str, tree: Digest, path: str) -> Finding:
         known = KnownFinding(skill, finding.rule, path, finding.message, tree)
         for entry in self._by_skill.get((skill, finding.rule), ()):
             if (entry.tree, entry.path or path) == (tree, path) and not entry.is_over(self.now):

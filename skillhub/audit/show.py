@@ -95,19 +95,19 @@ def show(ref: Ref, ports: Ports, skill: str | None = None) -> Shown:
         # With a source, the name is the one in the source; an alias in the lock may differ from it.
         is_it = entry is not None and (ref.source is None or entry.own_name(ref.name) == ref.name)
         if entry and is_it and (ref.source in (None, entry.source) or _is_from(entry, ref.source, ports)):
-            return _installed(ref.name, entry, lock, ports)
+            return _installed_skill(ref.name, entry, lock, ports)
         if ref.source is None and (local := _unmanaged_skill(ref.name, ports)):
             return local
     if not isinstance(ref, Named):
         state = State(Lock(), Intent(), Records())
-        return _offered(_only(ref, skill, state, ports), (), ports)
+        return _offered_skill(_only_candidate(ref, skill, state, ports), (), ports)
     if skill is not None:
         raise UsageError("--skill is for a place that holds several skills", where=str(ref))
     with typed(ref, ports):
         source, index = look_up(ref, ports)
     releases = index.releases(ref.name) if source.place is None else ()
     release = chosen_release(ref, source, index)
-    return _offered(by_source(source, release, index, ports).run(), releases, ports)
+    return _offered_skill(by_source(source, release, index, ports).run(), releases, ports)
 
 
 def _is_from(entry: Locked, alias: str, ports: Ports) -> bool:
@@ -115,7 +115,7 @@ def _is_from(entry: Locked, alias: str, ports: Ports) -> bool:
     return source is not None and source.place is not None and is_from(entry, source.place, ports.project.base)
 
 
-def _only(ref: Ref, skill: str | None, state: State, ports: Ports) -> Candidate:
+def _only_candidate(ref: Ref, skill: str | None, state: State, ports: Ports) -> Candidate:
     chosen, _ = resolve_ref(ref, Options(skills=(skill,) if skill is not None else ()), state, ports)
     if len(chosen) > 1:
         raise UsageError(f"expected one skill, found {len(chosen)} chosen", where=str(ref), hint="--skill NAME")
@@ -139,13 +139,13 @@ def obtained(ref: Ref, skill: str | None, ports: Ports) -> Candidate:
     if isinstance(ref, Named) and ref.range is None and ref.source is None and ref.name in state.lock.skills:
         candidate = from_lock(ref.name, state.lock.skills[ref.name], ports)
     else:
-        candidate = _only(ref, skill, State(Lock(), Intent(), Records()), ports)
+        candidate = _only_candidate(ref, skill, State(Lock(), Intent(), Records()), ports)
     return admit(candidate, State(Lock(), Intent(), Records()), ports)
 
 
-def _installed(name: str, entry: Locked, lock: Lock, ports: Ports) -> Shown:
+def _installed_skill(name: str, entry: Locked, lock: Lock, ports: Ports) -> Shown:
     records = ports.project.records()
-    tree = _tree(name, entry, State(lock, Intent(), records), ports)
+    tree = _stored_tree(name, entry, State(lock, Intent(), records), ports)
     satisfied = need_check(ports.environ, records.enabled(lock.skills))
     skill = view(name, entry, records.skills.get(name), satisfied, ports.project, ports.store)
     status, notes = _release_status(name, entry, lock, ports)
@@ -192,7 +192,7 @@ def _unmanaged_skill(name: str, ports: Ports) -> Shown | None:
     return None
 
 
-def _offered(candidate: Candidate, releases: tuple[Release, ...], ports: Ports) -> Shown:
+def _offered_skill(candidate: Candidate, releases: tuple[Release, ...], ports: Ports) -> Shown:
     satisfied = need_check(ports.environ, ports.project.records().enabled(ports.project.lock().skills))
     skill = replace(
         view(candidate.name, candidate.entry, None, satisfied, ports.project, ports.store),
@@ -235,7 +235,7 @@ def search(
     with ExitStack() as opened:
         indexes = [opened.enter_context(closing(SearchIndex.build(rows_of(skills))))]
         for source, listing in listed:
-            indexes.append(opened.enter_context(closing(_listed(source, listing, cache))))
+            indexes.append(opened.enter_context(closing(_listing_index(source, listing, cache))))
         return rank(query, indexes, limit)
 
 
@@ -251,7 +251,7 @@ def found_json(found: Hits, kept: Mapping[str, KeptListing]) -> dict[str, Any]:
     return {**found.to_json(), "listings": listings}
 
 
-def _listed(source: Source, listing: Index, cache: str) -> SearchIndex:
+def _listing_index(source: Source, listing: Index, cache: str) -> SearchIndex:
     """Return the search index of a listing: the cached one, if it was built from the same listing."""
     rows = [
         Stored(name=name, description=releases[0].description, source=source.alias)
@@ -348,8 +348,8 @@ def diff(ref: Named, ports: Ports) -> Diff:
     whole = rebase_patch(candidate, entry, ports)
     notes = (whole.message,) if isinstance(whole, LeftOut) else ()
     candidate = candidate if isinstance(whole, LeftOut) else whole
-    trees = _tree(ref.name, entry, state, ports), candidate.tree
-    compared = _compared(ref.name, entry, candidate.entry, trees, (ports.voucher(entry), candidate.voucher))
+    trees = _stored_tree(ref.name, entry, state, ports), candidate.tree
+    compared = _diff_of_trees(ref.name, entry, candidate.entry, trees, (ports.voucher(entry), candidate.voucher))
     return replace(compared, notes=notes)
 
 
@@ -363,7 +363,7 @@ def edits_of(name: str, ports: Ports) -> tuple[Edit, ...]:
     """
     state = read_state(ports)
     refuse_unknown([name], state.lock.skills, ports.project.scope)
-    return _edits(name, state, ports)
+    return _local_edits(name, state, ports)
 
 
 def every_edit(ports: Ports) -> list[Diff]:
@@ -373,22 +373,22 @@ def every_edit(ports: Ports) -> list[Diff]:
         StateError, SecurityError, SourceError, Forbidden: as for ``edits_of``.
     """
     state = read_state(ports)
-    edits = {name: _edits(name, state, ports) for name in sorted(state.lock.skills)}
+    edits = {name: _local_edits(name, state, ports) for name in sorted(state.lock.skills)}
     skills = state.lock.skills
     return [Diff(name, skills[name], skills[name], edits=local) for name, local in edits.items() if local]
 
 
-def _edits(name: str, state: State, ports: Ports) -> tuple[Edit, ...]:
+def _local_edits(name: str, state: State, ports: Ports) -> tuple[Edit, ...]:
     entry, record = state.lock.skills[name], state.records.skills.get(name)
     if record is None or not record.enabled:
         return ()
-    base = ports.store.read(record.tree) or _tree(name, entry, state, ports)
+    base = ports.store.read(record.tree) or _stored_tree(name, entry, state, ports)
     places = Linker(ports.project, ports.store).plan(name, record.links, record.link, base.listing, record)
     copies: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     for step in places.steps:
         if step.path in places.edited:
             now = read_edited(step.path, ports.store.root, ports.project)
-            copies.setdefault(_differing(base, now), []).append(step.link)
+            copies.setdefault(_differences(base, now), []).append(step.link)
     return tuple(Edit(tuple(paths), patch, whole) for (patch, whole), paths in copies.items())
 
 
@@ -409,14 +409,14 @@ def diff_locks(old: Lock, names: Sequence[str], ports: Ports) -> list[Diff]:
         if after is None:
             diffs.append(Diff(name, before, after))
         elif before is None:
-            diffs.append(_added(name, after, state, ports))
+            diffs.append(_added_diff(name, after, state, ports))
         elif before != after:
             vouchers = ports.voucher(before, old), ports.voucher(after, new)
-            diffs.append(_of_entries(name, before, after, state, ports, vouchers))
+            diffs.append(_changed_diff(name, before, after, state, ports, vouchers))
     return diffs
 
 
-def _added(name: str, entry: Locked, state: State, ports: Ports) -> Diff:
+def _added_diff(name: str, entry: Locked, state: State, ports: Ports) -> Diff:
     """Return the difference for an added skill, with as many details as for a changed one."""
     facts = [
         f"version {word(entry.version or '-')} from {word(entry.source)}: {word(entry.origin)}",
@@ -426,35 +426,35 @@ def _added(name: str, entry: Locked, state: State, ports: Ports) -> Diff:
         *([f"patch {word(entry.patch.path)}"] if entry.patch else ()),
     ]
     try:
-        tree = _tree(name, entry, state, ports)
+        tree = _stored_tree(name, entry, state, ports)
     except (SourceError, SecurityError, Forbidden) as error:
         note = f"its files are not shown: {error.message}"
         return Diff(name, None, entry, facts=tuple(facts), notes=(note,))
     facts += [f"+ {word(path)}" for path in tree]
-    patch, whole = _differing({}, tree)
+    patch, whole = _differences({}, tree)
     return Diff(name, None, entry, None, tuple(facts), scan(tree), patch, whole)
 
 
-def _of_entries(name: str, before: Locked, after: Locked, state: State, ports: Ports, vouchers: _Vouchers) -> Diff:
+def _changed_diff(name: str, before: Locked, after: Locked, state: State, ports: Ports, vouchers: _Vouchers) -> Diff:
     trees: list[Tree | None] = []
     notes = []
     for entry in (before, after):
         try:
-            trees.append(_tree(name, entry, state, ports))
+            trees.append(_stored_tree(name, entry, state, ports))
         except (SourceError, SecurityError, Forbidden) as error:
             trees.append(None)
             notes.append(f"the files of {entry.version or entry.tree} are not compared: {error.message}")
-    return replace(_compared(name, before, after, (trees[0], trees[1]), vouchers), notes=tuple(notes))
+    return replace(_diff_of_trees(name, before, after, (trees[0], trees[1]), vouchers), notes=tuple(notes))
 
 
-def _tree(name: str, entry: Locked, state: State, ports: Ports) -> Tree:
+def _stored_tree(name: str, entry: Locked, state: State, ports: Ports) -> Tree:
     """Return the files of an entry; unless the user agreed to it, it is fetched as from an unknown source."""
     record = state.records.skills.get(name)
     is_mine = record is not None and record.is_of(entry)
     return ports.store.read(entry.tree) or from_lock(name, entry, ports, agreed=is_mine, scanned=False).tree
 
 
-def _compared(
+def _diff_of_trees(
     name: str, before: Locked, after: Locked, trees: tuple[Tree | None, Tree | None], vouchers: _Vouchers
 ) -> Diff:
     old, new = trees
@@ -462,26 +462,26 @@ def _compared(
         changes = Changes.between(before, after, None, None)
         return Diff(name, before, after, replace(changes, vouchers=vouchers))
     changes = replace(Changes.between(before, after, old.listing, new.listing), vouchers=vouchers)
-    return Diff(name, before, after, changes, (), tuple(_new_findings(old, new)), *_differing(old, new))
+    return Diff(name, before, after, changes, (), tuple(_new_findings(old, new)), *_differences(old, new))
 
 
 def _new_findings(old: Tree, new: Tree) -> Iterator[Finding]:
     """Yield the findings that ``new`` has more often than ``old``, by rule and file, since lines may have moved."""
     if old.digest == new.digest:
         return
-    known = Counter(map(_seen, scan(old)))
+    known = Counter(map(_finding_key, scan(old)))
     for finding in scan(new):
-        known[_seen(finding)] -= 1
-        if known[_seen(finding)] < 0:
+        known[_finding_key(finding)] -= 1
+        if known[_finding_key(finding)] < 0:
             yield finding
 
 
-def _seen(finding: Finding) -> tuple[str, str | None]:
+def _finding_key(finding: Finding) -> tuple[str, str | None]:
     """Return the identity of a finding, independent of its line."""
     return finding.rule, finding.path
 
 
-def _differing(old: Mapping[str, File], new: Mapping[str, File]) -> tuple[str, tuple[str, ...]]:
+def _differences(old: Mapping[str, File], new: Mapping[str, File]) -> tuple[str, tuple[str, ...]]:
     """Return the differences that a person can read as a patch, and the paths of the other files that differ.
 
     A signature is one of the other files: it is a line of thousands of digits, which differ each time.

@@ -98,13 +98,13 @@ class Inquiry:
             if source is not None and is_same and (self._refresh or source.embedded):
                 self._ask_registry(source, skills)
             elif is_same or self._refresh:
-                self.notes.append(f"{alias} was not contacted: {self._last(locked)}")
+                self.notes.append(f"{alias} was not contacted: {self._last_answer(locked)}")
             for name in skills:
                 if name not in self.statuses:
                     entry = lock.skills[name]
                     self.statuses[name] = ReleaseStatus.last_seen(name, entry, locked.root, sources)
 
-    def _last(self, locked: LockedSource) -> str:
+    def _last_answer(self, locked: LockedSource) -> str:
         when = self.ports.sources.last_seen(locked.root).refreshed if locked.root else None
         return f"its last answer is used, {when}" if when else "no earlier answer of it is stored"
 
@@ -172,7 +172,7 @@ class Inquiry:
         Raises:
             StateError: the disk prevents it.
         """
-        ports = replace(self.ports, network=_Reaching(self.ports.network))
+        ports = replace(self.ports, network=_PlaceNetwork(self.ports.network))
         for place, here in self._by_place(names).items():
             if not self._refresh and not self.state.lock.skills[here[0]].local:
                 self.notes.append(f"{place} was not contacted: newer versions are unknown")
@@ -211,7 +211,7 @@ class Inquiry:
         newer = newest_of(names, self.state, ports, describe=without_files, excuse=excuse)
         for newest in newer.found.values():
             before = locked[newest.name]
-            old, new = _spelled(before, newest.entry), _spelled(newest.entry, before)
+            old, new = _version_or_origin(before, newest.entry), _version_or_origin(newest.entry, before)
             message = f"{newest.name} is locked at {old}, {before.place} has {new}"
             diff, update = (command(ports.project.scope, verb, newest.name) for verb in ("diff", "update"))
             self._add_finding("outdated", message, newest.name, f"{diff} shows what it changes, {update} installs it")
@@ -240,9 +240,9 @@ class Inquiry:
             if source.url.lower().startswith("http://"):
                 yield note("source-http", f"{alias} is at {source.url}", None, place)
             if source.root is not None and not source.embedded:
-                yield from self._dated(source)
+                yield from self._expiry_findings(source)
 
-    def _dated(self, source: Source) -> Iterator[Finding]:
+    def _expiry_findings(self, source: Source) -> Iterator[Finding]:
         now = self.ports.clock()
         try:
             view = view_source(source, self.ports.sources, now)
@@ -271,7 +271,7 @@ class Inquiry:
         return note(rule, f"{alias}: {message}", None, self.locations.source(alias))
 
 
-class _Reaching:
+class _PlaceNetwork:
     """Opens places; a place that does not exist is a ``SourceError``, since it fails for all of its skills."""
 
     def __init__(self, network: Network) -> None:
@@ -285,7 +285,7 @@ class _Reaching:
             raise SourceError(error.message, where=error.where) from error
 
 
-def _spelled(entry: Locked, other: Locked) -> str:
+def _version_or_origin(entry: Locked, other: Locked) -> str:
     """Return the version of an entry, or its origin in short if the other entry has the same version."""
     return entry.version if entry.version and entry.version != other.version else entry.short
 

@@ -108,7 +108,7 @@ class Verifier:
         self._stored = stored
         self._folder = lru_cache(maxsize=64)(ports.project.folder)  # few folders contain the copies of many skills
         self.lock, self._records = lock, records
-        self._state = _state(self.lock, self._records, ports.project)
+        self._state = _read_state(self.lock, self._records, ports.project)
         paths_by_name = links.left_the_lock(ports.project, self.lock, self._records)
         self.left = {name: _still_there(paths, LEFT_THE_LOCK) for name, paths in paths_by_name.items()}
         self._unmanaged = unmanaged_copies(self.lock, self._records, ports)
@@ -178,7 +178,7 @@ def _check_release(
         try:
             known = candidates.pinned(status.name, entry, root, ports.publishers)
             if not known:
-                message = f"{_UNKNOWN_SIGNER}; {_install(ports.project)} fetches it, or reports the error"
+                message = f"{_UNKNOWN_SIGNER}; {_install_command(ports.project)} fetches it, or reports the error"
                 problems.append(TreeProblem("signer-unknown", signature, message))
             elif _is_expired(entry, tree, known, candidates.revoking(status), ports):
                 notes.append(TreeProblem("certificate-expired", signature, candidates.EXPIRED))
@@ -236,7 +236,7 @@ def _check_unmanaged(name: str, places: Sequence[str], state: State, ports: Port
     yield from map(_other, others)
 
 
-def _state(lock: Lock, records: Records, project: Project) -> State:
+def _read_state(lock: Lock, records: Records, project: Project) -> State:
     """Return the state; a malformed skillhub.toml counts as empty, since ``install`` reports it."""
     try:
         return State(lock, project.intent(), records)
@@ -253,7 +253,7 @@ def _check_origin(name: str, entry: Locked, record: Record | None, project: Proj
     """Yield a problem if the lock has another origin or signer than the user agreed to, even for the same tree."""
     if record is not None and (elsewhere := record.elsewhere(entry)):
         message = "{} was agreed to {}; the lock now has it {}".format(name, *elsewhere)
-        message = f"{message}; {_install(project)} asks about it, or reports the error"
+        message = f"{message}; {_install_command(project)} asks about it, or reports the error"
         yield TreeProblem("origin-changed", project.lock_path, message)
 
 
@@ -263,7 +263,7 @@ def _check_copies(
     if record is None:
         return
     if record.tree != entry.tree:
-        message = f"the enabled version is not the locked one; {_install(ports.project)} asks about it"
+        message = f"the enabled version is not the locked one; {_install_command(ports.project)} asks about it"
         yield from (TreeProblem("other-tree", path, message) for path in places)
         return
     if not record.enabled:
@@ -276,7 +276,7 @@ def _check_copies(
         yield from links.inspect(path, listing, ports.store, record.link)[1]
 
 
-def _install(project: Project) -> str:
+def _install_command(project: Project) -> str:
     return command(project.scope, "install")
 
 

@@ -258,10 +258,10 @@ def part(cls: type[_T]) -> type[_T]:
         core = handler(source)
         _make_part(cast("dict[str, Any]", handler.resolve_ref_schema(core)), getattr(cls, "NEEDED", ()))
         if hasattr(cls, "check"):
-            core = core_schema.no_info_after_validator_function(_raising_faults(_consistent), core)
+            core = core_schema.no_info_after_validator_function(_raising_faults(_check_part), core)
         if hint is not None:
-            core = core_schema.no_info_wrap_validator_function(_hinting(hint), core)
-        return core_schema.no_info_before_validator_function(_few_keys, core)
+            core = core_schema.no_info_wrap_validator_function(_with_hint(hint), core)
+        return core_schema.no_info_before_validator_function(_refuse_many_keys, core)
 
     def describe(schema: dict[str, Any]) -> None:
         for value in schema["properties"].values():
@@ -283,12 +283,12 @@ def _make_part(schema: dict[str, Any], needed: tuple[str, ...]) -> None:
             field["schema"] = field["schema"]["schema"]
 
 
-def _consistent(value: Any) -> object:  # noqa: ANN401 - a data class with the method
+def _check_part(value: Any) -> object:  # noqa: ANN401 - a data class with the method
     value.check()
     return value
 
 
-def _hinting(hint: str) -> Callable[[object, ValidatorFunctionWrapHandler], object]:
+def _with_hint(hint: str) -> Callable[[object, ValidatorFunctionWrapHandler], object]:
     def hinted(value: object, handler: ValidatorFunctionWrapHandler) -> object:
         try:
             return handler(value)
@@ -303,7 +303,7 @@ def _hinting(hint: str) -> Callable[[object, ValidatorFunctionWrapHandler], obje
     return hinted
 
 
-def _few_keys(value: object) -> object:
+def _refuse_many_keys(value: object) -> object:
     if isinstance(value, dict) and len(value) > _KEYS_MAX:
         raise _Fault(FormatError(f"expected at most {_KEYS_MAX} keys, found {len(value)}"))
     return value
@@ -392,8 +392,8 @@ class Document(_Parsed):
 
     @model_validator(mode="before")
     @classmethod
-    def _few_keys(cls, value: object) -> object:
-        return _few_keys(value)
+    def _refuse_many_keys(cls, value: object) -> object:
+        return _refuse_many_keys(value)
 
     @model_validator(mode="after")
     def _checked(self) -> Self:

@@ -308,7 +308,7 @@ def insert(text: str, path: tuple[str, ...], value: object, where: str) -> str:
     for key in reversed(path[depth + 1 :]):
         nested = {key: nested}
     after = _with_member(text, root, node, path[depth], nested)
-    return _checked(after, _put(before, path, value), where)
+    return _checked(after, _set(before, path, value), where)
 
 
 def remove(text: str, path: tuple[str, ...], where: str) -> str:
@@ -324,7 +324,7 @@ def remove(text: str, path: tuple[str, ...], where: str) -> str:
         node = member.node if member else None
     if root is None or node is None or not node.get(path[-1]):
         raise FormatError(f"expected {quote('.'.join(path))}, found none", where=where)
-    return _checked(_without_member(text, node, path[-1]), _drop(_object(root, "the top", where), path), where)
+    return _checked(_without_member(text, node, path[-1]), _delete(_object(root, "the top", where), path), where)
 
 
 @dataclass(frozen=True, slots=True)
@@ -381,8 +381,8 @@ def _without_member(text: str, node: Node, key: str) -> str:
     index = next(i for i, member in enumerate(members) if member.key == key)
     member, previous = members[index], members[index - 1]
     if len(members) == 1:
-        return _emptied(text, node, member)
-    start = _cut(text, previous.end if index else node.start + 1, member)
+        return _emptied_object(text, node, member)
+    start = _cut_start(text, previous.end if index else node.start + 1, member)
     if index == 0 and "\n" not in text[node.start : member.start]:
         following = members[1].start
         blank = not text[member.end : following].strip(_BLANK)
@@ -392,7 +392,7 @@ def _without_member(text: str, node: Node, key: str) -> str:
     return text[:start] + text[member.end :]
 
 
-def _emptied(text: str, node: Node, member: Member) -> str:
+def _emptied_object(text: str, node: Node, member: Member) -> str:
     """Return the text without the only member of an object; if it has its own lines, without those lines."""
     line = text.rfind("\n", node.start, member.start)
     line -= text[line - 1] == "\r"
@@ -402,7 +402,7 @@ def _emptied(text: str, node: Node, member: Member) -> str:
     return text[: member.start] + text[member.end :]
 
 
-def _cut(text: str, since: int, member: Member) -> int:
+def _cut_start(text: str, since: int, member: Member) -> int:
     """Return where to cut: before the blanks before ``member``, or at it if a comment would swallow more text."""
     start = len(text[: member.start].rstrip(_BLANK))
     following = text[member.end :].partition("\n")[0].strip(_BLANK)
@@ -437,13 +437,13 @@ def _object(node: Node, name: str, where: str) -> dict[str, Any]:
     return node.data
 
 
-def _put(data: dict[str, Any], path: tuple[str, ...], value: object) -> dict[str, Any]:
-    return {**data, path[0]: value if len(path) == 1 else _put(data.get(path[0], {}), path[1:], value)}
+def _set(data: dict[str, Any], path: tuple[str, ...], value: object) -> dict[str, Any]:
+    return {**data, path[0]: value if len(path) == 1 else _set(data.get(path[0], {}), path[1:], value)}
 
 
-def _drop(data: dict[str, Any], path: tuple[str, ...]) -> dict[str, Any]:
+def _delete(data: dict[str, Any], path: tuple[str, ...]) -> dict[str, Any]:
     others = {key: value for key, value in data.items() if key != path[0]}
-    return others if len(path) == 1 else {**others, path[0]: _drop(data[path[0]], path[1:])}
+    return others if len(path) == 1 else {**others, path[0]: _delete(data[path[0]], path[1:])}
 
 
 def _checked(text: str, expected: object, where: str) -> str:

@@ -155,18 +155,18 @@ def remove(text: str, path: tuple[str, ...], where: str) -> str:
     try:
         document = tomlkit.parse(body)
         is_same = tomlkit.dumps(document) == body
-        _mark(document.body, path)
+        _mark_removed(document.body, path)
         parts = tomlkit.dumps(document).split(_CUT)
     except (TOMLKitError, LookupError, RecursionError) as error:
         raise FormatError("expected a file that can be edited in place", where=where) from error
     _checked(text, is_same, where)  # if tomlkit prints another text, the result might not even be TOML
     after = text[: len(text) - len(body)] + parts[0]
     for part in parts[1:]:
-        above = _chomped(after)
+        above = _without_line_end(after)
         if part.startswith(_TABLE) and above != after and (above in ("", BOM) or above.endswith("\n")):
             # Remove the blank line that `insert` added before the table, and the line end that it added to a file
             # without a last one.
-            after = above if body.endswith("\n") or part != parts[-1] else _chomped(above)
+            after = above if body.endswith("\n") or part != parts[-1] else _without_line_end(above)
         after += part.partition("\n")[2]
     edited = others_toml(after, where)
     return _checked(after, _without(before, path) == _without(edited, path) and _value(edited, path) is None, where)
@@ -182,7 +182,7 @@ def set_line(table: MutableMapping[str, Any], key: str, value: str | None) -> No
 
     body = table.value.body if isinstance(table, Table) else []
     tables = [at for at, (each, item) in enumerate(body) if each and each.key == key and isinstance(item, Table)]
-    below = _below(body[tables[0]][1]) if tables else ""
+    below = _text_below(body[tables[0]][1]) if tables else ""
     if value is None or below:
         del table[key]
     if below:
@@ -217,7 +217,7 @@ def lines_in_order(text: str, table: str, names: Collection[str], new: Mapping[s
     return text[: section.start()] + "".join(lines) + text[section.end() :]
 
 
-def _mark(body: list[tuple[Any, Any]], path: tuple[str, ...]) -> None:
+def _mark_removed(body: list[tuple[Any, Any]], path: tuple[str, ...]) -> None:
     """Replace the value at ``path`` by a mark; blank lines and comments below it stay."""
     from tomlkit import ws  # noqa: PLC0415
     from tomlkit.items import Table  # noqa: PLC0415
@@ -227,12 +227,12 @@ def _mark(body: list[tuple[Any, Any]], path: tuple[str, ...]) -> None:
             continue
         if len(path) == 1:
             is_table = isinstance(item, Table) and not key.is_dotted()
-            body[index] = (None, ws(_CUT + (_TABLE if is_table else "\n") + _below(item)))
+            body[index] = (None, ws(_CUT + (_TABLE if is_table else "\n") + _text_below(item)))
         elif isinstance(item, Table):
-            _mark(item.value.body, path[1:])
+            _mark_removed(item.value.body, path[1:])
 
 
-def _below(item: object) -> str:
+def _text_below(item: object) -> str:
     """Return the blank lines and comments below the last statement of a table."""
     from tomlkit.items import Table  # noqa: PLC0415
 
@@ -247,7 +247,7 @@ def _below(item: object) -> str:
     return below
 
 
-def _chomped(text: str) -> str:
+def _without_line_end(text: str) -> str:
     return text.removesuffix("\n").removesuffix("\r") if text.endswith("\n") else text
 
 

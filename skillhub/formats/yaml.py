@@ -75,7 +75,7 @@ def parse(
     """
     if len(text) > cap or len(text.encode("utf-8", "surrogatepass")) > cap:
         raise FormatError(f"expected at most {cap} bytes of YAML", where=where)
-    plain = _plain(text)
+    plain = _parse_plain(text)
     if plain is not None:
         return plain
     return _document(_Reader, text, where, line_offset, parser)  # type: ignore[no-any-return]
@@ -124,7 +124,7 @@ def _document(
         raise FormatError("expected text, found half of a surrogate pair", where=where) from error
 
 
-def _resolved(text: str) -> Any:  # noqa: ANN401 - null, a boolean, a number or text
+def _resolve(text: str) -> Any:  # noqa: ANN401 - null, a boolean, a number or text
     if text in _NULL or text in _BOOLEAN:
         return _BOOLEAN.get(text)
     for pattern, base in _INTEGERS:
@@ -150,7 +150,7 @@ def truth(node: Node, default: bool) -> bool:
     return _TRUTH[word]
 
 
-def _plain(text: str) -> dict[str, Node] | None:
+def _parse_plain(text: str) -> dict[str, Node] | None:
     """Return the parsed mapping of lines ``key: words``, with at most one inner level; None for any other text.
 
     Most frontmatter is so plain, and a host reads that of all skills at its start: this takes a fifth of the time.
@@ -245,7 +245,7 @@ class _Reader:
 class _TypedReader(_Reader):
     def _node(self, event: Event, depth: int) -> Any:  # noqa: ANN401 - a JSON value
         node = super()._node(event, depth)
-        return _resolved(str(node)) if isinstance(event, self._of.ScalarEvent) and event.implicit[0] else node
+        return _resolve(str(node)) if isinstance(event, self._of.ScalarEvent) and event.implicit[0] else node
 
 
 # One entry of another program's YAML file is added or removed; every other byte stays. The entries are below a key at
@@ -290,7 +290,7 @@ def insert(text: str, path: tuple[str, str], entry: Mapping[str, object], where:
             index, indent = _lines_to(pair[1]), " " * pair[1].start_mark.column
         else:
             index, indent = pair[0].end_mark.line + 1, "  "
-        after = _joined(lines, index, [indent + line for line in block], end_of_line(text))
+        after = _insert_lines(lines, index, [indent + line for line in block], end_of_line(text))
     entries = [*_entries(before, key), (name, {"name": name, **entry} if listed else entry)]
     return text[: len(text) - len(body)] + _checked(after, before, key, entries, where)
 
@@ -345,7 +345,7 @@ def _lines_to(node: Any) -> int:  # noqa: ANN401 - PyYAML's
     return int(node.end_mark.line) + (not ends_below)
 
 
-def _joined(lines: list[str], index: int, block: list[str], eol: str) -> str:
+def _insert_lines(lines: list[str], index: int, block: list[str], eol: str) -> str:
     """Return the text with ``block`` after the first ``index`` lines; a missing last line end stays missing."""
     above = "".join(lines[:index])
     text = eol.join(block)

@@ -63,7 +63,7 @@ def capabilities(tree: Tree, manifest: Manifest, sources: SkillFiles | None = No
     ones, and those that a file that runs visibly reads; more than 200 of the latter become one ``env:*``.
     """
     sources = SkillFiles(tree) if sources is None else sources
-    body = _body(manifest, sources.files.get(SKILL_MD))
+    body = _instructions(manifest, sources.files.get(SKILL_MD))
     run = {
         path: sources.files[path].without_nul
         for path in running(sources.held, body, lambda path: sources.files[path].without_nul)
@@ -89,7 +89,7 @@ def capabilities(tree: Tree, manifest: Manifest, sources: SkillFiles | None = No
     return tuple(sorted(result))
 
 
-def _body(manifest: Manifest, source: SourceFile | None) -> Letters:
+def _instructions(manifest: Manifest, source: SourceFile | None) -> Letters:
     """Return the letters of the instructions, which share the words of ``SKILL.md`` if that file ends with them."""
     data = manifest.body.encode("utf-8")
     is_end = source is not None and source.data.endswith(b"\n" + data)

@@ -181,10 +181,10 @@ class _Reader:
         if first and letters.lowered.find(b"env", first.end()) < 0 and b"*process*" not in self._literals:
             self._literals = self._literals - {b"*env*"}
         for pattern in (*_READS, *_ALL):
-            self._add(self._all(pattern, data))
-        for text in self._all(_EXPANDED, data):
-            self._add(self._all(_DOLLAR, text))
-        names = {*self._all(_RENAMED, data)}
+            self._add_names(self._matched_groups(pattern, data))
+        for text in self._matched_groups(_EXPANDED, data):
+            self._add_names(self._matched_groups(_DOLLAR, text))
+        names = {*self._matched_groups(_RENAMED, data)}
         for match in self._matches(_OF_PROCESS, data):
             names.add(match[2] or b"env")
             self._add_keys(match[1] or b"")
@@ -203,15 +203,15 @@ class _Reader:
     def read_as_shell(self, path: str, data: bytes) -> None:
         """Add the variables that a shell, or cmd.exe for a batch file, would read if it ran the file."""
         if path.lower().endswith((".bat", ".cmd")):
-            self._add(self._all(_BATCH_READ, data))
+            self._add_names(self._matched_groups(_BATCH_READ, data))
         if b"\0" in data:
             return
-        names = self._all(_SHELL_READ, data.replace(b"\\\n", b""))
+        names = self._matched_groups(_SHELL_READ, data.replace(b"\\\n", b""))
         if _SHEBANG.match(data) or _NO_SHELL.search(path):
             names = (name for name in names if _SECRET.search(name))
         else:
-            self._add(self._all(_ALL_IN_SHELL, data))
-        self._add(names)
+            self._add_names(self._matched_groups(_ALL_IN_SHELL, data))
+        self._add_names(names)
 
     def _read_renamed(self, names: bytes, data: bytes) -> None:
         if names.count(b"|") >= _RENAMED_MAX:
@@ -222,17 +222,17 @@ class _Reader:
             rb"(?:[(*]|\.\.)(?:" + names + rb")\s{0,9}+[,)}]",
             begins + rb"\.(?:copy|items|values)\(",
         ):
-            self._add(self._all(_PrefilteredPattern((b"",), _ALWAYS, deferred(pattern)), data))
+            self._add_names(self._matched_groups(_PrefilteredPattern((b"",), _ALWAYS, deferred(pattern)), data))
 
     def _add_keys(self, braces: bytes) -> None:
-        self._add([*self._all(_KEY, braces), *((b"*",) if b"..." in braces else ())])
+        self._add_names([*self._matched_groups(_KEY, braces), *((b"*",) if b"..." in braces else ())])
 
-    def _add(self, names: Iterable[bytes]) -> None:
+    def _add_names(self, names: Iterable[bytes]) -> None:
         self.names |= {name for name in names if name not in _HARMLESS and not name.startswith((b"LC_", b"BASH"))}
         if len(self.names) > NAMES_MAX:
             raise _TooManyError
 
-    def _all(self, pattern: _PrefilteredPattern, data: bytes) -> Iterator[bytes]:
+    def _matched_groups(self, pattern: _PrefilteredPattern, data: bytes) -> Iterator[bytes]:
         """Yield the matched group of each match, or ``*`` if no group matched."""
         return (match[match.lastindex] if match.lastindex else b"*" for match in self._matches(pattern, data))
 

@@ -139,10 +139,10 @@ def hidden(data: bytes, *, first: bool = True) -> Iterator[tuple[Rule, int]]:
     text = data.decode("utf-8", "surrogateescape")
     if first and _MARK.match(text):
         text = "???" + text[1:]
-    text = _ALLOWED.sub(_blanked, text)
+    text = _ALLOWED.sub(_blank, text)
     variants = len(_VARIANT.findall(text))
     if 0 < variants <= _STRAYS_MAX:
-        text = _VARIANT.sub(_blanked, text)
+        text = _VARIANT.sub(_blank, text)
     strays: list[tuple[str, int]] = []
     char = offset = 0
     for match in _FIND.finditer(text):
@@ -171,5 +171,5 @@ def hidden_in_binary(data: bytes) -> Iterator[tuple[Rule, int]]:
         yield UNSEEN, len(text[: offsets[0]].encode("utf-8", "surrogateescape"))
 
 
-def _blanked(match: re.Match[str]) -> str:
+def _blank(match: re.Match[str]) -> str:
     return "?" * len(match[0].encode("utf-8", "surrogateescape"))

@@ -474,11 +474,11 @@ def _tokens(text: str) -> Iterator[str]:
     tokens = [*filter(None, _NEXT_TOKEN.findall(text))]
     if tokens and not _ONE_TOKEN.fullmatch(tokens[-1]):
         raise _NotPlainError
-    spelled = {token: _spelled(token) for token in {*tokens}}
+    spelled = {token: _normalize(token) for token in {*tokens}}
     return map(spelled.__getitem__, tokens)
 
 
-def _spelled(token: str) -> str:
+def _normalize(token: str) -> str:
     if token[-1:] not in ('"', "'"):
         return "0" if token[:1] in _DIGITS else "\n" if token[:1] in _LINE_ENDS else token
     body = token.lstrip("rRbBuUfFtT")
@@ -516,7 +516,7 @@ def _field(body: str, offset: int) -> tuple[list[str], int]:
             return [*tokens, ")"], offset
         depth += (match[0] in ("(", "[", "{")) - (match[0] in (")", "]", "}"))
         if match[0][0] not in " \t\f\\":
-            tokens.append(_spelled(match[0]))
+            tokens.append(_normalize(match[0]))
         # The format of the value.
         while depth == 0 and match[0] == ":" and body[offset : offset + 1] not in ("", "}"):
             if body[offset] in "'\"#":

@@ -78,12 +78,12 @@ def _started(passage: Passage) -> Iterator[tuple[str, int]]:
             if name in _FETCHERS or ".downloadfile(" in command.lower():
                 hides = _HIDES.search(text) is not None if hides is None else hides
                 rule = "SH113" if hides or any(map(_is_anybodys, tokens)) else "SH114"
-                fetched.update(dict.fromkeys(_saved(tokens), (rule, line)))
+                fetched.update(dict.fromkeys(_saved_names(tokens), (rule, line)))
             elif name in _COPIERS and len(tokens) > 2 and _base_name(tokens[-2]) in fetched:
                 fetched[_base_name(tokens[-1].rstrip("/")) or _base_name(tokens[-2])] = fetched[
                     _base_name(tokens[-2])
                 ]
-            elif name and (target := _target(tokens, fetched)) in fetched:
+            elif name and (target := _started_file(tokens, fetched)) in fetched:
                 yield fetched.pop(target)
         line += 1
 
@@ -93,7 +93,7 @@ def _is_anybodys(word: str) -> bool:
     return match is not None and kind_of(match[1], match[2]) in ANYBODYS
 
 
-def _saved(command: list[str]) -> Iterator[str]:
+def _saved_names(command: list[str]) -> Iterator[str]:
     """Yield the names under which a download may be saved; none for the installer of a well-known project."""
     urls = [word for word in command if "://" in word]
     if any(word.startswith(("-d", "--data", "-F", "--form", "-XPOST")) or word == "POST" for word in command):
@@ -110,7 +110,7 @@ def _saved(command: list[str]) -> Iterator[str]:
     yield from (_base_name(url.partition("?")[0]) for url in urls)
 
 
-def _target(command: list[str], fetched: Mapping[str, tuple[str, int]]) -> str:
+def _started_file(command: list[str], fetched: Mapping[str, tuple[str, int]]) -> str:
     """Return the name of the file that a command starts, or an empty string.
 
     A downloaded file that was copied to a folder of programs is started by its name alone.

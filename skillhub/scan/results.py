@@ -70,7 +70,7 @@ class ScansAhead:
         self._pool = ThreadPoolExecutor(processes)
         with ExitStack() as undo:
             undo.callback(self.close)
-            with suppress(OSError), _signals_held() if can_fork else nullcontext():
+            with suppress(OSError), _signals_blocked() if can_fork else nullcontext():
                 for _ in range(processes if pays_off and processes > 1 else 0):
                     self._processes.append(_Forked(keep) if can_fork else _Started())
                     self._idle.put(self._processes[-1])
@@ -154,7 +154,7 @@ def _can_fork() -> bool:
 
 
 @contextmanager
-def _signals_held() -> Iterator[None]:
+def _signals_blocked() -> Iterator[None]:
     """Block all signals in the block: a handler that ran in a fork would undo the work of this process."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
     try:
@@ -262,7 +262,7 @@ class ScanCache:
         with suppress(StateError, FormatError, ValueError, TypeError, KeyError):
             data = files.read(path, _CAP)
             if data is not None:
-                return self._parsed(data, os.path.basename(path))
+                return self._parse(data, os.path.basename(path))
         self._keep(tree, result := ScannedSkill.read(tree))
         return result
 
@@ -318,7 +318,7 @@ class ScanCache:
             return False
         return True
 
-    def _parsed(self, data: bytes, name: str) -> ScannedSkill:
+    def _parse(self, data: bytes, name: str) -> ScannedSkill:
         mac, _, body = data.partition(b"\n")
         if not hmac.compare_digest(mac, self._mac(name, body)):
             raise ValueError("not written here")

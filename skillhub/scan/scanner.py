@@ -53,12 +53,12 @@ def scan(tree: Tree, sources: SkillFiles | None = None) -> tuple[Finding, ...]:
     """Return the findings in ``tree``, as ``skillhub.scan.scan`` documents; ``sources`` are the files of the tree."""
     sources = SkillFiles(tree) if sources is None else sources
     findings = [finding for source in sources for finding in _findings(source)]
-    findings += _packed(sources.held)
-    findings += _detected(sources, {(finding.rule, finding.path, finding.line) for finding in findings})
+    findings += _archive_findings(sources.held)
+    findings += _detector_findings(sources, {(finding.rule, finding.path, finding.line) for finding in findings})
     return tuple(sorted(findings, key=_worst_first))
 
 
-def _packed(tree: Mapping[str, File]) -> Iterator[Finding]:
+def _archive_findings(tree: Mapping[str, File]) -> Iterator[Finding]:
     """Yield the severe findings within the first archives of a tree and the archives nested in these.
 
     Each rule is yielded once for each archive of the tree.
@@ -86,7 +86,7 @@ def _packed(tree: Mapping[str, File]) -> Iterator[Finding]:
                 break
 
 
-def _detected(sources: SkillFiles, known: Set[tuple[str, str | None, int]]) -> Iterator[Finding]:
+def _detector_findings(sources: SkillFiles, known: Set[tuple[str, str | None, int]]) -> Iterator[Finding]:
     """Yield the findings of the detectors, each line of a rule once, without those in ``known``."""
     seen: defaultdict[tuple[str, str], set[int]] = defaultdict(set)
     for hit in (hit for detector in DETECTORS for hit in detector(sources)):
@@ -135,13 +135,13 @@ def _views(source: SourceFile) -> Iterator[Letters]:
 def _matches(view: Letters, source: SourceFile, is_document: bool) -> Iterator[tuple[Rule, int]]:
     for window in windows(view.data):
         letters = view if window.data is view.data else Letters(window.data)
-        for rule, offset in _in_window(letters, source.path, is_document, first=window.start == 0):
+        for rule, offset in _window_matches(letters, source.path, is_document, first=window.start == 0):
             position = window.start + offset
             if window.keep <= position < window.until:
                 yield rule, position
 
 
-def _in_window(letters: Letters, path: str, is_document: bool, *, first: bool) -> Iterator[tuple[Rule, int]]:
+def _window_matches(letters: Letters, path: str, is_document: bool, *, first: bool) -> Iterator[tuple[Rule, int]]:
     yield from hidden(letters.data, first=first) if is_document else hidden_in_binary(letters.data)
     yield from secrets(letters)
     for view in joined(letters.lowered, path):

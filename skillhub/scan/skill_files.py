@@ -206,7 +206,7 @@ class SourceFile:
     @cached_property
     def folded(self) -> str:
         """The text in lower case, without emphasis and invisible characters, look-alikes as Latin letters."""
-        return _folded(self.text)
+        return _fold(self.text)
 
     @cached_property
     def literals(self) -> frozenset[bytes]:
@@ -342,7 +342,7 @@ class Signs:
     @cached_property
     def texts(self) -> tuple[str, ...]:
         """The folded text of each passage."""
-        return tuple(_folded(passage.text) for passage in self.passages)
+        return tuple(_fold(passage.text) for passage in self.passages)
 
     def has_any(self, *names: str) -> bool:
         """Return whether one of the signs is anywhere in the file; its structure is not parsed for that."""
@@ -407,7 +407,7 @@ class SkillFiles:
 Detector = Callable[[SkillFiles], Iterator[Sighting]]
 
 
-def _folded(text: str) -> str:
+def _fold(text: str) -> str:
     """Return text in lower case, without emphasis and invisible characters, look-alikes as Latin letters."""
     text = text.lower()
     for char in _UNSEEN:
@@ -467,7 +467,7 @@ def _passages(text: str, is_parsed: bool) -> Iterator[Passage]:
 def _blocks(body: str) -> Iterator[Passage]:
     """Yield headings, paragraphs, blocks of code and HTML; inline markup is not parsed."""
     kind = "prose"
-    for token in _reader().parse(body):
+    for token in _markdown_parser().parse(body):
         line = token.map[0] + 1 if token.map else 0
         if token.type == "inline":
             yield Passage("heading" if kind == "heading_open" else "prose", "other", token.content, line)
@@ -479,7 +479,7 @@ def _blocks(body: str) -> Iterator[Passage]:
 
 
 @cache
-def _reader() -> Any:  # noqa: ANN401 - of a package that may be absent, and takes long to load
+def _markdown_parser() -> Any:  # noqa: ANN401 - of a package that may be absent, and takes long to load
     from markdown_it import MarkdownIt  # noqa: PLC0415
 
     # Link definitions stay text and tables are paragraphs, since only their words count.

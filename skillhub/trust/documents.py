@@ -67,7 +67,7 @@ def signed_documents(
             if release.publisher in chosen:
                 offered.setdefault(release.publisher or "", []).append(release)
     admitted = dict[str, dict[str, bytes]]()
-    for publisher, data in _neighbours(index, {*map(namespace_path, chosen)}).items():
+    for publisher, data in _publisher_documents(index, {*map(namespace_path, chosen)}).items():
         admitted.setdefault(namespace_path(publisher), {})[publisher] = data
     for publisher in sorted(chosen):
         path = namespace_path(publisher)
@@ -82,7 +82,7 @@ def signed_documents(
 
 def pinned_documents(index: Index, publishers: Collection[str]) -> Mapping[str, bytes]:
     """Return the publishers' documents that the namespace documents of these ones pin, by path below the site."""
-    documents = _neighbours(index, {namespace_path(publisher) for publisher in publishers})
+    documents = _publisher_documents(index, {namespace_path(publisher) for publisher in publishers})
     return MappingProxyType(
         {path_of(publisher_target(publisher, _pin(data))): data for publisher, data in documents.items()}
     )
@@ -171,7 +171,7 @@ def refuse_large(documents: Mapping[str, bytes]) -> None:
             )
 
 
-def _neighbours(index: Index, paths: Collection[str]) -> Mapping[str, bytes]:
+def _publisher_documents(index: Index, paths: Collection[str]) -> Mapping[str, bytes]:
     """Return the documents of the publishers that the targets at ``paths`` name."""
     return {
         publisher: _publisher(admission)
@@ -255,14 +255,14 @@ def rows_of(name: str, document: bytes) -> dict[str, PartRow]:
     path = skill_path(name)
     best = best_release(skill_of(name, document, path))
     texts = {fact: getattr(best, fact) for fact in ("description", "yanked", "withdrawn")}
-    short = {fact: text and _short(text) for fact, text in texts.items()}
+    short = {fact: text and _shorten(text) for fact, text in texts.items()}
     row = PartRow.model_construct(None, name=name, publisher=best.publisher, version=best.version, **short)
     keys = keys_of(name, best.description)
     pin = {"document": _pin(document)}
     return {key: row.model_copy(update={"key": key, **(pin if key == keys[0] else {})}) for key in keys}
 
 
-def _short(text: str) -> str:
+def _shorten(text: str) -> str:
     text = collapsed(text)
     return f"{text[:_SHORT]}…" if len(text) > _SHORT else text
 
@@ -323,9 +323,9 @@ class PartsWriter:
     def revised(self, first: PartDocument, changes: Change) -> bytes:
         """Return the bytes of the first part after these changes."""
         if not first.parts:
-            part = self._of_rows(_applied(first.rows, changes), "")
+            part = self._of_rows(_apply(first.rows, changes), "")
         else:
-            part = self._of_parts("", first, self._regrouped("", [*first.parts.items()], changes), changes)
+            part = self._of_parts("", first, self._regroup("", [*first.parts.items()], changes), changes)
         return part.dump() if part else NO_PARTS
 
     def _of_rows(self, rows: Sequence[PartRow], prefix: str | None = None) -> PartDocument | None:
@@ -345,45 +345,45 @@ class PartsWriter:
         """Return the part above these parts; if all rows fit into one part, that part; for one part, itself."""
         count = sum(_count(part) for part in below)
         if count <= ROWS_MAX:
-            rows = sorted((row for part in below for row in self._loaded(part).rows), key=lambda row: row.key)
+            rows = sorted((row for part in below for row in self._load(part).rows), key=lambda row: row.key)
             return self._of_rows(rows, prefix and None)
         if len(below) == 1 and prefix:
-            return self._loaded(below[0])
+            return self._load(below[0])
         best = [row for part in below if isinstance(part, PartDocument) for row in part.rows]
         unchanged = [row for row in before.rows if row.key not in changes] if before else []
         if before is None or any(_is_worse(changes[row.key], row) for row in before.rows if row.key in changes):
             # A row of a lower rank, which was not repeated here, may be among the best now.
-            best, unchanged = [row for part in below for row in self._loaded(part).rows], []
-        pins = {pinned[0]: pinned[1] for pinned in map(self._pinned, below)}
+            best, unchanged = [row for part in below for row in self._load(part).rows], []
+        pins = {pinned[0]: pinned[1] for pinned in map(self._pin_part, below)}
         return _part(prefix, count, best_rows([*best, *unchanged]), dict(sorted(pins.items())))
 
-    def _regrouped(self, prefix: str, below: Sequence[tuple[str, PinnedPart]], changes: Change) -> list[_Below]:
+    def _regroup(self, prefix: str, below: Sequence[tuple[str, PinnedPart]], changes: Change) -> list[_Below]:
         """Return the parts below a part after these changes; all keys of these begin with its ``prefix``."""
         parts: dict[str, _Below] = {pinned[0][len(prefix)]: pinned for pinned in below}
         groups = groupby(sorted(changes.items(), key=lambda item: item[0]), key=lambda item: item[0][len(prefix)])
         for letter, group in groups:
             own = dict(group)
             old = parts.pop(letter, None)
-            part = self._changed(old, own) if isinstance(old, tuple) else self._of_rows(_applied((), own))
+            part = self._change(old, own) if isinstance(old, tuple) else self._of_rows(_apply((), own))
             if part is not None:
                 parts[letter] = part
         return [parts[letter] for letter in sorted(parts)]
 
-    def _changed(self, old: tuple[str, PinnedPart], changes: Change) -> PartDocument | None:
+    def _change(self, old: tuple[str, PinnedPart], changes: Change) -> PartDocument | None:
         """Return a part after these changes, whose keys may begin with another prefix than its own."""
-        part = self._loaded(old)
+        part = self._load(old)
         if not part.parts:
-            return self._of_rows(_applied(part.rows, changes))
+            return self._of_rows(_apply(part.rows, changes))
         common = _common([part.prefix, *(key for key, row in changes.items() if row is not None)])
         changes = {key: row for key, row in changes.items() if row is not None or key.startswith(part.prefix)}
         if common == part.prefix:
-            return self._of_parts(common, part, self._regrouped(common, [*part.parts.items()], changes), changes)
-        return self._of_parts(common, None, self._regrouped(common, [old], changes), changes)
+            return self._of_parts(common, part, self._regroup(common, [*part.parts.items()], changes), changes)
+        return self._of_parts(common, None, self._regroup(common, [old], changes), changes)
 
-    def _loaded(self, part: _Below) -> PartDocument:
+    def _load(self, part: _Below) -> PartDocument:
         return part if isinstance(part, PartDocument) else self.read(*part)
 
-    def _pinned(self, part: _Below) -> tuple[str, PinnedPart]:
+    def _pin_part(self, part: _Below) -> tuple[str, PinnedPart]:
         if isinstance(part, tuple):
             return part
         data = part.dump()
@@ -396,7 +396,7 @@ def _part(prefix: str, count: int, rows: Sequence[PartRow], parts: Mapping[str, 
     return PartDocument.model_construct(prefix=prefix, count=count, rows=tuple(rows), parts=parts)
 
 
-def _applied(rows: Iterable[PartRow], changes: Change) -> list[PartRow]:
+def _apply(rows: Iterable[PartRow], changes: Change) -> list[PartRow]:
     by_key: dict[str, PartRow | None] = {**{row.key: row for row in rows}, **changes}
     return [row for _, row in sorted(by_key.items()) if row is not None]
 

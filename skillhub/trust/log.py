@@ -123,26 +123,26 @@ def read_bundle(data: bytes) -> list[bytes]:
     return entries
 
 
-def _above(chunk: int, size: int) -> int:
+def _subtree_level(chunk: int, size: int) -> int:
     """Return the level of the subtree that contains the beginning of a chunk, in a tree of this size."""
     return min(top_of(size), (chunk << CHUNK ^ size).bit_length() - 1)
 
 
-def _width(chunk: int, size: int) -> int:
+def _chunk_width(chunk: int, size: int) -> int:
     return min(1 << CHUNK, size - (chunk << CHUNK))
 
 
 def proof_path(chunk: int, size: int) -> str:
     """Return the path of the proof of a chunk; the file at this path never changes."""
-    width = _width(chunk, size)
-    return f"tile/proof/{chunk}/" + (f"p{width}" if width < 1 << CHUNK else str(_above(chunk, size)))
+    width = _chunk_width(chunk, size)
+    return f"tile/proof/{chunk}/" + (f"p{width}" if width < 1 << CHUNK else str(_subtree_level(chunk, size)))
 
 
 def proof_of(nodes: Mapping[Node, bytes], chunk: int, size: int) -> bytes:
     """Return the proof of a chunk: the hashes of its leaves, and the sibling hashes on its path."""
-    width, start = _width(chunk, size), chunk << CHUNK
+    width, start = _chunk_width(chunk, size), chunk << CHUNK
     leaves = [nodes[0, start + number] for number in range(width)]
-    above = range(CHUNK, _above(chunk, size)) if width == 1 << CHUNK else ()
+    above = range(CHUNK, _subtree_level(chunk, size)) if width == 1 << CHUNK else ()
     return b"".join([*leaves, *(nodes[level, chunk >> (level - CHUNK) ^ 1] for level in above)])
 
 
@@ -153,8 +153,8 @@ def proof_nodes(data: bytes, chunk: int, head: LogHead) -> Mapping[Node, bytes]:
         BadLog: the proof is truncated, forged, or of another tree.
     """
     size, start = head.checkpoint.size, chunk << CHUNK
-    width = _width(chunk, size)
-    if width < 1 or len(data) != HASH * (width + max(0, _above(chunk, size) - CHUNK)):
+    width = _chunk_width(chunk, size)
+    if width < 1 or len(data) != HASH * (width + max(0, _subtree_level(chunk, size) - CHUNK)):
         raise BadLog(f"expected the proof of entries {start} to {size - 1}, found {len(data)} bytes")
     hashes = [data[offset : offset + HASH] for offset in range(0, len(data), HASH)]
     nodes = nodes_of(hashes[:width], start)

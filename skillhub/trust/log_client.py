@@ -257,7 +257,7 @@ class LogWatch:
         if known and known.size > self._size:
             raise Rollback(f"the log has {self._size} entries, and had {known.size} before")
         rows = map(read_entry, log.entries(known.size if known else 0))
-        self.entries = [row for row in rows if self._is_news(row)]
+        self.entries = [row for row in rows if self._is_watched_for(row)]
         self.is_known = bool(known or self.entries)
 
     def remember(self) -> None:
@@ -272,7 +272,7 @@ class LogWatch:
                 row = Watched(self._size, tuple(sorted(self._about)))
                 self._file.write(watched={**known, self._name: row})
 
-    def _is_news(self, entry: Mapping[str, Any]) -> bool:
+    def _is_watched_for(self, entry: Mapping[str, Any]) -> bool:
         publisher, name = entry.get("publisher"), entry.get("name")
         about = {f"name:{name}", f"publisher:{publisher}", f"publisher:{entry.get('former')}"}
         if entry["kind"].startswith("key-"):

@@ -414,7 +414,7 @@ class MetadataSet:
         Raises:
             FormatError: the document is of another kind.
         """
-        return _as(self.read(role), kind, role)
+        return _of_kind(self.read(role), kind, role)
 
 
 @dataclass(slots=True)
@@ -431,7 +431,7 @@ class _Signer:
         """Return the document of ``role``, to be changed by the caller."""
         if role not in self.documents:
             self.documents[role] = self.before.read(role)
-        return _as(self.documents[role], kind, role)
+        return _of_kind(self.documents[role], kind, role)
 
     def sign(self, role: str) -> None:
         document, delegator = self.documents[role], delegator_of(role)
@@ -444,7 +444,7 @@ class _Signer:
         self.signed[role] = sign(role, document, delegators, self.keys)
 
 
-def _as(document: Signed, kind: type[_Kind], role: str) -> _Kind:
+def _of_kind(document: Signed, kind: type[_Kind], role: str) -> _Kind:
     if not isinstance(document, kind):
         raise FormatError(f"expected metadata of the kind {kind.__name__.lower()}", where=role)
     return document
@@ -503,7 +503,7 @@ def states(before: MetadataSet, rotation: Rotation, keys: Keys, dates: Dates) ->
 
 def _rotated_root(before: MetadataSet, rotation: Rotation, gone: frozenset[str]) -> Root:
     root = before.signed(ROOT, Root)
-    _exchange(root, rotation, gone)
+    _exchange_keys(root, rotation, gone)
     return root
 
 
@@ -512,16 +512,16 @@ def _delegated(before: MetadataSet, rotation: Rotation) -> dict[str, Signed]:
     targets = before.signed(TARGETS, Targets)
     if rotation.role not in before.documents and targets.delegations and targets.delegations.roles is not None:
         targets.delegations.roles[rotation.role] = _delegated_role(rotation.role, [])
-    _exchange(targets, rotation, rotation.gone)
+    _exchange_keys(targets, rotation, rotation.gone)
     document = before.signed(rotation.role, Targets) if rotation.role in before.documents else Targets()
     documents: dict[str, Signed] = {TARGETS: targets, rotation.role: document}
     if rotation.role == RELEASES:
-        _exchange(document, rotation, rotation.gone)
+        _exchange_keys(document, rotation, rotation.gone)
         documents |= {role: before.read(role) for role in before.documents if role.startswith(f"{RELEASES}-")}
     return documents
 
 
-def _exchange(delegator: Root | Targets, rotation: Rotation, gone: frozenset[str]) -> None:
+def _exchange_keys(delegator: Root | Targets, rotation: Rotation, gone: frozenset[str]) -> None:
     for key in rotation.new:
         delegator.add_key(public_key(key), rotation.role)
     for name in gone:

@@ -183,7 +183,7 @@ def judge(
 
 def _by_key(envelope: Envelope, trusted: tuple[Publisher, ...], revoked: set[PublicKey]) -> Verdict:
     owners = {key: publisher.name for publisher in reversed(trusted) for key in publisher.keys}
-    key = _maker(envelope, {*owners, *revoked})
+    key = _signing_key(envelope, {*owners, *revoked})
     if key is None:
         return Verdict("untrusted", envelope.tree, claim=envelope.hint)
     if key in revoked:
@@ -230,17 +230,17 @@ def _by_identity(envelope: Envelope, bundle: bytes, trusted: tuple[Publisher, ..
         except BadSignature:
             continue
         if identity in owners:
-            return _identified(envelope, identity, owners[identity])
+            return _identity_verdict(envelope, identity, owners[identity])
     identity = sigstore.prove(bundle, envelope.signed, None)
-    return _identified(envelope, identity, owners.get(identity))
+    return _identity_verdict(envelope, identity, owners.get(identity))
 
 
-def _identified(envelope: Envelope, identity: Identity, owner: str | None) -> Verdict:
+def _identity_verdict(envelope: Envelope, identity: Identity, owner: str | None) -> Verdict:
     signer = Signer("sigstore", identity.fingerprint, owner or str(identity))
     return Verdict("valid" if owner else "untrusted", envelope.tree, signer, pem=identity.dump())
 
 
-def _maker(envelope: Envelope, known: set[PublicKey]) -> PublicKey | None:
+def _signing_key(envelope: Envelope, known: set[PublicKey]) -> PublicKey | None:
     """Return the one of the ``known`` keys that made the signature, or None; raise if the claimed key did not."""
     for key in known:
         if key.hint == envelope.hint:

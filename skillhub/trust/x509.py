@@ -216,8 +216,8 @@ def names_of(subject: x509.Name, alternative: object) -> tuple[x509.GeneralName,
 
 def _within(name: x509.GeneralName, base: x509.GeneralName) -> bool:
     if isinstance(name, x509.DirectoryName) and isinstance(base, x509.DirectoryName):
-        prefix = [_folded(part) for part in base.value.rdns]
-        return [_folded(part) for part in name.value.rdns][: len(prefix)] == prefix
+        prefix = [_fold(part) for part in base.value.rdns]
+        return [_fold(part) for part in name.value.rdns][: len(prefix)] == prefix
     actual, wanted = _host(name), _host(base)
     if isinstance(name, x509.DNSName):
         return wanted in ("", actual) or actual.endswith("." + wanted.lstrip("."))
@@ -231,7 +231,7 @@ def _host(name: x509.GeneralName) -> str:
     return str(name.value).lower().rstrip(".")
 
 
-def _folded(part: x509.RelativeDistinguishedName) -> frozenset[tuple[str, str]]:
+def _fold(part: x509.RelativeDistinguishedName) -> frozenset[tuple[str, str]]:
     # Case, width and spacing are folded (RFC 4518); otherwise an exclusion of `EVIL` would miss `Evil`.
     return frozenset(
         (attribute.oid.dotted_string, " ".join(normalize("NFKC", str(attribute.value)).casefold().split()))

@@ -203,7 +203,7 @@ def test_a_second_interrupt_does_not_leave_the_server_running():
     async def interrupted():
         idle = [sys.executable, "-I", "-c", "import time; time.sleep(60)"]
         process = await anyio.open_process(idle, start_new_session=True)
-        ending = asyncio.ensure_future(check._end(process))
+        ending = asyncio.ensure_future(check._end_process(process))
         await asyncio.sleep(0)
         ending.cancel()
         with pytest.raises(asyncio.CancelledError):

@@ -187,7 +187,7 @@ PIECES = st.sampled_from(
 
 @given(st.lists(PIECES, max_size=12).map("".join))
 def test_plain_lines_are_read_as_the_parser_reads_them(text):
-    plain = yaml._plain(text)
+    plain = yaml._parse_plain(text)
     if plain is not None:
         assert list(plain.items()) == list(yaml._Reader(yaml.fastest()(text).get_event, "f", 0).document().items())
 
@@ -196,7 +196,7 @@ def test_plain_lines_are_read_as_the_parser_reads_them(text):
     "text", ["a: b\n", "name: x-1\nmetadata:\n  version: 1.0\n  author: A b\nlicense: MIT", "a:\nb: c: d"[:-3]]
 )
 def test_plain_lines_need_no_parser(text):
-    assert yaml._plain(text) == yaml._Reader(yaml.fastest()(text).get_event, "f", 0).document()
+    assert yaml._parse_plain(text) == yaml._Reader(yaml.fastest()(text).get_event, "f", 0).document()
 
 
 TYPED = {

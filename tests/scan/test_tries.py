@@ -118,7 +118,7 @@ def test_no_common_word_opens_a_pattern(honest, monkeypatch):
 def test_no_common_word_makes_programs_parsed(honest):
     counted = Tries()
     for file in (file for tree in honest for file in SkillFiles(tree)):
-        text = b"\n".join(code._bare(file.lowered))
+        text = b"\n".join(code._without_blanks(file.lowered))
         for kind in code._signs(file):
             counted.add(f"code: {kind}", [[word for word in code.SIGNS[kind].all if word in text]])
     assert len(counted.tries) == len(code.SIGNS)

@@ -209,7 +209,7 @@ def _signs(file: SourceFile) -> frozenset[str]:
 
 
 def _find_signs(file: SourceFile) -> frozenset[str]:
-    respelled = _respelled(file)
+    respelled = _normalized(file)
     text = file.lowered if respelled is None else respelled.lower().encode("utf-8", "replace")
     literals = file.letters_read.literals if respelled is None else Letters(text).literals
     candidates = {kind: present for kind, signs in SIGNS.items() if (present := signs.candidates(literals))}
@@ -222,7 +222,7 @@ def _find_signs(file: SourceFile) -> frozenset[str]:
         hooks = HOOKS.match(file.text)
         front = hooks[1].lower().encode("utf-8", "replace") if hooks else b""
         text = b"\n".join((front, *_QUOTED.findall(text, 0, end), text[end:]))
-    bare = b"\n".join(_bare(text))
+    bare = b"\n".join(_without_blanks(text))
     marks = {*bare.translate(None, _NO_MARKS)}
     kinds = frozenset(
         kind for kind, signs in candidates.items() if any(_MARKS[sign] <= marks and sign in bare for sign in signs)
@@ -231,7 +231,7 @@ def _find_signs(file: SourceFile) -> frozenset[str]:
     return kinds | {"hides"} if is_late else kinds
 
 
-def _respelled(file: SourceFile) -> str | None:
+def _normalized(file: SourceFile) -> str | None:
     """Return the program as another program reads it; None if that is the text of the file."""
     if file.recipe:  # JSON can escape characters
         return "\n".join(script.text for script in _recipes(file))
@@ -240,7 +240,7 @@ def _respelled(file: SourceFile) -> str | None:
     return normalize("NFKC", file.text) if is_odd else None
 
 
-def _bare(text: bytes) -> Iterator[bytes]:
+def _without_blanks(text: bytes) -> Iterator[bytes]:
     """Yield a program without blanks, once for each way in which its comments can be read and removed."""
     end = text.rfind(b"*/") + 2
     views = [text, _COMMENT.sub(b"", text[:end]) + text[end:], _INNER_COMMENT.sub(b"", text)] if end > 1 else [text]
@@ -287,11 +287,11 @@ def leaks(files: SkillFiles) -> Iterator[Sighting]:
             continue
         if is_script and file.has(_BCC_LITERAL):
             yield from _copied_mail(file)
-        if _names_public(file) and not _says_so(files):
+        if _names_public_host(file) and not _says_uploads(files):
             yield from _uploads(file)
 
 
-def _names_public(file: SourceFile) -> bool:
+def _names_public_host(file: SourceFile) -> bool:
     """Return whether a file may have the address of a public host, or one by number, and a word that sends."""
     words = file.letters_read.words
     if _SENDERS.isdisjoint(words) or b"://" not in file.data:
@@ -300,7 +300,7 @@ def _names_public(file: SourceFile) -> bool:
     return any(host in file.lowered for host in hosts) or _BY_NUMBER.search(file.data) is not None
 
 
-def _says_so(files: SkillFiles) -> bool:
+def _says_uploads(files: SkillFiles) -> bool:
     """Return whether the description of a skill says that it uploads files."""
     skill = files.files.get(SKILL_MD)
     return skill is not None and _SAID.search(skill.text[: max(0, skill.text.find("\n---", 3))].lower()) is not None

@@ -338,18 +338,18 @@ class Flow:
         """Follow every kind of value, and yield the findings at the sinks."""
         marks = self._marks
         for kind in [kind for kind in marks if kind.startswith("at ")]:
-            self._change(kind, "of" + kind[2:], "read")
-        metadata = self._reached("at metadata")
+            self._mark_changed(kind, "of" + kind[2:], "read")
+        metadata = self._reachable("at metadata")
         for arguments, returned in self._fetches:
             if arguments in metadata:
                 self.mark("of metadata", returned, metadata[arguments])
-        self._change("blob", "unpacked", "decode")
-        self._change("fetched", "unseen", "unseen")
-        odd = self._reached("odd")
+        self._mark_changed("blob", "unpacked", "decode")
+        self._mark_changed("fetched", "unseen", "unseen")
+        odd = self._reachable("odd")
         for arguments, returned in self._fetches:
             if arguments in odd:
                 self.mark("fetched odd", returned, odd[arguments])
-        reached = {kind: self._reached(kind) for kind in list(marks)}
+        reached = {kind: self._reachable(kind) for kind in list(marks)}
         seen = set(self.direct_findings)
         for sink, node, place in self._sinks:
             kinds = {kind: places[node] for kind, places in reached.items() if node in places}
@@ -360,13 +360,13 @@ class Flow:
                     yield Sighting(rule, *place, message)
         yield from (Sighting(rule, *place) for rule, place in sorted(self.direct_findings))
 
-    def _change(self, kind: str, new_kind: str, change: str) -> None:
-        reached = self._reached(kind)
+    def _mark_changed(self, kind: str, new_kind: str, change: str) -> None:
+        reached = self._reachable(kind)
         for node in self._changes[change]:
             if node in reached:
                 self.mark(new_kind, node, reached[node])
 
-    def _reached(self, kind: str) -> dict[Node, Place]:
+    def _reachable(self, kind: str) -> dict[Node, Place]:
         whole = kind in ("environment", "of agent", "of dotenv", "fetched", "socket")
         # The content of a file is not a path.
         stops = set(self._changes["read"]) if kind.startswith("at ") else set[Node]()

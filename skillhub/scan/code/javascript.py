@@ -116,7 +116,7 @@ def _member(node: Tree, depth: int) -> Any:  # noqa: ANN401 - of the class of it
     result = _read(node, depth)
     for link in reversed(spine):
         if link.type == "call_expression":
-            result = _called(result, link, depth)
+            result = _call(result, link, depth)
         elif link.type == "member_expression":
             result = ast.Attribute(result, _text(link.child_by_field_name("property")), _LOAD, **_line(link))
         else:
@@ -124,7 +124,7 @@ def _member(node: Tree, depth: int) -> Any:  # noqa: ANN401 - of the class of it
     return result
 
 
-def _called(function: ast.expr, node: Tree, depth: int) -> ast.AST:
+def _call(function: ast.expr, node: Tree, depth: int) -> ast.AST:
     child = node.child_by_field_name("arguments")
     nodes = [] if child is None else [child] if child.type == "template_string" else child.named_children
     arguments = _read_all(nodes, depth)
@@ -135,7 +135,7 @@ def _called(function: ast.expr, node: Tree, depth: int) -> ast.AST:
 
 
 def _new(node: Tree, depth: int) -> ast.AST:
-    return _called(_read(node.child_by_field_name("constructor"), depth), node, depth)
+    return _call(_read(node.child_by_field_name("constructor"), depth), node, depth)
 
 
 def _module(name: str) -> str:
@@ -185,7 +185,7 @@ def _target(node: Tree | None, depth: int) -> Any:  # noqa: ANN401 - a name, or 
     return ast.Name(_text(name), _STORE, **_line(node))
 
 
-def _assigned(node: Tree, depth: int) -> ast.AST:
+def _assignment(node: Tree, depth: int) -> ast.AST:
     left, right = (
         node.child_by_field_name("name") or node.child_by_field_name("left") or node.child_by_field_name("property"),
         node.child_by_field_name("value") or node.child_by_field_name("right"),
@@ -209,7 +209,7 @@ def _object(node: Tree, depth: int) -> ast.AST:
     return ast.Tuple(_read_all([value for value in values if value is not None], depth), _LOAD, **_line(node))
 
 
-def _imported(node: Tree, depth: int) -> ast.AST:
+def _import(node: Tree, depth: int) -> ast.AST:
     source = node.child_by_field_name("source")
     if source is None:
         return _block(node, depth)
@@ -238,21 +238,21 @@ def _loop(node: Tree, depth: int) -> ast.AST:
     return ast.For(target, source, [_read(node.child_by_field_name("body"), depth)], [], **_line(node))
 
 
-def _choice(node: Tree, depth: int) -> ast.AST:
+def _conditional(node: Tree, depth: int) -> ast.AST:
     parts = [_read(node.child_by_field_name(field), depth) for field in ("condition", "consequence", "alternative")]
     return ast.IfExp(*parts, **_line(node))
 
 
-def _first(node: Tree, depth: int) -> Any:  # noqa: ANN401 - of the class of what is within
+def _first_child(node: Tree, depth: int) -> Any:  # noqa: ANN401 - of the class of what is within
     return _read(node.named_children[0], depth) if node.named_children else ast.Constant(None, **_line(node))
 
 
-def _returned(node: Tree, depth: int) -> ast.AST:
-    return ast.Return(_first(node, depth), **_line(node))
+def _return(node: Tree, depth: int) -> ast.AST:
+    return ast.Return(_first_child(node, depth), **_line(node))
 
 
-def _awaited(node: Tree, depth: int) -> ast.AST:
-    return ast.Await(_first(node, depth), **_line(node))
+def _await(node: Tree, depth: int) -> ast.AST:
+    return ast.Await(_first_child(node, depth), **_line(node))
 
 
 def _list(node: Tree, depth: int) -> ast.AST:
@@ -260,7 +260,7 @@ def _list(node: Tree, depth: int) -> ast.AST:
 
 
 def _statement(node: Tree, depth: int) -> ast.AST:
-    return ast.Expr(_first(node, depth), **_line(node))
+    return ast.Expr(_first_child(node, depth), **_line(node))
 
 
 _READERS: Final[dict[str, Callable[[Tree, int], ast.AST]]] = {
@@ -275,15 +275,15 @@ _READERS: Final[dict[str, Callable[[Tree, int], ast.AST]]] = {
         ("arrow_function", "function_expression", "function_declaration", "method_definition"), _function
     ),
     **dict.fromkeys(("generator_function", "generator_function_declaration"), _function),
-    **dict.fromkeys(("variable_declarator", "assignment_expression", "field_definition"), _assigned),
-    "augmented_assignment_expression": _assigned,
+    **dict.fromkeys(("variable_declarator", "assignment_expression", "field_definition"), _assignment),
+    "augmented_assignment_expression": _assignment,
     "object": _object,
     **dict.fromkeys(("array", "sequence_expression"), _list),
-    "import_statement": _imported,
+    "import_statement": _import,
     "for_in_statement": _loop,
-    "ternary_expression": _choice,
-    **dict.fromkeys(("parenthesized_expression", "spread_element", "unary_expression"), _first),
-    "return_statement": _returned,
-    **dict.fromkeys(("await_expression", "yield_expression"), _awaited),
+    "ternary_expression": _conditional,
+    **dict.fromkeys(("parenthesized_expression", "spread_element", "unary_expression"), _first_child),
+    "return_statement": _return,
+    **dict.fromkeys(("await_expression", "yield_expression"), _await),
     "expression_statement": _statement,
 }

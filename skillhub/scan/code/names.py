@@ -70,12 +70,12 @@ class Names:
             chain.append(node)
             node = node.func if isinstance(node, ast.Call) else node.value
         if isinstance(node, ast.Name):
-            dotted_name = _bare(self.alias.get(node.id, node.id))
+            dotted_name = _without_prefix(self.alias.get(node.id, node.id))
         else:
             dotted_name = self._dots.get(id(node), "")
         while chain:
             link = chain.pop()
-            dotted_name = self._dots[id(link)] = _bare(self._linked(link, dotted_name, depth + 1))
+            dotted_name = self._dots[id(link)] = _without_prefix(self._linked(link, dotted_name, depth + 1))
         return dotted_name
 
     def all_are_known(self) -> None:
@@ -229,7 +229,7 @@ def text_of(value: str | bytes) -> str:
     return value if isinstance(value, str) else value.decode("latin-1")
 
 
-def _bare(name: str) -> str:
+def _without_prefix(name: str) -> str:
     if name.startswith(_PREFIXES):
         name = name.partition(":" if name.startswith("node:") else ".")[2]
     return name if len(name) <= _NAME_MAX else ""

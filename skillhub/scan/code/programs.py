@@ -156,7 +156,7 @@ class Program:
 
     def _sum(self, node: ast.BinOp | ast.JoinedStr, into: Node, scope: _Scope) -> None:
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
-            self._path_text(chain(node, ast.Div), into, node)
+            self._add_path(chain(node, ast.Div), into, node)
         if fixed := self._names.fold(node):
             self._flow.text(fixed[0], into, self._place(node), is_hidden=True)
         parts = chain(node) if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add) else _children(node)
@@ -194,18 +194,18 @@ class Program:
         else:
             is_part = isinstance(node.slice, ast.Constant)
             self._push(node.slice, into, scope)
-            self._assembled(node.slice, node)
+            self._check_composed_name(node.slice, node)
         inner = self._flow.new()
         self._flow.join(inner, into, part=is_part)
         self._push(node.value, inner, scope)
 
-    def _path_text(self, parts: Sequence[ast.AST], into: Node, node: ast.AST) -> None:
+    def _add_path(self, parts: Sequence[ast.AST], into: Node, node: ast.AST) -> None:
         """Add a path that is joined from parts, constant or not, as a text of a node."""
         fixed = [self._names.fold(part) for part in parts]
         if any(fixed[1:]):
             self._flow.text("/".join(text[0] if text else "~" for text in fixed), into, self._place(node))
 
-    def _assembled(self, key: ast.AST, node: ast.AST) -> None:
+    def _check_composed_name(self, key: ast.AST, node: ast.AST) -> None:
         fixed = self._names.fold(key)
         if fixed and fixed[1] and _DANGEROUS.fullmatch(fixed[0].lower()):
             self._flow.direct_findings.add(("SH602", self._place(node)))
@@ -218,7 +218,7 @@ class Program:
             flow.text(fixed[0], into, place, is_hidden=True)
             flow.mark("decoded", into, place)
         elif last in ("join", "joinpath", "resolve") and len(node.args) > 1:
-            self._path_text(node.args, into, node)
+            self._add_path(node.args, into, node)
         if (
             last.lower() in ("rmtree", "rmsync", "rm", "rmdirsync")
             and node.args
@@ -226,7 +226,7 @@ class Program:
         ):
             flow.direct_findings.add(("SH405", place))
         if last in _LOADERS and node.args:
-            self._assembled(node.args[min(1, len(node.args) - 1)], node)
+            self._check_composed_name(node.args[min(1, len(node.args) - 1)], node)
         if name in ("os.getenv", "os.environ.get", "os.environ.pop") and node.args:
             key = self._names.fold(node.args[0])
             flow.variable(key[0] if key else "?", into, place)
@@ -234,7 +234,7 @@ class Program:
         arguments, returned = flow.new(), flow.new()
         flow.join(returned, into)
         owner = node.func.value if isinstance(node.func, ast.Attribute) else None
-        home = self._home(name, last)
+        home = self._defining_file(name, last)
         self._arguments(node, arguments, returned, (home, last), scope)
         if owner is not None:
             inner = flow.new()
@@ -255,7 +255,7 @@ class Program:
         if last in ("print", "log", "stdout.write", "write") and (last != "log" or name == "console.log"):
             flow.join(arguments, ("file", self._path.rpartition("/")[2].lower()))
 
-    def _home(self, name: str, last: str) -> str:
+    def _defining_file(self, name: str, last: str) -> str:
         """Return the path of the file that defines the called function, or an empty string."""
         root = name.partition(".")[0]
         if root in self._programs and name != root:

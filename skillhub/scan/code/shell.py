@@ -83,14 +83,14 @@ _WHOLE_MAX: Final = 1 << 16
 def _trees(data: bytes) -> list[tuple[Any, int]]:
     """Return the tree of a script, or trees of its pieces if much of it has errors, each with the lines before it."""
     trees, unread = [], 0
-    for piece, line in _pieces(data):
+    for piece, line in _split(data):
         trees.append((_parser().parse(piece), line))
         unread += len(piece) * trees[-1][0].root_node.has_error
-    tree = _whole(data) if len(trees) > 1 and unread <= _UNREAD_MAX and len(data) <= _WHOLE_MAX else None
-    return [*trees, *_by_line(data, trees)] if tree is None else [(tree, 0)]
+    tree = _whole_tree(data) if len(trees) > 1 and unread <= _UNREAD_MAX and len(data) <= _WHOLE_MAX else None
+    return [*trees, *_line_trees(data, trees)] if tree is None else [(tree, 0)]
 
 
-def _by_line(data: bytes, trees: list[tuple[Any, int]]) -> Iterator[tuple[Any, int]]:
+def _line_trees(data: bytes, trees: list[tuple[Any, int]]) -> Iterator[tuple[Any, int]]:
     """Yield the tree of each line in the pieces with errors, so that an error in one line does not affect another."""
     lines = data.split(b"\n")
     for tree, first in trees:
@@ -100,7 +100,7 @@ def _by_line(data: bytes, trees: list[tuple[Any, int]]) -> Iterator[tuple[Any, i
                     yield _parser().parse(lines[number][:_PIECE]), number
 
 
-def _whole(data: bytes) -> Any:  # noqa: ANN401 - of tree-sitter
+def _whole_tree(data: bytes) -> Any:  # noqa: ANN401 - of tree-sitter
     errors = 0
 
     def is_enough(_offset: int, has_error: bool) -> bool:
@@ -115,7 +115,7 @@ def _whole(data: bytes) -> Any:  # noqa: ANN401 - of tree-sitter
         return None
 
 
-def _pieces(data: bytes) -> Iterator[tuple[bytes, int]]:
+def _split(data: bytes) -> Iterator[tuple[bytes, int]]:
     """Yield the pieces of a script, each with the number of lines before it.
 
     A piece ends at the end of a function, a paragraph or a line, if there is one in its last two thirds.
@@ -208,7 +208,7 @@ class Script:
         self._flow.text(_text(node)[1:-1].lstrip("@"), into, self._place(node))
 
     def _on_ansi_c_string(self, node: Any, into: Node, _feed: Node, _function: str) -> None:  # noqa: ANN401
-        text = _plain(_text(node))
+        text = _unescape(_text(node))
         self._flow.text(text, into, self._place(node), is_hidden=text != _text(node)[2:-1])
 
     def _on_concatenation(self, node: Any, into: Node, feed: Node, function: str) -> None:  # noqa: ANN401
@@ -287,13 +287,13 @@ class Script:
         ]
         index = 0
         while index + 1 < len(words) and (
-            _bare(words[index]) in _WRAPPERS or (index and re.match(r"-|\d+[smh]?$", _bare(words[index])))
+            _bare_text(words[index]) in _WRAPPERS or (index and re.match(r"-|\d+[smh]?$", _bare_text(words[index])))
         ):
             index += 1
         if not words:
             return
         operands = words[index + 1 :]
-        texts = [_bare(operand) for operand in operands]
+        texts = [_bare_text(operand) for operand in operands]
         arguments, returned = self._flow.new(), self._flow.new()
         self._flow.join(returned, into)
         place = self._place(node)
@@ -318,7 +318,7 @@ class Script:
             self._flow.join(("returned", self._path, name), answer)
             self._flow.join(answer, returned)
             return
-        self._add_files(_bare(words[index]), texts, returned, place)
+        self._add_files(_bare_text(words[index]), texts, returned, place)
         self._add_call(run, texts, (arguments, returned), f"${run}" if is_led else _text(node), place)
         self._add_secret_files(name, texts, arguments, place)
         self._inner_programs(name, texts, operands, feed)
@@ -328,9 +328,9 @@ class Script:
 
     def _program(self, raw: str, place: Place) -> tuple[str, bool]:
         """Return the name of the program that a word runs, and whether the word differs from that name."""
-        plain = _plain(raw)
+        plain = _unescape(raw)
         word = plain.replace("\\", "").strip("'\"")
-        line = self._constants.get(word, word) if word in self._aliases else self._expanded(word)
+        line = self._constants.get(word, word) if word in self._aliases else self._expand(word)
         name = (line.split() or [""])[0].rpartition("/")[2].lower()
         is_odd = plain != raw or word.count("$") > 1
         if re.search(r"[?\[]|/.*\*", word) and re.search(r"[a-z]", name) and len(name) < 20:
@@ -341,9 +341,9 @@ class Script:
         return name, is_odd or line != word
 
     def _is_fixed(self, name: str, texts: list[str]) -> bool:
-        return name == "eval" and bool(texts) and self._expanded(texts[0]) != texts[0]
+        return name == "eval" and bool(texts) and self._expand(texts[0]) != texts[0]
 
-    def _expanded(self, word: str) -> str:
+    def _expand(self, word: str) -> str:
         return re.sub(r"\$\{?(\w{1,40})\}?", lambda match: self._constants.get(match[1], match[0]), word[:400])[:400]
 
     def _add_secret_files(self, name: str, texts: list[str], arguments: Node, place: Place) -> None:
@@ -416,7 +416,7 @@ class Script:
         options = [number for number, text in enumerate(texts[:-1]) if re.fullmatch(r"-\w*[ce]|--eval", text)]
         number = 0 if name == "eval" and texts else options[0] + 1 if options else None
         if language and number is not None:
-            text = self._expanded(_unquoted(words[number])) if name == "eval" else _unquoted(words[number])
+            text = self._expand(_unquoted(words[number])) if name == "eval" else _unquoted(words[number])
             self.embedded.append((language, text, self._line + self._above + int(words[number].start_point[0])))
         if name in ("echo", "printf") and len(texts) == 1:
             plain = unpacked(texts[0].strip("'\"").encode("utf-8", "replace"))
@@ -425,7 +425,7 @@ class Script:
 
     def _script(self, body: Any, texts: list[str], node: Any) -> None:  # noqa: ANN401
         name = (
-            _bare(body.child_by_field_name("name")).rpartition("/")[2]
+            _bare_text(body.child_by_field_name("name")).rpartition("/")[2]
             if body is not None and body.type == "command"
             else ""
         )
@@ -460,12 +460,12 @@ def _decodes(name: str, texts: list[str], raw: str) -> bool:
     return pattern is not None and any(re.fullmatch(pattern, text) for text in texts)
 
 
-def _plain(text: str) -> str:
+def _unescape(text: str) -> str:
     """Return a word with the escapes of `$'..'` resolved."""
-    return _ANSI_C.sub(lambda match: _ESCAPE.sub(_letter, match[1]), text) if "$'" in text else text
+    return _ANSI_C.sub(lambda match: _ESCAPE.sub(_escaped_char, match[1]), text) if "$'" in text else text
 
 
-def _letter(match: re.Match[str]) -> str:
+def _escaped_char(match: re.Match[str]) -> str:
     code = match[1] or match[2]
     return chr(int(code, 16) if code else int(match[3], 8))
 
@@ -474,7 +474,7 @@ def _text(node: Any) -> str:  # noqa: ANN401 - of tree-sitter
     return str(node.text.decode("utf-8", "replace")) if node is not None else ""
 
 
-def _bare(node: Any) -> str:  # noqa: ANN401 - of tree-sitter
+def _bare_text(node: Any) -> str:  # noqa: ANN401 - of tree-sitter
     return _text(node).replace("\\", "").strip("'\"") if node is not None else ""
 
 
