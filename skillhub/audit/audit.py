@@ -365,9 +365,8 @@ def at_path(path: str, shared: Inspection) -> Iterator[Finding]:
     if skill.signature.status == "unsigned":
         findings.append(note("unsigned", "it is not signed", name, (shown, 0)))
     artifact = Digest.of(files.read(expanded, LARGEST) or b"") if os.path.isfile(expanded) else None
-    findings += (
-        replace(match.finding(shown), skill=name) for match in advised_tree(skill.content, artifact, shared.ports)
-    )
+    matches = advised_tree(skill.content, artifact, shared.ports)
+    findings += (replace(match.finding(shown), skill=name) for match in matches)
     scanned = shared.cache.read(skill.content)
     findings += (_with_policy(finding, shared.ports) for finding in _content(scanned, skill.signature, name, shown))
     yield from shared.acceptance.judged(findings, name, skill.content.digest, shown)

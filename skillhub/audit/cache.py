@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import product
 from tempfile import gettempdir
 from typing import Literal
 
@@ -112,7 +113,8 @@ def collect(home: Home, days: float, ports: Ports, *, dry_run: bool = False) -> 
     dropped = _remove_trees([item.tree for item in trees if item.tree], home, ports.store)
     unused = {item.path for item in _unused_signers(list(known_projects(home)), home, now - DAY, ports)}
     pins = [item for item in trees if item.kind == "signer" and item.path in unused]
-    removed = [item for item in trees if item.tree in dropped] + [item for item in (*pins, *others) if _remove(item)]
+    removed = [item for item in trees if item.tree in dropped]
+    removed += [item for item in (*pins, *others) if _remove(item)]
     return Collected(tuple(removed), gone, tuple(answers))
 
 
@@ -132,14 +134,13 @@ def _unused_signers(projects: Sequence[KnownProject], home: Home, before: float,
     """Return the pinned signers of entries that no lock has; the lock of a recent one may not be written yet."""
     folder = os.path.join(home.state, "signers")
     roots = {None, *(source.root for source in ports.sources.all().values())}
-    needed = {
-        f"{pin_name(name, variant, root).hex}.pem"
-        for lock in (project.lock for project in projects)
-        for name, entry in lock.skills.items()
-        if entry.signed_by
-        for variant in {entry, entry.original}
-        for root in roots | {source.root for source in lock.sources.values()}
-    }
+    needed = set[str]()
+    for lock in (project.lock for project in projects):
+        known_roots = roots | {source.root for source in lock.sources.values()}
+        for name, entry in lock.skills.items():
+            if entry.signed_by:
+                pairs = product({entry, entry.original}, known_roots)
+                needed.update(f"{pin_name(name, variant, root).hex}.pem" for variant, root in pairs)
     pins = _old_files(folder, before, "signer")
     return (pin for pin in pins if os.path.basename(pin.path) not in needed)
 

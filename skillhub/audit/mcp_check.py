@@ -238,11 +238,11 @@ def compared(checked: CheckedServer, content: ServerContent, ports: Ports) -> li
     a different one.
     """
     before, file, rows = f"tools:mcp__{checked.name}__", checked.file, []
-    others = {
-        skill: "; ".join(server.facts())
-        for skill, server in (_described_servers(checked.name, ports) if file is not None else ())
-        if file is not None and not mcp.is_same(file, checked.entry, server)
-    }
+    others: dict[str, str] = {}
+    if file is not None:
+        for skill, server in _described_servers(checked.name, ports):
+            if not mcp.is_same(file, checked.entry, server):
+                others[skill] = "; ".join(server.facts())
     for skill, entry in ports.project.lock().skills.items():
         tools = [name.removeprefix(before) for name in entry.capabilities if name.startswith(before)]
         if tools or f"mcp:{checked.name}" in entry.requires:

@@ -202,11 +202,13 @@ class _Documents:
             self._work -= sum(len(self._by_word[word]) for word in hits) * len(text)
             names = {name for word in hits for name, needed in self._by_word[word].items() if needed <= letters.words}
             joined = _JOINED.sub(" ", text)
-            is_too_much = len(text) > _TEXT_MAX or self._work < 0 or _runs_any(joined)
-            run = {name for name in names if not is_too_much and _is_run(name, joined)}
-            text_words = {"", *_WORD.findall(joined)} if run else set()
-            run = {name for name in run if _last_word(name) in text_words}
-            new = self.left if is_too_much else {path for name in run for path in self._by_name[name]} & self.left
+            if len(text) > _TEXT_MAX or self._work < 0 or _runs_any(joined):
+                new = self.left
+            else:
+                run = [name for name in names if _is_run(name, joined)]
+                text_words = {"", *_WORD.findall(joined)} if run else set()
+                new = {path for name in run if _last_word(name) in text_words for path in self._by_name[name]}
+                new &= self.left
             paths |= new
             self.left = self.left - new
         return paths

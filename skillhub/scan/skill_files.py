@@ -283,9 +283,9 @@ class Sign:
 
     def search(self, text: str) -> re.Match[str] | None:
         """Return the first match in a text in lower case."""
-        matches = (
-            [match for pattern in self.patterns if (match := pattern.search(text))] if self.may_match(text) else []
-        )
+        if not self.may_match(text):
+            return None
+        matches = [match for pattern in self.patterns if (match := pattern.search(text))]
         return min(matches, key=re.Match.start, default=None)
 
     def within(self, file: SourceFile) -> Sign | None:

@@ -343,7 +343,7 @@ class PartsWriter:
         self, prefix: str, before: PartDocument | None, below: Sequence[_Below], changes: Change
     ) -> PartDocument | None:
         """Return the part above these parts; if all rows fit into one part, that part; for one part, itself."""
-        count = sum(_count(part) for part in below)
+        count = sum(part.count if isinstance(part, PartDocument) else part[1].count for part in below)
         if count <= ROWS_MAX:
             rows = sorted((row for part in below for row in self._load(part).rows), key=lambda row: row.key)
             return self._of_rows(rows, prefix and None)
@@ -408,10 +408,6 @@ def _common(texts: Sequence[str]) -> str:
     while length < len(first) and first[length] == last[length]:
         length += 1
     return first[:length]
-
-
-def _count(part: _Below) -> int:
-    return part.count if isinstance(part, PartDocument) else part[1].count
 
 
 def _rank(row: PartRow) -> tuple[object, ...]:

@@ -333,9 +333,7 @@ class LogHead:
         count = (checkpoint.size >> top) + (checkpoint.size % (1 << top)).bit_count()
         if len(hashes) != HASH * count:
             raise BadLog("expected the hashes of the subtrees of the log, found others")
-        nodes = {
-            node: hashes[HASH * index : HASH * (index + 1)] for index, node in enumerate(subtrees(checkpoint.size))
-        }
+        nodes = {node: hashes[HASH * i : HASH * (i + 1)] for i, node in enumerate(subtrees(checkpoint.size))}
         if root_of(nodes, checkpoint.size) != checkpoint.root:
             raise BadLog("the hashes of the subtrees do not lead to the checkpoint of the log")
         return cls(note, checkpoint, nodes)

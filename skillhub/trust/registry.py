@@ -148,7 +148,8 @@ def part_of(prefix: str, pinned: PinnedPart | None, data: bytes, where: str) -> 
     count = sum(part.count for part in below.values()) if below else len(keys)
     is_sound = (
         part.prefix == prefix
-        and part.count == count == (count if pinned is None else pinned.count)
+        and part.count == count
+        and (pinned is None or pinned.count == count)
         and len(keys) <= (BEST_MAX if below else ROWS_MAX)
         and all(row.key.startswith(prefix) and row.key.endswith(f"--{row.name}.") for row in part.rows)
         and (len({*keys}) == len(keys) if below else all(earlier < later for earlier, later in pairwise(keys)))

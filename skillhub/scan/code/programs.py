@@ -450,11 +450,10 @@ class Program:
             self._push(default, self._flow.new(), scope)
         value: ast.expr = ast.Name(node.name, ast.Load(), lineno=node.lineno)
         for decorator in reversed(node.decorator_list):  # a decorator is called with the result of the one below it
-            value = (
-                decorator.body
-                if isinstance(decorator, ast.Lambda)
-                else ast.Call(decorator, [value], [], lineno=decorator.lineno)
-            )
+            if isinstance(decorator, ast.Lambda):
+                value = decorator.body
+            else:
+                value = ast.Call(decorator, [value], [], lineno=decorator.lineno)
         for statement in (*([value] if node.decorator_list else ()), *node.body):
             self._push(statement, 0, inner)
 
