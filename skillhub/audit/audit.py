@@ -170,17 +170,17 @@ def publisher(case: Case) -> Iterator[Finding]:
     """
     entry, ports = case.entry, case.ports
     root = ports.root_of(entry)
-    proven = candidates.pin_name(case.name, entry.original, root)
-    pinned = ports.publishers.pinned(proven) if root is None and entry.signed_by else None
+    pin = candidates.pin_name(case.name, entry.original, root)
+    pinned = ports.publishers.pinned(pin) if root is None and entry.signed_by else None
     if pinned is None or pinned.startswith(candidates.AGREED):
         return
     source, trusted = None if entry.local else entry.source, candidates.trusted_publishers(ports.publishers)
     known, narrowed = _vouched(publisher for publisher in trusted if publisher.covers(source)), _vouched(trusted)
     for signed in map(Signer.parse, entry.signed_by):
         if signed.fingerprint not in known:
-            here = f" for {source or 'local paths'}" if signed.fingerprint in narrowed else ""
-            who = signed.named(ports.voucher(entry))
-            message = f"{who} signed it with {signed.fingerprint}, and you no longer trust that signer{here}"
+            place = f" for {source or 'local paths'}" if signed.fingerprint in narrowed else ""
+            signer_name = signed.named(ports.voucher(entry))
+            message = f"{signer_name} signed it with {signed.fingerprint}, and you no longer trust that signer{place}"
             yield case.note("signer-untrusted", message)
 
 

@@ -185,8 +185,8 @@ def _questions(trees: Sequence[Waste], gone: Sequence[str]) -> list[Question]:
     lines += [f"{base} used some of these, and no longer exists" for base in gone]
     skills, signers = len(stored), len(trees) - len(stored)
     counts = [(skills, "a stored skill", "stored skills"), (signers, "a pinned signer", "pinned signers")]
-    many = " and ".join(thing if count == 1 else f"{count} {things}" for count, thing, things in counts if count)
-    message = f"Remove {many} that no project needs, {size} bytes?"
+    amounts = " and ".join(thing if count == 1 else f"{count} {things}" for count, thing, things in counts if count)
+    message = f"Remove {amounts} that no project needs, {size} bytes?"
     return [Question("unused", "store", message, tuple(lines))]
 
 

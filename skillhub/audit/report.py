@@ -84,12 +84,12 @@ class Report:
     @property
     def summary(self) -> str:
         """A summary in one sentence."""
-        looked = f"{self.skills} {'skill' if self.skills == 1 else 'skills'} checked"
+        checked = f"{self.skills} {'skill' if self.skills == 1 else 'skills'} checked"
         if not self.findings:
-            return f"{looked}, nothing found"
-        by = Counter(finding.accepted_by.split(" until ")[0] for finding in self.findings if finding.accepted)
-        beside = "".join(f", {count} accepted by {acceptor}" for acceptor, count in sorted(by.items()))
-        return f"{looked}: {counted(self.findings)}; {len(self.failing)} at {self.threshold} or over{beside}"
+            return f"{checked}, nothing found"
+        counts = Counter(finding.accepted_by.split(" until ")[0] for finding in self.findings if finding.accepted)
+        acceptances = "".join(f", {count} accepted by {acceptor}" for acceptor, count in sorted(counts.items()))
+        return f"{checked}: {counted(self.findings)}; {len(self.failing)} at {self.threshold} or over{acceptances}"
 
     def below(self, folder: str) -> Report:
         """Return the report with ``folder``, the project's folder in a repository, before each relative path."""

@@ -173,12 +173,12 @@ class Inquiry:
             StateError: the disk prevents it.
         """
         ports = replace(self.ports, network=_PlaceNetwork(self.ports.network))
-        for place, here in self._by_place(names).items():
-            if not self._refresh and not self.state.lock.skills[here[0]].local:
+        for place, skills in self._by_place(names).items():
+            if not self._refresh and not self.state.lock.skills[skills[0]].local:
                 self.notes.append(f"{place} was not contacted: newer versions are unknown")
                 continue
             try:
-                self._ask_place(here, ports)
+                self._ask_place(skills, ports)
             except (SourceError, UnsafeTransfer) as error:
                 self.notes.append(f"{place} could not be asked for newer versions: {error.message}")
 

@@ -118,7 +118,7 @@ def _is_offline(tree: Mapping[str, File], manifest: Manifest, letters: Letters, 
         return False
     return all(
         is_offline(
-            path, tree[path], letters, is_told=not path.startswith("scripts/") or runs_by_itself(path, tree[path])
+            path, tree[path], letters, runs_anyway=not path.startswith("scripts/") or runs_by_itself(path, tree[path])
         )
         for path, letters in run.items()
     )

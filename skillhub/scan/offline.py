@@ -144,18 +144,18 @@ _DATA = (
 _REMOTE = re.compile(r"(?:^|=)(?://|\\\\|/(?:net|afs|smb)/)|/dev/(?:tcp|udp)")
 
 
-def is_offline(path: str, file: File, letters: Letters, *, is_told: bool) -> bool:
+def is_offline(path: str, file: File, letters: Letters, *, runs_anyway: bool) -> bool:
     """Return whether a file provably reaches no network when it runs.
 
     Args:
         path: The path of the file.
         file: The file.
         letters: The letters of its bytes without NUL.
-        is_told: Whether the file runs for another reason than its folder.
+        runs_anyway: Whether the file runs for another reason than its folder.
     """
     folded, data = path.lower(), file.data.removeprefix(b"\xef\xbb\xbf")
     has_first_line = data.startswith(b"#!")
-    if not is_told and not has_first_line and (folded.endswith(_DATA_FILES) or not data.strip()):
+    if not runs_anyway and not has_first_line and (folded.endswith(_DATA_FILES) or not data.strip()):
         return True
     try:
         text = data.decode("utf-8")

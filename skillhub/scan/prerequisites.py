@@ -56,9 +56,9 @@ def staged(files: SkillFiles) -> Iterator[Sighting]:
 
 def _run(passage: Passage) -> Iterator[tuple[str, int]]:
     """Yield the commands by which a program of Windows runs the code at an address."""
-    text, line, counted = passage.text.lower(), passage.line, 0
+    text, line, counted_to = passage.text.lower(), passage.line, 0
     for match in _SCRIPTLET.finditer(text) if "mshta" in text or "regsvr32" in text else ():
-        line, counted = line + text.count("\n", counted, match.start()), match.start()
+        line, counted_to = line + text.count("\n", counted_to, match.start()), match.start()
         yield "SH113", line
 
 
@@ -206,10 +206,10 @@ class _Link:
 def _links(signs: Signs) -> Iterator[_Link]:
     """Yield the addresses in a document, except the installers of well-known projects."""
     for number, (passage, text) in enumerate(zip(signs.passages, signs.texts, strict=True)):
-        line, counted = passage.line, 0
+        line, counted_to = passage.line, 0
         for match in URL.finditer(text):
             host, path = match[1], match[2].rstrip(".,;:!")
-            line, counted = line + text.count("\n", counted, match.start()), match.start()
+            line, counted_to = line + text.count("\n", counted_to, match.start()), match.start()
             if not is_installer(f"https://{host}{path}"):
                 yield _Link(number, line, kind_of(host, path), kind_of("a.com", path) == "program")
 

@@ -75,14 +75,14 @@ def sign(role: str, document: Signed, delegators: Sequence[Any], keys: Keys) -> 
     """
     metadata: Metadata[Any] = Metadata(document)
     data = metadata.signed_bytes
-    at_hand = {keyid(key.public): key for key in keys(role if role in ROLES else RELEASES)}
+    keys_by_id = {keyid(key.public): key for key in keys(role if role in ROLES else RELEASES)}
     for delegator in delegators:
         rule = delegator.get_delegated_role(role)
-        able = [name for name in at_hand if name in rule.keyids]
-        if len(able) < rule.threshold:
-            raise _too_few(role, rule.threshold, len(able))
-        for name in able[: rule.threshold]:
-            metadata.signatures[name] = Signature(name, at_hand[name].sign(data).hex())
+        authorized = [name for name in keys_by_id if name in rule.keyids]
+        if len(authorized) < rule.threshold:
+            raise _too_few(role, rule.threshold, len(authorized))
+        for name in authorized[: rule.threshold]:
+            metadata.signatures[name] = Signature(name, keys_by_id[name].sign(data).hex())
     return metadata.to_bytes()
 
 

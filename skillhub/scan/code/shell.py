@@ -297,9 +297,9 @@ class Script:
         arguments, returned = self._flow.new(), self._flow.new()
         self._flow.join(returned, into)
         place = self._place(node)
-        name, is_led = self._program(_text(words[index]), place)
-        run, is_led = self._program(texts[0], place) if self._is_fixed(name, texts) else (name, is_led)
-        if is_led:
+        name, is_disguised = self._program(_text(words[index]), place)
+        run, is_disguised = self._program(texts[0], place) if self._is_fixed(name, texts) else (name, is_disguised)
+        if is_disguised:
             self._flow.unseen(returned)
         self._stack.extend((argument, arguments, feed, function) for argument in _used(name, operands, texts))
         for child in node.named_children:
@@ -319,7 +319,7 @@ class Script:
             self._flow.join(answer, returned)
             return
         self._add_files(_bare_text(words[index]), texts, returned, place)
-        self._add_call(run, texts, (arguments, returned), f"${run}" if is_led else _text(node), place)
+        self._add_call(run, texts, (arguments, returned), f"${run}" if is_disguised else _text(node), place)
         self._add_secret_files(name, texts, arguments, place)
         self._inner_programs(name, texts, operands, feed)
         if name == "read":
