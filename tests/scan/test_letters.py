@@ -24,7 +24,7 @@ TABLES = (orders._SIGNS, orders._DEMANDS, prerequisites._SIGNS)
 WORDS = sorted({word for table in TABLES for sign in table.values() for group in sign.groups for word in group})
 READERS = [each for name, each in vars(environment).items() if isinstance(each, environment._PrefilteredPattern)]
 READERS += [*environment._READS, *environment._ALL]
-LOOKED_FOR = frozenset[bytes]().union(*(group for _, spot in LINE_PATTERNS for group in spot.words))
+PREFILTER_WORDS = frozenset[bytes]().union(*(group for _, spot in LINE_PATTERNS for group in spot.words))
 # What parts words, joins them, is left out of them, or folds to something else.
 GLUE = [
     "",
@@ -56,7 +56,7 @@ texts = st.lists(
 
 
 def test_words_of_the_prefilter_are_lower_case():
-    assert all(each == each.lower() for each in (*LITERALS, *WORDS, *LOOKED_FOR))
+    assert all(each == each.lower() for each in (*LITERALS, *WORDS, *PREFILTER_WORDS))
 
 
 def test_each_literal_is_found_in_any_surroundings():
@@ -105,12 +105,12 @@ def _has(word, words):
 
 
 @settings(max_examples=100)
-@given(st.lists(st.sampled_from([*sorted(LOOKED_FOR), b"q", b"*", b" ", b"_", b"\xc3\xa9", b"S"]), max_size=9))
-def test_words_of_looks_are_found_as_whole_words_prefixes_or_parts(pieces):
+@given(st.lists(st.sampled_from([*sorted(PREFILTER_WORDS), b"q", b"*", b" ", b"_", b"\xc3\xa9", b"S"]), max_size=9))
+def test_words_of_patterns_are_found_as_whole_words_prefixes_or_parts(pieces):
     letters = Letters(b"".join(pieces))
-    wanted = {word for word in LOOKED_FOR if _has(word, letters.words)}
+    wanted = {word for word in PREFILTER_WORDS if _has(word, letters.words)}
     assert letters.literals >= wanted
-    assert b"*" in letters.data or letters.literals & LOOKED_FOR == wanted
+    assert b"*" in letters.data or letters.literals & PREFILTER_WORDS == wanted
 
 
 def test_known_words_are_checked_again_after_a_new_pattern():
@@ -120,7 +120,9 @@ def test_known_words_are_checked_again_after_a_new_pattern():
 
 
 def test_cache_of_known_words_is_limited():
-    assert not Letters(b" ".join(b"w%d" % number for number in range(pattern._KNOWN_MAX + 9))).literals & LOOKED_FOR
+    assert (
+        not Letters(b" ".join(b"w%d" % number for number in range(pattern._KNOWN_MAX + 9))).literals & PREFILTER_WORDS
+    )
     assert len(pattern._WITHOUT_LITERALS) + len(pattern._KNOWN) <= pattern._KNOWN_MAX
     assert b"curl" in Letters(b"curl").literals
     assert b"*akia*" in Letters(b"akia" * 20).literals
@@ -136,7 +138,7 @@ def _cases(spot):
 
 
 @pytest.mark.parametrize(("rule", "spot"), LINE_PATTERNS, ids=lambda each: getattr(each, "id", ""))
-def test_each_match_of_a_look_has_its_words(rule, spot):
+def test_each_match_of_a_pattern_has_its_words(rule, spot):
     found = [text for text in _cases(spot) if any(spot._spans(text.lower(), 0, len(text)))]
     same = [each for other, each in LINE_PATTERNS if (other, each.first.source) == (rule, spot.first.source)]
     assert found
@@ -146,17 +148,17 @@ def test_each_match_of_a_look_has_its_words(rule, spot):
 @pytest.mark.parametrize("name", [(table, name) for table, signs in enumerate(TABLES) for name in signs])
 def test_each_match_of_a_sign_has_its_words(name):
     sign = TABLES[name[0]][name[1]]
-    for shape in sign.patterns:
-        found = [each for each in samples(shape.source) if shape.search(each.lower())]
+    for regex in sign.patterns:
+        found = [each for each in samples(regex.source) if regex.search(each.lower())]
         assert found
         assert [each for each in found if not sign.may_match(each.lower())] == []
 
 
 def test_no_alternative_of_a_pattern_begins_with_the_edge_of_a_word():
     tables = (*TABLES, orders._HOOKS, orders._COVERT)
-    shapes = [shape for table in tables for sign in table.values() for shape in sign.patterns]
-    shapes += [shape for _, each in LINE_PATTERNS for shape in (each.first, each.then) if shape is not None]
-    for source in (shape.source for shape in shapes):
+    patterns = [lazy for table in tables for sign in table.values() for lazy in sign.patterns]
+    patterns += [lazy for _, each in LINE_PATTERNS for lazy in (each.first, each.then) if lazy is not None]
+    for source in (lazy.source for lazy in patterns):
         operator, alternatives = parser.parse(source)[0]
         begins = [each[0] for each in alternatives[1] if each] if operator is parser.BRANCH else []
         assert (parser.AT, parser.AT_BOUNDARY) not in begins, f"two patterns, since none can be skipped to: {source}"

@@ -245,29 +245,29 @@ def test_rules_have_title_reason_and_hint():
 
 def test_patterns_have_only_bounded_repeats():
     # Without an unbounded repeat, and none bounded by more than 200, a search is linear in the file.
-    for rule, look in LINE_PATTERNS:
-        for pattern in (p for p in (look.first, look.then) if p):
+    for rule, spot in LINE_PATTERNS:
+        for pattern in (p for p in (spot.first, spot.then) if p):
             bare = re.sub(rb"\\.|\[(?:\\.|[^\]\\])*\]", b"x", pattern.source)
             assert not re.search(rb"[*+]", bare), (rule.id, pattern.source)
             assert all(int(most or least) <= 200 for least, most in re.findall(rb"\{(\d+),?(\d*)\}", bare))
 
 
-SHAPES = [shape for _, look in LINE_PATTERNS for shape in (look.first, look.then) if shape]
-PIECES = sorted({word for shape in SHAPES for word in re.findall(rb"[a-z0-9_]{2,}", shape.source)})
+LAZY_PATTERNS = [lazy for _, spot in LINE_PATTERNS for lazy in (spot.first, spot.then) if lazy]
+PIECES = sorted({word for lazy in LAZY_PATTERNS for word in re.findall(rb"[a-z0-9_]{2,}", lazy.source)})
 GLUE = [b" ", b"\n", b"(", b".", b"_", b"", b" | ", b"=", b">>", b"~/.", b"$("]
 
 
 @given(st.lists(st.sampled_from(PIECES) | st.sampled_from(GLUE), max_size=40).map(b"".join))
-def test_shapes_match_as_their_patterns(text):
-    for shape in SHAPES:
-        whole = re.compile(shape.source, re.MULTILINE)
-        assert [found.span() for found in shape.finditer(text)] == [found.span() for found in whole.finditer(text)]
+def test_lazy_patterns_match_as_compiled_ones(text):
+    for lazy in LAZY_PATTERNS:
+        whole = re.compile(lazy.source, re.MULTILINE)
+        assert [found.span() for found in lazy.finditer(text)] == [found.span() for found in whole.finditer(text)]
 
 
 def test_word_boundary_of_a_pattern_covers_all_alternatives():
     # `\ba|b` would lose its first sign only.
-    for shape in SHAPES:
-        bare = re.sub(rb"\\.|\[(?:\\.|[^\]\\])*\]", b"x", shape.source)
+    for lazy in LAZY_PATTERNS:
+        bare = re.sub(rb"\\.|\[(?:\\.|[^\]\\])*\]", b"x", lazy.source)
         while b"(" in bare:
             bare = re.sub(rb"\([^()]*\)", b"x", bare)
-        assert not (shape.source.startswith(rb"\b") and b"|" in bare), shape.source
+        assert not (lazy.source.startswith(rb"\b") and b"|" in bare), lazy.source
