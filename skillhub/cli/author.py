@@ -155,15 +155,15 @@ def _draw(found: Validated, terminal: Terminal) -> None:
     status = f"ok{f', with {noted}' if noted else ''}" if is_ok else "not ok"
     write = terminal.did if is_ok and not noted else terminal.out
     write(f"{found.path}: {status}, signature {signature}", "red" if not is_ok else "yellow" if noted else "green")
+    if hint := sign_anew(found.path, found.signature.code if found.signature else None):
+        terminal.out(f"  {hint}")
     for issue in found.errors:
         terminal.out(f"  error: {issue} [{issue.code}]", "red")
     for issue in found.warnings:
         terminal.out(f"  warning: {issue} [{issue.code}]", "yellow")
-    show_findings(found.findings, terminal, "  ")
-    if hint := sign_anew(found.path, found.signature.code if found.signature else None):
-        terminal.out(f"    {hint}")
     if found.trust:
         terminal.out(f"    to trust it: {found.trust}")
+    show_findings(found.findings, terminal, "  ")
 
 
 def pack(

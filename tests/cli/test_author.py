@@ -8,6 +8,7 @@ import shutil
 import stat
 import tarfile
 import zipfile
+from itertools import pairwise
 
 import pytest
 
@@ -147,7 +148,8 @@ def test_the_hint_for_an_edited_signed_skill_is_a_new_signature(shell):
     text.write_text(text.read_text().removesuffix("more\n"))
     out = shell.run("validate", "./mine", "my skill", "old.zip").out
     assert out.count("if the skill is yours: ") == 2
-    line = next(each for each in out.splitlines() if "sign 'my skill'" in each)
+    line, above = next((each, row) for row, each in pairwise(out.splitlines()) if "sign 'my skill'" in each)
+    assert above.startswith("my skill: not ok")  # and not a warning, which it would not resolve
     assert shell.run(*shlex.split(line.partition("skillhub ")[2])).status == 0
     assert "signature invalid" not in shell.run("validate", "my skill").out
 
