@@ -221,7 +221,8 @@ def _entry(header: _Header, path: str, stream: Gunzipped) -> Entry:
     if header.type in _LINKS:
         raise unsafe("link", "a skill holds no links", path)
     if header.type not in _PLAIN:
-        raise unsafe("special-file", f"expected a file or folder, found type {quote(header.type)}", path)
+        found = quote(header.type.decode("latin-1"))
+        raise unsafe("special-file", f"expected a file or folder, found type {found}", path)
     if path.endswith("/") and not folder:
         raise unsafe("kind-mismatch", "name and type disagree on whether this is a folder", path)
     runs = executable(header.mode, folder=folder, path=path)

@@ -194,6 +194,11 @@ def test_defective_headers_of_a_next_entry_are_refused(attack, heads, reason):
     assert reason_of(ROOT + heads + A + END) == reason, attack
 
 
+def test_the_type_of_a_special_file_is_named_as_the_header_has_it():
+    with pytest.raises(UnsafeArchive, match="expected a file or folder, found type '3'"):
+        unpack(gzip.compress(ROOT + header("a", b"3") + END), "tar.gz")
+
+
 def test_limits_of_a_header_are_inclusive():
     Pending().expect(b"x", 64 << 10)
     most = pax(*(b"9 k%03d=v\n" % number for number in range(64)))
