@@ -41,7 +41,7 @@ _IN_WORD: Final = b"abcdefghijklmnopqrstuvwxyz0123456789 "
 _BEYOND: Final = b"\x80"
 # The registered literals by their first three letters, as numbers. In each row: the letters with the blanks that must
 # surround them, and the literal in the notation of ``pattern``.
-_BY_START: Final = defaultdict[tuple[int, ...], list[tuple[bytes, bytes]]](list)
+_BY_START: Final = defaultdict[tuple[int, ...], set[tuple[bytes, bytes]]](set)
 # The literals of each known word; and the words that have none.
 _KNOWN: Final[dict[bytes, frozenset[bytes]]] = {}
 _WITHOUT_LITERALS: Final[set[bytes]] = set()
@@ -101,8 +101,9 @@ class Letters:
 def _literals_in(word: bytes) -> frozenset[bytes]:
     """Return the literals in a word, and remember them."""
     text = b" %b  " % word
-    starts = _BY_START.keys() & zip(text, text[1:], text[2:], strict=False)
-    literals = frozenset(literal for start in starts for letters, literal in _BY_START[start] if letters in text)
+    starts = enumerate(zip(text, text[1:], text[2:], strict=False))
+    rows = [(offset, row) for offset, start in starts if start in _BY_START for row in _BY_START[start]]
+    literals = frozenset([literal for offset, (letters, literal) in rows if text.startswith(letters, offset)])
     if len(_KNOWN) + len(_WITHOUT_LITERALS) >= _KNOWN_MAX:
         _clear_known_words()
     if len(word) > _WORD_MAX:
@@ -126,8 +127,7 @@ def _register(literals: Set[bytes]) -> None:
         text = letters if literal[:1] == b"*" else b" " + letters if literal[-1:] == b"*" else b" %b " % letters
         starts = [text[:3]] if len(text) > 2 else [text + bytes((last,)) for last in _IN_WORD]
         for start in starts:
-            if (text, literal) not in (rows := _BY_START[tuple(start)]):
-                rows.append((text, literal))
+            _BY_START[tuple(start)].add((text, literal))
     _clear_known_words()
 
 
