@@ -122,7 +122,8 @@ def test_import_over_copies_of_another_installer_hints_at_adopt(repository):
     assert (done.status, done.error["code"]) == (7, "state")
     assert done.error["hint"].startswith("skillhub adopt one locks the skill that is there")
     assert repository.run("adopt", "one", *YES).status == 0
-    assert repository.run("lock", "import", "skills-lock.json", *YES).status == 0
+    done = repository.run("lock", "import", "skills-lock.json", *YES)
+    assert done.status == 0 and "skills-lock.json is read as skills-lock.json 1\n" in done.err
 
 
 def test_a_skill_identical_to_its_repository_is_adopted_from_there(repository):

@@ -168,6 +168,8 @@ def test_the_source_of_a_local_plugins_skill_names_the_plugin(machine):
     assert machine.run(*words).status == 0
     row = machine.lock()["skills"]["notes"]
     assert (row["source"], row["path"]) == ("local?plugin=office", "my-market/plugins/office/skills/notes")
+    shown = machine.run("list").out.splitlines()
+    assert [row.split()[2] for row in shown if row.startswith("notes ")] == ["local"], shown
     for again in (words, ("install", *YES), ("install", "--frozen", *YES), ("update", *YES), ("sync", "--json")):
         done = machine.run(*again)
         assert (done.status, done.json["changed"]) == (0, False), done.err

@@ -68,7 +68,7 @@ def test_a_project_lock_of_the_skills_cli_is_read():
 
 def test_an_origin_without_a_commit_has_a_note_about_its_pin():
     assert one(source="a/b", sourceType="github", ref="main").note == "pinned at the present commit of 'main'"
-    assert "default branch" in one(source="a/b", sourceType="github").note
+    assert one(source="a/b", sourceType="github").note == "pinned at the present commit of its default branch"
     assert one(source="a/b", sourceType="github", ref=COMMIT).note == ""
 
 
