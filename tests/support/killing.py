@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from zlib import crc32
 
 from tests.support.hearing import heard_by
@@ -56,7 +58,7 @@ def kill_everywhere(folder: str, run: Callable[[], object], look: Callable[[int,
         shutil.copytree(start, folder)
         killer = Killer(kills)
         try:
-            with heard_by(killer.hear):
+            with _temporary_files_in(f"{folder}-temporary"), heard_by(killer.hear):
                 run()
         except Killed:
             kills += 1 if EVERY or kills < 2 else 1 + chance % 5 if kills == 2 else 5
@@ -67,6 +69,17 @@ def kill_everywhere(folder: str, run: Callable[[], object], look: Callable[[int,
         look(kills, False)
         run()
         look(kills, True)
+
+
+@contextmanager
+def _temporary_files_in(folder: str) -> Iterator[None]:
+    """Have temporary files below a folder of the test: killed work may leave some."""
+    os.makedirs(folder, exist_ok=True)
+    before, tempfile.tempdir = tempfile.tempdir, folder
+    try:
+        yield
+    finally:
+        tempfile.tempdir = before
 
 
 class OldClients:
