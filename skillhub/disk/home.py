@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import stat
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache, partial
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
@@ -174,24 +175,33 @@ def throwaway() -> TemporaryDirectory[str]:
 # The project around a folder.
 
 
-def project_folder(start: str) -> str:
+def has_lock_or_intent(folder: str) -> bool:
+    """Return whether a folder has a lock or an intent, which makes it a project."""
+    return any(os.path.lexists(os.path.join(folder, name)) for name in (LOCK, INTENT))
+
+
+def is_project(folder: str) -> bool:
+    """Return whether a folder is that of a project, or of a repository of git."""
+    return has_lock_or_intent(folder) or os.path.lexists(os.path.join(folder, ".git"))
+
+
+def project_folder(start: str, is_project: Callable[[str], bool] = is_project) -> str:
     """Return the folder of the project that ``start`` lies in, whoever owns it; see ``Project.find``."""
     folder = start = os.path.abspath(start)
-    while True:
-        if has_lock_or_intent(folder) or os.path.lexists(os.path.join(folder, ".git")):
-            return folder
+    while not is_project(folder):
         parent = os.path.dirname(folder)
         if parent == folder:
             return start
         folder = parent
+    return folder
+
+
+def project_folders() -> Callable[[str], str]:
+    """Return ``project_folder`` that looks at each folder once, for many folders that lie together."""
+    return partial(project_folder, is_project=cache(is_project))
 
 
 def marks_above(folder: str) -> Iterator[str]:
     """Yield this folder and those above it, and what may make one a project, a workspace or a repository."""
     for each in (folder, *map(str, PurePath(folder).parents)):
         yield from (each, *(os.path.join(each, name) for name in (".git", LOCK, INTENT)))
-
-
-def has_lock_or_intent(folder: str) -> bool:
-    """Return whether a folder has a lock or an intent, which makes it a project."""
-    return any(os.path.lexists(os.path.join(folder, name)) for name in (LOCK, INTENT))

@@ -17,7 +17,7 @@ from typing import Any, Final, Literal, NamedTuple, NoReturn
 
 from skillhub.disk import files
 from skillhub.disk.folders import one_look
-from skillhub.disk.home import LOCK, Home, user_home
+from skillhub.disk.home import LOCK, Home, project_folders, user_home
 from skillhub.disk.proved import Stamp, is_proof, stamp_of
 from skillhub.errors import Drifted, FormatError, NotFound, OutsideSkill, SkillhubError, StateError
 from skillhub.formats.digest import Digest
@@ -31,7 +31,7 @@ from skillhub.model.skill import Skill, check_paths
 from skillhub.model.tree import SKILL_MD, ListedFile, Listing
 from skillhub.project.copies import absolute, folders_of, need_check, view
 from skillhub.project.last_seen import BarringCheck, barring
-from skillhub.project.project import Project, state_key, workspace_folder
+from skillhub.project.project import Project, state_key, workspace_around
 from skillhub.project.store import Store
 from skillhub.runtime.catalog import LockedNames, folded, is_beside
 from skillhub.runtime.discover import HEAD, Surroundings, upwards
@@ -485,15 +485,15 @@ class Locks:
         if this machine has a record of it, which no repository can write, or if its lock is about a searched folder.
         """
         yield self._project(self._user_home, "user", home), True
-        bases = dict.fromkeys(workspace_folder(path) for path in self._folders)
+        project_folder, paths = project_folders(), (*self._folders, *others)
+        bases = dict.fromkeys(map(workspace_around, dict.fromkeys(map(project_folder, self._folders))))
         for base in bases:
             yield self._project(base, "project", home), True
-        paths = (*self._folders, *others)
         parents = dict.fromkeys(
             place for path in paths for start in {path, real(path)} for place in upwards(os.path.abspath(start))
         )
         real_bases = {real(base) for base in bases}
-        for base in dict.fromkeys(map(workspace_folder, dict.fromkeys(map(real, paths)))):
+        for base in dict.fromkeys(map(workspace_around, dict.fromkeys(map(project_folder, map(real, paths))))):
             # A link leads into another project, whose lock may be unknown to this machine.
             if base not in real_bases and os.path.lexists(os.path.join(base, LOCK)):
                 yield self._project(base, "project", home), False

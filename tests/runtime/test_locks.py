@@ -12,6 +12,7 @@ from dataclasses import asdict, replace
 import pytest
 
 from skillhub import runtime
+from skillhub.disk.home import is_project
 from skillhub.errors import Drifted, FormatError, NotFound, Refused, SkillhubError, StateError
 from skillhub.model.hosts import Bounds
 from skillhub.model.skill import Skill
@@ -35,7 +36,7 @@ from skillhub.runtime import (
 )
 from skillhub.runtime.discover import roots
 from skillhub.runtime.folder import Locks
-from tests.support.effort import files_read
+from tests.support.effort import calls, files_read
 from tests.support.locked import EVIL, Machine, agreed, served_content
 
 
@@ -590,3 +591,10 @@ def test_attack_hosts_cannot_declare_a_folder_as_written(here):
     known, unknown = Locks(*places, written={skill.path: skill.tree}), Locks(*places)
     assert (known == unknown, known == Locks(*places, written={}), unknown == Locks(*places)) == (False, False, True)
     assert len({known, unknown, Locks(*places)}) == 2
+
+
+@pytest.mark.parametrize("start", ["project", "elsewhere/deeper"])
+def test_folders_above_the_searched_ones_are_looked_at_once(here, tmp_path, start):
+    folders = [str(tmp_path / start / f".agent{number}" / "skills") for number in range(50)]
+    (looks,) = calls(Locks(here.around(), folders).read, is_project)
+    assert 100 < looks < 150
