@@ -13,7 +13,7 @@ from skillhub.disk.folders import remove_tree
 from tests.support import oci
 from tests.support.cli import REPO
 from tests.support.snapshot import skill
-from tests.support.web import Web, answer
+from tests.support.web import answer
 
 PAGE = (REPO / "docs" / "sources.md").read_text("utf-8")
 SHOWN = re.findall(r"^skillhub (install (?:\./my-|oci:).*)$", PAGE, re.MULTILINE)
@@ -36,15 +36,14 @@ PROMPT = "empty to stop: "
 
 
 @pytest.fixture
-def web():
+def web(web):
     """The server at registry.example."""
     artifact = oci.toolhive("pdf-tools", {"SKILL.md": skill("pdf-tools").encode()})
-    with Web() as server:
-        for tag, data in {"1.0": artifact.manifest, artifact.digest: artifact.manifest, **artifact.below}.items():
-            server.at(f"{ARTIFACT}/manifests/{tag}", answer(data))
-        for digest, data in artifact.blobs.items():
-            server.at(f"{ARTIFACT}/blobs/{digest}", answer(data))
-        yield server
+    for tag, data in {"1.0": artifact.manifest, artifact.digest: artifact.manifest, **artifact.below}.items():
+        web.at(f"{ARTIFACT}/manifests/{tag}", answer(data))
+    for digest, data in artifact.blobs.items():
+        web.at(f"{ARTIFACT}/blobs/{digest}", answer(data))
+    return web
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from skillhub.disk.folders import remove_tree
 from skillhub.formats.digest import Digest
 from tests.support.cli import REPO
 from tests.support.site import JSON, LEGACY, WELL_KNOWN, current, entry, legacy, offer, skill_md, tarred, zipped
-from tests.support.web import Web, answer
+from tests.support.web import answer
 
 SITE = "https://skills.example"
 PAGE = (REPO / "docs" / "sources.md").read_text("utf-8")
@@ -21,18 +21,17 @@ YES = ("--yes", "--allow-unsigned", "--json")
 
 
 @pytest.fixture
-def web():
+def web(web):
     """The server of skills.example, as on the page."""
-    with Web() as server:
-        archive = tarred({"SKILL.md": skill_md("pdf-tools"), "scripts/run.sh": b"#!/bin/sh\n"})
-        server.at("/pdf-tools.tar.gz", answer(archive, "Content-Type: application/gzip"))
-        server.at("/git-workflow/SKILL.md", answer(skill_md("git-workflow"), "Content-Type: text/markdown"))
-        entries = (
-            entry("pdf-tools", archive, "/pdf-tools.tar.gz"),
-            entry("git-workflow", skill_md("git-workflow"), f"{SITE}/git-workflow/SKILL.md"),
-        )
-        server.at(WELL_KNOWN, answer(current(*entries), JSON))
-        yield server
+    archive = tarred({"SKILL.md": skill_md("pdf-tools"), "scripts/run.sh": b"#!/bin/sh\n"})
+    web.at("/pdf-tools.tar.gz", answer(archive, "Content-Type: application/gzip"))
+    web.at("/git-workflow/SKILL.md", answer(skill_md("git-workflow"), "Content-Type: text/markdown"))
+    entries = (
+        entry("pdf-tools", archive, "/pdf-tools.tar.gz"),
+        entry("git-workflow", skill_md("git-workflow"), f"{SITE}/git-workflow/SKILL.md"),
+    )
+    web.at(WELL_KNOWN, answer(current(*entries), JSON))
+    return web
 
 
 @pytest.fixture
