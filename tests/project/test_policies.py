@@ -40,8 +40,8 @@ def test_policy_of_the_machine_comes_first_and_rules_have_their_place(home, proj
     intent = write(project.intent_path, "[policy]\nsigned = 'required'\n")
     found = read_policies(home, project.intent, machine)
     paths = [("machine", machine), ("user", user), ("project", intent)]
-    assert [(each.level, each.path) for each in found.each] == paths
-    assert [each.where(key) for each in found.each for key, _ in each.rules()] == [
+    assert [(each.level, each.path) for each in found.all] == paths
+    assert [each.where(key) for each in found.all for key, _ in each.rules()] == [
         f"{machine}:1",
         f"{user}:3",
         f"{intent}:2",
@@ -75,5 +75,5 @@ def test_unreadable_policy_permits_no_skill(home, project, tmp_path):
 def test_linked_policy_is_read(home, project, tmp_path):
     real = write(tmp_path / "real.toml", "signed = 'required'\n")
     (tmp_path / "policy.toml").symlink_to(real)
-    (found,) = read_policies(home, project.intent, str(tmp_path / "policy.toml")).each
+    (found,) = read_policies(home, project.intent, str(tmp_path / "policy.toml")).all
     assert found.signed == "required"
