@@ -167,13 +167,6 @@ class CheckedServer:
         return value
 
 
-def _without_type(entry: object) -> object:
-    """Return an entry without the type ``stdio``, which only some agents write for a server with a command."""
-    if isinstance(entry, dict) and "command" in entry and entry.get("type") == "stdio":
-        return {key: value for key, value in entry.items() if key != "type"}
-    return entry
-
-
 def to_check(name: str, agent: str | None, path: str | None, ports: Ports) -> CheckedServer:
     """Return the server of a name, from the agents' configuration or the given file, else as a skill describes it.
 
@@ -194,7 +187,7 @@ def to_check(name: str, agent: str | None, path: str | None, ports: Ports) -> Ch
         (file, entry), *others = entries
         if not isinstance(entry, dict):
             raise FormatError(f"expected an object, found {quote(entry)}", where=file.path)
-        if any(not mcp.is_equal(_without_type(other), _without_type(entry)) for _, other in others):
+        if any(not mcp.is_equal(mcp.without_defaults(other), mcp.without_defaults(entry)) for _, other in others):
             agents = {config.agent for config, _ in entries}
             ways = [("--agent", owner) for owner in sorted(agents)] if len(agents) == len(entries) else []
             paths = [("--file", config.path) for config, _ in entries]

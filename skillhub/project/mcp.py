@@ -299,7 +299,8 @@ def state(file: ConfigFile, name: str, server: McpServer) -> State:
     """Return whether ``file`` has the server ``name``, and whether that is ``server``. Raises as ``servers``.
 
     If the syntax of variables is unknown, an entry is ``server`` if it has variables with the same names, and its
-    other keys are those that skillhub would write without variables.
+    other keys are those that skillhub would write without variables. Members that say what holds without them count
+    for nothing: see ``without_defaults``.
     """
     entries = servers(file)
     if name not in entries:
@@ -309,15 +310,29 @@ def state(file: ConfigFile, name: str, server: McpServer) -> State:
 
 def is_same(file: ConfigFile, found: object, server: McpServer) -> bool:
     """Return whether an entry of this agent is ``server``, by the rule of ``state``."""
+    found = without_defaults(found)
     if file.dialect.knows(server):
-        return is_equal(found, file.dialect.spell(server))
+        return is_equal(found, without_defaults(file.dialect.spell(server)))
     bare = replace(server, env=(), bearer=None)
     if not isinstance(found, dict):
         return False
     named = {key: {*found[key]} for key in ("env", "headers") if isinstance(found.get(key), dict)}
     wanted = {"env": {*server.env}} if server.env else {"headers": {"Authorization"}}
     rest = {key: value for key, value in found.items() if key not in named}
-    return named == wanted and is_equal(rest, file.dialect.spell(bare))
+    return named == wanted and is_equal(rest, without_defaults(file.dialect.spell(bare)))
+
+
+def without_defaults(entry: object) -> object:
+    """Return an entry without the members that mean the same if they are absent.
+
+    These are the type ``stdio`` of a server with a command, and empty arguments, variables and headers.
+    """
+    if not isinstance(entry, dict):
+        return entry
+    defaults: dict[str, object] = {"args": [], "env": {}, "headers": {}}
+    if "command" in entry:
+        defaults["type"] = "stdio"
+    return {key: value for key, value in entry.items() if key not in defaults or value != defaults[key]}
 
 
 def is_equal(one: object, two: object) -> bool:

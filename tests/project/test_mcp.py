@@ -146,6 +146,38 @@ def test_entry_is_written_and_removed_for_agents_with_partial_spelling(place, ag
     assert mcp.servers(file) == {}
 
 
+@pytest.mark.parametrize(
+    "typed",
+    [
+        {"command": "server"},
+        {"command": "server", "args": [], "env": {}},
+        {"type": "stdio", "command": "server", "env": {}},
+    ],
+)
+def test_an_entry_is_equal_with_and_without_its_defaults(place, typed):
+    for agent in ("claude-code", "cursor", "gemini-cli"):
+        file = place.file(agent, "project")
+        Path(file.path).parent.mkdir(exist_ok=True)
+        Path(file.path).write_text(json.dumps({"mcpServers": {"ours": typed}}))
+        assert mcp.state(file, "ours", PLAIN) == "equal"
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        {"command": "server", "type": "sse"},
+        {"command": "server", "env": {"A": "1"}},
+        {"command": "server", "args": False},
+        {"command": "server", "disabled": False},
+        {"type": "stdio", "url": "https://mcp.example/v1"},
+    ],
+)
+def test_an_entry_with_other_members_is_different(place, typed):
+    file = place.file("claude-code", "project")
+    Path(file.path).write_text(json.dumps({"mcpServers": {"ours": typed}}))
+    assert mcp.state(file, "ours", PLAIN) == "different"
+
+
 def test_page_names_the_files_of_every_agent():
     page = (Path(__file__).parents[2] / "docs/values.md").read_text()
     rows = [line.split("|")[1:5] for line in page.splitlines() if re.match(r"\| `[a-z-]+`[^|]*\| ", line)]
