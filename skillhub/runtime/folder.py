@@ -489,9 +489,8 @@ class Locks:
         bases = dict.fromkeys(map(workspace_around, dict.fromkeys(map(project_folder, self._folders))))
         for base in bases:
             yield self._project(base, "project", home), True
-        parents = dict.fromkeys(
-            place for path in paths for start in {path, real(path)} for place in upwards(os.path.abspath(start))
-        )
+        starts = dict.fromkeys(start for path in paths for start in (path, real(path)))
+        parents = dict.fromkeys(place for start in starts for place in upwards(os.path.abspath(start)))
         real_bases = {real(base) for base in bases}
         for base in dict.fromkeys(map(workspace_around, dict.fromkeys(map(project_folder, map(real, paths))))):
             # A link leads into another project, whose lock may be unknown to this machine.

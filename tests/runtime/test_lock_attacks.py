@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
+import sys
 
 import pytest
 
 from skillhub.errors import Drifted, NotFound, Refused
 from skillhub.model.skill import Skill
+from skillhub.project.project import state_key
 from skillhub.runtime import (
     Cache,
     catalog_of,
@@ -24,6 +27,7 @@ from skillhub.runtime import (
 )
 from skillhub.runtime.folder import Folder
 from skillhub.runtime.walk import stamp_of
+from tests.support.forked import REPO
 from tests.support.locked import EVIL, Machine, agreed, served_content, twin
 
 OTHER = EVIL.replace("name: demo", "name: zz")
@@ -435,3 +439,27 @@ def test_old_and_broken_records_of_verified_copies_are_ignored(declaring):
             assert declaring.catalog().skills == (honest,)
         path.write_text(json.dumps({key: kept[key] for key in ("tree", "stamps")}))
         assert declaring.catalog().skills == (honest,)
+
+
+_PROBLEMS = """
+import sys
+from skillhub.runtime import Surroundings, catalog_of, profile
+around = Surroundings(cwd=sys.argv[1], home=sys.argv[2], environ={"SKILLHUB_HOME": sys.argv[3]})
+print([problem.path for problem in catalog_of(profile("agents"), around).problems])
+"""
+
+
+def test_projects_on_both_sides_of_a_link_have_one_order(here):
+    near, far = here.folder / "near", here.folder / "far"
+    near.mkdir()
+    (far / "project/.git").mkdir(parents=True)
+    (near / "project").symlink_to(far / "project")
+    for folder in (near, far):
+        (here.hub / "state/projects" / f"{state_key(str(folder), 'project')}.json").write_text("{")
+    orders = set()
+    for seed in range(5):
+        words = [sys.executable, "-P", "-c", _PROBLEMS, near / "project", here.home, here.hub]
+        environ = {**os.environ, "PYTHONHASHSEED": str(seed)}
+        orders.add(subprocess.check_output(words, cwd=REPO, env=environ, text=True))
+    (order,) = orders
+    assert order.count(".json") == 2
