@@ -273,7 +273,8 @@ def _add(candidate: Candidate, resolved: ResolvedSkill, gathered: Gathered, stat
     message = f"{candidate.name} names two different skills: {twin.entry.origin} and {candidate.entry.origin}"
     hint = "name one of them: --skill PLUGIN:NAME, or the folder in the reference"
     if not resolved.optional:
-        raise UsageError(message, hint=hint)
+        is_same = twin.entry.source == candidate.entry.source and twin.entry.version != candidate.entry.version
+        raise UsageError(message, hint="name it once: a project has one version of a skill" if is_same else hint)
     del gathered.found[candidate.name]
     gathered.left.append(LeftOut(candidate.name, _AMBIGUOUS, f"{message}; {hint}"))
 

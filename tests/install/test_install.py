@@ -66,6 +66,15 @@ def test_a_skill_of_a_locked_name_from_another_source_is_refused(world, tmp_path
     refused(world, SourceMismatch, lambda: world.install("acme:code-review"))
 
 
+def test_two_versions_of_a_skill_are_refused_with_the_reason(world, tmp_path):
+    simulator = Simulator(tmp_path)
+    for version in ("1.0.0", "1.1.0"):
+        simulator.publish("hello", version)
+    world.add_source("acme", simulator)
+    error = refused(world, UsageError, lambda: world.install("acme:hello@1.0.0", "acme:hello@1.1.0"))
+    assert error.hint == "name it once: a project has one version of a skill"
+
+
 def test_a_bare_name_in_two_sources_lists_both(world, tmp_path):
     simulator = Simulator(tmp_path)
     simulator.publish("code-review", "9.0.0")
