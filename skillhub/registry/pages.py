@@ -60,7 +60,8 @@ _TEMPLATES = resources.files(__package__).joinpath("templates")
 _MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
 _MARKDOWN.disable(["link", "image", "autolink", "reference"])
 _HEADING = re.compile(r"h([1-6])")
-_COLUMNS = re.compile(r"(?m)^[-|: \t>*+.)0-9]*\|[-|: \t]*$")  # the delimiter row of a table
+# The delimiter row of a table, perhaps in a quotation or a list, whose signs come first.
+_COLUMNS = re.compile(r"(?m)^(?:[-|: \t]*+[>*+.)0-9]++)*+[-: \t]*+\|[-|: \t]*+$")
 
 
 def inert(text: str) -> Markup:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from skillhub.audit.report import FILE_MAX, LINE_MAX, TOTAL_MAX, brief
 from skillhub.model.finding import Finding
 from skillhub.model.tree import File, Tree
+from tests.support.effort import is_linear
 
 FENCE_IN_TASK = re.compile(r"\[[0-9a-f]{32}\]")
 FENCE = re.compile(r"^\[[0-9a-f]{32}\]$", re.MULTILINE)
@@ -121,6 +122,14 @@ def test_attack_endless_findings_do_not_exceed_the_limit():
     text = brief([("a", skill("y" * 300 + "\n" + ("z" * 200 + "\n") * 60_000))], lines)
     assert len(text) < TOTAL_MAX
     assert "- and 59899 more" in text
+
+
+def test_attack_findings_in_many_files_take_linear_time():
+    def work(count):
+        found = [Finding("SH101", "high", f"x/a/f{number}", 1, "m", "h", "a") for number in range(count)]
+        return brief([("a", skill(**{f"f{number}": "x" for number in range(count)}))], found)
+
+    assert is_linear(work, 500)
 
 
 def test_a_binary_file_is_named_by_its_digest():

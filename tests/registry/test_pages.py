@@ -25,6 +25,7 @@ from skillhub.registry.push import push
 from skillhub.registry.push_targets import FolderTarget
 from skillhub.registry.upkeep import withdraw, yank
 from skillhub.scan.results import ScanCache
+from tests.support.effort import is_linear
 from tests.support.registry import Simulator
 
 ATTRIBUTES = {
@@ -260,6 +261,11 @@ def test_attack_links_and_images_of_markdown_are_inert(text, shown):
 @pytest.mark.parametrize("text", ["[" * 30_000, "*a " * 9_000, ">" * 30_000, "![" * 15_000, "*_" * 15_000])
 def test_attack_slow_markdown_is_rendered_in_linear_time(text):
     assert len(inert(text)) >= 1  # a quadratic renderer would take minutes
+
+
+@pytest.mark.parametrize("unit", ["|", "| ", "-|", "|>", ">|1."])
+def test_attack_the_search_for_tables_takes_linear_time(unit):
+    assert is_linear(lambda size: is_long(unit * (size // len(unit)) + "x"), 4_000)
 
 
 def test_attack_huge_tables_are_not_rendered(hub):
