@@ -440,17 +440,20 @@ def brief(skills: Iterable[tuple[str, Tree]], findings: Sequence[Finding]) -> st
     """
     parts: list[str] = []
     budget = TOTAL_MAX
-    unread = {finding.skill: None for finding in findings if finding.skill is not None}
+    by_skill: defaultdict[str | None, list[Finding]] = defaultdict(list)
+    for finding in findings:
+        by_skill[finding.skill].append(finding)
+    unread = {name: None for name in by_skill if name is not None}
     for name, tree in skills:
         unread.pop(name, None)
         rows = [f"# skill {_quoted(name)}: left out, since this brief is full"]
         if budget > 0:
-            rows = [*_skill(name, tree, [finding for finding in findings if finding.skill == name], budget)]
+            rows = [*_skill(name, tree, by_skill[name], budget)]
         parts.append("\n".join(rows))
         budget -= len(parts[-1])
     for name in unread:
         rows = [f"# skill {_quoted(name)}: it could not be read, so its verdict must not be harmless"]
-        parts.append("\n".join((*rows, *_findings([finding for finding in findings if finding.skill == name]))))
+        parts.append("\n".join((*rows, *_findings(by_skill[name]))))
     data = "\n\n".join(parts)
     fence = f"[{sha256(data.encode()).hexdigest()[:32]}]"
     task = resources.files(__package__).joinpath("brief.txt").read_text("utf-8").format(fence=fence)
@@ -460,7 +463,11 @@ def brief(skills: Iterable[tuple[str, Tree]], findings: Sequence[Finding]) -> st
 def _skill(name: str, tree: Tree, findings: Sequence[Finding], budget: int) -> Iterator[str]:
     yield f"# skill {_quoted(name)}, tree {tree.digest}, {len(tree)} files, {tree.size} bytes"
     yield from _findings(findings)
-    lines = {path: {each.line for each in findings if (each.path or "").endswith(f"/{path}")} for path in tree}
+    lines: defaultdict[str, set[int]] = defaultdict(set)
+    for finding in findings:
+        path = finding.path or ""
+        while path := path.partition("/")[2]:  # the folder of the skill comes first
+            lines[path].add(finding.line)
     order = sorted(tree, key=lambda path: (path != SKILL_MD, not lines[path], path))
     for path in order[:_FILES_MAX]:
         rows = [*_file(path, tree[path], lines[path], min(budget, FILE_MAX))]
