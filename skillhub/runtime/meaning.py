@@ -122,7 +122,10 @@ def mentioned(
         selected: The skills that the user picked from a list; they take precedence over typed mentions.
         rules: The rules of the host; None for the defaults.
     """
-    resolver = _Resolver(catalog, rules or MentionRules())
+    return _resolved(text, _Resolver(catalog, rules or MentionRules()), selected)
+
+
+def _resolved(text: str, resolver: _Resolver, selected: Iterable[Selected] = ()) -> Resolved:
     picked = {typed.name: Typed(f"${typed.name}", typed.name, 0, 0, typed.path) for typed in selected}
     in_text = [typed for typed in mentions(text) if typed.path or typed.name not in picked]
     resolved: dict[str, Mention] = {}
@@ -358,17 +361,18 @@ def complete(text: str, cursor: int, catalog: Catalog, rules: MentionRules | Non
     sign = "$" if typed[0] == "$" else match["sign"]
     part = typed.removeprefix(sign)
     skills = {skill.full_name: skill for skill in (*suggestions.beginning(part), *suggestions.containing(part))}
-    offers = (offer for skill in skills.values() for offer in _completions(skill, sign, catalog, rules))
+    resolver = _Resolver(catalog, rules)  # one for all names: it prepares suggestions at most once
+    offers = (offer for skill in skills.values() for offer in _completions(skill, sign, catalog, resolver))
     first_offers = tuple(islice(offers, _SHOWN))
     end = after.end() if after else cursor
     return Completion(start, end, tuple(name for name, _ in first_offers), tuple(skill for _, skill in first_offers))
 
 
-def _completions(skill: Skill, sign: str, catalog: Catalog, rules: MentionRules) -> Iterator[tuple[str, Skill]]:
+def _completions(skill: Skill, sign: str, catalog: Catalog, resolver: _Resolver) -> Iterator[tuple[str, Skill]]:
     """Yield each mention that means a skill of this name, with that skill."""
     twins = called(catalog, skill.full_name)
     is_linked = len(twins) > 1 and sign == "$"
     for twin in twins if is_linked else (skill,):
         name = f"[${twin.full_name}]({twin.path})" if is_linked else sign + twin.full_name
-        if any(meant is twin for meant in mentioned(name, catalog, rules=rules).skills):
+        if any(meant is twin for meant in _resolved(name, resolver).skills):
             yield name, twin

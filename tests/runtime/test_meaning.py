@@ -400,3 +400,11 @@ def test_link_may_be_relative_to_the_working_folder(path, outcome):
     assert only(f"[$x]({path})", rules=MentionRules(folder="/r/-"))[0].outcome == outcome
     if not path.startswith(("/", "~")):
         assert only(f"[$x]({path})")[0].outcome == "missing-path"
+
+
+def test_names_that_no_mention_can_have_are_completed_in_linear_time():
+    def completed(count):
+        catalog = Catalog.of(skill(f"a\u4f1a{number}") for number in range(count))
+        assert complete("use $a", 6, catalog).names == ()
+
+    assert is_linear(completed, 250)
