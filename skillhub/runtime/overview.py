@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
@@ -292,16 +292,18 @@ class Section:
     def repeated(self) -> Mapping[str, Sequence[str]]:
         """The folders of each name that is listed more than once."""
         places: dict[str, list[str]] = {}
+        listed = set(self.skills)
         for skill in self.catalog.skills:
-            if skill.reach == "active" and skill.full_name in self.skills:
+            if skill.reach == "active" and skill.full_name in listed:
                 places.setdefault(skill.full_name, []).append(skill.path or "")
         return {name: paths for name, paths in places.items() if len(paths) > 1}
 
     @property
     def bill(self) -> list[tuple[str, int, bool]]:
         """The name, the cost, and whether it is listed, of each skill that the model may call; largest cost first."""
+        listed = set(self.skills)
         rows = [
-            (skill.full_name, self.costs[skill.file], skill.full_name in self.skills)
+            (skill.full_name, self.costs[skill.file], skill.full_name in listed)
             for skill in self.catalog.skills
             if skill.file in self.costs
         ]
@@ -334,10 +336,11 @@ class Section:
 
     def to_json(self) -> dict[str, Any]:
         """Return the answer of ``skillhub catalog --json``."""
+        listed = set(self.skills)
         return {
             "host": self.host,
             "text": self.text,
-            "skills": [self._row(skill) for skill in self.catalog.skills],
+            "skills": [self._row(skill, listed) for skill in self.catalog.skills],
             "omitted": list(self.omitted),
             "shadowed": [each.to_json() for each in self.shadowed],
             "problems": [each.to_json() for each in self.problems],
@@ -351,8 +354,8 @@ class Section:
             "roots": self.catalog.root_rows(),
         }
 
-    def _row(self, skill: Skill) -> dict[str, Any]:
-        is_listed = skill.reach == "active" and skill.full_name in self.skills
+    def _row(self, skill: Skill, listed: Collection[str]) -> dict[str, Any]:
+        is_listed = skill.reach == "active" and skill.full_name in listed
         return {**self.catalog.row(skill), "listed": is_listed, "cost": self.costs.get(skill.file)}
 
 

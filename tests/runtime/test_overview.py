@@ -15,6 +15,7 @@ from skillhub.runtime.catalog import Catalog
 from skillhub.runtime.discover import Surroundings
 from skillhub.runtime.overview import Limit, section
 from tests.runtime.test_discover import write
+from tests.support.effort import is_linear
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 
@@ -275,3 +276,13 @@ def test_skill_in_two_roots_is_reported_as_repeated():
     seen = section(Catalog(twice), profile("codex"))
     assert seen.repeated == {"pdf": ["/repo/.agents/skills/pdf", "/home/me/.agents/skills/pdf"]}
     assert section(Catalog.of(twice), profile("claude-code")).repeated == {}
+
+
+def test_rows_of_many_skills_take_linear_time():
+    host, every = _with(profile("agents"), Budget()), 100_000_000
+
+    def rows(count):
+        seen = section(Catalog(tuple(skill(f"skill-{number}") for number in range(count))), host, every)
+        return [(seen.to_json(), seen.bill) for _ in range(3)]
+
+    assert is_linear(rows, 2500)
