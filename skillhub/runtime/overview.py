@@ -85,7 +85,7 @@ def _claude_code(entries: Sequence[ListedSkill], omitted: int) -> list[str]:
     for entry in entries:
         lines += ["<skill>", "<name>", escape(entry.name), "</name>"]
         lines += ["<description>", escape(entry.description), "</description>"]
-        lines += ["<location>", clean(entry.path), "</location>", "</skill>"]
+        lines += ["<location>", clean(entry.path).replace("<", "&lt;"), "</location>", "</skill>"]
     return [*lines, "</available_skills>", *_omission_lines(omitted, "{}.")]
 
 
