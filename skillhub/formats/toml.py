@@ -6,7 +6,7 @@ import json
 import re
 import tomllib
 from bisect import bisect
-from collections.abc import Collection, Mapping, MutableMapping
+from collections.abc import Collection, Iterable, Mapping, MutableMapping
 from typing import Any
 
 from skillhub.errors import FormatError
@@ -122,15 +122,8 @@ def insert(text: str, path: tuple[str, ...], table: Mapping[str, object], where:
         FormatError: ``text`` is malformed, has that table, or has an inline table (``x = {…}``) around it.
     """
     before = others_toml(text, where)
-    eol = end_of_line(text)
     lines = [f"[{'.'.join(map(_key, path))}]", *(f"{_key(key)} = {spell_toml(table[key])}" for key in table)]
-    block = eol.join(lines)
-    if text in ("", BOM):
-        after = text + block + eol
-    elif text.endswith("\n"):
-        after = text + eol + block + eol
-    else:
-        after = text + eol + eol + block
+    after = with_table(text, lines)
     try:
         edited = others_toml(after, where)
     except FormatError as error:
@@ -170,6 +163,25 @@ def remove(text: str, path: tuple[str, ...], where: str) -> str:
         after += part.partition("\n")[2]
     edited = others_toml(after, where)
     return _checked(after, _without(before, path) == _without(edited, path) and _value(edited, path) is None, where)
+
+
+def with_table(text: str, lines: Iterable[str]) -> str:
+    """Return ``text`` with the lines of a new last table, after a blank line; a missing last line end stays so."""
+    eol = end_of_line(text)
+    block = eol.join(lines)
+    if text in ("", BOM):
+        return text + block + eol
+    return text + eol + block + eol if text.endswith("\n") else text + eol + eol + block
+
+
+def without_table(text: str, start: int, end: int) -> str:
+    """Return ``text`` without the table at ``text[start:end]`` and what ``with_table`` put above it."""
+    above, below = text[:start], text[end:]
+    shorter = _without_line_end(above)
+    is_apart = not below or below.startswith(("\n", "\r\n"))
+    if is_apart and (shorter in ("", BOM) or shorter.endswith("\n")):
+        above = shorter if text.endswith("\n") or below else _without_line_end(shorter)
+    return above + below
 
 
 def set_line(table: MutableMapping[str, Any], key: str, value: str | None) -> None:

@@ -17,7 +17,7 @@ from skillhub.errors import FormatError, SkillhubError, StateError, UsageError
 from skillhub.formats import json as jsonc
 from skillhub.formats.json import strict_json
 from skillhub.formats.text import as_command, clean, is_path, quote, typed_flags
-from skillhub.formats.toml import others_toml, spell_toml
+from skillhub.formats.toml import others_toml, spell_toml, with_table, without_table
 from skillhub.model.hosts import Profile, Scope, expand
 from skillhub.model.question import HoldReason
 from skillhub.model.skill import Permission, Reach, Skill
@@ -207,11 +207,10 @@ def _codex_edit(text: str, skill: Skill, reach: Reach, where: str) -> str:
             block = text[head.end() : following.start() if following else None].splitlines(keepends=True)
             while block and block[-1].lstrip()[:1] in ("", "#"):
                 block.pop()  # comments and blank lines at its end belong to the next table
-            text = text[: head.start()] + text[head.end() + sum(map(len, block)) :]
+            text = without_table(text, head.start(), head.end() + sum(map(len, block)))
     if reach == "disabled":
         path = skill.file
-        gap = "" if not text or text.endswith("\n\n") else "\n" if text.endswith("\n") else "\n\n"
-        text += f"{gap}[[skills.config]]\npath = {spell_toml(path)}\nenabled = false\n"
+        text = with_table(text, ["[[skills.config]]", f"path = {spell_toml(path)}", "enabled = false"])
         remaining = [*remaining, {"path": path, "enabled": False}]
     if _codex_entries(text, where) != remaining:
         raise FormatError("expected a file that can be edited by lines", where=where)

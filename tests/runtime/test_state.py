@@ -168,8 +168,25 @@ def test_config_of_codex_keeps_all_other_lines(desk):
     assert place.read_text().startswith(CONFIG)
     assert tomllib.loads(place.read_text())["skills"]["config"][1] == {"path": path, "enabled": False}
     desk.set("active")
-    assert place.read_text().rstrip("\n") == CONFIG.rstrip("\n")
+    assert place.read_text() == CONFIG
     assert desk.skill().reach == "active"
+
+
+@pytest.mark.parametrize("text", ["a = 1", "a = 1\n", "a = 1\n\n", "\ufeffa = 1\r\n# end\r\n", CONFIG])
+@pytest.mark.parametrize("added", ["", "\n[mcp_servers.b]\ncommand = 'b'\n"])
+@pytest.mark.parametrize("desk", ["codex"], indirect=True)
+def test_config_of_codex_is_as_before_once_a_skill_is_enabled_again(desk, text, added):
+    place = desk.home / ".codex/config.toml"
+    place.parent.mkdir()
+    place.write_bytes(text.encode())
+    desk.set("disabled")
+    disabled = place.read_bytes()
+    assert disabled.count(b"\r\n") in (0, disabled.count(b"\n"))
+    if added and text.endswith("\n"):
+        place.write_bytes(disabled + added.encode())
+        text += added
+    desk.set("active")
+    assert place.read_bytes() == text.encode()
 
 
 @pytest.mark.parametrize("selector", ['name = "demo"', "path = {path}"])
