@@ -487,6 +487,7 @@ def set_reach(skill: Skill, reach: Reach, scope: Scope, profile: Profile, around
     deciding, bound_reach = _first_setting(skill, binding)
     if bound_reach == "disabled" != reach and deciding.file:
         raise StateError(f"{skill.full_name} stays disabled", where=deciding.file.path, hint="change it in this file")
+    edits: list[tuple[str, str]] = []
     for file in _files_to_write(profile, around, scope):
         path = file.path
         if scope == "project" and not file.ours:
@@ -501,7 +502,9 @@ def set_reach(skill: Skill, reach: Reach, scope: Scope, profile: Profile, around
             hint = "a rule in this file is about several skills; change it there"
             raise StateError(f"{skill.full_name} stays {edited.state}", where=file.path, hint=hint)
         if after != (before or ""):
-            _write(path, after)
+            edits.append((path, after))
+    for path, after in edits:
+        _write(path, after)
 
 
 def answers(profile: Profile, around: Surroundings) -> dict[str, bool]:

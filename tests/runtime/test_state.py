@@ -189,6 +189,18 @@ def test_config_of_codex_is_as_before_once_a_skill_is_enabled_again(desk, text, 
     assert place.read_bytes() == text.encode()
 
 
+@pytest.mark.parametrize("desk", ["codex", "opencode", "gencode"], indirect=True)
+def test_files_stay_unchanged_if_one_of_them_cannot_be_edited(desk):
+    desk.set("enabled")
+    (own,) = (desk.state / "skills").iterdir()
+    own.write_text("{")
+    before = {path: path.read_bytes() for path in desk.home.rglob("*") if path.is_file()}
+    skill = Skill(name="demo", path=str(desk.project / "demo"), scope="user", state="enabled", managed=False)
+    with pytest.raises(FormatError):
+        set_reach(skill, "disabled", "user", desk.profile, desk.around)
+    assert {path: path.read_bytes() for path in desk.home.rglob("*") if path.is_file()} == before
+
+
 @pytest.mark.parametrize("selector", ['name = "demo"', "path = {path}"])
 @pytest.mark.parametrize("desk", ["codex"], indirect=True)
 def test_entries_of_codex_match_by_name_or_path(desk, selector):
