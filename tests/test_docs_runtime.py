@@ -15,7 +15,7 @@ from skillhub.errors import UsageError
 from skillhub.model.hosts import profile, profiles
 from skillhub.runtime.agent import catalog_of, context_inspect, skills_list
 from skillhub.runtime.discover import Surroundings
-from skillhub.runtime.meaning import mentioned
+from skillhub.runtime.mention_resolver import mentioned
 from skillhub.runtime.toolset import tools
 
 REPO = Path(__file__).resolve().parents[1]

@@ -31,9 +31,9 @@ from skillhub.registry import build, outputs, upkeep
 from skillhub.registry import check as checks
 from skillhub.registry import push as pushing
 from skillhub.registry.operator import RegistryDir, RegistrySettings, Signing, opened
+from skillhub.registry.other_clients import SHAPES
 from skillhub.registry.outputs import Part
 from skillhub.registry.publish import PublishTargets, ReleasePlan, plan, signed_with
-from skillhub.registry.shapes import SHAPES
 from skillhub.scan.results import ScanCache
 from skillhub.server.registry_api import RegistryApi, RegistryHandler
 from skillhub.server.site import SiteHandler, site_server

@@ -337,7 +337,7 @@ def remember_idle(common: Common, project: Project, store: Store, trees: Mapping
     if common.idle is None or Terminal.written is None or common.dry_run or not trees or store.proved.is_changed:
         return
     from skillhub.net.settings import Settings
-    from skillhub.project.idle import deciding_paths
+    from skillhub.project.deciding_paths import deciding_paths
 
     with suppress(SkillhubError):
         if project.intent().members is None and not Settings.read(common.home).advisories:

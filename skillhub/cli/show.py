@@ -32,7 +32,7 @@ from skillhub.runtime import envelope, loading
 from skillhub.runtime.agent import catalog_of
 from skillhub.runtime.catalog import Catalog, Session
 from skillhub.runtime.discover import Surroundings
-from skillhub.runtime.meaning import MentionRules, mentioned
+from skillhub.runtime.mention_resolver import MentionRules, mentioned
 from skillhub.runtime.overview import Section, section
 from skillhub.runtime.ranking import LIMIT_MAX
 from skillhub.scan import scan

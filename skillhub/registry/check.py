@@ -32,11 +32,18 @@ from skillhub.model.tree import Tree
 from skillhub.net.client import Http
 from skillhub.net.fetch import Fetcher, FolderFetcher, Response
 from skillhub.net.target import PERSON, Requester
-from skillhub.registry import log_writer, shapes
+from skillhub.registry import log_writer, other_clients
 from skillhub.registry.git_objects import read_pack
 from skillhub.registry.operator import RegistryDir
+from skillhub.registry.other_clients import (
+    MARKETPLACES,
+    OPENCODE,
+    REPOSITORY,
+    SEARCH,
+    ClientDocument,
+    StaticRepository,
+)
 from skillhub.registry.outputs import advisory_index, changed_files, known_bad
-from skillhub.registry.shapes import MARKETPLACES, OPENCODE, SEARCH, ClientDocument, StaticRepository
 from skillhub.sources.history import ShownTime
 from skillhub.sources.registry import TufRegistry, fetch_root
 from skillhub.trust.documents import (
@@ -355,8 +362,8 @@ class _Shapes:
 
     def problems(self, listing: Index) -> Iterator[Issue]:
         """Yield an issue for each file that differs; none for a site without shapes."""
-        marked = (OPENCODE, *MARKETPLACES, SEARCH, *(f"{shapes.REPOSITORY}/{path}" for path in ("HEAD", "info/refs")))
-        of_skills = (path for name in listing.names for path in shapes.marks_of(name))
+        marked = (OPENCODE, *MARKETPLACES, SEARCH, *(f"{REPOSITORY}/{path}" for path in ("HEAD", "info/refs")))
+        of_skills = (path for name in listing.names for path in other_clients.marks_of(name))
         if all(self._read(path) is None for path in chain(marked, of_skills)):
             return
         try:
@@ -367,14 +374,14 @@ class _Shapes:
                 text = listing.skills[name][0].description
                 described = tuple(replace(release, description=text) for release in releases)
                 skills.append(_FetchedSkill(self._registry, advisories, name, described))
-            for release_and_tree in filter(None, map(shapes.offered_tree, skills)):
-                self._documents.append(shapes.document_of(*release_and_tree))
-                self._objects |= set(shapes.plugin_objects(*release_and_tree)[0])
+            for release_and_tree in filter(None, map(other_clients.offered_tree, skills)):
+                self._documents.append(other_clients.document_of(*release_and_tree))
+                self._objects |= set(other_clients.plugin_objects(*release_and_tree)[0])
             name, url = self._catalog_name_and_url()
             for skill in skills:
-                yield from self._differences(shapes.skill_files(skill, url, self._package))
-            yield from self._differences(shapes.lists(self._documents, name, url))
-            yield from self._repository(shapes.plugin_catalogs(self._documents, name))
+                yield from self._differences(other_clients.skill_files(skill, url, self._package))
+            yield from self._differences(other_clients.lists(self._documents, name, url))
+            yield from self._repository(other_clients.plugin_catalogs(self._documents, name))
         except (SecurityError, FormatError) as error:
             yield _issue(error, self._registry.url)
 
@@ -392,7 +399,7 @@ class _Shapes:
         """
         served = {path: self._read(path) or b"" for path in MARKETPLACES}
         name = next(filter(self._is_publisher, starmap(_name_in, served.items())), "")
-        bare = json_bytes(shapes.marketplace(self._documents, name, None))
+        bare = json_bytes(other_clients.marketplace(self._documents, name, None))
         return name, None if served[MARKETPLACES[0]] == bare else self._url
 
     def _is_publisher(self, name: str) -> bool:
@@ -411,27 +418,27 @@ class _Shapes:
 
     def _package(self, release: Release, tree: Tree) -> bytes:
         """Return the served package if it holds the release, deflated in any way; else a package of the release."""
-        expected = packed_tar(shapes.package_files(release, tree), compress=False)
-        served = self._read(f"{shapes.NPM}/{shapes.tarball_path(release.name, release.version)}") or b""
+        expected = packed_tar(other_clients.package_files(release, tree), compress=False)
+        served = self._read(f"{other_clients.NPM}/{other_clients.tarball_path(release.name, release.version)}") or b""
         content, inflater, inflated = zlib.decompress(expected, 31), zlib.decompressobj(31), b""
         with suppress(zlib.error):
             inflated = inflater.decompress(served, len(content) + 1)
         return served if inflated == content and inflater.eof and not inflater.unused_data else expected
 
     def _repository(self, catalogs: Mapping[str, bytes]) -> Iterator[Issue]:
-        repository = StaticRepository(lambda path: self._read(f"{shapes.REPOSITORY}/{path}"))
-        top, root = shapes.top_objects(self._documents, catalogs)
+        repository = StaticRepository(lambda path: self._read(f"{REPOSITORY}/{path}"))
+        top, root = other_clients.top_objects(self._documents, catalogs)
         packed_ids: set[str] = set()
         for name, index in repository.indexes.items():
             objects, expected = read_pack(repository.pack(name), name)
             packed_ids |= set(objects)
             if index != expected:
-                yield self._difference_issue(f"{shapes.REPOSITORY}/objects/pack/pack-{name}.idx")
+                yield self._difference_issue(f"{REPOSITORY}/objects/pack/pack-{name}.idx")
         if not (self._objects | set(top)) <= packed_ids or repository.root() != root:
-            yield self._difference_issue(shapes.REPOSITORY)
+            yield self._difference_issue(REPOSITORY)
         yield from self._differences(
-            (f"{shapes.REPOSITORY}/{path}", data) for path, data in shapes.pointers(repository.tip)
+            (f"{REPOSITORY}/{path}", data) for path, data in other_clients.pointers(repository.tip)
         )
         for path in ("config", "packed-refs", "objects/info/alternates", "objects/info/http-alternates"):
-            if self._read(f"{shapes.REPOSITORY}/{path}") is not None:
-                yield self._difference_issue(f"{shapes.REPOSITORY}/{path}")
+            if self._read(f"{REPOSITORY}/{path}") is not None:
+                yield self._difference_issue(f"{REPOSITORY}/{path}")

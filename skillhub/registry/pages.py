@@ -30,9 +30,9 @@ from skillhub.model.index import Release
 from skillhub.model.manifest import Manifest
 from skillhub.model.tree import SIGNATURE, SKILL_MD, Tree
 from skillhub.registry import log_writer
+from skillhub.registry.other_clients import document_of, offered
 from skillhub.registry.outputs import OWN, Files, Offer, OfferedSkill, Part, bucket_of
 from skillhub.registry.rendering import STYLE, as_lines, environment
-from skillhub.registry.shapes import document_of, offered
 from skillhub.scan.skill_files import is_text
 from skillhub.trust.log_client import read_entry
 from skillhub.trust.publishers import publisher_of

@@ -26,7 +26,7 @@ _HOMES = {
         "runtime.overview": "Section section",
         "runtime.skill_urls": "Pulled pull urls_of",
         "runtime.ranking": "Hit Hits SearchIndex rows_of search",
-        "runtime.meaning": "Completion Mention MentionRules Resolved Selected complete mentioned",
+        "runtime.mention_resolver": "Completion Mention MentionRules Resolved Selected complete mentioned",
         "runtime.state": "PermissionRule answers permitted remember set_reach",
         "runtime.toolset": "SkillTool ToolResult call_tool tools",
         "runtime.walk": "Cache",
@@ -103,7 +103,15 @@ if TYPE_CHECKING:
     from skillhub.runtime.envelope import Display, display, inject
     from skillhub.runtime.folder import Agreed, bring_system_skills
     from skillhub.runtime.loading import Commands, Fork, Hook, Loaded, Request, load, pick, preload
-    from skillhub.runtime.meaning import Completion, Mention, MentionRules, Resolved, Selected, complete, mentioned
+    from skillhub.runtime.mention_resolver import (
+        Completion,
+        Mention,
+        MentionRules,
+        Resolved,
+        Selected,
+        complete,
+        mentioned,
+    )
     from skillhub.runtime.needs import PermissionProfile, TurnNeeds, open_needs, permission_profile, supply, values
     from skillhub.runtime.overview import Section, section
     from skillhub.runtime.ranking import Hit, Hits, SearchIndex, rows_of, search

@@ -29,8 +29,8 @@ from skillhub.model.skill import Skill
 from skillhub.project.project import Project
 from skillhub.runtime.catalog import Catalog, Session
 from skillhub.runtime.folder import STORED, Agreed, Folder, Locks, holding, imitates, is_inside
-from skillhub.runtime.meaning import Caller, called, refusal, usable
-from skillhub.runtime.mention import Suggestions
+from skillhub.runtime.mention_parser import Suggestions
+from skillhub.runtime.mention_resolver import Caller, called, refusal, usable
 
 # Fills the placeholders in instructions: arguments, the session, the folder, and the output of agreed commands.
 # One pass over the agreed text: inserted text is never scanned again, so that no argument and no output of a command

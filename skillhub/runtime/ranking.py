@@ -19,7 +19,7 @@ from skillhub.model.hosts import SkillScope
 from skillhub.model.manifest import one_line, split
 from skillhub.model.skill import Skill, check_paths
 from skillhub.model.tree import SKILL_MD
-from skillhub.runtime.mention import close, stems, words
+from skillhub.runtime.mention_parser import close, stems, words
 
 # The index of a search, SQLite's FTS5: in memory, or in a file that is rebuilt when the indexed skills change.
 # Another user of the file may have forged it: it is trusted only if its schema is exactly ours, each value has its

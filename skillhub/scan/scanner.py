@@ -16,7 +16,7 @@ from skillhub.scan.commands import FETCH, SYSTEM
 from skillhub.scan.disguise import ARCHIVES_MAX, disguises, is_archive, members
 from skillhub.scan.files import files, is_read
 from skillhub.scan.hidden import hidden, hidden_in_binary
-from skillhub.scan.orders import INSTRUCTIONS, covert, demands, hooks, orders
+from skillhub.scan.injection import INSTRUCTIONS, covert, demands, hooks, orders
 from skillhub.scan.pattern import Letters, LinePattern, decoded, joined, squeezed, unescaped, windows
 from skillhub.scan.prerequisites import prerequisites, staged
 from skillhub.scan.secrets import secrets

@@ -28,7 +28,7 @@ from skillhub.runtime.catalog import Catalog
 from skillhub.runtime.discover import Surroundings
 from skillhub.runtime.folder import Folder, Locks
 from skillhub.runtime.loading import NOT_THE_SKILLS, Loaded, Request, held_error, load
-from skillhub.runtime.meaning import Caller, may_invoke
+from skillhub.runtime.mention_resolver import Caller, may_invoke
 from skillhub.runtime.walk import Cache
 
 FILE_MAX: Final = 64 * 1024 * 1024

@@ -31,7 +31,7 @@ from skillhub.errors import NotFound, SkillhubError, StateError
 from skillhub.formats.text import clean, quote
 from skillhub.model.tree import SKILL_MD
 from skillhub.runtime.envelope import inject
-from skillhub.runtime.meaning import may_invoke
+from skillhub.runtime.mention_resolver import may_invoke
 from skillhub.server.content import (
     DIRECTORY,
     SCHEME,

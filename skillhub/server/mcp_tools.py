@@ -14,7 +14,7 @@ from skillhub.formats.document import faults
 from skillhub.formats.text import clean, quote
 from skillhub.model.tree import SKILL_MD
 from skillhub.runtime.envelope import inject
-from skillhub.runtime.meaning import may_invoke
+from skillhub.runtime.mention_resolver import may_invoke
 from skillhub.runtime.ranking import LIMIT_MAX, SearchIndex, Stored, search
 from skillhub.server.content import ServedContent, ServedSkill, mime_type_of, provenance, uri_of, why_not
 

@@ -23,8 +23,7 @@ from skillhub.formats.json import strict_json
 from skillhub.formats.text import clean, quote
 from skillhub.model.index import Release
 from skillhub.registry.operator import OpenRegistry, RegistryDir, Signing
-from skillhub.registry.outputs import Offer, OfferedSkill
-from skillhub.registry.shapes import (
+from skillhub.registry.other_clients import (
     BRANCH,
     MARKETPLACES,
     NPM,
@@ -36,6 +35,7 @@ from skillhub.registry.shapes import (
     marketplace,
     tarball_path,
 )
+from skillhub.registry.outputs import Offer, OfferedSkill
 from skillhub.runtime.ranking import SearchIndex, Stored, search
 from skillhub.scan.results import ScanCache
 from skillhub.server.site import Page, SiteHandler

@@ -19,9 +19,9 @@ from skillhub.formats.digest import Digest
 from skillhub.formats.text import quote
 from skillhub.model.skill import Skill
 from skillhub.model.tree import SKILL_MD
-from skillhub.registry.shapes import ClientDocument
+from skillhub.registry.other_clients import ClientDocument
 from skillhub.runtime.loading import Loaded
-from skillhub.runtime.meaning import Caller
+from skillhub.runtime.mention_resolver import Caller
 from skillhub.server.content import FILE_MAX, ServedContent, ServedFile, ServedSkill, typed_front
 from skillhub.server.mcp import http_sessions
 from skillhub.server.registry_api import RegistryApi

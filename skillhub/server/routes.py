@@ -47,7 +47,7 @@ from skillhub.runtime.catalog import Catalog, Session
 from skillhub.runtime.discover import Surroundings
 from skillhub.runtime.envelope import inject, to_json
 from skillhub.runtime.loading import Request, load, pick
-from skillhub.runtime.meaning import MentionRules, mentioned
+from skillhub.runtime.mention_resolver import MentionRules, mentioned
 from skillhub.runtime.overview import section
 from skillhub.runtime.toolset import call_tool, tools
 from skillhub.runtime.walk import Cache

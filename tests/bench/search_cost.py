@@ -25,7 +25,7 @@ sys.path[:0] = [str(Path(__file__).resolve().parents[2])]
 
 from skillhub.model.skill import Skill  # noqa: E402
 from skillhub.runtime.catalog import Catalog  # noqa: E402
-from skillhub.runtime.meaning import complete, mentioned  # noqa: E402
+from skillhub.runtime.mention_resolver import complete, mentioned  # noqa: E402
 from skillhub.runtime.ranking import SearchIndex, Stored, search  # noqa: E402
 
 _PLAIN = re.compile(r"\$[\w:-]+")

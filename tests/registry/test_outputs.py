@@ -14,9 +14,9 @@ from skillhub.model.advisory import AdvisoriesDocument
 from skillhub.registry.build import add
 from skillhub.registry.check import check
 from skillhub.registry.operator import Signing, opened
+from skillhub.registry.other_clients import SHAPES
 from skillhub.registry.outputs import Part, bucket_of, build, record_path
 from skillhub.registry.pages import PAGES
-from skillhub.registry.shapes import SHAPES
 from skillhub.registry.upkeep import advise, withdraw, yank
 from skillhub.scan.results import ScanCache
 from skillhub.server.registry_api import RegistryApi

@@ -12,7 +12,7 @@ from skillhub.runtime.agent import catalog_of, skills_list
 from skillhub.runtime.discover import Surroundings
 from skillhub.runtime.envelope import inject
 from skillhub.runtime.loading import Request, load, pick, preload
-from skillhub.runtime.meaning import mentioned
+from skillhub.runtime.mention_resolver import mentioned
 from skillhub.runtime.overview import section
 from skillhub.runtime.ranking import SearchIndex, rows_of, search
 from skillhub.runtime.state import set_reach

@@ -11,7 +11,7 @@ from skillhub.errors import Refused, StateError
 from skillhub.model.hosts import HostStateFile
 from skillhub.runtime.discover import expanded
 from skillhub.runtime.loading import Request, load, pick
-from skillhub.runtime.meaning import mentioned
+from skillhub.runtime.mention_resolver import mentioned
 from skillhub.runtime.overview import section
 from skillhub.runtime.state import set_reach
 from tests.runtime.test_claude import Desk

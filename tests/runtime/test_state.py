@@ -15,7 +15,7 @@ from skillhub.model.skill import Skill
 from skillhub.runtime.agent import catalog_of
 from skillhub.runtime.discover import Surroundings
 from skillhub.runtime.loading import Request, load
-from skillhub.runtime.meaning import mentioned
+from skillhub.runtime.mention_resolver import mentioned
 from skillhub.runtime.state import FORMS, Layer, PermissionRule, answers, permitted, remember, set_reach, settled
 from tests.runtime.test_discover import write
 from tests.support.effort import at_most

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skillhub.runtime.mention import close, distance, stem, words
+from skillhub.runtime.mention_parser import close, distance, stem, words
 
 
 @pytest.mark.parametrize(

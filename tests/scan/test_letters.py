@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from skillhub.model.tree import File, Tree
-from skillhub.scan import capability, environment, files, offline, orders, pattern, prerequisites, scan
+from skillhub.scan import capability, environment, files, injection, offline, pattern, prerequisites, scan
 from skillhub.scan.code import SIGNS
 from skillhub.scan.code.decoded import _PERCENT, _PERCENTS
 from skillhub.scan.pattern import Letters, Literals, joined, squeezed
@@ -18,9 +18,9 @@ from skillhub.scan.secrets import TOKENS, secrets
 from skillhub.scan.skill_files import _LOOK_ALIKE, _MIXED, SourceFile, _without_look_alikes
 from tests.support.samples import forms, samples
 
-GROUPS = (*SIGNS.values(), orders._LINKS, orders._TITLES, orders._STYLES)
+GROUPS = (*SIGNS.values(), injection._LINKS, injection._TITLES, injection._STYLES)
 LITERALS = tuple({each for group in GROUPS for each in group.all})
-TABLES = (orders._SIGNS, orders._DEMANDS, prerequisites._SIGNS)
+TABLES = (injection._SIGNS, injection._DEMANDS, prerequisites._SIGNS)
 WORDS = sorted({word for table in TABLES for sign in table.values() for group in sign.groups for word in group})
 READERS = [each for name, each in vars(environment).items() if isinstance(each, environment._PrefilteredPattern)]
 READERS += [*environment._READS, *environment._ALL]
@@ -155,7 +155,7 @@ def test_each_match_of_a_sign_has_its_words(name):
 
 
 def test_no_alternative_of_a_pattern_begins_with_the_edge_of_a_word():
-    tables = (*TABLES, orders._HOOKS, orders._COVERT)
+    tables = (*TABLES, injection._HOOKS, injection._COVERT)
     patterns = [lazy for table in tables for sign in table.values() for lazy in sign.patterns]
     patterns += [lazy for _, each in LINE_PATTERNS for lazy in (each.first, each.then) if lazy is not None]
     for source in (lazy.source for lazy in patterns):
@@ -170,9 +170,9 @@ def test_each_fetching_program_passes_the_prefilter(name):
         assert not prerequisites._COMMAND_WORDS.isdisjoint(Letters(text.encode()).words)
 
 
-@pytest.mark.parametrize("pattern", [orders._UNDRAWN, orders._INVISIBLE], ids=["undrawn", "invisible"])
+@pytest.mark.parametrize("pattern", [injection._UNDRAWN, injection._INVISIBLE], ids=["undrawn", "invisible"])
 def test_each_undrawn_text_passes_the_prefilter(pattern):
-    needed = (orders._LINKS, orders._TITLES) if pattern is orders._UNDRAWN else (orders._STYLES,)
+    needed = (injection._LINKS, injection._TITLES) if pattern is injection._UNDRAWN else (injection._STYLES,)
     found = [each for each in samples(pattern.pattern) if pattern.search(each)]
     assert found
     assert [each for each in found if not all(SourceFile("a.md", each.encode()).has(one) for one in needed)] == []

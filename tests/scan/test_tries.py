@@ -15,7 +15,7 @@ import pytest
 
 from skillhub.model.manifest import Manifest
 from skillhub.model.tree import Tree
-from skillhub.scan import capabilities_and_findings, code, environment, offline, orders, prerequisites
+from skillhub.scan import capabilities_and_findings, code, environment, injection, offline, prerequisites
 from skillhub.scan.pattern import LinePattern
 from skillhub.scan.scanner import LINE_PATTERNS
 from skillhub.scan.skill_files import Sign, SkillFiles
@@ -24,10 +24,10 @@ from tests.scan.corpus import families
 
 SKILLS: Final = Path(__file__).parents[2] / "fixtures" / "skills"
 TABLES: Final = {
-    "orders": orders._SIGNS,
-    "demands": orders._DEMANDS,
-    "hooks": orders._HOOKS,
-    "covert": orders._COVERT,
+    "orders": injection._SIGNS,
+    "demands": injection._DEMANDS,
+    "hooks": injection._HOOKS,
+    "covert": injection._COVERT,
     "prerequisites": prerequisites._SIGNS,
 }
 # Tries of one pattern over all honest texts. Patterns of variables have up to 64, all others up to 36; a common word

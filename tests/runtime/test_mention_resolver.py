@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from skillhub.model.skill import Skill
 from skillhub.runtime.catalog import Catalog
 from skillhub.runtime.loading import pick
-from skillhub.runtime.meaning import MentionRules, Selected, complete, mentioned
+from skillhub.runtime.mention_resolver import MentionRules, Selected, complete, mentioned
 from tests.support.effort import at_most, is_linear
 
 

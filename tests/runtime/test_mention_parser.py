@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skillhub.runtime.mention import code_spans, mentions
+from skillhub.runtime.mention_parser import code_spans, mentions
 from tests.support.effort import at_most, is_linear
 
 

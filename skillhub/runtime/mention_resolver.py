@@ -13,7 +13,7 @@ from typing import Any, Literal
 from skillhub.formats.text import as_command, clean, quote, typed_flags
 from skillhub.model.skill import Skill
 from skillhub.runtime.catalog import Catalog
-from skillhub.runtime.mention import NOT_WITHIN, Suggested, Suggestions, Typed, code_spans, mentions
+from skillhub.runtime.mention_parser import NOT_WITHIN, Suggested, Suggestions, Typed, code_spans, mentions
 
 Outcome = Literal[
     "activated", "unknown", "suggested", "ambiguous", "disabled", "choose-one", "missing-path", "connector"
