@@ -292,7 +292,8 @@ def test_verify_reports_both_imitations_and_no_hint_to_sync(seen, imitated):
     done = seen.run("verify")
     assert done.status == 1
     for place in imitated:
-        assert f"{place}: has the name of a locked skill, and skillhub did not put it there" in done.out
+        path = place.relative_to(seen.project)
+        assert f": {path}: has the name of a locked skill, and skillhub did not put it there" in done.out
     assert done.err == "move away the folder with the name of a locked skill; skillhub sync does not\n"
 
 
