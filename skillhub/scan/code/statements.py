@@ -182,12 +182,14 @@ class Statements:
             flow.join(self._variable(name), value, part=token.follows in ("[", "{"))
         if [token.kind for token in tokens] == ["name", "set", *("text" for _ in texts)]:
             self._constants[dotted[0]] = "".join(texts)
-        known = [*texts, *(self._constants[name] for name in dotted if name in self._constants)]
+        constants = [self._constants[name] for name in dict.fromkeys(dotted) if name in self._constants]
+        known = [*texts, *constants]
         if len(texts) > 1 and _HIDDEN.fullmatch("".join(texts).lower()):
             flow.direct_findings.add(("SH602", place))
         called = [name for token, name in zip(names, dotted, strict=True) if _is_called(token, name)]
-        called += [self._constants[name].lower() for name in dotted if name in self._constants]
-        self._calls(tokens, called, known, value, line)
+        called += [constant.lower() for constant in constants]
+        # Each once: a statement can repeat a name as often as it has room.
+        self._calls(tokens, [*dict.fromkeys(called)], [*dict.fromkeys(known)], value, line)
         flow.join(value, ("returned", self._path, self._function) if self._function else 0)
         for target in _targets(tokens):
             flow.join(value, self._variable(target))
@@ -195,21 +197,24 @@ class Statements:
     def _calls(self, tokens: list[_Token], dotted: list[str], texts: list[str], value: Node, line: int) -> None:
         flow, place = self._flow, (self._path, line)
         addresses = [text.lower() for text in texts if _ADDRESS in text]
+        # A well-known installer is no download.
+        is_installer_only = bool(addresses) and all(map(is_installer, addresses))
         for name in dotted:
-            for kind in _kinds(name, addresses):
-                self._call(kind, value, line)
+            for kind in _kinds(name, has_address=bool(addresses)):
+                if not (is_installer_only and kind.startswith("requests.")):
+                    self._call(kind, value, line)
             last = name.rpartition(".")[2]
             if last in self._functions:
                 flow.join(value, ("given", self._path, last))
                 flow.join(("returned", self._path, last), value)
-            if _LOADS.fullmatch(name):
-                self._start(texts, line)
             if _SAYS.fullmatch(name):
                 flow.sink("say", value, place)
-            if _WRITES.fullmatch(name):
-                for text in texts:
-                    if _ADDRESS not in text and 0 < len(text) < 200:
-                        flow.writes(value, text)
+        if any(map(_LOADS.fullmatch, dotted)):
+            self._start(texts, line)
+        if any(map(_WRITES.fullmatch, dotted)):
+            for text in texts:
+                if _ADDRESS not in text and 0 < len(text) < 200:
+                    flow.writes(value, text)
         if any(token.kind == "handle" for token in tokens):
             self._call("open", value, line)
         if any(map(_COMMANDS.fullmatch, dotted)) or any(token.kind == "command" for token in tokens):
@@ -247,13 +252,12 @@ def _dotted(name: str) -> str:
     return re.sub(r"\]?::|->|&?\.", ".", name.lower()).strip("$@%. ?!<>")
 
 
-def _kinds(name: str, addresses: list[str]) -> list[str]:
-    """Return the kinds of a call, by its name and its addresses; a well-known installer is no download."""
+def _kinds(name: str, *, has_address: bool) -> list[str]:
+    """Return the kinds of a call, by its name; some names read a file, or fetch if the statement has an address."""
     kinds = [kind for kind, pattern in _CALLS if pattern.fullmatch(name)]
     if _FILE_OR_ADDRESS.fullmatch(name):
-        kinds.append("requests.get" if addresses else "open")
-    is_known = bool(addresses) and all(map(is_installer, addresses))
-    return [kind for kind in kinds if not (is_known and kind.startswith("requests."))]
+        kinds.append("requests.get" if has_address else "open")
+    return kinds
 
 
 def _is_called(token: _Token, name: str) -> bool:
