@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from skillhub.scan.code.flow import Flow, Place
 
 # Increase it with every change of the findings; it is part of the key of cached scans.
-RULES_VERSION: Final = 14
+RULES_VERSION: Final = 15
 # Literals of programs that read the user's data ("takes"), hide their purpose or run data as code ("hides"), or send
 # data ("sends"). In lower case and without blanks; ``^`` stands for a blank between two words.
 _TAKES: Final = words(
@@ -350,17 +350,20 @@ class Reader:
         self._unread: dict[tuple[str, str], int] = {}
 
     def read(self, language: str, text: str, path: str, line: int) -> None:
-        """Read a program, and the programs embedded in it."""
+        """Read a program, and the programs embedded in it, each text of these once."""
         queue = [(language, text, line, _DEPTH)]
-        for _ in range(_EMBEDDED_MAX):
-            if not queue:
-                return
+        known = set[tuple[str, str, int]]()
+        while queue:
             language, text, line, depth = queue.pop()
-            if language not in SCRIPTING:
+            if language not in SCRIPTING or (language, text, depth) in known:
                 continue
+            if len(known) == _EMBEDDED_MAX:
+                self._unread.setdefault((path, "it runs more commands than are read as programs"), 0)
+                return
+            known.add((language, text, depth))
             embedded = self._read(language, text, path, line)
             if depth > 1:
-                queue += [(*program, depth - 1) for program in embedded]
+                queue += [(*program, depth - 1) for program in reversed(embedded)]
 
     def unread(self) -> Iterator[Sighting]:
         """Yield the files with a program that was not read."""
