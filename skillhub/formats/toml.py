@@ -6,7 +6,7 @@ import json
 import re
 import tomllib
 from bisect import bisect
-from collections.abc import Collection, Iterable, Mapping, MutableMapping
+from collections.abc import Collection, Iterable, Mapping, MutableMapping, Sequence
 from typing import Any
 
 from skillhub.errors import FormatError
@@ -112,6 +112,7 @@ def _check_levels(data: dict[str, Any], where: str) -> None:
 
 # Marks that no TOML can contain, on a line: something was cut out here, and it was a table with a header.
 _CUT, _TABLE = "\0", "\1\n"
+_HEADER = deferred(r"^[ \t]*\[", re.MULTILINE)
 _BARE = deferred(r"[A-Za-z0-9_-]+")
 
 
@@ -174,7 +175,29 @@ def with_table(text: str, lines: Iterable[str]) -> str:
     return text + eol + block + eol if text.endswith("\n") else text + eol + eol + block
 
 
-def without_table(text: str, start: int, end: int) -> str:
+def without_tables(text: str, name: str, removed: Sequence[bool], where: str) -> str:
+    """Return ``text`` without those tables ``[[name]]`` that ``removed`` is true for, in the order of the file.
+
+    The caller parses the result again.
+
+    Raises:
+        FormatError: there are more or fewer tables with such a header.
+    """
+    dotted = r"[ \t]*\.[ \t]*".join(map(re.escape, name.split(".")))
+    heads = list(re.finditer(rf"(?m)^[ \t]*\[\[[ \t]*{dotted}[ \t]*\]\][^\n]*\n?", text))
+    if len(heads) != len(removed):
+        raise FormatError(f"expected each skill in a [[{name}]] of its own", where=where)
+    for head, is_removed in reversed(list(zip(heads, removed, strict=True))):
+        if is_removed:
+            following = _HEADER.search(text, head.end())
+            block = text[head.end() : following.start() if following else None].splitlines(keepends=True)
+            while block and block[-1].lstrip()[:1] in ("", "#"):
+                block.pop()  # comments and blank lines at its end belong to the next table
+            text = _without_table(text, head.start(), head.end() + sum(map(len, block)))
+    return text
+
+
+def _without_table(text: str, start: int, end: int) -> str:
     """Return ``text`` without the table at ``text[start:end]`` and what ``with_table`` put above it."""
     above, below = text[:start], text[end:]
     shorter = _without_line_end(above)

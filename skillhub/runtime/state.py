@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
@@ -17,7 +16,7 @@ from skillhub.errors import FormatError, SkillhubError, StateError, UsageError
 from skillhub.formats import json as jsonc
 from skillhub.formats.json import strict_json
 from skillhub.formats.text import as_command, clean, is_path, quote, typed_flags
-from skillhub.formats.toml import others_toml, spell_toml, with_table, without_table
+from skillhub.formats.toml import others_toml, spell_toml, with_table, without_tables
 from skillhub.model.hosts import Profile, Scope, expand
 from skillhub.model.question import HoldReason
 from skillhub.model.skill import Permission, Reach, Skill
@@ -77,8 +76,6 @@ CAP: Final = 1 << 20
 _GEN: Final[Mapping[str, Reach]] = {"enable": "enabled", "enabled": "enabled", "active": "active"}
 _GEN_WORDS: Final[Mapping[Reach, str]] = {"disabled": "disable", "enabled": "enable", "active": "active"}
 _CLAUDE: Final[Mapping[str, Reach]] = {"on": "active", "name-only": "active", "user-invocable-only": "enabled"}
-_TABLE = re.compile(r"^[ \t]*\[\[[ \t]*skills[ \t]*\.[ \t]*config[ \t]*\]\][^\n]*\n?", re.MULTILINE)
-_ANY_TABLE = re.compile(r"^[ \t]*\[", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,16 +195,7 @@ def _codex_parse(text: str, where: str) -> Layer:
 def _codex_edit(text: str, skill: Skill, reach: Reach, where: str) -> str:
     entries = _codex_entries(text, where)
     remaining = [entry for entry in entries if not _is_about(entry, skill)]
-    heads = list(_TABLE.finditer(text))
-    if len(heads) != len(entries):
-        raise FormatError("expected each skill in a [[skills.config]] of its own", where=where)
-    for head, entry in reversed(list(zip(heads, entries, strict=True))):
-        if _is_about(entry, skill):
-            following = _ANY_TABLE.search(text, head.end())
-            block = text[head.end() : following.start() if following else None].splitlines(keepends=True)
-            while block and block[-1].lstrip()[:1] in ("", "#"):
-                block.pop()  # comments and blank lines at its end belong to the next table
-            text = without_table(text, head.start(), head.end() + sum(map(len, block)))
+    text = without_tables(text, "skills.config", [_is_about(entry, skill) for entry in entries], where)
     if reach == "disabled":
         path = skill.file
         text = with_table(text, ["[[skills.config]]", f"path = {spell_toml(path)}", "enabled = false"])
