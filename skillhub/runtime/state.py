@@ -157,8 +157,7 @@ def _gen_edit(text: str, skill: Skill, reach: Reach, where: str) -> str:
 
 def gen_answers(text: str, where: str) -> dict[str, bool]:
     """Return the user's answers in a file of skillhub's own state."""
-    stored = _gen(text, where).get("answers")
-    pairs = stored.items() if isinstance(stored, dict) else ()
+    pairs = _member(_gen(text, where), "answers").items()
     return {name: answer for name, answer in pairs if isinstance(answer, bool)}
 
 
@@ -166,6 +165,20 @@ def gen_remember(text: str, name: str, allowed: bool, where: str) -> str:
     """Return the text with the answer about ``name`` added or replaced."""
     block = _gen(text, where) | {"answers": gen_answers(text, where) | {name: allowed}}
     return json.dumps(block, indent=2, ensure_ascii=False) + "\n"
+
+
+def _with_replaced(text: str, name: str, rules: Mapping[str, str], where: str) -> str:
+    """Return the text of skillhub's own state with the rules, by file, that the ``deny`` of a skill replaced."""
+    block = _gen(text, where)
+    replaced = {**_member(block, "replaced"), name: rules}
+    block["replaced"] = {skill: rows for skill, rows in replaced.items() if rows}
+    if not block["replaced"]:
+        del block["replaced"]
+    return json.dumps(block, indent=2, ensure_ascii=False) + "\n"
+
+
+def _member(block: Mapping[str, Any], key: str) -> dict[str, Any]:
+    return {**value} if isinstance(value := block.get(key), dict) else {}
 
 
 def _gen(text: str, where: str) -> dict[str, Any]:
@@ -254,6 +267,13 @@ def _opencode_edit(text: str, skill: Skill, reach: Reach, where: str) -> str:
     if actions and (reach == "disabled" or actions == {"deny"}):
         text = jsonc.remove(text, place, where)
     return jsonc.insert(text, place, "deny", where) if reach == "disabled" else text
+
+
+def _own_rule(text: str, skill: Skill, where: str) -> Permission | None:
+    """Return the action of the rule with a skill's full name; None if there is none, or another one decides."""
+    layer = _opencode_parse(text, where)
+    rules = [rule for rule in layer.rules if _matches(rule.pattern, skill.name, skill.full_name)]
+    return rules[-1].action if rules and rules[-1].pattern == skill.full_name else None
 
 
 def _claude_parse(text: str, where: str) -> Layer:
@@ -476,20 +496,31 @@ def set_reach(skill: Skill, reach: Reach, scope: Scope, profile: Profile, around
     if bound_reach == "disabled" != reach and deciding.file:
         raise StateError(f"{skill.full_name} stays disabled", where=deciding.file.path, hint="change it in this file")
     edits: list[tuple[str, str]] = []
-    for file in _files_to_write(profile, around, scope):
+    files = [*_files_to_write(profile, around, scope)]
+    own_state = next((_gen(_text(file) or "", file.path) for file in files if file.ours), {})
+    replaced = _member(_member(own_state, "replaced"), skill.full_name)
+    for file in files:
         path = file.path
         if scope == "project" and not file.ours:
             path = inside(root, os.path.relpath(path, root).replace(os.sep, "/"))
         form = FORMS[file.form]
         if form.edit is None:
             continue
-        before = _text(file)
-        after = form.edit(before or "", skill, reach, file.path)
+        before = _text(file) or ""
+        after = form.edit(before, skill, reach, file.path)
+        # The skill's own rule is kept in skillhub's state while a `deny` is in its place.
+        if file.form == "opencode" and (rule := _own_rule(before, skill, file.path)) != "deny":
+            replaced[file.path] = rule or ""
+        elif reach != "disabled" and replaced.get(file.path) in ("allow", "ask"):
+            after = jsonc.insert(after, ("permission", "skill", skill.full_name), replaced[file.path], file.path)
+        elif file.ours:
+            known = {path: rule for path, rule in replaced.items() if rule and reach == "disabled"}
+            after = _with_replaced(after, skill.full_name, known, file.path)
         edited = next(settled([replace(skill, state="enabled")], [form.parse(after, file.path)]))
         if (edited.state == "disabled") != (reach == "disabled"):
             hint = "a rule in this file is about several skills; change it there"
             raise StateError(f"{skill.full_name} stays {edited.state}", where=file.path, hint=hint)
-        if after != (before or ""):
+        if after != before:
             edits.append((path, after))
     for path, after in edits:
         _write(path, after)

@@ -245,6 +245,42 @@ def test_config_of_opencode_keeps_its_comments(desk):
     assert jsonc.parse(place.read_text(), "x").data == {"permission": {"skill": {"internal-*": "ask"}}}
 
 
+@pytest.mark.parametrize(
+    ("rules", "after"),
+    [
+        ('{"demo": "ask"}', '{"demo": "ask"}'),
+        ('{"*": "deny", "demo": "allow"}', '{"*": "deny", "demo": "allow"}'),
+        ('{"*": "allow", "demo": "ask", "x": "ask"}', '{"*": "allow", "x": "ask", "demo": "ask"}'),
+        ('{"demo": "ask", "*": "allow"}', '{"*": "allow"}'),  # the other rule decided, and does again
+    ],
+)
+@pytest.mark.parametrize("scope", ["project", "user"])
+@pytest.mark.parametrize("desk", ["opencode"], indirect=True)
+def test_rule_on_one_skill_is_back_once_it_is_enabled_again(desk, scope, rules, after):
+    place = (desk.project if scope == "project" else desk.home / ".config/opencode") / "opencode.json"
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_text(f'{{"permission": {{"skill": {rules}}}}}')
+    permission = desk.skill().permission
+    desk.set("disabled", scope)
+    desk.set("disabled", scope)
+    assert desk.skill().state == "disabled"
+    desk.set("active", scope)
+    assert place.read_text() == f'{{"permission": {{"skill": {after}}}}}'
+    assert desk.skill().permission == permission
+    assert all("replaced" not in path.read_text() for path in (desk.state / "skills").iterdir())
+
+
+@pytest.mark.parametrize("desk", ["opencode"], indirect=True)
+def test_rule_that_the_user_removed_does_not_come_back(desk):
+    place = desk.project / "opencode.json"
+    place.write_text('{"permission": {"skill": {"demo": "ask"}}}')
+    desk.set("disabled", "project")
+    place.write_text("{}")
+    desk.set("disabled", "project")
+    desk.set("active", "project")
+    assert json.loads(place.read_text()) == {"permission": {"skill": {}}}
+
+
 @pytest.mark.parametrize("desk", ["opencode"], indirect=True)
 def test_rule_with_a_wildcard_is_not_overridden(desk):
     place = desk.project / "opencode.json"
