@@ -17,7 +17,7 @@ from skillhub.model.version import Range
 from skillhub.policy.policy import AGREEABLE, KEYS, parse_policy
 from skillhub.project.intent import Intent, ProposedSource, Wanted
 from skillhub.trust.documents import pinned_documents, signed_documents
-from skillhub.trust.registry import keys_of, part_of, released_by
+from skillhub.trust.registry_rules import keys_of, part_of, released_by
 from tests.model.test_tree import PIPELINE
 
 DOCS = Path(__file__).parents[1] / "docs" / "formats"

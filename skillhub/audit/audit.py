@@ -8,18 +8,9 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import chain
 
-from skillhub.audit.report import (
-    RULES,
-    Acceptance,
-    BaselineFile,
-    Location,
-    Locations,
-    Report,
-    note,
-    seen,
-    worst_first,
-)
+from skillhub.audit.report import RULES, Location, Locations, Report, note, seen, worst_first
 from skillhub.audit.sources import Inquiry
+from skillhub.audit.suppressions import Acceptance, BaselineFile
 from skillhub.audit.verify import LEFT_THE_LOCK, StoredSkills, Verified, Verifier, tracked_copies
 from skillhub.author.author import Signature, signature_of, validate
 from skillhub.disk import files

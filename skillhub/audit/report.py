@@ -1,4 +1,4 @@
-"""The report of an audit: its findings, those that a project accepts, and its forms (markdown, SARIF, brief)."""
+"""The report of an audit: its findings, their locations, and its forms (markdown, SARIF, brief)."""
 
 from __future__ import annotations
 
@@ -6,27 +6,24 @@ import json
 import os
 import re
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from datetime import datetime
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from importlib import resources
-from typing import Annotated, Any
+from typing import Any
 from urllib.parse import quote as url_quote
 
 from skillhub import __version__
 from skillhub.disk import files
 from skillhub.disk.home import LOCK
 from skillhub.formats.digest import Digest
-from skillhub.formats.document import Document, Items, Sha256, part, version_of
-from skillhub.formats.text import as_word, clean, quote, shown
+from skillhub.formats.text import as_word, clean, shown
 from skillhub.model.finding import SEVERITIES, Finding, Rule, Severity, at_least, counted, rules
 from skillhub.model.lock import CAP, Lock
 from skillhub.model.provenance import Record
 from skillhub.model.tree import SKILL_MD, File, Tree
 from skillhub.project import copies
-from skillhub.project.intent import Suppression
 from skillhub.project.project import Project
 from skillhub.project.store import Store
 
@@ -302,126 +299,6 @@ def _lines(text: str) -> dict[tuple[str, str], int]:
         elif match := _BLOCK.match(line):
             numbers[section, match[1]] = number
     return numbers
-
-
-# Findings that a project accepts: suppressions in `skillhub.toml` and a baseline, each bound to one tree.
-
-# The rules that a project may accept beside those of the scan. A finding that a skill was recalled or changed, or
-# comes from a wrong place, can never be accepted.
-_QUIET = frozenset({"capability-unsaid", "form", "malformed", "unmanaged", "unsigned", "yanked"})
-
-
-def may_be_accepted(rule: str) -> bool:
-    """Return whether a project may accept the findings of a rule."""
-    return rule in _QUIET or (rule in RULES and RULES[rule].is_content)
-
-
-@part
-@dataclass(frozen=True, slots=True, order=True)
-class KnownFinding:
-    """One finding of a baseline; ``path`` is relative to the skill; ``message`` distinguishes two of one rule."""
-
-    skill: str
-    rule: str
-    path: str
-    message: str
-    tree: Sha256
-
-
-class BaselineFile(Document):
-    """The findings at the time when the baseline was written."""
-
-    CAP = 32 << 20
-
-    findings: Items[KnownFinding]
-    version: Annotated[int, version_of("version", 1)]
-
-
-@dataclass(slots=True)
-class Acceptance:
-    """The suppressions and the baseline of one audit, and which of them matched a finding.
-
-    Attributes:
-        baseline: The known findings, if there is a baseline.
-        records: Whether every finding that may be accepted becomes part of a new baseline.
-        written: The findings of the new baseline.
-    """
-
-    suppressions: Sequence[Suppression]
-    baseline: BaselineFile | None
-    records: bool
-    now: datetime
-    written: set[KnownFinding] = field(default_factory=set)
-    _matched: set[object] = field(default_factory=set)
-    _suppressed: dict[Suppression, list[Finding]] = field(default_factory=dict)
-    _skills: set[str] = field(default_factory=set)
-    _known: frozenset[KnownFinding] = frozenset()
-    _by_skill: defaultdict[tuple[str, str], list[Suppression]] = field(default_factory=lambda: defaultdict(list))
-
-    def __post_init__(self) -> None:
-        self._known = frozenset(self.baseline.findings if self.baseline else ())
-        for suppression in self.suppressions:
-            self._by_skill[suppression.skill, suppression.rule].append(suppression)
-
-    def judged(self, findings: Iterable[Finding], skill: str, tree: Digest, folder: str) -> Iterator[Finding]:
-        """Yield the findings about a skill, marked if the project accepts them.
-
-        Args:
-            findings: All findings about the skill.
-            skill: The name of the skill.
-            tree: The digest of the tree that was checked.
-            folder: The folder of the skill in the paths of the findings.
-        """
-        self._skills.add(skill)
-        for finding in findings:
-            yield (
-                finding
-                if finding.accepted_by or not may_be_accepted(finding.rule)
-                else self._mark_accepted(finding, skill, tree, (finding.path or "").removeprefix(f"{folder}/"))
-            )
-
-    def _mark_accepted(self, finding: Finding, skill: str, tree: Digest, path: str) -> Finding:
-        known = KnownFinding(skill, finding.rule, path, finding.message, tree)
-        for entry in self._by_skill.get((skill, finding.rule), ()):
-            if (entry.tree, entry.path or path) == (tree, path) and not entry.is_over(self.now):
-                self._matched.add(entry)
-                self._suppressed.setdefault(entry, []).append(finding)
-                return replace(finding, accepted_by=f"skillhub.toml until {entry.expires}: {entry.reason}")
-        if known in self._known or self.records:
-            self.written.add(known)
-            self._matched.add(known)
-            return replace(finding, accepted_by="the baseline")
-        return finding
-
-    def left(self, before: Lock | None, place: Location, every: Collection[str] | None) -> Iterator[Finding]:
-        """Yield findings about suppressions that have expired, match nothing, or come with a change of the lock.
-
-        Args:
-            before: The lock before the change.
-            place: The location of the suppressions.
-            every: The locked skills, if all of them were checked; else None.
-        """
-        for entry in self.suppressions:
-            about = f"{entry.rule} in {entry.skill}" + (f", {quote(entry.path)}" if entry.path else "")
-            if entry.is_over(self.now):
-                yield note("suppression-expired", f"the suppression of {about} ended on {entry.expires}", None, place)
-            elif entry in self._matched:
-                old = before.skills.get(entry.skill) if before is not None else None
-                if before is not None and (old is None or old.tree != entry.tree):
-                    message = f"this change brings {entry.skill} and accepts {about}: {entry.reason}"
-                    added = note("suppression-added", message, None, place)
-                    # As severe as the findings that it accepts, so that the change still fails the audit.
-                    worst = max((added, *self._suppressed[entry]), key=lambda found: SEVERITIES.index(found.severity))
-                    yield replace(added, severity=worst.severity)
-            elif entry.skill in self._skills or (every is not None and entry.skill not in every):
-                why = "there is no such finding in that tree"
-                why = why if may_be_accepted(entry.rule) else "a project cannot accept this rule"
-                yield note("suppression-unused", f"the suppression of {about} matches nothing: {why}", None, place)
-
-    @property
-    def gone(self) -> int:
-        """The number of baseline findings, about skills that were checked, that no longer occur."""
-        return sum(known.skill in self._skills and known not in self._matched for known in self._known)
 
 
 # A brief about skills for a model that the user chooses; the content of the skills is data within a fence.

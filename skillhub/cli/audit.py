@@ -12,7 +12,8 @@ from skillhub.audit import report as reports
 from skillhub.audit.audit import AuditRequest, looked_at, names_and_paths
 from skillhub.audit.audit import audit as audit_flow
 from skillhub.audit.cache import Collected, collect, places
-from skillhub.audit.report import BaselineFile, Report, brief
+from skillhub.audit.report import Report, brief
+from skillhub.audit.suppressions import BaselineFile
 from skillhub.cli.common import Arg, Common, Strings, read_file, read_lock, write_output
 from skillhub.cli.render import question_json, show_findings
 from skillhub.cli.terminal import Terminal, members, size_of

@@ -45,7 +45,7 @@ from skillhub.scan import MANY
 from skillhub.sources.configured import Source
 from skillhub.sources.local import named, read_local, sign_anew
 from skillhub.trust.publishers import Verdict, judge, publisher_of
-from skillhub.trust.registry import agrees
+from skillhub.trust.registry_rules import agrees
 
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor

@@ -29,7 +29,7 @@ from skillhub.registry.operator import RegistryDir, Signing
 from skillhub.scan import scan
 from skillhub.trust import oms
 from skillhub.trust.keys import PrivateKey
-from skillhub.trust.registry import checked
+from skillhub.trust.registry_rules import checked
 
 _SHOWN = 40  # files; a question is read on a screen
 _NO_SIGNATURE = File(b"")  # replaces signatures in a comparison, since they always differ

@@ -32,7 +32,7 @@ from skillhub.project.last_seen import HINTS, kept, owners
 from skillhub.sources.history import ShownTime
 from skillhub.trust import metadata, roles
 from skillhub.trust.keys import PublicKey
-from skillhub.trust.registry import (
+from skillhub.trust.registry_rules import (
     admission_of,
     checked,
     part_of,

@@ -23,7 +23,7 @@ from skillhub.registry.build import Setup, add, init
 from skillhub.registry.operator import RegistrySettings, Signing, opened
 from skillhub.sources.registry import TufRegistry
 from skillhub.trust.documents import NO_PARTS, PartsWriter, rows_of, signed_documents
-from skillhub.trust.registry import keys_of, part_of, searched
+from skillhub.trust.registry_rules import keys_of, part_of, searched
 from skillhub.trust.roles import PARTS, skill_path
 from tests.bench.registry_cost import Counting, Size, key, publisher_name, served, site_of
 from tests.support.registry import write_skill

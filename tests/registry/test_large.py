@@ -34,7 +34,16 @@ from skillhub.trust.documents import NO_PARTS, SHARD_PATHS, PartsWriter, rows_of
 from skillhub.trust.keys import PrivateKey
 from skillhub.trust.metadata import path_of, pinned_target
 from skillhub.trust.oms import sign
-from skillhub.trust.registry import BEST_MAX, DEPTH_MAX, ROWS_MAX, every_part, keys_of, part_of, part_path, searched
+from skillhub.trust.registry_rules import (
+    BEST_MAX,
+    DEPTH_MAX,
+    ROWS_MAX,
+    every_part,
+    keys_of,
+    part_of,
+    part_path,
+    searched,
+)
 from skillhub.trust.roles import PARTS, WELL_KNOWN
 from tests.support.published import tree_of
 from tests.support.registry import Simulator, now, write_skill
