@@ -49,7 +49,7 @@ LAZY = {
     "skillhub/formats/yaml.py",
     "skillhub/trust/oms.py",
     "skillhub/trust/publishers.py",
-    "skillhub/trust/registry.py",
+    "skillhub/trust/registry_rules.py",
     "skillhub/disk/home.py",
     "skillhub/net/target.py",
     "skillhub/project/intent.py",
