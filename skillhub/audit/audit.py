@@ -343,7 +343,7 @@ def at_path(path: str, shared: Inspection) -> Iterator[Finding]:
     expanded = os.path.expanduser(path)
     whole = os.path.abspath(expanded)
     shown = whole if os.path.isabs(expanded) else shared.locations.shown(whole)
-    name = skill.name or os.path.basename(shown)
+    name = _name_at(path, skill.content)
     form = "not-scanned" if skill.content is None else "malformed"
     errors = skill.errors if skill.name is None else ()
     findings = [_issue_finding(error, error.code if error.code in RULES else form, name, shown) for error in errors]
@@ -361,6 +361,14 @@ def at_path(path: str, shared: Inspection) -> Iterator[Finding]:
     scanned = shared.cache.read(skill.content)
     findings += (_with_policy(finding, shared.ports) for finding in _content(scanned, skill.signature, name, shown))
     yield from shared.acceptance.judged(findings, name, skill.content.digest, shown)
+
+
+def _name_at(path: str, tree: Tree | None) -> str:
+    """Return the name of the skill at a path, or the name of its folder or archive if the skill has none."""
+    if tree is not None:
+        with suppress(SkillhubError):
+            return Manifest.read(tree).name
+    return os.path.basename(os.path.abspath(os.path.expanduser(path)))
 
 
 def _content(scanned: ScannedSkill, signature: Signature, name: str, shown: str) -> Iterator[Finding]:
@@ -497,16 +505,19 @@ def _changed_skills(names: Iterable[str], before: Lock | None, lock: Lock) -> se
 
 
 def looked_at(request: AuditRequest, ports: Ports) -> Iterator[tuple[str, Tree]]:
-    """Yield the name and the content of each skill that an audit covers, except those that cannot be read."""
+    """Yield the name in the findings and the content of each skill of an audit, except those that cannot be read."""
     lock = ports.project.lock()
     subjects = _subjects(request, lock, ports)
     for name in subjects.locked:
         if (tree := ports.store.read(lock.skills[name].tree)) is not None:
             yield name, tree
-    for path in (*subjects.unmanaged, *request.paths):
+    for path in subjects.unmanaged:
+        with suppress(SkillhubError):
+            yield os.path.basename(path), read_local(path).tree
+    for path in request.paths:
         with suppress(SkillhubError):
             tree = read_local(path).tree
-            yield Manifest.read(tree).name, tree
+            yield _name_at(path, tree), tree
 
 
 @dataclass(frozen=True, slots=True)
