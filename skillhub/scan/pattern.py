@@ -402,12 +402,16 @@ def runs(data: bytes, length: int, end: bytes = b" ") -> Iterator[tuple[int, int
         start = boundary + 1
 
 
+# The blanks of Unicode in UTF-8, such as the no-break space; no line end, so that lines keep their numbers.
+_UNICODE_BLANK = re.compile(rb"\xc2\xa0|\xe1\x9a\x80|\xe2\x80[\x80-\x8a\xa8\xa9\xaf]|\xe2\x81\x9f|\xe3\x80\x80")
+
+
 def unescaped(data: bytes, whole: bool) -> bytes:
-    """Return YAML with its escapes resolved, as a parser reads it.
+    """Return YAML or JSON with its escapes resolved, as a parser reads it.
 
     Args:
         data: The bytes.
-        whole: Whether all of them are YAML; otherwise only the frontmatter is returned.
+        whole: Whether all of them are YAML or JSON; otherwise only the frontmatter is returned.
     """
     end = len(data) if whole else data.find(b"\n---", 3)
     text = data[: max(end, 0)].decode("utf-8", "replace")
@@ -417,6 +421,12 @@ def unescaped(data: bytes, whole: bool) -> bytes:
 def _unescaped(match: re.Match[str]) -> str:
     code = _NAMED_ESCAPES[match[4]] if match[4] else int(match[1] or match[2] or match[3], 16)
     return chr(code) if code <= 0x10FFFF and code not in (9, 10, 13) else " "
+
+
+def spaced(data: bytes) -> Iterator[bytes]:
+    """Yield the text with each blank of Unicode as an ASCII blank, as a reader sees it; nothing if it has none."""
+    if not data.isascii() and _UNICODE_BLANK.search(data):
+        yield _UNICODE_BLANK.sub(b" ", data)
 
 
 def decoded(data: bytes) -> Iterator[bytes]:

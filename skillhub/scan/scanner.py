@@ -17,7 +17,7 @@ from skillhub.scan.disguise import ARCHIVES_MAX, disguises, is_archive, members
 from skillhub.scan.files import files, is_read
 from skillhub.scan.hidden import hidden, hidden_in_binary
 from skillhub.scan.injection import INSTRUCTIONS, covert, demands, hooks, orders
-from skillhub.scan.pattern import Letters, LinePattern, decoded, joined, squeezed, unescaped, windows
+from skillhub.scan.pattern import Letters, LinePattern, decoded, joined, spaced, squeezed, unescaped, windows
 from skillhub.scan.prerequisites import prerequisites, staged
 from skillhub.scan.secrets import secrets
 from skillhub.scan.skill_files import Detector, SkillFiles, SourceFile
@@ -120,9 +120,10 @@ def _findings(source: SourceFile) -> Iterator[Finding]:
 
 def _views(source: SourceFile) -> Iterator[Letters]:
     """Yield the bytes of a file, without padding, and in their other readings."""
-    yield source.letters
-    if (shorter := squeezed(source.letters)) is not source.letters:
-        yield shorter
+    for letters in (source.letters, *map(Letters, spaced(source.data))):
+        yield letters
+        if (shorter := squeezed(letters)) is not letters:
+            yield shorter
     if not source.is_text:
         if b"\0" in source.data:
             yield source.without_nul
@@ -130,6 +131,9 @@ def _views(source: SourceFile) -> Iterator[Letters]:
     # Agents take a description of the skill from the YAML of these files, and YAML can escape characters.
     if source.path == SKILL_MD or (source.path.startswith("agents/") and source.path.endswith((".yaml", ".yml"))):
         yield Letters(unescaped(source.data, whole=source.path != SKILL_MD))
+    # So can YAML and JSON from which programs take commands.
+    elif source.recipe in ("json", "yaml") and b"\\" in source.data:
+        yield Letters(unescaped(source.data, whole=True))
 
 
 def _matches(view: Letters, source: SourceFile, is_document: bool) -> Iterator[tuple[Rule, int]]:
