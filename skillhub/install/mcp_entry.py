@@ -13,7 +13,7 @@ from pydantic import Field
 
 from skillhub.disk.home import Home
 from skillhub.disk.state_file import StateDocument, StateFile
-from skillhub.errors import StateError, UsageError
+from skillhub.errors import SkillhubError, StateError, UsageError
 from skillhub.formats.document import Items, Members, Visible
 from skillhub.formats.text import quote
 from skillhub.install.context import Ports, ask
@@ -104,11 +104,16 @@ class OwnEntry:
         )
         asked = ask([Question("mcp-serve", NAME, message, details, self.file.agent)], self.ports, dry_run)
         if not dry_run:
-            created = copies.missing_paths(self.ports.project, [self.file.path])
-            self._remember(self.spelled, (*self._created, *created))
-            if before is not None:
-                mcp.remove(self.file, NAME, before, self.ports.project)
-            mcp.write(self.file, NAME, self.server, self.ports.project)
+            created = (*self._created, *copies.missing_paths(self.ports.project, [self.file.path]))
+            self._remember(self.spelled, created)
+            try:
+                if before is not None:
+                    mcp.remove(self.file, NAME, before, self.ports.project)
+                mcp.write(self.file, NAME, self.server, self.ports.project)
+            except SkillhubError:
+                if before is not None:
+                    self._remember(before, created)  # the file still has it, and no other entry is ours
+                raise
         return True, asked
 
     def remove(self, *, dry_run: bool) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 import tomllib
 
 import pytest
@@ -135,6 +136,21 @@ def test_an_entry_of_an_older_interpreter_is_replaced(here):
     done = here.run("mcp", "install", *CLAUDE, "--yes", "--json")
     assert (done.status, done.json["changed"]) == (0, True)
     assert entry(here)["command"] != "/old/python"
+
+
+def test_an_older_entry_that_cannot_be_replaced_is_still_ours(here):
+    assert here.run("mcp", "install", "--agent", "codex", "--yes").status == 0
+    path, place = here.hub / "state/mcp-entries.json", here.project / ".codex/config.toml"
+    for each in (path, place):
+        each.write_text(each.read_text().replace(sys.executable, "/usr/bin/python-old"))
+    ours = place.read_text()
+    # tomlkit prints such a file otherwise, so it is not edited.
+    place.write_text(f"[mcp_servers.other]\ncommand = 'x'\n\n[[hooks]]\na = 1\n\n{ours}")
+    assert here.run("mcp", "install", "--agent", "codex", "--yes").status == 4
+    place.write_text(ours)
+    assert here.run("mcp", "remove", "--agent", "codex", "--dry-run").status == 0
+    assert here.run("mcp", "install", "--agent", "codex", "--yes").status == 0
+    assert sys.executable in place.read_text()
 
 
 def test_attack_a_link_that_leads_the_entry_out_of_the_project_is_refused(here):
