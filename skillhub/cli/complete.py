@@ -96,7 +96,7 @@ def _names(kind: str | list[str], options: Mapping[str, str], environ: Mapping[s
     base = os.path.expanduser("~") if is_user else _with_lock(project_folder(options.get("--project", "")))
     if kind == "profile":
         rows = _read(os.path.join(home.state, "profiles.json"))["profiles"]
-        here = {each["name"] for each in rows if os.path.realpath(each["project"]) == os.path.realpath(base)}
+        here = [each["name"] for each in rows if os.path.realpath(each["project"]) == os.path.realpath(base)]
         return dict.fromkeys(filter(is_name, here), "")
     lock = _read(os.path.join(home.state if is_user else base, LOCK))
     if kind == "skill":

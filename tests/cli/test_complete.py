@@ -72,6 +72,13 @@ def test_completion_offers_commands_options_and_names(shell, tab, words, some):
     assert sorted(tab(*words)) == some
 
 
+def test_profiles_are_offered_in_the_order_of_their_file(shell, tab):
+    names = ["review", "write", "audit", "release", "triage", "deploy", "meet", "learn"]
+    rows = [{"name": name, "project": str(shell.project)} for name in names]
+    shell.write("hub/state/profiles.json", json.dumps({"profiles": rows}))
+    assert tab("profile", "use", "") == names
+
+
 def test_completion_works_in_a_subfolder_and_for_the_user(shell, tab, monkeypatch):
     lock(shell, "pdf")
     shell.write("hub/state/skillhub.lock", json.dumps({"skills": {"mine": {}}}))
