@@ -323,7 +323,7 @@ def catalog(common: Common, host: HostName = "agents", window: Window = None) ->
         common.terminal.say(f"{each.skill.path} is hidden by {each.by.path}", "dim")
     for problem in seen.problems:
         line = f":{problem.line}" if problem.line else ""
-        common.terminal.warn(f"{problem.path}{line}: {problem.message}")
+        common.terminal.warn_of(f"{problem.path}{line}", problem.message)
     return 0
 
 

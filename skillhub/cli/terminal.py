@@ -42,6 +42,7 @@ _ARCHIVE = deferred(r"(?<=/)([0-9a-f]{12})[0-9a-f]{52}(?=\.)")
 # A command at the end of a line counts as one word, so that it can be copied; after `hint:` it begins a sentence.
 _COMMAND = deferred(r" *skillhub [^'\"]+")
 _RESULT = deferred(r".*", re.DOTALL)
+_NO_COMMAND = deferred(r" *[^ ]+")  # the words of a text from outside, such as a path
 _WORD = deferred(r" *(?:(?<=: )(?<!hint: )skillhub (?:(?!, |; |  ).)+$|[^ ]+)")
 
 
@@ -94,6 +95,10 @@ class Terminal:
     def warn(self, text: str, tone: Tone = "yellow") -> None:
         """Write a warning to stderr: what is missing or wrong, and what to do; ``--quiet`` does not silence it."""
         self._write(sys.stderr, masked(text), tone)
+
+    def warn_of(self, path: str, text: str) -> None:
+        """Write a warning about a file to stderr; what looks like a command in it is wrapped like any other text."""
+        self._write(sys.stderr, masked(f"{path}: {text}"), "yellow", words=_NO_COMMAND)
 
     def once(self, lines: Iterable[str]) -> Iterator[str]:
         """Yield the lines; of those about a missing parser only the command's first, with what to do."""
@@ -168,7 +173,8 @@ class Terminal:
         reason = getattr(error, "reason", None)
         for label, text in (("reason", reason), ("where", error.where), ("hint", error.hint)):
             if text:
-                self.prose(f"{label}: {masked(text)}", 2)
+                words = _NO_COMMAND if label == "where" else _WORD
+                self._write(sys.stderr, f"{label}: {masked(text)}", "plain", 2, words=words)
 
     def table(
         self,
@@ -272,7 +278,15 @@ class Terminal:
         for text, tone in lines:
             self._put(stream, _line(text, tone, stream))
 
-    def _write(self, stream: TextIO, text: str, tone: Tone, indent: int = 0, hang: int | None = None) -> None:
+    def _write(
+        self,
+        stream: TextIO,
+        text: str,
+        tone: Tone,
+        indent: int = 0,
+        hang: int | None = None,
+        words: re.Pattern[str] = _WORD,
+    ) -> None:
         bar = BAR if isinstance(text, Quoted) else ""
         columns = _columns() if stream.isatty() else None
         # A command to type stays whole.
@@ -282,8 +296,8 @@ class Terminal:
         start = " " * (len(text) - len(text.lstrip(" "))) + bar
         below = start if bar else " " * (len(start) + _BELOW if hang is None else hang)
         # Words of a result, and commands in messages, stay whole for copying.
-        whole = None if bar else _RESULT if stream is sys.stdout else _COMMAND
-        for row in rows_of(start, text.lstrip(" "), below, columns, whole):
+        whole = None if bar or words is _NO_COMMAND else _RESULT if stream is sys.stdout else _COMMAND
+        for row in rows_of(start, text.lstrip(" "), below, columns, whole, words):
             self._put(stream, _line(row, tone, stream))
 
     def _put(self, stream: TextIO, line: str) -> None:
@@ -339,7 +353,14 @@ def _barred(text: str) -> list[str]:
     return rows_of(BAR, clean(text), BAR, _columns(), None)
 
 
-def rows_of(start: str, text: str, below: str, columns: int | None, whole: re.Pattern[str] | None) -> list[str]:
+def rows_of(
+    start: str,
+    text: str,
+    below: str,
+    columns: int | None,
+    whole: re.Pattern[str] | None,
+    words: re.Pattern[str] = _WORD,
+) -> list[str]:
     """Break a line into rows for a terminal; without ``columns``, off a terminal, it stays one line.
 
     The first row begins with ``start``, the others with ``below``, which is indented further than any line of
@@ -350,7 +371,7 @@ def rows_of(start: str, text: str, below: str, columns: int | None, whole: re.Pa
         return [start + text]
     room = max(columns - cells_of(below), _NARROW)
     row, rows = start, []
-    for number, found in enumerate(_WORD.findall(text)):
+    for number, found in enumerate(words.findall(text)):
         word = found
         if number and cells_of(row) + cells_of(word) > columns:
             rows.append(row)

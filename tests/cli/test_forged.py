@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from skillhub.cli.prompts import heads, show
 from skillhub.cli.terminal import Terminal
+from skillhub.errors import StateError
 from skillhub.formats.text import collapsed, quoted, word
 from skillhub.model.question import Question
 from tests.support.cli import COLOURS
@@ -223,3 +224,19 @@ def test_streamed_json_equals_json_written_at_once(capsys):
         assert "secret" not in text and "##[" not in text and "\x7f" not in text
         shown = json.loads(json.dumps(value).replace("user:secret@", "\\u2026@"))
         assert text.count("\n") == 1 and json.loads(text) == shown
+
+
+@given(texts, columns)
+@example(": skillhub " + "x" * 63 + "error: x", 80)
+@example("a: skillhub " + "x" * 62, 80)
+def test_a_path_in_an_error_forges_no_row(text, width):
+    error = StateError("it cannot be read", where=f"/p/.agents/skills/a{text}")
+    _, first, *others = rows_of(lambda terminal: terminal.error(error), width)
+    assert first.startswith("  where:")
+    assert not [row for row in others if OURS.match(row)]
+
+
+def test_a_path_in_a_warning_forges_no_row():
+    path = f"/p/.agents/skills/a: skillhub {'x' * 65}error: x/SKILL.md"
+    rows = rows_of(lambda terminal: terminal.warn_of(path, "expected a name"), 80)
+    assert not [row for row in rows if OURS.match(row)]
