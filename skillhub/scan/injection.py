@@ -247,6 +247,8 @@ def orders(files: SkillFiles) -> Iterator[Sighting]:
             signs.has_any("override", "secrecy") or (signs.has_any("send") and signs.has_any("private"))
         ):
             yield from _combined(signs)
+        if file.is_document and signs.has_any("override"):
+            yield from _overridden(signs)
         if file.is_document:
             yield from _hidden(file)
         if signs.has_any("remember"):
@@ -270,6 +272,13 @@ def _combined(signs: Signs) -> Iterator[Sighting]:
             continue
         if not _is_lesson(signs, number, name):
             yield Sighting(rule, signs.path, signs.line(name, number))
+
+
+def _overridden(signs: Signs) -> Iterator[Sighting]:
+    """Yield the instructions that a pattern of a line misses, such as those with emphasis or look-alike letters."""
+    for number in signs.where("override"):
+        if not _is_lesson(signs, number, "override"):
+            yield Sighting("SH301", signs.path, signs.line("override", number))
 
 
 def _is_lesson(signs: Signs, number: int, name: str) -> bool:
