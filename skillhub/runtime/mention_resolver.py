@@ -214,9 +214,16 @@ class _Resolver:
         self._catalog = catalog
         self._connectors = {name.lower() for name in rules.connectors}
         self._suggestions_made = 0
+        self._known: dict[Typed, Mention | None] = {}
 
     def of(self, typed: Typed) -> Mention | None:
-        """Resolve a mention; return None if the text is a variable or a number instead."""
+        """Resolve a mention, once each; return None if the text is a variable or a number instead."""
+        key = typed._replace(start=0, end=0)
+        if key not in self._known:
+            self._known[key] = self._of(typed)
+        return self._known[key]
+
+    def _of(self, typed: Typed) -> Mention | None:
         if typed.path is not None:
             return self._of_link(typed, typed.path)
         exact = called(self._catalog, typed.name)

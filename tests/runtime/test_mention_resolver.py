@@ -408,3 +408,11 @@ def test_names_that_no_mention_can_have_are_completed_in_linear_time():
         assert complete("use $a", 6, catalog).names == ()
 
     assert is_linear(completed, 250)
+
+
+def test_twins_that_no_link_can_name_are_completed_in_linear_time():
+    def completed(count):
+        twins = [skill("abc", path=f"/programs (x86)/{number}/abc") for number in range(count)]
+        assert complete("$a", 2, Catalog.of(twins, hides=False)).names == ()
+
+    assert is_linear(completed, 400)
