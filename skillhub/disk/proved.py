@@ -311,7 +311,8 @@ class IdleCommand:
             ends = {path: _real(path) for path in (index.path, *paths)}
             now = _watched({each: None for pair in ends.items() for each in pair})
             is_settled = all(
-                self._is_settled(path, found, ends.get(path, path) == path) for path, found in now.items()
+                self._is_settled(path, found, path not in ends or _is_dated(path, ends[path]))
+                for path, found in now.items()
             )
             block = {
                 "version": _VERSION,
@@ -323,15 +324,15 @@ class IdleCommand:
             }
             files.write_atomic(self._path, json.dumps(block).encode("ascii"), mode=0o600, sync=False)
 
-    def _is_settled(self, path: str, found: Sequence[int] | None, is_real: bool) -> bool:
+    def _is_settled(self, path: str, found: Sequence[int] | None, is_dated: bool) -> bool:
         """Return whether the path was the same throughout the command, and any later change of it will show.
 
-        No time tells when a link on the way was changed: such a path must have been looked at before.
+        A path that is not dated must have been looked at before.
         """
-        is_known = found is None or len(found) == _IDENTITY or not is_real
+        is_known = found is None or len(found) == _IDENTITY or not is_dated
         if is_known and self._before.get(path, ()) == found:
             return True
-        if not is_real:
+        if not is_dated:
             return False
         while not os.path.lexists(path):
             path = os.path.dirname(path)  # its times tell when the path disappeared
@@ -362,6 +363,22 @@ def _watched(paths: Iterable[str]) -> dict[str, tuple[int, ...] | None]:
     return found
 
 
+def _is_dated(path: str, real: str) -> bool:
+    """Return whether the times of ``path`` and ``real`` tell of each change on the way to the file.
+
+    They do if there is no link on the way, or if ``path`` itself is the only one: its own times are looked at.
+    """
+    if path == real:
+        return True
+    folder = os.path.dirname(path)
+    try:
+        target = os.path.join(folder, os.readlink(path))
+    except OSError:
+        return False
+    return not path.endswith(os.sep) and os.path.realpath(folder) == folder and os.path.realpath(target) == target
+
+
 def _real(path: str) -> str:
     """Return the path without links, with the separator at its end, if it has one."""
-    return os.path.realpath(path) + (os.sep if path.endswith(os.sep) else "")
+    real = os.path.realpath(path)
+    return os.path.join(real, "") if path.endswith(os.sep) else real  # the root has one separator

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from skillhub.disk import proved
-from skillhub.disk.proved import GRAIN, IdleCommand, ProvedFolders, is_proof, is_settled, stamp_of
+from skillhub.disk.proved import GRAIN, IdleCommand, ProvedFolders, _real, is_proof, is_settled, stamp_of
 
 TREE, SECOND = "sha256:" + "1" * 64, 1_000_000_000
 
@@ -390,6 +390,29 @@ def test_attack_a_command_is_not_remembered_if_a_link_on_the_way_changed_meanwhi
     running.output()
     remember(running)
     assert again(top)
+
+
+@pytest.mark.parametrize("is_switched", [False, True])
+def test_a_link_straight_to_a_file_is_remembered_at_once_unless_it_changes_meanwhile(
+    tmp_path, index, folder, is_switched
+):
+    (tmp_path / "history").mkdir()
+    for version in ("1", "2"):
+        (tmp_path / "history" / version).write_text(version)
+    link = tmp_path / "root.json"
+    link.symlink_to("history/1")
+    running = command(tmp_path)
+    time.sleep(0.02)  # a tick of the file system's clock
+    if is_switched:
+        link.unlink()
+        link.symlink_to("history/2")
+    known = ProvedFolders(str(index), believed=True)
+    running.keep(known, {str(folder): TREE}, [str(link)], [("stdout", "done")])
+    assert bool(again(tmp_path)) is not is_switched
+
+
+def test_the_root_is_no_link():
+    assert _real("/") == "/"
 
 
 def test_paths_of_the_last_time_may_lie_in_folders_that_change_while_the_command_runs(idle, index, folder):
