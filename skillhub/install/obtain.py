@@ -197,7 +197,7 @@ def by_path(
         SecurityError: an unsafe archive or folder, or a broken signature.
         FormatError: the archive or the manifest is malformed.
     """
-    typed = full = os.path.join(base, os.path.expanduser(path))
+    full = os.path.join(base, os.path.expanduser(path))
     place = portable(full, ports.project.base)
 
     def fetch() -> Unpacked:
@@ -211,7 +211,7 @@ def by_path(
             try:
                 found = _unvouched(unpacked, LOCAL, origin, ports, locked, known)
             except BadSignature as error:
-                error.hint = error.hint or sign_anew(typed, error.reason)
+                error.hint = error.hint or sign_anew(full, error.reason)
                 raise
             found = _check_folder_name(found, None if unpacked.archive else os.path.abspath(full))
         found = replace(found, entry=replace(found.entry, source=of_plugin(found.entry.source, plugin)))
