@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from skillhub.install.context import Options, Ports
     from skillhub.model.index import Release
     from skillhub.model.question import Approver
+    from skillhub.net.fetch import Fetcher
     from skillhub.project.intent import Place
     from skillhub.sources.bundle import SkillBundle
     from skillhub.sources.history import ShownTime
@@ -312,6 +313,18 @@ class Common:
         network = replace(cast("OpenNetwork", ports.network), home=home, fresh=True, record=record)
         self.undo.callback(network.close)
         return replace(ports, network=network, store=Store(folder)), network
+
+    def fetcher(self, url: str) -> Fetcher:
+        """Return the fetcher for a URL that is no source, with the user's tokens and mirrors.
+
+        Raises:
+            SourceError: with ``--offline``.
+        """
+        from skillhub.cli.network import OpenNetwork
+
+        network = OpenNetwork(self.home, self.sources, self.user_home, offline=self.offline)
+        self.undo.callback(network.close)
+        return network.fetcher(url)
 
     def pick(self, releases: Sequence[Release], places: Mapping[str, Place] | None = None) -> Sequence[Release]:
         """Let a person pick releases; return none if they stop, or if there is no person to ask.

@@ -539,7 +539,7 @@ def registry_check(
     Example: skillhub registry check ./registry
     """
     time = common.time()
-    found = checks.check(place, time.now(), time, offline=common.offline)
+    found = checks.check(place, time.now(), time, common.fetcher)
     if common.json:
         common.terminal.answer("registry check", {"ok": not found.problems, **asdict(found)})
     else:

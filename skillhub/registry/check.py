@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import os
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from hashlib import sha512
@@ -29,7 +29,6 @@ from skillhub.model.index import Admission, Index, Release, namespace_path, offe
 from skillhub.model.manifest import Manifest
 from skillhub.model.reference import NO_SECRET, holds_secret
 from skillhub.model.tree import Tree
-from skillhub.net.client import Http
 from skillhub.net.fetch import Fetcher, FolderFetcher, Response
 from skillhub.net.target import PERSON, Requester
 from skillhub.registry import log_writer, other_clients
@@ -83,26 +82,26 @@ class Checked:
     warnings: tuple[Issue, ...] = ()
 
 
-def check(place: str, now: datetime, time: ShownTime | None = None, *, offline: bool = False) -> Checked:
+def check(
+    place: str, now: datetime, time: ShownTime | None = None, fetcher_for: Callable[[str], Fetcher] | None = None
+) -> Checked:
     """Check everything that a registry offers.
 
     Args:
         place: The operator's folder, or the URL of a registry, whose own first root is trusted.
         now: The time at which signers' certificates must be valid.
         time: The time for the expiry of metadata; None for the machine's clock.
-        offline: Refuse a URL.
+        fetcher_for: Returns the fetcher for a URL; needed only for one.
 
     Raises:
         UsageError: the URL holds a credential.
-        SourceError: with ``offline``, a URL; the folder has no registry, or the server cannot be reached, so the
-            state is unknown.
+        SourceError: the folder has no registry, or the server cannot be reached, so the state is unknown.
         StateError: the disk refuses.
     """
     if "://" in place and holds_secret(place):
         raise UsageError("expected the URL of a registry without password or another credential", hint=NO_SECRET)
-    if "://" in place and offline:
-        raise SourceError("--offline forbids the network, which this command needs", where=place)
-    with _opened(place) as opened, throwaway() as folder:
+    with throwaway() as folder:
+        opened = _opened(place, fetcher_for)
         # The built files are derived from the signed ones, and are checked only if the signed ones are sound.
         issues = tuple(_problems(place, opened, folder, now, time)) or _changed_since_build(place)
         problems = tuple(replace(issue, where=_display_place(issue.where, place)) for issue in issues)
@@ -284,15 +283,12 @@ def _release(registry: TufRegistry, release: Release, admission: Admission, now:
     agrees(release, name=manifest.name, version=manifest.version, tree=verdict.tree.digest)
 
 
-@contextmanager
-def _opened(place: str) -> Iterator[tuple[str, str | None, Fetcher]]:
-    """Yield the base URL for requests, the URL at which the site is published, if known, and the fetcher."""
-    if "://" in place:
-        with Http() as http:
-            yield place.rstrip("/"), place.rstrip("/"), _EachFile(http)
-    else:
-        registry = RegistryDir(place)
-        yield _FOLDER, registry.settings().url, _EachFile(FolderFetcher(registry.site, _FOLDER))
+def _opened(place: str, fetcher_for: Callable[[str], Fetcher] | None) -> tuple[str, str | None, Fetcher]:
+    """Return the base URL for requests, the URL at which the site is published, if known, and the fetcher."""
+    if fetcher_for and "://" in place:
+        return place.rstrip("/"), place.rstrip("/"), _EachFile(fetcher_for(place))
+    registry = RegistryDir(place)
+    return _FOLDER, registry.settings().url, _EachFile(FolderFetcher(registry.site, _FOLDER))
 
 
 class _EachFile:

@@ -7,7 +7,9 @@ import shlex
 import pytest
 
 from skillhub.formats.digest import Digest
+from skillhub.server.site import SiteHandler, site_server
 from skillhub.sources.configured import embedded_root
+from tests.support.serving import serving
 
 
 @pytest.fixture
@@ -334,6 +336,24 @@ def test_the_hint_for_an_unsigned_skill_of_another_publisher_is_to_sign_it(shell
     assert (hint, written(shell)) == (["skillhub", "sign", str(path)], before)
     assert shell.run(*hint[1:], "--key", "partner").status == 0
     assert "signed by partner" in shell.run("registry", "add", registry, path).out
+
+
+def test_a_check_of_a_url_sends_the_token_of_its_host_and_reads_its_mirror(shell, offered):
+    class Guarded(SiteHandler):
+        def serve(self, with_body):
+            if self.headers["Authorization"] == "Bearer sesame":
+                super().serve(with_body)
+            else:
+                self.send_error(401)
+
+    with serving(site_server(str(offered.folder / "registry/site"), handler=Guarded)) as server:
+        url = f"http://127.0.0.1:{server.server_port}"
+        assert shell.run("registry", "check", url).status == 3
+        config = f'[tokens]\n"127.0.0.1" = {{ env = "TOKEN" }}\n[mirrors]\n"https://skills.example" = "{url}"\n'
+        shell.write("hub/config/config.toml", config)
+        for place in (url, "https://skills.example"):
+            done = shell.run("registry", "check", place, TOKEN="sesame")
+            assert (done.status, done.out) == (0, f"{place}: no problems found\n"), done.err
 
 
 def test_a_check_of_a_url_needs_the_network(shell, served):

@@ -22,6 +22,7 @@ from skillhub.disk.home import Home
 from skillhub.model.advisory import AdvisoriesDocument
 from skillhub.model.index import Release
 from skillhub.model.tree import SIGNATURE, File, Tree
+from skillhub.net.client import Http
 from skillhub.registry import check as checking
 from skillhub.registry import other_clients
 from skillhub.registry.build import add
@@ -344,8 +345,9 @@ def test_attack_a_changed_package_is_found_without_the_lists(hub, tmp_path):
     for path in ("index.json", "marketplace.json", ".claude-plugin/marketplace.json", "api/search"):
         site(hub, path).unlink()
     shutil.rmtree(site(hub, "skills.git"))
-    with serving(site_server(hub.dir.site)) as server:
-        found = check(f"http://127.0.0.1:{server.server_port}", hub.when).problems
+    with serving(site_server(hub.dir.site)) as server, Http() as fetcher:
+        url = f"http://127.0.0.1:{server.server_port}"
+        found = check(url, hub.when, fetcher_for=lambda _: fetcher).problems
     assert any(each.where.endswith("-/npm/-/hello-1.0.0.tgz") for each in found)
 
 
@@ -571,10 +573,10 @@ def test_uncompressed_packages_and_missing_shapes_are_valid(hub):
 
 def test_check_by_url_requests_only_its_site(hub):
     hub.publish("hello", **{"ü ü.txt": "x", "a+b.txt": "y"})
-    with serving(site_server(hub.dir.site)) as server:
+    with serving(site_server(hub.dir.site)) as server, Http() as fetcher:
         url = f"http://127.0.0.1:{server.server_port}"
         for configured_url, count in ((url, 0), (None, 0), ("https://evil.example", 4)):
             hub.dir.create(hub.dir.settings().model_copy(update={"url": configured_url}))
             built(hub)
-            found = check(url, hub.when).problems
+            found = check(url, hub.when, fetcher_for=lambda _: fetcher).problems
             assert len(found) == count, (configured_url, found)

@@ -19,6 +19,7 @@ import pytest
 from skillhub.archive import unpack
 from skillhub.disk.home import Home
 from skillhub.errors import NotFound, UsageError
+from skillhub.net.client import Http
 from skillhub.registry.check import check
 from skillhub.registry.operator import Signing, opened
 from skillhub.registry.other_clients import SHAPES
@@ -210,7 +211,8 @@ def test_yanked_and_withdrawn_releases_are_not_served(hub, ask):
 
 
 def test_served_site_is_valid_and_its_answers_are_no_active_documents(hub, server):
-    assert check(server, now()).problems == ()
+    with Http() as fetcher:
+        assert check(server, now(), fetcher_for=lambda _: fetcher).problems == ()
     connection = http.client.HTTPConnection(server.removeprefix("http://"))
     for target, status in (
         ("/api/search?q=%3Cscript%3E", 200),

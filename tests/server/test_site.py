@@ -139,7 +139,7 @@ def test_methods_that_write_are_refused(ask, method):
 def test_served_registry_is_valid_and_readable(tmp_path):
     with serving(site_server(EMBEDDED)) as server, Http() as fetcher:
         url = f"http://127.0.0.1:{server.server_port}"
-        assert check(url, now()).problems == ()
+        assert check(url, now(), fetcher_for=lambda _: fetcher).problems == ()
         registry = TufRegistry.open(url, embedded_root(), fetcher, str(tmp_path))
         release = registry.release_index(["gh-fix-ci"]).releases("gh-fix-ci")[0]
         assert len(registry.artifact(release)) == release.size
