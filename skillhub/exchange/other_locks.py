@@ -15,7 +15,7 @@ from pydantic import BeforeValidator, Field
 from skillhub.disk import files
 from skillhub.errors import Forbidden, FormatError, SourceError, UnsafeTransfer, UsageError
 from skillhub.formats.document import ForeignDocument
-from skillhub.formats.json import strict_json
+from skillhub.formats.json import BOM, strict_json
 from skillhub.formats.text import clean, is_inner_path, is_name, is_object_id, quote
 from skillhub.formats.yaml import parse
 from skillhub.install.candidates import Candidate
@@ -335,6 +335,7 @@ def parse_other_lock(data: bytes, folder: str, where: str) -> OtherLock:
     Raises:
         FormatError: the file is not a known lock. A malformed entry does not raise; it is in ``unpinned``.
     """
+    data = data.removeprefix(BOM.encode())  # PowerShell and some editors write it
     if data.lstrip()[:1] != b"{":
         return _apm(data, folder, where)
     document = strict_json(data, where, CAP)

@@ -286,6 +286,11 @@ def test_any_bytes_give_valid_references_or_our_error(data):
         parse_ref(each.ref)
 
 
+@pytest.mark.parametrize("lock", [json.dumps(cli(pdf={"source": "a/b", "sourceType": "github"})), APM])
+def test_a_byte_order_mark_at_the_start_is_skipped(lock):
+    assert read(f"\ufeff{lock}".encode()) == read(lock.encode())
+
+
 @pytest.mark.parametrize("value", [[], {}, ["a"], {"a": "b"}])
 @pytest.mark.parametrize("key", ["ref", "pinnedRef", "source", "sourceUrl", "skillPath", "sourceType"])
 def test_attack_an_invalid_pin_does_not_become_the_newest_version(key, value):
