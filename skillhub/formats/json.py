@@ -286,7 +286,7 @@ _COMMENT = deferred(COMMENT)
 def insert(text: str, path: tuple[str, ...], value: object, where: str) -> str:
     """Return ``text`` with a new member at ``path``, the last of its object, in the style of the file.
 
-    Missing objects on the path are added, as is a missing top-level object.
+    Missing objects on the path are added, as is a missing top-level object; null there counts as missing.
 
     Raises:
         FormatError: ``text`` is malformed, a value on the path is no object, or the member exists.
@@ -303,6 +303,8 @@ def insert(text: str, path: tuple[str, ...], value: object, where: str) -> str:
         if depth == len(path):
             raise FormatError(f"expected no {quote('.'.join(path))} yet, found one", where=where)
         node = member.node
+        if node.data is None:
+            return insert(f"{text[: node.start]}{{}}{text[node.end :]}", path, value, where)
         _object(node, quote(".".join(path[:depth])), where)
     nested = value
     for key in reversed(path[depth + 1 :]):

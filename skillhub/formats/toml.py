@@ -119,18 +119,36 @@ _BARE = deferred(r"[A-Za-z0-9_-]+")
 def insert(text: str, path: tuple[str, ...], table: Mapping[str, object], where: str) -> str:
     """Return ``text`` with a new last table ``[path]`` of strings and lists of strings.
 
+    If the table around it is inline (``x = {…}``), the new one is inline too.
+
     Raises:
-        FormatError: ``text`` is malformed, has that table, or has an inline table (``x = {…}``) around it.
+        FormatError: ``text`` is malformed, has that table, or cannot be edited in place.
     """
     before = others_toml(text, where)
     lines = [f"[{'.'.join(map(_key, path))}]", *(f"{_key(key)} = {spell_toml(table[key])}" for key in table)]
     after = with_table(text, lines)
     try:
         edited = others_toml(after, where)
-    except FormatError as error:
-        message = f"expected that a table {quote('.'.join(path))} can be added"
-        raise FormatError(message, where=where, hint=f"write `{path[0]}` as tables with headers") from error
+    except FormatError:
+        after = _with_inline_table(text, path, table, where)
+        edited = others_toml(after, where)
     return _checked(after, _without(before, path) == _without(edited, path) and _value(edited, path) == table, where)
+
+
+def _with_inline_table(text: str, path: tuple[str, ...], table: Mapping[str, object], where: str) -> str:
+    """Return ``text`` with a new table in the inline table around it; a header cannot add one there."""
+    import tomlkit  # noqa: PLC0415
+    from tomlkit.items import InlineTable  # noqa: PLC0415
+
+    body = text.removeprefix(BOM)
+    document = tomlkit.parse(body)
+    outer = document.get(path[0])
+    if len(path) != 2 or not isinstance(outer, InlineTable) or path[1] in outer or tomlkit.dumps(document) != body:
+        message = f"expected that a table {quote('.'.join(path))} can be added"
+        raise FormatError(message, where=where, hint=f"write `{path[0]}` as tables with headers")
+    outer[path[1]] = tomlkit.inline_table()
+    outer[path[1]].update(table)
+    return text[: len(text) - len(body)] + tomlkit.dumps(document)
 
 
 def remove(text: str, path: tuple[str, ...], where: str) -> str:
@@ -255,7 +273,7 @@ def lines_in_order(text: str, table: str, names: Collection[str], new: Mapping[s
 def _mark_removed(body: list[tuple[Any, Any]], path: tuple[str, ...]) -> None:
     """Replace the value at ``path`` by a mark; blank lines and comments below it stay."""
     from tomlkit import ws  # noqa: PLC0415
-    from tomlkit.items import Table  # noqa: PLC0415
+    from tomlkit.items import InlineTable, Table  # noqa: PLC0415
 
     for index, (key, item) in enumerate(body):
         if key is None or key.key != path[0]:
@@ -265,6 +283,8 @@ def _mark_removed(body: list[tuple[Any, Any]], path: tuple[str, ...]) -> None:
             body[index] = (None, ws(_CUT + (_TABLE if is_table else "\n") + _text_below(item)))
         elif isinstance(item, Table):
             _mark_removed(item.value.body, path[1:])
+        elif isinstance(item, InlineTable) and len(path) == 2:
+            item.remove(path[1])
 
 
 def _text_below(item: object) -> str:

@@ -427,9 +427,11 @@ def _servers(text: str, file: ConfigFile) -> Mapping[str, object]:
         root = jsonc.parse(text, file.path)
         data = root.data if root else {}
     key = file.dialect.key
-    found = data.get(key, {}) if isinstance(data, dict) else None
-    if file.path.endswith(_YAML) and isinstance(data, dict):
-        found = {} if found is None else _by_name(found, file) if isinstance(found, list) else found
+    found: object = None
+    if isinstance(data, dict):
+        found = {} if data.get(key) is None else data[key]
+    if file.path.endswith(_YAML) and isinstance(found, list):
+        found = _by_name(found, file)
     if not isinstance(found, dict):
         raise FormatError(f"expected an object with the servers in {quote(key)}", where=file.path)
     return found

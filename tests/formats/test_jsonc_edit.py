@@ -65,6 +65,12 @@ def test_remove_undoes_insert_byte_for_byte(style):
     assert remove(after, PATH, "f") == before
 
 
+def test_null_counts_as_an_object_without_members():
+    assert insert('{\n  "servers": null, // none\n}\n', PATH, {}, "f") == (
+        '{\n  "servers": {\n    "ours": {}\n  }, // none\n}\n'
+    )
+
+
 def test_a_value_is_spelled_in_the_style_of_the_file():
     after = insert('{\r\n\t"servers": {}\r\n}', PATH, OURS, "f")
     assert after == (
@@ -104,8 +110,7 @@ def test_a_member_in_any_place_is_removed(before, after):
 
 
 @pytest.mark.parametrize(
-    "text",
-    ['{"servers": []}', '{"servers": null}', '{"servers": "x"}', "[]", "1", '{"servers": {"ours": 1}}', "{", "{}{}"],
+    "text", ['{"servers": []}', '{"servers": "x"}', "[]", "1", '{"servers": {"ours": 1}}', "{", "{}{}"]
 )
 def test_insert_refuses_a_file_without_a_place_for_the_member(text):
     with pytest.raises(FormatError):

@@ -31,6 +31,15 @@ GOLDEN = {
     "dotted": ("mcp_servers.b.url = 'x'\n", "mcp_servers.b.url = 'x'\n\n" + BLOCK + "\n"),
 }
 
+INLINE = 'ours = {command = "npx", args = ["-y", "a b"], env_vars = ["TOKEN"]}'
+GOLDEN |= {
+    "inline": ("mcp_servers = {} # own\n[z]\n", f"mcp_servers = {{{INLINE}}} # own\n[z]\n"),
+    "inline with another": (
+        "\ufeffmcp_servers = { b = {url = 'x'} }\r\n",
+        f"\ufeffmcp_servers = {{ b = {{url = 'x'}}, {INLINE}}}\r\n",
+    ),
+}
+
 
 @pytest.mark.parametrize("style", GOLDEN)
 def test_insert_and_remove_of_a_table_leave_every_byte(style):
@@ -72,6 +81,7 @@ def test_look_alikes_of_the_table_stay():
         ("[mcp_servers]\nours = {command = 'x'} # gone\nb = {url = 'y'}\n", "[mcp_servers]\nb = {url = 'y'}\n"),
         ("[mcp_servers]\nours.command = 'x'\nours.args = []\n", "[mcp_servers]\n"),
         ("mcp_servers.ours.url = 'x'\nz = 1\n", "z = 1\n"),
+        ("mcp_servers = {ours = {url = 'x'}, b = {}} # own\n", "mcp_servers = { b = {}} # own\n"),
         (' [ mcp_servers . "ours" ] \nurl = "x"\n[b]\n[mcp_servers.ours.env]\nX = "1"', "[b]\n"),
     ],
 )
@@ -82,7 +92,7 @@ def test_a_table_in_any_form_is_removed(before, after):
 @pytest.mark.parametrize(
     "text",
     [
-        "mcp_servers = {}\n",
+        "mcp_servers = {ours = {}}\n",
         "mcp_servers = 1\n",
         "[[mcp_servers]]\n",
         "[mcp_servers.ours]\n",
@@ -103,8 +113,7 @@ def test_insert_refuses_a_file_without_a_place_for_the_table(text):
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["", "[mcp_servers]\n", "mcp_servers = 1", "mcp_servers = {ours = {url = 'x'}, b = {}}", "[", "[[mcp_servers]]"],
+    "text", ["", "[mcp_servers]\n", "mcp_servers = 1", "mcp_servers = {b = {}}", "[", "[[mcp_servers]]"]
 )
 def test_remove_refuses_a_table_that_cannot_be_removed_alone(text):
     with pytest.raises(FormatError):

@@ -317,6 +317,14 @@ def test_write_and_remove_restore_the_file_byte_for_byte(place, agent, style, se
     assert (place.project / path).read_bytes() == empty
 
 
+def test_null_in_place_of_the_servers_counts_as_none(place):
+    file = place.file("claude-code")
+    Path(file.path).write_bytes(b'{"mcpServers": null}\n')
+    assert mcp.state(file, "ours", STDIO) == "absent"
+    written = mcp.write(file, "ours", STDIO, place.owner)
+    assert mcp.servers(file) == {"ours": written}
+
+
 @every_agent
 def test_foreign_server_of_the_name_stays_unchanged(place, agent):
     file = place.file(agent)
