@@ -58,6 +58,13 @@ _FIXED = re.compile(r"(?:[0-9]+\.[^/]+\.json|[0-9a-f]{64}\.[^/]+)", re.ASCII)
 # A file of the log: a partial one has its width in the name, so the content never changes.
 _LOGGED = re.compile(r"tile/(?:[0-9]+|entries|proof)/[x0-9/.p]+", re.ASCII)
 
+# The Content-Security-Policy of a page, written in the page itself, since its server may send no headers.
+WITH_STYLE = "default-src 'none'; base-uri 'none'; form-action 'none'; style-src 'self'"
+# For a page with a search: its one script reads the listing and makes no markup of text.
+WITH_SEARCH = (
+    f"{WITH_STYLE}; script-src 'self'; connect-src 'self'; require-trusted-types-for 'script'; trusted-types 'none'"
+)
+
 # Paths and contents; None as content leaves the present file as it is.
 Files = Iterable[tuple[str, bytes | None]]
 

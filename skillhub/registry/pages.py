@@ -23,7 +23,6 @@ from markupsafe import Markup
 
 from skillhub.edits.patch import difference
 from skillhub.errors import SkillhubError
-from skillhub.formats.browser import WITH_SEARCH, WITH_STYLE
 from skillhub.formats.text import clean, collapsed, is_alias
 from skillhub.model.finding import Finding, capability_text
 from skillhub.model.index import Release
@@ -31,7 +30,7 @@ from skillhub.model.manifest import Manifest
 from skillhub.model.tree import SIGNATURE, SKILL_MD, Tree
 from skillhub.registry import log_writer
 from skillhub.registry.other_clients import document_of, offered
-from skillhub.registry.outputs import OWN, Files, Offer, OfferedSkill, Part, bucket_of
+from skillhub.registry.outputs import OWN, WITH_SEARCH, WITH_STYLE, Files, Offer, OfferedSkill, Part, bucket_of
 from skillhub.registry.rendering import STYLE, as_lines, environment
 from skillhub.scan.skill_files import is_text
 from skillhub.trust.log_client import read_entry

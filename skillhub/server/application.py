@@ -36,7 +36,6 @@ from skillhub import __version__
 from skillhub.answers import VERSION
 from skillhub.answers.http_api import FileParameters, openapi
 from skillhub.errors import FormatError, NotFound, OutsideSkill, SkillhubError, StateError, UsageError
-from skillhub.formats.browser import NOTHING_LOADS
 from skillhub.formats.document import faults
 from skillhub.formats.json import strict_json
 from skillhub.formats.text import quote
@@ -50,6 +49,7 @@ from skillhub.runtime.overview import section
 from skillhub.scan.skill_files import is_text
 from skillhub.server.content import ServedContent
 from skillhub.server.guard import BODY_MAX, HEADERS_MAX, TARGET_MAX, AccessRules, Guard, error_response, is_loopback
+from skillhub.server.headers import NOTHING_LOADS
 from skillhub.server.mcp import http_sessions
 from skillhub.server.routes import EVENTS, FILE, ROUTES, Route, Workplace
 

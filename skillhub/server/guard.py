@@ -23,7 +23,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from skillhub.answers import VERSION
-from skillhub.formats.browser import HEADERS
+from skillhub.server.headers import HEADERS
 
 TARGET_MAX: Final = 8 << 10
 HEADERS_MAX: Final = 32 << 10

@@ -16,10 +16,11 @@ from time import monotonic
 from urllib.parse import unquote_to_bytes
 
 from skillhub.errors import NotFound, StateError, UsageError
-from skillhub.formats.browser import HEADERS, PAGE_POLICY
-from skillhub.registry.outputs import cache_control, media_type
+from skillhub.registry.outputs import WITH_SEARCH, cache_control, media_type
+from skillhub.server.headers import HEADERS
 
 _PIECE = 1 << 16
+_PAGE_POLICY = f"{WITH_SEARCH}; frame-ancestors 'none'"
 _SEGMENT = re.compile(r'[^\0-\x1f\x7f/\\:*?"<>|]+')
 
 
@@ -211,7 +212,7 @@ class SiteHandler(BaseHTTPRequestHandler):
         self.send_header("ETag", page.etag)
         for name, value in HEADERS.items():
             if name == "Content-Security-Policy" and page.type.startswith("text/html"):
-                self.send_header(name, PAGE_POLICY)
+                self.send_header(name, _PAGE_POLICY)
             elif name != "Cache-Control":
                 self.send_header(name, value)
 

@@ -11,10 +11,10 @@ pytest.importorskip("uvicorn")
 from skillhub.answers.setup import ErrorAnswer
 from skillhub.cli.server import read_token
 from skillhub.errors import NotFound, UsageError
-from skillhub.formats.browser import HEADERS
 from skillhub.server import guard
 from skillhub.server.application import Address
 from skillhub.server.guard import AccessRules
+from skillhub.server.headers import HEADERS
 from tests.support.http_api import BASE, HOST, PORT, TOKEN, api
 from tests.support.locked import agreed
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-NOTHING_RUNS: Final = "default-src 'none'; base-uri 'none'; form-action 'none'"
-NOTHING_LOADS: Final = f"{NOTHING_RUNS}; frame-ancestors 'none'"
+NOTHING_LOADS: Final = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 # For every answer: it may run, load or frame nothing.
 HEADERS: Final[Mapping[str, str]] = {
     "Cache-Control": "no-store",
@@ -18,11 +17,3 @@ HEADERS: Final[Mapping[str, str]] = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }
-# For a page of a registry, written in the page itself, since its server may send no headers.
-WITH_STYLE: Final = f"{NOTHING_RUNS}; style-src 'self'"
-# For a page with a search: its one script reads the listing and makes no markup of text.
-WITH_SEARCH: Final = (
-    f"{WITH_STYLE}; script-src 'self'; connect-src 'self'; require-trusted-types-for 'script'; trusted-types 'none'"
-)
-# The header for those pages from a server that sends headers.
-PAGE_POLICY: Final = f"{WITH_SEARCH}; frame-ancestors 'none'"
