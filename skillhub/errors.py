@@ -232,6 +232,6 @@ class OutsideSkill(SecurityError):
 
 
 class Forbidden(Refused):
-    """A policy of the machine, the user or the project forbids it; ``where`` is its line."""
+    """A policy of the machine, the user or the project forbids it; ``where`` is its file."""
 
     code = "policy"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, TypeVar
 
@@ -14,7 +14,7 @@ from skillhub.errors import Forbidden, FormatError, UsageError
 from skillhub.formats import text as times
 from skillhub.formats.digest import Digest
 from skillhub.formats.document import Absent, Document, Items, Read, integer, matching, one_of, part, visible, wrong
-from skillhub.formats.text import clean, deferred, is_alias, is_name, quote
+from skillhub.formats.text import clean, is_alias, is_name, quote
 from skillhub.formats.toml import spell_toml, strict_toml
 from skillhub.model.finding import SEVERITIES, Finding, Severity, at_least
 from skillhub.model.hosts import host, hosts
@@ -42,10 +42,7 @@ KEYS = (
     *("agents", "allow-findings", "agree", "trusted-sources", "witnesses"),
 )
 _NEVER_OF_A_PROJECT = ("allow-findings", "agree", "trusted-sources")
-_ONCE_AGREEABLE = ("source",)  # read in older files, without effect
 _AGE_MAX = 3650
-_HEADER = deferred(r"\s*\[\s*([\w.\" '-]+?)\s*\]")
-_KEY = deferred(r"\s*([\w.\" '-]+?)\s*=")
 _WITNESS = re.compile(r"(sha256:[0-9a-f]{64})=([^\s+=]+\+[0-9a-f]{8}\+[A-Za-z0-9+/]{44})")
 _RULE = re.compile(r"[A-Za-z]{2,8}[0-9]{1,5}")
 
@@ -124,7 +121,7 @@ class PolicyRules:
     deny_capabilities: Absent[_Capabilities] = None
     agents: Absent[Items[Annotated[str, Read(_agent, type="string", enum=[*hosts()])]]] = None
     allow_findings: Absent[Items[Annotated[str, matching(_RULE, "the id of a rule, such as SH001")]]] = None
-    agree: Absent[Items[Annotated[Kind, one_of(*AGREEABLE, *_ONCE_AGREEABLE)]]] = None
+    agree: Absent[Items[Annotated[Kind, one_of(*AGREEABLE)]]] = None
     trusted_sources: Absent[
         Items[Annotated[str, Read(_trusted_source, type="string", pattern=f"^([a-z0-9-]+=)?{_ROOT}$")]]
     ] = None
@@ -143,15 +140,10 @@ class PolicyFile(Document):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy(PolicyRules):
-    """The rules of one file, and the line number of each key."""
+    """The rules of the file at ``path``."""
 
     level: Level
     path: str
-    lines: Mapping[str, int] = field(default_factory=dict, compare=False)
-
-    def where(self, key: str) -> str:
-        """Return the file and the line of a key; the file alone if the line is unknown."""
-        return f"{self.path}:{self.lines[key]}" if key in self.lines else self.path
 
     def rules(self) -> Iterator[tuple[str, Any]]:
         """Yield each key of the file, as it is written there, with its value."""
@@ -171,49 +163,23 @@ def parse_policy(data: bytes, level: Level, path: str) -> Policy:
         FormatError: the file is no TOML, or a key is unknown or has a value of the wrong kind.
     """
     document = strict_toml(data, path)
-    if document.keys() == {SECTION}:
-        return policy_of(document[SECTION], level, path, data)
-    return _policy(document, level, path, _lines(data))
+    return policy_of(document[SECTION] if document.keys() == {SECTION} else document, level, path)
 
 
-def policy_of(value: object | PolicyRules, level: Level, path: str, data: bytes) -> Policy:
-    """Return the policy in a table, which is ``[policy]`` in ``data``.
+def policy_of(value: object | PolicyRules, level: Level, path: str) -> Policy:
+    """Return the policy in a table of the file at ``path``.
 
     Raises:
         FormatError: a key is unknown, has a value of the wrong kind, or is not allowed in a project's policy.
     """
-    lines = _lines(data)
-    key_lines = {key: lines.get(f"{SECTION}.{key}", lines.get(SECTION, 0)) for key in KEYS}
-    return _policy(value, level, path, {key: line for key, line in key_lines.items() if line})
-
-
-def _policy(value: object, level: Level, path: str, lines: Mapping[str, int]) -> Policy:
     rules = value if isinstance(value, PolicyRules) else PolicyFile.parse({SECTION: value}, path).policy
-    policy = Policy(level=level, path=path, lines=lines, **{name: getattr(rules, name) for name in _FIELDS})
+    policy = Policy(level=level, path=path, **{name: getattr(rules, name) for name in _FIELDS})
     for key, _ in policy.rules():
         if level == "project" and key in _NEVER_OF_A_PROJECT:
             message = f"only the machine's and the user's policy may have {key}"
             hint = "a repository may forbid more, but cannot agree on your behalf"
             raise FormatError(message, where=f"{path}: {SECTION}", hint=hint)
     return policy
-
-
-def _lines(data: bytes) -> dict[str, int]:
-    """Return the line number of each dotted key, by a rough scan; only messages use it."""
-    line_numbers: dict[str, int] = {}
-    header = ""
-    for number, line in enumerate(data.decode("utf-8").split("\n"), 1):
-        match = _HEADER.match(line)
-        if match:
-            header = f"{_unquoted(match[1])}."
-            line_numbers.setdefault(header[:-1], number)
-        elif match := _KEY.match(line):
-            line_numbers.setdefault(header + _unquoted(match[1]), number)
-    return line_numbers
-
-
-def _unquoted(key: str) -> str:
-    return re.sub(r"[\"' ]", "", key)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -246,7 +212,7 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class Objection:
-    """The reason for which a rule of a policy forbids something, and the file and line of the rule."""
+    """The reason for which a rule of a policy forbids something, and the file of the rule."""
 
     key: str
     message: str
@@ -340,7 +306,7 @@ def spell(key: str, value: object) -> str:
 
 def _objection(policy: Policy, key: str, value: object, fault: str) -> Objection:
     message = f"{fault}; the {policy.level}'s policy has {spell(key, value)}"
-    return Objection(key, message, policy.where(key))
+    return Objection(key, message, policy.path)
 
 
 def _by_source(policy: Policy, subject: Subject) -> str | None:
@@ -459,7 +425,7 @@ def rows(policies: Policies) -> Iterator[Row]:
         for key, value in policy.rules():
             is_weaker = key in ("signed", "min-age-days") and value != strictest[key]
             is_outdone = key == "fail-on" and any(_refuses_more(other, policy) for other in policies.all)
-            yield Row(policy.level, key, value, policy.where(key), not (is_weaker or is_outdone))
+            yield Row(policy.level, key, value, policy.path, not (is_weaker or is_outdone))
 
 
 def _refuses_more(one: Policy, other: Policy) -> bool:

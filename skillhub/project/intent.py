@@ -332,7 +332,7 @@ class Intent:
             found.sources,
             found.install.agents,
             found.install.link,
-            None if found.policy is None else policy_of(found.policy, "project", where, data),
+            None if found.policy is None else policy_of(found.policy, "project", where),
             "skills" in found.model_fields_set,
             found.audit.suppress,
             found.workspace.members if found.workspace else None,

@@ -125,7 +125,7 @@ def test_a_sources_file_without_its_root_is_reported(shell):
     assert by_name["sources"]["ok"] is False
 
 
-def test_doctor_policy_names_the_place_of_each_line(shell):
+def test_doctor_policy_names_the_file_of_each_line(shell):
     shell.write("hub/config/policy.toml", 'signed = "ask"\nmin-age-days = 3\nagree = ["install"]\n')
     shell.write("project/skillhub.toml", '[policy]\n# why\nsigned = "required"\nagents = ["codex"]\n')
     done = shell.run("doctor", "policy", "--json")
@@ -137,16 +137,16 @@ def test_doctor_policy_names_the_place_of_each_line(shell):
         "agree": ["install"],
     }
     assert [(each["key"], each["where"].rpartition("/")[2], each["in_force"]) for each in done.json["lines"]] == [
-        ("signed", "policy.toml:1", False),
-        ("min-age-days", "policy.toml:2", True),
-        ("agree", "policy.toml:3", True),
-        ("signed", "skillhub.toml:3", True),
-        ("agents", "skillhub.toml:4", True),
+        ("signed", "policy.toml", False),
+        ("min-age-days", "policy.toml", True),
+        ("agree", "policy.toml", True),
+        ("signed", "skillhub.toml", True),
+        ("agents", "skillhub.toml", True),
     ]
     assert done.json["places"]["machine"] == "/etc/skillhub/policy.toml"
     out = shell.run("doctor", "policy").out
     assert 'signed = "ask"  (a stricter line applies)' in out
-    assert f"project: {shell.project}/skillhub.toml:3" in out
+    assert f"project: {shell.project}/skillhub.toml" in out
 
 
 @pytest.mark.parametrize(("exceptions", "in_force"), [("", False), ('allow-findings = ["SH002"]\n', True)])
@@ -172,10 +172,10 @@ def test_an_invalid_policy_stops_an_install(shell):
     assert str(path) in done.error["where"]
 
 
-def test_a_refusal_by_a_policy_has_a_code_a_line_and_a_hint(shell):
+def test_a_refusal_by_a_policy_has_a_code_its_rule_and_a_hint(shell):
     path = shell.write("hub/config/policy.toml", "# ours\nsources = []\n")
     done = shell.run("install", "github:code-review", "--yes", "--json")
-    assert (done.status, done.error["code"], done.error["where"]) == (6, "policy", f"{path}:2")
+    assert (done.status, done.error["code"], done.error["where"]) == (6, "policy", str(path))
     assert "sources = []" in done.error["message"]
     assert "doctor policy" in done.error["hint"]
 

@@ -48,7 +48,7 @@ def _write(path: Path, text: str) -> str:
 
 
 def forbidden(world: World, where: str, act) -> Forbidden:
-    """Assert that ``act`` is refused by this line and changes nothing."""
+    """Assert that ``act`` is refused by a rule of this file and changes nothing."""
     error = refused(world, Forbidden, act)
     assert (error.code, error.exit_code, error.where) == ("policy", 6, where)
     assert "doctor policy" in error.hint
@@ -81,8 +81,7 @@ LEVELS = [machine, user, project]
 )
 def test_each_line_of_each_file_refuses_a_registrys_skill(world, level, line):
     path = level(world, f"# why\n{line}\n")
-    number = 3 if level is project else 2
-    forbidden(world, f"{path}:{number}", lambda: world.install("github:code-review"))
+    forbidden(world, path, lambda: world.install("github:code-review"))
 
 
 @pytest.mark.parametrize(
@@ -110,17 +109,17 @@ def test_a_project_cannot_loosen_the_policy_of_the_machine(world):
     path = machine(world, "sources = []\n")
     project(world, f"sources = [{ROOT}]\n")
     user(world, f"sources = [{ROOT}]\n")
-    forbidden(world, f"{path}:1", lambda: world.install("github:code-review"))
+    forbidden(world, path, lambda: world.install("github:code-review"))
 
 
 def test_a_forbidden_source_gets_no_request(world):
     path = user(world, 'sources = ["https://skills.example/"]')
     for ref in ("github:code-review", "code-review"):
-        forbidden(world, f"{path}:1", lambda ref=ref: world.install(ref))
+        forbidden(world, path, lambda ref=ref: world.install(ref))
     assert world.opened == []
     place = repository(world)
     world.places = {}  # any request would be a KeyError
-    forbidden(world, f"{path}:1", lambda: world.install(place, skills=("pdf",)))
+    forbidden(world, path, lambda: world.install(place, skills=("pdf",)))
 
 
 def test_a_bare_name_is_resolved_in_allowed_sources_only(world, tmp_path):
@@ -138,7 +137,7 @@ def test_direct_references_must_match_an_allowed_prefix(world):
     user(world, 'sources = ["https://git.example/skills"]')
     world.install(place, skills=("pdf",))
     path = user(world, 'sources = ["https://git.example/skill"]')
-    forbidden(world, f"{path}:1", lambda: world.install(place, skills=("mail",)))
+    forbidden(world, path, lambda: world.install(place, skills=("mail",)))
 
 
 def test_a_marketplace_does_not_allow_another_repository(world):
@@ -148,21 +147,21 @@ def test_a_marketplace_does_not_allow_another_repository(world):
     own = Memory({".claude-plugin/marketplace.json": market, "mail/SKILL.md": text_of("mail")})
     world.places[f"git+{url}"] = Repository(own, url=url, elsewhere=hub)
     path = user(world, f'sources = ["{url}"]')
-    forbidden(world, f"{path}:1", lambda: world.install(f"git+{url}", skills=("pdf",)))
+    forbidden(world, path, lambda: world.install(f"git+{url}", skills=("pdf",)))
     outcome = world.install(f"git+{url}", every=True)
     assert [each.name for each in outcome.skills] == ["mail"]
     assert [(each.name, each.code) for each in outcome.left] == [("pdf", "policy")]
-    assert f"{path}:1" in outcome.left[0].message
+    assert path in outcome.left[0].message
 
 
 def test_local_skills_are_sources_too(world):
     folder = skill(world.base / "src")
     path = user(world, f"sources = [{ROOT}]")
-    forbidden(world, f"{path}:1", lambda: world.install(str(folder)))
+    forbidden(world, path, lambda: world.install(str(folder)))
     user(world, f'sources = ["file://{world.base}/src"]')
     world.install(str(folder))
     beside = str(skill(world.base / "srcs", "other"))
-    forbidden(world, f"{path}:1", lambda: world.install(beside))
+    forbidden(world, path, lambda: world.install(beside))
 
 
 def test_a_link_below_an_allowed_folder_does_not_allow_its_target(world):
@@ -171,14 +170,14 @@ def test_a_link_below_an_allowed_folder_does_not_allow_its_target(world):
     evil = skill(world.folder / "outside", "evil")
     ours.mkdir()
     (ours / "evil").symlink_to(evil)
-    forbidden(world, f"{path}:1", lambda: world.install(str(ours / "evil")))
+    forbidden(world, path, lambda: world.install(str(ours / "evil")))
 
 
 def test_unsigned_skills_are_refused_if_signatures_are_required(world):
     folder = str(skill(world.base / "src"))
     for line in ('signed = "required"', 'publishers = ["acme"]'):
         path = user(world, line)
-        forbidden(world, f"{path}:1", lambda: world.install(folder))
+        forbidden(world, path, lambda: world.install(folder))
     user(world, 'signed = "ask"')
     answers = Answers("yes")
     world.install(folder, answers=answers)
@@ -188,10 +187,10 @@ def test_unsigned_skills_are_refused_if_signatures_are_required(world):
 def test_findings_are_refused_unless_the_same_policy_excepts_the_rule(world):
     folder = str(skill(world.base / "src", body=CRITICAL))
     path = user(world, '\nfail-on = "critical"')
-    error = forbidden(world, f"{path}:2", lambda: world.install(folder))
+    error = forbidden(world, path, lambda: world.install(folder))
     rule = error.message.split("found ")[1].split(" ")[0]
     machine(world, f'allow-findings = ["{rule}"]')
-    forbidden(world, f"{path}:2", lambda: world.install(folder))
+    forbidden(world, path, lambda: world.install(folder))
     user(world, f'fail-on = "critical"\nallow-findings = ["{rule}"]')
     answers = Answers("yes", critical_finding="no")
     outcome = world.install(folder, answers=answers)
@@ -212,7 +211,7 @@ def test_no_answer_overrides_a_policy(world):
     answers = Answers("yes")
     path = project(world, "signed = 'required'\n")
     folder = str(skill(world.base / "src"))
-    forbidden(world, f"{path}:2", lambda: world.install(folder, answers=answers))
+    forbidden(world, path, lambda: world.install(folder, answers=answers))
     assert answers.seen == []
 
 
@@ -226,8 +225,8 @@ def test_a_forbidden_skill_is_left_out_of_all(world):
     assert [each.name for each in outcome.skills] == ["mail"]
     (left,) = outcome.left
     assert (left.name, left.code) == ("pdf", "policy")
-    assert f"{path}:2" in left.message
-    forbidden(world, f"{path}:2", lambda: world.install(place, skills=("pdf", "mail")))
+    assert path in left.message
+    forbidden(world, path, lambda: world.install(place, skills=("pdf", "mail")))
 
 
 @pytest.mark.parametrize("frozen", [False, True])
@@ -236,7 +235,7 @@ def test_a_lock_does_not_circumvent_a_policy(world, frozen):
     world.install(place, "github:code-review", skills=("pdf",))
     other = world.on_another_machine()
     path = user(other, f"sources = [{ROOT}]")
-    error = forbidden(other, f"{path}:1", lambda: other.install(frozen=frozen))
+    error = forbidden(other, path, lambda: other.install(frozen=frozen))
     assert error.message.startswith(
         "a skill comes from 'https://git.example/skills', which is not an allowed source; the user's"
     )
@@ -248,8 +247,8 @@ def test_a_stored_skill_is_checked_against_the_policy(world, tmp_path):
     user(world, ALLOWED)
     world.install(folder, enable=False)
     path = user(world, 'fail-on = "critical"')
-    forbidden(world, f"{path}:1", lambda: world.enable("plain"))
-    forbidden(world, f"{path}:1", world.install)
+    forbidden(world, path, lambda: world.enable("plain"))
+    forbidden(world, path, world.install)
 
 
 def test_false_capabilities_in_a_lock_do_not_circumvent_a_policy(world):
@@ -259,7 +258,7 @@ def test_false_capabilities_in_a_lock_do_not_circumvent_a_policy(world):
     lock.write_text(lock.read_text().replace('"scripts"', '"network:api.acme.com"'))
     other = world.on_another_machine()
     path = user(other, 'deny-capabilities = ["scripts"]')
-    forbidden(other, f"{path}:1", other.install)
+    forbidden(other, path, other.install)
 
 
 def test_tampering_is_reported_before_a_policy(world):
@@ -279,9 +278,9 @@ def test_sync_restores_no_forbidden_skill_and_removes_none(world):
     path = user(world, "sources = []")
     assert not world.sync().changed
     shutil.rmtree(world.copy("code-review"))
-    forbidden(world, f"{path}:1", world.sync)
+    forbidden(world, path, world.sync)
     remove_tree(world.store.root)
-    forbidden(world, f"{path}:1", world.sync)
+    forbidden(world, path, world.sync)
     world.remove("code-review")
     assert not world.sync().changed
 
@@ -298,15 +297,14 @@ def test_update_and_enable_obey_policies(world, tmp_path):
     assert ([(each.name, each.code) for each in outcome.left], outcome.changed) == ([("hello", "policy")], False)
     world.disable("hello")
     machine(world, "sources = []")
-    forbidden(world, f"{world.folder}/machine/policy.toml:1", lambda: world.enable("hello"))
+    forbidden(world, f"{world.folder}/machine/policy.toml", lambda: world.enable("hello"))
 
 
 def project_keeping(world: World, line: str) -> str:
-    """Add a policy to the project's intent; return the place of its line."""
+    """Add a policy to the project's intent, and return the path of the file."""
     path = world.base / "skillhub.toml"
-    text = f"{path.read_text()}\n[policy]\n{line}\n"
-    path.write_text(text)
-    return f"{path}:{text.splitlines().index(line) + 1}"
+    path.write_text(f"{path.read_text()}\n[policy]\n{line}\n")
+    return str(path)
 
 
 @pytest.fixture
@@ -333,7 +331,7 @@ def test_the_newest_release_of_sufficient_age_is_chosen(aged):
 
 def test_a_requested_release_that_is_too_young_is_refused(aged):
     path = user(aged, "min-age-days = 3")
-    forbidden(aged, f"{path}:1", lambda: aged.install("acme:hello@1.1.0"))
+    forbidden(aged, path, lambda: aged.install("acme:hello@1.1.0"))
     user(aged, "min-age-days = 0")
     aged.install("acme:hello@1.1.0")
     other = aged.on_another_machine()
@@ -412,7 +410,7 @@ def test_agents_that_a_policy_excludes_get_no_skills(world):
     world.install("github:code-review")
     assert world.copy("code-review").is_dir()
     assert not world.copy("code-review", ".claude/skills").exists()
-    forbidden(world, f"{path}:1", lambda: world.install("github:release-notes", agents=("claude-code",)))
+    forbidden(world, path, lambda: world.install("github:release-notes", agents=("claude-code",)))
 
 
 def test_audit_reports_skills_of_excluded_agents(world):
@@ -422,7 +420,7 @@ def test_audit_reports_skills_of_excluded_agents(world):
     path = user(world, 'agents = ["codex"]')
     (found,) = [each for each in audit(AuditRequest(), world.ports()).findings if each.rule == "policy"]
     assert (found.skill, found.path) == ("code-review", ".claude/skills/code-review")
-    assert f"({path}:1)" in found.message
+    assert f"({path})" in found.message
 
 
 def test_a_user_can_disable_a_team_skill_that_the_own_policy_forbids(world):
@@ -430,11 +428,11 @@ def test_a_user_can_disable_a_team_skill_that_the_own_policy_forbids(world):
     other = world.on_another_machine()
     other.store = world.store
     path = user(other, f"sources = [{ROOT}]")
-    forbidden(other, f"{path}:1", other.install)
+    forbidden(other, path, other.install)
     other.disable("pdf")
     states = {each.name: each.state for each in other.install().skills}
     assert states == {"code-review": "enabled", "pdf": "disabled"}
-    forbidden(other, f"{path}:1", lambda: other.enable("pdf"))
+    forbidden(other, path, lambda: other.enable("pdf"))
 
 
 def test_agree_in_a_policy_answers_its_questions(world):
@@ -458,7 +456,7 @@ def test_a_forbidden_proposed_source_is_not_asked_about(world):
     (world.base / "skillhub.toml").write_text(text)
     path = user(world, f'sources = [{ROOT}, "https://skills.example"]')
     answers = Answers("yes")
-    forbidden(world, f"{path}:1", lambda: world.install(answers=answers))
+    forbidden(world, path, lambda: world.install(answers=answers))
     assert answers.seen == []
 
 
@@ -490,8 +488,8 @@ def test_audit_reports_everything_that_policies_forbid(world):
         ("plain", "high", "skillhub.lock"),
         ("plain", "high", "skillhub.lock"),
     ]
-    assert f"({path}:1)" in found[1].message
-    assert f"({path}:2)" in found[2].message
+    assert f"({path})" in found[1].message
+    assert f"({path})" in found[2].message
 
 
 def test_doctor_counts_lines_and_reports_a_malformed_policy(world):
@@ -558,4 +556,4 @@ def test_attack_an_invalid_tool_pattern_in_a_policy_is_an_error(world, level):
 def test_attack_network_use_without_a_host_is_refused_if_denied(world, denied, script):
     skill(world.base / "src", scripts__run_sh=f"#!/bin/sh\n{script}\n")
     path = user(world, f'deny-capabilities = ["{denied}"]')
-    forbidden(world, f"{path}:1", lambda: world.install(str(world.base / "src" / "plain")))
+    forbidden(world, path, lambda: world.install(str(world.base / "src" / "plain")))

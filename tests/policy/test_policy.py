@@ -84,9 +84,9 @@ def test_policy_permits_a_harmless_skill(text):
 
 
 @pytest.mark.parametrize(("key", "text"), FORBIDDEN)
-def test_objection_names_file_and_line(key, text):
-    assert against(HARMLESS, f"# why\n\n{text}\n") == [(key, "/machine.toml:3")]
-    assert against(HARMLESS, "", f"[policy]\n{text}\n") == [(key, "/user.toml:2")]
+def test_objection_names_its_file(key, text):
+    assert against(HARMLESS, f"# why\n\n{text}\n") == [(key, "/machine.toml")]
+    assert against(HARMLESS, "", f"[policy]\n{text}\n") == [(key, "/user.toml")]
 
 
 @pytest.mark.parametrize(("key", "text"), FORBIDDEN)
@@ -96,19 +96,19 @@ def test_no_policy_loosens_another(key, text, level):
     for other in everything:
         texts = [other, other, other]
         texts[level] = text
-        assert (key, f"/{('machine', 'user', 'project')[level]}.toml:1") in against(HARMLESS, *texts)
+        assert (key, f"/{('machine', 'user', 'project')[level]}.toml") in against(HARMLESS, *texts)
 
 
 def test_unsigned_skill_fails_required_signatures_and_publishers():
     unsigned = having(signer=None)
-    assert against(unsigned, 'signed = "required"') == [("signed", "/machine.toml:1")]
-    assert against(unsigned, 'publishers = ["acme"]') == [("publishers", "/machine.toml:1")]
+    assert against(unsigned, 'signed = "required"') == [("signed", "/machine.toml")]
+    assert against(unsigned, 'publishers = ["acme"]') == [("publishers", "/machine.toml")]
     assert against(unsigned, 'signed = "ask"') == []
 
 
 def test_unvouched_name_is_not_accepted_as_a_publisher():
     stranger = having(signer=Signer("certificate", OTHER, "acme"), vouched=False)
-    assert against(stranger, 'publishers = ["acme"]') == [("publishers", "/machine.toml:1")]
+    assert against(stranger, 'publishers = ["acme"]') == [("publishers", "/machine.toml")]
     assert against(stranger, f'publishers = ["{OTHER}"]') == []
 
 
@@ -126,14 +126,14 @@ def test_unvouched_name_is_not_accepted_as_a_publisher():
     ],
 )
 def test_attack_a_name_from_the_registry_is_not_accepted_as_a_publisher(line):
-    assert against(HARMLESS, line) == [("publishers", "/machine.toml:1")]
+    assert against(HARMLESS, line) == [("publishers", "/machine.toml")]
 
 
 def test_publisher_is_accepted_by_the_name_under_which_the_user_trusts_it():
     known = having(known_as=frozenset({"acme", "acme-old"}))
     for line in ('publishers = ["acme"]', 'publishers = ["other", "acme-old"]'):
         assert against(known, line) == []
-    assert against(known, 'publishers = ["other"]') == [("publishers", "/machine.toml:1")]
+    assert against(known, 'publishers = ["other"]') == [("publishers", "/machine.toml")]
 
 
 def test_every_source_must_be_allowed_and_a_skill_without_source_is_refused():
@@ -143,8 +143,8 @@ def test_every_source_must_be_allowed_and_a_skill_without_source_is_refused():
 
 
 def test_unknown_or_negative_age_is_refused():
-    assert against(having(age=None), "min-age-days = 0") == [("min-age-days", "/machine.toml:1")]
-    assert against(having(age=timedelta(days=-1)), "min-age-days = 0") == [("min-age-days", "/machine.toml:1")]
+    assert against(having(age=None), "min-age-days = 0") == [("min-age-days", "/machine.toml")]
+    assert against(having(age=timedelta(days=-1)), "min-age-days = 0") == [("min-age-days", "/machine.toml")]
 
 
 @pytest.mark.parametrize("pattern", ["network:evil.example", "n*:evil.*", "network:x", "*:x"])
@@ -187,8 +187,8 @@ def test_longest_minimum_age_counts():
 def test_agent_must_be_in_the_list_of_every_policy():
     policies = Policies((policy('agents = ["claude-code", "codex"]'), policy('agents = ["codex"]', "project")))
     assert policies.against_agent("codex") is None
-    assert policies.against_agent("claude-code").where == "/project.toml:1"
-    assert policies.against_agent("cursor").where == "/user.toml:1"
+    assert policies.against_agent("claude-code").where == "/project.toml"
+    assert policies.against_agent("cursor").where == "/user.toml"
 
 
 def test_long_line_is_shortened_in_a_refusal():
@@ -252,19 +252,9 @@ def test_policies_can_consent_only_to_unsigned_skills_and_findings():
     assert set(AGREEABLE) & beyond_yes == {"unsigned", "finding"}
 
 
-@pytest.mark.parametrize(
-    ("text", "line"),
-    [
-        ("[skills]\npdf = '^1'\n[policy]\n# why\nsigned = 'required'\n", 5),
-        ("policy.signed = 'required'\n", 1),
-        ("\n[ \"policy\" ]\n'signed'='required'\n", 3),
-        ("# signed = 'ask'\npolicy = { signed = 'required' }\n", 2),
-        ("[install]\nlink = 'copy'\n\n[policy]\r\nsigned = 'required'", 5),
-    ],
-)
-def test_policy_of_a_project_has_its_line(text, line):
-    found = Intent.parse(text.encode(), "skillhub.toml").policy
-    assert (found.signed, found.where("signed")) == ("required", f"skillhub.toml:{line}")
+def test_policy_of_a_project_is_that_of_its_file():
+    found = Intent.parse(b"[policy]\nsigned = 'required'\n", "skillhub.toml").policy
+    assert (found.signed, found.path) == ("required", "skillhub.toml")
 
 
 def test_edit_of_the_intent_keeps_the_policy():
