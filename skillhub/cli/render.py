@@ -412,7 +412,6 @@ _NO_NUMBER = deferred(r"Invalid value for '([^']+)': (.*) is not a valid (int|fl
 _TOO_SMALL = deferred(r"Invalid value for '([^']+)': (\S+) is not in the range x>=(\S+)")
 _TOO_MANY = deferred(r"Got unexpected extra arguments?(?:\(s\))? \((.*)\)", re.DOTALL)
 _NUMBERS = {"int": "a whole number", "float": "a number"}
-_HINT_MAX = 300  # characters of a command line that a hint repeats
 _UNKNOWN = deferred(
     r"(No such (?:command '?|option: )(.*?)'?)(?:\. Did you mean '([^']*)'.*| \(Possible options: .*)?", re.DOTALL
 )
@@ -442,8 +441,7 @@ def _usage_of_typer(error: Exception, args: list[str]) -> SkillhubError | None:
             like = spelled_like(found[2].lstrip("-"), [each.lstrip("-") for each in near])
             meant = next((each for each in near if each.lstrip("-") in like), None)
         if meant:
-            again = None if program.startswith("skillhub env") else _retyped(args, found[2], meant, near)
-            hint = f"did you mean: {again or f'{program} {meant}'}"
+            hint = f"did you mean: {program} {meant}"
         elif program == "skillhub" and found[2].startswith("-"):
             hint = "options of a command follow it: skillhub COMMAND --help shows them"
     elif found := _NO_NUMBER.fullmatch(message):
@@ -453,28 +451,6 @@ def _usage_of_typer(error: Exception, args: list[str]) -> SkillhubError | None:
     elif found := _TOO_MANY.fullmatch(message):
         message = f"expected no more words, found {quote(found[1])}"
     return UsageError(message[:1].lower() + message[1:], hint=hint)
-
-
-def _retyped(args: Sequence[str], slip: str, meant: str, near: Collection[str]) -> str | None:
-    """Return the command line with ``meant`` in the place of the ``slip``; None if it cannot be repeated.
-
-    A value of ``--env``, and of an option that may be a misspelled ``--env``, is a secret and is replaced. Words
-    after ``--`` belong to another program.
-    """
-    own = list(args[: args.index("--")] if "--" in args else args)
-    at = next((n for n, each in enumerate(own) if each.partition("=")[0] == slip), None)
-    if at is None or (meant.startswith("-") and not slip.startswith("-")):
-        return None
-    own[at] = meant + own[at][len(slip) :]
-    secret = {"--env", meant} if "--env" in near else {"--env"}
-    for number, each in enumerate(own):
-        flag, has_value, _ = each.partition("=")
-        if flag in secret and has_value:
-            own[number] = f"{flag}=NAME=VALUE"
-        elif number and own[number - 1] in secret:
-            own[number] = "NAME=VALUE"
-    line = as_command("skillhub", *own)
-    return line if len(line) <= _HINT_MAX and len(own) == len(args) else None
 
 
 def _of_machine(error: Exception) -> SkillhubError | None:

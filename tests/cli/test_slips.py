@@ -1,4 +1,4 @@
-"""Misspelled commands: the hint works when typed, keeps correct arguments, and repeats no secret."""
+"""Misspelled commands: the hint works when typed, and repeats no argument, which may be a secret."""
 
 from __future__ import annotations
 
@@ -15,16 +15,15 @@ def here(tmp_path_factory):
 @pytest.mark.parametrize(
     ("typed", "meant"),
     [
-        ("install github:code-review --fozen", "skillhub install github:code-review --frozen"),
-        ("--json install a b --alow-unsigned", "skillhub --json install a b --allow-unsigned"),
-        ("instal github:code-review --yes", "skillhub install github:code-review --yes"),
-        ("uninstall code-review", "skillhub remove code-review"),
-        ("registry ad here ./skill", "skillhub registry add here ./skill"),
-        ("install 'a --fozen", "skillhub install ''\"'\"'a' --frozen"),
-        ("help instal", "skillhub help install"),
+        ("install github:code-review --fozen", "skillhub install --frozen"),
+        ("--json install a b --alow-unsigned", "skillhub install --allow-unsigned"),
+        ("instal github:code-review --yes", "skillhub install"),
+        ("uninstall code-review", "skillhub remove"),
+        ("registry ad here ./skill", "skillhub registry add"),
+        ("help instal", "skillhub install"),
     ],
 )
-def test_a_misspelling_is_corrected_in_place(shell, typed, meant):
+def test_a_misspelling_is_corrected(shell, typed, meant):
     done = shell.run(*typed.split())
     assert done.status == 2
     assert f"hint: did you mean: {meant}\n" in done.err
