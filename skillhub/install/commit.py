@@ -40,7 +40,7 @@ from skillhub.net.settings import Settings
 from skillhub.project import copies, mcp
 from skillhub.project.copies import NeedCheck, link_folders, need_check, needs_of
 from skillhub.project.project import two_lines
-from skillhub.project.store import Staged
+from skillhub.project.store import Staged, Store
 
 # The lock holds the digest of a patch; git must not change the patch by writing the line ends of Windows.
 _ATTRIBUTES = b"*.patch -text\n"
@@ -73,6 +73,10 @@ class Change:
         """The places in agents' folders that have to be made, replaced or removed."""
         steps, enabled = self.linking.steps if self.linking else (), self.record.enabled
         return [step.path for step in steps if (step.do != "keep" if enabled else os.path.lexists(step.path))]
+
+    def is_in_order(self, store: Store) -> bool:
+        """Return whether the places and the stored tree of an unchanged skill need no work."""
+        return not self.places and (self.candidate.stored or not store.check(self.candidate.tree.digest))
 
 
 def commit(

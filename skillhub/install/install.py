@@ -144,7 +144,7 @@ def carry_out(
     unneeded = unneeded_variables([each.candidate.manifest for each in plans], options)
     plans, kept = _settled(plans, answers, state)
     changes, is_satisfied = _decided(plans, answers, state, ports)
-    is_restored = {each.name: bool(each.places) for each in changes if _is_recorded(each, state)}
+    is_restored = {each.name: not each.is_in_order(ports.store) for each in changes if _is_recorded(each, state)}
     linker = Linker(ports.project, ports.store)
     changed = not options.dry_run and commit(changes, options, state, linker, ports, cleared)
     supplied = {each.name: each.needs.satisfied if each.needs else each.supplied for each in changes}
@@ -154,7 +154,7 @@ def carry_out(
     ]
     return Outcome(
         tuple(_with_supplied(skill, supplied[skill.name]) for skill in skills),
-        changed,
+        changed or (any(is_restored.values()) and not options.dry_run),
         tuple(asked),
         (*_warnings(plans, ports), *unneeded),
         supplied=frozenset((name, need) for name, needs in supplied.items() for need in needs),

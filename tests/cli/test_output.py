@@ -6,6 +6,7 @@ import re
 import shlex
 import shutil
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
@@ -180,6 +181,24 @@ def test_a_restored_copy_is_reported_as_restored(shell):
     done = shell.run("update", "--yes", "--allow-unsigned")
     assert "updated mine: enabled" in done.out
     assert "restored release-notes 1.0.0: enabled" in done.out
+
+
+@pytest.mark.parametrize("damage", ["gone", "changed"])
+def test_a_restored_tree_of_the_store_is_reported_as_restored(shell, damage):
+    shell.skill("project/mine")
+    path = Path(shell.run("install", "./mine", "--yes", "--allow-unsigned", "--json").json["skills"][0]["path"])
+    path.chmod(0o755)
+    (path / "SKILL.md").unlink()
+    if damage == "gone":
+        path.rmdir()
+    planned = shell.run("install", "--dry-run", "--yes", "--allow-unsigned")
+    assert (planned.status, "would restore mine: enabled" in planned.out) == (0, True)
+    assert not (path / "SKILL.md").exists()
+    done = shell.run("install", "--yes", "--allow-unsigned")
+    assert (done.status, "restored mine: enabled" in done.out) == (0, True)
+    assert (path / "SKILL.md").exists()
+    again = shell.run("install", "--yes", "--allow-unsigned")
+    assert (again.status, "already up to date" in again.err) == (0, True)
 
 
 def test_a_dry_run_shows_all_facts_of_its_questions(shell):
