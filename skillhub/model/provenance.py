@@ -35,7 +35,7 @@ from skillhub.model.finding import Finding
 from skillhub.model.hosts import LinkKind
 from skillhub.model.lock import LOCAL, DeclaredNeed, Locked, LockedSource, place_of, shown_signers
 from skillhub.model.reference import authority, canonical, parse_remote
-from skillhub.model.tree import Listing
+from skillhub.model.tree import SIGNATURE, Listing
 from skillhub.model.version import is_version, precedence
 
 Change: TypeAlias = Literal[
@@ -246,7 +246,10 @@ class Changes:
     def paths(self, most: int | None = None, more: str = "") -> list[str]:
         """Return at most ``most`` added, removed or changed files, then the number of others and ``more``."""
         files = self.files or Delta()
-        marked = (("+", files.added), ("-", files.removed), ("~", files.changed))
+        # With any other file the signature changes too.
+        is_alone = (*files.added, *files.removed, *files.changed) == (SIGNATURE,)
+        changed = [path for path in files.changed if path != SIGNATURE or is_alone]
+        marked = (("+", files.added), ("-", files.removed), ("~", changed))
         lines = [f"{mark} {word(path)}" for mark, paths in marked for path in paths]
         omitted = len(lines[most:]) if most is not None else 0
         return [*lines[:most], f"and {omitted} more: {more}"] if omitted else lines

@@ -13,7 +13,7 @@ from skillhub.disk.folders import remove_tree
 from skillhub.errors import FormatError, Refused, SignerChanged, UnsafeTransfer
 from skillhub.formats.digest import NO_FILES, Digest
 from skillhub.model.provenance import Changes, Provenance
-from skillhub.model.tree import SIGNATURE
+from skillhub.model.tree import SIGNATURE, File, Tree
 from skillhub.project.user_state import Trusted
 from tests.support.gitrepos import SKILL, Repo
 from tests.support.reaching import Reaching
@@ -118,6 +118,24 @@ def test_a_change_of_signers_says_which_version_has_no_signature(tmp_path):
     (signer,) = signed.signed_by
     assert Changes.between(signed, unsigned, None, None).facts() == [f"signed by {signer} -> not signed"]
     assert Changes.between(unsigned, signed, None, None).facts() == [f"not signed -> signed by {signer}"]
+
+
+@pytest.mark.parametrize(
+    ("also", "lines"),
+    [({"SKILL.md": b"2"}, ["~ SKILL.md"]), ({"new.md": b"2"}, ["+ new.md"]), ({}, ["~ skill.oms.sig"])],
+)
+def test_a_plan_lists_the_new_signature_only_if_no_other_file_changed(tmp_path, also, lines):
+    world = World(tmp_path)
+    world.install("github:code-review")
+    entry = world.lock().skills["code-review"]
+    old = {"SKILL.md": b"1", "skill.oms.sig": b"1"}
+    before, after = (
+        Tree({path: File(data) for path, data in files.items()}).listing
+        for files in (old, old | also | {"skill.oms.sig": b"2"})
+    )
+    changes = Changes.between(entry, entry, before, after)
+    assert changes.paths() == lines
+    assert "skill.oms.sig" in changes.files.changed
 
 
 def test_attack_a_lock_that_drops_the_signer_is_refused(tmp_path):
