@@ -356,10 +356,11 @@ def _refuse_unanswered(asked: list[Asked], dry_run: bool = False) -> list[Asked]
 
 
 def refusal(asked: Sequence[Asked]) -> Refused | None:
-    """Return the refusal of a command with these answers; None if it may continue."""
+    """Return the refusal of a command with these answers, or None; a no to a version covers all that it gains."""
     if not (refused := unanswerable(asked)):
         return None
-    question, answer = refused[0]
+    said_no = [pair for pair in refused if pair[1].said == "no" and pair[0].kind not in ("capability", "need")]
+    question, answer = (said_no or refused)[0]
     reason, hint = _refusal(question, answer, refused)
     installs = {each.skill for each, _ in asked if each.kind == "install"}
     if answer.said == "no" and installs - {question.skill}:

@@ -122,6 +122,10 @@ def test_one_question_names_all_gains_of_a_skill(machine, repo):
     needs = b"dependencies: {tools: [{type: env_var, value: A, required: false}]}"
     more = {"run.sh": program(b"#!/bin/sh\n"), "agents/openai.yaml": needs}
     repo.commit(files("Do it better at https://api.example\n", **more))
+    done = machine.at_terminal("update", say=[("[N]o: ", "n\n")])
+    assert "the answer was no: Change deploy" in done.out and done.out.count("gains the capabilit") == 1
+    done = machine.at_terminal("update", "--allow-unsigned", say=[("[N]o: ", "n\n")])
+    assert "the answer was no: Change deploy? [refused]" in done.out and done.out.count("gains the capabilit") == 1
     done = machine.at_terminal("update", "--allow-unsigned", say=[("[N]o: ", "y\n")])
     assert done.status == 0 and done.out.count("[N]o: ") == 1
     gains = ("gains the capabilities env:A, network:api.example,", "new need, env:A")
