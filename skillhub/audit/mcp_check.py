@@ -31,7 +31,7 @@ from skillhub.model.manifest import Manifest
 from skillhub.model.needs import McpServer
 from skillhub.model.question import Question
 from skillhub.net.fetch import RequestOptions, Web
-from skillhub.project import mcp
+from skillhub.project import mcp_config
 from skillhub.sources.mcp import EXTENSION
 
 _SECONDS = 60.0
@@ -65,7 +65,7 @@ class CheckedServer:
     facts: tuple[str, ...]
     base: str
     environ: Mapping[str, str]
-    file: mcp.ConfigFile | None = None
+    file: mcp_config.ConfigFile | None = None
 
     @property
     def login(self) -> str:
@@ -177,7 +177,7 @@ def to_check(name: str, agent: str | None, path: str | None, ports: Ports) -> Ch
     """
     project = ports.project
     place = (project.base, ports.user_home, ports.environ)
-    entries = [*mcp.configured(name, project.scope, *place, only=agent)]
+    entries = [*mcp_config.configured(name, project.scope, *place, only=agent)]
     if path is not None and not (
         entries := [row for row in entries if os.path.realpath(row[0].path) == os.path.realpath(path)]
     ):
@@ -187,7 +187,8 @@ def to_check(name: str, agent: str | None, path: str | None, ports: Ports) -> Ch
         (file, entry), *others = entries
         if not isinstance(entry, dict):
             raise FormatError(f"expected an object, found {quote(entry)}", where=file.path)
-        if any(not mcp.is_equal(mcp.without_defaults(other), mcp.without_defaults(entry)) for _, other in others):
+        plain = mcp_config.without_defaults(entry)
+        if any(not mcp_config.is_equal(mcp_config.without_defaults(other), plain) for _, other in others):
             agents = {config.agent for config, _ in entries}
             ways = [("--agent", owner) for owner in sorted(agents)] if len(agents) == len(entries) else []
             paths = [("--file", config.path) for config, _ in entries]
@@ -202,7 +203,7 @@ def to_check(name: str, agent: str | None, path: str | None, ports: Ports) -> Ch
     raise NotFound(f"no agent has an MCP server {quote(name)}, and no skill describes one", hint=hint)
 
 
-def _facts(file: mcp.ConfigFile, entry: Mapping[str, Any]) -> tuple[str, ...]:
+def _facts(file: mcp_config.ConfigFile, entry: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the facts of an entry; for a file of the project, which anyone may have written, the whole command."""
     facts = mcp_server.facts(entry)
     if file.scope == "project" and not mcp_server.url_of(entry):
@@ -234,7 +235,7 @@ def compared(checked: CheckedServer, content: ServerContent, ports: Ports) -> li
     others: dict[str, str] = {}
     if file is not None:
         for skill, server in _described_servers(checked.name, ports):
-            if not mcp.is_same(file, checked.entry, server):
+            if not mcp_config.is_same(file, checked.entry, server):
                 others[skill] = "; ".join(server.facts())
     for skill, entry in ports.project.lock().skills.items():
         tools = [name.removeprefix(before) for name in entry.capabilities if name.startswith(before)]

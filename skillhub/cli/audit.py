@@ -26,7 +26,7 @@ from skillhub.model.reference import all_masked, masked
 from skillhub.policy.policy import effective, rows
 from skillhub.project.copies import portable
 from skillhub.project.intent import policy_places
-from skillhub.project.mcp import agents_with_file
+from skillhub.project.mcp_config import agents_with_file
 
 # ``audit``: checks installed skills and their sources, and prints the report in one of five formats.
 

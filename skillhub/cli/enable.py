@@ -12,7 +12,7 @@ from skillhub.cli.show import seen_by, surroundings, worked_in
 from skillhub.errors import Refused
 from skillhub.install import install as installing
 from skillhub.install.context import Outcome
-from skillhub.install.profiles import SkillProfiles, save_profile, saved_profiles, use_profile
+from skillhub.install.skill_sets import SkillProfiles, save_profile, saved_profiles, use_profile
 from skillhub.model.hosts import Scope, profile, profiles
 from skillhub.model.skill import Reach
 from skillhub.runtime import loading

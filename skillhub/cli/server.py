@@ -20,10 +20,10 @@ from skillhub.disk import files
 from skillhub.errors import NotFound, UsageError
 from skillhub.formats.text import as_command, as_word, did_you_mean, quote, spelled_like
 from skillhub.install.context import Ports, ask_person
-from skillhub.install.mcp_entry import OwnEntry
+from skillhub.install.own_mcp_entry import OwnEntry
 from skillhub.model.hosts import SkillScope, detect, host
 from skillhub.model.skill import Skill
-from skillhub.project.mcp import DIALECTS, agents_with_file
+from skillhub.project.mcp_config import DIALECTS, agents_with_file
 
 if TYPE_CHECKING:
     from skillhub.cli.network import OpenNetwork

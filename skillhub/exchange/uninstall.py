@@ -17,11 +17,11 @@ from skillhub.errors import Drifted, SkillhubError, StateError
 from skillhub.formats.json import strict_json
 from skillhub.formats.text import as_command
 from skillhub.install.context import Ports, ask
-from skillhub.install.mcp_entry import NAME, entries_file
+from skillhub.install.own_mcp_entry import NAME, entries_file
 from skillhub.model.hosts import Scope, hosts
 from skillhub.model.provenance import Record, Records
 from skillhub.model.question import Asked, Question
-from skillhub.project import copies, mcp
+from skillhub.project import copies, mcp_config
 from skillhub.project.project import Project, check_exclude, exclude, state_key
 from skillhub.project.store import Store
 from skillhub.project.user_state import Secret
@@ -151,13 +151,14 @@ def _of_project(project: Project, records: Records, ports: Ports, remove: bool) 
             for agent, entry in entries.items():
                 try:
                     place = (project.scope, project.base, ports.user_home, ports.environ)
-                    file = mcp.config_file(agent, *place)
+                    file = mcp_config.config_file(agent, *place)
                     yield from _entry(file, server, entry, project, remove) if file is not None else ()
                 except SkillhubError as error:
                     yield Installed("mcp", error.where or project.base, server, error.message)
     if remove:
         exclude(project.around, [link for record in remaining.values() for link in record.links])
-        mcp.remove_created(project, [path for path in records.created_paths if not os.path.isabs(path) or is_user])
+        created = [path for path in records.created_paths if not os.path.isabs(path) or is_user]
+        mcp_config.remove_created(project, created)
 
 
 def _copy(project: Project, name: str, link: str, record: Record, store: Store, remove: bool) -> Installed | None:
@@ -179,14 +180,14 @@ def _copy(project: Project, name: str, link: str, record: Record, store: Store, 
 
 
 def _entry(
-    file: mcp.ConfigFile, server: str, entry: mcp.Entry, project: Project, remove: bool
+    file: mcp_config.ConfigFile, server: str, entry: mcp_config.Entry, project: Project, remove: bool
 ) -> Iterator[Installed]:
-    present = mcp.servers(file).get(server)
+    present = mcp_config.servers(file).get(server)
     if present is None:
         return
-    why_kept = "" if mcp.is_equal(present, entry) else "the entry was changed"
+    why_kept = "" if mcp_config.is_equal(present, entry) else "the entry was changed"
     if remove and not why_kept:
-        mcp.remove(file, server, entry, project)
+        mcp_config.remove(file, server, entry, project)
     yield Installed("mcp", file.path, server, why_kept)
 
 
@@ -194,17 +195,17 @@ def _own_entries(ports: Ports, remove: bool) -> Iterator[Installed]:
     """Yield the entries of agents that run ``skillhub mcp``, since they would fail without the program."""
     own_entries = entries_file(ports.project.home)
     for path, entry in own_entries.entries.items():
-        for agent, dialect in mcp.DIALECTS.items():
+        for agent, dialect in mcp_config.DIALECTS.items():
             bases = [path.removesuffix(f"/{suffix}") for suffix in dialect.project if path.endswith(f"/{suffix}")]
             places = [*(("project", base) for base in bases), ("user", ports.user_home)]
             for scope, base in places:
                 try:
                     project = Project(base, "user" if scope == "user" else "project", ports.project.home)
-                    file = mcp.config_file(agent, project.scope, base, ports.user_home, ports.environ)
+                    file = mcp_config.config_file(agent, project.scope, base, ports.user_home, ports.environ)
                     if file is not None and file.path == path:
                         yield from _entry(file, NAME, entry, project, remove)
                         if remove:
-                            mcp.remove_created(project, own_entries.created.get(path, ()))
+                            mcp_config.remove_created(project, own_entries.created.get(path, ()))
                 except SkillhubError as error:
                     yield Installed("mcp", path, NAME, error.message)
 

@@ -37,7 +37,7 @@ from skillhub.model.lock import Lock, Locked
 from skillhub.model.provenance import Changes, Facts, Provenance, Record, Records
 from skillhub.model.question import Asked, Question
 from skillhub.net.settings import Settings
-from skillhub.project import copies, mcp
+from skillhub.project import copies, mcp_config
 from skillhub.project.copies import NeedCheck, link_folders, need_check, needs_of
 from skillhub.project.project import two_lines
 from skillhub.project.store import Staged, Store
@@ -108,7 +108,7 @@ def commit(
         disabled = {name: replace(each, enabled=False, disabled_by="user", links=()) for name, each in ended.items()}
         known = [link for record in records_before.values() for link in record.links]
         known += [link for change in changes for link in change.record.links]
-        copies.sweep(ports.project, known, mcp.shared_folders(ports.project))
+        copies.sweep(ports.project, known, mcp_config.shared_folders(ports.project))
         gone = (path for linking in cleared for path in linking.paths if os.path.lexists(path))
         copies.refuse_read_only(ports.project, chain(gone, *(change.places for change in changes)))
         for done, change in enumerate(changes):

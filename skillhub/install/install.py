@@ -37,7 +37,7 @@ from skillhub.model.provenance import Changes, Record, Records, source_changes
 from skillhub.model.question import Asked
 from skillhub.model.reference import Ref
 from skillhub.model.skill import Skill
-from skillhub.project import copies, mcp
+from skillhub.project import copies, mcp_config
 from skillhub.project.copies import NeedCheck, need_check, view, with_stored_values
 
 
@@ -327,8 +327,7 @@ def remove(names: Sequence[str], ports: Ports, *, dry_run: bool = False, unwante
 
     Raises:
         NotFound: a name is not locked.
-        Refused: a skill that stays needs one of them, another package of the workspace wants one, or the question
-            about edited copies was not answered, or with no.
+        Refused: a skill that stays or another package needs one, or the question about edited copies was refused.
         StateError: the disk is in the way, or an unwanted skill has become wanted meanwhile.
     """
     state = read_unchecked(ports)
@@ -368,7 +367,8 @@ def remove(names: Sequence[str], ports: Ports, *, dry_run: bool = False, unwante
             linker.take_away(linking)
         removed = [now.records.skills[name] for name in names if name in now.records.skills]
         records = remove_servers(removed, records, configured, ports)
-        write_records(replace(records, created_paths=mcp.remove_created(ports.project, records.created_paths)), ports)
+        created_paths = mcp_config.remove_created(ports.project, records.created_paths)
+        write_records(replace(records, created_paths=created_paths), ports)
     return Outcome(skills, True, asked, saved=linker.saved)
 
 

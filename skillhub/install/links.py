@@ -24,7 +24,7 @@ from skillhub.model.provenance import Record, Records
 from skillhub.model.question import Asked, Question, Way, chosen_edit
 from skillhub.model.tree import SKILL_MD, Listing, Tree
 from skillhub.policy.policy import LASTING
-from skillhub.project import copies, mcp
+from skillhub.project import copies, mcp_config
 from skillhub.project.copies import agent_folders, by_folder, folders_of, managed, portable, unmanaged
 from skillhub.project.project import Project, exclude
 from skillhub.project.store import Store
@@ -461,7 +461,7 @@ def sync(obtain: Obtain, ports: Ports, *, dry_run: bool = False) -> Outcome:
             refuse_known_bad(name, entry, None, ports)
         if not dry_run:
             known = [link for record in state.records.skills.values() for link in record.links]
-            copies.sweep(ports.project, known, mcp.shared_folders(ports.project))
+            copies.sweep(ports.project, known, mcp_config.shared_folders(ports.project))
         fetched = _fetch(obtain, state, ports)
         linker = Linker(ports.project, ports.store)
         planned, foreign = _plan(fetched, linker, state, ports)

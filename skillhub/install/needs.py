@@ -20,8 +20,9 @@ from skillhub.model.provenance import Facts, Record, Records
 from skillhub.model.question import SERVER_KINDS, SERVER_RUNS, Asked, Kind, McpChoice, Question, Rows
 from skillhub.model.server_command import Risk, steered_by
 from skillhub.model.skill import Need
-from skillhub.project import mcp
+from skillhub.project import mcp_config
 from skillhub.project.copies import NeedCheck, with_stored_values
+from skillhub.project.mcp_config import ConfigFile
 from skillhub.project.project import Project
 
 if TYPE_CHECKING:
@@ -81,8 +82,8 @@ class _AgentServer:
         is_agreed: Whether an equal entry needs no question: it is in the user's own file, or the user agreed to it.
     """
 
-    file: mcp.ConfigFile
-    state: mcp.State | None
+    file: ConfigFile
+    state: mcp_config.State | None
     entry: object = None
     others: tuple[tuple[str, object], ...] = ()
     is_agreed: bool = True
@@ -104,7 +105,7 @@ class ServerNeed:
     agents: tuple[_AgentServer, ...]
     steered: tuple[str, ...] = ()
 
-    def _agents(self, state: mcp.State | None) -> list[_AgentServer]:
+    def _agents(self, state: mcp_config.State | None) -> list[_AgentServer]:
         return [each for each in self.agents if each.state == state]
 
     @property
@@ -137,7 +138,7 @@ class ServerNeed:
         return any(mcp_server.runs_code(each.entry) for each in self._agents("different"))
 
     @property
-    def absent(self) -> tuple[mcp.ConfigFile, ...]:
+    def absent(self) -> tuple[ConfigFile, ...]:
         """The files that lack the entry."""
         return tuple(each.file for each in self._agents("absent"))
 
@@ -225,8 +226,8 @@ class ServerNeed:
         if not self.is_known and self.by_hand:
             yield f"{'; '.join(self.by_hand)}; then: {enable}"
         elif not self.is_known:
-            agents = mcp.agents_with_file(scope)
-            first, *others = (each for each in agents if server is None or mcp.is_spelled(each, server))
+            agents = mcp_config.agents_with_file(scope)
+            first, *others = (each for each in agents if server is None or mcp_config.is_spelled(each, server))
             configure = f"{enable} --mcp configure --agent {first}"
             found = "no agent with a configuration file for MCP servers was found here"
             yield f"{found}; to configure {first}: {configure}"
@@ -282,9 +283,9 @@ def server_need(
     place = (project.base, ports.user_home, ports.environ)
     found = []
     for agent in agents:
-        file = mcp.config_file(agent.id, project.scope, *place)
+        file = mcp_config.config_file(agent.id, project.scope, *place)
         if file is not None:
-            others = mcp.elsewhere(file, need.name, *place)
+            others = mcp_config.elsewhere(file, need.name, *place)
             is_users = project.scope != "project" or not file.path.startswith(project.base.rstrip(os.sep) + os.sep)
             one = _agent_server(need, file, others, (written or {}).get(agent.id), is_users=is_users)
             found.append(replace(one, is_agreed=one.is_agreed or is_agreed or is_users))
@@ -292,23 +293,23 @@ def server_need(
 
 
 def _agent_server(
-    need: Requirement, file: mcp.ConfigFile, others: Iterable[tuple[str, object]], written: object, *, is_users: bool
+    need: Requirement, file: ConfigFile, others: Iterable[tuple[str, object]], written: object, *, is_users: bool
 ) -> _AgentServer:
-    others, server, entry = tuple(others), need.server, mcp.servers(file).get(need.name)
+    others, server, entry = tuple(others), need.server, mcp_config.servers(file).get(need.name)
     if server is None:
         # Without a description, any server satisfies the need; a question is asked about one that runs a shell, and
         # about one of the repository that has any other risk.
         is_asked = mcp_server.runs_code(entry) or (not is_users and mcp_server.warning(entry))
-        state: mcp.State = "absent" if entry is None else "different" if is_asked else "equal"
+        state: mcp_config.State = "absent" if entry is None else "different" if is_asked else "equal"
     else:
-        state = mcp.state(file, need.name, server)
+        state = mcp_config.state(file, need.name, server)
         if state == "absent" and not file.dialect.knows(server):
             return _AgentServer(file, None)
     if server is not None and state != "different":
-        others = tuple(each for each in others if not mcp.is_same(file, each[1], server))
+        others = tuple(each for each in others if not mcp_config.is_same(file, each[1], server))
     else:
-        others = tuple(each for each in others if not mcp.is_equal(each[1], entry))
-    is_settled = state == "equal" and written is not None and mcp.is_equal(entry, written)
+        others = tuple(each for each in others if not mcp_config.is_equal(each[1], entry))
+    is_settled = state == "equal" and written is not None and mcp_config.is_equal(entry, written)
     if is_settled or (server is None and state == "absent"):
         others = ()
     return _AgentServer(file, state, entry, others, is_settled)
@@ -374,7 +375,7 @@ class OpenNeeds:
         values = {question.subject: answer.value for question, answer in asked if question.kind == "env"}
         satisfied, waived = [*self.supplied], []
         satisfied += [need.spell() for need in self.missing if values.get(need.name)]
-        writes: list[tuple[ServerNeed, mcp.ConfigFile]] = []
+        writes: list[tuple[ServerNeed, ConfigFile]] = []
         for one in self.servers:
             name = one.need.name
             answers = {answer.said for each, answer in asked if each.subject == name and each.kind != "env"}
@@ -395,7 +396,7 @@ class AnsweredNeeds:
 
     satisfied: tuple[str, ...]
     waived: tuple[str, ...]
-    writes: tuple[tuple[ServerNeed, mcp.ConfigFile], ...]
+    writes: tuple[tuple[ServerNeed, ConfigFile], ...]
 
     def onto(self, record: Record) -> Record:
         """Return ``record`` with these needs and entries added to its own."""
@@ -425,7 +426,7 @@ class AnsweredNeeds:
             StateError: such a file cannot be written, or leads out of the project.
         """
         for server, file in self.writes:
-            mcp.write(file, server.need.name, server.described(), project)
+            mcp_config.write(file, server.need.name, server.described(), project)
 
 
 def open_needs(
@@ -509,17 +510,17 @@ def _supplied(manifest: Manifest, options: Options) -> tuple[str, ...]:
 # MCP servers of removed skills.
 
 
-def config_files(names: Iterable[str], state: State, ports: Ports) -> Mapping[str, mcp.ConfigFile]:
+def config_files(names: Iterable[str], state: State, ports: Ports) -> Mapping[str, ConfigFile]:
     """Return the file of each agent that has servers of these skills, before any question is asked."""
     project, records = ports.project, state.records.skills
     agents = {agent for name in names if name in records for each in records[name].mcp.values() for agent in each}
     place = (project.scope, project.base, ports.user_home, ports.environ)
-    found = ((agent, mcp.config_file(agent, *place)) for agent in sorted(agents))
+    found = ((agent, mcp_config.config_file(agent, *place)) for agent in sorted(agents))
     return {agent: file for agent, file in found if file is not None}
 
 
 def remove_servers(
-    removed: Iterable[Record], left: Records, configured: Mapping[str, mcp.ConfigFile], ports: Ports
+    removed: Iterable[Record], left: Records, configured: Mapping[str, ConfigFile], ports: Ports
 ) -> Records:
     """Remove the MCP entries of removed skills that no one changed; return the records of the other skills.
 
@@ -539,7 +540,7 @@ def remove_servers(
                 continue
             for agent, entry in entries.items():
                 if agent in configured:  # a file that appeared meanwhile holds no entry of the removed skills
-                    mcp.remove(configured[agent], server, entry, ports.project)
+                    mcp_config.remove(configured[agent], server, entry, ports.project)
     return replace(left, skills=skills)
 
 

@@ -26,7 +26,7 @@ from skillhub.model.lock import LockedSource
 from skillhub.model.question import YES, Asked, Question
 from skillhub.model.reference import Local, Mcp, McpConfigured, Named, Ref, parse_ref
 from skillhub.net.target import RequestTarget, Who
-from skillhub.project import mcp
+from skillhub.project import mcp_config
 from skillhub.project.intent import is_proposed, place_at, proposals
 from skillhub.sources.configured import EMBEDDED_URL, Source, check, root_fingerprint
 from skillhub.sources.history import KeptListing
@@ -287,7 +287,7 @@ def configured(ref: McpConfigured, ports: Ports) -> tuple[Mcp, Who]:
         FormatError, StateError: a configuration cannot be read.
     """
     project, place = ports.project, (ports.project.base, ports.user_home, ports.environ)
-    entries = [*mcp.configured(ref.name, project.scope, *place)]
+    entries = [*mcp_config.configured(ref.name, project.scope, *place)]
     urls = {mcp_server.url_of(each): file.scope for file, each in entries}
     named = ", ".join(file.path for file, _ in entries)
     if not entries:

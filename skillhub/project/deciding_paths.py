@@ -11,7 +11,7 @@ from skillhub.errors import StateError
 from skillhub.model.hosts import hosts, signs_of
 from skillhub.project.copies import UNFINISHED, folders_of
 from skillhub.project.intent import policy_places
-from skillhub.project.mcp import shared_folders
+from skillhub.project.mcp_config import shared_folders
 from skillhub.project.project import Project, exclude_file
 
 # In ``<state>``: folders with files of other projects, or that these commands do not read.

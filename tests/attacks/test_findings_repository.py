@@ -19,7 +19,7 @@ from skillhub.formats import toml
 from skillhub.install.context import Options
 from skillhub.model.needs import McpServer
 from skillhub.model.question import answered_by
-from skillhub.project import mcp
+from skillhub.project import mcp_config
 from skillhub.project.copies import unmanaged
 from tests.support.effort import at_most
 from tests.support.world import Answers, World, refused, skill
@@ -113,9 +113,9 @@ def test_text_with_many_dots_in_a_config_is_not_read_as_a_key():
 
 def test_a_configuration_with_excessive_blanks_is_refused(world):
     (world.base / ".mcp.json").write_text('{"mcpServers":{' + " " * (1 << 20) + "}}")
-    file = mcp.config_file("claude-code", "project", str(world.base), str(world.user_home), {})
+    file = mcp_config.config_file("claude-code", "project", str(world.base), str(world.user_home), {})
     with pytest.raises(FormatError, match="at most"):
-        mcp.write(file, "x", McpServer("stdio", ("x",)), world.project)
+        mcp_config.write(file, "x", McpServer("stdio", ("x",)), world.project)
 
 
 def test_another_skill_with_a_locked_name_is_a_problem(world):

@@ -14,7 +14,7 @@ import pytest
 from skillhub.disk.folders import list_folder, remove_tree
 from skillhub.errors import NotFound, StateError
 from skillhub.install.context import Options
-from skillhub.install.profiles import save_profile, use_profile
+from skillhub.install.skill_sets import save_profile, use_profile
 from skillhub.model.lock import Lock
 from tests.support.faults import KILLED, forbidden, in_child, kill, kinds_of, no_space, run_with_fault, sample
 from tests.support.world import AGENT_FOLDERS, STDIO, TOKEN, Answers, World, needs, skill

@@ -11,7 +11,7 @@ import tomllib
 import pytest
 import yaml
 
-from skillhub.project.mcp import DIALECTS, agents_with_file
+from skillhub.project.mcp_config import DIALECTS, agents_with_file
 from tests.support.cli import Shell
 from tests.support.here import Here
 

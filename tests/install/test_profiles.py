@@ -10,7 +10,7 @@ import pytest
 
 from skillhub.errors import NotFound, Refused, StateError, UsageError
 from skillhub.install.context import Options
-from skillhub.install.profiles import SkillProfiles, save_profile, saved_profiles, use_profile
+from skillhub.install.skill_sets import SkillProfiles, save_profile, saved_profiles, use_profile
 from tests.support.hearing import heard_by
 from tests.support.killing import Killed, Killer
 from tests.support.start import Start

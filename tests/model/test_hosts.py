@@ -4,7 +4,7 @@ import pytest
 
 from skillhub.errors import UsageError
 from skillhub.model import hosts
-from skillhub.project.mcp import agents_with_file, config_file
+from skillhub.project.mcp_config import agents_with_file, config_file
 
 HOME = os.path.join(os.sep, "home", "u")
 PROJECT = os.path.join(os.sep, "work", "p")

@@ -10,8 +10,8 @@ import yaml
 
 from skillhub.errors import StateError, UsageError
 from skillhub.model.needs import McpServer
-from skillhub.project import mcp
-from skillhub.project.mcp import DIALECTS
+from skillhub.project import mcp_config
+from skillhub.project.mcp_config import DIALECTS
 from tests.support.agents import Place
 
 STDIO = McpServer("stdio", command=("npx", "-y", "@x/server"), env=("X_TOKEN", "X_URL"))
@@ -104,7 +104,7 @@ PROJECT_FILES = {
     "roo": (".roo/mcp.json", "mcpServers"),
 }
 # How Zed spells a variable is unknown.
-FLUENT = tuple(each for each in mcp.agents_with_file("project") if mcp.is_spelled(each, STDIO))
+FLUENT = tuple(each for each in mcp_config.agents_with_file("project") if mcp_config.is_spelled(each, STDIO))
 every_agent = pytest.mark.parametrize("agent", FLUENT)
 
 
@@ -123,14 +123,14 @@ def load(file):
 
 @pytest.mark.parametrize(("agent", "server"), SPELLED)
 def test_entry_has_the_spelling_of_the_agent_without_values(agent, server):
-    assert mcp.entry(agent, server) == SPELLED[agent, server]
+    assert mcp_config.entry(agent, server) == SPELLED[agent, server]
 
 
 @pytest.mark.parametrize(("agent", "server"), [("zed", STDIO), ("zed", HTTP)])
 def test_unknown_spelling_is_refused_with_a_hint(agent, server):
-    assert not mcp.is_spelled(agent, server)
+    assert not mcp_config.is_spelled(agent, server)
     with pytest.raises(UsageError) as caught:
-        mcp.entry(agent, server)
+        mcp_config.entry(agent, server)
     assert "yourself" in caught.value.hint
 
 
@@ -139,11 +139,11 @@ def test_unknown_spelling_is_refused_with_a_hint(agent, server):
 )
 def test_entry_is_written_and_removed_for_agents_with_partial_spelling(place, agent, scope):
     file = place.file(agent, scope)
-    mcp.write(file, "ours", PLAIN, place.owner)
+    mcp_config.write(file, "ours", PLAIN, place.owner)
     assert load(file) == {"mcpServers": {"ours": {"command": "server", "args": []}}}
-    assert mcp.state(file, "ours", PLAIN) == "equal"
-    assert mcp.remove(file, "ours", mcp.entry(agent, PLAIN), place.owner)
-    assert mcp.servers(file) == {}
+    assert mcp_config.state(file, "ours", PLAIN) == "equal"
+    assert mcp_config.remove(file, "ours", mcp_config.entry(agent, PLAIN), place.owner)
+    assert mcp_config.servers(file) == {}
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ def test_an_entry_is_equal_with_and_without_its_defaults(place, typed):
         file = place.file(agent, "project")
         Path(file.path).parent.mkdir(exist_ok=True)
         Path(file.path).write_text(json.dumps({"mcpServers": {"ours": typed}}))
-        assert mcp.state(file, "ours", PLAIN) == "equal"
+        assert mcp_config.state(file, "ours", PLAIN) == "equal"
 
 
 @pytest.mark.parametrize(
@@ -175,29 +175,29 @@ def test_an_entry_is_equal_with_and_without_its_defaults(place, typed):
 def test_an_entry_with_other_members_is_different(place, typed):
     file = place.file("claude-code", "project")
     Path(file.path).write_text(json.dumps({"mcpServers": {"ours": typed}}))
-    assert mcp.state(file, "ours", PLAIN) == "different"
+    assert mcp_config.state(file, "ours", PLAIN) == "different"
 
 
 def test_page_names_the_files_of_every_agent():
     page = (Path(__file__).parents[2] / "docs/values.md").read_text()
     rows = [line.split("|")[1:5] for line in page.splitlines() if re.match(r"\| `[a-z-]+`[^|]*\| ", line)]
     rows_of_agents = {row[0].split("`")[1]: [cell.strip(" `") for cell in row[1:]] for row in rows if len(row) == 4}
-    assert tuple(rows_of_agents) == tuple(mcp.DIALECTS)
+    assert tuple(rows_of_agents) == tuple(mcp_config.DIALECTS)
     for agent, (project, user, left) in rows_of_agents.items():
-        written = [[*mcp.dialects(agent, "project")][:1], [*mcp.dialects(agent, "user")][:1]]
+        written = [[*mcp_config.dialects(agent, "project")][:1], [*mcp_config.dialects(agent, "user")][:1]]
         assert [project] == ([each.project[0] for each in written[0]] or [""])
         assert [user] == ([each.user[0] for each in written[1]] or [""])
-        assert (not left) == all(mcp.is_spelled(agent, each) for each in (STDIO, PLAIN, HTTP, OPEN))
+        assert (not left) == all(mcp_config.is_spelled(agent, each) for each in (STDIO, PLAIN, HTTP, OPEN))
 
 
 def test_agent_without_a_configuration_file_is_a_usage_error(place):
     with pytest.raises(UsageError):
-        mcp.entry("pi", STDIO)
+        mcp_config.entry("pi", STDIO)
     with pytest.raises(UsageError):
-        mcp.entry("nobody", STDIO)
+        mcp_config.entry("nobody", STDIO)
     assert place.file("pi") is None
-    assert [each for each in mcp.DIALECTS if place.file(each) is None] == ["cline", "goose", "windsurf"]
-    assert [each for each in mcp.DIALECTS if place.file(each, "user") is None] == ["roo"]
+    assert [each for each in mcp_config.DIALECTS if place.file(each) is None] == ["cline", "goose", "windsurf"]
+    assert [each for each in mcp_config.DIALECTS if place.file(each, "user") is None] == ["roo"]
     with pytest.raises(UsageError):
         place.file("nobody")
 
@@ -234,8 +234,8 @@ def test_project_file_of_an_agent(place, agent):
     path, key = PROJECT_FILES[agent]
     file = place.file(agent)
     assert (file.agent, file.scope, file.path) == (agent, "project", str(place.project / path))
-    mcp.write(file, "ours", STDIO, place.owner)
-    assert load(file) == {key: {"ours": mcp.entry(agent, STDIO)}}
+    mcp_config.write(file, "ours", STDIO, place.owner)
+    assert load(file) == {key: {"ours": mcp_config.entry(agent, STDIO)}}
     assert place.everything() == sorted({path, *map(str, Path(path).parents)} - {"."})
 
 
@@ -253,19 +253,19 @@ def test_entry_is_absent_written_equal_and_removed(place, agent, server, scope):
     file = place.file(agent, scope)
     if file is None:
         return
-    assert mcp.servers(file) == {}
-    assert "ours" not in mcp.servers(file)
-    assert mcp.state(file, "ours", server) == "absent"
-    written = mcp.write(file, "ours", server, place.owner)
-    assert mcp.servers(file)["ours"] == written == mcp.entry(agent, server, scope)
-    assert mcp.state(file, "ours", server) == "equal"
-    assert mcp.state(file, "ours", McpServer("stdio", command=("other",))) == "different"
+    assert mcp_config.servers(file) == {}
+    assert "ours" not in mcp_config.servers(file)
+    assert mcp_config.state(file, "ours", server) == "absent"
+    written = mcp_config.write(file, "ours", server, place.owner)
+    assert mcp_config.servers(file)["ours"] == written == mcp_config.entry(agent, server, scope)
+    assert mcp_config.state(file, "ours", server) == "equal"
+    assert mcp_config.state(file, "ours", McpServer("stdio", command=("other",))) == "different"
     before = Path(file.path).read_bytes(), os.stat(file.path).st_mtime_ns
-    assert mcp.write(file, "ours", server, place.owner) == written
+    assert mcp_config.write(file, "ours", server, place.owner) == written
     assert (Path(file.path).read_bytes(), os.stat(file.path).st_mtime_ns) == before
-    assert mcp.remove(file, "ours", written, place.owner)
-    assert mcp.state(file, "ours", server) == "absent"
-    assert not mcp.remove(file, "ours", written, place.owner)
+    assert mcp_config.remove(file, "ours", written, place.owner)
+    assert mcp_config.state(file, "ours", server) == "absent"
+    assert not mcp_config.remove(file, "ours", written, place.owner)
 
 
 STYLES = {
@@ -305,14 +305,14 @@ def test_write_and_remove_restore_the_file_byte_for_byte(place, agent, style, se
     (place.project / path).write_bytes(before)
     (place.project / path).chmod(0o640)
     file = place.file(agent)
-    others = mcp.servers(file)
-    written = mcp.write(file, "ours", server, place.owner)
+    others = mcp_config.servers(file)
+    written = mcp_config.write(file, "ours", server, place.owner)
     during = (place.project / path).read_bytes()
-    assert mcp.servers(file) == {**others, "ours": written}
+    assert mcp_config.servers(file) == {**others, "ours": written}
     assert (b"\r\n" in before) == (b"\r\n" in during)
     assert not (b"\r\n" in before and b"\n" in during.replace(b"\r\n", b""))
     assert os.name == "nt" or stat.S_IMODE(os.stat(file.path).st_mode) == 0o640
-    assert mcp.remove(file, "ours", written, place.owner)
+    assert mcp_config.remove(file, "ours", written, place.owner)
     empty = before or DIALECTS[agent].head.encode()
     assert (place.project / path).read_bytes() == empty
 
@@ -320,22 +320,22 @@ def test_write_and_remove_restore_the_file_byte_for_byte(place, agent, style, se
 def test_null_in_place_of_the_servers_counts_as_none(place):
     file = place.file("claude-code")
     Path(file.path).write_bytes(b'{"mcpServers": null}\n')
-    assert mcp.state(file, "ours", STDIO) == "absent"
-    written = mcp.write(file, "ours", STDIO, place.owner)
-    assert mcp.servers(file) == {"ours": written}
+    assert mcp_config.state(file, "ours", STDIO) == "absent"
+    written = mcp_config.write(file, "ours", STDIO, place.owner)
+    assert mcp_config.servers(file) == {"ours": written}
 
 
 @every_agent
 def test_foreign_server_of_the_name_stays_unchanged(place, agent):
     file = place.file(agent)
-    theirs = mcp.write(file, "ours", PLAIN, place.owner)
+    theirs = mcp_config.write(file, "ours", PLAIN, place.owner)
     before = Path(file.path).read_bytes()
     with pytest.raises(StateError) as caught:
-        mcp.write(file, "ours", STDIO, place.owner)
+        mcp_config.write(file, "ours", STDIO, place.owner)
     assert caught.value.where == file.path
-    assert not mcp.remove(file, "ours", mcp.entry(agent, STDIO), place.owner)
+    assert not mcp_config.remove(file, "ours", mcp_config.entry(agent, STDIO), place.owner)
     assert Path(file.path).read_bytes() == before
-    assert mcp.servers(file)["ours"] == theirs
+    assert mcp_config.servers(file)["ours"] == theirs
 
 
 @pytest.mark.parametrize(("ours", "theirs"), [(True, 1), (1, True), (None, {}), ({}, None)])
@@ -343,8 +343,8 @@ def test_similar_entry_is_not_removed(place, ours, theirs):
     file = place.file("opencode")
     Path(file.path).write_text(json.dumps({"mcp": {"ours": theirs}}))
     before = Path(file.path).read_bytes()
-    written = {**mcp.entry("opencode", PLAIN), "enabled": ours}
+    written = {**mcp_config.entry("opencode", PLAIN), "enabled": ours}
     Path(file.path).write_text(json.dumps({"mcp": {"ours": {**written, "enabled": theirs}}}))
-    assert not mcp.remove(file, "ours", written, place.owner)
+    assert not mcp_config.remove(file, "ours", written, place.owner)
     Path(file.path).write_bytes(before)
-    assert not mcp.remove(file, "ours", written, place.owner)
+    assert not mcp_config.remove(file, "ours", written, place.owner)

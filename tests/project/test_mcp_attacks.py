@@ -9,7 +9,7 @@ import yaml
 
 from skillhub.errors import FormatError, LinkLeavesProject, StateError
 from skillhub.model.needs import McpServer
-from skillhub.project import mcp
+from skillhub.project import mcp_config
 from tests.support.agents import Place
 from tests.support.cli import run_code
 
@@ -50,9 +50,9 @@ def test_unreadable_json_file_stays_unchanged(place, content):
     file = place.file("claude-code")
     Path(file.path).write_bytes(content)
     for action in (
-        lambda: mcp.state(file, "ours", STDIO),
-        lambda: mcp.write(file, "ours", STDIO, place.owner),
-        lambda: mcp.remove(file, "ours", {}, place.owner),
+        lambda: mcp_config.state(file, "ours", STDIO),
+        lambda: mcp_config.write(file, "ours", STDIO, place.owner),
+        lambda: mcp_config.remove(file, "ours", {}, place.owner),
     ):
         with pytest.raises(FormatError) as caught:
             action()
@@ -67,7 +67,7 @@ def test_unreadable_toml_file_stays_unchanged(place, content):
     os.mkdir(os.path.dirname(file.path))
     Path(file.path).write_bytes(content)
     with pytest.raises(FormatError):
-        mcp.write(file, "ours", STDIO, place.owner)
+        mcp_config.write(file, "ours", STDIO, place.owner)
     assert Path(file.path).read_bytes() == content
 
 
@@ -109,9 +109,9 @@ def test_attack_an_uneditable_yaml_file_stays_unchanged(place, content):
     data = content if isinstance(content, bytes) else content.encode()
     Path(file.path).write_bytes(data)
     with suppress(FormatError):
-        written = mcp.write(file, "ours", STDIO, place.owner)
+        written = mcp_config.write(file, "ours", STDIO, place.owner)
         # An edited file keeps every other byte, and removing the entry restores it.
-        assert mcp.remove(file, "ours", written, place.owner)
+        assert mcp_config.remove(file, "ours", written, place.owner)
     assert Path(file.path).read_bytes() == data
 
 
@@ -119,10 +119,10 @@ def test_attack_an_uneditable_yaml_file_stays_unchanged(place, content):
 def test_attack_a_name_like_a_yaml_scalar_stays_a_name(place, name):
     for agent in ("goose", "continue"):
         file = place.file(agent, "user")
-        written = mcp.write(file, name, STDIO, place.owner)
+        written = mcp_config.write(file, name, STDIO, place.owner)
         found = yaml.safe_load(Path(file.path).read_text())[file.dialect.key]
         assert (found[0]["name"] if agent == "continue" else next(iter(found))) == name
-        assert mcp.remove(file, name, written, place.owner)
+        assert mcp_config.remove(file, name, written, place.owner)
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_attack_a_word_with_yaml_syntax_stays_text(place, word):
     os.makedirs(os.path.dirname(file.path))
     for before in ("", "extensions: {}\n", "extensions:\n  a: {}\n"):
         Path(file.path).write_text(before)
-        mcp.write(file, "ours", server, place.owner)
+        mcp_config.write(file, "ours", server, place.owner)
         assert yaml.safe_load(Path(file.path).read_text())["extensions"]["ours"]["args"] == [word, "--"]
 
 
@@ -160,21 +160,22 @@ def test_attack_a_server_of_the_name_in_another_file_is_found(place):
     (folder / "b.json").write_text('{"mcpServers": {"ours": {"url": "http://evil.example"}}}')
     (folder / "notes.md").write_text("mcpServers: [")
     file = place.file("continue")
-    found = [(Path(where.split(",")[0]).name, entry) for where, entry in mcp.elsewhere(file, "ours", *there[1:])]
+    others = mcp_config.elsewhere(file, "ours", *there[1:])
+    found = [(Path(where.split(",")[0]).name, entry) for where, entry in others]
     assert found == [("a.yaml", {"command": "sh"}), ("b.json", {"url": "http://evil.example"})]
     (folder / "c.yml").write_text("mcpServers: [")
     with pytest.raises(FormatError, match="YAML"):
-        [*mcp.elsewhere(file, "ours", *there[1:])]
+        [*mcp_config.elsewhere(file, "ours", *there[1:])]
     for number in range(100):
         (folder / f"{number}.yaml").write_text("")
     with pytest.raises(StateError, match="at most"):
-        [*mcp.elsewhere(file, "ours", *there[1:])]
+        [*mcp_config.elsewhere(file, "ours", *there[1:])]
     os.unlink(folder / "a.yaml")
     for each in folder.iterdir():
         each.unlink()
     os.symlink(place.home / "x.yaml", folder / "x.yaml")
     with pytest.raises(LinkLeavesProject):
-        [*mcp.elsewhere(file, "ours", *there[1:])]
+        [*mcp_config.elsewhere(file, "ours", *there[1:])]
 
 
 @every_agent
@@ -184,7 +185,7 @@ def test_attack_a_server_of_the_name_in_another_file_is_found(place):
 def test_hostile_name_is_refused_before_writing(place, agent, name):
     file = place.file(agent)
     with pytest.raises(FormatError):
-        mcp.write(file, name, STDIO, place.owner)
+        mcp_config.write(file, name, STDIO, place.owner)
     assert place.everything() == []
 
 
@@ -193,9 +194,9 @@ def test_a_hostile_server_stays_text(place, agent):
     words = ('a"b', "back\\slash", "'''", '"""', "]", "[mcp_servers.evil]", "//", "/*", "😀", "$", "{", "}")
     server = McpServer("stdio", command=words)
     file = place.file(agent)
-    written = mcp.write(file, "ours", server, place.owner)
-    assert mcp.servers(file) == {"ours": written}
-    assert mcp.remove(file, "ours", written, place.owner)
+    written = mcp_config.write(file, "ours", server, place.owner)
+    assert mcp_config.servers(file) == {"ours": written}
+    assert mcp_config.remove(file, "ours", written, place.owner)
 
 
 @every_agent
@@ -226,7 +227,7 @@ def test_linked_folder_out_of_the_project_is_refused(place, tmp_path):
 def test_link_inside_of_the_project_is_followed_and_kept(place):
     (place.project / "settings.json").write_text("{}")
     (place.project / ".mcp.json").symlink_to("settings.json")
-    mcp.write(place.file("claude-code"), "ours", STDIO, place.owner)
+    mcp_config.write(place.file("claude-code"), "ours", STDIO, place.owner)
     assert (place.project / ".mcp.json").is_symlink()
     assert "ours" in (place.project / "settings.json").read_text()
 
@@ -236,7 +237,7 @@ def test_link_created_after_the_check_is_not_followed(place, tmp_path):
     (tmp_path / "outside").write_text("{}")
     Path(file.path).symlink_to(tmp_path / "outside")
     with pytest.raises(StateError):
-        mcp.write(file, "ours", STDIO, place.owner)
+        mcp_config.write(file, "ours", STDIO, place.owner)
     assert (tmp_path / "outside").read_text() == "{}"
 
 
@@ -244,7 +245,7 @@ def test_linked_file_of_the_user_is_written(place, tmp_path):
     (tmp_path / "dotfiles").mkdir()
     (tmp_path / "dotfiles/claude.json").write_text('{"mcpServers": {}}')
     (place.home / ".claude.json").symlink_to(tmp_path / "dotfiles/claude.json")
-    mcp.write(place.file("claude-code", "user"), "ours", STDIO, place.owner)
+    mcp_config.write(place.file("claude-code", "user"), "ours", STDIO, place.owner)
     assert (place.home / ".claude.json").is_symlink()
     assert "ours" in (tmp_path / "dotfiles/claude.json").read_text()
 
@@ -252,7 +253,7 @@ def test_linked_file_of_the_user_is_written(place, tmp_path):
 @pytest.mark.skipif(os.name == "nt", reason="needs POSIX modes")
 def test_new_file_of_the_user_is_private(place):
     file = place.file("claude-code", "user")
-    mcp.write(file, "ours", STDIO, place.owner)
+    mcp_config.write(file, "ours", STDIO, place.owner)
     assert stat.S_IMODE(os.stat(file.path).st_mode) == 0o600
 
 
@@ -260,18 +261,18 @@ def test_new_file_of_the_user_is_private(place):
 def test_pipe_in_place_of_the_file_is_refused(place):
     os.mkfifo(place.project / ".mcp.json")
     with pytest.raises(StateError):
-        mcp.write(place.file("claude-code"), "ours", STDIO, place.owner)
+        mcp_config.write(place.file("claude-code"), "ours", STDIO, place.owner)
 
 
 WRITER = """
 import sys
 from skillhub.model.needs import McpServer
-from skillhub.project import mcp
+from skillhub.project import mcp_config
 from tests.support.agents import owner
 project, agent, start = sys.argv[1:]
-file = mcp.config_file(agent, "project", project, project, {})
+file = mcp_config.config_file(agent, "project", project, project, {})
 for number in range(int(start), int(start) + 8):
-    mcp.write(file, f"server-{number}", McpServer("stdio", command=("x", str(number))), owner(project))
+    mcp_config.write(file, f"server-{number}", McpServer("stdio", command=("x", str(number))), owner(project))
 """
 
 
@@ -288,17 +289,17 @@ def test_parallel_writers_keep_all_entries(place, agent):
         thread.join()
     assert ended == [0, 0, 0]
     expected = {f"server-{number}" for start in (0, 100, 200) for number in range(start, start + 8)}
-    assert set(mcp.servers(place.file(agent))) == expected
+    assert set(mcp_config.servers(place.file(agent))) == expected
 
 
 MEANWHILE = """
 import sys
 from skillhub.errors import StateError
 from skillhub.model.needs import McpServer
-from skillhub.project import mcp
+from skillhub.project import mcp_config
 from tests.support.agents import owner
 project, times = sys.argv[1], int(sys.argv[2])
-file = mcp.config_file(sys.argv[3], "project", project, project, {})
+file = mcp_config.config_file(sys.argv[3], "project", project, project, {})
 busy = False
 def agent(event, arguments):
     # The agent, which knows nothing of our lock, writes after we read and before we rename.
@@ -310,7 +311,7 @@ def agent(event, arguments):
         busy = False
 sys.addaudithook(agent)
 try:
-    mcp.write(file, "ours", McpServer("stdio", command=("x",)), owner(project))
+    mcp_config.write(file, "ours", McpServer("stdio", command=("x",)), owner(project))
 except StateError as error:
     print(error.message)
 """

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from skillhub.model.needs import McpServer
-from skillhub.project import mcp
+from skillhub.project import mcp_config
 from tests.support.agents import Place
 
 GOLDEN = Path(__file__).parents[1] / "golden/mcp"
@@ -47,17 +47,17 @@ def texts(place, file):
             Path(file.path).write_text(before.replace("KEY", file.dialect.key))
         written = {}
         for name, server in (("local", LOCAL if known else PLAIN), ("remote", REMOTE if known else OPEN)):
-            written[name] = mcp.write(file, name, server, place.owner)
+            written[name] = mcp_config.write(file, name, server, place.owner)
         yield title, Path(file.path).read_text()
         for name, entry in written.items():
-            assert mcp.remove(file, name, entry, place.owner)
+            assert mcp_config.remove(file, name, entry, place.owner)
         yield f"{title}, both removed again", Path(file.path).read_text()
         if before is not None:
             assert Path(file.path).read_text() == before.replace("KEY", file.dialect.key)
 
 
 @pytest.mark.parametrize("scope", ["project", "user"])
-@pytest.mark.parametrize("agent", mcp.DIALECTS)
+@pytest.mark.parametrize("agent", mcp_config.DIALECTS)
 def test_configuration_of_every_agent_matches_its_golden_file(tmp_path, agent, scope):
     place = Place(tmp_path)
     file = place.file(agent, scope)

@@ -3,7 +3,7 @@
 import os
 
 from skillhub.disk.home import Home
-from skillhub.project import mcp
+from skillhub.project import mcp_config
 from skillhub.project.project import Project
 
 
@@ -22,7 +22,7 @@ class Place:
         self.owner = owner(str(self.project))
 
     def file(self, agent, scope="project", **environ):
-        return mcp.config_file(agent, scope, str(self.project), str(self.home), environ)
+        return mcp_config.config_file(agent, scope, str(self.project), str(self.home), environ)
 
     def everything(self):
         return sorted(str(path.relative_to(self.project)) for path in self.project.rglob("*"))

@@ -21,7 +21,7 @@ from skillhub.model import mcp_server
 from skillhub.model.hosts import host
 from skillhub.model.needs import McpServer
 from skillhub.model.question import Asked, Question
-from skillhub.project import copies, mcp
+from skillhub.project import copies, mcp_config
 
 NAME: Final = "skillhub"
 _START = 30.0  # seconds
@@ -43,16 +43,16 @@ class OwnEntry:
     ports: Ports
 
     @cached_property
-    def file(self) -> mcp.ConfigFile:
+    def file(self) -> mcp_config.ConfigFile:
         """The file that holds the entry.
 
         Raises:
             UsageError: the agent has no such file in this scope.
         """
-        project = self.ports.project
-        found = mcp.config_file(self.agent, project.scope, project.base, self.ports.user_home, self.ports.environ)
+        project, ports = self.ports.project, self.ports
+        found = mcp_config.config_file(self.agent, project.scope, project.base, ports.user_home, ports.environ)
         if found is None:
-            agents = ", ".join(mcp.agents_with_file(project.scope))
+            agents = ", ".join(mcp_config.agents_with_file(project.scope))
             message = f"{host(self.agent).id} has no file for MCP servers in this scope that skillhub knows"
             raise UsageError(message, hint=f"agents with such a file: {agents}")
         return found
@@ -69,9 +69,9 @@ class OwnEntry:
         return McpServer("stdio", (*_start(), "mcp", *of_project))
 
     @property
-    def spelled(self) -> mcp.Entry:
+    def spelled(self) -> mcp_config.Entry:
         """The entry in the agent's format."""
-        return mcp.entry(self.agent, self.server, self.file.scope)
+        return mcp_config.entry(self.agent, self.server, self.file.scope)
 
     @property
     def text(self) -> str:
@@ -88,10 +88,10 @@ class OwnEntry:
             StateError: another server has the name, or the disk refuses.
             FormatError: the file is malformed.
         """
-        there, before = mcp.servers(self.file).get(NAME), self._written
-        if there is not None and mcp.is_equal(there, self.spelled):
+        there, before = mcp_config.servers(self.file).get(NAME), self._written
+        if there is not None and mcp_config.is_equal(there, self.spelled):
             return False, []
-        if there is not None and (before is None or not mcp.is_equal(there, before)):
+        if there is not None and (before is None or not mcp_config.is_equal(there, before)):
             theirs, ours = ("; ".join(each) for each in (mcp_server.facts(there), self.server.facts()))
             message = f"expected no other MCP server called {NAME}, found one"
             hint = f"rename or remove it; theirs: {theirs}; ours: {ours}"
@@ -108,8 +108,8 @@ class OwnEntry:
             self._remember(self.spelled, created)
             try:
                 if before is not None:
-                    mcp.remove(self.file, NAME, before, self.ports.project)
-                mcp.write(self.file, NAME, self.server, self.ports.project)
+                    mcp_config.remove(self.file, NAME, before, self.ports.project)
+                mcp_config.write(self.file, NAME, self.server, self.ports.project)
             except SkillhubError:
                 if before is not None:
                     self._remember(before, created)  # the file still has it, and no other entry is ours
@@ -123,27 +123,27 @@ class OwnEntry:
             StateError: the entry differs from the one that we wrote.
             FormatError: the file is malformed.
         """
-        there, before = mcp.servers(self.file).get(NAME), self._written
+        there, before = mcp_config.servers(self.file).get(NAME), self._written
         if there is None:
             return False
-        if before is None or not mcp.is_equal(there, before):
+        if before is None or not mcp_config.is_equal(there, before):
             message = f"expected the MCP server {NAME} as skillhub wrote it, found a different entry"
             raise StateError(message, where=self.file.path, hint="to remove it anyway, edit the file")
         if not dry_run:
-            mcp.remove(self.file, NAME, before, self.ports.project)
-            mcp.remove_created(self.ports.project, self._created)
+            mcp_config.remove(self.file, NAME, before, self.ports.project)
+            mcp_config.remove_created(self.ports.project, self._created)
             self._remember(None)
         return True
 
     @property
-    def _written(self) -> mcp.Entry | None:
+    def _written(self) -> mcp_config.Entry | None:
         return entries_file(self.ports.project.home).entries.get(self.file.path)
 
     @property
     def _created(self) -> tuple[str, ...]:
         return entries_file(self.ports.project.home).created.get(self.file.path, ())
 
-    def _remember(self, entry: mcp.Entry | None, created: tuple[str, ...] = ()) -> None:
+    def _remember(self, entry: mcp_config.Entry | None, created: tuple[str, ...] = ()) -> None:
         path = self.file.path
         state = _state_file(self.ports.project.home)
         with state.locked():
