@@ -22,7 +22,7 @@ from skillhub.errors import UsageError
 from skillhub.formats.text import quote
 from skillhub.install.context import Options, Outcome, Ports
 from skillhub.install.install import disable, enable, install, remove, update
-from skillhub.install.sources import listings
+from skillhub.install.trusted_sources import listings
 from skillhub.model.finding import Severity
 from skillhub.model.hosts import Profile, profile
 from skillhub.model.question import NO, UNANSWERED, YES, Answer, Question

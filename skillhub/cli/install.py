@@ -30,7 +30,7 @@ from skillhub.install.context import Options, Outcome, Ports, chosen_agents, sho
 from skillhub.install.install import available_updates
 from skillhub.install.install import install as flow
 from skillhub.install.install import update as update_flow
-from skillhub.install.sources import listings, reference
+from skillhub.install.trusted_sources import listings, reference
 from skillhub.model.provenance import Changes, SourceChange
 from skillhub.model.reference import Git, GitHub, parse_ref
 from skillhub.model.version import is_version

@@ -19,7 +19,7 @@ from skillhub.formats.text import Quoted, as_command, collapsed, command, quote
 from skillhub.install.candidates import Candidate
 from skillhub.install.context import State
 from skillhub.install.locked_facts import packages_of, with_advisories
-from skillhub.install.sources import Listings, listings
+from skillhub.install.trusted_sources import Listings, listings
 from skillhub.model.finding import in_words, undeclared_variables
 from skillhub.model.hosts import Profile, profile
 from skillhub.model.index import Release

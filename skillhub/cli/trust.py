@@ -14,8 +14,8 @@ from skillhub.formats import text as times
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import as_command
 from skillhub.install.context import Ports
-from skillhub.install.sources import Pin, add_source, trust_source
-from skillhub.install.sources import suggested as suggested_places
+from skillhub.install.trusted_sources import Pin, add_source, trust_source
+from skillhub.install.trusted_sources import suggested as suggested_places
 from skillhub.model.provenance import Delta
 from skillhub.model.reference import masked
 from skillhub.project.intent import SourceKind, is_from

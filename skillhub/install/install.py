@@ -30,7 +30,7 @@ from skillhub.install.needs import config_files, remove_servers, unneeded_variab
 from skillhub.install.obtain import by_lock
 from skillhub.install.resolve import resolve_locked, with_dependencies
 from skillhub.install.review import described, left_behind, sources_with, without_other_signers
-from skillhub.install.sources import needed_by, settle_sources
+from skillhub.install.trusted_sources import ask_and_adopt_sources, needed_by
 from skillhub.model.hosts import Scope
 from skillhub.model.lock import Lock
 from skillhub.model.provenance import Changes, Record, Records, source_changes
@@ -56,7 +56,7 @@ def install(refs: Sequence[Ref], options: Options, ports: Ports) -> Outcome:
         hint = f"name a skill, for example: {command(ports.project.scope, 'install', 'github:gh-fix-ci')}"
         raise UsageError("there is neither skillhub.toml nor skillhub.lock here", where=ports.project.root, hint=hint)
     state = read_state(ports)
-    asked, missing = settle_sources(state, needed_by(refs, state), options, ports)
+    asked, missing = ask_and_adopt_sources(state, needed_by(refs, state), options, ports)
     if missing:
         note = f"you do not have the source {', '.join(missing)}; its skills are not known yet"
         if options.frozen:
@@ -455,7 +455,7 @@ def update(names: Sequence[str], options: Options, ports: Ports) -> Outcome:
         StateError: the disk is in the way.
     """
     state, names = read_state(ports), tuple(dict.fromkeys(names))
-    asked, missing = settle_sources(state, options.trusted, options, ports)
+    asked, missing = ask_and_adopt_sources(state, options.trusted, options, ports)
     if missing:
         note = f"you do not have the source {', '.join(missing)}; its skills are not known yet"
         return Outcome((), False, tuple(asked), (note,))

@@ -24,7 +24,7 @@ from skillhub.install.candidates import (
 )
 from skillhub.install.context import Options, Place, Ports, State, unreachable_hint
 from skillhub.install.obtain import Acquisition, by_lock, by_path, by_place, by_source
-from skillhub.install.sources import configured
+from skillhub.install.trusted_sources import configured
 from skillhub.model.hosts import Scope
 from skillhub.model.index import Index, Release, choose_release, choose_skills
 from skillhub.model.lock import Lock, Locked, of_plugin

@@ -10,7 +10,7 @@ import pytest
 from skillhub.author.author import pack_skill
 from skillhub.edits.patch import difference
 from skillhub.errors import UsageError
-from skillhub.install.sources import Pin, add_source
+from skillhub.install.trusted_sources import Pin, add_source
 from skillhub.model.needs import McpServer
 from skillhub.model.tree import File, Tree
 from tests.support.effort import at_most

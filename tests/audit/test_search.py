@@ -9,7 +9,7 @@ import pytest
 
 from skillhub.audit.show import search
 from skillhub.errors import SourceError
-from skillhub.install.sources import listings
+from skillhub.install.trusted_sources import listings
 from skillhub.model.advisory import AdvisoriesDocument, AdvisoryFeed
 from skillhub.model.index import Index, Release
 from skillhub.model.skill import Skill

@@ -11,7 +11,7 @@ from skillhub.audit.show import diff, search, show
 from skillhub.disk.folders import remove_tree
 from skillhub.errors import NotFound, Refused, SourceMismatch, TrustDowngrade, UsageError, WrongBytes
 from skillhub.formats.digest import Digest
-from skillhub.install.sources import Pin, add_source, listings, trust_source
+from skillhub.install.trusted_sources import Pin, add_source, listings, trust_source
 from skillhub.model.lock import Lock, LockedSource
 from skillhub.model.reference import Named, parse_ref
 from skillhub.project.intent import Wanted

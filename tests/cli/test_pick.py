@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from skillhub.errors import SourceError
-from skillhub.install.sources import listings, reference
+from skillhub.install.trusted_sources import listings, reference
 from skillhub.model.index import Index, Release
 from tests.support.gitrepos import Repo, files
 from tests.support.world import World

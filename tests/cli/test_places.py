@@ -9,7 +9,7 @@ import socket
 
 import pytest
 
-from skillhub.install.sources import suggested
+from skillhub.install.trusted_sources import suggested
 from tests.support.cli import REPO
 from tests.support.gitrepos import Repo, files
 from tests.support.served import online

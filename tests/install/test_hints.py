@@ -15,7 +15,7 @@ from skillhub.formats.text import command, reinstall
 from skillhub.install.candidates import ReleaseStatus, check_against_lock
 from skillhub.install.gather import UnsafeSkills
 from skillhub.install.obtain import by_path
-from skillhub.install.sources import propose_source
+from skillhub.install.trusted_sources import propose_source
 from skillhub.model.index import Index, Release
 from skillhub.model.lock import Locked, LockedSource
 from tests.support.world import OfUser, World, skill

@@ -16,7 +16,7 @@ from skillhub.formats.digest import Digest
 from skillhub.install.context import Options
 from skillhub.install.install import update
 from skillhub.install.resolve import satisfies
-from skillhub.install.sources import Pin, add_source, listings, reference, suggested, trust_source
+from skillhub.install.trusted_sources import Pin, add_source, listings, reference, suggested, trust_source
 from skillhub.model.lock import Lock
 from skillhub.model.reference import Named, parse_ref, parse_remote
 from skillhub.project.intent import in_full, place_at

@@ -10,7 +10,7 @@ import pytest
 
 from skillhub.disk.folders import remove_tree
 from skillhub.errors import Forbidden, NotFound, SourceError, SourceMismatch, WrongBytes
-from skillhub.install.sources import Pin, add_source
+from skillhub.install.trusted_sources import Pin, add_source
 from skillhub.model.lock import Lock
 from skillhub.model.reference import parse_ref
 from tests.support.reaching import Reaching

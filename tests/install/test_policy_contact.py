@@ -23,7 +23,7 @@ from skillhub.install.install import available_updates, enable, install, update
 from skillhub.install.links import sync
 from skillhub.install.obtain import from_lock
 from skillhub.install.patches import drop, patch
-from skillhub.install.sources import Pin, add_source, listings, trust_source
+from skillhub.install.trusted_sources import Pin, add_source, listings, trust_source
 from skillhub.model.lock import Lock
 from skillhub.model.reference import Named, parse_ref
 from tests.support.gitbackend import backend

@@ -9,7 +9,7 @@ import pytest
 from skillhub.audit.sources import view_source
 from skillhub.errors import BadMetadataSignature, Forbidden, FormatError, NotFound, Refused, UsageError, WrongBytes
 from skillhub.formats.digest import Digest
-from skillhub.install.sources import Pin, add_source, trust_source
+from skillhub.install.trusted_sources import Pin, add_source, trust_source
 from skillhub.trust.roles import view_root
 from tests.support.registry import URL, Simulator
 from tests.support.world import NOW, Answers, World

@@ -11,7 +11,7 @@ from skillhub.install.candidates import without_files
 from skillhub.install.context import read_state
 from skillhub.install.gather import newest_of
 from skillhub.install.install import available_updates
-from skillhub.install.sources import Pin, add_source
+from skillhub.install.trusted_sources import Pin, add_source
 from skillhub.model.tree import SIGNATURE, File, Tree
 from skillhub.project.user_state import Trusted
 from skillhub.registry.operator import Signing

@@ -1,4 +1,4 @@
-"""Add and trust sources; sources that a project proposes; the listings of all sources."""
+"""Which sources a user trusts: add one, trust it again, adopt those that a project proposes; the listings of all."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def needed_by(refs: Sequence[Ref], state: State) -> Collection[str] | None:
     return found if refs else None
 
 
-def settle_sources(
+def ask_and_adopt_sources(
     state: State, needed: Collection[str] | None, options: Options, ports: Ports
 ) -> tuple[list[Asked], list[str]]:
     """Ask about the registries that the project proposes, and adopt them and its sites for this project.
