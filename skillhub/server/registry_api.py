@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 import re
 import zlib
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import chain
 from threading import BoundedSemaphore, Lock, Thread
 from typing import Any, BinaryIO, Final
 from urllib.parse import parse_qsl, unquote, urlsplit
+from weakref import WeakValueDictionary
 
 from skillhub.disk import files
 from skillhub.disk.proved import stamp_of
@@ -70,6 +72,8 @@ class _State:
     skills: Mapping[str, OfferedSkill]
     documents: Mapping[str, ClientDocument]
     index: SearchIndex
+    downloads: WeakValueDictionary[str, Page] = field(default_factory=WeakValueDictionary)
+    reading: Lock = field(default_factory=Lock)
 
     @property
     def name(self) -> str:
@@ -176,20 +180,23 @@ class RegistryApi:
 
     # Git over HTTP, for shallow clones.
 
-    def git(self, words: tuple[str, ...], protocol: str, request: bytes) -> Iterator[bytes]:
+    def git(self, words: tuple[str, ...], protocol: str, request: bytes, *, is_gzip: bool = False) -> Iterator[bytes]:
         """Yield the output of ``git upload-pack`` for a request; to close the iterator ends the process.
 
         Raises:
             SourceError: git is not installed, or too many git processes are running.
+            UsageError: the request is not valid gzip, or too large.
         """
         variables = {"GIT_PROTOCOL": protocol} if _PROTOCOL.fullmatch(protocol) else {}
         folder = os.path.join(self.registry.site, REPOSITORY)
+        deque(inflated(request) if is_gzip else (), 0)  # to refuse an invalid request before git runs
         if not self._packing.acquire(timeout=_WAIT):
             raise SourceError("too many repositories are packed at once")
         try:
             program = GitProgram(folder, os.environ, _GIT_OPTIONS, variables)
             process = program.start(("upload-pack", "--strict", "--stateless-rpc", *words, folder))
-            feeding = Thread(target=_write_all, args=(process.stdin, request), daemon=True)
+            parts = inflated(request) if is_gzip else (request,)
+            feeding = Thread(target=_write_all, args=(process.stdin, parts), daemon=True)
             feeding.start()
             try:
                 while process.stdout and (part := process.stdout.read1(_PART)):  # type: ignore[attr-defined]
@@ -203,24 +210,26 @@ class RegistryApi:
             self._packing.release()
 
 
-def _write_all(pipe: BinaryIO, data: bytes) -> None:
+def _write_all(pipe: BinaryIO, parts: Iterable[bytes]) -> None:
     try:
-        pipe.write(data)
+        pipe.writelines(parts)
         pipe.close()
     except (OSError, ValueError):
         pass  # The process ended or was stopped before it read all of its input.
 
 
-def inflated(body: bytes) -> bytes:
-    """Return the content of a gzipped body; raises UsageError if it is malformed, or too large."""
-    inflater = zlib.decompressobj(31)
-    try:
-        content = inflater.decompress(body, _INFLATED_MAX)
-    except zlib.error as error:
-        raise UsageError("expected a body in gzip") from error
-    if not inflater.eof:
-        raise UsageError(f"expected at most {_INFLATED_MAX} bytes")
-    return content
+def inflated(body: bytes) -> Iterator[bytes]:
+    """Yield the content of a gzipped body in small parts; raises UsageError if it is malformed, or too large."""
+    inflater, size = zlib.decompressobj(31), 0
+    while not inflater.eof:
+        try:
+            part = inflater.decompress(body, _PART)
+        except zlib.error as error:
+            raise UsageError("expected a body in gzip") from error
+        body, size = inflater.unconsumed_tail, size + len(part)
+        if size > _INFLATED_MAX or not (part or inflater.eof):
+            raise UsageError(f"expected a whole body of at most {_INFLATED_MAX} bytes")
+        yield part
 
 
 def _limit(query: Query, usual: int) -> int:
@@ -289,7 +298,11 @@ def _clawhub_resolve(state: _State, query: Query, base: str) -> object:
 
 def _clawhub_download(state: _State, query: Query, base: str) -> object:
     release = state.release(query.get("slug", ""), query.get("version", ""))
-    return Page(state.offer.hub.artifact(release), "application/zip")
+    with state.reading:
+        page = state.downloads.get(release.url)  # shared, since a slow client keeps it for long
+        if page is None:
+            page = state.downloads[release.url] = Page(state.offer.hub.artifact(release), "application/zip")
+    return page
 
 
 def _facts(state: _State, document: ClientDocument) -> dict[str, Any]:
@@ -404,11 +417,13 @@ class RegistryHandler(SiteHandler):
         return bool(head)
 
     def _git_pack(self, body: bytes) -> None:
+        is_gzip = self.headers.get("Content-Encoding") in ("gzip", "x-gzip")
+        output = self.api.git((), self.headers.get("Git-Protocol", ""), body, is_gzip=is_gzip)
         try:
-            request = inflated(body) if self.headers.get("Content-Encoding") in ("gzip", "x-gzip") else body
-        except UsageError:
-            return self.send_error(400)
-        self._stream(f"{_SERVICE}-result", self.api.git((), self.headers.get("Git-Protocol", ""), request))
+            head = next(output, b"")
+        except SkillhubError as error:
+            return self.send_error(400 if isinstance(error, UsageError) else 503)
+        self._stream(f"{_SERVICE}-result", chain((head,), output))
 
     def _stream(self, kind: str, parts: Iterable[bytes]) -> None:
         self.close_connection = True  # marks the end of the body

@@ -6,13 +6,14 @@ import io
 import os
 import re
 import stat
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import sha256
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socket import socket
 from time import monotonic
+from typing import BinaryIO
 from urllib.parse import unquote_to_bytes
 
 from skillhub.errors import NotFound, StateError, UsageError
@@ -24,18 +25,23 @@ _PAGE_POLICY = f"{WITH_SEARCH}; frame-ancestors 'none'"
 _SEGMENT = re.compile(r'[^\0-\x1f\x7f/\\:*?"<>|]+')
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Page:
-    """An answer: its bytes, their media type, and the value of ``Cache-Control``."""
+    """An answer.
 
-    data: bytes
+    Attributes:
+        content: The bytes, or the open file with them, of which slow clients keep no copies in memory.
+        type: The media type.
+        cache: The value of ``Cache-Control``.
+    """
+
+    content: bytes | io.BufferedReader
     type: str = "application/json"
     cache: str = "no-store"
 
-    @property
-    def etag(self) -> str:
-        """The strong validator (RFC 9110, 8.8.3)."""
-        return f'"{sha256(self.data).hexdigest()}"'
+    def opened(self) -> io.BytesIO | io.BufferedReader:
+        """Return the content as a file, which the caller closes."""
+        return io.BytesIO(self.content) if isinstance(self.content, bytes) else self.content
 
 
 def find_page(site: str, target: str) -> Page | None:
@@ -60,11 +66,9 @@ def find_page(site: str, target: str) -> Page | None:
     try:
         if not stat.S_ISREG(os.lstat(full_path).st_mode):
             return None
-        with open(full_path, "rb") as file:
-            data = file.read()
+        return Page(open(full_path, "rb"), media_type(path), cache_control(path))
     except OSError:
         return None
-    return Page(data, media_type(path), cache_control(path))
 
 
 class _Pace:
@@ -175,22 +179,26 @@ class SiteHandler(BaseHTTPRequestHandler):
         if page is None:
             page = find_page(self.server.site, "/404.html") or Page(b"", "text/plain")
             self.send_page(404, replace(page, cache="no-store"), with_body)
-        elif page.etag in _etags(self.headers.get("If-None-Match", "")):
-            self.send_response(304)
-            self._send_headers(page)
-            self.end_headers()
         else:
             self.send_page(200, page, with_body)
 
     def send_page(self, status: int, page: Page, with_body: bool) -> None:
-        """Answer with these bytes."""
-        self.send_response(status)
-        self.send_header("Content-Type", page.type)
-        self.send_header("Content-Length", str(len(page.data)))
-        self._send_headers(page)
-        self.end_headers()
-        if with_body:
-            self.send_parts([page.data])
+        """Answer with this page, or with status 304 if the client has it."""
+        with page.opened() as content:
+            size, digest = content.seek(0, os.SEEK_END), sha256()
+            for part in _parts(content, size):
+                digest.update(part)
+            etag = f'"{digest.hexdigest()}"'  # a strong validator (RFC 9110, 8.8.3)
+            if status == 200 and etag in _etags(self.headers.get("If-None-Match", "")):
+                status, with_body = 304, False
+            self.send_response(status)
+            if status != 304:
+                self.send_header("Content-Type", page.type)
+                self.send_header("Content-Length", str(size))
+            self._send_headers(page, etag)
+            self.end_headers()
+            if with_body:
+                self.send_parts(_parts(content, size))
 
     def send_parts(self, parts: Iterable[bytes]) -> None:
         """Send a body; disconnect a client that takes it too slowly.
@@ -205,11 +213,11 @@ class SiteHandler(BaseHTTPRequestHandler):
             while view:
                 view = view[pace.transfer(partial(self.connection.send, view[:_PIECE])) :]
 
-    def _send_headers(self, page: Page) -> None:
+    def _send_headers(self, page: Page, etag: str) -> None:
         # A part of a file cannot be verified, so ranges are not served and a Range header is ignored.
         self.send_header("Accept-Ranges", "none")
         self.send_header("Cache-Control", page.cache)
-        self.send_header("ETag", page.etag)
+        self.send_header("ETag", etag)
         for name, value in HEADERS.items():
             if name == "Content-Security-Policy" and page.type.startswith("text/html"):
                 self.send_header(name, _PAGE_POLICY)
@@ -257,6 +265,21 @@ def site_server(
     except OSError as error:
         why = error.strerror or error  # `str` would add the number
         raise StateError(f"cannot listen: {why}", where=f"{host}:{port}") from error
+
+
+def _parts(content: BinaryIO, size: int) -> Iterator[bytes]:
+    """Yield the first ``size`` bytes of a file.
+
+    Raises:
+        OSError: the file became shorter.
+    """
+    content.seek(0)
+    while size:
+        part = content.read(min(size, _PIECE))
+        if not part:
+            raise OSError("the file became shorter while it was sent")
+        size -= len(part)
+        yield part
 
 
 def _etags(header: str) -> set[str]:

@@ -22,6 +22,7 @@ def test_files_have_the_type_and_lifetime_of_registry_serve():
     assert len(paths) > 40
     for path in paths:
         page = find_page(str(site), f"/{path}")
+        page.opened().close()
         assert (media_type(path), cache_control(path)) == (page.type, page.cache), path
 
 

@@ -11,6 +11,8 @@ import struct
 import subprocess
 import threading
 import time
+import tracemalloc
+from collections import deque
 from contextlib import suppress
 from pathlib import Path
 
@@ -69,7 +71,7 @@ def api(hub):
 def ask(api):
     def ask(target, host=HOST):
         found = api.answer(target, host)
-        return json.loads(found.data) if found.type == "application/json" else found.data
+        return json.loads(found.content) if found.type == "application/json" else found.content
 
     return ask
 
@@ -253,7 +255,7 @@ def test_git_clones_shallow_sparse_and_by_the_old_protocol(hub, server, tmp_path
 
 def test_git_clones_from_a_server_without_git(hub, api, tmp_path):
     class NoGit(RegistryApi):
-        def git(self, words, protocol, request):
+        def git(self, words, protocol, request, **_):
             yield from ()
 
     handler = type("_Handler", (RegistryHandler,), {"api": NoGit(hub.dir.path, scans(hub))})
@@ -340,7 +342,7 @@ def test_attack_a_slow_reader_is_cut_off_and_frees_its_slot(hub, api, taken, req
     ended = threading.Event()
 
     class Endless(RegistryApi):
-        def git(self, words, protocol, request):
+        def git(self, words, protocol, request, **_):
             try:
                 while True:
                     yield b"0" * (1 << 16)
@@ -406,6 +408,28 @@ def test_large_answer_reaches_a_steady_reader(hub, api):
         connection.close()
 
 
-def test_attack_a_compressed_bomb_is_refused():
+def test_attack_slow_clients_of_one_archive_share_its_bytes(hub, api):
+    hub.publish("hello", "1.2.0", **{"large.txt": os.urandom(4 << 20).hex()})
+    answers = [api.answer("/api/v1/download?slug=hello", HOST)]
+    tracemalloc.start()
+    answers += (api.answer("/api/v1/download?slug=hello", HOST) for _ in range(3))
+    files = [each.opened() for each in answers]
+    assert len({file.read() for file in files}) == 1
+    assert tracemalloc.get_traced_memory()[0] < 1 << 20
+    tracemalloc.stop()
+
+
+@pytest.mark.parametrize("body", [gzip.compress(b"0" * (17 << 20)), gzip.compress(b"0000")[:-8], b"garbage"])
+def test_attack_a_compressed_bomb_is_refused(body):
     with pytest.raises(UsageError):
-        inflated(gzip.compress(b"0" * (17 << 20)))
+        deque(inflated(body), 0)
+
+
+def test_attack_a_compressed_request_takes_little_memory():
+    """Otherwise each of many requests of 16 KB would take 16 MB."""
+    body = gzip.compress(b"0" * (15 << 20))
+    tracemalloc.start()
+    assert sum(map(len, inflated(body))) == 15 << 20
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1 << 20

@@ -1,5 +1,8 @@
 import http.client
 import os
+import socket
+import tracemalloc
+from contextlib import ExitStack
 
 import pytest
 
@@ -129,6 +132,34 @@ def test_attack_a_file_of_a_skill_is_served_inert(ask, site, name):
     assert response.getheader("Content-Type") in ("application/octet-stream", "text/markdown; charset=utf-8")
     assert response.getheader("Content-Security-Policy").endswith("; sandbox")
     assert response.getheader("X-Content-Type-Options") == "nosniff"
+
+
+def test_attack_slow_clients_of_a_large_file_keep_no_copy_of_it_in_memory(site):
+    size, clients = 32 << 20, 4
+    (site / "large.bin").write_bytes(b"")
+    os.truncate(site / "large.bin", size)
+    with serving(site_server(str(site))) as server, ExitStack() as ending:
+        ending.callback(tracemalloc.stop)
+        tracemalloc.start()
+        for _ in range(clients):
+            peer = ending.enter_context(socket.create_connection(("127.0.0.1", server.server_port), timeout=300))
+            peer.sendall(b"GET /large.bin HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert peer.recv(12) == b"HTTP/1.1 200"
+        assert tracemalloc.get_traced_memory()[0] < size
+
+
+def test_a_file_that_becomes_shorter_while_it_is_sent_ends_the_connection(site):
+    path = site / "large.bin"
+    path.write_bytes(b"")
+    os.truncate(path, 256 << 20)
+    with (
+        serving(site_server(str(site))) as server,
+        socket.create_connection(("127.0.0.1", server.server_port), timeout=300) as peer,
+    ):
+        peer.sendall(b"GET /large.bin HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert peer.recv(12) == b"HTTP/1.1 200"
+        os.truncate(path, 0)
+        assert sum(map(len, iter(lambda: peer.recv(1 << 20), b""))) < 256 << 20
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS"])
