@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from fnmatch import fnmatchcase
+from typing import Any, Final, Literal, TypeAlias
 
 from skillhub.errors import UsageError
 from skillhub.formats.digest import Digest
@@ -180,3 +181,49 @@ def check_paths(*paths: str | None) -> None:
     for path in paths:
         if path is not None and not is_path(path):
             raise UsageError(f"expected a path, found {quote(path)}")
+
+
+# Permissions: rules on names, and stored answers of the user, allow a skill, deny it, or require a question.
+
+ACTIONS: Final[tuple[Permission, ...]] = ("deny", "allow", "ask")
+
+
+@dataclass(frozen=True, slots=True)
+class PermissionRule:
+    """A rule about skills; ``pattern`` is a name or full name, in which ``*`` is any text and ``?`` any character."""
+
+    pattern: str
+    action: Permission
+
+
+def permitted(
+    skill: Skill,
+    rules: Iterable[PermissionRule],
+    answers: Mapping[str, bool] | None = None,
+    otherwise: Permission = "allow",
+    last_wins: bool = False,
+) -> Permission:
+    """Return the permission of a skill: ``allow``, ``ask`` or ``deny``.
+
+    Args:
+        skill: The skill; a rule matches its name or its full name.
+        rules: The rules in the order of the file.
+        answers: Stored answers of the user by full name; they replace ``ask``, never ``deny``.
+        otherwise: The permission if no rule matches.
+        last_wins: Whether the last matching rule decides, as in OpenCode; otherwise ``deny`` takes precedence over
+            ``allow``, and ``allow`` over ``ask``, as in Codelia.
+    """
+    actions = [rule.action for rule in rules if name_fits(rule.pattern, skill.name, skill.full_name)]
+    if last_wins:
+        action = actions[-1] if actions else otherwise
+    else:
+        action = next((action for action in ACTIONS if action in actions), otherwise)
+    if action == "ask" and answers and skill.full_name in answers:
+        return "allow" if answers[skill.full_name] else "deny"
+    return action
+
+
+def name_fits(pattern: str, *names: str) -> bool:
+    """Return whether one of the names fits a pattern, in which ``*`` is any text and ``?`` any character."""
+    plain = pattern.replace("[", "[[]")  # begins a set of characters in `fnmatch`, but not in these rules
+    return any(fnmatchcase(name, plain) for name in names)

@@ -15,7 +15,7 @@ _HOMES = {
     name: f"skillhub.{module}"
     for module, names in {
         "model.hosts": "Profile profile profiles",
-        "model.skill": "Skill",
+        "model.skill": "PermissionRule Skill permitted",
         "runtime.agent": "catalog_of changes context_inspect skills_list",
         "runtime.catalog": "Catalog Problem Session",
         "runtime.discover": "Surroundings",
@@ -27,7 +27,7 @@ _HOMES = {
         "runtime.skill_urls": "Pulled pull urls_of",
         "runtime.ranking": "Hit Hits SearchIndex rows_of search",
         "runtime.mention_resolver": "Completion Mention MentionRules Resolved Selected complete mentioned",
-        "runtime.state": "PermissionRule answers permitted remember set_reach",
+        "runtime.state": "answers remember set_reach",
         "runtime.toolset": "SkillTool ToolResult call_tool tools",
         "runtime.walk": "Cache",
     }.items()
@@ -96,7 +96,7 @@ __all__ = [
 
 if TYPE_CHECKING:
     from skillhub.model.hosts import Profile, profile, profiles
-    from skillhub.model.skill import Skill
+    from skillhub.model.skill import PermissionRule, Skill, permitted
     from skillhub.runtime.agent import catalog_of, changes, context_inspect, skills_list
     from skillhub.runtime.catalog import Catalog, Problem, Session
     from skillhub.runtime.discover import Surroundings
@@ -116,7 +116,7 @@ if TYPE_CHECKING:
     from skillhub.runtime.overview import Section, section
     from skillhub.runtime.ranking import Hit, Hits, SearchIndex, rows_of, search
     from skillhub.runtime.skill_urls import Pulled, pull, urls_of
-    from skillhub.runtime.state import PermissionRule, answers, permitted, remember, set_reach
+    from skillhub.runtime.state import answers, remember, set_reach
     from skillhub.runtime.toolset import SkillTool, ToolResult, call_tool, tools
     from skillhub.runtime.walk import Cache
 

@@ -6,7 +6,6 @@ import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from fnmatch import fnmatchcase
 from hashlib import sha256
 from typing import Any, Final, Literal, NamedTuple, get_args
 
@@ -19,55 +18,10 @@ from skillhub.formats.text import as_command, clean, is_path, quote, typed_flags
 from skillhub.formats.toml import others_toml, spell_toml, with_table, without_tables
 from skillhub.model.hosts import Profile, Scope, expand
 from skillhub.model.question import HoldReason
-from skillhub.model.skill import Permission, Reach, Skill
+from skillhub.model.skill import ACTIONS, Permission, PermissionRule, Reach, Skill, name_fits, permitted
 from skillhub.runtime.catalog import Problem
 from skillhub.runtime.discover import Surroundings, expanded, project_root
 from skillhub.runtime.walk import write_own
-
-# Permissions: rules on names, and stored answers of the user, allow a skill, deny it, or require a question.
-
-ACTIONS: Final[tuple[Permission, ...]] = ("deny", "allow", "ask")
-
-
-@dataclass(frozen=True, slots=True)
-class PermissionRule:
-    """A rule about skills; ``pattern`` is a name or full name, in which ``*`` is any text and ``?`` any character."""
-
-    pattern: str
-    action: Permission
-
-
-def permitted(
-    skill: Skill,
-    rules: Iterable[PermissionRule],
-    answers: Mapping[str, bool] | None = None,
-    otherwise: Permission = "allow",
-    last_wins: bool = False,
-) -> Permission:
-    """Return the permission of a skill: ``allow``, ``ask`` or ``deny``.
-
-    Args:
-        skill: The skill; a rule matches its name or its full name.
-        rules: The rules in the order of the file.
-        answers: Stored answers of the user by full name; they replace ``ask``, never ``deny``.
-        otherwise: The permission if no rule matches.
-        last_wins: Whether the last matching rule decides, as in OpenCode; otherwise ``deny`` takes precedence over
-            ``allow``, and ``allow`` over ``ask``, as in Codelia.
-    """
-    actions = [rule.action for rule in rules if _matches(rule.pattern, skill.name, skill.full_name)]
-    if last_wins:
-        action = actions[-1] if actions else otherwise
-    else:
-        action = next((action for action in ACTIONS if action in actions), otherwise)
-    if action == "ask" and answers and skill.full_name in answers:
-        return "allow" if answers[skill.full_name] else "deny"
-    return action
-
-
-def _matches(pattern: str, *names: str) -> bool:
-    plain = pattern.replace("[", "[[]")  # begins a set of characters in `fnmatch`, but not in these rules
-    return any(fnmatchcase(name, plain) for name in names)
-
 
 # Parses and edits the files in which agents disable skills.
 # Text in, text out; every byte that is not about the skill stays. An unknown word disables.
@@ -124,7 +78,7 @@ class Layer:
 
     def permission(self, skill: Skill, answers: Mapping[str, bool]) -> Permission | None:
         """Return the permission of a skill by the rules; None if no rule matches it."""
-        matching = [rule for rule in self.rules if _matches(rule.pattern, skill.name, skill.full_name)]
+        matching = [rule for rule in self.rules if name_fits(rule.pattern, skill.name, skill.full_name)]
         return permitted(skill, matching, answers, last_wins=True) if matching else None
 
 
@@ -254,7 +208,7 @@ def _opencode_rules(block: Mapping[str, Any]) -> list[PermissionRule]:
     by_kind = permission if isinstance(permission, dict) else {"*": permission}
     rules = []
     for kind, rule in by_kind.items():
-        if _matches(kind, "skill"):
+        if name_fits(kind, "skill"):
             by_pattern = rule if isinstance(rule, dict) else {"*": rule}
             for pattern, action in by_pattern.items():
                 rules.append(PermissionRule(pattern, action if action in ACTIONS else "deny"))
@@ -272,7 +226,7 @@ def _opencode_edit(text: str, skill: Skill, reach: Reach, where: str) -> str:
 def _own_rule(text: str, skill: Skill, where: str) -> Permission | None:
     """Return the action of the rule with a skill's full name; None if there is none, or another one decides."""
     layer = _opencode_parse(text, where)
-    rules = [rule for rule in layer.rules if _matches(rule.pattern, skill.name, skill.full_name)]
+    rules = [rule for rule in layer.rules if name_fits(rule.pattern, skill.name, skill.full_name)]
     return rules[-1].action if rules and rules[-1].pattern == skill.full_name else None
 
 
@@ -299,7 +253,7 @@ def _claude_patterns(permissions: Mapping[str, Any], key: str, where: str) -> It
         raise FormatError("expected a list of rules", where=f"{where}: permissions.{key}")
     for rule in rules:
         tool, _, inner = rule.strip().partition("(")
-        if _matches(tool.strip(), "Skill"):
+        if name_fits(tool.strip(), "Skill"):
             name = inner.removesuffix(")").strip() or "*"
             yield name
             # The end of such a rule is a pattern for the arguments; older rules have a colon before it.
@@ -400,7 +354,11 @@ def settled(skills: Iterable[Skill], settings: Sequence[Layer]) -> Iterator[Skil
     answered = {name: answer for layer in reversed(settings) for name, answer in layer.answers.items()}
     for skill in skills:
         deciding, reach = _first_setting(skill, settings)
-        if hidden and reach == "active" and any(_matches(pattern, skill.name, skill.full_name) for pattern in hidden):
+        if (
+            hidden
+            and reach == "active"
+            and any(name_fits(each, skill.name, skill.full_name) for each in hidden)
+        ):
             reach = "enabled"
         permission, denying = _ruling(skill, with_rules, answered)
         if denying is not None:

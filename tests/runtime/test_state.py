@@ -11,12 +11,12 @@ import pytest
 from skillhub.errors import FormatError, LinkLeavesProject, Refused, StateError, UsageError
 from skillhub.formats import json as jsonc
 from skillhub.model.hosts import profile
-from skillhub.model.skill import Skill
+from skillhub.model.skill import PermissionRule, Skill, permitted
 from skillhub.runtime.agent import catalog_of
 from skillhub.runtime.discover import Surroundings
 from skillhub.runtime.loading import Request, load
 from skillhub.runtime.mention_resolver import mentioned
-from skillhub.runtime.state import FORMS, Layer, PermissionRule, answers, permitted, remember, set_reach, settled
+from skillhub.runtime.state import FORMS, Layer, answers, remember, set_reach, settled
 from tests.runtime.test_discover import write
 from tests.support.effort import at_most
 

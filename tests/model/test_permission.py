@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from skillhub.model.skill import Skill
-from skillhub.runtime.state import PermissionRule, permitted
+from skillhub.model.skill import PermissionRule, Skill, permitted
 from tests.support.effort import at_most
 
 
