@@ -329,6 +329,22 @@ def remove(text: str, path: tuple[str, ...], where: str) -> str:
     return _checked(_without_member(text, node, path[-1]), _delete(_object(root, "the top", where), path), where)
 
 
+def replace(text: str, path: tuple[str, ...], value: object, where: str) -> str:
+    """Return ``text`` with ``value`` in place of the value at ``path``.
+
+    Raises:
+        FormatError: ``text`` is malformed, or there is no such member.
+    """
+    root = node = parse(text, where)
+    for key in path:
+        member = node.get(key) if node else None
+        node = member.node if member else None
+    if root is None or node is None:
+        raise FormatError(f"expected {quote('.'.join(path))}, found none", where=where)
+    after = text[: node.start] + json.dumps(value) + text[node.end :]
+    return _checked(after, _set(_object(root, "the top", where), path, value), where)
+
+
 @dataclass(frozen=True, slots=True)
 class _Style:
     """The style of a file: line end, indentation, members on lines of their own or not, comma and colon."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Any, Final, Literal, NamedTuple, get_args
 
-from skillhub.disk.files import inside, read
+from skillhub.disk.files import inside, lock, read
 from skillhub.disk.home import Home
 from skillhub.errors import FormatError, SkillhubError, StateError, UsageError
 from skillhub.formats import json as jsonc
@@ -104,9 +105,8 @@ def _gen_parse(text: str, where: str) -> Layer:
 
 
 def _gen_edit(text: str, skill: Skill, reach: Reach, where: str) -> str:
-    block = _gen(text, where)
-    block["skills"][skill.full_name] = _GEN_WORDS[reach]
-    return json.dumps(block, indent=2, ensure_ascii=False) + "\n"
+    set_member = jsonc.replace if skill.full_name in _gen(text, where)["skills"] else jsonc.insert
+    return set_member(text, ("skills", skill.full_name), _GEN_WORDS[reach], where)
 
 
 def gen_answers(text: str, where: str) -> dict[str, bool]:
@@ -124,7 +124,7 @@ def gen_remember(text: str, name: str, allowed: bool, where: str) -> str:
 def _with_replaced(text: str, name: str, rules: Mapping[str, str], where: str) -> str:
     """Return the text of skillhub's own state with the rules, by file, that the ``deny`` of a skill replaced."""
     block = _gen(text, where)
-    replaced = {**_member(block, "replaced"), name: rules}
+    replaced = {**_member(block, "replaced"), name: {file: rule for file, rule in rules.items() if rule}}
     block["replaced"] = {skill: rows for skill, rows in replaced.items() if rows}
     if not block["replaced"]:
         del block["replaced"]
@@ -217,6 +217,8 @@ def _opencode_rules(block: Mapping[str, Any]) -> list[PermissionRule]:
 
 def _opencode_edit(text: str, skill: Skill, reach: Reach, where: str) -> str:
     place = ("permission", "skill", skill.full_name)
+    if reach == "disabled" and _own_rule(text, skill, where):
+        return jsonc.replace(text, place, "deny", where)
     actions = {rule.action for rule in _opencode_parse(text, where).rules if rule.pattern == skill.full_name}
     if actions and (reach == "disabled" or actions == {"deny"}):
         text = jsonc.remove(text, place, where)
@@ -354,11 +356,7 @@ def settled(skills: Iterable[Skill], settings: Sequence[Layer]) -> Iterator[Skil
     answered = {name: answer for layer in reversed(settings) for name, answer in layer.answers.items()}
     for skill in skills:
         deciding, reach = _first_setting(skill, settings)
-        if (
-            hidden
-            and reach == "active"
-            and any(name_fits(each, skill.name, skill.full_name) for each in hidden)
-        ):
+        if hidden and reach == "active" and any(name_fits(each, skill.name, skill.full_name) for each in hidden):
             reach = "enabled"
         permission, denying = _ruling(skill, with_rules, answered)
         if denying is not None:
@@ -453,35 +451,50 @@ def set_reach(skill: Skill, reach: Reach, scope: Scope, profile: Profile, around
     deciding, bound_reach = _first_setting(skill, binding)
     if bound_reach == "disabled" != reach and deciding.file:
         raise StateError(f"{skill.full_name} stays disabled", where=deciding.file.path, hint="change it in this file")
-    edits: list[tuple[str, str]] = []
-    files = [*_files_to_write(profile, around, scope)]
-    own_state = next((_gen(_text(file) or "", file.path) for file in files if file.ours), {})
-    replaced = _member(_member(own_state, "replaced"), skill.full_name)
-    for file in files:
-        path = file.path
-        if scope == "project" and not file.ours:
-            path = inside(root, os.path.relpath(path, root).replace(os.sep, "/"))
-        form = FORMS[file.form]
-        if form.edit is None:
-            continue
-        before = _text(file) or ""
-        after = form.edit(before, skill, reach, file.path)
-        # The skill's own rule is kept in skillhub's state while a `deny` is in its place.
-        if file.form == "opencode" and (rule := _own_rule(before, skill, file.path)) != "deny":
-            replaced[file.path] = rule or ""
-        elif reach != "disabled" and replaced.get(file.path) in ("allow", "ask"):
-            after = jsonc.insert(after, ("permission", "skill", skill.full_name), replaced[file.path], file.path)
-        elif file.ours:
-            known = {path: rule for path, rule in replaced.items() if rule and reach == "disabled"}
-            after = _with_replaced(after, skill.full_name, known, file.path)
-        edited = next(settled([replace(skill, state="enabled")], [form.parse(after, file.path)]))
-        if (edited.state == "disabled") != (reach == "disabled"):
-            hint = "a rule in this file is about several skills; change it there"
-            raise StateError(f"{skill.full_name} stays {edited.state}", where=file.path, hint=hint)
-        if after != before:
-            edits.append((path, after))
-    for path, after in edits:
-        _write(path, after)
+    files = [file for file in _files_to_write(profile, around, scope) if FORMS[file.form].edit]
+    written = {file: _within(root, file) for file in files}
+    edits: list[tuple[ReachFile, str | None, str]] = []
+    with _locked(profile, around, scope):
+        own_state = next((_gen(_text(file) or "", file.path) for file in files if file.ours), {})
+        replaced = _member(_member(own_state, "replaced"), skill.full_name)
+        for file in files:
+            before = _text(file)
+            after = _edited(file, before or "", skill, reach, replaced)
+            if file.ours and reach == "disabled" and any(replaced.values()):
+                # Before the rule is gone from the agent's file, so that a crash between forgets none.
+                edits.insert(0, (file, before, _with_replaced(before or "", skill.full_name, replaced, file.path)))
+            if after != (before or ""):
+                edits.append((file, before, after))
+        for file, before, after in edits:
+            _write(written[file], before, after)
+
+
+def _within(root: str, file: ReachFile) -> ReachFile:
+    """Return the file with its links followed; one of a project may not lead out of it."""
+    if file.scope != "project" or file.ours:
+        return file
+    return replace(file, path=inside(root, os.path.relpath(file.path, root).replace(os.sep, "/")))
+
+
+def _edited(file: ReachFile, before: str, skill: Skill, reach: Reach, replaced: dict[str, str]) -> str:
+    """Return the text of a file with the new reach of a skill; raises as ``set_reach``.
+
+    ``replaced`` has the skill's own rules, by file, that are kept in skillhub's state while a ``deny`` is in their
+    place; skillhub's file comes last.
+    """
+    form = FORMS[file.form]
+    after = form.edit(before, skill, reach, file.path) if form.edit else before
+    if file.form == "opencode" and (rule := _own_rule(before, skill, file.path)) != "deny":
+        replaced[file.path] = rule or ""
+    elif reach != "disabled" and replaced.get(file.path) in ("allow", "ask"):
+        after = jsonc.replace(before, ("permission", "skill", skill.full_name), replaced[file.path], file.path)
+    elif file.ours:
+        after = _with_replaced(after, skill.full_name, replaced if reach == "disabled" else {}, file.path)
+    edited = next(settled([replace(skill, state="enabled")], [form.parse(after, file.path)]))
+    if (edited.state == "disabled") != (reach == "disabled"):
+        hint = "a rule in this file is about several skills; change it there"
+        raise StateError(f"{skill.full_name} stays {edited.state}", where=file.path, hint=hint)
+    return after
 
 
 def answers(profile: Profile, around: Surroundings) -> dict[str, bool]:
@@ -519,9 +532,11 @@ def remember(skill: Skill, allowed: bool, scope: Scope, profile: Profile, around
         StateError: the file cannot be read or written.
         UsageError: there is no such scope.
     """
-    for file in _of_scope(profile, around, scope):
-        if file.ours:
-            _write(file.path, gen_remember(_text(file) or "", skill.full_name, allowed, file.path))
+    with _locked(profile, around, scope):
+        for file in _of_scope(profile, around, scope):
+            if file.ours:
+                before = _text(file)
+                _write(file, before, gen_remember(before or "", skill.full_name, allowed, file.path))
 
 
 def _files_to_write(profile: Profile, around: Surroundings, scope: Scope) -> Iterator[ReachFile]:
@@ -540,12 +555,26 @@ def _of_scope(profile: Profile, around: Surroundings, scope: Scope) -> list[Reac
     return [file for file in reach_files(profile, around) if file.scope == scope]
 
 
-def _write(path: str, text: str) -> None:
+@contextmanager
+def _locked(profile: Profile, around: Surroundings, scope: Scope) -> Iterator[None]:
+    """Hold the lock of skillhub's own files, if there are any: two processes would undo each other's edits."""
+    with ExitStack() as held:
+        for file in _of_scope(profile, around, scope):
+            if file.ours:
+                held.enter_context(lock(f"{os.path.dirname(file.path)}.lock"))
+        yield
+
+
+def _write(file: ReachFile, before: str | None, after: str) -> None:
+    """Replace the text of a file; an agent's file only if it still has the text ``before`` (None: no file)."""
     try:
-        data = text.encode("utf-8")
+        data = after.encode("utf-8")
     except UnicodeEncodeError as error:
-        raise FormatError("expected names and paths in UTF-8", where=path) from error
-    write_own(path, data)
+        raise FormatError("expected names and paths in UTF-8", where=file.path) from error
+    if not file.ours and read(file.path, CAP) != (None if before is None else before.encode()):
+        hint = "run the command again"
+        raise StateError("another program changed the file meanwhile", where=file.path, hint=hint)
+    write_own(file.path, data)
 
 
 def _text(file: ReachFile) -> str | None:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from skillhub.errors import FormatError
 from skillhub.formats import json as jsonc
-from skillhub.formats.json import insert, remove
+from skillhub.formats.json import insert, remove, replace
 
 OURS = {"url": "https://x.example/", "args": ["-y", 1]}
 PATH = ("servers", "ours")
@@ -63,6 +63,14 @@ def test_insert_writes_in_the_style_of_the_file(style):
 def test_remove_undoes_insert_byte_for_byte(style):
     before, after = GOLDEN[style]
     assert remove(after, PATH, "f") == before
+
+
+def test_a_value_is_replaced_in_its_place():
+    text = '// top\n{"a": {"b": /* x */ [1,\n2], // y\n "c": 1}}'
+    assert replace(text, ("a", "b"), "é", "f") == text.replace("[1,\n2]", '"\\u00e9"')
+    for path in (("a", "d"), ("d",), ("a", "c", "e")):
+        with pytest.raises(FormatError, match="found none"):
+            replace(text, path, 1, "f")
 
 
 def test_null_counts_as_an_object_without_members():

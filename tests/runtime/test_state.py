@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import os
 import tomllib
+from contextlib import suppress
+from functools import partial
+from itertools import count
 
 import pytest
 
@@ -17,8 +20,11 @@ from skillhub.runtime.discover import Surroundings
 from skillhub.runtime.loading import Request, load
 from skillhub.runtime.mention_resolver import mentioned
 from skillhub.runtime.state import FORMS, Layer, answers, remember, set_reach, settled
+from tests.install.test_concurrency import at_once
 from tests.runtime.test_discover import write
 from tests.support.effort import at_most
+from tests.support.hearing import heard_by
+from tests.support.killing import Killed, Killer
 
 
 class Desk:
@@ -127,11 +133,12 @@ def test_file_of_gencode_is_read_and_written_in_its_form(desk):
     place = desk.home / ".gen/skills.json"
     place.parent.mkdir()
     other = {"git:other": "active", "later": {"state": "pinned"}}
-    place.write_text(json.dumps({"skills": {"demo": "enable", **other}, "more": 1}))
+    place.write_text(text := json.dumps({"skills": {"demo": "enable", **other}, "more": 1}, indent=1))
     assert desk.skill().reach == "enabled"
     desk.set("disabled")
-    kept = {"skills": {"demo": "disable", **other}, "more": 1}
-    assert place.read_text() == json.dumps(kept, indent=2) + "\n"
+    assert place.read_text() == text.replace('"enable"', '"disable"')
+    desk.set("active")
+    assert place.read_text() == text.replace('"enable"', '"active"')
 
 
 CONFIG = """# mine
@@ -250,7 +257,8 @@ def test_config_of_opencode_keeps_its_comments(desk):
     [
         ('{"demo": "ask"}', '{"demo": "ask"}'),
         ('{"*": "deny", "demo": "allow"}', '{"*": "deny", "demo": "allow"}'),
-        ('{"*": "allow", "demo": "ask", "x": "ask"}', '{"*": "allow", "x": "ask", "demo": "ask"}'),
+        ('{"*": "allow", "demo": "ask", "x": "ask"}', '{"*": "allow", "demo": "ask", "x": "ask"}'),
+        ('{"*": "allow", "demo": /* mine */ "ask", // why\n "x": "ask"}',) * 2,
         ('{"demo": "ask", "*": "allow"}', '{"*": "allow"}'),  # the other rule decided, and does again
     ],
 )
@@ -268,6 +276,55 @@ def test_rule_on_one_skill_is_back_once_it_is_enabled_again(desk, scope, rules, 
     assert place.read_text() == f'{{"permission": {{"skill": {after}}}}}'
     assert desk.skill().permission == permission
     assert all("replaced" not in path.read_text() for path in (desk.state / "skills").iterdir())
+
+
+@pytest.mark.parametrize("reach", ["disabled", "active"])
+@pytest.mark.parametrize("desk", ["opencode"], indirect=True)
+def test_interruption_at_any_step_forgets_no_rule(desk, reach):
+    place = desk.project / "opencode.json"
+    place.write_text(text := '{"permission": {"skill": {"demo": "ask", "x": "ask"}}}')
+    for step in count():
+        desk.set("active" if reach == "disabled" else "disabled", "project")
+        killer = Killer(step)
+        with suppress(Killed), heard_by(killer.hear):
+            desk.set(reach, "project")
+        if killer.left is not None:
+            assert step == (3 if reach == "disabled" else 2)
+            break
+        desk.set(reach, "project")
+        desk.set("active", "project")
+        assert place.read_text() == text
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="each command runs in a forked child")
+def test_simultaneous_changes_of_two_skills_are_both_kept(desk):
+    names = [f"s{number}" for number in range(8)]
+    for name in names:
+        write(desk.project / ".agents/skills" / name)
+    skills = [desk.skill(name) for name in names]
+    acts = [partial(set_reach, each, "disabled", "project", desk.profile, desk.around) for each in skills]
+    answers_too = [partial(remember, each, True, "project", desk.profile, desk.around) for each in skills]
+    assert at_once(*acts, *answers_too) == [0] * 16
+    assert [desk.skill(name).reach for name in names] == ["disabled"] * 8
+    assert answers(desk.profile, desk.around) == dict.fromkeys(names, True)
+
+
+@pytest.mark.parametrize("desk", ["opencode"], indirect=True)
+def test_change_of_another_program_meanwhile_is_not_overwritten(desk, monkeypatch):
+    place = desk.project / "opencode.json"
+    place.write_text("{}")
+    seen = FORMS["opencode"]
+
+    def edit(text, *rest):
+        place.write_text('{"theme": "dark"}')
+        return seen.edit(text, *rest)
+
+    skill = desk.skill()
+    monkeypatch.setitem(FORMS, "opencode", seen._replace(edit=edit))
+    with pytest.raises(StateError, match="another program changed the file"):
+        set_reach(skill, "disabled", "project", desk.profile, desk.around)
+    assert place.read_text() == '{"theme": "dark"}'
+    assert desk.skill().reach == "active"
 
 
 @pytest.mark.parametrize("desk", ["opencode"], indirect=True)
