@@ -14,6 +14,7 @@ import tree_sitter_bash
 from skillhub.formats.text import words
 from skillhub.scan.code.decoded import unpacked
 from skillhub.scan.code.flow import Flow, Node, Place
+from skillhub.scan.code.trees import PIECE, pieces, whole
 
 _WRAPPERS: Final = frozenset(words("sudo env nohup timeout xargs command exec time nice setsid builtin stdbuf doas"))
 _SHELLS: Final = frozenset(words("sh bash zsh dash ksh"))
@@ -73,20 +74,20 @@ def _parser() -> Any:  # noqa: ANN401 - tree-sitter's, as all nodes here
 
 
 # The parser takes quadratic time for text with syntax errors. Limits: bytes of such text, errors in a whole script,
-# bytes of a piece, and bytes of a script that is parsed as a whole.
+# and bytes of a script that is parsed as a whole.
 _UNREAD_MAX: Final = 12_000
 _ERRORS_MAX: Final = 24
-_PIECE: Final = 3_000
 _WHOLE_MAX: Final = 1 << 16
 
 
 def _trees(data: bytes) -> list[tuple[Any, int]]:
     """Return the tree of a script, or trees of its pieces if much of it has errors, each with the lines before it."""
     trees, unread = [], 0
-    for piece, line in _split(data):
+    for piece, line in pieces(data):
         trees.append((_parser().parse(piece), line))
         unread += len(piece) * trees[-1][0].root_node.has_error
-    tree = _whole_tree(data) if len(trees) > 1 and unread <= _UNREAD_MAX and len(data) <= _WHOLE_MAX else None
+    is_whole = len(trees) > 1 and unread <= _UNREAD_MAX and len(data) <= _WHOLE_MAX
+    tree = whole(_parser(), data, _ERRORS_MAX) if is_whole else None
     return [*trees, *_line_trees(data, trees)] if tree is None else [(tree, 0)]
 
 
@@ -97,38 +98,7 @@ def _line_trees(data: bytes, trees: list[tuple[Any, int]]) -> Iterator[tuple[Any
         if tree.root_node.has_error:
             for number in range(first, first + tree.root_node.end_point[0] + 1):
                 if number < len(lines) and b" " in lines[number].strip():
-                    yield _parser().parse(lines[number][:_PIECE]), number
-
-
-def _whole_tree(data: bytes) -> Any:  # noqa: ANN401 - of tree-sitter
-    errors = 0
-
-    def is_enough(_offset: int, has_error: bool) -> bool:
-        nonlocal errors
-        errors += has_error
-        return errors > _ERRORS_MAX
-
-    try:
-        return _parser().parse(lambda offset, _point: data[offset : offset + 256], progress_callback=is_enough)
-    except ValueError:  # without a reset the parser would continue where it stopped
-        _parser().reset()
-        return None
-
-
-def _split(data: bytes) -> Iterator[tuple[bytes, int]]:
-    """Yield the pieces of a script, each with the number of lines before it.
-
-    A piece ends at the end of a function, a paragraph or a line, if there is one in its last two thirds.
-    """
-    line = start = 0
-    while start < len(data):
-        end = min(start + _PIECE, len(data))
-        if end < len(data):
-            ends = (data.rfind(mark, start, end) + len(mark) for mark in (b"\n}\n", b"\n\n", b"\n"))
-            end = next((position for position in ends if position > start + _PIECE // 3), end)
-        yield data[start:end], line
-        line += data.count(b"\n", start, end)
-        start = end
+                    yield _parser().parse(lines[number][:PIECE]), number
 
 
 class Script:
