@@ -303,7 +303,8 @@ class Script:
         line = self._constants.get(word, word) if word in self._aliases else self._expand(word)
         name = (line.split() or [""])[0].rpartition("/")[2].lower()
         is_odd = plain != raw or word.count("$") > 1
-        if re.search(r"[?\[]|/.*\*", word) and re.search(r"[a-z]", name) and len(name) < 20:
+        is_glob = "?" in word or "[" in word or "*" in word.partition("/")[2]
+        if is_glob and len(name) < 20 and re.search(r"[a-z]", name):
             guess = next((program for program in _PROGRAMS if fnmatchcase(program, name)), name)
             name, is_odd = guess, is_odd or guess != name
         if is_odd and name in (*_PROGRAMS, "cat", "head", "tail", "less"):
