@@ -12,7 +12,6 @@ from collections.abc import Iterator, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import product
-from tempfile import gettempdir
 from typing import Literal
 
 from skillhub.disk import files
@@ -159,11 +158,10 @@ def _gone_projects(projects: Sequence[KnownProject], trees: Sequence[Waste]) -> 
     return tuple(project.base for project in projects if project.gone and not unused.isdisjoint(project.trees))
 
 
-def _leftovers(home: Home, before: float) -> Iterator[Waste]:
+def _leftovers(home: Home, before: float) -> Sequence[Waste]:
     # On some systems several of these are the same folder, or one contains another.
     folders = (home.config, home.data, home.cache, home.state)
-    leftovers = {leftover.path: leftover for folder in folders for leftover in _incomplete(folder, before)}
-    return iter((leftovers | {leftover.path: leftover for leftover in _abandoned_folders(before)}).values())
+    return [*{leftover.path: leftover for folder in folders for leftover in _incomplete(folder, before)}.values()]
 
 
 def _old_downloads(home: Home, before: float) -> Iterator[Waste]:
@@ -376,45 +374,3 @@ def _stamp(path: str) -> float:
         return os.lstat(path).st_mtime
     except OSError:
         return 0.0
-
-
-# Temporary folders of killed commands.
-
-_NAME = re.compile(r"(?a)skillhub-(\d{1,10})-\w{8}")
-
-
-def _abandoned_folders(before: float) -> Iterator[Waste]:
-    """Yield temporary folders of this user, last changed before that time (epoch), whose process has ended.
-
-    Other users can write into the system's temporary folder: links and entries of other users are skipped.
-    """
-    try:
-        with os.scandir(gettempdir()) as rows:
-            folders = [row for row in rows if _NAME.fullmatch(row.name)]
-    except OSError:
-        return
-    for row in folders:
-        if _is_ours(row, before) and not _is_running(int(row.name.split("-")[1])):
-            yield Waste("leftover", row.path, _size(row.path))
-
-
-def _is_ours(row: os.DirEntry[str], before: float) -> bool:
-    try:
-        status = row.stat(follow_symlinks=False)
-        is_mine = os.name == "nt" or status.st_uid == os.geteuid()  # on Windows each user has a temporary folder
-        return is_mine and row.is_dir(follow_symlinks=False) and status.st_mtime < before
-    except OSError:
-        return False
-
-
-def _is_running(process: int) -> bool:
-    """Return whether the process exists; on Windows, where the check would end it, return False."""
-    if os.name == "nt":
-        return False
-    try:
-        os.kill(process, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except OSError:
-        return True
-    return True

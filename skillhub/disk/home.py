@@ -158,7 +158,7 @@ def _refuse_others(folder: str) -> None:
 
 
 def throwaway() -> TemporaryDirectory[str]:
-    """Return a new temporary folder, with the number of this process in its name.
+    """Return a new temporary folder.
 
     Raises:
         StateError: the disk refuses, or the system has no temporary folder.
@@ -166,7 +166,7 @@ def throwaway() -> TemporaryDirectory[str]:
     from tempfile import TemporaryDirectory  # noqa: PLC0415 - it imports three compression modules, for few commands
 
     try:
-        return TemporaryDirectory(prefix=f"skillhub-{os.getpid()}-", ignore_cleanup_errors=True)
+        return TemporaryDirectory(prefix="skillhub-", ignore_cleanup_errors=True)
     except OSError as error:
         hint = "let TMPDIR name a folder that you may write to, with some space"
         raise StateError(f"no temporary folder can be made: {error.strerror}", hint=hint) from error

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 
 ASK = "[N]o: "
 
@@ -42,43 +40,6 @@ def test_gc_at_a_terminal_asks_first(shell):
     done = shell.at_terminal("cache", "gc", say=[(ASK, "y\n")])
     assert (done.status, os.path.isdir(path)) == (0, False)
     assert "in all" in done.out
-
-
-MAKES_AND_IS_KILLED = """
-import os, signal, sys
-from skillhub.disk.home import throwaway
-folder = throwaway()
-open(os.path.join(folder.name, "timestamp.json"), "w").close()
-print(folder.name, flush=True)
-os.kill(os.getpid(), signal.SIGKILL)
-"""
-
-
-def test_gc_removes_the_temporary_files_of_a_killed_command_only(shell):
-    temporary, kept = shell.folder / "tmp", shell.folder / "kept"
-    for each in (temporary, kept):
-        each.mkdir()
-    environ = shell.having({"TMPDIR": str(temporary)})
-    words = [sys.executable, "-c", MAKES_AND_IS_KILLED]
-    one, young = (
-        subprocess.run(words, env=environ, capture_output=True, text=True, check=False).stdout.strip()
-        for _ in range(2)
-    )
-    gone = os.path.basename(young).split("-")[1]
-    names = [f"skillhub-{os.getpid()}-running0", f"skillhub-{gone}-x", "skillhub-registry", f"other-{gone}-abcdefgh"]
-    stay = [temporary / name for name in names]
-    for each in stay:
-        each.mkdir()
-    link = temporary / f"skillhub-{gone}-linkedup"
-    link.symlink_to(kept)
-    for each in (one, kept, *stay):
-        os.utime(each, (0, 0))
-    os.utime(link, (0, 0), follow_symlinks=False)
-    done = shell.run("cache", "gc", "--dry-run", "--json", TMPDIR=temporary)
-    assert [each["path"] for each in done.json["removed"]] == [one]
-    assert shell.run("cache", "gc", TMPDIR=temporary).status == 0
-    assert not os.path.exists(one)
-    assert all(os.path.lexists(each) for each in (young, link, kept, *stay))
 
 
 def test_results_of_the_scan_are_listed_and_collected(shell):
