@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Collection, Iterator
-from contextlib import suppress
+from collections.abc import Iterator
 from typing import Annotated, Any
 
 from skillhub.audit import show as reading
@@ -14,11 +13,10 @@ from skillhub.audit.show import Shown
 from skillhub.cli.common import Arg, Common, Strings
 from skillhub.cli.reading import listing, numbered, text_of
 from skillhub.cli.terminal import Terminal, members
-from skillhub.errors import NotFound, Refused, SkillhubError, UsageError
-from skillhub.formats.text import Quoted, as_command, collapsed, command, quote
+from skillhub.errors import NotFound, Refused, UsageError
+from skillhub.formats.text import Quoted, as_command, collapsed, quote
 from skillhub.install.candidates import Candidate
-from skillhub.install.context import State
-from skillhub.install.locked_facts import packages_of, with_advisories
+from skillhub.install.locked_facts import with_advisories
 from skillhub.install.trusted_sources import Listings, listings
 from skillhub.model.finding import in_words, undeclared_variables
 from skillhub.model.hosts import Profile, profile
@@ -307,8 +305,6 @@ def catalog(common: Common, host: HostName = "agents", window: Window = None) ->
     common.terminal.lines(seen.text)
     if not (seen.text or seen.omitted):
         common.terminal.say(f"{agent.name} finds no skill here that its model may call")
-    for line in _unread(common, agent, found):
-        common.terminal.warn(f"locked, but in no folder that {agent.name} reads: {line}")
     _show_bill(seen, common)
     if seen.warning:
         common.terminal.warn(f"warning: {seen.warning}")
@@ -325,28 +321,6 @@ def catalog(common: Common, host: HostName = "agents", window: Window = None) ->
         line = f":{problem.line}" if problem.line else ""
         common.terminal.warn_of(f"{problem.path}{line}", problem.message)
     return 0
-
-
-def _unread(common: Common, agent: Profile, found: Catalog) -> Iterator[str]:
-    """Yield the locked skills that the agent does not find, with the command that helps.
-
-    Skills of other packages are left out, and copies with a problem, which is shown elsewhere.
-    """
-    reported = {os.path.basename(os.path.dirname(each.path)) for each in found.problems}
-    missing = sorted(found.taken - {skill.name for skill in found.skills} - reported)
-    project = common.open_project()
-    for each in (project,) if common.user_scope or not missing else (project, project.users(common.user_home)):
-        lock, records, packages = each.lock(), each.records(), dict[str, Collection[str]]()
-        with suppress(SkillhubError):  # an error in skillhub.toml is shown elsewhere
-            packages.update(packages_of(State(lock, each.intent(), records)))
-        names = [name for name in missing if name in lock.skills and name in records.skills]
-        names = [name for name in names if {"", each.package} & {*packages.get(name, [""])}]
-        links = {name: [os.path.join(each.base, link) for link in records.skills[name].links] for name in names}
-        if gone := [name for name in names if not all(map(os.path.lexists, links[name]))]:
-            yield f"{', '.join(gone)}; {command(each.scope, 'sync')} restores copies that are missing"
-        if rest := [name for name in names if name not in gone]:
-            also = command(each.scope, "enable", *rest, "--agent", agent.id)
-            yield f"{', '.join(rest)}" + (f"; to enable them there: {also}" if agent.id != "agents" else "")
 
 
 def _show_bill(seen: Section, common: Common) -> None:
