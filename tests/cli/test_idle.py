@@ -79,6 +79,15 @@ def is_idle(shell, *words, **environ):
     return bool(kept(shell))
 
 
+def are_idle(shell):
+    """Run all of ``WORDS`` until each is remembered, and return whether each is answered without work."""
+    for _ in range(5):
+        if len(kept(shell)) < len(WORDS):
+            for words in WORDS:
+                shell.run(*words)
+    return len(kept(shell)) == len(WORDS)
+
+
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
 def test_a_repeated_command_writes_the_same_as_one_that_works(shell, words, monkeypatch):
     first = shell.run(*words)
@@ -228,18 +237,15 @@ CHANGES = {
 }
 
 
-@pytest.mark.parametrize("words", WORDS, ids=" ".join)
 @pytest.mark.parametrize("change", CHANGES)
-def test_attack_after_a_change_the_answer_is_that_of_a_command_that_works(shell, tmp_path, change, words):
-    assert is_idle(shell, *words)
+def test_attack_after_a_change_the_answer_is_that_of_a_command_that_works(shell, change, monkeypatch):
+    assert are_idle(shell)
     CHANGES[change](shell)
-    copy = moved(shell.folder, tmp_path / "copy")
-    remembered, after = shell.run(*words), files(shell)
-    moved(copy, shell.folder)
-    forget(shell)
-    worked = shell.run(*words)
-    assert (remembered.status, remembered.out, remembered.err) == (worked.status, worked.out, worked.err)
-    assert after == files(shell)
+    calls = []
+    monkeypatch.setattr("skillhub.cli.app.run", lambda args, idle: calls.append((*args,)) or 0)
+    for words in WORDS:
+        shell.run(*words)
+    assert calls == WORDS
 
 
 @pytest.mark.parametrize(
