@@ -19,8 +19,7 @@ from skillhub.model.hosts import Host, detect, hosts, measured, profiles
 from skillhub.model.skill import Need, Skill
 from skillhub.net.settings import Settings
 from skillhub.policy.policy import rows
-from skillhub.project import copies as links
-from skillhub.project.copies import agent_folders, managed, unmanaged, users_skills
+from skillhub.project.copies import agent_folders, link_folders, managed, place, unmanaged, users_skills
 from skillhub.project.project import unrelated_git
 from skillhub.runtime.agent import catalog_after_writing, unnamed
 from skillhub.runtime.catalog import Catalog, Root
@@ -218,10 +217,10 @@ def listing_checks(ports: Ports, written: Mapping[str, Digest] | None = None) ->
 def _links(agents: tuple[Host, ...], ports: Ports) -> Iterator[Check]:
     """Yield the first agent's folder that cannot be used, since it is a link that leads out of the project."""
     try:
-        links.link_folders(ports.project, agents, ports.user_home, ports.environ)
+        link_folders(ports.project, agents, ports.user_home, ports.environ)
         for record in ports.project.records().skills.values():
             for link in record.links:
-                links.place(ports.project, link)
+                place(ports.project, link)
     except SkillhubError as error:
         hint = error.hint or "put a folder in its place; until then no skill is linked or verified"
         yield Check("links", False, f"{error.where}: {error.message}", hint)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 from importlib import resources
 from typing import Any
-from urllib.parse import quote as url_quote
+from urllib.parse import quote as percent_encode
 
 from skillhub import __version__
 from skillhub.disk import files
@@ -181,7 +181,7 @@ def _without_links(text: str) -> str:
 
 def _uri(path: str) -> str:
     """Return a relative path as a relative reference, an absolute one as a ``file`` URI (RFC 8089)."""
-    text = url_quote(path.encode("utf-8", "surrogateescape"), safe="/")
+    text = percent_encode(path.encode("utf-8", "surrogateescape"), safe="/")
     return f"file:///{text.removeprefix('/')}" if is_absolute(path) else text
 
 

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from skillhub.edits.patch import difference, read_edited, text_of
 from skillhub.errors import Forbidden, NotFound, SecurityError, SkillhubError, SourceError, StateError, UsageError
 from skillhub.formats.digest import Digest
-from skillhub.formats.text import spell, word
+from skillhub.formats.text import spell_time, word
 from skillhub.install.candidates import Candidate, ReleaseStatus, check_against_lock
 from skillhub.install.context import LeftOut, Options, Ports, State, read_state, refuse_unknown
 from skillhub.install.gather import rebase_patch, wanted_under
@@ -246,7 +246,7 @@ def found_json(found: Hits, kept: Mapping[str, KeptListing]) -> dict[str, Any]:
         found: The result of ``search``.
         kept: The cached listings that were searched, by the alias of the source.
     """
-    rows = ((alias, spell(each.listed), each.commit) for alias, each in kept.items())
+    rows = ((alias, spell_time(each.listed), each.commit) for alias, each in kept.items())
     listings = [{"source": alias, "refreshed": refreshed, "commit": commit} for alias, refreshed, commit in rows]
     return {**found.to_json(), "listings": listings}
 

@@ -22,7 +22,7 @@ from skillhub.model.lock import Lock, Locked, Signer, shown_signers
 from skillhub.model.manifest import Manifest
 from skillhub.model.provenance import Record, Records
 from skillhub.model.tree import SIGNATURE, Listing, Tree
-from skillhub.project import copies as links
+from skillhub.project import copies
 from skillhub.project.intent import Intent
 from skillhub.project.project import Project
 from skillhub.project.store import Store
@@ -109,10 +109,10 @@ class Verifier:
         self._folder = lru_cache(maxsize=64)(ports.project.folder)  # few folders contain the copies of many skills
         self.lock, self._records = lock, records
         self._state = _read_state(self.lock, self._records, ports.project)
-        paths_by_name = links.left_the_lock(ports.project, self.lock, self._records)
+        paths_by_name = copies.left_the_lock(ports.project, self.lock, self._records)
         self.left = {name: _still_there(paths, LEFT_THE_LOCK) for name, paths in paths_by_name.items()}
         self._unmanaged = unmanaged_copies(self.lock, self._records, ports)
-        self._imitations = name_collisions(self.lock, ports, found_name)
+        self._collisions = name_collisions(self.lock, ports, found_name)
 
     def verify(self, name: str, status: ReleaseStatus | None = None) -> Verified:
         """Verify a skill that is in the lock, or that left it.
@@ -133,7 +133,7 @@ class Verifier:
         if record is None or record.tree != entry.tree:  # a tree that the user agreed to has the right name
             problems += self._check_name(name, entry)
         problems += _check_patch(entry, ports)
-        places = links.places(project, record.links, self._folder) if record else []
+        places = copies.places(project, record.links, self._folder) if record else []
         unmanaged = self._unmanaged.get(name, ())
         listing = tree.listing if tree is not None and entry.patch is None else ports.store.listing(entry.tree)
         listing = listing or listing_of_copy([*places, *unmanaged], entry.tree)
@@ -141,8 +141,10 @@ class Verifier:
         problems += _check_origin(name, entry, record, project)
         problems += _check_unmanaged(name, unmanaged, self._state, ports)
         is_enabled = self._state.enabled(name) is not None
-        copies = self._imitations.get(name, ())
-        problems += [_other(path) for path in copies if not is_enabled or listing is None or compare(path, listing)]
+        collisions = self._collisions.get(name, ())
+        problems += [
+            _other(path) for path in collisions if not is_enabled or listing is None or compare(path, listing)
+        ]
         return Verified(name, tuple(problems), tuple(notes))
 
     def _check_name(self, name: str, entry: Locked) -> Iterator[TreeProblem]:
@@ -273,7 +275,7 @@ def _check_copies(
         if listing is None:
             yield TreeProblem("unknown", path, "differs from the lock, and the store no longer lists its files")
             continue
-        yield from links.inspect(path, listing, ports.store, record.link)[1]
+        yield from copies.inspect(path, listing, ports.store, record.link)[1]
 
 
 def _install_command(project: Project) -> str:

@@ -19,9 +19,8 @@ from skillhub.cli.render import question_json
 from skillhub.cli.terminal import members
 from skillhub.disk.files import write_atomic
 from skillhub.errors import FormatError, UsageError
-from skillhub.formats import text as times
 from skillhub.formats.digest import Digest
-from skillhub.formats.text import as_command, as_word, clean, is_name, quote
+from skillhub.formats.text import as_command, as_word, clean, is_name, parse_time, quote, spell_time
 from skillhub.install.context import refusal
 from skillhub.model.advisory import CAP, AdvisoriesDocument, AdvisoryFeed
 from skillhub.model.index import Release
@@ -287,7 +286,7 @@ def registry_refresh(
 
 
 def _shown(expiry: upkeep.Expiry) -> str:
-    return times.spell(expiry.when)
+    return spell_time(expiry.when)
 
 
 def _pem_text(path: str) -> str:
@@ -296,10 +295,10 @@ def _pem_text(path: str) -> str:
 
 def _time(text: str) -> str:
     """Return a time in the form of documents; a time without a zone is UTC, a date means its first second."""
-    found = times.parse(text)
+    found = parse_time(text)
     if found is None:
         raise UsageError(f"expected a time such as 2026-01-02T03:04:05Z, found {quote(text)}")
-    return times.spell(found)
+    return spell_time(found)
 
 
 def registry_advise(

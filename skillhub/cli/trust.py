@@ -10,9 +10,8 @@ from skillhub.audit.sources import SourceView, view_source
 from skillhub.cli.common import Arg, Common, Strings, read_as, read_file
 from skillhub.cli.terminal import members
 from skillhub.errors import Forbidden, FormatError, NotFound, Refused, SourceError, StateError, UsageError
-from skillhub.formats import text as times
 from skillhub.formats.digest import Digest
-from skillhub.formats.text import as_command
+from skillhub.formats.text import as_command, spell_time
 from skillhub.install.context import Ports
 from skillhub.install.trusted_sources import Pin, add_source, trust_source
 from skillhub.install.trusted_sources import suggested as suggested_places
@@ -284,7 +283,7 @@ def _facts(source: Source, common: Common) -> dict[str, Any]:
         facts |= {"root_version": view.root.version, "expires": view.root.expires, "roles": roles}
         return facts | members(view, "metadata", "refreshed", "changes", "warnings")
     kept = common.sources.kept_listing(source)
-    refreshed, commit = (times.spell(kept.listed), kept.commit) if kept else (None, None)
+    refreshed, commit = (spell_time(kept.listed), kept.commit) if kept else (None, None)
     facts |= {"root_version": None, "expires": None, "refreshed": refreshed, "commit": commit}
     return facts | {"roles": [], "metadata": [], "changes": [], "warnings": []}
 

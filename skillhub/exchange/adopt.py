@@ -19,7 +19,7 @@ from skillhub.install.links import Step
 from skillhub.install.obtain import by_path
 from skillhub.install.review import admit
 from skillhub.model.hosts import Scope
-from skillhub.project import copies as links
+from skillhub.project import copies
 from skillhub.project.copies import agent_folders, portable, unmanaged
 from skillhub.project.intent import Wanted
 from skillhub.project.project import Project
@@ -112,14 +112,14 @@ def _adoptable_skills(names: Sequence[str], state: State, ports: Ports) -> Itera
 
 
 def _adoptable(name: str, paths: Iterable[str], scope: Scope) -> AdoptableSkill | LeftOut:
-    copies = tuple(path for path in paths if not os.path.islink(path))
+    real_copies = tuple(path for path in paths if not os.path.islink(path))
     others = tuple(path for path in paths if os.path.islink(path))
-    real = {os.path.realpath(path) for path in copies}
+    real = {os.path.realpath(path) for path in real_copies}
     for path in others:
         if (target := os.path.realpath(path)) not in real:
             install = command(scope, "install", target)
             return LeftOut(name, "link", f"{path} is a link to {target}; if that is intended: {install}")
-    return AdoptableSkill(name, copies, others)
+    return AdoptableSkill(name, real_copies, others)
 
 
 def _read(find: AdoptableSkill, into: str, origins: Origins, state: State, ports: Ports) -> _Adopted | LeftOut:
@@ -162,7 +162,7 @@ def _planned(skill: _Adopted, planner: Planner, ports: Ports) -> Plan:
     if plan.linking is None or plan.disabled_by:
         return plan
     link_paths = [portable(path, base) for path in skill.find.links]
-    steps = [Step(link, links.place(ports.project, link), "make") for link in link_paths]
+    steps = [Step(link, copies.place(ports.project, link), "make") for link in link_paths]
     return replace(plan, linking=replace(plan.linking, steps=(*plan.linking.steps, *steps)))
 
 
@@ -170,9 +170,9 @@ def _copy_into_project(skill: _Adopted, ports: Ports) -> None:
     """Copy the skill to its folder in the project, and remove the links to its copies."""
     if skill.target is not None and not os.path.lexists(skill.target):
         tree = skill.candidate.tree
-        links.make(ports.project, skill.target, tree, ports.store.path(tree.digest), "copy")
+        copies.make(ports.project, skill.target, tree, ports.store.path(tree.digest), "copy")
     for path in skill.find.links:
-        links.unmake(ports.project, path)
+        copies.unmake(ports.project, path)
 
 
 def _unlink(adopted: Iterable[_Adopted], disabled: set[str], project: Project) -> None:
@@ -180,7 +180,7 @@ def _unlink(adopted: Iterable[_Adopted], disabled: set[str], project: Project) -
     for skill in adopted:
         for path in skill.find.copies if skill.find.name in disabled else ():
             if path != skill.target and not compare(path, skill.candidate.tree.listing):
-                links.unmake(project, path)
+                copies.unmake(project, path)
 
 
 def import_lock(other: OtherLock, options: Options, ports: Ports) -> Outcome:

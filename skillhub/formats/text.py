@@ -258,12 +258,12 @@ def did_you_mean(names: Sequence[str]) -> str:
 # Times in documents: UTC, to the second, such as ``2026-01-02T03:04:05Z``.
 
 
-def spell(time: datetime) -> str:
+def spell_time(time: datetime) -> str:
     """Return the text of a time for documents; the time must have a zone."""
     return f"{time.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
-def parse(text: str | None) -> datetime | None:
+def parse_time(text: str | None) -> datetime | None:
     """Return the time in ``text`` by ISO 8601; None if it is no time.
 
     A time without a zone is UTC; a day is the time at which it begins.

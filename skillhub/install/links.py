@@ -11,7 +11,7 @@ from typing import Literal
 
 from skillhub.disk import files
 from skillhub.disk.folders import TreeProblem, list_folder
-from skillhub.edits import patch as edits
+from skillhub.edits import patch
 from skillhub.errors import StateError
 from skillhub.formats.digest import NO_FILES, Digest
 from skillhub.formats.text import command
@@ -194,7 +194,7 @@ class Linker:
         if record is None or not linking.edited or record.tree == tree.digest:
             return linking
         base = self._store.read(record.tree)
-        if any(edits.merged(base, path, tree, self._project) is None for path in linking.edited):
+        if any(patch.merged(base, path, tree, self._project) is None for path in linking.edited):
             return linking
         first, *rest = linking.ways
         return replace(linking, ways=(first, "merge", *rest))
@@ -229,7 +229,7 @@ class Linker:
         """
         if files.is_link(path):
             # A dangling link has nothing to lose; a stored tree that is damaged was edited through the link.
-            return edits.is_under(path, self._store.root) and (
+            return patch.is_under(path, self._store.root) and (
                 not os.path.lexists(real := os.path.realpath(path))
                 or not self._store.check(Digest(f"sha256:{os.path.basename(real)}"))
             )
@@ -257,7 +257,7 @@ class Linker:
         base = self._store.read(record.tree) if record else None
         for step in linking.steps:
             if step.do != "keep":
-                new_tree = tree if step.do != "merge" else edits.merged(base, step.path, tree, self._project)
+                new_tree = tree if step.do != "merge" else patch.merged(base, step.path, tree, self._project)
                 if new_tree is None:
                     raise _edited_meanwhile(step.path)
                 stored = self._store.path(new_tree.digest)
@@ -291,8 +291,8 @@ class Linker:
         base = self._store.read(record.tree) if record else None
         if base is None and record is not None and tree is not None and tree.digest == record.tree:
             base = tree
-        edited = (edits.read_edited(path, self._store.root, self._project) for path in linking.edited)
-        self.saved[linking.name] = edits.save(linking.name, edited, base or {}, self._project)
+        edited = (patch.read_edited(path, self._store.root, self._project) for path in linking.edited)
+        self.saved[linking.name] = patch.save(linking.name, edited, base or {}, self._project)
 
 
 def _edits(problems: Sequence[TreeProblem], path: str) -> tuple[str, ...]:
@@ -536,7 +536,7 @@ def _fetch(obtain: Obtain, state: State, ports: Ports) -> Mapping[Digest, Tree]:
                 agreed = state.agreed(name)
                 from_copies = agreed is not None and state.lock.root_of(one) is None
                 places = copies.places(ports.project, agreed.links) if agreed and from_copies else []
-                fetched[one.tree] = edits.tree_of_copy(places, one.tree) or obtain(name, one)
+                fetched[one.tree] = patch.tree_of_copy(places, one.tree) or obtain(name, one)
                 refuse_known_bad(name, one, fetched[one.tree].listing, ports)
     return fetched
 

@@ -14,7 +14,7 @@ from skillhub.install.gather import with_edits
 from skillhub.install.install import carry_out
 from skillhub.install.obtain import from_lock
 from skillhub.model.tree import SIGNATURE, Tree
-from skillhub.project import copies as links
+from skillhub.project.copies import places
 from skillhub.sources.local import read_local
 
 _Make = Callable[[str, State, Ports], Candidate]
@@ -70,8 +70,8 @@ def _edited(name: str, state: State, ports: Ports) -> Candidate:
     if record is None or not record.enabled or record.link == "symlink":
         hint = f"{command(ports.project.scope, 'enable', name, '--link', 'copy')}, then edit the copy"
         raise UsageError(f"{name} has no copy of the locked version here", where=name, hint=hint)
-    places = links.places(ports.project, record.links)
-    copies = {path: read_local(path, project=ports.project).tree for path in places if os.path.lexists(path)}
+    paths = places(ports.project, record.links)
+    copies = {path: read_local(path, project=ports.project).tree for path in paths if os.path.lexists(path)}
     trees = {path: tree for path, tree in copies.items() if tree.digest != record.tree}
     if not trees:
         raise UsageError(f"{name} has no edits here", where=name, hint="edit a copy in an agent's folder first")

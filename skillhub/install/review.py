@@ -8,9 +8,8 @@ from dataclasses import replace
 from datetime import timedelta
 
 from skillhub.errors import BadSignature, Forbidden, SignerChanged
-from skillhub.formats import text as times
 from skillhub.formats.digest import Digest
-from skillhub.formats.text import Quoted, as_command, command, quoted, reinstall, shown, word
+from skillhub.formats.text import Quoted, as_command, command, parse_time, quoted, reinstall, shown, word
 from skillhub.install import candidates
 from skillhub.install.candidates import (
     Candidate,
@@ -360,13 +359,13 @@ def _age(candidate: Candidate, ports: Ports, *, agreed: bool) -> timedelta | Non
     """
     now, entry = ports.clock(), candidate.entry
     subject = policy_subject(candidate.name, entry, (), ports)
-    published = times.parse(candidate.published)
+    published = parse_time(candidate.published)
     if subject.root is not None:
         return since(candidate.published, ports)
     if published is None and entry.git is not None:
         commit = Release(name=candidate.name, url=entry.git, type="tree", rev=entry.rev, path=entry.path)
         place = ports.reach(repository(entry.git), entry.rev, named_by=by_agreement(agreed))
-        published = times.parse(place.committed(commit))
+        published = parse_time(place.committed(commit))
     where = urls_of(entry, ports)[-1:] or (entry.source,)
     first_sight = ports.first_seen.of(where[0], entry.rev or entry.tree, now)
     if published is None:
@@ -376,7 +375,7 @@ def _age(candidate: Candidate, ports: Ports, *, agreed: bool) -> timedelta | Non
 
 def since(published: str | None, ports: Ports) -> timedelta | None:
     """Return the time since ``published``; None if that is no time."""
-    time = times.parse(published)
+    time = parse_time(published)
     return ports.clock() - time if time is not None else None
 
 

@@ -13,11 +13,10 @@ from typing import Annotated, Literal, Self
 from pydantic import ConfigDict, Field
 
 from skillhub.errors import FormatError
-from skillhub.formats import text as times
 from skillhub.formats.digest import NO_FILES, Digest, is_hex
 from skillhub.formats.document import ExtensibleDocument, Items, Members, Sha256, Visible, version_of
 from skillhub.formats.json import strict_json
-from skillhub.formats.text import collapsed, quote
+from skillhub.formats.text import collapsed, parse_time, quote
 from skillhub.model.finding import SEVERITIES, Finding, Severity
 from skillhub.model.lock import Locked
 from skillhub.model.reference import is_under
@@ -131,7 +130,7 @@ class OsvAdvisory(_Osv):
 
     def is_withdrawn(self, now: datetime) -> bool:
         """Return whether ``withdrawn`` is a time up to ``now``; any other text leaves the advisory in force."""
-        withdrawn = times.parse(self.withdrawn)
+        withdrawn = parse_time(self.withdrawn)
         return withdrawn is not None and withdrawn <= now
 
     def warnings(self, now: datetime) -> Iterator[str]:

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Final, Literal, Self
-from urllib.parse import quote as percent_encoded
+from urllib.parse import quote as percent_encode
 from urllib.parse import urljoin, urlsplit
 
 from pydantic import ConfigDict, Field, PlainSerializer, ValidatorFunctionWrapHandler, WrapValidator
@@ -575,4 +575,4 @@ def _by_files(listing: FilesListing, url: str) -> Index:
 
 def url_of(release: Release, path: str) -> str:
     """Return the URL of one of the ``files`` of a release."""
-    return release.url + percent_encoded(path)
+    return release.url + percent_encode(path)

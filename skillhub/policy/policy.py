@@ -11,10 +11,9 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple, TypeVar
 from pydantic import ConfigDict
 
 from skillhub.errors import Forbidden, FormatError, UsageError
-from skillhub.formats import text as times
 from skillhub.formats.digest import Digest
 from skillhub.formats.document import Absent, Document, Items, Read, integer, matching, one_of, part, visible, wrong
-from skillhub.formats.text import clean, is_alias, is_name, quote
+from skillhub.formats.text import clean, is_alias, is_name, quote, spell_time
 from skillhub.formats.toml import spell_toml, strict_toml
 from skillhub.model.finding import SEVERITIES, Finding, Severity, at_least
 from skillhub.model.hosts import host, hosts
@@ -295,7 +294,7 @@ class Policies:
 
     def settled(self, now: datetime) -> str | None:
         """Return the latest allowed ``published`` of a release, in its form; None if no policy limits it."""
-        return None if self.min_age is None else times.spell(now - self.min_age)
+        return None if self.min_age is None else spell_time(now - self.min_age)
 
 
 def spell(key: str, value: object) -> str:

@@ -18,7 +18,7 @@ from skillhub.errors import FormatError, NotFound, SourceError, StateError
 from skillhub.formats.digest import Digest
 from skillhub.formats.document import NAME, Document, Members, Read, few, text_that
 from skillhub.formats.json import strict_json
-from skillhub.formats.text import as_command, command, is_name, spell
+from skillhub.formats.text import as_command, command, is_name, spell_time
 from skillhub.model.advisory import CAP, AdvisoryFeed, AdvisoryIndex, AdvisorySubject, Match
 from skillhub.model.hosts import Scope
 from skillhub.model.index import (
@@ -109,7 +109,9 @@ class LastSeen:
     def refreshed(self) -> str | None:
         """When the registry was last asked (UTC); None if never."""
         with suppress(OSError):
-            return spell(datetime.fromtimestamp(os.stat(os.path.join(self.folder, "timestamp.json")).st_mtime, UTC))
+            return spell_time(
+                datetime.fromtimestamp(os.stat(os.path.join(self.folder, "timestamp.json")).st_mtime, UTC)
+            )
         return None
 
     @cached_property

@@ -12,7 +12,7 @@ from datetime import datetime
 from hashlib import sha512
 from itertools import chain, starmap
 from typing import Any, cast
-from urllib.parse import quote as encode
+from urllib.parse import quote as percent_encode
 
 from skillhub import errors
 from skillhub.archive import unpack
@@ -384,7 +384,7 @@ class _Shapes:
     def _read(self, path: str) -> bytes | None:
         url = self._registry.url
         try:
-            return self._fetcher.get(f"{url}/{path if url == _FOLDER else encode(path)}", cap=_FILE_CAP).data
+            return self._fetcher.get(f"{url}/{path if url == _FOLDER else percent_encode(path)}", cap=_FILE_CAP).data
         except NotFound:
             return None
 

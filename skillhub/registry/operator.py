@@ -29,7 +29,6 @@ from skillhub.errors import (
     UsageError,
     WrongBytes,
 )
-from skillhub.formats import text as times
 from skillhub.formats.digest import Digest
 from skillhub.formats.document import (
     NAME,
@@ -41,7 +40,7 @@ from skillhub.formats.document import (
     name_that,
     version_of,
 )
-from skillhub.formats.text import as_command, is_name, quote
+from skillhub.formats.text import as_command, is_name, quote, spell_time
 from skillhub.model.discovery import PartRow, Pinned, admitted, parse_listing, parse_namespaces, parse_releases
 from skillhub.model.index import Admission, Index, Release, index_path, namespace_path
 from skillhub.model.reference import check_port
@@ -289,7 +288,7 @@ class Signing:
     @property
     def time(self) -> str:
         """``now`` in the form of documents."""
-        return times.spell(self.now)
+        return spell_time(self.now)
 
 
 _Skills = Mapping[str, tuple[Release, ...]]
@@ -529,7 +528,7 @@ class OpenRegistry:
             StateError: the disk refuses.
         """
         if (expired := state.expires(ROOT)) <= self.signing.now:
-            message = f"the root expired {times.spell(expired)}, and the time of signing is {self.signing.time}"
+            message = f"the root expired {spell_time(expired)}, and the time of signing is {self.signing.time}"
             refresh = as_command("skillhub", "registry", "refresh", self.registry.path, "--role", ROOT)
             raise MetadataExpired(message, where=self.registry.path, hint=f"set the clock; if it is right: {refresh}")
         if self.signing.dry_run:

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 from skillhub.errors import BadLog, BadSignature, FormatError, NameNotOwned, NotFound, Refused, UsageError
 from skillhub.formats.digest import NO_FILES, Digest
-from skillhub.formats.text import as_command, clean, did_you_mean, is_name, parse, quote, spelled_like
+from skillhub.formats.text import as_command, clean, did_you_mean, is_name, parse_time, quote, spelled_like
 from skillhub.model.advisory import ECOSYSTEM, AdvisoriesDocument, OsvAdvisory
 from skillhub.model.index import ADVISORIES, Admission, Index, Release, Revocation
 from skillhub.model.version import is_version
@@ -134,7 +134,7 @@ def advise(
 
 def _later(earlier: OsvAdvisory, new: OsvAdvisory) -> OsvAdvisory:
     """Return the new advisory if it may replace the earlier one: of two with one id, OSV takes the later modified."""
-    before, after = parse(earlier.modified), parse(new.modified)
+    before, after = parse_time(earlier.modified), parse_time(new.modified)
     if before is not None and (after is None or after < before):
         fault = f"expected a time not before {earlier.modified}, found {quote(new.modified)}"
         raise UsageError(f"{new.id}: modified: {fault}", hint="the registry has a later version of this advisory")
@@ -145,7 +145,7 @@ def _refuse_loose(advisories: Iterable[OsvAdvisory], digests: Mapping[Digest, st
     """Raise UsageError for an advisory that clients would ignore, or that would match honest skills."""
     advisories = [*advisories]
     for advisory in advisories:
-        if (withdrawn := parse(advisory.withdrawn)) is not None and withdrawn > now:
+        if (withdrawn := parse_time(advisory.withdrawn)) is not None and withdrawn > now:
             fault = f"expected a past time, found {quote(advisory.withdrawn)}; clients apply it until then"
             raise UsageError(f"{advisory.id}: withdrawn: {fault}")
     pairs = [(advisory, affected) for advisory in advisories for affected in advisory.affected or ()]

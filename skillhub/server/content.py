@@ -10,8 +10,8 @@ from mimetypes import MimeTypes
 from threading import RLock
 from time import time_ns
 from typing import Any, Final
-from urllib.parse import quote as encode
-from urllib.parse import unquote as decode
+from urllib.parse import quote as percent_encode
+from urllib.parse import unquote as percent_decode
 
 from skillhub.disk.proved import is_settled
 from skillhub.errors import Drifted, FormatError, NotFound, SkillhubError
@@ -266,7 +266,7 @@ def uri_of(served: ServedSkill, path: str = SKILL_MD) -> str:
     parts = [f"{_NAMESPACE}{skill.namespace}"] if skill.namespace else []
     parts += [f"{_ALIAS}{skill.name}"] if skill.name != name else []
     location = "/".join([*parts, name, *([path] if path else [])])
-    return SCHEME + encode(location, safe="/!$&'()*+,;=:@~", errors="surrogateescape")
+    return SCHEME + percent_encode(location, safe="/!$&'()*+,;=:@~", errors="surrogateescape")
 
 
 def located(uri: str) -> tuple[str, str]:
@@ -282,7 +282,7 @@ def located(uri: str) -> tuple[str, str]:
         raise NotFound(f"no skill is served at {quote(uri[:200])}")
     namespace, alias, name, path = match.groups()
     full_name = f"{namespace}:{alias or name}" if namespace else alias or name
-    return full_name, decode(path[1:], errors="surrogateescape")
+    return full_name, percent_decode(path[1:], errors="surrogateescape")
 
 
 def mime_type_of(path: str, is_text: bool | None = None) -> str:

@@ -19,10 +19,9 @@ from weakref import WeakValueDictionary
 from skillhub.disk import files
 from skillhub.disk.proved import stamp_of
 from skillhub.errors import FormatError, NotFound, SkillhubError, SourceError, UsageError
-from skillhub.formats import text as times
 from skillhub.formats.document import json_bytes
 from skillhub.formats.json import strict_json
-from skillhub.formats.text import clean, quote
+from skillhub.formats.text import clean, parse_time, quote
 from skillhub.model.index import Release
 from skillhub.registry.operator import OpenRegistry, RegistryDir, Signing
 from skillhub.registry.other_clients import (
@@ -316,7 +315,7 @@ def _latest(document: ClientDocument) -> dict[str, Any]:
 
 
 def _milliseconds(time: str | None) -> int:
-    moment = times.parse(time)
+    moment = parse_time(time)
     return int(moment.timestamp() * 1000) if moment else 0
 
 

@@ -14,8 +14,7 @@ from typing import TypeVar
 
 from skillhub.archive.entries import unsafe
 from skillhub.errors import FormatError, NotFound, SourceError, UsageError, WrongBytes
-from skillhub.formats import text as times
-from skillhub.formats.text import is_object_id, quote
+from skillhub.formats.text import is_object_id, quote, spell_time
 from skillhub.model.reference import is_rev
 from skillhub.model.tree import SKILL_MD
 from skillhub.sources.git_program import AT_ONCE, GitLimits, GoneError
@@ -91,7 +90,7 @@ def date_of(commit: bytes) -> str | None:
     head = commit.partition(b"\n\n")[0]
     found = _COMMITTED.search(head)
     with suppress(ValueError, OverflowError, OSError):
-        return times.spell(datetime.fromtimestamp(int(found[1]), UTC)) if found else None
+        return spell_time(datetime.fromtimestamp(int(found[1]), UTC)) if found else None
     return None
 
 

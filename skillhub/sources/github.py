@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from io import BytesIO
 from typing import Annotated, ClassVar, TypeVar
-from urllib.parse import quote as escape
+from urllib.parse import quote as percent_encode
 
 from pydantic import ConfigDict
 
@@ -224,7 +224,7 @@ def open_github_api(owner: str, repo: str, *, rev: str | None, web: Web, host: G
         WrongBytes: the answer has another id than the requested one.
         UnsafeTransfer: GitHub redirects to a forbidden URL.
     """
-    api = _Api(f"{host.api}/repos/{escape(owner, safe='')}/{escape(repo, safe='')}", web, host)
+    api = _Api(f"{host.api}/repos/{percent_encode(owner, safe='')}/{percent_encode(repo, safe='')}", web, host)
     if rev is not None and is_object_id(rev):
         return GitHubSnapshot(api, rev)
     # The API takes refs without ``refs/``.
@@ -330,7 +330,7 @@ class _Api:
 
     def commit(self, ref: str) -> str | None:
         """Return the commit of a ref; None if there is no such ref."""
-        url = f"{self.url}/commits/{escape(ref)}"
+        url = f"{self.url}/commits/{percent_encode(ref)}"
         answer = self._web.ask(url, cap=_CAP, options=RequestOptions(headers={**self._fields, "Accept": _SHA}))
         # 409: an empty repository; 422: no such commit.
         if answer.status in (404, 409, 422):

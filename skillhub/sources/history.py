@@ -14,10 +14,9 @@ from pydantic import PlainSerializer
 from skillhub.disk.home import Home
 from skillhub.disk.state_file import StateDocument, StateFile
 from skillhub.errors import FormatError, SourceError, StateError
-from skillhub.formats import text as times
 from skillhub.formats.digest import Digest
 from skillhub.formats.document import Absent, Items, Members, ObjectId, Read, SkillName, part, text_that, wrong
-from skillhub.formats.text import clean, quote
+from skillhub.formats.text import clean, quote, spell_time
 from skillhub.model.index import Index, Release
 
 # The time at which this machine first saw a release that has no date, or only a date that its maker can choose.
@@ -258,7 +257,7 @@ def system_clock() -> datetime:
 class ShownTimeFile(StateDocument):
     """``shown-time.json``: a past time in the verified metadata of a registry, and the URL of this registry."""
 
-    latest: Annotated[_Time, PlainSerializer(times.spell)]
+    latest: Annotated[_Time, PlainSerializer(spell_time)]
     by: str
 
 
@@ -321,7 +320,7 @@ class ShownTime:
         clock, shown = self._clock(), self._file.read(_same)
         if shown is None or shown.latest - clock <= _TOLERANCE:
             return None
-        clock_text, shown_text = times.spell(clock), times.spell(shown.latest)
+        clock_text, shown_text = spell_time(clock), spell_time(shown.latest)
         return f"the clock says {clock_text}, a document signed by {quote(shown.by)} is dated {shown_text}"
 
     @property

@@ -10,8 +10,8 @@ from types import MappingProxyType
 from typing import Annotated
 
 from skillhub.disk import files
-from skillhub.formats import text as times
 from skillhub.formats.document import ExtensibleDocument, Items, Members, integer
+from skillhub.formats.text import spell_time
 
 ROOT, TIMESTAMP, SNAPSHOT, TARGETS = "root", "timestamp", "snapshot", "targets"
 NAMESPACES, RELEASES, LISTING, LOG = "namespaces", "releases", "listing", "log"
@@ -166,7 +166,7 @@ class MetadataExpiry:
 
     def expires_within(self, days: float, now: datetime) -> bool:
         """Return whether the file expires within ``days``."""
-        return self.expires <= times.spell(now + timedelta(days=days))
+        return self.expires <= spell_time(now + timedelta(days=days))
 
 
 def metadata_files(folder: str, roles: Iterable[str]) -> tuple[MetadataExpiry, ...]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import lru_cache
 from importlib.resources import files
 from struct import error as StructError  # noqa: N812 - as an exception is named
-from urllib.parse import quote as percent
+from urllib.parse import quote as percent_encode
 from warnings import catch_warnings, simplefilter
 
 from cryptography import x509
@@ -99,7 +99,7 @@ def _verifier(root: str | None) -> Verifier:
 
 def _packaged() -> str:
     # The package's own function would read a folder that other programs may write to.
-    store = files("sigstore._store") / percent(_PUBLIC, safe="") / "trusted_root.json"
+    store = files("sigstore._store") / percent_encode(_PUBLIC, safe="") / "trusted_root.json"
     return store.read_text(encoding="utf-8")
 
 
