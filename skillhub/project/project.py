@@ -68,7 +68,7 @@ class Project:
         self.secrets = SecretIndex(home.state)
         self._state = os.path.join(home.state, "projects", f"{self.key}.json")
         self.home = home
-        self._parsed_files: dict[str, tuple[bytes, Any]] = {}
+        self.parsed_files: dict[str, tuple[bytes, Any]] = {}  # as last read; objects of one project may share them
         self._real: dict[str, str] = {}
 
     @classmethod
@@ -125,11 +125,11 @@ class Project:
 
     def last_lock(self) -> Lock:
         """Return the lock as last read, for callers that need it once for each skill. Raises as ``lock``."""
-        return self._parsed_files[self.lock_path][1] if self.lock_path in self._parsed_files else self.lock()
+        return self.parsed_files[self.lock_path][1] if self.lock_path in self.parsed_files else self.lock()
 
     def read_bytes(self) -> str:
         """Return the digests of lock, intents and record, as last read, in one text; empty with a bundle's lock."""
-        rows = [(path, sha256(data).hexdigest()) for path, (data, _) in sorted(self._parsed_files.items())]
+        rows = [(path, sha256(data).hexdigest()) for path, (data, _) in sorted(self.parsed_files.items())]
         return "" if self.brought is not None else repr(rows)
 
     def lock(self) -> Lock:
@@ -208,7 +208,7 @@ class Project:
         self.secrets.leave(self.key, self.records().skills.keys() - records.skills.keys())
         data = records.dump(self.base)
         files.write_atomic(self._state, data, mode=0o600)
-        self._parsed_files[self._state] = data, records
+        self.parsed_files[self._state] = data, records
 
     def remember(self) -> None:
         """Write empty records if there are none, so that ``cache gc`` knows the project.
@@ -222,7 +222,7 @@ class Project:
     def write_lock(self, data: bytes) -> None:
         """Replace the lock atomically by bytes of ``Lock.dump``; the same bytes are not written again."""
         self._write(LOCK, data)
-        self._parsed_files.pop(self.lock_path, None)
+        self.parsed_files.pop(self.lock_path, None)
 
     @contextmanager
     def exclusively(self) -> Iterator[None]:
@@ -244,11 +244,11 @@ class Project:
     def _parsed(self, parse: _Parse[_Parsed], data: bytes | None, path: str, absent: _Parsed) -> _Parsed:
         """Return ``data`` parsed; the same bytes are parsed once."""
         if data is None:
-            self._parsed_files.pop(path, None)
+            self.parsed_files.pop(path, None)
             return absent
-        cached = self._parsed_files.get(path)
+        cached = self.parsed_files.get(path)
         if cached is None or cached[0] != data:
-            cached = self._parsed_files[path] = data, parse(data, path)
+            cached = self.parsed_files[path] = data, parse(data, path)
         found: _Parsed = cached[1]
         return found
 

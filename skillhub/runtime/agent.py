@@ -115,9 +115,9 @@ def _catalog(
         # A waiting skill is in no folder, and has no root.
         key=lambda skill: (not skill.root, rank.get(skill.scope, len(rank)), skill.full_name, skill.path or ""),
     )
-    is_met = need_check(around.environ or os.environ, {skill.name for skill in ordered if skill.state == "enabled"})
+    is_met = need_check(around.variables, {skill.name for skill in ordered if skill.state == "enabled"})
     skills = [_marked(skill, is_met) if skill.requires and not skill.managed else skill for skill in ordered]
-    budget = (around.environ or os.environ).get(profile.budget.env or "", "").strip()
+    budget = around.variables.get(profile.budget.env or "", "").strip()
     room = int(budget) if re.fullmatch("[1-9][0-9]{0,8}", budget) else None
     return replace(catalog, skills=tuple(skills), host=profile.id, roots=found_roots, room=room)
 

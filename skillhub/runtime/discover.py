@@ -250,6 +250,11 @@ class Surroundings:
             # Below a relative one, the working folder would have this machine's record, which a repository can write.
             raise UsageError(f"expected the absolute path of the user's home folder, found {quote(self.home)}")
 
+    @property
+    def variables(self) -> Mapping[str, str]:
+        """``environ``, or the variables of the process if it is empty."""
+        return self.environ or os.environ
+
 
 def project_root(profile: Profile, around: Surroundings) -> str:
     """Return the root of the project around the working folder.

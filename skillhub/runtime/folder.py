@@ -402,13 +402,13 @@ class Locks:
         holders: Iterable[str] = (),
         written: Mapping[str, Digest] | None = None,
     ) -> None:
-        self._environ = around.environ or os.environ
+        # The variables of the process stay with the process: whoever keeps a skill can send it to another one.
+        self._around = replace(around, environ={}) if around.environ is os.environ else around
         self._user_home = os.path.abspath(around.home)
-        self._state = around.state
         self.written = dict(written or {})
         self._folders = tuple(dict.fromkeys(folders))
         self._holders = tuple(dict.fromkeys(holders))
-        self._projects: dict[str, Project] = {}
+        self._parsed: dict[str, dict[str, tuple[bytes, Any]]] = {}
         self._home: Home | None = None
 
     def __eq__(self, other: object) -> bool:
@@ -419,7 +419,7 @@ class Locks:
 
     @property
     def _identity(self) -> tuple[object, ...]:
-        homes = self._environ.get("SKILLHUB_HOME"), self._state, self._user_home
+        homes = self._around.variables.get("SKILLHUB_HOME"), self._around.state, self._user_home
         return (*homes, self._folders, self._holders, frozenset(self.written.items()))
 
     @classmethod
@@ -432,7 +432,7 @@ class Locks:
     @property
     def state(self) -> str | None:
         """The folder of skillhub's state; None if it is not found yet."""
-        return self._home.state if self._home else self._state
+        return self._home.state if self._home else self._around.state
 
     def agreed(self, tree: Digest) -> Agreed:
         """Return what the folder of a skill with this tree must hold, with the files of the tree if it is stored."""
@@ -443,8 +443,8 @@ class Locks:
         """Read the locks and records, and return their contents; ``others`` are further folders that hold links."""
         try:
             if self._home is None:
-                home = Home.around(self._environ, self._user_home)
-                self._home = replace(home, state=self._state) if self._state is not None else home
+                home = Home.around(self._around.variables, self._user_home)
+                self._home = replace(home, state=self._around.state) if self._around.state is not None else home
             store = Store(self._home.data)
         except SkillhubError as error:
             return KnownLocks(errors=(error,))
@@ -456,7 +456,7 @@ class Locks:
         real = one_look()
         for project, by_name in self._near(self._home, others, real):
             try:
-                installed = _installed(project, store, self._environ)
+                installed = _installed(project, store, self._around.variables)
             except SkillhubError as error:
                 errors.append(error)
                 continue
@@ -474,7 +474,7 @@ class Locks:
 
     def _folders_of(self, project: Project, is_around: bool, real: Callable[[str], str]) -> set[str]:
         """Return the folders, ``folded``, that may hold skills of a project: its agents', and ``holders`` near it."""
-        agent_folders = folders_of(project, hosts().values(), self._user_home, self._environ)
+        agent_folders = folders_of(project, hosts().values(), self._user_home, self._around.variables)
         places = (*agent_folders, *self._holders) if is_around else agent_folders
         return {folded(path) for place in places for path in (place, real(place))}
 
@@ -509,10 +509,10 @@ class Locks:
                 yield project, is_near
 
     def _project(self, base: str, scope: Literal["project", "user"], home: Home) -> Project:
-        # A project that stays open parses only changed files again.
-        if (key := f"{scope}:{base}") not in self._projects:
-            self._projects[key] = Project(base, scope, home)
-        return self._projects[key]
+        # Each read opens the folders anew, since these locks live as long as a skill; only changed files are parsed.
+        project = Project(base, scope, home)
+        project.parsed_files = self._parsed.setdefault(f"{scope}:{base}", project.parsed_files)
+        return project
 
 
 class NoLocks(Locks):

@@ -68,7 +68,7 @@ def open_needs(
         ForbiddenVariable, UndeclaredVariable: a skill needs a variable that it may not have.
         Drifted, StateError: a file of a skill was changed since it was loaded, or cannot be read.
     """
-    environ = around.environ or os.environ
+    environ = around.variables
     questions: list[Question] = []
     missing: list[str] = []
     asked_servers: dict[str, McpServer] = {}

@@ -314,7 +314,7 @@ def reach_files(profile: Profile, around: Surroundings) -> tuple[ReachFile, ...]
 
 def _state(around: Surroundings) -> str | None:
     try:
-        return Home.around(around.environ or os.environ, os.path.abspath(around.home)).state
+        return Home.around(around.variables, os.path.abspath(around.home)).state
     except SkillhubError:
         return None  # the locks, read from there too, report the error and hold every skill back
 

@@ -65,6 +65,31 @@ def test_copies_of_a_skill_close_no_folder_twice(here, copied):
         assert os.fstat(reused.fileno())
 
 
+@pytest.mark.skipif(not os.path.isdir("/dev/fd"), reason="the system does not list open files")
+def test_what_a_host_keeps_holds_no_open_folder(here):
+    here.evil(".agents/skills/loose", "---\nname: loose\ndescription: x\n---\nLoose.\n")
+    before = len(os.listdir("/dev/fd"))
+    cache = Cache()
+    kept = [
+        (catalog, *map(load, catalog.skills))
+        for catalog in [catalog_of(profile("agents"), here.around(), cache=cache)]
+    ]
+    assert [len(each) for each in kept] == [3]
+    assert len(os.listdir("/dev/fd")) <= before
+
+
+def test_what_a_host_keeps_can_be_sent_to_another_process(here, monkeypatch):
+    monkeypatch.setenv("SKILLHUB_HOME", str(here.hub))
+    monkeypatch.setenv("DEMO_SECRET", "swordfish")
+    catalog = catalog_of(profile("agents"), here.around(environ={}))
+    loaded = load(pick(catalog, "demo"))
+    data = pickle.dumps([catalog, loaded])
+    assert b"swordfish" not in data
+    copied_catalog, copied = pickle.loads(data)
+    assert (copied_catalog, copied.body, copied.read("references/style.md")) == (catalog, "Good.\n", b"Short.\n")
+    assert load(pick(copied_catalog, "demo")).body == "Good.\n"
+
+
 def test_unlocked_skill_is_loaded(here):
     here.evil(".agents/skills/loose", "---\nname: loose\ndescription: x\n---\nLoose.\n")
     assert load(pick(here.catalog(), "loose")).body == "Loose.\n"
