@@ -111,6 +111,9 @@ def commit(
         copies.sweep(ports.project, known, mcp_config.shared_folders(ports.project))
         gone = (path for linking in cleared for path in linking.paths if os.path.lexists(path))
         copies.refuse_read_only(ports.project, chain(gone, *(change.places for change in changes)))
+        # Before the store has the edited tree: a copy that equals a stored tree counts as not edited.
+        for change in changes if not options.frozen else ():
+            _write_patch(change.candidate, ports)
         for done, change in enumerate(changes):
             ports.report("storing", done, len(changes))
             _store(change.candidate, ports)
@@ -182,14 +185,12 @@ def _lock(changes: Sequence[Change], options: Options, now: State, ports: Ports)
 def _write_documents(
     lock: bytes | None, changes: Sequence[Change], options: Options, now: State, ports: Ports
 ) -> bool:
-    """Write patches, intent and, if changed, the lock, in this order; return whether intent or lock changed.
+    """Write the intent and, if changed, the lock, in this order; return whether one of them changed.
 
     A crash before the lock leaves an intent that the next ``install`` completes.
     """
     if options.frozen:
         return False
-    for change in changes:
-        _write_patch(change.candidate, ports)
     added = {change.name: change.candidate.wanted for change in changes if change.candidate.wanted}
     if added and not now.intent.lists:  # from now on the intent lists all wanted skills, the locked ones too
         added = {**now.listed, **added}

@@ -19,6 +19,7 @@ from skillhub.errors import (
     Refused,
     SecurityError,
     SkillhubError,
+    StateError,
     UsageError,
     WrongBytes,
 )
@@ -28,6 +29,8 @@ from skillhub.install.install import available_updates
 from skillhub.install.patches import drop, patch
 from skillhub.model.tree import File, Tree
 from skillhub.sources.local import read_local
+from tests.install.test_faults import Case
+from tests.support.faults import KILLED, kill, no_space, run_with_fault, sample
 from tests.support.world import Answers, refused, skill, unlocked
 
 LINES = "".join(f"Step {number}.\n" for number in range(9))
@@ -84,6 +87,18 @@ def test_a_patched_skill_has_no_drift_and_is_in_every_copy(world):
     assert not world.sync().changed
     assert not world.install(answers=Answers()).changed
     assert unlocked(world.snapshot()) == before
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="each command runs in a forked child")
+def test_an_interruption_of_patch_at_any_step_loses_no_edit(tmp_path):
+    case = Case(tmp_path, edited, lambda world: run(world))
+    for happen, at in ((each, at) for each in (kill, no_space) for at in sample(case.kinds, each, "patch")):
+        case.reset()
+        assert run_with_fault(case.folder, case.act, at, happen) in (KILLED, 0, StateError.exit_code)
+        case.world.sync(Answers("yes"))
+        kept = [path for path in case.world.base.rglob("*") if path.is_file() and b"Step one." in path.read_bytes()]
+        assert kept, f"{happen.__name__} at {at} of {case.changes}"
+        assert case.world.problems() == []
 
 
 @pytest.mark.parametrize("ref", ["./", REF])
