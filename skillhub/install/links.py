@@ -248,12 +248,10 @@ class Linker:
             StateError: the disk refuses, or since the plan a file has come in the way, or a copy was edited.
         """
         for step in linking.steps:
-            if (
-                step.do == "make"
-                and os.path.lexists(step.path)
-                and not self._is_stored(step.path, linking.previous_tree)
-            ):
-                raise copies.foreign_error(step.path)
+            is_replaced = step.do == "make" and os.path.lexists(step.path)
+            if is_replaced and not self._is_stored(step.path, linking.previous_tree):
+                is_ours = record is not None and step.link in record.links
+                raise _edited_meanwhile(step.path) if is_ours else copies.foreign_error(step.path)
         base = self._store.read(record.tree) if record else None
         for step in linking.steps:
             if step.do != "keep":

@@ -60,7 +60,7 @@ def test_an_edit_made_during_a_question_is_not_lost(world):
     skill(world.base / "src", body="Newer.\n")
     answers = Answers("yes")
     answers.meanwhile = lambda: (world.copy("plain") / "SKILL.md").write_text("mine\n")
-    with pytest.raises(StateError):
+    with pytest.raises(StateError, match="edited again meanwhile"):
         world.install(path, answers=answers)
     assert (world.copy("plain") / "SKILL.md").read_text() == "mine\n"
 
