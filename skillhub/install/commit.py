@@ -33,7 +33,7 @@ from skillhub.install.resolve import ResolvedSkill
 from skillhub.install.review import admit, check_against_record, consent, moved_records, new_first, rebased_lock
 from skillhub.model.finding import in_short
 from skillhub.model.hosts import Host, LinkKind
-from skillhub.model.lock import Lock, Locked
+from skillhub.model.lock import Lock, Locked, LockedSource
 from skillhub.model.provenance import Changes, Facts, Provenance, Record, Records
 from skillhub.model.question import Asked, Question
 from skillhub.net.settings import Settings
@@ -95,7 +95,7 @@ def commit(
     with ports.project.exclusively():
         now = read_state(ports)
         _unchanged_meanwhile(changes, before, now)
-        lock = _lock(changes, options, now, ports)
+        lock = _lock(changes, options, now, before.lock.sources, ports)
         is_new = lock != now.lock or ports.project.brought is not None
         text = lock.dump() if is_new else None  # a lock that cannot be written is refused before the first write
         for change in changes:
@@ -172,14 +172,21 @@ def _decided(record: Record | None) -> tuple[Digest, bool, str] | None:
     return (record.tree, record.enabled, record.disabled_by) if record else None
 
 
-def _lock(changes: Sequence[Change], options: Options, now: State, ports: Ports) -> Lock:
+def _lock(
+    changes: Sequence[Change], options: Options, now: State, agreed: Mapping[str, LockedSource], ports: Ports
+) -> Lock:
+    """Return the new lock. Raises StateError: one of the sources is another than the user agreed to."""
     if options.frozen:
         return now.lock
     entries = {change.name: change.candidate.entry for change in changes}
     known = ports.sources.all()
     used = {entry.source for entry in entries.values() if entry.named}
-    lock = Lock({**now.lock.skills, **entries}, now.lock.sources)
-    return rebased_lock(lock, {alias: known[alias].locked() for alias in used})
+    sources = {alias: known[alias].locked() for alias in used & known.keys()}
+    for alias in sorted(used & agreed.keys()):
+        if alias not in known or not known[alias].is_meant(agreed[alias]):
+            hint = "run the command again"
+            raise StateError(f"another process changed the source {alias} meanwhile", where=alias, hint=hint)
+    return rebased_lock(Lock({**now.lock.skills, **entries}, now.lock.sources), sources)
 
 
 def _write_documents(

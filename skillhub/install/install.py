@@ -94,15 +94,15 @@ def apply(candidates: Mapping[str, Candidate], options: Options, state: State, p
     plans = [planner.plan(each) for each in candidates.values()]
     sources = sources_with(candidates.values(), state.lock, ports)
     changed = source_changes(state.lock.sources, state.lock.sources if options.frozen else sources)
+    state = replace(state, lock=replace(state.lock, sources=sources))  # as the user is asked about them
     ports.plan({each.name: each.changes for each in plans if each.changes}, changed)
     asked = ask([question for each in plans for question in each.questions()], ports, options.dry_run)
     wanted = {each.name: each.wanted for each in candidates.values() if each.wanted}
     lists = options.dry_run and not wanted.items() <= state.intent.skills.items()
     outcome = replace(carry_out(plans, options, asked, state, ports), sources=changed, pending=lists)
-    entries = {each.name: each.entry for each in candidates.values()}
     after = replace(
         state,
-        lock=replace(state.lock, skills={**state.lock.skills, **entries}),
+        lock=replace(state.lock, skills={**state.lock.skills, **{n: each.entry for n, each in candidates.items()}}),
         intent=replace(state.intent, skills={**state.intent.skills, **wanted}),
     )
     return _without_unwanted(outcome, after, options, ports)

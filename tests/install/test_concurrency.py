@@ -9,6 +9,7 @@ import pytest
 
 from skillhub.disk import files
 from skillhub.errors import StateError
+from tests.support.registry import URL
 from tests.support.world import AGENT_FOLDERS, Answers, World, skill
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="each command runs in a forked child")
@@ -82,6 +83,21 @@ def test_an_update_keeps_the_switch_of_another_process_during_its_question(world
         world.update(answers=answers, enable=before == "enabled")
     assert world.copy("plain").exists() is (verb == "enable")
     assert world.record("plain").disabled_by == {"disable": "user", "enable": ""}[verb]
+
+
+@pytest.mark.parametrize("is_added_again", [False, True])
+def test_a_source_changed_during_its_question_is_not_written_to_the_lock(world, hub, is_added_again):
+    def change():
+        world.sources.remove("github")
+        if is_added_again:
+            world.sources.add("github", URL, hub.root)
+
+    answers = Answers("yes")
+    answers.meanwhile = change
+    with pytest.raises(StateError, match="another process changed the source github meanwhile"):
+        world.install("github:release-notes", answers=answers)
+    assert not (world.base / "skillhub.lock").exists()
+    assert not world.copy("release-notes").exists()
 
 
 def test_projects_with_a_shared_store_do_not_disturb_each_other(world, tmp_path):
