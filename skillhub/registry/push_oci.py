@@ -157,7 +157,8 @@ class OciTarget(Target):
             raise SourceError("no password is sent over plain http", where=self.where) from error
         except (RequestsConnectionError, Timeout) as error:
             raise SourceError("cannot reach the registry", where=self.where) from error
-        except (DXFError, OSError, ValueError, KeyError) as error:  # RequestException is an OSError
+        # RequestException is an OSError; dxf raises the others for answers that are not as it expects.
+        except (DXFError, OSError, ValueError, LookupError, TypeError, AttributeError) as error:
             answer = getattr(error, "response", None)
             status, headers = (0, {}) if answer is None else (answer.status_code, answer.headers)
             status = 401 if isinstance(error, DXFUnauthorizedError) else status

@@ -119,12 +119,12 @@ def server(handler, how, times=1):
     return found
 
 
-def to_oci(hub, running, waits=(0.0, 0.0, 0.0)):
+def to_oci(hub, running, waits=(0.0, 0.0, 0.0), login=None):
     module = pytest.importorskip("skillhub.registry.push_oci", reason="takes the extra oci", exc_type=ImportError)
     host = f"127.0.0.1:{running.server_port}"
 
     def connect(address):
-        client = module.DXF(host, "acme/skills", None, insecure=True, timeout=20)
+        client = module.DXF(host, "acme/skills", login, insecure=True, timeout=20)
         return type("_Target", (module.OciTarget,), {"waits": waits})(client.__enter__(), "v1", address)
 
     return push(hub.dir.path, f"oci://{host}/acme/skills:v1", connect, now=now())
@@ -163,6 +163,18 @@ def test_refused_access_to_oci_asks_for_a_login(hub, how):
     with serving(server(Oci, how, times=99)) as running, refused as caught:
         to_oci(hub, running)
     assert (caught.value.hint or "").startswith("log in with docker")
+
+
+@pytest.mark.parametrize("fault", [TypeError, AttributeError, KeyError, ValueError])
+def test_attack_a_malformed_challenge_or_token_is_an_error_of_the_registry(hub, fault):
+    """dxf raises TypeError for ``Bearer`` without a realm, and AttributeError for a token that is no JSON object."""
+
+    def login(client, response):
+        raise fault("x")
+
+    refused = pytest.raises(SourceError, match=r"^the registry refuses the request: ")
+    with serving(server(Oci, 401, times=99)) as running, refused:
+        to_oci(hub, running, login=login)
 
 
 @pytest.mark.parametrize("how", [500, 503, "reset", "lost"])
