@@ -51,8 +51,11 @@ class Keys:
             StateError: the disk refuses.
         """
         self.free(name)
-        files.write_atomic(self._public(name), key.public.pem, mode=0o644)
-        files.write_atomic(self._private(name), key.pem(passphrase), mode=0o600)
+        # Of two commands that make a key with one name, one is refused: else a half of each could stay.
+        with files.lock(f"{self._folder}.lock"):
+            self.free(name)
+            files.write_atomic(self._public(name), key.public.pem, mode=0o644)
+            files.write_atomic(self._private(name), key.pem(passphrase), mode=0o600)
         return self._describe(name, key.public)
 
     def free(self, name: str) -> None:

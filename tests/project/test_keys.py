@@ -3,6 +3,7 @@
 import os
 import stat
 import subprocess
+import threading
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from skillhub.disk.home import Home
 from skillhub.errors import FormatError, NotFound, PassphraseNeeded, UsageError
 from skillhub.project.keys import Keys, read_key
 from skillhub.trust.keys import PrivateKey
+from tests.support.hearing import heard_by
 
 FORMS = {
     "pkcs8": "openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256",
@@ -89,6 +91,29 @@ def test_key_never_overwrites_another(keys, left):
             take()
     assert {path: path.read_bytes() for path in kept} == kept
     assert len(kept) == len(os.listdir(os.path.dirname(old.path)))
+
+
+def test_attack_two_commands_that_make_one_key_leave_halves_that_belong_together(keys):
+    refused = []
+
+    def make():
+        try:
+            keys.new("work", "p256", None)
+        except UsageError as error:
+            refused.append(error)
+
+    second = threading.Thread(target=make)
+
+    def begin_second(event, arguments):
+        if event == "os.rename" and not second.ident:
+            second.start()
+            second.join(1)  # without the lock it makes its whole key meanwhile
+
+    with heard_by(begin_second):
+        make()
+    second.join()
+    assert len(refused) == 1
+    assert keys.load("work", None).public.fingerprint == keys.get("work").fingerprint
 
 
 @pytest.mark.parametrize("name", ["", "../work", "Work", "a/b", "work.pub", "-"])
