@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, NamedTuple
 
+from skillhub.formats.text import close
 from skillhub.model.skill import Skill
 
 # The parts of a message that are code or commands, in which ``$`` begins no mention.
@@ -173,7 +174,7 @@ def _is_doubtful(name: str) -> bool:
     return "_" in name or name[0].isdigit() or name != name.lower() or name in _SHELL
 
 
-# Words, their stems, and the distance between two spellings.
+# Words and their stems.
 
 _WORD = re.compile(r"[^\W_]+")
 # Longest first; a stem has at least three letters, so that `sing` keeps its ending.
@@ -205,52 +206,6 @@ def stem(word: str) -> str:
 def stems(text: str) -> frozenset[str]:
     """Return the stems of the words of ``text``."""
     return frozenset(map(stem, words(text)))
-
-
-def distance(left: str, right: str, limit: int) -> int:
-    """Return the distance between two spellings, or ``limit + 1`` if it is larger than ``limit``.
-
-    This is the restricted Damerau-Levenshtein distance: the number of letters that were added, dropped, replaced or
-    swapped with a neighbour. It is computed over the diagonal band that ``limit`` allows.
-    """
-    if abs(len(left) - len(right)) > limit:
-        return limit + 1
-    before: list[int] = []
-    row = list(range(len(right) + 1))
-    for i, char in enumerate(left, 1):
-        older, before, row = before, row, [i]
-        first, last = max(1, i - limit), min(len(right), i + limit)
-        row += [limit + 1] * (first - 1)
-        for j in range(first, last + 1):
-            best = min(before[j] + 1, row[j - 1] + 1, before[j - 1] + (char != right[j - 1]))
-            if i > 1 and j > 1 and char == right[j - 2] and left[i - 2] == right[j - 1]:
-                best = min(best, older[j - 2] + 1)
-            row.append(best)
-        row += [limit + 1] * (len(right) - last)
-        if min(row) > limit:
-            return limit + 1
-    return min(row[-1], limit + 1)
-
-
-def slips(word: str) -> int:
-    """Return the largest distance at which ``word`` still counts as a misspelling of another word."""
-    return 0 if len(word) < 3 else 1 if len(word) < 6 else 2
-
-
-def close(word: str, known: Iterable[str]) -> list[str]:
-    """Return the known words that ``word`` may be a misspelling of, closest first; equally close ones in order."""
-    limit = slips(word)
-    if not limit:
-        return []
-    letters = set(word)
-    # One misspelling changes the set of letters by two at most; this comparison is faster than `distance`.
-    alike = (
-        candidate
-        for candidate in known
-        if abs(len(candidate) - len(word)) <= limit and len(letters.symmetric_difference(candidate)) <= 2 * limit
-    )
-    ranked = [(distance(word, candidate, limit), candidate) for candidate in alike]
-    return [candidate for difference, candidate in sorted(ranked, key=lambda pair: pair[0]) if difference <= limit]
 
 
 # Suggestions for a name that no skill has.

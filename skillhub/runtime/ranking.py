@@ -15,11 +15,12 @@ from typing import Any, Final, Literal, TypeVar
 
 from skillhub.disk import files
 from skillhub.errors import FormatError, StateError
+from skillhub.formats.text import close
 from skillhub.model.hosts import SkillScope
 from skillhub.model.manifest import one_line, split
 from skillhub.model.skill import Skill, check_paths
 from skillhub.model.tree import SKILL_MD
-from skillhub.runtime.mention_parser import close, stems, words
+from skillhub.runtime.mention_parser import stems, words
 
 # The index of a search, SQLite's FTS5: in memory, or in a file that is rebuilt when the indexed skills change.
 # Another user of the file may have forged it: it is trusted only if its schema is exactly ours, each value has its
