@@ -73,11 +73,6 @@ def is_hidden(char: str) -> bool:
     return unicodedata.category(char) in _HIDDEN or char in _BLANK or 0xE0100 <= ord(char) <= 0xE01EF
 
 
-_SLIP_MAX = 64  # characters of a name that are compared; no known name has more
-_LIKE = 0.6  # the default cutoff of ``difflib``
-_ALIKE_MAX = 4  # common first characters that count
-
-
 def is_unseen(char: str) -> bool:
     """Return whether ``char`` is invisible; the selectors of emoji are, a line break or a tab is not."""
     return (char not in "\n\r\t\u2028\u2029" and is_hidden(char)) or "\ufe00" <= char <= "\ufe0f"
@@ -269,31 +264,14 @@ def close(word: str, known: Iterable[str]) -> list[str]:
 
 
 def spelled_like(name: str, known: Iterable[str]) -> list[str]:
-    """Return the known names that are most similar to ``name``, at most three.
+    """Return the known names that ``name`` may be short for or a misspelling of, at most three.
 
-    First come names that begin with it, then names that contain it or of which it is an extension, then names with a
-    similar spelling, as a whole or up to their first hyphen; common first characters count.
+    First come names that begin with it, then names that contain it, then those of a ``close`` spelling.
     """
-    from difflib import SequenceMatcher  # noqa: PLC0415 - only a misspelled name needs it
-
-    matcher: SequenceMatcher[str] = SequenceMatcher(b=name[:_SLIP_MAX])
-
-    def likeness(candidate: str) -> float:
-        if len(name) > 1 and candidate.startswith(name):
-            return 3
-        if len(name) > 2 and (name in candidate or (len(candidate) > 2 and name.startswith(f"{candidate}-"))):
-            return 2
-        best = 0.0
-        for part in {candidate, candidate.partition("-")[0]}:
-            matcher.set_seq1(part)
-            if min(matcher.real_quick_ratio(), matcher.quick_ratio()) >= _LIKE:
-                ratio = matcher.ratio()
-                alike = next(count for count in range(_ALIKE_MAX, -1, -1) if part[:count] == name[:count])
-                best = max(best, ratio + alike / 10 if ratio >= _LIKE else 0)
-        return best
-
-    rated = sorted((-likeness(candidate), candidate) for candidate in set(known))
-    return [candidate for like, candidate in rated if -like >= _LIKE][:3]
+    names = sorted(set(known))
+    longer = [each for each in names if len(name) > 1 and name in each]
+    longer.sort(key=lambda each: not each.startswith(name))
+    return [*dict.fromkeys((*longer, *close(name, names)))][:3]
 
 
 def did_you_mean(names: Sequence[str]) -> str:

@@ -91,7 +91,7 @@ def test_an_invalid_number_is_reported_with_its_option(shell, typed, message):
 
 @pytest.mark.parametrize(
     ("typed", "meant"),
-    [("clod", "claude-code"), ("claude", "claude-code"), ("copilot", "github-copilot"), ("cursr", "cursor")],
+    [("claud-cod", "claude-code"), ("claude", "claude-code"), ("copilot", "github-copilot"), ("cursr", "cursor")],
 )
 def test_a_misspelled_agent_gives_a_suggestion(shell, typed, meant):
     done = shell.run("install", "github:code-review", "--agent", typed)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skillhub.formats.text import close, distance
+from skillhub.formats.text import close, distance, spelled_like
 
 
 @pytest.mark.parametrize(
@@ -40,3 +40,18 @@ def test_band_does_not_change_the_distance(left, right, limit):
 def test_close_finds_all_similar_words(word, known):
     limit = 0 if len(word) < 3 else 1 if len(word) < 6 else 2
     assert sorted(close(word, known)) == sorted(each for each in known if limit and slow(word, each) <= limit)
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("claude", ["claude-code"]),
+        ("copilot", ["github-copilot"]),
+        ("cursr", ["cursor"]),
+        ("co", ["codex", "copper", "claude-code"]),
+        ("c", []),
+        ("windsrufer", []),
+    ],
+)
+def test_a_name_may_be_short_for_another_or_a_misspelling(typed, meant):
+    assert spelled_like(typed, ("windsurf", "github-copilot", "copper", "cursor", "codex", "claude-code")) == meant
