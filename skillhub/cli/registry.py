@@ -21,10 +21,9 @@ from skillhub.disk.files import write_atomic
 from skillhub.errors import FormatError, UsageError
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import as_command, as_word, clean, is_name, parse_time, quote, spell_time
-from skillhub.install.context import refusal
 from skillhub.model.advisory import CAP, AdvisoriesDocument, AdvisoryFeed
 from skillhub.model.index import Release
-from skillhub.model.question import YES, Asked
+from skillhub.model.question import YES, Asked, refusal
 from skillhub.project.intent import read_policies
 from skillhub.registry import build, outputs, upkeep
 from skillhub.registry import check as checks

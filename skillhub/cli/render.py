@@ -18,7 +18,7 @@ from skillhub.errors import Refused, SkillhubError, StateError, UsageError
 from skillhub.formats.text import Quoted, as_command, collapsed, deferred, quote, spelled_like
 from skillhub.model.finding import NO_PARSER, Finding, at_least
 from skillhub.model.lock import Signer
-from skillhub.model.question import Answer, Question, chosen_edit, how_to_answer
+from skillhub.model.question import Answer, Question, chosen_edit, how_to_answer, refusal
 from skillhub.model.reference import all_masked, masked
 
 if TYPE_CHECKING:
@@ -75,8 +75,6 @@ def show_outcome(
     Raises:
         Refused: it is a dry run with ``--yes``, and the flags leave a question open.
     """
-    from skillhub.install.context import refusal
-
     terminal, is_plan = common.terminal, common.dry_run
     error = refusal(outcome.asked) if is_plan and common.yes else None
     if common.json:

@@ -11,14 +11,14 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 from urllib.parse import quote
 
-from skillhub.errors import FormatError, NotFound, Refused, SourceError, SourceMismatch, UsageError
+from skillhub.errors import FormatError, NotFound, SourceError, SourceMismatch, UsageError
 from skillhub.formats.digest import NO_FILES, Digest
 from skillhub.formats.text import as_command, command, did_you_mean, spelled_like
 from skillhub.model.hosts import Host, LinkKind, Scope, detect, host, hosts
 from skillhub.model.index import Index, Release
 from skillhub.model.lock import Lock, Locked, place_of
 from skillhub.model.provenance import Changes, Provenance, Record, Records, SourceChange
-from skillhub.model.question import A_PERSON, YES, how_to_answer, unanswerable
+from skillhub.model.question import YES, refusal
 from skillhub.model.reference import Local, Remote, url_of
 from skillhub.model.skill import Skill
 from skillhub.net.settings import Settings
@@ -28,7 +28,7 @@ from skillhub.project.user_state import Publishers, voucher
 
 if TYPE_CHECKING:
     from skillhub.model.advisory import AdvisoryFeed
-    from skillhub.model.question import Answer, Approver, Asked, McpChoice, Question
+    from skillhub.model.question import Approver, Asked, McpChoice, Question
     from skillhub.model.tree import Unpacked
     from skillhub.net.target import Who
     from skillhub.project.last_seen import Advisories
@@ -353,35 +353,6 @@ def _refuse_unanswered(asked: list[Asked], dry_run: bool = False) -> list[Asked]
     if not dry_run and (error := refusal(asked)) is not None:
         raise error
     return asked
-
-
-def refusal(asked: Sequence[Asked]) -> Refused | None:
-    """Return the refusal of a command with these answers, or None; a no to a version covers all that it gains."""
-    if not (refused := unanswerable(asked)):
-        return None
-    said_no = [pair for pair in refused if pair[1].said == "no" and pair[0].kind not in ("capability", "need")]
-    question, answer = (said_no or refused)[0]
-    reason, hint = _refusal(question, answer, refused)
-    installs = {each.skill for each, _ in asked if each.kind == "install"}
-    if answer.said == "no" and installs - {question.skill}:
-        hint = f"{hint}; for the other skills, name them without {question.skill}"
-    error = Refused(f"{reason}: {question.message}", where=question.skill, hint=hint)
-    error.asked = tuple(asked)
-    return error
-
-
-def _refusal(question: Question, answer: Answer, asked: Sequence[Asked]) -> tuple[str, str]:
-    """Return the reason for the refusal of a question, and a hint that answers all open questions."""
-    if question.kind == "critical-finding":
-        return "no answer accepts it", how_to_answer(question)
-    if answer.said == "no":
-        return "the answer was no", "nothing was changed"
-    reason = "--yes does not answer this" if answer.past_yes else "the question was not answered"
-    if question.kind in ("publisher", "root") and question.subject:
-        return reason, f"to trust it: {question.subject}"
-    answers = ", and ".join(dict.fromkeys(how_to_answer(each) for each, reply in asked if reply.said == "unanswered"))
-    without = " without --yes" if answer.past_yes else ""
-    return reason, f"answer at a terminal{without}{'' if answers == A_PERSON else f', or beforehand: {answers}'}"
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
+from skillhub.errors import Refused
+
 if TYPE_CHECKING:
     from skillhub.model.server_command import Risk
     from skillhub.model.tree import Tree
@@ -205,6 +207,35 @@ def unanswerable(asked: Sequence[Asked]) -> list[Asked]:
     critical = [(q, a) for q, a in asked if q.kind == "critical-finding"]
     refused = [(q, a) for q, a in asked if a.said != "yes" and q.kind not in NEEDS and chosen_edit(q, a) != "keep"]
     return critical + [pair for pair in refused if pair not in critical]
+
+
+def refusal(asked: Sequence[Asked]) -> Refused | None:
+    """Return the refusal of a command with these answers, or None; a no to a version covers all that it gains."""
+    if not (refused := unanswerable(asked)):
+        return None
+    said_no = [pair for pair in refused if pair[1].said == "no" and pair[0].kind not in ("capability", "need")]
+    question, answer = (said_no or refused)[0]
+    reason, hint = _refusal(question, answer, refused)
+    installs = {each.skill for each, _ in asked if each.kind == "install"}
+    if answer.said == "no" and installs - {question.skill}:
+        hint = f"{hint}; for the other skills, name them without {question.skill}"
+    error = Refused(f"{reason}: {question.message}", where=question.skill, hint=hint)
+    error.asked = tuple(asked)
+    return error
+
+
+def _refusal(question: Question, answer: Answer, asked: Sequence[Asked]) -> tuple[str, str]:
+    """Return the reason for the refusal of a question, and a hint that answers all open questions."""
+    if question.kind == "critical-finding":
+        return "no answer accepts it", how_to_answer(question)
+    if answer.said == "no":
+        return "the answer was no", "nothing was changed"
+    reason = "--yes does not answer this" if answer.past_yes else "the question was not answered"
+    if question.kind in ("publisher", "root") and question.subject:
+        return reason, f"to trust it: {question.subject}"
+    answers = ", and ".join(dict.fromkeys(how_to_answer(each) for each, reply in asked if reply.said == "unanswered"))
+    without = " without --yes" if answer.past_yes else ""
+    return reason, f"answer at a terminal{without}{'' if answers == A_PERSON else f', or beforehand: {answers}'}"
 
 
 def chosen_edit(question: Question, answer: Answer) -> Way | None:
