@@ -448,7 +448,7 @@ def audit(request: AuditRequest, ports: Ports) -> Report:
         FormatError: the lock or the intent is malformed.
         StateError: a file or folder of the project or of this user's state cannot be read.
     """
-    state = read_unchecked(ports)
+    state = read_unchecked(ports.project)
     state = replace(state, intent=in_full(state.intent, state.lock, ports.sources.places()))
     locations = Locations(ports.project, state.lock)
     subjects = _subjects(request, state.lock, ports)

@@ -135,7 +135,7 @@ def obtained(ref: Ref, skill: str | None, ports: Ports) -> Candidate:
         Forbidden: a policy forbids it.
         SecurityError, FormatError, SourceError: as for install.
     """
-    state = read_state(ports)
+    state = read_state(ports.project, ports.sources)
     if isinstance(ref, Named) and ref.range is None and ref.source is None and ref.name in state.lock.skills:
         candidate = from_lock(ref.name, state.lock.skills[ref.name], ports)
     else:
@@ -335,7 +335,7 @@ def diff(ref: Named, ports: Ports) -> Diff:
         SourceError: the new version cannot be fetched.
         Forbidden: a policy forbids its source.
     """
-    state = read_state(ports)
+    state = read_state(ports.project, ports.sources)
     refuse_unknown([ref.name], state.lock.skills, ports.project.scope)
     entry = state.lock.skills[ref.name]
     wanted = wanted_under(ref.name, entry, state)
@@ -361,7 +361,7 @@ def edits_of(name: str, ports: Ports) -> tuple[Edit, ...]:
         StateError: a copy cannot be read, or is too large.
         SecurityError, SourceError, Forbidden: the store lacks the enabled tree, and it cannot be fetched again.
     """
-    state = read_state(ports)
+    state = read_state(ports.project, ports.sources)
     refuse_unknown([name], state.lock.skills, ports.project.scope)
     return _local_edits(name, state, ports)
 
@@ -372,7 +372,7 @@ def every_edit(ports: Ports) -> list[Diff]:
     Raises:
         StateError, SecurityError, SourceError, Forbidden: as for ``edits_of``.
     """
-    state = read_state(ports)
+    state = read_state(ports.project, ports.sources)
     edits = {name: _local_edits(name, state, ports) for name in sorted(state.lock.skills)}
     skills = state.lock.skills
     return [Diff(name, skills[name], skills[name], edits=local) for name, local in edits.items() if local]

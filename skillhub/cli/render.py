@@ -315,7 +315,7 @@ def remember_outcome(common: Common, outcome: Outcome, ports: Ports) -> None:
     if common.idle is None or any(something):
         return
     with suppress(SkillhubError):  # of a file that the command did not need
-        state, store, trees = read_state(ports), ports.store, dict[str, str]()
+        state, store, trees = read_state(ports.project, ports.sources), ports.store, dict[str, str]()
         shared = SharedFacts.of(ports)
         for name, entry in state.lock.skills.items():
             record = state.enabled(name)

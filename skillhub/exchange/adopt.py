@@ -63,7 +63,7 @@ def adopt(names: Sequence[str], into: str, options: Options, ports: Ports) -> Ou
     """
     if not is_inner_path(into):
         raise UsageError(f"expected a folder below the project, found {quote(into)}")
-    state = read_state(ports)
+    state = read_state(ports.project, ports.sources)
     origins = Origins(ports)
     adopted, left_out = [], []
     for find in _adoptable_skills(names, state, ports):
@@ -191,7 +191,7 @@ def import_lock(other: OtherLock, options: Options, ports: Ports) -> Outcome:
         Refused: a question was answered no, or nobody was there to answer; nothing was changed.
         StateError: the disk is in the way.
     """
-    state = read_state(ports)
+    state = read_state(ports.project, ports.sources)
     left_out = [LeftOut(entry.name, "no-origin", entry.reason) for entry in other.unpinned]
     candidates: dict[str, Candidate] = {}
     for candidate in _candidates(other, options, state, ports):

@@ -42,7 +42,7 @@ def export(
         NotFound: the user has not configured a source of the lock.
         SourceError, SecurityError, FormatError, Refused: a locked skill cannot be fetched, or differs from the lock.
     """
-    state = read_state(ports)
+    state = read_state(ports.project, ports.sources)
     if not state.lock.skills:
         raise UsageError("nothing is locked here", where=ports.project.lock_path, hint="install a skill first")
     for alias in state.lock.sources:

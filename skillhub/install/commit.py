@@ -93,7 +93,7 @@ def commit(
         StateError: the disk refuses, or another process changed one of these skills meanwhile.
     """
     with ports.project.exclusively():
-        now = read_state(ports)
+        now = read_state(ports.project, ports.sources)
         _unchanged_meanwhile(changes, before, now)
         lock = _lock(changes, options, now, before.lock.sources, ports)
         is_new = lock != now.lock or ports.project.brought is not None

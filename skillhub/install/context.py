@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from skillhub.project.last_seen import Advisories
     from skillhub.project.project import Project
     from skillhub.project.store import Store
-    from skillhub.sources.configured import ProjectSources, Source
+    from skillhub.sources.configured import ProjectSources, Source, Sources
     from skillhub.sources.history import FirstSeen
 
 # Sources are opened only through ``Ports``, which refuses forbidden places; without network, no reader is loaded.
@@ -423,7 +423,7 @@ class State:
         return place_of(record.provenance.source) == source and git in (None, record.provenance.server)
 
 
-def read_state(ports: Ports) -> State:
+def read_state(project: Project, sources: Sources) -> State:
     """Read lock, intent and records.
 
     Raises:
@@ -431,12 +431,12 @@ def read_state(ports: Ports) -> State:
         StateError: one cannot be read, or is a link that leads out of the project.
         SourceMismatch: lock or intent use an alias of this user for another source.
     """
-    state = read_unchecked(ports)
-    known = ports.sources.all()
+    state = read_unchecked(project)
+    known = sources.all()
     for alias, locked in state.lock.sources.items():
         mine = known.get(alias)
         if mine is not None and not mine.is_meant(locked):
-            raise _other_locked(mine, str(locked), state.lock, ports)
+            raise _other_locked(mine, str(locked), state.lock, project)
     for alias, wanted in state.intent.sources.items():
         mine = known.get(alias)
         # Without a root in the intent, only the URL is compared.
@@ -444,23 +444,23 @@ def read_state(ports: Ports) -> State:
             root = f" with root {wanted.root}" if wanted.root else ""
             remove = as_command("skillhub", "source", "remove", alias)
             hint = f"if your source is right, correct [sources.{alias}] there; if theirs is: {remove}"
-            raise _redefined(mine, f"{wanted.url}{root}", ports.project.intent_path, hint)
-    return replace(state, intent=in_full(state.intent, state.lock, ports.sources.places()))
+            raise _redefined(mine, f"{wanted.url}{root}", project.intent_path, hint)
+    return replace(state, intent=in_full(state.intent, state.lock, sources.places()))
 
 
-def read_unchecked(ports: Ports) -> State:
+def read_unchecked(project: Project) -> State:
     """Read lock, intent and records without a check of their sources: for callers that only show or remove skills.
 
     Raises:
         FormatError, StateError: as for ``read_state``.
     """
-    lock = ports.project.lock()
-    return State(lock, ports.project.intent(), _records(lock, ports), ports.project.read_bytes())
+    lock = project.lock()
+    return State(lock, project.intent(), _records(lock, project), project.read_bytes())
 
 
-def _records(lock: Lock, ports: Ports) -> Records:
+def _records(lock: Lock, project: Project) -> Records:
     """Return the records, with pending ones that the lock has now; one without provenance gets that of the lock."""
-    records = ports.project.records()
+    records = project.records()
     pending = records.pending
     entries = lock.skills.items()
     records = records.arrived({k: e.tree for k, e in entries if k not in pending or pending[k].is_of(e)})
@@ -472,14 +472,14 @@ def _records(lock: Lock, ports: Ports) -> Records:
     return replace(records, skills={**records.skills, **completed}) if completed else records
 
 
-def _other_locked(mine: Source, theirs: str, lock: Lock, ports: Ports) -> SourceMismatch:
+def _other_locked(mine: Source, theirs: str, lock: Lock, project: Project) -> SourceMismatch:
     names = [name for name, entry in lock.skills.items() if entry.named and entry.source == mine.alias]
-    remove = command(ports.project.scope, "remove", *names)
-    install = command(ports.project.scope, "install", *(f"{mine.alias}:{name}" for name in names))
+    remove = command(project.scope, "remove", *names)
+    install = command(project.scope, "install", *(f"{mine.alias}:{name}" for name in names))
     hint = f"if your source is right: {remove}, then {install}"
     if not names:
         hint = f"if your source is right, remove {mine.alias} from the lock, which has no skill from it"
-    return _redefined(mine, theirs, ports.project.lock_path, hint)
+    return _redefined(mine, theirs, project.lock_path, hint)
 
 
 def _redefined(mine: Source, theirs: str, where: str, hint: str) -> SourceMismatch:

@@ -55,7 +55,7 @@ def install(refs: Sequence[Ref], options: Options, ports: Ports) -> Outcome:
     if not refs and not ports.project.has_lock_or_intent():
         hint = f"name a skill, for example: {command(ports.project.scope, 'install', 'github:gh-fix-ci')}"
         raise UsageError("there is neither skillhub.toml nor skillhub.lock here", where=ports.project.root, hint=hint)
-    state = read_state(ports)
+    state = read_state(ports.project, ports.sources)
     asked, missing = ask_and_adopt_sources(state, needed_by(refs, state), options, ports)
     if missing:
         note = f"you do not have the source {', '.join(missing)}; its skills are not known yet"
@@ -113,7 +113,7 @@ def _without_unwanted(outcome: Outcome, after: State, options: Options, ports: P
     names = () if options.frozen else after.unwanted
     if (names or outcome.left) and not (options.dry_run or options.frozen):
         # A skill that the user kept unchanged has its former dependencies, not those of the new version.
-        names = read_unchecked(ports).unwanted
+        names = read_unchecked(ports.project).unwanted
     if not names:
         return outcome
     why = "skillhub.toml does not require it"
@@ -264,7 +264,7 @@ def enable(names: Sequence[str], options: Options, ports: Ports, disabling: Sequ
         Refused: a question was not answered, or with no, or a policy forbids a skill.
         StateError: the disk is in the way.
     """
-    state, names = read_state(ports), tuple(dict.fromkeys(names))
+    state, names = read_state(ports.project, ports.sources), tuple(dict.fromkeys(names))
     refuse_unknown(names, state.lock.skills, ports.project.scope)
     candidates, records = [], dict(state.records.skills)
     for name in names:
@@ -297,14 +297,14 @@ def disable(names: Sequence[str], ports: Ports, *, dry_run: bool = False) -> Out
         Refused: the question about edited copies was not answered, or with no.
         StateError: the disk is in the way.
     """
-    state, names = read_unchecked(ports), tuple(dict.fromkeys(names))
+    state, names = read_unchecked(ports.project), tuple(dict.fromkeys(names))
     refuse_unknown(names, state.lock.skills, ports.project.scope)
     cleared, asked = _ask(names, state, ports, dry_run)
     if dry_run:
         return Outcome(_views(names, state.records.skills, state, ports), False, asked)
     with ports.project.exclusively():
         linker = _saving(cleared, state, ports)
-        records = read_unchecked(ports).records
+        records = read_unchecked(ports.project).records
         # Without a record: disabling a skill is no consent to its tree.
         new = Record(tree=NO_FILES, enabled=False)
         changed = {name: replace(records.skills.get(name, new), enabled=False, disabled_by="user") for name in names}
@@ -330,7 +330,7 @@ def remove(names: Sequence[str], ports: Ports, *, dry_run: bool = False, unwante
         Refused: a skill that stays or another package needs one, or the question about edited copies was refused.
         StateError: the disk is in the way, or an unwanted skill has become wanted meanwhile.
     """
-    state = read_unchecked(ports)
+    state = read_unchecked(ports.project)
     for other, entry in state.lock.skills.items():
         needed = sorted({*names}.intersection(entry.dependencies))
         if needed and other not in names:
@@ -354,7 +354,7 @@ def remove(names: Sequence[str], ports: Ports, *, dry_run: bool = False, unwante
     disabled_records = {name: replace(r, enabled=False, links=()) for name, r in state.records.skills.items()}
     skills = _views(names, disabled_records, state, ports)
     with ports.project.exclusively():
-        now = read_unchecked(ports)
+        now = read_unchecked(ports.project)
         if unwanted and (wanted := sorted({*names} & now.lock.skills.keys() - {*now.unwanted})):
             message = f"{wanted[0]} is wanted again: lock or skillhub.toml changed meanwhile"
             raise StateError(message, where=ports.project.intent_path, hint="run the command again")
@@ -454,7 +454,7 @@ def update(names: Sequence[str], options: Options, ports: Ports) -> Outcome:
         Refused: a question was not answered, or with no, or a policy forbids a skill; nothing was changed.
         StateError: the disk is in the way.
     """
-    state, names = read_state(ports), tuple(dict.fromkeys(names))
+    state, names = read_state(ports.project, ports.sources), tuple(dict.fromkeys(names))
     asked, missing = ask_and_adopt_sources(state, options.trusted, options, ports)
     if missing:
         note = f"you do not have the source {', '.join(missing)}; its skills are not known yet"
@@ -537,7 +537,7 @@ def available_updates(names: Sequence[str], ports: Ports) -> Outcome:
     Raises:
         NotFound, SourceError, SecurityError: as for ``update``.
     """
-    state, names = read_state(ports), tuple(dict.fromkeys(names))
+    state, names = read_state(ports.project, ports.sources), tuple(dict.fromkeys(names))
     records = state.records.skills
     newer, failed = _newest(names, state, ports, lambda each: described(each, records.get(each.name), ports))
     is_satisfied = need_check(ports.environ, state.records.enabled(state.lock.skills))

@@ -453,7 +453,7 @@ def sync(obtain: Obtain, ports: Ports, *, dry_run: bool = False) -> Outcome:
         StateError: the disk is in the way.
     """
     with nullcontext() if dry_run else ports.project.exclusively():
-        state = read_state(ports)
+        state = read_state(ports.project, ports.sources)
         for name, entry in state.lock.skills.items():
             ReleaseStatus.last_seen(name, entry, state.lock.root_of(entry), ports.sources).refuse(ports.project)
             refuse_known_bad(name, entry, None, ports)

@@ -96,7 +96,7 @@ class SkillProfiles:
 
 def saved_profiles(ports: Ports) -> list[SavedProfile]:
     """Return the profiles of this project, by name; raises as ``SkillProfiles``."""
-    state, found = read_unchecked(ports), []
+    state, found = read_unchecked(ports.project), []
     for name, skills in SkillProfiles(ports.project).all().items():
         missing = tuple(each for each in skills if each not in state.lock.skills)
         is_used = {*skills} - {*missing} == {*_enabled_now(state)}
@@ -117,7 +117,7 @@ def save_profile(name: str, ports: Ports, *, dry_run: bool = False) -> tuple[tup
     if not is_name(name):
         hint = "lower-case letters, digits and single hyphens, at most 64"
         raise UsageError(f"{quote(name)} cannot name a profile", hint=hint)
-    profiles, skills = SkillProfiles(ports.project), _enabled_now(read_unchecked(ports))
+    profiles, skills = SkillProfiles(ports.project), _enabled_now(read_unchecked(ports.project))
     is_new = profiles.all().get(name) != skills
     if is_new and not dry_run:
         profiles.put(name, skills)
@@ -131,7 +131,7 @@ def use_profile(name: str, options: Options, ports: Ports) -> UsedProfile:
         NotFound: there is no such profile.
         Refused, SecurityError, SourceError, StateError: as ``enable`` and ``disable`` raise them.
     """
-    state, wanted = read_state(ports), SkillProfiles(ports.project).get(name)
+    state, wanted = read_state(ports.project, ports.sources), SkillProfiles(ports.project).get(name)
     locked, records = state.lock.skills, state.records.skills
     coming = [each for each in wanted if each in locked and state.enabled(each) is None]
     # A skill that waits for a need, too: the next install would enable it otherwise.

@@ -360,7 +360,7 @@ def _trust_proposal(alias: str, pin: Pin, ports: Ports, *, dry_run: bool) -> Sou
         NotFound: the project proposes no source of that alias.
         Forbidden, WrongBytes, Refused, SecurityError, SourceError, FormatError: as ``trust_source``.
     """
-    state = read_state(ports)
+    state = read_state(ports.project, ports.sources)
     proposal = proposals(state.lock, state.intent).get(alias)
     if proposal is None:
         hint = f"{as_command('skillhub', 'source', 'add', alias, 'URL')} adds one"

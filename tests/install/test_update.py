@@ -311,7 +311,8 @@ def test_attack_a_check_keeps_no_files_in_memory(tmp_path):
     def excuse(name, error):
         raise error
 
-    newer = newest_of(["hello"], read_state(ports), ports, describe=without_files, excuse=excuse).found["hello"]
+    state = read_state(ports.project, ports.sources)
+    newer = newest_of(["hello"], state, ports, describe=without_files, excuse=excuse).found["hello"]
     assert newer.entry.version == "1.1.0"
     assert newer.tree.listing.digest == newer.entry.tree
     assert newer.manifest.body == ""
