@@ -23,7 +23,7 @@ from skillhub.formats.digest import Digest
 from skillhub.formats.text import command, deferred, did_you_mean, is_alias, quote, spelled_like
 from skillhub.model.hosts import LinkKind
 from skillhub.model.lock import CAP, Lock
-from skillhub.model.question import Accept, McpChoice
+from skillhub.model.question import Accept, Flags, McpChoice
 from skillhub.project.intent import Intent, read_policies
 from skillhub.project.project import Project, refuse_other_owner, workspace_around
 from skillhub.project.store import Store
@@ -236,12 +236,14 @@ class Common:
 
     def approver(self, *, allow_unsigned: bool = False) -> Approver:
         """Return who answers questions: a person; without a terminal, with ``--yes`` or in a dry run, the flags."""
-        from skillhub.cli.prompts import Flags, Person
-
         flags_typed = {"--yes": self.yes, "--allow-unsigned": allow_unsigned}
         flags_typed |= {f"--accept {each}": True for each in self.accept or ()}
         flags = Flags(frozenset(flag for flag, is_given in flags_typed.items() if is_given))
-        return Person(self.terminal, flags) if self.asks and not (self.yes or self.dry_run) else flags
+        if self.yes or self.dry_run or not self.asks:
+            return flags
+        from skillhub.cli.prompts import Person
+
+        return Person(self.terminal, flags)
 
     def ports(
         self,

@@ -1,4 +1,4 @@
-"""Approvers that answer questions: a person at the terminal, or flags such as ``--yes`` alone."""
+"""The person at the terminal, who answers the questions that no flag answers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,19 @@ from typing import TypeAlias, TypeVar
 
 from skillhub.cli.terminal import Terminal, from_here
 from skillhub.formats.text import Quoted, deferred, quote
-from skillhub.model.question import NEEDS, NO, UNANSWERED, YES, Answer, Kind, Question, Way, answered_by, unanswerable
+from skillhub.model.question import (
+    NEEDS,
+    NO,
+    UNANSWERED,
+    YES,
+    Answer,
+    Flags,
+    Kind,
+    Question,
+    Way,
+    answered_by,
+    unanswerable,
+)
 from skillhub.model.tree import Tree
 
 _T = TypeVar("_T")
@@ -85,18 +97,6 @@ def show(
                 terminal.prose(line, 2)
             else:
                 terminal.prose(from_here(_PROVEN.sub(r"\1…", line) if is_short else line), 2)
-
-
-@dataclass(frozen=True, slots=True)
-class Flags:
-    """Answers that flags give beforehand, each flag to questions of its kinds."""
-
-    typed: frozenset[str] = frozenset()
-
-    def answer(self, questions: Sequence[Question]) -> list[Answer]:
-        """Answer yes to the questions that the flags agree to, and leave the others unanswered."""
-        unanswered = replace(UNANSWERED, past_yes="--yes" in self.typed)
-        return [YES if answered_by(question, self.typed) else unanswered for question in questions]
 
 
 def _joined(asked: Sequence[Question]) -> dict[int, Question]:

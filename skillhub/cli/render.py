@@ -149,12 +149,12 @@ def _show_questions(outcome: Outcome, common: Common) -> set[str]:
         for question, answer in outcome.asked
         if not answer.seen and (is_plan or (answer.said == "yes" and question.kind in _READ))
     }
-    from skillhub.cli.prompts import heads, show
-
-    unshown = heads([*unseen])
-    for question, label in unseen.items():
-        show(question, unshown, common.terminal, label)
     if unseen:
+        from skillhub.cli.prompts import heads, show
+
+        unshown = heads([*unseen])
+        for question, label in unseen.items():
+            show(question, unshown, common.terminal, label)
         common.terminal.prose("")
     read = [question for question, answer in outcome.asked if answer.seen or is_plan]
     return {f"{each.skill}: {line.removeprefix('note: ')}" for each in read for line in each.details}

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Final, cast
 
 from skillhub.cli.common import Arg, Common, Strings, optional
 from skillhub.cli.installed import installed as installed_skills
-from skillhub.cli.prompts import Flags, Person
+from skillhub.cli.prompts import Person
 from skillhub.cli.render import error_json, question_json
 from skillhub.cli.show import surroundings
 from skillhub.cli.terminal import is_interactive
@@ -22,6 +22,7 @@ from skillhub.formats.text import as_command, as_word, did_you_mean, quote, spel
 from skillhub.install.context import Ports, ask_person
 from skillhub.install.own_mcp_entry import OwnEntry
 from skillhub.model.hosts import SkillScope, detect, host
+from skillhub.model.question import Flags
 from skillhub.model.skill import Skill
 from skillhub.project.mcp_config import DIALECTS, agents_with_file
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 from skillhub.errors import Refused
@@ -167,6 +167,18 @@ Asked = tuple[Question, Answer]
 def answered_by(question: Question, flags: Collection[str]) -> bool:
     """Return whether one of these flags answers the question with yes."""
     return any(flag in flags for flag in BEFOREHAND[question.kind].flags)
+
+
+@dataclass(frozen=True, slots=True)
+class Flags:
+    """Answers that flags give beforehand, each flag to questions of its kinds."""
+
+    typed: frozenset[str] = frozenset()
+
+    def answer(self, questions: Sequence[Question]) -> list[Answer]:
+        """Answer yes to the questions that the flags agree to, and leave the others unanswered."""
+        unanswered = replace(UNANSWERED, past_yes="--yes" in self.typed)
+        return [YES if answered_by(question, self.typed) else unanswered for question in questions]
 
 
 def how_to_answer(question: Question, flags: Collection[str] | None = None) -> str:

@@ -13,10 +13,10 @@ from contextlib import suppress
 
 import pytest
 
-from skillhub.cli.prompts import Flags, Person
+from skillhub.cli.prompts import Person
 from skillhub.cli.terminal import Terminal
 from skillhub.disk.folders import remove_tree
-from skillhub.model.question import Question
+from skillhub.model.question import Flags, Question
 
 if sys.platform != "win32":
     import fcntl

@@ -7,9 +7,9 @@ import shlex
 
 import pytest
 
-from skillhub.cli.prompts import Flags, Person
+from skillhub.cli.prompts import Person
 from skillhub.cli.terminal import Terminal
-from skillhub.model.question import Question
+from skillhub.model.question import Flags, Question
 from tests.support.gitrepos import Repo, files, program
 from tests.support.world import snapshot
 
