@@ -341,7 +341,7 @@ def sync(common: Common, verify: Verify = False) -> int:
 
 def restored(ports: Ports, *, dry_run: bool = False) -> Outcome:
     """Make store, copies and lock agree; fetch missing skills as the lock names them."""
-    from skillhub.install.links import sync as sync_flow
+    from skillhub.install.sync import sync as sync_flow
 
     records, locked = ports.project.records().skills, ports.project.lock().skills
     notes: list[str] = []

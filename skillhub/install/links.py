@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -14,18 +13,14 @@ from skillhub.disk.folders import TreeProblem, list_folder
 from skillhub.edits import patch
 from skillhub.errors import StateError
 from skillhub.formats.digest import NO_FILES, Digest
-from skillhub.formats.text import command
-from skillhub.install.candidates import ReleaseStatus
-from skillhub.install.context import LeftOut, Options, Outcome, Ports, State, ask, chosen_agents, read_state
-from skillhub.install.locked_facts import policy_subject, refuse_known_bad
+from skillhub.install.context import LeftOut, Options, Ports, State, chosen_agents
 from skillhub.model.hosts import LinkKind
-from skillhub.model.lock import Lock, Locked
+from skillhub.model.lock import Lock
 from skillhub.model.provenance import Record, Records
 from skillhub.model.question import Asked, Question, Way, chosen_edit
 from skillhub.model.tree import SKILL_MD, Listing, Tree
-from skillhub.policy.policy import LASTING
-from skillhub.project import copies, mcp_config
-from skillhub.project.copies import agent_folders, by_folder, folders_of, managed, portable, unmanaged
+from skillhub.project import copies
+from skillhub.project.copies import agent_folders, by_folder, folders_of, portable, unmanaged
 from skillhub.project.project import Project, exclude
 from skillhub.project.store import Store
 
@@ -427,172 +422,3 @@ def write_records(records: Records, ports: Ports) -> None:
     if records != ports.project.records():
         ports.project.write_records(records)
     exclude(ports.project.around, [link for record in records.skills.values() for link in record.links])
-
-
-# Sync: finish an interrupted command, and restore copies that differ from the lock; it never enables another skill.
-
-Obtain = Callable[[str, Locked], Tree]  # name and lock entry -> the locked tree, verified, or an error
-
-
-def sync(obtain: Obtain, ports: Ports, *, dry_run: bool = False) -> Outcome:
-    """Make store, links and lock agree; a dry run fetches and verifies missing trees, and writes nothing.
-
-    A skill without consent on this machine, and a disabled one, is stored and removed from agents' folders, whoever
-    put a copy there. A skill that is gone from the lock is removed from the agents' folders.
-
-    Args:
-        obtain: Returns a verified tree that the store lacks or holds damaged.
-        ports: The ports of the command.
-        dry_run: Only report the changes and questions.
-
-    Raises:
-        SecurityError: fetched bytes differ from the lock, the registry's last known state recalls a skill, or a
-            skill is known to be malicious.
-        SourceError: a tree cannot be fetched.
-        Refused: the question about edits was not answered, or with no, or a policy forbids a skill to restore.
-        StateError: the disk is in the way.
-    """
-    with nullcontext() if dry_run else ports.project.exclusively():
-        state = read_state(ports.project, ports.sources)
-        for name, entry in state.lock.skills.items():
-            ReleaseStatus.last_seen(name, entry, state.lock.root_of(entry), ports.sources).refuse(ports.project)
-            refuse_known_bad(name, entry, None, ports)
-        if not dry_run:
-            known = [link for record in state.records.skills.values() for link in record.links]
-            copies.sweep(ports.project, known, mcp_config.shared_folders(ports.project))
-        fetched = _fetch(obtain, state, ports)
-        linker = Linker(ports.project, ports.store)
-        planned, foreign = _plan(fetched, linker, state, ports)
-        _refuse_forbidden([each.name for each in planned if state.enabled(each.name) and not each.done], state, ports)
-        questions = [
-            question
-            for each in planned
-            for question in (each.questions() if state.enabled(each.name) else removal_questions([each]))
-        ]
-        asked = ask(questions, ports, dry_run)
-        answered = {each.name: each.answered(asked) for each in planned}
-        kept = {name for name, linking in answered.items() if linking is None}
-        plans = [linking for linking in answered.values() if linking is not None]
-        removed = _removed(plans, state, "would be" if dry_run else "was")
-        for each in () if dry_run else plans:
-            linker.save(each, old := state.records.skills.get(each.name), fetched.get(old.tree) if old else None)
-        changed = not dry_run and _carry_out(plans, kept, fetched, state, ports)
-    touched = {each.name for each in planned if (each.steps if not state.enabled(each.name) else not each.done)}
-    touched |= {name for name, entry in state.lock.skills.items() if entry.tree in fetched}
-    return Outcome(
-        tuple(managed(ports.project, ports.store, ports.environ)),
-        changed,
-        tuple(asked),
-        (*removed, *_disagreements(state, ports)),
-        left=(*map(kept_edited, sorted(kept)), *foreign),
-        unchanged=frozenset(state.lock.skills.keys() - touched),
-        pending=dry_run and bool(removed),
-        saved=linker.saved,
-    )
-
-
-def _removed(plans: Iterable[Linking], state: State, verb: str) -> list[str]:
-    """Return a line for each skill that is removed from agents' folders, with the places."""
-    lines = []
-    for linking in plans:
-        paths = [step.path for step in linking.steps if os.path.lexists(step.path)]
-        if paths and not state.enabled(linking.name):
-            why = "it is not enabled" if state.agreed(linking.name) else "its locked version was not agreed to here"
-            why = why if linking.name in state.lock.skills else "the lock does not name it"
-            lines.append(f"{linking.name} {verb} removed from the agents' folders, because {why}: {', '.join(paths)}")
-    return lines
-
-
-def _disagreements(state: State, ports: Ports) -> Iterator[str]:
-    """Yield the contradictions of intent and lock, which sync leaves to ``install``."""
-    install = command(ports.project.scope, "install")
-    if names := ", ".join(name for name in state.intent.skills if name not in state.lock.skills):
-        yield f"skillhub.toml names {names}, and the lock does not: {install}"
-    if names := ", ".join(state.unwanted):
-        yield f"the lock has {names}, which skillhub.toml does not require: {install} removes it"
-
-
-def _refuse_forbidden(names: Iterable[str], state: State, ports: Ports) -> None:
-    """Refuse to fetch or restore a skill that a policy forbids; without names, read no policy."""
-    for name in names:
-        entry, record = state.lock.skills[name], state.agreed(name)
-        can = record.facts.capabilities if record else entry.capabilities
-        ports.policies.refuse(policy_subject(name, entry, can, ports), LASTING)
-
-
-def _fetch(obtain: Obtain, state: State, ports: Ports) -> Mapping[Digest, Tree]:
-    """Return every locked tree that the store lacks or holds damaged; nothing is stored before all are in memory.
-
-    A patched skill has two trees: its signature is about the unpatched one. An intact copy of an agreed skill saves
-    the request to its source; a registry is asked all the same, since it may have withdrawn the release.
-    """
-    fetched: dict[Digest, Tree] = {}
-    for name, entry in state.lock.skills.items():
-        for one in (entry.original, entry) if entry.patch else (entry,):
-            if ports.store.check(one.tree):
-                _refuse_forbidden([name], state, ports)
-                agreed = state.agreed(name)
-                from_copies = agreed is not None and state.lock.root_of(one) is None
-                places = copies.places(ports.project, agreed.links) if agreed and from_copies else []
-                fetched[one.tree] = patch.tree_of_copy(places, one.tree) or obtain(name, one)
-                refuse_known_bad(name, one, fetched[one.tree].listing, ports)
-    return fetched
-
-
-def _plan(
-    fetched: Mapping[Digest, Tree], linker: Linker, state: State, ports: Ports
-) -> tuple[list[Linking], list[LeftOut]]:
-    """Return the linking of each skill, and the folders that skillhub did not put there and leaves."""
-    plans: dict[str, Linking] = {}
-    for name, record in state.records.skills.items():
-        if state.enabled(name) and (linking := linker.in_place(name, record)):
-            plans[name] = linking
-            continue
-        tree = fetched.get(record.tree)
-        listing = tree.listing if tree is not None else ports.store.listing(record.tree)
-        if state.enabled(name) and listing is not None:
-            plans[name] = linker.plan(name, record.links, record.link, listing, record)
-        else:
-            plans[name] = linker.plan_removal(name, record)
-    left: dict[str, str] = {}
-    for name, paths in unmanaged_copies(state.lock, state.records, ports).items():
-        steps, others = to_remove(name, paths, state, ports)
-        if steps:
-            linking = plans.get(name, Linking(name, "copy", ()))
-            plans[name] = replace(linking, steps=(*linking.steps, *steps))
-        left |= dict.fromkeys(others, name)
-    why = "has the name of a locked skill, and skillhub did not put it there; move it away"
-    return [*plans.values()], [LeftOut(name, "other-skill", f"{path} {why}") for path, name in left.items()]
-
-
-def _carry_out(
-    plans: Sequence[Linking], kept: Collection[str], fetched: Mapping[Digest, Tree], state: State, ports: Ports
-) -> bool:
-    """Store fetched trees, restore or remove links; return whether anything changed."""
-    linker, records = Linker(ports.project, ports.store), state.records.skills
-    if state.lock.skills:
-        ports.project.remember()  # from now on ``cache gc`` keeps the trees of this project
-    # A stored tree that the user edited through links, and keeps, is not replaced.
-    edited = {records[name].tree for name in kept if name in records and records[name].link == "symlink"}
-    for digest, tree in fetched.items():
-        if digest not in edited:
-            ports.store.put(tree)
-    changed = bool(fetched)
-    for each in plans:
-        enabled = state.enabled(each.name)
-        if enabled is None:
-            linker.take_away(each)
-            changed |= bool(each.steps)
-        elif not each.done and (restored := fetched.get(enabled.tree) or ports.store.read(enabled.tree)) is not None:
-            linker.make(each, restored, enabled)
-            changed = True
-    # A record with MCP entries outlives its entry of the lock until `remove` removes them.
-    after = {
-        name: record if name in kept or state.enabled(name) else replace(record, enabled=False, links=())
-        for name, record in records.items()
-        if name in kept or name in state.lock.skills or record.mcp
-    }
-    new_records = replace(state.records, skills=after)
-    changed |= new_records != ports.project.records()
-    write_records(new_records, ports)
-    return changed

@@ -20,9 +20,9 @@ from skillhub.exchange.other_locks import Origin, OtherLock
 from skillhub.formats.digest import Digest
 from skillhub.install.context import Options
 from skillhub.install.install import available_updates, enable, install, update
-from skillhub.install.links import sync
 from skillhub.install.obtain import from_lock
 from skillhub.install.patches import drop, patch
+from skillhub.install.sync import sync
 from skillhub.install.trusted_sources import Pin, add_source, listings, trust_source
 from skillhub.model.lock import Lock
 from skillhub.model.reference import Named, parse_ref

@@ -15,8 +15,8 @@ from skillhub.disk.folders import remove_tree
 from skillhub.errors import NotFound, Refused, StateError
 from skillhub.install.context import Options
 from skillhub.install.install import install
-from skillhub.install.links import sync
 from skillhub.install.obtain import from_lock
+from skillhub.install.sync import sync
 from skillhub.model.lock import Lock
 from skillhub.model.reference import parse_ref
 from skillhub.project.copies import unmanaged

@@ -17,8 +17,8 @@ from skillhub.disk.home import Home
 from skillhub.errors import NotFound, SourceError
 from skillhub.install.context import Options, Ports
 from skillhub.install.install import disable, enable, install, remove, update
-from skillhub.install.links import sync
 from skillhub.install.obtain import from_lock
+from skillhub.install.sync import sync
 from skillhub.model.question import NO, UNANSWERED, YES, Answer, Question
 from skillhub.model.reference import Local, parse_ref
 from skillhub.project.intent import read_policies
