@@ -14,17 +14,21 @@ from skillhub.audit.audit import AuditRequest, audit, names_and_paths
 from skillhub.audit.show import found_json, search, show
 from skillhub.audit.verify import verify
 from skillhub.cli.common import Common
-from skillhub.cli.installed import installed, restored
+from skillhub.cli.installed import installed
 from skillhub.cli.render import outcome_json
 from skillhub.cli.show import surroundings
 from skillhub.cli.terminal import members
 from skillhub.errors import UsageError
 from skillhub.formats.text import quote
+from skillhub.install.candidates import Candidate
 from skillhub.install.context import Options, Outcome, Ports
 from skillhub.install.install import disable, enable, install, remove, update
+from skillhub.install.obtain import from_lock
+from skillhub.install.sync import sync
 from skillhub.install.trusted_sources import listings
 from skillhub.model.finding import Severity
 from skillhub.model.hosts import Profile, profile
+from skillhub.model.lock import Locked
 from skillhub.model.question import NO, UNANSWERED, YES, Answer, Question
 from skillhub.model.reference import parse_ref
 from skillhub.runtime.agent import catalog_of
@@ -120,7 +124,11 @@ class OpenProject:
     def sync(self) -> OutcomeAnswer:
         """Restore files that differ from the lock, and finish interrupted commands; enable no further skill."""
         with self._ports() as ports:
-            return self._outcome(restored(ports))
+
+            def obtain(name: str, entry: Locked, agreed: bool) -> Candidate:
+                return from_lock(name, entry, ports, agreed=agreed, scanned=not agreed)
+
+            return self._outcome(sync(obtain, ports))
 
     def list(self) -> ListAnswer:
         """Return the skills of the project, and those of the user."""

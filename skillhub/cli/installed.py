@@ -30,11 +30,11 @@ from skillhub.sources.configured import ProjectSources, Sources, with_withdrawn
 
 if TYPE_CHECKING:
     from skillhub.audit.verify import Verified
-    from skillhub.install.context import Outcome, Ports
+    from skillhub.install.candidates import Candidate
+    from skillhub.install.context import Ports
     from skillhub.install.locked_facts import Known
     from skillhub.model.lock import Locked
     from skillhub.model.skill import Skill
-    from skillhub.model.tree import Tree
 
 _EDITED = frozenset({"changed-file", "changed-mode", "extra-file", "missing-file"})
 
@@ -320,9 +320,17 @@ def sync(common: Common, verify: Verify = False) -> int:
 
     Example: skillhub sync
     """
+    from skillhub.install.sync import sync as sync_flow
+
     ports = common.ports(believed=not verify)
+
+    def obtain(name: str, entry: Locked, agreed: bool) -> Candidate:
+        from skillhub.install.obtain import from_lock
+
+        return from_lock(name, entry, ports, agreed=agreed, scanned=not agreed)
+
     try:
-        outcome = restored(ports, dry_run=common.dry_run)
+        outcome = sync_flow(obtain, ports, dry_run=common.dry_run)
     except (Withdrawn, BadSignature, NameNotOwned) as error:
         from skillhub.install.candidates import remedies
 
@@ -337,27 +345,6 @@ def sync(common: Common, verify: Verify = False) -> int:
     if not (verify or waiting):
         remember_outcome(common, outcome, ports)
     return Refused.exit_code if outcome.left and not common.dry_run else 0
-
-
-def restored(ports: Ports, *, dry_run: bool = False) -> Outcome:
-    """Make store, copies and lock agree; fetch missing skills as the lock names them."""
-    from skillhub.install.sync import sync as sync_flow
-
-    records, locked = ports.project.records().skills, ports.project.lock().skills
-    notes: list[str] = []
-
-    def obtain(name: str, entry: Locked) -> Tree:
-        from skillhub.install.obtain import from_lock
-
-        record = records.get(name)
-        # `entry` of a patched skill may be that of its source; the user agreed to it with the patch.
-        agreed = record is not None and record.is_of(locked[name])
-        found = from_lock(name, entry, ports, agreed=agreed, scanned=not agreed)
-        notes.extend(f"{name}: {note}" for note in found.warnings)
-        return found.tree
-
-    outcome = sync_flow(obtain, ports, dry_run=dry_run)
-    return replace(outcome, warnings=(*outcome.warnings, *notes))
 
 
 def remove(common: Common, names: Names) -> int:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from skillhub.edits import patch
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import command
-from skillhub.install.candidates import ReleaseStatus
+from skillhub.install.candidates import Candidate, ReleaseStatus
 from skillhub.install.context import LeftOut, Outcome, Ports, State, ask, read_state
 from skillhub.install.links import (
     Linker,
@@ -28,7 +28,8 @@ from skillhub.policy.policy import LASTING
 from skillhub.project import copies, mcp_config
 from skillhub.project.copies import managed
 
-Obtain = Callable[[str, Locked], Tree]  # name and lock entry -> the locked tree, verified, or an error
+# The name of a locked skill, its entry, and whether the user agreed to it here -> the skill, verified, or an error.
+Obtain = Callable[[str, Locked, bool], Candidate]
 
 
 def sync(obtain: Obtain, ports: Ports, *, dry_run: bool = False) -> Outcome:
@@ -38,7 +39,7 @@ def sync(obtain: Obtain, ports: Ports, *, dry_run: bool = False) -> Outcome:
     put a copy there. A skill that is gone from the lock is removed from the agents' folders.
 
     Args:
-        obtain: Returns a verified tree that the store lacks or holds damaged.
+        obtain: Returns a skill whose tree the store lacks or holds damaged.
         ports: The ports of the command.
         dry_run: Only report the changes and questions.
 
@@ -57,7 +58,7 @@ def sync(obtain: Obtain, ports: Ports, *, dry_run: bool = False) -> Outcome:
         if not dry_run:
             known = [link for record in state.records.skills.values() for link in record.links]
             copies.sweep(ports.project, known, mcp_config.shared_folders(ports.project))
-        fetched = _fetch(obtain, state, ports)
+        fetched, notes = _fetch(obtain, state, ports)
         linker = Linker(ports.project, ports.store)
         planned, foreign = _plan(fetched, linker, state, ports)
         _refuse_forbidden([each.name for each in planned if state.enabled(each.name) and not each.done], state, ports)
@@ -80,7 +81,7 @@ def sync(obtain: Obtain, ports: Ports, *, dry_run: bool = False) -> Outcome:
         tuple(managed(ports.project, ports.store, ports.environ)),
         changed,
         tuple(asked),
-        (*removed, *_disagreements(state, ports)),
+        (*removed, *_disagreements(state, ports), *notes),
         left=(*map(kept_edited, sorted(kept)), *foreign),
         unchanged=frozenset(state.lock.skills.keys() - touched),
         pending=dry_run and bool(removed),
@@ -117,13 +118,14 @@ def _refuse_forbidden(names: Iterable[str], state: State, ports: Ports) -> None:
         ports.policies.refuse(policy_subject(name, entry, can, ports), LASTING)
 
 
-def _fetch(obtain: Obtain, state: State, ports: Ports) -> Mapping[Digest, Tree]:
-    """Return every locked tree that the store lacks or holds damaged; nothing is stored before all are in memory.
+def _fetch(obtain: Obtain, state: State, ports: Ports) -> tuple[Mapping[Digest, Tree], list[str]]:
+    """Return every locked tree that the store lacks or holds damaged, all in memory, and the warnings about them.
 
     A patched skill has two trees: its signature is about the unpatched one. An intact copy of an agreed skill saves
     the request to its source; a registry is asked all the same, since it may have withdrawn the release.
     """
     fetched: dict[Digest, Tree] = {}
+    notes: list[str] = []
     for name, entry in state.lock.skills.items():
         for one in (entry.original, entry) if entry.patch else (entry,):
             if ports.store.check(one.tree):
@@ -131,9 +133,14 @@ def _fetch(obtain: Obtain, state: State, ports: Ports) -> Mapping[Digest, Tree]:
                 agreed = state.agreed(name)
                 from_copies = agreed is not None and state.lock.root_of(one) is None
                 places = copies.places(ports.project, agreed.links) if agreed and from_copies else []
-                fetched[one.tree] = patch.tree_of_copy(places, one.tree) or obtain(name, one)
+                if (tree := patch.tree_of_copy(places, one.tree)) is None:
+                    # The user agreed to the source's tree of a patched skill together with the patch.
+                    found = obtain(name, one, agreed is not None)
+                    notes += (f"{name}: {note}" for note in found.warnings)
+                    tree = found.tree
+                fetched[one.tree] = tree
                 refuse_known_bad(name, one, fetched[one.tree].listing, ports)
-    return fetched
+    return fetched, notes
 
 
 def _plan(

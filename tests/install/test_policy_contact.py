@@ -270,7 +270,7 @@ def verbs(ref, lock):
         "update --check": lambda ports: available_updates((), ports),
         "enable": lambda ports: enable(["here"], yes, ports),
         "enable of a registry": lambda ports: enable(["release-notes"], yes, ports),
-        "sync": lambda ports: sync(lambda name, entry: from_lock(name, entry, ports).tree, ports),
+        "sync": lambda ports: sync(lambda name, entry, _: from_lock(name, entry, ports), ports),
         "diff": lambda ports: diff(Named("here"), ports),
         "diff LOCK": lambda ports: diff_locks(before, [], ports),
         "diff --edits": lambda ports: edits_of("here", ports),

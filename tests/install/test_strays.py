@@ -220,7 +220,7 @@ def test_a_copy_behind_links_inside_the_home_is_removed(world):
     ports = replace(world.ports(), project=Project.of_user(str(world.user_home), world.home))
     install([parse_ref(plain(world))], Options(enable=False), ports)
     copy = shutil.copytree(world.base / "src/plain", world.user_home / "dotfiles/skills/plain")
-    sync(lambda name, entry: from_lock(name, entry, ports).tree, ports)
+    sync(lambda name, entry, _: from_lock(name, entry, ports), ports)
     assert not copy.exists()
 
 

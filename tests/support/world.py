@@ -195,7 +195,7 @@ class World:
 
     def sync(self, answers: Answers | None = None):
         ports = self.ports(answers or Answers())
-        return sync(lambda name, entry: from_lock(name, entry, ports).tree, ports)
+        return sync(lambda name, entry, _: from_lock(name, entry, ports), ports)
 
     def problems(self, *names: str) -> list[str]:
         """Return the codes of the problems that ``verify`` finds."""
