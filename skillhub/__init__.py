@@ -16,9 +16,9 @@ _HOMES = {
         "answers.reading": "AuditAnswer CatalogAnswer LoadAnswer SearchAnswer ShowAnswer",
         "answers.skills": "ListAnswer OutcomeAnswer VerifyAnswer",
         "api": "OpenProject open_project",
+        "command.ports": "Options",
         "errors": "FormatError Refused SecurityError SkillhubError SourceError StateError UsageError",
         "formats.digest": "Digest",
-        "install.context": "Options",
         "model.question": "Answer Question",
         "model.tree": "Tree",
     }.items()
@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from skillhub.answers.reading import AuditAnswer, CatalogAnswer, LoadAnswer, SearchAnswer, ShowAnswer
     from skillhub.answers.skills import ListAnswer, OutcomeAnswer, VerifyAnswer
     from skillhub.api import OpenProject, open_project
+    from skillhub.command.ports import Options
     from skillhub.errors import (
         FormatError,
         Refused,
@@ -65,7 +66,6 @@ if TYPE_CHECKING:
         UsageError,
     )
     from skillhub.formats.digest import Digest
-    from skillhub.install.context import Options
     from skillhub.model.question import Answer, Question
     from skillhub.model.tree import Tree
 

@@ -18,10 +18,10 @@ from skillhub.cli.installed import installed
 from skillhub.cli.render import outcome_json
 from skillhub.cli.show import surroundings
 from skillhub.cli.terminal import members
+from skillhub.command.ports import Options, Outcome, Ports
 from skillhub.errors import UsageError
 from skillhub.formats.text import quote
 from skillhub.install.candidates import Candidate
-from skillhub.install.context import Options, Outcome, Ports
 from skillhub.install.install import disable, enable, install, remove, update
 from skillhub.install.obtain import from_lock
 from skillhub.install.sync import sync

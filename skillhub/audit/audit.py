@@ -13,6 +13,8 @@ from skillhub.audit.sources import Inquiry
 from skillhub.audit.suppressions import Acceptance, BaselineFile
 from skillhub.audit.verify import LEFT_THE_LOCK, StoredSkills, Verified, Verifier, tracked_copies
 from skillhub.author.author import Signature, signature_of, validate
+from skillhub.command.ports import Ports
+from skillhub.command.state import read_unchecked
 from skillhub.disk import files
 from skillhub.disk.folders import LARGEST
 from skillhub.errors import BadSignature, FormatError, NotFound, SkillhubError, StateError, UnsafeArchive, UsageError
@@ -20,7 +22,6 @@ from skillhub.formats.digest import Digest
 from skillhub.formats.text import command, quote, reinstall
 from skillhub.install import candidates
 from skillhub.install.candidates import ReleaseStatus
-from skillhub.install.context import Ports, read_unchecked
 from skillhub.install.locked_facts import advised, advised_tree, policy_subject
 from skillhub.install.obtain import undeclared
 from skillhub.install.review import install_words, since

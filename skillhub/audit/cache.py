@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Literal
 
+from skillhub.command.ports import Ports, ask
 from skillhub.disk import files
 from skillhub.disk.folders import remove_tree
 from skillhub.disk.home import Home
@@ -21,7 +22,6 @@ from skillhub.errors import FormatError, StateError
 from skillhub.formats.digest import Digest, is_hex
 from skillhub.formats.json import strict_json
 from skillhub.install.candidates import pin_name
-from skillhub.install.context import Ports, ask
 from skillhub.model.lock import Lock
 from skillhub.model.manifest import glance
 from skillhub.model.provenance import Records

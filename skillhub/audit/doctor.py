@@ -8,12 +8,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from skillhub.audit.verify import tracked_copies
+from skillhub.command.ports import Ports
 from skillhub.disk.home import INTENT, LOCK
 from skillhub.errors import SkillhubError, StateError
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import as_command, command
 from skillhub.install.candidates import remedies
-from skillhub.install.context import Ports
 from skillhub.install.locked_facts import advised_skills
 from skillhub.model.hosts import Host, detect, hosts, measured, profiles
 from skillhub.model.skill import Need, Skill

@@ -23,9 +23,9 @@ from mcp.shared.message import SessionMessage
 from mcp_types import PaginatedRequest, PaginatedRequestParams, PaginatedResult, jsonrpc_message_adapter
 from pydantic import ConfigDict, ValidationError
 
+from skillhub.command.ports import Ports
 from skillhub.errors import FormatError, NotFound, SkillhubError, SourceError, UsageError
 from skillhub.formats.text import as_command, clean, quote
-from skillhub.install.context import Ports
 from skillhub.model import mcp_server
 from skillhub.model.manifest import Manifest
 from skillhub.model.needs import McpServer

@@ -10,12 +10,13 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any, Literal
 
+from skillhub.command.ports import LeftOut, Options, Ports
+from skillhub.command.state import State, read_state, refuse_unknown
 from skillhub.edits.patch import difference, read_edited, text_of
 from skillhub.errors import Forbidden, NotFound, SecurityError, SkillhubError, SourceError, StateError, UsageError
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import spell_time, word
 from skillhub.install.candidates import Candidate, ReleaseStatus, check_against_lock
-from skillhub.install.context import LeftOut, Options, Ports, State, read_state, refuse_unknown
 from skillhub.install.gather import rebase_patch, wanted_under
 from skillhub.install.links import Linker
 from skillhub.install.locked_facts import Known, advised, with_known_bad

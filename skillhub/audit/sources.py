@@ -11,6 +11,8 @@ from typing import Any
 
 from skillhub.audit.report import Locations, note
 from skillhub.audit.verify import StoredSkills
+from skillhub.command.ports import Network, Place, Ports
+from skillhub.command.state import State
 from skillhub.disk import files
 from skillhub.errors import (
     Forbidden,
@@ -26,7 +28,6 @@ from skillhub.errors import (
 )
 from skillhub.formats.text import as_command, command
 from skillhub.install.candidates import ReleaseStatus, without_files
-from skillhub.install.context import Network, Place, Ports, State
 from skillhub.install.gather import is_fixed, newest_of, wanted_under
 from skillhub.model.finding import Finding
 from skillhub.model.lock import Lock, Locked, LockedSource

@@ -8,6 +8,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from skillhub.command.ports import Ports
+from skillhub.command.state import State, refuse_unknown
 from skillhub.disk.files import disk_error
 from skillhub.disk.folders import TreeProblem, compare
 from skillhub.edits.patch import listing_of_copy, read_patch
@@ -16,7 +18,6 @@ from skillhub.formats.digest import Digest
 from skillhub.formats.text import command, quote
 from skillhub.install import candidates
 from skillhub.install.candidates import ReleaseStatus
-from skillhub.install.context import Ports, State, refuse_unknown
 from skillhub.install.links import name_collisions, to_remove, unmanaged_copies
 from skillhub.model.lock import Lock, Locked, Signer, shown_signers
 from skillhub.model.manifest import Manifest

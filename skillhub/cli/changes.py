@@ -10,10 +10,10 @@ from skillhub.audit.show import Diff, Edit, diff_locks, edits_of, every_edit
 from skillhub.audit.show import diff as diff_flow
 from skillhub.cli.common import Arg, Common, Strings, read_lock, write_output
 from skillhub.cli.terminal import Terminal, Tone
+from skillhub.command.ports import Ports
 from skillhub.edits.patch import lines_of
 from skillhub.errors import SkillhubError, UsageError
 from skillhub.formats.text import Quoted, clean, quote, word
-from skillhub.install.context import Ports
 from skillhub.model.lock import Lock
 from skillhub.model.provenance import SourceChange, source_changes
 from skillhub.model.reference import Named, parse_ref

@@ -32,8 +32,8 @@ from skillhub.sources.configured import ProjectSources, Sources
 
 if TYPE_CHECKING:
     from skillhub.cli.network import OpenNetwork
+    from skillhub.command.ports import Options, Ports
     from skillhub.disk.files import HeldFolder
-    from skillhub.install.context import Options, Ports
     from skillhub.model.index import Release
     from skillhub.model.question import Approver
     from skillhub.net.fetch import Fetcher
@@ -170,7 +170,7 @@ class Common:
         """Return ``names``; if empty, the names of the skills of ``--package``; None for all skills."""
         if names or self.package is None:
             return [*names] or None
-        from skillhub.install.context import State
+        from skillhub.command.state import State
         from skillhub.install.locked_facts import packages_of
 
         project = self.open_project()
@@ -262,7 +262,7 @@ class Common:
             believed: Do not hash files again that look unchanged since they were hashed.
         """
         from skillhub.cli.network import OpenNetwork
-        from skillhub.install.context import Ports
+        from skillhub.command.ports import Ports
         from skillhub.project.last_seen import Advisories
         from skillhub.sources.history import FirstSeen
 
@@ -398,7 +398,7 @@ class Enabling:
         Raises:
             UsageError: a variable has no value, or ``--env-file`` names no file.
         """
-        from skillhub.install.context import Options
+        from skillhub.command.ports import Options
 
         values, typed = _read_env_file(self.env_file) if self.env_file else {}, list[str]()
         for number, word in enumerate(self.env or [], 1):

@@ -22,11 +22,11 @@ from skillhub.cli.common import (
     write_output,
 )
 from skillhub.cli.render import finish, remember_outcome, show_changes, show_plan, show_sources
+from skillhub.command.ports import Options, Outcome, Ports, chosen_agents, show_no_plan
 from skillhub.disk import files
 from skillhub.errors import SkillhubError, UsageError
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import word
-from skillhub.install.context import Options, Outcome, Ports, chosen_agents, show_no_plan
 from skillhub.install.install import available_updates
 from skillhub.install.install import install as flow
 from skillhub.install.install import update as update_flow

@@ -30,8 +30,8 @@ from skillhub.sources.configured import ProjectSources, Sources, with_withdrawn
 
 if TYPE_CHECKING:
     from skillhub.audit.verify import Verified
+    from skillhub.command.ports import Ports
     from skillhub.install.candidates import Candidate
-    from skillhub.install.context import Ports
     from skillhub.install.locked_facts import Known
     from skillhub.model.lock import Locked
     from skillhub.model.skill import Skill

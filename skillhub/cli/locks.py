@@ -20,6 +20,7 @@ from skillhub.cli.common import (
     write_output,
 )
 from skillhub.cli.render import finish
+from skillhub.command.ports import Options
 from skillhub.disk import files
 from skillhub.edits import lock_merge as merging
 from skillhub.edits.lock_merge import Choice, Side
@@ -27,7 +28,6 @@ from skillhub.errors import Refused, UsageError
 from skillhub.exchange import adopt as adopting
 from skillhub.exchange import other_locks
 from skillhub.install import patches
-from skillhub.install.context import Options
 from skillhub.install.resolve import satisfies
 from skillhub.model.lock import CAP
 

@@ -23,7 +23,7 @@ from skillhub.sources.configured import EMBEDDED_URL, embedded
 from skillhub.sources.history import ShownTime
 
 if TYPE_CHECKING:
-    from skillhub.install.context import CheckAllowed, Place, Registry
+    from skillhub.command.ports import CheckAllowed, Place, Registry
     from skillhub.model.advisory import AdvisoryFeed
     from skillhub.net.fetch import Arrived, Fetcher, Web
     from skillhub.net.target import Who

@@ -22,7 +22,7 @@ from skillhub.model.question import Answer, Question, chosen_edit, how_to_answer
 from skillhub.model.reference import all_masked, masked
 
 if TYPE_CHECKING:
-    from skillhub.install.context import Options, Outcome, Ports
+    from skillhub.command.ports import Options, Outcome, Ports
     from skillhub.model.provenance import Changes, SourceChange
     from skillhub.model.skill import Skill
     from skillhub.project.project import Project
@@ -307,7 +307,7 @@ def remember_outcome(common: Common, outcome: Outcome, ports: Ports) -> None:
 
     Known advisories, and a skill that every command has to check, decide anew each time.
     """
-    from skillhub.install.context import read_state
+    from skillhub.command.state import read_state
     from skillhub.install.locked_facts import SharedFacts, deciding_facts
     from skillhub.project import copies
 

@@ -9,10 +9,10 @@ from typing import Annotated, Any
 from skillhub.audit.sources import SourceView, view_source
 from skillhub.cli.common import Arg, Common, Strings, read_as, read_file
 from skillhub.cli.terminal import members
+from skillhub.command.ports import Ports
 from skillhub.errors import Forbidden, FormatError, NotFound, Refused, SourceError, StateError, UsageError
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import as_command, spell_time
-from skillhub.install.context import Ports
 from skillhub.install.trusted_sources import Pin, add_source, trust_source
 from skillhub.install.trusted_sources import suggested as suggested_places
 from skillhub.model.provenance import Delta

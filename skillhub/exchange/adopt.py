@@ -6,6 +6,8 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from skillhub.command.ports import LeftOut, Options, Outcome, Ports, ask
+from skillhub.command.state import State, read_state
 from skillhub.disk import files
 from skillhub.disk.folders import compare
 from skillhub.errors import Forbidden, FormatError, NotFound, SecurityError, SkillhubError, SourceError, UsageError
@@ -13,7 +15,6 @@ from skillhub.exchange.other_locks import OF_ONE, Origin, Origins, OtherLock, ca
 from skillhub.formats.text import command, is_inner_path, quote
 from skillhub.install.candidates import Candidate
 from skillhub.install.commit import Plan, Planner
-from skillhub.install.context import LeftOut, Options, Outcome, Ports, State, ask, read_state
 from skillhub.install.install import apply, carry_out
 from skillhub.install.links import Step
 from skillhub.install.obtain import by_path

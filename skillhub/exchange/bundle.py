@@ -6,9 +6,10 @@ import os
 from collections.abc import Callable
 
 from skillhub.archive import pack
+from skillhub.command.ports import Ports
+from skillhub.command.state import read_state
 from skillhub.errors import FormatError, UsageError
 from skillhub.install.candidates import about_skill, scanning
-from skillhub.install.context import Ports, read_state
 from skillhub.install.obtain import by_lock
 from skillhub.model.lock import Locked
 from skillhub.model.reference import Mcp, parse_remote

@@ -12,6 +12,8 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import BeforeValidator, Field
 
+from skillhub.command.ports import Options, Ports
+from skillhub.command.state import State
 from skillhub.disk import files
 from skillhub.errors import Forbidden, FormatError, SourceError, UnsafeTransfer, UsageError
 from skillhub.formats.document import ForeignDocument
@@ -19,7 +21,6 @@ from skillhub.formats.json import BOM, strict_json
 from skillhub.formats.text import clean, is_inner_path, is_name, is_object_id, quote
 from skillhub.formats.yaml import parse
 from skillhub.install.candidates import Candidate
-from skillhub.install.context import Options, Ports, State
 from skillhub.install.gather import gather
 from skillhub.model.reference import masked, names_user, of_repository, parse_ref, parse_remote
 

@@ -9,6 +9,7 @@ from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, get_args
 
+from skillhub.command.ports import Ports, ask
 from skillhub.disk import files
 from skillhub.disk.folders import remove_tree
 from skillhub.disk.home import EDITS, Home
@@ -16,7 +17,6 @@ from skillhub.disk.installer import extra, removal
 from skillhub.errors import Drifted, SkillhubError, StateError
 from skillhub.formats.json import strict_json
 from skillhub.formats.text import as_command
-from skillhub.install.context import Ports, ask
 from skillhub.install.own_mcp_entry import NAME, entries_file
 from skillhub.model.hosts import Scope, hosts
 from skillhub.model.provenance import Record, Records

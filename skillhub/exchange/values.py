@@ -10,10 +10,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from skillhub.command.state import refuse_unknown
 from skillhub.disk import files
 from skillhub.errors import ForbiddenVariable, FormatError, NotFound, StateError, UsageError
 from skillhub.formats.text import is_name, quote
-from skillhub.install.context import refuse_unknown
 from skillhub.model.needs import Requirement, is_forbidden
 from skillhub.project.project import Project
 from skillhub.project.user_state import Secret

@@ -13,12 +13,13 @@ from dataclasses import dataclass, replace
 from itertools import chain
 
 from skillhub.archive.entries import RESERVED
+from skillhub.command.ports import Options, Ports, chosen_agents
+from skillhub.command.state import State, read_state
 from skillhub.disk import files
 from skillhub.errors import StateError, UsageError
 from skillhub.formats.digest import Digest
 from skillhub.install import candidates
 from skillhub.install.candidates import Candidate
-from skillhub.install.context import Options, Ports, State, chosen_agents, read_state
 from skillhub.install.links import Linker, Linking, write_records
 from skillhub.install.locked_facts import (
     SharedFacts,

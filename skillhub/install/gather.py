@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, replace
 from threading import Thread
 
 from skillhub import scan
+from skillhub.command.ports import LeftOut, Options, Ports
+from skillhub.command.state import State
 from skillhub.edits.patch import difference, free_path, merge_skills
 from skillhub.errors import Forbidden, FormatError, NotFound, SecurityError, SkillhubError, UsageError
 from skillhub.formats.digest import Digest
@@ -24,7 +26,6 @@ from skillhub.install.candidates import (
     scanning,
     spelled,
 )
-from skillhub.install.context import LeftOut, Options, Ports, State
 from skillhub.install.locked_facts import with_advisories
 from skillhub.install.obtain import from_lock, prefetched, with_patched_tree
 from skillhub.install.resolve import ResolvedSkill, ranges_on, resolve_locked, resolve_ref, resolve_wanted, satisfies

@@ -7,22 +7,13 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from skillhub.command.ports import LeftOut, Options, Outcome, Ports, ask
+from skillhub.command.state import State, read_state, read_unchecked, refuse_unknown
 from skillhub.errors import FormatError, KnownBad, Refused, SkillhubError, SourceError, StateError, UsageError
 from skillhub.formats.digest import NO_FILES
 from skillhub.formats.text import command
 from skillhub.install.candidates import Candidate, TreeBudget, about_skill
 from skillhub.install.commit import Change, Plan, Planner, changes_of, commit, decide, note_settled, settled
-from skillhub.install.context import (
-    LeftOut,
-    Options,
-    Outcome,
-    Ports,
-    State,
-    ask,
-    read_state,
-    read_unchecked,
-    refuse_unknown,
-)
 from skillhub.install.gather import Describe, Gathered, admit_optional, gather, newest_of, unavailable
 from skillhub.install.links import Linker, Linking, kept_edited, removal_questions, write_records
 from skillhub.install.locked_facts import refuse_known_bad

@@ -8,12 +8,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from skillhub.command.ports import LeftOut, Options, Ports, chosen_agents
+from skillhub.command.state import State
 from skillhub.disk import files
 from skillhub.disk.folders import TreeProblem, list_folder
 from skillhub.edits import patch
 from skillhub.errors import StateError
 from skillhub.formats.digest import NO_FILES, Digest
-from skillhub.install.context import LeftOut, Options, Ports, State, chosen_agents
 from skillhub.model.hosts import LinkKind
 from skillhub.model.lock import Lock
 from skillhub.model.provenance import Record, Records

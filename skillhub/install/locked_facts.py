@@ -9,13 +9,14 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import NamedTuple, TypeAlias
 
+from skillhub.command.ports import Ports
+from skillhub.command.state import State
 from skillhub.disk.proved import code_stamps, names_in
 from skillhub.errors import KnownBad, SkillhubError
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import command
 from skillhub.install import candidates
 from skillhub.install.candidates import Candidate, ReleaseStatus, read_manifest
-from skillhub.install.context import Ports, State
 from skillhub.model.advisory import AdvisorySubject, Match, digests_of
 from skillhub.model.finding import SEVERITIES
 from skillhub.model.hosts import SkillScope

@@ -10,9 +10,10 @@ from functools import cache, partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
+from skillhub.command.ports import Options, Ports
+from skillhub.command.state import State
 from skillhub.formats.text import command, did_you_mean, packaged, quoted, spelled_like, word
 from skillhub.install.candidates import Candidate
-from skillhub.install.context import Options, Ports, State
 from skillhub.model import mcp_server
 from skillhub.model.hosts import Host, Scope, SkillScope
 from skillhub.model.lock import DeclaredNeed

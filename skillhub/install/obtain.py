@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from skillhub.archive import Limits, Unpacked, unpack
+from skillhub.command.ports import Place, Ports, Report
 from skillhub.disk import files
 from skillhub.disk.home import Home
 from skillhub.edits.patch import apply, checked_as_archive, read_patch
@@ -32,7 +33,6 @@ from skillhub.install.candidates import (
     read,
     spelled,
 )
-from skillhub.install.context import Place, Ports, Report
 from skillhub.model.finding import is_kept_for_documentation
 from skillhub.model.hosts import Scope
 from skillhub.model.index import Index, Release

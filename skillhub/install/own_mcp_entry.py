@@ -11,12 +11,12 @@ from typing import Final
 
 from pydantic import Field
 
+from skillhub.command.ports import Ports, ask
 from skillhub.disk.home import Home
 from skillhub.disk.state_file import StateDocument, StateFile
 from skillhub.errors import SkillhubError, StateError, UsageError
 from skillhub.formats.document import Items, Members, Visible
 from skillhub.formats.text import quote
-from skillhub.install.context import Ports, ask
 from skillhub.model import mcp_server
 from skillhub.model.hosts import host
 from skillhub.model.needs import McpServer

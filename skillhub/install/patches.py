@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 
+from skillhub.command.ports import LeftOut, Options, Outcome, Ports, ask
+from skillhub.command.state import State, read_state, refuse_unknown
 from skillhub.errors import FormatError, UsageError
 from skillhub.formats.text import as_command, command
 from skillhub.install.candidates import Candidate
 from skillhub.install.commit import Planner
-from skillhub.install.context import LeftOut, Options, Outcome, Ports, State, ask, read_state, refuse_unknown
 from skillhub.install.gather import with_edits
 from skillhub.install.install import carry_out
 from skillhub.install.obtain import from_lock

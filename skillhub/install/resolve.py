@@ -11,6 +11,8 @@ from functools import lru_cache
 from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING
 
+from skillhub.command.ports import Options, Place, Ports, unreachable_hint
+from skillhub.command.state import State
 from skillhub.errors import Forbidden, FormatError, NotFound, SkillhubError, SourceError, UsageError
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import as_command, command, did_you_mean, spelled_like
@@ -22,7 +24,6 @@ from skillhub.install.candidates import (
     locked_elsewhere,
     read_manifest,
 )
-from skillhub.install.context import Options, Place, Ports, State, unreachable_hint
 from skillhub.install.obtain import Acquisition, by_lock, by_path, by_place, by_source
 from skillhub.install.trusted_sources import configured
 from skillhub.model.hosts import Scope

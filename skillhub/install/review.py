@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 
+from skillhub.command.ports import Ports
+from skillhub.command.state import State
 from skillhub.errors import BadSignature, Forbidden, SignerChanged
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import Quoted, as_command, command, parse_time, quoted, reinstall, shown, word
@@ -21,7 +23,6 @@ from skillhub.install.candidates import (
     spelled,
     without_files,
 )
-from skillhub.install.context import Ports, State
 from skillhub.install.locked_facts import names_of, policy_subject, urls_of, with_advisories
 from skillhub.model.finding import NETWORK_UNKNOWN, Finding, at_least, counted, in_words, undeclared_variables
 from skillhub.model.index import Release

@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from skillhub.command.ports import LeftOut, Options, Outcome, Ports
+from skillhub.command.state import State, read_state, read_unchecked
 from skillhub.disk.state_file import StateDocument, StateFile
 from skillhub.errors import NotFound, UsageError
 from skillhub.formats.document import Items, SkillName, part
 from skillhub.formats.text import command, did_you_mean, is_name, quote, spelled_like
-from skillhub.install.context import LeftOut, Options, Outcome, Ports, State, read_state, read_unchecked
 from skillhub.install.install import enable
 from skillhub.project.project import Project
 

@@ -7,11 +7,12 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import nullcontext
 from dataclasses import replace
 
+from skillhub.command.ports import LeftOut, Outcome, Ports, ask
+from skillhub.command.state import State, read_state
 from skillhub.edits import patch
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import command
 from skillhub.install.candidates import Candidate, ReleaseStatus
-from skillhub.install.context import LeftOut, Outcome, Ports, State, ask, read_state
 from skillhub.install.links import (
     Linker,
     Linking,

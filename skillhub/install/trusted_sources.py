@@ -6,6 +6,8 @@ import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from skillhub.command.ports import Options, Ports, ask, ask_person
+from skillhub.command.state import State, read_state
 from skillhub.errors import (
     Forbidden,
     FormatError,
@@ -19,7 +21,6 @@ from skillhub.errors import (
 )
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import as_command, command, packaged, quote, word
-from skillhub.install.context import Options, Ports, State, ask, ask_person, read_state
 from skillhub.model import mcp_server
 from skillhub.model.index import Index, Release
 from skillhub.model.lock import LockedSource

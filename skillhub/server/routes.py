@@ -29,13 +29,13 @@ from skillhub.answers.reading import CatalogAnswer, LoadAnswer, ResolveAnswer, S
 from skillhub.answers.skills import JsonAnswer
 from skillhub.audit import show as shown
 from skillhub.audit.show import found_json, search
+from skillhub.command.ports import Ports
 from skillhub.disk import files
 from skillhub.errors import FormatError, NotFound, Refused, SkillhubError, UsageError
 from skillhub.formats.digest import Digest
 from skillhub.formats.document import faults
 from skillhub.formats.json import strict_json
 from skillhub.formats.text import quote
-from skillhub.install.context import Ports
 from skillhub.model.hosts import Profile, SkillScope, profile
 from skillhub.model.manifest import split
 from skillhub.model.reference import Named

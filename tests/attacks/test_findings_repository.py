@@ -12,11 +12,11 @@ import pytest
 from skillhub.audit.audit import AuditRequest, audit
 from skillhub.audit.doctor import diagnose
 from skillhub.audit.verify import tracked_copies, verify
+from skillhub.command.ports import Options
 from skillhub.disk.folders import remove_tree
 from skillhub.errors import FormatError, LinkLeavesProject, NotFound, Refused, StateError, UnsafeTransfer
 from skillhub.exchange.adopt import adopt
 from skillhub.formats import toml
-from skillhub.install.context import Options
 from skillhub.model.needs import McpServer
 from skillhub.model.question import answered_by
 from skillhub.project import mcp_config

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from skillhub.command.ports import Options
 from skillhub.disk.folders import remove_tree
 from skillhub.errors import NotFound, StateError, UnsafeArchive, UsageError
 from skillhub.exchange.adopt import adopt
-from skillhub.install.context import Options
 from skillhub.install.patches import patch
 from tests.support.faults import EVERY
 from tests.support.swapping import Swap, link_to, look_at, run_with_swap, steps_of, unchanged

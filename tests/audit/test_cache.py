@@ -11,9 +11,9 @@ import pytest
 
 from skillhub.audit import cache
 from skillhub.audit.cache import known_projects
+from skillhub.command.ports import Options
 from skillhub.disk import files
 from skillhub.errors import FormatError, Refused, StateError
-from skillhub.install.context import Options
 from skillhub.install.install import install
 from skillhub.model.reference import parse_ref
 from skillhub.model.tree import File, Tree

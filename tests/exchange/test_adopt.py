@@ -4,10 +4,10 @@ import os
 
 import pytest
 
+from skillhub.command.ports import Options
 from skillhub.disk.folders import list_folder
 from skillhub.errors import StateError
 from skillhub.exchange.adopt import adopt
-from skillhub.install.context import Options
 from tests.install.test_faults import Case, left_over, look
 from tests.support.faults import KILLED, kill, no_space, run_with_fault, sample
 from tests.support.world import skill

@@ -5,11 +5,11 @@ from itertools import pairwise
 
 import pytest
 
+from skillhub.command.state import State
 from skillhub.errors import Refused
 from skillhub.formats.digest import Digest
 from skillhub.install import resolve
 from skillhub.install.commit import decide
-from skillhub.install.context import State
 from skillhub.install.install import orphans
 from skillhub.install.resolve import NeedConflict
 from skillhub.model.lock import Lock, Locked

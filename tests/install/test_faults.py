@@ -11,9 +11,9 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
+from skillhub.command.ports import Options
 from skillhub.disk.folders import list_folder, remove_tree
 from skillhub.errors import NotFound, StateError
-from skillhub.install.context import Options
 from skillhub.install.skill_sets import save_profile, use_profile
 from skillhub.model.lock import Lock
 from tests.support.faults import KILLED, forbidden, in_child, kill, kinds_of, no_space, run_with_fault, sample

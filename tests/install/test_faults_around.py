@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from skillhub.command.ports import Options
 from skillhub.disk import files
 from skillhub.edits.lock_merge import conflict, fix
 from skillhub.errors import MetadataExpired, Refused, StateError, UnsafeArchive
 from skillhub.exchange.adopt import adopt
-from skillhub.install.context import Options
 from skillhub.install.resolve import satisfies
 from skillhub.model.reference import parse_ref
 from tests.install.test_concurrency import at_once

@@ -10,6 +10,7 @@ import subprocess
 import pytest
 
 from skillhub.audit.audit import AuditRequest, audit
+from skillhub.command.ports import Options
 from skillhub.disk.folders import remove_tree
 from skillhub.edits.patch import difference
 from skillhub.errors import (
@@ -24,7 +25,6 @@ from skillhub.errors import (
     WrongBytes,
 )
 from skillhub.formats.digest import Digest
-from skillhub.install.context import Options
 from skillhub.install.install import available_updates
 from skillhub.install.patches import drop, patch
 from skillhub.model.tree import File, Tree

@@ -11,9 +11,9 @@ import pytest
 
 from skillhub.audit.audit import AuditRequest, audit
 from skillhub.audit.show import search, show
+from skillhub.command.ports import Options
 from skillhub.errors import Forbidden, FormatError, NotFound, Refused, SourceError, SourceMismatch, UsageError
 from skillhub.formats.digest import Digest
-from skillhub.install.context import Options
 from skillhub.install.install import update
 from skillhub.install.resolve import satisfies
 from skillhub.install.trusted_sources import Pin, add_source, listings, reference, suggested, trust_source

@@ -11,11 +11,11 @@ import pytest
 
 from skillhub.audit.audit import AuditRequest, audit
 from skillhub.audit.doctor import diagnose
+from skillhub.command.ports import Options
 from skillhub.disk.folders import remove_tree
 from skillhub.errors import Forbidden, FormatError, NotFound, Refused, SignerChanged
 from skillhub.exchange.adopt import adopt, import_lock
 from skillhub.exchange.other_locks import Origin, OtherLock
-from skillhub.install.context import Options
 from skillhub.sources.configured import root_fingerprint
 from skillhub.sources.repository import Repository
 from tests.support.registry import Simulator, now

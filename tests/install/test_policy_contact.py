@@ -13,12 +13,12 @@ import pytest
 
 from skillhub.audit.audit import AuditRequest, audit
 from skillhub.audit.show import diff, diff_locks, edits_of, search, show
+from skillhub.command.ports import Options
 from skillhub.disk.folders import remove_tree
 from skillhub.errors import Forbidden, Refused, SkillhubError, SourceError
 from skillhub.exchange.adopt import adopt, import_lock
 from skillhub.exchange.other_locks import Origin, OtherLock
 from skillhub.formats.digest import Digest
-from skillhub.install.context import Options
 from skillhub.install.install import available_updates, enable, install, update
 from skillhub.install.obtain import from_lock
 from skillhub.install.patches import drop, patch
@@ -315,8 +315,8 @@ def test_attack_only_two_modules_use_the_network_without_the_policy():
     """The modules that open places directly: one applies the policy, the other wraps its own policy around them."""
     found = {
         f"{path.parent.name}/{path.name}"
-        for room in ("install", "author", "audit", "exchange", "registry")
+        for room in ("command", "install", "author", "audit", "exchange", "registry")
         for path in (ROOMS / room).glob("*.py")
         if re.search(r"\.network\b", path.read_text("utf-8"))
     }
-    assert found == {"install/context.py", "audit/sources.py"}
+    assert found == {"command/ports.py", "audit/sources.py"}

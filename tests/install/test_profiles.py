@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from skillhub.command.ports import Options
 from skillhub.errors import NotFound, Refused, StateError, UsageError
-from skillhub.install.context import Options
 from skillhub.install.skill_sets import SkillProfiles, save_profile, saved_profiles, use_profile
 from tests.support.hearing import heard_by
 from tests.support.killing import Killed, Killer

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from skillhub.command.ports import Options
 from skillhub.disk.folders import remove_tree
 from skillhub.errors import BadSignature, NameNotOwned, SourceError, Withdrawn
-from skillhub.install.context import Options
 from skillhub.install.install import enable, update
 from skillhub.registry.operator import Signing
 from skillhub.registry.upkeep import Mandate, delegate, withdraw, yank

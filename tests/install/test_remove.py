@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from skillhub.audit.verify import verify
+from skillhub.command.ports import Options
 from skillhub.errors import NotFound, Refused
-from skillhub.install.context import Options
 from skillhub.install.install import install, remove
 from skillhub.model.reference import parse_ref
 from skillhub.project.project import Project

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from skillhub.command.ports import Options
 from skillhub.disk import folders, proved
 from skillhub.disk.proved import ProvedFolders
 from skillhub.errors import Forbidden, KnownBad, Refused, SkillhubError, Withdrawn
 from skillhub.install.candidates import EXPIRED
-from skillhub.install.context import Options
 from skillhub.install.install import install
 from skillhub.project.copies import managed, unproved
 from skillhub.project.store import Store

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from skillhub.audit.verify import verify
+from skillhub.command.ports import Options
 from skillhub.disk.folders import remove_tree
 from skillhub.errors import NotFound, Refused, StateError
-from skillhub.install.context import Options
 from skillhub.install.install import install
 from skillhub.install.obtain import from_lock
 from skillhub.install.sync import sync

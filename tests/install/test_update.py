@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from skillhub.command.state import read_state
 from skillhub.errors import NotFound, Refused, SignerChanged, SourceMismatch, WrongBytes
 from skillhub.install.candidates import without_files
-from skillhub.install.context import read_state
 from skillhub.install.gather import newest_of
 from skillhub.install.install import available_updates
 from skillhub.install.trusted_sources import Pin, add_source

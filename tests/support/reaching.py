@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from skillhub.cli.network import OpenNetwork
-from skillhub.install.context import Ports
+from skillhub.command.ports import Ports
 from skillhub.install.install import available_updates
 from tests.support.world import Answers, World
 

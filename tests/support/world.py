@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from skillhub.audit.verify import verify
+from skillhub.command.ports import Options, Ports
 from skillhub.disk.home import Home
 from skillhub.errors import NotFound, SourceError
-from skillhub.install.context import Options, Ports
 from skillhub.install.install import disable, enable, install, remove, update
 from skillhub.install.obtain import from_lock
 from skillhub.install.sync import sync

@@ -1,29 +1,26 @@
-"""What a command works with: project, store, sources, network, approver; state, options, outcome."""
+"""What a command works with, project, store, sources, network and who answers; its options, and its outcome."""
 
 from __future__ import annotations
 
 import os
-from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 from urllib.parse import quote
 
-from skillhub.errors import FormatError, NotFound, SourceError, SourceMismatch, UsageError
-from skillhub.formats.digest import NO_FILES, Digest
-from skillhub.formats.text import as_command, command, did_you_mean, spelled_like
-from skillhub.model.hosts import Host, LinkKind, Scope, detect, host, hosts
+from skillhub.errors import FormatError, SourceError, UsageError
+from skillhub.formats.digest import Digest
+from skillhub.model.hosts import Host, LinkKind, detect, host, hosts
 from skillhub.model.index import Index, Release
-from skillhub.model.lock import Lock, Locked, place_of
-from skillhub.model.provenance import Changes, Provenance, Record, Records, SourceChange
+from skillhub.model.lock import Lock, Locked
+from skillhub.model.provenance import Changes, Records, SourceChange
 from skillhub.model.question import YES, refusal
 from skillhub.model.reference import Local, Remote, url_of
 from skillhub.model.skill import Skill
 from skillhub.net.settings import Settings
 from skillhub.policy.policy import ORIGIN, Policies, Subject
-from skillhub.project.intent import Intent, Wanted, in_full, wanted_of
+from skillhub.project.intent import Intent
 from skillhub.project.user_state import Publishers, voucher
 
 if TYPE_CHECKING:
@@ -34,7 +31,7 @@ if TYPE_CHECKING:
     from skillhub.project.last_seen import Advisories
     from skillhub.project.project import Project
     from skillhub.project.store import Store
-    from skillhub.sources.configured import ProjectSources, Source, Sources
+    from skillhub.sources.configured import ProjectSources, Source
     from skillhub.sources.history import FirstSeen
 
 # Sources are opened only through ``Ports``, which refuses forbidden places; without network, no reader is loaded.
@@ -275,6 +272,77 @@ class Ports:
         return source.root if source else None
 
 
+def ask(questions: Sequence[Question], ports: Ports, dry_run: bool = False) -> list[Asked]:
+    """Ask all questions at once, except those that a policy answers; a dry run asks no person and refuses nothing.
+
+    Raises:
+        Refused: a question that is not about a need was not answered with yes.
+    """
+    agreed = [ports.policies.agrees(each.kind) for each in questions]
+    open_ = [each for each, is_agreed in zip(questions, agreed, strict=True) if not is_agreed]
+    answered = iter([*zip(open_, ports.approver.answer(open_) if open_ else (), strict=True)])
+    found = zip(questions, agreed, strict=True)
+    return _refuse_unanswered([(each, YES) if is_agreed else next(answered) for each, is_agreed in found], dry_run)
+
+
+def ask_person(question: Question, ports: Ports) -> None:
+    """Ask a question about permanent trust, which no policy answers.
+
+    Raises:
+        Refused: the answer was not yes.
+    """
+    _refuse_unanswered(list(zip([question], ports.approver.answer([question]), strict=True)))
+
+
+def _refuse_unanswered(asked: list[Asked], dry_run: bool = False) -> list[Asked]:
+    if not dry_run and (error := refusal(asked)) is not None:
+        raise error
+    return asked
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The flags of install and enable, besides references: where to enable, and how to satisfy needs.
+
+    Attributes:
+        agents: Ids of the agents to enable for; empty means those chosen before, or of the intent, or found here.
+        env, typed: Variables for this command alone, never stored, never shown; the names given as ``--env``.
+        mcp: The answer about MCP servers that a skill needs.
+        link: Copies or links; None leaves it to the intent.
+        enable: False stores the skills and leaves them disabled.
+        frozen: Fail instead of changing the lock.
+        skills: The skills to install from a place of several, by name, ``plugin:name`` or folder.
+        every: Install all skills of such a place; malformed ones and those with critical findings are left out.
+        excepted: Skills that ``every`` leaves out, by the same words; nothing of them is fetched.
+        alias: The name for the one skill in this project, in place of its own.
+        trusted: By alias, the expected root of each registry that the project may propose.
+        dry_run: Plan everything, ask nothing, change nothing.
+    """
+
+    agents: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict, repr=False)
+    typed: tuple[str, ...] = field(default=(), repr=False)
+    mcp: McpChoice = "ask"
+    link: LinkKind | None = None
+    enable: bool = True
+    frozen: bool = False
+    skills: tuple[str, ...] = ()
+    every: bool = False
+    excepted: tuple[str, ...] = ()
+    alias: str | None = None
+    trusted: Mapping[str, Digest] = field(default_factory=dict)
+    dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A skill that a command leaves out or unchanged, and why."""
+
+    name: str
+    code: str
+    message: str
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """The result of a command.
@@ -318,209 +386,6 @@ class Outcome:
         return replace(self, asked=asked, left=left, warnings=(*warnings, *self.warnings))
 
 
-@dataclass(frozen=True, slots=True)
-class LeftOut:
-    """A skill that a command leaves out or unchanged, and why."""
-
-    name: str
-    code: str
-    message: str
-
-
-def ask(questions: Sequence[Question], ports: Ports, dry_run: bool = False) -> list[Asked]:
-    """Ask all questions at once, except those that a policy answers; a dry run asks no person and refuses nothing.
-
-    Raises:
-        Refused: a question that is not about a need was not answered with yes.
-    """
-    agreed = [ports.policies.agrees(each.kind) for each in questions]
-    open_ = [each for each, is_agreed in zip(questions, agreed, strict=True) if not is_agreed]
-    answered = iter([*zip(open_, ports.approver.answer(open_) if open_ else (), strict=True)])
-    found = zip(questions, agreed, strict=True)
-    return _refuse_unanswered([(each, YES) if is_agreed else next(answered) for each, is_agreed in found], dry_run)
-
-
-def ask_person(question: Question, ports: Ports) -> None:
-    """Ask a question about permanent trust, which no policy answers.
-
-    Raises:
-        Refused: the answer was not yes.
-    """
-    _refuse_unanswered(list(zip([question], ports.approver.answer([question]), strict=True)))
-
-
-def _refuse_unanswered(asked: list[Asked], dry_run: bool = False) -> list[Asked]:
-    if not dry_run and (error := refusal(asked)) is not None:
-        raise error
-    return asked
-
-
-@dataclass(frozen=True)
-class State:
-    """Lock, intent and records, read once; ``commit`` refuses if another process has changed its skills meanwhile."""
-
-    lock: Lock
-    intent: Intent
-    records: Records
-    read: str = ""  # the identity of the files' bytes, by ``Project.read_bytes``
-
-    @cached_property
-    def trees(self) -> Collection[Digest]:
-        """The digests of all locked trees, unpatched."""
-        return {entry.original.tree for entry in self.lock.skills.values()}
-
-    @property
-    def unwanted(self) -> list[str]:
-        """The locked skills that the intent neither lists nor needs indirectly; none if it lists no skills at all."""
-        wanted = {*self.intent.skills}
-        waiting = deque(wanted)
-        while waiting:
-            needed = {*self._needed_by(waiting.popleft())} - wanted
-            wanted.update(needed)
-            waiting.extend(needed)
-        return [name for name in self.lock.skills if name not in wanted] if self.intent.lists else []
-
-    @property
-    def listed(self) -> dict[str, Wanted]:
-        """The skills of an intent made of the lock alone: all that no other skill needs."""
-        locked = self.lock.skills
-        needed = {each for entry in locked.values() for each in entry.dependencies}
-        found = {name: wanted_of(entry) for name, entry in locked.items() if name not in needed}
-        # A cycle of dependencies is in no skill's own files, which are refused; only a lock can state one.
-        rest = replace(self, intent=Intent(skills=found, lists=True)).unwanted
-        return found | {name: wanted_of(locked[name]) for name in rest}
-
-    def _needed_by(self, name: str) -> Iterator[str]:
-        """Yield the names of the skills that a skill needs, by the lock and by the files that the user agreed to."""
-        entry, record = self.lock.skills.get(name), self.agreed(name)
-        yield from entry.dependencies if entry else ()
-        needs = record.facts.needs if record else ()
-        yield from (need.name for need in needs if need.kind == "skill")
-
-    def agreed(self, name: str) -> Record | None:
-        """Return this machine's record of a skill if it has the locked tree and origin."""
-        return self._agreed.get(name)
-
-    @cached_property
-    def _agreed(self) -> Mapping[str, Record]:
-        locked, records = self.lock.skills, self.records.skills
-        return {name: each for name, each in records.items() if name in locked and each.is_of(locked[name])}
-
-    def enabled(self, name: str) -> Record | None:
-        """Return the ``agreed`` record of an enabled skill; None of any other skill."""
-        agreed = self.agreed(name)
-        return agreed if agreed and agreed.enabled else None
-
-    def is_known(self, name: str, source: str, git: str | None = None) -> bool:
-        """Return whether this person agreed to the skill from this place, by their own record alone.
-
-        The lock, or its absence, cannot change their consent. With ``git``, the record must have that repository,
-        too: a lock may name, for a known place, a plugin's repository or a server without this person's consent.
-        """
-        record = self.records.skills.get(name)
-        if record is None or record.provenance is None or record.tree == NO_FILES:
-            return False
-        return place_of(record.provenance.source) == source and git in (None, record.provenance.server)
-
-
-def read_state(project: Project, sources: Sources) -> State:
-    """Read lock, intent and records.
-
-    Raises:
-        FormatError: one is malformed.
-        StateError: one cannot be read, or is a link that leads out of the project.
-        SourceMismatch: lock or intent use an alias of this user for another source.
-    """
-    state = read_unchecked(project)
-    known = sources.all()
-    for alias, locked in state.lock.sources.items():
-        mine = known.get(alias)
-        if mine is not None and not mine.is_meant(locked):
-            raise _other_locked(mine, str(locked), state.lock, project)
-    for alias, wanted in state.intent.sources.items():
-        mine = known.get(alias)
-        # Without a root in the intent, only the URL is compared.
-        if mine is not None and (wanted.url.rstrip("/"), wanted.root or mine.root) != (mine.url, mine.root):
-            root = f" with root {wanted.root}" if wanted.root else ""
-            remove = as_command("skillhub", "source", "remove", alias)
-            hint = f"if your source is right, correct [sources.{alias}] there; if theirs is: {remove}"
-            raise _redefined(mine, f"{wanted.url}{root}", project.intent_path, hint)
-    return replace(state, intent=in_full(state.intent, state.lock, sources.places()))
-
-
-def read_unchecked(project: Project) -> State:
-    """Read lock, intent and records without a check of their sources: for callers that only show or remove skills.
-
-    Raises:
-        FormatError, StateError: as for ``read_state``.
-    """
-    lock = project.lock()
-    return State(lock, project.intent(), _records(lock, project), project.read_bytes())
-
-
-def _records(lock: Lock, project: Project) -> Records:
-    """Return the records, with pending ones that the lock has now; one without provenance gets that of the lock."""
-    records = project.records()
-    pending = records.pending
-    entries = lock.skills.items()
-    records = records.arrived({k: e.tree for k, e in entries if k not in pending or pending[k].is_of(e)})
-    completed = {
-        name: replace(record, provenance=Provenance.of(lock.skills[name]))
-        for name, record in records.skills.items()
-        if record.provenance is None and name in lock.skills and record.is_of(lock.skills[name])
-    }
-    return replace(records, skills={**records.skills, **completed}) if completed else records
-
-
-def _other_locked(mine: Source, theirs: str, lock: Lock, project: Project) -> SourceMismatch:
-    names = [name for name, entry in lock.skills.items() if entry.named and entry.source == mine.alias]
-    remove = command(project.scope, "remove", *names)
-    install = command(project.scope, "install", *(f"{mine.alias}:{name}" for name in names))
-    hint = f"if your source is right: {remove}, then {install}"
-    if not names:
-        hint = f"if your source is right, remove {mine.alias} from the lock, which has no skill from it"
-    return _redefined(mine, theirs, project.lock_path, hint)
-
-
-def _redefined(mine: Source, theirs: str, where: str, hint: str) -> SourceMismatch:
-    message = f"expected the source {mine.alias} to be {mine.locked()}, found {theirs}"
-    return SourceMismatch(message, where=where, hint=hint)
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """The flags of install and enable, besides references: where to enable, and how to satisfy needs.
-
-    Attributes:
-        agents: Ids of the agents to enable for; empty means those chosen before, or of the intent, or found here.
-        env, typed: Variables for this command alone, never stored, never shown; the names given as ``--env``.
-        mcp: The answer about MCP servers that a skill needs.
-        link: Copies or links; None leaves it to the intent.
-        enable: False stores the skills and leaves them disabled.
-        frozen: Fail instead of changing the lock.
-        skills: The skills to install from a place of several, by name, ``plugin:name`` or folder.
-        every: Install all skills of such a place; malformed ones and those with critical findings are left out.
-        excepted: Skills that ``every`` leaves out, by the same words; nothing of them is fetched.
-        alias: The name for the one skill in this project, in place of its own.
-        trusted: By alias, the expected root of each registry that the project may propose.
-        dry_run: Plan everything, ask nothing, change nothing.
-    """
-
-    agents: tuple[str, ...] = ()
-    env: Mapping[str, str] = field(default_factory=dict, repr=False)
-    typed: tuple[str, ...] = field(default=(), repr=False)
-    mcp: McpChoice = "ask"
-    link: LinkKind | None = None
-    enable: bool = True
-    frozen: bool = False
-    skills: tuple[str, ...] = ()
-    every: bool = False
-    excepted: tuple[str, ...] = ()
-    alias: str | None = None
-    trusted: Mapping[str, Digest] = field(default_factory=dict)
-    dry_run: bool = False
-
-
 def chosen_agents(options: Options, records: Records, intent: Intent, ports: Ports) -> tuple[Host, ...]:
     """Return the agents to enable for: of the options, else chosen before, else of the intent, else found here.
 
@@ -555,17 +420,3 @@ def _chosen(options: Options, records: Records, intent: Intent, ports: Ports) ->
                 where = f"{ports.project.intent_path}: install.agents"
                 raise FormatError(error.message, where=where, hint=error.hint) from error
     return detect(ports.project.base, ports.user_home, ports.environ, os.path.exists)
-
-
-def refuse_unknown(names: Iterable[str], installed: Collection[str], scope: Scope) -> None:
-    """Refuse names of skills that are not installed in this scope.
-
-    Raises:
-        NotFound: a skill is not installed; the hint lists similar names.
-    """
-    for name in names:
-        if name not in installed:
-            listed, adopt = command(scope, "list"), command(scope, "adopt")
-            rest = f"{listed} shows installed skills; {adopt} adopts unmanaged ones"
-            hint = f"{did_you_mean(spelled_like(name, installed))} {rest}".lstrip()
-            raise NotFound(f"no skill named {quote(name)} is installed here", hint=hint)

@@ -1,0 +1,1 @@
+"""What a command works with: its ports, options, state and outcome."""
