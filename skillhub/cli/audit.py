@@ -15,7 +15,7 @@ from skillhub.audit.cache import Collected, collect, places
 from skillhub.audit.report import Report, brief
 from skillhub.audit.suppressions import BaselineFile
 from skillhub.cli.common import Arg, Common, Strings, read_file, read_lock, write_output
-from skillhub.cli.render import question_json, show_findings
+from skillhub.cli.render import show_findings
 from skillhub.cli.terminal import Terminal, members, size_of
 from skillhub.disk import files
 from skillhub.errors import SkillhubError, StateError, UsageError
@@ -328,6 +328,6 @@ def cache_gc(
 
 def _collected_json(found: Collected, *, removed: bool) -> dict[str, Any]:
     rows = [{**members(each, "kind", "path", "size", "tree"), "name": each.about or None} for each in found.waste]
-    questions = [question_json(question, answer) for question, answer in found.asked]
+    questions = [question.to_json(answer) for question, answer in found.asked]
     value = {"removed": rows, "changed": removed and bool(rows), "questions": questions}
     return {**value, **members(found, "size", "gone")}

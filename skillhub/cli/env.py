@@ -9,7 +9,6 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Any
 
 from skillhub.cli.common import Arg, Common, Strings, optional
-from skillhub.cli.render import question_json
 from skillhub.errors import UsageError
 from skillhub.exchange.uninstall import uninstall
 from skillhub.exchange.values import Released, become, due, forget, intended, keep, release, remainder
@@ -136,7 +135,7 @@ def self_uninstall(common: Common) -> int:
             "left": found.left,
             "package": found.package,
             "changed": bool(gone) and not common.dry_run,
-            "questions": [question_json(question, answer) for question, answer in found.asked],
+            "questions": [question.to_json(answer) for question, answer in found.asked],
         }
         return common.answer("self uninstall", value)
     for each in gone:

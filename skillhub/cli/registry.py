@@ -15,7 +15,6 @@ from skillhub.cli import author
 from skillhub.cli.author import KeysDir, has_pages, new_passphrase, open_target, own_key, signed, target_address
 from skillhub.cli.common import Arg, Common, Strings, now, optional, read_as, read_file, signing_time, write_output
 from skillhub.cli.prompts import show
-from skillhub.cli.render import question_json
 from skillhub.cli.terminal import members
 from skillhub.disk.files import write_atomic
 from skillhub.errors import FormatError, UsageError
@@ -496,7 +495,7 @@ def publish(
         "changed": not common.dry_run and bool(planned.is_new or written),
         "written": written,
         "pages": has_pages(target.address, common),
-        "questions": [question_json(question, answer) for question, answer in asked],
+        "questions": [question.to_json(answer) for question, answer in asked],
     }
     done = "would publish" if common.dry_run else "published"
     missing = f"; {len(written)} files were missing" if written else ""

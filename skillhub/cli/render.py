@@ -18,7 +18,7 @@ from skillhub.errors import Refused, SkillhubError, StateError, UsageError
 from skillhub.formats.text import Quoted, as_command, collapsed, deferred, quote, spelled_like
 from skillhub.model.finding import NO_PARSER, Finding, at_least
 from skillhub.model.lock import Signer
-from skillhub.model.question import Answer, Question, chosen_edit, how_to_answer, refusal
+from skillhub.model.question import chosen_edit, how_to_answer, refusal
 from skillhub.model.reference import all_masked, masked
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def outcome_json(outcome: Outcome) -> dict[str, Any]:
             for skill in outcome.skills
         ],
         "changed": outcome.changed,
-        "questions": [question_json(question, answer) for question, answer in outcome.asked],
+        "questions": [question.to_json(answer) for question, answer in outcome.asked],
         "refused": outcome.left,
         "warnings": outcome.warnings,
         "sources": outcome.sources,
@@ -397,12 +397,7 @@ def error_json(error: SkillhubError) -> dict[str, Any]:
     if skills := getattr(error, "skills", ()):
         body["skills"] = [all_masked(dict(each)) for each in skills]
     asked = getattr(error, "asked", ())
-    return {"error": body, "questions": [question_json(question, answer) for question, answer in asked]}
-
-
-def question_json(question: Question, answer: Answer) -> dict[str, Any]:
-    """Return the JSON of a question and its answer, without the value of the answer, which is a secret."""
-    return {**all_masked(members(question, "kind", "skill", "message", "details")), "answer": answer.said}
+    return {"error": body, "questions": [question.to_json(answer) for question, answer in asked]}
 
 
 # The parser's messages about a value that is no number, or too small.

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Final, cast
 from skillhub.cli.common import Arg, Common, Strings, optional
 from skillhub.cli.installed import installed as installed_skills
 from skillhub.cli.prompts import Person
-from skillhub.cli.render import error_json, question_json
+from skillhub.cli.render import error_json
 from skillhub.cli.show import surroundings
 from skillhub.cli.terminal import is_interactive
 from skillhub.command.ports import Ports, ask_person
@@ -65,7 +65,7 @@ def mcp_install(
         asked += answers
         rows.append({**rows_of[each.agent], "changed": changed})
     if common.json:
-        questions = [question_json(question, answer) for question, answer in asked]
+        questions = [question.to_json(answer) for question, answer in asked]
         changed = any(row["changed"] for row in rows) and not common.dry_run
         return common.answer("mcp install", {"entries": rows, "changed": changed, "questions": questions})
     for row in rows:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 from skillhub.errors import Refused
+from skillhub.model.reference import all_masked
 
 if TYPE_CHECKING:
     from skillhub.model.server_command import Risk
@@ -131,6 +132,11 @@ class Question:
     alike: str = ""
     tree: Tree | None = field(default=None, repr=False, compare=False)
     compared: tuple[tuple[str, Rows], ...] = ()
+
+    def to_json(self, answer: Answer) -> dict[str, Any]:
+        """Return the JSON of the question with its answer, without the value of the answer, which is a secret."""
+        facts = {"kind": self.kind, "skill": self.skill, "message": self.message, "details": self.details}
+        return {**all_masked(facts), "answer": answer.said}
 
 
 @dataclass(frozen=True, slots=True)
