@@ -15,7 +15,6 @@ from skillhub.audit.show import found_json, search, show
 from skillhub.audit.verify import verify
 from skillhub.cli.common import Common
 from skillhub.cli.installed import installed
-from skillhub.cli.render import outcome_json
 from skillhub.cli.show import surroundings
 from skillhub.cli.terminal import members
 from skillhub.command.ports import Options, Outcome, Ports
@@ -183,7 +182,7 @@ class OpenProject:
             yield replace(common.ports(), approver=_Callback(self._answer), report=lambda *_: None)
 
     def _outcome(self, outcome: Outcome) -> OutcomeAnswer:
-        return OutcomeAnswer.of(outcome_json(outcome))
+        return OutcomeAnswer.of(outcome.to_json())
 
     def _seen(self, host: str) -> tuple[Profile, Catalog]:
         row = profile(host)

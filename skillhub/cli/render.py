@@ -39,22 +39,6 @@ _ABOUT_MAX = 240  # characters of a skill's description of a need
 _LABELS: Mapping[str, str] = {"critical-finding": "no answer accepts it: "}
 
 
-def outcome_json(outcome: Outcome) -> dict[str, Any]:
-    """Return the JSON answer of install, update and sync."""
-    return {
-        "skills": [
-            {**skill.to_json(), **(outcome.changes[skill.name].to_json() if skill.name in outcome.changes else {})}
-            for skill in outcome.skills
-        ],
-        "changed": outcome.changed,
-        "questions": [question.to_json(answer) for question, answer in outcome.asked],
-        "refused": outcome.left,
-        "warnings": outcome.warnings,
-        "sources": outcome.sources,
-        "saved": [{"name": name, "patches": [*paths]} for name, paths in outcome.saved.items()],
-    }
-
-
 def _waiting(outcome: Outcome) -> list[Skill]:
     """Return the skills that an open need keeps disabled, without those that the user disabled."""
     return [
@@ -80,7 +64,7 @@ def show_outcome(
     if common.json:
         if error is not None:
             raise error
-        terminal.answer("install", outcome_json(outcome))
+        terminal.answer("install", outcome.to_json())
         return
     done, restored = (f"would {verb}", "would restore") if is_plan else (done, "restored")
     shown = _show_questions(outcome, common)
@@ -198,7 +182,7 @@ def show_changes(common: Common, outcome: Outcome) -> None:
     """Show the available updates and their changes."""
     terminal = common.terminal
     if common.json:
-        terminal.answer("install", outcome_json(outcome))
+        terminal.answer("install", outcome.to_json())
         return
     show_sources(outcome.sources, terminal.out)
     _show_beside(outcome, "update would leave out", terminal)

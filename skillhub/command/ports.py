@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import quote
 
 from skillhub.errors import FormatError, SourceError, UsageError
@@ -384,6 +384,21 @@ class Outcome:
         """Return the outcome with earlier questions, left-out skills and warnings before its own."""
         asked, left = (*asked, *self.asked), (*left, *self.left)
         return replace(self, asked=asked, left=left, warnings=(*warnings, *self.warnings))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the outcome as the JSON answer of install, update and sync."""
+        return {
+            "skills": [
+                {**skill.to_json(), **(self.changes[skill.name].to_json() if skill.name in self.changes else {})}
+                for skill in self.skills
+            ],
+            "changed": self.changed,
+            "questions": [question.to_json(answer) for question, answer in self.asked],
+            "refused": self.left,
+            "warnings": self.warnings,
+            "sources": self.sources,
+            "saved": [{"name": name, "patches": [*paths]} for name, paths in self.saved.items()],
+        }
 
 
 def chosen_agents(options: Options, records: Records, intent: Intent, ports: Ports) -> tuple[Host, ...]:
