@@ -8,18 +8,18 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from skillhub.answers import VERSION
+from skillhub.answers import VERSION, error_json
 from skillhub.cli.common import Common
 from skillhub.cli.table import COMMANDS
-from skillhub.cli.terminal import Terminal, Tone, from_here, how_to_parse, members
+from skillhub.cli.terminal import Terminal, Tone, from_here, how_to_parse
 from skillhub.errors import Refused, SkillhubError, StateError, UsageError
 from skillhub.formats.text import Quoted, as_command, collapsed, deferred, quote, spelled_like
 from skillhub.model.finding import NO_PARSER, Finding, at_least
 from skillhub.model.lock import Signer
 from skillhub.model.question import chosen_edit, how_to_answer, refusal
-from skillhub.model.reference import all_masked, masked
+from skillhub.model.reference import masked
 
 if TYPE_CHECKING:
     from skillhub.command.ports import Options, Outcome, Ports
@@ -370,18 +370,6 @@ def fail(error: Exception, args: list[str], command_of: Callable[[list[str]], tu
         for line in question.details if is_finding else ():
             terminal.prose(line, 4)
     return error.exit_code
-
-
-def error_json(error: SkillhubError) -> dict[str, Any]:
-    """Return the JSON of an error, with its questions."""
-    body = members(error, "code", "message", "where", "hint")
-    body |= {name: masked(text) for name, text in body.items() if text}
-    if reason := getattr(error, "reason", None):
-        body["reason"] = masked(reason)
-    if skills := getattr(error, "skills", ()):
-        body["skills"] = [all_masked(dict(each)) for each in skills]
-    asked = getattr(error, "asked", ())
-    return {"error": body, "questions": [question.to_json(answer) for question, answer in asked]}
 
 
 # The parser's messages about a value that is no number, or too small.

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Final, cast
 from skillhub.cli.common import Arg, Common, Strings, optional
 from skillhub.cli.installed import installed as installed_skills
 from skillhub.cli.prompts import Person
-from skillhub.cli.render import error_json
 from skillhub.cli.show import surroundings
 from skillhub.cli.terminal import is_interactive
 from skillhub.command.ports import Ports, ask_person
@@ -309,4 +308,4 @@ def workplace_of(common: Common) -> Any:  # noqa: ANN401 - of a module that an e
             yield asked.ports(scratch=True)
 
     made = optional("skillhub.server.routes", "server", _MISSING).Workplace
-    return made(ports, installed, surroundings(common), error_json, common.terminal.warn)
+    return made(ports, installed, surroundings(common), common.terminal.warn)

@@ -33,7 +33,7 @@ from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from skillhub import __version__
-from skillhub.answers import VERSION
+from skillhub.answers import VERSION, error_json
 from skillhub.answers.http_api import FileParameters, openapi
 from skillhub.errors import FormatError, NotFound, OutsideSkill, SkillhubError, StateError, UsageError
 from skillhub.formats.document import faults
@@ -298,7 +298,7 @@ def application(workplace: Workplace, access: AccessRules, changes: ChangeStream
     routes += [StarletteRoute(path, run, methods=["GET"]) for path, run in own_routes]
     routes.append(StarletteRoute("/mcp", mcp.asgi_app))
     handlers: dict[Any, Any] = {
-        SkillhubError: partial(_failed, workplace),
+        SkillhubError: _failed,
         ValidationError: _invalid,
         HTTPException: _no_route,
         Exception: partial(_bug, workplace),
@@ -359,9 +359,9 @@ def _file(data: bytes) -> Response:
     return Response(data, media_type="application/octet-stream", headers={"Content-Disposition": "attachment"})
 
 
-async def _failed(workplace: Workplace, request: Request, error: SkillhubError) -> Response:
+async def _failed(request: Request, error: SkillhubError) -> Response:
     status = 404 if isinstance(error, NotFound | OutsideSkill) else _STATUS.get(error.exit_code, 500)
-    return _json({"schema": VERSION, **workplace.error_json(error)}, status)
+    return _json({"schema": VERSION, **error_json(error)}, status)
 
 
 async def _invalid(request: Request, error: ValidationError) -> Response:

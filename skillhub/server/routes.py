@@ -14,7 +14,7 @@ from typing import Any, Final, Literal
 
 from pydantic import ValidationError
 
-from skillhub.answers import VERSION, http_api
+from skillhub.answers import VERSION, error_json, http_api
 from skillhub.answers.http_api import (
     CodexParams,
     DescribedRoute,
@@ -68,14 +68,12 @@ class Workplace:
         ports: Opens the ports of a scope for one request, without a network.
         installed: Returns the installed skills, of a project and of the user scope.
         around: The surroundings in which agents run.
-        error_json: Returns an error in the form of ``--json``.
         warn: Prints a warning for the person who started the server.
     """
 
     ports: Callable[[SkillScope], AbstractContextManager[Ports]]
     installed: Callable[[], Sequence[Skill]]
     around: Surroundings
-    error_json: Callable[[SkillhubError], Mapping[str, Any]]
     warn: Callable[[str], None]
     _cache: Cache = field(default_factory=Cache, init=False)
     _one_at_a_time: Lock = field(default_factory=Lock, init=False)
@@ -229,7 +227,7 @@ def _result(workplace: Workplace, number: object, method: str, params: object) -
     except ValidationError as error:
         return _failed(number, _INVALID_PARAMS, faults(error))
     except SkillhubError as error:
-        facts = workplace.error_json(error)["error"]
+        facts = error_json(error)["error"]
         code = _INVALID_PARAMS if isinstance(error, UsageError) else _REFUSED
         return _failed(number, code, facts["message"], dict(facts))
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from skillhub.cli.render import error_json
+from skillhub.answers import error_json
 from skillhub.errors import Refused, SkillhubError
 from skillhub.model.question import Answer, Question
 from skillhub.net.client import Http
