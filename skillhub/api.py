@@ -15,8 +15,6 @@ from skillhub.audit.show import found_json, search, show
 from skillhub.audit.verify import verify
 from skillhub.cli.common import Common
 from skillhub.cli.installed import installed
-from skillhub.cli.show import surroundings
-from skillhub.cli.terminal import members
 from skillhub.command.ports import Options, Outcome, Ports
 from skillhub.errors import UsageError
 from skillhub.formats.text import quote
@@ -30,8 +28,10 @@ from skillhub.model.hosts import Profile, profile
 from skillhub.model.lock import Locked
 from skillhub.model.question import NO, UNANSWERED, YES, Answer, Question
 from skillhub.model.reference import parse_ref
+from skillhub.project.project import root_markers
 from skillhub.runtime.agent import catalog_of
 from skillhub.runtime.catalog import Catalog
+from skillhub.runtime.discover import Surroundings
 from skillhub.runtime.envelope import to_json
 from skillhub.runtime.loading import Request, load, pick
 from skillhub.runtime.overview import section
@@ -154,7 +154,8 @@ class OpenProject:
         names, paths = names_and_paths(what)
         request = AuditRequest(names, paths, refresh=not self._common.offline, threshold=fail_on)
         with self._ports() as ports:
-            return AuditAnswer.of(members(audit(request, ports), "ok", "findings", "notes"))
+            report = audit(request, ports)
+            return AuditAnswer.of({"ok": report.ok, "findings": report.findings, "notes": report.notes})
 
     def search(self, words: str, limit: int = LIMIT) -> SearchAnswer:
         """Search the listings of the sources, and the skills on disk; return at most ``limit`` hits."""
@@ -186,7 +187,13 @@ class OpenProject:
 
     def _seen(self, host: str) -> tuple[Profile, Catalog]:
         row = profile(host)
-        return row, catalog_of(row, surroundings(self._common))
+        common = self._common
+        folder = common.user_home if common.user_scope else os.path.abspath(common.project or os.curdir)
+        markers = root_markers(folder)
+        around = Surroundings(
+            cwd=folder, home=common.user_home, environ=os.environ, state=common.home.state, markers=markers
+        )
+        return row, catalog_of(row, around)
 
 
 class _Callback:
