@@ -3,27 +3,113 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from skillhub.command.ports import LeftOut, Options, Outcome, Ports, ask
 from skillhub.command.state import State, read_state
 from skillhub.disk import files
 from skillhub.disk.folders import compare
-from skillhub.errors import Forbidden, FormatError, NotFound, SecurityError, SkillhubError, SourceError, UsageError
-from skillhub.exchange.other_locks import OF_ONE, Origin, Origins, OtherLock, candidates_at, compared
+from skillhub.errors import (
+    Forbidden,
+    FormatError,
+    NotFound,
+    SecurityError,
+    SkillhubError,
+    SourceError,
+    UnsafeTransfer,
+    UsageError,
+)
+from skillhub.exchange.other_locks import NoOrigin, Origin, OtherLock, noted_by_gh, parse_other_lock
 from skillhub.formats.text import command, is_inner_path, quote
 from skillhub.install.candidates import Candidate
 from skillhub.install.commit import Plan, Planner
+from skillhub.install.gather import gather
 from skillhub.install.install import apply, carry_out
 from skillhub.install.links import Step
 from skillhub.install.obtain import by_path
 from skillhub.install.review import admit
 from skillhub.model.hosts import Scope
+from skillhub.model.reference import parse_ref
 from skillhub.project import copies
 from skillhub.project.copies import agent_folders, portable, unmanaged
 from skillhub.project.intent import Wanted
 from skillhub.project.project import Project
+
+# The origins that other installers recorded, and the present content of those origins.
+
+# Errors about a single skill; any other SecurityError, or a full disk, stops the command.
+OF_ONE = (FormatError, SourceError, UsageError, Forbidden, UnsafeTransfer)
+_CAP = 64 * 1024 * 1024
+# Paths below the project, and below the user's home.
+_LOCKS = {
+    "project": ("skills-lock.json", "apm.lock.yaml", ".clawhub/lock.json"),
+    "user": (".agents/.skill-lock.json", ".clawhub/lock.json"),
+}
+
+
+class Origins:
+    """The origins of skills in the locks of other installers, in a project or in a user's home.
+
+    Attributes:
+        warnings: One for each lock that cannot be read.
+    """
+
+    def __init__(self, ports: Ports) -> None:
+        self._ports = ports
+        self.warnings: list[str] = []
+        self._named = {single.name: single for origin in self._read() for single in origin.per_skill()}
+
+    def of(self, skill: Candidate) -> Origin | None:
+        """Return the origin of a skill from a lock, or else from its own frontmatter; None if both have none."""
+        noted = noted_by_gh(skill.name, skill.manifest.metadata)
+        return self._named.get(skill.name) or (None if isinstance(noted, NoOrigin) else noted)
+
+    def _read(self) -> Iterator[Origin]:
+        project = self._ports.project
+        for name in _LOCKS[project.scope]:
+            path = files.inside(project.base, name)
+            try:
+                data = files.read(path, _CAP)
+                if data is not None:
+                    yield from parse_other_lock(data, project.base.replace(os.sep, "/"), path).origins
+            except FormatError as error:
+                self.warnings.append(f"{error.where or path}: {error.message}")
+
+
+def candidates_at(origin: Origin, options: Options, state: State, ports: Ports) -> Mapping[str, Candidate]:
+    """Return the present skills of an origin by name; requests count as named by a file, not by a person.
+
+    Raises:
+        FormatError, SourceError, UsageError, Forbidden, UnsafeTransfer: ``OF_ONE``, a skill cannot be fetched.
+        SecurityError: a skill was tampered with.
+        StateError: the disk is in the way.
+    """
+    options = replace(options, skills=origin.skills, every=False)
+    return gather([parse_ref(origin.ref)], options, state, ports, named_by="repository").found
+
+
+def compared(local: Candidate, origin: Origin | None, state: State, ports: Ports) -> Candidate:
+    """Return the skill from its origin if it is identical to ``local``; else ``local`` with a note on the difference.
+
+    Raises:
+        SecurityError: the content of the origin was tampered with.
+        StateError: the disk is in the way.
+    """
+    if origin is None:
+        return local.noted("its origin is unknown")
+    try:
+        candidates = candidates_at(origin, Options(), state, ports)
+    except OF_ONE as error:
+        return local.noted(f"its recorded origin is {origin.ref}, which could not be compared: {error.message}")
+    remote = candidates.get(local.name)
+    if remote is None:
+        return local.noted(f"its recorded origin is {origin.ref}, which has no skill of that name")
+    if remote.tree.digest == local.tree.digest:
+        return remote.noted(f"it is identical to {origin.ref}")
+    changed = sorted(path for path in {*local.tree, *remote.tree} if local.tree.get(path) != remote.tree.get(path))
+    return local.noted(f"it differs from {origin.ref} in {', '.join(changed[:8])}; the local files are locked")
+
 
 # Adopt: unmanaged skills in agents' folders are compared with their origins, reviewed, locked and linked.
 # A skill that is identical to its origin is locked with that origin. Any other becomes a local skill of the project:
