@@ -17,7 +17,7 @@ from skillhub.errors import Forbidden, NotFound, SecurityError, SkillhubError, S
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import spell_time, word
 from skillhub.install.candidates import Candidate, ReleaseStatus, check_against_lock
-from skillhub.install.gather import rebase_patch, wanted_under
+from skillhub.install.gather import rebase_patch
 from skillhub.install.links import Linker
 from skillhub.install.locked_facts import Known, advised, with_known_bad
 from skillhub.install.needs import facts_of
@@ -339,7 +339,7 @@ def diff(ref: Named, ports: Ports) -> Diff:
     state = read_state(ports.project, ports.sources)
     refuse_unknown([ref.name], state.lock.skills, ports.project.scope)
     entry = state.lock.skills[ref.name]
-    wanted = wanted_under(ref.name, entry, state)
+    wanted = state.wanted(ref.name)
     if ref.range is not None:
         if not entry.named:
             raise NotFound(f"{entry.source} has no versions to choose from", where=str(ref))

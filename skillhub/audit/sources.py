@@ -28,7 +28,7 @@ from skillhub.errors import (
 )
 from skillhub.formats.text import as_command, command
 from skillhub.install.candidates import ReleaseStatus, without_files
-from skillhub.install.gather import is_fixed, newest_of, wanted_under
+from skillhub.install.gather import is_fixed, newest_of
 from skillhub.model.finding import Finding
 from skillhub.model.lock import Lock, Locked, LockedSource
 from skillhub.model.provenance import source_changes
@@ -157,7 +157,7 @@ class Inquiry:
         if not entry.local or entry.patch or entry.signed_by or project.scope != "project":
             return False
         path = entry.path or "."
-        if path == "." or os.path.isabs(path) or wanted_under(name, entry, self.state).path != path:
+        if path == "." or os.path.isabs(path) or self.state.wanted(name).path != path:
             return False
         with suppress(SkillhubError):
             manifest, tree = stored.manifest(entry.tree), stored.tree(entry.tree)
@@ -192,7 +192,7 @@ class Inquiry:
                 source, locked = self.ports.sources.all().get(entry.source), lock.sources.get(entry.source)
                 if source is None or source.root is not None or source.locked() != locked:
                     continue
-            if not is_fixed(wanted_under(name, entry, self.state), entry):
+            if not is_fixed(self.state.wanted(name), entry):
                 by_place.setdefault(f"./{entry.path}" if entry.local else entry.place, []).append(name)
         return by_place
 

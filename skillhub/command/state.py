@@ -57,6 +57,10 @@ class State:
         rest = replace(self, intent=Intent(skills=found, lists=True)).unwanted
         return found | {name: wanted_of(locked[name]) for name in rest}
 
+    def wanted(self, name: str) -> Wanted:
+        """Return the line of the intent for a locked skill, else the one that its entry implies."""
+        return self.intent.skills.get(name) or wanted_of(self.lock.skills[name])
+
     def _needed_by(self, name: str) -> Iterator[str]:
         """Yield the names of the skills that a skill needs, by the lock and by the files that the user agreed to."""
         entry, record = self.lock.skills.get(name), self.agreed(name)

@@ -36,7 +36,7 @@ from skillhub.model.reference import Git, GitHub, Local, Mcp, Named, Oci, Ref
 from skillhub.model.tree import Tree
 from skillhub.model.version import is_version, precedence
 from skillhub.net.target import Who, by_agreement
-from skillhub.project.intent import Wanted, wanted_of
+from skillhub.project.intent import Wanted
 
 # The refusal of ``--all`` after failed verifications names each failed skill, so that the user can exclude them all.
 
@@ -446,7 +446,7 @@ def _compare(candidate: Candidate, entry: Locked, newer: Gathered, ports: Ports,
 
 def _latest(name: str, entry: Locked, state: State, ports: Ports, newer: Gathered) -> ResolvedSkill | None:
     """Return the newest release in the range of a name, unless the index shows that it is the locked one."""
-    wanted, warnings = wanted_under(name, entry, state), newer.warnings
+    wanted, warnings = state.wanted(name), newer.warnings
     if is_fixed(wanted, entry):
         return None
     if name not in state.intent.skills and entry.named:
@@ -524,11 +524,6 @@ def _taken_back(locked: Release | None) -> str | None:
     return f"{locked.name} {locked.version} was {locked.taken_back}"
 
 
-def wanted_under(name: str, entry: Locked, state: State) -> Wanted:
-    """Return the line of the intent for a locked name, else the one that its entry implies."""
-    return state.intent.skills.get(name) or wanted_of(entry)
-
-
 def is_fixed(wanted: Wanted, entry: Locked) -> bool:
     """Return whether the intent names exactly the locked commit or artifact, so that there is no newer one."""
     ref = wanted.remote()
@@ -549,7 +544,7 @@ def unavailable(name: str, error: SkillhubError, state: State, ports: Ports) -> 
     if not isinstance(error, NotFound | FormatError):
         raise error
     entry = state.lock.skills[name]
-    wanted = wanted_under(name, entry, state)
+    wanted = state.wanted(name)
     try:
         now_at = _where_now(name, entry, wanted, state, ports)
     except SkillhubError:
