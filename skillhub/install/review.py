@@ -11,7 +11,7 @@ from skillhub.command.ports import Ports
 from skillhub.command.state import State
 from skillhub.errors import BadSignature, Forbidden, SignerChanged
 from skillhub.formats.digest import Digest
-from skillhub.formats.text import Quoted, as_command, command, parse_time, quoted, reinstall, shown, word
+from skillhub.formats.text import Quoted, as_command, collapsed, command, parse_time, quoted, reinstall, shown, word
 from skillhub.install import candidates
 from skillhub.install.candidates import (
     Candidate,
@@ -275,20 +275,23 @@ def _lines(grave: Sequence[Finding], name: str, tree: Tree, where: str) -> Itera
         places.setdefault(each.rule, []).append(each)
     for rule, found in places.items():
         for each in found[:_PLACES_MAX]:
-            yield from _seen(each, name, tree)
+            yield from _seen(each, name, tree, where)
         if left := len(found[_PLACES_MAX:]):
             yield f"and {left} more {'place' if left == 1 else 'places'} of {rule}: {where}"
 
 
-def _seen(finding: Finding, name: str, tree: Tree) -> Iterator[str]:
+def _seen(finding: Finding, name: str, tree: Tree, where: str) -> Iterator[str]:
     """Yield the finding, and its line of the file, with secrets masked."""
     place = word(finding.path or name) + (f":{finding.line}" if finding.line else "")
     yield f"{finding.severity}: {place}: {finding.message} [{finding.rule}]"
     file = tree.get(finding.path or "")
     lines = file.data.split(b"\n") if file is not None and finding.line else []
     if finding.line and finding.line <= len(lines):
-        line = masked(lines[finding.line - 1]).decode("utf-8", "replace")
-        yield Quoted(shown(line.strip()[:_LINE_MAX])[:_LINE_MAX])
+        line = masked(lines[finding.line - 1]).decode("utf-8", "replace").strip()
+        text = shown(line[:_LINE_MAX])
+        yield Quoted(collapsed(text[:_LINE_MAX]))
+        if len(line) > _LINE_MAX or len(text) > _LINE_MAX:
+            yield f"its line goes on: {where}"
 
 
 # Whether a candidate may be installed, by the policies of machine, user and project.
