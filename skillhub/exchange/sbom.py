@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
+from urllib.parse import quote
 from uuid import NAMESPACE_URL, uuid5
 
 from cyclonedx.model import XsUri
@@ -44,6 +46,8 @@ def purl(name: str, entry: Locked) -> PackageURL | None:
 # takes minutes for a lock of 20,000 skills. Only its escaping of URIs is used here.
 
 _ROOT = "skillhub.lock"
+_SAFE = "!$%&'()*+,/:;=?@[]"
+_LONE_PERCENT = re.compile("%(?![0-9A-Fa-f]{2})")
 
 
 def cyclonedx(lock: Lock, created: datetime | None) -> bytes:
@@ -112,10 +116,16 @@ def _hashes(digest: Digest | None) -> list[dict[str, str]]:
 def _references(entry: Locked) -> Iterator[dict[str, Any]]:
     if entry.url:
         hashes = {"hashes": _hashes(entry.digest)} if entry.digest else {}
-        yield {**hashes, "type": "distribution", "url": str(XsUri(entry.url))}
+        yield {**hashes, "type": "distribution", "url": _uri(entry.url)}
     if entry.git:
         comment = {"comment": entry.rev} if entry.rev else {}
-        yield {**comment, "type": "vcs", "url": str(XsUri(entry.git))}
+        yield {**comment, "type": "vcs", "url": _uri(entry.git)}
+
+
+def _uri(url: str) -> str:
+    """Return a URL with escapes for what the standard's schema permits in no URL, such as a bar or a lone ``%``."""
+    before, mark, fragment = _LONE_PERCENT.sub("%25", url).partition("#")
+    return str(XsUri(f"{quote(before, safe=_SAFE)}{mark}{quote(fragment, safe=_SAFE)}"))
 
 
 def _facts(entry: Locked, lock: Lock) -> Iterator[tuple[str, str]]:

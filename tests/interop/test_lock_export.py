@@ -74,6 +74,16 @@ def test_cyclonedx_obeys_its_schema(lock, created):
     assert json.loads(data)["specVersion"] == "1.6"
 
 
+@pytest.mark.parametrize("path", ["50%off", "a`b", "a|b^c", "\U0001f600", "a\\b", "a b<>[]{}", "a#b#c", "%2Fü"])
+def test_attack_an_odd_address_leaves_a_bill_of_materials_valid(path, tmp_path):
+    url = f"https://h.example/{path}.zip"
+    lock = Lock({"odd": Locked(source="https://h.example", url=url, digest=ARTIFACT, tree=TREE, size=1)})
+    assert schemas.JsonStrictValidator(V1_6).validate_str(cyclonedx(lock, None).decode()) is None
+    (tmp_path / "x.spdx.json").write_bytes(spdx(lock, None))
+    document = spdx_parser.parse_from_file(str(tmp_path / "x.spdx.json"))
+    assert spdx_rules.validate_full_spdx_document(document, "SPDX-2.3") == []
+
+
 @LOCKS
 @TIMES
 def test_spdx_obeys_its_rules(lock, created, tmp_path):
