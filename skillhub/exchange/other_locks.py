@@ -21,6 +21,7 @@ from skillhub.model.reference import masked, names_user, of_repository, parse_re
 # The origin of a skill of another installer, as a reference that ``install`` can resolve and pin.
 
 _ON_GITHUB = re.compile(r"https://(?:www\.)?github\.com/([^/]+/[^/]+?)(?:\.git)?/?", re.ASCII)
+_PATH_MAX, _NAME_MAX = 1024, 255  # a longer one would be an error of the disk, which ends the command
 _SHORT = re.compile(r"[\w.-]+/[\w.-]+", re.ASCII)
 
 
@@ -111,7 +112,8 @@ def folder_of(path: str) -> str:
 
 def at_path(name: str, path: str, folder: str, skills: tuple[str, ...] = ()) -> Found:
     """Return the origin at a local path; a relative one starts at ``folder``."""
-    if not path or clean(path) != path or path.startswith("~"):
+    is_too_long = len(path) > _PATH_MAX or any(len(name.encode()) > _NAME_MAX for name in path.split("/"))
+    if not path or clean(path) != path or path.startswith("~") or is_too_long:
         return NoOrigin(name, f"{quote(path)} is not a path on this machine")
     return Origin(name, posixpath.normpath(posixpath.join(folder, path)), skills)
 

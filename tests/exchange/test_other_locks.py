@@ -286,6 +286,13 @@ def test_any_bytes_give_valid_references_or_our_error(data):
         parse_ref(each.ref)
 
 
+@pytest.mark.parametrize("path", ["x" * 256, "é" * 128, "x/" * 600])
+def test_attack_a_path_too_long_for_the_disk_leaves_out_its_skill_alone(path):
+    found = read(cli(pdf={"source": path, "sourceType": "local"}, near={"source": "./near", "sourceType": "local"}))
+    assert [each.name for each in found.origins] == ["near"]
+    assert found.unpinned[0].reason.endswith("is not a path on this machine")
+
+
 @pytest.mark.parametrize("lock", [json.dumps(cli(pdf={"source": "a/b", "sourceType": "github"})), APM])
 def test_a_byte_order_mark_at_the_start_is_skipped(lock):
     assert read(f"\ufeff{lock}".encode()) == read(lock.encode())
