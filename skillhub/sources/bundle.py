@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from threading import Lock as Mutex
 from typing import Annotated
 
@@ -116,7 +116,9 @@ class SkillBundle:
             WrongBytes: a file is duplicate, superfluous or missing, or its digest differs from its name.
         """
         try:
-            files = {each.path: each.file.data for each in read_zip(data, _LIMITS) if each.file is not None}
+            # Nothing in a bundle is compressed.
+            limits = replace(_LIMITS, total=min(CAP, len(data)))
+            files = {each.path: each.file.data for each in read_zip(data, limits) if each.file is not None}
         except (FormatError, UnsafeArchive) as error:
             error.where = error.where or where
             raise

@@ -335,6 +335,15 @@ def test_attack_a_bundle_that_is_not_canonical_is_refused(machine, exported):
         assert "\x1b" not in done.out
 
 
+def test_attack_a_compressed_bundle_is_not_inflated():
+    data = BytesIO()
+    with zipfile.ZipFile(data, "w", zipfile.ZIP_DEFLATED) as bomb:
+        bomb.writestr("skillhub.lock", bytes(1 << 20))
+    with pytest.raises(UnsafeArchive) as caught:
+        SkillBundle.parse(data.getvalue(), "bundle")
+    assert caught.value.reason == "too-large"
+
+
 def test_attack_a_truncated_bundle_is_refused(machine, exported):
     whole = exported.path.read_bytes()
     for end in {*range(0, len(whole), max(1, len(whole) // 40)), len(whole) - 1, len(whole) - 22}:
