@@ -167,11 +167,13 @@ def adopt(names: Sequence[str], into: str, options: Options, ports: Ports) -> Ou
     if not adopted:
         return Outcome((), False, warnings=warnings, left=tuple(left_out))
     if not options.dry_run:
-        for skill in adopted:
-            _copy_into_project(skill, ports)
+        with ports.project.exclusively():  # another command would remove the unfinished copies
+            for skill in adopted:
+                _copy_into_project(skill, ports)
     outcome = carry_out(plans, options, answers, state, ports)
     if not options.dry_run:
-        _unlink(adopted, {skill.name for skill in outcome.skills if skill.state == "disabled"}, ports.project)
+        with ports.project.exclusively():
+            _unlink(adopted, {skill.name for skill in outcome.skills if skill.state == "disabled"}, ports.project)
     return replace(outcome, warnings=(*warnings, *outcome.warnings), left=(*left_out, *outcome.left))
 
 

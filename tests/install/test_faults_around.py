@@ -148,6 +148,27 @@ def test_two_simultaneous_adoptions_lose_nothing(tmp_path):
     assert (machine.problems(), left_over(machine)) == ([], [])
 
 
+def test_simultaneous_adoptions_of_several_skills_all_succeed(tmp_path):
+    machine = Timed(tmp_path)
+    names = [f"s{number}" for number in range(8)]
+    for name in names:
+        skill(machine.base / ".claude/skills", name, **{f"notes-{number}.md": "Note.\n" for number in range(20)})
+    assert (
+        at_once(*[lambda name=name: adopt([name], "skills", Options(), machine.ports()) for name in names]) == [0] * 8
+    )
+    assert sorted(machine.lock().skills) == names
+    assert (machine.problems(), left_over(machine)) == ([], [])
+
+
+def test_adoption_writes_nothing_while_another_process_changes_the_project(tmp_path):
+    machine = Timed(tmp_path)
+    skill(machine.base / ".claude/skills", "loose")
+    machine.patience = 0
+    with machine.project.exclusively(), pytest.raises(StateError, match="another skillhub process"):
+        adopt([], "skills", Options(), machine.ports())
+    assert not (machine.base / "skills").exists()
+
+
 def test_a_lock_file_of_a_dead_process_blocks_no_command(machine):
     held = f"{machine.project._state}.lock"
 
