@@ -35,12 +35,13 @@ _MOST = 10  # edited files of one copy that a question names
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One link of a skill, its path, and the action for it; ``edits`` are the edited files."""
+    """One link of a skill, its path, and the action for it; ``edits`` are the edited files, ``seen`` is the copy."""
 
     link: str
     path: str
     do: Action
     edits: tuple[str, ...] = ()
+    seen: Listing | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +158,7 @@ class Linker:
                 elif record is None or record.link != "symlink":  # a copy in place of a link
                     do = "make"
             edited = self._edits(path, record, listing) if record is not None and do == "save" else ()
-            steps.append(Step(link, path, do, edited))
+            steps.append(Step(link, path, do, edited, copies.listing_of(path) if edited else None))
         return Linking(name, kind, tuple(steps), previous_tree=old, is_new=old not in (None, listing.digest))
 
     def in_place(self, name: str, record: Record) -> Linking | None:
@@ -208,7 +209,7 @@ class Linker:
             if not is_there or self._is_stored(path, record.tree):
                 steps.append(Step(link, path, "keep"))
                 continue
-            steps.append(Step(link, path, "save", self._edits(path, record)))
+            steps.append(Step(link, path, "save", self._edits(path, record), copies.listing_of(path)))
         return Linking(name, record.link, tuple(steps), previous_tree=record.tree)
 
     def _edits(self, path: str, record: Record, coming: Listing | None = None) -> tuple[str, ...]:
@@ -229,10 +230,7 @@ class Linker:
                 not os.path.lexists(real := os.path.realpath(path))
                 or not self._store.check(Digest(f"sha256:{os.path.basename(real)}"))
             )
-        if not os.path.isdir(path):
-            return False
-        with files.disk_errors(path):
-            listing = list_folder(path)
+        listing = copies.listing_of(path)
         if listing is None:
             return False
         return listing.digest == recorded or self._store.listing(listing.digest) is not None
@@ -270,7 +268,7 @@ class Linker:
             copies.unmake(self._project, step.path)
 
     def save(self, linking: Linking, record: Record | None, tree: Tree | None = None) -> None:
-        """Write the edits in these places to ``skillhub-edits/``; the caller does so before any other change.
+        """Write the edits to ``skillhub-edits/`` unless the user discards them; called before any other change.
 
         Args:
             linking: The places.
@@ -278,8 +276,11 @@ class Linker:
             tree: The new tree; if it is the recorded one, it replaces a stored tree that was edited through links.
 
         Raises:
-            StateError: the disk refuses, or the edits are too large.
+            StateError: the disk refuses, the edits are too large, or discarded ones are others than the user saw.
         """
+        for step in linking.steps:
+            if step.do == "take" and step.seen != copies.listing_of(step.path):
+                raise _edited_meanwhile(step.path)
         if not linking.edited:
             return
         base = self._store.read(record.tree) if record else None

@@ -15,7 +15,7 @@ from typing import Literal, TypeAlias
 
 from skillhub.disk import files
 from skillhub.disk.files import FOLDER
-from skillhub.disk.folders import TreeProblem, clone_tree, remove_tree, write_tree
+from skillhub.disk.folders import TreeProblem, clone_tree, list_folder, remove_tree, write_tree
 from skillhub.disk.home import EDITS, LOCK
 from skillhub.errors import SkillhubError, StateError
 from skillhub.formats.text import as_command, typed_flags
@@ -152,6 +152,12 @@ def inspect(path: str, listing: Listing, store: Store, kind: LinkKind) -> tuple[
     # In place of a link a copy is accepted: some file systems have no links.
     problems = store.compare(path, listing)
     return ("edited" if problems else "equal"), problems
+
+
+def listing_of(path: str) -> Listing | None:
+    """Return the listing of a place; None if it is no folder, or has what no skill may have. Raises StateError."""
+    with files.disk_errors(path):
+        return list_folder(path) if os.path.isdir(path) else None
 
 
 def make(

@@ -289,6 +289,23 @@ def test_an_edit_made_during_a_question_is_not_lost(world, verb):
     assert "+precious" in (world.base / "skillhub-edits/plain-1.patch").read_text()
 
 
+@pytest.mark.parametrize("verb", ["disable", "remove", "sync", "update"])
+def test_an_edit_made_during_the_question_is_not_thrown_away_with_those_that_it_shows(world, verb):
+    world.install(plain(world))
+    file = world.copy("plain") / "SKILL.md"
+    file.write_text("of no worth\n")
+    if verb == "update":
+        plain(world, notes_md="A newer version.\n")
+    answers = Answers("yes", local_edit="take")
+    answers.meanwhile = lambda: file.write_text("precious\n")
+    act = getattr(world, verb)
+    with pytest.raises(StateError, match="edited again meanwhile"):
+        act(*([] if verb in ("sync", "update") else ["plain"]), answers=answers)
+    assert file.read_text() == "precious\n"
+    act(*([] if verb in ("sync", "update") else ["plain"]), answers=Answers("yes", local_edit="take"))
+    assert not file.exists() or "precious" not in file.read_text()
+
+
 @pytest.mark.parametrize(("enable", "newer"), [(False, {}), (True, {"agents__openai_yaml": needs(TOKEN)})])
 def test_an_edit_made_during_the_question_of_a_disabled_update_is_not_lost(world, enable, newer):
     world.install(plain(world))
