@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TextIO
 
 from skillhub.cli.terminal import Terminal, Tone
-from skillhub.formats.text import Quoted, is_hidden
+from skillhub.formats.text import Quoted, is_hidden, quote
 from skillhub.model.finding import Finding, Severity, counted
 from skillhub.model.tree import SKILL_MD, File, Tree
 from skillhub.scan import scan
@@ -29,7 +29,8 @@ def listing(tree: Tree, findings: Sequence[Finding]) -> list[tuple[str, Tone]]:
     lines: list[tuple[str, Tone]] = []
     for path, file in tree.items():
         found = [each for each in findings if each.path == path]
-        line = f"{'x' if file.executable else '-'} {len(file.data):>8}  {path}"
+        name = quote(path, len(path)) if "  " in path else path  # two blanks separate columns
+        line = f"{'x' if file.executable else '-'} {len(file.data):>8}  {name}"
         lines.append(
             (f"{line}  ({counted(found)})" if found else line, _TONES[found[0].severity] if found else "plain")
         )
