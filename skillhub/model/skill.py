@@ -68,6 +68,7 @@ class Skill:
         edited: Those of ``links`` that differ from the agreed tree, and are not loaded; None if not checked.
         withdrawn: Why its registry withdrew this version, when last seen; None if not withdrawn, or not checked.
         known_bad: The worst advisory that refuses it; None if none does, or not checked.
+        stamp: For a skill in no lock, a text that changes with its ``SKILL.md`` and with the entries of its folder.
 
     Raises:
         UsageError: ``path``, or one of ``links``, cannot be a path in a file system.
@@ -109,6 +110,7 @@ class Skill:
     edited: tuple[str, ...] | None = None
     withdrawn: str | None = None
     known_bad: str | None = None
+    stamp: str = field(default="", repr=False)
 
     def __post_init__(self) -> None:
         check_paths(self.path, *self.links)

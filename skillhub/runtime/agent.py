@@ -9,12 +9,16 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from hashlib import sha256
 from importlib import import_module
+from itertools import islice
 from threading import Event
 from typing import Any, Final
 
+from skillhub.disk.home import LOCK
+from skillhub.disk.proved import Stamp, stamp_of
 from skillhub.errors import Drifted, SkillhubError, UsageError
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import as_command, quote, typed_flags
@@ -24,9 +28,9 @@ from skillhub.model.question import HoldReason
 from skillhub.model.skill import Skill
 from skillhub.project.copies import NeedCheck, need_check
 from skillhub.runtime.catalog import Catalog, Problem, Root, Session, folded
-from skillhub.runtime.discover import Search, Surroundings, discover, roots
+from skillhub.runtime.discover import Search, Surroundings, discover, roots, upwards
 from skillhub.runtime.folder import STORED, Agreed, Folder, KnownLocks, Locks, NoLocks, holding, not_agreed
-from skillhub.runtime.state import layers, settled
+from skillhub.runtime.state import layers, reach_files, settled, state_folder
 from skillhub.runtime.walk import Cache, declared
 
 _CODEX_SCOPES: Final = {"project": "repo", "user": "user", "admin": "admin"}
@@ -381,7 +385,7 @@ def _modified_ms(path: str) -> int | None:
 
 # Changes of a catalogue: with the extra ``watch`` the system reports them at once, without it they are polled.
 
-_QUIET = 10  # factor on the interval where the system reports changes
+_QUIET = 10  # intervals between two reads of the catalogue where the system reports changes
 
 
 def changes(
@@ -394,8 +398,10 @@ def changes(
 ) -> Iterator[Catalog]:
     """Wait for changes, and yield each catalogue that differs from the one before.
 
-    A change of skills, locks, this machine's record or the host's own settings counts. With the extra ``watch``, a
-    change in a folder of skills is reported at once. Every other change is found when the catalogue is read again.
+    A change of skills, their instructions and the entries of their folders, of locks, this machine's record or the
+    host's own settings counts. With the extra ``watch``, a change in a folder of skills is reported at once, and one
+    of settings, locks and records within the interval. Every other change, such as one behind a link, is found when
+    the catalogue is read again.
 
     Args:
         profile: The host.
@@ -408,15 +414,36 @@ def changes(
     stop, cache = stop or Event(), cache or Cache()
     current = since or catalog_of(profile, around, cache=cache)
     while not stop.is_set():
+        before = _stamps(_deciding_paths(profile, around))
         catalog = catalog_of(profile, around, cache=cache)
         if catalog != current:
             current = catalog
             yield catalog
         else:
-            _wait(catalog.roots, stop, interval)
+            _wait(catalog.roots, stop, interval, before)
 
 
-def _wait(roots: Iterable[Root], stop: Event, interval: float) -> None:
+def _deciding_paths(profile: Profile, around: Surroundings) -> list[str]:
+    """Return the roots, and the files and folders that decide which skills load; they may be absent."""
+    state = state_folder(around) or around.home
+    folders = (state, *upwards(os.path.abspath(around.cwd)))
+    return [
+        *(root.path for root in roots(profile, around)),
+        *(file.path for file in reach_files(profile, around)),
+        *(os.path.join(folder, LOCK) for folder in folders),
+        os.path.join(state, "projects"),
+    ]
+
+
+def _stamps(paths: Iterable[str]) -> dict[str, Stamp | None]:
+    stamps: dict[str, Stamp | None] = dict.fromkeys(paths)
+    for path in stamps:
+        with suppress(OSError):
+            stamps[path] = stamp_of(os.stat(path))
+    return stamps
+
+
+def _wait(roots: Iterable[Root], stop: Event, interval: float, before: Mapping[str, Stamp | None]) -> None:
     paths = [root.path for root in roots if os.path.isdir(root.path)]
     try:
         watch = import_module("watchfiles").watch
@@ -425,6 +452,8 @@ def _wait(roots: Iterable[Root], stop: Event, interval: float) -> None:
     if not paths:
         stop.wait(interval)
         return
-    wait = int(interval * _QUIET * 1000)
+    wait = int(interval * 1000)
     events = watch(*paths, stop_event=stop, debounce=200, watch_filter=None, rust_timeout=wait, yield_on_timeout=True)
-    next(events, None)
+    for found in islice(events, _QUIET):
+        if found or _stamps(before) != before:
+            return

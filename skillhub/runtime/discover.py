@@ -126,6 +126,7 @@ def _skill(find: Find, facts: Mapping[str, Any], root: Root, search: Search, tre
         tree=tree,
         rules=search.rules,
         is_command=root.is_commands,
+        stamp=find.stamp,
         **{"namespace": root.namespace, **declared(facts)},
     )
     find.last_skill = (root, search.locks), skill

@@ -303,7 +303,7 @@ def reach_files(profile: Profile, around: Surroundings) -> tuple[ReachFile, ...]
             if FORMS[file.form].edit is None:
                 path = os.path.realpath(path)  # such a file can only restrict skills
             files["project"].append(ReachFile(path, file.form, "project", profile.id))
-    if (state := around.state or _state(around)) is not None:
+    if (state := state_folder(around)) is not None:
         base = os.path.join(state, "skills")
         # The state of a project is in the user's folder, so that no repository can bring one.
         key = sha256(root.encode("utf-8", "surrogateescape")).hexdigest()
@@ -312,9 +312,10 @@ def reach_files(profile: Profile, around: Surroundings) -> tuple[ReachFile, ...]
     return (*managed, *files["project"], *files["user"])
 
 
-def _state(around: Surroundings) -> str | None:
+def state_folder(around: Surroundings) -> str | None:
+    """Return the folder of skillhub's state; None if it cannot be trusted."""
     try:
-        return Home.around(around.variables, os.path.abspath(around.home)).state
+        return around.state or Home.around(around.variables, os.path.abspath(around.home)).state
     except SkillhubError:
         return None  # the locks, read from there too, report the error and hold every skill back
 

@@ -89,7 +89,8 @@ class Find:
     Attributes:
         folder: Its canonical path.
         shown_path: The path on which it was found, which may lead through links.
-        stamps: The stamps of the folder (key ``""``) and of the files read in it, by the rest of their path.
+        stamps: The stamps of the folder (key ``""``) and of the files read in it, by the rest of their path; one that
+            may not reveal the next change begins with ``?``, so that it equals no other.
         facts: The fields of a ``Skill``, except its place; None if it cannot be read.
         problems: The problems of the skill.
         last_skill: The root and locks for which a ``Skill`` was last made of it, and that skill.
@@ -101,6 +102,11 @@ class Find:
     facts: Mapping[str, Any] | None = None
     problems: list[Problem] = field(default_factory=list)
     last_skill: tuple[object, Skill] | None = None
+
+    @property
+    def stamp(self) -> str:
+        """The stamps of its folder and files, as they were when these were read."""
+        return " ".join(stamp.removeprefix(_UNSURE) for stamp in self.stamps.values())
 
 
 @dataclass(slots=True)
@@ -446,7 +452,7 @@ _FACTS: Final[Mapping[str, type]] = {
     "declared": dict,
 }
 _CACHE_CAP: Final = 1 << 28
-_NEVER: Final[Stamp] = ""
+_UNSURE: Final = "?"
 # A second edit within one tick of the file system's clock leaves the stamp unchanged. Ticks are at most 10 ms if
 # stamps have fractions of a second.
 _TICK: Final = 50_000_000
@@ -516,9 +522,7 @@ class Cache:
 
 
 def _reliable_stamps(stamps: Mapping[str, Stamp], now: int) -> dict[str, Stamp]:
-    return {
-        path: stamp if stamp != _NEVER and is_settled(stamp, now, _TICK) else _NEVER for path, stamp in stamps.items()
-    }
+    return {path: stamp if is_settled(stamp, now, _TICK) else f"{_UNSURE}{stamp}" for path, stamp in stamps.items()}
 
 
 def _dump(find: Find) -> list[Any]:

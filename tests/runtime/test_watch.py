@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import shutil
 import threading
+from itertools import islice
 
 import pytest
 
-from skillhub.runtime import Surroundings, catalog_of, changes, profile
+from skillhub.runtime import Cache, Surroundings, catalog_of, changes, profile, set_reach
 from tests.runtime.test_discover import write
 from tests.runtime.test_locks import Machine
 
@@ -60,6 +61,33 @@ CHANGES = {
 def test_change_gives_a_new_catalogue(tmp_path, around, what):
     change, expected = CHANGES[what]
     assert state(catalogue_after(around, lambda: change(tmp_path / "repo"))) == expected
+
+
+def test_edited_instructions_and_a_new_file_give_a_new_catalogue(tmp_path, around):
+    demo, text = tmp_path / "repo/.opencode/skills/demo", "---\nname: demo\ndescription: Does demo.\n---\n{}\n"
+    (demo / "SKILL.md").write_text(text.format("A zebra."))
+    before = catalog_of(HOST, around)
+    assert catalog_of(HOST, around) == before
+    edited = catalogue_after(around, lambda: (demo / "SKILL.md").write_text(text.format("A giraffe.")))
+    more = catalogue_after(around, lambda: (demo / "more.md").write_text("x"))
+    assert len({before.stamp, edited.stamp, more.stamp}) == 3
+    assert catalog_of(HOST, around, cache=Cache(str(tmp_path / "cache"))) == more
+    assert catalog_of(HOST, around, cache=Cache(str(tmp_path / "cache"))).stamp == more.stamp
+
+
+def test_a_watching_host_sees_a_skill_disabled_before_the_next_read(around, monkeypatch):
+    pytest.importorskip("watchfiles", reason="the extra `watch`")
+    monkeypatch.setattr("skillhub.runtime.agent._QUIET", 10**6)
+    (skill,) = catalog_of(HOST, around).skills
+    stop, found = threading.Event(), []
+    waiting = changes(HOST, around, catalog_of(HOST, around), stop, interval=0.05)
+    host = threading.Thread(target=lambda: found.extend(islice(waiting, 1)))
+    host.start()
+    threading.Timer(0.5, lambda: set_reach(skill, "disabled", "user", HOST, around)).start()
+    host.join(60)
+    stop.set()
+    host.join()
+    assert [state(catalog) for catalog in found] == [{"demo": "disabled"}]
 
 
 def test_waiting_host_gets_a_new_catalogue(tmp_path, around):
