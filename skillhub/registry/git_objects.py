@@ -20,6 +20,7 @@ from skillhub.sources.git_snapshot import object_id
 
 FOLDER: Final = "40000"
 PACK_MAX: Final = 32 << 20  # bytes of content, after which a new pack begins
+_CONTENT_MAX: Final = 128 << 20  # bytes of content of a pack that is read; ours have `PACK_MAX` and one skill
 _KINDS: Final = {"commit": 1, "tree": 2, "blob": 3}
 _BY_NUMBER: Final = {number: kind for kind, number in _KINDS.items()}
 _HEAD, _ID = 12, 20
@@ -96,16 +97,17 @@ def read_pack(data: bytes, where: str) -> tuple[Objects, bytes]:
     """Return the objects of a pack, by ids computed from their content, and the index computed for the pack.
 
     Raises:
-        WrongBytes: the data is not a pack, is damaged, or has deltas.
+        WrongBytes: the data is not a pack, is damaged, has deltas, or more content than any pack of ours.
     """
     if len(data) < _HEAD + _ID or data[:8] != b"PACK\0\0\0\2":
         raise WrongBytes("expected a pack of git", where=where)
     if sha1(data[:-_ID], usedforsecurity=False).digest() != data[-_ID:]:
         raise WrongBytes("expected a pack of git that ends with its checksum", where=where)
-    objects, rows, offset, view = Objects(), [], _HEAD, memoryview(data)[:-_ID]
+    objects, rows, offset, view, left = Objects(), [], _HEAD, memoryview(data)[:-_ID], _CONTENT_MAX
     try:
         for _ in range(unpack_from(">I", data, 8)[0]):
-            kind, content, end = _entry(view, offset)
+            kind, content, end = _entry(view, offset, left)
+            left -= len(content)
             rows.append((objects.put(kind, content), zlib.crc32(view[offset:end]), offset))
             offset = end
     except (zlib.error, IndexError, KeyError) as error:
@@ -149,8 +151,8 @@ def _length(number: int, size: int) -> bytes:
     return bytes((*header, current))
 
 
-def _entry(data: memoryview, offset: int) -> tuple[str, bytes, int]:
-    """Return kind, content and end of the object that begins at ``offset``."""
+def _entry(data: memoryview, offset: int, most: int) -> tuple[str, bytes, int]:
+    """Return kind, content and end of the object that begins at ``offset``, of at most ``most`` bytes."""
     byte = data[offset]
     kind, size, shift = _BY_NUMBER[byte >> 4 & 7], byte & 15, 4
     while byte & 0x80:
@@ -164,7 +166,7 @@ def _entry(data: memoryview, offset: int) -> tuple[str, bytes, int]:
         part = data[offset : offset + _PART]
         content += inflater.decompress(part)
         offset += len(part) - len(inflater.unused_data)
-        if not part or len(content) > size:
+        if not part or len(content) > min(size, most):
             raise IndexError
     if len(content) != size:
         raise IndexError
@@ -191,7 +193,7 @@ def read_object(data: bytes, index: bytes, id_: str) -> bytes:
     ids = ids_of(index)
     try:
         (offset,) = unpack_from(">I", index, 1032 + 24 * len(ids) + 4 * ids.index(id_))
-        kind, content, _ = _entry(memoryview(data), offset)
+        kind, content, _ = _entry(memoryview(data), offset, _CONTENT_MAX)
     except (ValueError, struct.error, zlib.error, IndexError, KeyError) as error:
         raise WrongBytes("expected an object of git", where=id_) from error
     if object_id(kind, content) != id_:

@@ -2,13 +2,14 @@
 
 import os
 import subprocess
+import zlib
 from hashlib import sha1
 
 import pytest
 
 from skillhub.errors import WrongBytes
 from skillhub.model.tree import File, Tree
-from skillhub.registry.git_objects import PACK_MAX, Objects, ids_of, packed, packs, read_object, read_pack
+from skillhub.registry.git_objects import PACK_MAX, Objects, _length, ids_of, packed, packs, read_object, read_pack
 
 FILES = Tree(
     {
@@ -69,6 +70,17 @@ def test_pack_with_a_wrong_count_is_refused(objects, count):
     data = packed(objects, 9).data[:-20]
     data = data[:8] + count.to_bytes(4, "big") + data[12:]
     assert len(objects) not in (0, 1, 7, 2**32 - 1)
+    with pytest.raises(WrongBytes):
+        read_pack(data + sha1(data, usedforsecurity=False).digest(), "x")
+
+
+@pytest.mark.parametrize("objects", [1, 2, 150])
+def test_attack_a_pack_of_little_data_and_much_content_is_refused(objects):
+    size, deflater = (150 << 20) // objects, zlib.compressobj(9)
+    piece = bytes(1 << 16)
+    content = b"".join([*(deflater.compress(piece) for _ in range(size >> 16)), deflater.flush()])
+    data = b"PACK" + (2).to_bytes(4, "big") + objects.to_bytes(4, "big") + (_length(3, size) + content) * objects
+    assert len(data) < 1 << 20
     with pytest.raises(WrongBytes):
         read_pack(data + sha1(data, usedforsecurity=False).digest(), "x")
 
