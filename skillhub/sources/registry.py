@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from tuf.api import exceptions
 from tuf.api.metadata import TargetFile  # type: ignore[attr-defined]
 from tuf.api.serialization import DeserializationError
-from tuf.ngclient import FetcherInterface, Updater  # type: ignore[attr-defined]
+from tuf.ngclient import FetcherInterface, Updater, UpdaterConfig  # type: ignore[attr-defined]
 
 from skillhub import errors
 from skillhub.disk.files import disk_error, disk_errors, lock, read, write_atomic
@@ -106,6 +106,9 @@ def _in_background(work: Callable[[], _Done]) -> Iterator[Future[_Done]]:
 # The client of a registry: python-tuf verifies the metadata that it fetches through ``_Bridge``.
 
 ROOT_CAP = 512_000
+# A registry that changes the online keys of two roles every week makes 208 roots a year; python-tuf's limit of 256
+# would end it after 15 months, for new and old clients alike. These limits allow the same 131 MB of roots as its own.
+_ROOT_LIMITS = UpdaterConfig(max_root_rotations=4096, root_max_length=32_000)
 _BUNDLE_CAP = 8_000_000
 _Parsed = TypeVar("_Parsed")
 
@@ -429,7 +432,7 @@ class _Client(Updater):
     """python-tuf's client, which judges expiry by ``time``."""
 
     def __init__(self, folder: str, url: str, fetcher: _Bridge, root: bytes, time: ShownTime | None = None) -> None:
-        super().__init__(folder, url, fetcher=fetcher, bootstrap=root)
+        super().__init__(folder, url, fetcher=fetcher, config=_ROOT_LIMITS, bootstrap=root)
         self.time = time
         if time is not None:
             # ``Updater`` has no argument for this; it checks the expiry of every role by this one attribute.

@@ -21,8 +21,11 @@ from skillhub.errors import (
 from skillhub.formats.digest import Digest
 from skillhub.model.index import ADVISORIES
 from skillhub.project.last_seen import kept
+from skillhub.registry.operator import Signing
+from skillhub.registry.upkeep import rotate
 from skillhub.sources.configured import EMBEDDED_URL, embedded, embedded_root
 from skillhub.sources.registry import TufRegistry, fetch_root
+from skillhub.trust import roles
 from skillhub.trust.metadata import METADATA_BUNDLE_PATH, Dates, MetadataSet
 from tests.support.published import tree_of
 from tests.support.registry import URL, Simulator, key_of, long_ago, now, role_keys
@@ -68,6 +71,19 @@ def test_known_registry_takes_two_requests(hub, tmp_path):
     hub.asked.clear()
     hub.open(tmp_path / "m").release_index(["another", "hello"])
     assert hub.asked == {"metadata/2.root.json": 1, TIMESTAMP: 1}
+
+
+def test_a_registry_whose_keys_were_changed_for_years_has_new_and_old_clients(hub, tmp_path):
+    hub.open(tmp_path / "old")
+    state, keys = hub.dir.metadata(), hub.dir.keys()
+    for number in range(2, 300):
+        state = state.renewed([roles.ROOT], keys.of, Dates(now()))
+        hub.dir.publish({f"metadata/{number}.root.json": state.documents[roles.ROOT]})
+    rotate(hub.dir.path, roles.TIMESTAMP, Signing(now=now()))
+    hub.pull()
+    assert "metadata/301.root.json" in hub.files
+    for client in ("old", "old", "new"):
+        assert hub.open(tmp_path / client).release_index(["hello"]).names == ("hello",)
 
 
 @pytest.mark.parametrize("junk", [b"", b"[]", HTML, b'{"hello": 7}', b'{"hello": "../x"}', b'{"hello": "rival"}'])
