@@ -319,13 +319,18 @@ def _is_new(submission: Submission, index: Index) -> bool:
 
     Raises:
         NameNotOwned: the name belongs to another publisher.
-        Refused: the version is published with other content.
+        Refused: the version is published with other content, or in another case: many disks could not store both.
     """
     release = submission.release
     owner = index.owner(release.name)
     if owner not in (None, release.publisher):
         raise NameNotOwned(f"the name {quote(release.name)} belongs to {quote(owner)}", where=submission.path)
-    same_version = [other for other in index.skills.get(release.name, ()) if other.version == release.version]
+    published, version = index.skills.get(release.name, ()), release.version or ""
+    same_version = [other for other in published if other.version == version]
+    twin = next((other.version for other in published if (other.version or "").lower() == version.lower()), None)
+    if twin and not same_version:
+        message = f"{release.name} {version} differs from the published {twin} only in case"
+        raise Refused(message, where=submission.path, hint=VERSION_HINT)
     if same_version and same_version[0].tree != release.tree:
         message = f"{release.name} {release.version} is published already, with other content"
         raise Refused(message, where=submission.path, hint=VERSION_HINT)

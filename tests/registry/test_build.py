@@ -108,6 +108,15 @@ def test_repeated_add_changes_no_file(hub, tmp_path):
     assert tree_of(hub.dir.path) == before
 
 
+def test_attack_a_version_that_differs_from_another_only_in_case_is_refused(hub, tmp_path):
+    hub.publish("hello", "1.0.0-rc.1")
+    before = hub.files
+    with pytest.raises(Refused, match=r"differs from the published 1\.0\.0-rc\.1 only in case"):
+        hub.publish("hello", "1.0.0-RC.1")
+    hub.pull()
+    assert hub.files == before
+
+
 def test_same_version_with_other_content_in_one_call_is_refused(hub, tmp_path):
     first = write_skill(tmp_path / "1")
     second = write_skill(tmp_path / "2", **{"extra.md": "more"})
