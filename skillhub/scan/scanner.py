@@ -107,7 +107,7 @@ def _findings(source: SourceFile) -> Iterator[Finding]:
         yield rule.finding(path, 0)
     is_document = source.is_text or is_read(path, data)
     seen: dict[str, set[int]] = {}
-    for view in _views(source):
+    for view in _views(source, is_document):
         ends: list[int] = []
         for rule, offset in _matches(view, source, is_document):
             ends = ends or [*(end.start() for end in re.finditer(b"\n", view.data)), len(view.data)]
@@ -118,9 +118,9 @@ def _findings(source: SourceFile) -> Iterator[Finding]:
                 yield rule.finding(path, line)
 
 
-def _views(source: SourceFile) -> Iterator[Letters]:
+def _views(source: SourceFile, is_document: bool) -> Iterator[Letters]:
     """Yield the bytes of a file, without padding, and in their other readings."""
-    for letters in (source.letters, *map(Letters, spaced(source.data))):
+    for letters in (source.letters, *map(Letters, spaced(source.data) if is_document else ())):
         yield letters
         if (shorter := squeezed(letters)) is not letters:
             yield shorter
