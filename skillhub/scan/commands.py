@@ -9,11 +9,18 @@ from skillhub.scan.pattern import ANYBODYS, OWN_NETWORK, URL, MatchContext, is_i
 
 _SHELL = rb"(?:bash|dash|zsh|ksh|sh)"  # alternatives, so that the engine skips to the first letters
 _FIRST = b"|".join(rb"(?<=^%b\.)" % (rb"\s" * blanks) for blanks in range(9))  # a dot at the start of a line
-_RUN = (
-    rb"\|\s{0,20}(?:sudo\s(?:-\w{1,4}\s)?)?(?:xargs\s(?:-\S{1,8}\s){0,3})?(?:(?:/usr)?(?:/bin/)?env\s)?(?:(?:/usr)?/bin/)?"
-    rb"(?:" + _SHELL + rb"|python[\d.]{0,5}|node|perl|ruby|php|pwsh)(?![\w./-])"
+# Commands that run the command after their options: `| sudo -u root env A=b bash`.
+_WRAPPED = (
+    rb"(?:(?:/[\w/]{1,30}/)?(?:sudo|doas|env|exec|command|builtin|nohup|time|timeout|nice|ionice|setsid|stdbuf|busybox|xargs)\s"
+    rb"(?:--?\w[^\s|;&]{0,20}\s(?:\w{1,12}\s(?!\s))??|\d{1,4}[smh]?\s){0,4}|\w{1,20}=[^\s|;&]{0,40}\s){0,4}"
 )
-_RUNNERS = "sh bash zsh dash ksh python* node perl ruby php pwsh"
+_RUN = (
+    rb"\|&?\s{0,20}(?:[({]\s{0,4})?[\"'\\]?" + _WRAPPED + rb"(?:/[\w/]{1,30}/)?"
+    rb"(?:(?:" + _SHELL + rb"|ash|fish|python[\d.]{0,5}|node|perl|ruby|php|pwsh|lua|tclsh|osascript"
+    rb"|(?:bun|deno)\s(?:run\s)?(?:--?\w[\w=-]{0,20}\s){0,4}-(?=\s|$)|(?:source|\.)\s/dev/stdin)(?![\w./-])"
+    rb"|\$\{?shell\b)"
+)
+_RUNNERS = "sh bash zsh dash ksh ash fish python* node perl ruby php pwsh lua tclsh osascript bun deno stdin shell"
 _FETCH = rb"\b(?:curl|wget)\b"
 _POWER_WORDS = "iwr irm webrequest restmethod downloadstring"
 _POWER_FETCH = rb"\b(?:iwr|irm|invoke-webrequest|invoke-restmethod|downloadstring)\b"
@@ -165,8 +172,11 @@ FETCH: Final = (
         "SH102",
         pattern(
             "curl wget",
-            rb"\b(?:bash|dash|zsh|ksh|sh|source|eval|\.(?:" + _FIRST + rb"))\s{1,4}(?:-\w{1,6}\s)?(?:\\?[\"'])?"
-            rb"(?:<<<\s{0,4}[\"']?)?(?:<\(|\$\(|`)\s{0,4}(?:curl|wget)\b",
+            rb"\b(?:bash|dash|zsh|ksh|sh|source|eval|python[\d.]{0,5}|node|perl|ruby|php|deno|bun|\.(?:"
+            + _FIRST
+            + rb"))"
+            rb"[\"']?\s{1,4}(?:-\w{1,6}\s)?(?:\\?[\"'])?(?:<<<\s{0,4}[\"']?)?(?:[<=]\(|\$\(|`)\s{0,4}[\"'\\]?"
+            rb"(?:curl|wget)\b",
             judge=_substituted,
         ),
     ),

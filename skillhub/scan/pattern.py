@@ -331,11 +331,23 @@ _PRINTABLE = bytes((9, 10, 13, *range(32, 127)))
 # The lookbehind follows the first byte: the regex engine skips to a byte, but tries a lookbehind at every offset.
 _PADDING = re.compile(rb"[ \t\x0b\x0c](?<=\S.)[ \t\x0b\x0c]{4,}(?=\S)", re.DOTALL)
 _SOFT_HYPHEN = "\u00ad".encode()
-# A shell drops these within a word.
-_QUOTED = re.compile(
-    rb"(?:''(?<=[a-z/]'')|\"\"(?<=[a-z/]\"\")|\\(?<=[a-z/]\\)|\$[@*](?<=[a-z/]\$.))(?=[a-z/])", re.DOTALL
+# What a shell drops within a word, each with its first byte, to which the engine skips: `c'u'rl`, `cu""rl`, `cu$@rl`,
+# `c${x}url`; PowerShell and cmd drop a backtick or a caret. Not such words are contractions (`don't`), and strings of
+# Python with a prefix (`b'..'`).
+_IN_WORD_QUOTE = (
+    r"{0}(?:{0}(?<=[a-z/]{0}{0})(?=[a-z/])|(?<=[a-z0-9_/]{0})(?=[a-z0-9_/])(?!(?:s|t|re|ve|ll|d|m)(?![\w'\"]))"
+    r"(?:(?<![^\w'\"][bfru]{0})(?<![^\w'\"][bfr][bfr]{0})|(?=[\w./-]{{1,20}}{0}\w))|(?<=/{0})(?=\.))"
 )
-_ESCAPED = re.compile(rb"\\(?<=[a-z/]\\)(?=[a-z/])")  # the part of ``_QUOTED`` for a text without quotes and ``$``
+_DROPPED: Final = tuple(
+    (first, re.compile(pattern, re.DOTALL))
+    for first, pattern in (
+        *((quote, _IN_WORD_QUOTE.format(quote.decode()).encode()) for quote in (b"'", b'"')),
+        (b"\\", rb"\\(?<=[a-z/]\\)(?=[a-z/])"),
+        (b"$", rb"\$(?<=[a-z/]\$)(?:[@*0-9]|\(\)|\{[\w@*#%:+=-]{1,24}\})(?=[a-z/])"),
+        (b"`", rb"`(?:`(?<=[a-z/]``)|(?<=[a-z]`))(?=[a-z/])"),
+        (b"^", rb"\^(?<=[a-z]\^)(?=[a-z])"),
+    )
+)
 _FIELD = re.compile(rb"\$(?:\{IFS\}|IFS\b)")  # a shell reads it as a blank
 # The escapes of YAML.
 _ESCAPE = re.compile(r"\\(?:x([0-9A-Fa-f]{2})|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|([LPN]))")
@@ -345,9 +357,6 @@ _JOINTS: Final = (
     ((".bat", ".cmd"), (b"\\", b"^"), re.compile(rb"[\\^]\r?\n")),
     (("",), (b"\\",), re.compile(rb"\\\r?\n")),
 )
-# A text without these bytes, or without the bytes in ``_JOINTS``, has no match of the patterns above. The search for
-# fixed bytes is much faster than a pattern, and for a single byte faster still.
-_IN_QUOTED: Final = (b"''", b'""', b"\\", b"$@", b"$*")
 # Longer than the longest word of a pattern.
 _WORD_REACH: Final = 40
 # Longer than the longest match, the text between its two patterns included.
@@ -494,7 +503,7 @@ def joined(lowered: bytes, path: str) -> Iterator[Joined]:
     """Yield the text with its lines joined as a shell joins them.
 
     The first text has blanks for each joint (a line end that a shell drops), as a reader sees it. The second one has
-    nothing there, as a shell reads it. The third one lacks the quotes and backslashes that a shell drops in words.
+    nothing there, as a shell reads it. The third one lacks what a shell drops within words, such as quotes.
     """
     lead_bytes, joint = next(
         (lead_bytes, regex) for suffixes, lead_bytes, regex in _JOINTS if path.lower().endswith(suffixes)
@@ -504,20 +513,25 @@ def joined(lowered: bytes, path: str) -> Iterator[Joined]:
     blanked = joint.sub(lambda match: b" " * len(match[0]), lowered) if is_joined else lowered
     blanked = blanked.replace(b"\r", b"\n")
     yield Joined(blanked, int)
-    quoted = [dropped for dropped in _IN_QUOTED if dropped[:1] in blanked and dropped in blanked]
-    in_quoted = _ESCAPED if quoted == [b"\\"] else _QUOTED
-    for regex, text, can_match in ((joint, lowered, is_joined), (in_quoted, blanked, bool(quoted))):
-        removed = [match.span() for match in regex.finditer(text)] if can_match else []
-        if removed:
-            lengths = [0]
-            for start, end in removed:
-                lengths.append(lengths[-1] + end - start)
-            starts = [start - before for (start, _), before in zip(removed, lengths, strict=False)]
-            ends = (0, *[end for _, end in removed])
-            shortened = b"".join(
-                [text[end:start] for end, (start, _) in zip(ends, (*removed, (len(text), 0)), strict=True)]
-            )
-            yield Joined(shortened.replace(b"\r", b"\n"), partial(_original_offset, starts, lengths), starts)
+    if is_joined:
+        yield from _without([match.span() for match in joint.finditer(lowered)], lowered)
+    yield from _without(
+        sorted([match.span() for first, regex in _DROPPED if first in blanked for match in regex.finditer(blanked)]),
+        blanked,
+    )
+
+
+def _without(removed: list[tuple[int, int]], text: bytes) -> Iterator[Joined]:
+    """Yield the text without the removed parts, if there are any; these do not overlap."""
+    if not removed:
+        return
+    lengths = [0]
+    for start, end in removed:
+        lengths.append(lengths[-1] + end - start)
+    starts = [start - before for (start, _), before in zip(removed, lengths, strict=False)]
+    ends = (0, *[end for _, end in removed])
+    shortened = b"".join([text[end:start] for end, (start, _) in zip(ends, (*removed, (len(text), 0)), strict=True)])
+    yield Joined(shortened.replace(b"\r", b"\n"), partial(_original_offset, starts, lengths), starts)
 
 
 def _original_offset(starts: list[int], lengths: list[int], offset: int) -> int:
