@@ -17,7 +17,7 @@ from typing import Final
 
 from skillhub.model.finding import Sighting
 from skillhub.scan.pattern import MAILBOX, LazyPattern, Literals, is_installer, pattern, rule
-from skillhub.scan.skill_files import Signs, SkillFiles, SourceFile, sign
+from skillhub.scan.skill_files import Sign, Signs, SkillFiles, SourceFile, displayed, sign
 
 # Single phrases that no honest skill needs.
 INSTRUCTIONS: Final = (
@@ -247,9 +247,8 @@ def orders(files: SkillFiles) -> Iterator[Sighting]:
             signs.has_any("override", "secrecy") or (signs.has_any("send") and signs.has_any("private"))
         ):
             yield from _combined(signs)
-        if file.is_document and signs.has_any("override"):
-            yield from _overridden(signs)
         if file.is_document:
+            yield from _overridden(file, signs)
             yield from _hidden(file)
         if signs.has_any("remember"):
             yield from _remembered(signs)
@@ -274,16 +273,29 @@ def _combined(signs: Signs) -> Iterator[Sighting]:
             yield Sighting(rule, signs.path, signs.line(name, number))
 
 
-def _overridden(signs: Signs) -> Iterator[Sighting]:
-    """Yield the instructions that a pattern of a line misses, such as those with emphasis or look-alike letters."""
-    for number in signs.where("override"):
-        if not _is_lesson(signs, number, "override"):
-            yield Sighting("SH301", signs.path, signs.line("override", number))
+def _overridden(file: SourceFile, signs: Signs) -> Iterator[Sighting]:
+    """Yield the instructions that a pattern of a line misses, such as those with emphasis, tags or other letters."""
+    override = signs.sign("override")
+    if override is None or not any(_search(override, paragraph) for paragraph in file.paragraphs):
+        return
+    for number, text in enumerate(signs.texts):
+        for shown in (text, displayed(text)):
+            if (match := override.search(shown)) and not _is_lesson(signs, number, "override", shown):
+                line = signs.passages[number].line + shown.count("\n", 0, match.start())
+                yield Sighting("SH301", signs.path, line)
 
 
-def _is_lesson(signs: Signs, number: int, name: str) -> bool:
-    """Return whether a passage quotes a sign in a text about attacks."""
-    text, passage = signs.texts[number], signs.passages[number]
+def _search(wanted: Sign, text: str) -> bool:
+    """Return whether a sign is in a folded text, or in what a reader sees of it."""
+    if wanted.search(text):
+        return True
+    may_match = wanted.may_match(text) or "<" in text or "&" in text
+    return may_match and wanted.search(displayed(text)) is not None
+
+
+def _is_lesson(signs: Signs, number: int, name: str, shown: str = "") -> bool:
+    """Return whether a passage quotes a sign in a text about attacks; ``shown`` is another reading of its text."""
+    passage, text = signs.passages[number], shown or signs.texts[number]
     match = _SIGNS[name].search(text)
     start = match.start() if match else 0
     is_quoted = passage.kind == "code" or _QUOTE.search(text, max(0, start - 80), start) is not None

@@ -13,8 +13,10 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
+from html import unescape
 from importlib.util import find_spec
 from typing import Any, Final, Literal, TypeVar, get_args
+from unicodedata import normalize
 
 from skillhub.model.finding import Sighting
 from skillhub.model.tree import File, Tree
@@ -98,6 +100,17 @@ for _encoded in (char.encode() for char in _REPLACEMENTS if not char.isascii()):
     _BY_LEAD[_encoded[:-1]] += _encoded[-1:]
 _REPLACED_BYTES: Final = b"|".join(b"%b[%b]" % row for row in _BY_LEAD.items())
 _REPLACED_IN_WORD = re.compile(rb"(?:%b)(?:[A-Za-z0-9*]++|%b)*+" % (_REPLACED_BYTES, _REPLACED_BYTES))
+# Letters of Latin in other shapes: full-width, circled, of mathematics. In UTF-8 by their first bytes.
+_SHAPED = re.compile("[\u2100-\u214f\u24b6-\u24e9\uff21-\uff3a\uff41-\uff5a\U0001d400-\U0001d7ff]+")
+_SHAPED_LEADS: Final = (b"\xe2\x84", b"\xe2\x93", b"\xe2\x92", b"\xef\xbc", b"\xef\xbd", b"\xf0\x9d")
+# Markup of a document that a reader does not see, each with its first character, to which the engine skips.
+_TAG = re.compile(r"<(?:/?[a-z]|!--)[^<>]{0,300}>")
+_TAG_IN_WORD = re.compile(rb"<(?<=\w<)(?:/?[A-Za-z]|!--)[^<>]{0,300}>(?=[\w<])|&(?<=\w&)(?:#|shy)|&(?=#\w{1,6};\w)")
+_BREAKS: Final = ("<br", "<p", "<li", "<td", "<tr", "<div", "</p", "</li", "</td", "</tr", "</div")
+_LINK = re.compile(r"\[([^\[\]\n]{1,200})\]\([^()\n]{0,400}\)")
+_UNDERLINE = re.compile(r"_(?:(?=_)|(?!\w)|(?<![^\W_]_))|~~")
+_MARGIN = re.compile(r"\n[ \t>]{1,40}")
+_BLANKS = re.compile(r"[ \t\u00a0\u3000]{2,}")
 _FIRST_LINE = re.compile(rb"#!\s{0,4}(?:\S{0,80}/)?(?:env\s{1,4}(?:-S\s{1,4})?)?([a-z]{1,12})")
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})[ \t]*([^\s`{,]{0,40})")
 _HEADING = re.compile(r" {0,3}#{1,6}[ \t]")
@@ -210,11 +223,18 @@ class SourceFile:
 
     @cached_property
     def literals(self) -> frozenset[bytes]:
-        """The ``Letters.literals`` of the bytes and of the folded text, computed without folding the text."""
+        """The ``Letters.literals`` of the bytes, of the folded text and of the displayed one.
+
+        A document is folded only if it has letters of other shapes, and displayed only if it has markup within words.
+        """
         literals = self.letters_read.literals
         data = self._readable
+        if self.unmarked:
+            literals |= Letters(self.unmarked.encode()).literals
         if data.isascii():
             return literals
+        if self.is_document and any(lead in data for lead in _SHAPED_LEADS) and _SHAPED.search(self.text):
+            literals |= Letters(self.folded.encode()).literals
         spaced, end, replaced_words = data.translate(ONLY_WORDS), 0, list[bytes]()
         for match in _REPLACED_IN_WORD.finditer(data):
             replaced_words.append(data[max(spaced.rfind(b" ", end, match.start()) + 1, end) : match.end()])
@@ -223,6 +243,13 @@ class SourceFile:
             lambda match: _REPLACEMENTS[match[0]], b"\n".join(replaced_words).decode("utf-8", "replace")
         )
         return literals | Letters(replaced.encode()).literals if replaced_words else literals
+
+    @cached_property
+    def unmarked(self) -> str:
+        """The folded text of a document as a reader sees it, if it has markup within words; else empty."""
+        data = self._readable
+        may_be = self.is_document and (b"<" in data or b"&" in data) and _TAG_IN_WORD.search(data)
+        return displayed(self.folded) if may_be else ""
 
     @cached_property
     def paragraphs(self) -> tuple[str, ...]:
@@ -295,8 +322,10 @@ class Sign:
             if literals.parts.isdisjoint(file_literals):
                 return None
         candidates = [literals.candidates(file_literals) for literals in self.literals]
+        texts = (file.folded, file.unmarked)
         groups = [
-            tuple([word for literal in group if (word := literal.decode()) in file.folded]) for group in candidates
+            tuple([word for literal in group if any((word := literal.decode()) in text for text in texts)])
+            for group in candidates
         ]
         return Sign(tuple(groups), self.patterns, self.literals) if all(groups) else None
 
@@ -346,10 +375,11 @@ class Signs:
 
     def has_any(self, *names: str) -> bool:
         """Return whether one of the signs is anywhere in the file; its structure is not parsed for that."""
-        signs = [sign for name in names if (sign := self._sign(name))]
+        signs = [sign for name in names if (sign := self.sign(name))]
         return any(sign.search(text) for text in (self._file.paragraphs if signs else ()) for sign in signs)
 
-    def _sign(self, name: str) -> Sign | None:
+    def sign(self, name: str) -> Sign | None:
+        """Return a sign with only the words of the file; None if it cannot be in the file."""
         if name not in self._signs:
             self._signs[name] = self._table[name].within(self._file)
         return self._signs[name]
@@ -361,7 +391,7 @@ class Signs:
     def has(self, name: str, number: int) -> bool:
         """Return whether a passage has a sign."""
         if (name, number) not in self._results:
-            sign = self._sign(name)
+            sign = self.sign(name)
             self._results[name, number] = sign is not None and sign.search(self.texts[number]) is not None
         return self._results[name, number]
 
@@ -409,10 +439,32 @@ Detector = Callable[[SkillFiles], Iterator[Sighting]]
 
 def _fold(text: str) -> str:
     """Return text in lower case, without emphasis and invisible characters, look-alikes as Latin letters."""
+    if not text.isascii():
+        text = _SHAPED.sub(lambda match: normalize("NFKC", match[0]), text)
     text = text.lower()
     for char in _UNSEEN:
         text = text.replace(char, "")
     return text if text.isascii() else _without_look_alikes(text)
+
+
+def displayed(text: str) -> str:
+    """Return a folded text of a document as a reader sees it, with the same lines.
+
+    It has no tags, comments, targets of links, underscores of emphasis and marks of quotations; references to
+    characters are resolved, and blanks are single.
+    """
+    if "&" in text:
+        text = _fold(unescape(text))
+    if "<" in text:
+        text = _TAG.sub(_blank_tag, text)
+    if "](" in text:
+        text = _LINK.sub(r"\1", text)
+    text = _MARGIN.sub("\n", _UNDERLINE.sub("", text))
+    return _BLANKS.sub(" ", text).replace(" \n", "\n")
+
+
+def _blank_tag(match: re.Match[str]) -> str:
+    return "\n" * match[0].count("\n") or (" " if match[0].startswith(_BREAKS) else "")
 
 
 def _without_look_alikes(text: str) -> str:

@@ -202,6 +202,7 @@ HARMLESS = [
     "uv add httpx --index https://pypi.org/simple",
     "Follow the steps in https://x.io/guide",
     "Ignore whitespace in previous lines. Do not ignore errors.",
+    "<b>Ignore</b> whitespace in <i>previous</i> lines &amp; read the [rules](guide.md)",
     "Tell the user what was done. Do not ask the user to wait. Warn the user.",
     "never tell the user to run this",
     "ssh-keygen -f ~/.ssh/id_ed25519\ncat ~/.ssh/id_ed25519.pub",
