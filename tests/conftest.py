@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Iterator
 from functools import partial
 from inspect import isfunction
+from itertools import count
 from pathlib import Path
 from random import Random
 
@@ -136,12 +137,17 @@ def pytest_collection_finish():
     gc.enable()
 
 
+_finished = count(1)
+
+
 def pytest_runtest_logfinish():
-    """Close files that tests dropped before the limit of open files: cyclic references wait for the collector."""
-    if (
-        sys.platform == "linux"
-        and len(os.listdir("/proc/self/fd")) > resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2
-    ):
+    """Close files that tests dropped before the limit of open files: cyclic references wait for the collector.
+
+    It looks after every twentieth test: a look takes as long as a small test.
+    """
+    if next(_finished) % 20 or sys.platform != "linux":
+        return
+    if len(os.listdir("/proc/self/fd")) > resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2:
         gc.collect()
 
 
