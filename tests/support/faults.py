@@ -156,8 +156,8 @@ def kinds_of(folder: Path, act: Callable[[], None]) -> list[str]:
 def sample(kinds: Sequence[str], happen: Callable[[], None], label: str) -> list[int]:
     """Return at which changes, from 1, a fault is tried; all of them where ``SKILLHUB_EVERY_FAULT`` is set.
 
-    A kill comes before every rename, as things become visible by one, and before one change of every second kind.
-    What a disk says comes at one change of every second kind: ``no_space`` at those that ``forbidden`` is not at.
+    A kill comes before every rename, as things become visible by one, and before one change of every third kind.
+    What a disk says comes at one change of every third kind: ``no_space`` and ``forbidden`` at different ones.
     Which kinds these are, and which change of a kind it is, depends on ``label``.
     """
     if EVERY:
@@ -169,6 +169,6 @@ def sample(kinds: Sequence[str], happen: Callable[[], None], label: str) -> list
     one = [numbers[chance % len(numbers)] for numbers in steps.values()]
     if happen is kill:
         return sorted(
-            {*one[chance % 2 :: 2], *(at for at, kind in enumerate(kinds, 1) if kind.startswith("os.rename"))}
+            {*one[chance % 3 :: 3], *(at for at, kind in enumerate(kinds, 1) if kind.startswith("os.rename"))}
         )
-    return sorted(one[(chance + (happen is forbidden)) % 2 :: 2])
+    return sorted(one[(chance + (happen is forbidden)) % 3 :: 3])
