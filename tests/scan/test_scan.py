@@ -185,7 +185,7 @@ UNITS = [
 @pytest.mark.parametrize("unit", UNITS)
 @pytest.mark.parametrize("end", ["", " sh bash curl npx git add user follow https previous false post env dev"])
 def test_repeated_units_take_linear_time(unit, end):
-    assert is_linear(lambda size: scan(tree(a=(unit * (size // len(unit)) + end).encode())), 8_000)
+    assert is_linear(lambda size: scan(tree(a=(unit * (size // len(unit)) + end).encode())), 4_000)
 
 
 @given(st.binary(), st.sampled_from(["SKILL.md", "scripts/a.sh", "a.bin", "package.json"]))
