@@ -80,12 +80,17 @@ def alias():
     return [sys.executable, *words[1:]]  # make may use another environment than the tests
 
 
-@pytest.mark.parametrize("path", [None, "", ".", ":", "./", "..:.", "../project", ":/nowhere", "/nowhere:"])
-@pytest.mark.parametrize("kind", ["clone", "packages"])
+PATHS = [None, "", ".", ":", "./", "..:.", "../project", ":/nowhere", "/nowhere:"]
+
+
+# Each path is tried with modules; packages are found by the same search of it.
+@pytest.mark.parametrize(
+    ("kind", "path"), [*(("clone", path) for path in PATHS), ("packages", None), ("packages", ".")]
+)
 def test_attack_the_alias_imports_no_module_of_the_working_folder(kind, path, request):
     shell = request.getfixturevalue(kind)
     every = (["list"], ["frobnicate"], ["--version"], ["doctor"], ["verify", "--json"])
-    # A path affects the interpreter itself, before any code of skillhub; packages are found like modules.
+    # A path affects the interpreter itself, before any code of skillhub.
     for words in {None: every[:: 1 if kind == "clone" else 4], ".": every[:1]}.get(path, (["--version"],)):
         done = started(shell, *alias(), *words, PYTHONPATH=path)
         assert "Traceback" not in done.stderr

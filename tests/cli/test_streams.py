@@ -36,7 +36,8 @@ def bash(shell, line, **environ):
     )
 
 
-LINES = ["--version", "list", "list --json", "show gh-fix-ci", "show nope --json", "verify --nope", "doctor"]
+# An answer without work, a command that may be idle, an error in JSON, one of the words, and a command with checks.
+LINES = ["--version", "list", "show nope --json", "verify --nope", "doctor"]
 
 
 @pytest.mark.parametrize("words", LINES)
