@@ -111,14 +111,19 @@ def hub(logged, tmp_path):
     return logged.copy(tmp_path)
 
 
-def put(hub, name="hello", version="1.0.0", body="# Hello\n", described="Says hello.", files=()):
+def put(hub, name="hello", version="1.0.0", **texts):
     """Publish a skill of these texts."""
+    add(hub.dir.path, [written(hub, name, version, **texts)], Signing(now=hub.when))
+
+
+def written(hub, name, version, body="# Hello\n", described="Says hello.", files=()):
+    """Write a skill of these texts, and return its folder."""
     folder = Path(hub._sources, f"src-{version}", name)
     head = f'name: {name}\ndescription: |-\n  {described}\nmetadata:\n  version: "{version}"\n'
     for path, text in {"SKILL.md": f"---\n{head}---\n\n{body}", **dict(files)}.items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_bytes(text if isinstance(text, bytes) else text.encode())
-    add(hub.dir.path, [str(folder)], Signing(now=hub.when))
+    return str(folder)
 
 
 def made(hub, *, url=None):
@@ -220,18 +225,28 @@ def test_recalled_releases_have_their_reason_and_withdrawn_content_is_hidden(hub
         assert line in history
 
 
-@pytest.mark.parametrize("hostile", HOSTILE)
-def test_attack_hostile_texts_of_a_skill_are_inert_on_pages(hub, hostile):
-    line = hostile.partition("\n")[0]
-    name = re.sub(r'[\x00-\x1f<>:"/\\|?*\u202a-\u202e\u200b]', "", line).strip(" .")[:60] or "x"
-    files = {f"{name}.txt": f"</pre></details>{hostile}", "evil.svg": hostile, "run.sh": f"rm -rf / # {hostile}\n"}
-    described = re.sub(r"[\x00-\x1f]", "", line)
-    put(hub, body=f"# {hostile}\n\n{hostile}\n\n- {hostile}\n\n> {hostile}\n", described=described, files=files)
-    put(
-        hub, version="1.1.0", body=f"{hostile}\n", described=described, files={**files, "evil.svg": hostile + hostile}
-    )
+def test_attack_hostile_texts_of_a_skill_are_inert_on_pages(hub):
+    """One registry has a skill for each text, whose pages name it."""
+    first, second = [], []
+    for number, hostile in enumerate(HOSTILE):
+        line = hostile.partition("\n")[0]
+        name = re.sub(r'[\x00-\x1f<>:"/\\|?*\u202a-\u202e\u200b]', "", line).strip(" .")[:60] or "x"
+        files = {
+            f"{name}.txt": f"</pre></details>{hostile}",
+            "evil.svg": hostile,
+            "run.sh": f"rm -rf / # {hostile}\n",
+        }
+        described = re.sub(r"[\x00-\x1f]", "", line)
+        body = f"# {hostile}\n\n{hostile}\n\n- {hostile}\n\n> {hostile}\n"
+        skill = f"skill-{number}"
+        first.append(written(hub, skill, "1.0.0", body=body, described=described, files=files))
+        files["evil.svg"] += hostile
+        second.append(written(hub, skill, "1.1.0", body=f"{hostile}\n", described=described, files=files))
+    for folders in (first, second):
+        add(hub.dir.path, folders, Signing(now=hub.when))
     made(hub)
     check(hub)
+    assert {f"-/skill/skill-{number}/1.1.0.html" for number in range(len(HOSTILE))} <= {*every(hub)}
     for path, text in every(hub).items():
         assert not set("\u202e\u200b\x1b") & set(text), path
         assert "z" * 9 not in text, path
