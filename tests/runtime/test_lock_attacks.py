@@ -13,25 +13,13 @@ import pytest
 from skillhub.errors import Drifted, NotFound, Refused
 from skillhub.model.skill import Skill
 from skillhub.project.project import state_key
-from skillhub.runtime import (
-    Cache,
-    catalog_of,
-    context_inspect,
-    load,
-    mentioned,
-    pick,
-    profile,
-    profiles,
-    section,
-    skills_list,
-)
+from skillhub.runtime import Cache, catalog_of, context_inspect, load, mentioned, pick, profile, section, skills_list
 from skillhub.runtime.folder import Folder
 from skillhub.runtime.walk import stamp_of
 from tests.support.forked import REPO
-from tests.support.locked import EVIL, Machine, agreed, served_content, twin
+from tests.support.locked import EVIL, HOSTS, Machine, agreed, served_content, serving, twin
 
 OTHER = EVIL.replace("name: demo", "name: zz")
-HOSTS = sorted(profiles())
 
 
 @pytest.fixture
@@ -56,33 +44,29 @@ def test_attack_a_root_inside_of_a_locked_skill_is_not_loaded(here, root):
     here.evil(".agents/skills/demo/references/x", OTHER)
     here.write("project/opencode.json", json.dumps({"skills": {"paths": [root]}}))
     assert "EVIL" not in served_content(here, "opencode")[0]
-    for host in HOSTS:
-        assert "EVIL" not in served_content(here, host, extra=(str(here.project / root),))[0]
+    assert serving("EVIL", here, extra=(str(here.project / root),)) == []
 
 
 @pytest.mark.parametrize("state", ["enabled", "disabled"])
-@pytest.mark.parametrize("host", HOSTS)
-def test_attack_a_working_folder_inside_of_a_locked_skill_loads_no_other(here, host, state):
+def test_attack_a_working_folder_inside_of_a_locked_skill_loads_no_other(here, state):
     assert here.run("disable", "demo").status == 0 if state == "disabled" else True
     for root in (".agents/skills", ".claude/skills", ".gen/skills", "skills", "data/skills", ".opencode/skill"):
         here.evil(f".agents/skills/demo/{root}/x", OTHER)
-    assert "EVIL" not in served_content(here, host, cwd=str(here.copy_of_demo))[0]
+    assert serving("EVIL", here, cwd=str(here.copy_of_demo)) == []
 
 
-@pytest.mark.parametrize("host", HOSTS)
-def test_attack_a_link_into_a_locked_skill_is_not_loaded(here, host):
+def test_attack_a_link_into_a_locked_skill_is_not_loaded(here):
     here.evil(".agents/skills/demo/references/x", OTHER)
     for root in (".agents/skills", ".claude/skills", ".gen/skills", "skills", "data/skills"):
         (here.project / root).mkdir(parents=True, exist_ok=True)
         (here.project / root / "linked").symlink_to(here.copy_of_demo / "references/x")
-    assert "EVIL" not in served_content(here, host)[0]
+    assert serving("EVIL", here) == []
 
 
-@pytest.mark.parametrize("host", HOSTS)
-def test_attack_a_skill_nested_in_an_unconsented_one_is_not_loaded(here, host, tmp_path):
+def test_attack_a_skill_nested_in_an_unconsented_one_is_not_loaded(here, tmp_path):
     here.evil(".agents/skills/demo/sub", OTHER)
     other = cloned(here, tmp_path / "other")
-    assert "EVIL" not in served_content(other, host)[0]
+    assert serving("EVIL", other) == []
     mine = Skill(
         name="zz", path=str(other.copy_of_demo / "sub"), scope="project", state="enabled", managed=False,
         locks=other.catalog().skills[0].locks,
@@ -92,18 +76,16 @@ def test_attack_a_skill_nested_in_an_unconsented_one_is_not_loaded(here, host, t
 
 
 @pytest.mark.parametrize("inner", ["", "/sub", "/sub/deep"])
-@pytest.mark.parametrize("host", HOSTS)
-def test_attack_another_skill_at_the_place_of_a_disabled_one_is_not_loaded(here, host, inner):
+def test_attack_another_skill_at_the_place_of_a_disabled_one_is_not_loaded(here, inner):
     assert here.run("disable", "demo").status == 0
     for root in (".agents/skills", ".claude/skills", ".gen/skills", "skills", "data/skills", "more"):
         here.evil(f"{root}/demo{inner}", OTHER)
     for extra in ((), (str(here.project / ".agents/skills"), str(here.project / "more"))):
-        assert "EVIL" not in served_content(here, host, extra=extra)[0]
+        assert serving("EVIL", here, extra=extra) == []
 
 
 @pytest.mark.parametrize("taken", ["entry", "lock", "lock and intent"])
-@pytest.mark.parametrize("host", HOSTS)
-def test_attack_a_disabled_skill_removed_from_the_lock_stays_disabled(here, host, taken):
+def test_attack_a_disabled_skill_removed_from_the_lock_stays_disabled(here, taken):
     assert here.run("disable", "demo").status == 0
     without_entry(here)
     for name in () if taken == "entry" else ("lock",) if taken == "lock" else ("lock", "toml"):
@@ -111,7 +93,7 @@ def test_attack_a_disabled_skill_removed_from_the_lock_stays_disabled(here, host
     for name in ("demo", "zz"):
         here.evil(".agents/skills/demo", EVIL.replace("name: demo", f"name: {name}"))
         here.evil(".agents/skills/demo/sub", OTHER)
-        assert "EVIL" not in served_content(here, host)[0]
+        assert serving("EVIL", here) == []
 
 
 def test_sync_forgets_a_disabled_skill_that_left_the_lock(here):
@@ -161,8 +143,7 @@ def test_attack_the_store_as_a_root_gives_no_skill(here, host, above):
 def test_attack_a_lookalike_of_a_locked_name_is_not_loaded(here, name):
     for root in (".agents/skills", ".claude/skills", ".gen/skills", "data/skills"):
         here.evil(f"{root}/aaa", EVIL.replace("name: demo", f"name: {name}"))
-    for host in HOSTS:
-        assert "EVIL" not in served_content(here, host)[0]
+    assert serving("EVIL", here) == []
 
 
 def test_names_in_other_scripts_are_loaded(here):
@@ -208,8 +189,7 @@ def test_attack_a_file_deleted_during_verification_is_detected_later(here, monke
 
 
 @pytest.mark.parametrize("linked", ["skill", "root"])
-@pytest.mark.parametrize("host", HOSTS)
-def test_attack_a_link_into_an_unconsented_clone_is_not_loaded(here, host, linked, tmp_path):
+def test_attack_a_link_into_an_unconsented_clone_is_not_loaded(here, linked, tmp_path):
     here.evil(".agents/skills/demo/sub", OTHER)
     here.evil(".agents/skills/demo", OTHER)
     other = cloned(here, tmp_path / "other")
@@ -222,7 +202,7 @@ def test_attack_a_link_into_an_unconsented_clone_is_not_loaded(here, host, linke
             (elsewhere / root / "skills").mkdir()
             (elsewhere / root / "skills/mine").symlink_to(other.copy_of_demo)
             (elsewhere / root / "skills/more").symlink_to(other.copy_of_demo / "sub")
-    assert "EVIL" not in served_content(other, host, cwd=str(elsewhere))[0]
+    assert serving("EVIL", other, cwd=str(elsewhere)) == []
 
 
 @pytest.mark.parametrize("key", ["name", "description", "namespace", "argument_hint"])
@@ -292,8 +272,7 @@ def test_attack_load_needs_yes_where_settings_ask(here):
 
 
 @pytest.mark.parametrize("case", ["clone", "enabled", "disabled"])
-@pytest.mark.parametrize("host", HOSTS)
-def test_attack_nested_projects_do_not_hide_the_lock(here, host, case, tmp_path):
+def test_attack_nested_projects_do_not_hide_the_lock(here, case, tmp_path):
     assert here.run("disable", "demo").status == 0 if case == "disabled" else True
     other = cloned(here, tmp_path / "other") if case == "clone" else here
     for folder in ("sub", ".agents", ".claude"):
@@ -305,7 +284,7 @@ def test_attack_nested_projects_do_not_hide_the_lock(here, host, case, tmp_path)
     more = (str(other.project / ".agents/skills"),)
     for cwd in ("sub", ".agents"):
         for extra in ((), more):
-            assert "EVIL" not in served_content(other, host, cwd=str(other.project / cwd), extra=extra)[0]
+            assert serving("EVIL", other, cwd=str(other.project / cwd), extra=extra) == []
 
 
 @pytest.mark.parametrize("cwd", [".", "../project", "sub/.."])
@@ -315,8 +294,7 @@ def test_attack_a_linked_copy_is_not_loaded_from_a_relative_folder(here, cwd, mo
     here.write("elsewhere/x/SKILL.md", OTHER)
     shutil.rmtree(here.copy_of_demo)
     here.copy_of_demo.symlink_to(here.folder / "elsewhere/x")
-    for host in HOSTS:
-        assert "EVIL" not in served_content(here, host, cwd=cwd)[0]
+    assert serving("EVIL", here, cwd=cwd) == []
 
 
 @pytest.mark.parametrize("host", HOSTS)

@@ -37,7 +37,7 @@ from skillhub.runtime import (
 from skillhub.runtime.discover import roots
 from skillhub.runtime.folder import Locks
 from tests.support.effort import calls, files_read
-from tests.support.locked import EVIL, Machine, agreed, served_content
+from tests.support.locked import EVIL, Machine, agreed, served_content, serving
 
 
 @pytest.fixture
@@ -237,11 +237,9 @@ def test_attack_a_skill_nested_in_a_locked_one_is_not_loaded(here, inner):
     "place", [".claude/skills/demo", ".agents/skills/aaa", ".agents/skills/Demo", "skills/deep/x"]
 )
 @pytest.mark.parametrize("name", ["demo", "DEMO", "Demo", "local:demo"])
-@pytest.mark.parametrize("host", sorted(profiles()))
-def test_attack_an_imitation_of_a_locked_skill_is_not_loaded(here, place, name, host):
+def test_attack_an_imitation_of_a_locked_skill_is_not_loaded(here, place, name):
     here.evil(place, EVIL.replace("name: demo", f"name: {name}"))
-    text, _ = served_content(here, host)
-    assert "EVIL" not in text
+    assert serving("EVIL", here) == []
 
 
 def test_folder_with_a_locked_name_in_capitals_does_not_hold_back_the_locked_skill(here):
@@ -447,8 +445,7 @@ def test_attack_a_nested_project_does_not_hide_the_lock(here, planted, where):
         (folder / planted).write_text(empty)
     _frontmatter(here)
     for cwd in (here.project, folder):
-        for host in sorted(profiles()):
-            assert "EVIL" not in served_content(here, host, cwd=str(cwd))[0]
+        assert serving("EVIL", here, cwd=str(cwd)) == []
 
 
 @pytest.mark.parametrize("host", ["codex", "claude-code", "opencode"])

@@ -10,9 +10,10 @@ from tempfile import mkdtemp
 
 from skillhub.errors import SkillhubError
 from skillhub.project.project import state_key
-from skillhub.runtime import Request, Surroundings, catalog_of, load, mentioned, profile, section
+from skillhub.runtime import Request, Surroundings, catalog_of, load, mentioned, profile, profiles, section
 from tests.support.here import Here
 
+HOSTS = sorted(profiles())
 EVIL = "---\nname: demo\ndescription: EVIL\n---\nEVIL\n"
 
 
@@ -77,3 +78,8 @@ def served_content(machine, host="agents", **more):
         found = mentioned(f"${name} x", catalog)
         text += [load(each).body for each in found.skills]
     return "".join(text), {skill.full_name: skill.held.status for skill in catalog.skills if skill.held}
+
+
+def serving(word, machine, **more):
+    """Return the hosts to which the library serves this word there."""
+    return [host for host in HOSTS if word in served_content(machine, host, **more)[0]]
