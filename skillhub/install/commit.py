@@ -73,7 +73,7 @@ class Change:
     def places(self) -> list[str]:
         """The places in agents' folders that have to be made, replaced or removed."""
         steps, enabled = self.linking.steps if self.linking else (), self.record.enabled
-        return [step.path for step in steps if (step.do != "keep" if enabled else os.path.lexists(step.path))]
+        return [step.path for step in steps if (step.do != "in-place" if enabled else os.path.lexists(step.path))]
 
     def is_in_order(self, store: Store) -> bool:
         """Return whether the places and the stored tree of an unchanged skill need no work."""
@@ -245,7 +245,7 @@ def _link(change: Change, before: Record | None, linker: Linker, ports: Ports) -
     kept: frozenset[str] = frozenset()
     if change.linking is not None and change.record.enabled:
         tree, linking = change.candidate.tree, change.linking
-        written = sum(step.do != "keep" for step in linking.steps) if linking.kind != "symlink" else 0
+        written = sum(step.do != "in-place" for step in linking.steps) if linking.kind != "symlink" else 0
         if isinstance(tree, Staged) and tree.size < copies.WORTH_SHARING and written > 1:
             tree = tree.loaded()  # read once, not for each copy
         linker.make(change.linking, tree, before)

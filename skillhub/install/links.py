@@ -25,10 +25,9 @@ from skillhub.project.copies import agent_folders, by_folder, folders_of, portab
 from skillhub.project.project import Project, exclude
 from skillhub.project.store import Store
 
-# The links of a skill, files in their way, and local edits.
-
-# Edits are saved as a patch, merged, or discarded; in all three cases the link is then made.
-Action = Literal["keep", "make", "save", "merge", "take"]
+# At each place: a link is ``in-place`` already or is to ``make``; a removal is to ``delete`` a copy without edits.
+# Edits are first saved as a patch, merged or discarded (``take``); then the link is made or the copy deleted.
+Action = Literal["in-place", "make", "delete", "save", "merge", "take"]
 _MARKS = {"extra-file": "+", "missing-file": "-"}
 _MOST = 10  # edited files of one copy that a question names
 
@@ -46,7 +45,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Linking:
-    """All links of one skill.
+    """The planned links of one skill, or the places that its removal clears.
 
     Attributes:
         ways: The choices for edits; ``--yes`` takes the first.
@@ -69,7 +68,7 @@ class Linking:
     @property
     def done(self) -> bool:
         """Whether every link is in place already."""
-        return all(step.do == "keep" for step in self.steps)
+        return all(step.do == "in-place" for step in self.steps)
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -147,14 +146,14 @@ class Linker:
         for link in wanted:
             path = self._place(link)
             found, _ = copies.inspect(path, listing, self._store, kind)
-            do: Action = "keep" if found == "equal" else "make"
+            do: Action = "in-place" if found == "equal" else "make"
             if found == "edited":
                 if record is None or link not in record.links:
                     raise copies.foreign_error(path, self._project.scope)
                 do = "make" if self._is_stored(path, old) else "save"
-            elif do == "keep" and kind == "symlink":
+            elif do == "in-place" and kind == "symlink":
                 if files.is_link(path):  # the stored tree may have been edited through the link
-                    do = "keep" if self._is_stored(path) else "save"
+                    do = "in-place" if self._is_stored(path) else "save"
                 elif record is None or record.link != "symlink":  # a copy in place of a link
                     do = "make"
             edited = self._edits(path, record, listing) if record is not None and do == "save" else ()
@@ -163,7 +162,7 @@ class Linker:
 
     def in_place(self, name: str, record: Record) -> Linking | None:
         """Return the linking of a skill that ``is_in_place``, else None; raises as ``is_in_place``."""
-        steps = tuple(Step(link, self._place(link), "keep") for link in record.links)
+        steps = tuple(Step(link, self._place(link), "in-place") for link in record.links)
         return Linking(name, "copy", steps, previous_tree=record.tree) if self.is_in_place(record) else None
 
     def is_in_place(self, record: Record) -> bool:
@@ -207,7 +206,7 @@ class Linker:
             path = copies.place(self._project, link)
             is_there = not self._store.proved.holds(path, record.tree) and os.path.lexists(path)
             if not is_there or self._is_stored(path, record.tree):
-                steps.append(Step(link, path, "keep"))
+                steps.append(Step(link, path, "delete"))
                 continue
             steps.append(Step(link, path, "save", self._edits(path, record), copies.listing_of(path)))
         return Linking(name, record.link, tuple(steps), previous_tree=record.tree)
@@ -248,7 +247,7 @@ class Linker:
                 raise _edited_meanwhile(step.path) if is_ours else copies.foreign_error(step.path)
         base = self._store.read(record.tree) if record else None
         for step in linking.steps:
-            if step.do != "keep":
+            if step.do != "in-place":
                 new_tree = tree if step.do != "merge" else patch.merged(base, step.path, tree, self._project)
                 if new_tree is None:
                     raise _edited_meanwhile(step.path)
@@ -263,7 +262,8 @@ class Linker:
         """
         for step in linking.steps:
             is_copy = os.path.lexists(step.path) and not files.is_link(step.path)
-            if step.do in ("keep", "make") and is_copy and not self._is_stored(step.path, linking.previous_tree):
+            was_unedited = step.do in ("in-place", "make", "delete")
+            if was_unedited and is_copy and not self._is_stored(step.path, linking.previous_tree):
                 raise _edited_meanwhile(step.path)
             copies.unmake(self._project, step.path)
 
@@ -391,7 +391,7 @@ def to_remove(name: str, paths: Iterable[str], state: State, ports: Ports) -> tu
         if _is_outside(path, ports.project):
             left.append(path)
         elif _is_spare(path, tree, record, ports.store):
-            steps.append(Step(path, path, "keep"))
+            steps.append(Step(path, path, "delete"))
         elif was_enabled and not files.is_link(path) and os.path.dirname(path) in folders:
             steps.append(Step(path, path, "save"))
         else:
