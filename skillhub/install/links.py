@@ -338,7 +338,7 @@ def name_collisions(lock: Lock, ports: Ports, name_in: Callable[[str], str | Non
     ``name_in`` returns the name that agents read in a folder.
 
     Raises:
-        FormatError, StateError: as for ``installed.unmanaged``.
+        FormatError, StateError: as for ``copies.unmanaged``.
     """
     found: defaultdict[str, list[str]] = defaultdict(list)
     tops = agent_folders(ports.project, ports.user_home, ports.environ)
