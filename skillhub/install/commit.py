@@ -1,7 +1,8 @@
 """Plan each skill, decide by the answers, then store, then lock, then link.
 
-Only this module changes a project, in an order that survives a crash: a tree that is stored and not locked is unused;
-a skill that is locked and not linked is linked by ``sync``.
+``commit`` makes the changes of install, update, enable, patch and adopt in an order that survives a crash: a tree
+that is stored and not locked is unused; a skill that is locked and not linked is linked by ``sync``. ``disable``,
+``remove`` and ``sync`` change a project, too, each in an order of its own, under the same lock of the project.
 """
 
 from __future__ import annotations
