@@ -160,6 +160,14 @@ class ProvedFolders:
         if self._is_kept and self._folders.pop(folder, None) is not None:
             self.is_changed = True
 
+    def is_same_decision(self, folder: str, facts: object) -> bool:
+        """Return whether the last decision kept for a folder has these facts, and its files did not change since."""
+        return self.holds(folder, _digest(facts))
+
+    def keep_decision(self, folder: str, facts: object, stamps: Stamps | None) -> None:
+        """Record the facts of a decision for a folder, if the files that it used still have these stamps."""
+        self.keep(folder, _digest(facts), stamps)
+
     def is_noted(self, name: str, facts: object) -> bool:
         """Return whether the note of this name has these facts."""
         return name in self.noted and bool(self._notes[name] == _digest(facts))

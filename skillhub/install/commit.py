@@ -419,10 +419,10 @@ class Planner:
         state, store = self.state, self.ports.store
         agents = self.options.agents, [each.id for each in self.agents], self.folders, self.options.link
         packages = state.intent.package, sorted((name, *sorted(each)) for name, each in self.packages.items())
-        facts = repr((shared.facts, state.read, agents, packages))
+        facts = shared.facts, state.read, agents, packages
         known = {name for name in names if name in store.proved.noted}
         state_folder = self.ports.project.home.state
-        if not (state.read and store.proved.holds(state_folder, _digest(facts, known))):
+        if not (state.read and store.proved.is_same_decision(state_folder, (facts, sorted(known)))):
             stamps = None
             with suppress(OSError):
                 paths = files_about({name: state.lock.skills[name] for name in known}, self.ports)
@@ -430,9 +430,9 @@ class Planner:
             self.ports.sources.forget_last_seen()  # read them again: the decision is stored with the files seen above
             undecided = {name for name in known if not self._is_decided(name, shared)}
             for name in undecided:
-                store.proved.forget_note(name)  # until it is planned again: the digest covers exactly the noted names
+                store.proved.forget_note(name)  # until it is planned again: the facts cover exactly the noted names
             known -= undecided
-            store.proved.keep(state_folder, _digest(facts, known), stamps if state.read else None)
+            store.proved.keep_decision(state_folder, (facts, sorted(known)), stamps if state.read else None)
         if known and self.ports.advisories.known():
             known = {name for name in known if not advised(name, state.lock.skills[name], None, self.ports)}
         return {name for name in known if self._is_in_place(name)}
@@ -457,10 +457,6 @@ class Planner:
             and self.linker.is_in_place(record)
             and store.proved.holds(store.path(record.tree), record.tree)
         )
-
-
-def _digest(facts: str, names: Iterable[str]) -> Digest:
-    return Digest.of("\0".join((facts, *sorted(names))).encode("utf-8", "surrogateescape"))
 
 
 def settled(resolved: Sequence[ResolvedSkill], options: Options, state: State, ports: Ports) -> set[str]:
