@@ -411,7 +411,7 @@ class Planner:
                 yield step.link
         yield from () if packages else record.links
 
-    def settled(self, names: Collection[str], shared: SharedFacts) -> set[str]:
+    def unchanged(self, names: Collection[str], shared: SharedFacts) -> set[str]:
         """Return the locked skills for which ``plan`` is known to find no change, question or warning.
 
         If no fact that decides about any of them has changed since the last command, only their files are checked.
@@ -459,7 +459,7 @@ class Planner:
         )
 
 
-def settled(resolved: Sequence[ResolvedSkill], options: Options, state: State, ports: Ports) -> set[str]:
+def unchanged(resolved: Sequence[ResolvedSkill], options: Options, state: State, ports: Ports) -> set[str]:
     """Return the names of the skills that need no work: they, and the skills that they need, are in order.
 
     The caller obtains, verifies and plans all others.
@@ -469,7 +469,7 @@ def settled(resolved: Sequence[ResolvedSkill], options: Options, state: State, p
     names = {each.name for each in locked_skills if each.wanted in (None, state.intent.skills.get(each.name))}
     if not names:
         return names
-    found = Planner.of(options, state, ports).settled(names, SharedFacts.of(ports))
+    found = Planner.of(options, state, ports).unchanged(names, SharedFacts.of(ports))
     waiting = [each.name for each in resolved if each.name not in found]
     while waiting:
         needing = found.intersection(state.lock.dependents.get(waiting.pop(), ()))
@@ -478,7 +478,7 @@ def settled(resolved: Sequence[ResolvedSkill], options: Options, state: State, p
     return found
 
 
-def note_settled(done: Mapping[str, Candidate], names: Iterable[str], state: State, ports: Ports) -> None:
+def note_unchanged(done: Mapping[str, Candidate], names: Iterable[str], state: State, ports: Ports) -> None:
     """Remember which of these skills, just planned, were in order and without warnings."""
     shared = SharedFacts.of(ports)
     for name in names if ports.store.proved.is_believed else ():

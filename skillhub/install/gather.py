@@ -96,7 +96,7 @@ class Gathered:
     Attributes:
         excepted: The names whose every skill ``--except`` excludes.
         withdrawn: The names whose locked release was withdrawn.
-        settled: The names of requested skills that are in order and need no work.
+        unchanged: The names of requested skills that are in order and need no work.
     """
 
     found: dict[str, Candidate] = field(default_factory=dict)
@@ -104,7 +104,7 @@ class Gathered:
     warnings: list[str] = field(default_factory=list)
     excepted: set[str] = field(default_factory=set)
     withdrawn: set[str] = field(default_factory=set)
-    settled: set[str] = field(default_factory=set)
+    unchanged: set[str] = field(default_factory=set)
 
 
 def gather(
@@ -114,12 +114,12 @@ def gather(
     ports: Ports,
     *,
     named_by: Who = "person",
-    settled: Callable[[Sequence[ResolvedSkill]], Collection[str]] = lambda _: (),
+    unchanged: Callable[[Sequence[ResolvedSkill]], Collection[str]] = lambda _: (),
 ) -> Gathered:
     """Return a candidate for each skill that the references name; without references, for each of lock and intent.
 
-    ``named_by`` is the party that named the references, as for ``Ports.reach``; ``settled`` returns the names of the
-    skills that need no work.
+    ``named_by`` is the party that named the references, as for ``Ports.reach``; ``unchanged`` returns the names of
+    the skills that need no work.
 
     Raises:
         NotFound: no place has a skill that was chosen by name.
@@ -141,8 +141,8 @@ def gather(
             gathered.warnings.extend(warnings)
     every, resolved = resolved, _without_excepted(resolved, options)
     gathered.excepted.update({each.name for each in every} - {each.name for each in resolved})
-    gathered.settled.update(settled(resolved))
-    resolved = [each for each in resolved if each.name not in gathered.settled]
+    gathered.unchanged.update(unchanged(resolved))
+    resolved = [each for each in resolved if each.name not in gathered.unchanged]
     failing: list[tuple[Release, SecurityError]] = []
     acquisitions = [each.acquisition for each in resolved]
     home = None if options.dry_run else ports.project.home
@@ -168,7 +168,7 @@ def gather(
         raise UnsafeSkills(unsafe, where=", ".join(map(str, refs)), excepted=options.excepted)
     offered = [each.release for each in resolved if each.release]
     for word in options.skills:  # a reference to a single skill was resolved without these words: check them here
-        if word not in gathered.found and word not in gathered.settled and not fitting(word, offered):
+        if word not in gathered.found and word not in gathered.unchanged and not fitting(word, offered):
             raise no_match(word, [*gathered.found], ", ".join(map(str, refs)))
     return gathered
 

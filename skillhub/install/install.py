@@ -13,7 +13,7 @@ from skillhub.errors import FormatError, KnownBad, Refused, SkillhubError, Sourc
 from skillhub.formats.digest import NO_FILES
 from skillhub.formats.text import command
 from skillhub.install.candidates import Candidate, TreeBudget, about_skill
-from skillhub.install.commit import Change, Plan, Planner, changes_of, commit, decide, note_settled, settled
+from skillhub.install.commit import Change, Plan, Planner, changes_of, commit, decide, note_unchanged, unchanged
 from skillhub.install.gather import Describe, Gathered, admit_optional, gather, newest_of, unavailable
 from skillhub.install.links import Linker, Linking, kept_edited, removal_questions, write_records
 from skillhub.install.locked_facts import refuse_known_bad
@@ -54,21 +54,21 @@ def install(refs: Sequence[Ref], options: Options, ports: Ports) -> Outcome:
             hint = f"{command(ports.project.scope, 'install', '--frozen')} asks about it, skillhub source add adds it"
             raise SourceError(f"nothing was checked: {note}", hint=hint)
         return Outcome((), False, tuple(asked), (note,))
-    gathered = gather(refs, options, state, ports, settled=lambda each: settled(each, options, state, ports))
+    gathered = gather(refs, options, state, ports, unchanged=lambda each: unchanged(each, options, state, ports))
     found, notes = gathered.found, [*left_behind(state, ports), *gathered.warnings]
     if not options.frozen:
-        found, missing = with_dependencies(found, state, ports, gathered.excepted, gathered.settled)
+        found, missing = with_dependencies(found, state, ports, gathered.excepted, gathered.unchanged)
         notes += missing
     if not (refs or options.frozen):
         found, signer_notes = without_other_signers(found, state, ports)
         notes += signer_notes
     outcome = apply(found, options, state, ports)
-    note_settled(found, outcome.unchanged, state, ports)
+    note_unchanged(found, outcome.unchanged, state, ports)
     ports.sources.keep()
-    views = _views(gathered.settled, state.records.skills, state, ports)
+    views = _views(gathered.unchanged, state.records.skills, state, ports)
     order = {name: place for place, name in enumerate(state.lock.skills)}  # not that of the index of proved folders
     skills = sorted((*views, *outcome.skills), key=lambda each: order.get(each.name, len(order)))
-    outcome = replace(outcome, skills=tuple(skills), unchanged=outcome.unchanged | gathered.settled)
+    outcome = replace(outcome, skills=tuple(skills), unchanged=outcome.unchanged | gathered.unchanged)
     return outcome.preceded(asked, gathered.left, notes)
 
 

@@ -416,13 +416,13 @@ def with_dependencies(
     state: State,
     ports: Ports,
     excepted: Collection[str] = (),
-    settled: Collection[str] = (),
+    unchanged: Collection[str] = (),
 ) -> tuple[dict[str, Candidate], list[str]]:
     """Return the candidates with their missing dependencies, and warnings about those that were not found.
 
     A dependency that was not found leaves the need open, and keeps the skill disabled if the need is required. A need
     without a source is looked up only in the source of the skill that has it. An ``excepted`` skill is not looked up;
-    a ``settled`` skill was requested, too, and stays as locked.
+    an ``unchanged`` skill was requested, too, and stays as locked.
 
     Raises:
         UsageError: an excepted skill is required.
@@ -444,7 +444,7 @@ def with_dependencies(
             if present is not None and all(is_within(present, each.need.range) for each in open_demands):
                 satisfied_by[need.name] = present
                 continue
-            if present is not None and (need.name in found or need.name in settled):
+            if present is not None and (need.name in found or need.name in unchanged):
                 raise _conflict(need.name, demands[need.name], present.version)
             if need.name in excepted:
                 warnings.append(_left_out(demand))
