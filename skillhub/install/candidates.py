@@ -101,11 +101,11 @@ class ReleaseStatus:
         """The reason why the locked release must not be used any more, or None."""
         return recalled(self.name, self.entry, self.index)
 
-    def other(self, settled: str | None) -> Release | None:
+    def other(self, until: str | None) -> Release | None:
         """Return the choice of ``choose_release`` among all releases but the locked one, or None."""
         others = tuple(each for each in self.offered if each.digest != self.entry.digest)
         try:
-            return choose_release(Named(self.name), others, settled)
+            return choose_release(Named(self.name), others, until)
         except SourceError:
             return None
 

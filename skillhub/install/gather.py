@@ -459,7 +459,7 @@ def _latest(name: str, entry: Locked, state: State, ports: Ports, newer: Gathere
         status = _status(name, entry, ports, newer)
         message = _taken_back(status.release) or error.message
         warnings.append(f"{message}; skillhub.toml allows no other version")
-        if other := status.other(ports.policies.settled(ports.clock())):
+        if other := status.other(ports.policies.latest_allowed_date(ports.clock())):
             warnings.append(_outside_range(other, wanted, status, ports))
         return None
     offered = found.release
@@ -497,7 +497,7 @@ def _newer_than_allowed(offered: Release, wanted: Wanted, status: ReleaseStatus,
         yield f"{offered.name} {newest_of_any_age.version} is available, but younger than a policy allows"
     if wanted.version is None or is_version(wanted.version):
         return  # no range excludes a release, or the user chose this exact version
-    newest = choose_release(Named(offered.name), status.offered, ports.policies.settled(ports.clock()))
+    newest = choose_release(Named(offered.name), status.offered, ports.policies.latest_allowed_date(ports.clock()))
     if precedence(newest.version or "0.0.0") > offered_version:
         yield _outside_range(newest, wanted, status, ports)
 

@@ -133,7 +133,7 @@ def carry_out(
     for question, answer in asked:
         answers[question.skill].append((question, answer))
     unneeded = unneeded_variables([each.candidate.manifest for each in plans], options)
-    plans, kept = _settled(plans, answers, state)
+    plans, kept = _with_edit_choices(plans, answers, state)
     changes, is_satisfied = _decided(plans, answers, state, ports)
     is_restored = {each.name: not each.is_in_order(ports.store) for each in changes if _is_recorded(each, state)}
     linker = Linker(ports.project, ports.store)
@@ -202,7 +202,7 @@ def _is_recorded(change: Change, state: State) -> bool:
     )
 
 
-def _settled(
+def _with_edit_choices(
     plans: Sequence[Plan], answers: Mapping[str, Sequence[Asked]], state: State
 ) -> tuple[list[Plan], list[str]]:
     """Return the plans with the user's choices for edited copies, and the names of the skills that stay unchanged.
@@ -210,20 +210,20 @@ def _settled(
     Raises:
         Refused: a changed skill needs another version of a skill that stays unchanged.
     """
-    settled: list[Plan] = []
-    kept, unchanged = [], []
+    chosen: list[Plan] = []
+    kept, stale = [], set()
     for each in plans:
         name = each.name
         linking = each.linking.answered(answers[name]) if each.linking else None
         if linking is None and each.linking is not None:
-            kept += [] if state.lock.skills.get(name) == each.candidate.entry else [name]
-            unchanged.append(name)
+            kept.append(name)
+            stale |= set() if state.lock.skills.get(name) == each.candidate.entry else {name}
         else:
-            settled.append(replace(each, linking=linking))
-    for each in settled:
-        if stale := sorted({*kept} & {*each.candidate.entry.dependencies}):
-            raise Refused(f"{each.name} needs {stale[0]}, which stays unchanged", where=stale[0])
-    return settled, unchanged
+            chosen.append(replace(each, linking=linking))
+    for each in chosen:
+        if needed := sorted(stale.intersection(each.candidate.entry.dependencies)):
+            raise Refused(f"{each.name} needs {needed[0]}, which stays unchanged", where=needed[0])
+    return chosen, kept
 
 
 def _warnings(plans: Sequence[Plan], ports: Ports) -> Iterator[str]:

@@ -310,10 +310,10 @@ def _agent_server(
         others = tuple(each for each in others if not mcp_config.is_same(file, each[1], server))
     else:
         others = tuple(each for each in others if not mcp_config.is_equal(each[1], entry))
-    is_settled = state == "equal" and written is not None and mcp_config.is_equal(entry, written)
-    if is_settled or (server is None and state == "absent"):
+    is_agreed = state == "equal" and written is not None and mcp_config.is_equal(entry, written)
+    if is_agreed or (server is None and state == "absent"):
         others = ()
-    return _AgentServer(file, state, entry, others, is_settled)
+    return _AgentServer(file, state, entry, others, is_agreed)
 
 
 # The open needs of a skill before it is enabled: the questions about them, and the result of the answers.
@@ -486,8 +486,8 @@ def open_for_more_agents(
         if need.kind == "mcp" and (options.agents or need.spell() not in record.waived):
             written = record.mcp.get(need.name, {})
             server = server_need(need, [each for each in agents if each.id not in written], ports)
-            is_settled = need.spell() in record.satisfied and not (options.agents or server.absent)
-            servers += [] if is_settled else [server]
+            is_answered = need.spell() in record.satisfied and not (options.agents or server.absent)
+            servers += [] if is_answered else [server]
     return OpenNeeds(name, _supplied(manifest, options), (), tuple(servers), options.mcp)
 
 

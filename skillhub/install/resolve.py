@@ -283,7 +283,7 @@ def resolve_named(ref: Named, ports: Ports, locked: Collection[Digest] = ()) -> 
         NotFound, Forbidden, TakenBack, UsageError: see ``look_up`` and ``chosen_release``.
     """
     source, index = look_up(ref, ports)
-    release = chosen_release(ref, source, index, ports.policies.settled(ports.clock()))
+    release = chosen_release(ref, source, index, ports.policies.latest_allowed_date(ports.clock()))
     wanted = Wanted(source=source.alias, version=ref.range or _default_range(source, release.version))
     if isinstance(source.place, Local):
         folder = os.path.join(source.place.path, release.path or "")
@@ -294,7 +294,7 @@ def resolve_named(ref: Named, ports: Ports, locked: Collection[Digest] = ()) -> 
     return ResolvedSkill(ref.name, acquisition, wanted, release=release)
 
 
-def chosen_release(ref: Named, source: Source, index: Index, settled: str | None = None) -> Release:
+def chosen_release(ref: Named, source: Source, index: Index, until: str | None = None) -> Release:
     """Return the release that the reference names; a place has one skill of a name, and no versions to choose from.
 
     Raises:
@@ -302,7 +302,7 @@ def chosen_release(ref: Named, source: Source, index: Index, settled: str | None
         UsageError: a place, and the reference has a range, or several skills have the name.
     """
     if source.place is None:
-        return choose_release(ref, index.releases(ref.name), settled)
+        return choose_release(ref, index.releases(ref.name), until)
     if ref.range is not None:
         pinned = as_command("skillhub", "install", f"{source.alias}:{ref.name}")
         message = f"{source.alias} is {source.place}: its skills have no versions to choose by range"

@@ -262,10 +262,10 @@ class TakenBack(SourceError):
     code = "taken-back"
 
 
-def choose_release(ref: Named, releases: tuple[Release, ...], settled: str | None = None) -> Release:
+def choose_release(ref: Named, releases: tuple[Release, ...], until: str | None = None) -> Release:
     """Return the newest of ``releases`` (newest first) that is in the range and neither yanked nor withdrawn.
 
-    Without a range, a pre-release is chosen only if there is no other release. With ``settled``, a time in the form
+    Without a range, a pre-release is chosen only if there is no other release. With ``until``, a time in the form
     of ``published``, a release published later is chosen only if there is no other.
 
     Raises:
@@ -286,6 +286,6 @@ def choose_release(ref: Named, releases: tuple[Release, ...], settled: str | Non
         hint = f"there are: {', '.join(others)}" if others else "no other release of it is offered"
         what, _, why = newest.taken_back.partition(": ")
         raise TakenBack(f"{ref.name} {newest.version} was {what} by its registry: {why}", where=str(ref), hint=hint)
-    chosen = [release for release in chosen if settled is None or (release.published or "~") <= settled] or chosen
+    chosen = [release for release in chosen if until is None or (release.published or "~") <= until] or chosen
     stable = [release for release in chosen if "-" not in (release.version or "").split("+")[0]]
     return (stable if ref.range is None and stable else chosen)[0]

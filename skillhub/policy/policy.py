@@ -292,7 +292,7 @@ class Policies:
         days = [policy.min_age_days for policy in self.all if policy.min_age_days is not None]
         return timedelta(days=max(days)) if days else None
 
-    def settled(self, now: datetime) -> str | None:
+    def latest_allowed_date(self, now: datetime) -> str | None:
         """Return the latest allowed ``published`` of a release, in its form; None if no policy limits it."""
         return None if self.min_age is None else spell_time(now - self.min_age)
 

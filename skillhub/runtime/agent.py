@@ -30,7 +30,7 @@ from skillhub.project.copies import NeedCheck, need_check
 from skillhub.runtime.catalog import Catalog, Problem, Root, Session, folded
 from skillhub.runtime.discover import Search, Surroundings, discover, roots, upwards
 from skillhub.runtime.folder import STORED, Agreed, Folder, KnownLocks, Locks, NoLocks, holding, not_agreed
-from skillhub.runtime.state import layers, reach_files, settled, state_folder
+from skillhub.runtime.state import layers, reach_files, state_folder, with_reach
 from skillhub.runtime.walk import Cache, declared
 
 _CODEX_SCOPES: Final = {"project": "repo", "user": "user", "admin": "admin"}
@@ -102,7 +102,7 @@ def _catalog(
     skills, mismatches, listed = _recognized(discovered.skills, known_locks, locks, namespaces)
     skills = [_held_to_its_tree(skill, locks, namespaces) for skill in skills]
     if settings:
-        skills = list(settled(skills, settings))
+        skills = list(with_reach(skills, settings))
     cut = {problem.path for problem in discovered.problems if problem.is_cut}
     complete = [root.path for root in found_roots if root.path not in cut]
     searched = {folded(spelling) for path in complete for spelling in (path, os.path.realpath(path))}

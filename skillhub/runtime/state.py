@@ -339,7 +339,7 @@ def layers(profile: Profile, around: Surroundings) -> tuple[tuple[Layer, ...], t
     return tuple(found_layers), tuple(problems)
 
 
-def settled(skills: Iterable[Skill], settings: Sequence[Layer]) -> Iterator[Skill]:
+def with_reach(skills: Iterable[Skill], settings: Sequence[Layer]) -> Iterator[Skill]:
     """Yield each skill with its reach: the smaller of its own declaration and of the setting in these files.
 
     | setting; the skill declares | nothing | ``disable-model-invocation`` | ``user-invocable: false`` |
@@ -491,7 +491,7 @@ def _edited(file: ReachFile, before: str, skill: Skill, reach: Reach, replaced: 
         after = jsonc.replace(before, ("permission", "skill", skill.full_name), replaced[file.path], file.path)
     elif file.ours:
         after = _with_replaced(after, skill.full_name, replaced if reach == "disabled" else {}, file.path)
-    edited = next(settled([replace(skill, state="enabled")], [form.parse(after, file.path)]))
+    edited = next(with_reach([replace(skill, state="enabled")], [form.parse(after, file.path)]))
     if (edited.state == "disabled") != (reach == "disabled"):
         hint = "a rule in this file is about several skills; change it there"
         raise StateError(f"{skill.full_name} stays {edited.state}", where=file.path, hint=hint)

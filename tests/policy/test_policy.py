@@ -180,8 +180,8 @@ def test_fail_on_compares_severities_and_allow_findings_exempts_a_rule(severity,
 def test_longest_minimum_age_counts():
     now = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
     policies = Policies((policy("min-age-days = 3"), policy("min-age-days = 7"), policy("")))
-    assert policies.settled(now) == "2026-11-13T12:00:00Z"
-    assert Policies((policy(""),)).settled(now) is None
+    assert policies.latest_allowed_date(now) == "2026-11-13T12:00:00Z"
+    assert Policies((policy(""),)).latest_allowed_date(now) is None
 
 
 def test_agent_must_be_in_the_list_of_every_policy():

@@ -19,7 +19,7 @@ from skillhub.runtime.agent import catalog_of
 from skillhub.runtime.discover import Surroundings
 from skillhub.runtime.loading import Request, load
 from skillhub.runtime.mention_resolver import mentioned
-from skillhub.runtime.state import FORMS, Layer, answers, remember, set_reach, settled
+from skillhub.runtime.state import FORMS, Layer, answers, remember, set_reach, with_reach
 from tests.install.test_concurrency import at_once
 from tests.runtime.test_discover import write
 from tests.support.effort import at_most
@@ -68,7 +68,7 @@ def test_reach_and_invocation_decide_for_user_and_model(of_model, of_user, reach
         invocation="model" if of_model else "user",
         user_invocable=of_user,
     )
-    (seen,) = settled([skill], [Layer(names={"demo": reach})])
+    (seen,) = with_reach([skill], [Layer(names={"demo": reach})])
     by_user = seen.state == "enabled" and seen.user_invocable
     by_model = seen.reach == "active"
     assert by_user == (reach != "disabled" and of_user)
