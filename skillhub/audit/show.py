@@ -20,7 +20,7 @@ from skillhub.install.candidates import Candidate, ReleaseStatus, check_against_
 from skillhub.install.gather import rebase_patch
 from skillhub.install.links import Linker
 from skillhub.install.locked_facts import Known, advised, with_known_bad
-from skillhub.install.needs import facts_of
+from skillhub.install.need_questions import facts_of
 from skillhub.install.obtain import by_source, from_lock
 from skillhub.install.resolve import chosen_release, look_up, resolve_ref, resolve_wanted, typed
 from skillhub.install.review import admit

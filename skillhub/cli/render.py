@@ -219,7 +219,7 @@ def show_plan(
 
 def _show_waiting(waiting: Sequence[Skill], outcome: Outcome, common: Common) -> None:
     """Show the open needs of skills and what to type, without the needs that this command's flags supplied."""
-    from skillhub.install.needs import how_to_satisfy
+    from skillhub.install.need_questions import how_to_satisfy
 
     terminal = common.terminal
     stays = "would be stored and locked, and stay" if common.dry_run else "is stored and locked, and stays"

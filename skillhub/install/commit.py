@@ -30,7 +30,7 @@ from skillhub.install.locked_facts import (
     packages_of,
     with_advisories,
 )
-from skillhub.install.needs import AnsweredNeeds, OpenNeeds, facts_of, open_for_more_agents, open_needs
+from skillhub.install.need_questions import AnsweredNeeds, OpenNeeds, facts_of, needs_for_agents, needs_to_enable
 from skillhub.install.resolve import ResolvedSkill
 from skillhub.install.review import admit, check_against_record, consent, moved_records, new_first, rebased_lock
 from skillhub.model.finding import in_short
@@ -356,9 +356,9 @@ class Planner:
             disabled_by = ""
             if is_enabled and record is not None:
                 name, manifest = candidate.name, candidate.manifest
-                needs = open_for_more_agents(name, manifest, record, self.options, self.agents, self.ports)
+                needs = needs_for_agents(name, manifest, record, self.options, self.agents, self.ports)
             else:
-                needs = open_needs(candidate, record, self.options, self.is_satisfied, self.agents, self.ports)
+                needs = needs_to_enable(candidate, record, self.options, self.is_satisfied, self.agents, self.ports)
             linking = self._linking(candidate, record)
         return Plan(candidate, record, needs, linking, disabled_by, changes_of(candidate, self.state, self.ports))
 

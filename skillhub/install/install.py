@@ -17,7 +17,7 @@ from skillhub.install.commit import Change, Plan, Planner, changes_of, commit, d
 from skillhub.install.gather import Describe, Gathered, admit_optional, gather, newest_of, unavailable
 from skillhub.install.links import Linker, Linking, kept_edited, removal_questions, write_records
 from skillhub.install.locked_facts import refuse_known_bad
-from skillhub.install.needs import config_files, remove_servers, unneeded_variables
+from skillhub.install.need_questions import config_files, remove_servers, unneeded_variables
 from skillhub.install.obtain import by_lock
 from skillhub.install.resolve import resolve_locked, with_dependencies
 from skillhub.install.review import described, left_behind, sources_with, without_other_signers

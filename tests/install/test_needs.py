@@ -5,7 +5,7 @@ from importlib.util import find_spec
 
 import pytest
 
-from skillhub.install.needs import _packages, how_to_satisfy
+from skillhub.install.need_questions import _packages, how_to_satisfy
 from skillhub.model.skill import Need
 
 

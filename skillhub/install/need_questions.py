@@ -430,7 +430,7 @@ class AnsweredNeeds:
             mcp_config.write(file, server.need.name, server.described(), project)
 
 
-def open_needs(
+def needs_to_enable(
     candidate: Candidate,
     before: Record | None,
     options: Options,
@@ -470,7 +470,7 @@ def open_needs(
     )
 
 
-def open_for_more_agents(
+def needs_for_agents(
     name: str, manifest: Manifest, record: Record, options: Options, agents: Sequence[Host], ports: Ports
 ) -> OpenNeeds:
     """Return the servers that an enabled skill needs, for the agents that have no entry of ours.
@@ -479,7 +479,7 @@ def open_for_more_agents(
     for another agent, unless the user names that agent now.
 
     Raises:
-        FormatError, StateError: as for ``open_needs``.
+        FormatError, StateError: as for ``needs_to_enable``.
     """
     servers = []
     for need in manifest.requires:
