@@ -344,10 +344,10 @@ def rebase_patch(found: Candidate, entry: Locked | None, ports: Ports) -> Candid
         message = f"{entry.patch.path} does not apply to {found.entry.version or found.entry.short}"
         drop = command(ports.project.scope, "patch", found.name, "--drop")
         return LeftOut(found.name, "patch", f"{message}; {drop} drops it")
-    return with_edits(found, merged, ports, entry)
+    return with_new_patch(found, merged, ports, entry)
 
 
-def with_edits(found: Candidate, tree: Tree, ports: Ports, before: Locked | None = None) -> Candidate | LeftOut:
+def with_new_patch(found: Candidate, tree: Tree, ports: Ports, before: Locked | None = None) -> Candidate | LeftOut:
     """Return the candidate with its differences from ``tree`` as the project's patch.
 
     Args:

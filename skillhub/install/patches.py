@@ -11,7 +11,7 @@ from skillhub.errors import FormatError, UsageError
 from skillhub.formats.text import as_command, command
 from skillhub.install.candidates import Candidate
 from skillhub.install.commit import Planner
-from skillhub.install.gather import with_edits
+from skillhub.install.gather import with_new_patch
 from skillhub.install.install import carry_out
 from skillhub.install.obtain import from_lock
 from skillhub.model.tree import SIGNATURE, Tree
@@ -78,7 +78,7 @@ def _edited(name: str, state: State, ports: Ports) -> Candidate:
         raise UsageError(f"{name} has no edits here", where=name, hint="edit a copy in an agent's folder first")
     tree = _alike(trees)
     found = from_lock(name, entry.original, ports, agreed=True, scanned=False)
-    edited = with_edits(found, tree, ports)
+    edited = with_new_patch(found, tree, ports)
     if isinstance(edited, LeftOut):
         path, scope = next(iter(trees)), ports.project.scope
         own = as_command("cp", "-R", path, name)
