@@ -410,7 +410,7 @@ def check_against_lock(candidate: Candidate, entry: Locked | None, scope: Scope)
     if any(MEANING[each][LOCK] == SourceMismatch.code for each in changes):
         found_at = found.origin if found.origin != entry.origin else f"{found.origin}, through {found.source}"
         error = locked_elsewhere(candidate.name, entry, found_at, scope)
-        if _normal_form(entry.git) == _normal_form(found.git) is not None:
+        if entry.git and found.git and _normal_form(entry.git) == _normal_form(found.git):
             error.hint = f"if that is the same repository, name it as the lock does: {as_word(entry.source)}"
         raise error
     check_same_signer(candidate, entry, scope)
@@ -426,9 +426,9 @@ def locked_elsewhere(name: str, entry: Locked, found: str, scope: Scope) -> Sour
     )
 
 
-def _normal_form(url: str | None) -> str | None:
+def _normal_form(url: str) -> str:
     """Return a normal form of a git URL; two URLs with the same form may name one repository, but need not."""
-    return canonical(url).removesuffix(".git").casefold() if url else None
+    return canonical(url).removesuffix(".git").casefold()
 
 
 def check_same_signer(after: Candidate, before: Locked, scope: Scope, root: Digest | None = None) -> None:

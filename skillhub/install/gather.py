@@ -467,11 +467,10 @@ def _latest(name: str, entry: Locked, state: State, ports: Ports, newer: Gathere
         return found
     if ports.root_of(entry) is None:
         offered_id, locked_id = (offered.rev, entry.rev) if entry.git else (offered.digest, entry.digest)
-        if (
-            offered.digest is None and offered.tree is not None
-        ):  # from an MCP server, which lists the digest of each file
+        if offered.digest is None and offered.tree is not None:  # an MCP server lists the digest of each file
             offered_id, locked_id = offered.tree, entry.original.tree
-        return None if offered_id == locked_id is not None else found
+        is_locked = locked_id is not None and offered_id == locked_id
+        return None if is_locked else found
     status = _status(name, entry, ports, newer)
     warnings.extend(_newer_than_allowed(offered, wanted, status, ports))
     if offered.digest == entry.digest:

@@ -239,29 +239,40 @@ def satisfies(entry: Locked, wanted: Wanted, base: str) -> bool:
 
 def _of_name(ref: Named, key: str, state: State, ports: Ports) -> ResolvedSkill:
     entry = state.lock.skills.get(key)
+    if entry is not None and (locked := _locked_of_name(ref, key, entry, state, ports)) is not None:
+        return locked
+    with typed(ref, ports):
+        return resolve_named(ref, ports)
+
+
+def _locked_of_name(ref: Named, key: str, entry: Locked, state: State, ports: Ports) -> ResolvedSkill | None:
+    """Return the locked skill, if it is what the reference names; None if the reference needs another release of it.
+
+    The present index of a source never changes a locked entry; only `update` does.
+
+    Raises:
+        SourceMismatch: the reference names a skill of another origin.
+    """
     # ``get`` raises for an unknown alias, which is a typing error, no sign of tampering.
-    source = None if entry is None or ref.source in (None, entry.source) else ports.sources.get(ref.source)
-    place, base = source and source.place, ports.project.base
-    is_name = entry is not None and entry.own_name(key) == ref.name
-    is_locked = entry is not None and is_name and (source is None or (place and is_from(entry, place, base)))
-    if entry is not None and is_locked and is_within(entry, ref.range) and not _is_recalled(key, entry, ref, ports):
-        # The present index of a source never changes a locked entry; only `update` does.
+    source = None if ref.source in (None, entry.source) else ports.sources.get(ref.source)
+    place, base = source.place if source is not None else None, ports.project.base
+    is_name = entry.own_name(key) == ref.name
+    is_locked = is_name and (source is None or (place is not None and is_from(entry, place, base)))
+    if is_locked and is_within(entry, ref.range) and not _is_recalled(key, entry, ref, ports):
         # Without a range, the present line of the intent stays; the user may have written it.
-        line = state.intent.skills.get(key) if ref.range is None else None
-        is_in_intent = line is not None
-        wanted = None if line is None or state.intent.is_here(key) else line
-        if entry.named and not is_in_intent:
+        line, wanted = state.intent.skills.get(key) if ref.range is None else None, None
+        if line is not None:
+            wanted = None if state.intent.is_here(key) else line
+        elif entry.named:
             range_ = ref.range or _default_range(ports.sources.get(entry.source), entry.version)
             wanted = Wanted(source=entry.source, version=range_)
-        elif place and not is_in_intent:
+        elif place is not None:
             wanted = wanted_of(entry)
         return replace(resolve_locked(key, entry, state, ports), wanted=wanted)
     # Another revision of the same place has the same skill; the lock gets the revision of the request.
-    is_same = is_locked or (entry is not None and is_name and place and is_at_place(entry, place, base))
-    if entry is not None and not is_same:
+    if not (is_locked or (is_name and place is not None and is_at_place(entry, place, base))):
         raise locked_elsewhere(key, entry, str(replace(ref, range=None)), ports.project.scope)
-    with typed(ref, ports):
-        return resolve_named(ref, ports)
+    return None
 
 
 def _is_recalled(key: str, entry: Locked, ref: Named, ports: Ports) -> bool:
