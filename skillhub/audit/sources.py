@@ -200,7 +200,7 @@ class Inquiry:
         locked = self.state.lock.skills
         unknown: dict[str, list[str]] = {}
 
-        def excuse(name: str, error: SkillhubError) -> None:
+        def on_error(name: str, error: SkillhubError) -> None:
             if isinstance(error, NotFound | UsageError | Refused):
                 unknown.setdefault(error.message, []).append(name)
             elif isinstance(error, SecurityError | FormatError) and not isinstance(error, UnsafeTransfer):
@@ -209,7 +209,7 @@ class Inquiry:
             else:
                 raise error  # the place is unreachable, also for its other skills
 
-        newer = newest_of(names, self.state, ports, describe=without_files, excuse=excuse)
+        newer = newest_of(names, self.state, ports, describe=without_files, on_error=on_error)
         for newest in newer.found.values():
             before = locked[newest.name]
             old, new = _version_or_origin(before, newest.entry), _version_or_origin(newest.entry, before)

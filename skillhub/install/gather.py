@@ -89,9 +89,9 @@ class UnsafeSkills(SecurityError):
 _AMBIGUOUS = "ambiguous"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Gathered:
-    """The candidates by name, the skills left out, and warnings about the places.
+    """The candidates by name, the skills left out, and warnings about the places; the steps below add to it.
 
     Attributes:
         excepted: The names whose every skill ``--except`` excludes.
@@ -385,12 +385,12 @@ def with_new_patch(found: Candidate, tree: Tree, ports: Ports, before: Locked | 
 
 # Newer releases than the locked ones, from each kind of source: to update, or to report.
 
-Excuse = Callable[[str, SkillhubError], None]
+OnError = Callable[[str, SkillhubError], None]  # raises to stop; returns to continue without the skill
 Describe = Callable[[Candidate], Candidate]
 
 
 def newest_of(
-    names: Iterable[str], state: State, ports: Ports, *, excuse: Excuse, describe: Describe | None = None
+    names: Iterable[str], state: State, ports: Ports, *, on_error: OnError, describe: Describe | None = None
 ) -> Gathered:
     """Return the candidates that are newer than the lock; a newer one to which the patch does not apply is left out.
 
@@ -398,11 +398,11 @@ def newest_of(
         names: Names of locked skills.
         state: Lock, intent and records.
         ports: The ports of the command.
-        excuse: Called with the name of a skill and the error that it raised; if it returns, the others continue.
+        on_error: Decides about a skill and the error that it raised: it raises, too, or the others continue.
         describe: Returns a candidate without its files, to only describe the newer releases: nothing is stored.
 
     Raises:
-        SourceError, SecurityError, FormatError, Refused, UsageError: as ``excuse`` raises them.
+        SourceError, SecurityError, FormatError, Refused, UsageError: as ``on_error`` raises them.
         StateError: the disk is in the way.
     """
     newer, resolved = Gathered(), []
@@ -410,7 +410,7 @@ def newest_of(
         try:
             found = _latest(name, state.lock.skills[name], state, ports, newer)
         except SkillhubError as error:
-            excuse(name, error)
+            on_error(name, error)
         else:
             resolved += [] if found is None else [found]
     budget = TreeBudget(ports.store) if describe is None else None
@@ -421,12 +421,12 @@ def newest_of(
                     candidate = obtain() if budget is None else budget.keep(obtain())
                     _compare(candidate, state.lock.skills[each.name], newer, ports, describe)
             except SkillhubError as error:
-                excuse(each.name, error)
+                on_error(each.name, error)
     return newer
 
 
 def _compare(candidate: Candidate, entry: Locked, newer: Gathered, ports: Ports, describe: Describe | None) -> None:
-    """Add a candidate to the newer ones if it differs from the locked release."""
+    """Add a candidate to ``newer`` if it differs from the locked release, or a warning, or why it is left out."""
     if (candidate.tree.digest, candidate.entry.version) == (entry.original.tree, entry.version):
         newer.warnings.extend(f"{candidate.name}: {each}" for each in candidate.warnings if each == EXPIRED)
         return
@@ -445,7 +445,10 @@ def _compare(candidate: Candidate, entry: Locked, newer: Gathered, ports: Ports,
 
 
 def _latest(name: str, entry: Locked, state: State, ports: Ports, newer: Gathered) -> ResolvedSkill | None:
-    """Return the newest release in the range of a name, unless the index shows that it is the locked one."""
+    """Return the newest release in the range of a name, unless the index shows that it is the locked one.
+
+    Warnings, and the name if its locked release was withdrawn, are added to ``newer``.
+    """
     wanted, warnings = state.wanted(name), newer.warnings
     if is_fixed(wanted, entry):
         return None
@@ -481,7 +484,7 @@ def _latest(name: str, entry: Locked, state: State, ports: Ports, newer: Gathere
 
 
 def _status(name: str, entry: Locked, ports: Ports, newer: Gathered) -> ReleaseStatus:
-    """Return the status of a locked release at its registry; add the name to ``withdrawn`` if it was withdrawn."""
+    """Return the status of a locked release at its registry; if it was withdrawn, add the name to ``newer``."""
     status = ReleaseStatus(name, entry, ports.index_of(name, entry))
     if status.release is not None and status.release.withdrawn is not None:
         newer.withdrawn.add(name)

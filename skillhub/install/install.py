@@ -563,7 +563,7 @@ def _newest(
     """
     failed: dict[str, LeftOut] = {}
 
-    def excuse(name: str, error: SkillhubError) -> None:
+    def on_error(name: str, error: SkillhubError) -> None:
         found = unavailable(name, error, state, ports)
         if names:
             raise found from error
@@ -571,7 +571,7 @@ def _newest(
         failed[name] = LeftOut(name, found.code, f"{found.message}{where}; {found.hint}")
 
     refuse_unknown(names, state.lock.skills, ports.project.scope)
-    return newest_of(names or state.lock.skills, state, ports, describe=describe, excuse=excuse), failed
+    return newest_of(names or state.lock.skills, state, ports, describe=describe, on_error=on_error), failed
 
 
 def _changes(candidate: Candidate, state: State, ports: Ports) -> Changes:

@@ -308,11 +308,11 @@ def test_attack_a_check_keeps_no_files_in_memory(tmp_path):
     simulator.publish("hello", "1.1.0")
     ports = world.ports()
 
-    def excuse(name, error):
+    def on_error(name, error):
         raise error
 
     state = read_state(ports.project, ports.sources)
-    newer = newest_of(["hello"], state, ports, describe=without_files, excuse=excuse).found["hello"]
+    newer = newest_of(["hello"], state, ports, describe=without_files, on_error=on_error).found["hello"]
     assert newer.entry.version == "1.1.0"
     assert newer.tree.listing.digest == newer.entry.tree
     assert newer.manifest.body == ""
