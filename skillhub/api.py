@@ -20,7 +20,7 @@ from skillhub.errors import UsageError
 from skillhub.formats.text import quote
 from skillhub.install.candidates import Candidate
 from skillhub.install.install import disable, enable, install, remove, update
-from skillhub.install.obtain import from_lock
+from skillhub.install.obtain import obtain_locked
 from skillhub.install.sync import sync
 from skillhub.install.trusted_sources import listings
 from skillhub.model.finding import Severity
@@ -125,7 +125,7 @@ class OpenProject:
         with self._ports() as ports:
 
             def obtain(name: str, entry: Locked, agreed: bool) -> Candidate:
-                return from_lock(name, entry, ports, agreed=agreed, scanned=not agreed)
+                return obtain_locked(name, entry, ports, agreed=agreed, scanned=not agreed)
 
             return self._outcome(sync(obtain, ports))
 

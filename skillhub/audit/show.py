@@ -21,7 +21,7 @@ from skillhub.install.gather import rebase_patch
 from skillhub.install.links import Linker
 from skillhub.install.locked_facts import Known, advised, with_known_bad
 from skillhub.install.need_questions import facts_of
-from skillhub.install.obtain import by_source, from_lock
+from skillhub.install.obtain import by_source, obtain_locked
 from skillhub.install.resolve import chosen_release, look_up, resolve_ref, resolve_wanted, typed
 from skillhub.install.review import admit
 from skillhub.model.finding import Finding, in_words
@@ -138,7 +138,7 @@ def obtained(ref: Ref, skill: str | None, ports: Ports) -> Candidate:
     """
     state = read_state(ports.project, ports.sources)
     if isinstance(ref, Named) and ref.range is None and ref.source is None and ref.name in state.lock.skills:
-        candidate = from_lock(ref.name, state.lock.skills[ref.name], ports)
+        candidate = obtain_locked(ref.name, state.lock.skills[ref.name], ports)
     else:
         candidate = _only_candidate(ref, skill, State(Lock(), Intent(), Records()), ports)
     return admit(candidate, State(Lock(), Intent(), Records()), ports)
@@ -452,7 +452,7 @@ def _stored_tree(name: str, entry: Locked, state: State, ports: Ports) -> Tree:
     """Return the files of an entry; unless the user agreed to it, it is fetched as from an unknown source."""
     record = state.records.skills.get(name)
     is_mine = record is not None and record.is_of(entry)
-    return ports.store.read(entry.tree) or from_lock(name, entry, ports, agreed=is_mine, scanned=False).tree
+    return ports.store.read(entry.tree) or obtain_locked(name, entry, ports, agreed=is_mine, scanned=False).tree
 
 
 def _diff_of_trees(

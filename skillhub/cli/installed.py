@@ -325,9 +325,9 @@ def sync(common: Common, verify: Verify = False) -> int:
     ports = common.ports(believed=not verify)
 
     def obtain(name: str, entry: Locked, agreed: bool) -> Candidate:
-        from skillhub.install.obtain import from_lock
+        from skillhub.install.obtain import obtain_locked
 
-        return from_lock(name, entry, ports, agreed=agreed, scanned=not agreed)
+        return obtain_locked(name, entry, ports, agreed=agreed, scanned=not agreed)
 
     try:
         outcome = sync_flow(obtain, ports, dry_run=common.dry_run)

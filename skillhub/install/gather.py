@@ -27,7 +27,7 @@ from skillhub.install.candidates import (
     spelled,
 )
 from skillhub.install.locked_facts import with_advisories
-from skillhub.install.obtain import from_lock, prefetched, with_patched_tree
+from skillhub.install.obtain import obtain_locked, prefetched, with_patched_tree
 from skillhub.install.resolve import ResolvedSkill, ranges_on, resolve_locked, resolve_ref, resolve_wanted, satisfies
 from skillhub.install.review import admit, too_young
 from skillhub.model.index import Release, TakenBack, choose_release, fitting, no_match, offered_by, words_for
@@ -336,7 +336,7 @@ def rebase_patch(found: Candidate, entry: Locked | None, ports: Ports) -> Candid
     if entry is None or entry.patch is None or found.entry.patch is not None:
         return found
     base, mine = (
-        ports.store.read(each.tree) or from_lock(found.name, each, ports, scanned=False).tree
+        ports.store.read(each.tree) or obtain_locked(found.name, each, ports, scanned=False).tree
         for each in (entry.original, entry)
     )
     merged = merge_skills(base, mine, found.tree)

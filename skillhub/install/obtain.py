@@ -442,14 +442,14 @@ def by_lock(name: str, entry: Locked, ports: Ports, *, agreed: bool = False, sca
         SourceError: its source cannot be reached.
     """
     if ports.store.has(entry.original.tree):
-        found = Acquisition(nothing, lambda _: from_lock(name, entry, ports, agreed=agreed, scanned=scanned))
+        found = Acquisition(nothing, lambda _: obtain_locked(name, entry, ports, agreed=agreed, scanned=scanned))
     else:
-        found = _from_source(name, entry.original, ports, agreed=agreed)
+        found = _from_locked_origin(name, entry.original, ports, agreed=agreed)
         found = found.map(lambda each: _with_patch(each, entry, ports, scanned=scanned))
     return found.map(lambda each: _check_claims(each, ports.project.scope, scanned=scanned))
 
 
-def from_lock(name: str, entry: Locked, ports: Ports, *, agreed: bool = False, scanned: bool = True) -> Candidate:
+def obtain_locked(name: str, entry: Locked, ports: Ports, *, agreed: bool = False, scanned: bool = True) -> Candidate:
     """Return the candidate of the locked skill, obtained now; see ``by_lock``.
 
     Raises:
@@ -459,7 +459,7 @@ def from_lock(name: str, entry: Locked, ports: Ports, *, agreed: bool = False, s
         SourceError: its source cannot be reached.
     """
     with about_skill(name):
-        found = _from_store(name, entry.original, ports, agreed=agreed, scanned=scanned)
+        found = _from_store_or_source(name, entry.original, ports, agreed=agreed, scanned=scanned)
         return _with_patch(found, entry, ports, scanned=scanned)
 
 
@@ -487,7 +487,7 @@ def _check_claims(found: Candidate, scope: Scope, *, scanned: bool) -> Candidate
     return found
 
 
-def _from_store(name: str, entry: Locked, ports: Ports, *, agreed: bool, scanned: bool) -> Candidate:
+def _from_store_or_source(name: str, entry: Locked, ports: Ports, *, agreed: bool, scanned: bool) -> Candidate:
     """Return the stored skill, verified again; from its source if it is not stored, or no signer is pinned."""
     root = ports.root_of(entry)
     status = ReleaseStatus.last_seen(name, entry, root, ports.sources)
@@ -495,7 +495,7 @@ def _from_store(name: str, entry: Locked, ports: Ports, *, agreed: bool, scanned
     tree = ports.store.read(entry.tree)
     pinned = candidates.pinned(name, entry, root, ports.publishers)
     if tree is None or not (pinned or (root is None and not entry.signed_by)):
-        return _from_source(name, entry, ports, agreed=agreed).run()
+        return _from_locked_origin(name, entry, ports, agreed=agreed).run()
     alias = None if entry.local else entry.source
     publishers = [*pinned, *candidates.revoking(status), *candidates.trusted_publishers(ports.publishers)]
     verdict = judge(tree, publishers, alias, ports.clock(), locked=(entry.tree,))
@@ -508,19 +508,19 @@ def _from_store(name: str, entry: Locked, ports: Ports, *, agreed: bool, scanned
     return replace(found, published=release.published).noted(*status.yanked) if release else found
 
 
-def _from_source(name: str, entry: Locked, ports: Ports, *, agreed: bool) -> Acquisition:
+def _from_locked_origin(name: str, entry: Locked, ports: Ports, *, agreed: bool) -> Acquisition:
     """Return the acquisition of exactly the locked bytes from the locked origin."""
     if ports.root_of(entry):
-        found = _at_registry(name, entry, ports)
+        found = _from_locked_registry(name, entry, ports)
     else:
-        found = _at_place(name, entry, ports, named_by=by_agreement(agreed))
+        found = _from_locked_place(name, entry, ports, named_by=by_agreement(agreed))
     return found.map(lambda each: _verified(name, entry, each, ports))
 
 
-def _at_place(name: str, entry: Locked, ports: Ports, *, named_by: Who) -> Acquisition:
+def _from_locked_place(name: str, entry: Locked, ports: Ports, *, named_by: Who) -> Acquisition:
     name = entry.own_name(name)
     if entry.local:
-        return _at_path(name, entry, ports)
+        return _from_locked_path(name, entry, ports)
     if entry.git is not None:
         place = ports.reach(repository(entry.git), entry.rev, named_by=named_by)
         release = Release(name=name, url=entry.git, type="tree", rev=entry.rev, path=entry.path, plugin=entry.plugin)
@@ -537,7 +537,7 @@ def _at_place(name: str, entry: Locked, ports: Ports, *, named_by: Who) -> Acqui
     return found if ports.bundled is None else found.map(lambda each: each.noted(_BUNDLED))
 
 
-def _at_path(name: str, entry: Locked, ports: Ports) -> Acquisition:
+def _from_locked_path(name: str, entry: Locked, ports: Ports) -> Acquisition:
     """Return the acquisition of a locked folder or archive from its path, or from the bundle if the path is gone."""
     path = entry.path or ""
     unpacked = ports.bundled(name) if ports.bundled else None
@@ -547,7 +547,7 @@ def _at_path(name: str, entry: Locked, ports: Ports) -> Acquisition:
     return Acquisition(nothing, lambda _: _unvouched(unpacked, LOCAL, origin, ports, (entry.tree,)).noted(_BUNDLED))
 
 
-def _at_registry(name: str, entry: Locked, ports: Ports) -> Acquisition:
+def _from_locked_registry(name: str, entry: Locked, ports: Ports) -> Acquisition:
     source = ports.sources.get(entry.source)
     try:
         status = ReleaseStatus(name, entry, ports.index_of(name, entry))

@@ -13,7 +13,7 @@ from skillhub.install.candidates import Candidate
 from skillhub.install.commit import Planner
 from skillhub.install.gather import with_new_patch
 from skillhub.install.install import carry_out
-from skillhub.install.obtain import from_lock
+from skillhub.install.obtain import obtain_locked
 from skillhub.model.tree import SIGNATURE, Tree
 from skillhub.project.copies import places
 from skillhub.sources.local import read_local
@@ -77,7 +77,7 @@ def _edited(name: str, state: State, ports: Ports) -> Candidate:
     if not trees:
         raise UsageError(f"{name} has no edits here", where=name, hint="edit a copy in an agent's folder first")
     tree = _alike(trees)
-    found = from_lock(name, entry.original, ports, agreed=True, scanned=False)
+    found = obtain_locked(name, entry.original, ports, agreed=True, scanned=False)
     edited = with_new_patch(found, tree, ports)
     if isinstance(edited, LeftOut):
         path, scope = next(iter(trees)), ports.project.scope
@@ -104,4 +104,4 @@ def _unpatched(name: str, state: State, ports: Ports) -> Candidate:
     if entry.patch is None:
         raise UsageError(f"the lock has no patch of {name}", where=name)
     # It is scanned: consent to the patched skill is no consent to the unpatched one.
-    return from_lock(name, entry.original, ports, agreed=state.agreed(name) is not None)
+    return obtain_locked(name, entry.original, ports, agreed=state.agreed(name) is not None)

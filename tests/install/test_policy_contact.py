@@ -20,7 +20,7 @@ from skillhub.exchange.adopt import adopt, import_lock
 from skillhub.exchange.other_locks import Origin, OtherLock
 from skillhub.formats.digest import Digest
 from skillhub.install.install import available_updates, enable, install, update
-from skillhub.install.obtain import from_lock
+from skillhub.install.obtain import obtain_locked
 from skillhub.install.patches import drop, patch
 from skillhub.install.sync import sync
 from skillhub.install.trusted_sources import Pin, add_source, listings, trust_source
@@ -270,7 +270,7 @@ def verbs(ref, lock):
         "update --check": lambda ports: available_updates((), ports),
         "enable": lambda ports: enable(["here"], yes, ports),
         "enable of a registry": lambda ports: enable(["release-notes"], yes, ports),
-        "sync": lambda ports: sync(lambda name, entry, _: from_lock(name, entry, ports), ports),
+        "sync": lambda ports: sync(lambda name, entry, _: obtain_locked(name, entry, ports), ports),
         "diff": lambda ports: diff(Named("here"), ports),
         "diff LOCK": lambda ports: diff_locks(before, [], ports),
         "diff --edits": lambda ports: edits_of("here", ports),

@@ -17,7 +17,7 @@ from skillhub.command.ports import Options, Ports
 from skillhub.disk.home import Home
 from skillhub.errors import NotFound, SourceError
 from skillhub.install.install import disable, enable, install, remove, update
-from skillhub.install.obtain import from_lock
+from skillhub.install.obtain import obtain_locked
 from skillhub.install.sync import sync
 from skillhub.model.question import NO, UNANSWERED, YES, Answer, Question
 from skillhub.model.reference import Local, parse_ref
@@ -195,7 +195,7 @@ class World:
 
     def sync(self, answers: Answers | None = None):
         ports = self.ports(answers or Answers())
-        return sync(lambda name, entry, _: from_lock(name, entry, ports), ports)
+        return sync(lambda name, entry, _: obtain_locked(name, entry, ports), ports)
 
     def problems(self, *names: str) -> list[str]:
         """Return the codes of the problems that ``verify`` finds."""
