@@ -125,7 +125,7 @@ class OpenProject:
         with self._ports() as ports:
 
             def obtain(name: str, entry: Locked, agreed: bool) -> Candidate:
-                return obtain_locked(name, entry, ports, agreed=agreed, scanned=not agreed)
+                return obtain_locked(name, entry, ports, is_agreed=agreed, scan=not agreed)
 
             return self._outcome(sync(obtain, ports))
 

@@ -452,7 +452,7 @@ def _stored_tree(name: str, entry: Locked, state: State, ports: Ports) -> Tree:
     """Return the files of an entry; unless the user agreed to it, it is fetched as from an unknown source."""
     record = state.records.skills.get(name)
     is_mine = record is not None and record.is_of(entry)
-    return ports.store.read(entry.tree) or obtain_locked(name, entry, ports, agreed=is_mine, scanned=False).tree
+    return ports.store.read(entry.tree) or obtain_locked(name, entry, ports, is_agreed=is_mine, scan=False).tree
 
 
 def _diff_of_trees(

@@ -327,7 +327,7 @@ def sync(common: Common, verify: Verify = False) -> int:
     def obtain(name: str, entry: Locked, agreed: bool) -> Candidate:
         from skillhub.install.obtain import obtain_locked
 
-        return obtain_locked(name, entry, ports, agreed=agreed, scanned=not agreed)
+        return obtain_locked(name, entry, ports, is_agreed=agreed, scan=not agreed)
 
     try:
         outcome = sync_flow(obtain, ports, dry_run=common.dry_run)

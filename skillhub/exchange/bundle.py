@@ -55,11 +55,11 @@ def export(
         original, is_agreed = entry.original, state.agreed(name) is not None
         with about_skill(name):
             if _is_proved(original):
-                by_lock(name, original, recorded, agreed=is_agreed, scanned=False).run()
+                by_lock(name, original, recorded, is_agreed=is_agreed, scan=False).run()
                 objects = proof(original.rev, original.path or "") if original.rev else {}
                 answers |= {f"git:{id_}": ("", data) for id_, data in objects.items()}
             else:
-                tree = by_lock(name, original, ports, agreed=is_agreed, scanned=False).run().tree
+                tree = by_lock(name, original, ports, is_agreed=is_agreed, scan=False).run().tree
                 answers[f"tree:{name}"] = "", pack(tree, compress=False)
     recorded.advisories.known()  # an install reads the advisories of the registries
     bundle = SkillBundle(state.lock, answers)
@@ -70,7 +70,7 @@ def export(
             replay.fetch_root(source.url, source.root)
     for name, entry in state.lock.skills.items():
         with about_skill(name):
-            by_lock(name, entry.original, replay, agreed=True, scanned=False).run()
+            by_lock(name, entry.original, replay, is_agreed=True, scan=False).run()
     replay.advisories.known()
     # An install asks for no logins and redirects, so they are left out.
     needed = {key: answer for key, answer in answers.items() if key in bundle.asked or key.startswith("tree:")}

@@ -344,8 +344,8 @@ def scanning(is_scanned: bool) -> Iterator[None]:
         _IS_SCANNED.reset(token)
 
 
-def read(tree: Tree, *, scanned: bool = True, known: Locked | None = None) -> Content:
-    """Read the manifest and scan the tree, unless ``scanned`` is false or ``known`` has the same tree and version.
+def read(tree: Tree, *, scan: bool = True, known: Locked | None = None) -> Content:
+    """Read the manifest and scan the tree, unless ``scan`` is false or ``known`` has the same tree and version.
 
     Raises:
         FormatError: the manifest is malformed.
@@ -353,8 +353,8 @@ def read(tree: Tree, *, scanned: bool = True, known: Locked | None = None) -> Co
     """
     manifest = read_manifest(tree)
     if known is not None and (known.tree, known.version) == (tree.digest, manifest.version):
-        scanned = False
-    if not (scanned and _IS_SCANNED.get()):
+        scan = False
+    if not (scan and _IS_SCANNED.get()):
         return Content(manifest)
     found = SCAN_LOOKUP.get()(tree)
     if found is not None and found.capabilities is not None:

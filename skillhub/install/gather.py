@@ -336,7 +336,7 @@ def rebase_patch(found: Candidate, entry: Locked | None, ports: Ports) -> Candid
     if entry is None or entry.patch is None or found.entry.patch is not None:
         return found
     base, mine = (
-        ports.store.read(each.tree) or obtain_locked(found.name, each, ports, scanned=False).tree
+        ports.store.read(each.tree) or obtain_locked(found.name, each, ports, scan=False).tree
         for each in (entry.original, entry)
     )
     merged = merge_skills(base, mine, found.tree)

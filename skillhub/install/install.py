@@ -261,7 +261,7 @@ def enable(names: Sequence[str], options: Options, ports: Ports, disabling: Sequ
     for name in names:
         with about_skill(name):  # scanned even if agreed to: the claims of the lock are checked again
             is_agreed = state.agreed(name) is not None
-            candidates.append(by_lock(name, state.lock.skills[name], ports, agreed=is_agreed).run())
+            candidates.append(by_lock(name, state.lock.skills[name], ports, is_agreed=is_agreed).run())
         if name in records:
             records[name] = replace(records[name], disabled_by="")
     planner = Planner.of(options, replace(state, records=replace(state.records, skills=records)), ports)

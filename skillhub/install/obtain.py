@@ -51,7 +51,8 @@ if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
 
 # One pipeline for every kind of source, in memory: bytes -> verified, unpacked, read and scanned. Its result is a
-# ``Candidate``, of which no file is on disk yet, and to which no one has agreed yet.
+# ``Candidate``, of which no file is on disk yet, and to which no one has agreed yet. Each function named ``by_…``
+# returns an ``Acquisition``, which fetches nothing before it runs.
 
 
 @dataclass(frozen=True, slots=True)
@@ -383,7 +384,7 @@ def with_patched_tree(found: Candidate, tree: Tree, content: Content) -> Candida
     )
 
 
-def _with_patch(found: Candidate, entry: Locked, ports: Ports, *, scanned: bool) -> Candidate:
+def _with_patch(found: Candidate, entry: Locked, ports: Ports, *, scan: bool) -> Candidate:
     """Return the candidate with the lock's patch, if there is one, and a warning of capabilities the lock leaves out.
 
     Raises:
@@ -401,7 +402,7 @@ def _with_patch(found: Candidate, entry: Locked, ports: Ports, *, scanned: bool)
         if tree.digest != entry.tree:
             message = f"expected the patch to give the tree {entry.tree}, found {tree.digest}"
             raise WrongBytes(message, where=entry.patch.path)
-        patched = with_patched_tree(found, tree, read(tree, scanned=scanned))
+        patched = with_patched_tree(found, tree, read(tree, scan=scan))
         found = replace(patched, entry=entry, stored=found.stored and stored is not None)
     note = undeclared(found.capabilities, entry)
     return found.noted(note) if note else found
@@ -426,15 +427,15 @@ _BUNDLED = "only the bundle states where it came from; no registry proves it"
 _ARCHIVE = deferred(r"/archives/([^/]+)/[^/]+/[0-9a-f]{64}\.zip\Z")
 
 
-def by_lock(name: str, entry: Locked, ports: Ports, *, agreed: bool = False, scanned: bool = True) -> Acquisition:
+def by_lock(name: str, entry: Locked, ports: Ports, *, is_agreed: bool = False, scan: bool = True) -> Acquisition:
     """Return the acquisition of the locked skill: from the store if it has the tree, else from the locked origin.
 
     Args:
         name: The skill.
         entry: Its entry of the lock.
         ports: The ports of the command.
-        agreed: Whether this person agreed to this tree from this origin before; until then, a repository named it.
-        scanned: Whether to scan it and compare the capabilities of the lock; an agreed skill was scanned before.
+        is_agreed: Whether this person agreed to this tree from this origin before; until then, a repository named it.
+        scan: Whether to scan it and compare the capabilities of the lock; an agreed skill was scanned before.
 
     Raises:
         Withdrawn: the registry withdrew it, by its last known state.
@@ -442,14 +443,14 @@ def by_lock(name: str, entry: Locked, ports: Ports, *, agreed: bool = False, sca
         SourceError: its source cannot be reached.
     """
     if ports.store.has(entry.original.tree):
-        found = Acquisition(nothing, lambda _: obtain_locked(name, entry, ports, agreed=agreed, scanned=scanned))
+        found = Acquisition(nothing, lambda _: obtain_locked(name, entry, ports, is_agreed=is_agreed, scan=scan))
     else:
-        found = _from_locked_origin(name, entry.original, ports, agreed=agreed)
-        found = found.map(lambda each: _with_patch(each, entry, ports, scanned=scanned))
-    return found.map(lambda each: _check_claims(each, ports.project.scope, scanned=scanned))
+        found = _by_locked_origin(name, entry.original, ports, is_agreed=is_agreed)
+        found = found.map(lambda each: _with_patch(each, entry, ports, scan=scan))
+    return found.map(lambda each: _check_claims(each, ports.project.scope, scan=scan))
 
 
-def obtain_locked(name: str, entry: Locked, ports: Ports, *, agreed: bool = False, scanned: bool = True) -> Candidate:
+def obtain_locked(name: str, entry: Locked, ports: Ports, *, is_agreed: bool = False, scan: bool = True) -> Candidate:
     """Return the candidate of the locked skill, obtained now; see ``by_lock``.
 
     Raises:
@@ -459,22 +460,22 @@ def obtain_locked(name: str, entry: Locked, ports: Ports, *, agreed: bool = Fals
         SourceError: its source cannot be reached.
     """
     with about_skill(name):
-        found = _from_store_or_source(name, entry.original, ports, agreed=agreed, scanned=scanned)
-        return _with_patch(found, entry, ports, scanned=scanned)
+        found = _from_store_or_source(name, entry.original, ports, is_agreed=is_agreed, scan=scan)
+        return _with_patch(found, entry, ports, scan=scan)
 
 
-def _check_claims(found: Candidate, scope: Scope, *, scanned: bool) -> Candidate:
+def _check_claims(found: Candidate, scope: Scope, *, scan: bool) -> Candidate:
     """Return the candidate if it has all needs and capabilities of the lock; warn of needs that the lock leaves out.
 
     Hosts and variables are not compared: older versions of skillhub recorded fewer, and the rules for them changed.
-    An agreed skill is not ``scanned``: the record has its capabilities.
+    An agreed skill was scanned before: the record has its capabilities.
 
     Raises:
         WrongBytes: the lock lists more than the files show, so that an update could add it without being noticed.
     """
     entry, needs = found.entry, {*spelled(found.manifest)}
     surplus = [f"needs {each}" for each in entry.requires if each not in needs]
-    if scanned:
+    if scan:
         comparable = (each for each in entry.capabilities if not each.startswith(("env:", "network:")))
         surplus += [f"can do {each}" for each in comparable if each not in found.capabilities]
     if surplus:
@@ -487,7 +488,7 @@ def _check_claims(found: Candidate, scope: Scope, *, scanned: bool) -> Candidate
     return found
 
 
-def _from_store_or_source(name: str, entry: Locked, ports: Ports, *, agreed: bool, scanned: bool) -> Candidate:
+def _from_store_or_source(name: str, entry: Locked, ports: Ports, *, is_agreed: bool, scan: bool) -> Candidate:
     """Return the stored skill, verified again; from its source if it is not stored, or no signer is pinned."""
     root = ports.root_of(entry)
     status = ReleaseStatus.last_seen(name, entry, root, ports.sources)
@@ -495,32 +496,32 @@ def _from_store_or_source(name: str, entry: Locked, ports: Ports, *, agreed: boo
     tree = ports.store.read(entry.tree)
     pinned = candidates.pinned(name, entry, root, ports.publishers)
     if tree is None or not (pinned or (root is None and not entry.signed_by)):
-        return _from_locked_origin(name, entry, ports, agreed=agreed).run()
+        return _by_locked_origin(name, entry, ports, is_agreed=is_agreed).run()
     alias = None if entry.local else entry.source
     publishers = [*pinned, *candidates.revoking(status), *candidates.trusted_publishers(ports.publishers)]
     verdict = judge(tree, publishers, alias, ports.clock(), locked=(entry.tree,))
     release = status.release
     size = tree.size if root is None else (release.size if release else None)
     sized = entry if size is None else replace(entry, size=size)
-    found = candidate(read(tree, scanned=scanned), sized, verdict, (), publishers)
+    found = candidate(read(tree, scan=scan), sized, verdict, (), publishers)
     found = _verified(name, entry, found, ports)
     found = replace(found, stored=ports.store.listing(entry.tree) is not None, voucher=ports.voucher(entry))
     return replace(found, published=release.published).noted(*status.yanked) if release else found
 
 
-def _from_locked_origin(name: str, entry: Locked, ports: Ports, *, agreed: bool) -> Acquisition:
+def _by_locked_origin(name: str, entry: Locked, ports: Ports, *, is_agreed: bool) -> Acquisition:
     """Return the acquisition of exactly the locked bytes from the locked origin."""
     if ports.root_of(entry):
-        found = _from_locked_registry(name, entry, ports)
+        found = _by_locked_registry(name, entry, ports)
     else:
-        found = _from_locked_place(name, entry, ports, named_by=by_agreement(agreed))
+        found = _by_locked_place(name, entry, ports, named_by=by_agreement(is_agreed))
     return found.map(lambda each: _verified(name, entry, each, ports))
 
 
-def _from_locked_place(name: str, entry: Locked, ports: Ports, *, named_by: Who) -> Acquisition:
+def _by_locked_place(name: str, entry: Locked, ports: Ports, *, named_by: Who) -> Acquisition:
     name = entry.own_name(name)
     if entry.local:
-        return _from_locked_path(name, entry, ports)
+        return _by_locked_path(name, entry, ports)
     if entry.git is not None:
         place = ports.reach(repository(entry.git), entry.rev, named_by=named_by)
         release = Release(name=name, url=entry.git, type="tree", rev=entry.rev, path=entry.path, plugin=entry.plugin)
@@ -537,7 +538,7 @@ def _from_locked_place(name: str, entry: Locked, ports: Ports, *, named_by: Who)
     return found if ports.bundled is None else found.map(lambda each: each.noted(_BUNDLED))
 
 
-def _from_locked_path(name: str, entry: Locked, ports: Ports) -> Acquisition:
+def _by_locked_path(name: str, entry: Locked, ports: Ports) -> Acquisition:
     """Return the acquisition of a locked folder or archive from its path, or from the bundle if the path is gone."""
     path = entry.path or ""
     unpacked = ports.bundled(name) if ports.bundled else None
@@ -547,7 +548,7 @@ def _from_locked_path(name: str, entry: Locked, ports: Ports) -> Acquisition:
     return Acquisition(nothing, lambda _: _unvouched(unpacked, LOCAL, origin, ports, (entry.tree,)).noted(_BUNDLED))
 
 
-def _from_locked_registry(name: str, entry: Locked, ports: Ports) -> Acquisition:
+def _by_locked_registry(name: str, entry: Locked, ports: Ports) -> Acquisition:
     source = ports.sources.get(entry.source)
     try:
         status = ReleaseStatus(name, entry, ports.index_of(name, entry))

@@ -77,7 +77,7 @@ def _edited(name: str, state: State, ports: Ports) -> Candidate:
     if not trees:
         raise UsageError(f"{name} has no edits here", where=name, hint="edit a copy in an agent's folder first")
     tree = _alike(trees)
-    found = obtain_locked(name, entry.original, ports, agreed=True, scanned=False)
+    found = obtain_locked(name, entry.original, ports, is_agreed=True, scan=False)
     edited = with_new_patch(found, tree, ports)
     if isinstance(edited, LeftOut):
         path, scope = next(iter(trees)), ports.project.scope
@@ -104,4 +104,4 @@ def _unpatched(name: str, state: State, ports: Ports) -> Candidate:
     if entry.patch is None:
         raise UsageError(f"the lock has no patch of {name}", where=name)
     # It is scanned: consent to the patched skill is no consent to the unpatched one.
-    return obtain_locked(name, entry.original, ports, agreed=state.agreed(name) is not None)
+    return obtain_locked(name, entry.original, ports, is_agreed=state.agreed(name) is not None)

@@ -164,7 +164,7 @@ def _of_path(path: str, state: State, ports: Ports, plugin: str | None = None) -
 def resolve_locked(name: str, entry: Locked, state: State, ports: Ports) -> ResolvedSkill:
     """Return exactly the locked skill."""
     is_agreed = state.agreed(name) is not None
-    return ResolvedSkill(name, by_lock(name, entry, ports, agreed=is_agreed, scanned=not is_agreed), is_locked=True)
+    return ResolvedSkill(name, by_lock(name, entry, ports, is_agreed=is_agreed, scan=not is_agreed), is_locked=True)
 
 
 def resolve_wanted(

@@ -133,7 +133,7 @@ def test_without_a_scan_no_process_scans_ahead():
     ways = [Acquisition(partial(Unpacked, each), lambda result: read(result.tree)) for each in shelf]
     with prefetched(ways, lambda *_: None, lambda: False) as coming, scanning(is_scanned=False):
         found = [turn() for turn in coming]
-    assert found == [read(each, scanned=False) for each in shelf]
+    assert found == [read(each, scan=False) for each in shelf]
     assert all(read(each).findings for each in shelf[:2])
 
 
