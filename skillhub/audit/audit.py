@@ -36,7 +36,7 @@ from skillhub.model.tree import SIGNATURE, SKILL_MD, Tree
 from skillhub.model.version import Range, is_version, precedence
 from skillhub.policy.policy import LASTING, Objection
 from skillhub.project import copies
-from skillhub.project.copies import link_folders, place
+from skillhub.project.copies import link_folders, path_of
 from skillhub.project.intent import in_full
 from skillhub.project.last_seen import install_command
 from skillhub.scan import ScannedSkill
@@ -217,7 +217,7 @@ def agents(case: Case) -> Iterator[Finding]:
     """
     for link in case.record.links if case.record and case.record.enabled else ():
         if objection := case.closed.get(link.rpartition("/")[0]):
-            location = case.locations.shown(place(case.ports.project, link)), 0
+            location = case.locations.shown(path_of(case.ports.project, link)), 0
             yield case.note("policy", f"{objection.message} ({objection.where})", location)
 
 

@@ -19,7 +19,7 @@ from skillhub.model.hosts import Host, detect, hosts, measured, profiles
 from skillhub.model.skill import Need, Skill
 from skillhub.net.settings import Settings
 from skillhub.policy.policy import rows
-from skillhub.project.copies import agent_folders, link_folders, managed, place, unmanaged, users_skills
+from skillhub.project.copies import agent_folders, link_folders, managed, path_of, unmanaged, users_skills
 from skillhub.project.project import unrelated_git
 from skillhub.runtime.agent import catalog_after_writing, unnamed
 from skillhub.runtime.catalog import Catalog, Root
@@ -220,7 +220,7 @@ def _links(agents: tuple[Host, ...], ports: Ports) -> Iterator[Check]:
         link_folders(ports.project, agents, ports.user_home, ports.environ)
         for record in ports.project.records().skills.values():
             for link in record.links:
-                place(ports.project, link)
+                path_of(ports.project, link)
     except SkillhubError as error:
         hint = error.hint or "put a folder in its place; until then no skill is linked or verified"
         yield Check("links", False, f"{error.where}: {error.message}", hint)

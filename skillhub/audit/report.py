@@ -286,7 +286,7 @@ class Locations:
     def folder(self, tree: Digest, record: Record | None, store: Store) -> str:
         """Return the folder with the files of a locked skill: an enabled copy, else the folder in the store."""
         if record is not None and record.enabled and record.tree == tree and record.links:
-            return self.shown(copies.place(self._project, record.links[0]))
+            return self.shown(copies.path_of(self._project, record.links[0]))
         return self.shown(store.path(tree))
 
 

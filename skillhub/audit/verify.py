@@ -134,7 +134,7 @@ class Verifier:
         if record is None or record.tree != entry.tree:  # a tree that the user agreed to has the right name
             problems += self._check_name(name, entry)
         problems += _check_patch(entry, ports)
-        places = copies.places(project, record.links, self._folder) if record else []
+        places = copies.paths_of(project, record.links, self._folder) if record else []
         unmanaged = self._unmanaged.get(name, ())
         listing = tree.listing if tree is not None and entry.patch is None else ports.store.listing(entry.tree)
         listing = listing or listing_of_copy([*places, *unmanaged], entry.tree)
@@ -276,7 +276,7 @@ def _check_copies(
         if listing is None:
             yield TreeProblem("unknown", path, "differs from the lock, and the store no longer lists its files")
             continue
-        yield from copies.inspect(path, listing, ports.store, record.link)[1]
+        yield from copies.compare_copy(path, listing, ports.store, record.link)[1]
 
 
 def _install_command(project: Project) -> str:

@@ -305,7 +305,7 @@ def remember_outcome(common: Common, outcome: Outcome, ports: Ports) -> None:
             record = state.enabled(name)
             if record is None or entry.local or deciding_facts(name, shared, state, ports) is None:
                 return
-            places = copies.places(ports.project, record.links)
+            places = copies.paths_of(ports.project, record.links)
             trees |= dict.fromkeys((*places, store.path(record.tree)), record.tree)
         if not ports.advisories.known():
             remember_idle(common, ports.project, store, trees)

@@ -251,7 +251,7 @@ def _planned(skill: _Adopted, planner: Planner, ports: Ports) -> Plan:
     if plan.linking is None or plan.disabled_by:
         return plan
     link_paths = [portable(path, base) for path in skill.find.links]
-    steps = [Step(link, copies.place(ports.project, link), "make") for link in link_paths]
+    steps = [Step(link, copies.path_of(ports.project, link), "make") for link in link_paths]
     return replace(plan, linking=replace(plan.linking, steps=(*plan.linking.steps, *steps)))
 
 
@@ -259,9 +259,9 @@ def _copy_into_project(skill: _Adopted, ports: Ports) -> None:
     """Copy the skill to its folder in the project, and remove the links to its copies."""
     if skill.target is not None and not os.path.lexists(skill.target):
         tree = skill.candidate.tree
-        copies.make(ports.project, skill.target, tree, ports.store.path(tree.digest), "copy")
+        copies.write_copy(ports.project, skill.target, tree, ports.store.path(tree.digest), "copy")
     for path in skill.find.links:
-        copies.unmake(ports.project, path)
+        copies.remove_copy(ports.project, path)
 
 
 def _unlink(adopted: Iterable[_Adopted], disabled: set[str], project: Project) -> None:
@@ -269,7 +269,7 @@ def _unlink(adopted: Iterable[_Adopted], disabled: set[str], project: Project) -
     for skill in adopted:
         for path in skill.find.copies if skill.find.name in disabled else ():
             if path != skill.target and not compare(path, skill.candidate.tree.listing):
-                copies.unmake(project, path)
+                copies.remove_copy(project, path)
 
 
 def import_lock(other: OtherLock, options: Options, ports: Ports) -> Outcome:

@@ -164,14 +164,14 @@ def _of_project(project: Project, records: Records, ports: Ports, remove: bool) 
 def _copy(project: Project, name: str, link: str, record: Record, store: Store, remove: bool) -> Installed | None:
     """Return a copy in an agent's folder, and remove it with ``remove``; None if it does not exist."""
     try:
-        path = copies.place(project, link)
+        path = copies.path_of(project, link)
         if not os.path.lexists(path):
             return None
         if files.is_link(path) and os.path.realpath(path) != os.path.realpath(store.path(record.tree)):
             return Installed("copy", path, name, "a link that skillhub did not make")
         Folder(path).check(Agreed(record.tree))
         if remove:
-            copies.unmake(project, path)
+            copies.remove_copy(project, path)
         return Installed("copy", path, name)
     except Drifted:
         return Installed("copy", copies.absolute(project.base, link), name, "it was edited")

@@ -257,7 +257,7 @@ def _link(change: Change, before: Record | None, linker: Linker, ports: Ports) -
         linker.take_away(replace(change.linking, steps=own_steps))
     for link in before.links if before else ():
         if link not in kept:
-            copies.unmake(ports.project, copies.place(ports.project, link))
+            copies.remove_copy(ports.project, copies.path_of(ports.project, link))
             changed = True
     return changed
 

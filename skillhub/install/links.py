@@ -144,8 +144,8 @@ class Linker:
         old = record.tree if record is not None else None
         steps = []
         for link in wanted:
-            path = self._place(link)
-            found, _ = copies.inspect(path, listing, self._store, kind)
+            path = self._path_of(link)
+            found, _ = copies.compare_copy(path, listing, self._store, kind)
             do: Action = "in-place" if found == "equal" else "make"
             if found == "edited":
                 if record is None or link not in record.links:
@@ -162,15 +162,15 @@ class Linker:
 
     def in_place(self, name: str, record: Record) -> Linking | None:
         """Return the linking of a skill that ``is_in_place``, else None; raises as ``is_in_place``."""
-        steps = tuple(Step(link, self._place(link), "in-place") for link in record.links)
+        steps = tuple(Step(link, self._path_of(link), "in-place") for link in record.links)
         return Linking(name, "copy", steps, previous_tree=record.tree) if self.is_in_place(record) else None
 
     def is_in_place(self, record: Record) -> bool:
         """Return whether all copies of a skill are proved unchanged since their last check; raises as ``plan``."""
-        paths, holds = [*map(self._place, record.links)], self._store.proved.holds
+        paths, holds = [*map(self._path_of, record.links)], self._store.proved.holds
         return record.link == "copy" and all(holds(path, record.tree) for path in paths)
 
-    def _place(self, link: str) -> str:
+    def _path_of(self, link: str) -> str:
         """Return the path of a link; its folder is checked once for all skills, before the first change.
 
         Raises:
@@ -179,7 +179,7 @@ class Linker:
         """
         folder, _, name = link.rpartition("/")
         if folder not in self._folders:
-            path = copies.place(self._project, link)
+            path = copies.path_of(self._project, link)
             if not os.path.isdir(there := copies.first_there(path)):
                 raise copies.foreign_error(there)
             self._folders[folder] = path.removesuffix(name)
@@ -203,7 +203,7 @@ class Linker:
         """
         steps = []
         for link in record.links:
-            path = copies.place(self._project, link)
+            path = copies.path_of(self._project, link)
             is_there = not self._store.proved.holds(path, record.tree) and os.path.lexists(path)
             if not is_there or self._is_stored(path, record.tree):
                 steps.append(Step(link, path, "delete"))
@@ -215,7 +215,7 @@ class Linker:
         """Return the files of a place that differ from the recorded tree; nothing if its listing is unknown."""
         is_back = coming is not None and coming.digest == record.tree
         base = coming if is_back else self._store.listing(record.tree)
-        return _edits(copies.inspect(path, base, self._store, record.link)[1], path) if base is not None else ()
+        return _edits(copies.compare_copy(path, base, self._store, record.link)[1], path) if base is not None else ()
 
     def _is_stored(self, path: str, recorded: Digest | None = None) -> bool:
         """Return whether ``path`` holds exactly a tree of the store, so that its removal loses nothing.
@@ -252,7 +252,7 @@ class Linker:
                 if new_tree is None:
                     raise _edited_meanwhile(step.path)
                 stored = self._store.path(new_tree.digest)
-                copies.make(self._project, step.path, new_tree, stored, linking.kind)
+                copies.write_copy(self._project, step.path, new_tree, stored, linking.kind)
 
     def take_away(self, linking: Linking) -> None:
         """Remove the copies or links at these places; their edits were saved, or the user discards them.
@@ -265,7 +265,7 @@ class Linker:
             was_unedited = step.do in ("in-place", "make", "delete")
             if was_unedited and is_copy and not self._is_stored(step.path, linking.previous_tree):
                 raise _edited_meanwhile(step.path)
-            copies.unmake(self._project, step.path)
+            copies.remove_copy(self._project, step.path)
 
     def save(self, linking: Linking, record: Record | None, tree: Tree | None = None) -> None:
         """Write the edits to ``skillhub-edits/`` unless the user discards them; called before any other change.

@@ -15,7 +15,7 @@ from skillhub.install.gather import with_new_patch
 from skillhub.install.install import carry_out
 from skillhub.install.obtain import obtain_locked
 from skillhub.model.tree import SIGNATURE, Tree
-from skillhub.project.copies import places
+from skillhub.project.copies import paths_of
 from skillhub.sources.local import read_local
 
 _Make = Callable[[str, State, Ports], Candidate]
@@ -71,7 +71,7 @@ def _edited(name: str, state: State, ports: Ports) -> Candidate:
     if record is None or not record.enabled or record.link == "symlink":
         hint = f"{command(ports.project.scope, 'enable', name, '--link', 'copy')}, then edit the copy"
         raise UsageError(f"{name} has no copy of the locked version here", where=name, hint=hint)
-    paths = places(ports.project, record.links)
+    paths = paths_of(ports.project, record.links)
     copies = {path: read_local(path, project=ports.project).tree for path in paths if os.path.lexists(path)}
     trees = {path: tree for path, tree in copies.items() if tree.digest != record.tree}
     if not trees:

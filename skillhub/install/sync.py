@@ -133,7 +133,7 @@ def _fetch(obtain: Obtain, state: State, ports: Ports) -> tuple[Mapping[Digest, 
                 _refuse_forbidden([name], state, ports)
                 agreed = state.agreed(name)
                 from_copies = agreed is not None and state.lock.root_of(one) is None
-                places = copies.places(ports.project, agreed.links) if agreed and from_copies else []
+                places = copies.paths_of(ports.project, agreed.links) if agreed and from_copies else []
                 if (tree := patch.tree_of_copy(places, one.tree)) is None:
                     # The user agreed to the source's tree of a patched skill together with the patch.
                     found = obtain(name, one, agreed is not None)

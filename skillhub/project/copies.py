@@ -97,7 +97,7 @@ def portable(path: str, base: str) -> str:
     return full if relative.split("/")[0] == ".." else relative
 
 
-def place(project: Project, link: str, folder: Callable[[str], str] | None = None) -> str:
+def path_of(project: Project, link: str, folder: Callable[[str], str] | None = None) -> str:
     """Return the absolute path of an item of ``Record.links``.
 
     Args:
@@ -112,13 +112,13 @@ def place(project: Project, link: str, folder: Callable[[str], str] | None = Non
     return os.path.join((folder or project.folder)(parent), name)
 
 
-def places(project: Project, links: Iterable[str], folder: Callable[[str], str] | None = None) -> list[str]:
-    """Return the ``place`` of each link.
+def paths_of(project: Project, links: Iterable[str], folder: Callable[[str], str] | None = None) -> list[str]:
+    """Return the absolute path of each of these items, as ``path_of``.
 
     Raises:
-        LinkLeavesProject: as for ``place``.
+        LinkLeavesProject: as for ``path_of``.
     """
-    return [place(project, link, folder) for link in links]
+    return [path_of(project, link, folder) for link in links]
 
 
 def absolute(base: str, link: str) -> str:
@@ -132,7 +132,7 @@ def _folder(base: str, folder: str) -> str:
     return os.path.join(base, folder.replace("/", os.sep))
 
 
-def inspect(path: str, listing: Listing, store: Store, kind: LinkKind) -> tuple[Found, list[TreeProblem]]:
+def compare_copy(path: str, listing: Listing, store: Store, kind: LinkKind) -> tuple[Found, list[TreeProblem]]:
     """Return whether ``path`` holds the tree of ``listing``, and the differences, as ``Store.compare`` finds them.
 
     Args:
@@ -160,7 +160,7 @@ def listing_of(path: str) -> Listing | None:
         return list_folder(path) if os.path.isdir(path) else None
 
 
-def make(
+def write_copy(
     project: Project, path: str, tree: Tree, stored: str, kind: LinkKind, linkages: Sequence[Linkage] = LINKAGES
 ) -> None:
     """Write the tree to ``path`` and replace what is there; a reader finds the whole old or the whole new tree.
@@ -169,7 +169,7 @@ def make(
 
     Args:
         project: The project.
-        path: The path in an agent's folder, from ``place``.
+        path: The path in an agent's folder, from ``path_of``.
         tree: The files to write.
         stored: The tree's folder in the store.
         kind: Whether to write a copy or a link; if no link can be made, a copy.
@@ -243,7 +243,7 @@ def _linked(target: str, path: str, at: int | None, linkages: Sequence[Linkage])
     return False
 
 
-def unmake(project: Project, path: str) -> None:
+def remove_copy(project: Project, path: str) -> None:
     """Remove the file, folder or link at ``path``, if it exists.
 
     Raises:
@@ -272,7 +272,7 @@ def sweep(project: Project, links: Iterable[str], shared: Iterable[tuple[str, fi
         StateError: the disk refuses.
     """
     folders = {link.rpartition("/")[0] for link in links}
-    beside = {_beside(project, place(project, f"{each}/x")) for each in folders}
+    beside = {_beside(project, path_of(project, f"{each}/x")) for each in folders}
     edits = os.path.join(project.root, EDITS)
     beside |= {project.root} if files.is_link(edits) else {project.root, edits}
     for folder in beside:
@@ -471,10 +471,10 @@ def left_the_lock(project: Project, lock: Lock, records: Records) -> dict[str, l
     """Return the skills that left the lock with the copies that agents still read; none if there is no lock.
 
     Raises:
-        LinkLeavesProject: as for ``place``.
+        LinkLeavesProject: as for ``path_of``.
     """
     gone = records.skills.keys() - lock.skills if os.path.lexists(project.lock_path) else set()
-    left = {name: places(project, records.skills[name].links) for name in sorted(gone)}
+    left = {name: paths_of(project, records.skills[name].links) for name in sorted(gone)}
     return {name: there for name, found in left.items() if (there := [*filter(os.path.lexists, found)])}
 
 

@@ -467,7 +467,7 @@ def test_every_problem_of_verify_has_a_rule():
         text = (REPO / "skillhub" / path).read_text("utf-8")
         codes |= set(re.findall(r'(?:Problem\(|return )"([a-z]+(?:-[a-z]+)*)", ', text))
     assert len(codes) > 15
-    assert codes - RULES.keys() == {"absent", "edited", "equal"}  # `links.inspect` also returns these
+    assert codes - RULES.keys() == {"absent", "edited", "equal"}  # `links.compare_copy` also returns these
 
 
 def test_the_page_lists_every_rule():

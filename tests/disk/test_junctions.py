@@ -59,6 +59,6 @@ def test_attack_the_target_of_a_junction_is_no_part_of_a_skill(junction, monkeyp
 
 
 def test_a_junction_in_an_agents_folder_is_a_wrong_link(junction, tmp_path):
-    (found, problems) = copies.inspect(str(junction), Listing({}), Store(str(tmp_path)), "copy")
+    (found, problems) = copies.compare_copy(str(junction), Listing({}), Store(str(tmp_path)), "copy")
     assert found == "edited"
     assert [problem.code for problem in problems] == ["wrong-link"]

@@ -111,17 +111,17 @@ def place(world):
 def test_a_copy_replaces_a_link_that_cannot_be_made(world):
     tree = Tree({"SKILL.md": File(b"x\n")})
     stored, path = world.store.put(tree), place(world)
-    copies.make(world.project, path, tree, stored, "symlink", [refuse])
+    copies.write_copy(world.project, path, tree, stored, "symlink", [refuse])
     assert not os.path.islink(path)
-    assert copies.inspect(path, tree.listing, world.store, "symlink") == ("equal", [])
+    assert copies.compare_copy(path, tree.listing, world.store, "symlink") == ("equal", [])
     (world.copy("plain") / "SKILL.md").write_text("mine\n")
-    assert copies.inspect(path, tree.listing, world.store, "symlink")[0] == "edited"
+    assert copies.compare_copy(path, tree.listing, world.store, "symlink")[0] == "edited"
 
 
 def test_the_next_kind_of_link_is_tried_if_one_is_not_allowed(world):
     tree = Tree({"SKILL.md": File(b"x\n")})
     stored, path = world.store.put(tree), place(world)
-    copies.make(world.project, path, tree, stored, "symlink", [refuse, copies.LINKAGES[0]])
+    copies.write_copy(world.project, path, tree, stored, "symlink", [refuse, copies.LINKAGES[0]])
     assert os.readlink(path) == stored
 
 
@@ -130,8 +130,8 @@ def test_edits_of_a_copy_in_place_of_a_link_are_asked_about(world):
     world.install(path, link="symlink")
     copy = world.copy("plain")
     tree = world.store.read(world.record("plain").tree)
-    copies.unmake(world.project, str(copy))
-    copies.make(world.project, str(copy), tree, world.store.path(tree.digest), "symlink", [refuse])
+    copies.remove_copy(world.project, str(copy))
+    copies.write_copy(world.project, str(copy), tree, world.store.path(tree.digest), "symlink", [refuse])
     assert world.problems() == []
     assert not world.sync().changed
     (copy / "SKILL.md").write_text("mine\n")

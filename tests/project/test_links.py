@@ -51,52 +51,54 @@ def test_folders_of_the_user_are_in_the_home_or_in_a_variable(tmp_path, home):
 @pytest.mark.parametrize("link", ["../out/x", ".agents/../../x", "a//b", ".", "./x/y"])
 def test_attack_a_link_outside_of_the_project_is_refused(project, link):
     with pytest.raises(LinkLeavesProject):
-        copies.place(project, f"{link}/name")
+        copies.path_of(project, f"{link}/name")
 
 
 @pytest.mark.parametrize("kind", ["copy", "symlink"])
 def test_copy_is_made_replaced_and_removed(project, stored, kind):
-    path = copies.place(project, ".agents/skills/plain")
+    path = copies.path_of(project, ".agents/skills/plain")
     for tree in (ONE, TWO, ONE):
-        copies.make(project, path, tree, stored[tree.digest], kind)
-        assert copies.inspect(path, tree.listing, Store(project.home.data), kind) == ("equal", [])
+        copies.write_copy(project, path, tree, stored[tree.digest], kind)
+        assert copies.compare_copy(path, tree.listing, Store(project.home.data), kind) == ("equal", [])
     assert os.path.islink(path) == (kind == "symlink")
     assert os.listdir(os.path.dirname(path)) == ["plain"]
-    copies.unmake(project, path)
-    copies.unmake(project, path)
-    assert copies.inspect(path, ONE.listing, Store(project.home.data), kind)[0] == "absent"
+    copies.remove_copy(project, path)
+    copies.remove_copy(project, path)
+    assert copies.compare_copy(path, ONE.listing, Store(project.home.data), kind)[0] == "absent"
     assert os.listdir(os.path.join(project.base, ".agents")) == ["skills"]
     assert Path(stored[ONE.digest], "SKILL.md").read_bytes() == b"one\n"
 
 
 def test_copy_is_writable_by_its_user(project, stored):
-    path = copies.place(project, ".agents/skills/plain")
-    copies.make(project, path, ONE, stored[ONE.digest], "copy")
+    path = copies.path_of(project, ".agents/skills/plain")
+    copies.write_copy(project, path, ONE, stored[ONE.digest], "copy")
     modes = {each.name: each.stat().st_mode & 0o777 for each in Path(path).iterdir()}
     assert modes == {"SKILL.md": 0o644, "run.sh": 0o755}
 
 
 def test_a_copy_shares_no_file_with_the_store(project, stored):
-    path = copies.place(project, ".agents/skills/plain")
-    copies.make(project, path, ONE, stored[ONE.digest], "copy")
+    path = copies.path_of(project, ".agents/skills/plain")
+    copies.write_copy(project, path, ONE, stored[ONE.digest], "copy")
     Path(path, "SKILL.md").write_bytes(b"mine\n")
     assert Path(stored[ONE.digest], "SKILL.md").read_bytes() == b"one\n"
 
 
 def test_failed_copy_leaves_the_earlier_one(project, stored):
-    path = copies.place(project, ".agents/skills/plain")
-    copies.make(project, path, ONE, stored[ONE.digest], "copy")
+    path = copies.path_of(project, ".agents/skills/plain")
+    copies.write_copy(project, path, ONE, stored[ONE.digest], "copy")
     impossible = Tree({"SKILL.md": File(b"x"), "SKILL.md/below": File(b"x")})
     with pytest.raises(StateError):
-        copies.make(project, path, impossible, stored[ONE.digest] + "-none", "copy")
-    assert copies.inspect(path, ONE.listing, Store(project.home.data), "copy")[0] == "equal"
+        copies.write_copy(project, path, impossible, stored[ONE.digest] + "-none", "copy")
+    assert copies.compare_copy(path, ONE.listing, Store(project.home.data), "copy")[0] == "equal"
     assert os.listdir(os.path.join(project.base, ".agents")) == ["skills"]
 
 
 def test_file_in_place_of_a_folder_is_an_error(project, stored):
     Path(project.base, ".agents").write_text("x")
     with pytest.raises(StateError):
-        copies.make(project, os.path.join(project.base, ".agents/skills/plain"), ONE, stored[ONE.digest], "copy")
+        copies.write_copy(
+            project, os.path.join(project.base, ".agents/skills/plain"), ONE, stored[ONE.digest], "copy"
+        )
     assert os.listdir(project.base) == [".agents"]
 
 
@@ -106,9 +108,9 @@ def test_linked_folder_is_followed_in_a_home_and_refused_in_a_project(tmp_path: 
     base.mkdir()
     (base / ".claude").symlink_to(tmp_path / "dotfiles")
     link = ".claude/skills/hello"
-    assert copies.place(Project.of_user(str(base), home), link) == str(tmp_path / "dotfiles" / "skills" / "hello")
+    assert copies.path_of(Project.of_user(str(base), home), link) == str(tmp_path / "dotfiles" / "skills" / "hello")
     with pytest.raises(LinkLeavesProject):
-        copies.place(Project(str(base), "project", home), link)
+        copies.path_of(Project(str(base), "project", home), link)
 
 
 @pytest.mark.parametrize(

@@ -26,25 +26,25 @@ assert not files.HAS_HANDLES
 base, what = sys.argv[1:]
 project = Project(base, "project", Home.of({"SKILLHUB_HOME": base + "-home"}))
 tree = Tree({"SKILL.md": File(b"one\\n"), "a/b/c.md": File(b"two\\n")})
-path = copies.place(project, ".agents/skills/plain")
+path = copies.path_of(project, ".agents/skills/plain")
 if what == "work":
-    copies.make(project, path, tree, "/nowhere", "copy")
-    copies.make(project, path, tree, "/nowhere", "copy")
-    assert copies.inspect(path, tree.listing, Store(base + "-home/data"), "copy")[0] == "equal"
+    copies.write_copy(project, path, tree, "/nowhere", "copy")
+    copies.write_copy(project, path, tree, "/nowhere", "copy")
+    assert copies.compare_copy(path, tree.listing, Store(base + "-home/data"), "copy")[0] == "equal"
     project.write_lock(b"x")
     exclude(project.around, [".agents/skills/plain"])
     assert "plain" in open(base + "/.git/info/exclude").read()
     write_tree(base + "/stored", tree.items(), read_only=True)
     remove_tree(base + "/stored")
     copies.sweep(project, [".agents/skills/plain"], ())
-    copies.unmake(project, path)
+    copies.remove_copy(project, path)
     assert os.listdir(base + "/.agents/skills") == []
     sys.exit()
 os.rename(base + "/.agents", base + "/.aside")
 os.symlink(base + "-outside", base + "/.agents")
 for act in (
-    lambda: copies.make(project, path, tree, "/nowhere", "copy"),
-    lambda: copies.unmake(project, path),
+    lambda: copies.write_copy(project, path, tree, "/nowhere", "copy"),
+    lambda: copies.remove_copy(project, path),
     lambda: files.write_atomic(path, b"x", root=project.top),
     lambda: copies.sweep(project, [".agents/skills/plain"], ()),
 ):
