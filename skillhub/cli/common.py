@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from skillhub.model.index import Release
     from skillhub.model.question import Approver
     from skillhub.net.fetch import Fetcher
-    from skillhub.project.intent import Place
+    from skillhub.project.intent import PlaceRef
     from skillhub.sources.bundle import SkillBundle
     from skillhub.sources.history import ShownTime
 
@@ -328,7 +328,7 @@ class Common:
         self.undo.callback(network.close)
         return network.fetcher(url)
 
-    def pick(self, releases: Sequence[Release], places: Mapping[str, Place] | None = None) -> Sequence[Release]:
+    def pick(self, releases: Sequence[Release], places: Mapping[str, PlaceRef] | None = None) -> Sequence[Release]:
         """Let a person pick releases; return none if they stop, or if there is no person to ask.
 
         ``places`` are the user's sources that are no registries. Only the command ``pick`` passes them; then

@@ -12,7 +12,7 @@ from skillhub.cli.terminal import BAR, Terminal, cells_of, obeys_escapes, screen
 from skillhub.formats.text import Quoted, collapsed, word
 from skillhub.model.index import Release, words_for
 from skillhub.model.lock import Lock, Locked
-from skillhub.project.intent import Place, is_from
+from skillhub.project.intent import PlaceRef, is_from
 
 _NUMBERS = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?", re.ASCII)
 
@@ -29,7 +29,7 @@ class Offered:
     """
 
     def __init__(
-        self, releases: Sequence[Release], lock: Lock, base: str, places: Mapping[str, Place] | None = None
+        self, releases: Sequence[Release], lock: Lock, base: str, places: Mapping[str, PlaceRef] | None = None
     ) -> None:
         self.releases = sorted(releases, key=_group)
         self.groups = [collapsed(_group(each)) for each in self.releases]
@@ -95,13 +95,13 @@ def _group(release: Release) -> str:
     return release.plugin or (release.path or "").rpartition("/")[0]
 
 
-def _mark(release: Release, lock: Lock, base: str, places: Mapping[str, Place] | None) -> str:
+def _mark(release: Release, lock: Lock, base: str, places: Mapping[str, PlaceRef] | None) -> str:
     entries = [entry for name, entry in lock.skills.items() if entry.own_name(name) == release.name]
     is_it = any(_is_of(release, each, base, places) for each in entries)
     return "installed" if is_it else "name in use" if release.name in lock.skills else ""
 
 
-def _is_of(release: Release, entry: Locked, base: str, places: Mapping[str, Place] | None) -> bool:
+def _is_of(release: Release, entry: Locked, base: str, places: Mapping[str, PlaceRef] | None) -> bool:
     if places is not None and entry.named:
         return entry.source == release.plugin
     if entry.local:

@@ -199,15 +199,15 @@ def by_path(
         FormatError: the archive or the manifest is malformed.
     """
     full = os.path.join(base, os.path.expanduser(path))
-    place = portable(full, ports.project.base)
+    locked_path = portable(full, ports.project.base)
 
     def fetch() -> Unpacked:
-        is_inside = ports.project.scope == "project" and not os.path.isabs(place) and place != "."
+        is_inside = ports.project.scope == "project" and not os.path.isabs(locked_path) and locked_path != "."
         with named(path, (FormatError,)):
-            return read_local(files.inside(ports.project.base, place) if is_inside else full)
+            return read_local(files.inside(ports.project.base, locked_path) if is_inside else full)
 
     def verify(unpacked: Unpacked) -> Candidate:
-        origin = {"path": place, "digest": unpacked.archive}
+        origin = {"path": locked_path, "digest": unpacked.archive}
         with named(path, (FormatError,)):
             try:
                 found = _unvouched(unpacked, LOCAL, origin, ports, locked, known)
@@ -216,8 +216,8 @@ def by_path(
                 raise
             found = _check_folder_name(found, None if unpacked.archive else os.path.abspath(full))
         found = replace(found, entry=replace(found.entry, source=of_plugin(found.entry.source, plugin)))
-        if os.path.isabs(place) and ports.project.scope == "project":
-            return found.noted(f"{place} is outside the project: others who share the lock do not have it")
+        if os.path.isabs(locked_path) and ports.project.scope == "project":
+            return found.noted(f"{locked_path} is outside the project: others who share the lock do not have it")
         return found
 
     if known is not None:

@@ -61,9 +61,9 @@ if sys.platform == "win32":
 
 # ``skillhub.toml``: a person writes it; edits keep its comments and its order.
 
-Place = Git | GitHub | Oci | Mcp | Local  # the targets of an alias besides a registry and a site
+PlaceRef = Git | GitHub | Oci | Mcp | Local  # the targets of an alias besides a registry and a site
 SourceKind = Literal["registry", "well-known", "git", "oci", "mcp", "folder"]
-PLACE_KINDS: Mapping[type[Place], SourceKind] = {Git: "git", GitHub: "git", Oci: "oci", Mcp: "mcp", Local: "folder"}
+PLACE_KIND: Mapping[type[PlaceRef], SourceKind] = {Git: "git", GitHub: "git", Oci: "oci", Mcp: "mcp", Local: "folder"}
 _URL = re.compile(r"https?://[^/?#\\]|embedded:\Z", re.ASCII | re.IGNORECASE)
 
 
@@ -99,13 +99,13 @@ def _short(value: object) -> object:
 
 
 @lru_cache(maxsize=256)  # one command parses the URL of a source many times
-def place_at(url: str) -> Place | None:
+def place_at(url: str) -> PlaceRef | None:
     """Return the reference in the URL of a source; None for a registry or a site."""
     try:
         ref = parse_ref(url)
     except UsageError:
         return None
-    return ref if isinstance(ref, Place) else None
+    return ref if isinstance(ref, PlaceRef) else None
 
 
 _Source = Annotated[str, Read(name_that(is_alias, "source"), **ALIAS)]
@@ -203,7 +203,7 @@ class ProposedSource:
             raise FormatError("expected no root: this is not a registry", where=".root")
 
     @property
-    def place(self) -> Place | None:
+    def place(self) -> PlaceRef | None:
         """The target of the alias; None for a registry and for a site."""
         return place_at(self.url)
 
@@ -394,7 +394,7 @@ def is_from(entry: Locked, place: Remote | Local, base: str = "") -> bool:
     return inside and canonical(entry.place) == canonical(place.source)
 
 
-def is_at_place(entry: Locked, place: Place, base: str = "") -> bool:
+def is_at_place(entry: Locked, place: PlaceRef, base: str = "") -> bool:
     """Return whether a locked skill is from this location, at any revision."""
     if isinstance(place, Local):
         return is_from(entry, place, base)
@@ -404,7 +404,7 @@ def is_at_place(entry: Locked, place: Place, base: str = "") -> bool:
         return False
 
 
-def in_full(intent: Intent, lock: Lock, known: Mapping[str, Place] | None = None) -> Intent:
+def in_full(intent: Intent, lock: Lock, known: Mapping[str, PlaceRef] | None = None) -> Intent:
     """Return the intent with each alias of a location replaced by the location.
 
     Args:

@@ -23,7 +23,7 @@ from skillhub.model import reference
 from skillhub.model.lock import LockedSource
 from skillhub.model.provenance import is_same_source
 from skillhub.model.reference import NO_SECRET, Local, Remote, SiteReference, canonical, holds_secret, parse, url_of
-from skillhub.project.intent import PLACE_KINDS, Place, SourceKind, is_proposed, place_at
+from skillhub.project.intent import PLACE_KIND, PlaceRef, SourceKind, is_proposed, place_at
 
 if TYPE_CHECKING:
     from skillhub.model.advisory import AdvisoryFeed
@@ -96,7 +96,7 @@ class Source:
         return self.url == EMBEDDED_URL
 
     @property
-    def place(self) -> Place | None:
+    def place(self) -> PlaceRef | None:
         """The reference that the alias stands for, which a lock has instead of it; None for a registry or site."""
         return place_at(self.url)
 
@@ -108,7 +108,7 @@ class Source:
     @property
     def kind(self) -> SourceKind:
         """The kind of the source, as ``skillhub.toml`` names it."""
-        return PLACE_KINDS[type(self.place)] if self.place else self.locked().kind
+        return PLACE_KIND[type(self.place)] if self.place else self.locked().kind
 
     def is_meant(self, locked: LockedSource) -> bool:
         """Return whether a lock's source is this registry or site."""
@@ -263,7 +263,7 @@ class Sources:
             raise NotFound(f"no source is named {quote(alias)}", hint=hint)
         return known[alias]
 
-    def places(self) -> dict[str, Place]:
+    def places(self) -> dict[str, PlaceRef]:
         """Return the references that aliases stand for, except those of registries and sites."""
         return {alias: each.place for alias, each in self.all().items() if each.place is not None}
 
@@ -361,7 +361,7 @@ class Sources:
             raise UsageError("that is the root of the embedded registry, whose keys are public test keys")
         known = self._file.read(_user_sources).registries, self._agreed_file.read(_agreed).registries
         is_site = source.root is None and source.place is None
-        if is_site and any(_place(source.url) in registries for registries in known):
+        if is_site and any(_url_key(source.url) in registries for registries in known):
             message = "expected a registry, as before, found a site without metadata"
             hint = "the metadata may have been removed; ask its operator"
             raise errors.TrustDowngrade(message, where=source.url, hint=hint)
@@ -515,13 +515,13 @@ class ProjectSources(Sources):
         for alias, (source, first_root) in self._adopted.items():
             self._keep_root(source, first_root)
             is_registry = source.root is not None and not source.embedded
-            place = _place(source.url) if is_registry else None
+            key = _url_key(source.url) if is_registry else None
             row = _Row(source.url, source.root)
             if self._agreed_rows().get(alias) != row:
                 with self._agreed_file.locked():
                     projects = self._agreed_file.read(_agreed).projects
                     rows = {**projects.get(self._project, {}), alias: row}
-                    self._write_agreed({**projects, self._project: rows}, place)
+                    self._write_agreed({**projects, self._project: rows}, key)
         self._adopted.clear()
 
     def root(self, source: Source) -> bytes:
@@ -554,7 +554,7 @@ def _meaning(source: Source | None) -> str:
 def _at(ref: Remote | Local) -> tuple[str, str]:
     """Return the kind and the URL of a place; the same URL with another kind is another place."""
     url = "" if isinstance(ref, Local) else canonical(url_of(ref, os.environ)).removesuffix(".git")
-    return PLACE_KINDS.get(type(ref), "site"), url  # type: ignore[arg-type]  # a site is none of them
+    return PLACE_KIND.get(type(ref), "site"), url  # type: ignore[arg-type]  # a site is none of them
 
 
 def _root_of(source: Source) -> Digest:
@@ -572,10 +572,10 @@ def _rows(sources: Mapping[str, Source | _Row]) -> dict[str, _Row]:
 
 
 def _registries(sources: Mapping[str, Source]) -> frozenset[str]:
-    return frozenset(_place(each.url) for each in sources.values() if each.root and not each.embedded)
+    return frozenset(_url_key(each.url) for each in sources.values() if each.root and not each.embedded)
 
 
-def _place(url: str) -> str:
+def _url_key(url: str) -> str:
     """Return the normalized URL without its scheme and default port, equal for all spellings of a URL."""
     found = parse(url)
     if found is None:

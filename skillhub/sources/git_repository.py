@@ -52,15 +52,15 @@ class Remote:
 
     Attributes:
         url: The URL that was named.
-        place: The URL to fetch from: ``url``, its mirror, or the target of a redirect.
-        named_by: Who named ``place``; the user, for a mirror.
+        fetch_url: The URL to fetch from: ``url``, its mirror, or the target of a redirect.
+        named_by: Who named ``fetch_url``; the user, for a mirror.
         options: Settings of git, as ``name=value``.
         variables: Variables of the environment.
-        token: The credential for ``place``, which ``variables`` has too.
+        token: The credential for ``fetch_url``, which ``variables`` has too.
     """
 
     url: str
-    place: str
+    fetch_url: str
     named_by: Who
     options: tuple[str, ...]
     variables: Mapping[str, str] = field(repr=False)
@@ -72,7 +72,7 @@ class Remote:
         if self.named_by == "person":
             return None
         who = "this repository" if self.named_by == "repository" else f"a {self.named_by}"
-        url = self.place if self.named_by == "redirect" else self.url
+        url = self.fetch_url if self.named_by == "redirect" else self.url
         return f"only {who} names it; to use it: {as_command('skillhub', 'install', f'git+{url}')}"
 
     def pinned_options(self) -> tuple[str, ...]:
@@ -82,7 +82,7 @@ class Remote:
             UnsafeTransfer: no person named the URL, and its host is not on the public internet.
             SourceError: the host has no address.
         """
-        scheme, _, rest = self.place.partition("://")
+        scheme, _, rest = self.fetch_url.partition("://")
         rule = RULES[self.named_by]
         if rule.anywhere:
             return ()
@@ -122,46 +122,48 @@ def remote(url: str, environ: Mapping[str, str], bounds: GitLimits, token: str |
     """
     check(url)
     base = base_of(url, bounds.mirrors)
-    place = url if base is None else bounds.mirrors[base] + url[len(base) :]
-    if place.startswith("http:") and place == url and not RequestTarget.parse(url).loopback:
+    fetch_url = url if base is None else bounds.mirrors[base] + url[len(base) :]
+    if fetch_url.startswith("http:") and fetch_url == url and not RequestTarget.parse(url).loopback:
         raise UsageError(
             f"expected https, found {quote(url)}", hint="git+https://… proves the identity of the server"
         )
-    named_by = bounds.named_by if place == url else "person"
-    return remote_at(url, place, named_by, environ, token if place == url else None)
+    named_by = bounds.named_by if fetch_url == url else "person"
+    return remote_at(url, fetch_url, named_by, environ, token if fetch_url == url else None)
 
 
-def remote_at(url: str, place: str, named_by: Who, environ: Mapping[str, str], token: str | None = None) -> Remote:
-    """Return the repository at ``url``, to be fetched from ``place``; see ``remote``.
+def remote_at(
+    url: str, fetch_url: str, named_by: Who, environ: Mapping[str, str], token: str | None = None
+) -> Remote:
+    """Return the repository at ``url``, to be fetched from ``fetch_url``; see ``remote``.
 
     Raises:
         SourceError: git is not installed.
     """
     # ext:: runs commands; git:// does not authenticate the server. The user's own `insteadOf` may lead to either.
     protocols = "https:ssh:file"
-    if place.startswith("http:"):
+    if fetch_url.startswith("http:"):
         protocols += ":http"
     # Git does not judge the target of a redirect; ``redirected`` does.
-    options = [f"remote.{REMOTE}.url={place}", "http.followRedirects=false"]
-    if place.startswith("file:"):
+    options = [f"remote.{REMOTE}.url={fetch_url}", "http.followRedirects=false"]
+    if fetch_url.startswith("file:"):
         # Git before 2.45.1 lets it fetch missing objects with any program that it names (CVE-2024-32465).
         options.append(f"remote.{REMOTE}.uploadpack=GIT_ALLOW_PROTOCOL=none git-upload-pack")
         options.append(f"remote.{REMOTE}.receivepack=GIT_ALLOW_PROTOCOL=none git {_RECEIVING} receive-pack")
     if not RULES[named_by].settings:
-        protocol = "file" if place.startswith("file:") else "https"
-        return Remote(url, place, named_by, tuple(options), {"GIT_ALLOW_PROTOCOL": protocol, **_NO_USER_SETTINGS})
+        protocol = "file" if fetch_url.startswith("file:") else "https"
+        return Remote(url, fetch_url, named_by, tuple(options), {"GIT_ALLOW_PROTOCOL": protocol, **_NO_USER_SETTINGS})
     variables = {"GIT_ALLOW_PROTOCOL": protocols}
     # An ssh command of the user is kept; without a terminal it cannot prompt either.
-    is_usual = place.startswith("ssh:") and environ.keys().isdisjoint(("GIT_SSH_COMMAND", "GIT_SSH"))
+    is_usual = fetch_url.startswith("ssh:") and environ.keys().isdisjoint(("GIT_SSH_COMMAND", "GIT_SSH"))
     if is_usual and not GitProgram(os.curdir, environ, (), {}).is_set("core.sshCommand"):
         variables["GIT_SSH_COMMAND"] = "ssh -oBatchMode=yes"
-    if not RULES[named_by].sends_credentials or not place.startswith(("https:", "http:")):
+    if not RULES[named_by].sends_credentials or not fetch_url.startswith(("https:", "http:")):
         token = None
     if token is not None:
-        origin = "/".join(place.split("/")[:3])
+        origin = "/".join(fetch_url.split("/")[:3])
         options.append(f"credential.{origin}.helper={_HELPER}")
         variables[_VARIABLE] = token
-    return Remote(url, place, named_by, tuple(options), variables, token)
+    return Remote(url, fetch_url, named_by, tuple(options), variables, token)
 
 
 def check(url: str) -> None:
@@ -192,9 +194,9 @@ def redirected(remote: Remote, environ: Mapping[str, str], bounds: GitLimits) ->
     Raises:
         UnsafeTransfer: the target is plain http, in a private network, or no repository; the error names it.
     """
-    if bounds.web is None or remote.named_by != "person" or not remote.place.startswith(("https:", "http:")):
+    if bounds.web is None or remote.named_by != "person" or not remote.fetch_url.startswith(("https:", "http:")):
         return None
-    place = remote.place.rstrip("/")
+    fetch_url = remote.fetch_url.rstrip("/")
     # First without a credential; if that request is not redirected, with the token that git has.
     attempts: list[Mapping[str, str]] = [_V2]
     if remote.token is not None:
@@ -202,33 +204,33 @@ def redirected(remote: Remote, environ: Mapping[str, str], bounds: GitLimits) ->
         attempts.append({**_V2, "Authorization": f"Basic {secret}"})
     for headers in attempts:
         try:
-            answer = _refs_answer(bounds.web, place, headers)
+            answer = _refs_answer(bounds.web, fetch_url, headers)
         except (SourceError, WrongBytes):
             return None
-        if answer.url != place + _REFS_QUERY:
+        if answer.url != fetch_url + _REFS_QUERY:
             return _at(answer.url, remote, environ)
     return None
 
 
-def _refs_answer(web: Web, place: str, headers: Mapping[str, str]) -> Response:
+def _refs_answer(web: Web, fetch_url: str, headers: Mapping[str, str]) -> Response:
     try:
-        return web.ask(place + _REFS_QUERY, cap=_CAP, options=RequestOptions(headers=headers))
+        return web.ask(fetch_url + _REFS_QUERY, cap=_CAP, options=RequestOptions(headers=headers))
     except UnsafeTransfer as error:
         found = (error.where or "").removesuffix(_REFS_QUERY)
         command = as_command("skillhub", "install", f"git+{found}")
-        hint = f"if that is intended: {command}" if found not in ("", place) else None
+        hint = f"if that is intended: {command}" if found not in ("", fetch_url) else None
         message = f"the server redirects to another URL: {error.message}"
         raise UnsafeTransfer(message, where=error.where, hint=hint) from error
 
 
 def _at(url: str, remote: Remote, environ: Mapping[str, str]) -> Remote:
-    place = url.removesuffix(_REFS_QUERY)
+    fetch_url = url.removesuffix(_REFS_QUERY)
     try:
-        if place == url:
+        if fetch_url == url:
             raise UsageError(f"expected a redirect to a repository, found {quote(url)}")
-        check(place)
-        is_same = RequestTarget.parse(place).origin == RequestTarget.parse(remote.place).origin
-        return remote_at(remote.url, place, "person" if is_same else "redirect", environ, remote.token)
+        check(fetch_url)
+        is_same = RequestTarget.parse(fetch_url).origin == RequestTarget.parse(remote.fetch_url).origin
+        return remote_at(remote.url, fetch_url, "person" if is_same else "redirect", environ, remote.token)
     except UsageError as error:
         message = f"the server redirects to another URL: {error.message}"
         raise UnsafeTransfer(message, where=remote.url, hint="give the present URL of the repository") from error
