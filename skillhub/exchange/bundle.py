@@ -9,7 +9,7 @@ from skillhub.archive import pack
 from skillhub.command.ports import Ports
 from skillhub.command.state import read_state
 from skillhub.errors import FormatError, UsageError
-from skillhub.install.candidates import about_skill, scanning
+from skillhub.install.candidates import about_skill, no_scan
 from skillhub.install.obtain import by_lock
 from skillhub.model.lock import Locked
 from skillhub.model.reference import Mcp, parse_remote
@@ -21,7 +21,6 @@ __all__ = ["CAP", "export", "hold_to_lock", "usable_until"]
 _TIMESTAMP = "/metadata/timestamp.json"
 
 
-@scanning(False)  # a bundle contains no results of the scan
 def export(
     ports: Ports,
     recorded: Ports,
@@ -51,15 +50,15 @@ def export(
         if source.root is not None and not source.embedded:
             ports.open(source)  # raises if it is older than what this machine saw before
             recorded.fetch_root(source.url, source.root, named_by=source.named_by)
-    for name, entry in state.lock.skills.items():
+    for name, entry in state.lock.skills.items():  # not scanned: a bundle contains no results of the scan
         original, is_agreed = entry.original, state.agreed(name) is not None
         with about_skill(name):
             if _is_proved(original):
-                by_lock(name, original, recorded, is_agreed=is_agreed, scan=False).run()
+                by_lock(name, original, recorded, is_agreed=is_agreed, scan=False).run(no_scan)
                 objects = proof(original.rev, original.path or "") if original.rev else {}
                 answers |= {f"git:{id_}": ("", data) for id_, data in objects.items()}
             else:
-                tree = by_lock(name, original, ports, is_agreed=is_agreed, scan=False).run().tree
+                tree = by_lock(name, original, ports, is_agreed=is_agreed, scan=False).run(no_scan).tree
                 answers[f"tree:{name}"] = "", pack(tree, compress=False)
     recorded.advisories.known()  # an install reads the advisories of the registries
     bundle = SkillBundle(state.lock, answers)
@@ -70,7 +69,7 @@ def export(
             replay.fetch_root(source.url, source.root)
     for name, entry in state.lock.skills.items():
         with about_skill(name):
-            by_lock(name, entry.original, replay, is_agreed=True, scan=False).run()
+            by_lock(name, entry.original, replay, is_agreed=True, scan=False).run(no_scan)
     replay.advisories.known()
     # An install asks for no logins and redirects, so they are left out.
     needed = {key: answer for key, answer in answers.items() if key in bundle.asked or key.startswith("tree:")}

@@ -6,7 +6,6 @@ import json
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import lru_cache
@@ -322,44 +321,50 @@ class Content:
     findings: tuple[Finding, ...] = ()
 
 
-# Returns the scan of a tree, which a process beside this one may have made; None if there are no such processes.
-ScanLookup: TypeAlias = Callable[[Tree], ScannedSkill | None]
+# Scans a tree with this manifest: here, in a process beside this one, or not at all.
+Scan: TypeAlias = Callable[[Tree, "Manifest"], Content]
 
 
-def no_lookup(_: Tree) -> None:
-    """Return None: there are no processes for scans."""
+def scan_here(tree: Tree, manifest: Manifest) -> Content:
+    """Return the content of a skill, scanned now."""
+    return Content(manifest, *capabilities_and_findings(tree, manifest))
 
 
-SCAN_LOOKUP: ContextVar[ScanLookup] = ContextVar("scan lookup", default=no_lookup)
-_IS_SCANNED = ContextVar("is scanned", default=True)
+def no_scan(_: Tree, manifest: Manifest) -> Content:
+    """Return the content of a skill without its capabilities and findings, which will not be used."""
+    return Content(manifest)
 
 
-@contextmanager
-def scanning(is_scanned: bool) -> Iterator[None]:
-    """Let ``read`` scan, or skip the scan if its result will not be used."""
-    token = _IS_SCANNED.set(is_scanned)
-    try:
-        yield
-    finally:
-        _IS_SCANNED.reset(token)
+def scan_from(result_of: Callable[[Tree], ScannedSkill]) -> Scan:
+    """Return the scan that asks a process beside this one for its result."""
+
+    def scan(tree: Tree, manifest: Manifest) -> Content:
+        found = result_of(tree)
+        if found.capabilities is None:
+            return scan_here(tree, manifest)
+        return Content(manifest, found.capabilities, found.findings)
+
+    return scan
 
 
-def read(tree: Tree, *, scan: bool = True, known: Locked | None = None) -> Content:
-    """Read the manifest and scan the tree, unless ``scan`` is false or ``known`` has the same tree and version.
+def unless_same(known: Locked | None, scan: Scan) -> Scan:
+    """Return the scan that leaves out a skill with the tree and version of ``known``."""
+
+    def scan_others(tree: Tree, manifest: Manifest) -> Content:
+        is_same = known is not None and (known.tree, known.version) == (tree.digest, manifest.version)
+        return Content(manifest) if is_same else scan(tree, manifest)
+
+    return scan_others
+
+
+def read(tree: Tree, scan: Scan = scan_here) -> Content:
+    """Read the manifest and scan the tree.
 
     Raises:
         FormatError: the manifest is malformed.
         SecurityError: the manifest requires a forbidden variable.
     """
-    manifest = read_manifest(tree)
-    if known is not None and (known.tree, known.version) == (tree.digest, manifest.version):
-        scan = False
-    if not (scan and _IS_SCANNED.get()):
-        return Content(manifest)
-    found = SCAN_LOOKUP.get()(tree)
-    if found is not None and found.capabilities is not None:
-        return Content(manifest, found.capabilities, found.findings)
-    return Content(manifest, *capabilities_and_findings(tree, manifest))
+    return scan(tree, read_manifest(tree))
 
 
 def read_manifest(tree: Tree) -> Manifest:

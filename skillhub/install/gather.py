@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from threading import Thread
 
 from skillhub import scan
@@ -22,8 +23,8 @@ from skillhub.install.candidates import (
     about_skill,
     check_against_lock,
     is_within,
+    no_scan,
     read,
-    scanning,
     spelled,
 )
 from skillhub.install.locked_facts import with_advisories
@@ -150,8 +151,8 @@ def gather(
         for each, obtain in zip(resolved, results, strict=True):
             try:
                 # After a failure nothing is installed; the others are verified only to name every failed skill.
-                with scanning(not failing or each.is_locked):
-                    obtained = _obtained(each, obtain, None if failing else budget, state, ports)
+                run = partial(obtain, no_scan) if failing and not each.is_locked else obtain
+                obtained = _obtained(each, run, None if failing else budget, state, ports)
             except SecurityError as error:
                 if each.release is None or not options.every:
                     with about_skill(each.name):

@@ -20,18 +20,20 @@ from skillhub.formats.digest import Digest
 from skillhub.formats.text import command, deferred, quote
 from skillhub.install import candidates
 from skillhub.install.candidates import (
-    SCAN_LOOKUP,
     Candidate,
     Content,
     ReleaseStatus,
-    ScanLookup,
+    Scan,
     about_skill,
     candidate,
     check_same_signer,
     is_same_place,
-    no_lookup,
+    no_scan,
     read,
+    scan_from,
+    scan_here,
     spelled,
+    unless_same,
 )
 from skillhub.model.finding import is_kept_for_documentation
 from skillhub.model.hosts import Scope
@@ -61,22 +63,22 @@ class Acquisition:
 
     Attributes:
         fetch: Downloads the bytes; it may run on a thread, before they are needed.
-        verify: Verifies and reads the result of ``fetch``.
+        verify: Verifies and reads the result of ``fetch``, and scans it.
         size: Bytes to download; 0 if unknown.
     """
 
     fetch: Callable[[], Any]
-    verify: Callable[[Any], Candidate]
+    verify: Callable[[Any, Scan], Candidate]
     size: int = 0
 
-    def run(self) -> Candidate:
+    def run(self, scan: Scan = scan_here) -> Candidate:
         """Fetch and verify now, on this thread."""
-        return self.verify(self.fetch())
+        return self.verify(self.fetch(), scan)
 
     def map(self, change: Callable[[Candidate], Candidate]) -> Acquisition:
         """Return the acquisition of the changed candidate."""
         verify = self.verify
-        return replace(self, verify=lambda fetched: change(verify(fetched)))
+        return replace(self, verify=lambda fetched, scan: change(verify(fetched, scan)))
 
 
 def nothing() -> None:
@@ -116,7 +118,7 @@ def by_registry(
             return unpack(data, "zip", Limits(total=_USUAL_SIZE), wrapper=False)
         return data
 
-    def verify(fetched: bytes | Unpacked) -> Candidate:
+    def verify(fetched: bytes | Unpacked, scan: Scan) -> Candidate:
         unpacked = fetched if isinstance(fetched, Unpacked) else unpack(fetched, "zip", wrapper=False)
         # The registry alone decides who owns the name, not the publishers that the user trusts.
         owner = publisher_of(admission, release.published)
@@ -128,7 +130,7 @@ def by_registry(
                 where=release.url,
                 hint="a registry offers only skills signed by their publishers; report this to its operator",
             )
-        content = read(verdict.tree)
+        content = read(verdict.tree, scan)
         agrees(release, name=content.manifest.name, version=content.manifest.version, tree=verdict.tree.digest)
         origin = {"url": release.url, "digest": release.digest, "size": release.size or 0}
         entry = _entry(content, verdict, source.alias, {**origin, "version": release.version})
@@ -170,8 +172,8 @@ def by_place(
         origin = {"git": release.url, "rev": release.rev, "path": release.path, "version": release.version}
     source = of_plugin(source, release.plugin)
 
-    def verify(unpacked: Unpacked) -> Candidate:
-        found = _unvouched(unpacked, source, origin, ports, locked)
+    def verify(unpacked: Unpacked, scan: Scan) -> Candidate:
+        found = _unvouched(unpacked, source, origin, ports, locked, scan)
         if release.type != "tree" and found.name != release.name:
             raise SourceMismatch(f"the index names it {release.name}, its SKILL.md {found.name}", where=release.url)
         return replace(_check_folder_name(found, release.path), published=place.committed(release))
@@ -206,11 +208,11 @@ def by_path(
         with named(path, (FormatError,)):
             return read_local(files.inside(ports.project.base, locked_path) if is_inside else full)
 
-    def verify(unpacked: Unpacked) -> Candidate:
+    def verify(unpacked: Unpacked, scan: Scan) -> Candidate:
         origin = {"path": locked_path, "digest": unpacked.archive}
         with named(path, (FormatError,)):
             try:
-                found = _unvouched(unpacked, LOCAL, origin, ports, locked, known)
+                found = _unvouched(unpacked, LOCAL, origin, ports, locked, unless_same(known, scan))
             except BadSignature as error:
                 error.hint = error.hint or sign_anew(full, error.reason)
                 raise
@@ -221,17 +223,12 @@ def by_path(
         return found
 
     if known is not None:
-        return Acquisition(nothing, lambda _: verify(fetch()))
+        return Acquisition(nothing, lambda _, scan: verify(fetch(), scan))
     return Acquisition(fetch, verify)
 
 
 def _unvouched(
-    unpacked: Unpacked,
-    source: str,
-    origin: dict[str, Any],
-    ports: Ports,
-    locked: Collection[Digest],
-    known: Locked | None = None,
+    unpacked: Unpacked, source: str, origin: dict[str, Any], ports: Ports, locked: Collection[Digest], scan: Scan
 ) -> Candidate:
     """Verify a skill that no registry vouches for, by the publishers that the user trusts.
 
@@ -241,7 +238,7 @@ def _unvouched(
     """
     alias = None if source == LOCAL else source
     verdict, own = candidates.judge_with_own_keys(unpacked.tree, ports.publishers, alias, ports.clock(), locked)
-    content = read(verdict.tree, known=known)
+    content = read(verdict.tree, scan)
     entry = _entry(content, verdict, source, origin)
     found = candidate(content, entry, verdict, unpacked.warnings, candidates.trusted_publishers(ports.publishers))
     return replace(found, own=own) if own else found
@@ -282,8 +279,8 @@ def prefetched(
     report: Report,
     is_scanned: Callable[[], bool] = lambda: True,
     home: Home | None = None,
-) -> Iterator[Iterator[Callable[[], Candidate]]]:
-    """Yield a function for each acquisition, in order, that returns its candidate; up to 16 threads fetch ahead.
+) -> Iterator[Iterator[Callable[..., Candidate]]]:
+    """Yield a function for each acquisition, in order, that is its ``run``; up to 16 threads fetch ahead.
 
     Fetched skills that wait stay within ``_BYTES_MAX``. Threads only fetch, unpack small archives and, while
     ``is_scanned`` returns true, pass trees to scan processes; ``home`` has the cache for their results. An error is
@@ -301,8 +298,11 @@ def prefetched(
             from skillhub.scan.results import ScanCache, ScansAhead  # noqa: PLC0415
 
             processes = ScanCache(home).ahead(count) if home else ScansAhead(count=count)
-        scan = lambda fetched: processes.begin(fetched) if processes and is_scanned() else no_lookup  # noqa: E731
-        yield _Prefetcher(acquisitions, pool, scan).candidates(report)
+
+        def begin(fetched: object) -> Scan:
+            return scan_from(processes.begin(fetched)) if processes and is_scanned() else scan_here
+
+        yield _Prefetcher(acquisitions, pool, begin).candidates(report)
     except KeyboardInterrupt:
         is_stopped = True  # do not wait for the threads: a server may take ten minutes for an answer
         raise
@@ -314,16 +314,16 @@ def prefetched(
 
 class _Prefetcher:
     def __init__(
-        self, acquisitions: Sequence[Acquisition], pool: ThreadPoolExecutor, scan: Callable[[object], ScanLookup]
+        self, acquisitions: Sequence[Acquisition], pool: ThreadPoolExecutor, begin: Callable[[object], Scan]
     ) -> None:
         self._all = acquisitions
-        self._scan = scan
+        self._begin = begin
         self._waiting = deque(each for each in acquisitions if each.fetch is not nothing)
-        self._started: deque[tuple[Future[tuple[Any, ScanLookup]], int]] = deque()
+        self._started: deque[tuple[Future[tuple[Any, Scan]], int]] = deque()
         self._pool = pool
         self._size = _FIRST_SIZE
 
-    def candidates(self, report: Report) -> Iterator[Callable[[], Candidate]]:
+    def candidates(self, report: Report) -> Iterator[Callable[..., Candidate]]:
         count = len(self._waiting)
         for each in self._all:
             if each.fetch is nothing:
@@ -341,24 +341,22 @@ class _Prefetcher:
                 return
             self._started.append((self._pool.submit(self._fetched, self._waiting.popleft()), size))
 
-    def _fetched(self, acquisition: Acquisition) -> tuple[Any, ScanLookup]:
-        """Return the argument for ``verify``, and the function that returns the result of its scan."""
+    def _fetched(self, acquisition: Acquisition) -> tuple[Any, Scan]:
+        """Return the arguments for ``verify``."""
         found = acquisition.fetch()
-        return found, self._scan(found)
+        return found, self._begin(found)
 
-    def _candidate(self, acquisition: Acquisition, download: Future[Any], show: Callable[[], None]) -> Candidate:
+    def _candidate(
+        self, acquisition: Acquisition, download: Future[Any], show: Callable[[], None], scan: Scan | None = None
+    ) -> Candidate:
         from concurrent.futures import wait  # noqa: PLC0415
 
         while not (download.done() or wait((download,), _TELL_EVERY).done):
             show()
-        fetched, lookup = download.result()
+        fetched, begun_scan = download.result()
         size = len(fetched) if isinstance(fetched, bytes) else fetched.tree.size
         self._size = max(_USUAL_SIZE, size, self._size if self._size != _FIRST_SIZE else 0)
-        token = SCAN_LOOKUP.set(lookup)
-        try:
-            return acquisition.verify(fetched)
-        finally:
-            SCAN_LOOKUP.reset(token)
+        return acquisition.verify(fetched, scan or begun_scan)
 
 
 # The project's patch on the source's tree: applied in memory, its result compared with the lock.
@@ -402,7 +400,7 @@ def _with_patch(found: Candidate, entry: Locked, ports: Ports, *, scan: bool) ->
         if tree.digest != entry.tree:
             message = f"expected the patch to give the tree {entry.tree}, found {tree.digest}"
             raise WrongBytes(message, where=entry.patch.path)
-        patched = with_patched_tree(found, tree, read(tree, scan=scan))
+        patched = with_patched_tree(found, tree, read(tree, scan_here if scan else no_scan))
         found = replace(patched, entry=entry, stored=found.stored and stored is not None)
     note = undeclared(found.capabilities, entry)
     return found.noted(note) if note else found
@@ -443,7 +441,7 @@ def by_lock(name: str, entry: Locked, ports: Ports, *, is_agreed: bool = False, 
         SourceError: its source cannot be reached.
     """
     if ports.store.has(entry.original.tree):
-        found = Acquisition(nothing, lambda _: obtain_locked(name, entry, ports, is_agreed=is_agreed, scan=scan))
+        found = Acquisition(nothing, lambda *_: obtain_locked(name, entry, ports, is_agreed=is_agreed, scan=scan))
     else:
         found = _by_locked_origin(name, entry.original, ports, is_agreed=is_agreed)
         found = found.map(lambda each: _with_patch(each, entry, ports, scan=scan))
@@ -503,7 +501,7 @@ def _from_store_or_source(name: str, entry: Locked, ports: Ports, *, is_agreed: 
     release = status.release
     size = tree.size if root is None else (release.size if release else None)
     sized = entry if size is None else replace(entry, size=size)
-    found = candidate(read(tree, scan=scan), sized, verdict, (), publishers)
+    found = candidate(read(tree, scan_here if scan else no_scan), sized, verdict, (), publishers)
     found = _verified(name, entry, found, ports)
     found = replace(found, stored=ports.store.listing(entry.tree) is not None, voucher=ports.voucher(entry))
     return replace(found, published=release.published).noted(*status.yanked) if release else found
@@ -545,7 +543,11 @@ def _by_locked_path(name: str, entry: Locked, ports: Ports) -> Acquisition:
     if unpacked is None or os.path.lexists(os.path.join(ports.project.base, os.path.expanduser(path))):
         return by_path(path, ports, ports.project.base, (entry.tree,))
     origin = {"path": path, "digest": entry.digest}
-    return Acquisition(nothing, lambda _: _unvouched(unpacked, LOCAL, origin, ports, (entry.tree,)).noted(_BUNDLED))
+
+    def verify(_: None, scan: Scan) -> Candidate:
+        return _unvouched(unpacked, LOCAL, origin, ports, (entry.tree,), scan).noted(_BUNDLED)
+
+    return Acquisition(nothing, verify)
 
 
 def _by_locked_registry(name: str, entry: Locked, ports: Ports) -> Acquisition:

@@ -42,7 +42,7 @@ class Shelf:
 def ways(shelf: Shelf, count: int, size: int = 10) -> list[Acquisition]:
     releases = [Release(name=f"skill-{number}", url="") for number in range(count)]
     # The candidate is the fetched bytes: these tests read no candidate.
-    return [Acquisition(partial(shelf.artifact, release), lambda came: came, size) for release in releases]
+    return [Acquisition(partial(shelf.artifact, release), lambda came, _: came, size) for release in releases]
 
 
 def silent(what, done, of):
@@ -86,7 +86,9 @@ def test_sixteen_artifacts_are_requested_at_once():
             asked_for -= 1
         return b"came"
 
-    with prefetched([Acquisition(partial(fetch, number), len) for number in range(40)], silent) as coming:
+    with prefetched(
+        [Acquisition(partial(fetch, number), lambda came, _: len(came)) for number in range(40)], silent
+    ) as coming:
         for turn in coming:
             with change:
                 wanted += 1
@@ -111,7 +113,7 @@ def test_attack_unknown_sizes_do_not_fill_memory():
         time.sleep(0.01)  # long enough for several fetches at once
         return large
 
-    with prefetched([Acquisition(fetch, len) for _ in range(40)], silent) as coming:
+    with prefetched([Acquisition(fetch, lambda came, _: len(came)) for _ in range(40)], silent) as coming:
         for _ in range(8):
             assert next(coming)() == len(large)
     assert len(asked) <= 8 + 3  # four at first, then as many as fit
@@ -120,7 +122,7 @@ def test_attack_unknown_sizes_do_not_fill_memory():
 def test_an_acquisition_without_a_download_waits_for_its_turn():
     shelf = Shelf()
     first, second = ways(shelf, 2)
-    here = Acquisition(nothing, lambda came: "here")
+    here = Acquisition(nothing, lambda came, _: "here")
     assert taken([first, here, second]) == [b"skill-0", "here", b"skill-1"]
     assert taken([here]) == ["here"]
 
@@ -179,7 +181,7 @@ def test_attack_an_endless_download_does_not_prevent_an_interrupt():
         finished.set()
 
     with pytest.raises(KeyboardInterrupt):
-        taken([Acquisition(fetch, lambda came: came, 1) for fetch in (stopped, dripping)])
+        taken([Acquisition(fetch, lambda came, _: came, 1) for fetch in (stopped, dripping)])
     assert not finished.is_set()  # the download has not ended
     ended.set()
     assert finished.wait(300)
@@ -200,8 +202,8 @@ def test_an_interrupt_during_a_turn_waits_for_no_download(when):
             raise KeyboardInterrupt
 
     acquired = [
-        Acquisition(lambda: b"", lambda came: stopped("verified"), 1),
-        Acquisition(dripping, lambda came: came, 1),
+        Acquisition(lambda: b"", lambda came, _: stopped("verified"), 1),
+        Acquisition(dripping, lambda came, _: came, 1),
     ]
     with suppress(KeyboardInterrupt), prefetched(acquired, silent) as coming:
         next(coming)()
@@ -224,6 +226,6 @@ def test_progress_is_reported_repeatedly_during_a_download():
         if len(reports) == 4:
             may_end.set()
 
-    acquisitions = [Acquisition(fetch, lambda came: came, 10) for _ in range(2)]
+    acquisitions = [Acquisition(fetch, lambda came, _: came, 10) for _ in range(2)]
     assert taken(acquisitions, report) == [b"came", b"came"]
     assert reports[:4] == [("fetching", 0, 2)] * 4

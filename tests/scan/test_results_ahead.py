@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from skillhub.archive import Unpacked
-from skillhub.install.candidates import read, scanning
+from skillhub.install.candidates import no_scan, read
 from skillhub.install.obtain import Acquisition, prefetched
 from skillhub.model.tree import File, Tree
 from skillhub.scan import ScannedSkill, scan
@@ -122,7 +122,7 @@ def test_one_processor_starts_no_process():
 def test_many_skills_are_scanned_ahead_and_returned_in_order():
     """Sixty skills are enough for scans ahead."""
     shelf = [skill(number, HOSTILE if number % 7 == 0 else "print(1)\n") for number in range(60)]
-    ways = [Acquisition(partial(Unpacked, each), lambda result: read(result.tree)) for each in shelf]
+    ways = [Acquisition(partial(Unpacked, each), lambda result, scan: read(result.tree, scan)) for each in shelf]
     with prefetched(ways, lambda *_: None) as coming:
         found = [turn() for turn in coming]
     assert found == [read(each) for each in shelf]
@@ -130,10 +130,10 @@ def test_many_skills_are_scanned_ahead_and_returned_in_order():
 
 def test_without_a_scan_no_process_scans_ahead():
     shelf = [skill(number, HOSTILE) for number in range(60)]
-    ways = [Acquisition(partial(Unpacked, each), lambda result: read(result.tree)) for each in shelf]
-    with prefetched(ways, lambda *_: None, lambda: False) as coming, scanning(is_scanned=False):
-        found = [turn() for turn in coming]
-    assert found == [read(each, scan=False) for each in shelf]
+    ways = [Acquisition(partial(Unpacked, each), lambda result, scan: read(result.tree, scan)) for each in shelf]
+    with prefetched(ways, lambda *_: None, lambda: False) as coming:
+        found = [turn(no_scan) for turn in coming]
+    assert found == [read(each, no_scan) for each in shelf]
     assert all(read(each).findings for each in shelf[:2])
 
 
