@@ -237,7 +237,7 @@ def _recognized(
         locked = owner.skill
         if owner.how == "inside":
             problems.append(Problem(path, f"it is inside the folder of {locked.name}, which is locked as a whole"))
-        elif owner.how == "left":
+        elif owner.how == "gone":
             reason, as_agreed = _as_agreed(skill, locked.tree, locks, namespace) if locked.tree else (None, skill)
             recognized.append(holding(skill, reason) if reason else as_agreed)
         else:

@@ -322,11 +322,11 @@ class Owner(NamedTuple):
     """The locked skill that a folder belongs to.
 
     ``how`` is ``place`` for a folder that skillhub made, or would make once the skill is enabled; ``inside`` for a
-    folder within such a folder; and ``left`` for a folder that skillhub made of a skill that has since left its lock.
+    folder within such a folder; and ``gone`` for a folder that skillhub made of a skill that has since left its lock.
     """
 
     skill: Skill
-    how: Literal["place", "inside", "left"]
+    how: Literal["place", "inside", "gone"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -336,7 +336,7 @@ class KnownLocks:
     Attributes:
         skills: The locked skills whose names no other skill may have here.
         places: The skill of every folder that skillhub put one into; the paths are ``folded``.
-        left: The places of skills that left their lock.
+        gone: The places of skills that left their lock.
         waiting: For each folder of an agent, by name, the disabled skills that would be in it; both are ``folded``.
         store: The folder of the store, from which agents do not read.
         errors: Why locks or records cannot be read; if there is one, no skill counts as agreed to.
@@ -344,7 +344,7 @@ class KnownLocks:
 
     skills: tuple[Skill, ...] = ()
     places: Mapping[str, Skill] = field(default_factory=dict)
-    left: frozenset[str] = frozenset()
+    gone: frozenset[str] = frozenset()
     waiting: Mapping[str, Mapping[str, Skill]] = field(default_factory=dict)
     store: str = ""
     errors: tuple[SkillhubError, ...] = ()
@@ -358,7 +358,7 @@ class KnownLocks:
         for path, place in folded_paths.items():
             locked = self._skill_at(place)
             if locked is not None and not is_beside(path, locked):
-                return Owner(locked, "left" if place in self.left else "place")
+                return Owner(locked, "gone" if place in self.gone else "place")
         for place in folded_paths.values():
             locked = self._skill_around(os.path.dirname(place))
             if locked is not None:
@@ -450,7 +450,7 @@ class Locks:
             return KnownLocks(errors=(error,))
         skills: list[Skill] = []
         errors: list[SkillhubError] = []
-        left_places: set[str] = set()
+        gone_places: set[str] = set()
         places: dict[str, Skill] = {}
         waiting: dict[str, Mapping[str, Skill]] = {}
         real = one_look()
@@ -460,16 +460,16 @@ class Locks:
             except SkillhubError as error:
                 errors.append(error)
                 continue
-            skills += [entry.skill for entry in installed if by_name and not entry.is_left]
+            skills += [entry.skill for entry in installed if by_name and not entry.is_gone]
             for entry in installed:
                 links = [(link, *os.path.split(link)) for link in entry.links]
                 spelled = {folded(x) for link, base, name in links for x in (link, os.path.join(real(base), name))}
                 places |= dict.fromkeys(spelled, entry.skill)
-                left_places |= spelled if entry.is_left else set()
+                gone_places |= spelled if entry.is_gone else set()
             held_back = {folded(entry.skill.name): entry.skill for entry in installed if entry.skill.held is not None}
             for folder in self._folders_of(project, by_name, real) if held_back else ():
                 waiting[folder] = {**waiting[folder], **held_back} if folder in waiting else held_back
-        known = KnownLocks(skills=tuple(skills), places=places, left=frozenset(left_places), errors=tuple(errors))
+        known = KnownLocks(skills=tuple(skills), places=places, gone=frozenset(gone_places), errors=tuple(errors))
         return replace(known, waiting=waiting, store=real(store.root))
 
     def _folders_of(self, project: Project, is_around: bool, real: Callable[[str], str]) -> set[str]:
@@ -530,7 +530,7 @@ class NoLocks(Locks):
 class _Installed(NamedTuple):
     skill: Skill
     links: tuple[str, ...]
-    is_left: bool = False
+    is_gone: bool = False
 
 
 def _installed(project: Project, store: Store, environ: Mapping[str, str]) -> list[_Installed]:
@@ -551,7 +551,7 @@ def _installed(project: Project, store: Store, environ: Mapping[str, str]) -> li
             left_skill = Skill(name=name, path=None, scope=project.scope, state="enabled", tree=record.tree)
             left_skill = left_skill if record.enabled else holding(left_skill, _left_lock_reason(record, project))
             links = tuple(absolute(project.base, link) for link in record.links)
-            installed.append(_Installed(left_skill, links, is_left=True))
+            installed.append(_Installed(left_skill, links, is_gone=True))
     return installed
 
 

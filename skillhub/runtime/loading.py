@@ -444,7 +444,7 @@ def _as_locked_now(skill: Skill) -> tuple[Skill, Agreed | None]:
     if owner.how == "place" and owner.skill.held is not None:
         return holding(skill, owner.skill.held), None
     tree = owner.skill.tree or skill.tree
-    present = replace(skill, managed=False) if owner.how == "left" else skill
+    present = replace(skill, managed=False) if owner.how == "gone" else skill
     return present, locks.agreed(tree) if tree else None
 
 
