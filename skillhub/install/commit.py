@@ -32,7 +32,14 @@ from skillhub.install.locked_facts import (
 )
 from skillhub.install.need_questions import AnsweredNeeds, OpenNeeds, facts_of, needs_for_agents, needs_to_enable
 from skillhub.install.resolve import ResolvedSkill
-from skillhub.install.review import admit, check_against_record, consent, moved_records, new_first, rebased_lock
+from skillhub.install.review import (
+    admit,
+    check_against_record,
+    consent_questions,
+    moved_records,
+    new_first,
+    rebased_lock,
+)
 from skillhub.model.finding import in_short
 from skillhub.model.hosts import Host, LinkKind
 from skillhub.model.lock import Lock, Locked, LockedSource
@@ -288,7 +295,7 @@ class Plan:
     def questions(self) -> list[Question]:
         """Return all questions about the candidate."""
         programs = self.needs.programs if self.needs else ()
-        found = consent(self.candidate, self.record, self.changes, programs)
+        found = consent_questions(self.candidate, self.record, self.changes, programs)
         found += self.needs.questions() if self.needs else []
         return found + (self.linking.questions() if self.linking else [])
 

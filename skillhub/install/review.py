@@ -48,7 +48,7 @@ _PLACES_MAX = 3  # of the findings of one rule
 _TRYING_OUT = "the registry inside this package is only for tests: its keys are public"
 
 
-def consent(
+def consent_questions(
     candidate: Candidate, record: Record | None, changes: Changes | None = None, programs: Sequence[str] = ()
 ) -> list[Question]:
     """Return the questions about a candidate; none if this person agreed to this tree from this origin before.
@@ -63,14 +63,14 @@ def consent(
         return []
     # The reasons against the install come before the question whether to install.
     subject = candidate.name, candidate.tree, candidate.findings
-    questions = about_findings(*subject, "install it anyway?", _where(candidate))
+    questions = about_findings(*subject, "install it anyway?", _show_command(candidate))
     install = _install(candidate, record, changes, programs)
     if candidate.trust == "unsigned":
         questions.append(_unsigned(candidate, install.message))
     elif candidate.trust == "untrusted":
         questions.append(_publisher(candidate))
     if changes is not None:
-        questions += _new(candidate, changes)
+        questions += _new_facts(candidate, changes)
     return [*questions, install]
 
 
@@ -83,9 +83,9 @@ def _undeclared(candidate: Candidate) -> Iterator[str]:
         yield f"its scripts read undeclared variables: {variables}"
 
 
-def _new(candidate: Candidate, changes: Changes) -> list[Question]:
+def _new_facts(candidate: Candidate, changes: Changes) -> list[Question]:
     """Return a question for each capability and need that this version has and the previous one did not."""
-    name, by = candidate.name, _by(candidate)
+    name, by = candidate.name, _signer_and_source(candidate)
     version, was = (candidate.entry.version or "in the new version", changes.before.version or "the previous version")
     asked: list[tuple[Kind, str, str]] = [
         *(("capability", each, f"gains the capability {word(each)}") for each in changes.capabilities.added),
@@ -117,9 +117,9 @@ def _install(
     patched = f", and patched by this project: {word(entry.patch.path)}" if entry.patch else ""
     details = [
         "its description:",
-        *quoted(candidate.manifest.description, _SAID_MAX, _where(candidate)),
+        *quoted(candidate.manifest.description, _SAID_MAX, _show_command(candidate)),
         *_notes(candidate),
-        *(changes.paths(_FILES_MAX, _where(candidate)) if changes else ()),
+        *(changes.paths(_FILES_MAX, _show_command(candidate)) if changes else ()),
         *(changes.facts() if changes else ()),
         *([_TRYING_OUT] if (entry.url or "").startswith(EMBEDDED_URL) else ()),
         *(["it will stay disabled; missing: program " + ", program ".join(programs)] if programs else ()),
@@ -138,7 +138,7 @@ def _install(
     row = (
         candidate.name,
         word(entry.version or entry.short),
-        _from(entry),
+        _source_words(entry),
         (candidate.signed_by or "unsigned") + (", patched" if entry.patch else ""),
         capabilities or "none seen",
         needs or "-",
@@ -149,7 +149,7 @@ def _install(
         details.append(f"you agreed to it {was}; now it is {now}")
         if record.tree == entry.tree:
             message = f"{candidate.name} was agreed to {was}; the lock now has it {now}; agree?"
-    by = _by(candidate)
+    by = _signer_and_source(candidate)
     return Question("install", candidate.name, message, tuple(details), row=row, alike=by, tree=candidate.tree)
 
 
@@ -159,12 +159,12 @@ def _signed(candidate: Candidate) -> str:
     return "not signed" if candidate.trust == "unsigned" else "signed by an unknown key"
 
 
-def _by(candidate: Candidate) -> str:
+def _signer_and_source(candidate: Candidate) -> str:
     """Return the signer and the source of a skill; one answer may cover questions about skills that share both."""
     signer = candidate.signer
     unproven = "unsigned" if candidate.trust == "unsigned" else _signed(candidate)
     by = f"by {candidate.signed_by} ({signer.fingerprint})" if signer else unproven
-    return f"{by} from {_from(candidate.entry)}{', patched' if candidate.entry.patch else ''}"
+    return f"{by} from {_source_words(candidate.entry)}{', patched' if candidate.entry.patch else ''}"
 
 
 def _content(candidate: Candidate) -> str:
@@ -176,13 +176,13 @@ def _notes(candidate: Candidate) -> Iterator[str]:
     """Yield the candidate's warnings, few enough to leave room for the facts below."""
     notes = candidate.warnings
     for note in notes[:_NOTES_MAX]:
-        line, *rest = quoted(f"note: {note}", _LINE_MAX * 2, _where(candidate))
+        line, *rest = quoted(f"note: {note}", _LINE_MAX * 2, _show_command(candidate))
         yield from (str(line), *rest)
     if left := len(notes[_NOTES_MAX:]):
-        yield f"and {left} more {'note' if left == 1 else 'notes'}: {_where(candidate)}"
+        yield f"and {left} more {'note' if left == 1 else 'notes'}: {_show_command(candidate)}"
 
 
-def _where(candidate: Candidate) -> str:
+def _show_command(candidate: Candidate) -> str:
     """Return the command that shows the whole skill before it is installed."""
     entry = candidate.entry
     ref = f"{entry.place}:{candidate.manifest.name}" if entry.named else entry.path or entry.url or entry.source
@@ -195,7 +195,7 @@ def _where(candidate: Candidate) -> str:
     return as_command("skillhub", "show", ref)
 
 
-def _from(entry: Locked) -> str:
+def _source_words(entry: Locked) -> str:
     """Return the source, and the server of the bytes if that is another."""
     if entry.local or entry.named:
         return word(entry.source)
@@ -216,7 +216,7 @@ def _unsigned(candidate: Candidate, install: str) -> Question:
             *((f"the patch is {word(patch.path)}",) if patch else ()),
             "no signature proves its author; the digest in the lock reveals any later change",
         ),
-        alike=_by(candidate),
+        alike=_signer_and_source(candidate),
     )
 
 
@@ -247,7 +247,7 @@ def _publisher(candidate: Candidate) -> Question:
         candidate.name,
         f"{candidate.name} is signed by {candidate.signed_by}, who is not trusted yet; trust them for this skill?",
         ("compare it with the key that the publisher publishes elsewhere", f"{signer.kind} {signer.fingerprint}"),
-        alike=_by(candidate),
+        alike=_signer_and_source(candidate),
     )
 
 
