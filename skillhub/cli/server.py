@@ -18,8 +18,8 @@ from skillhub.cli.terminal import is_interactive
 from skillhub.command.ports import Ports, ask_person
 from skillhub.disk import files
 from skillhub.errors import NotFound, UsageError
+from skillhub.exchange.own_mcp_entry import OwnEntry
 from skillhub.formats.text import as_command, as_word, did_you_mean, quote, spelled_like
-from skillhub.install.own_mcp_entry import OwnEntry
 from skillhub.model.hosts import SkillScope, detect, host
 from skillhub.model.question import Flags
 from skillhub.model.skill import Skill

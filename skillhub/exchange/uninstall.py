@@ -15,9 +15,9 @@ from skillhub.disk.folders import remove_tree
 from skillhub.disk.home import EDITS, Home
 from skillhub.disk.installer import extra, removal
 from skillhub.errors import Drifted, SkillhubError, StateError
+from skillhub.exchange.own_mcp_entry import NAME, entries_file
 from skillhub.formats.json import strict_json
 from skillhub.formats.text import as_command
-from skillhub.install.own_mcp_entry import NAME, entries_file
 from skillhub.model.hosts import Scope, hosts
 from skillhub.model.provenance import Record, Records
 from skillhub.model.question import Asked, Question
