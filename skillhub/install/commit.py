@@ -31,15 +31,9 @@ from skillhub.install.locked_facts import (
     with_advisories,
 )
 from skillhub.install.need_questions import AnsweredNeeds, OpenNeeds, facts_of, needs_for_agents, needs_to_enable
+from skillhub.install.questions import consent_questions
 from skillhub.install.resolve import ResolvedSkill
-from skillhub.install.review import (
-    admit,
-    check_against_record,
-    consent_questions,
-    moved_records,
-    new_first,
-    rebased_lock,
-)
+from skillhub.install.review import admit, check_against_record, moved_records, new_first, rebased_lock
 from skillhub.model.finding import in_short
 from skillhub.model.hosts import Host, LinkKind
 from skillhub.model.lock import Lock, Locked, LockedSource

@@ -1,9 +1,9 @@
-"""The questions before a skill is installed; whether policies permit it, and whether its publisher is the same."""
+"""Whether a skill may be installed, by policies and by the publisher agreed to before; registries that moved."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import timedelta
 
@@ -11,7 +11,7 @@ from skillhub.command.ports import Ports
 from skillhub.command.state import State
 from skillhub.errors import BadSignature, Forbidden, SignerChanged
 from skillhub.formats.digest import Digest
-from skillhub.formats.text import Quoted, as_command, collapsed, command, parse_time, quoted, reinstall, shown, word
+from skillhub.formats.text import command, parse_time, reinstall
 from skillhub.install import candidates
 from skillhub.install.candidates import (
     Candidate,
@@ -20,279 +20,20 @@ from skillhub.install.candidates import (
     proven_signers,
     read_manifest,
     relocated,
-    spelled,
     without_files,
 )
 from skillhub.install.locked_facts import names_of, policy_subject, urls_of, with_advisories
-from skillhub.model.finding import NETWORK_UNKNOWN, Finding, at_least, counted, in_words, undeclared_variables
+from skillhub.model.finding import Finding, at_least
 from skillhub.model.index import Release
 from skillhub.model.lock import Lock, Locked, LockedSource, shown_signers
-from skillhub.model.provenance import Changes, Facts, Provenance, Record, signers_of
-from skillhub.model.question import Kind, Question
-from skillhub.model.reference import authority, repository
+from skillhub.model.provenance import Facts, Provenance, Record, signers_of
+from skillhub.model.reference import repository
 from skillhub.model.tree import SIGNATURE, Tree
 from skillhub.net.target import by_agreement
 from skillhub.policy.policy import EVERYTHING, LASTING, Subject
 from skillhub.project.copies import left_the_lock
-from skillhub.scan import capabilities_and_findings, masked, scan
-from skillhub.sources.configured import EMBEDDED_URL
+from skillhub.scan import capabilities_and_findings, scan
 from skillhub.trust.publishers import publisher_of
-
-# The questions before a skill is written to disk, with their texts.
-
-_LINE_MAX = 160  # characters of a shown line
-_SAID_MAX = 480  # characters of a skill's description
-_NOTES_MAX = 6
-_FILES_MAX = 12
-_PLACES_MAX = 3  # of the findings of one rule
-_TRYING_OUT = "the registry inside this package is only for tests: its keys are public"
-
-
-def consent_questions(
-    candidate: Candidate, record: Record | None, changes: Changes | None = None, programs: Sequence[str] = ()
-) -> list[Question]:
-    """Return the questions about a candidate; none if this person agreed to this tree from this origin before.
-
-    Args:
-        candidate: The skill to install.
-        record: The record of what the person agreed to before.
-        changes: The differences from the version before, if there was one.
-        programs: The missing programs, which keep the skill disabled whatever the answers.
-    """
-    if record is not None and record.is_of(candidate.entry):
-        return []
-    # The reasons against the install come before the question whether to install.
-    subject = candidate.name, candidate.tree, candidate.findings
-    questions = about_findings(*subject, "install it anyway?", _show_command(candidate))
-    install = _install(candidate, record, changes, programs)
-    if candidate.trust == "unsigned":
-        questions.append(_unsigned(candidate, install.message))
-    elif candidate.trust == "untrusted":
-        questions.append(_publisher(candidate))
-    if changes is not None:
-        questions += _new_facts(candidate, changes)
-    return [*questions, install]
-
-
-def _undeclared(candidate: Candidate) -> Iterator[str]:
-    declared = (need.name for need in candidate.manifest.requires if need.kind == "env")
-    names = [word(each) for each in undeclared_variables(candidate.capabilities, declared)]
-    if names:
-        more = f" and {len(names) - _FILES_MAX} more" if len(names) > _FILES_MAX else ""
-        variables = "any variable" if "*" in names else f"{', '.join(names[:_FILES_MAX])}{more}"
-        yield f"its scripts read undeclared variables: {variables}"
-
-
-def _new_facts(candidate: Candidate, changes: Changes) -> list[Question]:
-    """Return a question for each capability and need that this version has and the previous one did not."""
-    name, by = candidate.name, _signer_and_source(candidate)
-    version, was = (candidate.entry.version or "in the new version", changes.before.version or "the previous version")
-    asked: list[tuple[Kind, str, str]] = [
-        *(("capability", each, f"gains the capability {word(each)}") for each in changes.capabilities.added),
-        *(("need", each, f"has a new need, {word(each)}") for each in changes.requires.added),
-    ]
-    # An older lock does not say whether the version before used the network.
-    unsure = f"may use the network ({NETWORK_UNKNOWN}), which the lock does not say of {was}; agree?"
-    return [
-        Question(
-            kind,
-            name,
-            f"{name} {version} {unsure if each == NETWORK_UNKNOWN else f'{text}, which {was} did not have; agree?'}",
-            ("if you answer no, nothing changes: the skill stays as you agreed to it before",),
-            each,
-            alike=f"{word(each)} {by}",
-        )
-        for kind, each, text in asked
-    ]
-
-
-def _install(
-    candidate: Candidate, record: Record | None, changes: Changes | None, programs: Sequence[str]
-) -> Question:
-    entry = candidate.entry
-    version = f" {word(entry.version)}" if entry.version else ""
-    capabilities, needs = (
-        ", ".join(map(word, each)) for each in (candidate.capabilities, spelled(candidate.manifest))
-    )
-    patched = f", and patched by this project: {word(entry.patch.path)}" if entry.patch else ""
-    details = [
-        "its description:",
-        *quoted(candidate.manifest.description, _SAID_MAX, _show_command(candidate)),
-        *_notes(candidate),
-        *(changes.paths(_FILES_MAX, _show_command(candidate)) if changes else ()),
-        *(changes.facts() if changes else ()),
-        *([_TRYING_OUT] if (entry.url or "").startswith(EMBEDDED_URL) else ()),
-        *(["it will stay disabled; missing: program " + ", program ".join(programs)] if programs else ()),
-        f"it needs: {needs or 'nothing'}",
-        *_undeclared(candidate),
-        f"it can: {in_words(candidate.capabilities)}",
-        _content(candidate),
-        # The origin of a place without an alias begins with its reference already.
-        f"from {'' if entry.origin.startswith(entry.source) else f'{word(entry.source)}: '}{word(entry.origin)}",
-        f"{_signed(candidate)}{patched}",
-        *([f"it calls itself {entry.name}, and is called {candidate.name} here"] if entry.name else ()),
-    ]
-    verb = "Change" if record else "Install"
-    if changes is not None and changes.before.version != entry.version:
-        verb, version = "Downgrade" if changes.is_downgrade else "Update", f" to {word(str(entry.version))}"
-    row = (
-        candidate.name,
-        word(entry.version or entry.short),
-        _source_words(entry),
-        (candidate.signed_by or "unsigned") + (", patched" if entry.patch else ""),
-        capabilities or "none seen",
-        needs or "-",
-    )
-    message = f"{verb} {f'{entry.name} as ' if entry.name else ''}{candidate.name}{version}?"
-    if record is not None and (elsewhere := record.elsewhere(entry)):
-        was, now = elsewhere
-        details.append(f"you agreed to it {was}; now it is {now}")
-        if record.tree == entry.tree:
-            message = f"{candidate.name} was agreed to {was}; the lock now has it {now}; agree?"
-    by = _signer_and_source(candidate)
-    return Question("install", candidate.name, message, tuple(details), row=row, alike=by, tree=candidate.tree)
-
-
-def _signed(candidate: Candidate) -> str:
-    if candidate.signer:
-        return f"signed by {candidate.signed_by} ({candidate.signer.fingerprint})"
-    return "not signed" if candidate.trust == "unsigned" else "signed by an unknown key"
-
-
-def _signer_and_source(candidate: Candidate) -> str:
-    """Return the signer and the source of a skill; one answer may cover questions about skills that share both."""
-    signer = candidate.signer
-    unproven = "unsigned" if candidate.trust == "unsigned" else _signed(candidate)
-    by = f"by {candidate.signed_by} ({signer.fingerprint})" if signer else unproven
-    return f"{by} from {_source_words(candidate.entry)}{', patched' if candidate.entry.patch else ''}"
-
-
-def _content(candidate: Candidate) -> str:
-    files = len(candidate.tree)
-    return f"{files} {'file' if files == 1 else 'files'}, {candidate.tree.size} bytes, tree {candidate.tree.digest}"
-
-
-def _notes(candidate: Candidate) -> Iterator[str]:
-    """Yield the candidate's warnings, few enough to leave room for the facts below."""
-    notes = candidate.warnings
-    for note in notes[:_NOTES_MAX]:
-        line, *rest = quoted(f"note: {note}", _LINE_MAX * 2, _show_command(candidate))
-        yield from (str(line), *rest)
-    if left := len(notes[_NOTES_MAX:]):
-        yield f"and {left} more {'note' if left == 1 else 'notes'}: {_show_command(candidate)}"
-
-
-def _show_command(candidate: Candidate) -> str:
-    """Return the command that shows the whole skill before it is installed."""
-    entry = candidate.entry
-    ref = f"{entry.place}:{candidate.manifest.name}" if entry.named else entry.path or entry.url or entry.source
-    if entry.git is not None:
-        ref = f"git+{entry.git.removeprefix('git+')}@{entry.rev}{f'#{entry.path}' if entry.path else ''}"
-    elif entry.url and entry.path:
-        ref = f"{entry.place}#{entry.path}"
-    elif entry.local and not os.path.isabs(ref):
-        ref = f"./{ref}"
-    return as_command("skillhub", "show", ref)
-
-
-def _source_words(entry: Locked) -> str:
-    """Return the source, and the server of the bytes if that is another."""
-    if entry.local or entry.named:
-        return word(entry.source)
-    server = authority(entry.git or entry.url or "")
-    said = authority(entry.place) or "github.com"
-    return word(entry.source) if server == said else f"{word(entry.source)} (at {word(server or entry.origin)})"
-
-
-def _unsigned(candidate: Candidate, install: str) -> Question:
-    """Return the question about a missing signature; ``install`` is the message of the question to install."""
-    patch = candidate.entry.patch
-    lacks = "with this project's unsigned patch" if patch else "without a signature"
-    return Question(
-        "unsigned",
-        candidate.name,
-        f"{install.removesuffix('?')}, {lacks}?" if install.endswith("agree?") else f"{install[:-1]} {lacks}?",
-        (
-            *((f"the patch is {word(patch.path)}",) if patch else ()),
-            "no signature proves its author; the digest in the lock reveals any later change",
-        ),
-        alike=_signer_and_source(candidate),
-    )
-
-
-def _publisher(candidate: Candidate) -> Question:
-    signer, own, claim = candidate.signer, candidate.own, candidate.claim
-    if signer is None:
-        # A signature does not contain its key; without the key nothing is proven, and there is nothing to pin.
-        return Question(
-            "publisher",
-            candidate.name,
-            f"{candidate.name} is signed by an unknown key; install it as if unsigned?",
-            (
-                *((f"the signature claims the key in a PEM file of {claim}",) if claim else ()),
-                "without it nothing is proven: no key is pinned, and the lock will name no signer",
-                "with it the signature is checked: skillhub publisher trust NAME --key FILE",
-            ),
-        )
-    if own is not None:
-        return Question(
-            "publisher",
-            candidate.name,
-            f"{candidate.name} is signed by {word(own.name)}, a key of yours; trust it for this skill?",
-            (f"{signer.kind} {signer.fingerprint}", f"to trust it for every skill: {own.trusting}"),
-            own.trusting,
-        )
-    return Question(
-        "publisher",
-        candidate.name,
-        f"{candidate.name} is signed by {candidate.signed_by}, who is not trusted yet; trust them for this skill?",
-        ("compare it with the key that the publisher publishes elsewhere", f"{signer.kind} {signer.fingerprint}"),
-        alike=_signer_and_source(candidate),
-    )
-
-
-def about_findings(name: str, tree: Tree, found: Sequence[Finding], asking: str, where: str) -> list[Question]:
-    """Return the question about high and critical findings; none without such a finding.
-
-    ``asking`` is the text of the question about high findings, ``where`` the command that shows the whole skill.
-    """
-    grave = [finding for finding in found if at_least(finding.severity, "high")]
-    if not grave:
-        return []
-    critical = dict.fromkeys(finding.rule for finding in grave if finding.severity == "critical")
-    lines = tuple(_lines(grave, name, tree, where))
-    seen = f"The scan of {name} has findings: {counted(grave)}; "
-    if critical:
-        message = f"{seen}only a policy can accept {', '.join(critical)}"
-        return [Question("critical-finding", name, message, lines, '", "'.join(critical))]
-    return [Question("finding", name, f"{seen}{asking}", lines)]
-
-
-def _lines(grave: Sequence[Finding], name: str, tree: Tree, where: str) -> Iterator[str]:
-    """Yield the lines of the findings in their order, with the first few places of each rule."""
-    places: dict[str, list[Finding]] = {}
-    for each in grave:
-        places.setdefault(each.rule, []).append(each)
-    for rule, found in places.items():
-        for each in found[:_PLACES_MAX]:
-            yield from _seen(each, name, tree, where)
-        if left := len(found[_PLACES_MAX:]):
-            yield f"and {left} more {'place' if left == 1 else 'places'} of {rule}: {where}"
-
-
-def _seen(finding: Finding, name: str, tree: Tree, where: str) -> Iterator[str]:
-    """Yield the finding, and its line of the file, with secrets masked."""
-    place = word(finding.path or name) + (f":{finding.line}" if finding.line else "")
-    yield f"{finding.severity}: {place}: {finding.message} [{finding.rule}]"
-    file = tree.get(finding.path or "")
-    lines = file.data.split(b"\n") if file is not None and finding.line else []
-    if finding.line and finding.line <= len(lines):
-        line = masked(lines[finding.line - 1]).decode("utf-8", "replace").strip()
-        text = shown(line[:_LINE_MAX])
-        yield Quoted(collapsed(text[:_LINE_MAX]))
-        if len(line) > _LINE_MAX or len(text) > _LINE_MAX:
-            yield f"its line goes on: {where}"
-
 
 # Whether a candidate may be installed, by the policies of machine, user and project.
 

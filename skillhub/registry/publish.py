@@ -13,7 +13,7 @@ from skillhub.errors import Refused, UsageError
 from skillhub.formats.digest import Digest
 from skillhub.formats.document import Items, part
 from skillhub.formats.text import as_command, quote, word
-from skillhub.install.review import about_findings
+from skillhub.install.questions import about_findings
 from skillhub.model.finding import Finding, capability_text, counted
 from skillhub.model.index import Release
 from skillhub.model.lock import Locked
