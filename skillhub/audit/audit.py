@@ -21,10 +21,9 @@ from skillhub.errors import BadSignature, FormatError, NotFound, SkillhubError, 
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import command, quote, reinstall
 from skillhub.install import candidates
+from skillhub.install.admission import advised, advised_tree, install_words, policy_subject, since
 from skillhub.install.candidates import ReleaseStatus
-from skillhub.install.locked_facts import advised, advised_tree, policy_subject
 from skillhub.install.obtain import undeclared
-from skillhub.install.review import install_words, since
 from skillhub.model.finding import Finding, Issue, Severity
 from skillhub.model.hosts import hosts
 from skillhub.model.index import Admission, TakenBack, choose_release

@@ -13,8 +13,8 @@ from skillhub.disk.home import INTENT, LOCK
 from skillhub.errors import SkillhubError, StateError
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import as_command, command
+from skillhub.install.admission import advised_skills
 from skillhub.install.candidates import remedies
-from skillhub.install.locked_facts import advised_skills
 from skillhub.model.hosts import Host, detect, hosts, measured, profiles
 from skillhub.model.skill import Need, Skill
 from skillhub.net.settings import Settings

@@ -16,14 +16,13 @@ from skillhub.edits.patch import difference, read_edited, text_of
 from skillhub.errors import Forbidden, NotFound, SecurityError, SkillhubError, SourceError, StateError, UsageError
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import spell_time, word
+from skillhub.install.admission import Known, admit, advised, with_known_bad
 from skillhub.install.candidates import Candidate, ReleaseStatus, check_against_lock
 from skillhub.install.gather import rebase_patch
 from skillhub.install.links import Linker
-from skillhub.install.locked_facts import Known, advised, with_known_bad
 from skillhub.install.need_questions import facts_of
 from skillhub.install.obtain import by_source, obtain_locked
 from skillhub.install.resolve import chosen_release, look_up, resolve_ref, resolve_wanted, typed
-from skillhub.install.review import admit
 from skillhub.model.finding import Finding, in_words
 from skillhub.model.index import Index, Release
 from skillhub.model.lock import Lock, Locked, shown_signers

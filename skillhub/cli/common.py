@@ -171,7 +171,7 @@ class Common:
         if names or self.package is None:
             return [*names] or None
         from skillhub.command.state import State
-        from skillhub.install.locked_facts import packages_of
+        from skillhub.install.admission import packages_of
 
         project = self.open_project()
         found = packages_of(State(project.lock(), project.intent(), project.records()))

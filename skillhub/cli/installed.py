@@ -31,8 +31,8 @@ from skillhub.sources.configured import ProjectSources, Sources, with_withdrawn
 if TYPE_CHECKING:
     from skillhub.audit.verify import Verified
     from skillhub.command.ports import Ports
+    from skillhub.install.admission import Known
     from skillhub.install.candidates import Candidate
-    from skillhub.install.locked_facts import Known
     from skillhub.model.lock import Locked
     from skillhub.model.skill import Skill
 
@@ -86,7 +86,7 @@ def installed(common: Common) -> InstalledSkills:
     users = _with_edits(users_skills(project, common.user_home, store, os.environ), project, store)
     users = with_withdrawn(users, common.sources)
     if known := _known_bad(common, project, store):
-        from skillhub.install.locked_facts import with_known_bad
+        from skillhub.install.admission import with_known_bad
 
         skills, users = with_known_bad(skills, known), with_known_bad(users, known)
     return InstalledSkills(tuple(skills), tuple(users), tuple(known), project, store)
@@ -112,7 +112,7 @@ def _known_bad(common: Common, project: Project, store: Store) -> list[Known]:
         ports = replace(replace(common, offline=True).ports(), store=store)
         if not ports.advisories.known():
             return []
-        from skillhub.install.locked_facts import advised_skills
+        from skillhub.install.admission import advised_skills
 
         return [
             (scope, name, match)

@@ -292,7 +292,7 @@ def remember_outcome(common: Common, outcome: Outcome, ports: Ports) -> None:
     Known advisories, and a skill that every command has to check, decide anew each time.
     """
     from skillhub.command.state import read_state
-    from skillhub.install.locked_facts import SharedFacts, deciding_facts
+    from skillhub.install.admission import SharedFacts, deciding_facts
     from skillhub.project import copies
 
     something = outcome.changed, outcome.pending, outcome.asked, outcome.warnings, outcome.left, outcome.supplied

@@ -15,8 +15,8 @@ from skillhub.cli.reading import listing, numbered, text_of
 from skillhub.cli.terminal import Terminal, members
 from skillhub.errors import NotFound, Refused, UsageError
 from skillhub.formats.text import Quoted, as_command, collapsed, quote
+from skillhub.install.admission import with_advisories
 from skillhub.install.candidates import Candidate
-from skillhub.install.locked_facts import with_advisories
 from skillhub.install.trusted_sources import Listings, listings
 from skillhub.model.finding import in_words, undeclared_variables
 from skillhub.model.hosts import Profile, profile

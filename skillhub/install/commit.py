@@ -20,20 +20,24 @@ from skillhub.disk import files
 from skillhub.errors import StateError, UsageError
 from skillhub.formats.digest import Digest
 from skillhub.install import candidates
-from skillhub.install.candidates import Candidate
-from skillhub.install.links import Linker, Linking, write_records
-from skillhub.install.locked_facts import (
+from skillhub.install.admission import (
     SharedFacts,
+    admit,
     advised,
+    check_against_record,
     deciding_facts,
     files_about,
+    moved_records,
+    new_first,
     packages_of,
+    rebased_lock,
     with_advisories,
 )
+from skillhub.install.candidates import Candidate
+from skillhub.install.links import Linker, Linking, write_records
 from skillhub.install.need_questions import AnsweredNeeds, OpenNeeds, facts_of, needs_for_agents, needs_to_enable
 from skillhub.install.questions import consent_questions
 from skillhub.install.resolve import ResolvedSkill
-from skillhub.install.review import admit, check_against_record, moved_records, new_first, rebased_lock
 from skillhub.model.finding import in_short
 from skillhub.model.hosts import Host, LinkKind
 from skillhub.model.lock import Lock, Locked, LockedSource

@@ -15,6 +15,7 @@ from skillhub.edits.patch import difference, free_path, merge_skills
 from skillhub.errors import Forbidden, FormatError, NotFound, SecurityError, SkillhubError, UsageError
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import as_word, command, is_name, is_object_id, quote, reinstall
+from skillhub.install.admission import admit, too_young, with_advisories
 from skillhub.install.candidates import (
     EXPIRED,
     Candidate,
@@ -27,10 +28,8 @@ from skillhub.install.candidates import (
     read,
     spelled,
 )
-from skillhub.install.locked_facts import with_advisories
 from skillhub.install.obtain import obtain_locked, prefetched, with_patched_tree
 from skillhub.install.resolve import ResolvedSkill, ranges_on, resolve_locked, resolve_ref, resolve_wanted, satisfies
-from skillhub.install.review import admit, too_young
 from skillhub.model.index import Release, TakenBack, choose_release, fitting, no_match, offered_by, words_for
 from skillhub.model.lock import Locked, Patch
 from skillhub.model.reference import Git, GitHub, Local, Mcp, Named, Oci, Ref

@@ -12,15 +12,14 @@ from skillhub.command.state import State, read_state, read_unchecked, refuse_unk
 from skillhub.errors import FormatError, KnownBad, Refused, SkillhubError, SourceError, StateError, UsageError
 from skillhub.formats.digest import NO_FILES
 from skillhub.formats.text import command
+from skillhub.install.admission import described, left_behind, refuse_known_bad, sources_with, without_other_signers
 from skillhub.install.candidates import Candidate, TreeBudget, about_skill
 from skillhub.install.commit import Change, Plan, Planner, changes_of, commit, decide, note_unchanged, unchanged
 from skillhub.install.gather import Describe, Gathered, admit_optional, gather, newest_of, unavailable
 from skillhub.install.links import Linker, Linking, kept_edited, removal_questions, write_records
-from skillhub.install.locked_facts import refuse_known_bad
 from skillhub.install.need_questions import config_files, remove_servers, unneeded_variables
 from skillhub.install.obtain import by_lock
 from skillhub.install.resolve import resolve_locked, with_dependencies
-from skillhub.install.review import described, left_behind, sources_with, without_other_signers
 from skillhub.install.trusted_sources import ask_and_adopt_sources, needed_by
 from skillhub.model.hosts import Scope
 from skillhub.model.lock import Lock

@@ -12,6 +12,7 @@ from skillhub.command.state import State, read_state
 from skillhub.edits import patch
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import command
+from skillhub.install.admission import policy_subject, refuse_known_bad
 from skillhub.install.candidates import Candidate, ReleaseStatus
 from skillhub.install.links import (
     Linker,
@@ -22,7 +23,6 @@ from skillhub.install.links import (
     unmanaged_copies,
     write_records,
 )
-from skillhub.install.locked_facts import policy_subject, refuse_known_bad
 from skillhub.model.lock import Locked
 from skillhub.model.tree import Tree
 from skillhub.policy.policy import LASTING

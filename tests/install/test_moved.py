@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from skillhub.formats.digest import Digest
+from skillhub.install.admission import rebased_lock
 from skillhub.install.candidates import is_same_place
-from skillhub.install.review import rebased_lock
 from skillhub.model.lock import Lock
 
 ELSEWHERE = "https://elsewhere.example/hub"

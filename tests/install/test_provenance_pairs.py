@@ -16,8 +16,8 @@ from skillhub.audit.report import Locations
 from skillhub.edits.lock_merge import merge
 from skillhub.errors import SecurityError
 from skillhub.formats.digest import Digest
+from skillhub.install.admission import refuse_other_signer
 from skillhub.install.candidates import Content, ReleaseStatus, candidate, check_against_lock
-from skillhub.install.review import refuse_other_signer
 from skillhub.model.lock import Lock, Locked, LockedSource, Signer
 from skillhub.model.manifest import Manifest
 from skillhub.model.provenance import MEANING, Change, Provenance, Record, source_changes
