@@ -48,7 +48,7 @@ def policy(world, *sources):
     path = Path(world.home.config, "policy.toml")
     os.makedirs(path.parent, exist_ok=True)
     path.write_text(f"sources = {json.dumps(sources)}\n")
-    return f"{path}:1"
+    return str(path)
 
 
 @pytest.fixture
@@ -111,7 +111,7 @@ def test_an_allowed_source_is_added_and_needs_an_answer_in_spite_of_agree(world,
     site, other = webs
     policy(world, site.url("/"))
     path = Path(world.home.config, "policy.toml")
-    path.write_text(path.read_text() + 'agree = ["unsigned", "source"]\n')
+    path.write_text(path.read_text() + 'agree = ["unsigned"]\n')
     with pytest.raises(Refused):
         add_source("docs", site.url(""), Pin(), world.ports(Answers()))
     assert add_source("docs", site.url(""), Pin(), world.ports(Answers("yes"))).alias == "docs"
