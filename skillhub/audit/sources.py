@@ -112,7 +112,7 @@ class Inquiry:
     def _ask_registry(self, source: Source, names: Iterable[str]) -> None:
         """Ask a registry about each of these skills, until one request fails."""
         try:
-            registry = self.ports.open(source)
+            registry = self.ports.open_registry(source)
             for name in names:
                 try:
                     entry = self.state.lock.skills[name]
@@ -276,12 +276,12 @@ class _PlaceNetwork:
     """Opens places; a place that does not exist is a ``SourceError``, since it fails for all of its skills."""
 
     def __init__(self, network: Network) -> None:
-        self.open, self.fetch_root, self._reach = network.open, network.fetch_root, network.reach
-        self.before_requests = network.before_requests
+        self.open_registry, self._open_place = network.open_registry, network.open_place
+        self.fetch_root, self.before_requests = network.fetch_root, network.before_requests
 
-    def reach(self, ref: Remote | Local, pin: str | None = None, **more: Any) -> Place:  # noqa: ANN401 - as `Network`
+    def open_place(self, ref: Remote | Local, pin: str | None = None, **more: Any) -> Place:  # noqa: ANN401 - as `Network`
         try:
-            return self._reach(ref, pin, **more)
+            return self._open_place(ref, pin, **more)
         except NotFound as error:
             raise SourceError(error.message, where=error.where) from error
 

@@ -413,7 +413,7 @@ def registry_watch(
     if not alias and about in ports.sources.all():
         alias, about = about, ""
     sources = {alias: ports.sources.get(alias)} if alias else ports.sources.all()
-    hubs = {each: ports.open(source) for each, source in sources.items() if source.root is not None}
+    hubs = {each: ports.open_registry(source) for each, source in sources.items() if source.root is not None}
     watches = {
         each: LogWatch(hub.log, ports.sources.metadata(sources[each]), about)
         for each, hub in hubs.items()

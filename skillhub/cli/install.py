@@ -269,7 +269,7 @@ def update(
     before = ports.project.lock()
     if pr_body is not None:
         output_place(pr_body, ports.project)
-    planned = replace(ports, plan=_planning(common))
+    planned = replace(ports, show_plan=_planning(common))
     outcome = update_flow(some or [], options, planned) if some != [] else Outcome((), False)
     if pr_body is not None and not common.dry_run:
         from skillhub.cli.changes import write_review

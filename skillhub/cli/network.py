@@ -74,7 +74,7 @@ class OpenNetwork:
         """Call this once before the next request, as ``Ports.before_requests`` does."""
         self._before_requests = [call]
 
-    def open(self, source: Source, root: bytes | None = None) -> Registry:
+    def open_registry(self, source: Source, root: bytes | None = None) -> Registry:
         """Return the registry of a source, with verified and fresh metadata."""
         if source in self._registries:
             return self._registries[source]
@@ -96,7 +96,7 @@ class OpenNetwork:
         self._registries[source] = opened
         return opened
 
-    def reach(
+    def open_place(
         self,
         ref: Remote | Local,
         pin: str | None = None,

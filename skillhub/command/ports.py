@@ -79,10 +79,10 @@ class Network(Protocol):
         """Call this once before the next request, when the modules for requests are loaded."""
         ...
 
-    def open(self, source: Source, root: bytes | None = None) -> Registry:
-        """Return the registry of a source, as ``Ports.open`` does."""
+    def open_registry(self, source: Source, root: bytes | None = None) -> Registry:
+        """Return the registry of a source, as ``Ports.open_registry`` does."""
 
-    def reach(
+    def open_place(
         self,
         ref: Remote | Local,
         pin: str | None = None,
@@ -90,7 +90,7 @@ class Network(Protocol):
         named_by: Who = "person",
         check_allowed: CheckAllowed | None = None,
     ) -> Place:
-        """Return a place that is no registry, as ``Ports.reach`` does.
+        """Return a place that is no registry, as ``Ports.open_place`` does.
 
         Args:
             ref: The reference of the place.
@@ -126,11 +126,11 @@ class Ports:
         environ: The environment, for variables that skills need and for agents' own folders.
         user_home: The user's home folder, which holds the agents' folders of user scope.
         policies: The policies of the machine, the user and the project.
-        advisories: The known advisories; ``open`` adds those of each registry.
+        advisories: The known advisories; ``open_registry`` adds those of each registry.
         first_seen: Remembers when an undated release was first seen.
         clock: The present time, UTC, for expiry: no earlier than any time in verified metadata.
         report: Shows progress.
-        plan: Shows the changes, by skill and of the sources, before any question or change.
+        show_plan: Shows the changes, by skill and of the sources, before any question or change.
         bundled: Returns the files that a bundle has of a skill that only the lock vouches for.
     """
 
@@ -148,10 +148,10 @@ class Ports:
     first_seen: FirstSeen
     clock: Callable[[], datetime]
     report: Report
-    plan: Callable[[Mapping[str, Changes], Sequence[SourceChange]], None] = show_no_plan
+    show_plan: Callable[[Mapping[str, Changes], Sequence[SourceChange]], None] = show_no_plan
     bundled: Callable[[str], Unpacked | None] | None = None
 
-    def open(self, source: Source, root: bytes | None = None) -> Registry:
+    def open_registry(self, source: Source, root: bytes | None = None) -> Registry:
         """Return the registry of a source, its metadata verified.
 
         Args:
@@ -165,7 +165,7 @@ class Ports:
         """
         self.check_allowed(source.url, source.root)
         try:
-            registry = self.network.open(source, root)
+            registry = self.network.open_registry(source, root)
         except SourceError as error:
             error.hint = error.hint or unreachable_hint(source.alias)
             raise
@@ -174,7 +174,7 @@ class Ports:
             self.advisories.add_opened(source.root, registry.advisories)
         return registry
 
-    def reach(self, ref: Remote | Local, pin: str | None = None, *, named_by: Who = "person") -> Place:
+    def open_place(self, ref: Remote | Local, pin: str | None = None, *, named_by: Who = "person") -> Place:
         """Return a place that is no registry, which may be a folder of several skills.
 
         Args:
@@ -184,11 +184,11 @@ class Ports:
 
         Raises:
             Forbidden: a line of a policy; also, before a request to it, for each URL that the place leads to.
-            SourceError, SecurityError, FormatError: as for ``open``.
+            SourceError, SecurityError, FormatError: as for ``open_registry``.
         """
         self.check_allowed(self.url_of(ref))
         named_by = "person" if self.sources.is_own(ref) else named_by
-        return self.network.reach(ref, pin, named_by=named_by, check_allowed=self.check_allowed)
+        return self.network.open_place(ref, pin, named_by=named_by, check_allowed=self.check_allowed)
 
     def fetch_root(self, url: str, expected: Digest | None = None, *, named_by: Who = "person") -> bytes:
         """Return the ``1.root.json`` of the registry at a URL; the caller checks its digest.
@@ -218,8 +218,8 @@ class Ports:
             SourceError, SecurityError, FormatError: it cannot be opened.
         """
         if source.root is not None:
-            return self.open(source).release_index([name])
-        index = self.reach(source.ref, named_by=source.named_by).index((name,))
+            return self.open_registry(source).release_index([name])
+        index = self.open_place(source.ref, named_by=source.named_by).index((name,))
         return replace(index, skills={name: index.releases(name)}, admissions={})
 
     def index_of(self, name: str, entry: Locked) -> Index:
@@ -230,7 +230,7 @@ class Ports:
         """
         if self.root_of(entry) is None:
             return Index({})
-        return self.open(self.sources.get(entry.source)).release_index([entry.own_name(name)])
+        return self.open_registry(self.sources.get(entry.source)).release_index([entry.own_name(name)])
 
     def listing(self, source: Source, text: str = "", *, refresh: bool = False) -> Index:
         """Return the newest release of every skill of a source, for search and display only.
@@ -241,11 +241,11 @@ class Ports:
             SourceError, SecurityError, FormatError: the source cannot be opened.
         """
         if source.root is not None:
-            return self.open(source).listing(text)
+            return self.open_registry(source).listing(text)
         if source.place is None or isinstance(source.ref, Local):
-            return self.reach(source.ref, named_by=source.named_by).index()
+            return self.open_place(source.ref, named_by=source.named_by).index()
         self.check_allowed(self.url_of(source.ref))
-        return self.sources.listed(source, self.clock(), lambda: self.reach(source.ref).index(), refresh=refresh)
+        return self.sources.listed(source, self.clock(), lambda: self.open_place(source.ref).index(), refresh=refresh)
 
     def check_allowed(self, url: str, root: Digest | None = None) -> None:
         """Refuse a place that a policy forbids.

@@ -48,7 +48,7 @@ def export(
     for alias in state.lock.sources:
         source = ports.sources.get(alias)
         if source.root is not None and not source.embedded:
-            ports.open(source)  # raises if it is older than what this machine saw before
+            ports.open_registry(source)  # raises if it is older than what this machine saw before
             recorded.fetch_root(source.url, source.root, named_by=source.named_by)
     for name, entry in state.lock.skills.items():  # not scanned: a bundle contains no results of the scan
         original, is_agreed = entry.original, state.agreed(name) is not None

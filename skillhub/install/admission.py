@@ -258,7 +258,7 @@ def _age(candidate: Candidate, ports: Ports, *, agreed: bool) -> timedelta | Non
         return since(candidate.published, ports)
     if published is None and entry.git is not None:
         commit = Release(name=candidate.name, url=entry.git, type="tree", rev=entry.rev, path=entry.path)
-        place = ports.reach(repository(entry.git), entry.rev, named_by=by_agreement(agreed))
+        place = ports.open_place(repository(entry.git), entry.rev, named_by=by_agreement(agreed))
         published = parse_time(place.committed(commit))
     where = urls_of(entry, ports)[-1:] or (entry.source,)
     first_sight = ports.first_seen.of(where[0], entry.rev or entry.tree, now)

@@ -118,8 +118,8 @@ def gather(
 ) -> Gathered:
     """Return a candidate for each skill that the references name; without references, for each of lock and intent.
 
-    ``named_by`` is the party that named the references, as for ``Ports.reach``; ``unchanged`` returns the names of
-    the skills that need no work.
+    ``named_by`` is the party that named the references, as for ``Ports.open_place``; ``unchanged`` returns the names
+    of the skills that need no work.
 
     Raises:
         NotFound: no place has a skill that was chosen by name.
@@ -577,13 +577,13 @@ def _where_now(name: str, entry: Locked, wanted: Wanted, state: State, ports: Po
         source = ports.sources.all().get(wanted.source or entry.source)
         if wanted.path is None and source is not None and source.root is None:
             # Raises if the whole site is gone: then its other skills cannot be updated either.
-            ports.reach(source.ref, named_by=source.named_by).index((own,))
+            ports.open_place(source.ref, named_by=source.named_by).index((own,))
         elif wanted.path is None and source is not None:
             with suppress(NotFound):
                 ports.releases(source, own)
         return None
     place_ref = replace(ref, path=None) if isinstance(ref, Git | GitHub | Mcp) else ref
-    index = ports.reach(place_ref, named_by=by_agreement(state.is_known(name, ref.source))).index((own,))
+    index = ports.open_place(place_ref, named_by=by_agreement(state.is_known(name, ref.source))).index((own,))
     matches = [each for each in offered_by(index) if each.name == own]
     if len(matches) != 1 or matches[0].path == entry.path or not isinstance(place_ref, Git | GitHub | Mcp):
         return None

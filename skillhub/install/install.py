@@ -85,7 +85,7 @@ def apply(candidates: Mapping[str, Candidate], options: Options, state: State, p
     sources = sources_with(candidates.values(), state.lock, ports)
     changed = source_changes(state.lock.sources, state.lock.sources if options.frozen else sources)
     state = replace(state, lock=replace(state.lock, sources=sources))  # as the user is asked about them
-    ports.plan({each.name: each.changes for each in plans if each.changes}, changed)
+    ports.show_plan({each.name: each.changes for each in plans if each.changes}, changed)
     asked = ask([question for each in plans for question in each.questions()], ports, options.dry_run)
     wanted = {each.name: each.wanted for each in candidates.values() if each.wanted}
     lists = options.dry_run and not wanted.items() <= state.intent.skills.items()

@@ -93,7 +93,7 @@ def by_source(
         return by_registry(source, release, index, ports, locked)
     if isinstance(source.ref, Local):
         return by_path(os.path.join(source.ref.path, release.path or ""), ports, "", locked, plugin=release.plugin)
-    place = ports.reach(source.ref, named_by=source.named_by)
+    place = ports.open_place(source.ref, named_by=source.named_by)
     return by_place(place, source.ref.source if source.place else source.alias, release, ports, locked)
 
 
@@ -109,7 +109,7 @@ def by_registry(
         ports: The ports of the command.
         locked: The trees for which an expired certificate is tolerated.
     """
-    registry, admission = ports.open(source), index.admissions[release.publisher or ""]
+    registry, admission = ports.open_registry(source), index.admissions[release.publisher or ""]
     _refuse_secret(release)
 
     def fetch() -> bytes | Unpacked:
@@ -521,14 +521,14 @@ def _by_locked_place(name: str, entry: Locked, ports: Ports, *, named_by: Who) -
     if entry.local:
         return _by_locked_path(name, entry, ports)
     if entry.git is not None:
-        place = ports.reach(repository(entry.git), entry.rev, named_by=named_by)
+        place = ports.open_place(repository(entry.git), entry.rev, named_by=named_by)
         release = Release(name=name, url=entry.git, type="tree", rev=entry.rev, path=entry.path, plugin=entry.plugin)
     else:
         source = ports.sources.get(entry.source) if entry.named else None
         if source is not None:
-            place = ports.reach(source.ref, named_by=source.named_by)
+            place = ports.open_place(source.ref, named_by=source.named_by)
         else:
-            place = ports.reach(parse_remote(entry.place), named_by=named_by)
+            place = ports.open_place(parse_remote(entry.place), named_by=named_by)
         kind: Literal["files", "archive"] = "files" if entry.digest is None else "archive"
         url = entry.url or ""
         release = Release(name=name, url=url, digest=entry.digest, type=kind, version=entry.version, path=entry.path)

@@ -69,7 +69,7 @@ class ResolvedSkill:
 def resolve_ref(
     ref: Ref, options: Options, state: State, ports: Ports, *, named_by: Who = "person"
 ) -> tuple[list[ResolvedSkill], tuple[str, ...]]:
-    """Return the skills that a reference names, and warnings about the place; ``named_by`` is as for ``Ports.reach``.
+    """Return the skills that a reference names, and warnings; ``named_by`` is as for ``Ports.open_place``.
 
     Raises:
         UsageError: it names several skills, or none, for one alias.
@@ -108,7 +108,7 @@ def _skills_of(
 
 def _reached(ref: Remote, ports: Ports, named_by: Who) -> Place:
     try:
-        return ports.reach(ref, named_by=named_by)
+        return ports.open_place(ref, named_by=named_by)
     except SourceError as error:
         if isinstance(ref, GitHub):
             _hint_folder(error, str(ref).partition(":")[2], ports.project.scope)
@@ -142,7 +142,7 @@ def _of_folder(
     full = os.path.expanduser(ref.path)
     if not os.path.isdir(full) or os.path.lexists(os.path.join(full, SKILL_MD)):
         return [_of_path(ref.path, state, ports)], ()
-    index = ports.reach(ref).index()
+    index = ports.open_place(ref).index()
     chosen = choose_skills(ref.path, index, options.skills, every=options.every, pick=ports.pick)
     resolved = [
         replace(

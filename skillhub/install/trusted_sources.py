@@ -144,7 +144,7 @@ def _adopt_registry(alias: str, source: LockedSource, trusted_root: Digest | Non
         ask([first_root(alias, source.url, shown, _TRUSTING.format(alias))], ports)
     elif expected not in (None, shown):
         raise WrongBytes(f"expected the root {expected}, found {shown}", where=source.url)
-    ports.open(ports.sources.proposed(alias, source.url, root), root)
+    ports.open_registry(ports.sources.proposed(alias, source.url, root), root)
     ports.sources.adopt(alias, source.url, root)
 
 
@@ -228,7 +228,7 @@ def add_source(alias: str, url: str, pin: Pin, ports: Ports, *, dry_run: bool = 
     if pin == Pin() and ports.sources.mine().get(alias) != source:
         ask_person(question, ports)
     if root is not None:
-        ports.open(source, root)
+        ports.open_registry(source, root)
     return ports.sources.add(alias, url, root)
 
 
@@ -350,7 +350,7 @@ def trust_source(alias: str, pin: Pin, ports: Ports, *, dry_run: bool = False) -
         return source
     if pin == Pin():
         ask_person(first_root(alias, mine.url, shown), ports)
-    ports.open(source, root)
+    ports.open_registry(source, root)
     return ports.sources.add(alias, mine.url, root, instead_of=mine)
 
 
@@ -378,7 +378,7 @@ def _trust_proposal(alias: str, pin: Pin, ports: Ports, *, dry_run: bool) -> Sou
     if root is not None:
         if pin == Pin():
             ask_person(first_root(alias, proposal.url, Digest.of(root)), ports)
-        ports.open(source, root)
+        ports.open_registry(source, root)
     adopted = ports.sources.adopt(alias, proposal.url, root)
     ports.sources.keep()
     return adopted
@@ -416,7 +416,7 @@ def _root(url: str, pin: Pin, ports: Ports, *, named_by: Who = "person") -> byte
 
 
 def _place_question(source: Source, ports: Ports) -> Question:
-    offered = ports.reach(source.ref).index()
+    offered = ports.open_place(source.ref).index()
     count = len(offered.skills)
     vouches = "no signature" if source.place else "only its server"
     message = (

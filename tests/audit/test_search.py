@@ -41,7 +41,7 @@ class Listing:
 def look(world, query, registry=None, skills=(), limit=8):
     ports = world.ports()
     if registry is not None:
-        ports = replace(ports, network=replace(ports.network, open=lambda source, root: registry))
+        ports = replace(ports, network=replace(ports.network, open_registry=lambda source, root: registry))
     listed = listings(ports, needed=not skills)
     return search(query, skills, limit, listed.each, str(world.top / "cache")), listed.warnings
 

@@ -280,8 +280,8 @@ def test_a_place_with_a_full_digest_is_never_outdated(source: str, *, is_never_n
 
 def test_folders_of_one_repository_share_one_fetch(world: Reaching, repo: Repo) -> None:
     """Otherwise `update --check` of 333 skills of one catalogue would send 333 times as many requests."""
-    reach = world.ports().reach
-    first = reach(parse_remote(f"git+{repo.url}#skills/a"))
+    open_place = world.ports().open_place
+    first = open_place(parse_remote(f"git+{repo.url}#skills/a"))
     shutil.rmtree(repo.path)
-    second = reach(parse_remote(f"git+{repo.url}#skills/b"))
+    second = open_place(parse_remote(f"git+{repo.url}#skills/b"))
     assert (first.index().names, second.index().names) == (("a",), ("b",))

@@ -104,7 +104,7 @@ def offered(world, **registries):
         return found
 
     ports = world.ports()
-    return listings(replace(ports, network=replace(ports.network, open=opened)))
+    return listings(replace(ports, network=replace(ports.network, open_registry=opened)))
 
 
 @pytest.fixture

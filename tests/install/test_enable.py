@@ -88,9 +88,9 @@ class Watched(World):
         super().__init__(*args, **environ)
         self.named_by = []
 
-    def reach(self, ref, pin=None, *, named_by="person", check_allowed=None):
+    def open_place(self, ref, pin=None, *, named_by="person", check_allowed=None):
         self.named_by.append(named_by)
-        return super().reach(ref, pin, named_by=named_by, check_allowed=check_allowed)
+        return super().open_place(ref, pin, named_by=named_by, check_allowed=check_allowed)
 
 
 def test_enable_fetches_again_from_a_place_that_the_user_named(tmp_path):

@@ -204,7 +204,7 @@ def test_a_read_only_checkout_fails_without_changes(reachable, verb):
         "adopt": lambda: adopt([], "skills", Options(), machine.ports()),
         "git": lambda: machine.install(f"git+{repo.url}"),
     }
-    machine.ports().reach(parse_ref(f"git+{repo.url}")).index()  # loads all modules: an ordinary user may not
+    machine.ports().open_place(parse_ref(f"git+{repo.url}")).index()  # loads all modules: an ordinary user may not
     give(reachable / "now")
     before = {path: path.read_bytes() for path in machine.base.rglob("*") if path.is_file()}
     modes = {path: path.stat().st_mode for path in (machine.base, *machine.base.rglob("*")) if path.is_dir()}

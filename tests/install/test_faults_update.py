@@ -39,7 +39,7 @@ class Reaching(Machine):
     def ports(self, answers=None):
         network = OpenNetwork(self.home, self.sources, str(self.user_home))
         ports = super().ports(answers)
-        return replace(ports, network=replace(ports.network, reach=network.reach))
+        return replace(ports, network=replace(ports.network, open_place=network.open_place))
 
 
 class Upstream:

@@ -105,9 +105,8 @@ def test_an_installed_skill_that_becomes_known_bad_is_refused_offline_too(named)
 def test_attack_an_update_to_a_known_bad_release_is_refused(scene):
     scene.publish("hello", "1.1.0")
     world = scene.machine
-    tree = next(
-        each.tree for each in world.ports().open(world.sources.get("acme")).release_index(["hello"]).releases("hello")
-    )
+    index = world.ports().open_registry(world.sources.get("acme")).release_index(["hello"])
+    tree = next(each.tree for each in index.releases("hello"))
     publish_advisories(scene, digests=[tree])
     for act in (lambda: world.update(), lambda: world.update("hello")):
         restart(world)

@@ -55,7 +55,7 @@ def test_the_caller_is_told_before_a_place_is_asked(world: Reaching, upstream: U
     """An install loads the scan meanwhile."""
     told, ports = [], world.ports()
     ports.before_requests(lambda: told.append(kind))
-    ports.reach(parse_ref(upstream.ref(kind)))
+    ports.open_place(parse_ref(upstream.ref(kind)))
     assert told
 
 

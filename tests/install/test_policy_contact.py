@@ -226,8 +226,8 @@ def test_attack_a_place_opened_before_the_policy_was_applied_is_checked(world, w
     site, other = webs
     policy(world, site.url("/"))
     ports, ref = world.ports(), parse_ref(site.url(""))
-    ports.network.reach(ref).index()
-    place = ports.reach(ref)
+    ports.network.open_place(ref).index()
+    place = ports.open_place(ref)
     (release,) = place.index().skills["there"]
     with pytest.raises(Forbidden):
         place.unpacked(release)
@@ -240,10 +240,10 @@ class Cut:
     def __init__(self):
         self.asked = []
 
-    def open(self, source, root=None):
+    def open_registry(self, source, root=None):
         self._cut(source.url)
 
-    def reach(self, ref, pin=None, *, named_by="person", check_allowed=None):
+    def open_place(self, ref, pin=None, *, named_by="person", check_allowed=None):
         self._cut(str(ref))
 
     def before_requests(self, call):

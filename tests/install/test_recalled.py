@@ -25,7 +25,7 @@ def change(scene, act, *words, **change):
 def heard(scene):
     """Read the registry's metadata, as audit does; then cut the registry off."""
     machine = scene.machine
-    machine.ports().open(machine.sources.get("acme")).release_index(["hello"])
+    machine.ports().open_registry(machine.sources.get("acme")).release_index(["hello"])
     cut_off(scene)
     return machine
 

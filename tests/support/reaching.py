@@ -30,7 +30,7 @@ class Reaching(World):
         net = OpenNetwork(self.home, self.sources, str(self.user_home), offline=self.offline, scratch=scratch)
         self._networks.append(net)
         ports = super().ports(answers)
-        own = replace(ports.network, reach=net.reach)
+        own = replace(ports.network, open_place=net.open_place)
         return replace(ports, network=own if self.registries else net)
 
     def behind(self, *names: str):

@@ -66,8 +66,8 @@ class Answers:
 class Given:
     """A network of parts."""
 
-    open: object
-    reach: object
+    open_registry: object
+    open_place: object
     fetch_root: object
     waiting: list = field(default_factory=list)
 
@@ -103,7 +103,7 @@ class World:
         self.now = NOW
         self.advisories: list[str] = []
         self.mirrors: dict[str, bytes] = {}
-        self.network = Given(self._open, self.reach, lambda url, named_by="person": self._simulator(url).root)
+        self.network = Given(self._open, self.open_place, lambda url, named_by="person": self._simulator(url).root)
 
     @property
     def project(self) -> Project:
@@ -148,7 +148,7 @@ class World:
             raise SourceError("no server answers", where=url)
         return self.mirrors[url]
 
-    def reach(self, ref, pin=None, *, named_by="person", check_allowed=None):
+    def open_place(self, ref, pin=None, *, named_by="person", check_allowed=None):
         """Open a place that is no registry: one of ``places``, by the reference without its revision."""
         if isinstance(ref, Local) and ref.path not in self.places:
             raise NotFound("there is no SKILL.md here")
