@@ -263,7 +263,7 @@ def update(
             show_changes(common, outcome)
         else:
             common.say_nothing_locked("update", common.wanted().skills)
-        return _BEHIND if outcome.skills or outcome.left or outcome.pending else 0
+        return _BEHIND if outcome.skills or outcome.left_out or outcome.pending else 0
     options = enabling.options(common, enable=not no_enable, frozen=frozen, trusted=trusted_sources(trust_source))
     ports = common.ports(allow_unsigned=allow_unsigned)
     before = ports.project.lock()

@@ -344,7 +344,7 @@ def sync(common: Common, verify: Verify = False) -> int:
         common.terminal.warn(f"not agreed to on this machine: {', '.join(waiting)}; {asks}", "plain")
     if not (verify or waiting):
         remember_outcome(common, outcome, ports)
-    return Refused.exit_code if outcome.left and not common.dry_run else 0
+    return Refused.exit_code if outcome.left_out and not common.dry_run else 0
 
 
 def remove(common: Common, names: Names) -> int:

@@ -107,7 +107,7 @@ def lock_import(
     common.terminal.say(f"{file} is read as {other.format}")
     status = finish(common, outcome, options, "import", "imported")
     # A skill that was left out counts also with --no-enable.
-    return Refused.exit_code if outcome.left and not common.dry_run else status
+    return Refused.exit_code if outcome.left_out and not common.dry_run else status
 
 
 def lock_export(

@@ -75,7 +75,7 @@ def show_outcome(
         found = f"no answer accepts the findings in {', '.join(refusing)}"
         terminal.warn(f"the whole command would be refused: {found}", "red")
         return
-    left = {left.name for left in outcome.left}
+    left = {left.name for left in outcome.left_out}
     # If a skill changes, the others are shown as unchanged; if none does, one line says so for all.
     is_meant = is_plan and any(skill.name not in left | outcome.unchanged for skill in outcome.skills)
     is_busy = outcome.changed or outcome.pending or is_meant
@@ -94,9 +94,9 @@ def show_outcome(
         terminal.did(f"{len(counted):,} skills: {'unchanged' if is_busy else 'enabled'}", "green")
     _show_edits(common, outcome)
     if is_plan:
-        if not (is_busy or outcome.asked or outcome.left or _waiting(outcome)):
+        if not (is_busy or outcome.asked or outcome.left_out or _waiting(outcome)):
             terminal.say("nothing would change", "dim")
-    elif not (outcome.changed or outcome.pending or outcome.left or _waiting(outcome)):
+    elif not (outcome.changed or outcome.pending or outcome.left_out or _waiting(outcome)):
         newest = ": no source offers a newer version that skillhub.toml allows" if verb == "update" else ""
         terminal.say(f"already up to date{newest}", "dim")
 
@@ -148,7 +148,7 @@ def _show_beside(outcome: Outcome, left_out: str, terminal: Terminal, shown: Col
     """Show the warnings that are not among ``shown``, and the skills that were left out."""
     for warning in _counted([*terminal.once(each for each in outcome.warnings if each not in shown)], terminal):
         terminal.warn(f"warning: {warning}")
-    for left in outcome.left:
+    for left in outcome.left_out:
         verb = "unchanged" if left.code == "edited" else left_out
         terminal.warn(f"{verb} {left.name}: {left.message} [{left.code}]")
 
@@ -189,7 +189,7 @@ def show_changes(common: Common, outcome: Outcome) -> None:
     show_plan(common, {skill.name: outcome.changes[skill.name] for skill in outcome.skills}, terminal.out)
     if not outcome.skills:
         newest = "all skills are at the newest version that skillhub.toml allows"
-        is_held = outcome.left or outcome.pending
+        is_held = outcome.left_out or outcome.pending
         terminal.say("there is no update that skillhub.toml allows" if is_held else newest, "dim")
 
 
@@ -283,7 +283,7 @@ def finish(common: Common, outcome: Outcome, options: Options, verb: str, done: 
         stay = "would stay disabled until" if dry_run else "to enable the disabled skills"
         terminal.say(f"{stay}: {common.command('enable', *ready)}")
     is_open = options.enable and waiting and "needs" not in (common.accept or ())
-    return Refused.exit_code if (is_open or outcome.left) and not dry_run else 0
+    return Refused.exit_code if (is_open or outcome.left_out) and not dry_run else 0
 
 
 def remember_outcome(common: Common, outcome: Outcome, ports: Ports) -> None:
@@ -295,7 +295,7 @@ def remember_outcome(common: Common, outcome: Outcome, ports: Ports) -> None:
     from skillhub.install.admission import SharedFacts, deciding_facts
     from skillhub.project import copies
 
-    something = outcome.changed, outcome.pending, outcome.asked, outcome.warnings, outcome.left, outcome.supplied
+    something = outcome.changed, outcome.pending, outcome.asked, outcome.warnings, outcome.left_out, outcome.supplied
     if common.idle is None or any(something):
         return
     with suppress(SkillhubError):  # of a file that the command did not need

@@ -353,7 +353,7 @@ class Outcome:
         asked: Every question with its answer.
         warnings: Warnings, a line each.
         changes: The differences from the version before, by skill that had one.
-        left: Skills left out or left unchanged, and why.
+        left_out: Skills left out or left unchanged, and why.
         unchanged, restored: The skills that were up to date, and those whose copies alone were put back.
         pending: Whether work remains that no skill shows: for a person, or for the command without its dry run.
         supplied: Skill and need (``env:NAME``) that this command satisfied; values of variables are not kept.
@@ -369,7 +369,7 @@ class Outcome:
     asked: tuple[Asked, ...] = ()
     warnings: tuple[str, ...] = ()
     supplied: frozenset[tuple[str, str]] = frozenset()
-    left: tuple[LeftOut, ...] = ()
+    left_out: tuple[LeftOut, ...] = ()
     changes: Mapping[str, Changes] = field(default_factory=dict)
     unchanged: frozenset[str] = frozenset()
     restored: frozenset[str] = frozenset()
@@ -380,10 +380,10 @@ class Outcome:
     sources: tuple[SourceChange, ...] = ()
     saved: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
-    def preceded(self, asked: Iterable[Asked], left: Iterable[LeftOut], warnings: Iterable[str]) -> Outcome:
+    def preceded(self, asked: Iterable[Asked], left_out: Iterable[LeftOut], warnings: Iterable[str]) -> Outcome:
         """Return the outcome with earlier questions, left-out skills and warnings before its own."""
-        asked, left = (*asked, *self.asked), (*left, *self.left)
-        return replace(self, asked=asked, left=left, warnings=(*warnings, *self.warnings))
+        asked, left_out = (*asked, *self.asked), (*left_out, *self.left_out)
+        return replace(self, asked=asked, left_out=left_out, warnings=(*warnings, *self.warnings))
 
     def to_json(self) -> dict[str, Any]:
         """Return the outcome as the JSON answer of install, update and sync."""
@@ -394,7 +394,7 @@ class Outcome:
             ],
             "changed": self.changed,
             "questions": [question.to_json(answer) for question, answer in self.asked],
-            "refused": self.left,
+            "refused": self.left_out,
             "warnings": self.warnings,
             "sources": self.sources,
             "saved": [{"name": name, "patches": [*paths]} for name, paths in self.saved.items()],

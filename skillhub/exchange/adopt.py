@@ -165,7 +165,7 @@ def adopt(names: Sequence[str], into: str, options: Options, ports: Ports) -> Ou
     answers = ask([question for plan in plans for question in plan.questions()], ports, options.dry_run)
     warnings = tuple(origins.warnings)
     if not adopted:
-        return Outcome((), False, warnings=warnings, left=tuple(left_out))
+        return Outcome((), False, warnings=warnings, left_out=tuple(left_out))
     if not options.dry_run:
         with ports.project.exclusively():  # another command would remove the unfinished copies
             for skill in adopted:
@@ -174,7 +174,7 @@ def adopt(names: Sequence[str], into: str, options: Options, ports: Ports) -> Ou
     if not options.dry_run:
         with ports.project.exclusively():
             _unlink(adopted, {skill.name for skill in outcome.skills if skill.state == "disabled"}, ports.project)
-    return replace(outcome, warnings=(*warnings, *outcome.warnings), left=(*left_out, *outcome.left))
+    return replace(outcome, warnings=(*warnings, *outcome.warnings), left_out=(*left_out, *outcome.left_out))
 
 
 def _adoptable_skills(names: Sequence[str], state: State, ports: Ports) -> Iterator[AdoptableSkill | LeftOut]:
@@ -292,9 +292,9 @@ def import_lock(other: OtherLock, options: Options, ports: Ports) -> Outcome:
             reason = f"the lock has it from {first.entry.origin} and from {candidate.entry.origin}"
             left_out.append(LeftOut(candidate.name, "usage", reason))
     if not candidates:
-        return Outcome((), False, left=tuple(left_out))
+        return Outcome((), False, left_out=tuple(left_out))
     outcome = apply(candidates, options, state, ports)
-    return replace(outcome, left=(*left_out, *outcome.left))
+    return replace(outcome, left_out=(*left_out, *outcome.left_out))
 
 
 def _candidates(other: OtherLock, options: Options, state: State, ports: Ports) -> Iterator[Candidate | LeftOut]:

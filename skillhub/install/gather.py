@@ -100,7 +100,7 @@ class Gathered:
     """
 
     found: dict[str, Candidate] = field(default_factory=dict)
-    left: list[LeftOut] = field(default_factory=list)
+    left_out: list[LeftOut] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     excepted: set[str] = field(default_factory=set)
     withdrawn: set[str] = field(default_factory=set)
@@ -159,7 +159,7 @@ def gather(
                 failing.append((each.release, error))
                 continue
             if isinstance(obtained, LeftOut):
-                gathered.left.append(obtained)
+                gathered.left_out.append(obtained)
             elif not failing:
                 _add(obtained, each, gathered, state, ports)
     if failing:
@@ -261,11 +261,11 @@ def _forbidden(name: str, error: Forbidden) -> LeftOut:
 
 
 def _add(candidate: Candidate, resolved: ResolvedSkill, gathered: Gathered, state: State, ports: Ports) -> None:
-    if any((each.name, each.code) == (candidate.name, _AMBIGUOUS) for each in gathered.left):
+    if any((each.name, each.code) == (candidate.name, _AMBIGUOUS) for each in gathered.left_out):
         return
     admitted = admit_optional(candidate, state, ports) if resolved.optional else admit(candidate, state, ports)
     if isinstance(admitted, LeftOut):
-        gathered.left.append(admitted)
+        gathered.left_out.append(admitted)
         return
     candidate = admitted
     twin = gathered.found.setdefault(candidate.name, candidate)
@@ -277,7 +277,7 @@ def _add(candidate: Candidate, resolved: ResolvedSkill, gathered: Gathered, stat
         is_same = twin.entry.source == candidate.entry.source and twin.entry.version != candidate.entry.version
         raise UsageError(message, hint="name it once: a project has one version of a skill" if is_same else hint)
     del gathered.found[candidate.name]
-    gathered.left.append(LeftOut(candidate.name, _AMBIGUOUS, f"{message}; {hint}"))
+    gathered.left_out.append(LeftOut(candidate.name, _AMBIGUOUS, f"{message}; {hint}"))
 
 
 def admit_optional(candidate: Candidate, state: State, ports: Ports) -> Candidate | LeftOut:
@@ -437,7 +437,7 @@ def _compare(candidate: Candidate, entry: Locked, newer: Gathered, ports: Ports,
         return
     patched = rebase_patch(candidate, entry, ports)
     if isinstance(patched, LeftOut):
-        newer.left.append(patched)
+        newer.left_out.append(patched)
     if describe is not None:
         newer.found[candidate.name] = describe(candidate if isinstance(patched, LeftOut) else patched)
     elif not isinstance(patched, LeftOut):

@@ -68,7 +68,7 @@ def install(refs: Sequence[Ref], options: Options, ports: Ports) -> Outcome:
     order = {name: place for place, name in enumerate(state.lock.skills)}  # not that of the index of proved folders
     skills = sorted((*views, *outcome.skills), key=lambda each: order.get(each.name, len(order)))
     outcome = replace(outcome, skills=tuple(skills), unchanged=outcome.unchanged | gathered.unchanged)
-    return outcome.preceded(asked, gathered.left, notes)
+    return outcome.preceded(asked, gathered.left_out, notes)
 
 
 def apply(candidates: Mapping[str, Candidate], options: Options, state: State, ports: Ports) -> Outcome:
@@ -101,7 +101,7 @@ def apply(candidates: Mapping[str, Candidate], options: Options, state: State, p
 def _without_unwanted(outcome: Outcome, after: State, options: Options, ports: Ports) -> Outcome:
     """Remove the skills that the intent no longer requires, neither by a line nor as a dependency."""
     names = () if options.frozen else after.unwanted
-    if (names or outcome.left) and not (options.dry_run or options.frozen):
+    if (names or outcome.left_out) and not (options.dry_run or options.frozen):
         # A skill that the user kept unchanged has its former dependencies, not those of the new version.
         names = read_unchecked(ports.project).unwanted
     if not names:
@@ -111,7 +111,7 @@ def _without_unwanted(outcome: Outcome, after: State, options: Options, ports: P
         removal = remove(names, ports, dry_run=options.dry_run, unwanted=True)
     except Refused as error:  # an edited skill stays until the user decides about the edits
         left = [LeftOut(name, error.code, f"{why}, and it stays: {error.message}") for name in names]
-        return replace(outcome, left=(*outcome.left, *left))
+        return replace(outcome, left_out=(*outcome.left_out, *left))
     verb = "would be" if options.dry_run else "was"
     warnings = (*outcome.warnings, *(f"{name} {verb} removed: {why}" for name in names))
     asked, saved = (*outcome.asked, *removal.asked), {**outcome.saved, **removal.saved}
@@ -148,7 +148,7 @@ def carry_out(
         tuple(asked),
         (*_warnings(plans, ports), *unneeded),
         supplied=frozenset((name, need) for name, needs in supplied.items() for need in needs),
-        left=tuple(map(kept_edited, kept)),
+        left_out=tuple(map(kept_edited, kept)),
         changes={each.name: each.changes for each in plans if each.changes},
         unchanged=frozenset(name for name in is_restored if not is_restored[name]),
         restored=frozenset(name for name in is_restored if is_restored[name]),
@@ -455,7 +455,7 @@ def update(names: Sequence[str], options: Options, ports: Ports) -> Outcome:
         admitted = [admit_optional(each, state, ports) for each in newer.found.values()]
         failed |= {each.name: each for each in admitted if isinstance(each, LeftOut)}
         candidates = {name: each for name, each in candidates.items() if name not in failed}
-    left = {each.name for each in newer.left}
+    left = {each.name for each in newer.left_out}
     restored = [
         name
         for name in names or state.lock.skills
@@ -473,7 +473,7 @@ def update(names: Sequence[str], options: Options, ports: Ports) -> Outcome:
         newer.warnings.extend(notes)
     outcome = apply(found, options, state, ports)
     ports.sources.keep()
-    outcome = outcome.preceded(asked, (*failed.values(), *newer.left), newer.warnings)
+    outcome = outcome.preceded(asked, (*failed.values(), *newer.left_out), newer.warnings)
     # A restored skill gets an entry, too, though nothing differs from the version before.
     changes = {name: _changes(found[name], state, ports) for name in restored if name in found}
     bad = _known_bad(names or state.lock.skills, found, state, ports)
@@ -546,9 +546,9 @@ def available_updates(names: Sequence[str], ports: Ports) -> Outcome:
     edited = [f"{name} was edited by hand: {place}" for name in every for place in _edited(name, state, ports)]
     sources = source_changes(state.lock.sources, sources_with(newer.found.values(), state.lock, ports))
     bad = _known_bad(every, {}, state, ports)
-    warnings, left = (*newer.warnings, *edited, *bad), (*failed.values(), *newer.left)
+    warnings, left = (*newer.warnings, *edited, *bad), (*failed.values(), *newer.left_out)
     pending = bool(newer.withdrawn or bad)
-    return Outcome(skills, False, warnings=warnings, left=left, changes=changes, pending=pending, sources=sources)
+    return Outcome(skills, False, warnings=warnings, left_out=left, changes=changes, pending=pending, sources=sources)
 
 
 def _newest(

@@ -145,4 +145,4 @@ def use_profile(name: str, options: Options, ports: Ports) -> UsedProfile:
         for each in wanted
         if each not in locked
     ]
-    return UsedProfile(replace(outcome, left=(*outcome.left, *missing)), tuple(going))
+    return UsedProfile(replace(outcome, left_out=(*outcome.left_out, *missing)), tuple(going))

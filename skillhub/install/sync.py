@@ -83,7 +83,7 @@ def sync(obtain: Obtain, ports: Ports, *, dry_run: bool = False) -> Outcome:
         changed,
         tuple(asked),
         (*removed, *_disagreements(state, ports), *notes),
-        left=(*map(kept_edited, sorted(kept)), *foreign),
+        left_out=(*map(kept_edited, sorted(kept)), *foreign),
         unchanged=frozenset(state.lock.skills.keys() - touched),
         pending=dry_run and bool(removed),
         saved=linker.saved,

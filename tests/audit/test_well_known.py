@@ -228,7 +228,7 @@ def test_a_skill_missing_on_a_site_does_not_block_others(added: Reaching, web: W
     changed(web, "pdf")
     assert [each.name for each in added.behind().skills] == ["pdf"]
     done = added.update()
-    ((left, code, message),) = [(each.name, each.code, each.message) for each in done.left]
+    ((left, code, message),) = [(each.name, each.code, each.message) for each in done.left_out]
     assert (left, code, done.changed) == ("mail", "not-found", True)
     assert "skillhub remove mail" in message
     assert added.text("pdf").endswith("Do it otherwise.\n")
@@ -242,5 +242,5 @@ def test_skills_of_a_removed_source_do_not_block_others(added: Reaching, web: We
     added.install("docs:pdf", "docs:mail")
     added.sources.remove("docs")
     done = added.update()
-    assert [(each.name, each.code) for each in done.left] == [("mail", "not-found"), ("pdf", "not-found")]
-    assert "skillhub source" in done.left[0].message
+    assert [(each.name, each.code) for each in done.left_out] == [("mail", "not-found"), ("pdf", "not-found")]
+    assert "skillhub source" in done.left_out[0].message

@@ -246,7 +246,7 @@ def test_the_answer_keep_keeps_the_edited_skill_and_installs_the_rest(world):
     outcome = world.install(path, other, answers=Answers("yes", local_edit="no"))
     assert (snapshot(world.copy("plain")), world.lock().skills["plain"], world.record("plain")) == before
     assert [skill.name for skill in outcome.skills] == ["other"]
-    assert [(left.name, left.code) for left in outcome.left] == [("plain", "edited")]
+    assert [(left.name, left.code) for left in outcome.left_out] == [("plain", "edited")]
     assert world.copy("other").exists()
     assert not (world.base / "skillhub-edits").exists()
 
@@ -257,7 +257,7 @@ def test_sync_leaves_a_kept_skill_and_repairs_the_rest(world):
     (world.copy("plain") / "SKILL.md").write_text("mine\n")
     shutil.rmtree(world.copy("other"))
     outcome = world.sync(Answers("no"))
-    assert [left.name for left in outcome.left] == ["plain"]
+    assert [left.name for left in outcome.left_out] == ["plain"]
     assert (world.copy("plain") / "SKILL.md").read_text() == "mine\n"
     assert world.copy("other").exists()
 
@@ -267,7 +267,7 @@ def test_sync_leaves_a_kept_skill_that_left_the_lock(world):
     (world.copy("plain") / "SKILL.md").write_text("mine\n")
     (world.base / "skillhub.lock").write_text('{\n  "skills": {},\n  "sources": {},\n  "version": 1\n}\n')
     for _ in range(2):
-        assert [left.name for left in world.sync(Answers("no")).left] == ["plain"]
+        assert [left.name for left in world.sync(Answers("no")).left_out] == ["plain"]
     assert (world.copy("plain") / "SKILL.md").read_text() == "mine\n"
     world.sync(Answers("yes"))
     assert not world.copy("plain").exists()

@@ -245,7 +245,7 @@ def test_names_that_collide_on_some_disks_are_refused_on_every_disk(machine, tmp
         full.parent.mkdir(parents=True, exist_ok=True)
         full.write_bytes(data.replace(b"deploy", b"loose"))
     outcome = adopt([], "skills", Options(), machine.ports())
-    assert [(each.name, each.code) for each in outcome.left] == [("loose", "unsafe-archive")]
+    assert [(each.name, each.code) for each in outcome.left_out] == [("loose", "unsafe-archive")]
     assert look(machine).documents == before.documents
 
 

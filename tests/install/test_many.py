@@ -72,7 +72,7 @@ def test_only_named_skills_are_installed(world: Reaching, three: str) -> None:
 
 def test_all_skills_are_installed_with_every(world: Reaching, three: str) -> None:
     done = world.install(three, every=True)
-    assert ([skill.name for skill in done.skills], done.left) == (["a", "b", "c"], ())
+    assert ([skill.name for skill in done.skills], done.left_out) == (["a", "b", "c"], ())
     assert not world.install(three, every=True).changed
 
 
@@ -115,15 +115,15 @@ def test_a_skill_of_another_plugin_does_not_replace_one_of_its_name(world: Reach
 def test_with_every_two_different_skills_of_one_name_are_left_out(world: Reaching, market: str) -> None:
     done = world.install(market, every=True)
     assert names(world) == ["mail"]
-    assert [(left.name, left.code) for left in done.left] == [("notes", "ambiguous")]
-    assert "home/skills/notes" in done.left[0].message
-    assert "office/skills/notes" in done.left[0].message
+    assert [(left.name, left.code) for left in done.left_out] == [("notes", "ambiguous")]
+    assert "home/skills/notes" in done.left_out[0].message
+    assert "office/skills/notes" in done.left_out[0].message
 
 
 def test_with_every_identical_skills_in_several_folders_are_one_skill(world: Reaching, tmp_path: Path) -> None:
     files = {f"{folder}/a/SKILL.md": skill_md("a") for folder in ("skills", ".claude/skills", "plugins/x/skills")}
     done = world.install(repository(tmp_path, files), every=True)
-    assert (names(world), done.left) == (["a"], ())
+    assert (names(world), done.left_out) == (["a"], ())
     assert world.lock().skills["a"].path == "skills/a"
 
 
@@ -139,9 +139,9 @@ def test_with_every_malformed_and_critical_skills_are_left_out(world: Reaching, 
     )
     done = world.install(ref, every=True)
     assert names(world) == ["good"]
-    codes = {left.name: left.code for left in done.left}
+    codes = {left.name: left.code for left in done.left_out}
     assert codes == {"bad": "critical-finding", "broken": "format"}
-    assert "run.sh:2" in next(left.message for left in done.left if left.name == "bad")
+    assert "run.sh:2" in next(left.message for left in done.left_out if left.name == "bad")
     assert [skill.name for skill in done.skills] == ["good"]
 
 
@@ -155,7 +155,7 @@ def test_an_update_of_all_leaves_out_a_critical_version(world: Reaching, tmp_pat
     cautious = Answers("yes", critical_finding="unanswered")
     refused(world, Refused, lambda: world.update("bad", answers=cautious))
     done = world.update(answers=cautious)
-    assert [(left.name, left.code) for left in done.left] == [("bad", "critical-finding")]
+    assert [(left.name, left.code) for left in done.left_out] == [("bad", "critical-finding")]
     assert [skill.name for skill in done.skills] == ["good"]
     assert "Better." in world.text("good")
     assert "Better." not in world.text("bad")
@@ -240,7 +240,7 @@ def test_with_every_a_malformed_skill_of_a_folder_is_left_out(world: Reaching) -
         (world.base / "mine" / name).mkdir(parents=True)
         (world.base / "mine" / name / "SKILL.md").write_bytes(text)
     done = world.install(str(world.base / "mine"), every=True)
-    assert [(left.name, left.code) for left in done.left] == [("broken", "format")]
+    assert [(left.name, left.code) for left in done.left_out] == [("broken", "format")]
 
 
 @pytest.mark.parametrize("ref", ["one", "github:code-review"], ids=["folder", "registry"])
@@ -303,7 +303,7 @@ def test_the_hint_with_except_installs_the_rest(world: Reaching, rotten: Repo) -
     some = refused(world, UnsafeSkills, lambda: world.install(ref, every=True, excepted=("trap",)))
     assert "--except trap --except trick" in (some.hint or "")
     done = world.install(ref, every=True, excepted=("trap", "trick"))
-    assert (names(world), [left.name for left in done.left]) == (["a", "b"], ["broken"])
+    assert (names(world), [left.name for left in done.left_out]) == (["a", "b"], ["broken"])
     assert set(world.project.intent().skills) == {"a", "b"}
 
 

@@ -324,8 +324,8 @@ def test_a_patch_that_does_not_apply_leaves_the_update_out(world):
     bring(world, "Step 1.", "Theirs.")
     lock = (world.base / "skillhub.lock").read_bytes()
     for outcome in (world.update(), world.install(path)):
-        assert [(left.name, left.code) for left in outcome.left] == [("plain", "patch")]
-        assert "--drop" in outcome.left[0].message
+        assert [(left.name, left.code) for left in outcome.left_out] == [("plain", "patch")]
+        assert "--drop" in outcome.left_out[0].message
     assert (world.base / "skillhub.lock").read_bytes() == lock
     assert world.problems() == []
     assert [each.name for each in available_updates((), world.ports()).skills] == ["plain"]
@@ -336,7 +336,7 @@ def test_a_patch_whose_names_collide_with_the_new_version_leaves_the_update_out(
     (world.copy("plain") / "mine.md").write_text("mine\n")
     run(world)
     bring(world, "Step 8.", "Theirs.", **{"mine.md/x.md": "theirs\n"})
-    assert [(left.name, left.code) for left in world.update().left] == [("plain", "patch")]
+    assert [(left.name, left.code) for left in world.update().left_out] == [("plain", "patch")]
     assert world.problems() == []
 
 

@@ -150,8 +150,8 @@ def test_a_marketplace_does_not_allow_another_repository(world):
     forbidden(world, path, lambda: world.install(f"git+{url}", skills=("pdf",)))
     outcome = world.install(f"git+{url}", every=True)
     assert [each.name for each in outcome.skills] == ["mail"]
-    assert [(each.name, each.code) for each in outcome.left] == [("pdf", "policy")]
-    assert path in outcome.left[0].message
+    assert [(each.name, each.code) for each in outcome.left_out] == [("pdf", "policy")]
+    assert path in outcome.left_out[0].message
 
 
 def test_local_skills_are_sources_too(world):
@@ -200,11 +200,11 @@ def test_findings_are_refused_unless_the_same_policy_excepts_the_rule(world):
 
 def test_an_excepted_critical_finding_is_not_left_out_of_all(world):
     place = repository(world, **{"pdf/SKILL.md": text_of("pdf", CRITICAL), "mail/SKILL.md": text_of("mail")})
-    left = world.install(place, every=True).left
+    left = world.install(place, every=True).left_out
     assert [(each.name, each.code) for each in left] == [("pdf", "critical-finding")]
     rule = left[0].message.rpartition("[")[2].rstrip("]")
     user(world, f'allow-findings = ["{rule}"]')
-    assert world.install(place, every=True).left == ()
+    assert world.install(place, every=True).left_out == ()
 
 
 def test_no_answer_overrides_a_policy(world):
@@ -223,7 +223,7 @@ def test_a_forbidden_skill_is_left_out_of_all(world):
     path = project(world, 'deny-capabilities = ["scripts"]')
     outcome = world.install(place, every=True)
     assert [each.name for each in outcome.skills] == ["mail"]
-    (left,) = outcome.left
+    (left,) = outcome.left_out
     assert (left.name, left.code) == ("pdf", "policy")
     assert path in left.message
     forbidden(world, path, lambda: world.install(place, skills=("pdf", "mail")))
@@ -294,7 +294,7 @@ def test_update_and_enable_obey_policies(world, tmp_path):
     path = project_keeping(world, 'deny-capabilities = ["scripts"]')
     forbidden(world, path, lambda: world.update("hello"))
     outcome = world.update()
-    assert ([(each.name, each.code) for each in outcome.left], outcome.changed) == ([("hello", "policy")], False)
+    assert ([(each.name, each.code) for each in outcome.left_out], outcome.changed) == ([("hello", "policy")], False)
     world.disable("hello")
     machine(world, "sources = []")
     forbidden(world, f"{world.folder}/machine/policy.toml", lambda: world.enable("hello"))
@@ -464,7 +464,7 @@ def test_adopt_leaves_out_forbidden_skills(world):
     skill(world.base / ".claude" / "skills", "plain")
     user(world, 'signed = "required"')
     outcome = adopt((), "skills", Options(), world.ports())
-    assert [(each.name, each.code) for each in outcome.left] == [("plain", "policy")]
+    assert [(each.name, each.code) for each in outcome.left_out] == [("plain", "policy")]
     assert not (world.base / "skills").exists()
 
 
@@ -473,7 +473,7 @@ def test_lock_import_leaves_out_forbidden_skills(world):
     user(world, f"sources = [{ROOT}]")
     other = OtherLock("test", (Origin("pdf", place, ("pdf",)),), ())
     outcome = import_lock(other, Options(), world.ports())
-    assert [(each.name, each.code) for each in outcome.left] == [("pdf", "policy")]
+    assert [(each.name, each.code) for each in outcome.left_out] == [("pdf", "policy")]
 
 
 def test_audit_reports_everything_that_policies_forbid(world):

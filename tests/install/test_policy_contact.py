@@ -71,7 +71,7 @@ def test_attack_a_forbidden_server_of_an_allowed_site_gets_no_request(world, web
     assert other.url("/there/SKILL.md") in caught.value.message
     done = world.install(site.url(""), every=True)
     assert [each.name for each in done.skills] == ["here"]
-    assert [(each.name, each.code) for each in done.left] == [("there", "policy")]
+    assert [(each.name, each.code) for each in done.left_out] == [("there", "policy")]
     assert not other.connections
 
 

@@ -84,7 +84,7 @@ WAYS = {
 @pytest.mark.parametrize("way", ["install", "frozen", "sync"])
 def test_an_install_without_changes_hashes_no_byte(world, read, way):
     outcome = WAYS[way](world)
-    assert (outcome.changed, outcome.warnings, outcome.left) == (False, (), ())
+    assert (outcome.changed, outcome.warnings, outcome.left_out) == (False, (), ())
     assert outcome.unchanged == {"code-review", "plain", "second"}
     assert read == []
     assert world.problems() == []
@@ -402,7 +402,8 @@ def test_attack_a_change_of_any_fact_in_the_index_is_noticed(scene):
             outcome = install([], Options(dry_run=True, **options), ports)
         except SkillhubError as error:
             return type(error), error.message, error.where
-        return outcome.changed, outcome.unchanged, outcome.restored, outcome.warnings, outcome.skills, outcome.left
+        problems = outcome.warnings, outcome.left_out
+        return outcome.changed, outcome.unchanged, outcome.restored, problems, outcome.skills
 
     for what, change_it in CHANGES.items():
         shutil.rmtree(machine.folder)

@@ -44,7 +44,7 @@ def test_a_copy_of_a_disabled_skill_is_reported_and_removed(waiting, place):
     put(waiting, place)
     assert waiting.problems() == ["not-enabled"]
     outcome = waiting.sync(Answers())
-    assert (outcome.changed, outcome.left, outcome.unchanged) == (True, (), frozenset())
+    assert (outcome.changed, outcome.left_out, outcome.unchanged) == (True, (), frozenset())
     assert not waiting.copy("plain", place).exists()
     assert waiting.problems() == []
     assert not waiting.sync(Answers()).changed
@@ -158,8 +158,8 @@ def test_a_copy_that_skillhub_did_not_make_stays_and_is_reported(waiting, how):
         world = world.on_another_machine()
     for _ in range(2):
         outcome = world.sync(Answers())
-        assert [(each.name, each.code) for each in outcome.left] == [("plain", "other-skill")]
-        assert str(place) in outcome.left[0].message
+        assert [(each.name, each.code) for each in outcome.left_out] == [("plain", "other-skill")]
+        assert str(place) in outcome.left_out[0].message
         assert (place / "SKILL.md").exists()
         assert world.problems() == ["other-skill"]
 
@@ -172,7 +172,7 @@ def test_two_agents_folders_with_one_target_are_one_place(world, real, link):
     world.install(plain(world))
     (world.copy("plain") / "SKILL.md").write_text("by hand\n")
     assert world.problems() == ["changed-file"]
-    assert world.sync(Answers("yes")).left == ()
+    assert world.sync(Answers("yes")).left_out == ()
 
 
 def test_the_source_folder_of_a_local_skill_stays(world):
@@ -180,7 +180,7 @@ def test_the_source_folder_of_a_local_skill_stays(world):
     world.install(str(path), agents=("codex",))
     world.disable("plain")
     assert world.problems() == []
-    assert world.sync(Answers()).left == ()
+    assert world.sync(Answers()).left_out == ()
     assert (path / "SKILL.md").exists()
 
 
@@ -192,7 +192,7 @@ def test_the_folder_of_an_author_is_no_copy_even_if_an_agent_reads_it(waiting, l
         shutil.rmtree(waiting.base / led, ignore_errors=True)
         (waiting.base / led).symlink_to("../skills")
     for world in (waiting, waiting.on_another_machine()):
-        assert world.sync(Answers("yes")).left == ()
+        assert world.sync(Answers("yes")).left_out == ()
         assert (own / "SKILL.md").exists()
         assert world.problems() == []
 
@@ -208,7 +208,7 @@ def test_attack_sync_removes_nothing_behind_a_link_out_of_the_project(waiting, e
     before = sorted(own.iterdir())
     for world in (waiting, waiting.on_another_machine()):
         outcome = world.sync(Answers("yes"))
-        assert [(each.name, each.code) for each in outcome.left] == [("plain", "other-skill")]
+        assert [(each.name, each.code) for each in outcome.left_out] == [("plain", "other-skill")]
         assert world.problems() == ["other-skill"]
         assert sorted(own.iterdir()) == before
 
@@ -234,7 +234,7 @@ def test_a_users_skill_in_a_folder_that_skillhub_did_not_use_stays(world, held):
         world.disable("plain")
     own = skill(world.base / PLACES[held == "other agents"], body="My own.\n")
     outcome = world.sync(Answers("yes"))
-    assert [each.code for each in outcome.left] == ["other-skill"]
+    assert [each.code for each in outcome.left_out] == ["other-skill"]
     assert (own / "SKILL.md").read_text().endswith("My own.\n")
 
 

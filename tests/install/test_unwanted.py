@@ -116,7 +116,7 @@ def test_an_edited_unwanted_skill_is_kept_until_an_answer(world):
     (world.copy("plain") / "SKILL.md").write_text("edited")
     delete_line(world, "plain")
     outcome = world.install(answers=Answers())
-    assert [(left.name, left.code) for left in outcome.left] == [("plain", "refused")]
+    assert [(left.name, left.code) for left in outcome.left_out] == [("plain", "refused")]
     assert (world.copy("plain") / "SKILL.md").read_text() == "edited"
     assert "plain" in world.lock().skills
     world.install(answers=Answers("yes"))
