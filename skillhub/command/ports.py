@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol
-from urllib.parse import quote
+from urllib.parse import quote as percent_encode
 
 from skillhub.errors import FormatError, SourceError, UsageError
 from skillhub.formats.digest import Digest
@@ -259,7 +259,7 @@ class Ports:
         """Return the URL that policies match for a place."""
         if isinstance(ref, Local):
             path = os.path.realpath(os.path.expanduser(ref.path)).replace(os.sep, "/")
-            return f"file:///{quote(path.lstrip('/'), safe='/:')}"
+            return f"file:///{percent_encode(path.lstrip('/'), safe='/:')}"
         return url_of(ref, self.environ)
 
     def voucher(self, entry: Locked, lock: Lock | None = None) -> str | None:

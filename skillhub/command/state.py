@@ -7,11 +7,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
-from urllib.parse import quote
 
 from skillhub.errors import NotFound, SourceMismatch
 from skillhub.formats.digest import NO_FILES, Digest
-from skillhub.formats.text import as_command, command, did_you_mean, spelled_like
+from skillhub.formats.text import as_command, command, did_you_mean, quote, spelled_like
 from skillhub.model.hosts import Scope
 from skillhub.model.lock import Lock, place_of
 from skillhub.model.provenance import Provenance, Record, Records

@@ -60,7 +60,7 @@ def test_the_newest_version_gives_an_empty_diff(world: Reaching, upstream: Upstr
 
 
 def test_diff_of_an_unknown_skill_or_version_is_not_found(world: Reaching, upstream: Upstream) -> None:
-    with pytest.raises(NotFound, match="no skill named deploy"):
+    with pytest.raises(NotFound, match="no skill named 'deploy'"):
         diff(Named("deploy"), world.ports())
     world.install(upstream.ref("git"))
     with pytest.raises(NotFound, match="no versions"):

@@ -71,8 +71,9 @@ def test_removing_both_skills_at_once_removes_their_entry(world):
 def test_remove_of_an_unlocked_skill_changes_nothing(world):
     world.install("github:code-review")
     before = unlocked(world.snapshot())
-    with pytest.raises(NotFound):
-        world.remove("code-review", "nobody")
+    with pytest.raises(NotFound) as refused:
+        world.remove("code-review", "für alle")
+    assert refused.value.message == "no skill named 'für alle' is installed here"
     assert unlocked(world.snapshot()) == before
 
 
