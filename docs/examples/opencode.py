@@ -42,8 +42,8 @@ class OpenCode:
 RECORDED = [
     ('{"name": "git-release"}', '<skill_content name="git-release">', "Base directory for this skill: file://"),
     ('{"name": "git-release"}', '<skill_content name="git-release">', "<file>"),
-    ('{"name": "internal-docs"}', "the skill 'internal-docs' is disabled", "opencode.json"),
-    ('{"name": "experimental-ui"}', "the user refuses", "experimental-ui"),
+    ('{"name": "internal-docs"}', "Not available here: the skill 'internal-docs' is disabled", "rule"),
+    ('{"name": "experimental-ui"}', "Not available here: the user refuses", "experimental-ui"),
     ('{"name": "nope"}', 'Skill "nope" not found. Available skills: ', "git-release"),
     ('{"skill": "git-release"}', "The skill tool was called with invalid arguments", "name"),
 ]

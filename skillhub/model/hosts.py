@@ -298,12 +298,19 @@ def profiles() -> Mapping[str, Profile]:
     return MappingProxyType({profile.id: profile for profile in _packaged(ProfilesFile, "profiles.json").profiles})
 
 
-def profile(name: str) -> Profile:
-    """Return the profile with this id.
+def is_profile(name: str) -> bool:
+    """Return whether there is a profile with this id."""
+    return name in profiles() or measured(name) is not None
+
+
+def profile(name: Profile | str) -> Profile:
+    """Return the profile with this id; a profile itself is returned as it is.
 
     Raises:
         UsageError: there is none; the hint lists those that exist.
     """
+    if isinstance(name, Profile):
+        return name
     by_id = profiles()
     if chosen := by_id.get(name) or measured(name):
         return chosen

@@ -10,6 +10,7 @@ from html import escape
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
+from skillhub.errors import SkillhubError, SourceError, UsageError
 from skillhub.formats.text import clean, is_unseen
 from skillhub.model.hosts import Profile, profile
 from skillhub.runtime.loading import Loaded
@@ -42,9 +43,19 @@ def inject(loaded: Loaded, host: Profile | str = "agents") -> str:
     Raises:
         UsageError: there is no host of that name.
     """
-    row = profile(host) if isinstance(host, str) else host
+    row = profile(host)
     loaded = replace(loaded, is_repeat=loaded.is_repeat and row.reminds)
     return "\n".join(_ENVELOPES.get(row.envelope, _skill_content)(loaded))
+
+
+def told_to_model(error: SkillhubError) -> str:
+    """Return the text of an error for a model.
+
+    A model with a shell would run the command that lifts a block, so a hint is only in errors about the call itself.
+    """
+    if isinstance(error, (UsageError, SourceError)):
+        return ": ".join(map(clean, filter(None, (error.message, error.hint))))
+    return f"Not available here: {': '.join(map(clean, filter(None, (error.where, error.message))))}"
 
 
 class Display(NamedTuple):

@@ -596,4 +596,4 @@ def holding(skill: Skill, held: HoldReason) -> Skill:
 def not_agreed(error: SkillhubError) -> HoldReason:
     """Return the reason to hold back a skill while a lock or a record cannot be read."""
     reason = f"is held back, because {quote(error.where or 'the lock')} cannot be read: {error.message}"
-    return HoldReason("not-agreed", reason, error.hint or "skillhub doctor")
+    return HoldReason("not-agreed", reason, "skillhub doctor")

@@ -19,7 +19,7 @@ from skillhub.model.skill import Skill
 from skillhub.model.tree import SKILL_MD
 from skillhub.runtime.agent import record
 from skillhub.runtime.catalog import Catalog
-from skillhub.runtime.envelope import inject, safe
+from skillhub.runtime.envelope import inject, safe, told_to_model
 from skillhub.runtime.loading import Fork, Loaded, Request, load, pick
 from skillhub.runtime.overview import section
 from skillhub.runtime.ranking import LIMIT, LIMIT_MAX, SearchIndex, Stored, search
@@ -79,6 +79,8 @@ class ToolResult:
         loaded: The loaded skill; the host shows its ``notes``, limits its ``tools`` and runs its ``hooks``.
         fork: The skill's request for a context of its own; ``text`` is then for that context, not for this model.
         metadata: The further values that the host's own tool returns with the text.
+        error: Why the call failed, for the user: ``hint`` may have the command that lifts the block, which the model
+            does not get; None unless the skill could not be loaded.
     """
 
     text: str
@@ -86,6 +88,7 @@ class ToolResult:
     loaded: Loaded | None = None
     fork: Fork | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    error: SkillhubError | None = None
 
 
 class _Call(NamedTuple):
@@ -119,7 +122,7 @@ def tools(host: Profile | str, catalog: Catalog, window: int | None = None) -> t
     Raises:
         UsageError: there is no host of that name.
     """
-    row = profile(host) if isinstance(host, str) else host
+    row = profile(host)
     return tuple(_skill_tool(tool, catalog, row, window) for tool in _TOOLS.get(row.dialect, ()))
 
 
@@ -142,7 +145,7 @@ def call_tool(
     Raises:
         UsageError: there is no host of that name, or it has no tool of that name.
     """
-    row = profile(host) if isinstance(host, str) else host
+    row = profile(host)
     tool = next((tool for tool in _TOOLS.get(row.dialect, ()) if tool.name == name), None)
     if tool is None:
         names = ", ".join(tool.name for tool in _TOOLS.get(row.dialect, ())) or "none"
@@ -162,13 +165,14 @@ def call_tool(
         if skill_name is None:
             return _failed(error)
         names = ", ".join(clean(skill.full_name) for skill in _callable(catalog)) or "none"
-        return ToolResult(text=safe(tool.unknown.format(name=clean(skill_name), names=names)), is_error=True)
+        text = safe(tool.unknown.format(name=clean(skill_name), names=names))
+        return ToolResult(text=text, is_error=True, error=error)
     except SkillhubError as error:
         return _failed(error)
 
 
 def _failed(error: SkillhubError) -> ToolResult:
-    return ToolResult(text=safe(": ".join(map(clean, filter(None, (error.message, error.hint))))), is_error=True)
+    return ToolResult(text=safe(told_to_model(error)), is_error=True, error=error)
 
 
 def _callable(catalog: Catalog) -> list[Skill]:

@@ -183,6 +183,9 @@ class ServedContent:
         if skill is not None and skill.held is not None:
             kind = Drifted if skill.held.status == "drifted" else held_error(skill)
             raise kind(skill.why["message"], hint=skill.why["command"] or None)
+        if skill is not None and not skill.managed and skill.state == "enabled" and not self._everything:
+            hint = "the user can have it served with skillhub mcp --all, or lock it with skillhub adopt"
+            raise NotFound(f"the skill {quote(name)} is in no lock, so it is not served", hint=hint)
         raise NotFound(f"no skill {quote(name)} is served", hint="skillhub catalog lists the skills")
 
     def _described(self, skill: Skill, folder: Folder | None = None) -> ServedSkill:

@@ -9,11 +9,11 @@ from typing import Annotated, Any, Final, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from skillhub.errors import FormatError, NotFound, SkillhubError
+from skillhub.errors import NotFound, SkillhubError, UsageError
 from skillhub.formats.document import faults
 from skillhub.formats.text import clean, quote
 from skillhub.model.tree import SKILL_MD
-from skillhub.runtime.envelope import inject
+from skillhub.runtime.envelope import inject, told_to_model
 from skillhub.runtime.mention_resolver import may_invoke
 from skillhub.runtime.ranking import LIMIT_MAX, SearchIndex, Stored, search
 from skillhub.server.content import ServedContent, ServedSkill, mime_type_of, provenance, uri_of, why_not
@@ -138,7 +138,7 @@ def _read(params: FileToRead, content: ServedContent) -> tuple[_Model, str]:
     except UnicodeDecodeError as error:
         if len(data) > _BLOB_MAX:
             message = f"{quote(params.path)} is not text, and has more than {_BLOB_MAX} bytes"
-            raise FormatError(message, hint="read it as a resource") from error
+            raise UsageError(message, hint="read it as a resource") from error
         text, is_text = b64encode(data).decode("ascii"), False
     part = text[params.offset : end] if is_text else text
     answer = SkillFileContent(
@@ -198,7 +198,7 @@ def run_tool(name: str, arguments: Mapping[str, Any], content: ServedContent) ->
     except ValidationError as error:
         return _failed(f"invalid arguments: {faults(error)}")
     except SkillhubError as error:
-        return _failed(f"{error.message}; {error.hint}" if error.hint else error.message)
+        return _failed(told_to_model(error))
     return {"content": [{"type": "text", "text": text}], "structuredContent": answer.model_dump(mode="json")}
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shutil
 
 import jsonschema
 import pytest
@@ -24,6 +26,7 @@ from skillhub.runtime import (
     tools,
 )
 from tests.runtime.test_discover import write
+from tests.support.locked import agreed
 
 HOSTS = {
     "agents": ["activate_skill"],
@@ -69,6 +72,40 @@ def test_every_host_has_its_tools(machine):
     assert set(HOSTS) == set(profiles())
     for host, names in HOSTS.items():
         assert [tool.name for tool in tools(host, machine.catalog(host))] == names
+
+
+def _disabled(here):
+    assert here.run("disable", "demo").status == 0
+    return "skillhub enable demo"
+
+
+def _not_agreed(here):
+    shutil.rmtree(here.hub / "state")
+    return "skillhub install"
+
+
+def _drifted(here):
+    here.evil(".agents/skills/demo")
+    return "skillhub sync"
+
+
+def _unreadable_lock(here):
+    (here.project / "skillhub.lock").write_text("<<<<<<< HEAD\n")
+    return "skillhub lock fix"
+
+
+@pytest.mark.parametrize("held_back", [_disabled, _not_agreed, _drifted, _unreadable_lock])
+def test_attack_no_command_that_lifts_a_block_reaches_the_model(tmp_path, held_back):
+    here = agreed(tmp_path)
+    command = held_back(here)
+    catalog = here.catalog()
+    assert pick(catalog, "demo").held.command.startswith("skillhub ")
+    for host, name in (("agents", "activate_skill"), ("pegasus", "use_skill"), ("codelia", "skill_load")):
+        result = call_tool(host, catalog, name, asking(name, "demo"))
+        assert (result.is_error, result.loaded) == (True, None)
+        assert result.text.startswith("Not available here: ")
+        assert not re.search(r"skillhub \w+", result.text)
+        assert command in result.error.hint
 
 
 def test_tool_of_gencode_matches_its_description(machine):

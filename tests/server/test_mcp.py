@@ -395,6 +395,8 @@ def test_unlocked_skills_are_served_with_all_and_marked_unlocked(changed):
     shell.skill("project/.agents/skills/loose")
     uri = "skill://loose/SKILL.md"
     assert ask(read(uri))["code"] == -32602
+    (refusal,) = ask(call("load_skill", name="loose"))["content"]
+    assert "'loose' is in no lock" in refusal["text"] and "skillhub mcp --all" in refusal["text"]
     entry = ask(("skills/get", {"uri": uri}), args=["--all"])["skill"]
     assert entry["_meta"][f"{PREFIX}locked"] is False
     assert entry["_meta"][f"{PREFIX}verified"] == {"tree": False, "consent": False, "signature": False}
