@@ -14,7 +14,7 @@ from threading import Lock
 from typing import Any, Final, Literal, TypeVar
 
 from skillhub.disk import files
-from skillhub.errors import FormatError, StateError
+from skillhub.errors import FormatError, StateError, UsageError
 from skillhub.formats.text import close
 from skillhub.model.hosts import SkillScope
 from skillhub.model.manifest import one_line, split
@@ -55,6 +55,7 @@ _STEPS_MAX: Final = 5_000_000
 _STEPS: Final = 10_000
 # The largest value in bytes; a frontmatter has at most one MiB.
 _VALUE_MAX: Final = 1 << 21
+_PROOF_MAX: Final = 1 << 16  # characters
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,13 +132,15 @@ class SearchIndex:
 
         Raises:
             StateError: the disk refuses, or this Python's SQLite has no FTS5.
-            UsageError: ``path`` is no valid path.
+            UsageError: ``path`` is no valid path, or ``proof`` is too long.
         """
         check_paths(path)
+        if len(proof) > _PROOF_MAX:
+            raise UsageError(f"expected a proof of at most {_PROOF_MAX} characters, found {len(proof)}")
         indexed = list(rows)
         temporary = f"{path}.{os.urandom(6).hex()}.tmp"
         try:
-            os.makedirs(os.path.dirname(path), exist_ok=True)
+            os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
             connection = sqlite3.connect(temporary)
             try:
                 connection.execute("PRAGMA journal_mode = OFF")
@@ -156,8 +159,14 @@ class SearchIndex:
             raise StateError("the search index was changed while it was built", where=path)
         return index
 
+    def __enter__(self) -> SearchIndex:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self.close()
+
     def close(self) -> None:
-        """Close the index and its file."""
+        """Close the index and its file; so does the end of a ``with``."""
         with self._lock:
             self._is_closed = True
             self._connection.close()

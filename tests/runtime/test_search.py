@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skillhub.errors import StateError
+from skillhub.errors import StateError, UsageError
 from skillhub.model.skill import Skill
 from skillhub.runtime.ranking import LIMIT_MAX, SearchIndex, Stored, rows_of, search
 
@@ -223,3 +223,13 @@ def test_any_query_is_answered(query):
     hits = search(query, [index]).hits
     assert all(hit.score > 0 for hit in hits)
     index.close()
+
+
+def test_an_index_is_kept_in_a_file_of_the_working_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with SearchIndex.kept("index.db", "p", [Stored(name="demo", description="Good.")]) as index:
+        assert [hit.name for hit in search("demo", [index]).hits] == ["demo"]
+    with pytest.raises(StateError):
+        search("demo", [index])
+    with pytest.raises(UsageError, match="expected a proof of at most 65536 characters, found 3000000"):
+        SearchIndex.kept("index.db", "p" * 3_000_000, [])
