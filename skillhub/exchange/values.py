@@ -14,7 +14,7 @@ from skillhub.command.state import refuse_unknown
 from skillhub.disk import files
 from skillhub.errors import ForbiddenVariable, FormatError, NotFound, StateError, UsageError
 from skillhub.formats.text import is_name, quote
-from skillhub.model.needs import Requirement, is_forbidden
+from skillhub.model.needs import Requirement, check_value, is_forbidden
 from skillhub.project.project import Project
 from skillhub.project.user_state import Secret
 
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from skillhub.project.keyring import Keyring
 
 # A value is released to a skill by the names of project and skill, never just because a skill declares the need.
-
-VALUE_MAX = 64 * 1024  # characters
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +68,7 @@ def keep(secret: Secret, value: str, project: Project, vault: Keyring) -> None:
         UsageError: the value is empty, too long or contains NUL, or there is no keyring.
         StateError: the keyring or the disk refuses.
     """
-    if not value or "\0" in value or len(value) > VALUE_MAX:
-        raise UsageError(f"expected a value of 1 to {VALUE_MAX} characters, none of them NUL")
+    check_value(value)
     is_new = project.secrets.find(secret.key, secret.name) is None
     vault.put(secret, value)
     try:

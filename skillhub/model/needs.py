@@ -29,6 +29,7 @@ from skillhub.model.version import Range
 Kind = Literal["env", "mcp", "program", "skill"]
 Transport = Literal["stdio", "http"]
 TEXT_MAX = 1024
+VALUE_MAX = 64 * 1024  # characters
 _D = TypeVar("_D", bound=ForeignDocument)
 
 _NAMES = {
@@ -145,6 +146,16 @@ class Requirement:
     def spell(self) -> str:
         """Return ``kind:name``, as in the lock."""
         return f"{self.kind}:{self.name}"
+
+
+def check_value(value: str) -> None:
+    """Return if this can be the value of a variable that a skill needs.
+
+    Raises:
+        UsageError: it is empty, too long or contains NUL.
+    """
+    if not value or "\0" in value or len(value) > VALUE_MAX:
+        raise UsageError(f"expected a value of 1 to {VALUE_MAX} characters, none of them NUL")
 
 
 def is_forbidden(name: str) -> bool:

@@ -302,6 +302,7 @@ class Session:
         self._versions: dict[str, str] = {}
         # The questions asked, by folder, need and server, each with the value of a variable for that skill alone.
         self.asked: dict[tuple[str, str, str], str | None] = {}
+        self.declined: set[tuple[str, str, str]] = set()
         self._texts: set[tuple[str, str]] = set()
 
     def has(self, path: str, version: str, text: str = "") -> bool:

@@ -33,7 +33,7 @@ class TurnNeeds:
         questions: Questions of kind ``env`` (the answer is a secret value: read it without echo), or ``mcp``,
             ``mcp-unpinned`` and ``mcp-shell`` (whether to set up a server; ``details`` show its command or URL).
         servers: The command or URL of each server, by its name; the host sets up a server after a yes.
-        missing: A line for each need that no answer can satisfy.
+        missing: A line for each need that no answer can satisfy, or that the user declined in this session.
     """
 
     questions: tuple[Question, ...] = ()
@@ -74,21 +74,23 @@ def open_needs(
     asked_servers: dict[str, McpServer] = {}
     for loaded in skills:
         name = clean(loaded.skill.full_name)
-        # The servers that a person agreed to, or promised to set up, when the skill was installed.
-        available = {
-            *servers,
-            *(need.name for need in loaded.skill.requires if need.kind == "mcp" and (need.satisfied or need.waived)),
-        }
+        # Among them the servers that a person agreed to, or promised to set up, when the skill was installed.
+        satisfied = {("mcp", server) for server in servers}
+        for known in loaded.skill.requires:
+            if known.kind in ("mcp", "skill") and (known.satisfied or known.waived):
+                satisfied.add((known.kind, known.name))
         for need in declared(loaded).requires:
             key = loaded.folder.path, need.spell(), repr(need.server)
             if need.kind == "env" and need.required and not environ.get(need.name):
                 question = _variable(name, need)
-            elif need.kind == "mcp" and need.name not in available and need.server is not None:
+            elif need.kind == "mcp" and ("mcp", need.name) not in satisfied and need.server is not None:
                 question = _server(name, need.name, need.server, around.cwd)
             else:
-                missing += () if need.kind == "mcp" and need.name in available else _unanswerable(name, need, environ)
+                missing += () if (need.kind, need.name) in satisfied else _unanswerable(name, need, environ)
                 continue
-            if key not in session.asked:
+            if key in session.declined:
+                missing.append(f"{name} needs {_called(need)}, which was declined")
+            elif key not in session.asked:
                 session.asked[key] = None
                 questions.append(question)
                 if need.server is not None:
@@ -99,19 +101,26 @@ def open_needs(
 def supply(loaded: Loaded, question: Question, answer: Answer, session: Session) -> None:
     """Keep the value of a variable for this skill until the session ends, in memory alone.
 
-    A question of another kind, or about another skill, is ignored.
+    A need that was declined is in ``TurnNeeds.missing`` from then on. A question about another skill is ignored.
 
     Args:
         loaded: The skill.
         question: The question of ``open_needs``.
-        answer: The user's answer, with the value; an answer other than yes removes the value.
+        answer: The user's answer, for a variable with the value; an answer other than yes removes the value.
         session: The conversation.
+
+    Raises:
+        UsageError: the value is empty, too long or contains NUL.
     """
-    if question.kind != "env" or question.skill != clean(loaded.skill.full_name):
+    if question.skill != clean(loaded.skill.full_name):
         return  # the answer is for another skill
+    kind, is_yes = ("env" if question.kind == "env" else "mcp"), answer.said == "yes"
+    if kind == "env" and is_yes:
+        needs.check_value(answer.value or "")
     for key in session.asked:
-        if key[:2] == (loaded.folder.path, f"env:{question.subject}"):
-            session.asked[key] = answer.value if answer.said == "yes" else None
+        if key[:2] == (loaded.folder.path, f"{kind}:{question.subject}"):
+            session.asked[key] = answer.value if kind == "env" and is_yes else None
+            (session.declined.discard if is_yes else session.declined.add)(key)
 
 
 def values(loaded: Loaded, session: Session) -> dict[str, str]:
@@ -144,9 +153,16 @@ def _server(skill: str, name: str, server: McpServer, project: str) -> Question:
 
 def _unanswerable(skill: str, need: Requirement, environ: Mapping[str, str]) -> Iterator[str]:
     if need.kind == "mcp":
-        yield f"{skill} needs the MCP server {need.name}, and does not say how to run it"
+        yield f"{skill} needs {_called(need)}, and does not say how to run it"
     elif need.kind == "program" and need.required and not shutil.which(need.name, path=environ.get("PATH")):
-        yield f"{skill} needs the program {need.name}, which is not on PATH"
+        yield f"{skill} needs {_called(need)}, which is not on PATH"
+    elif need.kind == "skill" and need.required:
+        yield f"{skill} needs {_called(need)}, which is not enabled here"
+
+
+def _called(need: Requirement) -> str:
+    kinds = {"env": "variable", "mcp": "MCP server"}
+    return f"the {kinds.get(need.kind, need.kind)} {need.name}"
 
 
 # The permissions that a skill declares, compiled like Codex. Nothing is granted here: before a host extends the

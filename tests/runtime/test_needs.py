@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from skillhub.errors import Drifted, ForbiddenVariable, UndeclaredVariable
+from skillhub.errors import Drifted, ForbiddenVariable, UndeclaredVariable, UsageError
 from skillhub.model.question import NO, UNANSWERED, Answer
 from skillhub.model.skill import Skill
 from skillhub.runtime import (
@@ -64,6 +64,41 @@ def test_need_is_asked_once_in_a_session(around):
     assert open_needs([fix], session, around).questions
     assert open_needs([fix, fix], session, around).questions == ()
     assert open_needs([fix], Session(), around).questions
+
+
+def test_a_skill_that_is_needed_and_not_enabled_is_missing(around):
+    text = TOOLS + "    - {type: skill, value: other}\n"
+    fix = loaded(around, text)
+    assert open_needs([fix], Session(), around).missing == ("fix needs the skill other, which is not enabled here",)
+    write(Path(around.cwd) / ".agents/skills/other")
+    again = load(pick(catalog_of(profile("agents"), around), "fix"))
+    assert open_needs([again], Session(), around).missing == ()
+
+
+def test_a_declined_need_is_missing_until_it_is_supplied(around):
+    fix, session = loaded(around), Session()
+    questions = open_needs([fix], session, around).questions
+    for question in questions:
+        supply(fix, question, NO, session)
+    again = open_needs([fix], session, around)
+    assert again.questions == ()
+    assert again.missing == (
+        "fix needs the variable CI_TOKEN, which was declined",
+        "fix needs the MCP server ci, which was declined",
+    )
+    supply(fix, questions[0], Answer("yes", "t"), session)
+    supply(fix, questions[1], Answer("yes"), session)
+    assert open_needs([fix], session, around).missing == ()
+    assert values(fix, session) == {"CI_TOKEN": "t"}
+
+
+@pytest.mark.parametrize("value", [None, "", "a\0b", "x" * (64 * 1024 + 1)])
+def test_a_value_that_no_environment_can_hold_is_refused(around, value):
+    fix, session = loaded(around), Session()
+    question = open_needs([fix], session, around).questions[0]
+    with pytest.raises(UsageError, match="expected a value of 1 to 65536 characters, none of them NUL"):
+        supply(fix, question, Answer("yes", value), session)
+    assert values(fix, session) == {}
 
 
 def test_satisfied_and_optional_needs_are_not_asked(around):
