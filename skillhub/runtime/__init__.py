@@ -14,10 +14,12 @@ TYPE_CHECKING = False  # type checkers know this name; the import of `typing` wo
 _HOMES = {
     name: f"skillhub.{module}"
     for module, names in {
-        "model.hosts": "Profile profile profiles",
-        "model.skill": "PermissionRule Skill permitted",
+        "model.hosts": "AgentFolder Bounds Budget HostStateFile Profile Rules Scope SkillScope profile profiles",
+        "model.needs": "McpServer",
+        "model.question": "HeldStatus HoldReason",
+        "model.skill": "Need Permission PermissionRule Reach Skill State permitted",
         "runtime.agent": "catalog_of changes context_inspect skills_list",
-        "runtime.catalog": "Catalog Problem Session",
+        "runtime.catalog": "Catalog Problem Root Session Shadowed",
         "runtime.discover": "Surroundings",
         "runtime.envelope": "Display display inject",
         "runtime.folder": "Agreed bring_system_skills",
@@ -26,7 +28,9 @@ _HOMES = {
         "runtime.overview": "Section section",
         "runtime.skill_urls": "Pulled pull urls_of",
         "runtime.ranking": "Hit Hits SearchIndex rows_of search",
-        "runtime.mention_resolver": "Completion Mention MentionRules Resolved Selected complete mentioned",
+        "runtime.mention_resolver": (
+            "Caller Completion Mention MentionRules Outcome Resolved Selected complete mentioned"
+        ),
         "runtime.state": "answers remember set_reach",
         "runtime.toolset": "SkillTool ToolResult call_tool tools",
         "runtime.walk": "Cache",
@@ -34,32 +38,50 @@ _HOMES = {
     for name in names.split()
 }
 __all__ = [
+    "AgentFolder",
     "Agreed",
+    "Bounds",
+    "Budget",
     "Cache",
+    "Caller",
     "Catalog",
     "Commands",
     "Completion",
     "Display",
     "Fork",
+    "HeldStatus",
     "Hit",
     "Hits",
+    "HoldReason",
     "Hook",
+    "HostStateFile",
     "Loaded",
+    "McpServer",
     "Mention",
     "MentionRules",
+    "Need",
+    "Outcome",
+    "Permission",
     "PermissionProfile",
     "PermissionRule",
     "Problem",
     "Profile",
     "Pulled",
+    "Reach",
     "Request",
     "Resolved",
+    "Root",
+    "Rules",
+    "Scope",
     "SearchIndex",
     "Section",
     "Selected",
     "Session",
+    "Shadowed",
     "Skill",
+    "SkillScope",
     "SkillTool",
+    "State",
     "Surroundings",
     "ToolResult",
     "TurnNeeds",
@@ -95,18 +117,33 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from skillhub.model.hosts import Profile, profile, profiles
-    from skillhub.model.skill import PermissionRule, Skill, permitted
+    from skillhub.model.hosts import (
+        AgentFolder,
+        Bounds,
+        Budget,
+        HostStateFile,
+        Profile,
+        Rules,
+        Scope,
+        SkillScope,
+        profile,
+        profiles,
+    )
+    from skillhub.model.needs import McpServer
+    from skillhub.model.question import HeldStatus, HoldReason
+    from skillhub.model.skill import Need, Permission, PermissionRule, Reach, Skill, State, permitted
     from skillhub.runtime.agent import catalog_of, changes, context_inspect, skills_list
-    from skillhub.runtime.catalog import Catalog, Problem, Session
+    from skillhub.runtime.catalog import Catalog, Problem, Root, Session, Shadowed
     from skillhub.runtime.discover import Surroundings
     from skillhub.runtime.envelope import Display, display, inject
     from skillhub.runtime.folder import Agreed, bring_system_skills
     from skillhub.runtime.loading import Commands, Fork, Hook, Loaded, Request, load, pick, preload
     from skillhub.runtime.mention_resolver import (
+        Caller,
         Completion,
         Mention,
         MentionRules,
+        Outcome,
         Resolved,
         Selected,
         complete,

@@ -23,6 +23,7 @@ from skillhub.errors import Drifted, SkillhubError, UsageError
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import as_command, quote, typed_flags
 from skillhub.model.hosts import Profile
+from skillhub.model.hosts import profile as profile_of
 from skillhub.model.manifest import FOLDER_NAME
 from skillhub.model.question import HoldReason
 from skillhub.model.skill import Skill
@@ -38,7 +39,7 @@ _CODEX_PROVENANCE: Final = {"project": "project", "user": "personal", "admin": "
 
 
 def catalog_of(
-    profile: Profile,
+    profile: Profile | str,
     around: Surroundings,
     known: Iterable[Skill] = (),
     cache: Cache | None = None,
@@ -52,13 +53,17 @@ def catalog_of(
     cannot be read, every skill is held back.
 
     Args:
-        profile: The agent.
+        profile: The agent, or its id.
         around: Where the agent runs; the locks of the project and of the user are found from there.
         known: Further skills that count as locked.
         cache: Keeps the results of earlier walks through folders.
         reload: Whether to read every folder again and ignore the cache.
         ignore_locks: Whether to show each skill as the host alone would, without locks and this machine's record.
+
+    Raises:
+        UsageError: there is no agent of that name.
     """
+    profile = profile_of(profile)
     search = Search(rules=profile.rules, bounds=profile.bounds, cache=cache, reload=reload)
     return _catalog(profile, around, known, search, None if ignore_locks else {})
 
@@ -288,7 +293,7 @@ def _as_locked(skill: Skill, locked: Skill, locks: Locks, namespace: str | None)
 
 
 def skills_list(
-    profile: Profile,
+    profile: Profile | str,
     folders: Iterable[Surroundings],
     cache: Cache | None = None,
     reload: bool = False,
@@ -297,14 +302,14 @@ def skills_list(
     """Return the answer to ``skills.list``: for each folder its skills, its roots and its errors.
 
     Args:
-        profile: The host.
+        profile: The host, or its id.
         folders: The working folders, each with the absolute roots that this host adds to it (``extra``).
         cache: Keeps the results of earlier walks through folders.
         reload: Whether to read every folder again and ignore the cache.
         ignore_locks: As for ``catalog_of``.
 
     Raises:
-        UsageError: an added root is relative; its meaning would depend on the caller.
+        UsageError: there is no such host, or an added root is relative; its meaning would depend on the caller.
     """
     rows = []
     for around in folders:
@@ -389,7 +394,7 @@ _QUIET = 10  # intervals between two reads of the catalogue where the system rep
 
 
 def changes(
-    profile: Profile,
+    profile: Profile | str,
     around: Surroundings,
     since: Catalog | None = None,
     stop: Event | None = None,
@@ -404,14 +409,17 @@ def changes(
     the catalogue is read again.
 
     Args:
-        profile: The host.
+        profile: The host, or its id.
         around: Where it runs.
         since: The catalogue that the host has; None for the one at the first call of ``next``.
         stop: Ends the wait once it is set.
         interval: Seconds between two reads of the catalogue; ten times that with the extra ``watch``.
         cache: Keeps the results of walks through folders; None keeps them in memory.
+
+    Raises:
+        UsageError: there is no such host.
     """
-    stop, cache = stop or Event(), cache or Cache()
+    profile, stop, cache = profile_of(profile), stop or Event(), cache or Cache()
     current = since or catalog_of(profile, around, cache=cache)
     while not stop.is_set():
         before = _stamps(_deciding_paths(profile, around))

@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, NamedTuple
 from unicodedata import normalize
 
 from skillhub.formats.text import as_command, is_unseen
-from skillhub.model.hosts import SkillScope
+from skillhub.model.hosts import SkillScope, is_profile
 from skillhub.model.manifest import one_line
 from skillhub.model.skill import Skill
 from skillhub.model.tree import SKILL_MD
@@ -233,9 +233,23 @@ class Catalog:
 
     @property
     def command(self) -> str:
-        """The command that lists these skills."""
-        host = ("--host", self.host) if self.host not in ("", "agents") else ()
-        return as_command("skillhub", "catalog", *host)
+        """The command that lists these skills; empty for an agent that skillhub does not know."""
+        if self.host in ("", "agents"):
+            return as_command("skillhub", "catalog")
+        return as_command("skillhub", "catalog", "--host", self.host) if is_profile(self.host) else ""
+
+    @property
+    def hint(self) -> str | None:
+        """The hint of an error that names no skill of this catalogue."""
+        return f"{self.command} lists the skills" if self.command else None
+
+    def problem_of(self, name: str) -> Problem | None:
+        """Return why the skill in a folder of this name is missing; None if no problem is the cause."""
+        for problem in self.problems:
+            folder, file = os.path.split(problem.path)
+            if problem.level == "error" and name in (os.path.basename(folder), file, file.removesuffix(".md")):
+                return problem
+        return None
 
     def named(self, name: str) -> tuple[Skill, ...]:
         """Return every skill whose name, or full name ``namespace:name``, is ``name``."""

@@ -221,7 +221,7 @@ _DRIVE = re.compile(r"[A-Za-z]:")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """Where an agent runs.
+    """Where an agent runs; its folders may also be given as ``Path``, and are texts afterwards.
 
     Attributes:
         cwd: The working folder, absolute.
@@ -246,6 +246,11 @@ class Surroundings:
     markers: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        for name in ("cwd", "home", "state"):
+            if isinstance(path := getattr(self, name), os.PathLike):
+                object.__setattr__(self, name, os.fspath(path))
+        object.__setattr__(self, "extra", tuple(map(os.fspath, self.extra)))
+        object.__setattr__(self, "plugins", {name: os.fspath(path) for name, path in self.plugins.items()})
         check_paths(self.cwd, self.home, self.state, *self.extra, *self.plugins.values(), *self.markers)
         if not os.path.isabs(self.home):
             # Below a relative one, the working folder would have this machine's record, which a repository can write.

@@ -19,15 +19,15 @@ from skillhub.disk import files
 from skillhub.disk.folders import one_look
 from skillhub.disk.home import LOCK, Home, project_folders, user_home
 from skillhub.disk.proved import Stamp, is_proof, stamp_of
-from skillhub.errors import Drifted, FormatError, NotFound, OutsideSkill, SkillhubError, StateError
+from skillhub.errors import Drifted, FormatError, NotFound, OutsideSkill, SkillhubError, StateError, UsageError
 from skillhub.formats.digest import Digest
 from skillhub.formats.json import strict_json
-from skillhub.formats.text import as_command, is_segment, quote, typed_flags
+from skillhub.formats.text import as_command, is_path, is_segment, quote, typed_flags
 from skillhub.model.hosts import hosts
 from skillhub.model.lock import Locked
 from skillhub.model.provenance import Record
 from skillhub.model.question import HoldReason
-from skillhub.model.skill import Skill, check_paths
+from skillhub.model.skill import Skill
 from skillhub.model.tree import SKILL_MD, ListedFile, Listing
 from skillhub.project.copies import absolute, folders_of, need_check, view
 from skillhub.project.last_seen import BarringCheck, barring
@@ -228,10 +228,11 @@ def bring_system_skills(source: str, target: str) -> bool:
 
     Raises:
         OutsideSkill: ``source`` holds something that is neither a file nor a folder, or more than 2,000 files.
-        UsageError: ``source`` or ``target`` is no valid path.
+        UsageError: ``source`` or ``target`` is no absolute path.
         StateError: the disk refuses; the folder is unchanged.
     """
-    check_paths(source, target)
+    if not all(is_path(path) and os.path.isabs(path) for path in (source, target)):
+        raise UsageError(f"expected two absolute paths, found {quote(source)} and {quote(target)}")
     shipped = Folder(source)
     if shipped.non_files or shipped.is_cut:
         raise OutsideSkill(f"expected at most {FILES_MAX} files and folders", where=source)

@@ -30,7 +30,7 @@ from skillhub.project.project import Project
 from skillhub.runtime.catalog import Catalog, Session
 from skillhub.runtime.folder import STORED, Agreed, Folder, Locks, holding, imitates, is_inside
 from skillhub.runtime.mention_parser import Suggestions
-from skillhub.runtime.mention_resolver import Caller, called, refusal, usable
+from skillhub.runtime.mention_resolver import Caller, called, check_caller, refusal, usable
 
 # Fills the placeholders in instructions: arguments, the session, the folder, and the output of agreed commands.
 # One pass over the agreed text: inserted text is never scanned again, so that no argument and no output of a command
@@ -232,6 +232,9 @@ class Request:
         ask: Asks the user whether a skill may be loaded if the host's rules say ``ask``; without it such a skill is
             refused.
         ignore_locks: Whether to load the skill as the host alone would, without locks and this machine's record.
+
+    Raises:
+        UsageError: there is no such caller.
     """
 
     arguments: str = ""
@@ -241,6 +244,9 @@ class Request:
     commands: Commands | None = None
     ask: Callable[[Skill], bool] | None = None
     ignore_locks: bool = False
+
+    def __post_init__(self) -> None:
+        check_caller(self.caller)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -315,8 +321,7 @@ def pick(catalog: Catalog, name: str | None = None, path: str | None = None) -> 
     if path is not None:
         skill = catalog.at(path)
         if skill is None:
-            hint = f"{catalog.command} lists the skills"
-            raise NotFound(f"no skill of the catalogue is at {quote(path)}", hint=hint)
+            raise NotFound(f"no skill of the catalogue is at {quote(path)}", hint=catalog.hint)
         return skill
     name = name or ""
     matches = called(catalog, name) or usable(catalog.named(name))
@@ -326,11 +331,12 @@ def pick(catalog: Catalog, name: str | None = None, path: str | None = None) -> 
     if not matches and name in catalog.taken:
         message = f"the skill {quote(name)} is locked, but in no folder that this agent reads"
         message = "; ".join([message, *(f"{clean(each.path)}: {each.message}" for each in catalog.unchecked)])
-        raise NotFound(message, hint=f"{catalog.command} lists the skills that it reads")
+        raise NotFound(message, hint=catalog.hint)
     if not matches:
         similar = [clean(skill.full_name) for skill in Suggestions(catalog.skills).like(name).skills[:_SHOWN]]
-        hint = did_you_mean(similar) or f"{catalog.command} lists the skills"
-        raise NotFound(f"there is no skill {quote(name)}", hint=hint)
+        problem = catalog.problem_of(name)
+        message = f"; {clean(problem.path)}: {problem.message}" if problem else ""
+        raise NotFound(f"there is no skill {quote(name)}{message}", hint=did_you_mean(similar) or catalog.hint)
     return matches[0]
 
 

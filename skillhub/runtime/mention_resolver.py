@@ -8,8 +8,9 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
+from skillhub.errors import UsageError
 from skillhub.formats.text import as_command, clean, quote, typed_flags
 from skillhub.model.skill import Skill
 from skillhub.runtime.catalog import Catalog
@@ -99,6 +100,9 @@ class MentionRules:
         connectors: Names that have another meaning for this host, such as its apps; they take precedence over skills.
         objection: Returns why a skill cannot be loaded, such as files that no one agreed to; None if it can.
         folder: The folder to which a relative path in a link refers; without it such a link matches no skill.
+
+    Raises:
+        UsageError: there is no such caller.
     """
 
     caller: Caller = "user"
@@ -106,6 +110,9 @@ class MentionRules:
     connectors: Collection[str] = ()
     objection: Callable[[Skill], str | None] | None = None
     folder: str = ""
+
+    def __post_init__(self) -> None:
+        check_caller(self.caller)
 
 
 def mentioned(
@@ -151,6 +158,12 @@ def called(catalog: Catalog, name: str) -> Sequence[Skill]:
 def usable(skills: Sequence[Skill]) -> Sequence[Skill]:
     """Return the enabled skills, or all of them if none is enabled."""
     return [skill for skill in skills if skill.state == "enabled"] or skills
+
+
+def check_caller(caller: str) -> None:
+    """Raise a UsageError unless this is a caller: for another one, no rule about callers would hold."""
+    if caller not in get_args(Caller):
+        raise UsageError(f"expected one of {', '.join(get_args(Caller))}, found {quote(caller)}")
 
 
 def may_invoke(skill: Skill, caller: Caller) -> bool:
@@ -272,13 +285,16 @@ class _Resolver:
         if name in self._catalog.taken and not self._catalog.named(name):
             message = f"Skill {quote(name)} is locked, but in no folder that this agent reads."
             return Mention(text, "unknown", message)
+        if problem := self._catalog.problem_of(name):
+            message = f"Skill {quote(name)} cannot be read: {clean(problem.path)}: {problem.message}."
+            return Mention(text, "unknown", message)
         self._suggestions_made += 1
         is_worth_it = self._suggestions_made <= _SUGGESTED_MAX and len(name) <= _NAME_MAX
         suggested = self._suggestions.like(name) if is_worth_it else Suggested()
         if suggested.skills:
             return self._of_suggestion(typed, suggested)
-        message = f"No skill named {quote(name)}. Run {self._catalog.command} for a list."
-        return Mention(text, "unknown", message)
+        command, message = self._catalog.command, f"No skill named {quote(name)}."
+        return Mention(text, "unknown", f"{message} Run {command} for a list." if command else message)
 
     def _of_suggestion(self, typed: Typed, suggested: Suggested) -> Mention:
         text, name = typed.text, typed.name
@@ -350,10 +366,11 @@ def complete(text: str, cursor: int, catalog: Catalog, rules: MentionRules | Non
 
     Args:
         text: The message so far.
-        cursor: The number of characters before the cursor.
+        cursor: The number of characters before the cursor; at most the length of the text counts.
         catalog: The skills of the host; only those that ``mentioned`` would activate are offered.
         rules: The rules of the host; None for the defaults.
     """
+    cursor = min(max(cursor, 0), len(text))
     before = text[max(0, cursor - 201) : cursor]
     match = _BEFORE.search(before) or (_SLASH.match(before) if cursor < 200 else None)
     if match is None:

@@ -12,6 +12,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from skillhub.formats.text import clean
 from skillhub.model.hosts import Budget, Profile
+from skillhub.model.hosts import profile as profile_of
 from skillhub.model.skill import Skill
 from skillhub.runtime.catalog import Catalog, Problem, Shadowed
 
@@ -359,14 +360,18 @@ class Section:
         return {**self.catalog.row(skill), "listed": is_listed, "cost": self.costs.get(skill.file)}
 
 
-def section(catalog: Catalog, profile: Profile, window: int | None = None) -> Section:
+def section(catalog: Catalog, profile: Profile | str, window: int | None = None) -> Section:
     """Return the list of skills for the model of a host.
 
     Args:
         catalog: The skills of the host; those that the model may not call are not listed.
-        profile: The host.
+        profile: The host, or its id.
         window: The size of the model's context in tokens; None if it is unknown.
+
+    Raises:
+        UsageError: there is no host of that name.
     """
+    profile = profile_of(profile)
     dialect = DIALECTS[profile.dialect]
     active = [skill for skill in catalog.skills if skill.reach == "active"]
     entries = [_entry(skill, dialect.counts_files) for skill in active]

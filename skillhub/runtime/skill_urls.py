@@ -20,6 +20,7 @@ from skillhub.formats.json import strict_json
 from skillhub.formats.text import is_name, quote
 from skillhub.model.discovery import FilesListing, url_of
 from skillhub.model.hosts import Profile
+from skillhub.model.hosts import profile as profile_of
 from skillhub.model.index import Release
 from skillhub.model.manifest import Manifest
 from skillhub.model.skill import check_paths
@@ -49,10 +50,14 @@ class Pulled:
     problems: tuple[Problem, ...] = ()
 
 
-def urls_of(profile: Profile, around: Surroundings) -> dict[str, str]:
-    """Return each URL in the host's settings, with the file that names it; a repository may bring that file."""
+def urls_of(profile: Profile | str, around: Surroundings) -> dict[str, str]:
+    """Return each URL in the host's settings, with the file that names it; a repository may bring that file.
+
+    Raises:
+        UsageError: there is no host of that name.
+    """
     files: dict[str, str] = {}
-    for layer in layers(profile, around)[0]:
+    for layer in layers(profile_of(profile), around)[0]:
         for url in layer.urls:
             files.setdefault(url, layer.file.path if layer.file else "")
     return files
@@ -68,7 +73,8 @@ def pull(urls: Iterable[str], fetch: Fetch, folder: str, reload: bool = False) -
 
     Args:
         urls: Base URLs: https, or http on this machine's loopback.
-        fetch: Returns the body at a URL; it decides which hosts requests may reach.
+        fetch: Returns the body at a URL, and decides which hosts requests may reach. If it cannot, it raises an
+            ``OSError`` or a ``SkillhubError``, which becomes a problem; any other exception ends the call.
         folder: The folder of the cache, absolute.
         reload: Whether to fetch everything again.
 

@@ -17,7 +17,8 @@ from skillhub.formats import json as jsonc
 from skillhub.formats.json import strict_json
 from skillhub.formats.text import as_command, clean, is_path, quote, typed_flags
 from skillhub.formats.toml import others_toml, spell_toml, with_table, without_tables
-from skillhub.model.hosts import Profile, Scope, expand
+from skillhub.model.hosts import Profile, Scope, expand, is_profile
+from skillhub.model.hosts import profile as profile_of
 from skillhub.model.question import HoldReason
 from skillhub.model.skill import ACTIONS, Permission, PermissionRule, Reach, Skill, name_fits, permitted
 from skillhub.runtime.catalog import Problem
@@ -414,7 +415,7 @@ def _switched_off(skill: Skill, layer: Layer) -> HoldReason | None:
     if layer.error:
         reason = f"is disabled, like every skill, because the settings cannot be read: {layer.error}"
         return HoldReason("disabled", reason, "", file.path)
-    if FORMS[file.form].edit is None:
+    if FORMS[file.form].edit is None or not is_profile(file.host):  # no command knows an agent of another program
         return HoldReason("disabled", "is disabled", "", file.path)
     if layer.reach(skill) or any(rule.pattern == skill.full_name for rule in layer.rules):
         command = ("skillhub", "enable", clean(skill.full_name), "--host", file.host, *typed_flags(file.scope))
@@ -422,7 +423,7 @@ def _switched_off(skill: Skill, layer: Layer) -> HoldReason | None:
     return HoldReason("disabled", "is disabled by a rule on several skills", "", file.path)
 
 
-def set_reach(skill: Skill, reach: Reach, scope: Scope, profile: Profile, around: Surroundings) -> None:
+def set_reach(skill: Skill, reach: Reach, scope: Scope, profile: Profile | str, around: Surroundings) -> None:
     """Write the reach of a skill to skillhub's state, and to the agent's own file of that scope, if it has one.
 
     If the format of an agent's file has only on and off, the finer distinction is in skillhub's state alone.
@@ -431,17 +432,18 @@ def set_reach(skill: Skill, reach: Reach, scope: Scope, profile: Profile, around
         skill: The skill.
         reach: ``disabled``, ``enabled`` (for the user only) or ``active`` (for the model too).
         scope: Whether to write the project's files or the user's.
-        profile: The agent.
+        profile: The agent, or its id.
         around: Where the agent runs.
 
     Raises:
         FormatError: a file is malformed, or has a form that cannot be edited.
         LinkLeavesProject: a link leads from a file of the project out of it.
         StateError: a file cannot be read or written, or another rule in it overrides this reach.
-        UsageError: there is no such reach or scope.
+        UsageError: there is no such reach, scope or agent.
     """
     if reach not in get_args(Reach):
         raise UsageError(f"expected one of {', '.join(get_args(Reach))}, found {quote(reach)}")
+    profile = profile_of(profile)
     root = project_root(profile, around)
     # The files that are not written here, and that disable a skill whatever the written ones say.
     binding = [
@@ -498,25 +500,26 @@ def _edited(file: ReachFile, before: str, skill: Skill, reach: Reach, replaced: 
     return after
 
 
-def answers(profile: Profile, around: Surroundings) -> dict[str, bool]:
+def answers(profile: Profile | str, around: Surroundings) -> dict[str, bool]:
     """Return the stored answers of the user about skills with the permission ``ask``, by full name.
 
     Args:
-        profile: The agent.
+        profile: The agent, or its id.
         around: Where the agent runs.
 
     Raises:
         FormatError: a file of skillhub's state is malformed.
         StateError: a file cannot be read.
+        UsageError: there is no such agent.
     """
     stored: dict[str, bool] = {}
-    for file in reversed(reach_files(profile, around)):
+    for file in reversed(reach_files(profile_of(profile), around)):
         if file.ours:
             stored |= gen_answers(_text(file) or "", file.path)
     return stored
 
 
-def remember(skill: Skill, allowed: bool, scope: Scope, profile: Profile, around: Surroundings) -> None:
+def remember(skill: Skill, allowed: bool, scope: Scope, profile: Profile | str, around: Surroundings) -> None:
     """Store the user's answer about a skill with the permission ``ask``, in skillhub's state alone.
 
     Nothing is stored if there is no folder for the state.
@@ -525,14 +528,15 @@ def remember(skill: Skill, allowed: bool, scope: Scope, profile: Profile, around
         skill: The skill.
         allowed: Whether the user allows it to be loaded.
         scope: Whether the answer is for the project or for all of the user's projects.
-        profile: The agent.
+        profile: The agent, or its id.
         around: Where the agent runs.
 
     Raises:
         FormatError: the file is malformed.
         StateError: the file cannot be read or written.
-        UsageError: there is no such scope.
+        UsageError: there is no such scope or agent.
     """
+    profile = profile_of(profile)
     with _locked(profile, around, scope):
         for file in _of_scope(profile, around, scope):
             if file.ours:

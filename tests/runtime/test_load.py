@@ -23,6 +23,7 @@ from skillhub.runtime.catalog import Catalog, Session
 from skillhub.runtime.envelope import display, inject, listed, safe, to_json
 from skillhub.runtime.folder import Agreed, Folder, bring_system_skills
 from skillhub.runtime.loading import Commands, Request, load, pick
+from skillhub.runtime.mention_resolver import MentionRules
 from tests.support.effort import is_linear
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "load"
@@ -529,3 +530,20 @@ def test_attack_a_link_among_the_system_skills_is_refused(tmp_path):
     with pytest.raises(OutsideSkill):
         bring_system_skills(str(shipped), str(target))
     assert sorted(os.listdir(target / "creator")) == ["SKILL.md"]
+
+
+@pytest.mark.parametrize("source", ["", ".", "skills"])
+def test_system_skills_come_from_no_folder_relative_to_the_working_folder(tmp_path, monkeypatch, source):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "skills").mkdir()
+    for paths in ((source, str(tmp_path / "system")), (str(tmp_path / "skills"), source)):
+        with pytest.raises(UsageError, match="expected two absolute paths"):
+            bring_system_skills(*paths)
+    assert [each.name for each in tmp_path.iterdir()] == ["skills"]
+
+
+def test_an_unknown_caller_is_refused():
+    with pytest.raises(UsageError, match="expected one of user, model, found 'robot'"):
+        Request(caller="robot")
+    with pytest.raises(UsageError, match="expected one of user, model, found 'robot'"):
+        MentionRules(caller="robot")

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from skillhub.errors import NotFound
 from skillhub.model.skill import Skill
-from skillhub.runtime.catalog import Catalog
+from skillhub.runtime.catalog import Catalog, Problem
 from skillhub.runtime.loading import pick
 from skillhub.runtime.mention_resolver import MentionRules, Selected, complete, mentioned
 from tests.support.effort import at_most, is_linear
@@ -416,3 +417,20 @@ def test_twins_that_no_link_can_name_are_completed_in_linear_time():
         assert complete("$a", 2, Catalog.of(twins, hides=False)).names == ()
 
     assert is_linear(completed, 400)
+
+
+@pytest.mark.parametrize(("cursor", "names"), [(99, ("$release-notes",)), (-1, None)])
+def test_a_cursor_outside_the_text_is_at_its_end_or_beginning(cursor, names):
+    completed = complete("use $rel", cursor, Catalog.of([skill("release-notes")]))
+    assert (completed and (completed.end, completed.names)) == (names and (8, names))
+
+
+def test_a_skill_that_cannot_be_read_is_named_with_its_problem():
+    catalog = Catalog.of([], [Problem("/skills/bad/SKILL.md", "expected YAML, found a bracket", 3)])
+    (mention,) = mentioned("$bad", catalog).mentions
+    assert (mention.outcome, mention.skill) == ("unknown", None)
+    assert mention.message == "Skill 'bad' cannot be read: /skills/bad/SKILL.md: expected YAML, found a bracket."
+    with pytest.raises(NotFound, match=r"there is no skill 'bad'; /skills/bad/SKILL\.md: expected YAML"):
+        pick(catalog, "bad")
+    warning = Catalog.of([], [Problem("/skills/bad/SKILL.md", "a long name", level="warning")])
+    assert mentioned("$bad", warning).mentions[0].message.startswith("No skill named 'bad'")

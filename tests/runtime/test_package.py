@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 from inspect import isfunction
-from typing import get_args, get_type_hints
+from pathlib import Path
+from typing import Literal, get_args, get_origin, get_type_hints
 
 import pytest
 
@@ -13,8 +15,15 @@ from tests.support.bare import run_bare
 
 def test_every_public_name_exists():
     for name in skillhub.runtime.__all__:
-        assert getattr(skillhub.runtime, name).__name__ == name
+        public = getattr(skillhub.runtime, name)
+        assert get_origin(public) is Literal or public.__name__ == name
     assert set(skillhub.runtime.__all__) == set(skillhub.runtime._HOMES)
+
+
+def test_a_type_checker_sees_every_public_name():
+    source = Path(skillhub.runtime.__file__).read_text(encoding="utf-8")
+    (checked,) = (node for node in ast.parse(source).body if isinstance(node, ast.If))
+    assert sorted(each.name for node in checked.body for each in node.names) == sorted(skillhub.runtime.__all__)
 
 
 def classes(hint):
