@@ -50,7 +50,7 @@ BLOCKS = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 
 def test_the_examples_run_in_order_as_copied(names, tmp_path, monkeypatch):
     """Only names on the page are defined; the fixture keeps this machine's own folders out."""
-    assert len(BLOCKS) == 18
+    assert len(BLOCKS) == 19
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     copied = {}
     with tempfile.TemporaryDirectory() as folder:  # not a folder of pytest: long paths are cut in the output

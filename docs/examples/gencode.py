@@ -1,11 +1,10 @@
 """GenCode: active skills in a system reminder, `/name` or the `Skill` tool, three states, `⚡` lines."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from skillhub.errors import SkillhubError
 from skillhub.runtime import (
+    Reach,
     Request,
     Surroundings,
     call_tool,
@@ -21,7 +20,7 @@ from skillhub.runtime import (
 )
 
 HOST = profile("gencode")
-NEXT = {"disabled": "enabled", "enabled": "active", "active": "disabled"}
+NEXT: dict[Reach, Reach] = {"disabled": "enabled", "enabled": "active", "active": "disabled"}
 
 
 class GenCode:
