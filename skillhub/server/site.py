@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import re
@@ -21,6 +22,7 @@ from skillhub.registry.outputs import WITH_SEARCH, cache_control, media_type
 from skillhub.server.headers import HEADERS
 
 _PIECE = 1 << 16
+_OVERLOAD = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO})
 _PAGE_POLICY = f"{WITH_SEARCH}; frame-ancestors 'none'"
 _SEGMENT = re.compile(r'[^\0-\x1f\x7f/\\:*?"<>|]+')
 
@@ -50,6 +52,9 @@ def find_page(site: str, target: str) -> Page | None:
     Args:
         site: The folder of the site.
         target: Path and query of the request line.
+
+    Raises:
+        OSError: the server has too many open files, or the disk fails.
     """
     try:
         path = unquote_to_bytes(target.partition("?")[0]).decode("utf-8")
@@ -67,7 +72,9 @@ def find_page(site: str, target: str) -> Page | None:
         if not stat.S_ISREG(os.lstat(full_path).st_mode):
             return None
         return Page(open(full_path, "rb"), media_type(path), cache_control(path))
-    except OSError:
+    except OSError as error:
+        if error.errno in _OVERLOAD:
+            raise
         return None
 
 
@@ -175,7 +182,11 @@ class SiteHandler(BaseHTTPRequestHandler):
 
     def serve(self, with_body: bool) -> None:
         """Answer with the requested file."""
-        page = find_page(self.server.site, self.path)
+        try:
+            page = find_page(self.server.site, self.path)
+        except OSError:  # to a client, a missing file of the log is evidence of tampering
+            self.send_error(503)
+            return
         if page is None:
             page = find_page(self.server.site, "/404.html") or Page(b"", "text/plain")
             self.send_page(404, replace(page, cache="no-store"), with_body)

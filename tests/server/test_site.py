@@ -148,6 +148,20 @@ def test_attack_slow_clients_of_a_large_file_keep_no_copy_of_it_in_memory(site):
         assert tracemalloc.get_traced_memory()[0] < size
 
 
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no limit on open files")
+def test_attack_a_file_of_an_overloaded_server_is_not_missing(ask):
+    import resource  # Windows lacks it
+
+    assert ask("/metadata/timestamp.json")[0].status == 200  # the connection stays open
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (3, limits[1]))
+    try:
+        status = ask("/metadata/timestamp.json")[0].status
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    assert status == 503
+
+
 def test_a_file_that_becomes_shorter_while_it_is_sent_ends_the_connection(site):
     path = site / "large.bin"
     path.write_bytes(b"")
