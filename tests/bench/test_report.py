@@ -18,6 +18,9 @@ from peers import FROZEN, SITE, Row  # noqa: E402
 from report import _MEASURED, _floors, _growth, _races, picture  # noqa: E402
 from run import CommandFailed, Sample, measure  # noqa: E402
 
+from tests.support import forked  # noqa: E402
+from tests.support.cli import SECONDS  # noqa: E402
+
 
 def grown(power: float, source: str = FROM_SITE) -> Growth:
     took = {count: Sample(1.0, 0.3 + 0.0005 * count**power, 50.0) for count in (1, 10, 100, 1_000, 10_000)}
@@ -39,6 +42,7 @@ def test_each_source_has_its_table_of_growth():
 
 
 def test_growth_is_measured_from_each_source(tmp_path, monkeypatch):
+    monkeypatch.setattr("growth.SKILLHUB", forked.words("skillhub.cli.main", SECONDS))
     monkeypatch.setattr("growth.COMMANDS", {"show": COMMANDS["show"]})
     monkeypatch.setattr("growth.CHECKS", frozenset())
     found = measured(tmp_path, (1,), 1, float("inf"))
