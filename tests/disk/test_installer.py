@@ -25,9 +25,9 @@ Requires-Dist: uvicorn<1 ; extra == 'server'
 class Environment:
     """A virtual environment with the files of an installer; ``python`` runs in it."""
 
-    def __init__(self, folder, metadata=METADATA):
+    def __init__(self, made, folder, metadata=METADATA):
         self.folder = folder / "my venv"
-        subprocess.run([sys.executable, "-m", "venv", "--without-pip", self.folder], check=True)
+        shutil.copytree(made, self.folder, symlinks=True)
         self.python = str(self.folder / "bin" / "python")
         self.packages = next((self.folder / "lib").iterdir()) / "site-packages"
         if metadata:
@@ -57,9 +57,17 @@ class Environment:
         (self.folder / "uv-receipt.toml").write_text(f'[tool]\nrequirements = [{{ name = "skillhub", {spelled} }}]\n')
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A virtual environment, to be copied: it knows by its path alone where it is."""
+    folder = tmp_path_factory.mktemp("made") / "venv"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
+    return folder
+
+
 @pytest.fixture
-def environment(tmp_path):
-    return Environment(tmp_path)
+def environment(made, tmp_path):
+    return Environment(made, tmp_path)
 
 
 def test_pipx_injects_and_removes_an_extra(environment):
@@ -126,8 +134,8 @@ def test_attack_the_command_reads_nothing_of_the_working_folder(environment, tmp
     assert environment.asked("server")[0].endswith("install 'mcp<3,>=2.3' 'uvicorn<1'")
 
 
-def test_a_clone_without_an_installer_and_without_metadata(tmp_path):
-    bare, clone = Environment(tmp_path, ""), tmp_path / "clone"
+def test_a_clone_without_an_installer_and_without_metadata(made, tmp_path):
+    bare, clone = Environment(made, tmp_path, ""), tmp_path / "clone"
     shutil.copytree(REPO / "skillhub" / "disk", clone / "skillhub" / "disk")
     shutil.copytree(REPO / "skillhub" / "formats", clone / "skillhub" / "formats")
     for name in ("__init__.py", "errors.py"):
