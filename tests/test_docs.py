@@ -1,6 +1,5 @@
 """The documentation is correct: links resolve, commands exist, examples run as shown."""
 
-import ast
 import itertools
 import json
 import os
@@ -89,13 +88,9 @@ def test_files_named_on_a_page_exist(page):
 @cache
 def defined_in(path):
     """Return the names of all functions and classes of a file."""
-    found, left = set(), [ast.parse((REPO / path).read_text(encoding="utf-8"))]
-    while left:  # an expression defines none, and most of a tree is expressions
-        for node in left.pop().body:
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-                found.add(node.name)
-                left.append(node)
-    return found
+    text = (REPO / path).read_text(encoding="utf-8")
+    # All of their syntax trees take a second.
+    return {*re.findall(r"^ *(?:async )?(?:def|class) (\w+)", text, re.MULTILINE)}
 
 
 def test_threats_name_existing_code_and_tests():
