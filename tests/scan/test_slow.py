@@ -24,6 +24,8 @@ def found(path: str, data: bytes) -> dict[str, int]:
     [
         *(("a.sh", unit) for unit in (b"function(){", b"chr(97)+", b"String.fromCharCode(97)+", b"a=(", b"f() {\n")),
         ("a.js", b"/["),
+        ("a.ps1", b"\n"),
+        ("a.rb", b" \r\n"),
         ("a.js", b"```sh\n"),
         ("a.js", b"a.b(c)."),
         ("SKILL.md", b"`"),
@@ -40,6 +42,10 @@ def test_attack_unparsable_text_takes_linear_time(path, unit):
 def test_attack_unparsable_text_hides_no_later_command():
     for before in (b"function(){\n" * 3_000, b"a=(\n" * 9_000, b"chr(97)+\n" * 5_000):
         assert found("a.sh", before + b"\n" + SEND)["SH603"] == before.count(b"\n") + 2
+
+
+def test_attack_a_program_of_errors_takes_linear_time():
+    assert is_linear(lambda size: found("a.js", b"eval(atob(a))\n" + b"->" * size), 2_000)
 
 
 def test_attack_a_long_path_takes_linear_time():

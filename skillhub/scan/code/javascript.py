@@ -11,13 +11,12 @@ from typing import Any, Final
 import tree_sitter
 import tree_sitter_javascript
 
-from skillhub.scan.code.trees import pieces, whole
+from skillhub.scan.code.trees import trees
 
 # A node of tree-sitter, whose types are missing if the extra is not installed.
 Tree = Any
 
 _DEPTH_MAX = 150
-_PIECE = 1_000  # of a program that takes too long as a whole, which no honest one does
 _ESCAPE = re.compile(r"\\(?:x([0-9A-Fa-f]{2})|u([0-9A-Fa-f]{4})|u\{([0-9A-Fa-f]{1,6})\}|(\r?\n)|(.))", re.DOTALL)
 _CONTROLS = {"n": "\n", "t": "\t", "r": "\r", "0": "\0", "b": "\b", "f": "\f", "v": "\v"}
 _LOAD, _STORE = ast.Load(), ast.Store()
@@ -26,12 +25,9 @@ _COMPARED = frozenset(["==", "===", "!=", "!==", "<", ">", "<=", ">=", "in", "in
 
 def javascript(text: str) -> ast.AST:
     """Return the program; the functions of one on which the parser takes too long may be cut."""
-    data = text.encode("utf-8", "replace")
-    if (tree := whole(_parser(), data)) is not None:
-        return _block(tree.root_node, 0)
     blocks: list[Any] = [
-        ast.increment_lineno(_block(_parser().parse(piece).root_node, 0), line)
-        for piece, line in pieces(data, _PIECE)
+        ast.increment_lineno(_block(tree.root_node, 0), line)
+        for tree, line in trees(_parser(), text.encode("utf-8", "replace"))
     ]
     return ast.Try(body=blocks, handlers=[], orelse=[], finalbody=[], lineno=1)
 

@@ -45,7 +45,8 @@ _TOKENS: Final = {
 _INNER: Final = re.compile(r"#\{([^{}\n]*)\}|\$\(([^()\n]*)\)|([$@]\{?\w++)")
 # After these a brace opens a value, not a block; before these a line continues.
 _BEFORE_VALUE: Final = re.compile(r"(?:[=(,:?@>]|\breturn)[ \t]*\Z")
-_GOES_ON: Final = re.compile(r"[ \t\r\n]*(?:&?\.\w|->|\|)")
+_GOES_ON: Final = re.compile(r"&?\.\w|->|\|")
+_BLANKS: Final = re.compile(r"[ \t\r\n]*+")
 _DEFINED: Final = re.compile(r"\b(?:def|sub|function)[ \t]+(?:self\.)?([\w-]{1,80})", re.IGNORECASE)
 # Calls by their dotted names in lower case, each with the name of a function that the flow knows.
 _LAST: Final = r"(?:.*\.)?"
@@ -132,6 +133,7 @@ class Statements:
     def _statements(self, text: str) -> Iterator[tuple[list[_Token], int]]:
         tokens: list[_Token] = []
         depth, line, first_line = 0, self._line + 1, self._line + 1
+        blanks_end, goes_on = -1, False
         for match in self._tokens.finditer(text):
             kind, piece = match.lastgroup or "", match[0]
             if kind == "open":
@@ -144,7 +146,10 @@ class Statements:
                 kind = kind if depth > 0 else "end"
                 depth -= depth > 0
             elif piece == "\n":
-                continues = depth > 0 or not self._ends_with_line or _GOES_ON.match(text, match.end())
+                if match.end() > blanks_end and (blanks := _BLANKS.match(text, match.end())):
+                    blanks_end = blanks.end()
+                    goes_on = _GOES_ON.match(text, blanks_end) is not None
+                continues = depth > 0 or not self._ends_with_line or goes_on
                 kind = "blank" if continues else kind
             if kind == "end" and tokens:
                 yield tokens, first_line

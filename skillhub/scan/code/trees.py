@@ -7,15 +7,16 @@ does not depend on the machine.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from sys import maxsize
 from typing import Any, Final
 
 PIECE: Final = 3_000
 # Honest programs take up to 1.8 reads of a chunk, and 16 calls of the callback for a thousand bytes.
 _CHUNK: Final = 256
-_READS_MAX: Final = 8
-_CALLS_MAX: Final = 64
+_READS_MAX: Final = 4
+_CALLS_MAX: Final = 32
+_SIZES: Final = (1_000, 100)  # of the pieces of a text that takes too long
 _FREE: Final = 8  # chunks, and thousands of bytes, that even the shortest text may take
 
 
@@ -44,6 +45,24 @@ def whole(parser: Any, data: bytes, errors_max: int = maxsize) -> Any:  # noqa: 
     is_read = reads >= 0
     reads = maxsize  # the texts of nodes are read from now on
     return tree if is_read else None
+
+
+def trees(
+    parser: Any,  # noqa: ANN401 - of tree-sitter
+    data: bytes,
+    line: int = 0,
+    sizes: Sequence[int] = _SIZES,
+) -> Iterator[tuple[Any, int]]:
+    """Yield the tree of a text, or the trees of its pieces if it takes too long, each with the lines before it.
+
+    A piece that takes too long is cut into smaller ones, of the next of the sizes; the smallest are parsed anyway.
+    """
+    tree = whole(parser, data) if sizes else parser.parse(data)
+    if tree is not None:
+        yield tree, line
+        return
+    for piece, above in pieces(data, sizes[0]):
+        yield from trees(parser, piece, line + above, sizes[1:])
 
 
 def pieces(data: bytes, size: int = PIECE) -> Iterator[tuple[bytes, int]]:
