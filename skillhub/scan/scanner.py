@@ -43,6 +43,8 @@ DETECTORS: Final[tuple[Detector, ...]] = (
     leaks,
     disguises,
 )
+_ESCAPABLE: Final = (".json", ".jsonc", ".json5", ".ipynb", ".yaml", ".yml", ".toml")
+_ESCAPE: Final = re.compile(rb"\\[xuULPN]")
 # More places of one rule in one file give a reader no new information.
 PLACES_MAX: Final = 10
 # Bytes of packed files that are scanned, over all archives of a skill.
@@ -131,9 +133,13 @@ def _views(source: SourceFile, is_document: bool) -> Iterator[Letters]:
     # Agents take a description of the skill from the YAML of these files, and YAML can escape characters.
     if source.path == SKILL_MD or (source.path.startswith("agents/") and source.path.endswith((".yaml", ".yml"))):
         yield Letters(unescaped(source.data, whole=source.path != SKILL_MD))
-    # So can YAML and JSON from which programs take commands.
-    elif source.recipe in ("json", "yaml") and b"\\" in source.data:
+    elif _may_escape(source) and _ESCAPE.search(source.data):
         yield Letters(unescaped(source.data, whole=True))
+
+
+def _may_escape(source: SourceFile) -> bool:
+    """Return whether a file is JSON, YAML or TOML, which can escape the characters of a command."""
+    return source.recipe in ("json", "yaml") or source.path.lower().endswith(_ESCAPABLE)
 
 
 def _matches(view: Letters, source: SourceFile, is_document: bool) -> Iterator[tuple[Rule, int]]:

@@ -15,6 +15,7 @@ from skillhub.formats.text import words
 from skillhub.scan.code.decoded import unpacked
 from skillhub.scan.code.flow import Flow, Node, Place
 from skillhub.scan.code.trees import PIECE, pieces, whole
+from skillhub.scan.pattern import GAP_MAX
 
 _WRAPPERS: Final = frozenset(words("sudo env nohup timeout xargs command exec time nice setsid builtin stdbuf doas"))
 _SHELLS: Final = frozenset(words("sh bash zsh dash ksh"))
@@ -269,7 +270,7 @@ class Script:
         place = self._place(node)
         name, is_disguised = self._program(_text(words[index]), place)
         run, is_disguised = self._program(texts[0], place) if self._is_fixed(name, texts) else (name, is_disguised)
-        if is_disguised:
+        if is_disguised or node.end_byte - node.start_byte > GAP_MAX:  # longer than the patterns reach
             self._flow.unseen(returned)
         self._stack.extend((argument, arguments, feed, function) for argument in _used(name, operands, texts))
         for child in node.named_children:
