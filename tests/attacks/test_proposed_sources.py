@@ -146,7 +146,7 @@ def test_the_trust_source_flag_accepts_a_registry_without_a_question(clone, root
 @pytest.mark.parametrize("kind", ["sources", "agree"])
 def test_trusted_sources_in_a_policy_accept_a_registry(clone, root, form, kind):
     line = f'trusted-sources = ["{form.format(root=root)}"]'
-    clone.write("hub/config/policy.toml", line if kind == "sources" else 'agree = ["source", "unsigned"]')
+    clone.write("hub/config/policy.toml", line if kind == "sources" else 'agree = ["install", "unsigned"]')
     assert clone.run(*FROZEN).status == (0 if kind == "sources" else 6)
 
 
