@@ -374,7 +374,7 @@ def read_manifest(tree: Tree) -> Manifest:
     return Manifest.read(tree)
 
 
-def candidate(
+def candidate_of(
     content: Content, entry: Locked, verdict: Verdict, warnings: tuple[str, ...], publishers: Sequence[Publisher]
 ) -> Candidate:
     """Return the candidate; ``publishers`` are those among whom the signer's publisher and its keys are found."""

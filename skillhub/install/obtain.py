@@ -25,7 +25,7 @@ from skillhub.install.candidates import (
     ReleaseStatus,
     Scan,
     about_skill,
-    candidate,
+    candidate_of,
     check_same_signer,
     is_same_place,
     no_scan,
@@ -135,7 +135,7 @@ def by_registry(
         origin = {"url": release.url, "digest": release.digest, "size": release.size or 0}
         entry = _entry(content, verdict, source.alias, {**origin, "version": release.version})
         publishers = [owner, *candidates.trusted_publishers(ports.publishers)]
-        found = candidate(content, entry, verdict, unpacked.warnings, publishers)
+        found = candidate_of(content, entry, verdict, unpacked.warnings, publishers)
         return replace(found, published=release.published, voucher=ports.voucher(entry))
 
     return Acquisition(fetch, verify, release.size or 0)
@@ -240,7 +240,7 @@ def _unvouched(
     verdict, own = candidates.judge_with_own_keys(unpacked.tree, ports.publishers, alias, ports.clock(), locked)
     content = read(verdict.tree, scan)
     entry = _entry(content, verdict, source, origin)
-    found = candidate(content, entry, verdict, unpacked.warnings, candidates.trusted_publishers(ports.publishers))
+    found = candidate_of(content, entry, verdict, unpacked.warnings, candidates.trusted_publishers(ports.publishers))
     return replace(found, own=own) if own else found
 
 
@@ -501,7 +501,7 @@ def _from_store_or_source(name: str, entry: Locked, ports: Ports, *, is_agreed: 
     release = status.release
     size = tree.size if root is None else (release.size if release else None)
     sized = entry if size is None else replace(entry, size=size)
-    found = candidate(read(tree, scan_here if scan else no_scan), sized, verdict, (), publishers)
+    found = candidate_of(read(tree, scan_here if scan else no_scan), sized, verdict, (), publishers)
     found = _verified(name, entry, found, ports)
     found = replace(found, stored=ports.store.listing(entry.tree) is not None, voucher=ports.voucher(entry))
     return replace(found, published=release.published).noted(*status.yanked) if release else found
