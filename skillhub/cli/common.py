@@ -306,13 +306,13 @@ class Common:
         Terminal.written = None  # the next command need not wait, so that this output is not to be repeated
 
     def apart(
-        self, bundle: SkillBundle | None = None, record: dict[str, tuple[str, bytes]] | None = None
+        self, bundle: SkillBundle | None = None, recorded: dict[str, tuple[str, bytes]] | None = None
     ) -> tuple[Ports, OpenNetwork]:
         """Return the ports of an empty machine that has only this user's sources, and its network."""
         folder = self.undo.enter_context(throwaway())
         ports = self.ports(scratch=True, bundle=bundle)
         home = replace(self.home, cache=os.path.join(folder, "cache"))
-        network = replace(cast("OpenNetwork", ports.network), home=home, fresh=True, record=record)
+        network = replace(cast("OpenNetwork", ports.network), home=home, fresh=True, recorded=recorded)
         self.undo.callback(network.close)
         return replace(ports, network=network, store=Store(folder)), network
 

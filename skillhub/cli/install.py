@@ -180,7 +180,7 @@ def bundle_export(common: Common, file: Annotated[str, Arg("FILE", "The bundle t
     from skillhub.exchange.bundle import export, usable_until
 
     answers: dict[str, tuple[str, bytes]] = {}
-    recorded, network = common.apart(record=answers)
+    recorded, network = common.apart(recorded=answers)
     bundle = export(common.ports(scratch=True), recorded, answers, network.proof, lambda it: common.apart(it)[0])
     data = b"".join(bundle.parts())
     if not common.dry_run:

@@ -47,7 +47,7 @@ class OpenNetwork:
         scratch: Use the answers of sources for this command only, and write none of them to disk.
         fresh: Ignore the stored metadata of registries, except the state of their logs.
         bundle: Answers every request in place of servers.
-        record: Receives the answers of servers.
+        recorded: Receives the answers of servers.
         time: The time to judge the expiry of metadata by; None for this machine's.
         arrived: Called with the number of bytes that arrived.
     """
@@ -60,7 +60,7 @@ class OpenNetwork:
     scratch: bool = False
     fresh: bool = False
     bundle: SkillBundle | None = None
-    record: dict[str, tuple[str, bytes]] | None = None
+    recorded: dict[str, tuple[str, bytes]] | None = None
     time: ShownTime | None = None
     arrived: Arrived = unheard
     _undo: ExitStack = field(default_factory=ExitStack, init=False)
@@ -198,11 +198,11 @@ class OpenNetwork:
         http = Http(credentials=logins, arrived=self.arrived)
         self._undo.callback(http.close)
         found = Mirrors(http, self._settings)
-        if self.record is None:
+        if self.recorded is None:
             return found
         from skillhub.sources.bundle import Recorder
 
-        return Recorder(found, self.record)
+        return Recorder(found, self.recorded)
 
     @cached_property
     def _clock(self) -> ShownTime:
