@@ -18,7 +18,7 @@ from skillhub.formats.digest import Digest
 from skillhub.formats.text import command, quote
 from skillhub.install import candidates
 from skillhub.install.candidates import ReleaseStatus
-from skillhub.install.links import name_collisions, to_remove, unmanaged_copies
+from skillhub.install.sync import copies_to_remove, name_collisions, unmanaged_copies
 from skillhub.model.lock import Lock, Locked, Signer, shown_signers
 from skillhub.model.manifest import Manifest
 from skillhub.model.provenance import Record, Records
@@ -232,7 +232,7 @@ def _check_unmanaged(name: str, places: Sequence[str], state: State, ports: Port
     fails, and then all copies count as others.
     """
     try:
-        steps, others = to_remove(name, places, state, ports) if places else ([], [])
+        steps, others = copies_to_remove(name, places, state, ports) if places else ([], [])
     except SkillhubError:
         steps, others = [], [*places]
     yield from _still_there([step.path for step in steps], _NOT_ENABLED)
