@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter
 
 from skillhub import __version__
 from skillhub.answers.reading import ForkRow, HookRow
-from skillhub.answers.setup import ErrorAnswer
+from skillhub.answers.setup import ErrorAnswer, ErrorRow
 from skillhub.answers.skills import AnswerRow, Json, JsonAnswer, NeedRow, SkillRow, Text, Texts
 from skillhub.formats.document import input_schema
 from skillhub.model.hosts import SkillScope, profiles
@@ -134,7 +134,10 @@ class ToolsAnswer(JsonAnswer):
 
 
 class ToolResultAnswer(JsonAnswer):
-    """The result of a tool call; after an error, ``text`` tells the model the reason."""
+    """The result of a tool call; after an error, ``text`` tells the model the reason.
+
+    ``error`` is for the user: its ``hint`` may have the command that lifts a block, which the model does not get.
+    """
 
     text: Text
     is_error: bool
@@ -142,6 +145,7 @@ class ToolResultAnswer(JsonAnswer):
     tools: Texts | None
     fork: ForkRow | None
     hooks: tuple[HookRow, ...]
+    error: ErrorRow | None
 
 
 class SkillNeedsRow(AnswerRow):

@@ -336,6 +336,7 @@ def _call(workplace: Workplace, call: http_api.CallParameters) -> dict[str, Any]
         "tools": loaded.tools if loaded else None,
         "fork": result.fork.to_json() if result.fork else None,
         "hooks": [hook.to_json() for hook in loaded.hooks] if loaded else [],
+        "error": error_json(result.error)["error"] if result.error else None,
     }
 
 

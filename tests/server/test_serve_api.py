@@ -80,10 +80,19 @@ def test_answers_of_routes_equal_those_of_the_commands(client, machine):
     assert tool["name"] == "skill"
     call = {"host": "opencode", "name": "skill", "arguments": {"name": "demo"}}
     result = client.post("/api/v1/tools/call", json=call).json()
-    assert not result["is_error"] and "Good." in result["text"]
+    assert not result["is_error"] and "Good." in result["text"] and result["error"] is None
     wrong = client.post("/api/v1/tools/call", json={**call, "arguments": {"nam": 1}}).json()
     assert wrong["is_error"] and "invalid arguments" in wrong["text"]
     assert client.post("/api/v1/tools/call", json={**call, "name": "nope"}).status_code == 404
+
+
+def test_the_command_that_lifts_a_block_is_for_the_user_of_a_host(tmp_path, monkeypatch):
+    machine = agreed(tmp_path)
+    assert machine.run("disable", "demo").status == 0
+    call = {"host": "agents", "name": "activate_skill", "arguments": {"name": "demo"}}
+    held = api(machine, monkeypatch).post("/api/v1/tools/call", json=call).json()
+    assert held["text"] == "Not available here: the skill 'demo' is disabled"
+    assert (held["error"]["code"], held["error"]["hint"]) == ("refused", "enable it with: skillhub enable demo")
 
 
 def test_needs_and_skills_in_the_form_of_opencode(client):
