@@ -390,6 +390,12 @@ def test_skill_for_models_only_is_no_prompt(changed):
     assert not ask(call("load_skill", name="model-only")).get("isError")
 
 
+def test_attack_no_command_that_lifts_a_block_reaches_the_model(changed):
+    assert changed.shell.run("disable", "demo").status == 0
+    (refusal,) = changed(call("load_skill", name="demo"))["content"]
+    assert refusal["text"] == "Not available here: demo is disabled"
+
+
 def test_unlocked_skills_are_served_with_all_and_marked_unlocked(changed):
     ask, shell = changed, changed.shell
     shell.skill("project/.agents/skills/loose")
