@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from pathlib import Path
 
@@ -49,9 +48,4 @@ def test_every_host_has_a_row_and_two_explain_their_absence():
 def test_the_tests_of_the_legend_exist():
     for place in LEGEND.values():
         path, _, name = place.partition("::")
-        functions = [
-            each.name
-            for each in ast.walk(ast.parse((REPO / path).read_text("utf-8")))
-            if isinstance(each, ast.FunctionDef)
-        ]
-        assert name in functions, place
+        assert re.search(rf"^def {name}\(", (REPO / path).read_text("utf-8"), re.MULTILINE), place
