@@ -29,7 +29,7 @@ from skillhub.model.finding import Issue, counted
 from skillhub.model.reference import holds_secret
 from skillhub.net.settings import Settings
 from skillhub.project.keys import Key, Keys, read_key
-from skillhub.sources.local import sign_anew
+from skillhub.sources.local import hint_to_sign_again
 from skillhub.trust import x509
 from skillhub.trust.keys import PrivateKey
 
@@ -155,7 +155,7 @@ def _draw(found: Validated, terminal: Terminal) -> None:
     status = f"ok{f', with {noted}' if noted else ''}" if is_ok else "not ok"
     write = terminal.did if is_ok and not noted else terminal.out
     write(f"{found.path}: {status}, signature {signature}", "red" if not is_ok else "yellow" if noted else "green")
-    if hint := sign_anew(found.path, found.signature.code if found.signature else None):
+    if hint := hint_to_sign_again(found.path, found.signature.code if found.signature else None):
         terminal.out(f"  {hint}")
     for issue in found.errors:
         terminal.out(f"  error: {issue} [{issue.code}]", "red")

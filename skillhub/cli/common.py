@@ -564,9 +564,11 @@ def optional(module: str, name: str, what: str) -> ModuleType:
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("skillhub"):  # a bug: no extra has modules of skillhub
             raise
-        from skillhub.disk.installer import extra
+        from skillhub.disk.installer import extra_command
 
-        raise UsageError(f"{what} the extra {name} of skillhub, which is not installed", hint=extra(name)) from error
+        raise UsageError(
+            f"{what} the extra {name} of skillhub, which is not installed", hint=extra_command(name)
+        ) from error
 
 
 def epoch() -> datetime | None:

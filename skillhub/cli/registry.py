@@ -180,7 +180,7 @@ def registry_delegate(
 
     Example: skillhub registry delegate ./registry acme --key acme.pub.pem --name my-skill
     """
-    mandate = upkeep.Mandate(
+    mandate = upkeep.AdmissionChange(
         publisher=publisher,
         keys=tuple(read_as(each, PublicKey.load).pem for each in key or ()),
         certificates=tuple(b"".join(root.pem for root in read_as(each, x509.load)) for each in certificate or ()),
@@ -195,7 +195,7 @@ def registry_delegate(
     return 0
 
 
-def _show_delegated(done: upkeep.Delegated, common: Common) -> None:
+def _show_delegated(done: upkeep.ChangedAdmission, common: Common) -> None:
     admission, did = done.admission, common.terminal.did
     if common.json:
         common.terminal.answer(

@@ -301,9 +301,9 @@ class Terminal:
 
 def how_to_parse() -> str:
     """Return what a user does about programs for which skillhub lacks a parser."""
-    from skillhub.disk.installer import extra
+    from skillhub.disk.installer import extra_command
 
-    return f"to install the parsers: {extra('audit')}"
+    return f"to install the parsers: {extra_command('audit')}"
 
 
 def from_here(path: str) -> str:

@@ -23,7 +23,7 @@ from skillhub.formats.text import is_segment, quote
 # A flag that a system lacks is not needed there: Windows has no FIFO that blocks, POSIX no text mode.
 CLOEXEC = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOINHERIT", 0) | getattr(os, "O_BINARY", 0)
 NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-FOLDER = getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0) | CLOEXEC
+OPEN_FOLDER = getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0) | CLOEXEC
 HAS_HANDLES = {
     os.open,
     os.mkdir,
@@ -34,7 +34,7 @@ HAS_HANDLES = {
     os.unlink,
 } <= os.supports_dir_fd and os.scandir in os.supports_fd
 # Passing through a folder requires less permission than listing it.
-_THROUGH = FOLDER | getattr(os, "O_PATH", 0)
+_THROUGH = OPEN_FOLDER | getattr(os, "O_PATH", 0)
 _READ = os.O_RDONLY | NO_LINK | CLOEXEC
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | CLOEXEC
 _HINTS = {

@@ -12,7 +12,7 @@ from errno import ELOOP
 from functools import cache
 from hashlib import sha256
 
-from skillhub.disk.files import FOLDER, HAS_HANDLES, is_link
+from skillhub.disk.files import HAS_HANDLES, OPEN_FOLDER, is_link
 from skillhub.errors import UnsafeArchive
 from skillhub.model.tree import File, ListedFile, Listing, Tree
 
@@ -91,7 +91,7 @@ class _NewFolder:
         os.mkdir(folder, 0o755, dir_fd=dir_fd)
         self._folder = folder
         self._made = {""}
-        self._top = os.open(folder, FOLDER, dir_fd=dir_fd) if HAS_HANDLES else None
+        self._top = os.open(folder, OPEN_FOLDER, dir_fd=dir_fd) if HAS_HANDLES else None
         self._last = "", self._top
 
     def __enter__(self) -> _NewFolder:
@@ -120,7 +120,7 @@ class _NewFolder:
                     os.mkdir(name if at is not None else f"{self._folder}/{path}", 0o755, dir_fd=at)
                     self._made.add(path)
                 if at is not None:
-                    inner = os.open(name, FOLDER, dir_fd=at)
+                    inner = os.open(name, OPEN_FOLDER, dir_fd=at)
                     self._leave(at)
                     at = inner
         except OSError:
@@ -192,7 +192,7 @@ def walk(folder: str, *, largest: int, skip: str | None = None, dir_fd: int | No
 
 
 def _walk_open(folder: str, largest: int, skip: str | None, dir_fd: int) -> Iterator[Found]:
-    top = os.open(folder, FOLDER, dir_fd=dir_fd)
+    top = os.open(folder, OPEN_FOLDER, dir_fd=dir_fd)
     try:
         waiting: list[tuple[str, ...]] = [()]
         while waiting:
@@ -219,7 +219,7 @@ def _open_below(top: int, names: tuple[str, ...]) -> int:
     at = os.dup(top) if not names else top
     for position, name in enumerate(names):
         try:
-            inner = os.open(name, FOLDER, dir_fd=at)
+            inner = os.open(name, OPEN_FOLDER, dir_fd=at)
         finally:
             if position:
                 os.close(at)
@@ -366,7 +366,7 @@ def _empty(folder: str, dir_fd: int | None) -> None:
                 waiting = _without_files(at)
                 continue
             name, was, waiting = above.pop()
-            outer = os.open("..", FOLDER, dir_fd=at)
+            outer = os.open("..", OPEN_FOLDER, dir_fd=at)
             os.close(at)
             at = outer
             if not os.path.samestat(was, os.fstat(at)):
@@ -391,10 +391,10 @@ def _without_files(at: int) -> list[str]:
 def _enter(name: str, dir_fd: int | None) -> int:
     """Open a folder to empty, whatever its mode, and make it writable for its owner."""
     try:
-        handle = os.open(name, FOLDER, dir_fd=dir_fd)
+        handle = os.open(name, OPEN_FOLDER, dir_fd=dir_fd)
     except PermissionError:
         _permit(name, dir_fd)
-        handle = os.open(name, FOLDER, dir_fd=dir_fd)
+        handle = os.open(name, OPEN_FOLDER, dir_fd=dir_fd)
     with suppress(PermissionError):
         if os.fstat(handle).st_mode & 0o700 != 0o700:
             os.fchmod(handle, 0o755)
@@ -406,7 +406,7 @@ def _permit(name: str, dir_fd: int | None) -> None:
     if os.chmod in os.supports_follow_symlinks:
         os.chmod(name, 0o755, dir_fd=dir_fd, follow_symlinks=False)
         return
-    handle = os.open(name, FOLDER | getattr(os, "O_PATH", 0), dir_fd=dir_fd)
+    handle = os.open(name, OPEN_FOLDER | getattr(os, "O_PATH", 0), dir_fd=dir_fd)
     try:
         os.chmod(f"/proc/self/fd/{handle}", 0o755)
     finally:

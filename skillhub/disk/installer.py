@@ -21,7 +21,7 @@ _PIPX, _UV_TOOL = "pipx_metadata.json", "uv-receipt.toml"
 _EXTRA = re.compile(r"""([^;]+?)\s*;\s*extra\s*==\s*["']([\w-]+)["']\s*""")
 
 
-def extra(name: str) -> str:
+def extra_command(name: str) -> str:
     """Return the command that installs an extra, whether or not the clone of skillhub still exists.
 
     It never names skillhub alone: on an index, the name may belong to a stranger.
@@ -34,7 +34,7 @@ def extra(name: str) -> str:
     return _pip("install", *needs) if needs else f"install the extra {name}"
 
 
-def removal() -> str:
+def removal_command() -> str:
     """Return the command that removes this program; for a clone that was not installed, a sentence."""
     if _installed() is None:
         return f"delete the clone {_CLONE}"

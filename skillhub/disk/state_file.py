@@ -50,6 +50,8 @@ class StateFile(Generic[_D]):
     def read(self, make: Callable[[_D | None], _T]) -> _T:
         """Return the result of ``make`` for the document, or for None without a file; an unchanged file is read once.
 
+        ``make`` has to be the same function at each call.
+
         Raises:
             StateError: the document is malformed, or the disk refuses.
         """

@@ -13,7 +13,7 @@ from skillhub.command.ports import Ports, ask
 from skillhub.disk import files
 from skillhub.disk.folders import remove_tree
 from skillhub.disk.home import EDITS, Home
-from skillhub.disk.installer import extra, removal
+from skillhub.disk.installer import extra_command, removal_command
 from skillhub.errors import Drifted, SkillhubError, StateError
 from skillhub.exchange.own_mcp_entry import NAME, entries_file
 from skillhub.formats.json import strict_json
@@ -91,7 +91,7 @@ def uninstall(ports: Ports, drop: Callable[[Secret], None] | None, *, dry_run: b
         answers = ask([question], ports, dry_run)
     if lines and not dry_run:
         rows = _rows(ports, drop, remove=True)
-    return Uninstalled(tuple(rows), (*_completion(ports.user_home),), removal(), tuple(answers))
+    return Uninstalled(tuple(rows), (*_completion(ports.user_home),), removal_command(), tuple(answers))
 
 
 def _rows(ports: Ports, drop: Callable[[Secret], None] | None, *, remove: bool) -> list[Installed]:
@@ -108,7 +108,9 @@ def _rows(ports: Ports, drop: Callable[[Secret], None] | None, *, remove: bool) 
         if remove and drop is not None:
             drop(secret)
         rows.append(
-            Installed("value", where, "", "" if drop else f"skillhub cannot remove it without: {extra('keyring')}")
+            Installed(
+                "value", where, "", "" if drop else f"skillhub cannot remove it without: {extra_command('keyring')}"
+            )
         )
     stored = os.path.realpath(ports.store.root) + os.sep
     links = [os.path.realpath(row.path) for row in rows if row.kept and files.is_link(row.path)]

@@ -45,7 +45,7 @@ from skillhub.net.target import Who, by_agreement
 from skillhub.project.copies import portable
 from skillhub.scan import MANY
 from skillhub.sources.configured import Source
-from skillhub.sources.local import named, read_local, sign_anew
+from skillhub.sources.local import hint_to_sign_again, named, read_local
 from skillhub.trust.publishers import Verdict, judge, publisher_of
 from skillhub.trust.registry_rules import agrees
 
@@ -214,7 +214,7 @@ def by_path(
             try:
                 found = _unvouched(unpacked, LOCAL, origin, ports, locked, unless_same(known, scan))
             except BadSignature as error:
-                error.hint = error.hint or sign_anew(full, error.reason)
+                error.hint = error.hint or hint_to_sign_again(full, error.reason)
                 raise
             found = _check_folder_name(found, None if unpacked.archive else os.path.abspath(full))
         found = replace(found, entry=replace(found.entry, source=of_plugin(found.entry.source, plugin)))

@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Literal, TypeAlias
 
 from skillhub.disk import files
-from skillhub.disk.files import FOLDER
+from skillhub.disk.files import OPEN_FOLDER
 from skillhub.disk.folders import TreeProblem, clone_tree, list_folder, remove_tree, write_tree
 from skillhub.disk.home import EDITS, LOCK
 from skillhub.errors import SkillhubError, StateError
@@ -296,7 +296,7 @@ def _sweep(folder: str, root: files.HeldFolder, before: float) -> None:
 
 
 def _rows(folder: str, at: int | None) -> Iterator[os.DirEntry[str]]:
-    handle = os.open(folder, FOLDER, dir_fd=at) if at is not None else None
+    handle = os.open(folder, OPEN_FOLDER, dir_fd=at) if at is not None else None
     try:
         with os.scandir(folder if handle is None else handle) as rows:
             yield from rows

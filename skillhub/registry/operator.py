@@ -292,7 +292,7 @@ class Signing:
 
 
 _Skills = Mapping[str, tuple[Release, ...]]
-_NONE: _Skills = MappingProxyType({})
+_NO_SKILLS: _Skills = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -340,7 +340,7 @@ class OpenRegistry:
         return None if data is None else written.LargeListing(part_of("", None, data, PARTS), self.registry.content)
 
     def index(
-        self, names: Collection[str] | None = None, publishers: Collection[str] = (), listed: _Skills = _NONE
+        self, names: Collection[str] | None = None, publishers: Collection[str] = (), listed: _Skills = _NO_SKILLS
     ) -> Index:
         """Return the releases and admissions of the registry, read from its documents.
 
@@ -381,7 +381,10 @@ class OpenRegistry:
         return admissions
 
     def _offered(
-        self, admissions: Mapping[str, Admission], described: _Skills = _NONE, owners: Collection[str] | None = None
+        self,
+        admissions: Mapping[str, Admission],
+        described: _Skills = _NO_SKILLS,
+        owners: Collection[str] | None = None,
     ) -> Index:
         """Return an index of these admissions with the releases of their publishers, or only of ``owners``."""
         skills: dict[str, tuple[Release, ...]] = {}

@@ -90,8 +90,9 @@ class Offer:
     def index(self) -> Index:
         """Every release of every skill, and all admissions."""
         listed: dict[str, tuple[Release, ...]] = {}
-        record = read_record(record_path(self.hub.registry.path, _LISTS)) if self.quick and self.hub.large else {}
-        for path, digest in record.get("", ("", {}))[1].items():
+        lists = record_path(self.hub.registry.path, _LISTS)
+        built = read_build_digests(lists) if self.quick and self.hub.large else {}
+        for path, digest in built.get("", ("", {}))[1].items():
             with suppress(FormatError):  # the file exceeds the size limit
                 data = self.hub.registry.read(path) if path in SHARD_PATHS else None
                 if data is not None and sha256(data).hexdigest() == digest:
@@ -264,7 +265,7 @@ class _Build:
         self._site, self._dry_run = registry.site, offer.hub.signing.dry_run
         facts = (__version__, offer.scans.rules, part.version, offer.root, offer.url)
         self._rules = sha256(repr(facts).encode()).hexdigest()
-        self._known = read_record(record_path(registry.path, part.name))
+        self._known = read_build_digests(record_path(registry.path, part.name))
         self._begun = record_path(registry.path, part.name).removesuffix(".json") + ".begun"
         self._before = {path for _, digests in self._known.values() for path in digests}
         begun = set[str]()
@@ -301,7 +302,7 @@ class _Build:
                 os.remove(self._begun)
 
     def _make_bucket(self, bucket: str, keys: Mapping[str, str]) -> None:
-        records = self._known | read_record(record_path(self._registry.path, self._part.name + bucket))
+        records = self._known | read_build_digests(record_path(self._registry.path, self._part.name + bucket))
         self._before.update(path for _, digests in records.values() for path in digests)
         rows: dict[str, list[object]] = {}
         for name, key in keys.items():
@@ -398,7 +399,7 @@ def _recorded(registry: str) -> dict[str, str]:
     """Return the SHA-256 of all built files, by path below the site."""
     folder, recorded = os.path.dirname(record_path(registry, "")), dict[str, str]()
     for name in files.names_in(folder):
-        for _, digests in read_record(os.path.join(folder, name)).values():
+        for _, digests in read_build_digests(os.path.join(folder, name)).values():
             recorded.update((path, digest) for path, digest in digests.items() if _is_ours(path))
     return recorded
 
@@ -457,7 +458,7 @@ def _write_record(path: str, rows: Mapping[str, list[object]]) -> None:
         files.write_atomic(path, data, mode=0o644)
 
 
-def read_record(path: str) -> dict[str, tuple[str, dict[str, str]]]:
+def read_build_digests(path: str) -> dict[str, tuple[str, dict[str, str]]]:
     """Return a record: by skill, its key, and the SHA-256 of each of its files by path.
 
     The empty name has the files about all skills together. The result is empty if there is no valid record.

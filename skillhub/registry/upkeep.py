@@ -404,7 +404,7 @@ ALWAYS = "1970-01-01T00:00:00Z"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mandate:
+class AdmissionChange:
     """A change of a publisher's admission.
 
     Attributes:
@@ -427,14 +427,14 @@ class Mandate:
 
 
 @dataclass(frozen=True, slots=True)
-class Delegated:
+class ChangedAdmission:
     """The new admission of a publisher, and the releases that were withdrawn because their signatures became void."""
 
     admission: Admission
     withdrawn: tuple[Release, ...]
 
 
-def delegate(folder: str, mandate: Mandate, signing: Signing) -> Delegated:
+def delegate(folder: str, change: AdmissionChange, signing: Signing) -> ChangedAdmission:
     """Admit a publisher, or change its keys and names.
 
     Raises:
@@ -447,52 +447,50 @@ def delegate(folder: str, mandate: Mandate, signing: Signing) -> Delegated:
         SecurityError: the site differs from its signed state.
         StateError: the disk refuses.
     """
-    _check_mandate(mandate, signing)
+    _check_change(change, signing)
     with opened(folder, signing) as hub:
-        before = hub.index(mandate.names if hub.large else None, [mandate.publisher])
+        before = hub.index(change.names if hub.large else None, [change.publisher])
         if hub.large:  # the documents of all skills of the publisher are written again, with their descriptions
-            before = hub.index([*mandate.names, *_released_skills(before, mandate.publisher)], [mandate.publisher])
-        admission = before.admissions.get(mandate.publisher, Admission(publisher=mandate.publisher))
-        if not (admission.keys or admission.certificates or mandate.keys or mandate.certificates):
+            before = hub.index([*change.names, *_released_skills(before, change.publisher)], [change.publisher])
+        admission = before.admissions.get(change.publisher, Admission(publisher=change.publisher))
+        if not (admission.keys or admission.certificates or change.keys or change.certificates):
             hint = "give it one: --key FILE or --certificate FILE"
-            raise UsageError(f"{mandate.publisher} is not admitted, and has no key", hint=hint)
-        admission = _with_revocations(_with_keys(admission, mandate), mandate, before, hub)
-        index, former = _assign_names(before, replace(admission, names=admission.names | set(mandate.names)))
-        if former and not mandate.move:
+            raise UsageError(f"{change.publisher} is not admitted, and has no key", hint=hint)
+        admission = _with_revocations(_with_keys(admission, change), change, before, hub)
+        index, former = _assign_names(before, replace(admission, names=admission.names | set(change.names)))
+        if former and not change.move:
             name, owner = next(iter(former.items()))
             hint = f"to take it from {owner}: --move"
             raise NameNotOwned(f"the name {quote(name)} belongs to {quote(owner)}", hint=hint)
         changed = {**index.skills}
-        if mandate.revoke or former:
-            changed |= {
-                name: tuple(_rejudge(name, index, hub)) for name in _released_skills(index, mandate.publisher)
-            }
+        if change.revoke or former:
+            changed |= {name: tuple(_rejudge(name, index, hub)) for name in _released_skills(index, change.publisher)}
         index = Index(changed, index.admissions)
-        names = _released_skills(index, mandate.publisher)
-        hub.publish(index, dict.fromkeys([mandate.publisher, *former.values()]), names)
+        names = _released_skills(index, change.publisher)
+        hub.publish(index, dict.fromkeys([change.publisher, *former.values()]), names)
     withdrawn = [
         release
         for name in names
         for release, old in zip(index.skills[name], before.skills[name], strict=True)
         if release.withdrawn != old.withdrawn
     ]
-    return Delegated(index.admissions[mandate.publisher], tuple(withdrawn))
+    return ChangedAdmission(index.admissions[change.publisher], tuple(withdrawn))
 
 
-def _check_mandate(mandate: Mandate, signing: Signing) -> None:
-    for name in (mandate.publisher, *mandate.names):
+def _check_change(change: AdmissionChange, signing: Signing) -> None:
+    for name in (change.publisher, *change.names):
         if not is_name(name):
             raise UsageError(f"expected a name of a-z, 0-9 and hyphens, found {quote(name)}")
-    if mandate.since > signing.time:
-        raise UsageError(f"expected a time in the past, found {mandate.since}")
-    if mandate.since != ALWAYS and not mandate.revoke:
+    if change.since > signing.time:
+        raise UsageError(f"expected a time in the past, found {change.since}")
+    if change.since != ALWAYS and not change.revoke:
         raise UsageError("a time is given only with a revoked key", hint="--revoke FINGERPRINT")
 
 
-def _with_keys(admission: Admission, mandate: Mandate) -> Admission:
+def _with_keys(admission: Admission, change: AdmissionChange) -> Admission:
     """Return the admission with further keys and roots, in canonical PEM; refuse keys that were revoked before."""
-    keys = [PublicKey.load(pem) for pem in mandate.keys]
-    roots = [root for pem in mandate.certificates for root in x509.load(pem)]
+    keys = [PublicKey.load(pem) for pem in change.keys]
+    roots = [root for pem in change.certificates for root in x509.load(pem)]
     for root in roots:
         if not root.may_certify:
             message = f"expected a root that may sign certificates, found {quote(root.subject)}"
@@ -508,10 +506,10 @@ def _with_keys(admission: Admission, mandate: Mandate) -> Admission:
     )
 
 
-def _with_revocations(admission: Admission, mandate: Mandate, index: Index, hub: OpenRegistry) -> Admission:
+def _with_revocations(admission: Admission, change: AdmissionChange, index: Index, hub: OpenRegistry) -> Admission:
     """Return the admission with further revocations; revoked keys stay listed for their earlier signatures."""
     revoked = {revocation.fingerprint: revocation for revocation in admission.revoked}
-    for key_text in mandate.revoke:
+    for key_text in change.revoke:
         key = key_or_certificate(key_text.encode()) if key_text.startswith("-----BEGIN ") else None
         for candidate in () if key else _known_keys(admission, index, hub):
             if key_text in (candidate.fingerprint, getattr(candidate, "key", candidate).fingerprint):
@@ -519,9 +517,9 @@ def _with_revocations(admission: Admission, mandate: Mandate, index: Index, hub:
                 break
         if key is None:
             hint = "to revoke a key that the registry never saw, give its PEM file"
-            raise NotFound(f"{mandate.publisher} has no key {quote(key_text)}", hint=hint)
+            raise NotFound(f"{change.publisher} has no key {quote(key_text)}", hint=hint)
         earlier = revoked.get(key.fingerprint)
-        since = min(mandate.since, earlier.since) if earlier else mandate.since
+        since = min(change.since, earlier.since) if earlier else change.since
         revoked[key.fingerprint] = Revocation(key.fingerprint, since, key.pem.decode())
     return replace(admission, revoked=tuple(revoked[key] for key in sorted(revoked)))
 

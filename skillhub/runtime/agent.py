@@ -30,7 +30,16 @@ from skillhub.model.skill import Skill
 from skillhub.project.copies import NeedCheck, need_check
 from skillhub.runtime.catalog import Catalog, Problem, Root, Session, folded
 from skillhub.runtime.discover import Search, Surroundings, discover, roots, upwards
-from skillhub.runtime.folder import STORED, Agreed, Folder, KnownLocks, Locks, NoLocks, holding, not_agreed
+from skillhub.runtime.folder import (
+    STORED,
+    Agreed,
+    Folder,
+    KnownLocks,
+    Locks,
+    NoLocks,
+    holding,
+    unreadable_lock_reason,
+)
 from skillhub.runtime.state import layers, reach_files, state_folder, with_reach
 from skillhub.runtime.walk import Cache, declared
 
@@ -227,7 +236,7 @@ def _recognized(
     folder inside it is a part of it, and no skill of its own.
     """
     if known_locks.errors:
-        hold_reason = not_agreed(known_locks.errors[0])
+        hold_reason = unreadable_lock_reason(known_locks.errors[0])
         return [holding(skill, hold_reason) for skill in skills], [], set()
     if not (known_locks.places or known_locks.store):
         return list(skills), [], set()

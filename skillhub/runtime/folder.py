@@ -455,28 +455,28 @@ class Locks:
         places: dict[str, Skill] = {}
         waiting: dict[str, Mapping[str, Skill]] = {}
         real = one_look()
-        for project, by_name in self._near(self._home, others, real):
+        for project, reserves_names in self._near(self._home, others, real):
             try:
                 installed = _installed(project, store, self._around.variables)
             except SkillhubError as error:
                 errors.append(error)
                 continue
-            skills += [entry.skill for entry in installed if by_name and not entry.is_gone]
+            skills += [entry.skill for entry in installed if reserves_names and not entry.is_gone]
             for entry in installed:
                 links = [(link, *os.path.split(link)) for link in entry.links]
                 spelled = {folded(x) for link, base, name in links for x in (link, os.path.join(real(base), name))}
                 places |= dict.fromkeys(spelled, entry.skill)
                 gone_places |= spelled if entry.is_gone else set()
             held_back = {folded(entry.skill.name): entry.skill for entry in installed if entry.skill.held is not None}
-            for folder in self._folders_of(project, by_name, real) if held_back else ():
+            for folder in self._folders_of(project, reserves_names, real) if held_back else ():
                 waiting[folder] = {**waiting[folder], **held_back} if folder in waiting else held_back
         known = KnownLocks(skills=tuple(skills), places=places, gone=frozenset(gone_places), errors=tuple(errors))
         return replace(known, waiting=waiting, store=real(store.root))
 
-    def _folders_of(self, project: Project, is_around: bool, real: Callable[[str], str]) -> set[str]:
+    def _folders_of(self, project: Project, reserves_names: bool, real: Callable[[str], str]) -> set[str]:
         """Return the folders, ``folded``, that may hold skills of a project: its agents', and ``holders`` near it."""
         agent_folders = folders_of(project, hosts().values(), self._user_home, self._around.variables)
-        places = (*agent_folders, *self._holders) if is_around else agent_folders
+        places = (*agent_folders, *self._holders) if reserves_names else agent_folders
         return {folded(path) for place in places for path in (place, real(place))}
 
     def _near(self, home: Home, others: Iterable[str], real: Callable[[str], str]) -> Iterator[tuple[Project, bool]]:
@@ -505,9 +505,9 @@ class Locks:
                 continue
             project = self._project(base, "project", home)
             own_folders = tuple(path + os.sep for path in self._folders_of(project, False, real))
-            is_near = any(place.startswith(own_folders) for place in searched)
-            if is_near or is_known or any(place.startswith(own_folders) for place in reached):
-                yield project, is_near
+            reserves_names = any(place.startswith(own_folders) for place in searched)
+            if reserves_names or is_known or any(place.startswith(own_folders) for place in reached):
+                yield project, reserves_names
 
     def _project(self, base: str, scope: Literal["project", "user"], home: Home) -> Project:
         # Each read opens the folders anew, since these locks live as long as a skill; only changed files are parsed.
@@ -577,13 +577,13 @@ def _left_lock_reason(record: Record, project: Project) -> HoldReason:
 STORED = HoldReason("not-agreed", "is in the store of skillhub, but not enabled", "skillhub install")
 
 
-def imitates(locked: Skill) -> HoldReason:
+def imitation_reason(locked: Skill) -> HoldReason:
     """Return the reason to hold back a skill that has the name of a locked one and is another."""
     reason = f"has the name of {locked.name}, which the lock has from {locked.source}, but is another skill"
     return HoldReason("not-agreed", reason, as_command("skillhub", "install", *typed_flags(locked.scope)))
 
 
-def is_inside(locked: Skill) -> HoldReason:
+def inside_reason(locked: Skill) -> HoldReason:
     """Return the reason to hold back a skill in the folder of a locked one."""
     reason = f"is inside the folder of {locked.name}, which is locked as a whole"
     return HoldReason("drifted", reason, as_command("skillhub", "sync", *typed_flags(locked.scope)))
@@ -594,7 +594,7 @@ def holding(skill: Skill, held: HoldReason) -> Skill:
     return replace(skill, state="disabled", held=held)
 
 
-def not_agreed(error: SkillhubError) -> HoldReason:
+def unreadable_lock_reason(error: SkillhubError) -> HoldReason:
     """Return the reason to hold back a skill while a lock or a record cannot be read."""
     reason = f"is held back, because {quote(error.where or 'the lock')} cannot be read: {error.message}"
     return HoldReason("not-agreed", reason, "skillhub doctor")

@@ -28,7 +28,7 @@ from skillhub.model.hosts import Rules
 from skillhub.model.skill import Skill
 from skillhub.project.project import Project
 from skillhub.runtime.catalog import Catalog, Session
-from skillhub.runtime.folder import STORED, Agreed, Folder, Locks, holding, imitates, is_inside
+from skillhub.runtime.folder import STORED, Agreed, Folder, Locks, holding, imitation_reason, inside_reason
 from skillhub.runtime.mention_parser import Suggestions
 from skillhub.runtime.mention_resolver import Caller, called, check_caller, refusal, usable
 
@@ -443,10 +443,10 @@ def _as_locked_now(skill: Skill) -> tuple[Skill, Agreed | None]:
     if owner is None:
         hold_reason = STORED if known_locks.is_stored(path) and not skill.managed else None
         if (imitated := known_locks.named(skill)) is not None:
-            hold_reason = imitates(imitated)
+            hold_reason = imitation_reason(imitated)
         return (holding(skill, hold_reason) if hold_reason else skill), Agreed(skill.tree) if skill.tree else None
     if owner.how == "inside":
-        return holding(skill, is_inside(owner.skill)), None
+        return holding(skill, inside_reason(owner.skill)), None
     if owner.how == "place" and owner.skill.held is not None:
         return holding(skill, owner.skill.held), None
     tree = owner.skill.tree or skill.tree

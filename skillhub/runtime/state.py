@@ -85,7 +85,7 @@ class Layer:
 
 
 # An unreadable file disables every skill, since it may disable any.
-_NONE = Layer(rules=(PermissionRule("*", "deny"),))
+_DENIES_ALL = Layer(rules=(PermissionRule("*", "deny"),))
 
 
 class Form(NamedTuple):
@@ -97,7 +97,7 @@ class Form(NamedTuple):
 
     parse: Callable[[str, str], Layer]
     edit: Callable[[str, Skill, Reach, str], str] | None
-    unread: Layer = _NONE
+    unread: Layer = _DENIES_ALL
 
 
 def _gen_parse(text: str, where: str) -> Layer:

@@ -53,7 +53,7 @@ def read_local(path: str, *, wrapper: bool = True, project: Project | None = Non
     return replace(unpack(data, kind, wrapper=wrapper), archive=Digest.of(data))
 
 
-def sign_anew(path: str, reason: str | None) -> str | None:
+def hint_to_sign_again(path: str, reason: str | None) -> str | None:
     """Return the hint for an author who edited the folder at ``path`` after signing it; None for other reasons."""
     if reason not in _EDITED or not os.path.isdir(os.path.expanduser(path)):
         return None
@@ -67,7 +67,7 @@ def named(path: str, kinds: tuple[type[errors.SkillhubError], ...] = _OF_CONTENT
         yield
     except kinds as error:
         if isinstance(error, errors.BadSignature):
-            error.hint = error.hint or sign_anew(path, error.reason)
+            error.hint = error.hint or hint_to_sign_again(path, error.reason)
         if not error.where:
             error.where = path
         elif not os.path.isabs(error.where) and not error.where.startswith(path):

@@ -217,10 +217,10 @@ def _by_identity(envelope: Envelope, bundle: bytes, trusted: tuple[Publisher, ..
         # An extra that takes 0.3 s to import; few signatures need it, and it may not be installed.
         from skillhub.trust import sigstore  # noqa: PLC0415
     except ImportError as error:
-        from skillhub.disk.installer import extra  # noqa: PLC0415 - as above
+        from skillhub.disk.installer import extra_command  # noqa: PLC0415 - as above
 
         message = "a Sigstore identity, which cannot be verified here"
-        hint = f"install what verifies one: {extra('sigstore')}"
+        hint = f"install what verifies one: {extra_command('sigstore')}"
         raise BadSignature("sigstore", message, where=SIGNATURE, hint=hint) from error
     owners = {identity: publisher.name for publisher in reversed(trusted) for identity in publisher.identities}
     # A pinned root vouches only for the identities that it was pinned with.

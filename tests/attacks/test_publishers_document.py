@@ -14,7 +14,7 @@ from skillhub.registry.check import check
 from skillhub.registry.operator import Signing
 from skillhub.registry.push import push
 from skillhub.registry.push_targets import FolderTarget
-from skillhub.registry.upkeep import Mandate, delegate
+from skillhub.registry.upkeep import AdmissionChange, delegate
 from tests.attacks.scene import installs_other
 from tests.support.registry import key_of, write_skill
 
@@ -24,7 +24,7 @@ STOLEN, RIVAL = (key_of("more")(name, "p256").public.pem for name in ("stolen", 
 
 
 def mandate(scene, publisher, **change):
-    delegate(scene.hub.dir.path, Mandate(publisher=publisher, **change), Signing(now=scene.hub.when))
+    delegate(scene.hub.dir.path, AdmissionChange(publisher=publisher, **change), Signing(now=scene.hub.when))
     scene.hub.pull()
     scene.remember()
 

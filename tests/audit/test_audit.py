@@ -20,7 +20,7 @@ from skillhub.model.finding import CATEGORIES, SEVERITIES
 from skillhub.model.lock import Lock, Signer
 from skillhub.project.user_state import Trusted
 from skillhub.registry.operator import Signing
-from skillhub.registry.upkeep import Mandate, delegate, withdraw, yank
+from skillhub.registry.upkeep import AdmissionChange, delegate, withdraw, yank
 from skillhub.sources.configured import Sources
 from skillhub.sources.local import read_local
 from skillhub.trust import oms
@@ -133,7 +133,7 @@ def test_a_newer_version_is_reported(scene):
 
 def test_a_revoked_key_and_its_withdrawn_release_are_reported(scene):
     fingerprint = scene.machine.lock().skills["hello"].signed_by[0][4:75]
-    mandate = Mandate(publisher="acme", keys=(SECOND.public.pem,), revoke=(fingerprint,))
+    mandate = AdmissionChange(publisher="acme", keys=(SECOND.public.pem,), revoke=(fingerprint,))
     delegate(scene.hub.dir.path, mandate, Signing(now=scene.hub.when))
     scene.hub.pull()
     assert found(scene.machine) == [("revoked", "hello"), ("withdrawn", "hello")]

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from skillhub.disk.installer import extra
+from skillhub.disk.installer import extra_command
 from skillhub.model.finding import NO_PARSER, is_about_parsers
 from skillhub.scan.code import PARSERS
 from tests.support.cli import hidden_in
@@ -154,7 +154,11 @@ def unparsed(shell, monkeypatch):
 def test_missing_parsers_are_reported_once_in_a_command_with_what_installs_them(shell, unparsed, words):
     done = shell.run(*words, *unparsed)
     text = done.out + done.err
-    assert text.count("are not installed [SH609]") == text.count(f"to install the parsers: {extra('audit')}") == 1
+    assert (
+        text.count("are not installed [SH609]")
+        == text.count(f"to install the parsers: {extra_command('audit')}")
+        == 1
+    )
 
 
 def test_the_report_for_programs_has_each_file_that_was_not_parsed(shell, unparsed):

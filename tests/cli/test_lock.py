@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from skillhub.disk.installer import extra
+from skillhub.disk.installer import extra_command
 from skillhub.edits.lock_merge import conflict
 from tests.edits.test_lock_merge import HIS, ONE, THREE, TWO, lock, released
 from tests.support.gitserver import served
@@ -219,7 +219,7 @@ def test_the_merge_driver_reports_whether_the_result_is_clean(shell):
 def test_export_without_the_extra_names_the_command_that_installs_the_extra(shell):
     done = shell.run("lock", "export", "--json")
     assert done.status == 2
-    assert extra("sbom") in done.error["hint"]
+    assert extra_command("sbom") in done.error["hint"]
 
 
 @pytest.mark.skipif(not HAS_SBOM, reason="needs skillhub[sbom]")

@@ -7,7 +7,7 @@ import http.server
 
 import pytest
 
-from skillhub.disk.installer import extra
+from skillhub.disk.installer import extra_command
 from skillhub.formats.digest import Digest
 from tests.support.serving import serving
 
@@ -64,7 +64,7 @@ def test_a_missing_extra_is_named_in_the_hint(shell, scheme):
     shell.environ["PYTHONPATH"] = f"{absent}:{shell.environ['PYTHONPATH']}"
     done = shell.run("registry", "push", shell.folder / "registry", scheme, "--json")
     assert (done.status, done.error["code"]) == (2, "usage")
-    assert done.error["hint"] == extra(scheme.partition(":")[0])
+    assert done.error["hint"] == extra_command(scheme.partition(":")[0])
 
 
 def test_a_bucket_name_that_is_too_short_is_refused(shell):

@@ -7,7 +7,7 @@ import pytest
 
 from fixtures.attacks_oms.forge import statement
 from skillhub import trust
-from skillhub.disk.installer import extra
+from skillhub.disk.installer import extra_command
 from skillhub.model.tree import SIGNATURE, File, Tree
 from skillhub.trust.keys import Identity
 from tests.support.sigstore import ISSUER, NAME, Sigstore
@@ -80,7 +80,7 @@ def test_without_the_extra_a_sigstore_signature_is_refused(bare):
     for flags in ((), ("--yes",), ("--yes", "--allow-unsigned")):
         done = bare.run("install", skill, *flags, "--json")
         assert (done.status, done.error["code"], done.error["reason"]) == (5, "bad-signature", "sigstore")
-        assert extra("sigstore") in done.error["hint"]
+        assert extra_command("sigstore") in done.error["hint"]
     assert bare.files() == before
     [found] = bare.run("validate", skill, "--json").json["skills"]
     assert found["signature"] == {"status": "invalid", "identity": None, "fingerprint": None, "code": "sigstore"}

@@ -10,7 +10,12 @@ import pytest
 
 from tests.support.cli import REPO
 
-ASK = "import sys; from skillhub.disk.installer import extra, removal; print(extra(sys.argv[1])); print(removal())"
+ASK = """
+import sys
+from skillhub.disk.installer import extra_command, removal_command
+print(extra_command(sys.argv[1]))
+print(removal_command())
+"""
 METADATA = """Metadata-Version: 2.4
 Name: skillhub
 Version: 1

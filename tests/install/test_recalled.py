@@ -10,7 +10,7 @@ from skillhub.disk.folders import remove_tree
 from skillhub.errors import BadSignature, NameNotOwned, SourceError, Withdrawn
 from skillhub.install.install import enable, update
 from skillhub.registry.operator import Signing
-from skillhub.registry.upkeep import Mandate, delegate, withdraw, yank
+from skillhub.registry.upkeep import AdmissionChange, delegate, withdraw, yank
 from skillhub.sources.configured import Sources
 from tests.support.world import Answers
 
@@ -191,7 +191,7 @@ def test_a_revocation_by_the_registry_is_enforced(scene):
     """In the same step the registry withdraws the releases signed with the key."""
     fingerprint = key_of_hello(scene)
     signing = Signing(now=scene.hub.when)
-    delegate(scene.hub.dir.path, Mandate(publisher="acme", revoke=(fingerprint,)), signing)
+    delegate(scene.hub.dir.path, AdmissionChange(publisher="acme", revoke=(fingerprint,)), signing)
     scene.hub.pull()
     machine = heard(scene)
     scene.refuses(Withdrawn, acts(machine)["install"])

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from skillhub.registry.operator import Signing
-from skillhub.registry.upkeep import Mandate, delegate
+from skillhub.registry.upkeep import AdmissionChange, delegate
 from skillhub.trust.keys import PrivateKey
 from skillhub.trust.log import Checkpoint, Note, NoteKey, origin_of, signed_checkpoint
 from tests.interop.test_skills_ref import given
@@ -32,7 +32,7 @@ def test_another_implementation_reads_proves_and_signs_the_log(tmp_path):
     hub.publish()
     # More than one tile at level 0, and one at level 1.
     keys = [PrivateKey.from_seed(number.to_bytes(32)).public.pem for number in range(1, 301)]
-    delegate(hub.dir.path, Mandate(publisher="partner", keys=tuple(keys)), Signing(now=hub.when))
+    delegate(hub.dir.path, AdmissionChange(publisher="partner", keys=tuple(keys)), Signing(now=hub.when))
     hub.publish(version="1.1.0")
     ours = NoteKey.of_log(origin_of(hub.dir.fingerprint()), key_of("test")("log", "ed25519").public)
     theirs = PrivateKey.from_seed(b"g" * 32, "ed25519")

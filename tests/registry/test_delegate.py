@@ -12,7 +12,7 @@ from skillhub.model.discovery import parse_namespaces
 from skillhub.registry.build import add
 from skillhub.registry.check import check
 from skillhub.registry.operator import Signing
-from skillhub.registry.upkeep import Mandate, delegate
+from skillhub.registry.upkeep import AdmissionChange, delegate
 from skillhub.sources.local import read_local
 from skillhub.trust import x509
 from skillhub.trust.keys import PrivateKey
@@ -37,7 +37,7 @@ def made(tmp_path_factory):
 
 def give(hub, publisher, days=0, dry_run=False, **change):
     signing = Signing(now=hub.when + timedelta(days=days), dry_run=dry_run)
-    done = delegate(hub.dir.path, Mandate(publisher=publisher, **change), signing)
+    done = delegate(hub.dir.path, AdmissionChange(publisher=publisher, **change), signing)
     hub.pull()
     return done
 

@@ -16,7 +16,7 @@ from skillhub.model.index import TakenBack, index_path, namespace_path
 from skillhub.project.user_state import Trusted
 from skillhub.registry.build import add
 from skillhub.registry.operator import Signing
-from skillhub.registry.upkeep import Mandate, delegate, rotate
+from skillhub.registry.upkeep import AdmissionChange, delegate, rotate
 from skillhub.trust.keys import PrivateKey
 from skillhub.trust.metadata import Dates, path_of
 from skillhub.trust.roles import ROLES
@@ -135,7 +135,7 @@ def test_forged_document_on_the_site_is_not_signed_by_the_next_ceremony(hub, tmp
     hub.files |= {path_of(sealed.find(path)): data for path, data in targets.items()}
     hub.dir.publish(hub.files)
     with pytest.raises(BadMetadataSignature):
-        delegate(hub.dir.path, Mandate(publisher="acme", names=("new",)), Signing(now=hub.when))
+        delegate(hub.dir.path, AdmissionChange(publisher="acme", names=("new",)), Signing(now=hub.when))
     with pytest.raises(BadMetadataSignature):
         hub.open(tmp_path / "m").release_index(["hello"])
 

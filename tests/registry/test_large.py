@@ -28,7 +28,7 @@ from skillhub.registry.check import _in_parts, check
 from skillhub.registry.operator import RegistrySettings, Signing, opened
 from skillhub.registry.push import push
 from skillhub.registry.push_targets import FolderTarget
-from skillhub.registry.upkeep import Mandate, delegate, withdraw, yank
+from skillhub.registry.upkeep import AdmissionChange, delegate, withdraw, yank
 from skillhub.sources.local import read_local
 from skillhub.trust.documents import NO_PARTS, SHARD_PATHS, PartsWriter, rows_of, shard_path
 from skillhub.trust.keys import PrivateKey
@@ -178,7 +178,7 @@ def test_index_of_a_known_skill_equals_that_of_the_full_index(hub, tmp_path):
 def with_rival(hub, *names):
     """Admit a second publisher with these names, and return its key."""
     key = PrivateKey.from_seed(b"7" * 32)
-    mandate = Mandate(publisher="rival", keys=(key.public.pem,), names=names)
+    mandate = AdmissionChange(publisher="rival", keys=(key.public.pem,), names=names)
     delegate(hub.dir.path, mandate, Signing(now=hub.when))
     return key
 
@@ -226,9 +226,9 @@ def test_delegate_reads_no_other_skill_and_keeps_documents(hub, tmp_path):
     add(hub.dir.path, [signed_by(key, tmp_path, "rivals-own")], Signing(now=hub.when))
     lose(hub, "targets/skills", but=["_all.json", "rivals-own.json"])
     second = PrivateKey.from_seed(b"8" * 32).public.pem
-    mandate = Mandate(publisher="rival", keys=(second,), names=("rivals-next",))
+    mandate = AdmissionChange(publisher="rival", keys=(second,), names=("rivals-next",))
     delegate(hub.dir.path, mandate, Signing(now=hub.when))
-    delegate(hub.dir.path, Mandate(publisher="third", keys=(second,)), Signing(now=hub.when))
+    delegate(hub.dir.path, AdmissionChange(publisher="third", keys=(second,)), Signing(now=hub.when))
     hub.pull()
     registry = hub.open(tmp_path / "m")
     (admission,) = registry.release_index(["rivals-own"]).admissions.values()
@@ -240,8 +240,10 @@ def test_delegate_reads_no_other_skill_and_keeps_documents(hub, tmp_path):
 def test_moved_name_in_a_large_registry_keeps_other_names(hub):
     with_rival(hub, "rivals-own")
     with pytest.raises(NameNotOwned):
-        delegate(hub.dir.path, Mandate(publisher="rival", names=("merge-c",)), Signing(now=hub.when))
-    done = delegate(hub.dir.path, Mandate(publisher="rival", names=("merge-c",), move=True), Signing(now=hub.when))
+        delegate(hub.dir.path, AdmissionChange(publisher="rival", names=("merge-c",)), Signing(now=hub.when))
+    done = delegate(
+        hub.dir.path, AdmissionChange(publisher="rival", names=("merge-c",), move=True), Signing(now=hub.when)
+    )
     assert [each.name for each in done.withdrawn] == ["merge-c"]
     assert check(hub.dir.path, now()).problems == ()
     with opened(hub.dir.path, Signing(now=now())) as found:

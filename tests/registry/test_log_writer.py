@@ -14,7 +14,7 @@ from skillhub.registry.operator import RegistryDir, RegistrySettings, Signing
 from skillhub.registry.outputs import cache_control, is_fixed, media_type
 from skillhub.registry.push import push
 from skillhub.registry.push_targets import FolderTarget
-from skillhub.registry.upkeep import Mandate, delegate, refresh, rotate, withdraw, yank
+from skillhub.registry.upkeep import AdmissionChange, delegate, refresh, rotate, withdraw, yank
 from skillhub.trust.keys import PrivateKey
 from skillhub.trust.log import (
     LogHead,
@@ -72,10 +72,10 @@ def test_changes_of_releases_keys_and_names_are_logged(hub, tmp_path):
     yank(hub.dir.path, "hello@1.0.0", None, signing(hub))
     withdraw(hub.dir.path, "hello@1.0.0", "hostile", signing(hub))
     pem = key_of("test")("partner", "p256").public.pem
-    delegate(hub.dir.path, Mandate(publisher="partner", keys=(pem,), names=("theirs",)), signing(hub))
+    delegate(hub.dir.path, AdmissionChange(publisher="partner", keys=(pem,), names=("theirs",)), signing(hub))
     second = PrivateKey.from_seed(b"s" * 32).public.pem
-    delegate(hub.dir.path, Mandate(publisher="partner", keys=(second,), revoke=(pem.decode(),)), signing(hub))
-    delegate(hub.dir.path, Mandate(publisher="partner", names=("hello",), move=True), signing(hub))
+    delegate(hub.dir.path, AdmissionChange(publisher="partner", keys=(second,), revoke=(pem.decode(),)), signing(hub))
+    delegate(hub.dir.path, AdmissionChange(publisher="partner", names=("hello",), move=True), signing(hub))
     rotate(hub.dir.path, "log", signing(hub))
     assert kinds_and_names(hub)[3:] == [
         ("yanked", "hello"),
@@ -220,7 +220,7 @@ def test_killed_creation_of_a_log_is_completed_by_the_same_command(tmp_path):
 
 def test_release_adds_only_new_tiles_to_a_log(hub):
     keys = [PrivateKey.from_seed(number.to_bytes(32)).public.pem for number in range(1, 301)]
-    delegate(hub.dir.path, Mandate(publisher="partner", keys=tuple(keys)), signing(hub))
+    delegate(hub.dir.path, AdmissionChange(publisher="partner", keys=tuple(keys)), signing(hub))
     assert head(hub).checkpoint.size == 303
     hub.pull()
     assert {"tile/0/000", "tile/0/001.p/47", "tile/1/000.p/1", "tile/entries/000"} <= {*hub.files}

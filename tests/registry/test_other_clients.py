@@ -31,7 +31,7 @@ from skillhub.registry.git_objects import PACK_MAX, Objects, packed, read_pack
 from skillhub.registry.operator import Signing, opened
 from skillhub.registry.other_clients import SHAPES, StaticRepository, document_for, plugin_objects
 from skillhub.registry.outputs import Offer, build, built_files
-from skillhub.registry.upkeep import Mandate, advise, delegate, withdraw, yank
+from skillhub.registry.upkeep import AdmissionChange, advise, delegate, withdraw, yank
 from skillhub.scan.results import ScanCache
 from skillhub.server.site import site_server
 from skillhub.sources.local import read_local
@@ -540,7 +540,7 @@ def test_attack_a_changed_file_in_any_shape_is_found(hub, tmp_path):
 def test_registry_without_own_releases_is_valid(hub, tmp_path):
     partner = PrivateKey.from_seed(bytes([7]) * 32)
     when = Signing(now=hub.when)
-    delegate(hub.dir.path, Mandate(publisher="partner", keys=(partner.public.pem,), names=("owned",)), when)
+    delegate(hub.dir.path, AdmissionChange(publisher="partner", keys=(partner.public.pem,), names=("owned",)), when)
     folder = write_skill(tmp_path, "owned", "1.0.0")
     Path(folder, SIGNATURE).write_bytes(sign(read_local(folder).tree, "owned", partner))
     add(hub.dir.path, [folder], when)

@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("mcp")
 
-from skillhub.disk.installer import extra
+from skillhub.disk.installer import extra_command
 from tests.support.cli import REPO
 from tests.support.mcp_wire import HELLO, READY, Wire, request, talk
 
@@ -123,7 +123,7 @@ def test_missing_extra_is_reported_with_the_command_that_installs_it(shell):
     done = shell.run("mcp", PYTHONPATH=f"{shell.folder}/bare:{REPO}")
     assert (done.status, done.out) == (2, "")
     assert "the extra server of skillhub, which is not installed" in done.err
-    assert extra("server") in done.err
+    assert extra_command("server") in done.err
     ours, theirs = os.openpty()
     environ = shell.having({"PYTHONPATH": f"{shell.folder}/bare:{REPO}"})
     typed = subprocess.run(

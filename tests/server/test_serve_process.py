@@ -14,7 +14,7 @@ import pytest
 
 pytest.importorskip("uvicorn")
 
-from skillhub.disk.installer import extra
+from skillhub.disk.installer import extra_command
 from skillhub.server import application
 from tests.support.cli import REPO, Shell
 from tests.support.http_api import TOKEN, Served, api
@@ -337,7 +337,7 @@ def test_missing_extra_is_reported_with_the_command_that_installs_it(tmp_path):
     shell = Shell(tmp_path)
     shell.write("no/uvicorn/__init__.py", "raise ModuleNotFoundError('no', name='uvicorn')\n")
     done = shell.run("serve", "--json", PYTHONPATH=f"{tmp_path / 'no'}:{shell.environ['PYTHONPATH']}")
-    assert (done.status, done.error["code"]) == (2, "usage") and done.error["hint"] == extra("server")
+    assert (done.status, done.error["code"]) == (2, "usage") and done.error["hint"] == extra_command("server")
 
 
 def test_every_example_of_the_page_works(tmp_path):
