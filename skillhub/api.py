@@ -15,7 +15,7 @@ from skillhub.audit.show import found_json, search, show
 from skillhub.audit.verify import verify
 from skillhub.cli.common import Common
 from skillhub.cli.installed import installed
-from skillhub.command.ports import Options, Outcome, Ports
+from skillhub.command.ports import Options, Outcome, Ports, Report
 from skillhub.errors import UsageError
 from skillhub.formats.text import quote
 from skillhub.install.candidates import Candidate
@@ -47,6 +47,7 @@ def open_project(
     answer: Callable[[Question], Reply] | None = None,
     user_scope: bool = False,
     offline: bool = False,
+    report: Report = lambda _step, _done, _all: None,
 ) -> OpenProject:
     """Open a project; its files are read, and questions are asked, by the methods of the returned object.
 
@@ -57,11 +58,14 @@ def open_project(
             unanswered question refuses the action.
         user_scope: Whether to open the user's own scope instead of a project.
         offline: Whether to use no network.
+        report: Called with progress: the current step, the number of skills done, the number of all (0 if unknown).
 
     Raises:
         UsageError: both ``folder`` and ``user_scope`` are given.
         NotFound: the folder does not exist.
     """
+    if user_scope and folder is not None:
+        raise UsageError("expected a folder or user_scope, found both")
     common = Common(
         json=True,
         quiet=True,
@@ -70,7 +74,7 @@ def open_project(
         offline=offline,
     )
     common.open_project()
-    return OpenProject(common, answer or (lambda _: None))
+    return OpenProject(common, answer or (lambda _: None), report)
 
 
 class OpenProject:
@@ -83,20 +87,22 @@ class OpenProject:
             and ``hint`` proposes a remedy. A ``Refused`` has each question with its answer in ``asked``.
     """
 
-    def __init__(self, common: Common, answer: Callable[[Question], Reply]) -> None:
+    def __init__(self, common: Common, answer: Callable[[Question], Reply], report: Report) -> None:
         self._common = common
         self._answer = answer
+        self._report = report
 
-    def install(self, *refs: str, options: Options | None = None) -> OutcomeAnswer:
+    def install(self, *refs: str | os.PathLike[str], options: Options | None = None) -> OutcomeAnswer:
         """Install the skills that the references name; without references, those of the lock and the intent.
 
         Args:
-            refs: References such as ``github:gh-fix-ci@^1.2``, ``owner/repo``, ``https://host`` or ``./my-skill``.
+            refs: References such as ``github:gh-fix-ci@^1.2``, ``owner/repo``, ``https://host`` or ``./my-skill``; a
+                relative path is one from the working folder of the process.
             options: The flags of the command.
         """
         options = options or Options()
         with self._ports(options.dry_run) as ports:
-            return self._outcome(install([parse_ref(ref) for ref in refs], options, ports))
+            return self._outcome(install([parse_ref(os.fspath(ref)) for ref in refs], options, ports))
 
     def update(self, *names: str, options: Options | None = None) -> OutcomeAnswer:
         """Update these skills, or all, to the newest version that ``skillhub.toml`` allows."""
@@ -105,7 +111,11 @@ class OpenProject:
             return self._outcome(update(names, options, ports))
 
     def enable(self, *names: str, options: Options | None = None) -> OutcomeAnswer:
-        """Check the needs of these skills again, and enable those without an open need."""
+        """Check the needs of these skills again, and enable those without an open need.
+
+        A need that was satisfied when the skill was enabled, by a value for one call for example, does not disable it
+        later.
+        """
         options = options or Options()
         with self._ports(options.dry_run) as ports:
             return self._outcome(enable(names, options, ports))
@@ -180,7 +190,7 @@ class OpenProject:
     def _ports(self, dry_run: bool = False) -> Iterator[Ports]:
         common = replace(self._common, undo=ExitStack(), dry_run=dry_run)
         with common.undo:
-            yield replace(common.ports(), approver=_Callback(self._answer), report=lambda *_: None)
+            yield replace(common.ports(), approver=_Callback(self._answer), report=self._report)
 
     def _outcome(self, outcome: Outcome) -> OutcomeAnswer:
         return OutcomeAnswer.of(outcome.to_json())

@@ -7,6 +7,7 @@ Messages say what was expected and what was found, with untrusted text passed th
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 
 class SkillhubError(Exception):
@@ -26,6 +27,14 @@ class SkillhubError(Exception):
         self.message = message
         self.where = where
         self.hint = hint
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copy and pickle without ``__init__``, whose parameters differ; a pool of processes pickles errors."""
+        return _unpickled, (type(self), self.message), self.__dict__
+
+
+def _unpickled(error: type[SkillhubError], message: str) -> SkillhubError:
+    return error.__new__(error, message)
 
 
 class UsageError(SkillhubError):
@@ -121,7 +130,7 @@ class Refused(SkillhubError):
 
     code = "refused"
     exit_code = 6
-    asked: Sequence[object] = ()
+    asked: Sequence[tuple[Any, Any]] = ()
 
 
 class StateError(SkillhubError):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import pickle
 import pydoc
 import re
 from pathlib import Path
@@ -11,7 +13,7 @@ import pytest
 import skillhub
 import skillhub.runtime
 from skillhub.api import open_project
-from skillhub.errors import Refused, UsageError
+from skillhub.errors import BadSignature, Drifted, NotFound, RateLimited, Refused, UsageError
 from skillhub.model.question import Answer
 from tests.support.bare import run_bare
 from tests.support.gitrepos import Repo, files
@@ -30,7 +32,7 @@ def here(shell, monkeypatch):
 
 def test_the_examples_of_the_api_page_run_in_order(here):
     names = {"FOLDER": str(here.project)}
-    assert len(BLOCKS) == 8
+    assert len(BLOCKS) == 9
     for block in BLOCKS:
         exec(compile(block, "docs/api.md", "exec"), names)
 
@@ -113,3 +115,99 @@ def test_a_failing_callback_changes_nothing(here):
         open_project(here.project, answer=answer).install("./plain")
     assert not (here.project / "skillhub.lock").exists()
     assert not (here.project / ".agents").exists()
+
+
+def test_an_answer_as_json_is_what_the_command_prints(here):
+    here.skill("project/plain")
+    assert here.run("install", "./plain", "--yes", "--allow-unsigned").status == 0
+    here.run("disable", "plain")
+    project = open_project(here.project)
+    for words, of_method in {
+        ("list",): project.list(),
+        ("show", "plain"): project.show("plain"),
+        ("search", "plain"): project.search("plain"),
+        ("verify",): project.verify(),
+        ("audit",): project.audit(),
+    }.items():
+        assert json.loads(json.dumps(of_method.to_json())) == here.run(*words, "--json").json, words
+
+
+def test_a_skill_that_is_not_held_back_has_no_reason_for_it(here):
+    here.skill("project/plain")
+    here.run("install", "./plain", "--yes", "--allow-unsigned")
+    (row,) = open_project(here.project).catalog().skills
+    assert (row.enabled, row.why) == (True, None)
+
+
+def test_progress_goes_to_the_callback(here):
+    here.skill("project/plain")
+    steps = []
+    project = open_project(here.project, answer=lambda question: True, report=lambda *step: steps.append(step))
+    project.install("./plain")
+    assert ("storing", 0, 1) in steps
+
+
+def test_a_path_is_a_reference(here):
+    here.skill("project/plain")
+    done = open_project(here.project, answer=lambda question: True).install(here.project / "plain")
+    assert [skill.name for skill in done.skills] == ["plain"]
+
+
+def test_a_variable_that_no_skill_needs_is_a_warning(here):
+    here.skill("project/plain")
+    options = skillhub.Options(env={"NO_SUCH": "secret-value"})
+    done = open_project(here.project, answer=lambda question: True).install("./plain", options=options)
+    assert [warning for warning in done.warnings if "NO_SUCH" in warning]
+    assert "secret-value" not in repr(done)
+
+
+def test_an_unknown_severity_is_refused_even_if_nothing_is_found(here):
+    with pytest.raises(UsageError, match="expected a severity"):
+        open_project(here.project).audit(fail_on="weird")
+
+
+def test_a_folder_and_the_user_scope_exclude_each_other(here):
+    with pytest.raises(UsageError, match="user_scope"):
+        open_project(here.project, user_scope=True)
+
+
+@pytest.mark.parametrize("name", ["My Skill", "", "\ud800", "a\x1b[0m"])
+def test_a_name_in_an_error_is_quoted_if_it_is_no_plain_word(here, name):
+    project = open_project(here.project)
+    for method in (project.update, project.enable, project.disable, project.remove, project.verify):
+        with pytest.raises(NotFound) as caught:
+            method(name)
+        assert "no skill named '" in caught.value.message
+        assert caught.value.message.isprintable()
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        BadSignature("root", "expected this", where="file", hint="do that"),
+        RateLimited("later", resets=5),
+        Drifted("changed", where="x"),
+    ],
+)
+def test_an_error_survives_the_way_from_another_process(error):
+    again = pickle.loads(pickle.dumps(error))
+    assert (type(again), str(again), vars(again)) == (type(error), str(error), vars(error))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"link": "copies"},
+        {"mcp": "zzz"},
+        {"agents": "codex"},
+        {"skills": "pdf"},
+        {"env": {"A": 5}},
+        {"env": {"A": "secret\0value"}},
+        {"env": "A=5"},
+    ],
+)
+def test_an_option_of_another_type_is_refused_before_anything_is_written(wrong):
+    with pytest.raises(UsageError) as caught:
+        skillhub.Options(**wrong)
+    assert next(iter(wrong)) in caught.value.message or "'A'" in caught.value.message
+    assert "secret" not in str(caught.value)

@@ -268,7 +268,7 @@ class CatalogRow(AnswerRow):
     enabled: bool
     listed: bool
     cost: int | None = None
-    why: HeldStatus = "disabled"
+    why: HeldStatus | None = None
     message: Text = ""
     command: Text = ""
 

@@ -49,6 +49,10 @@ class JsonAnswer(AnswerRow):
         """Return the answer with these values, in the present form."""
         return cls.model_validate({"schema": VERSION, **value})
 
+    def to_json(self) -> dict[str, Any]:
+        """Return the value that the command prints with ``--json``."""
+        return self.model_dump(by_alias=True, exclude_unset=True)
+
 
 CLASSES: dict[str, type[JsonAnswer]] = {}  # by the command as it is typed
 
@@ -58,7 +62,7 @@ def answer(command: str, value: Mapping[str, Any]) -> dict[str, Any]:
     for module in ("reading", "setup"):  # each has dozens of classes, so only the needed modules are loaded
         if command not in CLASSES:
             import_module(f"skillhub.answers.{module}")
-    return CLASSES[command].of(value).model_dump(by_alias=True, exclude_unset=True)
+    return CLASSES[command].of(value).to_json()
 
 
 class SignerRow(AnswerRow):

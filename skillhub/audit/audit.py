@@ -24,7 +24,7 @@ from skillhub.install import candidates
 from skillhub.install.admission import advised, advised_tree, install_words, policy_subject, since
 from skillhub.install.candidates import ReleaseStatus
 from skillhub.install.obtain import undeclared
-from skillhub.model.finding import Finding, Issue, Severity
+from skillhub.model.finding import SEVERITIES, Finding, Issue, Severity
 from skillhub.model.hosts import hosts
 from skillhub.model.index import Admission, TakenBack, choose_release
 from skillhub.model.lock import Lock, Locked, Signer, by_word, shown_signers
@@ -404,6 +404,9 @@ class AuditRequest:
         records: Whether findings that a project may accept become the baseline.
         remember: Whether to cache the results of the scan.
         is_package: Whether the names are the skills of the project's package; other skills in its folder count, too.
+
+    Raises:
+        UsageError: the threshold is no severity.
     """
 
     names: tuple[str, ...] = ()
@@ -417,6 +420,10 @@ class AuditRequest:
     remember: bool = True
     is_package: bool = False
 
+    def __post_init__(self) -> None:
+        if self.threshold not in SEVERITIES:
+            raise UsageError(f"expected a severity ({', '.join(SEVERITIES)}), found {quote(self.threshold)}")
+
     @property
     def is_all(self) -> bool:
         """Whether the audit covers everything here."""
@@ -429,13 +436,13 @@ def names_and_paths(words: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, .
     Raises:
         UsageError: a word is neither.
     """
-    refs = [(word, parse_ref(word)) for word in words]
-    for word, ref in refs:
-        if not isinstance(ref, Local) and ref != Named(word):
+    refs = [(typed, parse_ref(typed)) for typed in words]
+    for typed, ref in refs:
+        if not isinstance(ref, Local) and ref != Named(typed):
             raise UsageError(
-                f"expected the name of a skill or a path, found {quote(word)}", hint="put ./ before a path"
+                f"expected the name of a skill or a path, found {quote(typed)}", hint="put ./ before a path"
             )
-    names = tuple(word for word, ref in refs if isinstance(ref, Named))
+    names = tuple(typed for typed, ref in refs if isinstance(ref, Named))
     return names, tuple(ref.path for _, ref in refs if isinstance(ref, Local))
 
 
@@ -541,7 +548,7 @@ def _subjects(request: AuditRequest, lock: Lock, ports: Ports) -> _Subjects:
     for name in request.names:
         if name not in known:
             hint = f"{command(ports.project.scope, 'list')} shows installed skills; put ./ before a path"
-            raise NotFound(f"no skill named {name} is installed here", hint=hint)
+            raise NotFound(f"no skill named {quote(name)} is installed here", hint=hint)
     used = dict.fromkeys(lock.skills[name].source for name in locked)
     aliases = [alias for alias in used if alias in lock.sources]
     aliases += [alias for alias in ports.sources.all() if is_all and alias not in used]

@@ -11,6 +11,7 @@ from urllib.parse import quote as percent_encode
 
 from skillhub.errors import FormatError, SourceError, UsageError
 from skillhub.formats.digest import Digest
+from skillhub.formats.text import quote
 from skillhub.model.hosts import Host, LinkKind, detect, host, hosts
 from skillhub.model.index import Index, Release
 from skillhub.model.lock import Lock, Locked
@@ -317,6 +318,9 @@ class Options:
         alias: The name for the one skill in this project, in place of its own.
         trusted: By alias, the expected root of each registry that the project may propose.
         dry_run: Plan everything, ask nothing, change nothing.
+
+    Raises:
+        UsageError: a value is none of those that its type lists.
     """
 
     agents: tuple[str, ...] = ()
@@ -332,6 +336,18 @@ class Options:
     alias: str | None = None
     trusted: Mapping[str, Digest] = field(default_factory=dict)
     dry_run: bool = False
+
+    def __post_init__(self) -> None:
+        for field_name in ("agents", "typed", "skills", "excepted", "env"):
+            if isinstance(value := getattr(self, field_name), str):
+                raise UsageError(f"options: expected several words as {field_name}, found the text {quote(value)}")
+        for field_name, known in (("mcp", ("ask", "configure", "skip")), ("link", (None, "copy", "symlink"))):
+            if (value := getattr(self, field_name)) not in known:
+                expected = ", ".join(map(str, known))
+                raise UsageError(f"options: expected one of {expected} as {field_name}, found {quote(value)}")
+        for name, value in self.env.items():
+            if not isinstance(value, str) or "\0" in value:  # the value is not shown
+                raise UsageError(f"options: expected text without a null character as the value of {quote(name)}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -147,7 +147,7 @@ def split(data: bytes, where: str) -> Parts:
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise FormatError(f"expected UTF-8 text, found byte {error.start} to be none", where=where) from error
+        raise FormatError(f"expected UTF-8 text, found another byte at offset {error.start}", where=where) from error
     if "\0" in text:
         raise FormatError("expected text, found a NUL byte", where=where)
     opening = _OPEN.match(text)
