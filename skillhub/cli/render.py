@@ -15,7 +15,7 @@ from skillhub.cli.common import Common
 from skillhub.cli.table import COMMANDS
 from skillhub.cli.terminal import Terminal, Tone, from_here, how_to_parse
 from skillhub.errors import Refused, SkillhubError, StateError, UsageError
-from skillhub.formats.text import Quoted, as_command, collapsed, deferred, spelled_like
+from skillhub.formats.text import Quoted, as_command, collapsed, deferred, quote, spelled_like
 from skillhub.model.finding import NO_PARSER, Finding, at_least
 from skillhub.model.lock import Signer
 from skillhub.model.question import chosen_edit, how_to_answer, refusal
@@ -372,8 +372,13 @@ def fail(error: Exception, args: list[str], command_of: Callable[[list[str]], tu
     return error.exit_code
 
 
+# The parser's messages about a value that is no number, or too small.
+_NO_NUMBER = deferred(r"Invalid value for '([^']+)': (.*) is not a valid (int|float)(?:eger)?(?: range)?", re.DOTALL)
+_TOO_SMALL = deferred(r"Invalid value for '([^']+)': (\S+) is not in the range x>=(\S+)")
+_TOO_MANY = deferred(r"Got unexpected extra arguments?(?:\(s\))? \((.*)\)", re.DOTALL)
+_NUMBERS = {"int": "a whole number", "float": "a number"}
 _UNKNOWN = deferred(
-    r"(No such (?:command '|option: )(.*?)'?)(?:\. Did you mean .*| \(Possible options: .*)?", re.DOTALL
+    r"(No such (?:command '?|option: )(.*?)'?)(?:\. Did you mean '([^']*)'.*| \(Possible options: .*)?", re.DOTALL
 )
 # Commands of other installers: by spelling alone, `uninstall` would be taken for `install`.
 _ELSEWHERE = {word: name for name, each in COMMANDS.items() for word in each.elsewhere.split()}
@@ -392,16 +397,24 @@ def _usage_of_typer(error: Exception, args: list[str]) -> SkillhubError | None:
     message = str(error.format_message()).strip().rstrip(".")  # type: ignore[attr-defined]
     hint = f"{program} --help shows its usage"
     if found := _UNKNOWN.fullmatch(message):
-        message, typed = found.groups()
-        hint = f"{program} --help lists them"
-        group = getattr(context, "command", None)
-        near: Iterable[str] = getattr(error, "possibilities", None) or getattr(group, "commands", None) or ()
-        known = {each.lstrip("-"): each for each in near}  # dashes do not count as common letters
-        elsewhere = {"version": "--version", **_ELSEWHERE}.get(typed) if program == "skillhub" else None
-        if like := elsewhere or next((known[each] for each in spelled_like(typed.lstrip("-"), known)), None):
-            hint = f"did you mean: {program} {like}"
-        elif program == "skillhub" and typed.startswith("-"):
+        message, hint = found[1], f"{program} --help lists them"
+        elsewhere = {"version": "--version", **_ELSEWHERE}.get(found[2]) if program == "skillhub" else None
+        # The parser's first possibility is the nearest; its message lists options by name.
+        near = list(getattr(error, "possibilities", None) or ())
+        meant = elsewhere or next(iter(near), found[3])
+        if found[2].startswith("-"):  # dashes do not count as common letters
+            like = spelled_like(found[2].lstrip("-"), [each.lstrip("-") for each in near])
+            meant = next((each for each in near if each.lstrip("-") in like), None)
+        if meant:
+            hint = f"did you mean: {program} {meant}"
+        elif program == "skillhub" and found[2].startswith("-"):
             hint = "options of a command follow it: skillhub COMMAND --help shows them"
+    elif found := _NO_NUMBER.fullmatch(message):
+        message = f"expected {_NUMBERS[found[3]]} for {found[1]}, found {found[2]}"
+    elif found := _TOO_SMALL.fullmatch(message):
+        message = f"expected {found[3]} or more for {found[1]}, found {found[2]}"
+    elif found := _TOO_MANY.fullmatch(message):
+        message = f"expected no more words, found {quote(found[1])}"
     return UsageError(message[:1].lower() + message[1:], hint=hint)
 
 

@@ -8,6 +8,7 @@ import re
 import sys
 import time
 import unicodedata
+from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
@@ -24,7 +25,7 @@ _CODES: Mapping[Tone, str] = {"bold": "1", "dim": "2", "red": "31", "green": "32
 # Workflow commands that GitHub's runner executes from a log: `::` at the beginning of a line, after blanks too, and
 # `##[` anywhere.
 _ORDER = deferred(r"^(\s*:)(?=:)|(##)(?=\[)")
-_PROGRESS_AFTER, _DRAWN_EVERY = 1.0, 0.1  # seconds
+_PROGRESS_AFTER, _DRAWN_EVERY, _RATED_OVER = 1.0, 0.1, 3.0  # seconds
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 _NARROW = 8
 _READABLE = 24  # the least cells of a last column that wraps
@@ -61,7 +62,7 @@ class Terminal:
         self._turn = Lock()
         self._arrived = 0
         self._told = False  # that skillhub lacks a parser
-        self._drawn_at = 0.0
+        self._marks = deque([(0.0, 0)])  # the times at which progress was drawn, and the bytes that had arrived
 
     def out(self, text: str, tone: Tone = "plain", hang: int | None = None) -> None:
         """Write a line of the result; on a terminal it wraps, and the next rows are indented by ``hang`` blanks."""
@@ -220,7 +221,7 @@ class Terminal:
     def progress(self, doing: str, done: int, of: int) -> None:
         """Draw the progress of a command, on a terminal and after one second."""
         if doing != self._doing[0]:
-            self._arrived, self._drawn_at = 0, 0.0
+            self._arrived, self._marks = 0, deque([(0.0, 0)])
         self._doing = doing, f" {done}/{of}"
         self._draw()
 
@@ -240,10 +241,14 @@ class Terminal:
 
     def _draw(self) -> None:
         now = self._clock()
-        if now < max(self._started + _PROGRESS_AFTER, self._drawn_at + _DRAWN_EVERY) or not self._draws:
+        if now < max(self._started + _PROGRESS_AFTER, self._marks[-1][0] + _DRAWN_EVERY) or not self._draws:
             return
-        self._drawn_at = now
-        arrived = f"{',' * bool(self._doing[1])} {size_of(self._arrived)}" if self._arrived else ""
+        self._marks.append((now, self._arrived))
+        while now - self._marks[0][0] > _RATED_OVER:
+            self._marks.popleft()
+        since, before = self._marks[0]
+        rate = f", {size_of(int((self._arrived - before) / (now - since)))}/s" if now > since else ""
+        arrived = f"{',' * bool(self._doing[1])} {size_of(self._arrived)}{rate}" if self._arrived else ""
         Terminal._drawn = True
         sys.stderr.write(f"\r\x1b[K{shortened(clean(''.join(self._doing)) + arrived, _columns() - 1)}")
         sys.stderr.flush()

@@ -64,7 +64,7 @@ def shown(test):
 
 
 @shown
-def test_after_a_second_one_line_shows_files_and_bytes(screen):
+def test_after_a_second_one_line_shows_files_bytes_and_rate(screen):
     terminal = Ticking()
     terminal.progress("fetching", 0, 100)
     terminal.arrived(4096)
@@ -76,8 +76,12 @@ def test_after_a_second_one_line_shows_files_and_bytes(screen):
         terminal.pass_time(0.5)
         terminal.arrived(51_200)
         terminal.progress("fetching", done, 100)
-    assert screen.drawn[:3] == ["fetching 1/100, 4.0 KiB", "fetching 1/100, 58.0 KiB", "fetching 2/100, 108.0 KiB"]
-    assert screen.drawn[-1] == "fetching 98/100, 4.8 MiB"
+    assert screen.drawn[:3] == [
+        "fetching 1/100, 4.0 KiB",
+        "fetching 1/100, 58.0 KiB, 108.0 KiB/s",
+        "fetching 2/100, 108.0 KiB, 104.0 KiB/s",
+    ]
+    assert screen.drawn[-1] == "fetching 98/100, 4.8 MiB, 100.0 KiB/s"
     terminal.progress("storing", 0, 100)
     terminal.pass_time(0.5)
     terminal.progress("storing", 9, 100)
@@ -94,7 +98,7 @@ def test_bytes_fetched_before_the_total_is_known_are_counted(screen):
     terminal.arrived(0)
     terminal.pass_time(1)
     terminal.progress("fetching", 0, 2)
-    assert screen.drawn == ["fetching 300 B", "fetching 300 B", "fetching 0/2, 300 B"]
+    assert screen.drawn == ["fetching 300 B", "fetching 300 B, 0 B/s", "fetching 0/2, 300 B, 0 B/s"]
 
 
 @pytest.mark.parametrize("end", ["out", "say", "warn", "json", "clear"])
