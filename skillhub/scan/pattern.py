@@ -332,16 +332,16 @@ _PRINTABLE = bytes((9, 10, 13, *range(32, 127)))
 _PADDING = re.compile(rb"[ \t\x0b\x0c](?<=\S.)[ \t\x0b\x0c]{4,}(?=\S)", re.DOTALL)
 _SOFT_HYPHEN = "\u00ad".encode()
 # What a shell drops within a word, each with its first byte, to which the engine skips: `c'u'rl`, `cu""rl`, `cu$@rl`,
-# `c${x}url`; PowerShell and cmd drop a backtick or a caret. Not such words are contractions (`don't`), and strings of
-# Python with a prefix (`b'..'`).
-_IN_WORD_QUOTE = (
-    r"{0}(?:{0}(?<=[a-z/]{0}{0})(?=[a-z/])|(?<=[a-z0-9_/]{0})(?=[a-z0-9_/])(?!(?:s|t|re|ve|ll|d|m)(?![\w'\"]))"
-    r"(?:(?<![^\w'\"][bfru]{0})(?<![^\w'\"][bfr][bfr]{0})|(?=[\w./-]{{1,20}}{0}\w))|(?<=/{0})(?=\.))"
+# `c${x}url`; PowerShell and cmd drop a backtick or a caret. Both quotes of a part are groups. A string of Python
+# with a prefix (`b'..'`) is no such word.
+_QUOTED_PART = (
+    r"({0})(?:(?<=[a-z0-9_/]{0})(?:(?<![^\w'\"][bfru]{0})(?<![^\w'\"][bfr][bfr]{0})|(?=[\w./~$-]{{0,40}}{0}\w))"
+    r"[\w./~$-]{{0,40}}({0})|[\w./~$-]{{1,40}}({0})(?=[a-z0-9_/]))"
 )
 _DROPPED: Final = tuple(
     (first, re.compile(pattern, re.DOTALL))
     for first, pattern in (
-        *((quote, _IN_WORD_QUOTE.format(quote.decode()).encode()) for quote in (b"'", b'"')),
+        *((quote, _QUOTED_PART.format(quote.decode()).encode()) for quote in (b"'", b'"')),
         (b"\\", rb"\\(?<=[a-z/]\\)(?=[a-z/])"),
         (b"$", rb"\$(?<=[a-z/]\$)(?:[@*0-9]|\(\)|\{[\w@*#%:+=-]{1,24}\})(?=[a-z/])"),
         (b"`", rb"`(?:`(?<=[a-z/]``)|(?<=[a-z]`))(?=[a-z/])"),
@@ -515,10 +515,13 @@ def joined(lowered: bytes, path: str) -> Iterator[Joined]:
     yield Joined(blanked, int)
     if is_joined:
         yield from _without([match.span() for match in joint.finditer(lowered)], lowered)
-    yield from _without(
-        sorted([match.span() for first, regex in _DROPPED if first in blanked for match in regex.finditer(blanked)]),
-        blanked,
-    )
+    matches = [match for first, regex in _DROPPED if first in blanked for match in regex.finditer(blanked)]
+    yield from _without(sorted({span for match in matches for span in _dropped(match)}), blanked)
+
+
+def _dropped(match: re.Match[bytes]) -> list[tuple[int, int]]:
+    """Return the spans of both quotes, or the whole span."""
+    return [span for span in match.regs[1:] if span[0] >= 0] or [match.span()]
 
 
 def _without(removed: list[tuple[int, int]], text: bytes) -> Iterator[Joined]:
