@@ -120,6 +120,8 @@ SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sar
 _LEVELS: Mapping[Severity, str] = {"low": "note", "medium": "warning", "high": "error", "critical": "error"}
 # GitHub's code scanning sorts by this score; its levels begin at 4.0, 7.0 and 9.0.
 _SCORES: Mapping[Severity, str] = {"low": "2.0", "medium": "5.0", "high": "8.0", "critical": "9.5"}
+# The place of a tree in the store, which differs between machines.
+_IN_STORE = re.compile(r"^.*[/\\]store[/\\][0-9a-f]{2}[/\\][0-9a-f]{64}[/\\]")
 
 
 def sarif(report: Report) -> dict[str, Any]:
@@ -186,8 +188,8 @@ def _uri(path: str) -> str:
 
 
 def _fingerprint(finding: Finding) -> str:
-    """Return a fingerprint of a finding that stays the same when lines move."""
-    facts = (finding.rule, finding.skill or "", finding.path or "", finding.message)
+    """Return a fingerprint of a finding that stays the same when lines move, and wherever the store is."""
+    facts = (finding.rule, finding.skill or "", _IN_STORE.sub("", finding.path or ""), finding.message)
     return sha256("\0".join(facts).encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 

@@ -92,6 +92,15 @@ def test_attack_a_message_in_sarif_makes_no_link():
     assert "[a] (https://x.invalid)[b] (1)" in json.dumps(run["results"])
 
 
+def test_the_fingerprint_of_a_finding_does_not_depend_on_the_folder_of_the_store():
+    tree = f"store/ab/{'ab' * 32}/scripts/run.sh"
+    one, other, copy = (
+        sarif(report(noted(path=path)))["runs"][0]["results"][0]["partialFingerprints"]["skillhub/v1"]
+        for path in (f"/home/ben/data/{tree}", f"/home/runner/{tree}", ".agents/skills/x/scripts/run.sh")
+    )
+    assert one == other != copy
+
+
 def test_the_fingerprint_of_a_finding_does_not_depend_on_its_line():
     prints = {
         sarif(report(noted(line=line)))["runs"][0]["results"][0]["partialFingerprints"]["skillhub/v1"]
