@@ -137,6 +137,10 @@ def _of_project(project: Project, records: Records, ports: Ports, remove: bool) 
     remaining = dict(records.skills)
     folders = copies.folders_of(project, hosts().values(), ports.user_home, ports.environ)
     agent_folders, is_user = {copies.portable(folder, project.base) for folder in folders}, project.scope == "user"
+    if remove:
+        known = [link for record in records.skills.values() for link in record.links]
+        with suppress(StateError):  # behind a link out of the project, unfinished files stay
+            copies.sweep(project, [link for link in known if os.path.split(link)[0] in agent_folders], ())
     for name, record in [*records.skills.items(), *records.pending.items()]:
         kept_links = []
         for link in record.links:

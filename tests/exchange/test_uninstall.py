@@ -55,6 +55,16 @@ def test_uninstall_removes_all_of_skillhub_and_keeps_project_files(here):
     assert here.run("self", "uninstall", "--json").json["removed"] == []
 
 
+def test_what_a_killed_process_left_beside_the_copies_is_removed_too(here):
+    left_over = here.project / ".agents/.skillhub-0123456789ab-old"
+    left_over.mkdir()
+    (left_over / "SKILL.md").write_text("half removed\n")
+    assert here.run("self", "uninstall", "--dry-run").status == 0
+    assert left_over.exists()
+    assert here.run("self", "uninstall", "--yes").status == 0
+    assert not (here.project / ".agents").exists()
+
+
 def test_attack_edited_changed_or_foreign_files_stay(here):
     copy = here.project / ".agents/skills/mine"
     (copy / "SKILL.md").write_text("mine")
