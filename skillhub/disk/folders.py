@@ -12,7 +12,7 @@ from errno import ELOOP
 from functools import cache
 from hashlib import sha256
 
-from skillhub.disk.files import HAS_HANDLES, OPEN_FOLDER, is_link
+from skillhub.disk.files import HAS_HANDLES, OPEN_FOLDER, disk_errors, is_link
 from skillhub.errors import UnsafeArchive
 from skillhub.model.tree import File, ListedFile, Listing, Tree
 
@@ -276,6 +276,12 @@ def list_folder(folder: str) -> Listing | None:
             return None
         rows.append((path, ListedFile(sha256(read[0]).hexdigest(), read[1])))
     return Listing(rows)
+
+
+def listing_of(path: str) -> Listing | None:
+    """Return the listing of a place; None if it is no folder, or has what no skill may have. Raises StateError."""
+    with disk_errors(path):
+        return list_folder(path) if os.path.isdir(path) else None
 
 
 def compare(folder: str, listing: Listing) -> list[TreeProblem]:

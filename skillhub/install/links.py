@@ -9,7 +9,7 @@ from typing import Literal
 
 from skillhub.command.ports import LeftOut, Ports
 from skillhub.disk import files
-from skillhub.disk.folders import TreeProblem
+from skillhub.disk.folders import TreeProblem, listing_of
 from skillhub.edits import patch
 from skillhub.errors import StateError
 from skillhub.formats.digest import Digest
@@ -153,7 +153,7 @@ class Linker:
                 elif record is None or record.link != "symlink":  # a copy in place of a link
                     do = "make"
             edited = self._edits(path, record, listing) if record is not None and do == "save" else ()
-            steps.append(Step(link, path, do, edited, copies.listing_of(path) if edited else None))
+            steps.append(Step(link, path, do, edited, listing_of(path) if edited else None))
         return Linking(name, kind, tuple(steps), previous_tree=old, is_new=old not in (None, listing.digest))
 
     def in_place(self, name: str, record: Record) -> Linking | None:
@@ -204,7 +204,7 @@ class Linker:
             if not is_there or self._is_stored(path, record.tree):
                 steps.append(Step(link, path, "delete"))
                 continue
-            steps.append(Step(link, path, "save", self._edits(path, record), copies.listing_of(path)))
+            steps.append(Step(link, path, "save", self._edits(path, record), listing_of(path)))
         return Linking(name, record.link, tuple(steps), previous_tree=record.tree)
 
     def _edits(self, path: str, record: Record, coming: Listing | None = None) -> tuple[str, ...]:
@@ -225,7 +225,7 @@ class Linker:
                 not os.path.lexists(real := os.path.realpath(path))
                 or not self._store.check(Digest(f"sha256:{os.path.basename(real)}"))
             )
-        listing = copies.listing_of(path)
+        listing = listing_of(path)
         if listing is None:
             return False
         return listing.digest == recorded or self._store.listing(listing.digest) is not None
@@ -275,7 +275,7 @@ class Linker:
             StateError: the disk refuses, the edits are too large, or discarded ones are others than the user saw.
         """
         for step in linking.steps:
-            if step.do == "take" and step.seen != copies.listing_of(step.path):
+            if step.do == "take" and step.seen != listing_of(step.path):
                 raise _edited_meanwhile(step.path)
         if not linking.edited:
             return

@@ -15,7 +15,7 @@ from typing import Literal, TypeAlias
 
 from skillhub.disk import files
 from skillhub.disk.files import OPEN_FOLDER
-from skillhub.disk.folders import TreeProblem, clone_tree, list_folder, remove_tree, write_tree
+from skillhub.disk.folders import TreeProblem, clone_tree, remove_tree, write_tree
 from skillhub.disk.home import EDITS, LOCK
 from skillhub.errors import SkillhubError, StateError
 from skillhub.formats.text import as_command, typed_flags
@@ -37,7 +37,7 @@ SHARED = ".agents/skills"
 _STAGED = ".skillhub-"
 WORTH_SHARING = 1 << 20  # bytes; writing a smaller tree takes a third of the time of cloning it
 # The names of files that a killed process leaves here and in `files.write_atomic`.
-UNFINISHED = re.compile(r"\.skillhub-(?:[0-9a-f]{12}(?:-old)?|[0-9a-f]{16}\.tmp)")
+UNFINISHED = re.compile(r"\.skillhub-(?:[0-9a-f]{12}(?:-old(?:@.+)?)?|[0-9a-f]{16}\.tmp)")
 _OLD_AFTER = 3600.0  # seconds; no process writes one file for so long
 _LONG_PATH = "\\\\?\\"  # the prefix of a junction's target on Windows
 Found: TypeAlias = Literal["absent", "equal", "edited"]
@@ -154,12 +154,6 @@ def compare_copy(path: str, listing: Listing, store: Store, kind: LinkKind) -> t
     return ("edited" if problems else "equal"), problems
 
 
-def listing_of(path: str) -> Listing | None:
-    """Return the listing of a place; None if it is no folder, or has what no skill may have. Raises StateError."""
-    with files.disk_errors(path):
-        return list_folder(path) if os.path.isdir(path) else None
-
-
 def write_copy(
     project: Project, path: str, tree: Tree, stored: str, kind: LinkKind, linkages: Sequence[Linkage] = LINKAGES
 ) -> None:
@@ -181,7 +175,7 @@ def write_copy(
     """
     beside = os.path.join(_beside(project, path), f"{_STAGED}{os.urandom(6).hex()}")
     with files.disk_errors(path), project.hold(path, make=True) as (name, at), project.hold(beside) as (staged, by):
-        old = f"{staged}-old"
+        old = f"{staged}-old@{os.path.basename(path)}"
         try:
             is_linked = kind == "symlink" and _linked(stored, staged, by, linkages)
             # A clone shares the store's blocks if the file system can; `clone_tree` refuses a damaged tree.
@@ -227,11 +221,10 @@ def _beside(project: Project, path: str) -> str:
 
 
 def _is_there(name: str, at: int | None) -> bool:
-    try:
+    with suppress(FileNotFoundError):
         os.stat(name, dir_fd=at, follow_symlinks=False)
-    except FileNotFoundError:
-        return False
-    return True
+        return True
+    return False
 
 
 def _linked(target: str, path: str, at: int | None, linkages: Sequence[Linkage]) -> bool:
@@ -261,18 +254,20 @@ def remove_copy(project: Project, path: str) -> None:
         remove_tree(gone, by)
 
 
-def sweep(project: Project, links: Iterable[str], shared: Iterable[tuple[str, files.HeldFolder]]) -> None:
+def sweep(project: Project, links: Collection[str], shared: Iterable[tuple[str, files.HeldFolder]]) -> None:
     """Remove the unfinished files of a killed process: beside the folders of these links, the lock and saved edits.
 
-    The caller holds the project's lock, so that no other process is writing there. In ``shared`` folders skillhub may
-    be writing for another project: there only old files are removed.
+    A copy that it moved aside and did not replace is moved back, with its edits. The caller holds the project's lock.
+    In ``shared`` folders skillhub may be writing for another project: there only old files are removed.
 
     Raises:
         LinkLeavesProject: a folder is behind a link out of the project.
         StateError: the disk refuses.
     """
-    folders = {link.rpartition("/")[0] for link in links}
-    beside = {_beside(project, path_of(project, f"{each}/x")) for each in folders}
+    folders = {path_of(project, f"{folder}/x") for folder in {link.rpartition("/")[0] for link in links}}
+    beside = {_beside(project, each) for each in folders}
+    for each in folders:
+        _put_back(project, os.path.dirname(each), _beside(project, each), {link.rpartition("/")[2] for link in links})
     edits = os.path.join(project.root, EDITS)
     beside |= {project.root} if files.is_link(edits) else {project.root, edits}
     for folder in beside:
@@ -281,6 +276,15 @@ def sweep(project: Project, links: Iterable[str], shared: Iterable[tuple[str, fi
         if folder not in beside:
             with suppress(StateError):  # a folder that this user cannot read has no file of this user's skillhub
                 _sweep(folder, root, time.time() - _OLD_AFTER)
+
+
+def _put_back(project: Project, folder: str, beside: str, names: Collection[str]) -> None:
+    for aside in files.names_in(beside):
+        name = aside.rpartition("-old@")[2]
+        path, old = os.path.join(folder, name), os.path.join(beside, aside)
+        if UNFINISHED.fullmatch(aside) and name in names and not os.path.lexists(path):
+            with files.disk_errors(path), project.hold(path) as (to, at), project.hold(old) as (gone, by):
+                os.rename(gone, to, src_dir_fd=by, dst_dir_fd=at)
 
 
 def _sweep(folder: str, root: files.HeldFolder, before: float) -> None:

@@ -214,6 +214,27 @@ def test_an_interruption_at_any_step_loses_no_edit(tmp_path, verb):
         assert case.world.problems() == []
 
 
+def to_be_merged(world):
+    lines = "".join(f"Step {number}.\n" for number in range(9))
+    source(world, body=lines)
+    add(world)
+    file = world.copy("plain") / "SKILL.md"
+    file.write_text(file.read_text().replace("Step 1.", "written by hand"))
+    source(world, body=lines.replace("Step 7.", "Step seven."))
+
+
+def test_an_interruption_of_a_merge_at_any_step_loses_no_edit(tmp_path):
+    case = Case(tmp_path, to_be_merged, lambda world: world.update(answers=Answers("yes", local_edit="merge")))
+    # Every one: a copy is nowhere but beside its folder between two of them.
+    for at in range(1, case.changes + 1):
+        case.reset()
+        assert run_with_fault(case.folder, case.act, at, kill) == KILLED
+        case.world.sync(Answers("yes"))
+        kept = (path for path in case.world.base.rglob("*") if path.is_file())
+        assert any(b"written by hand" in path.read_bytes() for path in kept), f"{at} of {case.changes}"
+        assert (case.world.problems(), left_over(case.world)) == ([], [])
+
+
 def test_a_disk_without_space_changes_nothing(tmp_path):
     case = Case(tmp_path, two_new, add_two)
 
