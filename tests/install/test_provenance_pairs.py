@@ -17,7 +17,7 @@ from skillhub.edits.lock_merge import merge
 from skillhub.errors import SecurityError
 from skillhub.formats.digest import Digest
 from skillhub.install.admission import refuse_other_signer
-from skillhub.install.candidates import Content, ReleaseStatus, candidate, check_against_lock
+from skillhub.install.candidates import Content, ReleaseStatus, candidate_of, check_against_lock
 from skillhub.model.lock import Lock, Locked, LockedSource, Signer
 from skillhub.model.manifest import Manifest
 from skillhub.model.provenance import MEANING, Change, Provenance, Record, source_changes
@@ -149,7 +149,7 @@ def world(tmp_path_factory):
 def found(now, publisher_keys=frozenset()):
     signer = Signer.parse(now.signed_by[0]) if now.signed_by else None
     verdict = Verdict("valid" if signer else "unsigned", TREE, signer)
-    return replace(candidate(Content(Manifest.read(TREE)), now, verdict, (), ()), publisher_keys=publisher_keys)
+    return replace(candidate_of(Content(Manifest.read(TREE)), now, verdict, (), ()), publisher_keys=publisher_keys)
 
 
 def refusal(act, *words):

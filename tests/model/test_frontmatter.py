@@ -68,7 +68,7 @@ def test_missing_closing_line_is_refused(data):
 
 
 def test_bytes_that_are_not_text_are_refused():
-    assert "byte 4" in refused(b"---\n\xff\n---\n").message
+    assert "offset 4" in refused(b"---\n\xff\n---\n").message
     assert "NUL" in refused(b"---\na: b\n---\n\0").message
 
 

@@ -151,7 +151,7 @@ def test_attack_redirects_of_urls_that_no_user_named_are_not_followed(named_by, 
     with Web() as web:
         there = remote(web.url("/x"), environ, GitLimits())
         bounds = GitLimits(named_by=named_by, web=http)
-        assert redirected(there.__class__(there.url, there.place, named_by, (), {}), environ, bounds) is None
+        assert redirected(there.__class__(there.url, there.fetch_url, named_by, (), {}), environ, bounds) is None
         assert not web.connections
 
 
@@ -170,7 +170,7 @@ class Sent:
 def test_attack_git_connects_to_the_checked_address_of_a_redirect(environ):
     web = Sent(f"https://{PUBLIC}/new/x{ASKED}")
     there = redirected(remote("https://git.example/x", environ, GitLimits(), "ghp_x"), environ, GitLimits(web=web))
-    assert (there.url, there.place, there.named_by) == (
+    assert (there.url, there.fetch_url, there.named_by) == (
         "https://git.example/x",
         f"https://{PUBLIC}/new/x",
         "redirect",

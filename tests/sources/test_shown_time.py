@@ -48,7 +48,7 @@ class Computer:
         net = Reached(self.home, self.sources, str(self.home.state), scratch=scratch, time=time)
         net.hubs = self.hubs
         try:
-            return net.open(replace(self.sources.get(alias), named_by=named_by))
+            return net.open_registry(replace(self.sources.get(alias), named_by=named_by))
         finally:
             net.close()
 
