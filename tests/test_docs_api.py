@@ -153,14 +153,6 @@ def test_a_path_is_a_reference(here):
     assert [skill.name for skill in done.skills] == ["plain"]
 
 
-def test_a_variable_that_no_skill_needs_is_a_warning(here):
-    here.skill("project/plain")
-    options = skillhub.Options(env={"NO_SUCH": "secret-value"})
-    done = open_project(here.project, answer=lambda question: True).install("./plain", options=options)
-    assert [warning for warning in done.warnings if "NO_SUCH" in warning]
-    assert "secret-value" not in repr(done)
-
-
 def test_an_unknown_severity_is_refused_even_if_nothing_is_found(here):
     with pytest.raises(UsageError, match="expected a severity"):
         open_project(here.project).audit(fail_on="weird")

@@ -492,15 +492,14 @@ def needs_for_agents(
 
 
 def unneeded_variables(manifests: Iterable[Manifest], options: Options) -> list[str]:
-    """Return a warning for each variable of the options that none of these skills needs; it may be misspelled."""
+    """Return a warning for each typed variable that none of these skills needs; it may be misspelled."""
     needed = {need.name for each in manifests for need in each.requires if need.kind == "env"}
     found = []
-    for number, name in enumerate(options.typed or options.env, 1):
+    for number, name in enumerate(options.typed, 1):
         if name not in needed:
             meant = did_you_mean([*map(word, spelled_like(name, needed))])
-            # A typed name is not shown: it may be the start of a secret value that was typed without its name.
-            which = f"--env number {number}" if options.typed else f"the variable {word(name)}"
-            which += " is not a variable that a skill of this command needs"
+            # The name is not shown: it may be the start of a secret value that was typed without its name.
+            which = f"--env number {number} is not a variable that a skill of this command needs"
             found.append(f"{which}; {meant}" if meant else which)
     return found
 
