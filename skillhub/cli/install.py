@@ -105,14 +105,33 @@ def install(
     outcome = _with_lists(outcome, ports)
     status = finish(common, outcome, options, "install", "installed")
     _show_no_agent(outcome, options, common, ports)
-    _show_listed(before, outcome, common)
+    listed = _show_listed(before, outcome, common)
     if not (refs or from_ or verify or status):
         remember_outcome(common, outcome, ports)
+    if refs and not (outcome.changed or outcome.pending or listed):
+        _show_pins([each.name for each in outcome.skills], common)
     return status
 
 
-def _show_listed(before: Mapping[str, Wanted], outcome: Outcome, common: Common) -> None:
-    """Show the skills of which only the line in skillhub.toml changed."""
+def _show_pins(names: Sequence[str], common: Common) -> None:
+    """Show which skills do not change because skillhub.toml pins them, with the command that changes the pin."""
+    lines = {} if common.json else common.open_project().intent().skills
+    for name, line in ((name, lines[name]) for name in names if name in lines):
+        place, version = line.remote(), (line.version or "").lstrip("= ")
+        again = ["--as", name] if line.name else []
+        if is_version(version):
+            hint = common.command("install", f"{line.source}:{line.name or name}@>={version}", *again)
+            hint += f", then {common.command('update', name)}"
+        elif isinstance(place, Git | GitHub) and place.rev:
+            version, hint = place.rev, common.command("install", str(replace(place, rev=None)), *again)
+            hint += f"; to pin another: {common.command('install', str(replace(place, rev='REV')), *again)}"
+        else:
+            continue
+        common.terminal.say(f"skillhub.toml pins {name} to {version}; to allow newer versions: {hint}")
+
+
+def _show_listed(before: Mapping[str, Wanted], outcome: Outcome, common: Common) -> bool:
+    """Show the skills of which only the line in skillhub.toml changed; return whether there are some."""
     after = common.open_project().intent().skills if before else {}
     found = [name for name, line in before.items() if name in outcome.unchanged and after.get(name, line) != line]
     for name in () if common.json else found:
@@ -122,6 +141,7 @@ def _show_listed(before: Mapping[str, Wanted], outcome: Outcome, common: Common)
         is_one = allowed is not None and is_version(allowed.lstrip("= "))
         says = f"only the line of {name} in skillhub.toml changed; it now allows {allowed or 'every version'}"
         common.terminal.say(says if is_one else f"{says}{newest}")
+    return bool(found)
 
 
 def _show_no_agent(outcome: Outcome, options: Options, common: Common, ports: Ports) -> None:
@@ -263,6 +283,8 @@ def update(
             show_changes(common, outcome)
         else:
             common.say_nothing_locked("update", common.wanted().skills)
+        if names and not outcome.skills:
+            _show_pins(names, common)
         return _BEHIND if outcome.skills or outcome.left_out or outcome.pending else 0
     options = enabling.options(common, enable=not no_enable, frozen=frozen, trusted=trusted_sources(trust_source))
     ports = common.ports(allow_unsigned=allow_unsigned)
@@ -279,6 +301,8 @@ def update(
         common.say_nothing_locked("update", common.wanted().skills)
         return 0
     status = finish(common, outcome, options, "update", "updated")
+    if names and not outcome.changed:
+        _show_pins(names, common)
     return status or (_BEHIND if outcome.pending and not common.dry_run else 0)
 
 

@@ -361,6 +361,19 @@ def test_attack_a_skill_cannot_break_out_of_a_pull_request_body(machine, repo):
     assert len(text) < 65_536 and text.endswith("\n\nThe rest is left out: it is too long.\n")
 
 
+def test_a_pinned_version_is_named_with_the_command_that_changes_it(shell):
+    assert shell.run("install", "github:systematic-debugging@1.0.0", "--yes").status == 0
+    install, update = "skillhub install 'github:systematic-debugging@>=1.0.0'", "skillhub update systematic-debugging"
+    says = f"skillhub.toml pins systematic-debugging to 1.0.0; to allow newer versions: {install}, then {update}\n"
+    for words in (["install", "github:systematic-debugging"], ["update", "systematic-debugging"]):
+        done = shell.run(*words, "--yes")
+        assert done.status == 0 and done.err.endswith(says), words
+    assert "pins" not in shell.run("install", "--yes").err  # the skill was not named in this command
+    assert shell.run("install", "github:systematic-debugging@>=1.0.0", "--yes").status == 0
+    assert "pins" not in shell.run("install", "github:systematic-debugging", "--yes").err
+    assert shell.run("update", "systematic-debugging", "--yes", "--json").json["skills"][0]["version"] == "1.1.0"
+
+
 def test_an_install_that_changes_only_the_allowed_versions_says_so(shell):
     assert shell.run("install", "github:systematic-debugging@1.0.0", "--yes").status == 0
     words = ("install", "github:systematic-debugging@^1", "--yes")
@@ -375,3 +388,19 @@ def test_an_install_that_changes_only_the_allowed_versions_says_so(shell):
     assert shell.run(*words).err.endswith("already up to date\n")
     done = shell.run("install", "github:systematic-debugging@1.0.0", "--yes")
     assert done.err == f"{only} changed; it now allows 1.0.0\n"
+
+
+def test_a_pinned_revision_is_named_with_the_command_that_changes_it(shell):
+    repo = Repo(shell.folder / "repo.git")
+    commit = repo.commit({"SKILL.md": b"---\nname: deploy\ndescription: Deploys.\n---\nDo it.\n"})
+    assert shell.run("install", f"git+{repo.url}@{commit}", "--yes", "--allow-unsigned").status == 0
+    done = shell.run("update", "deploy", "--yes")
+    ways = f"skillhub install git+{repo.url}"
+    says = f"skillhub.toml pins deploy to {commit}; to allow newer versions: {ways}; to pin another: {ways}@REV\n"
+    assert done.err.endswith(says)
+    assert shell.run("update", "deploy", "--check").err.endswith(says)
+    row = shell.run("list").out.splitlines()[1]
+    assert row.split()[:2] == ["deploy", commit[:12]]
+    repo.commit({"SKILL.md": b"---\nname: deploy\ndescription: Deploys.\n---\nDo it better.\n"})
+    assert shell.run(*ways.split()[1:], "--yes", "--allow-unsigned").status == 0
+    assert "rev =" not in (shell.project / "skillhub.toml").read_text()
