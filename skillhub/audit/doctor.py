@@ -31,7 +31,7 @@ from skillhub.sources.history import ShownTime
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """The result of one check; ``hint`` says what to do if it failed."""
+    """The result of one check; ``hint`` says what to do about a failed one, or one to note."""
 
     name: str
     ok: bool

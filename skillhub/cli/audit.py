@@ -250,12 +250,13 @@ def doctor(
         common.terminal.answer("doctor", {**members(found, "ok", "checks", "roots", "agents"), "sources": sources})
         return 0 if found.ok else 1
     for each in found.checks:
-        if each.ok:
-            common.terminal.did(f"ok  {each.name}: {each.message}", "green")
+        show = common.terminal.did if each.ok else common.terminal.out
+        if each.ok and not each.hint:
+            show(f"ok  {each.name}: {each.message}", "green")
             continue
-        common.terminal.out(f"problem  {each.name}: {each.message}", "red")
+        show(f"{'note' if each.ok else 'problem'}  {each.name}: {each.message}", "yellow" if each.ok else "red")
         if each.hint:
-            common.terminal.out(f"    {each.hint}")
+            show(f"    {each.hint}")
     for root in found.roots:
         common.terminal.did(f"    skills are read from {root.path} ({root.scope})", "dim")
     common.terminal.say("doctor checks only the setup; to check the skills: skillhub audit", "dim")

@@ -33,7 +33,7 @@ from skillhub.trust.registry_rules import checked
 
 _SHOWN = 40  # files; a question is read on a screen
 _NO_SIGNATURE = File(b"")  # replaces signatures in a comparison, since they always differ
-_FIRST = "the first time, name the registry's folder too: skillhub publish --to TARGET --registry DIR"
+_FIRST = "the first time, name the registry's folder too: skillhub publish FOLDER --to TARGET --registry DIR"
 _HINT = "move the file away, and name the registry again with --registry DIR"
 
 

@@ -317,3 +317,12 @@ def test_malformed_settings_stop_only_commands_that_need_one(shell):
     elsewhere = shell.folder / "elsewhere"
     elsewhere.mkdir()
     assert shell.run("list", cwd=elsewhere).status == 4
+
+
+def test_doctor_does_not_call_ok_what_can_be_mended(shell):
+    assert shell.run("install", "github:release-notes", "--yes").status == 0
+    assert shell.run("disable", "release-notes").status == 0
+    out = shell.run("doctor").out
+    assert "note  state of release-notes: disabled\n    skillhub enable release-notes\n" in out
+    assert "ok  state of" not in out
+    assert all(each["ok"] for each in shell.run("doctor", "--json").json["checks"])
