@@ -19,7 +19,7 @@ from skillhub.model.hosts import Host, detect, hosts, measured, profiles
 from skillhub.model.skill import Need, Skill
 from skillhub.net.settings import Settings
 from skillhub.policy.policy import rows
-from skillhub.project.copies import agent_folders, link_folders, managed, path_of, unmanaged, users_skills
+from skillhub.project.copies import agent_folders, link_folders, managed, not_agreed, path_of, unmanaged, users_skills
 from skillhub.project.project import unrelated_git
 from skillhub.runtime.agent import catalog_after_writing, unnamed
 from skillhub.runtime.catalog import Catalog, Root
@@ -141,6 +141,7 @@ def _sources(ports: Ports) -> tuple[tuple[Source, ...], Check]:
 
 def _lock(skills: Sequence[Skill], ports: Ports) -> Iterator[Check]:
     yield Check("lock", True, f"{len(skills)} locked" if skills else "no skill is locked here")
+    unagreed = not_agreed(ports.project)
     for skill in skills:
         enabling = command(ports.project.scope, "enable", skill.name)
         if missing := [need for need in skill.requires if need.open]:
@@ -148,6 +149,9 @@ def _lock(skills: Sequence[Skill], ports: Ports) -> Iterator[Check]:
             if skill.state == "enabled":  # it stays enabled; only its agent lacks the value
                 hint = "; ".join(dict.fromkeys(_supply_hint(need, ports) or enabling for need in missing))
             yield Check(f"needs of {skill.name}", False, f"missing: {', '.join(map(Need.spell, missing))}", hint)
+        elif skill.name in unagreed:
+            asks = command(ports.project.scope, "install")
+            yield Check(f"state of {skill.name}", True, "not agreed to on this machine", asks)
         elif skill.state == "disabled":
             yield Check(f"state of {skill.name}", True, "disabled", enabling)
         for link in (path for path in skill.links if not os.path.lexists(path)):

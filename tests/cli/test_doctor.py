@@ -326,3 +326,10 @@ def test_doctor_does_not_call_ok_what_can_be_mended(shell):
     assert "note  state of release-notes: disabled\n    skillhub enable release-notes\n" in out
     assert "ok  state of" not in out
     assert all(each["ok"] for each in shell.run("doctor", "--json").json["checks"])
+
+
+def test_doctor_says_which_skills_of_a_clone_nobody_agreed_to(shell):
+    assert shell.run("install", "github:release-notes", "--yes").status == 0
+    shutil.rmtree(shell.hub / "state" / "projects")
+    out = shell.run("doctor").out
+    assert "note  state of release-notes: not agreed to on this machine\n    skillhub install\n" in out
