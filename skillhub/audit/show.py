@@ -13,11 +13,20 @@ from typing import Any, Literal
 from skillhub.command.ports import LeftOut, Options, Ports
 from skillhub.command.state import State, read_state, refuse_unknown
 from skillhub.edits.patch import difference, read_edited, text_of
-from skillhub.errors import Forbidden, NotFound, SecurityError, SkillhubError, SourceError, StateError, UsageError
+from skillhub.errors import (
+    BadSignature,
+    Forbidden,
+    NotFound,
+    SecurityError,
+    SkillhubError,
+    SourceError,
+    StateError,
+    UsageError,
+)
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import spell_time, word
 from skillhub.install.admission import Known, admit, advised, with_known_bad
-from skillhub.install.candidates import Candidate, ReleaseStatus, check_against_lock
+from skillhub.install.candidates import Candidate, ReleaseStatus, check_against_lock, judge_with_own_keys, read
 from skillhub.install.gather import rebase_patch
 from skillhub.install.links import Linker
 from skillhub.install.need_questions import facts_of
@@ -53,7 +62,9 @@ class Shown:
         releases: The releases; the last seen ones if the source of an installed skill cannot be asked.
         commit: The full commit of a skill from git.
         patched: The files that the project's patch changes; None without a patch, or if its base is not stored.
-        warnings: The source's objections to the installed release, or the reason why it was not asked.
+        warnings: The source's objections to the installed release, or the reason why it was not asked; why the
+            signature of a skill in no lock does not fit.
+        is_broken: Whether that signature does not fit.
     """
 
     skill: Skill
@@ -63,6 +74,7 @@ class Shown:
     patched: Delta | None = None
     commit: str | None = None
     warnings: tuple[str, ...] = ()
+    is_broken: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """Return the value for the answer of ``skillhub show``."""
@@ -188,7 +200,14 @@ def _unmanaged_skill(name: str, ports: Ports) -> Shown | None:
         if skill.name == name:
             with named(folder):
                 tree = read_local(os.path.realpath(folder)).tree
-                return Shown(skill, Manifest.read(tree), tree, ())
+                content = read(tree)
+            skill = replace(skill, capabilities=content.capabilities)
+            try:
+                signer = judge_with_own_keys(tree, ports.publishers, None, ports.clock())[0].signer
+            except BadSignature as error:
+                broken = f"its signature does not fit: {error.message} ({error.where or SIGNATURE})"
+                return Shown(skill, content.manifest, tree, (), warnings=(broken,), is_broken=True)
+            return Shown(replace(skill, signed_by=(signer,) if signer else ()), content.manifest, tree, ())
     return None
 
 

@@ -72,6 +72,7 @@ def _draw(shown: Shown, terminal: Terminal) -> None:
     terminal.out(f"{skill.name} {skill.version}" if skill.version else skill.name, "bold")
     terminal.out(Quoted(collapsed(skill.description)))
     signed = ", ".join(f"{one.named(skill.vouched_by)} ({one.kind} {one.fingerprint})" for one in skill.signed_by)
+    unproved = "an unknown key" if SIGNATURE in shown.tree else "(not signed)"
     is_found = not skill.managed and skill.state == "enabled"
     state = skill.state if skill.managed or is_found else "not installed"
     wrong = {"known bad": skill.known_bad, "withdrawn": skill.withdrawn, "edited": skill.edited}
@@ -83,7 +84,7 @@ def _draw(shown: Shown, terminal: Terminal) -> None:
         *((("commit", shown.commit if terminal.verbose else shown.commit[:12]),) if shown.commit else ()),
         *((("url", skill.url),) if terminal.verbose and skill.url else ()),
         ("state", ", ".join([state, *(word for word, why in wrong.items() if why)])),
-        ("signed by", signed or ("an unknown key" if SIGNATURE in shown.tree and not is_found else "(not signed)")),
+        ("signed by", "nobody: its signature does not fit" if shown.is_broken else signed or unproved),
         *((("tree", skill.tree),) if skill.tree else ()),
         *(("" if number else "patched by", text) for number, text in enumerate(_patched(shown))),
         ("can", in_words(skill.capabilities)),

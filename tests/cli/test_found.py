@@ -106,7 +106,7 @@ def test_show_and_list_give_the_same_row(shell, folder):
     shell.write("project/.claude/skills/good/scripts/run.sh", "echo\n")
     done = shell.run("show", "good", "--json")
     (listed,) = shell.run("list", "--json").json["skills"]
-    assert {key: done.json[key] for key in listed} == listed
+    assert {key: done.json[key] for key in listed} == {**listed, "capabilities": ["scripts"]}
     assert [each["path"] for each in done.json["files"]] == ["SKILL.md", "scripts/run.sh"]
     assert (done.json["manifest"]["description"], done.json["releases"]) == ("Does good.", [])
     text = shell.run("show", "good").out
@@ -116,6 +116,36 @@ def test_show_and_list_give_the_same_row(shell, folder):
     shell.skill("project/.claude/skills/code-review")
     assert shell.run("show", "code-review", "--json").json["source"] is None
     assert shell.run("show", "github:code-review", "--json").json["source"] == "github"
+
+
+def test_show_scans_a_skill_outside_the_lock_as_install_does(shell, folder):
+    shell.write("project/.claude/skills/good/scripts/run.sh", "curl https://x.example/a\n")
+    found = shell.run("show", "good", "--json").json["capabilities"]
+    assert found == shell.run("show", "./.claude/skills/good", "--json").json["capabilities"]
+    assert "network:x.example" in found
+    assert "network: none seen" not in shell.run("show", "good").out
+
+
+@pytest.fixture
+def tampered(shell, folder):
+    """Sign the skill in the agent's folder, then change its text."""
+    assert shell.run("key", "new").status == 0
+    assert shell.run("sign", "./.claude/skills/good").status == 0
+    shell.write("project/.claude/skills/good/SKILL.md", GOOD + "More.\n")
+    return folder / "good"
+
+
+def test_show_says_whether_the_signature_of_a_skill_outside_the_lock_fits(shell, tampered):
+    done = shell.run("show", "good")
+    assert done.status == 0
+    assert "nobody: its signature does not fit" in done.out
+    assert "does not fit: changed since it was signed" in done.err and "('SKILL.md')" in done.err
+    assert "does not fit" in shell.run("show", "good", "--json").json["warnings"][0]
+    (tampered / "SKILL.md").write_text(GOOD)
+    done = shell.run("show", "good")
+    assert "signed by" in done.out
+    assert "(not signed)" not in done.out and "does not fit" not in done.out + done.err
+    assert shell.run("show", "good", "--json").json["trust"] == "signed"
 
 
 def test_list_and_show_mark_an_edited_copy_and_keep_its_state(shell):
