@@ -11,7 +11,7 @@ from itertools import chain
 from skillhub.audit.report import RULES, Location, Locations, Report, note, seen, worst_first
 from skillhub.audit.sources import Inquiry
 from skillhub.audit.suppressions import Acceptance, BaselineFile
-from skillhub.audit.verify import LEFT_THE_LOCK, StoredSkills, Verified, Verifier, tracked_copies
+from skillhub.audit.verify import LEFT_THE_LOCK, StoredSkills, Verified, Verifier, removal_of, tracked_copies
 from skillhub.author.author import Signature, signature_of, validate
 from skillhub.command.ports import Ports
 from skillhub.command.state import read_unchecked
@@ -308,6 +308,7 @@ class Inspection:
 def unmanaged(folder: str, shared: Inspection) -> Iterator[Finding]:
     """Yield the findings about a skill that is in an agent's folder and in no lock."""
     name, shown = os.path.basename(folder), shared.locations.shown(folder)
+    removal = f"{removal_of(folder, shown, shared.ports)} removes it"
     if folder in shared.left:
         findings = [note("not-enabled", LEFT_THE_LOCK, name, (shown, 0))]
     else:
@@ -316,7 +317,7 @@ def unmanaged(folder: str, shared: Inspection) -> Iterator[Finding]:
         tree = read_local(folder).tree
     except SkillhubError as error:
         rule = "unsafe-archive" if isinstance(error, UnsafeArchive) else "not-scanned"
-        yield from (*findings, note(rule, error.message, name, (shown, 0)))
+        yield from (*findings, replace(note(rule, error.message, name, (shown, 0)), hint=removal))
         return
     try:
         Manifest.read(tree)
@@ -325,7 +326,7 @@ def unmanaged(folder: str, shared: Inspection) -> Iterator[Finding]:
     signature = signature_of(tree, shared.ports.publishers, shared.ports.clock())[1]
     findings += (replace(match.finding(shown), skill=name) for match in advised_tree(tree, None, shared.ports))
     # ``allow-findings`` does not apply: a skill in no lock was never checked by a policy.
-    findings += _content(shared.cache.read(tree), signature, name, shown)
+    findings += _content(shared.cache.read(tree), signature, name, shown, removal)
     yield from shared.acceptance.judged(findings, name, tree.digest, shown)
 
 
@@ -359,7 +360,8 @@ def at_path(path: str, shared: Inspection) -> Iterator[Finding]:
     matches = advised_tree(skill.content, artifact, shared.ports)
     findings += (replace(match.finding(shown), skill=name) for match in matches)
     scanned = shared.cache.read(skill.content)
-    findings += (_with_policy(finding, shared.ports) for finding in _content(scanned, skill.signature, name, shown))
+    contents = _content(scanned, skill.signature, name, shown, "do not use it")
+    findings += (_with_policy(finding, shared.ports) for finding in contents)
     yield from shared.acceptance.judged(findings, name, skill.content.digest, shown)
 
 
@@ -371,10 +373,11 @@ def _name_at(path: str, tree: Tree | None) -> str:
     return os.path.basename(os.path.abspath(os.path.expanduser(path)))
 
 
-def _content(scanned: ScannedSkill, signature: Signature, name: str, shown: str) -> Iterator[Finding]:
+def _content(scanned: ScannedSkill, signature: Signature, name: str, shown: str, hint: str) -> Iterator[Finding]:
+    """Yield the findings about a skill in no lock; ``hint`` is what to do about a bad signature."""
     if signature.status == "invalid":
         rule = "revoked" if signature.code == "revoked" else "signature"
-        yield note(rule, signature.message, name, (f"{shown}/{SIGNATURE}", 0))
+        yield replace(note(rule, signature.message, name, (f"{shown}/{SIGNATURE}", 0)), hint=hint)
     for finding in scanned.findings:
         yield seen(finding, name, shown)
     for breach in scanned.breaches:

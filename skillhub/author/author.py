@@ -249,7 +249,9 @@ def signature_of(tree: Tree, publishers: Publishers, now: datetime) -> tuple[Tre
     try:
         verdict, own = candidates.judge_with_own_keys(tree, publishers, None, now)
     except BadSignature as error:
-        return tree, Signature("invalid", code=error.reason, message=error.message)
+        # The error is about a file that the signature covers, a certificate or the signature itself.
+        message = error.message if error.where in (None, SIGNATURE) else f"{error.where}: {error.message}"
+        return tree, Signature("invalid", code=error.reason, message=message)
     signer = verdict.signer
     if signer is None:
         return verdict.tree, Signature(verdict.status, claim=verdict.claim)

@@ -148,6 +148,30 @@ def test_show_says_whether_the_signature_of_a_skill_outside_the_lock_fits(shell,
     assert shell.run("show", "good", "--json").json["trust"] == "signed"
 
 
+def test_audit_names_the_changed_file_and_the_command_that_removes_a_skill_outside_the_lock(shell, tampered):
+    def hint(*words):
+        findings = shell.run(*words, "--json").json["findings"]
+        (finding,) = [each for each in findings if each["rule"] == "signature"]
+        assert finding["message"].startswith("'SKILL.md': changed since it was signed")
+        return finding["hint"]
+
+    assert hint("audit", "good") == "rm -r .claude/skills/good removes it"
+    assert hint("audit", "./.claude/skills/good") == "do not use it"
+    # The working folder is then not the project.
+    assert hint("audit", "good", "--project", str(shell.project)) == f"rm -r {tampered} removes it"
+    tampered.rename(tampered.with_name("it's"))
+    assert hint("audit") == "rm -r '.claude/skills/it'\"'\"'s' removes it"
+
+
+def test_the_hint_about_an_agents_folder_that_is_a_skill_keeps_the_skills_in_it(shell, tampered):
+    for path in tampered.iterdir():
+        path.rename(tampered.parent / path.name)
+    findings = shell.run("audit", "skills", "--json").json["findings"]
+    assert [each["hint"] for each in findings if each["rule"] == "signature"] == [
+        "rm .claude/skills/SKILL.md removes it"
+    ]
+
+
 def test_list_and_show_mark_an_edited_copy_and_keep_its_state(shell):
     shell.skill("project/src/mine")
     assert shell.run("install", "./src/mine", "--yes", "--allow-unsigned").status == 0
