@@ -9,12 +9,13 @@ from typing import Annotated
 from skillhub.cli.common import Arg, Common, Enabling, Names
 from skillhub.cli.render import finish, show_outcome
 from skillhub.cli.show import seen_by, surroundings, worked_in
+from skillhub.cli.terminal import from_here
 from skillhub.command.ports import Outcome
 from skillhub.errors import Refused
 from skillhub.install import install as installing
 from skillhub.install.skill_sets import SkillProfiles, save_profile, saved_profiles, use_profile
 from skillhub.model.hosts import Scope, profile, profiles
-from skillhub.model.skill import Reach
+from skillhub.model.skill import Reach, Skill
 from skillhub.runtime import loading
 from skillhub.runtime.discover import Surroundings
 from skillhub.runtime.state import set_reach
@@ -155,8 +156,18 @@ def _switched(common: Common, names: Sequence[str], host: str | None, reach: Rea
     for skill in skills if reach == "active" and not common.dry_run else ():
         if skill.held is not None:
             raise Refused(skill.why["message"], hint=skill.held.command or f"change {skill.held.file}")
-    warnings = _still_held(common, names, around) if reach == "active" and host is None else ()
+    warnings: Iterator[str] = iter(())
+    if host is None:
+        warnings = _still_held(common, names, around) if reach == "active" else _still_read(common, skills)
     return Outcome(skills=tuple(skills), changed=not common.dry_run, warnings=tuple(warnings))
+
+
+def _still_read(common: Common, skills: Sequence[Skill]) -> Iterator[str]:
+    """Yield, for each skill that was switched off for skillhub alone, where agents still read it."""
+    for skill in skills:
+        own = common.command("disable", skill.name, "--host", "HOST")
+        message = f"agents that do not load skills through skillhub still read {from_here(skill.file)}"
+        yield f"{message}: {own} changes an agent's own settings"
 
 
 def _still_held(common: Common, names: Sequence[str], around: Surroundings) -> Iterator[str]:

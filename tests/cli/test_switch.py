@@ -71,6 +71,17 @@ def test_without_an_agent_the_state_of_skillhub_disables_for_every_agent(machine
     assert seen(shell, host).state == "enabled"
 
 
+def test_disable_says_that_agents_still_read_a_skill_that_only_skillhub_leaves_out(machine):
+    shell, host = machine
+    done = shell.run("disable", "demo", "--json")
+    (warning,) = done.json["warnings"]
+    assert warning == (
+        f"agents that do not load skills through skillhub still read {PLACES[host]}/demo/SKILL.md: "
+        "skillhub disable demo --host HOST changes an agent's own settings"
+    )
+    assert shell.run("disable", "demo", "--host", host, "--json").json["warnings"] == []
+
+
 def test_a_dry_run_writes_nothing(machine):
     shell, host = machine
     assert shell.run("disable", "demo", "--host", host, "--dry-run").status == 0
