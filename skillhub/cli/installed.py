@@ -356,6 +356,12 @@ def remove(common: Common, names: Names) -> int:
     """
     from skillhub.install import install as installing
 
-    outcome = installing.remove(names, common.ports(), dry_run=common.dry_run)
+    ports = common.ports()
+    locked = ports.project.lock().skills
+    outcome = installing.remove(names, ports, dry_run=common.dry_run)
     show_outcome(common, outcome, "remove", "removed")
+    for name in (skill.name for skill in outcome.skills if skill.name in locked and not common.json):
+        path = locked[name].path or ""
+        if locked[name].local and os.path.lexists(os.path.join(ports.project.base, path)):
+            common.terminal.say(f"{name} was installed from {path}; its files stay there")
     return 0

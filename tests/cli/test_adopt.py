@@ -205,3 +205,11 @@ def test_adopt_with_global_stores_the_users_skills_in_the_hub(shell):
     assert done.status == 0, done.err
     assert (shell.home / "skills/mine/SKILL.md").is_file()
     assert shell.run("verify", "-g").status == 0
+
+
+def test_remove_says_that_the_adopted_files_stay_in_the_project(found):
+    assert found.run("adopt", *YES).status == 0
+    for words in (("--dry-run",), ()):
+        done = found.run("remove", "loose", *words)
+        assert (done.status, "skills/loose; its files stay there" in done.err) == (0, True)
+    assert (found.project / "skills/loose/SKILL.md").is_file()
