@@ -146,6 +146,9 @@ def list_(common: Common) -> int:
         return 0
     waiting = {skill.name for skill in found.skills if skill.managed and skill.state == "disabled"}
     held = _held(waiting, found.project) if waiting else {}
+    enabled = [skill for skill in found.skills if skill.managed and skill.state == "enabled" and skill.links]
+    missing = [skill.name for skill in enabled if not any(map(os.path.lexists, skill.links))]
+    held |= dict.fromkeys(missing, "missing")
     if found.skills:
         skills_table(_as_shown(found.skills, common), common.terminal, held)
     else:
@@ -157,6 +160,11 @@ def list_(common: Common) -> int:
     if names := sorted(name for name in held if held[name] == "needs open"):
         lists = f"{common.command('enable', *names)} lists them"
         common.terminal.out(f"with open needs: {', '.join(names)}; {lists}", "yellow")
+    if missing:
+        restores = f"{common.command('sync')} restores them"
+        common.terminal.out(
+            f"enabled, but missing in the agents' folders: {', '.join(missing)}; {restores}", "yellow"
+        )
     for skill in found.skills:
         if not skill.managed and skill.name in waiting:
             message = f"{skill.name} is disabled, but agents still read {skill.path}: {common.command('verify')}"
@@ -200,11 +208,11 @@ def _warn_of(found: InstalledSkills, common: Common) -> None:
     for skill in (*found.skills, *found.users):
         if skill.edited:
             shows = command(skill.scope, "diff", skill.name)
-            message = f"{skill.name} was edited, so catalog, load, mcp and serve leave it out"
+            where, copies = ", ".join(skill.edited), "these copies" if len(skill.edited) > 1 else "this copy"
+            message = f"{skill.name} was edited: agents that read {where} load the edit; "
+            message += f"catalog, load, mcp and serve leave {copies} out"
             if others := set(skill.links).difference(skill.edited):
-                where, copies = ", ".join(skill.edited), "these copies" if len(skill.edited) > 1 else "this copy"
-                message = f"{skill.name} was edited in {where}, so catalog, load, mcp and serve leave {copies} out; "
-                message += f"agents that read {', '.join(sorted(others))} still load it"
+                message += f", and agents that read {', '.join(sorted(others))} load the locked files"
             common.terminal.out(f"{message}: {shows}", "yellow")
         if skill.withdrawn:
             hint = hints_of(skill.scope).get(skill.name) or f"{command(skill.scope, 'remove', skill.name)} removes it"

@@ -238,12 +238,16 @@ def _show_waiting(waiting: Sequence[Skill], outcome: Outcome, common: Common) ->
 
 
 def skills_table(skills: Sequence[Skill], terminal: Terminal, reasons: Mapping[str, str] | None = None) -> None:
-    """Show skills as rows; ``reasons`` says by name why a skill is disabled, unless the user disabled it."""
+    """Show skills as rows; ``reasons`` says by name why no agent reads a skill, unless the user disabled it.
+
+    An unmanaged skill that shares its name with another row has its folder beside it.
+    """
+    rows_of_name = Counter(skill.name for skill in skills)
     rows = [
         (
             skill.name,
             skill.version or "-",
-            skill.source or "(unmanaged)",
+            skill.source or ("(unmanaged)" if rows_of_name[skill.name] == 1 else _unmanaged_in(skill)),
             _state(skill, reasons or {}),
             (skill.signed_by[0].named(skill.vouched_by) if skill.signed_by else "unsigned")
             + (", patched" if skill.patch else ""),
@@ -252,6 +256,10 @@ def skills_table(skills: Sequence[Skill], terminal: Terminal, reasons: Mapping[s
         for skill in skills
     ]
     terminal.table(("NAME", "VERSION", "SOURCE", "STATE", "SIGNED BY", "DESCRIPTION"), rows, is_short=True)
+
+
+def _unmanaged_in(skill: Skill) -> str:
+    return f"(unmanaged) {from_here(skill.path or '')}"
 
 
 def _state(skill: Skill, reasons: Mapping[str, str]) -> str:

@@ -165,12 +165,15 @@ def test_only_hosts_that_read_an_edited_copy_are_refused_it_and_list_says_so(she
     done = {host: shell.run("load", "release-notes", "--host", host) for host in ("agents", "codex", "claude-code")}
     assert [each.status for each in done.values()] == [0, 0, 5]
     assert (
-        f"release-notes was edited in {evil}, so catalog, load, mcp and serve leave this copy out; "
-        f"agents that read {good} still load it: skillhub diff release-notes\n"
+        f"release-notes was edited: agents that read {evil} load the edit; catalog, load, mcp and serve leave this "
+        f"copy out, and agents that read {good} load the locked files: skillhub diff release-notes\n"
     ) in shell.run("list").out
     (good / "SKILL.md").unlink()
     assert [shell.run("load", "release-notes", "--host", host).status for host in done] == [5, 5, 5]
-    assert "was edited, so catalog, load, mcp and serve leave it out: skillhub diff" in shell.run("list").out
+    shown = shell.run("list").out
+    assert (
+        f"agents that read {good}, {evil} load the edit; catalog, load, mcp and serve leave these copies out" in shown
+    )
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from skillhub.disk.folders import remove_tree
 from skillhub.disk.installer import extra_command
 from skillhub.model.finding import NO_PARSER, is_about_parsers
 from skillhub.scan.code import PARSERS
@@ -190,6 +191,29 @@ def test_list_and_show_mark_an_edited_copy_and_keep_its_state(shell):
         assert "edited" in shell.run("show", "mine").out
     assert shell.run("sync", "--yes").status == 0
     assert shell.run("list", "--json").json["skills"][0]["edited"] == []
+
+
+def test_list_says_that_the_copies_of_an_enabled_skill_are_missing(shell):
+    shell.skill("project/src/mine")
+    assert shell.run("install", "./src/mine", "--agent", "claude-code", "--yes", "--allow-unsigned").status == 0
+    copies = [shell.project / folder / "skills/mine" for folder in (".agents", ".claude")]
+    said = "enabled, but missing in the agents' folders: mine; skillhub sync restores them"
+    remove_tree(str(copies[0]))
+    assert said not in shell.run("list").out
+    remove_tree(str(copies[1]))
+    for _ in range(2):
+        shown = shell.run("list").out
+        assert " missing " in shown and said in shown
+    assert shell.run("list", "--json").json["skills"][0]["state"] == "enabled"
+    assert shell.run("sync").status == 0
+    assert " missing " not in shell.run("list").out
+
+
+def test_list_shows_the_folder_of_an_unmanaged_skill_that_shares_its_name(shell, folder):
+    assert "(unmanaged) ." not in shell.run("list").out
+    shell.write("project/.claude/skills/other/SKILL.md", GOOD)
+    shown = shell.run("list").out
+    assert "(unmanaged) .claude/skills/good " in shown and "(unmanaged) .claude/skills/other " in shown
 
 
 @pytest.fixture
