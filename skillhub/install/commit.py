@@ -17,7 +17,7 @@ from skillhub.archive.entries import RESERVED
 from skillhub.command.ports import Options, Ports, chosen_agents
 from skillhub.command.state import State, read_state
 from skillhub.disk import files
-from skillhub.errors import StateError, UsageError
+from skillhub.errors import FormatError, SecurityError, StateError, UsageError
 from skillhub.formats.digest import Digest
 from skillhub.install import candidates
 from skillhub.install.admission import (
@@ -503,7 +503,7 @@ def changes_of(candidate: Candidate, state: State, ports: Ports) -> Changes | No
     if record is not None and record.facts == Facts():
         return None  # disabled here before any consent
     if record is not None:
-        before = _as_agreed(before, record, candidate.entry)
+        before = _as_agreed(before, record, candidate.entry, ports.store)
     if before.tree == candidate.tree.digest:
         return None
     listing_before = ports.store.listing(before.tree)
@@ -511,13 +511,17 @@ def changes_of(candidate: Candidate, state: State, ports: Ports) -> Changes | No
     return replace(changes, vouchers=(ports.voucher(before), candidate.voucher))
 
 
-def _as_agreed(before: Locked, record: Record, after: Locked) -> Locked:
+def _as_agreed(before: Locked, record: Record, after: Locked, store: Store) -> Locked:
     """Return the entry of the version before with the facts that the user agreed to.
 
-    The record has its facts from the bytes, and has its origin; the lock may have changed since.
+    The record has its facts from the bytes, and has its origin; the lock may have changed since. The version is read
+    from the stored bytes, if they are still there.
     """
     if before.tree != record.tree:
         before = replace(before, version=None, rev=None, signed_by=())
+        with suppress(FormatError, SecurityError):  # what is stored may break rules that a newer skillhub has
+            agreed = store.read(record.tree)
+            before = replace(before, version=candidates.read_manifest(agreed).version if agreed else None)
     needs = tuple(need.spell() for need in record.facts.needs)
     before = replace(before, tree=record.tree, capabilities=record.facts.capabilities, requires=needs)
     if record.provenance is None:

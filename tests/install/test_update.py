@@ -114,6 +114,18 @@ def test_a_downgrade_is_named_as_such_and_follows_the_intent(world: World) -> No
     assert version(world) == "1.0.0"
 
 
+def test_a_lock_that_went_back_is_a_downgrade_from_the_version_that_was_agreed_to(world: World) -> None:
+    world.install("acme:hello@1.0.0")
+    older = {path: path.read_bytes() for path in world.base.iterdir() if path.is_file()}
+    world.install("acme:hello@1.1.0")
+    for path, data in older.items():
+        path.write_bytes(data)
+    world.install(answers=Answers("yes"))
+    question = next(each for each in world.answers.seen if each.kind == "install")
+    assert question.message == "Downgrade hello to 1.0.0?"
+    assert "version 1.1.0 -> 1.0.0 (a downgrade)" in question.details
+
+
 def test_a_yanked_version_stays_with_a_warning_and_a_withdrawn_one_is_replaced(world: World, hub: Simulator) -> None:
     world.install("acme:hello@2.0.0")
     want(world, 'hello = { source = "acme" }')
