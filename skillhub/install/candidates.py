@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from skillhub.errors import SecurityError, SignerChanged, SourceError, SourceMismatch
 from skillhub.formats.digest import Digest
-from skillhub.formats.text import as_command, as_word, command
+from skillhub.formats.text import as_command, as_word, command, reinstall
 from skillhub.model.finding import Finding
 from skillhub.model.hosts import Scope
 from skillhub.model.index import Admission, Index, Release, choose_release
-from skillhub.model.lock import Lock, Locked, Signer, shown_signers
+from skillhub.model.lock import RESTORE, Lock, Locked, Signer, shown_signers
 from skillhub.model.provenance import LOCK, MEANING, Provenance, signers_of
 from skillhub.model.reference import Named, canonical
 from skillhub.model.tree import Tree
@@ -434,6 +434,16 @@ def locked_elsewhere(name: str, entry: Locked, found: str, scope: Scope) -> Sour
 def _normal_form(url: str) -> str:
     """Return a normal form of a git URL; two URLs with the same form may name one repository, but need not."""
     return canonical(url).removesuffix(".git").casefold()
+
+
+def how_to_mend_lock(name: str, entry: Locked, scope: Scope, *, is_of_registry: bool = True) -> str:
+    """Return what to do about a locked skill that its source has with other bytes."""
+    if not is_of_registry:
+        return f"if it changed there: {command(scope, 'update', name)} shows the difference and installs it"
+    own = entry.own_name(name)
+    words = (f"{entry.source}:{own}", *(("--as", name) if own != name else ()))
+    differs = f"skillhub.lock differs from {entry.source}, whose releases never change"
+    return f"{differs}: {RESTORE}; otherwise: {reinstall(scope, name, words)}"
 
 
 def check_same_signer(after: Candidate, before: Locked, scope: Scope, root: Digest | None = None) -> None:

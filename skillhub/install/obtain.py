@@ -556,7 +556,7 @@ def _by_locked_registry(name: str, entry: Locked, ports: Ports) -> Acquisition:
         status = ReleaseStatus(name, entry, ports.index_of(name, entry))
         status.refuse(ports.project)
         if status.release is None:
-            raise _missing_release(name, entry, status.offered, source)
+            raise _missing_release(status, source, ports.project.scope)
     except NotFound as error:
         # A lock and a URL with different names are a contradiction, not a missing skill.
         found = _ARCHIVE.search(entry.url or "")
@@ -569,12 +569,12 @@ def _by_locked_registry(name: str, entry: Locked, ports: Ports) -> Acquisition:
     return acquisition.map(lambda each: each.noted(*status.yanked))
 
 
-def _missing_release(name: str, entry: Locked, releases: Iterable[Release], source: Source) -> NotFound | WrongBytes:
-    offered = next((each for each in releases if each.version == entry.version), None)
+def _missing_release(status: ReleaseStatus, source: Source, scope: Scope) -> NotFound | WrongBytes:
+    offered = next((each for each in status.offered if each.version == status.entry.version), None)
     if offered is None:
-        return NotFound(f"{source.alias} no longer has {name} {entry.version}", where=source.url)
-    message = f"expected {name} {entry.version} to be {entry.digest}, found {offered.digest}"
-    return WrongBytes(message, where=source.url)
+        return NotFound(f"{source.alias} no longer has {status.name} {status.entry.version}", where=source.url)
+    message = f"expected {status.name} {status.entry.version} to be {status.entry.digest}, found {offered.digest}"
+    return WrongBytes(message, where=source.url, hint=candidates.how_to_mend_lock(status.name, status.entry, scope))
 
 
 def _verified(name: str, entry: Locked, found: Candidate, ports: Ports) -> Candidate:
@@ -582,7 +582,7 @@ def _verified(name: str, entry: Locked, found: Candidate, ports: Ports) -> Candi
     scope, where = ports.project.scope, entry.origin
     if found.tree.digest != entry.tree:
         message = f"expected {name} to be the tree {entry.tree}, found {found.tree.digest}"
-        hint = f"if it changed there: {command(scope, 'update', name)} shows the difference and installs it"
+        hint = candidates.how_to_mend_lock(name, entry, scope, is_of_registry=ports.root_of(entry) is not None)
         raise WrongBytes(message, where=where, hint=hint)
     if found.entry.size != entry.size:
         raise WrongBytes(f"expected {name} to be {entry.size} bytes, found {found.entry.size}", where=where)

@@ -39,6 +39,8 @@ from skillhub.formats.text import clean, is_alias, is_inner_path, line_of_marker
 from skillhub.model.reference import Git, GitHub, Mcp, holds_secret, name_in_uri, parse_remote
 from skillhub.model.version import VERSION_PATTERN, is_version
 
+RESTORE = "restore it from version control, if that has it"
+
 # A signer in the lock is written as ``<kind>:<fingerprint>:<identity>``.
 
 Kind: TypeAlias = Literal["key", "certificate", "sigstore"]
@@ -552,7 +554,7 @@ class LockFile(Document):
     def read_json(cls, data: bytes, where: str) -> object:
         """Return the parsed JSON, as ``Document.read_json`` does; an error's hint tells how to restore the lock."""
         if not data.strip():
-            hint = "restore it from version control, or delete it and install again"
+            hint = f"{RESTORE}, or delete it and install again"
             raise FormatError("the lock is empty", where=where, hint=hint)
         try:
             return super().read_json(data, where)
@@ -560,7 +562,7 @@ class LockFile(Document):
             if line := line_of_marker(data):
                 hint = "skillhub lock fix resolves it, skill by skill"
                 raise FormatError("the lock holds a merge conflict", where=f"{where}:{line}", hint=hint) from error
-            error.hint = "git checkout skillhub.lock restores it; after a merge: skillhub lock fix"
+            error.hint = f"{RESTORE}, or delete it and install again; after a merge: skillhub lock fix"
             raise
 
     def check(self) -> None:

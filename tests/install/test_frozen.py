@@ -125,6 +125,20 @@ def test_attack_a_lock_that_misstates_facts_of_a_skill_is_refused(world, change,
     assert error.code == "wrong-bytes"
 
 
+@pytest.mark.parametrize("key", ["tree", "digest"])
+def test_the_hint_for_a_lock_that_differs_from_its_registry_does_not_name_update_which_fails_too(world, key):
+    world.install("github:code-review")
+    path = world.base / "skillhub.lock"
+    lock = json.loads(path.read_text())
+    lock["skills"]["code-review"][key] = f"sha256:{'0' * 64}"
+    path.write_text(json.dumps(lock))
+    hint = refused(world, WrongBytes, lambda: world.install(frozen=True)).hint
+    assert hint.startswith("skillhub.lock differs from github, whose releases never change: restore it from version")
+    assert hint.endswith("otherwise: skillhub remove code-review, then skillhub install github:code-review")
+    world.remove("code-review")
+    assert world.install("github:code-review").changed
+
+
 def test_a_need_missing_in_the_lock_is_reported(world):
     world.install(str(skill(world.base, "plain", agents__openai_yaml=needs(TOKEN))))
     path = world.base / "skillhub.lock"

@@ -310,4 +310,5 @@ def test_plugins_of_other_repositories_and_enterprise_servers_are_valid():
 def test_lock_that_is_no_json_has_a_hint_to_restore_the_file():
     with pytest.raises(FormatError, match="expected JSON: Extra data") as caught:
         Lock.parse(b"{}\n{}\n")
-    assert caught.value.hint == "git checkout skillhub.lock restores it; after a merge: skillhub lock fix"
+    hint = "restore it from version control, if that has it, or delete it and install again"
+    assert caught.value.hint == f"{hint}; after a merge: skillhub lock fix"
