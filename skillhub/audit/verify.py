@@ -282,7 +282,7 @@ def _check_copies(
     if record is None:
         return
     if record.tree != entry.tree:
-        message = f"the enabled version is not the locked one; {_install_command(ports.project)} asks about it"
+        message = "the enabled version is not the locked one"
         yield from (TreeProblem("other-tree", path, message) for path in places)
         return
     if not record.enabled:

@@ -137,7 +137,7 @@ def _show_listed(before: Mapping[str, Wanted], outcome: Outcome, common: Common)
     for name in () if common.json else found:
         place, version = after[name].remote(), after[name].version
         allowed = version or (place.rev if isinstance(place, Git | GitHub) else None)
-        newest = f": {common.command('update', name)} installs the newest of them"
+        newest = f"; to install the newest of them: {common.command('update', name)}"
         is_one = allowed is not None and is_version(allowed.lstrip("= "))
         says = f"only the line of {name} in skillhub.toml changed; it now allows {allowed or 'every version'}"
         common.terminal.say(says if is_one else f"{says}{newest}")

@@ -314,6 +314,8 @@ def _hints(found: Sequence[Verified], ports: Ports, common: Common) -> Iterator[
         yield f"{then}{sync} restores the locked files"
     if "other-skill" in codes:
         yield f"move away the folder with the name of a locked skill; {sync} does not"
+    if "other-tree" in codes:
+        yield f"{then}{common.command('install')} asks about the locked version"
     if "not-enabled" in codes:
         yield f"{then}{sync} removes copies that are not enabled"
     if edited:

@@ -206,7 +206,8 @@ class Terminal:
                 drawn.append(("", "".join(_padded(head[:-1], widths)), "bold"))
             for *others, text in cells[1:] if is_short else ():
                 above = "".join(_padded(others, widths)) if is_aligned else "  ".join(others)
-                drawn += [("", above, "bold"), ("  ", shortened(text, columns - 2), "plain")]
+                drawn.append(("", above, "bold"))
+                drawn += [("  ", shortened(text, columns - 2), "plain")] if text else []
             for name, *others in () if is_short else cells[1:]:
                 facts = zip(head[1:], others, strict=True)
                 drawn += [("", name, "bold"), *(("  ", f"{label}: {text}", "plain") for label, text in facts if text)]

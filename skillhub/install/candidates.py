@@ -439,7 +439,7 @@ def _normal_form(url: str) -> str:
 def how_to_mend_lock(name: str, entry: Locked, scope: Scope, *, is_of_registry: bool = True) -> str:
     """Return what to do about a locked skill that its source has with other bytes."""
     if not is_of_registry:
-        return f"if it changed there: {command(scope, 'update', name)} shows the difference and installs it"
+        return f"if it changed there, this shows the difference and installs it: {command(scope, 'update', name)}"
     own = entry.own_name(name)
     words = (f"{entry.source}:{own}", *(("--as", name) if own != name else ()))
     differs = f"skillhub.lock differs from {entry.source}, whose releases never change"

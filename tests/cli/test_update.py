@@ -10,6 +10,7 @@ import pytest
 from skillhub.cli.prompts import Person
 from skillhub.cli.terminal import Terminal
 from skillhub.model.question import Flags, Question
+from tests.support.cli import COLOURS
 from tests.support.gitrepos import Repo, files, program
 from tests.support.world import snapshot
 
@@ -374,6 +375,23 @@ def test_a_pinned_version_is_named_with_the_command_that_changes_it(shell):
     assert shell.run("update", "systematic-debugging", "--yes", "--json").json["skills"][0]["version"] == "1.1.0"
 
 
+def test_a_lock_that_went_back_is_reported_once_and_its_row_has_no_empty_line(shell):
+    files = [shell.project / "skillhub.lock", shell.project / "skillhub.toml"]
+    assert shell.run("install", "github:systematic-debugging@1.0.0", "--yes").status == 0
+    older = [path.read_bytes() for path in files]
+    assert shell.run("install", "github:systematic-debugging@1.1.0", "--yes").status == 0
+    for path, data in zip(files, older, strict=True):
+        path.write_bytes(data)
+    done = shell.run("verify")
+    assert "the enabled version is not the locked one [other-tree]" in done.out
+    assert done.err.count("skillhub install asks about") == 1
+    shown = shell.at_terminal("list", columns=60).out.replace("\r\n", "\n")
+    assert "not agreed to" in shown
+    for code in COLOURS:
+        shown = shown.replace(code, "")
+    assert all(line.strip() for line in shown.splitlines())
+
+
 def test_an_install_that_changes_only_the_allowed_versions_says_so(shell):
     assert shell.run("install", "github:systematic-debugging@1.0.0", "--yes").status == 0
     words = ("install", "github:systematic-debugging@^1", "--yes")
@@ -383,8 +401,8 @@ def test_an_install_that_changes_only_the_allowed_versions_says_so(shell):
     assert done.err == ""
     done = shell.run(*words)
     assert (done.status, done.out.splitlines()[0]) == (0, "unchanged systematic-debugging 1.0.0: enabled")
-    newest = "skillhub update systematic-debugging installs the newest of them"
-    assert done.err == f"{only} changed; it now allows ^1: {newest}\n"
+    newest = "to install the newest of them: skillhub update systematic-debugging"
+    assert done.err == f"{only} changed; it now allows ^1; {newest}\n"
     assert shell.run(*words).err.endswith("already up to date\n")
     done = shell.run("install", "github:systematic-debugging@1.0.0", "--yes")
     assert done.err == f"{only} changed; it now allows 1.0.0\n"

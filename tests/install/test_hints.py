@@ -58,7 +58,8 @@ def test_the_hint_for_a_local_skill_that_changed(world, scope):
     remove_tree(world.store.path(world.lock().skills["plain"].tree))
     with pytest.raises(WrongBytes) as caught:
         world.install()
-    assert caught.value.hint.startswith(f"if it changed there: skillhub update plain{scope} shows")
+    assert caught.value.hint.startswith("if it changed there, this shows the difference")
+    assert caught.value.hint.endswith(f": skillhub update plain{scope}")
 
 
 def test_the_warning_for_a_skill_that_only_the_intent_names(world, scope):
