@@ -67,6 +67,9 @@ class Arg:
     min: float | None = None
 
 
+UNREADABLE = Intent()  # of a file that has errors: nothing is known of it
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Common:
     """The values of the flags of every command; the properties create the objects that they describe.
@@ -198,13 +201,13 @@ class Common:
         return replace(self, user_scope=True) if is_user and not self.open_project().has_lock_or_intent() else self
 
     def wanted(self) -> Intent:
-        """Return the intent, for commands that only read; warn about an unreadable one and return an empty one."""
+        """Return the intent, for commands that only read; warn about an unreadable one and return ``UNREADABLE``."""
         try:
             return self.open_project().intent()
         except SkillhubError as error:
-            at = f"{error.where}: " if error.where else ""
-            self.terminal.warn(f"warning: {at}{error.message}")
-            return Intent()
+            at, hint = (f"{error.where}: " if error.where else ""), (f"; {error.hint}" if error.hint else "")
+            self.terminal.warn(f"warning: {at}{error.message}{hint}")
+            return UNREADABLE
 
     @property
     def store(self) -> Store:

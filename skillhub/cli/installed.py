@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any
 
-from skillhub.cli.common import Arg, Common, Names, Strings, Verify, now
+from skillhub.cli.common import UNREADABLE, Arg, Common, Names, Strings, Verify, now
 from skillhub.cli.render import remember_idle, remember_outcome, show_outcome, skills_table
 from skillhub.cli.terminal import from_here
 from skillhub.errors import BadSignature, NameNotOwned, Refused, SkillhubError, Withdrawn
@@ -139,7 +139,7 @@ def list_(common: Common) -> int:
     Example: skillhub list --json
     """
     found = installed(common)
-    common.wanted()
+    is_read = common.wanted() is not UNREADABLE
     if common.json:
         common.answer("list", found.to_json())
         _remember(found, common)
@@ -151,7 +151,7 @@ def list_(common: Common) -> int:
     held |= dict.fromkeys(missing, "missing")
     if found.skills:
         skills_table(_as_shown(found.skills, common), common.terminal, held)
-    else:
+    elif is_read:
         example = common.command("install", "github:code-review")
         common.terminal.say(f"no skills are installed here; to install one: {example}")
     if names := sorted(name for name in held if held[name] == "not agreed to"):

@@ -231,6 +231,8 @@ def search(
 
     Example: skillhub search failing checks
     """
+    if not " ".join(words).strip():
+        raise UsageError("expected words to search for, found none")
     skills = [skill for skill in seen_by(common, host)[1].skills if skill.path]
     listed = Listings() if local else listings(common.ports(), " ".join(words), needed=not skills)
     found = reading.search(" ".join(words), skills, limit, listed.each, common.home.cache)

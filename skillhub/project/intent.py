@@ -38,7 +38,7 @@ from skillhub.formats.document import (
 from skillhub.formats.text import clean, is_alias, is_name, quote
 from skillhub.formats.toml import CAP, LINES_CAP, lines_in_order, set_line, spell_toml, strict_toml
 from skillhub.model.hosts import LinkKind
-from skillhub.model.lock import Lock, Locked, LockedSource
+from skillhub.model.lock import RESTORE, Lock, Locked, LockedSource
 from skillhub.model.provenance import is_same_source
 from skillhub.model.reference import (
     NO_SECRET,
@@ -58,8 +58,6 @@ from skillhub.policy.policy import Level, Policies, Policy, PolicyRules, parse_p
 
 if sys.platform == "win32":
     import ctypes
-
-# ``skillhub.toml``: a person writes it; edits keep its comments and its order.
 
 PlaceRef = Git | GitHub | Oci | Mcp | Local  # the targets of an alias besides a registry and a site
 SourceKind = Literal["registry", "well-known", "git", "oci", "mcp", "folder"]
@@ -323,10 +321,13 @@ class Intent:
         """Return the intent in these bytes.
 
         Raises:
-            FormatError: the bytes are not TOML, or a key is unknown or has a wrong value; nothing is ignored, since a
-                team must be able to rely on every line.
+            FormatError: the bytes are not TOML, or a key is unknown or has a wrong value: a team relies on each line.
         """
-        found = IntentFile.parse(strict_toml(data, where, LINES_CAP), where)
+        try:
+            found = IntentFile.parse(strict_toml(data, where, LINES_CAP), where)
+        except FormatError as error:
+            error.hint = error.hint or f"correct it, or {RESTORE}"
+            raise
         return cls(
             {key: replace(each, name=None) if each.name == key else each for key, each in found.skills.items()},
             found.sources,

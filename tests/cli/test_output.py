@@ -720,6 +720,7 @@ def test_catalog_gives_one_reason_for_a_copy_that_an_agent_skips(shell):
 def test_a_search_without_hits_suggests_known_repositories(shell):
     assert "skillhub source add --suggested" in shell.run("search", "zzzqqq").err
     assert "suggested" not in shell.run("search", "zzzqqq", "--local").err
+    assert shell.run("search", " ", "--json").error["code"] == "usage"
     shell.skill("project/mine/one")
     assert shell.run("source", "add", "mine", "./mine", "--yes").status == 0
     assert "suggested" not in shell.run("search", "zzzqqq").err

@@ -31,6 +31,18 @@ def test_list_and_verify_warn_of_an_unreadable_intent_and_doctor_names_it(shell,
     assert (checks["skillhub.toml"], checks["policy"]) == (False, False)
 
 
+@pytest.mark.parametrize("text", ["skills = 3", "a = = b", "[[audit.suppress]]\nexpires = soon"])
+def test_a_broken_intent_has_a_hint_and_list_does_not_say_that_nothing_is_installed(shell, text):
+    shell.write("project/skillhub.toml", text)
+    error = shell.run("install", "--json").error
+    assert (error["code"], error["hint"]) == (
+        "format",
+        "correct it, or restore it from version control, if that has it",
+    )
+    assert "; correct it, or restore it from version control" in shell.run("list").err
+    assert "no skills are installed here" not in shell.run("list").err
+
+
 @pytest.mark.parametrize(
     ("value", "message"),
     [
