@@ -20,6 +20,7 @@ from skillhub.model.finding import NO_PARSER, Finding, at_least
 from skillhub.model.lock import Signer
 from skillhub.model.question import chosen_edit, how_to_answer, refusal
 from skillhub.model.reference import masked
+from skillhub.model.tree import SIGNATURE
 
 if TYPE_CHECKING:
     from skillhub.command.ports import Options, Outcome, Ports
@@ -249,13 +250,22 @@ def skills_table(skills: Sequence[Skill], terminal: Terminal, reasons: Mapping[s
             skill.version or "-",
             skill.source or ("(unmanaged)" if rows_of_name[skill.name] == 1 else _unmanaged_in(skill)),
             _state(skill, reasons or {}),
-            (skill.signed_by[0].named(skill.vouched_by) if skill.signed_by else "unsigned")
-            + (", patched" if skill.patch else ""),
+            _signer(skill) + (", patched" if skill.patch else ""),
             skill.description,
         )
         for skill in skills
     ]
     terminal.table(("NAME", "VERSION", "SOURCE", "STATE", "SIGNED BY", "DESCRIPTION"), rows, is_short=True)
+
+
+def _signer(skill: Skill) -> str:
+    """Return the name of the signer; ``list`` hashes no unmanaged skill, so that it does not know who signed one."""
+    if skill.signed_by:
+        return skill.signed_by[0].named(skill.vouched_by)
+    is_unchecked = (
+        not skill.managed and skill.path is not None and os.path.lexists(os.path.join(skill.path, SIGNATURE))
+    )
+    return "not checked" if is_unchecked else "unsigned"
 
 
 def _unmanaged_in(skill: Skill) -> str:

@@ -149,6 +149,21 @@ def test_show_says_whether_the_signature_of_a_skill_outside_the_lock_fits(shell,
     assert shell.run("show", "good", "--json").json["trust"] == "signed"
 
 
+def test_list_does_not_call_a_skill_unsigned_whose_signature_it_has_not_checked(shell, tampered):
+    shell.write("project/.claude/skills/plain/SKILL.md", GOOD.replace("good", "plain"))
+    good, plain = shell.run("list").out.splitlines()[1:]
+    assert " not checked " in good
+    assert " unsigned " in plain
+
+
+def test_the_hint_about_an_unreadable_skill_outside_the_lock_removes_it(shell, folder):
+    (folder / "good/link").symlink_to("/nowhere")
+    findings = shell.run("audit", "good", "--json").json["findings"]
+    assert [each["hint"] for each in findings if each["rule"] == "unsafe-archive"] == [
+        "rm -r .claude/skills/good removes it"
+    ]
+
+
 def test_audit_names_the_changed_file_and_the_command_that_removes_a_skill_outside_the_lock(shell, tampered):
     def hint(*words):
         findings = shell.run(*words, "--json").json["findings"]
