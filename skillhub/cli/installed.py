@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from skillhub.cli.common import UNREADABLE, Arg, Common, Names, Strings, Verify, now
 from skillhub.cli.render import remember_idle, remember_outcome, show_outcome, skills_table
 from skillhub.cli.terminal import from_here
-from skillhub.errors import BadSignature, NameNotOwned, Refused, SkillhubError, Withdrawn
+from skillhub.errors import BadSignature, NameNotOwned, NotFound, Refused, SkillhubError, Withdrawn
 from skillhub.formats.text import command
 from skillhub.project.copies import (
     agent_folders,
@@ -368,10 +368,28 @@ def remove(common: Common, names: Names) -> int:
 
     ports = common.ports()
     locked = ports.project.lock().skills
-    outcome = installing.remove(names, ports, dry_run=common.dry_run)
+    try:
+        outcome = installing.remove(names, ports, dry_run=common.dry_run)
+    except NotFound as error:
+        error.hint = (
+            _removal_of_unmanaged(next((name for name in names if name not in locked), ""), ports) or error.hint
+        )
+        raise
     show_outcome(common, outcome, "remove", "removed")
     for name in (skill.name for skill in outcome.skills if skill.name in locked and not common.json):
         path = locked[name].path or ""
         if locked[name].local and os.path.lexists(os.path.join(ports.project.base, path)):
             common.terminal.say(f"{name} was installed from {path}; its files stay there")
     return 0
+
+
+def _removal_of_unmanaged(name: str, ports: Ports) -> str:
+    """Return the commands that remove the unmanaged skills of this name; empty if there are none."""
+    from skillhub.audit.verify import removal_of
+    from skillhub.runtime.discover import found_skill
+
+    scope = ports.project.scope
+    folders = unmanaged(ports.project, ports.user_home, ports.environ)
+    found = [each for each in folders if name in (os.path.basename(each), found_skill(each, scope).name)]
+    ways = " && ".join(removal_of(folder, from_here(folder), ports) for folder in found)
+    return f"an agent's folder has it, and no lock: {ways} removes it" if ways else ""

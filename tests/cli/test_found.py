@@ -179,6 +179,20 @@ def test_audit_names_the_changed_file_and_the_command_that_removes_a_skill_outsi
     assert hint("audit") == "rm -r '.claude/skills/it'\"'\"'s' removes it"
 
 
+def test_remove_of_a_skill_outside_the_lock_names_the_command_that_removes_it(shell, folder):
+    shell.skill("project/src/goad")
+    assert shell.run("install", "./src/goad", "--yes", "--allow-unsigned").status == 0
+    done = shell.run("remove", "good", "--json")
+    assert (done.status, done.error["code"]) == (3, "not-found")
+    assert done.error["hint"] == "an agent's folder has it, and no lock: rm -r .claude/skills/good removes it"
+    shell.write("project/.claude/skills/it's/SKILL.md", GOOD)
+    both = "rm -r .claude/skills/good && rm -r '.claude/skills/it'\"'\"'s' removes it"
+    assert shell.run("remove", "good", "--json").error["hint"].endswith(both)
+    assert "did you mean goad?" in shell.run("remove", "gaod", "--json").error["hint"]
+    done = shell.run("remove", "goad", "gaod", "--json")
+    assert "did you mean goad?" in done.error["hint"]
+
+
 def test_the_hint_about_an_agents_folder_that_is_a_skill_keeps_the_skills_in_it(shell, tampered):
     for path in tampered.iterdir():
         path.rename(tampered.parent / path.name)
