@@ -9,9 +9,9 @@ from typing import Annotated
 from skillhub.cli.common import Arg, Common, Enabling, Names
 from skillhub.cli.render import finish, show_outcome
 from skillhub.cli.show import seen_by, surroundings, worked_in
-from skillhub.cli.terminal import from_here
 from skillhub.command.ports import Outcome
 from skillhub.errors import Refused
+from skillhub.formats.text import from_here
 from skillhub.install import install as installing
 from skillhub.install.skill_sets import SkillProfiles, save_profile, saved_profiles, use_profile
 from skillhub.model.hosts import Scope, profile, profiles

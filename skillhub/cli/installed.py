@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from skillhub.cli.common import UNREADABLE, Arg, Common, Names, Strings, Verify, now
 from skillhub.cli.render import remember_idle, remember_outcome, show_outcome, skills_table
-from skillhub.cli.terminal import from_here
 from skillhub.errors import BadSignature, NameNotOwned, NotFound, Refused, SkillhubError, Withdrawn
-from skillhub.formats.text import command
+from skillhub.formats.text import command, from_here
 from skillhub.project.copies import (
     agent_folders,
     is_in_package,

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TypeAlias, TypeVar
 
-from skillhub.cli.terminal import Terminal, from_here
-from skillhub.formats.text import Quoted, deferred, quote
+from skillhub.cli.terminal import Terminal
+from skillhub.formats.text import Quoted, deferred, from_here, quote
 from skillhub.model.question import (
     NEEDS,
     NO,

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 from skillhub.answers import VERSION, error_json
 from skillhub.cli.common import Common
 from skillhub.cli.table import COMMANDS
-from skillhub.cli.terminal import Terminal, Tone, from_here, how_to_parse
+from skillhub.cli.terminal import Terminal, Tone, how_to_parse
 from skillhub.errors import Refused, SkillhubError, StateError, UsageError
-from skillhub.formats.text import Quoted, as_command, collapsed, deferred, quote, spelled_like
+from skillhub.formats.text import Quoted, as_command, collapsed, deferred, from_here, quote, spelled_like
 from skillhub.model.finding import NO_PARSER, Finding, at_least
 from skillhub.model.lock import Signer
 from skillhub.model.question import chosen_edit, how_to_answer, refusal

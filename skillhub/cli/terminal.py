@@ -312,13 +312,6 @@ def how_to_parse() -> str:
     return f"to install the parsers: {extra_command('audit')}"
 
 
-def from_here(path: str) -> str:
-    """Return an absolute path as a person types it here: relative to the working folder if inside it."""
-    with suppress(OSError):  # the working folder may be gone
-        return path.removeprefix(os.path.join(os.getcwd(), ""))
-    return path
-
-
 def members(value: object, *names: str) -> dict[str, Any]:
     """Return the attributes of a value with these names, for JSON."""
     return {name: getattr(value, name) for name in names}

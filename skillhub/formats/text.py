@@ -7,7 +7,7 @@ import os
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, AnyStr, cast
@@ -195,6 +195,13 @@ def as_command(*words: str) -> str:
 def as_local(path: str) -> str:
     """Return a path in a form that a command cannot mistake for an option, a name or a reference."""
     return path if path.startswith(("./", "../")) or os.path.isabs(path) else f"./{path}"
+
+
+def from_here(path: str) -> str:
+    """Return an absolute path as a person types it here: relative to the working folder if inside it."""
+    with suppress(OSError):  # the working folder may be gone
+        return path.removeprefix(os.path.join(os.getcwd(), ""))
+    return path
 
 
 def _spell(value: object) -> str:
