@@ -308,7 +308,7 @@ class Inspection:
 def unmanaged(folder: str, shared: Inspection) -> Iterator[Finding]:
     """Yield the findings about a skill that is in an agent's folder and in no lock."""
     name, shown = os.path.basename(folder), shared.locations.shown(folder)
-    removal = f"{removal_of(folder, shown, shared.ports)} removes it"
+    removal = f"{removal_of(folder, shared.ports)} removes it"
     if folder in shared.left:
         findings = [note("not-enabled", LEFT_THE_LOCK, name, (shown, 0))]
     else:

@@ -15,7 +15,7 @@ from skillhub.disk.folders import TreeProblem, compare
 from skillhub.edits.patch import listing_of_copy, read_patch
 from skillhub.errors import FormatError, NotFound, Reasoned, SecurityError, SkillhubError, SourceMismatch, StateError
 from skillhub.formats.digest import Digest
-from skillhub.formats.text import as_command, command, quote, typed_flags
+from skillhub.formats.text import as_command, command, from_here, quote
 from skillhub.install import candidates
 from skillhub.install.candidates import ReleaseStatus
 from skillhub.install.sync import copies_to_remove, name_collisions, unmanaged_copies
@@ -239,17 +239,12 @@ def _check_unmanaged(name: str, places: Sequence[str], state: State, ports: Port
     yield from map(_other, others)
 
 
-def removal_of(folder: str, shown: str, ports: Ports) -> str:
+def removal_of(folder: str, ports: Ports) -> str:
     """Return the command that removes a skill in no lock, which no command of skillhub does.
 
     An agent's folder that is itself a skill loses only its ``SKILL.md``: other skills are in it.
-
-    Args:
-        folder: The folder of the skill.
-        shown: The same, relative to the project if inside it.
-        ports: What the command works with.
     """
-    path = folder if typed_flags(ports.project.scope) else shown
+    path = from_here(folder)
     if folder in copies.agent_folders(ports.project, ports.user_home, ports.environ):
         return as_command("rm", f"{path}/{SKILL_MD}")
     return as_command("rm", "-r", path)

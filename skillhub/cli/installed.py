@@ -390,5 +390,5 @@ def _removal_of_unmanaged(name: str, ports: Ports) -> str:
     scope = ports.project.scope
     folders = unmanaged(ports.project, ports.user_home, ports.environ)
     found = [each for each in folders if name in (os.path.basename(each), found_skill(each, scope).name)]
-    ways = " && ".join(removal_of(folder, from_here(folder), ports) for folder in found)
+    ways = " && ".join(removal_of(folder, ports) for folder in found)
     return f"an agent's folder has it, and no lock: {ways} removes it" if ways else ""

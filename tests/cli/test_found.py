@@ -165,16 +165,17 @@ def test_the_hint_about_an_unreadable_skill_outside_the_lock_removes_it(shell, f
 
 
 def test_audit_names_the_changed_file_and_the_command_that_removes_a_skill_outside_the_lock(shell, tampered):
-    def hint(*words):
-        findings = shell.run(*words, "--json").json["findings"]
+    def hint(*words, cwd=None):
+        findings = shell.run(*words, "--json", cwd=cwd).json["findings"]
         (finding,) = [each for each in findings if each["rule"] == "signature"]
         assert finding["message"].startswith("'SKILL.md': changed since it was signed")
         return finding["hint"]
 
     assert hint("audit", "good") == "rm -r .claude/skills/good removes it"
     assert hint("audit", "./.claude/skills/good") == "do not use it"
-    # The working folder is then not the project.
-    assert hint("audit", "good", "--project", str(shell.project)) == f"rm -r {tampered} removes it"
+    # A folder below the project may have a skill at the same relative path.
+    below = shell.write("project/src/x", "").parent
+    assert hint("audit", "good", "--project", "..", cwd=below) == f"rm -r {tampered} removes it"
     tampered.rename(tampered.with_name("it's"))
     assert hint("audit") == "rm -r '.claude/skills/it'\"'\"'s' removes it"
 
