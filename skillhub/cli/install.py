@@ -89,7 +89,9 @@ def install(
     before = common.open_project().intent().skills if refs else {}
     if from_ is None:
         ports = common.ports(allow_unsigned=allow_unsigned, believed=not verify)
-        outcome = flow([parse_ref(ref) for ref in refs or []], options, ports)
+        planning = show_no_plan if common.dry_run else _planning(common)
+        planned = replace(ports, show_plan=lambda plan, _: planning(plan, ()))
+        outcome = flow([parse_ref(ref) for ref in refs or []], options, planned)
     else:
         if refs:
             raise UsageError("--from installs what its lock has; it takes no reference")

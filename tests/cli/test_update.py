@@ -392,6 +392,14 @@ def test_a_lock_that_went_back_is_reported_once_and_its_row_has_no_empty_line(sh
     assert all(line.strip() for line in shown.splitlines())
 
 
+def test_an_install_of_another_version_shows_its_changes_if_no_person_is_asked(shell):
+    assert "->" not in shell.run("install", "github:systematic-debugging@1.0.0", "--yes").err
+    done = shell.run("install", "github:systematic-debugging@1.1.0", "--yes")
+    assert "systematic-debugging 1.0.0 -> 1.1.0, signed by" in done.err
+    assert "  version 1.0.0 -> 1.1.0\n" in done.err
+    assert "source github" not in done.err
+
+
 def test_an_install_that_changes_only_the_allowed_versions_says_so(shell):
     assert shell.run("install", "github:systematic-debugging@1.0.0", "--yes").status == 0
     words = ("install", "github:systematic-debugging@^1", "--yes")
