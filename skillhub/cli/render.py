@@ -218,24 +218,37 @@ def show_plan(
             write(f"  {line}", "plain")
 
 
-def _show_waiting(waiting: Sequence[Skill], outcome: Outcome, common: Common) -> None:
-    """Show the open needs of skills and what to type, without the needs that this command's flags supplied."""
+def _show_waiting(waiting: Sequence[Skill], outcome: Outcome, options: Options, common: Common) -> None:
+    """Show the open needs of skills and what to type, without the needs that this command's flags answered."""
     from skillhub.install.need_questions import how_to_satisfy
 
     terminal = common.terminal
     stays = "would be stored and locked, and stay" if common.dry_run else "is stored and locked, and stays"
     for skill in waiting:
         terminal.warn(f"{skill.name} {stays} disabled; missing:")
-        for need in skill.requires:
-            key = skill.name, need.spell()
-            if need.open and key not in outcome.supplied:
-                terminal.warn(f"  {need.kind} {need.name}", "plain")
-                if need.description:
-                    terminal.warn(Quoted(f"    {collapsed(need.description)[:_ABOUT_MAX]}"), "plain")
-                for way in outcome.remedies.get(key) or how_to_satisfy(skill.name, need, skill.scope):
-                    terminal.warn(f"    {way}", "dim")
-        if sum(need.open and (skill.name, need.spell()) not in outcome.supplied for need in skill.requires) > 1:
-            terminal.warn(f"  then: {common.command('enable', skill.name)}", "dim")
+        answered, typed = _answered(skill, outcome, options)
+        needs = [need for need in skill.requires if need.open and need.spell() not in answered]
+        for need in needs:
+            terminal.warn(f"  {need.kind} {need.name}", "plain")
+            if need.description:
+                terminal.warn(Quoted(f"    {collapsed(need.description)[:_ABOUT_MAX]}"), "plain")
+            ways = outcome.remedies.get((skill.name, need.spell()))
+            for way in ways or how_to_satisfy(skill.name, need, skill.scope, typed):
+                terminal.warn(f"    {way}", "dim")
+        if len(needs) > 1:
+            terminal.warn(f"  then: {common.command('enable', skill.name)}{typed}", "dim")
+
+
+def _answered(skill: Skill, outcome: Outcome, options: Options) -> tuple[set[str], str]:
+    """Return the needs that the flags of this command answered, and the flag to type again with the next command."""
+    answered = {need for name, need in outcome.supplied if name == skill.name}
+    # A missing program keeps a skill disabled before its servers are configured.
+    if options.mcp != "ask" and any(need.open and need.kind == "program" for need in skill.requires):
+        servers = {need.spell() for need in skill.requires if need.open and need.kind == "mcp"}
+        if options.mcp == "configure":
+            servers -= {need for name, need in outcome.remedies if name == skill.name}
+        return answered | servers, f" --mcp {options.mcp}" if servers else ""
+    return answered, ""
 
 
 def skills_table(skills: Sequence[Skill], terminal: Terminal, reasons: Mapping[str, str] | None = None) -> None:
@@ -288,7 +301,7 @@ def finish(common: Common, outcome: Outcome, options: Options, verb: str, done: 
         return 0
     terminal, dry_run = common.terminal, common.dry_run
     waiting = _waiting(outcome)
-    _show_waiting(waiting, outcome, common)
+    _show_waiting(waiting, outcome, options, common)
     supplied = {need for skill, need in outcome.supplied if skill not in {each.name for each in waiting}}
     for kind, _, name in sorted(need.partition(":") for need in supplied):
         if kind == "env" and name not in os.environ and not dry_run:

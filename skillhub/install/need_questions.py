@@ -39,9 +39,12 @@ def facts_of(manifest: Manifest, capabilities: tuple[str, ...]) -> Facts:
     return Facts(manifest.description, manifest.model_invocable, rows, capabilities)
 
 
-def how_to_satisfy(skill: str, need: Need, scope: SkillScope) -> tuple[str, ...]:
-    """Return the ways to satisfy an open need, one alternative to a line; a command ends its line."""
-    enable = command(scope, "enable", skill)
+def how_to_satisfy(skill: str, need: Need, scope: SkillScope, typed: str = "") -> tuple[str, ...]:
+    """Return the ways to satisfy an open need, one alternative to a line; a command ends its line.
+
+    ``typed`` is the flag, after a blank, that answers another need of the skill.
+    """
+    enable = f"{command(scope, 'enable', skill)}{typed}"
     if need.kind == "env":
         once = (f"export {need.name}=…, then: {enable}", f"or in one command: {enable} --env {need.name}=…")
         store = f"or to store it: {command(scope, 'env', 'set', need.name)}"

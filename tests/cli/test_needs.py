@@ -33,6 +33,19 @@ def test_hint_if_no_agent_has_a_configuration_file(shell):
     assert shell.run("enable", "served", "--mcp", "configure", "--agent", "claude-code").status == 0
 
 
+@pytest.mark.parametrize("way", ["configure", "skip"])
+def test_what_a_flag_answered_is_not_missing_and_stays_in_the_next_command(shell, way):
+    shell.environ["PATH"] = str(shell.folder / "empty")
+    (shell.project / ".claude").mkdir(exist_ok=True)
+    assert shell.run("install", "github:gh-fix-ci", "--yes").status == 6
+    done = shell.run("enable", "gh-fix-ci", "--mcp", way, "--env", "GITHUB_TOKEN=secret")
+    assert [line for line in done.err.splitlines() if line.startswith("  ") and line[2] != " "] == ["  program gh"]
+    assert done.err.endswith(f", then: skillhub enable gh-fix-ci --mcp {way}\n")
+    done = shell.run("enable", "gh-fix-ci", "--mcp", way)
+    assert "  mcp github\n" not in done.err
+    assert done.err.endswith(f"  then: skillhub enable gh-fix-ci --mcp {way}\n")
+
+
 def test_hint_if_another_server_has_the_name(shell):
     mine = shell.write("project/.mcp.json", '{"mcpServers": {"demo": {"command": "mine"}}}')
     words = serving(shell, "demo-server")
