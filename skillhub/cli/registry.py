@@ -22,7 +22,7 @@ from skillhub.formats.digest import Digest
 from skillhub.formats.text import as_command, as_word, clean, is_name, parse_time, quote, spell_time
 from skillhub.model.advisory import CAP, AdvisoriesDocument, AdvisoryFeed
 from skillhub.model.index import Release
-from skillhub.model.question import YES, Asked, refusal
+from skillhub.model.question import YES, Asked, how_to_answer, refusal
 from skillhub.project.intent import read_policies
 from skillhub.registry import build, outputs, upkeep
 from skillhub.registry import check as checks
@@ -521,6 +521,8 @@ def _ask(planned: ReleasePlan, where: str, common: Common) -> list[Asked]:
     for each, answer in () if is_told else answers:
         if error is None or answer.said == "yes":  # the error shows the others
             show(each, {}, common.terminal)
+            if answer.said == "unanswered":
+                common.terminal.prose(f"to agree beforehand: {how_to_answer(each)}", 2)
     if error is not None:
         raise error
     return [(each, dict(answers).get(each, YES)) for each in questions]

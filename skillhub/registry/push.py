@@ -96,7 +96,10 @@ def _refuse_nested(registry: str, address: str) -> None:
     """Raise UsageError if one of two folders contains the other: the registry's keys could be served."""
     own, other = (os.path.join(os.path.normcase(os.path.realpath(path)), "") for path in (registry, address))
     if own.startswith(other) or other.startswith(own):
-        raise UsageError("expected a folder apart from the registry's, which holds its keys", where=address)
+        hint = "name a folder that is not in the registry's and does not contain it, such as the web server's"
+        raise UsageError(
+            "expected a folder apart from the registry's, which holds its keys", where=address, hint=hint
+        )
 
 
 def _refuse_invalid(hub: OpenRegistry, now: datetime) -> None:

@@ -496,6 +496,10 @@ def test_attack_yes_alone_publishes_no_high_finding(published):
     assert published.publish("--yes", "--dry-run").status == 6  # a dry run has the exit status of the command
     done = published.publish("--dry-run")
     assert (done.status, "scripts/get.sh:2" in done.err) == (0, True), done.err
+    assert [line for line in done.err.splitlines() if "beforehand" in line] == [
+        "  to agree beforehand: --accept findings",
+        "  to agree beforehand: --yes",
+    ]
     assert published.publish("--yes").err.count("scripts/get.sh:2") == 1
     assert published.state() == before
     done = published.publish("--yes", "--accept", "findings", "--json")

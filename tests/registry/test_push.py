@@ -316,8 +316,9 @@ def test_leftovers_of_an_interrupted_publication_are_not_pushed(hub, place):
 def test_push_into_the_folder_of_the_keys_is_refused(hub, tmp_path):
     before = tree_of(tmp_path)
     for place in (hub.dir.path, hub.dir.site, os.path.join(hub.dir.path, "new"), str(tmp_path)):
-        with pytest.raises(UsageError, match="keys"):
+        with pytest.raises(UsageError, match="keys") as caught:
             pushed(hub, place)
+        assert caught.value.hint.startswith("name a folder that is not in the registry's")
     link = tmp_path / "link"
     link.symlink_to(hub.dir.path)
     with pytest.raises(UsageError, match="keys"):
