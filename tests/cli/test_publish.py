@@ -149,7 +149,7 @@ def test_publish_without_an_answer_is_refused(published):
 def test_without_a_known_target_the_hint_gives_the_command(tmp_path):
     with pytest.raises(UsageError) as refused:
         PublishTargets(str(tmp_path)).choose(None, None)
-    assert refused.value.hint.endswith(": skillhub publish --to TARGET --registry DIR")
+    assert refused.value.hint.endswith(": skillhub publish FOLDER --to TARGET --registry DIR")
 
 
 def test_the_first_release_shows_its_capabilities_in_one_line_as_install_does(author):
