@@ -58,7 +58,7 @@ LAZY = {
     "skillhub/scan/code/__init__.py",
     "skillhub/scan/skill_files.py",
     "skillhub/sources/configured.py",
-    "skillhub/sources/registry.py",
+    "skillhub/sources/registry_client.py",
 }
 
 
@@ -245,7 +245,7 @@ def loaded_by(statement):
         ("import skillhub.runtime.discover", {"tuf", "cryptography", "typer", "httpx"}),
         ("from skillhub.cli import main", {"typer", "tuf", "cryptography", "pydantic", "rich"}),
         ("import skillhub.install.links, skillhub.cli.common", {"tuf", "typer", "rich"}),
-        ("import skillhub.sources.registry", {"httpx"}),
+        ("import skillhub.sources.registry_client", {"httpx"}),
         ("import skillhub.cli.audit", {"skillhub.audit.doctor", "cryptography.x509"}),
     ],
 )

@@ -405,7 +405,7 @@ def registry_watch(
     Example: skillhub registry watch acme
     """
     from skillhub.answers.setup import LogEntryRow
-    from skillhub.sources.registry import TufRegistry
+    from skillhub.sources.registry_client import TufRegistry
     from skillhub.trust.log_client import LogWatch
 
     ports = common.ports()

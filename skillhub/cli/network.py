@@ -80,7 +80,7 @@ class OpenNetwork:
             return self._registries[source]
         from shutil import rmtree
 
-        from skillhub.sources.registry import TufRegistry
+        from skillhub.sources.registry_client import TufRegistry
 
         fetcher, kept = self.fetcher(source.url, source.named_by), self._metadata(source)
         with ExitStack() as undo:
@@ -121,7 +121,7 @@ class OpenNetwork:
 
     def fetch_root(self, url: str, *, named_by: Who = "person") -> bytes:
         """Return the first root of the registry at ``url``, not verified."""
-        from skillhub.sources.registry import fetch_root
+        from skillhub.sources.registry_client import fetch_root
 
         return fetch_root(url, self.fetcher(url, named_by))
 

@@ -44,7 +44,7 @@ from skillhub.registry.other_clients import (
 )
 from skillhub.registry.outputs import advisory_index, changed_files, known_bad
 from skillhub.sources.history import ShownTime
-from skillhub.sources.registry import TufRegistry, fetch_root
+from skillhub.sources.registry_client import TufRegistry, fetch_root
 from skillhub.trust.documents import (
     SHARD_PATHS,
     best_release,

@@ -12,7 +12,7 @@ from skillhub.disk.folders import remove_tree
 from skillhub.errors import SkillhubError
 from skillhub.net.fetch import Fetcher
 from skillhub.sources.configured import Source
-from skillhub.sources.registry import TufRegistry
+from skillhub.sources.registry_client import TufRegistry
 from tests.support.registry import URL, Simulator
 from tests.support.world import World, snapshot
 

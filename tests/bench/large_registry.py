@@ -21,7 +21,7 @@ from skillhub.model.index import Admission, Index, Release
 from skillhub.net.client import Http
 from skillhub.registry.build import Setup, add, init
 from skillhub.registry.operator import RegistrySettings, Signing, opened
-from skillhub.sources.registry import TufRegistry
+from skillhub.sources.registry_client import TufRegistry
 from skillhub.trust.documents import NO_PARTS, PartsWriter, rows_of, signed_documents
 from skillhub.trust.registry_rules import keys_of, part_of, searched
 from skillhub.trust.roles import PARTS, skill_path

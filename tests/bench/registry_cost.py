@@ -27,7 +27,7 @@ from skillhub.net.client import Http
 from skillhub.net.fetch import Response
 from skillhub.net.target import PERSON, Requester
 from skillhub.server.site import site_server
-from skillhub.sources.registry import TufRegistry
+from skillhub.sources.registry_client import TufRegistry
 from skillhub.trust.documents import LISTING_PATH, pinned_documents, signed_documents
 from skillhub.trust.keys import PrivateKey
 from skillhub.trust.log import (

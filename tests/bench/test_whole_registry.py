@@ -4,7 +4,7 @@ from skillhub.net.fetch import FolderFetcher
 from skillhub.registry.build import add
 from skillhub.registry.check import _in_parts
 from skillhub.registry.operator import RegistryDir, Signing
-from skillhub.sources.registry import TufRegistry
+from skillhub.sources.registry_client import TufRegistry
 from tests.bench.whole_registry import OWN, make
 from tests.support.registry import now, write_skill
 

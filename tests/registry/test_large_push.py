@@ -26,7 +26,7 @@ from skillhub.registry.upkeep import yank
 from skillhub.scan.results import ScanCache
 from skillhub.server.registry_api import RegistryApi, RegistryHandler
 from skillhub.server.site import SiteHandler, site_server
-from skillhub.sources.registry import TufRegistry
+from skillhub.sources.registry_client import TufRegistry
 from skillhub.trust.documents import SHARD_PATHS, LargeListing
 from skillhub.trust.roles import WELL_KNOWN
 from tests.registry.test_large import NAMES, set_limit

@@ -12,7 +12,7 @@ from skillhub.net.client import Http
 from skillhub.registry.check import check
 from skillhub.server.site import site_server
 from skillhub.sources.configured import embedded_root
-from skillhub.sources.registry import TufRegistry
+from skillhub.sources.registry_client import TufRegistry
 from tests.support.registry import now
 from tests.support.serving import serving
 

@@ -24,7 +24,7 @@ from skillhub.project.last_seen import kept
 from skillhub.registry.operator import Signing
 from skillhub.registry.upkeep import rotate
 from skillhub.sources.configured import EMBEDDED_URL, embedded, embedded_root
-from skillhub.sources.registry import TufRegistry, fetch_root
+from skillhub.sources.registry_client import TufRegistry, fetch_root
 from skillhub.trust import roles
 from skillhub.trust.metadata import METADATA_BUNDLE_PATH, Dates, MetadataSet
 from tests.support.published import tree_of

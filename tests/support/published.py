@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 from skillhub.net.fetch import FolderFetcher
-from skillhub.sources.registry import TufRegistry
+from skillhub.sources.registry_client import TufRegistry
 
 
 def tree_of(folder: Path | str) -> dict[str, bytes]:

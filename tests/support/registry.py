@@ -18,7 +18,7 @@ from skillhub.net.fetch import Response
 from skillhub.net.target import PERSON, Requester
 from skillhub.registry.build import Setup, add, init
 from skillhub.registry.operator import RegistryDir, RegistrySettings, Signing
-from skillhub.sources.registry import TufRegistry
+from skillhub.sources.registry_client import TufRegistry
 from skillhub.trust.keys import PrivateKey
 from skillhub.trust.metadata import Dates, MetadataSet, path_of
 from skillhub.trust.roles import key_names

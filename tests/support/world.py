@@ -28,7 +28,7 @@ from skillhub.project.store import Store
 from skillhub.project.user_state import Publishers
 from skillhub.sources.configured import ProjectSources, Source, Sources, embedded
 from skillhub.sources.history import FirstSeen
-from skillhub.sources.registry import TufRegistry
+from skillhub.sources.registry_client import TufRegistry
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 ANSWER_OF = {"yes": YES, "no": NO, "unanswered": UNANSWERED}
