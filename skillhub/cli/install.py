@@ -89,9 +89,6 @@ def install(
     before = common.open_project().intent().skills if refs else {}
     if from_ is None:
         ports = common.ports(allow_unsigned=allow_unsigned, believed=not verify)
-        planning = show_no_plan if common.dry_run else _planning(common)
-        planned = replace(ports, show_plan=lambda plan, _: planning(plan, ()))
-        outcome = flow([parse_ref(ref) for ref in refs or []], options, planned)
     else:
         if refs:
             raise UsageError("--from installs what its lock has; it takes no reference")
@@ -103,8 +100,10 @@ def install(
         bundle = SkillBundle.parse(read_file(from_, CAP, hint=hint), from_)
         ports = common.ports(allow_unsigned=allow_unsigned, bundle=bundle)
         hold_to_lock(bundle, ports.project, frozen=frozen)
-        outcome = flow([], options, ports)
-    outcome = _with_lists(outcome, ports)
+    show = show_no_plan if common.dry_run else _planning(common)
+    # The user named the source, so the plan has the skills alone.
+    planned = replace(ports, show_plan=lambda changes, _: show(changes, ()))
+    outcome = _with_lists(flow([parse_ref(ref) for ref in refs or []], options, planned), ports)
     status = finish(common, outcome, options, "install", "installed")
     _show_no_agent(outcome, options, common, ports)
     listed = _show_listed(before, outcome, common)
