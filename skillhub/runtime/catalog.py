@@ -245,11 +245,17 @@ class Catalog:
 
     def problem_of(self, name: str) -> Problem | None:
         """Return why the skill in a folder of this name is missing; None if no problem is the cause."""
+        return self._problem_by_name.get(name)
+
+    @cached_property
+    def _problem_by_name(self) -> Mapping[str, Problem]:
+        found: dict[str, Problem] = {}
         for problem in self.problems:
             folder, file = os.path.split(problem.path)
-            if problem.level == "error" and name in (os.path.basename(folder), file, file.removesuffix(".md")):
-                return problem
-        return None
+            for name in (os.path.basename(folder), file, file.removesuffix(".md")):
+                if problem.level == "error":
+                    found.setdefault(name, problem)
+        return found
 
     def named(self, name: str) -> tuple[Skill, ...]:
         """Return every skill whose name, or full name ``namespace:name``, is ``name``."""

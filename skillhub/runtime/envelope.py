@@ -53,7 +53,9 @@ def told_to_model(error: SkillhubError) -> str:
 
     A model with a shell would run the command that lifts a block, so a hint is only in errors about the call itself.
     """
-    if isinstance(error, (UsageError, SourceError)):
+    if isinstance(error, SourceError):
+        return clean(error.message)
+    if isinstance(error, UsageError):
         return ": ".join(map(clean, filter(None, (error.message, error.hint))))
     return f"Not available here: {': '.join(map(clean, filter(None, (error.where, error.message))))}"
 
