@@ -28,9 +28,9 @@ from pydantic_core import from_json
 
 from skillhub import __version__
 from skillhub.errors import NotFound, SkillhubError, StateError
-from skillhub.formats.text import clean, quote
+from skillhub.formats.text import quote
 from skillhub.model.tree import SKILL_MD
-from skillhub.runtime.envelope import inject
+from skillhub.runtime.envelope import inject, told_to_model
 from skillhub.runtime.mention_resolver import may_invoke
 from skillhub.server.content import (
     DIRECTORY,
@@ -263,7 +263,7 @@ class SkillServer:
                 return {"resultType": "complete", **result}
             except SkillhubError as error:
                 code = types.INTERNAL_ERROR if isinstance(error, StateError) else types.INVALID_PARAMS
-                message = clean(f"{error.message}; {error.hint}" if error.hint else error.message)
+                message = told_to_model(error)  # a client may show it to its model
                 uri = getattr(params, "uri", None)
                 raise MCPError(code, message, {"uri": uri} if uri is not None else None) from error
 

@@ -394,6 +394,9 @@ def test_attack_no_command_that_lifts_a_block_reaches_the_model(changed):
     assert changed.shell.run("disable", "demo").status == 0
     (refusal,) = changed(call("load_skill", name="demo"))["content"]
     assert refusal["text"] == "Not available here: demo is disabled"
+    asked = read("skill://demo/SKILL.md"), folder("skill://demo"), ("prompts/get", {"name": "demo"})
+    for error in map(changed, asked):
+        assert error["code"] < 0 and "skillhub" not in error["message"], error
 
 
 def test_unlocked_skills_are_served_with_all_and_marked_unlocked(changed):
