@@ -19,14 +19,13 @@ from skillhub.model.provenance import Delta
 from skillhub.model.reference import masked
 from skillhub.project.intent import SourceKind, is_from
 from skillhub.project.user_state import Trusted
-from skillhub.sources.configured import ProjectSources, Source, Sources
+from skillhub.sources.configured import ROOT_CAP, ProjectSources, Source, Sources
 from skillhub.trust import x509
 from skillhub.trust.keys import Identity, PublicKey
 
 SourceName = Annotated[str, Arg("NAME", "The source's alias.")]
 Root = Annotated[str | None, Arg("--root FILE", "The registry's 1.root.json, from a channel that you trust.")]
 Fingerprint = Annotated[str | None, Arg("--fingerprint sha256:…", "The SHA-256 of the registry's 1.root.json.")]
-_ROOT_CAP = 512_000
 _ROOTLESS: dict[SourceKind, str] = {
     "well-known": "a site, not a registry: its operator can change its skills unnoticed",
     "git": "a repository, not a registry: anyone with push access can change its skills",
@@ -231,7 +230,7 @@ def source_trust(common: Common, name: SourceName, root: Root = None, fingerprin
 
 
 def _pin(root: str | None, fingerprint: str | None) -> Pin:
-    data = read_file(root, _ROOT_CAP) if root else None
+    data = read_file(root, ROOT_CAP) if root else None
     try:
         return Pin(data, Digest.parse(fingerprint, "--fingerprint") if fingerprint is not None else None)
     except FormatError as error:

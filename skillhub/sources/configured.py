@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 
 EMBEDDED_ALIAS = "github"
 EMBEDDED_URL = "embedded:"
+ROOT_CAP = 32_000  # bytes of a registry's root; a client may have to read thousands
 _FOLDER = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "embedded")
-_ROOT_CAP = 512_000
 
 
 def embedded() -> FolderFetcher:
@@ -56,7 +56,7 @@ def embedded_root() -> bytes:
     Raises:
         StateError: the package lacks it.
     """
-    data = files.read(os.path.realpath(os.path.join(_FOLDER, "metadata", "1.root.json")), _ROOT_CAP)
+    data = files.read(os.path.realpath(os.path.join(_FOLDER, "metadata", "1.root.json")), ROOT_CAP)
     if data is None:
         raise StateError("the embedded registry is missing", where=_FOLDER, hint="install skillhub again")
     return data
@@ -303,7 +303,7 @@ class Sources:
         if source.embedded:
             return embedded_root()
         path = os.path.join(self._roots, f"{_root_of(source).hex}.json")
-        data = files.read(path, _ROOT_CAP)
+        data = files.read(path, ROOT_CAP)
         if data is None or Digest.of(data) != source.root:
             hint = f"remove the source {source.alias} and add it again with its fingerprint"
             raise StateError("the trusted root is missing or was changed", where=path, hint=hint)

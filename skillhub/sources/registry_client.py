@@ -29,6 +29,7 @@ from skillhub.model.discovery import PartDocument, PinnedPart, admitted
 from skillhub.model.index import ADVISORIES, DOCUMENT_CAP, Admission, Index, Release, index_path, namespace_path
 from skillhub.net.fetch import Fetcher
 from skillhub.project.last_seen import HINTS, kept, owners
+from skillhub.sources.configured import ROOT_CAP
 from skillhub.sources.history import ShownTime
 from skillhub.trust import metadata, roles
 from skillhub.trust.keys import PublicKey
@@ -105,10 +106,9 @@ def _in_background(work: Callable[[], _Done]) -> Iterator[Future[_Done]]:
 
 # The client of a registry: python-tuf verifies the metadata that it fetches through ``_Bridge``.
 
-ROOT_CAP = 512_000
 # A registry that changes the online keys of two roles every week makes 208 roots a year; python-tuf's limit of 256
 # would end it after 15 months, for new and old clients alike. These limits allow the same 131 MB of roots as its own.
-_ROOT_LIMITS = UpdaterConfig(max_root_rotations=4096, root_max_length=32_000)
+_ROOT_LIMITS = UpdaterConfig(max_root_rotations=4096, root_max_length=ROOT_CAP)
 _BUNDLE_CAP = 8_000_000
 _Parsed = TypeVar("_Parsed")
 

@@ -13,7 +13,8 @@ from urllib.parse import quote
 from skillhub.disk.files import read, write_atomic
 from skillhub.errors import NotFound, SkillhubError
 from skillhub.net.client import Http
-from skillhub.sources.registry_client import ROOT_CAP, TufRegistry
+from skillhub.sources.configured import ROOT_CAP
+from skillhub.sources.registry_client import TufRegistry
 
 PINNED = "pinned"  # Not `*.json`: the suite takes every such file for a role.
 

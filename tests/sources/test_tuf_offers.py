@@ -124,7 +124,7 @@ def test_every_download_has_its_limit(hub, tmp_path):
 
     root = fetch_root(f"{URL}/", Counted())
     registry = TufRegistry.open(f"{URL}/", root, Counted(), str(tmp_path / "m"))
-    assert (registry.url, caps["metadata/1.root.json"], caps[METADATA_BUNDLE_PATH]) == (URL, 512_000, 8_000_000)
+    assert (registry.url, caps["metadata/1.root.json"], caps[METADATA_BUNDLE_PATH]) == (URL, 32_000, 8_000_000)
     (release,) = registry.release_index(["hello"]).releases("hello")
     document = hub.publisher("acme")
     assert caps[document] == len(hub.files[document])
