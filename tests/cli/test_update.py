@@ -400,6 +400,17 @@ def test_an_install_of_another_version_shows_its_changes_if_no_person_is_asked(s
     assert "source github" not in done.err
 
 
+def test_an_install_from_a_bundle_shows_the_changes_too(shell):
+    files = [shell.project / name for name in ("skillhub.lock", "skillhub.toml")]
+    assert shell.run("install", "github:systematic-debugging@1.1.0", "--yes").status == 0
+    assert shell.run("bundle", "export", "b.zip").status == 0
+    newer = [file.read_bytes() for file in files]
+    assert shell.run("install", "github:systematic-debugging@1.0.0", "--yes").status == 0
+    for file, data in zip(files, newer, strict=True):
+        file.write_bytes(data)
+    assert "  version 1.0.0 -> 1.1.0\n" in shell.run("install", "--from", "b.zip", "--yes").err
+
+
 def test_an_install_that_changes_only_the_allowed_versions_says_so(shell):
     assert shell.run("install", "github:systematic-debugging@1.0.0", "--yes").status == 0
     words = ("install", "github:systematic-debugging@^1", "--yes")
