@@ -16,7 +16,9 @@ from typing import Any, TypeVar
 from dxf import DXF
 from dxf.exceptions import DXFAuthInsecureError, DXFError, DXFUnauthorizedError
 from requests import ConnectionError as RequestsConnectionError
-from requests import RequestException, Timeout
+from requests import PreparedRequest, RequestException, Timeout
+from requests.auth import HTTPBasicAuth
+from requests.utils import get_netrc_auth
 
 from skillhub.errors import FormatError, SourceError, StateError, UsageError
 from skillhub.formats.digest import Digest
@@ -35,6 +37,8 @@ from skillhub.sources.oci import (
     Blob,
     OciManifest,
     kept_login,
+    login_not_sent,
+    may_send_login,
     read_image,
     refused_access,
 )
@@ -70,6 +74,9 @@ class OciTarget(Target):
 
     def __init__(self, client: Any, tag: str, where: str) -> None:  # noqa: ANN401 - a DXF, typed in part
         self._client, self._tag, self.where = client, tag, where
+        self._hint = "log in with docker or oras, or set SKILLHUB_OCI_USERNAME and SKILLHUB_OCI_PASSWORD"
+        session = client._sessions[0]
+        session.auth = session.rebuild_auth = self._bind_login
         self._before = self._manifest()
         self._layers = {} if self._before is None else _layers(self._before, where)
 
@@ -118,6 +125,20 @@ class OciTarget(Target):
         """Close the connections."""
         self._client.__exit__(None, None, None)
 
+    def _bind_login(self, request: PreparedRequest, redirect: object = None) -> PreparedRequest:
+        """Take the login or token off a request to another host that the registry names, for tokens or for an upload.
+
+        The session calls this for each request and after each redirect. It then reads no netrc itself, which would
+        give the registry a token of any host that it names.
+        """
+        url = str(request.url)
+        if not may_send_login(self._client._base_url, url):
+            if request.headers.pop("Authorization", None) and redirect is None:
+                self._hint = login_not_sent(self._client._host, url.partition("?")[0])
+        elif "Authorization" not in request.headers and (login := get_netrc_auth(url)):
+            HTTPBasicAuth(*login)(request)
+        return request
+
     def _upload(self, data: bytes) -> None:
         # Bytes are sent with their length. An iterator would be sent without, which some registries refuse.
         self._with_retries(lambda: self._client.push_blob(data=data, digest=Digest.of(data)))
@@ -163,8 +184,7 @@ class OciTarget(Target):
             status, headers = (0, {}) if answer is None else (answer.status_code, answer.headers)
             status = 401 if isinstance(error, DXFUnauthorizedError) else status
             if (message := refused_access(status, headers)) is not None:
-                hint = "log in with docker or oras, or set SKILLHUB_OCI_USERNAME and SKILLHUB_OCI_PASSWORD"
-                raise SourceError(message, where=self.where, hint=hint) from error
+                raise SourceError(message, where=self.where, hint=self._hint) from error
             message = f"the registry refuses the request: {quote(str(error))}"
             raise SourceError(message, where=self.where) from error
 

@@ -96,6 +96,11 @@ def may_send_login(login_of: str, asker: str) -> bool:
     return realm in (registry, _LOGIN_HOSTS.get(registry))
 
 
+def login_not_sent(host: str, asker: str) -> str:
+    """Return the hint for a refusal after ``may_send_login`` kept the login for ``host`` from ``asker``."""
+    return f"your login was not sent: {host} asks for it at {quote(asker)}, another host"
+
+
 # The manifest of an artifact (OCI image specification 1.1), and the layer of it that is the skill.
 # Three layouts are read. ToolHive: one image per platform, all with the same single layer, a ``tar.gz``. skr, and any
 # pushed archive: one layer, a ``tar.gz`` or zip by its media type or title. skillhub: the site of a whole registry,
@@ -277,7 +282,7 @@ class OciWire:
         is_allowed = may_send_login(self._base, realm)
         if login and not is_allowed:
             login = None
-            self._hint = f"your login was not sent: {self._host} asks for it at {quote(realm)}, another host"
+            self._hint = login_not_sent(self._host, realm)
         query = urlencode({key: value for key, value in query_fields.items() if value})
         answer = self._web.ask(
             f"{realm}{'&' if '?' in realm else '?'}{query}",

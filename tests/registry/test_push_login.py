@@ -1,0 +1,159 @@
+"""The login of an OCI registry goes to its own host, whatever other host the registry names."""
+
+from __future__ import annotations
+
+import ssl
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+from skillhub.errors import SourceError
+from skillhub.formats.digest import Digest
+from tests.support.web import Web, answer, redirect
+
+push_oci = pytest.importorskip("skillhub.registry.push_oci", reason="takes the extra oci", exc_type=ImportError)
+MANIFEST = "/v2/acme/skills/manifests/v1"
+LOGIN = "Authorization: Basic bWU6c2VjcmV0"  # me:secret
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory):
+    """Return the path of a PEM file with a certificate for this machine and its key."""
+    key, now = ec.generate_private_key(ec.SECP256R1()), datetime.now(UTC)
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "loopback")])
+    hosts = x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1")), x509.DNSName("localhost")])
+    made = (
+        x509.CertificateBuilder(name, name, key.public_key(), 1, now - timedelta(days=1), now + timedelta(days=1))
+        .add_extension(hosts, critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, SHA256())
+    )
+    path = tmp_path_factory.mktemp("tls") / "both.pem"
+    secret = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    path.write_bytes(made.public_bytes(Encoding.PEM) + secret)
+    return str(path)
+
+
+@pytest.fixture
+def here(authority):
+    with Web() as web:
+        yield secured(web, authority)
+
+
+@pytest.fixture
+def other(authority):
+    with Web() as web:
+        yield secured(web, authority)
+
+
+def secured(web, authority):
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(authority)
+    web._server.socket = context.wrap_socket(web._server.socket, server_side=True)
+    return web
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch, tmp_path):
+    monkeypatch.setenv("SKILLHUB_OCI_USERNAME", "me")
+    monkeypatch.setenv("SKILLHUB_OCI_PASSWORD", "secret")
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+
+
+@pytest.fixture
+def opened(here, authority):
+    """Open the tag of the registry at ``here``, as ``push`` does, but over TLS."""
+    host = f"127.0.0.1:{here.port}"
+    clients = []
+
+    def connect():
+        clients.append(push_oci.DXF(host, "acme/skills", push_oci._login(host), tlsverify=authority, timeout=20))
+        return type("_Target", (push_oci.OciTarget,), {"waits": ()})(clients[-1].__enter__(), "v1", f"oci://{host}")
+
+    yield connect
+    for client in clients:
+        client.__exit__(None, None, None)
+
+
+def url(web, host="127.0.0.1"):
+    return f"https://{host}:{web.port}"
+
+
+def asks_for_a_token(web, realm):
+    """Let the registry ask for a token of ``realm``, and find no manifest with it."""
+
+    def act(connection):
+        has_token = "authorization: bearer t" in web.heads[-1].lower()
+        challenge = f'WWW-Authenticate: Bearer realm="{realm}",service="s"'
+        answer(b"", *([] if has_token else [challenge]), status="404 No" if has_token else "401 No")(connection)
+
+    web.at(MANIFEST, act)
+
+
+def logins(web):
+    return [head for head in web.heads if "authorization: basic" in head.lower()]
+
+
+def test_attack_a_push_sends_no_login_to_the_realm_on_another_host(here, other, opened):
+    other.at("/token?service=s", answer(b"", status="401 No"))
+    asks_for_a_token(here, f"{url(other)}/token")
+    with pytest.raises(SourceError, match="refuses access") as caught:
+        opened()
+    assert len(other.heads) == 1 and logins(other) == logins(here) == []
+    assert "your login was not sent" in caught.value.hint and f"{url(other)}/token" in caught.value.hint
+    other.at("/token?service=s", answer(b'{"token": "t"}'))
+    opened()  # a token for anybody serves, as it does for an install
+    assert logins(other) == []
+
+
+def test_a_push_sends_the_login_to_the_realm_of_its_registry_alone(here, opened):
+    here.at("/token?service=s", answer(b'{"token": "t"}'))
+    asks_for_a_token(here, f"http://127.0.0.1:{here.port}/token")  # the client asks over https all the same
+    opened()
+    (login,) = logins(here)
+    assert login.startswith("GET /token") and LOGIN in login
+
+
+def test_attack_an_upload_on_another_host_gets_neither_login_nor_token(here, other, opened):
+    here.at(MANIFEST, answer(b"", status="404 No"))
+    target = opened()
+    data = b"{}"
+    path = "/v2/acme/skills/blobs"
+
+    def act(connection):
+        is_known = LOGIN in here.heads[-1]
+        answer(b"", 'WWW-Authenticate: Basic realm="x"', status="404 No" if is_known else "401 No")(connection)
+
+    here.at(f"{path}/{Digest.of(data)}", act)
+    here.at(f"{path}/uploads/", answer(b"", f"Location: {url(other)}/upload", status="202 Yes"))
+    other.at(f"/upload?digest={str(Digest.of(data)).replace(':', '%3A')}", answer(b"", status="201 Yes"))
+    target._upload(data)
+    assert logins(here) and other.heads and logins(other) == []
+
+
+@pytest.mark.parametrize("is_redirect", [False, True])
+def test_attack_a_registry_gets_no_token_of_a_host_in_netrc(is_redirect, here, other, opened, monkeypatch, tmp_path):
+    monkeypatch.delenv("SKILLHUB_OCI_PASSWORD")
+    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
+    (tmp_path / "netrc").write_text("machine localhost login me password secret\n")
+    there = f"{url(other, 'localhost')}/token?service=s"
+    other.at("/token?service=s", answer(b"", status="401 No"))
+    here.at("/token?service=s", redirect(there))
+    asks_for_a_token(here, f"{url(here) if is_redirect else url(other, 'localhost')}/token")
+    with pytest.raises(SourceError, match="refuses access"):
+        opened()
+    assert other.heads and logins(other) == []
+
+
+def test_a_push_uses_the_login_of_its_registry_in_the_netrc(here, opened, monkeypatch, tmp_path):
+    monkeypatch.delenv("SKILLHUB_OCI_PASSWORD")
+    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
+    (tmp_path / "netrc").write_text("machine 127.0.0.1 login me password secret\n")
+    here.at(MANIFEST, answer(b"", status="404 No"))
+    opened()
+    assert [LOGIN in head for head in here.heads] == [True]
