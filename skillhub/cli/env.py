@@ -93,7 +93,8 @@ def env_exec(common: Common, words: Annotated[list[str], Arg("CMD...", "The prog
     """Run a program with the stored values of this project. No shell is used.
 
     The program gets the values that enabled skills may use, and the programs that it starts can read them too. A
-    variable that is already set keeps its value.
+    variable that is already set keeps its value. The secrets of skillhub's own commands, such as SKILLHUB_PASSPHRASE,
+    are not passed on.
 
     Example: skillhub env exec -- claude
     """

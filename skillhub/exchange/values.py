@@ -179,21 +179,27 @@ def _enabled(project: Project) -> frozenset[str]:
 
 # Replace this process with another program.
 
+# The secrets of skillhub's own commands: of `sign` and `publish`, of `push`, and a packed registry with its keys.
+_OWN_SECRETS = frozenset({"SKILLHUB_PASSPHRASE", "SKILLHUB_OCI_PASSWORD", "SKILLHUB_REGISTRY"})
+
 
 def become(words: Sequence[str], environ: Mapping[str, str]) -> int:
     """Replace this process with a program, without a shell; on Windows, run it and return its exit status.
+
+    The program does not get skillhub's own secrets.
 
     Raises:
         NotFound: there is no such program.
         StateError: the program cannot be run.
     """
+    passed = {name: value for name, value in environ.items() if name not in _OWN_SECRETS}
     try:
         if sys.platform == "win32":
-            return subprocess.run(words, env=dict(environ), check=False).returncode
+            return subprocess.run(words, env=passed, check=False).returncode
         # Python ignores these signals, and the program would inherit that.
         for name in (signal.SIGPIPE, signal.SIGXFSZ):
             signal.signal(name, signal.SIG_DFL)
-        os.execvpe(words[0], list(words), dict(environ))  # noqa: S606 - without a shell on purpose
+        os.execvpe(words[0], list(words), passed)  # noqa: S606 - without a shell on purpose
     except (FileNotFoundError, NotADirectoryError) as error:
         raise NotFound(f"there is no program {quote(words[0])}", hint="give its path, or check PATH") from error
     except OSError as error:

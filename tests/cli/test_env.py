@@ -75,6 +75,14 @@ def test_exec_exits_with_the_status_of_the_program(shell):
     assert shell.run("env", "exec", "--", PYTHON, "-c", "raise SystemExit(23)").status == 23
 
 
+def test_exec_passes_no_secret_of_skillhub_itself(shell):
+    own = {name: "s3cret" for name in ("SKILLHUB_PASSPHRASE", "SKILLHUB_OCI_PASSWORD", "SKILLHUB_REGISTRY")}
+    code = "import os; print(*sorted(name for name in os.environ if name.startswith('SKILLHUB_') or name == 'TOKEN'))"
+    kept = {"TOKEN": "mine", "SKILLHUB_OCI_USERNAME": "me", "SKILLHUB_REGISTRY_KEYS": "keys"}
+    done = shell.run("env", "exec", "--", PYTHON, "-c", code, **own, **kept)
+    assert done.out.split() == sorted({"SKILLHUB_HOME", *kept})
+
+
 def test_a_missing_program_is_reported_without_control_characters(shell):
     assert shell.run("env", "exec", "--", "no-such\x1b[2Jprogram").status == 3
     assert "\x1b" not in shell.run("env", "exec", "--", "no-such\x1b[2Jprogram").err
