@@ -20,7 +20,7 @@ from skillhub.registry.operator import Signing
 from skillhub.registry.upkeep import withdraw
 from skillhub.runtime import Surroundings, catalog_of, load, mentioned, pick, profile
 from skillhub.runtime.mention_parser import Suggestions
-from tests.install.test_locked_facts import publish_advisories
+from tests.install.test_known_bad import publish_advisories
 from tests.install.test_recalled import heard, restart
 from tests.model.test_advisory import osv, package, semver
 from tests.support.registry import Simulator

@@ -27,7 +27,7 @@ from skillhub.sources.local import read_local
 from skillhub.sources.repository import Repository
 from skillhub.trust.oms import sign
 from tests.install.test_expired import CHAIN, leaf_key
-from tests.install.test_locked_facts import digests_of, found, publish_advisories
+from tests.install.test_known_bad import digests_of, found, publish_advisories
 from tests.install.test_recalled import change, heard, restart
 from tests.support.snapshot import Hub, Memory
 from tests.support.snapshot import skill as text_of
