@@ -1,4 +1,7 @@
-"""The entry point. Answers ``--version`` and ``--help`` at once, else has ``skillhub.cli.app`` run the command."""
+"""The entry point. Answers ``--version`` and ``--help`` at once, else has ``skillhub.cli.app`` run the command.
+
+It refuses to start if Python would import modules from the working folder, whose files may be an attacker's.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,6 @@ import io
 import os
 import sys
 from typing import TYPE_CHECKING
-
-from skillhub import import_path
 
 if TYPE_CHECKING:
     from skillhub.disk.proved import IdleCommand
@@ -26,7 +27,7 @@ def run(*, working_folder_leads: bool = False) -> None:
 
     It ends without Python's clean-up, which frees memory object by object: 5 of the 40 ms of a ``list``.
     """
-    status = main(way_in=import_path.way_in(working_folder_leads=working_folder_leads))
+    status = main(way_in=_find_way_in(working_folder_leads=working_folder_leads))
     atexit._run_exitfuncs()  # exit functions of libraries; the command has closed its own resources
     os._exit(status)
 
@@ -58,7 +59,7 @@ def _rendered(args: list[str], way_in: str | None) -> int:
     """Run a command line and print its error, if any."""
     try:
         if way_in:
-            import_path.refuse(way_in)
+            _refuse_to_start(way_in)
         return _answer(args)
     except Exception as error:  # the one broad except: no user sees a traceback
         if isinstance(error, BrokenPipeError) or _is_full(error):
@@ -67,6 +68,44 @@ def _rendered(args: list[str], way_in: str | None) -> int:
         from skillhub.cli.render import fail
 
         return fail(error, args, command_of)
+
+
+def _find_way_in(*, working_folder_leads: bool) -> str | None:
+    """Return why Python would import modules from the working folder, or None.
+
+    Relative entries of PYTHONPATH are removed from ``sys.path``. Entries of an installer or a ``.pth`` file are
+    accepted: each names one fixed folder, not the current working folder.
+    """
+    named = "" if sys.flags.ignore_environment else os.environ.get("PYTHONPATH", "")
+    relative = [each for each in named.split(os.pathsep) if not os.path.isabs(each)] if named else []
+    if relative:
+        away = {*relative, *map(_absolute, relative)}
+        sys.path[:] = [each for each in sys.path if each not in away]
+    return "-m" if working_folder_leads else "PYTHONPATH" if relative else None
+
+
+def _refuse_to_start(way: str) -> None:
+    """Raise the error for ``way``, with the command to type instead."""
+    from skillhub.errors import UsageError
+    from skillhub.formats.text import as_command
+
+    isolated = as_command(sys.executable or "python", "-I", "-m", "skillhub")
+    if way == "PYTHONPATH":
+        raise UsageError(
+            "PYTHONPATH names the working folder: its files would run as a part of skillhub",
+            hint=f"use only absolute paths in PYTHONPATH (an empty one is the working folder), or type: {isolated}",
+        )
+    raise UsageError(
+        "without -I, python -m takes modules from the working folder: its files would run as a part of skillhub",
+        hint=f"type: {isolated}",
+    )
+
+
+def _absolute(path: str) -> str:
+    try:
+        return os.path.abspath(path)
+    except OSError:  # the working folder no longer exists
+        return path
 
 
 def _answer(args: list[str]) -> int:
