@@ -20,7 +20,7 @@ from skillhub.disk.folders import LARGEST
 from skillhub.errors import BadSignature, FormatError, NotFound, SkillhubError, StateError, UnsafeArchive, UsageError
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import command, quote, reinstall
-from skillhub.install import candidates
+from skillhub.install import pins
 from skillhub.install.admission import advised, advised_tree, install_words, policy_subject, since
 from skillhub.install.candidates import ReleaseStatus
 from skillhub.install.obtain import undeclared
@@ -161,11 +161,11 @@ def publisher(case: Case) -> Iterator[Finding]:
     """
     entry, ports = case.entry, case.ports
     root = ports.root_of(entry)
-    pin = candidates.pin_name(case.name, entry.original, root)
+    pin = pins.pin_name(case.name, entry.original, root)
     pinned = ports.publishers.pinned(pin) if root is None and entry.signed_by else None
-    if pinned is None or pinned.startswith(candidates.AGREED):
+    if pinned is None or pinned.startswith(pins.AGREED):
         return
-    source, trusted = None if entry.local else entry.source, candidates.trusted_publishers(ports.publishers)
+    source, trusted = None if entry.local else entry.source, pins.trusted_publishers(ports.publishers)
     known, narrowed = _vouched(publisher for publisher in trusted if publisher.covers(source)), _vouched(trusted)
     for signed in map(Signer.parse, entry.signed_by):
         if signed.fingerprint not in known:
@@ -180,7 +180,7 @@ def _fingerprints(admitted: Admission, ports: Ports) -> set[str]:
 
     A revoked key is another finding.
     """
-    vouched = _vouched([publisher_of(admitted), *candidates.trusted_publishers(ports.publishers)])
+    vouched = _vouched([publisher_of(admitted), *pins.trusted_publishers(ports.publishers)])
     return {key.fingerprint for key in admitted.revoked} | vouched
 
 

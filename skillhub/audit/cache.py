@@ -21,7 +21,7 @@ from skillhub.disk.home import Home
 from skillhub.errors import FormatError, StateError
 from skillhub.formats.digest import Digest, is_hex
 from skillhub.formats.json import strict_json
-from skillhub.install.candidates import pin_name
+from skillhub.install.pins import pin_name
 from skillhub.model.lock import Lock
 from skillhub.model.manifest import glance
 from skillhub.model.provenance import Records

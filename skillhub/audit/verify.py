@@ -16,7 +16,7 @@ from skillhub.edits.patch import listing_of_copy, read_patch
 from skillhub.errors import FormatError, NotFound, Reasoned, SecurityError, SkillhubError, SourceMismatch, StateError
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import as_command, command, from_here, quote
-from skillhub.install import candidates
+from skillhub.install import candidates, pins
 from skillhub.install.candidates import ReleaseStatus
 from skillhub.install.sync import copies_to_remove, name_collisions, unmanaged_copies
 from skillhub.model.lock import Lock, Locked, Signer, shown_signers
@@ -179,7 +179,7 @@ def _check_release(
     if tree is not None and entry.signed_by:
         signature = f"{ports.store.path(entry.tree)}/{SIGNATURE}"
         try:
-            known = candidates.pinned(status.name, entry, root, ports.publishers)
+            known = pins.pinned(status.name, entry, root, ports.publishers)
             if not known:
                 message = f"{_UNKNOWN_SIGNER}; {_install_command(ports.project)} fetches it, or reports the error"
                 problems.append(TreeProblem("signer-unknown", signature, message))

@@ -17,11 +17,11 @@ from skillhub.disk.folders import remove_tree, write_tree
 from skillhub.errors import BadSignature, NotFound, Reasoned, SkillhubError, StateError, UsageError
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import NAME_MAX, as_command, is_name, quote
-from skillhub.install import candidates
+from skillhub.install import pins
 from skillhub.model.finding import Finding, Issue
 from skillhub.model.manifest import Manifest, problems
 from skillhub.model.tree import SIGNATURE, SKILL_MD, File, Tree
-from skillhub.project.user_state import Publishers
+from skillhub.project.user_state import OwnKey, Publishers
 from skillhub.scan import scan
 from skillhub.sources.local import named, read_local
 from skillhub.trust import oms
@@ -147,7 +147,7 @@ class Signature:
     fingerprint: Digest | None = None
     code: str | None = None
     claim: Digest | None = None
-    own: candidates.OwnKey | None = None
+    own: OwnKey | None = None
     message: str = ""
 
 
@@ -247,7 +247,7 @@ def validate(path: str, publishers: Publishers, now: datetime) -> Validated:
 def signature_of(tree: Tree, publishers: Publishers, now: datetime) -> tuple[Tree, Signature]:
     """Return the signed files (all files if there is no valid signature), and the verdict on the signature."""
     try:
-        verdict, own = candidates.judge_with_own_keys(tree, publishers, None, now)
+        verdict, own = pins.judge_with_own_keys(tree, publishers, None, now)
     except BadSignature as error:
         # The error is about a file that the signature covers, a certificate or the signature itself.
         message = error.message if error.where in (None, SIGNATURE) else f"{error.where}: {error.message}"

@@ -16,7 +16,7 @@ from skillhub.disk.proved import code_stamps, names_in
 from skillhub.errors import BadSignature, Forbidden, KnownBad, SignerChanged, SkillhubError
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import command, parse_time, reinstall
-from skillhub.install import candidates
+from skillhub.install import candidates, pins
 from skillhub.install.candidates import (
     Candidate,
     ReleaseStatus,
@@ -41,7 +41,7 @@ from skillhub.project.copies import left_the_lock
 from skillhub.project.last_seen import HINTS, install_command
 from skillhub.scan import capabilities_and_findings, scan
 from skillhub.sources.configured import Source
-from skillhub.trust.publishers import publisher_of
+from skillhub.trust.publishers import keys_of_publisher, publisher_of
 
 # Advisories that match a skill; a skill that is known to be bad is refused.
 
@@ -153,7 +153,7 @@ def names_of(signer: Signer, entry: Locked, ports: Ports) -> frozenset[str]:
     mine = ports.sources.mine()
     # Trust limited to one source of the user does not extend to a project's source with the same alias.
     source = None if entry.local else entry.source if not entry.named or entry.source in mine else ""
-    trusted = candidates.trusted_publishers(ports.publishers)
+    trusted = pins.trusted_publishers(ports.publishers)
     return frozenset(each.name for each in trusted if signer.fingerprint in each.fingerprints and each.covers(source))
 
 
@@ -376,16 +376,14 @@ def _publisher_keys(candidate: Candidate, source: str, ports: Ports) -> frozense
     """
     name, entry = candidate.name, candidate.entry
     if entry.source != source or ports.sources.had_another(source):
-        return candidates.keys_of_publisher(candidate.signer, candidates.trusted_publishers(ports.publishers))
+        return keys_of_publisher(candidate.signer, pins.trusted_publishers(ports.publishers))
     if ports.root_of(entry) is None:
         return candidate.publisher_keys
     status = ReleaseStatus(name, entry, ports.index_of(name, entry))
     release, admitted = status.release, status.admitted
     if release is None or admitted is None:
         return candidate.publisher_keys
-    return candidate.publisher_keys | candidates.keys_of_publisher(
-        candidate.signer, [publisher_of(admitted, release.published)]
-    )
+    return candidate.publisher_keys | keys_of_publisher(candidate.signer, [publisher_of(admitted, release.published)])
 
 
 def install_words(name: str, entry: Locked, ports: Ports) -> list[str]:
@@ -470,9 +468,9 @@ def moved_records(records: Mapping[str, Record], before: Lock, after: Lock, port
         root = after.sources[was.source].root if was.named else None
         if root is None or now is None or now is was or replace(was, url=now.url) != now:
             continue
-        pem = ports.publishers.pinned(candidates.pin_name(name, was.original, root))
+        pem = ports.publishers.pinned(pins.pin_name(name, was.original, root))
         if pem is not None:
-            ports.publishers.pin(candidates.pin_name(name, now.original, root), pem)
+            ports.publishers.pin(pins.pin_name(name, now.original, root), pem)
         if record is not None and record.is_of(was):
             found[name] = replace(record, provenance=Provenance.of(now))
     return found
@@ -492,7 +490,7 @@ def files_about(entries: Mapping[str, Locked], ports: Ports) -> list[str]:
         root = ports.root_of(entry, sources)
         roots |= {root} if root else set()
         if entry.signed_by:
-            found.append(ports.publishers.pin_path(candidates.pin_name(name, entry, root)))
+            found.append(ports.publishers.pin_path(pins.pin_name(name, entry, root)))
     for folder in (ports.sources.last_seen(root).folder for root in sorted(roots)):
         targets, hints = os.path.join(folder, "targets"), os.path.join(folder, HINTS)
         # The timestamps of a folder change as soon as a new file appears in it.
@@ -533,7 +531,7 @@ def deciding_facts(name: str, shared: SharedFacts, state: State, ports: Ports) -
         return None
     pinned = None
     if entry.signed_by:
-        pinned = ports.publishers.pinned(candidates.pin_name(name, entry, root))
+        pinned = ports.publishers.pinned(pins.pin_name(name, entry, root))
         if pinned is None or {Signer.parse(each).kind for each in entry.signed_by} != {"key"}:
             return None
     needed = [(each, state.lock.skills.get(each), state.enabled(each) is not None) for each in entry.dependencies]

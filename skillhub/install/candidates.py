@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from datetime import datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from skillhub.errors import SecurityError, SignerChanged, SourceError, SourceMismatch
 from skillhub.formats.digest import Digest
-from skillhub.formats.text import as_command, as_word, command, reinstall
+from skillhub.formats.text import as_word, command, reinstall
 from skillhub.model.finding import Finding
 from skillhub.model.hosts import Scope
 from skillhub.model.index import Admission, Index, Release, choose_release
@@ -26,10 +23,10 @@ from skillhub.project.intent import Wanted
 from skillhub.project.last_seen import Remedy, install_command, recalled, remedy
 from skillhub.project.project import Project
 from skillhub.project.store import Listed, Staged, Store
-from skillhub.project.user_state import OWN_SUFFIX, Publishers, Trusted
+from skillhub.project.user_state import OwnKey
 from skillhub.scan import ScannedSkill, capabilities_and_findings
 from skillhub.sources.configured import Sources
-from skillhub.trust.publishers import Publisher, Verdict, certificates_of, how_to_trust, judge, publisher_of
+from skillhub.trust.publishers import Publisher, Verdict, how_to_trust, keys_of_publisher, publisher_of
 
 if TYPE_CHECKING:
     from skillhub.model.manifest import Manifest
@@ -140,84 +137,6 @@ def remedies(project: Project, sources: Sources) -> dict[str, Remedy]:
     return found
 
 
-# The publishers that judge a signature: those that the user trusts, and those pinned for an installed skill.
-
-EXPIRED = "its certificate has expired; accepted only because this exact tree is locked"
-AGREED = "agreed to: "  # precedes the pinned key of a signer whom the user accepted for one skill and does not trust
-_KEPT_AS = {"key": "keys", "certificate": "certificates", "sigstore": "identities"}
-
-
-def trusted_publishers(publishers: Publishers) -> list[Publisher]:
-    """Return the publishers that the user trusts.
-
-    Raises:
-        FormatError: a key, certificate or identity is malformed or cannot sign skills.
-    """
-    return list(map(_parsed, publishers.all().values()))
-
-
-@dataclass(frozen=True, slots=True)
-class OwnKey:
-    """A key of the user's own that signed a skill and that they do not trust yet: its name, its public key file."""
-
-    name: str
-    path: str
-
-    @property
-    def trusting(self) -> str:
-        """The command that trusts it."""
-        return as_command("skillhub", "publisher", "trust", self.name, "--key", self.path)
-
-
-def judge_with_own_keys(
-    tree: Tree, publishers: Publishers, source: str | None, now: datetime, locked: Collection[Digest] = ()
-) -> tuple[Verdict, OwnKey | None]:
-    """Return the verdict of ``judge`` on the tree's signature, and the user's own key if that made it.
-
-    Without the public key, a signature by a bare key cannot be verified. The user's own public keys are on this
-    machine: such a signature is verified, named and may be pinned, but stays ``untrusted`` until they trust the key.
-
-    Raises:
-        BadSignature, FormatError: as for ``judge``; the signature names an own key of the user that did not make it.
-    """
-    known = trusted_publishers(publishers)
-    verdict = judge(tree, known, source, now, locked)
-    own = own_key(verdict.claim, publishers)
-    if own is None:
-        return verdict, None
-    own_publisher = _parsed(Trusted((publishers.read_own(own.path),), name=own.name))
-    return replace(judge(tree, [*known, own_publisher], source, now, locked), status="untrusted"), own
-
-
-def own_key(claim: Digest | None, publishers: Publishers) -> OwnKey | None:
-    """Return the user's own key that a signature claims as its signer; ``judge_with_own_keys`` verifies the claim."""
-    path = publishers.own(claim) if claim else None
-    if path is None:
-        return None
-    name, pem = os.path.basename(path).removesuffix(OWN_SUFFIX), publishers.read_own(path)
-    trusted = [each.name for each in publishers.all().values() if pem in each.keys]
-    return OwnKey(trusted[0] if trusted else publishers.name_of_user() if name == "default" else name, path)
-
-
-def pin_name(name: str, entry: Locked, root: Digest | None) -> Digest:
-    """Return the name for the pin of a verified signer: a digest of the entry and of its registry's root.
-
-    A signer pinned for one skill must not vouch for what a lock claims of another.
-    """
-    origin = [entry.url, entry.digest] if entry.git is None else [entry.git, entry.rev, entry.path]
-    facts = [name, entry.source, root, entry.version, *origin, entry.tree, *entry.signed_by]
-    return Digest.of(json.dumps(facts).encode())
-
-
-def pinned(name: str, entry: Locked, root: Digest | None, publishers: Publishers) -> list[Publisher]:
-    """Return the entry's signer if exactly this entry was verified on this machine before."""
-    pem = publishers.pinned(pin_name(name, entry, root))
-    if pem is None or not entry.signed_by:
-        return []
-    signer = Signer.parse(entry.signed_by[0])
-    return [_parsed(Trusted(name=signer.identity, **{_KEPT_AS[signer.kind]: (pem.removeprefix(AGREED),)}))]
-
-
 def revoking(status: ReleaseStatus) -> list[Publisher]:
     """Return the publisher of a locked release if it revoked a key: a certificate of the chain may have that key.
 
@@ -228,30 +147,9 @@ def revoking(status: ReleaseStatus) -> list[Publisher]:
     return [publisher_of(admitted, release.published)] if release and admitted and admitted.revoked else []
 
 
-def keys_of_publisher(signer: Signer | None, publishers: Iterable[Publisher]) -> frozenset[Digest]:
-    """Return the fingerprints of all keys, roots and identities, former ones too, of the signer's publisher."""
-    found: set[Digest] = set()
-    for publisher in publishers:
-        if signer is not None and signer.fingerprint in publisher.fingerprints:
-            found |= {*publisher.fingerprints, *publisher.former}
-    return frozenset(found)
-
-
-@lru_cache  # the same publishers judge each skill of a command
-def _parsed(one: Trusted) -> Publisher:
-    # While the user trusts no publisher, cryptography is not loaded.
-    from skillhub.trust.keys import Identity, PublicKey  # noqa: PLC0415
-
-    return Publisher(
-        one.name,
-        tuple(PublicKey.load(pem.encode()) for pem in one.keys),
-        certificates_of(one.certificates),
-        one.sources,
-        identities=tuple(map(Identity.parse, one.identities)),
-    )
-
-
 # A skill in memory, verified, read and scanned: the result of every kind of source, and the subject of each question.
+
+EXPIRED = "its certificate has expired; accepted only because this exact tree is locked"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

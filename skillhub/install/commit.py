@@ -19,7 +19,7 @@ from skillhub.command.state import State, read_state
 from skillhub.disk import files
 from skillhub.errors import FormatError, SecurityError, StateError, UsageError
 from skillhub.formats.digest import Digest
-from skillhub.install import candidates
+from skillhub.install import candidates, pins
 from skillhub.install.admission import (
     SharedFacts,
     admit,
@@ -159,8 +159,8 @@ def _store(candidate: Candidate, ports: Ports) -> None:
     if candidate.base is not None:
         ports.store.put(candidate.base)
     if candidate.signer is not None and candidate.pem is not None:
-        proven = candidates.pin_name(candidate.name, candidate.entry.original, ports.root_of(candidate.entry))
-        agreed = candidates.AGREED if candidate.trust == "untrusted" else ""
+        proven = pins.pin_name(candidate.name, candidate.entry.original, ports.root_of(candidate.entry))
+        agreed = pins.AGREED if candidate.trust == "untrusted" else ""
         ports.publishers.pin(proven, f"{agreed}{candidate.pem}")
 
 

@@ -18,7 +18,7 @@ from skillhub.edits.patch import apply, checked_as_archive, read_patch
 from skillhub.errors import BadSignature, FormatError, NotFound, SecurityError, SourceMismatch, WrongBytes
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import command, deferred, quote
-from skillhub.install import candidates
+from skillhub.install import candidates, pins
 from skillhub.install.candidates import (
     Candidate,
     Content,
@@ -134,7 +134,7 @@ def by_registry(
         agrees(release, name=content.manifest.name, version=content.manifest.version, tree=verdict.tree.digest)
         origin = {"url": release.url, "digest": release.digest, "size": release.size or 0}
         entry = _entry(content, verdict, source.alias, {**origin, "version": release.version})
-        publishers = [owner, *candidates.trusted_publishers(ports.publishers)]
+        publishers = [owner, *pins.trusted_publishers(ports.publishers)]
         found = candidate_of(content, entry, verdict, unpacked.warnings, publishers)
         return replace(found, published=release.published, voucher=ports.voucher(entry))
 
@@ -237,10 +237,10 @@ def _unvouched(
         FormatError: the manifest is malformed.
     """
     alias = None if source == LOCAL else source
-    verdict, own = candidates.judge_with_own_keys(unpacked.tree, ports.publishers, alias, ports.clock(), locked)
+    verdict, own = pins.judge_with_own_keys(unpacked.tree, ports.publishers, alias, ports.clock(), locked)
     content = read(verdict.tree, scan)
     entry = _entry(content, verdict, source, origin)
-    found = candidate_of(content, entry, verdict, unpacked.warnings, candidates.trusted_publishers(ports.publishers))
+    found = candidate_of(content, entry, verdict, unpacked.warnings, pins.trusted_publishers(ports.publishers))
     return replace(found, own=own) if own else found
 
 
@@ -492,11 +492,11 @@ def _from_store_or_source(name: str, entry: Locked, ports: Ports, *, is_agreed: 
     status = ReleaseStatus.last_seen(name, entry, root, ports.sources)
     status.refuse(ports.project)
     tree = ports.store.read(entry.tree)
-    pinned = candidates.pinned(name, entry, root, ports.publishers)
+    pinned = pins.pinned(name, entry, root, ports.publishers)
     if tree is None or not (pinned or (root is None and not entry.signed_by)):
         return _by_locked_origin(name, entry, ports, is_agreed=is_agreed).run()
     alias = None if entry.local else entry.source
-    publishers = [*pinned, *candidates.revoking(status), *candidates.trusted_publishers(ports.publishers)]
+    publishers = [*pinned, *candidates.revoking(status), *pins.trusted_publishers(ports.publishers)]
     verdict = judge(tree, publishers, alias, ports.clock(), locked=(entry.tree,))
     release = status.release
     size = tree.size if root is None else (release.size if release else None)

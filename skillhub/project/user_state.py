@@ -19,7 +19,7 @@ from skillhub.errors import FormatError, NotFound, SkillhubError, StateError, Us
 from skillhub.formats.digest import Digest
 from skillhub.formats.document import NAME, Items, Members, Read, part, text_that
 from skillhub.formats.json import strict_json
-from skillhub.formats.text import NAME_MAX, deferred, is_name, quote
+from skillhub.formats.text import NAME_MAX, as_command, deferred, is_name, quote
 from skillhub.model.hosts import Scope
 from skillhub.model.lock import Lock, Locked
 
@@ -85,6 +85,19 @@ def _login() -> str:
     with suppress(OSError, KeyError, ImportError):  # the system has no name for the user
         return getpass.getuser()
     return ""
+
+
+@dataclass(frozen=True, slots=True)
+class OwnKey:
+    """A key of the user's own that signed a skill and that they do not trust yet: its name, its public key file."""
+
+    name: str
+    path: str
+
+    @property
+    def trusting(self) -> str:
+        """The command that trusts it."""
+        return as_command("skillhub", "publisher", "trust", self.name, "--key", self.path)
 
 
 class Publishers:

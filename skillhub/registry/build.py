@@ -14,12 +14,12 @@ from skillhub.author.author import refuse_keys
 from skillhub.errors import FormatError, NameNotOwned, Refused, SkillhubError, StateError, UsageError
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import as_command, quote
-from skillhub.install.candidates import OwnKey, judge_with_own_keys, own_key
+from skillhub.install.pins import judge_with_own_keys, own_key
 from skillhub.model.index import Admission, Index, Release, newest_first
 from skillhub.model.manifest import Manifest, problems
 from skillhub.model.tree import SIGNATURE, File, Tree
 from skillhub.model.version import is_version
-from skillhub.project.user_state import Publishers
+from skillhub.project.user_state import OwnKey, Publishers
 from skillhub.registry.operator import OpenRegistry, RegistryDir, RegistrySettings, Signing, opened
 from skillhub.scan import capabilities
 from skillhub.sources.local import named, read_local

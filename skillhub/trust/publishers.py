@@ -271,6 +271,15 @@ _TRUST_BY = {
 }
 
 
+def keys_of_publisher(signer: Signer | None, publishers: Iterable[Publisher]) -> frozenset[Digest]:
+    """Return the fingerprints of all keys, roots and identities, former ones too, of the signer's publisher."""
+    found: set[Digest] = set()
+    for publisher in publishers:
+        if signer is not None and signer.fingerprint in publisher.fingerprints:
+            found |= {*publisher.fingerprints, *publisher.former}
+    return frozenset(found)
+
+
 def how_to_trust(signer: Signer) -> str:
     """Return how to trust the signer of a lock, which proves no name: the fingerprint identifies it."""
     if signer.kind == "sigstore":
