@@ -387,11 +387,11 @@ def registry_init(
     if not common.dry_run:
         passphrase = new_passphrase("the registry's keys", common)
         setup = build.Setup(settings=settings, passphrase=passphrase, keys=keys)
-        fingerprint = build.init(folder, setup, signing_time())
         if workflow is not None:
+            write_atomic(os.path.join(path, ".gitignore"), b"*\n")  # the keys, in a repository that others read
             data = resources("skillhub.registry").joinpath("templates/github-pages.yml").read_bytes()
             write_output(workflow, data, project)
-            write_atomic(os.path.join(path, ".gitignore"), b"*\n")  # the keys, in a repository that others read
+        fingerprint = build.init(folder, setup, signing_time())
     if common.json:
         made = {"path": path, "site": RegistryDir(folder).site, "fingerprint": fingerprint, "workflow": workflow}
         return common.answer("registry init", made)

@@ -196,15 +196,24 @@ class Added:
 def refuse_existing(folder: str, keys: str | None) -> None:
     """Return if ``init`` could create a registry at ``folder`` with its offline keys in ``keys``.
 
+    A call that was killed leaves no registry, and the next call makes all keys anew, unless the folder of the offline
+    keys already has the first root: clients may have pinned it, since a registry without its settings looks the same.
+
     Raises:
-        UsageError: the folder already has a registry, or the folder of offline keys has those of another one.
+        UsageError: the folder already has a registry, or the folder of offline keys has those of this or another one.
         StateError: the disk refuses.
     """
     registry = RegistryDir(folder)
     if registry.exists:
         checks = as_command("skillhub", "registry", "check", folder)
         raise UsageError("there is a registry already", where=registry.path, hint=f"{checks} checks it")
-    if registry.keys(None, keys).first_root() is not None:
+    own_keys = registry.keys(None, keys)
+    first_root = own_keys.first_root()
+    if first_root is not None and first_root == registry.read("metadata/1.root.json"):
+        remove = as_command("rm", own_keys.first_root_path)
+        hint = f"restore registry.json; if nobody has the root yet, registry init makes all anew after: {remove}"
+        raise UsageError("there is a registry without its registry.json", where=registry.path, hint=hint)
+    if first_root is not None:
         hint = "each registry has its own keys; name an empty folder, or move these keys away"
         raise UsageError("there are the offline keys of a registry already", where=keys, hint=hint)
 

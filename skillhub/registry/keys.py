@@ -50,7 +50,7 @@ class RegistryKeys:
         Raises:
             StateError: the disk refuses.
         """
-        files.write_atomic(os.path.join(self._offline, _ROOT), data, mode=0o600)
+        files.write_atomic(self.first_root_path, data, mode=0o600)
 
     def of(self, role: str) -> Sequence[PrivateKey]:
         """Return the available keys of a role, pending ones included, sorted by file name.
@@ -87,6 +87,11 @@ class RegistryKeys:
         """Return the key of a publisher, or None if there is no file of it; raises as ``of``."""
         return self._read(os.path.join(self._folder, "publishers", name + _PEM))
 
+    @property
+    def first_root_path(self) -> str:
+        """The path of the first root in the folder of the offline keys."""
+        return os.path.join(self._offline, _ROOT)
+
     def first_root(self) -> bytes | None:
         """Return the first root of the registry from the folder of the offline keys, or None if it is not there.
 
@@ -95,7 +100,7 @@ class RegistryKeys:
         Raises:
             StateError: the disk refuses.
         """
-        return files.read(os.path.join(self._offline, _ROOT), _KEY_CAP)
+        return files.read(self.first_root_path, _KEY_CAP)
 
     def signed_versions(self) -> Mapping[str, int]:
         """Return the version of each offline role at the last signature of its keys.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 
 import pytest
@@ -9,6 +10,8 @@ import pytest
 from skillhub.formats.digest import Digest
 from skillhub.server.site import SiteHandler, site_server
 from skillhub.sources.configured import embedded_root
+from tests.support.hearing import heard_by
+from tests.support.killing import Killed, Killer
 from tests.support.serving import serving
 
 
@@ -245,6 +248,20 @@ def test_an_existing_registry_is_refused_before_a_passphrase_is_asked_for(shell)
     done = shell.run("registry", "init", folder, "--dry-run", "--json")
     assert (done.status, done.error["where"]) == (2, str(folder))
     assert done.error["hint"] == f"skillhub registry check {folder} checks it"
+
+
+def test_keys_in_a_repository_are_ignored_by_git_before_they_are_written(shell):
+    keys = shell.project / "mine/keys"
+    killer = Killer(4)
+    with pytest.raises(Killed), heard_by(killer.hear):
+        shell.run("registry", "init", "mine", "--github-pages")
+    assert any(keys.rglob("*.pem"))
+    assert (shell.project / "mine/.gitignore").read_text() == "*\n"
+    again = shell.run("registry", "init", "mine", "--github-pages", "--json")
+    assert again.error["hint"] == "move it away"
+    os.remove(again.error["where"])
+    assert shell.run("registry", "init", "mine", "--github-pages").status == 0
+    assert shell.run("registry", "check", "mine").status == 0
 
 
 def test_the_keys_of_a_registry_are_encrypted_with_a_passphrase(shell):

@@ -2,6 +2,7 @@ import json
 import os
 import shlex
 import stat
+import subprocess
 import zipfile
 from dataclasses import replace
 
@@ -74,6 +75,46 @@ def test_offline_keys_of_another_registry_are_not_overwritten(hub, tmp_path):
     with pytest.raises(UsageError, match="offline keys"):
         init(str(tmp_path / "other"), Setup(settings=RegistrySettings.of("acme"), keys=disk), now())
     assert tree_of(hub.dir.path) == before
+
+
+def test_killed_init_completes_at_the_next_run(tmp_path):
+    """`init` is killed before each of its writes: the next call makes a sound registry, or names what to remove."""
+    folder, skill = str(tmp_path / "r"), write_skill(tmp_path)
+    os.mkdir(folder)
+    setup = Setup(settings=RegistrySettings.of("acme"))
+
+    def run():
+        try:
+            init(folder, setup, now())
+        except UsageError as error:
+            subprocess.run(error.hint.rpartition(": ")[2].split(), check=True)
+            init(folder, setup, now())
+
+    def look(kill, done):
+        assert RegistryDir(folder).exists == done
+        if done:
+            assert check(folder, now()).problems == ()
+            assert len(add(folder, [skill], Signing(now=now())).releases) == 1
+            assert check(folder, now()).problems == ()
+
+    assert kill_everywhere(folder, run, look) > 40
+
+
+def test_init_killed_before_its_last_write_is_refused_with_the_command_that_helps(tmp_path):
+    folder, disk = str(tmp_path / "r"), str(tmp_path / "disk")
+    setup = Setup(settings=RegistrySettings.of("acme"), keys=disk)
+    init(folder, setup, now())
+    os.remove(os.path.join(folder, "registry.json"))
+    before = tree_of(str(tmp_path))
+    with pytest.raises(UsageError, match=r"without its registry.json") as caught:
+        init(folder, setup, now())
+    assert tree_of(str(tmp_path)) == before
+    command = f"rm {os.path.join(disk, '1.root.json')}"
+    assert caught.value.hint.endswith(f": {command}")
+    subprocess.run(command.split(), check=True)
+    init(folder, setup, now())
+    assert check(folder, now()).problems == ()
+    assert len(add(folder, [write_skill(tmp_path)], Signing(now=now(), keys=disk)).releases) == 1
 
 
 @pytest.mark.parametrize("publisher", ["../evil", "", "A"])
