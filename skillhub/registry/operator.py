@@ -47,6 +47,7 @@ from skillhub.model.reference import check_port
 from skillhub.model.tree import Tree
 from skillhub.registry import log_writer
 from skillhub.registry.keys import RegistryKeys
+from skillhub.sources.configured import ROOT_CAP
 from skillhub.trust import documents as written
 from skillhub.trust.documents import LISTING_PATH, signed_documents
 from skillhub.trust.keys import PrivateKey
@@ -528,8 +529,12 @@ class OpenRegistry:
         Raises:
             MetadataExpired: the root has expired by the time of signing, which may be a clock far ahead: documents
                 signed by it would stay valid for years. A state with a new root is served.
+            Refused: the root is larger than clients read, which would end the registry for all of them.
             StateError: the disk refuses.
         """
+        if (size := len(state.documents[ROOT])) > ROOT_CAP:
+            message = f"the root would have {size:,} bytes, more than the {ROOT_CAP:,} that clients read"
+            raise Refused(message, where=self.registry.path, hint="nothing was published; use fewer keys")
         if (expired := state.expires(ROOT)) <= self.signing.now:
             message = f"the root expired {spell_time(expired)}, and the time of signing is {self.signing.time}"
             refresh = as_command("skillhub", "registry", "refresh", self.registry.path, "--role", ROOT)

@@ -7,6 +7,7 @@ import zipfile
 from dataclasses import replace
 
 import pytest
+from tuf.api.metadata import Root
 
 from fixtures.build import EMBEDDED, build, differences
 from skillhub.errors import FormatError, NotFound, Refused, SkillhubError, UnsafeArchive, UsageError
@@ -14,10 +15,11 @@ from skillhub.model.index import Index
 from skillhub.registry.build import Setup, add, init
 from skillhub.registry.check import check
 from skillhub.registry.operator import RegistryDir, RegistrySettings, Signing, opened
-from skillhub.sources.configured import root_fingerprint
+from skillhub.sources.configured import ROOT_CAP, root_fingerprint
 from skillhub.sources.local import read_local
 from skillhub.trust.documents import refuse_large
 from skillhub.trust.keys import PrivateKey
+from skillhub.trust.metadata import public_key
 from skillhub.trust.oms import sign
 from tests.support.killing import kill_everywhere
 from tests.support.published import tree_of
@@ -368,3 +370,17 @@ def test_attack_a_document_above_the_limit_of_clients_is_not_published(hub):
         refuse_large({path: bytes(size)})
         with pytest.raises(Refused, match=path):
             refuse_large({path: bytes(size + 1)})
+
+
+@pytest.mark.parametrize("dry_run", [False, True])
+def test_root_that_clients_would_refuse_is_not_written(hub, dry_run):
+    before = tree_of(hub.dir.site)
+    with opened(hub.dir.path, Signing(now=hub.when, dry_run=dry_run)) as found:
+        root = found.metadata.signed("root", Root)
+        for number in range(120):
+            root.add_key(public_key(PrivateKey.from_seed(bytes([number] * 32), "ed25519").public), "timestamp")
+        state = found.metadata.changed({"root": root}, found.keys.of, found.dates)
+        assert len(state.documents["root"]) > ROOT_CAP
+        with pytest.raises(Refused, match=r"more than the 32,000 that clients read"):
+            found.serve(state)
+    assert tree_of(hub.dir.site) == before
