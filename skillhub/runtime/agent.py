@@ -28,18 +28,9 @@ from skillhub.model.manifest import FOLDER_NAME
 from skillhub.model.question import HoldReason
 from skillhub.model.skill import Skill
 from skillhub.project.copies import NeedCheck, need_check
-from skillhub.runtime.catalog import Catalog, Problem, Root, Session, folded
+from skillhub.runtime.catalog import STORED, Catalog, Problem, Root, Session, folded, holding, unreadable_lock_reason
 from skillhub.runtime.discover import Search, Surroundings, discover, roots, upwards
-from skillhub.runtime.folder import (
-    STORED,
-    Agreed,
-    Folder,
-    KnownLocks,
-    Locks,
-    NoLocks,
-    holding,
-    unreadable_lock_reason,
-)
+from skillhub.runtime.folder import Agreed, Folder, KnownLocks, Locks, NoLocks
 from skillhub.runtime.state import layers, reach_files, state_folder, with_reach
 from skillhub.runtime.walk import Cache, declared
 

@@ -5,15 +5,17 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
 from typing import Any, Final, Literal, NamedTuple
 from unicodedata import normalize
 
-from skillhub.formats.text import as_command, is_unseen
+from skillhub.errors import SkillhubError
+from skillhub.formats.text import as_command, is_unseen, quote, typed_flags
 from skillhub.model.hosts import SkillScope, is_profile
 from skillhub.model.manifest import one_line
+from skillhub.model.question import HoldReason
 from skillhub.model.skill import Skill
 from skillhub.model.tree import SKILL_MD
 
@@ -65,6 +67,34 @@ def is_beside(path: str, locked: Skill) -> bool:
             if not os.path.samefile(path, os.path.join(folder, link_name)):
                 return True
     return False
+
+
+# The reasons to hold back a skill, and the skill held back.
+
+STORED = HoldReason("not-agreed", "is in the store of skillhub, but not enabled", "skillhub install")
+
+
+def imitation_reason(locked: Skill) -> HoldReason:
+    """Return the reason to hold back a skill that has the name of a locked one and is another."""
+    reason = f"has the name of {locked.name}, which the lock has from {locked.source}, but is another skill"
+    return HoldReason("not-agreed", reason, as_command("skillhub", "install", *typed_flags(locked.scope)))
+
+
+def inside_reason(locked: Skill) -> HoldReason:
+    """Return the reason to hold back a skill in the folder of a locked one."""
+    reason = f"is inside the folder of {locked.name}, which is locked as a whole"
+    return HoldReason("drifted", reason, as_command("skillhub", "sync", *typed_flags(locked.scope)))
+
+
+def holding(skill: Skill, held: HoldReason) -> Skill:
+    """Return the skill, held back for this reason."""
+    return replace(skill, state="disabled", held=held)
+
+
+def unreadable_lock_reason(error: SkillhubError) -> HoldReason:
+    """Return the reason to hold back a skill while a lock or a record cannot be read."""
+    reason = f"is held back, because {quote(error.where or 'the lock')} cannot be read: {error.message}"
+    return HoldReason("not-agreed", reason, "skillhub doctor")
 
 
 class NamedCommand(NamedTuple):

@@ -33,7 +33,7 @@ from skillhub.project.copies import absolute, folders_of, need_check, view
 from skillhub.project.last_seen import BarringCheck, barring
 from skillhub.project.project import Project, state_key, workspace_around
 from skillhub.project.store import Store
-from skillhub.runtime.catalog import LockedNames, folded, is_beside
+from skillhub.runtime.catalog import LockedNames, folded, holding, is_beside
 from skillhub.runtime.discover import HEAD, Surroundings, upwards
 from skillhub.runtime.walk import are_facts, facts_in, opened, write_own
 
@@ -572,29 +572,3 @@ def _hold_reason(
 def _left_lock_reason(record: Record, project: Project) -> HoldReason:
     reason = f"{_WAITING.get(record.disabled_by, 'is disabled')}, and is no longer in the lock"
     return HoldReason("disabled", reason, as_command("skillhub", "sync", *typed_flags(project.scope)))
-
-
-STORED = HoldReason("not-agreed", "is in the store of skillhub, but not enabled", "skillhub install")
-
-
-def imitation_reason(locked: Skill) -> HoldReason:
-    """Return the reason to hold back a skill that has the name of a locked one and is another."""
-    reason = f"has the name of {locked.name}, which the lock has from {locked.source}, but is another skill"
-    return HoldReason("not-agreed", reason, as_command("skillhub", "install", *typed_flags(locked.scope)))
-
-
-def inside_reason(locked: Skill) -> HoldReason:
-    """Return the reason to hold back a skill in the folder of a locked one."""
-    reason = f"is inside the folder of {locked.name}, which is locked as a whole"
-    return HoldReason("drifted", reason, as_command("skillhub", "sync", *typed_flags(locked.scope)))
-
-
-def holding(skill: Skill, held: HoldReason) -> Skill:
-    """Return the skill, held back for this reason."""
-    return replace(skill, state="disabled", held=held)
-
-
-def unreadable_lock_reason(error: SkillhubError) -> HoldReason:
-    """Return the reason to hold back a skill while a lock or a record cannot be read."""
-    reason = f"is held back, because {quote(error.where or 'the lock')} cannot be read: {error.message}"
-    return HoldReason("not-agreed", reason, "skillhub doctor")

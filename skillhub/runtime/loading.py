@@ -27,8 +27,8 @@ from skillhub.model import manifest
 from skillhub.model.hosts import Rules
 from skillhub.model.skill import Skill
 from skillhub.project.project import Project
-from skillhub.runtime.catalog import Catalog, Session
-from skillhub.runtime.folder import STORED, Agreed, Folder, Locks, holding, imitation_reason, inside_reason
+from skillhub.runtime.catalog import STORED, Catalog, Session, holding, imitation_reason, inside_reason
+from skillhub.runtime.folder import Agreed, Folder, Locks
 from skillhub.runtime.mention_parser import Suggestions
 from skillhub.runtime.mention_resolver import Caller, called, check_caller, refusal, usable
 
