@@ -394,10 +394,11 @@ def load(
             error.message += f"; it is in the package {package}"
             error.hint = as_command("skillhub", "load", name or "", "--project", folder)
         raise
-    if skill.permission == "ask" and not (common.yes or common.asks):
+    agrees = common.yes or common.asks
+    if skill.permission == "ask" and not agrees:
         message = f"the settings of {agent.name} require a question before {quote(skill.full_name)} is loaded"
         raise Refused(message, hint="type the command at a terminal, or agree with --yes")
-    request = loading.Request(arguments=arguments, session=Session(session), rules=agent.rules, ask=lambda _: True)
+    request = loading.Request(arguments=arguments, session=Session(session), rules=agent.rules, ask=lambda _: agrees)
     loaded = loading.load(skill, request)
     for note in loaded.notes:
         common.terminal.say(note, "dim")

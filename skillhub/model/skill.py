@@ -69,6 +69,7 @@ class Skill:
         withdrawn: Why its registry withdrew this version, when last seen; None if not withdrawn, or not checked.
         known_bad: The worst advisory that refuses it; None if none does, or not checked.
         stamp: For a skill in no lock, a text that changes with its ``SKILL.md`` and with the entries of its folder.
+        allowed: The tree for which a stored answer of the user replaces ``ask``; with other files ``load`` asks.
 
     Raises:
         UsageError: ``path``, or one of ``links``, cannot be a path in a file system.
@@ -111,6 +112,7 @@ class Skill:
     withdrawn: str | None = None
     known_bad: str | None = None
     stamp: str = field(default="", repr=False)
+    allowed: Digest | None = None
 
     def __post_init__(self) -> None:
         check_paths(self.path, *self.links)

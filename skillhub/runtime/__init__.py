@@ -19,6 +19,7 @@ _HOMES = {
         "model.question": "HeldStatus HoldReason",
         "model.skill": "Need Permission PermissionRule Reach Skill State permitted",
         "runtime.agent": "catalog_of changes context_inspect skills_list",
+        "runtime.consent": "answers remember",
         "runtime.catalog": "Catalog Problem Root Session Shadowed",
         "runtime.discover": "Surroundings",
         "runtime.envelope": "Display display inject",
@@ -31,7 +32,7 @@ _HOMES = {
         "runtime.mention_resolver": (
             "Caller Completion Mention MentionRules Outcome Resolved Selected complete mentioned"
         ),
-        "runtime.state": "answers remember set_reach",
+        "runtime.state": "set_reach",
         "runtime.toolset": "SkillTool ToolResult call_tool tools",
         "runtime.walk": "Cache",
     }.items()
@@ -134,6 +135,7 @@ if TYPE_CHECKING:
     from skillhub.model.skill import Need, Permission, PermissionRule, Reach, Skill, State, permitted
     from skillhub.runtime.agent import catalog_of, changes, context_inspect, skills_list
     from skillhub.runtime.catalog import Catalog, Problem, Root, Session, Shadowed
+    from skillhub.runtime.consent import answers, remember
     from skillhub.runtime.discover import Surroundings
     from skillhub.runtime.envelope import Display, display, inject
     from skillhub.runtime.folder import Agreed, bring_system_skills
@@ -153,7 +155,7 @@ if TYPE_CHECKING:
     from skillhub.runtime.overview import Section, section
     from skillhub.runtime.ranking import Hit, Hits, SearchIndex, rows_of, search
     from skillhub.runtime.skill_urls import Pulled, pull, urls_of
-    from skillhub.runtime.state import answers, remember, set_reach
+    from skillhub.runtime.state import set_reach
     from skillhub.runtime.toolset import SkillTool, ToolResult, call_tool, tools
     from skillhub.runtime.walk import Cache
 

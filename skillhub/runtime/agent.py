@@ -30,7 +30,7 @@ from skillhub.model.skill import Skill
 from skillhub.project.copies import NeedCheck, need_check
 from skillhub.runtime.catalog import STORED, Catalog, Problem, Root, Session, folded, holding, unreadable_lock_reason
 from skillhub.runtime.discover import Search, Surroundings, discover, roots, upwards
-from skillhub.runtime.folder import Agreed, Folder, KnownLocks, Locks, NoLocks
+from skillhub.runtime.folder import Agreed, Folder, KnownLocks, Locks, NoLocks, has_tree
 from skillhub.runtime.state import layers, reach_files, state_folder, with_reach
 from skillhub.runtime.walk import Cache, declared
 
@@ -107,7 +107,7 @@ def _catalog(
     skills, mismatches, listed = _recognized(discovered.skills, known_locks, locks, namespaces)
     skills = [_held_to_its_tree(skill, locks, namespaces) for skill in skills]
     if settings:
-        skills = list(with_reach(skills, settings))
+        skills = [_asked_if_changed(skill, locks) for skill in with_reach(skills, settings)]
     cut = {problem.path for problem in discovered.problems if problem.is_cut}
     complete = [root.path for root in found_roots if root.path not in cut]
     searched = {folded(spelling) for path in complete for spelling in (path, os.path.realpath(path))}
@@ -181,6 +181,13 @@ def _held_to_its_tree(skill: Skill, locks: Locks, namespaces: Mapping[str, str |
         return skill
     hold_reason, checked = _as_agreed(skill, skill.tree, locks, namespaces.get(skill.root))
     return holding(skill, HoldReason("drifted", hold_reason.reason, "")) if hold_reason else checked
+
+
+def _asked_if_changed(skill: Skill, locks: Locks) -> Skill:
+    """Return the skill; the user is asked again if their stored yes is for other files than it has now."""
+    if skill.allowed is None or has_tree(skill, skill.allowed, locks.state):
+        return skill
+    return replace(skill, allowed=None, permission="ask")
 
 
 def unnamed(problems: Iterable[Problem], aliases: Collection[str]) -> Iterator[Problem]:

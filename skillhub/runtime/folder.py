@@ -16,7 +16,7 @@ from itertools import islice
 from typing import Any, Final, Literal, NamedTuple, NoReturn
 
 from skillhub.disk import files
-from skillhub.disk.folders import one_look
+from skillhub.disk.folders import LARGEST, one_look
 from skillhub.disk.home import LOCK, Home, project_folders, user_home
 from skillhub.disk.proved import Stamp, is_proof, stamp_of
 from skillhub.errors import Drifted, FormatError, NotFound, OutsideSkill, SkillhubError, StateError, UsageError
@@ -214,6 +214,32 @@ class Folder:
 
     def _record(self, tree: Digest) -> dict[str, object]:
         return {"tree": tree, "stamps": {os.fsencode(name).hex(): stamp for name, stamp in self.stamps.items()}}
+
+
+def all_files(skill: Skill) -> Folder:
+    """Return the folder of a skill with all its files, also those of tools, such as ``node_modules``.
+
+    Raises:
+        StateError: it cannot be read; or it has a link, or more or larger files than a skill to install.
+    """
+    parent, name = os.path.split(skill.file)
+    folder = Folder(parent, only=name if skill.is_command else "")
+    size = sum(int(stamp.split()[0]) for stamp in folder.stamps.values())
+    if folder.non_files or folder.is_cut or size > LARGEST:
+        expected = f"at most {FILES_MAX} files without links, and {LARGEST >> 20} MiB"
+        raise StateError(f"expected {expected}, so that a change of the skill is noticed", where=folder.path)
+    return folder
+
+
+def has_tree(skill: Skill, tree: Digest, state: str | None) -> bool:
+    """Return whether a skill has this tree: that of its lock, or else that of all its files now."""
+    if skill.tree is not None:
+        return skill.tree == tree
+    try:
+        all_files(skill).check(Agreed(tree, state=state))
+    except SkillhubError:
+        return False
+    return True
 
 
 def bring_system_skills(source: str, target: str) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Any, Final
@@ -26,9 +27,10 @@ from skillhub.formats.yaml import Node
 from skillhub.model import manifest
 from skillhub.model.hosts import Rules
 from skillhub.model.skill import Skill
+from skillhub.model.tree import Listing
 from skillhub.project.project import Project
 from skillhub.runtime.catalog import STORED, Catalog, Session, holding, imitation_reason, inside_reason
-from skillhub.runtime.folder import Agreed, Folder, Locks
+from skillhub.runtime.folder import Agreed, Folder, Locks, all_files, has_tree
 from skillhub.runtime.mention_parser import Suggestions
 from skillhub.runtime.mention_resolver import Caller, called, check_caller, refusal, usable
 
@@ -230,7 +232,7 @@ class Request:
         rules: How strictly to read ``SKILL.md``; None for the rules of the host that found the skill.
         commands: The permission to run commands of the skill; None runs none.
         ask: Asks the user whether a skill may be loaded if the host's rules say ``ask``; without it such a skill is
-            refused.
+            refused. The skill that it gets has the tree of its files, for ``remember``.
         ignore_locks: Whether to load the skill as the host alone would, without locks and this machine's record.
 
     Raises:
@@ -378,7 +380,7 @@ def load(skill: Skill, request: Request | None = None, agreed: Agreed | None = N
     if agreed is not None:
         folder.hold_to(agreed)
         _refuse(skill, request)
-    _ask_user(skill, request)
+    _ask_user(skill, request, agreed)
     data = folder.read(name, _FILE_CAP)
     skill_rules = skill.rules if isinstance(skill.rules, Rules) else Rules()
     head = manifest.read_head(data, os.path.basename(skill.path or ""), request.rules or skill_rules)
@@ -465,12 +467,17 @@ def _refuse(skill: Skill, request: Request) -> None:
         raise held_error(skill)(f"the skill {quote(skill.full_name)} {refused[0]}", hint=refused[1] or None)
 
 
-def _ask_user(skill: Skill, request: Request) -> None:
-    if skill.permission != "ask":
+def _ask_user(skill: Skill, request: Request, agreed: Agreed | None) -> None:
+    """Ask about the files that the skill has now, if the rules say ``ask`` and no stored answer is about these."""
+    skill = replace(skill, tree=agreed.tree if agreed else None)
+    state = skill.locks.state if isinstance(skill.locks, Locks) else None
+    if skill.permission != "ask" and (skill.allowed is None or has_tree(skill, skill.allowed, state)):
         return
     if request.ask is None:
         message = f"the settings require asking the user before {quote(skill.full_name)} is loaded"
         raise Refused(message, hint="pass Request(ask=...), which asks, or store an answer with remember(...)")
+    with suppress(SkillhubError):  # without a tree the user is asked, too, but no yes can be stored
+        skill = replace(skill, tree=skill.tree or Listing(all_files(skill).hashed()).digest)
     if not request.ask(skill):
         raise Refused(f"the user refuses to load {quote(skill.full_name)}")
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
-from typing import Any, Final, Literal, NamedTuple, get_args
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
 
 from skillhub.disk.files import inside, lock, read
 from skillhub.disk.home import Home
 from skillhub.errors import FormatError, SkillhubError, StateError, UsageError
 from skillhub.formats import json as jsonc
+from skillhub.formats.digest import Digest
 from skillhub.formats.json import strict_json
 from skillhub.formats.text import as_command, clean, is_path, quote, typed_flags
 from skillhub.formats.toml import others_toml, spell_toml, with_table, without_tables
@@ -24,6 +25,9 @@ from skillhub.model.skill import ACTIONS, Permission, PermissionRule, Reach, Ski
 from skillhub.runtime.catalog import Problem
 from skillhub.runtime.discover import Surroundings, expanded, project_root
 from skillhub.runtime.walk import write_own
+
+# A stored answer of the user: the tree of the skill that they allowed, or no.
+Answer: TypeAlias = Digest | Literal[False]
 
 # Parses and edits the files in which agents disable skills.
 # Text in, text out; every byte that is not about the skill stays. An unknown word disables.
@@ -58,7 +62,7 @@ class Layer:
     hidden: tuple[str, ...] = ()
     extra: tuple[str, ...] = ()
     urls: tuple[str, ...] = ()
-    answers: Mapping[str, bool] = field(default_factory=dict)
+    answers: Mapping[str, Answer] = field(default_factory=dict)
     file: ReachFile | None = None
     error: str = ""
 
@@ -110,15 +114,18 @@ def _gen_edit(text: str, skill: Skill, reach: Reach, where: str) -> str:
     return set_member(text, ("skills", skill.full_name), _GEN_WORDS[reach], where)
 
 
-def gen_answers(text: str, where: str) -> dict[str, bool]:
-    """Return the user's answers in a file of skillhub's own state."""
-    pairs = _member(_gen(text, where), "answers").items()
-    return {name: answer for name, answer in pairs if isinstance(answer, bool)}
+def gen_answers(text: str, where: str) -> dict[str, Answer]:
+    """Return the user's answers in a file of skillhub's own state; the ``true`` of older versions names no tree."""
+    answers: dict[str, Answer] = {}
+    for name, answer in _member(_gen(text, where), "answers").items():
+        with suppress(FormatError):
+            answers[name] = False if answer is False else Digest.parse(answer)
+    return answers
 
 
-def gen_remember(text: str, name: str, allowed: bool, where: str) -> str:
+def gen_remember(text: str, name: str, answer: Answer, where: str) -> str:
     """Return the text with the answer about ``name`` added or replaced."""
-    block = _gen(text, where) | {"answers": gen_answers(text, where) | {name: allowed}}
+    block = _gen(text, where) | {"answers": gen_answers(text, where) | {name: answer}}
     return json.dumps(block, indent=2, ensure_ascii=False) + "\n"
 
 
@@ -351,25 +358,30 @@ def with_reach(skills: Iterable[Skill], settings: Sequence[Layer]) -> Iterator[S
 
     The last matching rule of a file decides for that file. A ``deny`` of any file holds, and so does an ``ask`` of a
     user's file against the project's; otherwise the first file that mentions a skill decides. A skill that any file
-    hides from the model is for the user only. A stored answer replaces ``ask``, and nothing else.
+    hides from the model is for the user only. A stored answer replaces ``ask``, and nothing else; a yes is in
+    ``Skill.allowed``, for the caller to compare with the skill's files.
     """
     hidden = {pattern for layer in settings for pattern in layer.hidden}
     with_rules = [layer for layer in settings if layer.rules]
-    answered = {name: answer for layer in reversed(settings) for name, answer in layer.answers.items()}
+    answers = {name: answer for layer in reversed(settings) for name, answer in layer.answers.items()}
+    is_allowed = {name: answer is not False for name, answer in answers.items()}
     for skill in skills:
         deciding, reach = _first_setting(skill, settings)
         if hidden and reach == "active" and any(name_fits(each, skill.name, skill.full_name) for each in hidden):
             reach = "enabled"
-        permission, denying = _ruling(skill, with_rules, answered)
+        permission, denying = _ruling(skill, with_rules, is_allowed)
+        allowed = answers.get(skill.full_name) or None
+        if allowed and _ruling(skill, with_rules, {})[0] != "ask":
+            allowed = None
         if denying is not None:
             reach = "disabled"
             deciding = deciding if deciding.error else denying
         if reach == "disabled":
             yield replace(skill, state="disabled", held=skill.held or _switched_off(skill, deciding))
-        elif reach == "enabled" or permission != "allow" or deciding.name_only:
+        elif reach == "enabled" or permission != "allow" or deciding.name_only or allowed:
             invocation = "user" if reach == "enabled" else skill.invocation
             name_only = deciding.key(skill) in deciding.name_only
-            yield replace(skill, invocation=invocation, permission=permission, name_only=name_only)
+            yield replace(skill, invocation=invocation, permission=permission, name_only=name_only, allowed=allowed)
         else:
             yield skill
 
@@ -500,48 +512,31 @@ def _edited(file: ReachFile, before: str, skill: Skill, reach: Reach, replaced: 
     return after
 
 
-def answers(profile: Profile | str, around: Surroundings) -> dict[str, bool]:
-    """Return the stored answers of the user about skills with the permission ``ask``, by full name.
-
-    Args:
-        profile: The agent, or its id.
-        around: Where the agent runs.
+def stored_answers(profile: Profile, around: Surroundings) -> dict[str, Answer]:
+    """Return the user's answers about skills with the permission ``ask``, by full name; the project's come first.
 
     Raises:
-        FormatError: a file of skillhub's state is malformed.
-        StateError: a file cannot be read.
-        UsageError: there is no such agent.
+        FormatError, StateError: a file of skillhub's state is malformed, or cannot be read.
     """
-    stored: dict[str, bool] = {}
-    for file in reversed(reach_files(profile_of(profile), around)):
+    stored: dict[str, Answer] = {}
+    for file in reversed(reach_files(profile, around)):
         if file.ours:
             stored |= gen_answers(_text(file) or "", file.path)
     return stored
 
 
-def remember(skill: Skill, allowed: bool, scope: Scope, profile: Profile | str, around: Surroundings) -> None:
-    """Store the user's answer about a skill with the permission ``ask``, in skillhub's state alone.
-
-    Nothing is stored if there is no folder for the state.
-
-    Args:
-        skill: The skill.
-        allowed: Whether the user allows it to be loaded.
-        scope: Whether the answer is for the project or for all of the user's projects.
-        profile: The agent, or its id.
-        around: Where the agent runs.
+def store_answer(name: str, answer: Answer, scope: Scope, profile: Profile, around: Surroundings) -> None:
+    """Store the user's answer about the skill with this full name; nothing if there is no folder for the state.
 
     Raises:
-        FormatError: the file is malformed.
-        StateError: the file cannot be read or written.
-        UsageError: there is no such scope or agent.
+        FormatError, StateError: the file is malformed, or cannot be read or written.
+        UsageError: there is no such scope.
     """
-    profile = profile_of(profile)
     with _locked(profile, around, scope):
         for file in _of_scope(profile, around, scope):
             if file.ours:
                 before = _text(file)
-                _write(file, before, gen_remember(before or "", skill.full_name, allowed, file.path))
+                _write(file, before, gen_remember(before or "", name, answer, file.path))
 
 
 def _files_to_write(profile: Profile, around: Surroundings, scope: Scope) -> Iterator[ReachFile]:

@@ -16,10 +16,11 @@ from skillhub.formats import json as jsonc
 from skillhub.model.hosts import profile
 from skillhub.model.skill import PermissionRule, Skill, permitted
 from skillhub.runtime.agent import catalog_of
+from skillhub.runtime.consent import answers, remember
 from skillhub.runtime.discover import Surroundings
 from skillhub.runtime.loading import Request, load
 from skillhub.runtime.mention_resolver import mentioned
-from skillhub.runtime.state import FORMS, Layer, answers, remember, set_reach, with_reach
+from skillhub.runtime.state import FORMS, Layer, set_reach, with_reach
 from tests.install.test_concurrency import at_once
 from tests.runtime.test_discover import write
 from tests.support.effort import at_most
@@ -306,7 +307,7 @@ def test_simultaneous_changes_of_two_skills_are_both_kept(desk):
     answers_too = [partial(remember, each, True, "project", desk.profile, desk.around) for each in skills]
     assert at_once(*acts, *answers_too) == [0] * 16
     assert [desk.skill(name).reach for name in names] == ["disabled"] * 8
-    assert answers(desk.profile, desk.around) == dict.fromkeys(names, True)
+    assert answers(desk.profile, desk.around, skills) == dict.fromkeys(names, True)
 
 
 @pytest.mark.parametrize("desk", ["opencode"], indirect=True)
@@ -498,7 +499,7 @@ def test_answer_of_the_project_precedes_that_of_the_user(desk):
     skill = desk.skill()
     assert answers(desk.profile, desk.around) == {}
     remember(skill, True, "user", desk.profile, desk.around)
-    assert permitted(skill, [PermissionRule("*", "ask")], answers(desk.profile, desk.around)) == "allow"
+    assert permitted(skill, [PermissionRule("*", "ask")], answers(desk.profile, desk.around, [skill])) == "allow"
     desk.set("enabled", "project")
     remember(skill, False, "project", desk.profile, desk.around)
     assert answers(desk.profile, desk.around) == {"demo": False}
