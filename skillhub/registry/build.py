@@ -25,8 +25,8 @@ from skillhub.scan import capabilities
 from skillhub.sources.local import named, read_local
 from skillhub.trust import oms
 from skillhub.trust.keys import Kind, PrivateKey
-from skillhub.trust.metadata import Dates, MetadataSet
 from skillhub.trust.publishers import Publisher, Verdict, judge, publisher_of
+from skillhub.trust.registry_metadata import Dates, MetadataSet
 from skillhub.trust.roles import LOG, NAMESPACES, ROLES, ROOT, key_names
 
 # From a folder or an archive to a release.

@@ -58,8 +58,8 @@ from skillhub.trust.documents import (
 )
 from skillhub.trust.log import leaf_hash, nodes_of
 from skillhub.trust.log_client import RegistryLog, read_entry
-from skillhub.trust.metadata import METADATA_BUNDLE_PATH
 from skillhub.trust.publishers import judge, publisher_of
+from skillhub.trust.registry_metadata import METADATA_BUNDLE_PATH
 from skillhub.trust.registry_rules import agrees, documents_of
 from skillhub.trust.roles import CEREMONY_DAYS, RELEASES, ROLES, WELL_KNOWN, metadata_files, rule_of, skill_path
 

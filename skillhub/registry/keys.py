@@ -11,7 +11,7 @@ from skillhub.errors import FormatError, StateError
 from skillhub.formats.json import strict_json
 from skillhub.project.keys import decrypted
 from skillhub.trust.keys import PrivateKey
-from skillhub.trust.metadata import keyid
+from skillhub.trust.registry_metadata import keyid
 from skillhub.trust.roles import ROLES
 
 _KEY_CAP = 1 << 20

@@ -52,7 +52,7 @@ from skillhub.trust import documents as written
 from skillhub.trust.documents import LISTING_PATH, signed_documents
 from skillhub.trust.keys import PrivateKey
 from skillhub.trust.log import LogHead, entry, origin_of
-from skillhub.trust.metadata import Dates, MetadataSet, keyid, path_of, publisher_target, verify
+from skillhub.trust.registry_metadata import Dates, MetadataSet, keyid, path_of, publisher_target, verify
 from skillhub.trust.registry_rules import checked, part_of, refuse_shared
 from skillhub.trust.roles import LOG, LOG_HEAD, NAMESPACES, PARTS, ROOT, SNAPSHOT, TARGETS, TIMESTAMP, skill_path
 

@@ -27,7 +27,7 @@ from skillhub.registry.operator import OpenRegistry, Signing, opened
 from skillhub.registry.outputs import built_files, is_fixed
 from skillhub.registry.push_targets import APART, TIMESTAMP_PATH, SiteFile, Target
 from skillhub.trust.documents import LISTING_PATH, public_documents, shards, short_listing
-from skillhub.trust.metadata import MetadataSet, path_of, verify
+from skillhub.trust.registry_metadata import MetadataSet, path_of, verify
 from skillhub.trust.roles import ROOT, SNAPSHOT, TARGETS, TIMESTAMP, WELL_KNOWN, skill_path
 
 Connect = Callable[[str], Target]

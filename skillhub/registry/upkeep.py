@@ -15,11 +15,11 @@ from skillhub.model.index import ADVISORIES, Admission, Index, Release, Revocati
 from skillhub.model.version import is_version
 from skillhub.registry.log_writer import consistency
 from skillhub.registry.operator import OpenRegistry, Signing, opened
-from skillhub.trust import metadata, oms, x509
+from skillhub.trust import oms, registry_metadata, x509
 from skillhub.trust.keys import PrivateKey, PublicKey
 from skillhub.trust.log import LogHead, Note, NoteKey
-from skillhub.trust.metadata import MetadataSet, Rotation, keyid
 from skillhub.trust.publishers import judge, publisher_of
+from skillhub.trust.registry_metadata import MetadataSet, Rotation, keyid
 from skillhub.trust.roles import CEREMONY_DAYS, LOG, LOG_HEAD, RELEASES, ROLES, delegator_of, rule_of
 from skillhub.trust.x509 import Certificate
 
@@ -325,7 +325,7 @@ def _apply_rotation(hub: OpenRegistry, role: str, kept_ids: Sequence[str], new_k
     current = set(hub.metadata.keyids(role))
     if keyids != current:
         change = Rotation(role, frozenset(current - keyids), tuple(key.public for key in new_keys))
-        for state in metadata.states(hub.metadata, change, hub.keys.of, hub.dates):
+        for state in registry_metadata.states(hub.metadata, change, hub.keys.of, hub.dates):
             if role == LOG:  # the same state has a checkpoint that the new key signed
                 index = hub.index()
                 everything = ([], []) if current else ([*index.admissions], [*index.skills])

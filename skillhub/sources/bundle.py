@@ -22,7 +22,7 @@ from skillhub.model.tree import File
 from skillhub.net.fetch import PLAIN, RequestOptions, Response, Web
 from skillhub.sources.git_snapshot import checked, file_id, folder_at, nodes_of
 from skillhub.sources.repository import Folders
-from skillhub.trust.metadata import METADATA_BUNDLE_PATH
+from skillhub.trust.registry_metadata import METADATA_BUNDLE_PATH
 
 # A bundle is a zip: ``skillhub.lock``, ``bundle.json``, and ``blobs/<sha256>``, each blob once. ``bundle.json`` maps
 # keys to blobs. A key is a URL, ``git:<id>`` for an object of git, or ``tree:<name>`` for the files of a locked skill

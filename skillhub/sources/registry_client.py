@@ -31,7 +31,7 @@ from skillhub.net.fetch import Fetcher
 from skillhub.project.last_seen import HINTS, kept, owners
 from skillhub.sources.configured import ROOT_CAP
 from skillhub.sources.history import ShownTime
-from skillhub.trust import metadata, roles
+from skillhub.trust import registry_metadata, roles
 from skillhub.trust.keys import PublicKey
 from skillhub.trust.registry_rules import (
     admission_of,
@@ -182,7 +182,7 @@ class TufRegistry:
         base = url.rstrip("/")
         with translated(base, time), lock(os.path.join(folder, "lock")):
             is_new = not os.path.exists(os.path.join(folder, "snapshot.json"))
-            bridge = _Bridge(fetcher, f"{base}/{metadata.METADATA_BUNDLE_PATH}" if is_new else None)
+            bridge = _Bridge(fetcher, f"{base}/{registry_metadata.METADATA_BUNDLE_PATH}" if is_new else None)
             updater = _Client(folder, f"{base}/metadata/", bridge, root, time)
             updater.refresh()
             updater.keep_bundled(bridge)
@@ -279,7 +279,7 @@ class TufRegistry:
 
     def pinned(self, path: str, pinned: discovery.Pinned, parse: Callable[[bytes, str], _Parsed]) -> _Parsed:
         """Return a file that a signed document pins; raises as ``document``."""
-        return self._content(metadata.pinned_target(path, pinned), parse)
+        return self._content(registry_metadata.pinned_target(path, pinned), parse)
 
     def offers(self) -> Index:
         """Return every signed release, listed or not; for operators, since this reads all documents.
@@ -370,7 +370,7 @@ class TufRegistry:
         return found
 
     def _admission(self, publisher: str, pinned: discovery.Pinned) -> Admission:
-        return self._content(metadata.publisher_target(publisher, pinned), partial(admitted, publisher))
+        return self._content(registry_metadata.publisher_target(publisher, pinned), partial(admitted, publisher))
 
     def _published(self, admission: Admission, releases: tuple[str, tuple[Release, ...]] | None) -> _Published:
         skills = released_by(admission, *releases) if releases else {}
@@ -412,7 +412,7 @@ class TufRegistry:
     def _content(self, target: TargetFile, parse: Callable[[bytes, str], _Parsed]) -> _Parsed:
         """Return a target or a publisher's document, verified against its entry and parsed, and keep the file."""
         with translated(self.url):
-            where = f"{self.url}/{metadata.path_of(target)}"
+            where = f"{self.url}/{registry_metadata.path_of(target)}"
             place = kept(self._folder, target.path)
             with suppress(FormatError, exceptions.LengthOrHashMismatchError):
                 data = read(place, target.length) or b""
@@ -492,7 +492,7 @@ class _Bridge(FetcherInterface):
 
     def download_bytes(self, url: str, max_length: int) -> bytes:
         name = url.rpartition("/")[2]
-        data = self.bundled.get(name) if metadata.is_in_metadata_bundle(name) else None
+        data = self.bundled.get(name) if registry_metadata.is_in_metadata_bundle(name) else None
         if data is not None and len(data) <= max_length:
             return data
         try:
@@ -505,5 +505,7 @@ class _Bridge(FetcherInterface):
         """The bundled documents by name, fetched with the first document that may be in it; empty on failure."""
         with suppress(SourceError, WrongBytes):
             if self._bundle_url:
-                return metadata.read_metadata_bundle(self._fetcher.get(self._bundle_url, cap=_BUNDLE_CAP).data)
+                return registry_metadata.read_metadata_bundle(
+                    self._fetcher.get(self._bundle_url, cap=_BUNDLE_CAP).data
+                )
         return {}

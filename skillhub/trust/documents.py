@@ -31,7 +31,7 @@ from skillhub.model.discovery import (
     SkillRelease,
 )
 from skillhub.model.index import DOCUMENT_CAP, Admission, Index, Release, index_path, namespace_path
-from skillhub.trust.metadata import path_of, pinned_target, publisher_target
+from skillhub.trust.registry_metadata import path_of, pinned_target, publisher_target
 from skillhub.trust.registry_rules import (
     BEST_MAX,
     ROWS_MAX,

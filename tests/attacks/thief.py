@@ -10,7 +10,7 @@ from securesystemslib.signer import Signature, SSlibKey
 from tuf.api.metadata import Metadata, MetaFile, Root, Signed, Snapshot, TargetFile, Targets, Timestamp
 
 from skillhub.trust.keys import PrivateKey
-from skillhub.trust.metadata import MetadataSet, path_of
+from skillhub.trust.registry_metadata import MetadataSet, path_of
 from tests.attacks.scene import Scene
 from tests.support.registry import key_of, role_keys
 

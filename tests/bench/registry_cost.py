@@ -46,7 +46,7 @@ from skillhub.trust.log import (
     subtrees,
     top_of,
 )
-from skillhub.trust.metadata import Dates, MetadataSet, path_of
+from skillhub.trust.registry_metadata import Dates, MetadataSet, path_of
 from skillhub.trust.roles import LOG, LOG_HEAD, WELL_KNOWN, key_names, skill_path
 
 

@@ -31,7 +31,7 @@ from skillhub.model.index import Admission, Index
 from skillhub.registry.build import Setup, add, init
 from skillhub.registry.operator import RegistrySettings, Signing, opened
 from skillhub.trust.documents import PartsWriter, pinned_documents, rows_of, shard_path, shards, signed_documents
-from skillhub.trust.metadata import path_of, pinned_target
+from skillhub.trust.registry_metadata import path_of, pinned_target
 from skillhub.trust.roles import PARTS, WELL_KNOWN, skill_path
 from tests.bench.large_registry import memory, names
 from tests.bench.large_registry import release as release_of

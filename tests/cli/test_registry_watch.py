@@ -11,7 +11,7 @@ from skillhub.registry import log_writer
 from skillhub.registry.operator import RegistryDir, Signing, opened
 from skillhub.trust.keys import PrivateKey
 from skillhub.trust.log import Checkpoint, LogHead, Note, NoteKey, entry, leaf_hash, nodes_of, signed_checkpoint
-from skillhub.trust.metadata import path_of
+from skillhub.trust.registry_metadata import path_of
 from tests.support.here import Here
 from tests.support.merkle import is_consistent
 from tests.support.registry import now

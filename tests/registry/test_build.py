@@ -19,8 +19,8 @@ from skillhub.sources.configured import ROOT_CAP, root_fingerprint
 from skillhub.sources.local import read_local
 from skillhub.trust.documents import refuse_large
 from skillhub.trust.keys import PrivateKey
-from skillhub.trust.metadata import public_key
 from skillhub.trust.oms import sign
+from skillhub.trust.registry_metadata import public_key
 from tests.support.killing import kill_everywhere
 from tests.support.published import tree_of
 from tests.support.registry import Simulator, key_of, long_ago, now, write_skill

@@ -18,7 +18,7 @@ from skillhub.registry.build import add
 from skillhub.registry.operator import Signing
 from skillhub.registry.upkeep import AdmissionChange, delegate, rotate
 from skillhub.trust.keys import PrivateKey
-from skillhub.trust.metadata import Dates, path_of
+from skillhub.trust.registry_metadata import Dates, path_of
 from skillhub.trust.roles import ROLES
 from tests.registry.test_delegate import by, give
 from tests.support.registry import Simulator, key_of, role_keys

@@ -32,8 +32,8 @@ from skillhub.registry.upkeep import AdmissionChange, delegate, withdraw, yank
 from skillhub.sources.local import read_local
 from skillhub.trust.documents import NO_PARTS, SHARD_PATHS, PartsWriter, rows_of, shard_path
 from skillhub.trust.keys import PrivateKey
-from skillhub.trust.metadata import path_of, pinned_target
 from skillhub.trust.oms import sign
+from skillhub.trust.registry_metadata import path_of, pinned_target
 from skillhub.trust.registry_rules import (
     BEST_MAX,
     DEPTH_MAX,

@@ -11,7 +11,7 @@ from skillhub.registry.operator import Signing
 from skillhub.registry.push import push
 from skillhub.registry.push_targets import FolderTarget
 from skillhub.registry.upkeep import rotate, withdraw
-from skillhub.trust.metadata import path_of
+from skillhub.trust.registry_metadata import path_of
 from tests.support.faults import KILLED, forbidden, in_child, kill, no_space
 from tests.support.published import change, offered, tree_of, twin
 from tests.support.registry import Simulator, long_ago, now

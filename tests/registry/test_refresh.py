@@ -9,7 +9,7 @@ from skillhub.registry.build import Setup, init
 from skillhub.registry.check import check
 from skillhub.registry.operator import RegistrySettings, Signing
 from skillhub.registry.upkeep import refresh
-from skillhub.trust.metadata import Dates
+from skillhub.trust.registry_metadata import Dates
 from tests.support.killing import OldClients, kill_everywhere
 from tests.support.published import tree_of
 from tests.support.registry import Simulator, key_of, now

@@ -9,7 +9,7 @@ from skillhub.registry.build import add
 from skillhub.registry.check import check
 from skillhub.registry.operator import Signing
 from skillhub.registry.upkeep import refresh, rotate
-from skillhub.trust.metadata import Dates, keyid
+from skillhub.trust.registry_metadata import Dates, keyid
 from skillhub.trust.roles import ROLES
 from tests.support.killing import OldClients, kill_everywhere
 from tests.support.published import tree_of

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillhub.errors import BadMetadataSignature, NotFound, SourceError, WrongBytes
-from skillhub.trust.metadata import METADATA_BUNDLE_PATH, metadata_bundle, read_metadata_bundle
+from skillhub.trust.registry_metadata import METADATA_BUNDLE_PATH, metadata_bundle, read_metadata_bundle
 from tests.support.registry import Simulator
 
 

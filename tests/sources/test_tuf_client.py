@@ -26,7 +26,7 @@ from skillhub.registry.upkeep import rotate
 from skillhub.sources.configured import EMBEDDED_URL, embedded, embedded_root
 from skillhub.sources.registry_client import TufRegistry, fetch_root
 from skillhub.trust import roles
-from skillhub.trust.metadata import METADATA_BUNDLE_PATH, Dates, MetadataSet
+from skillhub.trust.registry_metadata import METADATA_BUNDLE_PATH, Dates, MetadataSet
 from tests.support.published import tree_of
 from tests.support.registry import URL, Simulator, key_of, long_ago, now, role_keys
 

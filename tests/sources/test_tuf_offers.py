@@ -15,7 +15,7 @@ from skillhub.net.target import PERSON
 from skillhub.project.last_seen import HINTS
 from skillhub.sources.registry_client import TufRegistry, _Bridge, fetch_root
 from skillhub.trust.documents import LISTING_PATH, pinned_documents, signed_documents
-from skillhub.trust.metadata import METADATA_BUNDLE_PATH, Dates
+from skillhub.trust.registry_metadata import METADATA_BUNDLE_PATH, Dates
 from tests.support.registry import URL, Simulator
 
 THEIRS = Release(

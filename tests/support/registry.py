@@ -20,7 +20,7 @@ from skillhub.registry.build import Setup, add, init
 from skillhub.registry.operator import RegistryDir, RegistrySettings, Signing
 from skillhub.sources.registry_client import TufRegistry
 from skillhub.trust.keys import PrivateKey
-from skillhub.trust.metadata import Dates, MetadataSet, path_of
+from skillhub.trust.registry_metadata import Dates, MetadataSet, path_of
 from skillhub.trust.roles import key_names
 
 URL = "https://registry.example/hub"

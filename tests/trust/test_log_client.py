@@ -24,7 +24,7 @@ from skillhub.trust.log import (
     signed_checkpoint,
 )
 from skillhub.trust.log_client import LogWatch
-from skillhub.trust.metadata import Dates
+from skillhub.trust.registry_metadata import Dates
 from skillhub.trust.roles import LOG, LOG_HEAD, LOG_SEEN, SNAPSHOT, TARGETS
 from tests.support.registry import Simulator, key_of
 

@@ -13,8 +13,8 @@ from skillhub.model.index import Admission, Index, Release, Revocation, index_pa
 from skillhub.trust import x509
 from skillhub.trust.documents import pinned_documents, signed_documents
 from skillhub.trust.keys import PrivateKey
-from skillhub.trust.metadata import Dates, MetadataSet, publisher_target
 from skillhub.trust.publishers import publisher_of
+from skillhub.trust.registry_metadata import Dates, MetadataSet, publisher_target
 from skillhub.trust.registry_rules import admission_of, agrees, checked, refuse_shared, released_by
 from skillhub.trust.roles import NAMESPACE_PATHS, ROLES, key_names
 from tests.support.registry import role_keys

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from skillhub.trust.keys import PrivateKey
-from skillhub.trust.metadata import Dates, MetadataSet, Rotation, keyid, states
+from skillhub.trust.registry_metadata import Dates, MetadataSet, Rotation, keyid, states
 from tests.support.registry import role_keys
 
 KEYS = role_keys("rotation")

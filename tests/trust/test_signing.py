@@ -7,7 +7,7 @@ from tuf.api.metadata import Metadata, Root
 
 from skillhub.errors import BadMetadataSignature, FormatError, Refused
 from skillhub.trust.keys import PrivateKey
-from skillhub.trust.metadata import Dates, MetadataSet, keyid, sign, verify
+from skillhub.trust.registry_metadata import Dates, MetadataSet, keyid, sign, verify
 from tests.support.registry import role_keys
 
 KEYS = role_keys("signing")
