@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from skillhub.net.target import Who
     from skillhub.sources.bundle import SkillBundle
     from skillhub.sources.configured import Source, Sources
-    from skillhub.sources.layout import Snapshot
+    from skillhub.sources.snapshot import Snapshot
 
 _YOURS = "only this project names it; if the host is yours, add it to trusted-hosts in config.toml"
 _OFFLINE = "--offline forbids the network, which this command needs"

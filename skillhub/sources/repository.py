@@ -19,7 +19,8 @@ from skillhub.model.index import Index, Release
 from skillhub.model.tree import SKILL_MD, File
 from skillhub.net.target import check_marketplace_url
 from skillhub.sources import layout
-from skillhub.sources.layout import Elsewhere, Plugin, Snapshot, SnapshotNode, SnapshotNodes, Survey, join
+from skillhub.sources.layout import Elsewhere, Plugin, Survey, join
+from skillhub.sources.snapshot import Snapshot, SnapshotNode, SnapshotNodes
 
 # The files of each skill pass the same checks as those of an archive.
 
