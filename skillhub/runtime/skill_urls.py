@@ -9,7 +9,9 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
+from string import punctuation
 from typing import Any
+from urllib.parse import quote as percent_encoded
 from urllib.parse import urlsplit
 
 from skillhub.archive import Entry, gather
@@ -97,7 +99,7 @@ class _Base:
     """One base URL, and the skills that were pulled from it before."""
 
     def __init__(self, url: str, fetch: Fetch, folder: str, reload: bool) -> None:
-        _check_url(url)
+        url = _requestable(url)
         self.index_url = url if url.endswith("/index.json") else f"{url.rstrip('/')}/index.json"
         self._fetch, self._folder, self._reload = fetch, folder, reload
         self._record = os.path.join(
@@ -167,19 +169,28 @@ class _Base:
         return path, fetched.digest
 
 
-def _check_url(url: str) -> None:
+def _requestable(url: str) -> str:
+    """Return a base URL with a percent-encoded path, so that no client fails before the request.
+
+    Each client has its own error for a URL that it cannot request, and such an error would end ``pull``.
+
+    Raises:
+        FormatError: the URL is malformed, or not for a request of ``pull``.
+    """
     try:
         parts = urlsplit(url)
-        port = parts.port
+        port, host = parts.port, (parts.hostname or "").encode("idna").decode()
+        path = percent_encoded(parts.path, safe=punctuation)
     except ValueError as error:  # such as an IPv6 address without its closing bracket, or a port that is no number
         raise FormatError("expected a URL with a valid host and port", where=url) from error
-    if port == 0:
+    if port == 0 or not host.isprintable() or " " in host:
         raise FormatError("expected a URL with a valid host and port", where=url)
     is_loopback = parts.hostname in ("localhost", "127.0.0.1", "::1")
     if parts.scheme not in ("https", *(["http"] if is_loopback else [])) or not parts.hostname or parts.username:
         raise FormatError("expected an https URL without user (http is only for this machine)", where=url)
     if parts.query or parts.fragment:
         raise FormatError("expected a URL without ? and #", where=url)
+    return parts._replace(path=path).geturl()
 
 
 def _holds(path: str, tree: Digest) -> bool:

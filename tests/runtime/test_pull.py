@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import shutil
+import urllib.parse
+import urllib.request
 from pathlib import Path
 
 import pytest
 
 from skillhub.errors import Drifted, OutsideSkill, Refused, SourceError
 from skillhub.runtime import Agreed, Cache, Request, Surroundings, catalog_of, load, pick, profile, pull, urls_of
+from tests.support.web import Web, answer
 
 BASE = "https://skills.example/team"
 
@@ -169,6 +172,10 @@ def test_attack_a_broken_entry_is_skipped_and_reported(tmp_path, client, entry):
         "https://a:b/",
         "https://a:65536/",
         "https://a:0/",
+        "https://a b/",
+        "https://a\x7f/",
+        "https://a\ud800/",
+        f"https://{'a' * 64}.example/",
     ],
 )
 def test_attack_a_url_without_https_is_not_fetched(tmp_path, client, url):
@@ -284,6 +291,22 @@ def test_error_of_the_client_is_a_problem(tmp_path):
         raise SourceError("this host may not be asked")
 
     assert pull([BASE], fetch, str(tmp_path)).problems[0].message == "this host may not be asked"
+
+
+@pytest.mark.parametrize("path", ["a b", "\u00fc", "a%20b", "\x7f"])
+def test_any_path_is_requested_as_a_client_can_request_it(tmp_path, path):
+    """A client of the standard library raises no OSError for a space, and UnicodeEncodeError for an umlaut."""
+
+    def fetch(url):
+        with urllib.request.urlopen(url) as found:
+            return found.read()
+
+    with Web() as web:
+        encoded = path if "%" in path else urllib.parse.quote(path)
+        web.at(f"/{encoded}/index.json", answer(b'{"skills": [{"name": "demo", "files": ["SKILL.md"]}]}'))
+        web.at(f"/{encoded}/demo/SKILL.md", answer(skill_md()))
+        pulled = pull([web.url(f"/{path}")], fetch, str(tmp_path))
+    assert (len(pulled.trees), pulled.problems) == (1, ())
 
 
 def test_urls_of_the_settings_have_their_file(tmp_path):
