@@ -97,9 +97,10 @@ def commit(
     """Make all changes, and disable the ``cleared`` skills; return whether anything changed.
 
     Raises:
-        StateError: the disk refuses, or another process changed one of these skills meanwhile.
+        StateError: the disk refuses, or another process changed one of these skills, or a policy, meanwhile.
     """
     with ports.project.exclusively():
+        ports.policies.refuse_changed()
         now = read_state(ports.project, ports.sources)
         _unchanged_meanwhile(changes, before, now)
         lock = _lock(changes, options, now, before.lock.sources, ports)

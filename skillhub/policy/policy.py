@@ -6,11 +6,12 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
+from functools import cached_property
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, TypeVar
 
 from pydantic import ConfigDict
 
-from skillhub.errors import Forbidden, FormatError, UsageError
+from skillhub.errors import Forbidden, FormatError, StateError, UsageError
 from skillhub.formats.digest import Digest
 from skillhub.formats.document import Absent, Document, Items, Read, integer, matching, one_of, part, visible, wrong
 from skillhub.formats.text import clean, is_alias, is_name, quote, spell_time
@@ -223,11 +224,20 @@ class Objection:
         return Forbidden(self.message, where=self.where, hint=_HINT)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Policies:
-    """All policies that apply, the machine's first."""
+    """All policies that apply, the machine's first; ``read`` reads them at the first question.
 
-    all: Collection[Policy] = ()
+    So a malformed policy does not stop commands that only remove or show skills. The first question raises a
+    FormatError if a policy is malformed, since its rules are unknown, or a StateError if it cannot be read.
+    """
+
+    read: Callable[[], tuple[Policy, ...]] = tuple
+
+    @cached_property
+    def all(self) -> tuple[Policy, ...]:
+        """The policies as they were at the first question."""
+        return self.read()
 
     def __bool__(self) -> bool:
         """Return whether there is any policy."""
@@ -248,6 +258,20 @@ class Policies:
         """
         for objection in self.objections(subject, keys):
             raise objection.error
+
+    def refuse_changed(self) -> None:
+        """Raise if a policy was changed since the first question: what was planned may be forbidden now.
+
+        Raises:
+            FormatError: a policy is malformed now.
+            StateError: a policy was changed, or cannot be read.
+        """
+        before = self.all if "all" in vars(self) else ()
+        now = self.read() if "all" in vars(self) else ()
+        for each in (*now, *before):
+            if each not in now or each not in before:
+                message = f"the {each.level}'s policy was changed meanwhile"
+                raise StateError(message, where=each.path, hint="run the command again")
 
     def against_agent(self, id_: str) -> Objection | None:
         """Return the objection to enabling skills for an agent; None if all policies allow it."""

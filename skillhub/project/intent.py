@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Iterable, Mapping, MutableMapping
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Annotated, ClassVar, Literal, get_args
 
 from pydantic import Field
@@ -559,39 +559,18 @@ def policy_places(home: Home) -> dict[Level, str]:
 def read_policies(home: Home, intent: Callable[[], Intent], machine: str | None = None) -> Policies:
     """Return the existing policies of machine, user and project; they are read at the first question to them.
 
-    So a malformed policy does not stop commands that only remove or show skills. The first question raises a
-    FormatError if a policy is malformed, since its rules are unknown, or a StateError if it cannot be read.
-
     Args:
         home: The folders of the user, with the user's policy.
         intent: Reads the project's intent, which may have a policy.
         machine: The path of the machine's policy; None is ``machine_policy()``.
     """
     paths = policy_places(home) | ({"machine": machine} if machine is not None else {})
-    return Policies(_WhenAsked(paths, intent))
 
-
-class _WhenAsked(Collection[Policy]):
-    """The policies of these files and of the project; the first question reads them, once."""
-
-    def __init__(self, paths: Mapping[Level, str], intent: Callable[[], Intent]) -> None:
-        self._paths = paths
-        self._intent = intent
-
-    @cached_property
-    def _each(self) -> tuple[Policy, ...]:
-        found = [_read_policy(level, path) for level, path in self._paths.items()]
-        found.append(self._intent().policy)
+    def read() -> tuple[Policy, ...]:
+        found = [*(_read_policy(level, path) for level, path in paths.items()), intent().policy]
         return tuple(policy for policy in found if policy is not None)
 
-    def __iter__(self) -> Iterator[Policy]:
-        return iter(self._each)
-
-    def __contains__(self, policy: object) -> bool:
-        return policy in self._each
-
-    def __len__(self) -> int:
-        return len(self._each)
+    return Policies(read)
 
 
 def _read_policy(level: Level, path: str) -> Policy | None:

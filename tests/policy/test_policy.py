@@ -36,9 +36,13 @@ def policy(text, level="user"):
     return parse_policy(text.encode(), level, f"/{level}.toml")
 
 
+def of(*policies):
+    return Policies(lambda: policies)
+
+
 def against(subject, *texts, keys=EVERYTHING):
     levels = ("machine", "user", "project")
-    policies = Policies(tuple(policy(text, level) for text, level in zip(texts, levels, strict=False)))
+    policies = of(*(policy(text, level) for text, level in zip(texts, levels, strict=False)))
     return [(each.key, each.where) for each in policies.objections(subject, keys)]
 
 
@@ -179,13 +183,13 @@ def test_fail_on_compares_severities_and_allow_findings_exempts_a_rule(severity,
 
 def test_longest_minimum_age_counts():
     now = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
-    policies = Policies((policy("min-age-days = 3"), policy("min-age-days = 7"), policy("")))
+    policies = of(policy("min-age-days = 3"), policy("min-age-days = 7"), policy(""))
     assert policies.latest_allowed_date(now) == "2026-11-13T12:00:00Z"
-    assert Policies((policy(""),)).latest_allowed_date(now) is None
+    assert of(policy("")).latest_allowed_date(now) is None
 
 
 def test_agent_must_be_in_the_list_of_every_policy():
-    policies = Policies((policy('agents = ["claude-code", "codex"]'), policy('agents = ["codex"]', "project")))
+    policies = of(policy('agents = ["claude-code", "codex"]'), policy('agents = ["codex"]', "project"))
     assert policies.against_agent("codex") is None
     assert policies.against_agent("claude-code").where == "/project.toml"
     assert policies.against_agent("cursor").where == "/user.toml"
@@ -193,7 +197,7 @@ def test_agent_must_be_in_the_list_of_every_policy():
 
 def test_long_line_is_shortened_in_a_refusal():
     many = ", ".join(['"env:X"'] * 900)
-    (found,) = Policies((policy(f"capabilities = [{many}]"),)).objections(HARMLESS, EVERYTHING)
+    (found,) = of(policy(f"capabilities = [{many}]")).objections(HARMLESS, EVERYTHING)
     assert len(found.message) < 300
 
 
@@ -293,7 +297,7 @@ def test_any_lines_are_parsed_or_refused(lines):
         found = parse_policy(data, "user", "p")
     except SkillhubError:
         return
-    list(Policies((found,)).objections(HARMLESS, EVERYTHING))
+    list(of(found).objections(HARMLESS, EVERYTHING))
 
 
 def test_number_in_quotes_is_refused_with_the_expected_form():
@@ -304,5 +308,5 @@ def test_number_in_quotes_is_refused_with_the_expected_form():
 @pytest.mark.parametrize("value", ['permissions:say "a", "b"', "permissions:a\\b", "permissions:é"])
 def test_rules_are_shown_as_toml(value):
     found = parse_policy(f"deny-capabilities = ['{value}']\nmin-age-days = 3\n".encode(), "user", "/user.toml")
-    texts = [row.text for row in rows(Policies((found,)))]
+    texts = [row.text for row in rows(of(found))]
     assert strict_toml("\n".join(texts).encode(), "") == {"deny-capabilities": [value], "min-age-days": 3}
