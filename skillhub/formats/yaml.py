@@ -203,7 +203,7 @@ class _Reader:
         return root
 
     def _node(self, event: Event, depth: int) -> Node:
-        if type(event) is self._of.ScalarEvent and event.anchor is None and event.tag is None:
+        if isinstance(event, self._of.ScalarEvent) and event.anchor is None and event.tag is None:
             return event.value  # the fast path: nearly all events are such scalars
         if not isinstance(event, (self._of.ScalarEvent, self._of.SequenceStartEvent, self._of.MappingStartEvent)):
             raise self._refuse(event, "no alias")
@@ -211,8 +211,6 @@ class _Reader:
             raise self._refuse(event, "no anchor")
         if event.tag is not None:
             raise self._refuse(event, "no tag")
-        if isinstance(event, self._of.ScalarEvent):
-            return str(event.value)
         if depth > MAX_DEPTH:
             raise self._refuse(event, f"at most {MAX_DEPTH} levels")
         return self._list(depth) if isinstance(event, self._of.SequenceStartEvent) else self._mapping(depth)
