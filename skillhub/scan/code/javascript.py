@@ -29,7 +29,7 @@ def javascript(text: str) -> ast.AST:
         ast.increment_lineno(_block(tree.root_node, 0), line)
         for tree, line in trees(_parser(), text.encode("utf-8", "replace"))
     ]
-    return ast.Try(body=blocks, handlers=[], orelse=[], finalbody=[], lineno=1)
+    return _together(blocks, {"lineno": 1})
 
 
 @cache
@@ -55,8 +55,17 @@ def _read_all(nodes: list[Tree], depth: int) -> list[Any]:
     return [_read(child, depth) for child in nodes if child.type != "comment"]
 
 
+def _together(parts: list[Any], line: dict[str, Any]) -> ast.AST:
+    """Return statements or expressions in order, for a place that takes one.
+
+    Python has no block by itself. A ``try`` without handlers is the statement whose body runs once, unconditionally,
+    and in the scope around it, so that it says of the parts only that they are here.
+    """
+    return ast.Try(body=parts, handlers=[], orelse=[], finalbody=[], **line)
+
+
 def _block(node: Tree, depth: int) -> ast.AST:
-    return ast.Try(body=_read_all(node.named_children, depth), handlers=[], orelse=[], finalbody=[], **_line(node))
+    return _together(_read_all(node.named_children, depth), _line(node))
 
 
 def _name(node: Tree, _depth: int = 0) -> ast.AST:
@@ -165,7 +174,7 @@ def _function(node: Tree, depth: int, name: str = "") -> ast.AST:
         return ast.FunctionDef(name, arguments, [*unpacking, *statements], [], **_line(node))
     if unpacking:
         statements = [*unpacking, body if isinstance(body, ast.stmt) else ast.Return(body, **_line(node))]
-        body = ast.Try(body=statements, handlers=[], orelse=[], finalbody=[], **_line(node))
+        body = _together(statements, _line(node))
     return ast.Lambda(arguments, body, **_line(node))
 
 
@@ -225,7 +234,7 @@ def _import(node: Tree, depth: int) -> ast.AST:
             names.append(ast.ImportFrom(module, [ast.alias(name, alias or None)], 0, **_line(specifier)))
         elif specifier.type == "identifier":
             names.append(ast.Import([ast.alias(module, _text(specifier))], **_line(specifier)))
-    return ast.Try(body=names, handlers=[], orelse=[], finalbody=[], **_line(node))
+    return _together(names, _line(node))
 
 
 def _import_names(node: Tree) -> Iterator[Tree]:
