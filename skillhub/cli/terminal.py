@@ -43,7 +43,15 @@ _ARCHIVE = deferred(r"(?<=/)([0-9a-f]{12})[0-9a-f]{52}(?=\.)")
 _COMMAND = deferred(r" *skillhub [^'\"]+")
 _RESULT = deferred(r".*", re.DOTALL)
 _NO_COMMAND = deferred(r" *[^ ]+")  # the words of a text from outside, such as a path
-_WORD = deferred(r" *(?:(?<=: )(?<!hint: )skillhub (?:(?!, |; |  ).)+$|[^ ]+)")
+_AT_END = r"(?<=: )(?<!hint: )skillhub (?:(?!, |; |  ).)+$"
+_WORD = deferred(rf" *(?:{_AT_END}|[^ ]+)")
+# In a hint, a command may also begin after another clause, and end before what it does or before the next clause.
+_DOES = """
+adds asks checks creates fetches finds installs keeps lists makes names prints removes resolves restores runs saves
+shows takes writes
+"""
+_END = rf"(?:, |; |  | (?:{'|'.join(_DOES.split())})\b)"
+_HINT = deferred(rf" *(?:(?<=[:;,] )skillhub(?= )(?:(?!{_END})[^'\"])+(?={_END}|$)|{_AT_END}|[^ ]+)")
 
 
 class Terminal:
@@ -173,7 +181,7 @@ class Terminal:
         reason = getattr(error, "reason", None)
         for label, text in (("reason", reason), ("where", error.where), ("hint", error.hint)):
             if text:
-                words = _NO_COMMAND if label == "where" else _WORD
+                words = {"where": _NO_COMMAND, "hint": _HINT}.get(label, _WORD)
                 self._write(sys.stderr, f"{label}: {masked(text)}", "plain", 2, words=words)
 
     def table(

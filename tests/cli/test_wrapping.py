@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from skillhub.cli.terminal import _COMMAND, _HINT, rows_of
 from tests.support.cli import COLOURS
 
 COLUMNS = 60
@@ -128,6 +129,24 @@ def test_a_command_to_copy_stays_unbroken(shell):
     assert command in [line.strip() for line in lines(done)]
     done = shell.at_terminal("install", "./mine", "--yes", columns=len(command) + 4)
     assert command in [line.strip() for line in lines(done)]
+
+
+def test_a_command_in_a_hint_stays_unbroken_before_what_it_does(shell):
+    assert shell.run("registry", "init", shell.folder / "mine").status == 0
+    for words, command, after in (
+        (("registry", "init", shell.folder / "mine"), f"skillhub registry check {shell.folder}/mine", "checks it"),
+        (("show", "release-notez-of-the-week"), "skillhub search release-notez-of-the-week", "finds similar names"),
+    ):
+        assert shell.run(*words, "--json").error["hint"].endswith(f"{command} {after}")
+        shown = [line.strip() for line in lines(shell.at_terminal(*words, columns=40))]
+        assert shown[shown.index(command) + 1] == after
+
+
+def test_a_hint_that_begins_with_the_program_is_wrapped_like_any_other():
+    text = "hint: skillhub writes nothing into .env files: remove the link that leads there, skillhub.toml stays"
+    rows = rows_of("  ", text, " " * 8, 40, _COMMAND, _HINT)
+    assert max(map(len, rows)) <= 40
+    assert " ".join(map(str.strip, rows)) == text
 
 
 @pytest.mark.parametrize("words", ["source list", "cache info"])
