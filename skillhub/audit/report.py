@@ -18,7 +18,7 @@ from skillhub import __version__
 from skillhub.disk import files
 from skillhub.disk.home import LOCK
 from skillhub.formats.digest import Digest
-from skillhub.formats.text import as_word, clean, shown
+from skillhub.formats.text import amount, as_word, clean, shown
 from skillhub.model.finding import SEVERITIES, Finding, Rule, Severity, at_least, counted, rules
 from skillhub.model.lock import CAP, Lock
 from skillhub.model.provenance import Record
@@ -81,7 +81,7 @@ class Report:
     @property
     def summary(self) -> str:
         """A summary in one sentence."""
-        checked = f"{self.skills} {'skill' if self.skills == 1 else 'skills'} checked"
+        checked = f"{amount(self.skills, 'skill')} checked"
         if not self.findings:
             return f"{checked}, nothing found"
         counts = Counter(finding.accepted_by.split(" until ")[0] for finding in self.findings if finding.accepted)

@@ -19,7 +19,7 @@ from skillhub.cli.render import show_findings
 from skillhub.cli.terminal import Terminal, members, size_of
 from skillhub.disk import files
 from skillhub.errors import SkillhubError, StateError, UsageError
-from skillhub.formats.text import as_command, did_you_mean, quote, spelled_like
+from skillhub.formats.text import amount, as_command, did_you_mean, quote, spelled_like
 from skillhub.model.finding import CATEGORIES, Severity
 from skillhub.model.hosts import Scope, detect, hosts
 from skillhub.model.reference import all_masked, masked
@@ -85,8 +85,7 @@ def audit(
     if write_baseline is not None and not common.dry_run:
         written = BaselineFile(findings=report.known, version=1)
         write_output(write_baseline, written.dump(), ports.project)
-        some = "1 finding" if len(report.known) == 1 else f"{len(report.known)} findings"
-        common.terminal.say(f"wrote {write_baseline}: a baseline of {some}")
+        common.terminal.say(f"wrote {write_baseline}: a baseline of {amount(len(report.known), 'finding')}")
     in_repository = report.below(_below(ports.project.base, os.environ.get(_WORKSPACE)))
     # GitHub reads both streams; stdout has only the report if a program reads it.
     for line in reports.workflow_commands(in_repository) if ci else ():
@@ -314,7 +313,7 @@ def cache_gc(
     found = collect(common.home, days, common.ports(), dry_run=common.dry_run)
     if common.json:
         return common.answer("cache gc", _collected_json(found, removed=not common.dry_run))
-    done = "would remove" if common.dry_run else "removed"
+    done = common.would("remove", "removed")
     for each in found.waste:
         about = f"{each.about}: " if each.about else ""
         common.terminal.did(f"{done} {each.kind} {about}{each.path} ({size_of(each.size)})")

@@ -24,7 +24,7 @@ from skillhub.cli.common import (
 from skillhub.cli.render import show_findings
 from skillhub.cli.terminal import Terminal, members
 from skillhub.errors import NotFound, PassphraseNeeded, SourceError, UsageError
-from skillhub.formats.text import as_command, quote, word
+from skillhub.formats.text import amount, as_command, quote, word
 from skillhub.model.finding import Issue, counted
 from skillhub.model.reference import holds_secret
 from skillhub.net.settings import Settings
@@ -106,7 +106,7 @@ def new(common: Common, name: Annotated[str, Arg("NAME", "The name of the skill 
     begun = begin(name, working_folder(), dry_run=common.dry_run)
     if common.json:
         return common.answer("new", asdict(begun))
-    common.terminal.did(f"{'would make' if common.dry_run else 'made'} {begun.path}", "green")
+    common.terminal.did(f"{common.would('make', 'made')} {begun.path}", "green")
     for file in begun.files:
         common.terminal.did(f"  {file}")
     check, trial = (as_command("skillhub", verb, f"./{name}") for verb in ("validate", "install"))
@@ -149,8 +149,8 @@ def _draw(found: Validated, terminal: Terminal) -> None:
     signature = found.signature.status if found.signature else "not checked"
     if found.signature and found.signature.code:
         signature += f" ({found.signature.code})"
-    is_ok, warned = found.ok and not signature.startswith("invalid"), len(found.warnings)
-    warnings = f"{warned} {'warning' if warned == 1 else 'warnings'}" if warned else ""
+    is_ok = found.ok and not signature.startswith("invalid")
+    warnings = amount(len(found.warnings), "warning") if found.warnings else ""
     noted = ", ".join(filter(None, (warnings, counted(found.findings))))
     status = f"ok{f', with {noted}' if noted else ''}" if is_ok else "not ok"
     write = terminal.did if is_ok and not noted else terminal.out
@@ -203,9 +203,8 @@ def sign(
     signed = sign_skill(
         path, partial(own_key, key, common), certificates, common.time().now(), dry_run=common.dry_run
     )
-    done = "would be" if common.dry_run else "is"
     who = f" of {signed.identity}" if signed.identity else ""
-    text = f"{signed.path} {done} signed by the key {signed.fingerprint}{who}"
+    text = f"{signed.path} {common.would('be', 'is')} signed by the key {signed.fingerprint}{who}"
     return common.done("sign", asdict(signed), text, "green")
 
 

@@ -116,6 +116,10 @@ class Common:
         """Return a command line for the user to type, in the scope of this command."""
         return command("user" if self.user_scope else "project", *words)
 
+    def would(self, verb: str, done: str) -> str:
+        """Return what the command did, such as ``added``; in a dry run, ``would`` and the ``verb``."""
+        return f"would {verb}" if self.dry_run else done
+
     def answer(self, command: str, value: Mapping[str, Any]) -> int:
         """Print the JSON answer of a command, and return exit status 0."""
         self.terminal.answer(command, value)

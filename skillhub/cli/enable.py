@@ -11,7 +11,7 @@ from skillhub.cli.render import finish, show_outcome
 from skillhub.cli.show import seen_by, surroundings, worked_in
 from skillhub.command.ports import Outcome
 from skillhub.errors import Refused
-from skillhub.formats.text import from_here
+from skillhub.formats.text import amount, from_here
 from skillhub.install import install as installing
 from skillhub.install.skill_sets import SkillProfiles, save_profile, saved_profiles, use_profile
 from skillhub.model.hosts import Scope, profile, profiles
@@ -80,10 +80,9 @@ def profile_save(common: Common, name: ProfileName) -> int:
     Example: skillhub profile save review
     """
     skills, changed = save_profile(name, common.ports(), dry_run=common.dry_run)
-    counted = "1 skill" if len(skills) == 1 else f"{len(skills)} skills"
     value = {"name": name, "skills": [*skills], "changed": changed and not common.dry_run}
-    saved = "would save" if common.dry_run else "saved"
-    return common.done("profile save", value, f"{saved} {name}: {counted}", "green")
+    text = f"{common.would('save', 'saved')} {name}: {amount(len(skills), 'skill')}"
+    return common.done("profile save", value, text, "green")
 
 
 def profile_use(common: Common, enabling: Enabling, name: ProfileName) -> int:
@@ -99,7 +98,7 @@ def profile_use(common: Common, enabling: Enabling, name: ProfileName) -> int:
     outcome = used.outcome
     if not common.json:
         for each in used.disabled:
-            common.terminal.did(f"{'would disable' if common.dry_run else 'disabled'} {each}", "yellow")
+            common.terminal.did(f"{common.would('disable', 'disabled')} {each}", "yellow")
         kept = tuple(skill for skill in outcome.skills if skill.name not in used.disabled)
         outcome = replace(outcome, skills=kept)
     return finish(common, outcome, options, "enable", "enabled")
@@ -115,9 +114,7 @@ def profile_remove(common: Common, name: ProfileName) -> int:
     if not common.dry_run:
         saved.put(name, None)
     value = {"name": name, "skills": [*skills], "changed": not common.dry_run}
-    return common.done(
-        "profile remove", value, f"{'would remove' if common.dry_run else 'removed'} the profile {name}"
-    )
+    return common.done("profile remove", value, f"{common.would('remove', 'removed')} the profile {name}")
 
 
 def _switched(common: Common, names: Sequence[str], host: str | None, reach: Reach) -> Outcome | None:

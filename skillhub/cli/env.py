@@ -63,7 +63,7 @@ def env_set(
     if common.json:
         return common.answer("env set", _json(secret))
     users = f"for {', '.join(secret.skills)}" if secret.skills else "for no skill yet"
-    common.terminal.did(f"{'would store' if common.dry_run else 'stored'} {name} {users}, {_place(secret)}", "green")
+    common.terminal.did(f"{common.would('store', 'stored')} {name} {users}, {_place(secret)}", "green")
     if not secret.skills:
         common.terminal.say(f"to give it to a skill: {common.command('env', 'set', name, '--skill', 'SKILL')}")
     common.terminal.say("skillhub env exec -- CMD runs CMD with the values of enabled skills", "dim")
@@ -83,9 +83,9 @@ def env_unset(
     left = remainder(name, skill or (), project)
     if not common.dry_run:
         forget(left, project, _vault())
-    done = f"{'would remove' if common.dry_run else 'removed'} the value of {name}"
+    done = f"{common.would('remove', 'removed')} the value of {name}"
     if left.skills:
-        done = f"the value of {name} {'would stay' if common.dry_run else 'stays'} for {', '.join(left.skills)}"
+        done = f"the value of {name} {common.would('stay', 'stays')} for {', '.join(left.skills)}"
     return common.done("env unset", {**_json(left), "stored": bool(left.skills)}, done)
 
 
@@ -140,9 +140,7 @@ def self_uninstall(common: Common) -> int:
         }
         return common.answer("self uninstall", value)
     for each in gone:
-        common.terminal.did(
-            f"{'would remove' if common.dry_run else 'removed'} {each.kind}: {each.path} {each.name}".strip()
-        )
+        common.terminal.did(f"{common.would('remove', 'removed')} {each.kind}: {each.path} {each.name}".strip())
     for each in kept:
         common.terminal.out(f"stays: {each.path}: {each.kept}", "yellow")
     for line in found.left:

@@ -26,7 +26,7 @@ from skillhub.command.ports import Options, Outcome, Ports, chosen_agents, show_
 from skillhub.disk import files
 from skillhub.errors import SkillhubError, UsageError
 from skillhub.formats.digest import Digest
-from skillhub.formats.text import word
+from skillhub.formats.text import amount, word
 from skillhub.install.install import available_updates
 from skillhub.install.install import install as flow
 from skillhub.install.install import update as update_flow
@@ -208,8 +208,7 @@ def bundle_export(common: Common, file: Annotated[str, Arg("FILE", "The bundle t
         write_output(file, data, common.open_project())
     until, names = usable_until(bundle), [*bundle.lock.skills]
     row = {"path": file, "skills": names, "size": len(data), "digest": Digest.of(data), "usable_until": until}
-    would = "would write" if common.dry_run else "wrote"
-    about = f"{would} {word(file)}: {len(names)} skill{'s' if names[1:] else ''}, {len(data)} bytes"
+    about = f"{common.would('write', 'wrote')} {word(file)}: {amount(len(names), 'skill')}, {len(data)} bytes"
     return common.done("bundle export", row, f"{about}; usable until {until}" if until else about)
 
 
@@ -229,8 +228,7 @@ def pick(
     options = enabling.options(common, enable=not no_enable)
     ports = common.ports(allow_unsigned=allow_unsigned)
     listed = listings(ports)
-    for warning in listed.warnings:
-        common.terminal.warn(f"warning: {warning}")
+    common.terminal.warn_each(listed.warnings)
     releases = listed.releases()
     if not releases:
         common.terminal.say("no source lists a skill; skillhub source list shows your sources")

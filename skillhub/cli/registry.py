@@ -7,7 +7,6 @@ import sys
 from contextlib import ExitStack
 from dataclasses import asdict
 from functools import partial
-from http.server import ThreadingHTTPServer
 from importlib.resources import files as resources
 from typing import Annotated
 
@@ -19,7 +18,7 @@ from skillhub.cli.terminal import members
 from skillhub.disk.files import write_atomic
 from skillhub.errors import FormatError, UsageError
 from skillhub.formats.digest import Digest
-from skillhub.formats.text import as_command, as_word, clean, is_name, parse_time, quote, spell_time
+from skillhub.formats.text import amount, as_command, as_word, clean, is_name, parse_time, quote, spell_time
 from skillhub.model.advisory import CAP, AdvisoriesDocument, AdvisoryFeed
 from skillhub.model.index import Release
 from skillhub.model.question import YES, Asked, how_to_answer, refusal
@@ -108,9 +107,9 @@ def registry_build(
     if common.verbose:
         for path in done.written:
             common.terminal.say(path)
-    verb = "would write" if common.dry_run else "wrote"
-    changed = f"{verb} {len(done.written)} of {done.files} files, {len(done.removed)} removed"
-    common.terminal.did(f"{site}: {changed}, {done.skills} skill{'' if done.skills == 1 else 's'}", "green")
+    wrote = f"{common.would('write', 'wrote')} {len(done.written)} of {done.files} files"
+    text = f"{site}: {wrote}, {len(done.removed)} removed, {amount(done.skills, 'skill')}"
+    common.terminal.did(text, "green")
     return 0
 
 
@@ -238,7 +237,7 @@ def registry_rotate(
     done = signed(common, keys, lambda signing: upkeep.rotate(folder, role, signing, lost or ()))
     if common.json:
         return common.answer("registry rotate", {**asdict(done), "at_hand": sorted(done.at_hand)})
-    for verb, ids in (("would retire" if common.dry_run else "retired", done.gone), ("kept", done.kept)):
+    for verb, ids in ((common.would("retire", "retired"), done.gone), ("kept", done.kept)):
         for each in ids:
             common.terminal.did(f"{verb}: {each}{'' if each in done.at_hand else ' (not available)'}")
     for each in done.new:
@@ -328,8 +327,8 @@ def registry_advise(
     done = signed(common, keys, lambda signing: upkeep.advise(folder, documents, signing, withdraw or ()))
     _rebuild(common, folder)
     value = {"advisories": [each.id for each in done.advisories], "digests": list(done.digests)}
-    verb = "would publish" if common.dry_run else "published"
-    text = f"{verb} {len(done.advisories)} advisories and {len(done.digests)} digests in all"
+    counts = f"{len(done.advisories)} advisories and {len(done.digests)} digests"
+    text = f"{common.would('publish', 'published')} {counts} in all"
     return common.done("registry advise", value, text, "green")
 
 
@@ -355,8 +354,8 @@ def registry_push(
         for path in done.written:
             common.terminal.say(path)
     if done.written:
-        verb = "would write" if common.dry_run else "published"
-        common.terminal.did(f"{target}: {verb} {len(done.written)} files, {done.unchanged} unchanged", "green")
+        text = f"{common.would('write', 'published')} {len(done.written)} files, {done.unchanged} unchanged"
+        common.terminal.did(f"{target}: {text}", "green")
     else:
         common.terminal.did(f"{target}: already up to date, {done.unchanged} files")
     return 0
@@ -430,7 +429,7 @@ def registry_add(
     _rebuild(common, folder)
     if common.json:
         return common.answer("registry add", {"added": added.releases, "unchanged": added.unchanged})
-    done = "would publish" if common.dry_run else "published"
+    done = common.would("publish", "published")
     for release in added.releases:
         text = f"{done} {release.name} {release.version}, signed by {release.publisher}"
         common.terminal.did(text, "green")
@@ -497,7 +496,7 @@ def publish(
         "pages": has_pages(target.address, common),
         "questions": [question.to_json(answer) for question, answer in asked],
     }
-    done = "would publish" if common.dry_run else "published"
+    done = common.would("publish", "published")
     missing = f"; {len(written)} files were missing" if written else ""
     again = "" if planned.is_new else f" (the same as before{missing})"
     status = common.done("publish", value, f"{done} {release.name} {release.version} to {where}{again}", "green")
@@ -542,8 +541,7 @@ def registry_check(
     if common.json:
         common.terminal.answer("registry check", {"ok": not found.problems, **asdict(found)})
     else:
-        for issue in found.warnings:
-            common.terminal.warn(f"warning: {issue} [{issue.code}]")
+        common.terminal.warn_each(f"{issue} [{issue.code}]" for issue in found.warnings)
         for issue in found.problems:
             common.terminal.out(f"{issue} [{issue.code}]", "red")
         if not found.problems:
@@ -563,10 +561,22 @@ def registry_serve(
 
     Example: skillhub registry serve ./registry --port 8000
     """
+    site = RegistryDir(folder).site
     with ExitStack() as ending:
-        return _serving(
-            common, folder, site_server(RegistryDir(folder).site, host, port, _handler(common, folder, ending)), host
-        )
+        server = site_server(site, host, port, _handler(common, folder, ending))
+        url = f"http://{host}:{server.server_port}"
+        if common.json:
+            common.terminal.answer("registry serve", {"url": url})
+        else:
+            common.terminal.out(f"serving {site} at {url} (stop with Ctrl-C)")
+        sys.stdout.flush()  # a program may wait for the address on a pipe
+        try:
+            server.serve_forever()
+        except KeyboardInterrupt:
+            common.terminal.say("stopped")
+        finally:
+            server.server_close()
+    return 0
 
 
 def _handler(common: Common, folder: str, ending: ExitStack) -> type[SiteHandler]:
@@ -581,19 +591,3 @@ def _handler(common: Common, folder: str, ending: ExitStack) -> type[SiteHandler
     except UsageError as error:
         common.terminal.say(f"without MCP: {error.message} ({error.hint})")
     return type("_Handler", (RegistryHandler,), {"api": api, "mcp": staticmethod(mcp) if mcp else None})
-
-
-def _serving(common: Common, folder: str, server: ThreadingHTTPServer, host: str) -> int:
-    url = f"http://{host}:{server.server_port}"
-    if common.json:
-        common.terminal.answer("registry serve", {"url": url})
-    else:
-        common.terminal.out(f"serving {RegistryDir(folder).site} at {url} (stop with Ctrl-C)")
-    sys.stdout.flush()  # a program may wait for the address on a pipe
-    try:
-        server.serve_forever()
-    except KeyboardInterrupt:
-        common.terminal.say("stopped")
-    finally:
-        server.server_close()
-    return 0

@@ -147,8 +147,8 @@ def _show_questions(outcome: Outcome, common: Common) -> set[str]:
 
 def _show_beside(outcome: Outcome, left_out: str, terminal: Terminal, shown: Collection[str] = ()) -> None:
     """Show the warnings that are not among ``shown``, and the skills that were left out."""
-    for warning in _counted([*terminal.once(each for each in outcome.warnings if each not in shown)], terminal):
-        terminal.warn(f"warning: {warning}")
+    warnings = [*terminal.once(each for each in outcome.warnings if each not in shown)]
+    terminal.warn_each(_counted(warnings, terminal))
     for left in outcome.left_out:
         verb = "unchanged" if left.code == "edited" else left_out
         terminal.warn(f"{verb} {left.name}: {left.message} [{left.code}]")

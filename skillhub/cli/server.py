@@ -68,7 +68,7 @@ def mcp_install(
         changed = any(row["changed"] for row in rows) and not common.dry_run
         return common.answer("mcp install", {"entries": rows, "changed": changed, "questions": questions})
     for row in rows:
-        done = "would write" if common.dry_run else "wrote"
+        done = common.would("write", "wrote")
         text = f"{done} {row['path']}: the MCP server skillhub" if row["changed"] else f"{row['path']} has it already"
         common.terminal.did(text, "green" if row["changed"] else "plain")
     if HOME in ports.environ:
@@ -91,7 +91,7 @@ def mcp_remove(
         changed = any(removed.values()) and not common.dry_run
         return common.answer("mcp remove", {"entries": rows, "changed": changed, "questions": []})
     for path, changed in removed.items():
-        done = "would remove" if common.dry_run else "removed"
+        done = common.would("remove", "removed")
         common.terminal.did(
             f"{done} the MCP server skillhub: {path}" if changed else f"{path} has no MCP server skillhub"
         )

@@ -14,7 +14,7 @@ from skillhub.cli.common import Arg, Common, Strings
 from skillhub.cli.reading import listing, numbered, text_of
 from skillhub.cli.terminal import Terminal, members
 from skillhub.errors import NotFound, Refused, UsageError
-from skillhub.formats.text import Quoted, as_command, collapsed, quote
+from skillhub.formats.text import Quoted, amount, as_command, collapsed, quote
 from skillhub.install.admission import with_advisories
 from skillhub.install.candidates import Candidate
 from skillhub.install.trusted_sources import Listings, listings
@@ -60,7 +60,9 @@ def show(
     if file is not None:
         return show_file(common, shown.skill.name, shown.tree, file)
     if files and not common.json:
-        return show_files(common, shown.tree)
+        for text, tone in listing(shown.tree, scan(shown.tree)):
+            common.terminal.out(text, tone)
+        return 0
     if common.json:
         return common.answer("show", shown.to_json())
     _draw(shown, common.terminal)
@@ -93,8 +95,7 @@ def _draw(shown: Shown, terminal: Terminal) -> None:
         *(("edited" if link in (skill.edited or ()) else "link", link) for link in skill.links),
         *(("release", _spelled(each)) for each in shown.releases),
     ]
-    for warning in terminal.once(shown.warnings):
-        terminal.warn(f"warning: {warning}")
+    terminal.warn_each(terminal.once(shown.warnings))
     for label, text in rows:
         terminal.out(Quoted(f"{'':<16}{text}") if isinstance(text, Quoted) else f"  {label:<14}{text}", hang=16)
     for path, file in shown.tree.items():
@@ -124,13 +125,6 @@ def _spelled(release: Release) -> str:
     return f"{spelled} {release.taken_back}" if release.taken_back else spelled
 
 
-def show_files(common: Common, tree: Tree) -> int:
-    """List the files of a skill with the number of findings in each: ``show REF --files``."""
-    for text, tone in listing(tree, scan(tree)):
-        common.terminal.out(text, tone)
-    return 0
-
-
 def show_file(common: Common, name: str, tree: Tree, path: str) -> int:
     """Show one file of a skill: on a terminal with line numbers and findings, elsewhere its text alone.
 
@@ -151,8 +145,7 @@ def show_file(common: Common, name: str, tree: Tree, path: str) -> int:
         return 0
     if text is None:
         raise UsageError(f"{quote(path)} is binary: it has no text to show")
-    for warning in common.terminal.once(map(str, findings)):
-        common.terminal.warn(f"warning: {warning}")
+    common.terminal.warn_each(common.terminal.once(map(str, findings)))
     common.terminal.lines(text)
     return 0
 
@@ -178,8 +171,7 @@ def use(
     if critical:
         hint = f"{as_command('skillhub', 'show', ref, '--files')} shows the files"
         raise Refused(f"the scan found in {found.name}: {critical[0]}", hint=hint)
-    for warning in common.terminal.once(_warnings(found)):
-        common.terminal.warn(f"warning: {warning}")
+    common.terminal.warn_each(common.terminal.once(_warnings(found)))
     text = text_of(found.tree[SKILL_MD]) or ""
     if common.json:
         return common.answer("use", {**_facts(found), "text": text})
@@ -187,7 +179,7 @@ def use(
     others = [path for path in found.tree if path != SKILL_MD]
     if others:
         shows = as_command("skillhub", "show", ref, *(("--skill", skill) if skill else ()), "--file", others[0])
-        common.terminal.say(f"it has {len(others)} more file{'s' if others[1:] else ''}: {shows}", "dim")
+        common.terminal.say(f"it has {amount(len(others), 'more file')}: {shows}", "dim")
     return 0
 
 
@@ -236,8 +228,7 @@ def search(
     skills = [skill for skill in seen_by(common, host)[1].skills if skill.path]
     listed = Listings() if local else listings(common.ports(), " ".join(words), needed=not skills)
     found = reading.search(" ".join(words), skills, limit, listed.each, common.home.cache)
-    for warning in listed.warnings:
-        common.terminal.warn(f"warning: {warning}")
+    common.terminal.warn_each(listed.warnings)
     if common.json:
         return common.answer("search", reading.found_json(found, listed.kept))
     rows = [(hit.name, hit.source or f"({hit.scope})", _FOUND_BY[hit.reason], hit.description) for hit in found.hits]
@@ -311,8 +302,9 @@ def catalog(common: Common, host: HostName = "agents", window: Window = None) ->
     _show_bill(seen, common)
     if seen.warning:
         common.terminal.warn(f"warning: {seen.warning}")
-    for name, places in seen.repeated.items():
-        common.terminal.warn(f"warning: {name} is listed {len(places)} times, from {', '.join(places)}")
+    common.terminal.warn_each(
+        f"{name} is listed {len(places)} times, from {', '.join(places)}" for name, places in seen.repeated.items()
+    )
     for name in seen.omitted:
         common.terminal.warn(f"  left out: {name}")
     for skill in seen.held:

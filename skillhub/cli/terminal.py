@@ -104,6 +104,11 @@ class Terminal:
         """Write a warning to stderr: what is missing or wrong, and what to do; ``--quiet`` does not silence it."""
         self._write(sys.stderr, masked(text), tone)
 
+    def warn_each(self, lines: Iterable[str]) -> None:
+        """Write each line as a warning of its own."""
+        for line in lines:
+            self.warn(f"warning: {line}")
+
     def warn_of(self, path: str, text: str) -> None:
         """Write a warning about a file to stderr; what looks like a command in it is wrapped like any other text."""
         self._write(sys.stderr, masked(f"{path}: {text}"), "yellow", words=_NO_COMMAND)

@@ -12,7 +12,7 @@ from skillhub.cli.terminal import members
 from skillhub.command.ports import Ports
 from skillhub.errors import Forbidden, FormatError, NotFound, Refused, SourceError, StateError, UsageError
 from skillhub.formats.digest import Digest
-from skillhub.formats.text import as_command, spell_time
+from skillhub.formats.text import amount, as_command, spell_time
 from skillhub.install.trusted_sources import Pin, add_source, trust_source
 from skillhub.install.trusted_sources import suggested as suggested_places
 from skillhub.model.provenance import Delta
@@ -63,8 +63,8 @@ def source_add(
     source = add_source(name, url, _pin(root, fingerprint), ports, dry_run=common.dry_run)
     if source in known.values():
         return common.done("source add", _json(source), f"already added: {source.alias} is {_spelled(source)}")
-    done = "would add" if common.dry_run else "added"
-    return common.done("source add", _json(source), f"{done} {source.alias}: {_spelled(source)}", "green")
+    text = f"{common.would('add', 'added')} {source.alias}: {_spelled(source)}"
+    return common.done("source add", _json(source), text, "green")
 
 
 def _add_suggested(common: Common, ports: Ports) -> int:
@@ -94,13 +94,12 @@ def _add_suggested(common: Common, ports: Ports) -> int:
         last = [*failed.values()][-1]
         message = f"no suggested source was added: {'; '.join(causes)}"
         raise type(last)(message, hint=last.hint or f"{advice}: {again}")
-    for cause in causes:
-        common.terminal.warn(f"warning: not added: {cause}")
+    common.terminal.warn_each(f"not added: {cause}" for cause in causes)
     if common.json:
         reasons = {alias: error.message for alias, error in left.items()}
         return common.answer("source add suggested", {"sources": [_json(each) for each in added], "left": reasons})
     for each in added:
-        common.terminal.did(f"{'would add' if common.dry_run else 'added'} {each.alias}: {_spelled(each)}", "green")
+        common.terminal.did(f"{common.would('add', 'added')} {each.alias}: {_spelled(each)}", "green")
         if certificate := offered[each.alias].get("certificate"):
             file = certificate.rpartition("/")[2]
             trust = as_command("skillhub", "publisher", "trust", each.alias, "--certificate", file)
@@ -141,8 +140,7 @@ def source_show(common: Common, name: SourceName) -> int:
     source = ports.sources.get(name)
     listing = ports.listing(source)
     newest = [releases[0] for _, releases in sorted(listing.skills.items()) if releases[0].withdrawn is None]
-    for warning in listing.warnings:
-        common.terminal.warn(f"warning: {warning}")
+    common.terminal.warn_each(listing.warnings)
     if common.json:
         return common.answer("source show", {**_facts(source, common), "skills": newest})
     _draw(source, common)
@@ -182,7 +180,7 @@ def source_refresh(
         rows.append({"name": source.alias, "skills": len(now), **changes})
         if not common.json:
             moved = f", {old[:12]} -> {new[:12]}" if old and new and old != new else ""
-            common.terminal.did(f"{source.alias}: {len(now)} skill{'' if len(now) == 1 else 's'}{moved}")
+            common.terminal.did(f"{source.alias}: {amount(len(now), 'skill')}{moved}")
             for line in [*(f"  + {each}" for each in delta.added), *(f"  - {each}" for each in delta.removed)]:
                 common.terminal.out(line)
     if failed is not None and not rows:
@@ -205,8 +203,7 @@ def source_remove(common: Common, name: SourceName) -> int:
             left = [skill for skill, entry in lock.skills.items() if entry.place == name and not entry.local]
         elif gone.place is not None:
             left = [skill for skill, entry in lock.skills.items() if is_from(entry, gone.place, project.base)]
-    done = "would remove" if common.dry_run else "removed"
-    common.done("source remove", _json(gone), f"{done} {gone.alias}: {gone.url}")
+    common.done("source remove", _json(gone), f"{common.would('remove', 'removed')} {gone.alias}: {gone.url}")
     if left:
         common.terminal.say(f"still locked from it in this project: {', '.join(left)}")
     pin = () if gone.embedded or gone.root is None else ("--fingerprint", gone.root)
@@ -224,9 +221,9 @@ def source_trust(common: Common, name: SourceName, root: Root = None, fingerprin
     Example: skillhub source trust acme --fingerprint sha256:…
     """
     source = trust_source(name, _pin(root, fingerprint), common.ports(), dry_run=common.dry_run)
-    done = "would trust" if common.dry_run else "trusted"
     of = "" if source.named_by == "person" else ", for this project alone"
-    return common.done("source trust", _json(source), f"{done} {source.alias}: {_spelled(source)}{of}", "green")
+    text = f"{common.would('trust', 'trusted')} {source.alias}: {_spelled(source)}{of}"
+    return common.done("source trust", _json(source), text, "green")
 
 
 def _pin(root: str | None, fingerprint: str | None) -> Pin:
@@ -258,8 +255,7 @@ def _draw(source: Source, common: Common) -> None:
     if source.root is None:
         out(f"  {_ROOTLESS[source.kind]}", "yellow")
         if kept := common.sources.kept_listing(source):
-            count = len(kept.index.skills)
-            out(f"  {count} skill{'' if count == 1 else 's'}, {kept.shown(common.time().now())}")
+            out(f"  {amount(len(kept.index.skills), 'skill')}, {kept.shown(common.time().now())}")
         return
     view = _view(source, common)
     out(f"  root {source.root}, now version {view.root.version}, expires {view.root.expires}")
@@ -374,11 +370,8 @@ def publisher_remove(common: Common, name: PublisherName) -> int:
     Example: skillhub publisher remove acme
     """
     gone = common.publishers.get(name) if common.dry_run else common.publishers.remove(name)
-    return common.done(
-        "publisher remove",
-        _publisher_json(gone),
-        f"{gone.name} {'would be' if common.dry_run else 'is'} no longer trusted",
-    )
+    text = f"{gone.name} {common.would('be', 'is')} no longer trusted"
+    return common.done("publisher remove", _publisher_json(gone), text)
 
 
 def _publisher_json(one: Trusted) -> dict[str, Any]:

@@ -108,8 +108,13 @@ def quoted(text: str, most: int, where: str) -> tuple[str, ...]:
     """Return a text from outside to show with a bar: at most ``most`` characters, then where to read the others."""
     line = collapsed(text)
     hidden = len(line) - most
-    note = f"{hidden} more {'character' if hidden == 1 else 'characters'} of this: {where}"
+    note = f"{amount(hidden, 'more character')} of this: {where}"
     return (Quoted(line[:most]), note) if hidden > 0 else (Quoted(line),)
+
+
+def amount(count: int, thing: str) -> str:
+    """Return a number of things, such as ``1 file`` or ``2 files``."""
+    return f"{count} {thing}{'' if count == 1 else 's'}"
 
 
 def word(text: str) -> str:

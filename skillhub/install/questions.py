@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 
-from skillhub.formats.text import Quoted, as_command, collapsed, quoted, shown, word
+from skillhub.formats.text import Quoted, amount, as_command, collapsed, quoted, shown, word
 from skillhub.install.candidates import Candidate, spelled
 from skillhub.model.finding import NETWORK_UNKNOWN, Finding, at_least, counted, in_words, undeclared_variables
 from skillhub.model.lock import Locked
@@ -144,8 +144,7 @@ def _signer_and_source(candidate: Candidate) -> str:
 
 
 def _content(candidate: Candidate) -> str:
-    files = len(candidate.tree)
-    return f"{files} {'file' if files == 1 else 'files'}, {candidate.tree.size} bytes, tree {candidate.tree.digest}"
+    return f"{amount(len(candidate.tree), 'file')}, {candidate.tree.size} bytes, tree {candidate.tree.digest}"
 
 
 def _notes(candidate: Candidate) -> Iterator[str]:
@@ -155,7 +154,7 @@ def _notes(candidate: Candidate) -> Iterator[str]:
         line, *rest = quoted(f"note: {note}", _LINE_MAX * 2, _show_command(candidate))
         yield from (str(line), *rest)
     if left := len(notes[_NOTES_MAX:]):
-        yield f"and {left} more {'note' if left == 1 else 'notes'}: {_show_command(candidate)}"
+        yield f"and {amount(left, 'more note')}: {_show_command(candidate)}"
 
 
 def _show_command(candidate: Candidate) -> str:
@@ -253,7 +252,7 @@ def _lines(grave: Sequence[Finding], name: str, tree: Tree, where: str) -> Itera
         for each in found[:_PLACES_MAX]:
             yield from _seen(each, name, tree, where)
         if left := len(found[_PLACES_MAX:]):
-            yield f"and {left} more {'place' if left == 1 else 'places'} of {rule}: {where}"
+            yield f"and {amount(left, 'more place')} of {rule}: {where}"
 
 
 def _seen(finding: Finding, name: str, tree: Tree, where: str) -> Iterator[str]:

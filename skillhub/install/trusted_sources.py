@@ -20,7 +20,7 @@ from skillhub.errors import (
     WrongBytes,
 )
 from skillhub.formats.digest import Digest
-from skillhub.formats.text import as_command, command, packaged, quote, word
+from skillhub.formats.text import amount, as_command, command, packaged, quote, word
 from skillhub.model import mcp_server
 from skillhub.model.index import Index, Release
 from skillhub.model.lock import LockedSource
@@ -422,10 +422,7 @@ def _place_question(source: Source, ports: Ports) -> Question:
     message = (
         f"{word(source.url)} is not a registry: {vouches} protects its list of skills. Add it as {source.alias}?"
     )
-    details = (
-        *offered.warnings,
-        f"it offers {count} {'skill' if count == 1 else 'skills'}; each is asked about when it is installed",
-    )
+    details = (*offered.warnings, f"it offers {amount(count, 'skill')}; each is asked about when it is installed")
     return Question("place", source.alias, message, details)
 
 

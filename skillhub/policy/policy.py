@@ -14,7 +14,7 @@ from pydantic import ConfigDict
 from skillhub.errors import Forbidden, FormatError, StateError, UsageError
 from skillhub.formats.digest import Digest
 from skillhub.formats.document import Absent, Document, Items, Read, integer, matching, one_of, part, visible, wrong
-from skillhub.formats.text import clean, is_alias, is_name, quote, spell_time
+from skillhub.formats.text import amount, clean, is_alias, is_name, quote, spell_time
 from skillhub.formats.toml import spell_toml, strict_toml
 from skillhub.model.finding import SEVERITIES, Finding, Severity, at_least
 from skillhub.model.hosts import host, hosts
@@ -392,7 +392,7 @@ def _by_age(policy: Policy, subject: Subject) -> str | None:
     if subject.age >= timedelta(days=policy.min_age_days or 0):
         return None
     days = max(0, subject.age.days)
-    return f"{subject.name} was published {days} day{'' if days == 1 else 's'} ago"
+    return f"{subject.name} was published {amount(days, 'day')} ago"
 
 
 def _by_witness(policy: Policy, subject: Subject) -> str | None:

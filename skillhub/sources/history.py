@@ -16,7 +16,7 @@ from skillhub.disk.state_file import StateDocument, StateFile
 from skillhub.errors import FormatError, SourceError, StateError
 from skillhub.formats.digest import Digest
 from skillhub.formats.document import Absent, Items, Members, ObjectId, Read, SkillName, part, text_that, wrong
-from skillhub.formats.text import clean, quote, spell_time
+from skillhub.formats.text import amount, clean, quote, spell_time
 from skillhub.model.index import Index, Release
 
 # The time at which this machine first saw a release that has no date, or only a date that its maker can choose.
@@ -154,8 +154,7 @@ class KeptListing:
         minutes = int((now - self.listed).total_seconds() // 60)
         for many, unit in ((1440, "day"), (60, "hour"), (1, "minute")):
             if minutes >= many:
-                count = minutes // many
-                return f"{count} {unit}{'s' if count > 1 else ''} ago"
+                return f"{amount(minutes // many, unit)} ago"
         return "just now" if minutes == 0 else "in the future"
 
     def shown(self, now: datetime) -> str:
