@@ -410,10 +410,10 @@ def changes(
 ) -> Iterator[Catalog]:
     """Wait for changes, and yield each catalogue that differs from the one before.
 
-    A change of skills, their instructions and the entries of their folders, of locks, this machine's record or the
-    host's own settings counts. With the extra ``watch``, a change in a folder of skills is reported at once, and one
-    of settings, locks and records within the interval. Every other change, such as one behind a link, is found when
-    the catalogue is read again.
+    A change of skills, their instructions and the entries of their folders and of those below them, of locks, this
+    machine's record or the host's own settings counts. With the extra ``watch``, a change in a folder of skills is
+    reported at once, and one of settings, locks and records within the interval. Every other change, such as one
+    behind a link, is found when the catalogue is read again.
 
     Args:
         profile: The host, or its id.

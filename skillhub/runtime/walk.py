@@ -9,6 +9,7 @@ import stat
 import time
 from collections import deque
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Any, Final, NamedTuple, cast
@@ -72,6 +73,7 @@ _SKILL: Final = os.sep + SKILL_MD
 _FIRST: Final = 1 << 12
 _CAP: Final = 1 << 20
 _SKIPPED = frozenset({"node_modules"})
+_STAMPS_MAX = 40  # of one skill: each search asks the disk for each of them
 # The specification reserves these folders for a skill's own files: a SKILL.md in one is a template or an example.
 _RESOURCES = frozenset({"scripts", "references", "assets", "agents"})
 # If a file system counts subfolders among a folder's links, 2 means none (POSIX leaves it open; 1 means unknown).
@@ -89,8 +91,8 @@ class Find:
     Attributes:
         folder: Its canonical path.
         shown_path: The path on which it was found, which may lead through links.
-        stamps: The stamps of the folder (key ``""``) and of the files read in it, by the rest of their path; one that
-            may not reveal the next change begins with ``?``, so that it equals no other.
+        stamps: The stamps of the folder (key ``""``), of the files read in it and of the folders below it, by the
+            rest of their path; one that may not reveal the next change begins with ``?``, so that it equals no other.
         facts: The fields of a ``Skill``, except its place; None if it cannot be read.
         problems: The problems of the skill.
         last_skill: The root and locks for which a ``Skill`` was last made of it, and that skill.
@@ -189,7 +191,7 @@ class Walk:
             ordered = sorted(entries, key=lambda entry: entry.name)
         for entry in ordered:
             name = entry.name
-            if name.startswith(".") or name in _SKIPPED or (in_skill and name in _RESOURCES):
+            if _is_skipped(name) or (in_skill and name in _RESOURCES):
                 continue
             target = self._folder_of(step, entry, in_skill)
             if target is None or target in self._seen:
@@ -225,9 +227,32 @@ def _find(step: _Step, rules: Rules, stamp: Stamp, has_folders: bool) -> Find | 
         if data is None:
             return None
         find.facts = _facts(_head(data, find, rules), find, _declarations(find) if has_folders else None)
+        if has_folders:
+            with suppress(OSError):  # a folder that cannot be read does not make the skill unreadable
+                _stamp_subfolders(find)
     except (SkillhubError, OSError) as error:
         find.problems.append(_problem(find.shown_path, error))
     return find
+
+
+def _stamp_subfolders(find: Find) -> None:
+    """Keep the stamps of the folders below a skill, which reveal that a file was added or removed in one of them."""
+    queue = deque([""])
+    while queue:
+        above = queue.popleft()
+        with os.scandir(find.folder + above) as entries:
+            folders = [each for each in entries if each.is_dir(follow_symlinks=False) and not _is_skipped(each.name)]
+        for entry in sorted(folders, key=lambda each: each.name):
+            if len(find.stamps) >= _STAMPS_MAX:
+                return
+            path, status = f"{above}{os.sep}{entry.name}", entry.stat(follow_symlinks=False)
+            find.stamps[path] = stamp_of(status)
+            if status.st_nlink != _LEAF:
+                queue.append(path)
+
+
+def _is_skipped(name: str) -> bool:
+    return name.startswith(".") or name in _SKIPPED
 
 
 def facts_in(files: Mapping[str, bytes], name: str) -> Mapping[str, Any]:
@@ -444,7 +469,7 @@ def _issue(folder: str, where: str, message: str, is_broken: bool = False) -> Pr
 # Measured with 10,000 skills: JSON takes 0.7 µs for the facts of one skill; SQLite takes 1.2 µs, and its import twice
 # the time.
 
-_VERSION: Final = 5
+_VERSION: Final = 6
 # The facts that a walk may find, and their types; all others come from locks and records, never from the cache.
 _FACTS: Final[Mapping[str, type]] = {
     **dict.fromkeys(("name", "description", "version", "namespace", "argument_hint", "invocation"), str),

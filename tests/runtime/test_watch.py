@@ -69,10 +69,23 @@ def test_edited_instructions_and_a_new_file_give_a_new_catalogue(tmp_path, aroun
     before = catalog_of(HOST, around)
     assert catalog_of(HOST, around) == before
     edited = catalogue_after(around, lambda: (demo / "SKILL.md").write_text(text.format("A giraffe.")))
-    more = catalogue_after(around, lambda: (demo / "more.md").write_text("x"))
-    assert len({before.stamp, edited.stamp, more.stamp}) == 3
+    first = catalogue_after(around, lambda: (demo / "more.md").write_text("x"))
+    assert len({before.stamp, edited.stamp, first.stamp}) == 3
+    below = catalogue_after(around, lambda: (demo / "scripts/deep").mkdir(parents=True))
+    more = catalogue_after(around, lambda: (demo / "scripts/deep/run.py").write_text("x"))
+    gone = catalogue_after(around, lambda: (demo / "scripts/deep/run.py").unlink())
+    assert len({first.stamp, below.stamp, more.stamp, gone.stamp}) == 4
+    more = gone
     assert catalog_of(HOST, around, cache=Cache(str(tmp_path / "cache"))) == more
     assert catalog_of(HOST, around, cache=Cache(str(tmp_path / "cache"))).stamp == more.stamp
+
+
+def test_attack_a_skill_of_many_folders_is_asked_for_few_of_them(tmp_path, around):
+    demo = tmp_path / "repo/.opencode/skills/demo"
+    for number in range(500):
+        (demo / f"scripts/{number:03}").mkdir(parents=True)
+    (skill,) = catalog_of(HOST, around).skills
+    assert len(skill.stamp.split()) == 6 * 40  # each stamp has six words
 
 
 def test_a_watching_host_sees_a_skill_disabled_before_the_next_read(around, monkeypatch):
