@@ -56,7 +56,7 @@ class Bundle:
                 ``sigstore``, ``material``, ``hint``, ``chain-length``, or a reason of ``x509.parse``.
         """
         if len(data) > _CAP:
-            raise BadSignature("too-large", f"expected at most {_CAP} bytes, found {len(data)}", where=SIGNATURE)
+            raise BadSignature("too-large", f"expected at most {_CAP} bytes, found {len(data)}")
         bundle = fields(document(data), "bundle", required=("mediaType", "verificationMaterial", "dsseEnvelope"))
         expect("media-type", "mediaType", bundle["mediaType"], MEDIA_TYPE)
         payload, signature = _envelope(bundle["dsseEnvelope"])
@@ -106,14 +106,13 @@ def fields(
         BadSignature: ``field-type``, ``field-missing`` or ``field-unknown``.
     """
     if not isinstance(value, dict):
-        raise BadSignature("field-type", f"expected an object as {where}, found {shown(value)}", where=SIGNATURE)
+        raise BadSignature("field-type", f"expected an object as {where}, found {shown(value)}")
     for key in required:
         if key not in value:
-            raise BadSignature("field-missing", f"expected {key} in {where}, found none", where=SIGNATURE)
+            raise BadSignature("field-missing", f"expected {key} in {where}, found none")
     for key in value:
         if key not in required and key not in optional:
-            message = f"expected only known fields in {where}, found {quote(key)}"
-            raise BadSignature("field-unknown", message, where=SIGNATURE)
+            raise BadSignature("field-unknown", f"expected only known fields in {where}, found {quote(key)}")
     return value
 
 
@@ -124,7 +123,7 @@ def items(value: object, where: str) -> list[object]:
         BadSignature: ``field-type``.
     """
     if not isinstance(value, list):
-        raise BadSignature("field-type", f"expected an array as {where}, found {shown(value)}", where=SIGNATURE)
+        raise BadSignature("field-type", f"expected an array as {where}, found {shown(value)}")
     return cast("list[object]", value)
 
 
@@ -135,8 +134,7 @@ def expect(reason: str, key: str, actual: object, expected: str) -> None:
         BadSignature: with this ``reason``.
     """
     if actual != expected:
-        message = f"expected {quote(expected)} as {key}, found {shown(actual)}"
-        raise BadSignature(reason, message, where=SIGNATURE)
+        raise BadSignature(reason, f"expected {quote(expected)} as {key}, found {shown(actual)}")
 
 
 def shown(value: object) -> str:
@@ -152,8 +150,7 @@ def _envelope(value: object) -> tuple[bytes, bytes]:
     signatures = items(envelope["signatures"], "signatures")
     if len(signatures) != 1:
         # The reference implementation verifies only the first of several, so that the others would prove nothing.
-        message = f"expected exactly one signature, found {len(signatures)}"
-        raise BadSignature("signature-count", message, where=SIGNATURE)
+        raise BadSignature("signature-count", f"expected exactly one signature, found {len(signatures)}")
     signature = fields(signatures[0], "signatures[0]", required=("sig",), optional=("keyid",))
     return _decode(envelope["payload"], "payload"), _decode(signature["sig"], "sig")
 
@@ -164,15 +161,13 @@ def _is_sigstore(material: Mapping[str, object]) -> bool:
     if kinds == ["certificate"] and material.get("tlogEntries"):
         return True
     if "certificate" in kinds or any(material.get(log) for log in _LOGS):
-        message = "expected a certificate with log entries, or a key or chain with none"
-        raise BadSignature("sigstore", message, where=SIGNATURE)
+        raise BadSignature("sigstore", "expected a certificate with log entries, or a key or chain with none")
     return False
 
 
 def _material(material: Mapping[str, object]) -> tuple[Digest | None, tuple[Certificate, ...]]:
     if len([kind for kind in _KINDS if kind in material]) != 1:
-        message = "expected either publicKey or x509CertificateChain in verificationMaterial"
-        raise BadSignature("material", message, where=SIGNATURE)
+        raise BadSignature("material", "expected either publicKey or x509CertificateChain in verificationMaterial")
     if "publicKey" in material:
         return _hint(material["publicKey"]), ()
     from skillhub.trust import x509  # noqa: PLC0415 - few signatures have certificates
@@ -180,8 +175,7 @@ def _material(material: Mapping[str, object]) -> tuple[Digest | None, tuple[Cert
     chain = fields(material["x509CertificateChain"], "x509CertificateChain", required=("certificates",))
     certificates = items(chain["certificates"], "certificates")
     if not 1 <= len(certificates) <= x509.LONGEST:
-        message = f"expected 1 to {x509.LONGEST} certificates, found {len(certificates)}"
-        raise BadSignature("chain-length", message, where=SIGNATURE)
+        raise BadSignature("chain-length", f"expected 1 to {x509.LONGEST} certificates, found {len(certificates)}")
     return None, tuple(_certificate(certificate) for certificate in certificates)
 
 
@@ -192,8 +186,7 @@ def _hint(value: object) -> Digest | None:
     if hint in (None, ""):
         return None
     if not isinstance(hint, str) or not is_hex(hint):
-        message = f"expected the SHA-256 of the public key in hex, found {shown(hint)}"
-        raise BadSignature("hint", message, where=SIGNATURE)
+        raise BadSignature("hint", f"expected the SHA-256 of the public key in hex, found {shown(hint)}")
     return Digest("sha256:" + hint)
 
 
@@ -212,9 +205,9 @@ def _decode(text: object, where: str) -> bytes:
     try:
         data = b64decode(text, validate=True) if isinstance(text, str) else b""
     except ValueError as error:
-        raise BadSignature("base64", f"expected base64 as {where}", where=SIGNATURE) from error
+        raise BadSignature("base64", f"expected base64 as {where}") from error
     if not data or _encode(data) != text:
-        raise BadSignature("base64", f"expected canonical base64 as {where}", where=SIGNATURE)
+        raise BadSignature("base64", f"expected canonical base64 as {where}")
     return data
 
 
@@ -324,8 +317,8 @@ def _serialization(value: object) -> tuple[str, ...]:
     expect("serialization-method", "method", options["method"], "files")
     expect("hash-type", "hash_type", options["hash_type"], "sha256")
     if not isinstance(options["allow_symlinks"], bool):
-        message = f"expected true or false as allow_symlinks, found {shown(options['allow_symlinks'])}"
-        raise BadSignature("field-type", message, where=SIGNATURE)
+        found = shown(options["allow_symlinks"])
+        raise BadSignature("field-type", f"expected true or false as allow_symlinks, found {found}")
     ignored = tuple(_path(item, "ignore-path") for item in items(options.get("ignore_paths", []), "ignore_paths"))
     if _under(SKILL_MD, _folders(ignored)):
         raise BadSignature("ignores-skill-md", f"expected {SKILL_MD} to be covered, found it ignored")
@@ -348,26 +341,26 @@ def _resources(value: object) -> dict[str, str]:
             raise BadSignature("resource-twice", "a file that the signature lists twice", where=quote(path))
         files[path] = digest
     if SIGNATURE in files:
-        raise BadSignature("covers-itself", "a signature that covers itself", where=SIGNATURE)
+        raise BadSignature("covers-itself", "a signature that covers itself")
     return files
 
 
 def _check_subject(value: object, expected: str) -> None:
     subjects = items(value, "subject")
     if len(subjects) != 1:
-        raise BadSignature("subject-count", f"expected one subject, found {len(subjects)}", where=SIGNATURE)
+        raise BadSignature("subject-count", f"expected one subject, found {len(subjects)}")
     subject = subjects[0]
     if not isinstance(subject, dict) or not isinstance(subject.get("name"), str) or not subject["name"]:
-        raise BadSignature("field-missing", "expected a name in the subject, found none", where=SIGNATURE)
+        raise BadSignature("field-missing", "expected a name in the subject, found none")
     if subject.get("digest") != {"sha256": expected}:
-        message = f"expected the SHA-256 {expected} of the listed files, found {shown(subject.get('digest'))}"
-        raise BadSignature("subject-digest", message, where=SIGNATURE)
+        found = shown(subject.get("digest"))
+        raise BadSignature("subject-digest", f"expected the SHA-256 {expected} of the listed files, found {found}")
 
 
 def _path(value: object, reason: str) -> str:
     """Return ``value`` if it is the canonical path of a file in the folder; ``.``, the folder itself, is refused."""
     if not isinstance(value, str) or "\0" in value or not is_inner_path(value):
-        raise BadSignature(reason, f"expected a path inside the skill, found {shown(value)}", where=SIGNATURE)
+        raise BadSignature(reason, f"expected a path inside the skill, found {shown(value)}")
     return value
 
 
@@ -431,8 +424,12 @@ def read(tree: Tree) -> Envelope | None:
     """
     if SIGNATURE not in tree:
         return None
-    bundle = Bundle.parse(tree[SIGNATURE].data)
-    covered = Statement.parse(bundle.payload).match(tree)
+    try:
+        bundle = Bundle.parse(tree[SIGNATURE].data)
+        covered = Statement.parse(bundle.payload).match(tree)
+    except BadSignature as error:
+        error.where = error.where or SIGNATURE
+        raise
     signed = pae(bundle.payload)
     return Envelope(covered, bundle.hint, bundle.chain, signed, bundle.signature, bundle.sigstore)
 
