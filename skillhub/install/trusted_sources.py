@@ -156,8 +156,7 @@ def refuse_unsafe(alias: str, url: str) -> None:
     """
     if url == EMBEDDED_URL:
         return
-    target = RequestTarget.parse(url)
-    if target.scheme != "https" and not target.loopback:
+    if RequestTarget.parse(url).is_plain:
         hint = f"if that is intended: {as_command('skillhub', 'source', 'add', alias, 'URL')}"
         raise UnsafeTransfer("a repository may propose only https URLs", where=url, hint=hint)
 

@@ -179,6 +179,11 @@ class Settings(Document):
 _NETRC_CAP = 1 << 20
 
 
+def token_variable(target: RequestTarget, tokens: Mapping[str, str]) -> str | None:
+    """Return the variable that holds the token for a target, by host and port, else by host alone."""
+    return tokens.get(f"{target.host}:{target.port}") or tokens.get(target.host)
+
+
 class Logins:
     """The user's credentials for each host; looked up for each request, and never shown.
 
@@ -201,9 +206,9 @@ class Logins:
             FormatError: a header cannot hold the token, or the netrc is malformed.
             StateError: the netrc cannot be read.
         """
-        if target.scheme != "https" and not target.loopback:
+        if target.is_plain:
             return None
-        variable = self._tokens.get(f"{target.host}:{target.port}") or self._tokens.get(target.host)
+        variable = token_variable(target, self._tokens)
         if variable is not None:
             token = self._environ.get(variable, "")
             if not (token.isascii() and token.isprintable()) or " " in token:

@@ -175,6 +175,11 @@ class RequestTarget:
         """Whether the name of the host is a name of this machine."""
         return is_loopback(self.host)
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether requests cross a network unencrypted: others could read a token, or replace the answer."""
+        return self.scheme != "https" and not self.loopback
+
 
 def judge(url: str, by: Requester, private: Container[str] = ()) -> RequestTarget:
     """Return the target of a URL, with the restrictions for the party that named it.

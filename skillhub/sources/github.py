@@ -39,6 +39,7 @@ from skillhub.formats.text import is_object_id, quote
 from skillhub.model.reference import PUBLIC, site_of
 from skillhub.net.fetch import RequestOptions, Response, Web, whole
 from skillhub.net.mirrors import UntrustedClient
+from skillhub.net.settings import token_variable
 from skillhub.net.target import RULES, RequestTarget
 from skillhub.sources import git_snapshot
 from skillhub.sources.git_program import GitLimits
@@ -137,9 +138,9 @@ def token_for(url: str, environ: Mapping[str, str], tokens: Mapping[str, str]) -
         target = RequestTarget.parse(url)
     except UnsafeTransfer:  # the request itself will report it
         return None
-    if target.scheme != "https" and not target.loopback:
+    if target.is_plain:
         return None
-    variable = tokens.get(f"{target.host}:{target.port}") or tokens.get(target.host)
+    variable = token_variable(target, tokens)
     gitlab = (environ.get("GITLAB_HOST") or "gitlab.com").removeprefix("https://").rstrip("/").lower()
     if variable is None and target.authority == gitlab:
         variable = "GITLAB_TOKEN"

@@ -398,8 +398,7 @@ class McpPlace:
     def _index(self, entries: list[McpSkill]) -> Index:
         skills: dict[str, tuple[Release, ...]] = {}
         warnings = [f"{each.name} is left out: {each.objection}" for each in entries if each.objection]
-        target = RequestTarget.parse(self._ref.url)
-        if target.scheme != "https" and not target.loopback:
+        if RequestTarget.parse(self._ref.url).is_plain:
             warnings.append(f"{self._ref.url} uses plain http: anyone on the network path can replace its skills")
         for each in entries:
             if not each.objection:

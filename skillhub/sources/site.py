@@ -64,7 +64,7 @@ class Site:
             TrustDowngrade: the site offered digests before, and now does not.
             SecurityError, SourceError, StateError: as for ``Downloads.document``, and for an unsafe archive.
         """
-        if self._target.scheme == "https" or self._target.loopback:
+        if not self._target.is_plain:
             return self._offered
         warning = f"{self.url} uses plain http: anyone on the network path can replace its skills"
         return replace(self._offered, warnings=(*self._offered.warnings, warning))
