@@ -8,9 +8,10 @@ that is stored and not locked is unused; a skill that is locked and not linked i
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cache, partial
 from itertools import chain
 
 from skillhub.archive.entries import RESERVED
@@ -22,11 +23,13 @@ from skillhub.formats.digest import Digest
 from skillhub.install import candidates, pins
 from skillhub.install.admission import (
     SharedFacts,
+    about_name,
     admit,
     advised,
     check_against_record,
     deciding_facts,
     files_about,
+    known_names,
     moved_records,
     new_first,
     packages_of,
@@ -312,6 +315,7 @@ class Planner:
     is_satisfied: NeedCheck
     link: LinkKind
     packages: Mapping[str, Collection[str]]
+    known_names: Callable[[], Mapping[str, Collection[str]]]
 
     @classmethod
     def of(cls, options: Options, state: State, ports: Ports, coming: Iterable[Candidate] = ()) -> Planner:
@@ -326,7 +330,8 @@ class Planner:
         linker = Linker(ports.project, ports.store)
         link = state.intent.link or Settings.read(ports.project.home).install.link or "copy"
         packages = packages_of(state, coming)
-        return cls(options, state, ports, agents, folders, linker, need_check(ports.environ), link, packages)
+        names = cache(partial(known_names, state, ports))  # a command with nothing to do needs none of them
+        return cls(options, state, ports, agents, folders, linker, need_check(ports.environ), link, packages, names)
 
     def plan(self, candidate: Candidate) -> Plan:
         """Return the plan for a candidate: its needs, its places, and its differences from the version before.
@@ -348,6 +353,9 @@ class Planner:
         is_agreed = record is not None and record.is_of(candidate.entry)
         if not is_agreed:
             candidate = new_first(candidate, record, self.ports)
+            # First, since few notes are shown, and the skill's own files may cause any number of them.
+            about = (*about_name(candidate, self.known_names()), *candidate.warnings)
+            candidate = replace(candidate, warnings=about)
             candidate = candidate.noted(*in_short(candidate.findings), *self._about_alias(candidate))
         elif unfit := self._unfit(candidate.entry):
             candidate = candidate.noted(

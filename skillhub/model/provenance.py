@@ -172,6 +172,11 @@ def _parts(source: str) -> tuple[str, str, str]:
     return canonical(ref.place), ref.source.removeprefix(ref.place), plugin
 
 
+def place_at_any_revision(source: str) -> str:
+    """Return the place of a ``source`` of the lock, without the plugin and the requested revision."""
+    return _parts(source)[0]
+
+
 def _one_spelling(server: str) -> str:
     """Return one spelling of a URL, or of a host."""
     return canonical(server) if "://" in server else authority(canonical(f"https://{server}"))

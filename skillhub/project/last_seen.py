@@ -114,6 +114,11 @@ class LastSeen:
             )
         return None
 
+    @property
+    def names(self) -> Collection[str]:
+        """The names that the registry had when they were last looked up."""
+        return self._owners.keys()
+
     @cached_property
     def _owners(self) -> Mapping[str, str]:
         return owners(self.folder)

@@ -33,6 +33,15 @@ def project_files(shell):
     return {path for path in shell.files() if str(shell.project) in path}
 
 
+def test_the_question_names_a_skill_of_another_source_with_nearly_the_same_name(shell):
+    assert shell.run("install", REF, "--yes").status == 0
+    text = "---\nname: release-note\ndescription: Writes them.\n---\nWrite.\n"
+    shell.write("project/src/release-note/SKILL.md", text)
+    done = shell.at_terminal("install", "./src/release-note", say=[(ASK, "n\n")])
+    assert done.status == 6
+    assert "note: its name is nearly that of another skill: release-notes of github" in done.out
+
+
 def test_yes_installs_the_skill(shell):
     done = shell.at_terminal("install", REF, say=[(ASK, "y\n")])
     assert done.status == 0
