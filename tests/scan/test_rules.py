@@ -270,6 +270,12 @@ def test_rules_have_title_reason_and_hint():
         assert all((rule.title, rule.why, rule.hint))
 
 
+def test_each_hint_first_says_what_the_person_who_installs_can_do():
+    # Only the author can change the files of a skill.
+    edits = ("remove", "write", "put", "name", "break", "keep", "use", "send", "pass", "publish", "state", "let")
+    assert [rule.id for rule in RULES.values() if rule.hint.split()[0] in edits] == []
+
+
 def test_patterns_have_only_bounded_repeats():
     # Without an unbounded repeat, and none bounded by more than 200, a search is linear in the file.
     for rule, spot in LINE_PATTERNS:
