@@ -3,7 +3,7 @@
 Folders and git trees obey the same rules as archives: their readers also call ``gather``.
 """
 
-from skillhub.archive.entries import Entry, Limits, check_path
+from skillhub.archive.limits import Entry, Limits, check_path
 from skillhub.archive.unpack import gather, pack, unpack
 from skillhub.model.tree import Kind, Unpacked, kind_of
 

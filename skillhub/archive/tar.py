@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from struct import Struct
 from typing import Final, NamedTuple
 
-from skillhub.archive.entries import MAGIC, Entry, Gunzipped, Limits, executable, unsafe
+from skillhub.archive.limits import MAGIC, Entry, Gunzipped, Limits, executable, unsafe
 from skillhub.formats.text import quote
 from skillhub.model.tree import File
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from struct import Struct
 from typing import Final
 
-from skillhub.archive.entries import Entry, Limits, check_path, fold, is_lookalike, unsafe
+from skillhub.archive.limits import Entry, Limits, check_path, fold, is_lookalike, unsafe
 from skillhub.archive.zip import read_zip
 from skillhub.errors import FormatError, UnsafeArchive
 from skillhub.formats.text import quote

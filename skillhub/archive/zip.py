@@ -7,7 +7,7 @@ from struct import Struct
 from typing import Final, NamedTuple
 from zlib import crc32
 
-from skillhub.archive.entries import Entry, Limits, check_path, executable, inflate, unsafe
+from skillhub.archive.limits import Entry, Limits, check_path, executable, inflate, unsafe
 from skillhub.errors import FormatError, UnsafeArchive
 from skillhub.formats.text import quote
 from skillhub.model.tree import File

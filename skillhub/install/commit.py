@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 from itertools import chain
 
-from skillhub.archive.entries import RESERVED
+from skillhub.archive.limits import RESERVED
 from skillhub.command.ports import Options, Ports, chosen_agents
 from skillhub.command.state import State, read_state
 from skillhub.disk import files

@@ -14,7 +14,7 @@ from hashlib import sha1, sha512
 from itertools import chain
 from typing import Any, Final, Protocol
 
-from skillhub.archive.entries import RESERVED
+from skillhub.archive.limits import RESERVED
 from skillhub.archive.unpack import packed_tar
 from skillhub.disk import files as disk
 from skillhub.errors import FormatError, WrongBytes

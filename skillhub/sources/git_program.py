@@ -18,7 +18,7 @@ from subprocess import Popen
 from typing import IO, cast
 
 from skillhub import errors
-from skillhub.archive.entries import unsafe
+from skillhub.archive.limits import unsafe
 from skillhub.errors import FormatError, SkillhubError, SourceError, UnsafeTransfer
 from skillhub.formats.text import clean, packaged, quote
 from skillhub.net.fetch import Arrived, Web, unheard

@@ -12,7 +12,7 @@ from functools import partial
 from hashlib import sha1
 from typing import TypeVar
 
-from skillhub.archive.entries import unsafe
+from skillhub.archive.limits import unsafe
 from skillhub.errors import FormatError, NotFound, SourceError, UsageError, WrongBytes
 from skillhub.formats.text import is_object_id, quote, spell_time
 from skillhub.model.reference import is_rev

@@ -20,7 +20,7 @@ from urllib.parse import quote as percent_encode
 
 from pydantic import ConfigDict
 
-from skillhub.archive.entries import unsafe
+from skillhub.archive.limits import unsafe
 from skillhub.disk import files
 from skillhub.disk.home import user_home
 from skillhub.errors import (

@@ -3,7 +3,7 @@
 import pytest
 
 from skillhub.archive import Limits, kind_of
-from skillhub.archive.entries import executable, unsafe
+from skillhub.archive.limits import executable, unsafe
 from skillhub.errors import UnsafeArchive
 
 

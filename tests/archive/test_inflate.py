@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillhub.archive.entries import Gunzipped, inflate
+from skillhub.archive.limits import Gunzipped, inflate
 from skillhub.errors import FormatError, SkillhubError, UnsafeArchive
 
 

@@ -16,7 +16,7 @@ from types import SimpleNamespace
 import pytest
 
 from skillhub.archive import unpack
-from skillhub.archive.entries import Limits
+from skillhub.archive.limits import Limits
 from skillhub.archive.unpack import packed_tar
 from skillhub.disk.home import Home
 from skillhub.model.advisory import AdvisoriesDocument

@@ -1,4 +1,4 @@
-"""Entries of an archive: permitted paths, limits, and inflation that counts bytes."""
+"""What an archive may hold: paths, kinds and modes of entries, sizes, and inflation that counts bytes."""
 
 from __future__ import annotations
 
