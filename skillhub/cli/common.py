@@ -338,8 +338,8 @@ class Common:
     def pick(self, releases: Sequence[Release], places: Mapping[str, PlaceRef] | None = None) -> Sequence[Release]:
         """Let a person pick releases; return none if they stop, or if there is no person to ask.
 
-        ``places`` are the user's sources that are no registries. Only the command ``pick`` passes them; then
-        ``plugin`` of a release holds the alias of its source.
+        ``places`` are the user's sources that are no registries. Only the command ``pick`` passes them, with releases
+        of all sources.
         """
         if not self.asks or (self.yes and places is None):
             return ()

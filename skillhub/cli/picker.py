@@ -22,7 +22,7 @@ class Offered:
 
     Attributes:
         releases: The releases.
-        groups: The group of each release: its plugin, or the folder above its own.
+        groups: The group of each release: its source, its plugin, or the folder above its own.
         labels: The label of each release: its name, with more words if several have that name.
         marks: ``installed``, ``name in use`` if another skill of its name is installed, or empty.
         descriptions: The description of each release, in one line.
@@ -40,7 +40,7 @@ class Offered:
         self._marked = max((len(each) + 1 for each in self.marks if each), default=0)
         self.descriptions = [Quoted(collapsed(release.description)) for release in self.releases]
         self._texts = [
-            " ".join((release.name, release.plugin or "", release.path or "", release.description)).lower()
+            " ".join((release.name, release.qualifier or "", release.path or "", release.description)).lower()
             for release in self.releases
         ]
 
@@ -88,11 +88,11 @@ class Offered:
 
 
 def _words(release: Release, label: str) -> set[str]:
-    return {each.lower() for each in (label, release.name, f"{release.plugin}:{release.name}")}
+    return {each.lower() for each in (label, release.name, f"{release.qualifier}:{release.name}")}
 
 
 def _group(release: Release) -> str:
-    return release.plugin or (release.path or "").rpartition("/")[0]
+    return release.qualifier or (release.path or "").rpartition("/")[0]
 
 
 def _mark(release: Release, lock: Lock, base: str, places: Mapping[str, PlaceRef] | None) -> str:
@@ -103,11 +103,11 @@ def _mark(release: Release, lock: Lock, base: str, places: Mapping[str, PlaceRef
 
 def _is_of(release: Release, entry: Locked, base: str, places: Mapping[str, PlaceRef] | None) -> bool:
     if places is not None and entry.named:
-        return entry.source == release.plugin
+        return entry.source == release.source
     if entry.local:
         paths = (os.path.join(base, entry.path or ""), os.path.join(release.url, release.path or ""))
         return len({*map(os.path.realpath, paths)}) == 1
-    place = (places or {}).get(release.plugin or "")
+    place = (places or {}).get(release.source or "")
     is_there = is_from(entry, place, base) if place else (entry.git or entry.url) == release.url
     return is_there and entry.path == release.path
 

@@ -434,22 +434,19 @@ class Listings:
     kept: Mapping[str, KeptListing] = field(default_factory=dict)
 
     def releases(self) -> tuple[Release, ...]:
-        """Return the newest release that was not taken back, of each skill of each source, by name.
-
-        The field ``plugin`` holds the source's alias; ``reference`` reads it.
-        """
+        """Return the newest release that was not taken back, of each skill of each source, by name and source."""
         found = (
-            replace(chosen, plugin=source.alias)
+            replace(chosen, source=source.alias)
             for source, listing in self.each
             for releases in listing.skills.values()
             if (chosen := next((each for each in releases if not each.taken_back), None))
         )
-        return tuple(sorted(found, key=lambda each: (each.name, each.plugin or "")))
+        return tuple(sorted(found, key=lambda each: (each.name, each.source or "")))
 
 
 def reference(picked: Release) -> Named:
     """Return the reference to a release of ``Listings.releases``."""
-    return Named(picked.name, picked.plugin)
+    return Named(picked.name, picked.source)
 
 
 def listings(ports: Ports, text: str = "", *, needed: bool = True) -> Listings:

@@ -36,6 +36,7 @@ class Release:
         rev: The full commit of a ``tree``.
         path: The folder of a ``tree`` in its repository; None is the whole repository.
         plugin: The plugin that the skill is part of, in a marketplace of plugins.
+        source: The alias of its source, where releases of several sources are offered together.
         published: UTC, ``2026-01-02T03:04:05Z``, so that a comparison of texts is one of times.
         size: Bytes of the artifact.
         log: Its position in the log of its registry, or None.
@@ -62,6 +63,12 @@ class Release:
     rev: str | None = None
     path: str | None = None
     plugin: str | None = None
+    source: str | None = None
+
+    @property
+    def qualifier(self) -> str | None:
+        """The word before the colon that tells skills of one name apart: the source, or else the plugin."""
+        return self.source or self.plugin
 
     @property
     def taken_back(self) -> str:
@@ -215,15 +222,15 @@ def no_match(word: str, names: Sequence[str], place: str) -> NotFound:
 
 
 def words_for(offered: Sequence[Release]) -> dict[Release, str]:
-    """Return, for each release, the shortest word that no other release fits: name, ``plugin:name`` or folder."""
+    """Return, for each release, the shortest word that no other release fits: name, ``qualifier:name`` or folder."""
     by_name = Counter(release.name for release in offered)
-    of_plugin = Counter((release.name, release.plugin) for release in offered)
+    qualified = Counter((release.name, release.qualifier) for release in offered)
 
     def word(release: Release) -> str:
         if by_name[release.name] == 1:
             return release.name
-        if release.plugin and of_plugin[release.name, release.plugin] == 1:
-            return f"{release.plugin}:{release.name}"
+        if release.qualifier and qualified[release.name, release.qualifier] == 1:
+            return f"{release.qualifier}:{release.name}"
         return release.path or release.name
 
     return {release: word(release) for release in offered}
