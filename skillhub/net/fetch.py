@@ -36,6 +36,11 @@ class Response:
     status: int = 200
     headers: Headers = field(default_factory=dict)
 
+    @property
+    def media_type(self) -> str:
+        """The media type without its parameters, in lower case."""
+        return self.content_type.partition(";")[0].strip().lower()
+
 
 class Fetcher(Protocol):
     """Fetches bytes; safe for many threads."""

@@ -10,6 +10,7 @@ from typing import Any, Final, Literal
 
 from skillhub.formats.text import clean, quote, quoted
 from skillhub.model import manifest, needs
+from skillhub.model.hosts import absolute
 from skillhub.model.needs import Declared, McpServer, Requirement
 from skillhub.model.question import SERVER_KINDS, SERVER_RUNS, Answer, Question
 from skillhub.model.server_command import Risk, steered_by
@@ -283,9 +284,7 @@ def permission_profile(loaded: Loaded, home: str) -> PermissionProfile | None:
 def _absolute(path: str, folder: str, home: str) -> str | None:
     if not path or clean(path) != path:
         return None
-    if path == "~" or path.startswith("~/"):
-        path = home + path[1:]
-    return os.path.realpath(os.path.join(folder, path))
+    return os.path.realpath(os.path.join(folder, absolute(path, home) or path))
 
 
 def _is_below(path: str, folders: Collection[str]) -> bool:

@@ -173,16 +173,17 @@ def _object(value: Mapping[str, Any], key: str) -> Mapping[str, Any]:
 
 
 def _messages(answer: Response) -> Iterator[bytes]:
-    media = answer.content_type.partition(";")[0].strip().lower()
-    if media == "application/json":
+    if answer.media_type == "application/json":
         yield answer.data
-    elif media == "text/event-stream":
+    elif answer.media_type == "text/event-stream":
         for event in _BLANK_LINE.split(answer.data):
             lines = (line[5:].removeprefix(b" ") for line in event.splitlines() if line.startswith(b"data:"))
             if data := b"\n".join(lines):
                 yield data
     else:
-        raise FormatError(f"expected an answer of MCP, found {quote(media or 'no media type')}", where=answer.url)
+        raise FormatError(
+            f"expected an answer of MCP, found {quote(answer.media_type or 'no media type')}", where=answer.url
+        )
 
 
 def _error_in(answer: Response) -> object:

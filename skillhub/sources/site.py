@@ -112,7 +112,7 @@ class Site:
                 answer = self._downloads.document(url, cap=LISTING_CAP)
             except NotFound:
                 continue
-            if _media_type(answer) not in _HTML:
+            if answer.media_type not in _HTML:
                 return self._discovered(url)
             pages.append(url)  # many sites answer with a web page at every unknown URL
         try:
@@ -145,9 +145,9 @@ class Site:
             answer = self._downloads.document(self.url, cap=ARTIFACT_CAP)
         except NotFound as error:
             raise self._no_skills() from error
-        if _media_type(answer) in _HTML:
+        if answer.media_type in _HTML:
             raise self._no_skills()
-        if _media_type(answer) == "application/json":
+        if answer.media_type == "application/json":
             return self._discovered(self.url)
         kind = _kind(answer, None)
         manifest = Manifest.read(_opened(answer, kind).tree)
@@ -213,10 +213,6 @@ def _site_of(index: str) -> str:
 
 def _plain_path(url: str) -> str:
     return posixpath.normpath("/" + unquote(RequestTarget.parse(url).path))
-
-
-def _media_type(answer: Response) -> str:
-    return answer.content_type.partition(";")[0].strip().lower()
 
 
 def _kind(answer: Response, release: Release | None) -> Kind | None:
