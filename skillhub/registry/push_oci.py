@@ -41,6 +41,7 @@ from skillhub.sources.oci import (
     may_send_login,
     read_image,
     refused_access,
+    registry_host,
 )
 
 _EMPTY = b"{}"
@@ -201,12 +202,13 @@ def open_target(address: str) -> Target:
         FormatError: the manifest, or the file with the login, is malformed.
     """
     ref = _parsed(address)
-    host, _, repository = ref.repository.partition("/")
+    name, _, repository = ref.repository.partition("/")
+    host = registry_host(name)
     tag = ref.tag or "latest"
     plain = RequestTarget.parse(f"http://{host}").loopback
     with ExitStack() as stack:
         client: Any = DXF(host, repository, _login(host), insecure=plain, timeout=_PATIENCE)
-        target = OciTarget(stack.enter_context(client), tag, f"oci://{host}/{repository}:{tag}")
+        target = OciTarget(stack.enter_context(client), tag, f"oci://{name}/{repository}:{tag}")
         stack.pop_all()
     return target
 

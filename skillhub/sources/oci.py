@@ -204,6 +204,11 @@ _PARAMETER = re.compile(r'([A-Za-z_]+)="([^"\\]*)"', re.ASCII)
 _HINT = "log in with docker or oras, or name a token for this host in config.toml"
 
 
+def registry_host(name: str) -> str:
+    """Return the host of the registry of this name; the names of Docker Hub are not those of its registry."""
+    return _HUB.get(name, name)
+
+
 def refused_access(status: int, headers: Mapping[str, str]) -> str | None:
     """Return the message about an answer that refuses access, whether or not a login was sent; None for another."""
     is_refusal = status in (401, 403) and not is_limited(status, headers)
@@ -221,7 +226,7 @@ class OciWire:
 
     def __init__(self, repository: str, web: Web, environ: Mapping[str, str] | None) -> None:
         host, _, name = repository.partition("/")
-        self._host = _HUB.get(host, host)
+        self._host = registry_host(host)
         self._name = f"library/{name}" if host in _HUB and "/" not in name else name
         self._base = f"{'http' if RequestTarget.parse(f'http://{host}').loopback else 'https'}://{self._host}/v2/"
         self._web = web

@@ -157,3 +157,13 @@ def test_a_push_uses_the_login_of_its_registry_in_the_netrc(here, opened, monkey
     here.at(MANIFEST, answer(b"", status="404 No"))
     opened()
     assert [LOGIN in head for head in here.heads] == [True]
+
+
+@pytest.mark.parametrize("name", ["docker.io", "index.docker.io", "registry-1.docker.io"])
+def test_a_push_to_docker_hub_asks_its_registry_whose_login_host_is_known(name, monkeypatch):
+    monkeypatch.setattr(push_oci.OciTarget, "waits", ())
+    with Web() as proxy:
+        monkeypatch.setenv("HTTPS_PROXY", proxy.url("/"))
+        with pytest.raises(SourceError, match="cannot reach the registry"):
+            push_oci.open_target(f"oci://{name}/acme/skills")
+    assert [head.split()[:2] for head in proxy.heads] == [["CONNECT", "registry-1.docker.io:443"]]
