@@ -412,10 +412,13 @@ def known_names(state: State, ports: Ports) -> Mapping[str, Collection[str]]:
     return names
 
 
-def about_name(candidate: Candidate, known: Mapping[str, Collection[str]]) -> Iterator[str]:
+def about_name(candidate: Candidate, known: Mapping[str, Collection[str]], ports: Ports) -> Iterator[str]:
     """Yield a line for each other place with a known skill whose name the candidate has, or nearly has."""
-    name = candidate.manifest.name
-    for place in sorted(known.keys() - {place_at_any_revision(candidate.entry.source)}):
+    name, root = candidate.manifest.name, ports.root_of(candidate.entry)
+    own = {place_at_any_revision(candidate.entry.source)}
+    if root is not None:  # a project may have another alias for a registry of the user
+        own |= {alias for alias, source in ports.sources.all().items() if source.root == root}
+    for place in sorted(known.keys() - own):
         if name in known[place]:
             yield f"{word(place)} has a skill {word(name)}, too, which is another one"
         elif alike := close(name, known[place])[:_NAMES_MAX]:

@@ -354,7 +354,7 @@ class Planner:
         if not is_agreed:
             candidate = new_first(candidate, record, self.ports)
             # First, since few notes are shown, and the skill's own files may cause any number of them.
-            about = (*about_name(candidate, self.known_names()), *candidate.warnings)
+            about = (*about_name(candidate, self.known_names(), self.ports), *candidate.warnings)
             candidate = replace(candidate, warnings=about)
             candidate = candidate.noted(*in_short(candidate.findings), *self._about_alias(candidate))
         elif unfit := self._unfit(candidate.entry):

@@ -84,6 +84,16 @@ def test_a_listed_repository_is_another_place_for_others_but_not_for_its_own_ski
     assert line == "note: git+https://git.example/skills has a skill pdf, too, which is another one"
 
 
+def test_one_registry_is_one_place_under_each_of_its_names(world, hub):
+    for alias in ("acme", "company"):
+        world.add_source(alias, hub)
+        folder = Path(world.sources.metadata(world.sources.get(alias)))
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "publishers.json").write_text('{"hello": "acme"}')
+    assert about_names(world, "acme:hello") == []
+    assert len(about_names(world, str(skill(world.folder / "src", "hello")))) == 2
+
+
 def test_one_repository_is_one_place_in_each_spelling():
     sources = ["git+https://Host.example/skills@main", "git+https://host.example:443/skills@v2?plugin=x"]
     assert {*map(place_at_any_revision, sources)} == {"git+https://host.example/skills"}
