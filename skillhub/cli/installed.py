@@ -135,6 +135,8 @@ def _has_advisories(sources: Sources) -> bool:
 def list_(common: Common) -> int:
     """List installed skills, and unmanaged ones in agents' folders.
 
+    An unmanaged skill is not scanned, so that --json names no capability of it; skillhub show NAME scans it.
+
     Example: skillhub list --json
     """
     found = installed(common)

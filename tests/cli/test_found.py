@@ -246,6 +246,14 @@ def test_list_shows_the_folder_of_an_unmanaged_skill_that_shares_its_name(shell,
     assert "(unmanaged) .claude/skills/good " in shown and "(unmanaged) .claude/skills/other " in shown
 
 
+def test_show_names_the_capabilities_of_an_unmanaged_skill_which_list_does_not_scan(shell, folder):
+    shell.write("project/.claude/skills/good/run.sh", "#!/bin/sh\necho 1\n")
+    (row,) = shell.run("list", "--json").json["skills"]
+    assert (row["managed"], row["capabilities"]) == (False, [])
+    assert shell.run("show", "good", "--json").json["capabilities"] == ["scripts"]
+    assert "show NAME scans it" in " ".join(shell.run("list", "--help").out.split())
+
+
 @pytest.fixture
 def unparsed(shell, monkeypatch):
     """Two skills, each with two shell scripts, on a machine without the parsers."""
