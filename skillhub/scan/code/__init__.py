@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from skillhub.scan.code.flow import Flow, Place
 
 # Increase it with every change of the findings; it is part of the key of cached scans.
-RULES_VERSION: Final = 23
+RULES_VERSION: Final = 24
 # Literals of programs that read the user's data ("takes"), hide their purpose or run data as code ("hides"), or send
 # data ("sends"). In lower case and without blanks; ``^`` stands for a blank between two words.
 _TAKES: Final = words(
@@ -347,6 +347,9 @@ class Reader:
         self.flow = flow
         self._programs = programs
         self._bytes_left = _BYTES_MAX
+        from skillhub.scan.code.trees import Effort  # noqa: PLC0415 - most skills need none of it
+
+        self._effort = Effort()
         self._unread: dict[tuple[str, str], int] = {}
 
     def read(self, language: str, text: str, path: str, line: int) -> None:
@@ -392,8 +395,9 @@ class Reader:
         if language == "shell":
             from skillhub.scan.code.shell import Script  # noqa: PLC0415 - needs the extra
 
-            script = Script(self.flow, path, line)
+            script = Script(self.flow, path, line, self._effort)
             script.read(text)
+            self._note_unparsed(path)
             return script.embedded
         from skillhub.scan.code.programs import Program  # noqa: PLC0415 - as above
 
@@ -402,7 +406,8 @@ class Reader:
             if language == "javascript":
                 from skillhub.scan.code.javascript import javascript  # noqa: PLC0415 - needs the extra
 
-                tree = javascript(text)
+                tree = javascript(text, self._effort)
+                self._note_unparsed(path)
             else:
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")
@@ -413,3 +418,9 @@ class Reader:
                 (path, f"it cannot be read as {language}: it was searched by patterns only"), line + 1
             )
         return [("shell", command, line + number - 1) for command, number in program.embedded]
+
+    def _note_unparsed(self, path: str) -> None:
+        if self._effort.errors < 0:
+            self.flow.direct_findings.add(("SH615", (path, 0)))
+        elif self._effort.is_spent:
+            self._unread.setdefault((path, "too long to be read to its end as a program"), 0)

@@ -11,7 +11,7 @@ from typing import Any, Final
 import tree_sitter
 import tree_sitter_javascript
 
-from skillhub.scan.code.trees import trees
+from skillhub.scan.code.trees import Effort, trees
 
 # A node of tree-sitter, whose types are missing if the extra is not installed.
 Tree = Any
@@ -23,11 +23,11 @@ _LOAD, _STORE = ast.Load(), ast.Store()
 _COMPARED = frozenset(["==", "===", "!=", "!==", "<", ">", "<=", ">=", "in", "instanceof"])
 
 
-def javascript(text: str) -> ast.AST:
+def javascript(text: str, effort: Effort) -> ast.AST:
     """Return the program; the functions of one on which the parser takes too long may be cut."""
     blocks: list[Any] = [
         ast.increment_lineno(_block(tree.root_node, 0), line)
-        for tree, line in trees(_parser(), text.encode("utf-8", "replace"))
+        for tree, line in trees(_parser(), text.encode("utf-8", "replace"), effort)
     ]
     return _together(blocks, {"lineno": 1})
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from functools import cache
+from itertools import chain
 from typing import Any, Final
 
 import tree_sitter
@@ -14,7 +15,7 @@ import tree_sitter_bash
 from skillhub.formats.text import words
 from skillhub.scan.code.decoded import unpacked
 from skillhub.scan.code.flow import Flow, Node, Place
-from skillhub.scan.code.trees import PIECE, pieces, whole
+from skillhub.scan.code.trees import PIECE, Effort, pieces, whole
 from skillhub.scan.pattern import GAP_MAX
 
 _WRAPPERS: Final = frozenset(words("sudo env nohup timeout xargs command exec time nice setsid builtin stdbuf doas"))
@@ -81,25 +82,27 @@ _ERRORS_MAX: Final = 24
 _WHOLE_MAX: Final = 1 << 16
 
 
-def _trees(data: bytes) -> list[tuple[Any, int]]:
+def _trees(data: bytes, effort: Effort) -> list[tuple[Any, int]]:
     """Return the tree of a script, or trees of its pieces if much of it has errors, each with the lines before it."""
     trees, unread = [], 0
     for piece, line in pieces(data):
-        trees.append((_parser().parse(piece), line))
+        if effort.is_spent:
+            break
+        trees.append((effort.parse(_parser(), piece), line))
         unread += len(piece) * trees[-1][0].root_node.has_error
     is_whole = len(trees) > 1 and unread <= _UNREAD_MAX and len(data) <= _WHOLE_MAX
     tree = whole(_parser(), data, _ERRORS_MAX) if is_whole else None
-    return [*trees, *_line_trees(data, trees)] if tree is None else [(tree, 0)]
+    return [*trees, *_line_trees(data, trees, effort)] if tree is None else [(tree, 0)]
 
 
-def _line_trees(data: bytes, trees: list[tuple[Any, int]]) -> Iterator[tuple[Any, int]]:
+def _line_trees(data: bytes, trees: list[tuple[Any, int]], effort: Effort) -> Iterator[tuple[Any, int]]:
     """Yield the tree of each line in the pieces with errors, so that an error in one line does not affect another."""
     lines = data.split(b"\n")
-    for tree, first in trees:
-        if tree.root_node.has_error:
-            for number in range(first, first + tree.root_node.end_point[0] + 1):
-                if number < len(lines) and b" " in lines[number].strip():
-                    yield _parser().parse(lines[number][:PIECE]), number
+    roots = [(tree.root_node, first) for tree, first in trees if tree.root_node.has_error]
+    numbers = [range(first, first + root.end_point[0] + 1) for root, first in roots]
+    for number in dict.fromkeys(chain.from_iterable(numbers)):  # a long line is in many pieces
+        if number < len(lines) and b" " in lines[number].strip() and not effort.is_spent:
+            yield effort.parse(_parser(), lines[number][:PIECE]), number
 
 
 class Script:
@@ -109,9 +112,9 @@ class Script:
         embedded: The programs that the script passes to an interpreter or a shell: language, text, line.
     """
 
-    def __init__(self, flow: Flow, path: str, line: int, feed: Node = 0) -> None:
+    def __init__(self, flow: Flow, path: str, line: int, effort: Effort) -> None:
         self.embedded: list[tuple[str, str, int]] = []
-        self._flow, self._path, self._line, self._feed = flow, path, line, feed
+        self._flow, self._path, self._line, self._effort = flow, path, line, effort
         self._functions: set[str] = set()
         self._constants: dict[str, str] = {}
         self._aliases: set[str] = set()
@@ -125,7 +128,7 @@ class Script:
         self._constants = {name: "".join(values) for name, *values in _FIXED.findall(text)}
         self._aliases = set(_ALIAS.findall(text))
         text = _BRACED.sub(lambda match: f"{match[1]}$'{match[2]}' {match[3].replace(',', ' ')}", text)
-        trees = _trees(text.encode("utf-8", "replace"))
+        trees = _trees(text.encode("utf-8", "replace"), self._effort)
         for tree, self._above in trees:
             self._walk(tree.root_node)
         self._above = 0
@@ -133,7 +136,7 @@ class Script:
 
     def _walk(self, root: Any) -> None:  # noqa: ANN401 - of tree-sitter
         out: Node = ("file", self._path.rpartition("/")[2].lower())
-        self._stack = [(root, out, self._feed, "")]
+        self._stack = [(root, out, 0, "")]
         while self._stack:
             node, into, feed, function = self._stack.pop()
             handler = getattr(self, f"_on_{node.type}", None)

@@ -1,13 +1,14 @@
 """Syntax trees of tree-sitter, in time linear in the text.
 
 The parsers take quadratic time for some texts, such as one with many errors, or with many openings of a literal that
-never ends. So a text is parsed whole only within a budget of steps and of reads, and otherwise in pieces. The budget
-does not depend on the machine.
+never ends. So a text is parsed whole only within a budget of steps and of reads, and if its pieces have few errors;
+otherwise its pieces are used. All texts of a skill share an ``Effort``. No limit depends on the machine.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from dataclasses import dataclass
 from sys import maxsize
 from typing import Any, Final
 
@@ -16,8 +17,49 @@ PIECE: Final = 3_000
 _CHUNK: Final = 256
 _READS_MAX: Final = 4
 _CALLS_MAX: Final = 32
-_SIZES: Final = (1_000, 100)  # of the pieces of a text that takes too long
 _FREE: Final = 8  # chunks, and thousands of bytes, that even the shortest text may take
+# The pieces of a program in JavaScript, and of a piece that takes too long. Honest programs have up to 21 errors in a
+# thousand bytes, most of them in types that the grammar does not know.
+_SIZE, _SMALLEST = 1_000, 100
+_ERRORS_OF_WHOLE: Final = 24
+_ERRORS_OF_WHOLE_MAX: Final = 1_000
+# Nodes and errors of all programs of a skill. Honest skills have up to 205,000 nodes and 1,100 errors.
+_NODES_MAX: Final = 300_000
+_ERRORS_MAX: Final = 20_000
+
+
+@dataclass
+class Effort:
+    """The nodes and errors that the trees of a skill may still have; what is left unread is a finding."""
+
+    nodes: int = _NODES_MAX
+    errors: int = _ERRORS_MAX
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether nothing more may be parsed."""
+        return self.nodes < 0 or self.errors < 0
+
+    def parse(self, parser: Any, data: bytes) -> Any:  # noqa: ANN401 - of tree-sitter
+        """Return the tree of a short text."""
+        return self.spend(parser.parse(data))
+
+    def spend(self, tree: Any) -> Any:  # noqa: ANN401 - of tree-sitter
+        """Return a tree, and subtract what it has."""
+        self.nodes -= tree.root_node.descendant_count
+        if tree.root_node.has_error:
+            self.errors -= _errors(tree)
+        return tree
+
+
+def _errors(tree: Any) -> int:  # noqa: ANN401 - of tree-sitter
+    """Return how many nodes of a tree are errors, or were missing in the text."""
+    count, stack = 0, [tree.root_node]
+    while stack:
+        node = stack.pop()
+        count += node.is_error or node.is_missing
+        stack += [child for child in node.children if child.has_error]
+    return count
 
 
 def whole(parser: Any, data: bytes, errors_max: int = maxsize) -> Any:  # noqa: ANN401 - of tree-sitter
@@ -47,22 +89,31 @@ def whole(parser: Any, data: bytes, errors_max: int = maxsize) -> Any:  # noqa: 
     return tree if is_read else None
 
 
-def trees(
-    parser: Any,  # noqa: ANN401 - of tree-sitter
-    data: bytes,
-    line: int = 0,
-    sizes: Sequence[int] = _SIZES,
-) -> Iterator[tuple[Any, int]]:
-    """Yield the tree of a text, or the trees of its pieces if it takes too long, each with the lines before it.
+def trees(parser: Any, data: bytes, effort: Effort) -> list[tuple[Any, int]]:  # noqa: ANN401 - of tree-sitter
+    """Return the tree of a text, or the trees of its pieces if it takes too long, each with the lines before it."""
+    errors = effort.errors
+    of_pieces = [
+        (tree, line + above)
+        for piece, line in pieces(data, _SIZE)
+        for tree, above in _of_piece(parser, piece, effort)
+    ]
+    errors -= effort.errors
+    is_odd = errors > min(_ERRORS_OF_WHOLE * (len(data) // 1000 + _FREE), _ERRORS_OF_WHOLE_MAX)
+    tree = None if len(of_pieces) < 2 or is_odd else whole(parser, data)
+    return of_pieces if tree is None else [(tree, 0)]
 
-    A piece that takes too long is cut into smaller ones, of the next of the sizes; the smallest are parsed anyway.
-    """
-    tree = whole(parser, data) if sizes else parser.parse(data)
-    if tree is not None:
-        yield tree, line
+
+def _of_piece(parser: Any, piece: bytes, effort: Effort) -> Iterator[tuple[Any, int]]:  # noqa: ANN401 - of tree-sitter
+    """Yield the tree of a piece; if that takes too long the trees of smaller ones, which are parsed anyway."""
+    if effort.is_spent:
         return
-    for piece, above in pieces(data, sizes[0]):
-        yield from trees(parser, piece, line + above, sizes[1:])
+    tree = whole(parser, piece)
+    if tree is not None:
+        yield effort.spend(tree), 0
+        return
+    for part, line in pieces(piece, _SMALLEST):
+        if not effort.is_spent:
+            yield effort.parse(parser, part), line
 
 
 def pieces(data: bytes, size: int = PIECE) -> Iterator[tuple[bytes, int]]:
