@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import TypeAlias
 
 from skillhub.answers.reading import AuditAnswer, CatalogAnswer, LoadAnswer, SearchAnswer, ShowAnswer
@@ -18,14 +19,12 @@ from skillhub.cli.installed import installed
 from skillhub.command.ports import Options, Outcome, Ports, Report
 from skillhub.errors import UsageError
 from skillhub.formats.text import quote
-from skillhub.install.candidates import Candidate
 from skillhub.install.install import disable, enable, install, remove, update
 from skillhub.install.obtain import obtain_locked
 from skillhub.install.sync import sync
 from skillhub.install.trusted_sources import listings
 from skillhub.model.finding import Severity
 from skillhub.model.hosts import Profile, profile
-from skillhub.model.lock import Locked
 from skillhub.model.question import NO, UNANSWERED, YES, Answer, Question
 from skillhub.model.reference import parse_ref
 from skillhub.project.project import root_markers
@@ -133,11 +132,7 @@ class OpenProject:
     def sync(self) -> OutcomeAnswer:
         """Restore files that differ from the lock, and finish interrupted commands; enable no further skill."""
         with self._ports() as ports:
-
-            def obtain(name: str, entry: Locked, agreed: bool) -> Candidate:
-                return obtain_locked(name, entry, ports, is_agreed=agreed, scan=not agreed)
-
-            return self._outcome(sync(obtain, ports))
+            return self._outcome(sync(partial(obtain_locked, ports=ports), ports))
 
     def list(self) -> ListAnswer:
         """Return the skills of the project, and those of the user."""

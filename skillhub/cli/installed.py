@@ -335,10 +335,10 @@ def sync(common: Common, verify: Verify = False) -> int:
 
     ports = common.ports(believed=not verify)
 
-    def obtain(name: str, entry: Locked, agreed: bool) -> Candidate:
+    def obtain(name: str, entry: Locked, *, is_agreed: bool, scan: bool) -> Candidate:
         from skillhub.install.obtain import obtain_locked
 
-        return obtain_locked(name, entry, ports, is_agreed=agreed, scan=not agreed)
+        return obtain_locked(name, entry, ports, is_agreed=is_agreed, scan=scan)
 
     try:
         outcome = sync_flow(obtain, ports, dry_run=common.dry_run)

@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
+from typing import Protocol
 
 from skillhub.command.ports import LeftOut, Options, Outcome, Ports, ask, chosen_agents
 from skillhub.command.state import State, read_state
@@ -27,8 +28,12 @@ from skillhub.project.copies import agent_folders, by_folder, folders_of, manage
 from skillhub.project.project import Project
 from skillhub.project.store import Store
 
-# The name of a locked skill, its entry, and whether the user agreed to it here -> the skill, verified, or an error.
-Obtain = Callable[[str, Locked, bool], Candidate]
+
+class Obtain(Protocol):
+    """``obtain_locked`` of given ports; a command without a skill to obtain need not load it."""
+
+    def __call__(self, name: str, entry: Locked, *, is_agreed: bool, scan: bool) -> Candidate:
+        """Return a locked skill, verified."""
 
 
 def sync(obtain: Obtain, ports: Ports, *, dry_run: bool = False) -> Outcome:
@@ -135,7 +140,7 @@ def _fetch(obtain: Obtain, state: State, ports: Ports) -> tuple[Mapping[Digest, 
                 places = copies.paths_of(ports.project, agreed.links) if agreed and from_copies else []
                 if (tree := patch.tree_of_copy(places, one.tree)) is None:
                     # The user agreed to the source's tree of a patched skill together with the patch.
-                    found = obtain(name, one, agreed is not None)
+                    found = obtain(name, one, is_agreed=agreed is not None, scan=agreed is None)
                     notes += (f"{name}: {note}" for note in found.warnings)
                     tree = found.tree
                 fetched[one.tree] = tree

@@ -8,6 +8,7 @@ import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -195,7 +196,7 @@ class World:
 
     def sync(self, answers: Answers | None = None):
         ports = self.ports(answers or Answers())
-        return sync(lambda name, entry, _: obtain_locked(name, entry, ports), ports)
+        return sync(partial(obtain_locked, ports=ports), ports)
 
     def problems(self, *names: str) -> list[str]:
         """Return the codes of the problems that ``verify`` finds."""
