@@ -19,6 +19,7 @@ _NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*", re.ASCII)
 _OBJECT_ID = re.compile(r"[0-9a-f]{40}", re.ASCII)
 MARKER = rb"(<{7}|\|{7}|={7}|>{7})"  # the marker of a merge conflict of git
 NAME_MAX = 64
+NAME_RULE = f"a-z, 0-9 and single hyphens, at most {NAME_MAX}"
 # Prefixes of other kinds of reference, and words for sources in a lock: none of them can be an alias.
 RESERVED_ALIASES = frozenset({"http", "https", "git", "oci", "file", "embedded", "local", "mcp"})
 # Cc control, Cf format (bidirectional, zero width, tags), Cs lone surrogates, Co private, Cn unassigned,

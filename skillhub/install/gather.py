@@ -14,7 +14,7 @@ from skillhub.command.state import State
 from skillhub.edits.patch import difference, free_path, merge_skills
 from skillhub.errors import Forbidden, FormatError, NotFound, SecurityError, SkillhubError, UsageError
 from skillhub.formats.digest import Digest
-from skillhub.formats.text import as_word, command, is_name, is_object_id, quote, reinstall
+from skillhub.formats.text import NAME_RULE, as_word, command, is_name, is_object_id, quote, reinstall
 from skillhub.install.admission import admit, too_young, with_advisories
 from skillhub.install.candidates import (
     EXPIRED,
@@ -204,8 +204,7 @@ def _check_options(refs: Sequence[Ref], options: Options) -> None:
         message = f"--as names one skill; found {'--all' if options.every else f'{len(refs)} references'}"
         raise UsageError(message, hint="name one skill: skillhub install REF --as NAME")
     if options.alias is not None and not is_name(options.alias):
-        hint = "lower-case letters, digits and single hyphens, at most 64"
-        raise UsageError(f"--as: {quote(options.alias)} cannot name a skill", hint=hint)
+        raise UsageError(f"--as: {quote(options.alias)} cannot name a skill", hint=NAME_RULE)
     if refs and options.frozen:
         raise UsageError("--frozen installs only the skills of the lock; it takes no reference")
     if options.excepted and (options.skills or not (options.every and refs)):

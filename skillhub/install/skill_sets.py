@@ -12,7 +12,7 @@ from skillhub.command.state import State, read_state, read_unchecked
 from skillhub.disk.state_file import StateDocument, StateFile
 from skillhub.errors import NotFound, UsageError
 from skillhub.formats.document import Items, SkillName, part
-from skillhub.formats.text import command, did_you_mean, is_name, quote, spelled_like
+from skillhub.formats.text import NAME_RULE, command, did_you_mean, is_name, quote, spelled_like
 from skillhub.install.install import enable
 from skillhub.project.project import Project
 
@@ -116,8 +116,7 @@ def save_profile(name: str, ports: Ports, *, dry_run: bool = False) -> tuple[tup
         UsageError: the name is not valid.
     """
     if not is_name(name):
-        hint = "lower-case letters, digits and single hyphens, at most 64"
-        raise UsageError(f"{quote(name)} cannot name a profile", hint=hint)
+        raise UsageError(f"{quote(name)} cannot name a profile", hint=NAME_RULE)
     profiles, skills = SkillProfiles(ports.project), _enabled_now(read_unchecked(ports.project))
     is_new = profiles.all().get(name) != skills
     if is_new and not dry_run:

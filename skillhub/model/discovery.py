@@ -36,7 +36,7 @@ from skillhub.formats.document import (
     wrong,
 )
 from skillhub.formats.json import strict_json
-from skillhub.formats.text import clean, is_inner_path, is_name, quote
+from skillhub.formats.text import NAME_RULE, clean, is_inner_path, is_name, quote
 from skillhub.model.index import DOCUMENT_CAP, Admission, Index, Pem, Release, Revocation, UtcTime, newest_first
 from skillhub.model.tree import SKILL_MD
 from skillhub.model.version import VERSION_PATTERN, is_version
@@ -104,7 +104,7 @@ _FromHex = Annotated[
     Field(alias="sha256"),
 ]
 _Label = Annotated[str, matching(re.compile(r"[\s\S]{1,1024}"), "a text of 1 to 1024 characters")]
-a_name = text_that(is_name, "a name of a-z, 0-9 and single hyphens, 64 at most")
+a_name = text_that(is_name, f"a name of {NAME_RULE}")
 _Name = Annotated[str, Read(_inner(a_name), **NAME)]
 _Path = Annotated[str, Read(_inner(text_that(_PATH.fullmatch, "a relative path without dot segments")), **_PATHS)]
 _Shown = Annotated[str, Read(_clean_prose, type="string", maxLength=1024)]

@@ -13,7 +13,7 @@ from unicodedata import normalize
 
 from skillhub.errors import FormatError, SkillhubError
 from skillhub.formats import yaml
-from skillhub.formats.text import NAME_MAX, clean, is_name, quote
+from skillhub.formats.text import NAME_MAX, NAME_RULE, clean, is_name, quote
 from skillhub.formats.yaml import Node
 from skillhub.model import needs
 from skillhub.model.finding import Issue
@@ -526,8 +526,7 @@ class _Reading(Front):
         with self._recording(self.errors, "name"):
             name = self._text("name")
             if not is_name(name):
-                expected = f"small letters, digits and single hyphens, at most {NAME_MAX}"
-                raise FormatError(f"expected a name of {expected}, found {quote(name)}")
+                raise FormatError(f"expected a name of {NAME_RULE}, found {quote(name)}")
             self.name = name
         with self._recording(self.errors, "description"):
             self.description = self._text("description")

@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any
 
 from skillhub.errors import SkillhubError, UsageError
-from skillhub.formats.text import RESERVED_ALIASES, clean, deferred, is_alias, is_inner_path, is_name, quote
+from skillhub.formats.text import NAME_RULE, RESERVED_ALIASES, clean, deferred, is_inner_path, is_name, quote
 
 # The default port of each scheme; None for a scheme without one.
 PORTS = {"https": 443, "http": 80, "ssh": 22, "oci": None, "file": None}
@@ -478,8 +478,8 @@ def parse_ref(text: str) -> Ref:
         return McpConfigured(match[1])
     if "/" in head or alias in RESERVED_ALIASES:
         raise _unknown(text, "any git repository is git+https://host/repository@rev#folder")
-    if (colon and not is_alias(alias)) or not is_name(name) or ("@" in text and not is_range(version)):
-        raise _unknown(text, "a name is of a-z, 0-9 and single hyphens, 64 at most; put ./ before a path")
+    if (colon and not is_name(alias)) or not is_name(name) or ("@" in text and not is_range(version)):
+        raise _unknown(text, f"a name is of {NAME_RULE}; put ./ before a path")
     return Named(name, alias or None, version.strip() or None)
 
 

@@ -9,7 +9,7 @@ from skillhub.disk import files
 from skillhub.disk.home import Home
 from skillhub.errors import FormatError, NotFound, PassphraseNeeded, UsageError
 from skillhub.formats.digest import Digest
-from skillhub.formats.text import as_command, is_name, quote
+from skillhub.formats.text import NAME_RULE, as_command, is_name, quote
 from skillhub.project.user_state import OWN_SUFFIX
 from skillhub.trust.keys import Kind, PrivateKey, PublicKey
 
@@ -65,7 +65,7 @@ class Keys:
             UsageError: the name is invalid or taken.
         """
         if not is_name(name):
-            raise UsageError(f"{quote(name)} cannot name a key", hint="lowercase letters, digits, single hyphens")
+            raise UsageError(f"{quote(name)} cannot name a key", hint=NAME_RULE)
         for path in (self._private(name), self._public(name)):
             if os.path.lexists(path):
                 hint = (

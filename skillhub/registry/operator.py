@@ -40,7 +40,7 @@ from skillhub.formats.document import (
     name_that,
     version_of,
 )
-from skillhub.formats.text import as_command, is_name, quote, spell_time
+from skillhub.formats.text import NAME_RULE, as_command, is_name, quote, spell_time
 from skillhub.model.discovery import PartRow, Pinned, admitted, parse_listing, parse_namespaces, parse_releases
 from skillhub.model.index import Admission, Index, Release, index_path, namespace_path
 from skillhub.model.reference import check_port
@@ -97,7 +97,7 @@ class RegistrySettings(ExtensibleDocument):
             hint = "16 for some hundred publishers, 256 for 10,000, 512 for 100,000"
             raise UsageError(f"expected 2, 4, 8, … {1 << _BIN_BITS_MAX} bins, found {bins}", hint=hint)
         if not is_name(publisher):
-            raise UsageError(f"expected a name of a-z, 0-9 and hyphens, found {quote(publisher)}")
+            raise UsageError(f"expected a name of {NAME_RULE}, found {quote(publisher)}")
         return cls(publisher=publisher, bin_bits=bins.bit_length() - 1, days=days, compress=compress, version=1)
 
     def at(self, url: str | None) -> Self:

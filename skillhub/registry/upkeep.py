@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 from skillhub.errors import BadLog, BadSignature, FormatError, NameNotOwned, NotFound, Refused, UsageError
 from skillhub.formats.digest import NO_FILES, Digest
-from skillhub.formats.text import as_command, clean, did_you_mean, is_name, parse_time, quote, spelled_like
+from skillhub.formats.text import NAME_RULE, as_command, clean, did_you_mean, is_name, parse_time, quote, spelled_like
 from skillhub.model.advisory import ECOSYSTEM, AdvisoriesDocument, OsvAdvisory
 from skillhub.model.index import ADVISORIES, Admission, Index, Release, Revocation
 from skillhub.model.version import is_version
@@ -480,7 +480,7 @@ def delegate(folder: str, change: AdmissionChange, signing: Signing) -> ChangedA
 def _check_change(change: AdmissionChange, signing: Signing) -> None:
     for name in (change.publisher, *change.names):
         if not is_name(name):
-            raise UsageError(f"expected a name of a-z, 0-9 and hyphens, found {quote(name)}")
+            raise UsageError(f"expected a name of {NAME_RULE}, found {quote(name)}")
     if change.since > signing.time:
         raise UsageError(f"expected a time in the past, found {change.since}")
     if change.since != ALWAYS and not change.revoke:

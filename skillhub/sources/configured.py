@@ -18,7 +18,7 @@ from skillhub.disk.state_file import StateDocument, StateFile
 from skillhub.errors import FormatError, NotFound, SourceMismatch, StateError, UsageError
 from skillhub.formats.digest import Digest
 from skillhub.formats.document import Absent, Items, Members, Read, Sha256, part, text_that, wrong
-from skillhub.formats.text import RESERVED_ALIASES, as_command, is_alias, quote
+from skillhub.formats.text import NAME_RULE, RESERVED_ALIASES, as_command, is_alias, quote
 from skillhub.model import reference
 from skillhub.model.lock import LockedSource
 from skillhub.model.provenance import is_same_source
@@ -127,7 +127,7 @@ def check(alias: str, url: str) -> None:
     """
     if not is_alias(alias):
         words = ", ".join(sorted(RESERVED_ALIASES))
-        hint = f"lowercase letters, digits and single hyphens, at most 64; not {words}"
+        hint = f"{NAME_RULE}; not {words}"
         raise UsageError(f"{quote(alias)} cannot name a source", hint=hint)
     if url == EMBEDDED_URL:
         if alias != EMBEDDED_ALIAS:
