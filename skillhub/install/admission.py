@@ -15,7 +15,7 @@ from skillhub.command.state import State
 from skillhub.disk.proved import code_stamps, names_in
 from skillhub.errors import BadSignature, Forbidden, KnownBad, SignerChanged, SkillhubError
 from skillhub.formats.digest import Digest
-from skillhub.formats.text import close, command, parse_time, reinstall, word
+from skillhub.formats.text import command, parse_time, reinstall
 from skillhub.install import candidates, pins
 from skillhub.install.candidates import (
     Candidate,
@@ -31,7 +31,7 @@ from skillhub.model.finding import SEVERITIES, Finding, at_least
 from skillhub.model.hosts import SkillScope
 from skillhub.model.index import Release
 from skillhub.model.lock import Lock, Locked, LockedSource, Signer, shown_signers
-from skillhub.model.provenance import Facts, Provenance, Record, place_at_any_revision, signers_of
+from skillhub.model.provenance import Facts, Provenance, Record, signers_of
 from skillhub.model.reference import Local, parse_remote, repository, site_of
 from skillhub.model.skill import Skill
 from skillhub.model.tree import SIGNATURE, SKILL_MD, Listing, Tree
@@ -43,7 +43,6 @@ from skillhub.scan import capabilities_and_findings, scan
 from skillhub.sources.configured import Source
 from skillhub.trust.publishers import keys_of_publisher, publisher_of
 
-_NAMES_MAX = 3  # of one place in a note
 # Advisories that match a skill; a skill that is known to be bad is refused.
 
 
@@ -397,32 +396,6 @@ def install_words(name: str, entry: Locked, ports: Ports) -> list[str]:
         path = entry.path or ""
         return [path if os.path.isabs(path) else f"./{path}", *alias]
     return [entry.place, "--skill", f"{entry.plugin}:{own}" if entry.plugin else own, *alias]
-
-
-def known_names(state: State, ports: Ports) -> Mapping[str, Collection[str]]:
-    """Return by place the names of the locked skills, and of those that each source had when last asked."""
-    names: defaultdict[str, set[str]] = defaultdict(set)
-    for name, entry in state.lock.skills.items():
-        names[place_at_any_revision(entry.source)].add(entry.own_name(name))
-    for alias, source in ports.sources.all().items():
-        if source.root is not None:
-            names[alias].update(ports.sources.last_seen(source.root).names)
-        elif not isinstance(source.ref, Local) and (listing := ports.sources.kept_listing(source)) is not None:
-            names[place_at_any_revision(source.ref.source)].update(listing.index.skills)
-    return names
-
-
-def about_name(candidate: Candidate, known: Mapping[str, Collection[str]], ports: Ports) -> Iterator[str]:
-    """Yield a line for each other place with a known skill whose name the candidate has, or nearly has."""
-    name, root = candidate.manifest.name, ports.root_of(candidate.entry)
-    own = {place_at_any_revision(candidate.entry.source)}
-    if root is not None:  # a project may have another alias for a registry of the user
-        own |= {alias for alias, source in ports.sources.all().items() if source.root == root}
-    for place in sorted(known.keys() - own):
-        if name in known[place]:
-            yield f"{word(place)} has a skill {word(name)}, too, which is another one"
-        elif alike := close(name, known[place])[:_NAMES_MAX]:
-            yield f"its name is nearly that of another skill: {', '.join(map(word, alike))} of {word(place)}"
 
 
 def new_first(candidate: Candidate, record: Record | None, ports: Ports) -> Candidate:

@@ -23,13 +23,11 @@ from skillhub.formats.digest import Digest
 from skillhub.install import candidates, pins
 from skillhub.install.admission import (
     SharedFacts,
-    about_name,
     admit,
     advised,
     check_against_record,
     deciding_facts,
     files_about,
-    known_names,
     moved_records,
     new_first,
     packages_of,
@@ -39,7 +37,7 @@ from skillhub.install.admission import (
 from skillhub.install.candidates import Candidate
 from skillhub.install.links import Linker, Linking, write_records
 from skillhub.install.need_questions import AnsweredNeeds, OpenNeeds, facts_of, needs_for_agents, needs_to_enable
-from skillhub.install.questions import consent_questions
+from skillhub.install.questions import about_name, consent_questions, known_names
 from skillhub.install.resolve import ResolvedSkill
 from skillhub.model.finding import in_short
 from skillhub.model.hosts import Host, LinkKind

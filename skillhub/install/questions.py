@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from skillhub.formats.text import Quoted, amount, as_command, collapsed, quoted, shown, word
+from skillhub.command.ports import Ports
+from skillhub.command.state import State
+from skillhub.formats.text import Quoted, amount, as_command, close, collapsed, quoted, shown, word
 from skillhub.install.candidates import Candidate, spelled
 from skillhub.model.finding import NETWORK_UNKNOWN, Finding, at_least, counted, in_words, undeclared_variables
 from skillhub.model.lock import Locked
-from skillhub.model.provenance import Changes, Record
+from skillhub.model.provenance import Changes, Record, place_at_any_revision
 from skillhub.model.question import Kind, Question
-from skillhub.model.reference import authority
+from skillhub.model.reference import Local, authority
 from skillhub.model.tree import Tree
 from skillhub.scan import masked
 from skillhub.sources.configured import EMBEDDED_URL
@@ -21,6 +24,7 @@ _SAID_MAX = 480  # characters of a skill's description
 _NOTES_MAX = 6
 _FILES_MAX = 12
 _PLACES_MAX = 3  # of the findings of one rule
+_NAMES_MAX = 3  # of one place in a note
 _TRYING_OUT = "the registry inside this package is only for tests: its keys are public"
 
 
@@ -267,3 +271,32 @@ def _seen(finding: Finding, name: str, tree: Tree, where: str) -> Iterator[str]:
         yield Quoted(collapsed(text[:_LINE_MAX]))
         if len(line) > _LINE_MAX or len(text) > _LINE_MAX:
             yield f"its line goes on: {where}"
+
+
+# The names of skills elsewhere, which a new skill may imitate.
+
+
+def known_names(state: State, ports: Ports) -> Mapping[str, Collection[str]]:
+    """Return by place the names of the locked skills, and of those that each source had when last asked."""
+    names: defaultdict[str, set[str]] = defaultdict(set)
+    for name, entry in state.lock.skills.items():
+        names[place_at_any_revision(entry.source)].add(entry.own_name(name))
+    for alias, source in ports.sources.all().items():
+        if source.root is not None:
+            names[alias].update(ports.sources.last_seen(source.root).names)
+        elif not isinstance(source.ref, Local) and (listing := ports.sources.kept_listing(source)) is not None:
+            names[place_at_any_revision(source.ref.source)].update(listing.index.skills)
+    return names
+
+
+def about_name(candidate: Candidate, known: Mapping[str, Collection[str]], ports: Ports) -> Iterator[str]:
+    """Yield a line for each other place with a known skill whose name the candidate has, or nearly has."""
+    name, root = candidate.manifest.name, ports.root_of(candidate.entry)
+    own = {place_at_any_revision(candidate.entry.source)}
+    if root is not None:  # a project may have another alias for a registry of the user
+        own |= {alias for alias, source in ports.sources.all().items() if source.root == root}
+    for place in sorted(known.keys() - own):
+        if name in known[place]:
+            yield f"{word(place)} has a skill {word(name)}, too, which is another one"
+        elif alike := close(name, known[place])[:_NAMES_MAX]:
+            yield f"its name is nearly that of another skill: {', '.join(map(word, alike))} of {word(place)}"
