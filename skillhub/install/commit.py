@@ -313,7 +313,7 @@ class Planner:
     is_satisfied: NeedCheck
     link: LinkKind
     packages: Mapping[str, Collection[str]]
-    known_names: Callable[[], Mapping[str, Collection[str]]]
+    known_names: Callable[[], Mapping[str, Mapping[int, Sequence[str]]]]
 
     @classmethod
     def of(cls, options: Options, state: State, ports: Ports, coming: Iterable[Candidate] = ()) -> Planner:

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from skillhub.command.ports import Ports
 from skillhub.command.state import State
-from skillhub.formats.text import Quoted, amount, as_command, close, collapsed, quoted, shown, word
+from skillhub.formats.text import Quoted, amount, as_command, close, collapsed, quoted, shown, slips, word
 from skillhub.install.candidates import Candidate, spelled
 from skillhub.model.finding import NETWORK_UNKNOWN, Finding, at_least, counted, in_words, undeclared_variables
 from skillhub.model.lock import Locked
@@ -276,27 +276,35 @@ def _seen(finding: Finding, name: str, tree: Tree, where: str) -> Iterator[str]:
 # The names of skills elsewhere, which a new skill may imitate.
 
 
-def known_names(state: State, ports: Ports) -> Mapping[str, Collection[str]]:
-    """Return by place the names of the locked skills, and of those that each source had when last asked."""
-    names: defaultdict[str, set[str]] = defaultdict(set)
+def known_names(state: State, ports: Ports) -> Mapping[str, Mapping[int, Sequence[str]]]:
+    """Return by place and length the names of the locked skills, and of those of each source when last asked."""
+    names: defaultdict[str, defaultdict[int, set[str]]] = defaultdict(lambda: defaultdict(set))
     for name, entry in state.lock.skills.items():
-        names[place_at_any_revision(entry.source)].add(entry.own_name(name))
+        own = entry.own_name(name)
+        names[place_at_any_revision(entry.source)][len(own)].add(own)
     for alias, source in ports.sources.all().items():
+        place: str = alias
+        known: Collection[str] = ()
         if source.root is not None:
-            names[alias].update(ports.sources.last_seen(source.root).names)
+            known = ports.sources.last_seen(source.root).names
         elif not isinstance(source.ref, Local) and (listing := ports.sources.kept_listing(source)) is not None:
-            names[place_at_any_revision(source.ref.source)].update(listing.index.skills)
-    return names
+            place, known = place_at_any_revision(source.ref.source), listing.index.skills
+        for name in known:
+            names[place][len(name)].add(name)
+    return {place: {length: sorted(each) for length, each in lengths.items()} for place, lengths in names.items()}
 
 
-def about_name(candidate: Candidate, known: Mapping[str, Collection[str]], ports: Ports) -> Iterator[str]:
+def about_name(candidate: Candidate, known: Mapping[str, Mapping[int, Sequence[str]]], ports: Ports) -> Iterator[str]:
     """Yield a line for each other place with a known skill whose name the candidate has, or nearly has."""
     name, root = candidate.manifest.name, ports.root_of(candidate.entry)
     own = {place_at_any_revision(candidate.entry.source)}
     if root is not None:  # a project may have another alias for a registry of the user
         own |= {alias for alias, source in ports.sources.all().items() if source.root == root}
+    # A large install asks about each of its skills, so only names of about its length are compared.
+    lengths = range(len(name) - slips(name), len(name) + slips(name) + 1)
     for place in sorted(known.keys() - own):
-        if name in known[place]:
+        similar = [each for length in lengths for each in known[place].get(length, ())]
+        if name in similar:
             yield f"{word(place)} has a skill {word(name)}, too, which is another one"
-        elif alike := close(name, known[place])[:_NAMES_MAX]:
+        elif alike := close(name, similar)[:_NAMES_MAX]:
             yield f"its name is nearly that of another skill: {', '.join(map(word, alike))} of {word(place)}"
