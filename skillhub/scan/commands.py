@@ -12,15 +12,19 @@ _FIRST = b"|".join(rb"(?<=^%b\.)" % (rb"\s" * blanks) for blanks in range(9))  #
 # Commands that run the command after their options: `| sudo -u root env A=b bash`.
 _WRAPPED = (
     rb"(?:(?:/[\w/]{1,30}/)?(?:sudo|doas|env|exec|command|builtin|nohup|time|timeout|nice|ionice|setsid|stdbuf|busybox|xargs)\s"
-    rb"(?:--?\w[^\s|;&]{0,20}\s(?:\w{1,12}\s(?!\s))??|\d{1,4}[smh]?\s){0,4}|\w{1,20}=[^\s|;&]{0,40}\s){0,4}"
+    rb"(?:--?\w[^\s|;&]{0,20}\s(?:[\w'\"\\]{1,12}\s(?!\s))??|\d{1,4}[smh]?\s){0,4}|\w{1,20}=[^\s|;&]{0,40}\s){0,4}"
 )
 _RUN = (
     rb"\|&?\s{0,20}(?:[({]\s{0,4})?[\"'\\]?" + _WRAPPED + rb"(?:/[\w/]{1,30}/)?"
     rb"(?:(?:" + _SHELL + rb"|ash|fish|python[\d.]{0,5}|node|perl|ruby|php|pwsh|lua|tclsh|osascript"
-    rb"|(?:bun|deno)\s(?:run\s)?(?:--?\w[\w=-]{0,20}\s){0,4}-(?=\s|$)|(?:source|\.)\s/dev/stdin)(?![\w./-])"
+    rb"|(?:bun|deno)\s(?:run\s)?(?:--?\w[\w=-]{0,20}\s){0,4}-(?=\s|$)|(?:source|\.)\s/dev/stdin"
+    rb"|batch|parallel|(?:crontab\s|make\s-f\s?)-(?=\s|$)|at\s(?:-\w\s)?(?:now|midnight|noon))(?![\w./-])"
     rb"|\$\{?shell\b)"
 )
-_RUNNERS = "sh bash zsh dash ksh ash fish python* node perl ruby php pwsh lua tclsh osascript bun deno stdin shell"
+_RUNNERS = (
+    "sh bash zsh dash ksh ash fish python* node perl ruby php pwsh lua tclsh osascript bun deno stdin shell"
+    " batch parallel crontab make now midnight noon"
+)
 _FETCH = rb"\b(?:curl|wget)\b"
 _POWER_WORDS = "iwr irm webrequest restmethod downloadstring"
 _POWER_FETCH = rb"\b(?:iwr|irm|invoke-webrequest|invoke-restmethod|downloadstring)\b"

@@ -68,6 +68,11 @@ _HIDES: Final = words(
     " require('net') require(\"net\") from'net' from\"net\" 'node:net' \"node:net\""
     ' /fd/ |"sh |"bash |"/bin getline'
     ' "+" [::-1] reverse() \\x'
+    " |ba$ |bas$ |s$ -e'eval"
+)
+# Commands that run what another command prints; of interest only in a file that also sends or fetches.
+_RUNS: Final = words(
+    '$(curl $(wget $(dig <(curl <(wget -c"$ sh<< |while <<<"$( <<<$( |sh |bash </dev/tcp unzip-p 7zx strings'
 )
 _SENDS: Final = words(
     "requests httpx urllib aiohttp http.client fetch( axios superagent got( .request( .post( curl wget socket smtplib"
@@ -81,13 +86,14 @@ _SENDS: Final = words(
 )
 SIGNS: Final = {
     kind: Literals(*map(str.encode, signs))
-    for kind, signs in (("takes", _TAKES), ("hides", _HIDES), ("sends", _SENDS))
+    for kind, signs in (("takes", _TAKES), ("hides", _HIDES), ("sends", _SENDS), ("runs", _RUNS))
 }
 _NO_MARKS: Final = b"abcdefghijklmnopqrstuvwxyz0123456789_.,-\n"
 # The other characters of each sign; a text without these is not searched for the sign.
 _MARKS: Final = {sign: {*sign.translate(None, _NO_MARKS)} for group in SIGNS.values() for sign in group.all}
 # A timer whose argument is not a function written in place.
 _TIMER = re.compile(rb"settimeout\([\w.]{1,40}[,)]")
+_OUTPUT = re.compile(rb"(?:^|[;&=])[ \t]{0,8}`(?:curl|wget)\b", re.MULTILINE)
 _FENCES: Final = (b"```", b"~~~")
 _QUOTED = re.compile(rb"`[^`\n]{9,500}`")
 # A command within a sentence.
@@ -227,8 +233,13 @@ def _find_signs(file: SourceFile) -> frozenset[str]:
     kinds = frozenset(
         kind for kind, signs in candidates.items() if any(_MARKS[sign] <= marks and sign in bare for sign in signs)
     )
-    is_late = "sends" in kinds and b"settimeout(" in bare and _TIMER.search(bare)
-    return kinds | {"hides"} if is_late else kinds
+    if "sends" in kinds and (
+        "runs" in kinds
+        or (b"settimeout(" in bare and _TIMER.search(bare))
+        or ((b"`curl" in bare or b"`wget" in bare) and _OUTPUT.search(text))
+    ):
+        return kinds | {"hides"}
+    return kinds
 
 
 def _normalized(file: SourceFile) -> str | None:

@@ -79,7 +79,7 @@ _HOSTS: Final = {
 _UNPUBLISHED: Final = ("ssh", "aws", "gcloud", "azure", "kube", "gnupg", "browser", "wallet", "keychain")
 # For each sink: the rules, each with the kinds that must meet there.
 _RULES_BY_SINK: Final = {
-    "feed": (("SH105", {"unseen"}),),
+    "feed": (("SH105", {"unseen"}), ("SH104", {"hidden"})),
     "timer": (("SH105", {"fetched", "said"}),),
     "import": (("SH105", {"fetched"}),),
     "import-from": (("SH105", {"odd"}), ("SH105", {"fetched"}), ("SH104", {"decoded"})),

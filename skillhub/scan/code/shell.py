@@ -16,7 +16,7 @@ from skillhub.formats.text import words
 from skillhub.scan.code.decoded import unpacked
 from skillhub.scan.code.flow import Flow, Node, Place
 from skillhub.scan.code.trees import PIECE, Effort, pieces, whole
-from skillhub.scan.pattern import GAP_MAX
+from skillhub.scan.pattern import GAP_MAX, is_installer
 
 _WRAPPERS: Final = frozenset(words("sudo env nohup timeout xargs command exec time nice setsid builtin stdbuf doas"))
 _SHELLS: Final = frozenset(words("sh bash zsh dash ksh"))
@@ -62,12 +62,28 @@ _HERE: Final = re.compile(r"[\"']?(?:[~./]|\$\{?HOME)")
 _SECRET_FOLDER: Final = re.compile(r"\.(?:ssh|aws|gnupg|kube|azure|docker|config/gcloud|electrum|solana)(?:/|$)")
 # A file descriptor; code that awk passes to a shell, and data that awk gets from the network.
 _DESCRIPTOR: Final = re.compile(r"(?:/dev/fd/|/proc/self/fd/)?(\d{1,3})")
+# Options with which curl and wget fetch what an address gives, and nothing else.
+_PLAIN: Final = re.compile(r"-[fsSLqoO]{0,6}-?|--(?:proto|tlsv1\.[23]|location|fail|silent|show-error|quiet)|=?https")
+_INPUT: Final = re.compile(r"(?:-s?|/dev/stdin)$|<\(")
 _AWKS: Final = frozenset(words("awk gawk mawk nawk"))
 _PIPES_TO_SHELL: Final = re.compile(
     r"\|\s{0,4}\"(?:/\w{1,8}){0,3}/?(?:ba|da|z|k)?sh\"|\bsystem\s{0,4}\(\s{0,4}(?:\$|\w{1,20}\s{0,4}\))"
 )
 _PIPES_FROM_FETCH: Final = re.compile(r"\"(?:curl|wget)\s[^\"\n]{1,200}\"\s{0,4}\|&?\s{0,4}getline")
 _BODIES = ("heredoc_body", "herestring_redirect")
+_OUTPUTS: Final = frozenset(("command_substitution", "process_substitution", "simple_expansion", "expansion"))
+# Options of curl and wget by which the command prints no program: it saves the answer, or asks only for its head.
+_PRINTS_NOTHING: Final = re.compile(r"\s(?:-\w{0,6}[oO]|--output)[ =]{0,2}[\w/]|\s(?:-\w{0,6}I|--head)\b")
+# Commands that print what they get from the network. The patterns of a line know only curl and wget.
+_FETCHES: Final = re.compile(
+    r"(?:lynx|e?links|w3m|aria2c|fetch|ftp|get|lwp-request|https?|xhs?|nc|ncat|netcat|ssh|dig|drill|nslookup|host|telnet"
+    r"|socat|openssl s_client|(?:aws s3|gsutil|mc) (?:cp|cat)|rclone cat|git archive) "
+)
+# A picture, or the script itself, in which the text of a program is hidden; and the commands that print a part of it.
+_HIDDEN_IN: Final = re.compile(
+    r"(?:if=)?\S{0,200}\.(?:png|jpe?g|gif|ico|webp|bmp|pdf|mp3|wav|woff2?)|\$\{?(?:0|BASH_SOURCE\S{0,20})\}?"
+)
+_PRINT_PARTS: Final = frozenset(words("cat tail head dd strings sed grep awk cut exiftool steghide zsteg"))
 
 
 @cache
@@ -230,7 +246,9 @@ class Script:
                 )
                 following = [part for part in item.named_children if part.type in ("pipeline", "command")]
                 self._stack.extend((part, into, inner, function) for part in following)
-                self._script(body, [_text(part) for part in item.named_children if part.type == "heredoc_body"], node)
+                texts = [_text(part) for part in item.named_children if part.type == "heredoc_body"]
+                for part in (body, *following):  # the last command of a pipeline runs what `cat` passes on
+                    self._script(part.named_children[-1] if part and part.type == "pipeline" else part, texts, node)
             elif item.type == "herestring_redirect":
                 self._stack.append((item, fed, feed, function))
         if body is not None:
@@ -242,6 +260,9 @@ class Script:
             return
         if node.children and any(child.type.startswith("<") for child in node.children):
             self._flow.reads(fed)
+            self._flow.unseen(fed)
+            if _bare_text(target).startswith(("/dev/tcp/", "/dev/udp/")):
+                self._flow.mark("fetched", fed, self._place(node))
             self._stack.append((target, fed, 0, function))
             if number := _text(node.child_by_field_name("descriptor")):
                 self._stack.append((target, ("descriptor", self._path, number), 0, function))
@@ -282,7 +303,11 @@ class Script:
             elif child.type == "file_redirect":
                 self._redirect(child, returned, arguments, function)
         if words[index].named_children and words[index].named_children[0].type != "word":
-            self._stack.append((words[index], arguments, feed, function))
+            program = self._flow.new()
+            self._flow.join(program, arguments)
+            self._stack.append((words[index], program, feed, function))
+            if _is_output(words[index]) and not _PRINTS_NOTHING.search(_text(words[index])):
+                self._flow.sink("eval", program, place)
         is_program = name in (*_SHELLS, *_LANGUAGES) and any(re.fullmatch(r"-\w*[ce]|--eval", text) for text in texts)
         self._flow.join(feed, returned if is_program else arguments)  # a program in an option reads the pipe as data
         if name in self._functions:
@@ -342,6 +367,9 @@ class Script:
         if is_upload:
             flow.call("rsync", arguments, returned, place)
         self._add_output(name, texts, returned, place)
+        if _FETCHES.match(f"{name} {line} "):
+            flow.mark("fetched", returned, place)
+            flow.unseen(returned)
         opened = _DESCRIPTOR.fullmatch(texts[0]) if texts and name in (*_SHELLS, *_LANGUAGES, "source", ".") else None
         if opened:
             flow.call("eval", ("descriptor", self._path, opened[1]), returned, place)
@@ -351,13 +379,15 @@ class Script:
             flow.call("eval", arguments, returned, place)
         elif _decodes(name, texts, raw):
             flow.call("b64decode", arguments, returned, place)
-        elif name in ("eval", "source", ".") or (
+        elif name in ("eval", "source", ".", "trap") or (
             name in (*_SHELLS, *_LANGUAGES) and re.search(r"(?:^| )(?:-\w*[ce]|--eval)\b", line)
         ):
-            flow.call("eval" if name == "eval" or name in _SHELLS else "|", arguments, returned, place)
-        elif name in (*_SHELLS, *_LANGUAGES) and (not texts or texts[0] in ("-s", "-", "/dev/stdin")):
+            flow.call("|" if name in _LANGUAGES else "eval", arguments, returned, place)
+        elif name in (*_SHELLS, *_LANGUAGES) and (
+            not texts or texts[0] in ("-s", "-", "/dev/stdin") or texts[0].startswith("<(")
+        ):
             flow.call("eval" if raw.startswith("$") else "|", arguments, returned, place)
-        elif name not in _OTHERS:
+        elif name not in _OTHERS and not (name in ("curl", "wget") and _is_installer(texts)):
             is_part = name in _PARTS and not re.search(r"(?i)key|token|secret|passw|cred", line)
             flow.call(name, arguments, returned, place, is_part=is_part)
         else:
@@ -369,6 +399,8 @@ class Script:
         if name in _PRINTS and all(text in ("-p", "-x", "-0", "-px") for text in texts):
             flow.variable("", returned, place)
         flow.printed(f"{name} {line}", returned, place)
+        if name in _PRINT_PARTS and any(map(_HIDDEN_IN.fullmatch, texts)):
+            flow.mark("hidden", returned, place)
         if name in ("perl", "ruby", "php", "lua") and _REMOTE.search(line):
             flow.direct_findings.add(("SH402", place))
 
@@ -388,7 +420,8 @@ class Script:
 
     def _inner_programs(self, name: str, texts: list[str], words: list[Any], feed: Node) -> None:
         language = "shell" if name in _SHELLS or name == "eval" else _LANGUAGES.get(name, "")
-        options = [number for number, text in enumerate(texts[:-1]) if re.fullmatch(r"-\w*[ce]|--eval", text)]
+        option = r"-\w*[ce]|--eval" if name != "php" else r"-\w*r"
+        options = [number for number, text in enumerate(texts[:-1]) if re.fullmatch(option, text)]
         number = 0 if name == "eval" and texts else options[0] + 1 if options else None
         if language and number is not None:
             text = self._expand(_unquoted(words[number])) if name == "eval" else _unquoted(words[number])
@@ -399,16 +432,27 @@ class Script:
                 self._flow.search_text(plain.decode("latin-1"), self._place(words[0]))
 
     def _script(self, body: Any, texts: list[str], node: Any) -> None:  # noqa: ANN401
-        name = (
-            _bare_text(body.child_by_field_name("name")).rpartition("/")[2]
-            if body is not None and body.type == "command"
-            else ""
-        )
+        commands = map(_bare_text, body.named_children if body is not None and body.type == "command" else ())
+        name = next((word for word in commands if word not in _WRAPPERS and word[:1] != "-"), "").rpartition("/")[2]
         language = "shell" if name in _SHELLS else _LANGUAGES.get(name, "")
         if language:
             self.embedded.extend(
                 (language, text, self._line + self._above + int(node.start_point[0]) + 1) for text in texts
             )
+
+
+def _is_installer(texts: list[str]) -> bool:
+    """Return whether the arguments of curl or wget name the installers of well-known projects, and nothing else."""
+    urls = [text for text in texts if "://" in text]
+    is_plain = all(text in urls or _PLAIN.fullmatch(text) for text in texts)
+    return bool(urls) and is_plain and all(is_installer(url.lower()) for url in urls)
+
+
+def _is_output(word: Any) -> bool:  # noqa: ANN401 - of tree-sitter
+    """Return whether a word is nothing but the output of a command or the value of a variable."""
+    while word.type in ("command_name", "string") and len(word.named_children) == 1:
+        word = word.named_children[0]
+    return word.type in _OUTPUTS
 
 
 def _used(name: str, operands: list[Any], texts: list[str]) -> Iterator[Any]:
@@ -426,11 +470,14 @@ def _decodes(name: str, texts: list[str], raw: str) -> bool:
         return len(_CODES.findall(raw)) > 5
     if name in ("gunzip", "zcat", "rev", "uudecode"):
         return True
+    if name == "gpg" and "--passphrase" not in texts:  # a person types the passphrase of a file of their own
+        return False
     if name == "tr" and len(texts) > 1:  # replaces letters by others, or deletes letters
         is_said = texts[0][:1] != "-" or texts[0] == "-d"
         is_class = "\\" in raw or "[:" in raw or texts[0].lower() == texts[1].lower()
         return is_said and not is_class and re.search(r"[A-Za-z]", texts[1]) is not None
     option = {"base64": r"-\w*[dD]|--decode", "xxd": r"-\w*r\w*", "openssl": r"-d", "gzip": r"-\w*d\w*"}
+    option |= {"gpg": r"-d|--decrypt", "unzip": r"-\w*p", "7z": r"-so"}
     pattern = option.get({"gbase64": "base64", "base32": "base64", "basenc": "base64"}.get(name, name))
     return pattern is not None and any(re.fullmatch(pattern, text) for text in texts)
 
