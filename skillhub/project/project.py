@@ -68,7 +68,7 @@ class Project:
         self.secrets = SecretIndex(home.state)
         self._state = os.path.join(home.state, "projects", f"{self.key}.json")
         self.home = home
-        self.parsed_files: dict[str, tuple[bytes, Any]] = {}  # as last read; objects of one project may share them
+        self.parsed_files: dict[str, tuple[bytes | None, Any]] = {}  # as last read; shared by objects of a project
         self._real: dict[str, str] = {}
 
     @classmethod
@@ -129,8 +129,8 @@ class Project:
 
     def read_bytes(self) -> str:
         """Return the digests of lock, intents and record, as last read, in one text; empty with a bundle's lock."""
-        rows = [(path, sha256(data).hexdigest()) for path, (data, _) in sorted(self.parsed_files.items())]
-        return "" if self.brought is not None else repr(rows)
+        read = sorted((path, data) for path, (data, _) in self.parsed_files.items() if data is not None)
+        return "" if self.brought is not None else repr([(path, sha256(data).hexdigest()) for path, data in read])
 
     def lock(self) -> Lock:
         """Return the lock; an absent one is empty.
@@ -244,7 +244,7 @@ class Project:
     def _parsed(self, parse: _Parse[_Parsed], data: bytes | None, path: str, absent: _Parsed) -> _Parsed:
         """Return ``data`` parsed; the same bytes are parsed once."""
         if data is None:
-            self.parsed_files.pop(path, None)
+            self.parsed_files[path] = None, absent
             return absent
         cached = self.parsed_files.get(path)
         if cached is None or cached[0] != data:

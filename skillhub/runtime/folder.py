@@ -435,7 +435,7 @@ class Locks:
         self.written = dict(written or {})
         self._folders = tuple(dict.fromkeys(folders))
         self._holders = tuple(dict.fromkeys(holders))
-        self._parsed: dict[str, dict[str, tuple[bytes, Any]]] = {}
+        self._parsed: dict[str, dict[str, tuple[bytes | None, Any]]] = {}
         self._home: Home | None = None
 
     def __eq__(self, other: object) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -34,6 +35,18 @@ def test_project_is_the_nearest_lock_or_intent_then_the_git_root(tmp_path, home)
     (tmp_path / "a/.git").rmdir()
     (tmp_path / "a/.git").write_text("gitdir: elsewhere\n")
     assert Project.find(str(deep), home).base == str(tmp_path / "a")
+
+
+def test_the_last_lock_is_the_one_last_read_absent_or_not(project):
+    """A command asks for it once for each skill, and must not look at the disk each time."""
+    lock = Lock({"plain": ENTRY})
+    assert project.lock() == Lock()
+    Path(project.lock_path).write_bytes(lock.dump())  # another process
+    assert (project.last_lock(), project.read_bytes()) == (Lock(), "[]")
+    assert (project.lock(), project.last_lock()) == (lock, lock)
+    os.remove(project.lock_path)
+    assert project.last_lock() == lock
+    assert (project.lock(), project.last_lock(), project.read_bytes()) == (Lock(), Lock(), "[]")
 
 
 def test_documents_are_written_only_when_changed(project, tmp_path):
