@@ -277,11 +277,13 @@ def ask(questions: Sequence[Question], ports: Ports, dry_run: bool = False) -> l
     """Ask all questions at once, except those that a policy answers; a dry run asks no person and refuses nothing.
 
     Raises:
+        FormatError, StateError: a policy was changed meanwhile, or cannot be read.
         Refused: a question that is not about a need was not answered with yes.
     """
     agreed = [ports.policies.agrees(each.kind) for each in questions]
     open_ = [each for each, is_agreed in zip(questions, agreed, strict=True) if not is_agreed]
     answered = iter([*zip(open_, ports.approver.answer(open_) if open_ else (), strict=True)])
+    ports.policies.refuse_changed()
     found = zip(questions, agreed, strict=True)
     return _refuse_unanswered([(each, YES) if is_agreed else next(answered) for each, is_agreed in found], dry_run)
 
@@ -290,9 +292,12 @@ def ask_person(question: Question, ports: Ports) -> None:
     """Ask a question about permanent trust, which no policy answers.
 
     Raises:
+        FormatError, StateError: a policy was changed meanwhile, or cannot be read.
         Refused: the answer was not yes.
     """
-    _refuse_unanswered(list(zip([question], ports.approver.answer([question]), strict=True)))
+    asked = list(zip([question], ports.approver.answer([question]), strict=True))
+    ports.policies.refuse_changed()
+    _refuse_unanswered(asked)
 
 
 def _refuse_unanswered(asked: list[Asked], dry_run: bool = False) -> list[Asked]:

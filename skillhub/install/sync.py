@@ -72,7 +72,6 @@ def sync(obtain: Obtain, ports: Ports, *, dry_run: bool = False) -> Outcome:
             for question in (each.questions() if state.enabled(each.name) else removal_questions([each]))
         ]
         asked = ask(questions, ports, dry_run)
-        ports.policies.refuse_changed()
         answered = {each.name: each.answered(asked) for each in planned}
         kept = {name for name, linking in answered.items() if linking is None}
         plans = [linking for linking in answered.values() if linking is not None]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from contextlib import ExitStack
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -16,6 +17,9 @@ from skillhub.disk.folders import remove_tree
 from skillhub.errors import Forbidden, FormatError, NotFound, Refused, SignerChanged, StateError
 from skillhub.exchange.adopt import adopt, import_lock
 from skillhub.exchange.other_locks import Origin, OtherLock
+from skillhub.install.install import install
+from skillhub.install.trusted_sources import Pin, add_source
+from skillhub.model.reference import parse_ref
 from skillhub.sources.configured import root_fingerprint
 from skillhub.sources.repository import Repository
 from tests.support.registry import Simulator, now
@@ -606,6 +610,30 @@ def test_a_policy_tightened_during_a_question_stops_update_and_sync(world, verb)
     with pytest.raises(StateError, match="the user's policy was changed meanwhile"):
         getattr(world, verb)(answers=answers)
     assert snapshot(world.copy("plain")) == before
+
+
+def test_a_policy_tightened_during_the_question_about_a_source_keeps_it_out(world):
+    place = repository(world)
+    answers = Answers("yes")
+    answers.meanwhile = lambda: user(world, "sources = []\n")
+    with pytest.raises(StateError, match="the user's policy was changed meanwhile"):
+        add_source("acme", place, Pin(), world.ports(answers))
+    assert "acme" not in world.sources.mine()
+
+
+def test_a_policy_tightened_while_the_command_waits_for_another_one_stops_it(world):
+    ref, answers, other = str(skill(world.folder / "src")), Answers("yes"), ExitStack()
+    answers.meanwhile = lambda: other.enter_context(world.project.exclusively())
+    ports = world.ports(answers)
+
+    def end():
+        user(world, "signed = 'required'\n")
+        other.close()
+
+    ports.project.waiting = end
+    with pytest.raises(StateError, match="the user's policy was changed meanwhile"):
+        install([parse_ref(ref)], Options(), ports)
+    assert not (world.base / "skillhub.lock").exists()
 
 
 def test_a_change_of_the_intent_during_a_question_that_is_no_policy_stops_no_command(world):
