@@ -7,6 +7,7 @@ import os
 import re
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -270,7 +271,7 @@ def verbs(ref, lock):
         "update --check": lambda ports: available_updates((), ports),
         "enable": lambda ports: enable(["here"], yes, ports),
         "enable of a registry": lambda ports: enable(["release-notes"], yes, ports),
-        "sync": lambda ports: sync(lambda name, entry, _: obtain_locked(name, entry, ports), ports),
+        "sync": lambda ports: sync(partial(obtain_locked, ports=ports), ports),
         "diff": lambda ports: diff(Named("here"), ports),
         "diff LOCK": lambda ports: diff_locks(before, [], ports),
         "diff --edits": lambda ports: edits_of("here", ports),
