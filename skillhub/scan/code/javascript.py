@@ -142,6 +142,8 @@ def _call(function: ast.expr, node: Tree, depth: int) -> ast.AST:
     child = node.child_by_field_name("arguments")
     nodes = [] if child is None else [child] if child.type == "template_string" else child.named_children
     arguments = _read_all(nodes, depth)
+    while isinstance(function, ast.List) and function.elts:  # `(0, eval)(a)` calls the last one
+        function = function.elts[-1]
     name = function.id if isinstance(function, ast.Name) else ""
     if name in ("require", "import") and arguments and isinstance(arguments[0], ast.Constant):
         arguments[0] = ast.Constant(_module(str(arguments[0].value)), **_line(node))
