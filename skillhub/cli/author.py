@@ -355,13 +355,13 @@ def open_target(common: Common, address: str) -> Target:
         return FolderTarget(address)
     if common.offline and scheme != "git+file":
         raise SourceError("--offline forbids the network, which this command needs", where=address)
+    settings = Settings.read(common.home)
     if scheme.startswith("git+"):
-        tokens = Settings.read(common.home).tokens
-        return open_branch(address, common.home.cache, os.environ, tokens)
+        return open_branch(address, common.home.cache, os.environ, settings.tokens)
     if scheme not in ("s3", "oci"):
         raise UsageError(f"{_TARGETS}, found {quote(address)}")
     module = optional(f"skillhub.registry.push_{scheme}", scheme, f"{scheme}:// needs")
-    target: Target = module.open_target(address)
+    target: Target = module.open_target(address, settings.trusts) if scheme == "oci" else module.open_target(address)
     return target
 
 

@@ -256,7 +256,8 @@ class OpenNetwork:
             from skillhub.sources.oci import Artifact
 
             # Only a person's credentials are sent; a marketplace names repositories only, and no artifacts.
-            return Artifact(ref, self.web(str(ref), named_by), os.environ if named_by == "person" else None)
+            environ = os.environ if named_by == "person" else None
+            return Artifact(ref, self.web(str(ref), named_by), environ, self._settings.trusts)
         if isinstance(ref, Mcp):
             from skillhub.sources.mcp import McpPlace
 

@@ -36,6 +36,7 @@ from skillhub.sources.oci import (
     TITLE,
     Blob,
     OciManifest,
+    Trusts,
     kept_login,
     login_not_sent,
     may_send_login,
@@ -63,6 +64,7 @@ class OciTarget(Target):
         client: The client of the repository, entered; ``close`` closes it.
         tag: The tag.
         where: Registry, repository and tag, for messages.
+        trusts: Whether the user trusts the host of a URL, which may then get the login for the registry.
 
     Raises:
         StateError: the tag names something other than a registry's site.
@@ -73,8 +75,8 @@ class OciTarget(Target):
     is_browsed = False
     waits: Sequence[float] = (0.5, 1.0, 2.0)  # seconds before each further attempt
 
-    def __init__(self, client: Any, tag: str, where: str) -> None:  # noqa: ANN401 - a DXF, typed in part
-        self._client, self._tag, self.where = client, tag, where
+    def __init__(self, client: Any, tag: str, where: str, trusts: Trusts) -> None:  # noqa: ANN401 - a DXF
+        self._client, self._tag, self.where, self._trusts = client, tag, where, trusts
         self._hint = "log in with docker or oras, or set SKILLHUB_OCI_USERNAME and SKILLHUB_OCI_PASSWORD"
         session = client._sessions[0]
         session.auth = session.rebuild_auth = self._bind_login
@@ -133,7 +135,7 @@ class OciTarget(Target):
         give the registry a token of any host that it names.
         """
         url = str(request.url)
-        if not may_send_login(self._client._base_url, url):
+        if not may_send_login(self._client._base_url, url, self._trusts):
             if request.headers.pop("Authorization", None) and redirect is None:
                 self._hint = login_not_sent(self._client._host, url.partition("?")[0])
         elif "Authorization" not in request.headers and (login := get_netrc_auth(url)):
@@ -190,10 +192,11 @@ class OciTarget(Target):
             raise SourceError(message, where=self.where) from error
 
 
-def open_target(address: str) -> Target:
+def open_target(address: str, trusts: Trusts) -> Target:
     """Return the target for ``oci://REGISTRY/REPOSITORY:TAG``; the default tag is ``latest``.
 
-    Plain http is used only for a registry on this machine.
+    Plain http is used only for a registry on this machine. The login is sent to no other host than those of the
+    registry and those that ``trusts`` names.
 
     Raises:
         UsageError: the address is malformed.
@@ -208,7 +211,7 @@ def open_target(address: str) -> Target:
     plain = RequestTarget.parse(f"http://{host}").loopback
     with ExitStack() as stack:
         client: Any = DXF(host, repository, _login(host), insecure=plain, timeout=_PATIENCE)
-        target = OciTarget(stack.enter_context(client), tag, f"oci://{name}/{repository}:{tag}")
+        target = OciTarget(stack.enter_context(client), tag, f"oci://{name}/{repository}:{tag}", trusts)
         stack.pop_all()
     return target
 

@@ -6,10 +6,10 @@ import base64
 import binascii
 import os
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Annotated, ClassVar, Final
+from typing import Annotated, ClassVar, Final, TypeAlias
 from urllib.parse import urlencode
 
 from pydantic import Field
@@ -36,6 +36,8 @@ from skillhub.sources.layout import name_of_folder
 _CAP = 4 * 1024 * 1024
 _HUB_HOST = "registry-1.docker.io"
 _HUB_LOGIN = "https://index.docker.io/v1/"
+# Whether the user trusts the host of a URL, as ``Settings.trusts``.
+Trusts: TypeAlias = Callable[[str], bool]
 # Registries whose logins another host of the same operator takes.
 _LOGIN_HOSTS = {
     f"https://{_HUB_HOST}:443": "https://auth.docker.io:443",
@@ -86,19 +88,22 @@ def kept_login(host: str, environ: Mapping[str, str]) -> tuple[str, str] | None:
     return user, password
 
 
-def may_send_login(login_of: str, asker: str) -> bool:
+def may_send_login(login_of: str, asker: str, trusts: Trusts) -> bool:
     """Return whether the login for the registry at ``login_of`` may be sent to ``asker``, a URL that it names.
+
+    It may be sent to the registry itself, to its known login host, and to a host that the user trusts.
 
     Raises:
         UnsafeTransfer: one of them is no http or https URL.
     """
     registry, realm = RequestTarget.parse(login_of).origin, RequestTarget.parse(asker).origin
-    return realm in (registry, _LOGIN_HOSTS.get(registry))
+    return realm in (registry, _LOGIN_HOSTS.get(registry)) or trusts(asker)
 
 
 def login_not_sent(host: str, asker: str) -> str:
     """Return the hint for a refusal after ``may_send_login`` kept the login for ``host`` from ``asker``."""
-    return f"your login was not sent: {host} asks for it at {quote(asker)}, another host"
+    remedy = "if that host is yours, add it to trusted-hosts in config.toml"
+    return f"your login was not sent: {host} asks for it at {quote(asker)}, another host; {remedy}"
 
 
 # The manifest of an artifact (OCI image specification 1.1), and the layer of it that is the skill.
@@ -224,13 +229,14 @@ class OciWire:
         environ: The environment, as for ``kept_login``; None if no login may be sent.
     """
 
-    def __init__(self, repository: str, web: Web, environ: Mapping[str, str] | None) -> None:
+    def __init__(self, repository: str, web: Web, environ: Mapping[str, str] | None, trusts: Trusts) -> None:
         host, _, name = repository.partition("/")
         self._host = registry_host(host)
         self._name = f"library/{name}" if host in _HUB and "/" not in name else name
         self._base = f"{'http' if RequestTarget.parse(f'http://{host}').loopback else 'https'}://{self._host}/v2/"
         self._web = web
         self._environ = environ
+        self._trusts = trusts
         self._authorization: str | None = None
         self._hint = _HINT
 
@@ -284,7 +290,7 @@ class OciWire:
         parameters = dict(_PARAMETER.findall(rest))
         query_fields = {"service": parameters.get("service", ""), "scope": f"repository:{self._name}:pull"}
         realm = parameters.get("realm", "")
-        is_allowed = may_send_login(self._base, realm)
+        is_allowed = may_send_login(self._base, realm, self._trusts)
         if login and not is_allowed:
             login = None
             self._hint = login_not_sent(self._host, realm)
@@ -328,11 +334,12 @@ class Artifact:
         ref: The artifact; without tag and digest it is ``latest``. No request is sent yet.
         web: Sends the requests.
         environ: The environment, as for ``kept_login``; None if no login may be sent.
+        trusts: Whether the user trusts the host of a URL, which may then get the login for the registry.
     """
 
-    def __init__(self, ref: Oci, web: Web, environ: Mapping[str, str] | None) -> None:
+    def __init__(self, ref: Oci, web: Web, environ: Mapping[str, str] | None, trusts: Trusts) -> None:
         self._ref = ref
-        self._wire = OciWire(ref.repository, web, environ)
+        self._wire = OciWire(ref.repository, web, environ, trusts)
         self._images: dict[str, tuple[Digest, OciManifest]] = {}
         self._unpacked: dict[tuple[str, Digest], Unpacked] = {}
 

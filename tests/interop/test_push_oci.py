@@ -5,6 +5,7 @@ import os
 import shutil
 import socket
 import urllib.request
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,10 @@ MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 TIMESTAMP = "metadata/timestamp.json"
 
 
+def no_other_host(url):
+    return False
+
+
 @pytest.fixture(scope="module")
 def host(tmp_path_factory):
     with registry(tmp_path_factory.mktemp("registry")) as host:
@@ -36,7 +41,10 @@ def address(host, request):
     return f"oci://{host}/acme/{abs(hash(request.node.name))}:v1"
 
 
-def pushed(hub, address, connect=push_oci.open_target, **more):
+CONNECT = partial(push_oci.open_target, trusts=no_other_host)
+
+
+def pushed(hub, address, connect=CONNECT, **more):
     return push(hub.dir.path, address, connect, now=now(), **more)
 
 
@@ -107,8 +115,8 @@ def test_the_tag_moves_last_and_has_only_the_newest_state(hub, address):
             if data == hub.files[TIMESTAMP]:
                 raise Cut
 
-    opened = push_oci.open_target(address)
-    dying = Dying(opened._client, "v1", address)
+    opened = push_oci.open_target(address, no_other_host)
+    dying = Dying(opened._client, "v1", address, no_other_host)
     with pytest.raises(Cut):
         pushed(hub, address, lambda _: dying)
     assert manifest(address) == before
@@ -156,7 +164,7 @@ def test_a_concurrent_writer_loses_nothing(hub, address, tmp_path):
             pushed(late, address)
             super().publish(site, changed)
 
-    target = Overtaken(push_oci.open_target(address)._client, "v1", address)
+    target = Overtaken(push_oci.open_target(address, no_other_host)._client, "v1", address, no_other_host)
     with pytest.raises(StateError, match="another writer"):
         pushed(hub, address, lambda _: target)
     assert pulled(address)[TIMESTAMP] == late.files[TIMESTAMP]
@@ -263,4 +271,4 @@ def test_attack_an_endless_manifest_is_refused(hub):
     with Web() as web:
         web.at("/v2/acme/x/manifests/v1", endless(head, b" " * (1 << 16)))
         with pytest.raises(FormatError, match="at most 4194304 bytes"):
-            push_oci.open_target(f"oci://127.0.0.1:{web.port}/acme/x:v1")
+            push_oci.open_target(f"oci://127.0.0.1:{web.port}/acme/x:v1", no_other_host)

@@ -163,7 +163,7 @@ def test_registry_with_too_many_files_for_a_manifest_is_refused(hub):
         sent = dict(running.store["files"])
         client = module.DXF(f"127.0.0.1:{running.server_port}", "acme/skills", None, insecure=True)
         site = [SiteFile(f"skills/{number}", b"x".__bytes__) for number in range(int(5 * 2**20 / row))]
-        target = module.OciTarget(client.__enter__(), "v1", "oci://here")
+        target = module.OciTarget(client.__enter__(), "v1", "oci://here", lambda url: False)
         with pytest.raises(UsageError, match="too many for one artifact"):
             target.publish(site, site)
         assert running.store["files"] == sent

@@ -14,6 +14,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 from skillhub.errors import SourceError
 from skillhub.formats.digest import Digest
+from skillhub.net.settings import Settings
 from tests.support.web import Web, answer, redirect
 
 push_oci = pytest.importorskip("skillhub.registry.push_oci", reason="takes the extra oci", exc_type=ImportError)
@@ -71,9 +72,11 @@ def opened(here, authority):
     host = f"127.0.0.1:{here.port}"
     clients = []
 
-    def connect():
+    def connect(trusts=no_other_host):
         clients.append(push_oci.DXF(host, "acme/skills", push_oci._login(host), tlsverify=authority, timeout=20))
-        return type("_Target", (push_oci.OciTarget,), {"waits": ()})(clients[-1].__enter__(), "v1", f"oci://{host}")
+        return type("_Target", (push_oci.OciTarget,), {"waits": ()})(
+            clients[-1].__enter__(), "v1", f"oci://{host}", trusts
+        )
 
     yield connect
     for client in clients:
@@ -95,6 +98,10 @@ def asks_for_a_token(web, realm):
     web.at(MANIFEST, act)
 
 
+def no_other_host(url):
+    return False
+
+
 def logins(web):
     return [head for head in web.heads if "authorization: basic" in head.lower()]
 
@@ -109,6 +116,14 @@ def test_attack_a_push_sends_no_login_to_the_realm_on_another_host(here, other, 
     other.at("/token?service=s", answer(b'{"token": "t"}'))
     opened()  # a token for anybody serves, as it does for an install
     assert logins(other) == []
+
+
+def test_a_push_sends_the_login_to_the_realm_on_a_host_that_the_user_trusts(here, other, opened):
+    other.at("/token?service=s", answer(b'{"token": "t"}'))
+    asks_for_a_token(here, f"{url(other)}/token")
+    opened(Settings.parse(f'trusted-hosts = ["127.0.0.1:{other.port}"]'.encode(), "config.toml").trusts)
+    (login,) = logins(other)
+    assert login.startswith("GET /token") and LOGIN in login and logins(here) == []
 
 
 def test_a_push_sends_the_login_to_the_realm_of_its_registry_alone(here, opened):
@@ -165,5 +180,5 @@ def test_a_push_to_docker_hub_asks_its_registry_whose_login_host_is_known(name, 
     with Web() as proxy:
         monkeypatch.setenv("HTTPS_PROXY", proxy.url("/"))
         with pytest.raises(SourceError, match="cannot reach the registry"):
-            push_oci.open_target(f"oci://{name}/acme/skills")
+            push_oci.open_target(f"oci://{name}/acme/skills", no_other_host)
     assert [head.split()[:2] for head in proxy.heads] == [["CONNECT", "registry-1.docker.io:443"]]

@@ -125,7 +125,9 @@ def to_oci(hub, running, waits=(0.0, 0.0, 0.0), login=None):
 
     def connect(address):
         client = module.DXF(host, "acme/skills", login, insecure=True, timeout=20)
-        return type("_Target", (module.OciTarget,), {"waits": waits})(client.__enter__(), "v1", address)
+        return type("_Target", (module.OciTarget,), {"waits": waits})(
+            client.__enter__(), "v1", address, lambda url: False
+        )
 
     return push(hub.dir.path, f"oci://{host}/acme/skills:v1", connect, now=now())
 

@@ -26,6 +26,7 @@ from skillhub.model.index import Release
 from skillhub.model.reference import parse_ref
 from skillhub.model.tree import File, Tree
 from skillhub.net.client import Http, Patience
+from skillhub.net.settings import Settings
 from skillhub.sources.oci import Artifact, Blob, kept_login, may_send_login, read_image
 from tests.support import oci
 from tests.support.docker_registry import put, registry
@@ -37,12 +38,16 @@ FILES = {"SKILL.md": skill("hello").encode(), "scripts/run.sh": b"#!/bin/sh\n"}
 ONCE = Patience(pauses=())
 
 
+def no_other_host(url):
+    return False
+
+
 @pytest.fixture
 def opened(web, tmp_path):
     """Return a function that opens ``:v1`` of the server or the given tail; logins are stored in ``tmp_path``."""
     with Http(patience=ONCE) as http:
-        yield lambda tail=":v1": Artifact(
-            parse_ref(f"oci://127.0.0.1:{web.port}/{NAME}{tail}"), http, {"DOCKER_CONFIG": str(tmp_path)}
+        yield lambda tail=":v1", trusts=no_other_host: Artifact(
+            parse_ref(f"oci://127.0.0.1:{web.port}/{NAME}{tail}"), http, {"DOCKER_CONFIG": str(tmp_path)}, trusts
         )
 
 
@@ -297,7 +302,20 @@ def test_login_is_sent_only_with_the_request_for_a_token(web, opened, tmp_path):
     ],
 )
 def test_hosts_that_may_get_a_login(registry, realm, is_allowed):
-    assert may_send_login(registry, realm) is is_allowed
+    assert may_send_login(registry, realm, no_other_host) is is_allowed
+
+
+@pytest.mark.parametrize("is_trusted", [False, True])
+def test_a_login_is_sent_to_the_realm_on_a_host_that_the_user_trusts(is_trusted, web, opened, tmp_path):
+    packed = base64.b64encode(b"me:secret").decode()
+    (tmp_path / "config.json").write_text(json.dumps({"auths": {f"127.0.0.1:{web.port}": {"auth": packed}}}))
+    with Web() as other:
+        realm = other.at("/token?scope=repository%3Aacme%2Fhello%3Apull", answer(b'{"token": "t0ken"}'))
+        guarded(web, oci.skr(FILES), f'Bearer realm="{realm.partition("?")[0]}"', "Bearer t0ken")
+        trusted = f"127.0.0.1:{other.port if is_trusted else web.port}"
+        settings = Settings.parse(f'trusted-hosts = ["{trusted}"]'.encode(), "config.toml")
+        assert opened(trusts=settings.trusts).index().names == ("hello",)
+    assert [f"authorization: basic {packed}".lower() in head.lower() for head in other.heads] == [is_trusted]
 
 
 @pytest.mark.parametrize(
@@ -377,8 +395,8 @@ def test_skills_are_pulled_from_the_registry_of_debian(tmp_path):
                 put(host, NAME, digest, artifact.blobs, manifest)
             put(host, NAME, tag, artifact.blobs, artifact.manifest)
             ref = parse_ref(f"oci://{host}/{NAME}:{tag}")
-            place = Artifact(ref, http, {"DOCKER_CONFIG": str(tmp_path)})
+            place = Artifact(ref, http, {"DOCKER_CONFIG": str(tmp_path)}, no_other_host)
             (release,) = place.index().releases("hello")
             assert release.url == f"oci://{host}/{NAME}@{artifact.digest}"
-            again = Artifact(ref, http, {})
+            again = Artifact(ref, http, {}, no_other_host)
             assert plain(again.unpacked(release)) == FILES
