@@ -13,7 +13,7 @@ from typing import Final
 _RUN: Final = b"a" * 24
 _DECODED_MAX = 1 << 16
 _TOGETHER_MAX = 1 << 20
-_DEPTH = 3
+_DEPTH = 12  # each layer is a quarter shorter, or compressed; all count towards the limit above
 _LETTERS: Final = bytes(97 if n < 128 and (chr(n).isalnum() or chr(n) in "+/_-") else 32 for n in range(256))
 _LINE_MAX = 80
 # Each pattern begins with one fixed byte outside of its repeat, so that the engine can skip to it.
