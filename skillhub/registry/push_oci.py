@@ -37,9 +37,9 @@ from skillhub.sources.oci import (
     Blob,
     OciManifest,
     Trusts,
+    is_login_host,
     kept_login,
     login_not_sent,
-    may_send_login,
     read_image,
     refused_access,
     registry_host,
@@ -135,10 +135,11 @@ class OciTarget(Target):
         give the registry a token of any host that it names.
         """
         url = str(request.url)
-        if not may_send_login(self._client._base_url, url, self._trusts):
+        is_own = is_login_host(self._client._base_url, url)
+        if not (is_own or self._trusts(url)):
             if request.headers.pop("Authorization", None) and redirect is None:
                 self._hint = login_not_sent(self._client._host, url.partition("?")[0])
-        elif "Authorization" not in request.headers and (login := get_netrc_auth(url)):
+        elif is_own and "Authorization" not in request.headers and (login := get_netrc_auth(url)):
             HTTPBasicAuth(*login)(request)
         return request
 

@@ -88,20 +88,21 @@ def kept_login(host: str, environ: Mapping[str, str]) -> tuple[str, str] | None:
     return user, password
 
 
-def may_send_login(login_of: str, asker: str, trusts: Trusts) -> bool:
-    """Return whether the login for the registry at ``login_of`` may be sent to ``asker``, a URL that it names.
+def is_login_host(registry: str, asker: str) -> bool:
+    """Return whether ``asker``, a URL that the registry names, is on its own host or on its known login host.
 
-    It may be sent to the registry itself, to its known login host, and to a host that the user trusts.
+    The login for the registry may also be sent to a host that the user trusts, but never the user's credentials for
+    that host: the registry, which named it, gets the token that they are exchanged for.
 
     Raises:
         UnsafeTransfer: one of them is no http or https URL.
     """
-    registry, realm = RequestTarget.parse(login_of).origin, RequestTarget.parse(asker).origin
-    return realm in (registry, _LOGIN_HOSTS.get(registry)) or trusts(asker)
+    own, realm = RequestTarget.parse(registry).origin, RequestTarget.parse(asker).origin
+    return realm in (own, _LOGIN_HOSTS.get(own))
 
 
 def login_not_sent(host: str, asker: str) -> str:
-    """Return the hint for a refusal after ``may_send_login`` kept the login for ``host`` from ``asker``."""
+    """Return the hint for a refusal after the login for ``host`` was kept from ``asker``."""
     remedy = "if that host is yours, add it to trusted-hosts in config.toml"
     return f"your login was not sent: {host} asks for it at {quote(asker)}, another host; {remedy}"
 
@@ -290,8 +291,8 @@ class OciWire:
         parameters = dict(_PARAMETER.findall(rest))
         query_fields = {"service": parameters.get("service", ""), "scope": f"repository:{self._name}:pull"}
         realm = parameters.get("realm", "")
-        is_allowed = may_send_login(self._base, realm, self._trusts)
-        if login and not is_allowed:
+        is_own = is_login_host(self._base, realm)
+        if login and not (is_own or self._trusts(realm)):
             login = None
             self._hint = login_not_sent(self._host, realm)
         query = urlencode({key: value for key, value in query_fields.items() if value})
@@ -302,7 +303,7 @@ class OciWire:
                 named_by=Requester("site", self._base),
                 # The registry gets the token, so another host that issues it must not know the user: an empty
                 # field keeps the client from adding the user's credentials for that host.
-                headers={"Authorization": login or ""} if login or not is_allowed else {},
+                headers={"Authorization": login or ""} if login or not is_own else {},
             ),
         )
         if answer.status in (401, 403):

@@ -220,7 +220,8 @@ def test_attack_a_redirect_of_a_trusted_artifact_host_is_refused():
 def test_attack_a_registry_gets_no_token_of_a_trusted_host(way):
     """The registry that names the trusted host would receive the token."""
     with Web() as evil, Web() as ours, Http(credentials=lambda hop: "Bearer s3cret") as http:
-        trusting = Mirrors(http, Settings.parse(f'trusted-hosts = ["127.0.0.1:{ours.port}"]'.encode(), ""))
+        settings = Settings.parse(f'trusted-hosts = ["127.0.0.1:{ours.port}"]'.encode(), "")
+        trusting = Mirrors(http, settings)
         web = (
             Mirrors(http, Settings(mirrors={"https://registry.example": ours.url("")}))
             if way == "mirror"
@@ -232,6 +233,6 @@ def test_attack_a_registry_gets_no_token_of_a_trusted_host(way):
         challenge = f'WWW-Authenticate: Bearer realm="{realm}"'
         evil.at("/v2/x/manifests/v1", answer(b"", challenge, status="401 Unauthorized"))
         with pytest.raises(SourceError):
-            OciWire(f"127.0.0.1:{evil.port}/x", web, None).manifest("v1", ())
+            OciWire(f"127.0.0.1:{evil.port}/x", web, None, settings.trusts).manifest("v1", ())
         assert ours.heads
         assert not any("s3cret" in head for head in ours.heads)

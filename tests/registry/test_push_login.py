@@ -151,8 +151,11 @@ def test_attack_an_upload_on_another_host_gets_neither_login_nor_token(here, oth
     assert logins(here) and other.heads and logins(other) == []
 
 
+@pytest.mark.parametrize("is_trusted", [False, True])
 @pytest.mark.parametrize("is_redirect", [False, True])
-def test_attack_a_registry_gets_no_token_of_a_host_in_netrc(is_redirect, here, other, opened, monkeypatch, tmp_path):
+def test_attack_a_registry_gets_no_token_of_a_host_in_netrc(
+    is_redirect, is_trusted, here, other, opened, monkeypatch, tmp_path
+):
     monkeypatch.delenv("SKILLHUB_OCI_PASSWORD")
     monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
     (tmp_path / "netrc").write_text("machine localhost login me password secret\n")
@@ -161,7 +164,7 @@ def test_attack_a_registry_gets_no_token_of_a_host_in_netrc(is_redirect, here, o
     here.at("/token?service=s", redirect(there))
     asks_for_a_token(here, f"{url(here) if is_redirect else url(other, 'localhost')}/token")
     with pytest.raises(SourceError, match="refuses access"):
-        opened()
+        opened(lambda url: is_trusted)
     assert other.heads and logins(other) == []
 
 

@@ -27,7 +27,7 @@ from skillhub.model.reference import parse_ref
 from skillhub.model.tree import File, Tree
 from skillhub.net.client import Http, Patience
 from skillhub.net.settings import Settings
-from skillhub.sources.oci import Artifact, Blob, kept_login, may_send_login, read_image
+from skillhub.sources.oci import Artifact, Blob, is_login_host, kept_login, read_image
 from tests.support import oci
 from tests.support.docker_registry import put, registry
 from tests.support.snapshot import skill
@@ -302,7 +302,7 @@ def test_login_is_sent_only_with_the_request_for_a_token(web, opened, tmp_path):
     ],
 )
 def test_hosts_that_may_get_a_login(registry, realm, is_allowed):
-    assert may_send_login(registry, realm, no_other_host) is is_allowed
+    assert is_login_host(registry, realm) is is_allowed
 
 
 @pytest.mark.parametrize("is_trusted", [False, True])
