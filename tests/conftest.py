@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gc
 import os
+import shutil
 import signal
 import sys
 import tempfile
@@ -80,13 +81,26 @@ def pytest_addoption(parser):
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node):
-    """Let all workers of a run fork programs from one process, since its start takes two seconds."""
-    node.workerinput["nursery"] = forked.nursery()
+    """Let all workers of a run fork programs from one process, since its start takes two seconds.
+
+    A worker has its folders near the root: of each one above, a command asks whether it is a project or a link.
+    """
+    node.workerinput.update(nursery=forked.nursery(), near=tempfile.mkdtemp())
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_configure(config):
     if hasattr(config, "workerinput"):
         forked.use(config.workerinput["nursery"])
+        config.workerinput["kept"] = config.option.basetemp
+        config.option.basetemp = config.workerinput["near"]
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session):
+    """Put a worker's folders where pytest looks for them: it keeps those of failed tests, of the last three runs."""
+    if found := getattr(session.config, "workerinput", {}):
+        shutil.move(found["near"], found["kept"])
 
 
 # An audit hook slows down its process by a twentieth from then on.
