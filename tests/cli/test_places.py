@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import socket
 
 import pytest
 
@@ -14,7 +13,7 @@ from tests.support.cli import REPO
 from tests.support.gitrepos import Repo, files
 from tests.support.served import online
 from tests.support.site import JSON, WELL_KNOWN, current, offer
-from tests.support.web import Web, answer
+from tests.support.web import Web, answer, closed_port
 
 YES = ("--yes", "--allow-unsigned")
 PAGE = (REPO / "docs" / "sources.md").read_text("utf-8")
@@ -209,9 +208,8 @@ def test_suggested_sources_are_added_with_yes_and_no_publisher_is_trusted(shell)
     ("words", "advice"), [((), "when the network and its proxy work"), (("--offline",), "without --offline")]
 )
 def test_without_a_network_adding_suggested_sources_fails_with_one_error(shell, words, advice):
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        proxy = f"http://127.0.0.1:{taken.getsockname()[1]}"
-    done = shell.run("source", "add", "--suggested", "--yes", *words, HTTPS_PROXY=proxy)
+    with closed_port() as proxy:
+        done = shell.run("source", "add", "--suggested", "--yes", *words, HTTPS_PROXY=proxy)
     assert (done.status, done.out, len(done.err.splitlines())) == (3, "", 2)
     assert f"no suggested source was added: {', '.join(suggested())}: " in done.err
     assert done.err.endswith(f"  hint: {advice}: skillhub source add --suggested\n")
