@@ -21,8 +21,10 @@ _SHELL = rb"(?:bash|dash|zsh|ksh|sh)"  # alternatives, so that the engine skips 
 _FIRST = b"|".join(rb"(?<=^%b\.)" % (rb"\s" * blanks) for blanks in range(9))  # a dot at the start of a line
 # Commands that run the command after their options: `| sudo -u root env A=b bash`.
 _WRAPPED = (
-    rb"(?:(?:/[\w/]{1,30}/)?(?:sudo|doas|env|exec|command|builtin|nohup|time|timeout|nice|ionice|setsid|stdbuf|busybox|xargs)\s"
-    rb"(?:--?\w[^\s|;&]{0,20}\s(?:[\w'\"\\]{1,12}\s(?!\s))??|\d{1,4}[smh]?\s){0,4}|\w{1,20}=[^\s|;&]{0,40}\s){0,4}"
+    rb"(?:(?:/[\w/]{1,30}/)?(?:sudo|doas|env|exec|command|builtin|nohup|time|timeout|nice|ionice|setsid|stdbuf|busybox"
+    rb"|xargs|pkexec|run0|unbuffer)\s"
+    rb"(?:--?\w[^\s|;&]{0,20}\s(?:[\w'\"\\{}]{1,12}\s(?!\s))??|\d{1,4}[smh]?\s|--?\s){0,5}"
+    rb"|\w{1,20}=[^\s|;&]{0,40}\s){0,4}"
 )
 _RUN = (
     rb"\|&?\s{0,20}(?:[({]\s{0,4})?[\"'\\]?" + _WRAPPED + rb"(?:/[\w/]{1,30}/)?"

