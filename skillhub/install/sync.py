@@ -13,6 +13,7 @@ from skillhub.command.ports import LeftOut, Options, Outcome, Ports, ask, chosen
 from skillhub.command.state import State, read_state
 from skillhub.disk import files
 from skillhub.disk.folders import list_folder
+from skillhub.disk.home import LOCK
 from skillhub.edits import patch
 from skillhub.formats.digest import NO_FILES, Digest
 from skillhub.formats.text import command
@@ -40,7 +41,8 @@ def sync(obtain: Obtain, ports: Ports, *, dry_run: bool = False) -> Outcome:
     """Make store, links and lock agree; a dry run fetches and verifies missing trees, and writes nothing.
 
     A skill without consent on this machine, and a disabled one, is stored and removed from agents' folders, whoever
-    put a copy there. A skill that is gone from the lock is removed from the agents' folders.
+    put a copy there. A skill that is gone from the lock is removed from the agents' folders; without a lock file, no
+    skill is removed and no record forgotten.
 
     Args:
         obtain: Returns a skill whose tree the store lacks or holds damaged.
@@ -56,6 +58,7 @@ def sync(obtain: Obtain, ports: Ports, *, dry_run: bool = False) -> Outcome:
     """
     with nullcontext() if dry_run else ports.project.exclusively():
         state = read_state(ports.project, ports.sources)
+        unlocked = () if os.path.lexists(ports.project.lock_path) else tuple(state.records.skills)
         for name, entry in state.lock.skills.items():
             ReleaseStatus.last_seen(name, entry, state.lock.root_of(entry), ports.sources).refuse(ports.project)
             refuse_known_bad(name, entry, None, ports)
@@ -64,7 +67,7 @@ def sync(obtain: Obtain, ports: Ports, *, dry_run: bool = False) -> Outcome:
             copies.sweep(ports.project, known, mcp_config.shared_folders(ports.project))
         fetched, notes = _fetch(obtain, state, ports)
         linker = Linker(ports.project, ports.store)
-        planned, foreign = _plan(fetched, linker, state, ports)
+        planned, foreign = ([], []) if unlocked else _plan(fetched, linker, state, ports)
         _refuse_forbidden([each.name for each in planned if state.enabled(each.name) and not each.done], state, ports)
         questions = [
             question
@@ -78,14 +81,14 @@ def sync(obtain: Obtain, ports: Ports, *, dry_run: bool = False) -> Outcome:
         removed = _removed(plans, state, "would be" if dry_run else "was")
         for each in () if dry_run else plans:
             linker.save(each, old := state.records.skills.get(each.name), fetched.get(old.tree) if old else None)
-        changed = not dry_run and _carry_out(plans, kept, fetched, state, ports)
+        changed = not dry_run and _carry_out(plans, {*kept, *unlocked}, fetched, state, ports)
     touched = {each.name for each in planned if (each.steps if not state.enabled(each.name) else not each.done)}
     touched |= {name for name, entry in state.lock.skills.items() if entry.tree in fetched}
     return Outcome(
         tuple(managed(ports.project, ports.store, ports.environ)),
         changed,
         tuple(asked),
-        (*removed, *_disagreements(state, ports), *notes),
+        (*removed, *_kept_without_lock(unlocked, state, ports), *_disagreements(state, ports), *notes),
         left_out=(*map(kept_edited, sorted(kept)), *foreign),
         unchanged=frozenset(state.lock.skills.keys() - touched),
         pending=dry_run and bool(removed),
@@ -103,6 +106,14 @@ def _removed(plans: Iterable[Linking], state: State, verb: str) -> list[str]:
             why = why if linking.name in state.lock.skills else "the lock does not name it"
             lines.append(f"{linking.name} {verb} removed from the agents' folders, because {why}: {', '.join(paths)}")
     return lines
+
+
+def _kept_without_lock(names: Iterable[str], state: State, ports: Ports) -> Iterator[str]:
+    """Yield a line about the skills that stay in agents' folders because the lock is missing; it may come back."""
+    if there := [name for name in names if state.records.skills[name].links]:
+        line = f"{LOCK} is missing, so these stay in the agents' folders: {', '.join(there)}"
+        unlisted = [name for name in there if name not in state.intent.skills]
+        yield line + (f"; to remove: {command(ports.project.scope, 'remove', *unlisted)}" if unlisted else "")
 
 
 def _disagreements(state: State, ports: Ports) -> Iterator[str]:

@@ -91,7 +91,7 @@ def test_edits_are_asked_about_before_removal(world):
 
 def test_remove_deletes_the_entry_of_a_skill_that_a_colleague_removed(world):
     world.install(needy(world, "plain"), **CLAUDE)
-    (world.base / "skillhub.lock").unlink()
+    (world.base / "skillhub.lock").write_text('{"skills": {}, "sources": {}, "version": 1}\n')
     (world.base / "skillhub.toml").unlink()
     world.sync()
     assert not world.copy("plain").exists()

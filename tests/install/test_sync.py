@@ -73,13 +73,35 @@ def test_sync_reports_each_removal_and_its_reason(world, is_locked, why):
         document["skills"]["plain"]["path"] = "elsewhere"
         path.write_text(json.dumps(document, indent=2, sort_keys=True) + "\n")
     else:
-        path.unlink()
+        path.write_text('{"skills": {}, "sources": {}, "version": 1}\n')
     outcome = world.sync()
     (warning,) = [each for each in outcome.warnings if each.startswith("plain ")]
     assert why in warning
     assert str(world.copy("plain")) in warning
     assert not world.copy("plain").exists()
     assert outcome.changed
+
+
+def test_sync_without_a_lock_removes_nothing_and_names_install(world):
+    """Only a lock that no longer names a skill says that it is to go; a missing file may come back."""
+    world.disable("plain")
+    lock = (world.base / "skillhub.lock").read_bytes()
+    (world.base / "skillhub.lock").unlink()
+    before = unlocked(world.snapshot())
+    missing = "skillhub.lock is missing, so these stay in the agents' folders: code-review"
+    outcome = world.sync()
+    assert outcome.warnings == (
+        missing,
+        "skillhub.toml names code-review, plain, and the lock does not: skillhub install",
+    )
+    assert not outcome.changed
+    assert unlocked(world.snapshot()) == before
+    (world.base / "skillhub.toml").unlink()
+    assert world.sync().warnings == (f"{missing}; to remove: skillhub remove code-review",)
+    (world.base / "skillhub.lock").write_bytes(lock)
+    outcome = world.sync()
+    assert not outcome.changed
+    assert [(each.name, each.state) for each in outcome.skills] == [("code-review", "enabled"), ("plain", "disabled")]
 
 
 @pytest.mark.parametrize("text", ["", "{", '{"version": 99}', "<<<<<<< HEAD\n"])
