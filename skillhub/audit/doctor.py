@@ -12,7 +12,7 @@ from skillhub.command.ports import Ports
 from skillhub.disk.home import INTENT, LOCK
 from skillhub.errors import SkillhubError, StateError
 from skillhub.formats.digest import Digest
-from skillhub.formats.text import as_command, command
+from skillhub.formats.text import amount, as_command, command
 from skillhub.install.admission import advised_skills
 from skillhub.install.candidates import remedies
 from skillhub.model.hosts import Host, detect, hosts, measured, profiles
@@ -111,7 +111,7 @@ def _intent_and_policy(ports: Ports) -> Iterator[Check]:
         if (message := f"{error.where}: {error.message}") != fault:
             yield Check("policy", False, message, error.hint)
         return
-    summary = f"{len(lines)} lines; {command(ports.project.scope, 'doctor', 'policy')} shows them"
+    summary = f"{amount(len(lines), 'line')}; {command(ports.project.scope, 'doctor', 'policy')} shows each"
     yield Check("policy", True, summary if lines else "no policy applies")
 
 

@@ -373,7 +373,7 @@ def fail(error: Exception, args: list[str], command_of: Callable[[list[str]], tu
     """
     terminal = Terminal()
     if not isinstance(error, SkillhubError):
-        error = _usage_of_typer(error, args) or _of_machine(error) or _bug(error)
+        error = _usage_of_typer(error, args, command_of) or _of_machine(error) or _bug(error)
     asked = getattr(error, "asked", ())
     is_bare = isinstance(error, UsageError) and not error.hint
     name, flags = command_of(args) if asked or is_bare else ("", frozenset[str]())
@@ -415,14 +415,16 @@ _UNKNOWN = deferred(
 _ELSEWHERE = {word: name for name, each in COMMANDS.items() for word in each.elsewhere.split()}
 
 
-def _usage_of_typer(error: Exception, args: list[str]) -> SkillhubError | None:
+def _usage_of_typer(
+    error: Exception, args: list[str], command_of: Callable[[list[str]], tuple[str, frozenset[str]]]
+) -> SkillhubError | None:
     """Return an error of the parser as a ``UsageError``; None for other errors. The terminal cleans quoted words."""
     if not callable(getattr(error, "format_message", None)):
         return None
     context = getattr(error, "ctx", None)
-    program = getattr(
-        context, "command_path", " ".join(["skillhub", *(each for each in args[:1] if each in COMMANDS)])
-    )
+    # The error of an option without its value has no context.
+    named = command_of(args)[0] if context is None else ""
+    program = context.command_path if context else " ".join(filter(None, ("skillhub", named)))
     if type(error).__name__ == "NoArgsIsHelpError":
         return UsageError(f"expected a command after {program}", hint=f"{program} --help lists them")
     message = str(error.format_message()).strip().rstrip(".")  # type: ignore[attr-defined]

@@ -238,9 +238,11 @@ def search(
         more = "" if local or len(common.sources.mine()) > 1 else "; to add well-known repositories: "
         common.terminal.say(f"nothing was found{more}{more and 'skillhub source add --suggested'}")
     if found.truncated:
-        narrower = f"at most {LIMIT_MAX} are shown; use more words"
-        wider = f"--limit {min(2 * limit, LIMIT_MAX)}"
-        common.terminal.say(f"{found.more} more: {wider if limit < LIMIT_MAX else narrower}", "dim")
+        wider = min(limit + found.more, LIMIT_MAX)
+        most = f"at most {LIMIT_MAX} are shown; use more words"
+        if limit < LIMIT_MAX:
+            most = f"--limit {wider}" + (f" shows {wider - limit} of them" if wider < limit + found.more else "")
+        common.terminal.say(f"{found.more} more: {most}", "dim")
     if first := next((f"{hit.source}:{hit.name}" for hit in found.hits if hit.source), None):
         reads = as_command("skillhub", "show", first, "--file", SKILL_MD)
         common.terminal.say(f"to read one first: {reads}", "dim")

@@ -12,7 +12,7 @@ from skillhub.cli.terminal import members
 from skillhub.command.ports import Ports
 from skillhub.errors import Forbidden, FormatError, NotFound, Refused, SourceError, StateError, UsageError
 from skillhub.formats.digest import Digest
-from skillhub.formats.text import amount, as_command, spell_time
+from skillhub.formats.text import amount, as_command, did_you_mean, quote, spell_time, spelled_like
 from skillhub.install.trusted_sources import Pin, add_source, trust_source
 from skillhub.install.trusted_sources import suggested as suggested_places
 from skillhub.model.provenance import Delta
@@ -196,6 +196,9 @@ def source_remove(common: Common, name: SourceName) -> int:
     left: list[str] = []
     project = common.open_project()
     here = ProjectSources(common.home, project.key, project.proposals)
+    if name not in here.all():
+        hint = did_you_mean(spelled_like(name, here.all())) or "skillhub source list shows yours"
+        raise NotFound(f"no source is named {quote(name)}", hint=hint)
     gone = here.get(name) if common.dry_run else here.remove(name)
     with suppress(FormatError, StateError):  # commands that need the lock report that it cannot be read
         lock = project.lock()

@@ -18,7 +18,7 @@ from skillhub.disk.state_file import StateDocument, StateFile
 from skillhub.errors import FormatError, NotFound, SourceMismatch, StateError, UsageError
 from skillhub.formats.digest import Digest
 from skillhub.formats.document import Absent, Items, Members, Read, Sha256, part, text_that, wrong
-from skillhub.formats.text import NAME_RULE, RESERVED_ALIASES, as_command, is_alias, quote
+from skillhub.formats.text import NAME_RULE, RESERVED_ALIASES, as_command, did_you_mean, is_alias, quote, spelled_like
 from skillhub.model import reference
 from skillhub.model.lock import LockedSource
 from skillhub.model.provenance import is_same_source
@@ -254,9 +254,9 @@ class Sources:
         known = self.all()
         if alias not in known:
             hint = (
-                f"configured: {', '.join(known) or 'none'}; skillhub source add adds one, "
-                "skillhub install asks about those that the project names"
-            )
+                f"{did_you_mean(spelled_like(alias, known))} configured: {', '.join(known) or 'none'}; "
+                "skillhub source add adds one, skillhub install asks about those that the project names"
+            ).lstrip()
             if alias == EMBEDDED_ALIAS:
                 add = as_command("skillhub", "source", "add", alias, EMBEDDED_URL)
                 hint = f"to add the embedded registry again: {add}"

@@ -159,6 +159,13 @@ def test_a_looser_fail_on_is_in_force_for_rules_that_a_stricter_policy_excepts(s
     assert lines == {"user": True, "project": in_force}
 
 
+def test_the_lines_of_the_policies_are_counted(shell):
+    shell.write("hub/config/policy.toml", 'signed = "ask"\n')
+    assert "ok  policy: 1 line; skillhub doctor policy shows each\n" in shell.run("doctor").out
+    shell.write("hub/config/policy.toml", 'signed = "ask"\nmin-age-days = 3\n')
+    assert "ok  policy: 2 lines; skillhub doctor policy shows each\n" in shell.run("doctor").out
+
+
 def test_without_a_policy_its_places_are_listed(shell):
     done = shell.run("doctor", "policy")
     assert (done.status, "/etc/skillhub/policy.toml" in done.out) == (0, True)

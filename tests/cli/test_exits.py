@@ -293,6 +293,8 @@ def test_a_command_of_another_installer_gives_the_name_of_ours(shell, typed, mea
         ("disable --all", "skillhub disable --help lists them"),
         ("install --force", "skillhub install --help lists them"),
         ("list --project", "skillhub list --help shows its usage"),
+        ("source add x ./none --fingerprint", "skillhub source add --help shows its usage"),
+        ("-g publisher trust bob --key", "skillhub publisher trust --help shows its usage"),
     ],
 )
 def test_a_misspelling_gives_one_command_as_hint(shell, typed, hint):

@@ -437,12 +437,17 @@ def test_doctor_names_the_limit_of_its_checks(shell):
 
 
 def test_search_reports_the_number_of_hits_not_shown(shell):
-    for number in range(55):
+    for number in range(11):
+        shell.skill(f"project/.agents/skills/alike-{number}")
+    assert "8 more: --limit 11\n" in shell.run("search", "--local", "alike", "--limit", "3").err
+    assert " more: " not in shell.run("search", "--local", "alike", "--limit", "11").err
+    for number in range(11, 55):
         shell.skill(f"project/.agents/skills/alike-{number}")
     done = shell.run("search", "--local", "alike", "--limit", "99")
     assert len(done.out.splitlines()) == 51
     assert "5 more: at most 50 are shown" in done.err
-    assert "35 more: --limit 40" in shell.run("search", "--local", "alike", "--limit", "20").err
+    assert "35 more: --limit 50 shows 30 of them\n" in shell.run("search", "--local", "alike", "--limit", "20").err
+    assert "5 more: at most 50 are shown" in shell.run("search", "--local", "alike", "--limit", "50").err
     assert shell.run("search", "--local", "alike", "--limit", "0").status == 2
 
 

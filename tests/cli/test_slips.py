@@ -58,6 +58,11 @@ def test_attack_a_hint_repeats_no_secret(shell, typed, more):
     [
         ("publisher trust bob", "skillhub publisher trust --help shows its usage"),
         ("-g install https://a:b/", "skillhub install --help shows its usage"),
+        ("source remove githbu", "did you mean github?"),
+        ("source remove githbu --dry-run", "did you mean github?"),
+        ("source remove nope", "skillhub source list shows yours"),
+        ("source show githbu", "did you mean github? configured: github; skillhub source add adds one"),
+        ("install githbu:code-review", "did you mean github? configured: github; skillhub source add adds one"),
         ("publisher trust bob --key nix", "ask the publisher for this PEM file; of your own key: skillhub key show"),
         ("publisher trust bob --certificate nix", "ask the publisher for this PEM file; "),
         ("audit --baseline nix", "skillhub audit --write-baseline nix writes it"),
