@@ -108,6 +108,19 @@ def _joined(asked: Sequence[Question]) -> dict[int, Question]:
     return {id(each): unsigned[each.skill] for each in asked if each.kind == "install" and each.skill in unsigned}
 
 
+def in_person(questions: Sequence[Question]) -> tuple[list[Question], Mapping[int, Question], Gains]:
+    """Return the questions that a person is asked one by one, and what their answers answer too.
+
+    That is, by the id of a question, the one that is asked in its place; and by skill, the questions about gains.
+    """
+    instead = _joined(questions)
+    moved = set(map(id, instead.values()))
+    asked = [instead.get(id(each), each) for each in questions if id(each) not in moved]
+    gains = _gains(asked)
+    joined = {id(each) for several in gains.values() for each in several}
+    return [each for each in asked if id(each) not in joined], instead, gains
+
+
 def _gains(asked: Sequence[Question]) -> Gains:
     joined = {(each.skill, kind) for each in asked for kind in _JOINED.get(each.kind, ())}
     new = [each for each in asked if (each.skill, each.kind) in joined]
@@ -143,12 +156,7 @@ class Person:
         asked = [each for each in questions if not answered_by(each, self.flags.typed)]
         self._summarize([each.row for each in asked if each.row])
         unshown = heads(asked)
-        instead = _joined(asked)
-        moved = set(map(id, instead.values()))
-        asked = [instead.get(id(each), each) for each in asked if id(each) not in moved]
-        gains = _gains(asked)
-        joined = {id(each) for several in gains.values() for each in several}
-        asked = [each for each in asked if id(each) not in joined]
+        asked, instead, gains = in_person(asked)
         trees = {each.skill: each.tree for each in questions if each.tree is not None}
         shown: set[str] = set()
         answers: dict[int, Answer] = {}

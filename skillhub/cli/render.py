@@ -125,6 +125,8 @@ def _show_edits(common: Common, outcome: Outcome) -> None:
 def _show_questions(outcome: Outcome, common: Common) -> set[str]:
     """Show questions that no person was asked: of a dry run all, else those of ``_READ`` with a yes beforehand.
 
+    Those that a dry run would ask are shown as they would be asked.
+
     Returns:
         The facts that the person has read with questions, spelled as warnings are.
     """
@@ -135,11 +137,14 @@ def _show_questions(outcome: Outcome, common: Common) -> set[str]:
         if not answer.seen and (is_plan or (answer.said == "yes" and question.kind in _READ))
     }
     if unseen:
-        from skillhub.cli.prompts import heads, show
+        from skillhub.cli.prompts import heads, in_person, show
 
         unshown = heads([*unseen])
+        agreed = [question for question, answer in outcome.asked if answer.said == "yes"]
+        asked, _, gains = in_person([question for question in unseen if question not in agreed])
         for question, label in unseen.items():
-            show(question, unshown, common.terminal, label)
+            if question in agreed or question in asked:
+                show(question, unshown, common.terminal, label, gains)
         common.terminal.prose("")
     read = [question for question, answer in outcome.asked if answer.seen or is_plan]
     return {f"{each.skill}: {line.removeprefix('note: ')}" for each in read for line in each.details}
