@@ -233,15 +233,16 @@ def _show_waiting(waiting: Sequence[Skill], outcome: Outcome, options: Options, 
         terminal.warn(f"{skill.name} {stays} disabled; missing:")
         answered, typed = _answered(skill, outcome, options)
         needs = [need for need in skill.requires if need.open and need.spell() not in answered]
+        then = f"then: {common.command('enable', skill.name)}{typed}"  # once, below the last of several needs
         for need in needs:
             terminal.warn(f"  {need.kind} {need.name}", "plain")
             if need.description:
                 terminal.warn(Quoted(f"    {collapsed(need.description)[:_ABOUT_MAX]}"), "plain")
             ways = outcome.remedies.get((skill.name, need.spell()))
             for way in ways or how_to_satisfy(skill.name, need, skill.scope, typed):
-                terminal.warn(f"    {way}", "dim")
+                terminal.warn(f"    {way.removesuffix(f', {then}') if len(needs) > 1 else way}", "dim")
         if len(needs) > 1:
-            terminal.warn(f"  then: {common.command('enable', skill.name)}{typed}", "dim")
+            terminal.warn(f"  {then}", "dim")
 
 
 def _answered(skill: Skill, outcome: Outcome, options: Options) -> tuple[set[str], str]:

@@ -294,8 +294,8 @@ class Plan:
 
     def questions(self) -> list[Question]:
         """Return all questions about the candidate."""
-        programs = self.needs.programs if self.needs else ()
-        found = consent_questions(self.candidate, self.record, self.changes, programs)
+        missing = self.needs.holding() if self.needs else ()
+        found = consent_questions(self.candidate, self.record, self.changes, missing)
         found += self.needs.questions() if self.needs else []
         return found + (self.linking.questions() if self.linking else [])
 

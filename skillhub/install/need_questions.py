@@ -356,6 +356,21 @@ class OpenNeeds:
             found.append(Question("env", self.skill, message, details, need.name))
         return [*found, *(each for one in self.servers for each in one.questions(self.skill, self.choice))]
 
+    def holding(self) -> list[str]:
+        """Return all that is missing, if a missing program keeps the skill disabled whatever the answers; else none.
+
+        Of the servers, those are left out that the user's choice answers.
+        """
+        if not self.programs:
+            return []
+        servers = [each for each in self.servers if each.need.required and not each.is_configured]
+        if self.choice != "ask":
+            servers = [
+                each for each in servers if self.choice == "configure" and each.remedies(self.skill, "project")
+            ]
+        needs = (*self.missing, *(each.need for each in servers))
+        return [*(f"{each.kind} {each.name}" for each in needs), *(f"program {each}" for each in self.programs)]
+
     def warnings(self, environ: Mapping[str, str]) -> list[str]:
         """Return a line for each step left to the user, and for each server whose program is missing."""
         found = []

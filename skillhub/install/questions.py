@@ -29,7 +29,7 @@ _TRYING_OUT = "the registry inside this package is only for tests: its keys are 
 
 
 def consent_questions(
-    candidate: Candidate, record: Record | None, changes: Changes | None = None, programs: Sequence[str] = ()
+    candidate: Candidate, record: Record | None, changes: Changes | None = None, missing: Sequence[str] = ()
 ) -> list[Question]:
     """Return the questions about a candidate; none if this person agreed to this tree from this origin before.
 
@@ -37,14 +37,14 @@ def consent_questions(
         candidate: The skill to install.
         record: The record of what the person agreed to before.
         changes: The differences from the version before, if there was one.
-        programs: The missing programs, which keep the skill disabled whatever the answers.
+        missing: All open needs, such as ``program gh``, if they keep the skill disabled whatever the answers.
     """
     if record is not None and record.is_of(candidate.entry):
         return []
     # The reasons against the install come before the question whether to install.
     subject = candidate.name, candidate.tree, candidate.findings
     questions = about_findings(*subject, "install it anyway?", _show_command(candidate))
-    install = _install(candidate, record, changes, programs)
+    install = _install(candidate, record, changes, missing)
     if candidate.trust == "unsigned":
         questions.append(_unsigned(candidate, install.message))
     elif candidate.trust == "untrusted":
@@ -87,7 +87,7 @@ def _new_facts(candidate: Candidate, changes: Changes) -> list[Question]:
 
 
 def _install(
-    candidate: Candidate, record: Record | None, changes: Changes | None, programs: Sequence[str]
+    candidate: Candidate, record: Record | None, changes: Changes | None, missing: Sequence[str]
 ) -> Question:
     entry = candidate.entry
     version = f" {word(entry.version)}" if entry.version else ""
@@ -102,7 +102,7 @@ def _install(
         *(changes.paths(_FILES_MAX, _show_command(candidate)) if changes else ()),
         *(changes.facts() if changes else ()),
         *([_TRYING_OUT] if (entry.url or "").startswith(EMBEDDED_URL) else ()),
-        *(["it will stay disabled; missing: program " + ", program ".join(programs)] if programs else ()),
+        *([f"it will stay disabled; missing: {', '.join(missing)}"] if missing else ()),
         f"it needs: {needs or 'nothing'}",
         *_undeclared(candidate),
         f"it can: {in_words(candidate.capabilities)}",

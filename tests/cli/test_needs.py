@@ -178,11 +178,14 @@ def test_no_variable_is_asked_for_while_a_program_is_missing(shell):
     shell.skill("project/served", head=head, **{"agents/openai.yaml": tools})
     done = shell.at_terminal(*words, say=[(ASK, "y\n")], columns=200)
     assert (done.status, done.out.count(ASK)) == (6, 1)
-    note = "it will stay disabled; missing: program no-such-program"
+    note = "it will stay disabled; missing: env SOME_TOKEN, mcp demo, program no-such-program"
     assert done.out.index(note) < done.out.index(ASK)
     missing = done.out.partition("stays disabled; missing:")[2]
     assert all(f"  {each}" in missing for each in ("env SOME_TOKEN", "mcp demo", "program no-such-program"))
-    assert "then: skillhub enable served" in missing
+    assert missing.count("then: skillhub enable served") == 1
+    for more in (("--mcp", "skip"), ("--mcp", "configure", "--agent", "claude-code")):
+        note = "it will stay disabled; missing: program no-such-program"
+        assert note in shell.run(*words, *more, "--env", "SOME_TOKEN=v", "--as", "other", "--dry-run").err
     for more in ((), ("--mcp", "configure")):  # a server that is not written is not reported as satisfied
         done = shell.run("enable", "served", "--yes", "--env", "SOME_TOKEN=v", "--json", *more)
         needs = {need["kind"]: need["satisfied"] for need in done.json["skills"][0]["requires"]}
