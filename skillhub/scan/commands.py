@@ -27,7 +27,7 @@ _WRAPPED = (
     rb"|\w{1,20}=[^\s|;&]{0,40}\s){0,4}"
 )
 _RUN = (
-    rb"\|&?\s{0,20}(?:[({]\s{0,4})?[\"'\\]?" + _WRAPPED + rb"(?:/[\w/]{1,30}/)?"
+    rb"\|&?\s{0,20}(?:[({]\s{0,4})?[\"'\\]{0,4}" + _WRAPPED + rb"(?:/[\w/]{1,30}/)?"
     rb"(?:(?:" + _SHELL + rb"|ash|fish|python[\d.]{0,5}|node|perl|ruby|php|pwsh|lua|tclsh|osascript"
     rb"|(?:bun|deno)\s(?:run\s)?(?:--?\w[\w=-]{0,20}\s){0,4}-(?=\s|$)|(?:source|\.)\s/dev/stdin"
     rb"|batch|parallel|(?:crontab\s|make\s-f\s?)-(?=\s|$)|at\s(?:-\w\s)?(?:now|midnight|noon))(?![\w./-])"

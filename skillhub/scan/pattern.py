@@ -332,10 +332,11 @@ _PRINTABLE = bytes((9, 10, 13, *range(32, 127)))
 _PADDING = re.compile(rb"[ \t\x0b\x0c](?<=\S.)[ \t\x0b\x0c]{4,}(?=\S)", re.DOTALL)
 _SOFT_HYPHEN = "\u00ad".encode()
 # What a shell drops within a word, each with its first byte, to which the engine skips: `c'u'rl`, `cu""rl`, `cu$@rl`,
-# `c${x}url`; PowerShell and cmd drop a backtick or a caret. Both quotes of a part are groups. A string of Python
-# with a prefix (`b'..'`) is no such word.
+# `cu$''rl`, `c${x}url`; PowerShell and cmd drop a backtick or a caret. Both quotes of a part are groups. A string of
+# Python with a prefix (`b'..'`) is no such word.
 _QUOTED_PART = (
-    r"({0})(?:(?<=[a-z0-9_/]{0})(?:(?<![^\w'\"][bfru]{0})(?<![^\w'\"][bfr][bfr]{0})|(?=[\w./~$-]{{0,40}}{0}\w))"
+    r"({0})(?:(?:(?<=[a-z0-9_/]{0})(?:(?<![^\w'\"][bfru]{0})(?<![^\w'\"][bfr][bfr]{0})|(?=[\w./~$-]{{0,40}}{0}\w))"
+    r"|(?<=['\"]{0})(?:(?<=[a-z0-9_/]['\"]{0})(?=[\w./~$-]{{1,40}}{0}\w)|(?<=[a-z0-9_/](?:''|\"\"){0})))"
     r"[\w./~$-]{{0,40}}({0})|[\w./~$-]{{1,40}}({0})(?=[a-z0-9_/]))"
 )
 _DROPPED: Final = tuple(
@@ -343,7 +344,7 @@ _DROPPED: Final = tuple(
     for first, pattern in (
         *((quote, _QUOTED_PART.format(quote.decode()).encode()) for quote in (b"'", b'"')),
         (b"\\", rb"\\(?<=[a-z/]\\)(?=[a-z/])"),
-        (b"$", rb"\$(?<=[a-z/]\$)(?:[@*0-9]|\(\)|\{[\w@*#%:+=-]{1,24}\})(?=[a-z/])"),
+        (b"$", rb"\$(?<=[a-z/]\$)(?:[@*0-9]|''|\"\"|\(\)|\{[\w@*#%:+=-]{1,24}\})(?=[a-z/])"),
         (b"`", rb"`(?:`(?<=[a-z/]``)|(?<=[a-z]`))(?=[a-z/])"),
         (b"^", rb"\^(?<=[a-z]\^)(?=[a-z])"),
     )

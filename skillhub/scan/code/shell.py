@@ -19,6 +19,8 @@ from skillhub.scan.code.trees import PIECE, Effort, pieces, whole
 from skillhub.scan.pattern import GAP_MAX, is_installer
 
 _WRAPPERS: Final = frozenset(words("sudo env nohup timeout xargs command exec time nice setsid builtin stdbuf doas"))
+# An option of a wrapper whose value is the next word: `sudo -u root bash`.
+_OF_WRAPPER: Final = re.compile(r"-[ugaI]|--user|--group")
 _SHELLS: Final = frozenset(words("sh bash zsh dash ksh"))
 _LANGUAGES: Final = {
     "python": "python",
@@ -43,6 +45,9 @@ _ALIAS: Final = re.compile(r"\balias\s{1,4}(?:--\s{1,4})?(\w{1,40})=")
 # Words that a shell expands to others: `{curl,-s}`, `c$'\x75'rl`, `/bin/c?rl`.
 _BRACED: Final = re.compile(r"((?:^|[|;&(`\n])[ \t]{0,20})\{([\w./-]{1,40}),([^{}\s|;&]{0,400})\}")
 _ANSI_C: Final = re.compile(r"\$'([^']{0,400})'")
+# What a shell drops from a word; and a name that is split by it: `ba""sh`, `s\h`.
+_QUOTES: Final = re.compile(r"\$?[\"']|\\")
+_SPLIT: Final = re.compile(r"[a-z0-9](?:\$?[\"']|\\){1,40}[a-z0-9][a-z0-9\"'\\]{0,40}$")
 _ESCAPE: Final = re.compile(r"\\(?:x([0-9A-Fa-f]{1,2})|[uU]([0-9A-Fa-f]{4})|([0-7]{1,3}))")
 _REMOTE: Final = re.compile(r"(?i)(?:socket|fsockopen).{0,300}(?:exec|popen|system|/bin/)")
 _CODES: Final = re.compile(r"\\(?:[0-7]{3}|x[0-9A-Fa-f]{2})")
@@ -282,7 +287,9 @@ class Script:
         ]
         index = 0
         while index + 1 < len(words) and (
-            _bare_text(words[index]) in _WRAPPERS or (index and re.match(r"-|\d+[smh]?$", _bare_text(words[index])))
+            _bare_text(words[index]) in _WRAPPERS
+            or (index and re.match(r"-|\d+[smh]?$", _bare_text(words[index])))
+            or (index and _OF_WRAPPER.fullmatch(_bare_text(words[index - 1])))
         ):
             index += 1
         if not words:
@@ -328,10 +335,10 @@ class Script:
     def _program(self, raw: str, place: Place) -> tuple[str, bool]:
         """Return the name of the program that a word runs, and whether the word differs from that name."""
         plain = _unescape(raw)
-        word = plain.replace("\\", "").strip("'\"")
+        word = _QUOTES.sub("", plain)
         line = self._constants.get(word, word) if word in self._aliases else self._expand(word)
         name = (line.split() or [""])[0].rpartition("/")[2].lower()
-        is_odd = plain != raw or word.count("$") > 1
+        is_odd = plain != raw or word.count("$") > 1 or _SPLIT.search(raw.lower()) is not None
         is_glob = "?" in word or "[" in word or "*" in word.partition("/")[2]
         if is_glob and len(name) < 20 and re.search(r"[a-z]", name):
             guess = next((program for program in _PROGRAMS if fnmatchcase(program, name)), name)
