@@ -10,7 +10,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any
 
 from skillhub.cli.common import UNREADABLE, Arg, Common, Names, Strings, Verify, now
-from skillhub.cli.render import remember_idle, remember_outcome, show_outcome, skills_table
+from skillhub.cli.render import held_back, remember_idle, remember_outcome, show_outcome, skills_table
 from skillhub.errors import BadSignature, NameNotOwned, NotFound, Refused, SkillhubError, Withdrawn
 from skillhub.formats.text import command, from_here
 from skillhub.project.copies import (
@@ -146,7 +146,7 @@ def list_(common: Common) -> int:
         _remember(found, common)
         return 0
     waiting = {skill.name for skill in found.skills if skill.managed and skill.state == "disabled"}
-    held = _held(waiting, found.project) if waiting else {}
+    held = held_back(waiting, found.project) if waiting else {}
     enabled = [skill for skill in found.skills if skill.managed and skill.state == "enabled" and skill.links]
     missing = [skill.name for skill in enabled if not any(map(os.path.lexists, skill.links))]
     held |= dict.fromkeys(missing, "missing")
@@ -236,16 +236,6 @@ def _as_shown(skills: Sequence[Skill], common: Common) -> list[Skill]:
         alias = next((alias for alias, place in places.items() if is_from(entry, place, project.base)), entry.place)
         shown.append(replace(each, source=alias, version=each.version or entry.short))
     return shown
-
-
-def _held(waiting: set[str], project: Project) -> dict[str, str]:
-    """Return, by name, why each of these skills is disabled, without those that the user disabled."""
-    records, unagreed = project.records().skills, not_agreed(project)
-    return {
-        name: "not agreed to" if name in unagreed else "needs open"
-        for name in waiting
-        if name in unagreed or (name in records and records[name].disabled_by == "needs")
-    }
 
 
 def verify(

@@ -257,6 +257,18 @@ def _answered(skill: Skill, outcome: Outcome, options: Options) -> tuple[set[str
     return answered, ""
 
 
+def held_back(waiting: Collection[str], project: Project) -> dict[str, str]:
+    """Return, by name, why each of these skills is disabled, without those that the user disabled."""
+    from skillhub.project.copies import not_agreed
+
+    records, unagreed = project.records().skills, not_agreed(project)
+    return {
+        name: "not agreed to" if name in unagreed else "needs open"
+        for name in waiting
+        if name in unagreed or (name in records and records[name].disabled_by == "needs")
+    }
+
+
 def skills_table(skills: Sequence[Skill], terminal: Terminal, reasons: Mapping[str, str] | None = None) -> None:
     """Show skills as rows; ``reasons`` says by name why no agent reads a skill, unless the user disabled it.
 
