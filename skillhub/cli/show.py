@@ -12,6 +12,7 @@ from skillhub.audit import show as reading
 from skillhub.audit.show import Shown
 from skillhub.cli.common import Arg, Common, Strings
 from skillhub.cli.reading import listing, numbered, text_of
+from skillhub.cli.render import held_back
 from skillhub.cli.terminal import Terminal, members
 from skillhub.errors import NotFound, Refused, UsageError
 from skillhub.formats.text import Quoted, amount, as_command, collapsed, quote
@@ -65,18 +66,22 @@ def show(
         return 0
     if common.json:
         return common.answer("show", shown.to_json())
-    _draw(shown, common.terminal)
+    state: str = shown.skill.state
+    if shown.skill.managed and state == "disabled":
+        state = held_back({shown.skill.name}, common.open_project()).get(shown.skill.name, state)
+    _draw(shown, state, common.terminal)
     return 0
 
 
-def _draw(shown: Shown, terminal: Terminal) -> None:
+def _draw(shown: Shown, state: str, terminal: Terminal) -> None:
+    """Show a skill; ``state`` is that of an installed one, in the words of ``list``."""
     skill = shown.skill
     terminal.out(f"{skill.name} {skill.version}" if skill.version else skill.name, "bold")
     terminal.out(Quoted(collapsed(skill.description)))
     signed = ", ".join(f"{one.named(skill.vouched_by)} ({one.kind} {one.fingerprint})" for one in skill.signed_by)
     unproved = "an unknown key" if SIGNATURE in shown.tree else "(not signed)"
     is_found = not skill.managed and skill.state == "enabled"
-    state = skill.state if skill.managed or is_found else "not installed"
+    state = state if skill.managed or is_found else "not installed"
     wrong = {"known bad": skill.known_bad, "withdrawn": skill.withdrawn, "edited": skill.edited}
     undeclared = undeclared_variables(
         skill.capabilities, (each.name for each in skill.requires if each.kind == "env")

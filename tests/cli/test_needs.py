@@ -33,6 +33,16 @@ def test_hint_if_no_agent_has_a_configuration_file(shell):
     assert shell.run("enable", "served", "--mcp", "configure", "--agent", "claude-code").status == 0
 
 
+def test_show_names_the_state_of_a_skill_as_list_does(shell):
+    shell.skill("project/needy", head=NEEDS_A_TOKEN)
+    assert shell.run("install", "./needy", "--allow-unsigned", "--yes").status == 6
+    for state in ("needs open", "disabled"):
+        assert f" {state} " in shell.run("list", columns=200).out
+        assert f"  state         {state}\n" in shell.run("show", "needy").out
+        assert shell.run("show", "needy", "--json").json["state"] == "disabled"
+        assert shell.run("disable", "needy").status == 0
+
+
 @pytest.mark.parametrize("way", ["configure", "skip"])
 def test_what_a_flag_answered_is_not_missing_and_stays_in_the_next_command(shell, way):
     shell.environ["PATH"] = str(shell.folder / "empty")

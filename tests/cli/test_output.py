@@ -651,6 +651,7 @@ def test_skills_without_consent_are_restored_by_install_and_not_sync(cloned):
     )
     done = cloned.run("sync")
     assert done.status == 0 and "synced code-review 1.0.0: not agreed to\n" in done.out
+    assert "  state         not agreed to\n" in cloned.run("show", "code-review").out
     assert cloned.run("install", "--yes").status == 0
     assert "not agreed" not in cloned.run("list").out
     assert cloned.run("disable", "code-review").status == 0
