@@ -216,6 +216,7 @@ def add_source(alias: str, url: str, pin: Pin, ports: Ports, *, dry_run: bool = 
     check(alias, url)
     if place_at(url) is not None:
         return _add_place(alias, url, pin, ports, dry_run)
+    _refuse_taken(alias, url, ports)
     if url == EMBEDDED_URL and pin == Pin():
         pin = Pin(fingerprint=root_fingerprint())  # the package itself vouches for the registry inside it
     _refuse(url, pin, ports)
@@ -229,6 +230,18 @@ def add_source(alias: str, url: str, pin: Pin, ports: Ports, *, dry_run: bool = 
     if root is not None:
         ports.open_registry(source, root)
     return ports.sources.add(alias, url, root)
+
+
+def _refuse_taken(alias: str, url: str, ports: Ports) -> None:
+    """Refuse an alias of another URL before any request is made to this one.
+
+    Raises:
+        SourceMismatch: the user has a source of this alias at another URL.
+    """
+    mine = ports.sources.mine().get(alias)
+    if mine is not None and mine.url != (url.rstrip("/") or url):
+        hint = f"choose another name, or {as_command('skillhub', 'source', 'remove', alias)} first"
+        raise SourceMismatch(f"the source {alias} is {mine.locked()}; found {url}", hint=hint)
 
 
 def _in_full(text: str, ports: Ports) -> str:

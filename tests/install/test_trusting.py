@@ -7,7 +7,16 @@ from pathlib import Path
 import pytest
 
 from skillhub.audit.sources import view_source
-from skillhub.errors import BadMetadataSignature, Forbidden, FormatError, NotFound, Refused, UsageError, WrongBytes
+from skillhub.errors import (
+    BadMetadataSignature,
+    Forbidden,
+    FormatError,
+    NotFound,
+    Refused,
+    SourceMismatch,
+    UsageError,
+    WrongBytes,
+)
 from skillhub.formats.digest import Digest
 from skillhub.install.trusted_sources import Pin, add_source, trust_source
 from skillhub.trust.roles import view_root
@@ -49,6 +58,24 @@ def test_without_a_pin_and_an_answer_no_source_is_added(world: World) -> None:
     with pytest.raises(Refused):
         add_source("acme", URL, Pin(), world.ports(Answers()))
     assert world.snapshot() == before
+
+
+def test_a_name_that_another_url_has_is_refused_before_any_request(world: World) -> None:
+    source = add_source("acme", URL, Pin(fingerprint=Digest.of(root_of(world))), world.ports())
+    del world.registries["acme"]
+    before = world.snapshot()
+    for dry_run in (False, True):
+        with pytest.raises(SourceMismatch) as refused:
+            add_source("acme", "https://other.example", Pin(), world.ports(), dry_run=dry_run)
+        assert refused.value.message.endswith("found https://other.example")
+        assert "skillhub source remove acme first" in (refused.value.hint or "")
+    assert (world.snapshot(), world.sources.get("acme")) == (before, source)
+
+
+def test_a_source_is_added_again_by_its_url_with_a_slash(world: World) -> None:
+    pin = Pin(fingerprint=Digest.of(root_of(world)))
+    source = add_source("acme", URL, pin, world.ports())
+    assert add_source("acme", f"{URL}/", pin, world.ports()) == source
 
 
 def test_a_root_file_of_another_registry_is_refused(world: World, tmp_path: Path) -> None:
