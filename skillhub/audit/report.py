@@ -82,6 +82,8 @@ class Report:
     def summary(self) -> str:
         """A summary in one sentence."""
         checked = f"{amount(self.skills, 'skill')} checked"
+        if not (self.findings or self.skills):
+            return f"{checked}: there is no skill here"
         if not self.findings:
             return f"{checked}, nothing found"
         counts = Counter(finding.accepted_by.split(" until ")[0] for finding in self.findings if finding.accepted)

@@ -94,12 +94,18 @@ def show_outcome(
     if counted:
         terminal.did(f"{len(counted):,} skills: {'unchanged' if is_busy else 'enabled'}", "green")
     _show_edits(common, outcome)
+    if not (is_busy or outcome.left_out or _waiting(outcome) or (is_plan and outcome.asked)):
+        _show_unchanged(common, outcome, verb, is_plan=is_plan)
+
+
+def _show_unchanged(common: Common, outcome: Outcome, verb: str, *, is_plan: bool) -> None:
     if is_plan:
-        if not (is_busy or outcome.asked or outcome.left_out or _waiting(outcome)):
-            terminal.say("nothing would change", "dim")
-    elif not (outcome.changed or outcome.pending or outcome.left_out or _waiting(outcome)):
+        common.terminal.say("nothing would change", "dim")
+    elif verb == "sync" and not outcome.skills:
+        common.say_nothing_locked(verb, ())
+    else:
         newest = ": no source offers a newer version that skillhub.toml allows" if verb == "update" else ""
-        terminal.say(f"already up to date{newest}", "dim")
+        common.terminal.say(f"already up to date{newest}", "dim")
 
 
 def _refusing(outcome: Outcome) -> list[str]:

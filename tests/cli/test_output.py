@@ -666,6 +666,15 @@ def test_agreed_skills_missing_in_the_store_are_restored_by_sync(cloned):
     assert "skillhub install asks about skills that you did not agree to here" in message
 
 
+def test_without_a_skill_every_command_says_that_there_is_none(shell):
+    for command in ("sync", "update", "verify"):
+        assert shell.run(command).err == f"nothing to {command}: no skill is locked here\n"
+    assert shell.run("audit").out == "0 skills checked: there is no skill here\n"
+    assert "\n\n0 skills checked: there is no skill here.\n" in shell.run("audit", "--format", "markdown").out
+    shell.write("project/skillhub.toml", "[skills]\n")
+    assert shell.run("sync").err == "nothing to sync: no skill is locked here\n"
+
+
 def test_verify_without_a_lock_names_the_command_that_installs(cloned):
     (cloned.project / "skillhub.lock").unlink()
     done = cloned.run("verify")
