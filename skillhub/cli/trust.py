@@ -63,6 +63,9 @@ def source_add(
     source = add_source(name, url, _pin(root, fingerprint), ports, dry_run=common.dry_run)
     if source in known.values():
         return common.done("source add", _json(source), f"already added: {source.alias} is {_spelled(source)}")
+    if source.place is not None and not (listed := ports.listing(source)).skills:
+        reasons = "; ".join(listed.warnings[:3])
+        common.terminal.warn(f"warning: {source.alias} offers no skill{reasons and f': {reasons}'}")
     text = f"{common.would('add', 'added')} {source.alias}: {_spelled(source)}"
     return common.done("source add", _json(source), text, "green")
 

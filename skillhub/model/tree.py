@@ -10,6 +10,7 @@ from hashlib import sha256
 from typing import Final, Literal, TypeVar
 
 from skillhub.formats.digest import Digest
+from skillhub.formats.text import quote
 
 SKILL_MD = "SKILL.md"
 SIGNATURE = "skill.oms.sig"
@@ -21,6 +22,12 @@ _TAR_TYPES: Final = frozenset(
     | {"application/x-compressed-tar", "application/x-tar-gz"}
 )
 _LINE = re.compile(r"[x-] [0-9a-f]{64}  [^\n]+", re.ASCII)
+
+
+def misnamed(paths: Iterable[str]) -> str:
+    """Return the first three paths that only capital or small letters keep from a ``SKILL.md``, for a message."""
+    found = sorted(each for each in paths if each.rpartition("/")[2].upper() == SKILL_MD.upper())
+    return f"expected {SKILL_MD}, found {', '.join(map(quote, found[:3]))}" if found else ""
 
 
 @dataclass(frozen=True, slots=True)

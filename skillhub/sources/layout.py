@@ -17,7 +17,7 @@ from skillhub.formats.text import NAME_MAX, clean, is_inner_path, is_object_id, 
 from skillhub.model.hosts import hosts
 from skillhub.model.manifest import Glance, glance
 from skillhub.model.reference import is_rev, of_repository
-from skillhub.model.tree import SKILL_MD
+from skillhub.model.tree import SKILL_MD, misnamed
 from skillhub.sources.snapshot import Snapshot
 
 # Marketplaces of plugins: ``.claude-plugin/marketplace.json`` and ``.agents/plugins/marketplace.json``.
@@ -360,7 +360,8 @@ class Survey:
         here: The plugins in this repository that the marketplaces list, with their folders; if they list none, the
             plugin that the folder itself is.
         elsewhere: The plugins in other repositories.
-        warnings: The marketplaces that could not be read, the plugins that are left out, and the reasons.
+        warnings: The marketplaces that could not be read, the plugins that are left out, and the reasons; without
+            a skill, the files whose names are nearly that of a skill's file.
     """
 
     heads: Mapping[str, Glance]
@@ -412,6 +413,8 @@ class Survey:
                     elsewhere.append((each, each.source))
                 case Declined(reason):
                     warnings.append(f"plugin {each.name} was left out: {reason}")
+        if not heads and (near := misnamed(inside)):
+            warnings.append(near)
         return cls(heads, places, here, elsewhere, tuple(warnings))
 
     def skill_folders(self, plugins: _Plugins) -> Mapping[str, str]:

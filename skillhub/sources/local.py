@@ -14,7 +14,7 @@ from skillhub.disk.folders import walk
 from skillhub.errors import FormatError, NotFound, SecurityError, UnsafeArchive
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import as_command, quote
-from skillhub.model.tree import SKILL_MD
+from skillhub.model.tree import SKILL_MD, misnamed
 from skillhub.project.project import Project
 
 _OF_CONTENT: tuple[type[errors.SkillhubError], ...] = (FormatError, SecurityError)
@@ -78,7 +78,9 @@ def named(path: str, kinds: tuple[type[errors.SkillhubError], ...] = _OF_CONTENT
 def _read_folder(full: str, path: str, project: Project | None) -> Unpacked:
     if not os.path.lexists(os.path.join(full, SKILL_MD)):
         hint = "a skill is a folder with a SKILL.md; name that folder"
-        raise NotFound(f"{quote(path)} has no SKILL.md", where=os.path.abspath(full), hint=hint)
+        with files.disk_errors(full):
+            near = misnamed(os.listdir(full))
+        raise NotFound(f"{quote(path)} has no SKILL.md{near and f': {near}'}", where=os.path.abspath(full), hint=hint)
     with files.disk_errors(full):
         if project is None:
             return gather(_entries(full, None), wrapper=False)

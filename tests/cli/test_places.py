@@ -179,6 +179,37 @@ def test_the_examples_of_the_page_run(shell):
             assert done.status == 0, f"{line}: {done.err}"
 
 
+@pytest.mark.parametrize("more", [[], ["--dry-run"]])
+def test_a_source_without_a_skill_is_added_with_a_warning(shell, more):
+    repo = Repo(shell.folder / "other.git")
+    repo.commit({"README.md": b"Hello.\n"})
+    done = shell.run("source", "add", "none", f"git+{repo.url}", "--yes", *more)
+    assert (done.status, "warning: none offers no skill\n" in done.err) == (0, True)
+    shell.write("project/low/skill.md", "---\nname: low\n---\n")
+    shell.skill("project/high")
+    done = shell.run("source", "add", "low", "./low", "--yes", "--json", *more)
+    near = "warning: low offers no skill: expected SKILL.md, found 'skill.md'\n"
+    assert (done.status, done.json["name"], near in done.err) == (0, "low", True)
+    assert "offers no skill" not in shell.run("source", "add", "high", "./high", "--yes", *more).err
+
+
+@pytest.mark.parametrize("path", ["skill.md", "Skill.md", "skills/notes/SKILL.MD"])
+def test_a_file_that_is_nearly_named_as_that_of_a_skill_is_named(shell, path):
+    shell.write(f"project/notes/{path}", "---\nname: notes\n---\n")
+    shell.write("project/notes/my-skill.md", "")
+    near = f"expected SKILL.md, found {path!r}"
+    for command in ("install", "show"):
+        done = shell.run(command, "./notes", "--json")
+        assert (done.status, done.error["message"]) == (3, f"there is no skill here: {near}")
+    folder = f"./notes/{path}".rpartition("/")[0]
+    last = path.rpartition("/")[2]
+    done = shell.run("validate", folder, "--json")
+    assert (done.status, done.error["message"]) == (
+        3,
+        f"{folder!r} has no SKILL.md: expected SKILL.md, found {last!r}",
+    )
+
+
 def test_suggested_sources_are_added_with_yes_and_no_publisher_is_trusted(shell):
     repo = Repo(shell.folder / "public.git")
     repo.commit(files("Do it.\n"))
