@@ -20,6 +20,7 @@ from skillhub.command.state import State, read_state
 from skillhub.disk import files
 from skillhub.errors import FormatError, SecurityError, StateError, UsageError
 from skillhub.formats.digest import Digest
+from skillhub.formats.text import command
 from skillhub.install import candidates, pins
 from skillhub.install.admission import (
     SharedFacts,
@@ -278,6 +279,7 @@ class Plan:
         linking: The places to make, or to clear if it stays disabled.
         disabled_by: Why it will stay disabled, as in a ``Record``; empty if it will be enabled.
         changes: The differences from the version before, if there was one.
+        diff: The command that shows the lines that change; empty if none does.
     """
 
     candidate: Candidate
@@ -286,6 +288,7 @@ class Plan:
     linking: Linking | None
     disabled_by: str
     changes: Changes | None
+    diff: str
 
     @property
     def name(self) -> str:
@@ -295,7 +298,7 @@ class Plan:
     def questions(self) -> list[Question]:
         """Return all questions about the candidate."""
         missing = self.needs.holding() if self.needs else ()
-        found = consent_questions(self.candidate, self.record, self.changes, missing)
+        found = consent_questions(self.candidate, self.record, self.changes, missing, self.diff)
         found += self.needs.questions() if self.needs else []
         return found + (self.linking.questions() if self.linking else [])
 
@@ -372,7 +375,19 @@ class Planner:
             else:
                 needs = needs_to_enable(candidate, record, self.options, self.is_satisfied, self.agents, self.ports)
             linking = self._linking(candidate, record)
-        return Plan(candidate, record, needs, linking, disabled_by, changes_of(candidate, self.state, self.ports))
+        changes = changes_of(candidate, self.state, self.ports)
+        return Plan(candidate, record, needs, linking, disabled_by, changes, self._diff(candidate, changes))
+
+    def _diff(self, candidate: Candidate, changes: Changes | None) -> str:
+        """Return the command that compares the locked skill with the candidate; empty if that is not what changes."""
+        name, entry = candidate.name, candidate.entry
+        locked = self.state.lock.skills.get(name)
+        if changes is None or locked is None or locked.tree != changes.before.tree:
+            return ""
+        scope = self.ports.project.scope
+        if entry.named and entry.version and entry.place == locked.place:
+            return command(scope, "diff", f"{name}@{entry.version}")
+        return "" if candidate.wanted else command(scope, "diff", name)  # without a line of its own, it is an update
 
     def _about_alias(self, candidate: Candidate) -> list[str]:
         """Return which agents will not load a skill under its alias.

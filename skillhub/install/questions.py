@@ -29,7 +29,11 @@ _TRYING_OUT = "the registry inside this package is only for tests: its keys are 
 
 
 def consent_questions(
-    candidate: Candidate, record: Record | None, changes: Changes | None = None, missing: Sequence[str] = ()
+    candidate: Candidate,
+    record: Record | None,
+    changes: Changes | None = None,
+    missing: Sequence[str] = (),
+    diff: str = "",
 ) -> list[Question]:
     """Return the questions about a candidate; none if this person agreed to this tree from this origin before.
 
@@ -38,13 +42,14 @@ def consent_questions(
         record: The record of what the person agreed to before.
         changes: The differences from the version before, if there was one.
         missing: All open needs, such as ``program gh``, if they keep the skill disabled whatever the answers.
+        diff: The command that shows the lines that change, if one does.
     """
     if record is not None and record.is_of(candidate.entry):
         return []
     # The reasons against the install come before the question whether to install.
     subject = candidate.name, candidate.tree, candidate.findings
     questions = about_findings(*subject, "install it anyway?", _show_command(candidate))
-    install = _install(candidate, record, changes, missing)
+    install = _install(candidate, record, changes, missing, diff)
     if candidate.trust == "unsigned":
         questions.append(_unsigned(candidate, install.message))
     elif candidate.trust == "untrusted":
@@ -87,7 +92,7 @@ def _new_facts(candidate: Candidate, changes: Changes) -> list[Question]:
 
 
 def _install(
-    candidate: Candidate, record: Record | None, changes: Changes | None, missing: Sequence[str]
+    candidate: Candidate, record: Record | None, changes: Changes | None, missing: Sequence[str], diff: str
 ) -> Question:
     entry = candidate.entry
     version = f" {word(entry.version)}" if entry.version else ""
@@ -100,6 +105,7 @@ def _install(
         *quoted(candidate.manifest.description, _SAID_MAX, _show_command(candidate)),
         *_notes(candidate),
         *(changes.paths(_FILES_MAX, _show_command(candidate)) if changes else ()),
+        *([f"to see the lines that change: {diff}"] if diff else ()),
         *(changes.facts() if changes else ()),
         *([_TRYING_OUT] if (entry.url or "").startswith(EMBEDDED_URL) else ()),
         *([f"it will stay disabled; missing: {', '.join(missing)}"] if missing else ()),

@@ -94,6 +94,36 @@ def test_a_dry_run_asks_no_question_and_writes_nothing(machine, repo):
     assert seen(machine) == before
 
 
+def named_diff(done):
+    """Return the command that the question to install names for the lines that change; None without one."""
+    details = [line for each in done.json["questions"] if each["kind"] == "install" for line in each["details"]]
+    return next((line.partition("change: ")[2] for line in details if "lines that change" in line), None)
+
+
+def test_the_question_of_an_update_names_the_command_that_shows_the_lines_that_change(machine, repo):
+    repo.commit(files("Do it better.\n"))
+    assert named_diff(machine.run("update", "--json")) == "skillhub diff deploy"
+    assert "\n+Do it better.\n" in machine.run("diff", "deploy").out
+    # A new reference is no update: `diff` compares with the one of skillhub.toml.
+    assert named_diff(machine.run("install", f"git+{repo.url}", "--json")) is None
+    lock = (machine.project / "skillhub.lock").read_bytes()
+    assert machine.run("update", *YES).status == 0
+    record_is_newer = machine.write("project/skillhub.lock", lock)
+    done = machine.run("install", "--json")
+    assert (named_diff(done), record_is_newer.read_bytes()) == (None, lock)
+
+
+def test_the_question_of_another_version_names_the_command_for_that_version(shell):
+    first = shell.run("install", "github:systematic-debugging@1.0.0", "--yes", "--json")
+    assert (first.status, named_diff(first)) == (0, None)
+    command = named_diff(shell.run("install", "github:systematic-debugging@1.1.0", "--json"))
+    assert command == "skillhub diff systematic-debugging@1.1.0"
+    assert "version 1.0.0 -> 1.1.0" in shell.run(*command.split()[1:]).out
+    assert shell.run("install", "github:systematic-debugging@1.0.0", "--yes", "-g").status == 0
+    command = named_diff(shell.run("install", "github:systematic-debugging@1.1.0", "-g", "--json"))
+    assert command == "skillhub diff systematic-debugging@1.1.0 --global"
+
+
 def test_an_update_needs_an_answer_and_yes_agrees_to_the_plan(machine, repo):
     repo.commit(files("Do it better.\n"))
     before = (machine.project / "skillhub.lock").read_bytes()
