@@ -37,6 +37,17 @@ _RUNNERS = (
     "sh bash zsh dash ksh ash fish python* node perl ruby php pwsh lua tclsh osascript bun deno stdin shell"
     " batch parallel crontab make now midnight noon"
 )
+# A pipe into a shell at the end of a group, of another user, of another machine or of a container.
+_SHELL_AT_END = (
+    _WRAPPED + rb"(?:/[\w/]{1,30}/)?" + _SHELL + rb"(?=\s{0,4}(?:[\"'`;&|)}\n]|$)|\s-s?(?:[\s\"'`;&|)}]|$))"
+)
+_IN_GROUP = rb"\|&?\s{0,20}[({]\s{0,4}[^|(){}\n]{1,80}[;&]\s{0,4}" + _SHELL_AT_END
+_ELSEWHERE = (
+    rb"\|&?\s{0,20}(?:sudo\s)?"
+    rb"(?:su|ssh|(?:docker|podman|nerdctl|kubectl|oc|lxc|incus)\s(?:[^\s|;&]{1,40}\s){0,4}?(?:exec|run))\s(?:[^\s|;&]{1,80}\s){1,8}?[\"']?"
+    + _SHELL_AT_END
+)
+_SUBSTITUTED = rb">\(\s{0,4}" + _SHELL_AT_END
 _FETCH = rb"\b(?:curl|wget)\b"
 _POWER_WORDS = "iwr irm webrequest restmethod downloadstring"
 _POWER_FETCH = rb"\b(?:iwr|irm|invoke-webrequest|invoke-restmethod|downloadstring)\b"
@@ -86,6 +97,7 @@ _DECODES = re.compile(
     rb"b64decode|\batob\b|decode64|frombase64string|buffer\.from|base64_decode|base64\s{1,4}-{1,2}d"
     rb"|\b(?:url|host|endpoint|server|addr|address|target|c2)\w{0,20}\s{0,3}[:=]\s{0,3}$"
 )
+_REGISTRIES = re.compile(r"(?:^|\.)(?:deno\.land|jsr\.io)$")  # which keep the versions that they published
 _OPTIONS = re.compile(rb"(?:\s{1,4}--?[\w=,.:-]{1,60}){0,8}")
 _BETWEEN = re.compile(rb"[;|&]")  # commands
 _NEAR_MAX: Final = 80
@@ -168,7 +180,9 @@ def _program_address(context: MatchContext) -> str | None:
     """Judge the address of a program that an interpreter fetches and runs."""
     address = URL.search(context.then.decode("utf-8", "replace"))
     is_run = _OPTIONS.fullmatch(context.between) is not None
-    return "SH105" if is_run and address and _is_anybodys(address) else None
+    if not is_run or not address or OWN_NETWORK.match(address[1]) or _REGISTRIES.search(address[1]):
+        return None
+    return "SH105" if _is_anybodys(address) else "SH114"
 
 
 def _is_anybodys(address: re.Match[str]) -> bool:
@@ -202,14 +216,20 @@ FETCH: Final = (
             )
         ),
     ),
-    rule("SH101", pattern("curl wget / " + _RUNNERS, _FETCH, _RUN, _piped)),
+    rule(
+        "SH101",
+        pattern("curl wget / " + _RUNNERS, _FETCH, _RUN, _piped),
+        *(
+            pattern("curl wget / sh bash zsh dash ksh", _FETCH, run, _piped)
+            for run in (_IN_GROUP, _ELSEWHERE, _SUBSTITUTED)
+        ),
+    ),
     rule(
         "SH102",
         pattern(
             "curl wget",
-            rb"\b(?:bash|dash|zsh|ksh|sh|source|eval|python[\d.]{0,5}|node|perl|ruby|php|deno|bun|\.(?:"
-            + _FIRST
-            + rb"))"
+            rb"\b(?:bash|dash|zsh|ksh|sh|source|eval|python[\d.]{0,5}|node|perl|ruby|php|deno|bun|osascript|ash"
+            rb"|fish|\$\{?(?:shell|0(?![\w.]))[^\s}]{0,10}\}?|\.(?:" + _FIRST + rb"))"
             rb"[\"']?\s{1,4}(?:-\w{1,6}\s)?(?:\\?[\"'])?(?:<<<\s{0,4}[\"']?)?(?:[<=]\(|\$\(|`)\s{0,4}[\"'\\]?"
             rb"(?:curl|wget)\b",
             judge=_substituted,

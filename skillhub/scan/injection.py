@@ -49,6 +49,7 @@ INSTRUCTIONS: Final = (
         "SH303",
         pattern("dangerously", rb"--(?:allow-)?dangerously-[a-z-]{1,40}"),
         pattern("bypasspermissions", rb"\bbypasspermissions\b"),
+        pattern("allow / bash", rb"[\"']allow[\"']\s{0,4}:\s{0,4}\[[^\]]{0,200}?[\"']bash(?:\(:?\*\))?[\"']"),
         pattern(
             "permissions permission / jq sed / bash* bypass*",
             rb"\b(?:jq|sed)\s[^\n]{0,40}\.permissions?\.",

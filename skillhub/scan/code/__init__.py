@@ -96,7 +96,7 @@ _TIMER = re.compile(rb"settimeout\([\w.]{1,40}[,)]")
 _OUTPUT = re.compile(rb"(?:^|[;&=])[ \t]{0,8}`(?:curl|wget)\b", re.MULTILINE)
 # A pipe into a shell, after a wrapper or a path, or with quotes in its name: `| sudo -u root bash`, `| ba""sh`.
 _TO_SHELL = re.compile(
-    rb"\|&?[ \t]{0,9}(?:(?:/\w{1,20}){0,4}/"
+    rb"(?:\|&?|>\()[ \t]{0,9}(?:(?:/\w{1,20}){0,4}/"
     rb"|(?:sudo|doas|env|exec|command|nohup|nice|timeout|setsid|stdbuf|xargs)[ \t](?:[^|;&\n]{0,60}?[ \t/])?)?"
     rb"Q(?:[bd]Qa|[zk])?QsQh(?![\w./-])".replace(b"Q", rb"(?:\$?[\"']|\\){0,9}")
 )

@@ -273,6 +273,8 @@ class Script:
                 self._stack.append((target, ("descriptor", self._path, number), 0, function))
             if copied := _DESCRIPTOR.fullmatch(_text(target)):
                 self._flow.join(("descriptor", self._path, copied[1]), fed)
+        elif target.type == "process_substitution":
+            self._stack.append((target, self._flow.new(), inner, function))
         else:
             self._flow.join(inner, ("file", _text(target).strip("'\"").rpartition("/")[2].lower()))
 
