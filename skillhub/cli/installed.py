@@ -145,6 +145,9 @@ def list_(common: Common) -> int:
         common.answer("list", found.to_json())
         _remember(found, common)
         return 0
+    base = found.project.base
+    if found.project.scope == "project" and os.path.realpath(base) == os.path.realpath(common.user_home):
+        common.terminal.say(f"the project is your home folder, {base}: agents read its skills in every project")
     waiting = {skill.name for skill in found.skills if skill.managed and skill.state == "disabled"}
     held = held_back(waiting, found.project) if waiting else {}
     enabled = [skill for skill in found.skills if skill.managed and skill.state == "enabled" and skill.links]

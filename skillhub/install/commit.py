@@ -38,7 +38,7 @@ from skillhub.install.admission import (
 from skillhub.install.candidates import Candidate
 from skillhub.install.links import Linker, Linking, write_records
 from skillhub.install.need_questions import AnsweredNeeds, OpenNeeds, facts_of, needs_for_agents, needs_to_enable
-from skillhub.install.questions import about_name, consent_questions, known_names
+from skillhub.install.questions import about_home, about_name, consent_questions, known_names
 from skillhub.install.resolve import ResolvedSkill
 from skillhub.model.finding import in_short
 from skillhub.model.hosts import Host, LinkKind
@@ -355,8 +355,8 @@ class Planner:
         if not is_agreed:
             candidate = new_first(candidate, record, self.ports)
             # First, since few notes are shown, and the skill's own files may cause any number of them.
-            about = (*about_name(candidate, self.known_names(), self.ports), *candidate.warnings)
-            candidate = replace(candidate, warnings=about)
+            about = (*about_home(self.ports), *about_name(candidate, self.known_names(), self.ports))
+            candidate = replace(candidate, warnings=(*about, *candidate.warnings))
             candidate = candidate.noted(*in_short(candidate.findings), *self._about_alias(candidate))
         elif unfit := self._unfit(candidate.entry):
             candidate = candidate.noted(

@@ -279,6 +279,17 @@ def _seen(finding: Finding, name: str, tree: Tree, where: str) -> Iterator[str]:
             yield f"its line goes on: {where}"
 
 
+def about_home(ports: Ports) -> Iterator[str]:
+    """Yield a line if the project is the user's home folder, which shares agents' folders with the user scope."""
+    project = ports.project
+    if project.scope == "project" and os.path.realpath(project.base) == os.path.realpath(ports.user_home):
+        other = "run git init, or create skillhub.toml, in the folder that you mean"
+        yield (
+            f"the project is your home folder, {project.base}: agents read its skills in every project; "
+            f"to have that, use --global; else {other}"
+        )
+
+
 # The names of skills elsewhere, which a new skill may imitate.
 
 

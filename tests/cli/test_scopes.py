@@ -232,3 +232,23 @@ def test_attack_invalid_defaults_stop_the_program(shell):
         assert (done.status, done.error["code"]) == (4, "format")
         assert "config.toml: install" in done.error["where"]
         assert list(shell.project.iterdir()) == []
+
+
+def test_a_project_in_the_home_folder_is_named_before_the_question(shell):
+    """Agents read its skills in every project, and commands in folders below take it for theirs."""
+    note = f"the project is your home folder, {shell.home}: agents read its skills in every project"
+    ways = "to have that, use --global; else run git init, or create skillhub.toml, in the folder that you mean"
+    (below := shell.home / "below").mkdir()
+    for name, folder in (("release-notes", shell.home), ("code-review", below)):
+        asked = shell.run("install", f"github:{name}", "--json", cwd=folder)
+        assert asked.json["questions"][0]["details"].count(f"note: {note}; {ways}") == 1
+        done = shell.run("install", f"github:{name}", "--yes", "--json", cwd=folder)
+        assert (done.status, done.json["warnings"]) == (0, [f"{name}: {note}; {ways}"])
+        assert links(done) == [str(shell.home / f".agents/skills/{name}")]
+        assert note in shell.run("list", cwd=folder).err
+    assert shell.run("install", "--json", cwd=below).json["warnings"] == []  # agreed to
+    assert shell.run("install", "github:gh-fix-ci", "--yes", "--global", "--json", cwd=below).json["warnings"] == []
+    (below / "skillhub.toml").touch()
+    done = shell.run("install", REF, "--yes", "--json", cwd=below)
+    assert (done.status, done.json["warnings"]) == (0, [])
+    assert note not in shell.run("list", cwd=below).err
