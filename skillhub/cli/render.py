@@ -131,7 +131,7 @@ def _show_edits(common: Common, outcome: Outcome) -> None:
 def _show_questions(outcome: Outcome, common: Common) -> set[str]:
     """Show questions that no person was asked: of a dry run all, else those of ``_READ`` with a yes beforehand.
 
-    Those that a dry run would ask are shown as they would be asked.
+    Those that a dry run would ask are shown as they would be asked: beside a critical finding, none.
 
     Returns:
         The facts that the person has read with questions, spelled as warnings are.
@@ -147,7 +147,8 @@ def _show_questions(outcome: Outcome, common: Common) -> set[str]:
 
         unshown = heads([*unseen])
         agreed = [question for question, answer in outcome.asked if answer.said == "yes"]
-        asked, _, gains = in_person([question for question in unseen if question not in agreed])
+        opened = [question for question in unseen if question not in agreed]
+        asked, _, gains = in_person([each for each in opened if each.kind == "critical-finding"] or opened)
         for question, label in unseen.items():
             if question in agreed or question in asked:
                 show(question, unshown, common.terminal, label, gains)
