@@ -14,6 +14,7 @@ from skillhub.formats.text import clean
 from skillhub.model.finding import NETWORK_UNKNOWN
 from skillhub.model.manifest import Manifest
 from skillhub.model.tree import SKILL_MD, File, Tree
+from skillhub.scan.code import encoded_commands
 from skillhub.scan.environment import variables
 from skillhub.scan.files import PROGRAMS, running, runs_by_itself
 from skillhub.scan.offline import is_offline, is_offline_shell, names_network
@@ -57,7 +58,8 @@ _NETWORK_TOOLS = frozenset({"webfetch", "websearch"})
 def capabilities(tree: Tree, manifest: Manifest, sources: SkillFiles | None = None) -> tuple[str, ...]:
     """Return the capabilities of the skill in ``tree``, sorted and unique; ``sources`` are the files of the tree.
 
-    Hosts come from the URLs in the instructions and in the files that run; more than 200 hosts become one
+    Hosts come from the URLs in the instructions and in the files that run, encoded commands included; more than 200
+    hosts become one
     ``network:*``. Names without a dot, names of this machine and names of XML vocabularies do not count as hosts.
     Names reserved for documentation do, since a server may answer at ``api.example.com``. Variables are the declared
     ones, and those that a file that runs visibly reads; more than 200 of the latter become one ``env:*``.
@@ -79,11 +81,15 @@ def capabilities(tree: Tree, manifest: Manifest, sources: SkillFiles | None = No
         result.add("agents")
     if not all(file.is_text for file in sources):
         result.add("binary")
-    hosts = {host for letters in (body, *run.values()) for host in _hosts(letters.data)}
+    read = (sources.files[path] for path in (SKILL_MD, *run) if path in sources.files)
+    encoded = [text for file in read for _, text in file.parsed(encoded_commands)]
+    hosts = {
+        host for data in (body.data, *(letters.data for letters in run.values()), *encoded) for host in _hosts(data)
+    }
     servers = (need.server.host for need in manifest.requires if need.server and need.server.host)
     hosts |= {host for server in servers for host in _remote_hosts(server.encode())}
     result |= {f"network:{host}" for host in hosts} if len(hosts) <= HOSTS_MAX else {"network:*"}
-    if not _is_offline(sources.held, manifest, body, run):
+    if encoded or not _is_offline(sources.held, manifest, body, run):
         result.add(NETWORK_UNKNOWN)
     result |= {f"env:{_capability_text(name)}" for name in variables(run.items())}
     return tuple(sorted(result))

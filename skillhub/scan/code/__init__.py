@@ -193,9 +193,17 @@ def encodings(files: SkillFiles) -> Iterator[Sighting]:
             if (start := data.find(sign)) >= 0 and len(data) > start + 200:
                 line = data.count(b"\n", 0, start) + 1
                 yield Sighting("SH601", file.path, line, "encoded text contains a compiled program")
-        offsets = (offset for offset, text in decoded(data) if searched(text.decode("utf-8", "replace")))
-        for offset in islice(offsets, _PLACES_MAX):
+        for offset, _ in file.parsed(encoded_commands):
             yield Sighting("SH601", file.path, data.count(b"\n", 0, offset) + 1)
+
+
+def encoded_commands(file: SourceFile) -> list[tuple[int, bytes]]:
+    """Return the offset and the decoded text of the first encoded texts in a file that look like commands."""
+    data = file.data[:_ENCODED_MAX]
+    if file.is_program or not may_be_encoded(data):
+        return []
+    texts = ((offset, text) for offset, text in decoded(data) if searched(text.decode("utf-8", "replace")))
+    return list(islice(texts, _PLACES_MAX))
 
 
 def searched(text: str) -> tuple[str, ...]:
