@@ -41,10 +41,13 @@ _OURS = frozenset(
 _ARCHIVE = deferred(r"(?<=/)([0-9a-f]{12})[0-9a-f]{52}(?=\.)")
 # A command at the end of a line counts as one word, so that it can be copied; after `hint:` it begins a sentence.
 _COMMAND = deferred(r" *skillhub [^'\"]+")
+_DIGEST = "sha256:[0-9a-f]{64}"
+_COPIED = deferred(rf" *(?:skillhub [^'\"]+|\(?{_DIGEST}[),.;]*)")
 _RESULT = deferred(r".*", re.DOTALL)
 _NO_COMMAND = deferred(r" *[^ ]+")  # the words of a text from outside, such as a path
 _AT_END = r"(?<=: )(?<!hint: )skillhub (?:(?!, |; |  ).)+$"
-_WORD = deferred(rf" *(?:{_AT_END}|[^ ]+)")
+# A signer, `<kind>:<digest>:<identity>`, breaks around its digest, so that a person can compare it.
+_WORD = deferred(rf" *(?:{_AT_END}|[a-z]+:(?={_DIGEST}:)|{_DIGEST}(?=:)|[^ ]+)")
 # In a hint, a command may also begin after another clause, and end before what it does or before the next clause.
 _DOES = """
 adds asks checks creates fetches finds installs keeps lists makes names prints removes resolves restores runs saves
@@ -309,8 +312,8 @@ class Terminal:
         text = " " * indent + clean(text)
         start = " " * (len(text) - len(text.lstrip(" "))) + bar
         below = start if bar else " " * (len(start) + _BELOW if hang is None else hang)
-        # Words of a result, and commands in messages, stay whole for copying.
-        whole = None if bar or words is _NO_COMMAND else _RESULT if stream is sys.stdout else _COMMAND
+        # Words of a result, and commands and digests in messages, stay whole for copying.
+        whole = None if bar or words is _NO_COMMAND else _RESULT if stream is sys.stdout else _COPIED
         for row in rows_of(start, text.lstrip(" "), below, columns, whole, words):
             self._put(stream, _line(row, tone, stream))
 

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from skillhub.cli.terminal import _COMMAND, _HINT, rows_of
+from skillhub.cli.terminal import _COMMAND, _COPIED, _HINT, rows_of
 from tests.support.cli import COLOURS
 
 COLUMNS = 60
@@ -110,6 +110,27 @@ def test_a_digest_stays_unbroken_and_no_text_is_lost(installed):
     assert any(digest in line for line in lines(done))
     words = [[each for each in text.split() if each != "|"] for text in (plain, " ".join(lines(done)))]
     assert "".join(words[0]) == "".join(words[1])
+
+
+DIGEST = f"sha256:{'0123456789abcdef' * 4}"
+
+
+@pytest.mark.parametrize("kind", ["key", "certificate", "sigstore"])
+@pytest.mark.parametrize("columns", [40, 60, 80, 100])
+def test_the_fingerprint_of_a_signer_in_a_question_stays_whole(kind, columns):
+    text = f"not signed -> signed by {kind}:{DIGEST}:root of acme ({DIGEST})"
+    rows = rows_of("  ", text, " " * 8, columns, _COPIED)
+    assert "".join(map(str.strip, rows)).replace(" ", "") == text.replace(" ", "")
+    assert [DIGEST in row for row in rows].count(True) == 2
+    assert [row for row in rows if len(row) > columns and row.strip("(): ") != DIGEST] == []
+
+
+@pytest.mark.parametrize(
+    "word", [f"{'x' * 30}:{DIGEST}", f"{DIGEST}:{'y' * 90}", f"{DIGEST}x", f"({DIGEST}){'z' * 30}"]
+)
+def test_attack_a_word_with_a_digest_in_it_is_cut_like_any_other(word):
+    rows = rows_of("  ", f"its author says {word}", " " * 8, COLUMNS, _COPIED)
+    assert [row for row in rows if len(row) > COLUMNS and row.strip() != DIGEST] == []
 
 
 def test_the_text_of_load_is_not_wrapped(installed):
