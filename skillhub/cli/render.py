@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 _SAY_ALL = frozenset({"removed", "would remove", "disabled", "would disable", "enabled"})
 # Questions that are shown even if a flag or a policy agreed to them.
 _READ = frozenset({"finding", "mcp-unpinned", "mcp-conflict"})
-_LISTED = 10  # unchanged skills; with more of them, the lines about the others would be lost
+# Skills that are unchanged, or that nobody was asked about; with more of them, the lines about others would be lost.
+_LISTED = 10
 # The skill and the places in a warning; the rest says of which kind it is.
 _PARTICULAR = deferred(r"^\S+: |\S*[/\\]\S*")
 _ABOUT_MAX = 240  # characters of a skill's description of a need
@@ -412,20 +413,25 @@ def fail(error: Exception, args: list[str], command_of: Callable[[list[str]], tu
         terminal.prose(f"{each['name']}: {masked(each['message'])}", 2)
     is_refused = any(answer.said == "no" for _, answer in asked)
     unanswered = [question for question, answer in asked if answer.said == "unanswered" and not is_refused]
+    are_few = len([each for each in unanswered if each.row]) <= _LISTED
     for question in unanswered:
         # A person who was not asked must read the question before they agree by a flag.
         how, is_finding = how_to_answer(question, flags), question.kind in ("finding", "critical-finding")
-        if (
-            not is_finding
-            and len(unanswered) == 1
-            and question.message in error.message
-            and how in (error.hint or "")
-        ):
-            break  # the error and its hint say it
-        terminal.prose(f"unanswered: {masked(question.message)} [{how}]", 2)
-        for line in question.details if is_finding else ():
+        is_said = len(unanswered) == 1 and question.message in error.message and how in (error.hint or "")
+        if is_finding or not is_said:
+            terminal.prose(f"unanswered: {masked(question.message)} [{how}]", 2)
+        for line in question.details if is_finding else _in_short(question.row if are_few else ()):
             terminal.prose(line, 4)
     return error.exit_code
+
+
+def _in_short(row: Sequence[str]) -> Iterator[str]:
+    """Yield in one line what a person agrees to who agrees to the question with this row."""
+    if row:
+        name, version, source, signer, capabilities, needs = map(masked, row)
+        signed = signer if signer.startswith("unsigned") else f"signed by {signer}"
+        needed = "nothing" if needs == "-" else needs
+        yield f"{name} {version} from {source}, {signed}; it can: {capabilities}; it needs: {needed}"
 
 
 # The parser's messages about a value that is no number, or too small.

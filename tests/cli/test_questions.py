@@ -629,6 +629,22 @@ def test_unanswered_questions_are_listed_with_the_flag_that_answers_them(shell):
     assert (done.status, "unanswered: " in done.err, "--allow-unsigned" in done.err) == (6, False, True)
 
 
+def test_without_a_terminal_one_reads_in_one_line_what_one_would_agree_to(shell):
+    done = shell.run("install", "github:gh-fix-ci")
+    assert (done.status, "unanswered: " in done.err) == (6, False)
+    (line,) = [line for line in done.err.splitlines() if line.startswith("    ")]
+    assert line.startswith("    gh-fix-ci 1.2.0 from github, signed by skillhub-examples; it can: env:GITHUB_TOKEN, ")
+    assert line.endswith("; it needs: env:GITHUB_TOKEN, mcp:github, program:gh")
+    shell.skill("project/plain")
+    done = shell.run("install", "./plain")
+    assert "\n    plain " in done.err and ", unsigned; it can: none seen; it needs: nothing\n" in done.err
+    names = [shell.skill(f"project/s-{number}").name for number in range(11)]
+    done = shell.run("install", *(f"./{each}" for each in names), "--allow-unsigned")
+    assert (done.err.count("unanswered: "), "\n    s-" in done.err) == (11, False)
+    done = shell.run("install", *(f"./{each}" for each in names[1:]), "--allow-unsigned")
+    assert (done.err.count("unanswered: "), done.err.count("\n    s-")) == (10, 10)
+
+
 def test_accepted_needs_are_no_failure(shell):
     shell.skill("project/needy", **{"agents/openai.yaml": NEEDY})
     words = ("install", "./needy", "--allow-unsigned", "--yes")
