@@ -59,10 +59,10 @@ def capabilities(tree: Tree, manifest: Manifest, sources: SkillFiles | None = No
     """Return the capabilities of the skill in ``tree``, sorted and unique; ``sources`` are the files of the tree.
 
     Hosts come from the URLs in the instructions and in the files that run, encoded commands included; more than 200
-    hosts become one
-    ``network:*``. Names without a dot, names of this machine and names of XML vocabularies do not count as hosts.
-    Names reserved for documentation do, since a server may answer at ``api.example.com``. Variables are the declared
-    ones, and those that a file that runs visibly reads; more than 200 of the latter become one ``env:*``.
+    hosts become one ``network:*``. Names without a dot, names of this machine and names of XML vocabularies do not
+    count as hosts. Names reserved for documentation do, since a server may answer at ``api.example.com``. Variables
+    are the declared ones, and those that a file that runs visibly reads; more than 200 of the latter become one
+    ``env:*``.
     """
     sources = SkillFiles(tree) if sources is None else sources
     body = _instructions(manifest, sources.files.get(SKILL_MD))
