@@ -180,11 +180,12 @@ _SIGNS: Final = {
             r"\b(?:zip|rar|7z)\b",
         ),
         "command": (
-            "copy kopier copie copia",
+            "copy kopier copie copia paste",
             r"\b(?:kopier\w{1,3}|copiez|copie|copia)\b[^\n]{0,20}\b(?:skript|befehl|code|commande|script|comando)\b",
             r"\bcopy (?:and (?:paste|run|execute) )?"
             r"(?:(?:the|this|that|its|following|entire|whole|install\w{0,6}|setup)\s){0,4}"
             r"(?:terminal |shell |powershell )?(?:command|script|code|snippet|one-?liner|line)",
+            r"\bpaste (?:\w{1,12} ){0,3}(?:command|script|snippet|one-?liner|line)s? (?:from|at|on)\b[^\n.]{0,60}https?://",
         ),
         "terminal": (
             "terminal shell command cmd console dialog win",
