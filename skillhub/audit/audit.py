@@ -494,17 +494,17 @@ def audit(request: AuditRequest, ports: Ports) -> Report:
             sources.notes.append(error.message)
         findings += [finding for path in subjects.unmanaged for finding in unmanaged(path, shared)]
     findings += [finding for path in request.paths for finding in at_path(path, shared)]
-    count = len(subjects.locked) + len(subjects.unmanaged) + len(request.paths)
     findings += sources.findings
     if not request.sources_alone:
         all_skills = state.lock.skills if request.is_all else None
         findings += acceptance.left(request.before, (locations.shown(ports.project.intent_path), 0), all_skills)
         if acceptance.gone:
-            sources.notes.append(f"{acceptance.gone} findings of the baseline are no longer there; write it anew")
+            sources.notes.append(f"gone: {acceptance.gone} of the baseline's findings; --write-baseline drops them")
     new = _changed_skills(subjects.locked, request.before, state.lock)
     others = [finding for finding in worst_first(findings) if finding not in source_changes]
     others.sort(key=lambda finding: finding.skill not in new)  # findings about changed skills come first
     notes, known = tuple(sources.notes), tuple(sorted(acceptance.written))
+    count = len(subjects.locked) + len(subjects.unmanaged) + len(request.paths)
     return Report((*source_changes, *others), request.threshold, count, notes, known)
 
 
