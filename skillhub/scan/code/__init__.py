@@ -95,10 +95,15 @@ _MARKS: Final = {sign: {*sign.translate(None, _NO_MARKS)} for group in SIGNS.val
 _TIMER = re.compile(rb"settimeout\([\w.]{1,40}[,)]")
 _OUTPUT = re.compile(rb"(?:^|[;&=])[ \t]{0,8}`(?:curl|wget)\b", re.MULTILINE)
 # A pipe into a shell, after a wrapper or a path, or with quotes in its name: `| sudo -u root bash`, `| ba""sh`.
-_TO_SHELL = re.compile(
-    rb"(?:\|&?|>\()[ \t]{0,9}(?:(?:/\w{1,20}){0,4}/"
-    rb"|(?:sudo|doas|env|exec|command|nohup|nice|timeout|setsid|stdbuf|xargs)[ \t](?:[^|;&\n]{0,60}?[ \t/])?)?"
-    rb"Q(?:[bd]Qa|[zk])?QsQh(?![\w./-])".replace(b"Q", rb"(?:\$?[\"']|\\){0,9}")
+# One pattern for each start, since the engine skips to the first letters of a pattern.
+_TO_SHELL: Final = tuple(
+    re.compile(
+        start
+        + rb"[ \t]{0,9}(?:(?:/\w{1,20}){0,4}/"
+        rb"|(?:sudo|doas|env|exec|command|nohup|nice|timeout|setsid|stdbuf|xargs)[ \t](?:[^|;&\n]{0,60}?[ \t/])?)?"
+        rb"Q(?:[bd]Qa|[zk])?QsQh(?![\w./-])".replace(b"Q", rb"(?:\$?[\"']|\\){0,9}")
+    )
+    for start in (rb"\|&?", rb">\(")
 )
 _FENCES: Final = (b"```", b"~~~")
 _QUOTED = re.compile(rb"`[^`\n]{9,500}`")
@@ -233,7 +238,7 @@ def _find_signs(file: SourceFile) -> frozenset[str]:
     text = file.lowered if respelled is None else respelled.lower().encode("utf-8", "replace")
     literals = file.letters_read.literals if respelled is None else Letters(text).literals
     candidates = {kind: present for kind, signs in SIGNS.items() if (present := signs.candidates(literals))}
-    if not candidates and not _TO_SHELL.search(text):
+    if not candidates and not _feeds_shell(text):
         return frozenset()
     if file.is_document and not file.recipe:  # inline code, and everything from the first fence on
         end = min(
@@ -253,7 +258,11 @@ def _find_signs(file: SourceFile) -> frozenset[str]:
         or ((b"`curl" in bare or b"`wget" in bare) and _OUTPUT.search(text))
     ):
         return kinds | {"hides"}
-    return kinds | {"hides"} if "hides" not in kinds and _TO_SHELL.search(text) else kinds
+    return kinds | {"hides"} if "hides" not in kinds and _feeds_shell(text) else kinds
+
+
+def _feeds_shell(text: bytes) -> bool:
+    return any(pattern.search(text) for pattern in _TO_SHELL)
 
 
 def _normalized(file: SourceFile) -> str | None:
