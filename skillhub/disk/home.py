@@ -110,6 +110,11 @@ def _platforms() -> tuple[str, str, str, str]:
     return place.user_config_dir, place.user_data_dir, place.user_cache_dir, place.user_state_dir
 
 
+def is_home(folder: str, home: str) -> bool:
+    """Return whether a folder is the user's home folder, under whatever path."""
+    return os.path.realpath(folder) == os.path.realpath(home)
+
+
 def user_home() -> str:
     """Return the user's home folder.
 

@@ -317,6 +317,7 @@ class Planner:
     link: LinkKind
     packages: Mapping[str, Collection[str]]
     known_names: Callable[[], Mapping[str, Mapping[int, Sequence[str]]]]
+    about_project: Sequence[str]
 
     @classmethod
     def of(cls, options: Options, state: State, ports: Ports, coming: Iterable[Candidate] = ()) -> Planner:
@@ -332,7 +333,8 @@ class Planner:
         link = state.intent.link or Settings.read(ports.project.home).install.link or "copy"
         packages = packages_of(state, coming)
         names = cache(partial(known_names, state, ports))  # a command with nothing to do needs none of them
-        return cls(options, state, ports, agents, folders, linker, need_check(ports.environ), link, packages, names)
+        satisfied, about = need_check(ports.environ), [*about_home(ports)]
+        return cls(options, state, ports, agents, folders, linker, satisfied, link, packages, names, about)
 
     def plan(self, candidate: Candidate) -> Plan:
         """Return the plan for a candidate: its needs, its places, and its differences from the version before.
@@ -355,7 +357,7 @@ class Planner:
         if not is_agreed:
             candidate = new_first(candidate, record, self.ports)
             # First, since few notes are shown, and the skill's own files may cause any number of them.
-            about = (*about_home(self.ports), *about_name(candidate, self.known_names(), self.ports))
+            about = (*self.about_project, *about_name(candidate, self.known_names(), self.ports))
             candidate = replace(candidate, warnings=(*about, *candidate.warnings))
             candidate = candidate.noted(*in_short(candidate.findings), *self._about_alias(candidate))
         elif unfit := self._unfit(candidate.entry):
