@@ -11,7 +11,7 @@ from datetime import datetime
 from functools import cache
 from typing import TYPE_CHECKING
 
-from skillhub.archive import Kind, pack
+from skillhub.archive.unpack import pack
 from skillhub.disk import files
 from skillhub.disk.folders import remove_tree, write_tree
 from skillhub.errors import BadSignature, NotFound, Reasoned, SkillhubError, StateError, UsageError
@@ -20,7 +20,7 @@ from skillhub.formats.text import NAME_RULE, as_command, is_name, quote
 from skillhub.install import pins
 from skillhub.model.finding import Finding, Issue
 from skillhub.model.manifest import Manifest, problems
-from skillhub.model.tree import SIGNATURE, SKILL_MD, File, Tree
+from skillhub.model.tree import SIGNATURE, SKILL_MD, File, Kind, Tree
 from skillhub.project.user_state import OwnKey, Publishers
 from skillhub.scan import scan
 from skillhub.sources.local import named, read_local

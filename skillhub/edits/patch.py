@@ -342,7 +342,8 @@ def checked_as_archive(tree: Tree) -> Tree:
     Raises:
         SecurityError: it holds a forbidden path or file.
     """
-    from skillhub.archive import Entry, gather  # noqa: PLC0415 - most commands that read edits merge none
+    from skillhub.archive.limits import Entry  # noqa: PLC0415 - most commands that read edits merge none
+    from skillhub.archive.unpack import gather  # noqa: PLC0415 - most commands that read edits merge none
 
     return gather((Entry(path, file) for path, file in tree.items()), wrapper=False).tree
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-from skillhub.archive import pack
+from skillhub.archive.unpack import pack
 from skillhub.command.ports import Ports
 from skillhub.command.state import read_state
 from skillhub.errors import FormatError, UsageError

@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
-from skillhub.archive import Limits, Unpacked, unpack
+from skillhub.archive.limits import Limits
+from skillhub.archive.unpack import unpack
 from skillhub.command.ports import Place, Ports, Report
 from skillhub.disk import files
 from skillhub.disk.home import Home
@@ -40,7 +41,7 @@ from skillhub.model.hosts import Scope
 from skillhub.model.index import Index, Release
 from skillhub.model.lock import LOCAL, Locked, by_word, of_plugin
 from skillhub.model.reference import Local, holds_secret, masked, parse_remote, repository
-from skillhub.model.tree import Tree
+from skillhub.model.tree import Tree, Unpacked
 from skillhub.net.target import Who, by_agreement
 from skillhub.project.copies import portable
 from skillhub.scan import MANY
@@ -52,9 +53,8 @@ from skillhub.trust.registry_rules import agrees
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
 
-# One pipeline for every kind of source, in memory: bytes -> verified, unpacked, read and scanned. Its result is a
-# ``Candidate``, of which no file is on disk yet, and to which no one has agreed yet. Each function named ``by_…``
-# returns an ``Acquisition``, which fetches nothing before it runs.
+# One pipeline for every kind of source, in memory: bytes -> verified, unpacked, read and scanned: a ``Candidate``, of
+# which nothing is on disk yet. A function named ``by_…`` returns an ``Acquisition``, which fetches when it runs.
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from email.utils import parsedate_to_datetime
 from typing import Annotated, ClassVar
 
-from skillhub.archive import Limits
+from skillhub.archive.limits import Limits
 from skillhub.disk import files
 from skillhub.disk.state_file import StateDocument, StateFile
 from skillhub.errors import FormatError, SourceError, StateError, TrustDowngrade, WrongBytes

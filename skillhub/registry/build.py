@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 
-from skillhub.archive import pack
+from skillhub.archive.unpack import pack
 from skillhub.author.author import refuse_keys
 from skillhub.errors import FormatError, NameNotOwned, Refused, SkillhubError, StateError, UsageError
 from skillhub.formats.digest import Digest

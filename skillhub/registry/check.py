@@ -15,8 +15,7 @@ from typing import Any, cast
 from urllib.parse import quote as percent_encode
 
 from skillhub import errors
-from skillhub.archive import unpack
-from skillhub.archive.unpack import packed_tar
+from skillhub.archive.unpack import packed_tar, unpack
 from skillhub.disk.home import throwaway
 from skillhub.errors import BadLog, FormatError, NotFound, SecurityError, SkillhubError, SourceError, UsageError
 from skillhub.formats.document import json_bytes

@@ -15,7 +15,7 @@ from typing import Annotated, Self
 from tuf.api.exceptions import LengthOrHashMismatchError
 from tuf.api.metadata import TargetFile  # type: ignore[attr-defined]
 
-from skillhub.archive import unpack
+from skillhub.archive.unpack import unpack
 from skillhub.disk import files
 from skillhub.errors import (
     BadMetadata,

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from skillhub.archive import unpack
+from skillhub.archive.unpack import unpack
 from skillhub.author.author import unfilled
 from skillhub.disk.state_file import StateDocument, StateFile
 from skillhub.errors import Refused, UsageError

@@ -14,7 +14,8 @@ from typing import Any
 from urllib.parse import quote as percent_encoded
 from urllib.parse import urlsplit
 
-from skillhub.archive import Entry, gather
+from skillhub.archive.limits import Entry
+from skillhub.archive.unpack import gather
 from skillhub.disk.files import read
 from skillhub.errors import FormatError, SkillhubError, SourceError, StateError
 from skillhub.formats.digest import Digest

@@ -12,7 +12,7 @@ import anyio
 import httpx
 from anyio.from_thread import start_blocking_portal
 
-from skillhub.archive import unpack
+from skillhub.archive.unpack import unpack
 from skillhub.disk import files
 from skillhub.errors import NotFound
 from skillhub.formats.digest import Digest

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from threading import Lock as Mutex
 from typing import Annotated
 
-from skillhub.archive import Limits, Unpacked, unpack
-from skillhub.archive.unpack import zip_parts
+from skillhub.archive.limits import Limits
+from skillhub.archive.unpack import unpack, zip_parts
 from skillhub.archive.zip import read_zip
 from skillhub.errors import FormatError, NotFound, UnsafeArchive, WrongBytes
 from skillhub.formats.digest import Digest
@@ -18,7 +18,7 @@ from skillhub.formats.text import quote
 from skillhub.model.index import Index, Release
 from skillhub.model.lock import Lock
 from skillhub.model.reference import holds_secret
-from skillhub.model.tree import File
+from skillhub.model.tree import File, Unpacked
 from skillhub.net.fetch import PLAIN, RequestOptions, Response, Web
 from skillhub.sources.git_snapshot import checked, file_id, folder_at, nodes_of
 from skillhub.sources.repository import Folders

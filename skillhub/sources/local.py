@@ -8,13 +8,14 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from skillhub import errors
-from skillhub.archive import Entry, Limits, Unpacked, gather, kind_of, unpack
+from skillhub.archive.limits import Entry, Limits
+from skillhub.archive.unpack import gather, unpack
 from skillhub.disk import files
 from skillhub.disk.folders import walk
 from skillhub.errors import FormatError, NotFound, SecurityError, UnsafeArchive
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import as_command, quote
-from skillhub.model.tree import SKILL_MD, misnamed
+from skillhub.model.tree import SKILL_MD, Unpacked, kind_of, misnamed
 from skillhub.project.project import Project
 
 _OF_CONTENT: tuple[type[errors.SkillhubError], ...] = (FormatError, SecurityError)

@@ -17,7 +17,8 @@ from typing import Annotated, Any, Final
 from urllib.parse import unquote_to_bytes
 
 from skillhub import __version__
-from skillhub.archive import Entry, Unpacked, gather
+from skillhub.archive.limits import Entry
+from skillhub.archive.unpack import gather
 from skillhub.errors import FormatError, NotFound, SourceError, WrongBytes
 from skillhub.formats.digest import Digest
 from skillhub.formats.document import Before, ExtensibleDocument, Items, Sha256, Visible, integer
@@ -28,7 +29,7 @@ from skillhub.model.discovery import LISTING_CAP, LeadsOut
 from skillhub.model.index import Index, Release
 from skillhub.model.manifest import Manifest
 from skillhub.model.reference import Mcp, name_in_uri
-from skillhub.model.tree import SKILL_MD, File, ListedFile, Listing, Tree
+from skillhub.model.tree import SKILL_MD, File, ListedFile, Listing, Tree, Unpacked
 from skillhub.net.fetch import RequestOptions, Response, Web, whole
 from skillhub.net.target import RequestTarget
 

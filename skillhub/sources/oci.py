@@ -14,7 +14,8 @@ from urllib.parse import urlencode
 
 from pydantic import Field
 
-from skillhub.archive import Kind, Limits, Unpacked, kind_of, unpack
+from skillhub.archive.limits import Limits
+from skillhub.archive.unpack import unpack
 from skillhub.disk import files
 from skillhub.disk.home import user_home
 from skillhub.errors import FormatError, NotFound, SourceError, StateError, UnsafeArchive, UsageError, WrongBytes
@@ -26,7 +27,7 @@ from skillhub.model.discovery import LISTING_CAP, parse_listing
 from skillhub.model.index import Index, Release
 from skillhub.model.manifest import glance
 from skillhub.model.reference import Oci, parse_ref
-from skillhub.model.tree import SKILL_MD
+from skillhub.model.tree import SKILL_MD, Kind, Unpacked, kind_of
 from skillhub.net.fetch import RequestOptions, Response, Web, is_limited, whole
 from skillhub.net.target import Requester, RequestTarget
 from skillhub.sources.layout import name_of_folder

@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
 
-from skillhub.archive import Entry, Limits, Unpacked, gather
+from skillhub.archive.limits import Entry, Limits
+from skillhub.archive.unpack import gather
 from skillhub.disk import files
 from skillhub.errors import Forbidden, FormatError, NotFound, SourceError, UnsafeArchive, UnsafeTransfer, WrongBytes
 from skillhub.formats.text import as_command, is_object_id, quote
 from skillhub.model.index import Index, Release
-from skillhub.model.tree import SKILL_MD, File
+from skillhub.model.tree import SKILL_MD, File, Unpacked
 from skillhub.net.target import check_marketplace_url
 from skillhub.sources import layout
 from skillhub.sources.layout import Elsewhere, Plugin, Survey, join

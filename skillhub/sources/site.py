@@ -12,7 +12,8 @@ from functools import cached_property
 from typing import Final
 from urllib.parse import unquote
 
-from skillhub.archive import Entry, Kind, Limits, Unpacked, gather, kind_of, unpack
+from skillhub.archive.limits import Entry, Limits
+from skillhub.archive.unpack import gather, unpack
 from skillhub.errors import FormatError, NotFound, UnsafeTransfer, WrongBytes
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import quote
@@ -20,7 +21,7 @@ from skillhub.model.discovery import CURRENT, LISTING_CAP, parse_discovery, url_
 from skillhub.model.index import Index, Release
 from skillhub.model.manifest import Manifest
 from skillhub.model.reference import errors_masked
-from skillhub.model.tree import SKILL_MD, File
+from skillhub.model.tree import SKILL_MD, File, Kind, Unpacked, kind_of
 from skillhub.net.download import ARTIFACT_CAP, Downloads
 from skillhub.net.fetch import Response
 from skillhub.net.target import Requester, RequestTarget

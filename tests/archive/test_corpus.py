@@ -7,7 +7,7 @@ from contextlib import chdir
 import pytest
 
 from fixtures.attacks import CASES, Accepted, Case, Hostile, Malformed
-from skillhub.archive import unpack
+from skillhub.archive.unpack import unpack
 from skillhub.errors import FormatError, UnsafeArchive
 
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from skillhub.archive import Limits, kind_of
-from skillhub.archive.limits import executable, unsafe
+from skillhub.archive.limits import Limits, executable, unsafe
 from skillhub.errors import UnsafeArchive
+from skillhub.model.tree import kind_of
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,8 @@ import itertools
 
 import pytest
 
-from skillhub.archive import Entry, Limits, gather
+from skillhub.archive.limits import Entry, Limits
+from skillhub.archive.unpack import gather
 from skillhub.errors import UnsafeArchive
 from skillhub.model.tree import File
 

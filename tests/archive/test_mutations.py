@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillhub.archive import pack, unpack
+from skillhub.archive.unpack import pack, unpack
 from skillhub.errors import SkillhubError
 from skillhub.model.tree import File, Tree
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillhub.archive import Limits, check_path, pack, unpack
-from skillhub.archive.unpack import _gzip
+from skillhub.archive.limits import Limits, check_path
+from skillhub.archive.unpack import _gzip, pack, unpack
 from skillhub.errors import UnsafeArchive
 from skillhub.model.tree import File, Tree
 

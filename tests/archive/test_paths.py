@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillhub.archive import Limits, check_path
-from skillhub.archive.limits import _PLAIN, _check_segment, fold, is_lookalike
+from skillhub.archive.limits import _PLAIN, Limits, _check_segment, check_path, fold, is_lookalike
 from skillhub.errors import UnsafeArchive
 
 LIMITS = Limits()

@@ -6,8 +6,9 @@ import tarfile
 
 import pytest
 
-from skillhub.archive import Limits, unpack
+from skillhub.archive.limits import Limits
 from skillhub.archive.tar import Pending, read_tar
+from skillhub.archive.unpack import unpack
 from skillhub.errors import FormatError, UnsafeArchive
 
 SKILL = b"---\nname: demo\n---\n" + b"words and words\n" * 40

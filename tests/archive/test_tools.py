@@ -10,9 +10,9 @@ import zipfile
 
 import pytest
 
-from skillhub.archive import kind_of, pack, unpack
+from skillhub.archive.unpack import pack, unpack
 from skillhub.errors import UnsafeArchive
-from skillhub.model.tree import File, Tree
+from skillhub.model.tree import File, Tree, kind_of
 
 TREE = Tree(
     {

@@ -7,7 +7,8 @@ import zipfile
 
 import pytest
 
-from skillhub.archive import Limits, unpack
+from skillhub.archive.limits import Limits
+from skillhub.archive.unpack import unpack
 from skillhub.errors import FormatError, UnsafeArchive
 
 SKILL = b"---\nname: demo\n---\n" + b"words and words\n" * 40

@@ -5,7 +5,8 @@ from zlib import crc32
 import pytest
 
 from fixtures.attacks.zip_writer import Entry, Tail, body_of, descriptor, extra, unicode_path, zip_bytes
-from skillhub.archive import Limits, unpack
+from skillhub.archive.limits import Limits
+from skillhub.archive.unpack import unpack
 from skillhub.archive.zip import read_zip
 from skillhub.errors import UnsafeArchive
 

@@ -10,7 +10,7 @@ import json
 
 import pytest
 
-from skillhub.archive import pack
+from skillhub.archive.unpack import pack
 from skillhub.errors import BadMetadataSignature, FormatError, MetadataExpired, Rollback, SourceError, WrongBytes
 from skillhub.sources.local import read_local
 from skillhub.trust import oms

@@ -11,7 +11,7 @@ import json
 import pytest
 from tuf.api.metadata import MetaFile, Root
 
-from skillhub.archive import pack, unpack
+from skillhub.archive.unpack import pack, unpack
 from skillhub.errors import (
     BadMetadata,
     BadMetadataSignature,

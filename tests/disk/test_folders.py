@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from skillhub.archive import Limits
+from skillhub.archive.limits import Limits
 from skillhub.disk.folders import LARGEST, compare, list_folder, one_look, remove_tree, walk, write_tree
 from skillhub.errors import UnsafeArchive
 from skillhub.model.tree import File, Tree

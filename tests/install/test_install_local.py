@@ -6,7 +6,7 @@ import os
 import tarfile
 import zipfile
 
-from skillhub.archive import pack
+from skillhub.archive.unpack import pack
 from skillhub.errors import FormatError, NotFound, SkillhubError, UsageError
 from skillhub.sources.local import read_local
 from tests.support.world import refused, skill, wanted

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillhub.archive import Entry, gather
+from skillhub.archive.limits import Entry
+from skillhub.archive.unpack import gather
 from skillhub.errors import UnsafeArchive
 from skillhub.formats.digest import Digest
 from skillhub.model.tree import SKILL_MD, File, ListedFile, Listing, Tree

@@ -15,9 +15,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from skillhub.archive import unpack
 from skillhub.archive.limits import Limits
-from skillhub.archive.unpack import packed_tar
+from skillhub.archive.unpack import packed_tar, unpack
 from skillhub.disk.home import Home
 from skillhub.model.advisory import AdvisoriesDocument
 from skillhub.model.index import Release

@@ -10,10 +10,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from skillhub.archive import Unpacked
 from skillhub.install.candidates import no_scan, read
 from skillhub.install.obtain import Acquisition, prefetched
-from skillhub.model.tree import File, Tree
+from skillhub.model.tree import File, Tree, Unpacked
 from skillhub.scan import ScannedSkill, scan
 from skillhub.scan import results as scan_processes
 from skillhub.scan.results import ScansAhead, serve
@@ -32,7 +31,7 @@ def ahead():
 
 HEAD = """
 import os, signal, sys
-from skillhub.archive import Unpacked
+from skillhub.model.tree import Unpacked
 from skillhub.scan import ScannedSkill
 from skillhub.scan.results import ScansAhead
 from tests.scan.scanned_ahead import begun, skill

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from skillhub.archive import unpack
+from skillhub.archive.unpack import unpack
 from skillhub.disk.home import Home
 from skillhub.errors import NotFound, UsageError
 from skillhub.net.client import Http

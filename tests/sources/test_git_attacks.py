@@ -15,7 +15,8 @@ from contextlib import suppress
 
 import pytest
 
-from skillhub.archive import Entry, gather
+from skillhub.archive.limits import Entry
+from skillhub.archive.unpack import gather
 from skillhub.errors import (
     FormatError,
     NotFound,

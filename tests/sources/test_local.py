@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from skillhub.archive import pack
+from skillhub.archive.unpack import pack
 from skillhub.errors import FormatError, NotFound, StateError, UnsafeArchive, UsageError
 from skillhub.formats.digest import Digest
 from skillhub.model.tree import File, Tree

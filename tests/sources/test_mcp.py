@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from skillhub.archive import Limits
+from skillhub.archive.limits import Limits
 from skillhub.errors import (
     FormatError,
     NotFound,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skillhub.archive import pack
+from skillhub.archive.unpack import pack
 from skillhub.errors import (
     FormatError,
     NotFound,

@@ -8,7 +8,7 @@ import tarfile
 import pytest
 
 import skillhub
-from skillhub.archive import Limits
+from skillhub.archive.limits import Limits
 from skillhub.errors import (
     FormatError,
     NotFound,
