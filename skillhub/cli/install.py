@@ -21,7 +21,7 @@ from skillhub.cli.common import (
     trusted_sources,
     write_output,
 )
-from skillhub.cli.render import finish, remember_outcome, show_changes, show_plan, show_sources
+from skillhub.cli.render import finish, remember_outcome, show_changes, show_plan, show_sources, to_enable
 from skillhub.command.ports import Options, Outcome, Ports, chosen_agents, show_no_plan
 from skillhub.disk import files
 from skillhub.errors import SkillhubError, UsageError
@@ -151,7 +151,7 @@ def _show_no_agent(outcome: Outcome, options: Options, common: Common, ports: Po
     if not (new and outcome.changed) or common.json or common.dry_run:
         return
     if not chosen_agents(options, ports.project.records(), ports.project.intent(), ports):
-        again = common.command("enable", *new, "--agent", "claude-code")
+        again = to_enable(new, common, "--agent", "claude-code")
         common.terminal.say(
             f"no known agent is in use here, so only .agents/skills was written; to name one: {again}"
         )

@@ -35,6 +35,7 @@ _SAY_ALL = frozenset({"removed", "would remove", "disabled", "would disable", "e
 _READ = frozenset({"finding", "mcp-unpinned", "mcp-conflict"})
 # Skills that are unchanged, or that nobody was asked about; with more of them, the lines about others would be lost.
 _LISTED = 10
+_NAMED = 5  # with more skills than this, a hint has a command that takes no names
 # The skill and the places in a warning; the rest says of which kind it is.
 _PARTICULAR = deferred(r"^\S+: |\S*[/\\]\S*")
 _ABOUT_MAX = 240  # characters of a skill's description of a need
@@ -338,9 +339,15 @@ def finish(common: Common, outcome: Outcome, options: Options, verb: str, done: 
     ready = [each.name for each in outcome.skills if each.state == "disabled" and each not in waiting]
     if ready and not options.enable:
         stay = "would stay disabled until" if dry_run else "to enable the disabled skills"
-        terminal.say(f"{stay}: {common.command('enable', *ready)}")
+        terminal.say(f"{stay}: {to_enable(ready, common)}")
     is_open = options.enable and waiting and "needs" not in (common.accept or ())
     return Refused.exit_code if (is_open or outcome.left_out) and not dry_run else 0
+
+
+def to_enable(names: Sequence[str], common: Common, *flags: str) -> str:
+    """Return the command that enables these installed skills: by name, or all of the lock if they are many."""
+    words = ("enable", *names) if len(names) <= _NAMED else ("install",)
+    return common.command(*words, *flags)
 
 
 def remember_outcome(common: Common, outcome: Outcome, ports: Ports) -> None:

@@ -269,3 +269,16 @@ def test_an_install_for_no_known_agent_says_once_which_folder_was_written_and_ho
     assert shell.run(*typed.split()[1:]).status == 0
     assert (shell.project / ".claude/skills/release-notes").is_dir()
     assert "no known agent" not in shell.run("install", "github:systematic-debugging", "--yes").err
+
+
+@pytest.mark.parametrize(("flags", "typed"), [((), "install --agent claude-code"), (("--no-enable",), "install")])
+def test_after_an_install_of_many_skills_the_hint_has_a_command_without_their_names(shell, tmp_path, flags, typed):
+    for number in range(7):
+        folder = tmp_path / f"many/skill-{number}"
+        folder.mkdir(parents=True)
+        (folder / "SKILL.md").write_text(f"---\nname: {folder.name}\ndescription: does {number}\n---\n")
+    done = shell.run("install", tmp_path / "many", "--all", "--allow-unsigned", "--yes", *flags)
+    assert done.err.splitlines()[-1].endswith(f": skillhub {typed}")
+    assert shell.run(*typed.split(), "--yes").status == 0
+    folder = ".claude/skills" if "claude-code" in typed else ".agents/skills"
+    assert len(list((shell.project / folder).iterdir())) == 7
