@@ -352,7 +352,8 @@ def remove(names: Sequence[str], ports: Ports, *, dry_run: bool = False, unwante
         lock, records = _without(frozenset(names), now)
         ports.project.write_records(now.records)  # a state that cannot be written is refused before the first change
         ports.project.edit_intent({}, names)
-        ports.project.write_lock(lock.dump())
+        if os.path.lexists(ports.project.lock_path):  # for `sync`, an empty lock in its place would remove all skills
+            ports.project.write_lock(lock.dump())
         for linking in cleared:
             linker.take_away(linking)
         removed = [now.records.skills[name] for name in names if name in now.records.skills]

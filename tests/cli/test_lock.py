@@ -232,3 +232,12 @@ def test_a_bill_of_materials_is_written(shell):
     shown = shell.run("lock", "export", "--format", "spdx")
     assert shown.json["creationInfo"]["created"] == "1970-01-01T00:00:00Z"
     assert shell.run("lock", "export", SOURCE_DATE_EPOCH="today").status == 2
+
+
+def test_remove_without_a_lock_writes_none_so_that_sync_keeps_the_other_skills(shell):
+    assert shell.run("install", "github:release-notes", "github:code-review", "--yes").status == 0
+    (shell.project / "skillhub.lock").unlink()
+    assert shell.run("remove", "release-notes").status == 0
+    assert not (shell.project / "skillhub.lock").exists()
+    assert shell.run("sync").status == 0
+    assert [each.name for each in (shell.project / ".agents/skills").iterdir()] == ["code-review"]
