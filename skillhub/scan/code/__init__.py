@@ -191,8 +191,7 @@ def _is_anybodys(folded: str) -> bool:
 def encodings(files: SkillFiles) -> Iterator[Sighting]:
     """Yield the findings in the encoded text of a skill's files."""
     for file in files:
-        data = file.data[:_ENCODED_MAX]
-        if file.is_program or not may_be_encoded(data):
+        if not (data := file.parsed(_may_be_encoded)):
             continue
         for sign in _PROGRAMS:
             if (start := data.find(sign)) >= 0 and len(data) > start + 200:
@@ -204,11 +203,15 @@ def encodings(files: SkillFiles) -> Iterator[Sighting]:
 
 def encoded_commands(file: SourceFile) -> list[tuple[int, bytes]]:
     """Return the offset and the decoded text of the first encoded texts in a file that look like commands."""
-    data = file.data[:_ENCODED_MAX]
-    if file.is_program or not may_be_encoded(data):
-        return []
+    data = file.parsed(_may_be_encoded)
     texts = ((offset, text) for offset, text in decoded(data) if searched(text.decode("utf-8", "replace")))
     return list(islice(texts, _PLACES_MAX))
+
+
+def _may_be_encoded(file: SourceFile) -> bytes:
+    """Return the part of a file that is searched for encoded text; nothing if it can have none."""
+    data = file.data[:_ENCODED_MAX]
+    return b"" if file.is_program or not may_be_encoded(data) else data
 
 
 def searched(text: str) -> tuple[str, ...]:
