@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from skillhub.cli.common import UNREADABLE, Arg, Common, Names, Strings, Verify, now
 from skillhub.cli.render import held_back, remember_idle, remember_outcome, show_outcome, skills_table
-from skillhub.disk.home import is_home
+from skillhub.disk.home import about_home
 from skillhub.errors import BadSignature, NameNotOwned, NotFound, Refused, SkillhubError, Withdrawn
 from skillhub.formats.text import command, from_here
 from skillhub.project.copies import (
@@ -146,9 +146,8 @@ def list_(common: Common) -> int:
         common.answer("list", found.to_json())
         _remember(found, common)
         return 0
-    base = found.project.base
-    if found.project.scope == "project" and is_home(base, common.user_home):
-        common.terminal.say(f"the project is your home folder, {base}: agents read its skills in every project")
+    if about := about_home(found.project.scope, found.project.base, common.user_home):
+        common.terminal.say(about)
     waiting = {skill.name for skill in found.skills if skill.managed and skill.state == "disabled"}
     held = held_back(waiting, found.project) if waiting else {}
     enabled = [skill for skill in found.skills if skill.managed and skill.state == "enabled" and skill.links]

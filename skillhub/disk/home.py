@@ -110,9 +110,11 @@ def _platforms() -> tuple[str, str, str, str]:
     return place.user_config_dir, place.user_data_dir, place.user_cache_dir, place.user_state_dir
 
 
-def is_home(folder: str, home: str) -> bool:
-    """Return whether a folder is the user's home folder, under whatever path."""
-    return os.path.realpath(folder) == os.path.realpath(home)
+def about_home(scope: str, folder: str, home: str) -> str | None:
+    """Return a line about a project in the user's home folder, under whatever path; None about any other."""
+    if scope != "project" or os.path.realpath(folder) != os.path.realpath(home):
+        return None
+    return f"the project is your home folder, {folder}: agents read its skills in every project"
 
 
 def user_home() -> str:

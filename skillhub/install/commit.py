@@ -38,7 +38,7 @@ from skillhub.install.admission import (
 from skillhub.install.candidates import Candidate
 from skillhub.install.links import Linker, Linking, write_records
 from skillhub.install.need_questions import AnsweredNeeds, OpenNeeds, facts_of, needs_for_agents, needs_to_enable
-from skillhub.install.questions import about_home, about_name, consent_questions, known_names
+from skillhub.install.questions import about_name, about_project, consent_questions, known_names
 from skillhub.install.resolve import ResolvedSkill
 from skillhub.model.finding import in_short
 from skillhub.model.hosts import Host, LinkKind
@@ -333,7 +333,7 @@ class Planner:
         link = state.intent.link or Settings.read(ports.project.home).install.link or "copy"
         packages = packages_of(state, coming)
         names = cache(partial(known_names, state, ports))  # a command with nothing to do needs none of them
-        satisfied, about = need_check(ports.environ), [*about_home(ports)]
+        satisfied, about = need_check(ports.environ), [*about_project(ports)]
         return cls(options, state, ports, agents, folders, linker, satisfied, link, packages, names, about)
 
     def plan(self, candidate: Candidate) -> Plan:

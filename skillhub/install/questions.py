@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from skillhub.command.ports import Ports
 from skillhub.command.state import State
-from skillhub.disk.home import is_home
+from skillhub.disk.home import about_home
 from skillhub.formats.text import Quoted, amount, as_command, close, collapsed, quoted, shown, slips, word
 from skillhub.install.candidates import Candidate, spelled
 from skillhub.model.finding import NETWORK_UNKNOWN, Finding, at_least, counted, in_words, undeclared_variables
@@ -280,15 +280,11 @@ def _seen(finding: Finding, name: str, tree: Tree, where: str) -> Iterator[str]:
             yield f"its line goes on: {where}"
 
 
-def about_home(ports: Ports) -> Iterator[str]:
+def about_project(ports: Ports) -> Iterator[str]:
     """Yield a line if the project is the user's home folder, which shares agents' folders with the user scope."""
-    project = ports.project
-    if project.scope == "project" and is_home(project.base, ports.user_home):
+    if about := about_home(ports.project.scope, ports.project.base, ports.user_home):
         other = "run git init, or create skillhub.toml, in the folder that you mean"
-        yield (
-            f"the project is your home folder, {project.base}: agents read its skills in every project; "
-            f"to have that, use --global; else {other}"
-        )
+        yield f"{about}; to have that, use --global; else {other}"
 
 
 # The names of skills elsewhere, which a new skill may imitate.
