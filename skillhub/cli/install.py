@@ -151,7 +151,7 @@ def _show_no_agent(outcome: Outcome, options: Options, common: Common, ports: Po
     if not (new and outcome.changed) or common.json or common.dry_run:
         return
     if not chosen_agents(options, ports.project.records(), ports.project.intent(), ports):
-        again = to_enable(new, common, "--agent", "claude-code")
+        again = to_enable(new, outcome, common, "--agent", "claude-code")
         common.terminal.say(
             f"no known agent is in use here, so only .agents/skills was written; to name one: {again}"
         )

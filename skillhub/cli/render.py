@@ -339,15 +339,18 @@ def finish(common: Common, outcome: Outcome, options: Options, verb: str, done: 
     ready = [each.name for each in outcome.skills if each.state == "disabled" and each not in waiting]
     if ready and not options.enable:
         stay = "would stay disabled until" if dry_run else "to enable the disabled skills"
-        terminal.say(f"{stay}: {to_enable(ready, common)}")
+        terminal.say(f"{stay}: {to_enable(ready, outcome, common)}")
     is_open = options.enable and waiting and "needs" not in (common.accept or ())
     return Refused.exit_code if (is_open or outcome.left_out) and not dry_run else 0
 
 
-def to_enable(names: Sequence[str], common: Common, *flags: str) -> str:
-    """Return the command that enables these installed skills: by name, or all of the lock if they are many."""
-    words = ("enable", *names) if len(names) <= _NAMED else ("install",)
-    return common.command(*words, *flags)
+def to_enable(names: Sequence[str], outcome: Outcome, common: Common, *flags: str) -> str:
+    """Return the command that enables these skills of an outcome: by name, or all of the lock if they are many.
+
+    ``install`` leaves disabled what the user disabled, so these are named, however many they are.
+    """
+    by_name = len(names) <= _NAMED or outcome.disabled.intersection(names)
+    return common.command(*(("enable", *names) if by_name else ("install",)), *flags)
 
 
 def remember_outcome(common: Common, outcome: Outcome, ports: Ports) -> None:

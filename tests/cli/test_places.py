@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -271,14 +272,28 @@ def test_an_install_for_no_known_agent_says_once_which_folder_was_written_and_ho
     assert "no known agent" not in shell.run("install", "github:systematic-debugging", "--yes").err
 
 
+def make_many(folder: Path) -> Path:
+    for number in range(7):
+        skill = folder / f"many/skill-{number}"
+        skill.mkdir(parents=True, exist_ok=True)
+        (skill / "SKILL.md").write_text(f"---\nname: {skill.name}\ndescription: does {number}\n---\n")
+    return folder / "many"
+
+
 @pytest.mark.parametrize(("flags", "typed"), [((), "install --agent claude-code"), (("--no-enable",), "install")])
 def test_after_an_install_of_many_skills_the_hint_has_a_command_without_their_names(shell, tmp_path, flags, typed):
-    for number in range(7):
-        folder = tmp_path / f"many/skill-{number}"
-        folder.mkdir(parents=True)
-        (folder / "SKILL.md").write_text(f"---\nname: {folder.name}\ndescription: does {number}\n---\n")
-    done = shell.run("install", tmp_path / "many", "--all", "--allow-unsigned", "--yes", *flags)
+    done = shell.run("install", make_many(tmp_path), "--all", "--allow-unsigned", "--yes", *flags)
     assert done.err.splitlines()[-1].endswith(f": skillhub {typed}")
     assert shell.run(*typed.split(), "--yes").status == 0
     folder = ".claude/skills" if "claude-code" in typed else ".agents/skills"
     assert len(list((shell.project / folder).iterdir())) == 7
+
+
+def test_the_hint_names_many_skills_that_the_user_disabled_since_install_leaves_them_so(shell, tmp_path):
+    many, names = make_many(tmp_path), [f"skill-{number}" for number in range(7)]
+    assert shell.run("install", many, "--all", "--allow-unsigned", "--yes").status == 0
+    assert shell.run("disable", *names).status == 0
+    for name in names:
+        (many / name / "SKILL.md").write_text(f"---\nname: {name}\ndescription: does more\n---\n")
+    done = shell.run("update", "--no-enable", "--allow-unsigned", "--yes")
+    assert done.err.splitlines()[-1] == f"to enable the disabled skills: skillhub enable {' '.join(names)}"
