@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from skillhub.command.ports import LeftOut, Options, Outcome, Ports, ask
 from skillhub.command.state import State, read_state, read_unchecked, refuse_unknown
+from skillhub.disk.home import LOCK
 from skillhub.errors import FormatError, KnownBad, Refused, SkillhubError, SourceError, StateError, UsageError
 from skillhub.formats.digest import NO_FILES
 from skillhub.formats.text import command
@@ -337,10 +338,13 @@ def remove(names: Sequence[str], ports: Ports, *, dry_run: bool = False, unwante
         names = tuple(dict.fromkeys((*names, *orphans(names, state))))
     # A skill that `sync` found gone from the lock has a record, and may have left MCP entries.
     refuse_unknown(names, {*state.lock.skills, *state.records.skills}, ports.project.scope)
+    unlocked = [name for name in names if name not in state.lock.skills]
+    removed = "would be removed" if dry_run else "was removed"
+    notes = tuple(f"{name}, which {LOCK} does not name, {removed}" for name in unlocked)
     configured = config_files(names, state, ports)
     cleared, asked = _ask(names, state, ports, dry_run)
     if dry_run:
-        return Outcome(_views(names, state.records.skills, state, ports), False, asked)
+        return Outcome(_views(names, state.records.skills, state, ports), False, asked, notes, pending=bool(unlocked))
     disabled_records = {name: replace(r, enabled=False, links=()) for name, r in state.records.skills.items()}
     skills = _views(names, disabled_records, state, ports)
     with ports.project.exclusively():
@@ -356,11 +360,11 @@ def remove(names: Sequence[str], ports: Ports, *, dry_run: bool = False, unwante
             ports.project.write_lock(lock.dump())
         for linking in cleared:
             linker.take_away(linking)
-        removed = [now.records.skills[name] for name in names if name in now.records.skills]
-        records = remove_servers(removed, records, configured, ports)
+        gone = [now.records.skills[name] for name in names if name in now.records.skills]
+        records = remove_servers(gone, records, configured, ports)
         created_paths = mcp_config.remove_created(ports.project, records.created_paths)
         write_records(replace(records, created_paths=created_paths), ports)
-    return Outcome(skills, True, asked, saved=linker.saved)
+    return Outcome(skills, True, asked, notes, saved=linker.saved)
 
 
 def orphans(removed: Sequence[str], state: State) -> list[str]:

@@ -102,6 +102,17 @@ def test_remove_deletes_the_entry_of_a_skill_that_a_colleague_removed(world):
         world.remove("plain")
 
 
+def test_a_skill_that_no_lock_names_is_named_by_its_removal_and_by_the_dry_run(world):
+    world.install("github:code-review")
+    (world.base / "skillhub.lock").unlink()
+    planned = remove(["code-review"], world.ports(), dry_run=True)
+    assert planned.warnings == ("code-review, which skillhub.lock does not name, would be removed",)
+    assert planned.pending and world.copy("code-review").exists()
+    done = world.remove("code-review")
+    assert done.warnings == ("code-review, which skillhub.lock does not name, was removed",)
+    assert not world.copy("code-review").exists()
+
+
 def test_a_removed_skill_needs_new_consent(world):
     world.install("github:code-review")
     world.remove("code-review")
