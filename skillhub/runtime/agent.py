@@ -413,7 +413,8 @@ def changes(
     A change of skills, their instructions and the entries of their folders and of those below them, of locks, this
     machine's record or the host's own settings counts. With the extra ``watch``, a change in a folder of skills is
     reported at once, and one of settings, locks and records within the interval. Every other change, such as one
-    behind a link, is found when the catalogue is read again.
+    behind a link, is found when the catalogue is read again. An edit of a file of a skill
+    other than ``SKILL.md`` is never found: a catalogue does not read it.
 
     Args:
         profile: The host, or its id.
