@@ -240,8 +240,9 @@ def _refuse_taken(alias: str, url: str, ports: Ports) -> None:
     """
     mine = ports.sources.mine().get(alias)
     if mine is not None and mine.url != (url.rstrip("/") or url):
-        hint = f"choose another name, or {as_command('skillhub', 'source', 'remove', alias)} first"
-        raise SourceMismatch(f"the source {alias} is {mine.locked()}; found {url}", hint=hint)
+        there = "the registry inside skillhub" if mine.embedded else mine.locked()
+        hint = f"choose another name; to free this one: {as_command('skillhub', 'source', 'remove', alias)}"
+        raise SourceMismatch(f"the name {alias} is taken by {there}; it cannot also name {url}", hint=hint)
 
 
 def _in_full(text: str, ports: Ports) -> str:

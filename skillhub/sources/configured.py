@@ -254,9 +254,11 @@ class Sources:
         known = self.all()
         if alias not in known:
             hint = (
-                f"{did_you_mean(spelled_like(alias, known))} configured: {', '.join(known) or 'none'}; "
+                f"configured: {', '.join(known) or 'none'}; "
                 "skillhub source add adds one, skillhub install asks about those that the project names"
-            ).lstrip()
+            )
+            if meant := did_you_mean(spelled_like(alias, known)):
+                hint = f"{meant} skillhub source list shows yours"
             if alias == EMBEDDED_ALIAS:
                 add = as_command("skillhub", "source", "add", alias, EMBEDDED_URL)
                 hint = f"to add the embedded registry again: {add}"
@@ -342,8 +344,9 @@ class Sources:
         source = self._possible(alias, url, first_root)
         mine = self.mine()
         if mine.get(alias, source) not in (source, instead_of):
-            hint = f"choose another name, or {as_command('skillhub', 'source', 'remove', alias)} first"
-            raise SourceMismatch(f"the source {alias} is {mine[alias].locked()}; found {source.locked()}", hint=hint)
+            hint = f"choose another name; to free this one: {as_command('skillhub', 'source', 'remove', alias)}"
+            message = f"the name {alias} is taken by {mine[alias].locked()}; it cannot also name {source.locked()}"
+            raise SourceMismatch(message, hint=hint)
         return source
 
     def _possible(self, alias: str, url: str, first_root: bytes | None, named_by: Who = "person") -> Source:

@@ -61,8 +61,7 @@ def test_attack_a_hint_repeats_no_secret(shell, typed, more):
         ("source remove githbu", "did you mean github?"),
         ("source remove githbu --dry-run", "did you mean github?"),
         ("source remove nope", "skillhub source list shows yours"),
-        ("source show githbu", "did you mean github? configured: github; skillhub source add adds one"),
-        ("install githbu:code-review", "did you mean github? configured: github; skillhub source add adds one"),
+        ("source show nope", "configured: github; skillhub source add adds one"),
         ("publisher trust bob --key nix", "ask the publisher for this PEM file; of your own key: skillhub key show"),
         ("publisher trust bob --certificate nix", "ask the publisher for this PEM file; "),
         ("audit --baseline nix", "skillhub audit --write-baseline nix writes it"),
@@ -77,6 +76,19 @@ def test_an_error_about_words_or_files_that_are_missing_has_a_hint(here, typed, 
     done = here.run(*typed.split(), "--json")
     assert done.status in (2, 3)
     assert done.error["hint"].startswith(hint)
+
+
+@pytest.mark.parametrize("typed", ["source show githbu", "install githbu:code-review"])
+def test_a_misspelled_source_has_a_hint_with_one_command_that_works(here, typed):
+    assert here.run(*typed.split(), "--json").error["hint"] == "did you mean github? skillhub source list shows yours"
+    assert here.run("source", "list").status == 0
+
+
+def test_a_name_that_the_embedded_registry_has_is_refused_in_words(here):
+    error = here.run("source", "add", "github", "https://x.example", "--json").error
+    taken = "the name github is taken by the registry inside skillhub; it cannot also name https://x.example"
+    assert (error["code"], error["message"]) == ("source-mismatch", taken)
+    assert error["hint"] == "choose another name; to free this one: skillhub source remove github"
 
 
 @pytest.mark.parametrize(

@@ -67,8 +67,8 @@ def test_a_name_that_another_url_has_is_refused_before_any_request(world: World)
     for dry_run in (False, True):
         with pytest.raises(SourceMismatch) as refused:
             add_source("acme", "https://other.example", Pin(), world.ports(), dry_run=dry_run)
-        assert refused.value.message.endswith("found https://other.example")
-        assert "skillhub source remove acme first" in (refused.value.hint or "")
+        assert refused.value.message.endswith("it cannot also name https://other.example")
+        assert (refused.value.hint or "").endswith("to free this one: skillhub source remove acme")
     assert (world.snapshot(), world.sources.get("acme")) == (before, source)
 
 
