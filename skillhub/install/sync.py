@@ -41,8 +41,9 @@ def sync(obtain: Obtain, ports: Ports, *, dry_run: bool = False) -> Outcome:
     """Make store, links and lock agree; a dry run fetches and verifies missing trees, and writes nothing.
 
     A skill without consent on this machine, and a disabled one, is stored and removed from agents' folders, whoever
-    put a copy there. A skill that is gone from the lock is removed from the agents' folders; without a lock file, no
-    skill is removed and no record forgotten.
+    put a copy there. A skill that is gone from the lock is removed from the agents' folders. But if the lock is
+    missing, or lacks a skill that ``skillhub.toml`` names, only ``install`` can tell what is to go: no skill that
+    the lock lacks is removed, and no record forgotten.
 
     Args:
         obtain: Returns a skill whose tree the store lacks or holds damaged.
@@ -58,7 +59,7 @@ def sync(obtain: Obtain, ports: Ports, *, dry_run: bool = False) -> Outcome:
     """
     with nullcontext() if dry_run else ports.project.exclusively():
         state = read_state(ports.project, ports.sources)
-        unlocked = () if os.path.lexists(ports.project.lock_path) else tuple(state.records.skills)
+        unlocked = _unlocked(state, ports)
         for name, entry in state.lock.skills.items():
             ReleaseStatus.last_seen(name, entry, state.lock.root_of(entry), ports.sources).refuse(ports.project)
             refuse_known_bad(name, entry, None, ports)
@@ -67,7 +68,7 @@ def sync(obtain: Obtain, ports: Ports, *, dry_run: bool = False) -> Outcome:
             copies.sweep(ports.project, known, mcp_config.shared_folders(ports.project))
         fetched, notes = _fetch(obtain, state, ports)
         linker = Linker(ports.project, ports.store)
-        planned, foreign = ([], []) if unlocked else _plan(fetched, linker, state, ports)
+        planned, foreign = _plan(fetched, linker, unlocked, state, ports)
         _refuse_forbidden([each.name for each in planned if state.enabled(each.name) and not each.done], state, ports)
         questions = [
             question
@@ -88,7 +89,7 @@ def sync(obtain: Obtain, ports: Ports, *, dry_run: bool = False) -> Outcome:
         tuple(managed(ports.project, ports.store, ports.environ)),
         changed,
         tuple(asked),
-        (*removed, *_kept_without_lock(unlocked, state, ports), *_disagreements(state, ports), *notes),
+        (*removed, *_kept_unlocked(unlocked, state, ports), *_disagreements(state, ports), *notes),
         left_out=(*map(kept_edited, sorted(kept)), *foreign),
         unchanged=frozenset(state.lock.skills.keys() - touched),
         pending=dry_run and bool(removed),
@@ -108,12 +109,21 @@ def _removed(plans: Iterable[Linking], state: State, verb: str) -> list[str]:
     return lines
 
 
-def _kept_without_lock(names: Iterable[str], state: State, ports: Ports) -> Iterator[str]:
-    """Yield a line about the skills that stay in agents' folders because the lock is missing; it may come back."""
+def _unlocked(state: State, ports: Ports) -> list[str]:
+    """Return the recorded skills that an incomplete lock lacks, dependencies too; they stay until ``install``."""
+    lacking = [name for name in state.records.skills if name not in state.lock.skills]
+    is_complete = os.path.lexists(ports.project.lock_path) and not state.intent.skills.keys() & {*lacking}
+    return [] if is_complete else lacking
+
+
+def _kept_unlocked(names: Iterable[str], state: State, ports: Ports) -> Iterator[str]:
+    """Yield a line about the skills that stay in agents' folders though no lock names them."""
     if there := [name for name in names if state.records.skills[name].links]:
-        line = f"{LOCK} is missing, so these stay in the agents' folders: {', '.join(there)}"
-        unlisted = [name for name in there if name not in state.intent.skills]
-        yield line + (f"; to remove: {command(ports.project.scope, 'remove', *unlisted)}" if unlisted else "")
+        is_there = os.path.lexists(ports.project.lock_path)
+        why = f"{LOCK} does not name all skills of skillhub.toml" if is_there else f"{LOCK} is missing"
+        line = f"{why}, so these stay in the agents' folders: {', '.join(there)}"
+        to_remove = f"; to remove: {command(ports.project.scope, 'remove', *there)}"
+        yield line + ("" if state.intent.skills else to_remove)  # else `_disagreements` names the way
 
 
 def _disagreements(state: State, ports: Ports) -> Iterator[str]:
@@ -159,11 +169,13 @@ def _fetch(obtain: Obtain, state: State, ports: Ports) -> tuple[Mapping[Digest, 
 
 
 def _plan(
-    fetched: Mapping[Digest, Tree], linker: Linker, state: State, ports: Ports
+    fetched: Mapping[Digest, Tree], linker: Linker, unlocked: Collection[str], state: State, ports: Ports
 ) -> tuple[list[Linking], list[LeftOut]]:
-    """Return the linking of each skill, and the folders that skillhub did not put there and leaves."""
+    """Return the linking of each skill that may change, and the folders that skillhub did not make and leaves."""
     plans: dict[str, Linking] = {}
     for name, record in state.records.skills.items():
+        if name in unlocked:
+            continue
         if state.enabled(name) and (linking := linker.in_place(name, record)):
             plans[name] = linking
             continue

@@ -267,6 +267,7 @@ def test_a_dry_run_of_sync_reports_repairs_and_questions(shell):
 def test_a_dry_run_of_sync_reports_removals(shell):
     assert shell.run("install", REF, "--yes").status == 0
     shell.write("project/skillhub.lock", '{"skills": {}, "sources": {}, "version": 1}\n')
+    shell.write("project/skillhub.toml", "")
     before = shell.files()
     done = shell.run("sync", "--dry-run")
     assert (done.status, "nothing would change" in done.err) == (0, False)

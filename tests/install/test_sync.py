@@ -52,6 +52,7 @@ def test_sync_stores_nothing_if_one_skill_is_unavailable(world):
 def test_sync_removes_skills_that_left_the_lock_and_keeps_foreign_ones(world):
     skill(world.base / ".claude/skills", "foreign")
     (world.base / "skillhub.lock").write_text('{\n  "skills": {},\n  "sources": {},\n  "version": 1\n}\n')
+    (world.base / "skillhub.toml").unlink()
     assert world.sync().warnings[:2] == tuple(
         f"{name} was removed from the agents' folders, because the lock does not name it: "
         f"{world.copy(name)}, {world.copy(name, '.claude/skills')}"
@@ -74,6 +75,7 @@ def test_sync_reports_each_removal_and_its_reason(world, is_locked, why):
         path.write_text(json.dumps(document, indent=2, sort_keys=True) + "\n")
     else:
         path.write_text('{"skills": {}, "sources": {}, "version": 1}\n')
+        (world.base / "skillhub.toml").unlink()
     outcome = world.sync()
     (warning,) = [each for each in outcome.warnings if each.startswith("plain ")]
     assert why in warning
@@ -102,6 +104,22 @@ def test_sync_without_a_lock_removes_nothing_and_names_install(world):
     outcome = world.sync()
     assert not outcome.changed
     assert [(each.name, each.state) for each in outcome.skills] == [("code-review", "enabled"), ("plain", "disabled")]
+
+
+def test_a_new_skill_beside_a_lost_lock_takes_no_other_from_the_agents(world):
+    """``install NEW`` locks NEW alone; sync leaves to ``install`` what skillhub.toml still names."""
+    (world.base / "skillhub.lock").unlink()
+    world.install(str(skill(world.base / "more", "new")), agents=("claude-code",))
+    outcome = world.sync()
+    assert outcome.warnings == (
+        "skillhub.lock does not name all skills of skillhub.toml, so these stay in the agents' folders: "
+        "code-review, plain",
+        "skillhub.toml names code-review, plain, and the lock does not: skillhub install",
+    )
+    assert all(world.copy(name).exists() for name in ("code-review", "plain", "new"))
+    world.install()
+    assert world.sync().warnings == ()
+    assert all(world.copy(name).exists() for name in ("code-review", "plain", "new"))
 
 
 @pytest.mark.parametrize("text", ["", "{", '{"version": 99}', "<<<<<<< HEAD\n"])

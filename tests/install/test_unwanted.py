@@ -196,6 +196,23 @@ def test_attack_a_lock_that_hides_a_dependency_does_not_remove_it(world):
     assert world.copy("base").exists()
 
 
+def test_sync_leaves_to_install_a_skill_and_its_dependency_that_a_merge_lost_from_the_lock(world):
+    document = json.loads((world.base / "skillhub.lock").read_text())
+    for name in ("top", "base"):
+        del document["skills"][name]
+    (world.base / "skillhub.lock").write_text(json.dumps(document))
+    outcome = world.sync()
+    assert outcome.warnings == (
+        "skillhub.lock does not name all skills of skillhub.toml, so these stay in the agents' folders: base, top",
+        "skillhub.toml names top, and the lock does not: skillhub install",
+    )
+    assert all(world.copy(name).exists() for name in ("top", "base", "plain"))
+    delete_line(world, "top")
+    world.sync()
+    assert not any(world.copy(name).exists() for name in ("top", "base"))
+    assert world.copy("plain").exists()
+
+
 def test_attack_a_dependency_cycle_in_the_lock_is_refused(world):
     (world.base / "skillhub.toml").unlink()
     document = json.loads((world.base / "skillhub.lock").read_text())
