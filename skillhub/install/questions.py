@@ -127,7 +127,7 @@ def _install(
         word(entry.version or entry.short),
         _source_words(entry),
         (candidate.signed_by or "unsigned") + (", patched" if entry.patch else ""),
-        capabilities or "none seen",
+        capabilities or "give instructions only",
         needs or "-",
     )
     message = f"{verb} {f'{entry.name} as ' if entry.name else ''}{candidate.name}{version}?"

@@ -637,7 +637,8 @@ def test_without_a_terminal_one_reads_in_one_line_what_one_would_agree_to(shell)
     assert line.endswith("; it needs: env:GITHUB_TOKEN, mcp:github, program:gh")
     shell.skill("project/plain")
     done = shell.run("install", "./plain")
-    assert "\n    plain " in done.err and ", unsigned; it can: none seen; it needs: nothing\n" in done.err
+    assert "\n    plain " in done.err
+    assert ", unsigned; it can: give instructions only; it needs: nothing\n" in done.err
     names = [shell.skill(f"project/s-{number}").name for number in range(11)]
     done = shell.run("install", *(f"./{each}" for each in names), "--allow-unsigned")
     assert (done.err.count("unanswered: "), "\n    s-" in done.err) == (11, False)
