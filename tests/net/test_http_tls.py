@@ -2,56 +2,28 @@ import socket
 import ssl
 import threading
 from contextlib import suppress
-from datetime import UTC, datetime, timedelta
-from ipaddress import ip_address
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from skillhub.errors import SourceError, UnsafeTransfer
 from skillhub.net.client import Http
 from skillhub.server.site import site_server
+from tests.support import tls
 from tests.support.serving import serving
 from tests.support.web import Web, answer, raw, redirect, requester_of
-
-NAMES = [x509.IPAddress(ip_address("127.0.0.1")), x509.DNSName("site.invalid")]
 
 
 @pytest.fixture(scope="module")
 def authority(tmp_path_factory):
-    """Return the path of a PEM file with a self-signed certificate and its key."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "loopback")])
-    now = datetime.now(UTC)
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(1)
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName(NAMES), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, SHA256())
-    )
-    path = tmp_path_factory.mktemp("tls") / "both.pem"
-    secret = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    path.write_bytes(made.public_bytes(Encoding.PEM) + secret)
-    return str(path)
+    return tls.authority(tmp_path_factory.mktemp("tls"), "site.invalid")
 
 
 @pytest.fixture
 def secure(authority, tmp_path):
     """Return the base URL of a site over https."""
     (tmp_path / "a.json").write_bytes(b"{}")
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(authority)
     server = site_server(str(tmp_path))
-    server.socket = context.wrap_socket(server.socket, server_side=True)
+    server.socket = tls.server_context(authority).wrap_socket(server.socket, server_side=True)
     server.handle_error = lambda *_: None
     with serving(server):
         yield f"https://127.0.0.1:{server.server_port}"

@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-import ssl
-from datetime import UTC, datetime, timedelta
-from ipaddress import ip_address
-
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from skillhub.errors import SourceError
 from skillhub.formats.digest import Digest
 from skillhub.net.settings import Settings
+from tests.support import tls
 from tests.support.web import Web, answer, redirect
 
 push_oci = pytest.importorskip("skillhub.registry.push_oci", reason="takes the extra oci", exc_type=ImportError)
@@ -24,20 +17,7 @@ LOGIN = "Authorization: Basic bWU6c2VjcmV0"  # me:secret
 
 @pytest.fixture(scope="module")
 def authority(tmp_path_factory):
-    """Return the path of a PEM file with a certificate for this machine and its key."""
-    key, now = ec.generate_private_key(ec.SECP256R1()), datetime.now(UTC)
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "loopback")])
-    hosts = x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1")), x509.DNSName("localhost")])
-    made = (
-        x509.CertificateBuilder(name, name, key.public_key(), 1, now - timedelta(days=1), now + timedelta(days=1))
-        .add_extension(hosts, critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, SHA256())
-    )
-    path = tmp_path_factory.mktemp("tls") / "both.pem"
-    secret = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    path.write_bytes(made.public_bytes(Encoding.PEM) + secret)
-    return str(path)
+    return tls.authority(tmp_path_factory.mktemp("tls"), "localhost")
 
 
 @pytest.fixture
@@ -53,9 +33,7 @@ def other(authority):
 
 
 def secured(web, authority):
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(authority)
-    web._server.socket = context.wrap_socket(web._server.socket, server_side=True)
+    web._server.socket = tls.server_context(authority).wrap_socket(web._server.socket, server_side=True)
     return web
 
 
