@@ -153,8 +153,9 @@ async def _message(line: bytes, pipe: Pipe) -> Any:  # noqa: ANN401 - a union of
         return None
     request_id = value.get("id") if isinstance(value, dict) else None
     try:
-        # The SDK would take a request with an id of another type for a notification.
-        if request_id is None or type(request_id) in (str, int):
+        # The SDK would take a request with an id of another type, or with null, for a notification.
+        is_request = isinstance(value, dict) and "id" in value and "method" in value
+        if type(request_id) in (str, int) or (request_id is None and not is_request):
             return jsonrpc_message_adapter.validate_python(value, by_name=False)
     except ValidationError:
         pass

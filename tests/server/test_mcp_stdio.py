@@ -29,6 +29,7 @@ BROKEN = [
     b'{"jsonrpc": "2.0", "id": 1, "method": 5}\n',
     b'{"jsonrpc": "2.0", "id": 1}\n',
     b'{"jsonrpc": "2.0", "id": true, "method": "ping"}\n',
+    b'{"jsonrpc": "2.0", "id": null, "method": "ping"}\n',
     b'{"jsonrpc": "2.0", "id": 1, "method": "\x00"}\n',
     b'{"jsonrpc": "2.0", "id": "\\ud800", "method": "ping"}\n',
     b'{"jsonrpc": "2.0", "id": 1, "method": "\\udfff"}\n',
