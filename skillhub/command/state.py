@@ -47,6 +47,11 @@ class State:
         return [name for name in self.lock.skills if name not in wanted] if self.intent.lists else []
 
     @property
+    def unlocked(self) -> list[str]:
+        """The skills that the intent lists and the lock lacks; ``install`` without a name locks them."""
+        return [name for name in self.intent.skills if name not in self.lock.skills]
+
+    @property
     def listed(self) -> dict[str, Wanted]:
         """The skills of an intent made of the lock alone: all that no other skill needs."""
         locked = self.lock.skills

@@ -62,6 +62,9 @@ def install(refs: Sequence[Ref], options: Options, ports: Ports) -> Outcome:
     if not (refs or options.frozen):
         found, signer_notes = without_other_signers(found, state, ports)
         notes += signer_notes
+    if refs and (unlocked := ", ".join(name for name in state.unlocked if name not in found)):
+        install_all = command(ports.project.scope, "install")
+        notes.append(f"skillhub.toml names {unlocked}, and the lock does not: {install_all}")
     outcome = apply(found, options, state, ports)
     note_unchanged(found, outcome.unchanged, state, ports)
     ports.sources.keep()

@@ -112,7 +112,7 @@ def _removed(plans: Iterable[Linking], state: State, verb: str) -> list[str]:
 def _unlocked(state: State, ports: Ports) -> list[str]:
     """Return the recorded skills that an incomplete lock lacks, dependencies too; they stay until ``install``."""
     lacking = [name for name in state.records.skills if name not in state.lock.skills]
-    is_complete = os.path.lexists(ports.project.lock_path) and not state.intent.skills.keys() & {*lacking}
+    is_complete = os.path.lexists(ports.project.lock_path) and not {*lacking}.intersection(state.unlocked)
     return [] if is_complete else lacking
 
 
@@ -129,7 +129,7 @@ def _kept_unlocked(names: Iterable[str], state: State, ports: Ports) -> Iterator
 def _disagreements(state: State, ports: Ports) -> Iterator[str]:
     """Yield the contradictions of intent and lock, which sync leaves to ``install``."""
     install = command(ports.project.scope, "install")
-    if names := ", ".join(name for name in state.intent.skills if name not in state.lock.skills):
+    if names := ", ".join(state.unlocked):
         yield f"skillhub.toml names {names}, and the lock does not: {install}"
     if names := ", ".join(state.unwanted):
         yield f"the lock has {names}, which skillhub.toml does not require: {install} removes it"
