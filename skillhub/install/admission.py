@@ -332,13 +332,13 @@ def _refuse_expired(candidate: Candidate, state: State) -> None:
 
 
 def left_behind(state: State, ports: Ports) -> Iterator[str]:
-    """Yield a warning for each skill that left the lock, such as by a merge, and that agents still read.
+    """Yield a warning for each skill that left the lock and skillhub.toml, and that agents still read.
 
     Raises:
         LinkLeavesProject: as for ``left_the_lock``.
     """
     sync = command(ports.project.scope, "sync")
-    for name in left_the_lock(ports.project, state.lock, state.records):
+    for name in sorted(left_the_lock(ports.project, state.lock, state.records).keys() - state.intent.skills):
         yield f"{name} left the lock, and agents still read it: {sync} removes it"
 
 

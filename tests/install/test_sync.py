@@ -114,6 +114,8 @@ def test_a_new_skill_beside_a_lost_lock_takes_no_other_from_the_agents(world):
     assert left in outcome.warnings
     kept = "skillhub.lock does not name all skills of skillhub.toml, so these stay in the agents' folders"
     assert world.sync().warnings == (f"{kept}: code-review, plain", left)
+    assert world.install(str(skill(world.base / "more", "newer"))).warnings[-1] == left
+    assert not any("left the lock" in each for each in world.install("github:gh-fix-ci").warnings)
     assert all(world.copy(name).exists() for name in ("code-review", "plain", "new"))
     world.install()
     assert world.sync().warnings == ()
