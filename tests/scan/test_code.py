@@ -433,6 +433,17 @@ def test_attack_indirect_execution_or_sending_is_found(path, rule, texts):
     assert [text for text in texts if rule not in seen(text, f"scripts/{path}")] == []
 
 
+def test_file_that_prints_a_download_may_be_loaded():
+    rows = "import urllib.request\nprint(urllib.request.urlopen('https://api.example.com/rows').read().decode())\n"
+    load = "import runpy, importlib.util\nrunpy.run_path('rows.py')\nimportlib.util.spec_from_file_location('rows', 'rows.py')"
+    assert seen({"rows.py": rows, "tests/test_rows.py": load}) == set()
+    worker = "console.log(await (await fetch('https://api.example.com/more')).text());"
+    start = (
+        "import { Worker } from 'node:worker_threads';\nnew Worker('./worker.mjs');\nimport('/opt/own/worker.mjs');"
+    )
+    assert seen({"worker.mjs": worker, "a.mjs": start}) == set()
+
+
 def test_programs_without_execution_or_sending_of_secrets_are_accepted():
     texts = {
         "a.py": [

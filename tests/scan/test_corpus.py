@@ -24,6 +24,7 @@ FOUND = {
     "evasion": 21,
     "fake-prerequisite": 14,
     "hidden-text": 14,
+    "loaded-code": 15,
     "memory-write": 11,
     "persistence": 10,
     "prompt-injection": 12,
@@ -67,6 +68,11 @@ def test_attack_cases_of_each_family_are_found_in_the_expected_number(family):
 )
 def test_attack_an_unknown_index_and_a_sending_hook_have_own_rules(family, name, rule):
     assert rule in {finding.rule for finding in scan(HOSTILE[family][name])}
+
+
+@pytest.mark.parametrize("name", HOSTILE["loaded-code"])
+def test_attack_loaded_code_of_the_network_has_its_rule(name):
+    assert {finding.rule for finding in scan(HOSTILE["loaded-code"][name])} == {"SH105"}
 
 
 @pytest.mark.parametrize("family", HARMLESS)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from skillhub.scan.code.flow import Flow, Place
 
 # Increase it with every change of the findings; it is part of the key of cached scans.
-RULES_VERSION: Final = 25
+RULES_VERSION: Final = 26
 # Literals of programs that read the user's data ("takes"), hide their purpose or run data as code ("hides"), or send
 # data ("sends"). In lower case and without blanks; ``^`` stands for a blank between two words.
 _TAKES: Final = words(
@@ -68,11 +68,16 @@ _HIDES: Final = words(
     " require('net') require(\"net\") from'net' from\"net\" 'node:net' \"node:net\""
     ' /fd/ |"sh |"bash |"/bin getline'
     ' "+" [::-1] reverse() \\x'
-    " |ba$ |bas$ |s$ -e'eval ,eval)"
+    " |ba$ |bas$ |s$ -e'eval ,eval) read_pickle('http read_pickle(\"http"
 )
 # Commands that run what another command prints; of interest only in a file that also sends or fetches.
 _RUNS: Final = words(
     '$(curl $(wget $(dig <(curl <(wget -c"$ sh<< |while <<<"$( <<<$( |sh |bash </dev/tcp unzip-p 7zx strings'
+)
+# Loaders of code and of data that can contain code; of interest only in a skill that also sends or fetches.
+_LOADS: Final = words(
+    "runpy exec_module spec_from_file sourcefileloader load_source( zipimporter torch.load joblib dill cloudpickle"
+    " jsonpickle unsafe_load loader=yaml. unsafeloader read_pickle allow_pickle cdll windll _compile( new^worker("
 )
 _SENDS: Final = words(
     "requests httpx urllib aiohttp http.client fetch( axios superagent got( .request( .post( curl wget socket smtplib"
@@ -86,13 +91,15 @@ _SENDS: Final = words(
 )
 SIGNS: Final = {
     kind: Literals(*map(str.encode, signs))
-    for kind, signs in (("takes", _TAKES), ("hides", _HIDES), ("sends", _SENDS), ("runs", _RUNS))
+    for kind, signs in (("takes", _TAKES), ("hides", _HIDES), ("sends", _SENDS), ("runs", _RUNS), ("loads", _LOADS))
 }
 _NO_MARKS: Final = b"abcdefghijklmnopqrstuvwxyz0123456789_.,-\n"
 # The other characters of each sign; a text without these is not searched for the sign.
 _MARKS: Final = {sign: {*sign.translate(None, _NO_MARKS)} for group in SIGNS.values() for sign in group.all}
 # A timer whose argument is not a function written in place.
 _TIMER = re.compile(rb"settimeout\([\w.]{1,40}[,)]")
+# JavaScript that imports something else than a package, or a file beside it.
+_IMPORT = re.compile(rb"(?<![\w.$])(?:await|return)?import\((?![\"'](?:\.|(?!data:|blob:|file:|https?:)[@\w]))")
 _OUTPUT = re.compile(rb"(?:^|[;&=])[ \t]{0,8}`(?:curl|wget)\b", re.MULTILINE)
 # A pipe into a shell, after a wrapper or a path, or with quotes in its name: `| sudo -u root bash`, `| ba""sh`.
 # One pattern for each start, since the engine skips to the first letters of a pattern.
@@ -141,7 +148,8 @@ def in_programs(files: SkillFiles) -> Iterator[Sighting]:
         if _signs(source)
     ]
     kinds = {kind for source in sources for kind in _signs(source)}
-    relevant = [source for source in sources if "hides" in _signs(source) or kinds >= {"takes", "sends"}]
+    all_are = "sends" in kinds and not kinds.isdisjoint(("takes", "loads"))
+    relevant = [source for source in sources if all_are or "hides" in _signs(source)]
     if not relevant:
         return
     from skillhub.scan.code.flow import Flow  # noqa: PLC0415 - most skills need none of it
@@ -261,6 +269,8 @@ def _find_signs(file: SourceFile) -> frozenset[str]:
         or ((b"`curl" in bare or b"`wget" in bare) and _OUTPUT.search(text))
     ):
         return kinds | {"hides"}
+    if b"import(" in bare and _IMPORT.search(bare):
+        kinds |= {"loads"}
     return kinds | {"hides"} if "hides" not in kinds and _feeds_shell(text) else kinds
 
 

@@ -82,7 +82,8 @@ _RULES_BY_SINK: Final = {
     "feed": (("SH105", {"unseen"}), ("SH104", {"hidden"})),
     "timer": (("SH105", {"fetched", "said"}),),
     "import": (("SH105", {"fetched"}),),
-    "import-from": (("SH105", {"odd"}), ("SH105", {"fetched"}), ("SH104", {"decoded"})),
+    "import-from": (("SH105", {"odd"}), ("SH105", {"downloaded"}), ("SH104", {"decoded"})),
+    "load-from": (("SH105", {"downloaded"}), ("SH105", {"host other"}), ("SH105", {"host collect"})),
     "start": (("SH113", {"fetched odd"}), ("SH114", {"fetched"})),
     "publish": tuple(("SH603", {f"of {kind}"}) for kind in _UNPUBLISHED),
 }
@@ -107,7 +108,7 @@ _SHELL = re.compile(r"(?:^|/)(?:ba|z|da|k)?sh$|^(?:cmd(?:\.exe)?|powershell(?:\.
 _SENDS_IN_TEXT = re.compile(r"(?:^|[\s;&|(/])(?:curl|wget|ncat?|scp|sftp|rsync)(?:\s|$)")
 _LOOKS_UP = re.compile(r"(?:^|[;&|`(])\s?(?:nslookup|dig|host|ping)(?:\s|$)")
 _FILE = re.compile(
-    r"[\w~$./{} =@-]{0,200}?([\w-]{1,80}\.[a-z]{1,5}\d?)"
+    r"[\w~$./{} =@-]{0,200}?([\w-]{1,80}\.[a-z]{1,8}\d?)"
     r"|(?:\w{0,20}=)?@?(?:/var)?/(?:tmp|dev/shm)/(?:[\w.-]{1,80}/){0,9}?([\w.-]{1,80})/?"
 )
 _PATHS: Final = tuple((kind, re.compile(text)) for kind, text in {**_CREDENTIALS, **_SETTINGS}.items())
@@ -161,7 +162,10 @@ _CALLS: Final = tuple(
             r"|asyncio\.create_subprocess_\w+|deno\.command|bun\.spawn\w*|execa|shelljs\.exec|system|popen|shell_exec|passthru|proc_open",
         ),
         ("feed", r"\|"),
-        ("load", r"(?:c?pickle|marshal|dill|cloudpickle|shelve)\.loads?"),
+        (
+            "load",
+            r"(?:c?pickle|marshal|dill|cloudpickle|shelve|joblib)\.loads?|jsonpickle\.decode|yaml\.unsafe_load(?:_all)?",
+        ),
         (
             "decode",
             rf"{_ANY}(?:b(?:64|32|16|85)decode|a85decode|urlsafe_b64decode|standard_b64decode|decodebytes|unhexlify|fromhex|atob"
@@ -326,6 +330,12 @@ class Flow:
         self.join(node, ("file", name))
         self.join(node, ("written", name))
 
+    def prints(self, node: Node, path: str) -> None:
+        """Add the printing of a node's value by the program in a file, which a command that starts it may read."""
+        name = path.rpartition("/")[2].lower()
+        self.join(node, ("printed", name))
+        self.join(("printed", name), ("file", name))
+
     def reads(self, node: Node) -> None:
         """Mark a node as the content of each file whose path flows into it."""
         self._changes["read"].append(node)
@@ -344,6 +354,8 @@ class Flow:
             if arguments in metadata:
                 self.mark("of metadata", returned, metadata[arguments])
         self._mark_changed("blob", "unpacked", "decode")
+        # Who loads a file runs the file, not what it prints.
+        marks["downloaded"].update(marks["fetched"])
         self._mark_changed("fetched", "unseen", "unseen")
         odd = self._reachable("odd")
         for arguments, returned in self._fetches:
@@ -367,9 +379,11 @@ class Flow:
                 self.mark(new_kind, node, reached[node])
 
     def _reachable(self, kind: str) -> dict[Node, Place]:
-        whole = kind in ("environment", "of agent", "of dotenv", "fetched", "socket")
+        whole = kind in ("environment", "of agent", "of dotenv", "fetched", "downloaded", "socket")
         # The content of a file is not a path.
         stops = set(self._changes["read"]) if kind.startswith("at ") else set[Node]()
+        if kind == "downloaded":
+            stops = {node for node in self._edges if isinstance(node, tuple) and node[0] == "printed"}
         reached = dict(self._marks[kind])
         queue = list(reached)
         while queue:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from skillhub.scan.code.decoded import unpacked
 
 _DEPTH_MAX = 60
+_PATH_DEPTH_MAX = 4
 _TEXT_MAX = 1 << 16
 _NAME_MAX = 200
 # Characters of all texts of a program that are composed, so that a long piece cannot be used many times.
@@ -21,6 +22,7 @@ _PREFIXES = (
 MODULES = ("__import__", "require", "import", "importlib.import_module", "import_module")
 
 
+_MAKES_PATH = re.compile(r"(?:^|\.)(?:Path|str|join|joinpath|resolve)$")
 _LINKS = (ast.Await, ast.Attribute, ast.Subscript, ast.Call)
 
 
@@ -34,6 +36,7 @@ class Names:
     def __init__(self) -> None:
         self.alias: dict[str, str] = {}
         self._constants: dict[str, tuple[str, bool] | None] = {}
+        self._file_names: dict[str, str] = {}
         self._folded: dict[int, tuple[str, bool] | None] = {}
         self._budget = _TOGETHER_MAX
         self._dots: dict[int, str] = {}
@@ -50,6 +53,8 @@ class Names:
         if isinstance(target, ast.Name):
             fixed = self.fold(value)
             self._constants[target.id] = None if target.id in self._constants else fixed
+            if fixed is None and (file_name := self.file_name(value)):
+                self._file_names[target.id] = file_name
             named = self.dotted(value)
             if named and named != target.id and fixed is None:
                 self.alias.setdefault(target.id, named)
@@ -123,6 +128,23 @@ class Names:
             self._budget -= len(text or "")
             self._folded[id(node)] = None if text is None or len(text) > _TEXT_MAX else (text, True)
         return self._folded[id(node)]
+
+    def file_name(self, path: ast.AST | None, depth: int = 0) -> str:
+        """Return the last part of a path, if it is constant: of `os.path.join(folder, "a.py")`, `folder / "a.py"`."""
+        if path is None or depth > _PATH_DEPTH_MAX:
+            return ""
+        if fixed := self.fold(path):
+            return fixed[0].rstrip("/").rpartition("/")[2].lower()
+        match path:
+            case ast.Name():
+                return self._file_names.get(path.id, "")
+            case ast.BinOp(op=ast.Div() | ast.Add()):
+                return self.file_name(path.right, depth + 1)
+            case ast.JoinedStr() if path.values:
+                return self.file_name(path.values[-1], depth + 1)
+            case ast.Call() if path.args and _MAKES_PATH.search(self.dotted(path.func)):
+                return self.file_name(path.args[-1], depth + 1)
+        return ""
 
     def _folded_once(self, node: ast.AST, depth: int) -> str | None:
         if isinstance(node, ast.BinOp):

@@ -31,7 +31,8 @@ _WHOLE = frozenset(
     words(
         "text content body data stdout read buffer value values items entries copy keys encode decode "
         "strip join format stringify tostring dumps dump b64encode urlsafe_b64encode recv fileno makefile "
-        "pipe stdin on once addeventlistener map filter foreach then json append push concat update write extend"
+        "pipe stdin on once addeventlistener map filter foreach then json append push concat update write extend "
+        "blob arraybuffer iter_content iter_lines iter_bytes iter_raw"
     )
 )
 _MUTATORS = frozenset(
@@ -47,8 +48,17 @@ _LOGIN_OPTION: Final = re.compile(r"-[ieEJ]|--(?:key|cert|cacert|identity|netrc-
 # Functions that run the code, file or address that they get.
 _STARTS: Final = {
     **dict.fromkeys(("setTimeout", "setInterval", "setImmediate"), "timer"),
-    **dict.fromkeys(("import", "importScripts"), "import-from"),
+    **dict.fromkeys(
+        words(
+            "import importScripts Worker run_path spec_from_file_location SourceFileLoader SourcelessFileLoader"
+            " ExtensionFileLoader load_source zipimporter CDLL PyDLL WinDLL LoadLibrary"
+        ),
+        "import-from",
+    ),
+    "read_pickle": "load-from",
 }
+# Loaders of YAML that build any object that the data names.
+_UNSAFE_YAML: Final = ("Loader", "CLoader", "UnsafeLoader")
 _LOADERS: Final = frozenset(("getattr", *(module.rpartition(".")[2] for module in MODULES)))
 _DANGEROUS: Final = re.compile(
     r"(?:.*\.)?(?:eval|exec|execsync|spawn|spawnsync|system|popen|function|child_process|subprocess|fetch|socket"
@@ -245,15 +255,15 @@ class Program:
             self._push(node.func, arguments, scope)
         if last == "urlretrieve" and len(node.args) > 1:
             self._to_file(node.args[1], returned)
-        if last in _STARTS:
-            flow.sink(_STARTS[last], arguments, place)
+        if last in _STARTS or _runs_what_it_loads(name, node):
+            flow.sink(_STARTS.get(last, "load"), arguments, place)
         if home:
             flow.join((home, "returned", last), returned)
         else:
             flow.call(name or f"?.{last}", arguments, returned, place)
             self._run(name.lower(), node, arguments, scope)
         if last in ("print", "log", "stdout.write", "write") and (last != "log" or name == "console.log"):
-            flow.join(arguments, ("file", self._path.rpartition("/")[2].lower()))
+            flow.prints(arguments, self._path)
 
     def _defining_file(self, name: str, last: str) -> str:
         """Return the path of the file that defines the called function, or an empty string."""
@@ -323,10 +333,8 @@ class Program:
                 self._to_file(owner.args[0], arguments)
 
     def _to_file(self, path: ast.AST, value: Node) -> None:
-        if isinstance(path, ast.Call) and path.args and self._names.dotted(path.func).endswith("Path"):
-            path = path.args[0]
-        if fixed := self._names.fold(path):
-            self._flow.writes(value, fixed[0])
+        if name := self._names.file_name(path):
+            self._flow.writes(value, name)
 
     def _run(self, name: str, node: ast.Call, arguments: Node, scope: _Scope) -> None:
         """Add the files that a call writes, and the command that it runs, if the command is constant."""
@@ -512,6 +520,19 @@ def _arguments(node: _Function) -> Iterator[ast.arg]:
     parameters = node.args
     yield from (*parameters.posonlyargs, *parameters.args, *parameters.kwonlyargs)
     yield from (argument for argument in (parameters.vararg, parameters.kwarg) if argument)
+
+
+def _runs_what_it_loads(name: str, node: ast.Call) -> bool:
+    """Return whether a loader that has a safe mode is called without it."""
+    if name not in ("torch.load", "numpy.load", "yaml.load"):
+        return False
+    options = {keyword.arg: ast.unparse(keyword.value).rpartition(".")[2] for keyword in node.keywords}
+    if name == "torch.load":
+        return options.get("weights_only") != "True"
+    if name == "numpy.load":
+        return options.get("allow_pickle") == "True"
+    loader = options.get("Loader") or (ast.unparse(node.args[1]) if len(node.args) > 1 else "")
+    return loader.rpartition(".")[2] in _UNSAFE_YAML
 
 
 def _quoted(word: str) -> str:
