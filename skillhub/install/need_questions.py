@@ -46,7 +46,7 @@ def how_to_satisfy(skill: str, need: Need, scope: SkillScope, typed: str = "") -
     """
     enable = f"{command(scope, 'enable', skill)}{typed}"
     if need.kind == "env":
-        once = (f"export {need.name}=…, then: {enable}", f"or in one command: {enable} --env {need.name}=…")
+        once = (f"export {need.name}=…, then: {enable}", f"or type the value when asked: {enable}")
         store = f"or to store it: {command(scope, 'env', 'set', need.name)}"
         return (*once, store) if find_spec("keyring") else once
     if need.kind == "program":
