@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Iterator
-from functools import cache
+from dataclasses import dataclass
+from functools import cache, cached_property
 from typing import Any, Final
 
 import tree_sitter
@@ -16,6 +17,7 @@ from skillhub.scan.code.trees import Effort, trees
 # A node of tree-sitter, whose types are missing if the extra is not installed.
 Tree = Any
 
+# A node within so many others is read when the nodes around it have been, since each takes a few calls of Python.
 _DEPTH_MAX = 150
 _ESCAPE = re.compile(r"\\(?:x([0-9A-Fa-f]{2})|u([0-9A-Fa-f]{4})|u\{([0-9A-Fa-f]{1,6})\}|(\r?\n)|(.))", re.DOTALL)
 _CONTROLS = {"n": "\n", "t": "\t", "r": "\r", "0": "\0", "b": "\b", "f": "\f", "v": "\v"}
@@ -23,13 +25,44 @@ _LOAD, _STORE = ast.Load(), ast.Store()
 _COMPARED = frozenset(["==", "===", "!=", "!==", "<", ">", "<=", ">=", "in", "instanceof"])
 
 
+@dataclass(eq=False)
+class _Depth:
+    """How many nodes are around a node, and what of its program is still to be read.
+
+    Attributes:
+        deferred: The nodes that are too deep, each with its reader, and the list into which the result goes.
+    """
+
+    around: int
+    deferred: list[tuple[Callable[[Tree, _Depth], Any], Tree, list[Any]]]
+
+    @cached_property
+    def within(self) -> _Depth:
+        """The depth of the nodes in this one."""
+        return _Depth(self.around + 1, self.deferred)
+
+    def defer(self, reader: Callable[[Tree, _Depth], Any], node: Tree, context: ast.expr_context) -> ast.AST:
+        """Return what stands for a node until it is read: a tuple of it alone."""
+        parts: list[Any] = []
+        self.deferred.append((reader, node, parts))
+        return ast.Tuple(parts, context, **_line(node))
+
+
 def javascript(text: str, effort: Effort) -> ast.AST:
     """Return the program; the functions of one on which the parser takes too long may be cut."""
     blocks: list[Any] = [
-        ast.increment_lineno(_block(tree.root_node, 0), line)
+        ast.increment_lineno(_program(tree.root_node), line)
         for tree, line in trees(_parser(), text.encode("utf-8", "replace"), effort)
     ]
     return _together(blocks, {"lineno": 1})
+
+
+def _program(root: Tree) -> ast.AST:
+    top = _Depth(0, [])
+    program = _block(root, top)
+    for reader, node, parts in top.deferred:  # which may defer more
+        parts.append(reader(node, top))
+    return program
 
 
 @cache
@@ -45,13 +78,15 @@ def _text(node: Tree | None) -> str:
     return node.text.decode("utf-8", "replace") if node is not None else ""
 
 
-def _read(node: Tree | None, depth: int) -> Any:  # noqa: ANN401 - of any class that the place allows
-    if node is None or depth > _DEPTH_MAX:
+def _read(node: Tree | None, depth: _Depth) -> Any:  # noqa: ANN401 - of any class that the place allows
+    if node is None:
         return ast.Constant(None, lineno=1)
-    return _READERS.get(node.type, _block)(node, depth + 1)
+    if depth.around > _DEPTH_MAX:
+        return depth.defer(_read, node, _LOAD)
+    return _READERS.get(node.type, _block)(node, depth.within)
 
 
-def _read_all(nodes: list[Tree], depth: int) -> list[Any]:
+def _read_all(nodes: list[Tree], depth: _Depth) -> list[Any]:
     return [_read(child, depth) for child in nodes if child.type != "comment"]
 
 
@@ -64,15 +99,15 @@ def _together(parts: list[Any], line: dict[str, Any]) -> ast.AST:
     return ast.Try(body=parts, handlers=[], orelse=[], finalbody=[], **line)
 
 
-def _block(node: Tree, depth: int) -> ast.AST:
+def _block(node: Tree, depth: _Depth) -> ast.AST:
     return _together(_read_all(node.named_children, depth), _line(node))
 
 
-def _name(node: Tree, _depth: int = 0) -> ast.AST:
+def _name(node: Tree, _depth: object = None) -> ast.AST:
     return ast.Name(_text(node), _LOAD, **_line(node))
 
 
-def _string(node: Tree, _depth: int = 0) -> ast.AST:
+def _string(node: Tree, _depth: object = None) -> ast.AST:
     raw = _text(node)[1:-1]
     constant = ast.Constant(_ESCAPE.sub(_unescaped, raw), **_line(node))
     if "\\x" in raw or "\\u00" in raw:  # counts as composed, since no character needs such an escape
@@ -87,7 +122,7 @@ def _unescaped(match: re.Match[str]) -> str:
     return "" if match[4] else _CONTROLS.get(match[5], match[5])
 
 
-def _template(node: Tree, depth: int) -> ast.AST:
+def _template(node: Tree, depth: _Depth) -> ast.AST:
     parts: list[ast.expr] = [
         ast.FormattedValue(_read(child.named_children[0], depth), -1, **_line(child))
         if child.type == "template_substitution" and child.named_children
@@ -97,13 +132,13 @@ def _template(node: Tree, depth: int) -> ast.AST:
     return parts[0] if len(parts) == 1 and isinstance(parts[0], ast.Constant) else ast.JoinedStr(parts, **_line(node))
 
 
-def _number(node: Tree, _depth: int = 0) -> ast.AST:
+def _number(node: Tree, _depth: object = None) -> ast.AST:
     written = _text(node).replace("_", "").lower()
     is_whole = re.fullmatch(r"0x[0-9a-f]{1,6}|\d{1,7}", written) and not re.match(r"0\d", written)
     return ast.Constant(int(written, 0) if is_whole else None, **_line(node))
 
 
-def _binary(node: Tree, depth: int) -> Any:  # noqa: ANN401 - of the class of its leftmost
+def _binary(node: Tree, depth: _Depth) -> Any:  # noqa: ANN401 - of the class of its leftmost
     spine = []  # a loop, since a long sum is a deep tree on its left
     while node.type == "binary_expression":
         spine.append(node)
@@ -122,7 +157,7 @@ def _binary(node: Tree, depth: int) -> Any:  # noqa: ANN401 - of the class of it
     return result
 
 
-def _member(node: Tree, depth: int) -> Any:  # noqa: ANN401 - of the class of its owner
+def _member(node: Tree, depth: _Depth) -> Any:  # noqa: ANN401 - of the class of its owner
     spine = []  # a loop, since a long chain of calls is a deep tree, too
     while node is not None and node.type in ("member_expression", "subscript_expression", "call_expression"):
         spine.append(node)
@@ -138,7 +173,7 @@ def _member(node: Tree, depth: int) -> Any:  # noqa: ANN401 - of the class of it
     return result
 
 
-def _call(function: ast.expr, node: Tree, depth: int) -> ast.AST:
+def _call(function: ast.expr, node: Tree, depth: _Depth) -> ast.AST:
     child = node.child_by_field_name("arguments")
     nodes = [] if child is None else [child] if child.type == "template_string" else child.named_children
     arguments = _read_all(nodes, depth)
@@ -150,7 +185,7 @@ def _call(function: ast.expr, node: Tree, depth: int) -> ast.AST:
     return ast.Call(function, arguments, [], **_line(node))
 
 
-def _new(node: Tree, depth: int) -> ast.AST:
+def _new(node: Tree, depth: _Depth) -> ast.AST:
     return _call(_read(node.child_by_field_name("constructor"), depth), node, depth)
 
 
@@ -158,7 +193,7 @@ def _module(name: str) -> str:
     return name.rpartition("/")[2].partition(".")[0] if name.startswith(".") else name.removeprefix("node:")
 
 
-def _function(node: Tree, depth: int, name: str = "") -> ast.AST:
+def _function(node: Tree, depth: _Depth, name: str = "") -> ast.AST:
     child = node.child_by_field_name("parameters") or node.child_by_field_name("parameter")
     nodes = [] if child is None else [child] if child.type == "identifier" else child.named_children
     names, unpacking = [], []
@@ -180,20 +215,22 @@ def _function(node: Tree, depth: int, name: str = "") -> ast.AST:
     return ast.Lambda(arguments, body, **_line(node))
 
 
-def _target(node: Tree | None, depth: int) -> Any:  # noqa: ANN401 - a name, or names
-    kind = node.type if node is not None and depth <= _DEPTH_MAX else ""
-    if node is None or not kind:
+def _target(node: Tree | None, depth: _Depth) -> Any:  # noqa: ANN401 - a name, or names
+    if node is None:
         return ast.Name("_", _STORE, lineno=1)
+    if depth.around > _DEPTH_MAX:
+        return depth.defer(_target, node, _STORE)
+    kind = node.type
     if kind in ("assignment_pattern", "object_assignment_pattern"):
-        return _target(node.child_by_field_name("left"), depth + 1)
+        return _target(node.child_by_field_name("left"), depth.within)
     if kind == "rest_pattern":
-        return _target(node.named_children[0] if node.named_children else None, depth + 1)
+        return _target(node.named_children[0] if node.named_children else None, depth.within)
     if kind == "pair_pattern":
         key = ast.Constant(_text(node.child_by_field_name("key")).strip("'\""), **_line(node))
-        value = _target(node.child_by_field_name("value"), depth + 1)
+        value = _target(node.child_by_field_name("value"), depth.within)
         return ast.Starred(ast.Subscript(value, key, _STORE, **_line(node)), _STORE, **_line(node))
     if kind in ("object_pattern", "array_pattern"):
-        names = [_target(child, depth + 1) for child in node.named_children if child.type != "comment"]
+        names = [_target(child, depth.within) for child in node.named_children if child.type != "comment"]
         return (ast.List if kind == "object_pattern" else ast.Tuple)(names, _STORE, **_line(node))
     if kind in ("member_expression", "subscript_expression"):
         return _member(node, depth)
@@ -201,7 +238,7 @@ def _target(node: Tree | None, depth: int) -> Any:  # noqa: ANN401 - a name, or 
     return ast.Name(_text(name), _STORE, **_line(node))
 
 
-def _assignment(node: Tree, depth: int) -> ast.AST:
+def _assignment(node: Tree, depth: _Depth) -> ast.AST:
     left, right = (
         node.child_by_field_name("name") or node.child_by_field_name("left") or node.child_by_field_name("property"),
         node.child_by_field_name("value") or node.child_by_field_name("right"),
@@ -220,12 +257,12 @@ def _assignment(node: Tree, depth: int) -> ast.AST:
     return ast.Assign([target], _read(right, depth), **_line(node))
 
 
-def _object(node: Tree, depth: int) -> ast.AST:
+def _object(node: Tree, depth: _Depth) -> ast.AST:
     values = [child.child_by_field_name("value") if child.type == "pair" else child for child in node.named_children]
     return ast.Tuple(_read_all([value for value in values if value is not None], depth), _LOAD, **_line(node))
 
 
-def _import(node: Tree, depth: int) -> ast.AST:
+def _import(node: Tree, depth: _Depth) -> ast.AST:
     source = node.child_by_field_name("source")
     if source is None:
         return _block(node, depth)
@@ -249,37 +286,37 @@ def _import_names(node: Tree) -> Iterator[Tree]:
             yield child
 
 
-def _loop(node: Tree, depth: int) -> ast.AST:
+def _loop(node: Tree, depth: _Depth) -> ast.AST:
     target, source = _target(node.child_by_field_name("left"), depth), _read(node.child_by_field_name("right"), depth)
     return ast.For(target, source, [_read(node.child_by_field_name("body"), depth)], [], **_line(node))
 
 
-def _conditional(node: Tree, depth: int) -> ast.AST:
+def _conditional(node: Tree, depth: _Depth) -> ast.AST:
     parts = [_read(node.child_by_field_name(field), depth) for field in ("condition", "consequence", "alternative")]
     return ast.IfExp(*parts, **_line(node))
 
 
-def _first_child(node: Tree, depth: int) -> Any:  # noqa: ANN401 - of the class of what is within
+def _first_child(node: Tree, depth: _Depth) -> Any:  # noqa: ANN401 - of the class of what is within
     return _read(node.named_children[0], depth) if node.named_children else ast.Constant(None, **_line(node))
 
 
-def _return(node: Tree, depth: int) -> ast.AST:
+def _return(node: Tree, depth: _Depth) -> ast.AST:
     return ast.Return(_first_child(node, depth), **_line(node))
 
 
-def _await(node: Tree, depth: int) -> ast.AST:
+def _await(node: Tree, depth: _Depth) -> ast.AST:
     return ast.Await(_first_child(node, depth), **_line(node))
 
 
-def _list(node: Tree, depth: int) -> ast.AST:
+def _list(node: Tree, depth: _Depth) -> ast.AST:
     return ast.List(_read_all(node.named_children, depth), _LOAD, **_line(node))
 
 
-def _statement(node: Tree, depth: int) -> ast.AST:
+def _statement(node: Tree, depth: _Depth) -> ast.AST:
     return ast.Expr(_first_child(node, depth), **_line(node))
 
 
-_READERS: Final[dict[str, Callable[[Tree, int], ast.AST]]] = {
+_READERS: Final[dict[str, Callable[[Tree, _Depth], ast.AST]]] = {
     **dict.fromkeys(("identifier", "this", "import", "shorthand_property_identifier", "undefined"), _name),
     "string": _string,
     "template_string": _template,

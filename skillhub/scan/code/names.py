@@ -6,6 +6,7 @@ import ast
 import codecs
 import re
 from collections.abc import Sequence
+from itertools import islice
 
 from skillhub.scan.code.decoded import unpacked
 
@@ -13,6 +14,7 @@ _DEPTH_MAX = 60
 _PATH_DEPTH_MAX = 4
 _TEXT_MAX = 1 << 16
 _NAME_MAX = 200
+_FUNCTION_MAX = 40
 # Characters of all texts of a program that are composed, so that a long piece cannot be used many times.
 _TOGETHER_MAX = 1 << 20
 _PREFIXES = (
@@ -191,7 +193,8 @@ class Names:
             plain = unpacked(text[0].encode("utf-8", "replace")).decode("latin-1") if text else ""
             return plain or (text[0] if text and folded == "decompress" else None)
         if folded == "decode" and len(node.args) > 1 and (text := self.fold(node.args[0], depth)):
-            return codecs.decode(text[0], "rot13") if ast.unparse(node.args[1])[1:4] == "rot" else None
+            codec = self.fold(node.args[1], depth)
+            return codecs.decode(text[0], "rot13") if codec and codec[0].startswith("rot") else None
         if folded in ("decode", "tostring", "str", "strip", "trim") and (inner := owner or first):
             text = self.fold(inner, depth)
             return text[0] if text else None
@@ -220,7 +223,7 @@ class Names:
             return None
         within = owner.func.value
         if owner.func.attr == "map" and isinstance(within, ast.List):
-            return _characters(within.elts) if "fromC" in ast.unparse(owner.args[0])[:300] else None
+            return _characters(within.elts) if owner.args and _makes_characters(owner.args[0]) else None
         if owner.func.attr == "reverse" and isinstance(within, ast.Call) and isinstance(within.func, ast.Attribute):
             text = self.fold(within.func.value, depth)
             return text[0][::-1] if text else None
@@ -237,6 +240,12 @@ def chain(node: ast.AST, sign: type[ast.operator] = ast.Add) -> list[ast.AST]:
         else:
             operands.append(operand)
     return operands[::-1]
+
+
+def _makes_characters(function: ast.AST) -> bool:
+    """Return whether the first part of a function names ``String.fromCharCode`` or a similar one."""
+    nodes = islice(ast.walk(function), _FUNCTION_MAX)
+    return any(isinstance(node, ast.Attribute) and node.attr.startswith("fromC") for node in nodes)
 
 
 def _characters(numbers: Sequence[ast.AST]) -> str | None:

@@ -66,12 +66,31 @@ _DANGEROUS: Final = re.compile(
 )
 
 
+# Functions within each other; deeper ones share the names of the last, so that the search for a name takes few steps.
+_SCOPES_MAX: Final = 100
+
+
 @dataclass(eq=False, slots=True)
 class _Scope:
+    """The names that a function binds.
+
+    Attributes:
+        name: The key of its names in the flow.
+        function: The name of the function; empty without one.
+    """
+
     name: str
+    function: str = ""
     outer: _Scope | None = None
+    around: int = 0
     bound: set[str] = field(default_factory=set)
     free: set[str] = field(default_factory=set)
+
+    def within(self, name: str, function: str) -> _Scope:
+        """Return the scope of a function in this one."""
+        if self.around == _SCOPES_MAX:
+            return _Scope(self.name, function, self.outer, self.around, self.bound, self.free)
+        return _Scope(name, function, self, self.around + 1)
 
 
 class Program:
@@ -121,7 +140,7 @@ class Program:
                     scope.bound.add(node.id)
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda():
                 name = "" if isinstance(node, ast.Lambda) else node.name
-                inner = self._scopes[id(node)] = _Scope(f"{scope.name}/{name}{len(self._scopes)}", scope)
+                inner = self._scopes[id(node)] = scope.within(str(len(self._scopes)), name)
                 inner.bound.update([argument.arg for argument in _arguments(node)])
                 if name:
                     self._functions.add(name)
@@ -391,39 +410,38 @@ class Program:
             self._store(target, value, scope, node.value)
 
     def _store(self, target: ast.AST, value: Node, scope: _Scope, source: ast.AST | None = None) -> None:
-        if isinstance(target, ast.Name):
-            self._flow.join(value, self._node(target.id, scope))
-            if (
-                isinstance(source, ast.Call)
-                and len(source.args) > 1
-                and self._names.dotted(source.func).endswith("open")
+        if isinstance(target, ast.Name) and isinstance(source, ast.Call) and len(source.args) > 1:
+            mode = self._names.fold(source.args[1]) if self._names.dotted(source.func).endswith("open") else None
+            if mode and set(mode[0]) & set("wax"):
+                written = self._flow.new()
+                self._flow.join(self._node(target.id, scope), written)
+                self._to_file(source.args[0], written)
+        queue = [(target, value)]  # a loop, since patterns of JavaScript can be nested deeply
+        while queue:
+            target, value = queue.pop()
+            if isinstance(target, ast.Name):
+                self._flow.join(value, self._node(target.id, scope))
+            elif isinstance(target, ast.Tuple | ast.List):
+                is_part = isinstance(target, ast.List)  # `{ a, b } = value`
+                for element in target.elts:
+                    inner = self._flow.new()
+                    self._flow.join(value, inner, part=is_part)
+                    name = element.value if isinstance(element, ast.Starred) else element
+                    queue.append((name.value if isinstance(name, ast.Subscript) else name, inner))
+            elif isinstance(target, ast.Starred):
+                queue.append((target.value, value))
+            elif (
+                isinstance(target, ast.Attribute)
+                and isinstance(target.value, ast.Name)
+                and target.value.id in ("self", "this")
             ):
-                mode = self._names.fold(source.args[1])
-                if mode and set(mode[0]) & set("wax"):
-                    written = self._flow.new()
-                    self._flow.join(self._node(target.id, scope), written)
-                    self._to_file(source.args[0], written)
-        elif isinstance(target, ast.Tuple | ast.List):
-            is_part = isinstance(target, ast.List)  # `{ a, b } = value`
-            for element in target.elts:
-                inner = self._flow.new()
-                self._flow.join(value, inner, part=is_part)
-                name = element.value if isinstance(element, ast.Starred) else element
-                self._store(name.value if isinstance(name, ast.Subscript) else name, inner, scope)
-        elif isinstance(target, ast.Starred):
-            self._store(target.value, value, scope)
-        elif (
-            isinstance(target, ast.Attribute)
-            and isinstance(target.value, ast.Name)
-            and target.value.id in ("self", "this")
-        ):
-            self._flow.join(value, (self._path, ".", target.attr))
-        elif isinstance(target, ast.Attribute | ast.Subscript):
-            if isinstance(target, ast.Subscript):
-                self._push(target.slice, value, scope)
-            while isinstance(target, ast.Attribute | ast.Subscript):
-                target = target.value
-            self._store(target, value, scope)
+                self._flow.join(value, (self._path, ".", target.attr))
+            elif isinstance(target, ast.Attribute | ast.Subscript):
+                if isinstance(target, ast.Subscript):
+                    self._push(target.slice, value, scope)
+                while isinstance(target, ast.Attribute | ast.Subscript):
+                    target = target.value
+                queue.append((target, value))
 
     def _loop(self, node: ast.For | ast.AsyncFor | ast.comprehension, _into: Node, scope: _Scope) -> None:
         value = self._flow.new()
@@ -439,7 +457,7 @@ class Program:
             self._store(node.optional_vars, value, scope, node.context_expr)
 
     def _return(self, node: ast.Return | ast.Yield | ast.YieldFrom, _into: Node, scope: _Scope) -> None:
-        name = re.sub(r"\d+$", "", scope.name.rpartition("/")[2])
+        name = scope.function
         self._push(
             node.value, (self._path, "returned", name) if name else (self._path, scope.name, "returned"), scope
         )
