@@ -176,6 +176,14 @@ def _package_address(context: MatchContext) -> str:
     return "SH117" if is_installed and address and _is_anybodys(address) else "SH106"
 
 
+def _package_alone(context: MatchContext) -> str | None:
+    """Judge the address of a package that has no usual ending."""
+    address = URL.search(context.first.decode("utf-8", "replace"))
+    if not address or OWN_NETWORK.match(address[1]):
+        return None
+    return "SH117" if _is_anybodys(address) else "SH106"
+
+
 def _program_address(context: MatchContext) -> str | None:
     """Judge the address of a program that an interpreter fetches and runs."""
     address = URL.search(context.then.decode("utf-8", "replace"))
@@ -282,6 +290,20 @@ FETCH: Final = (
             rb"|(?:npm|pnpm|yarn|bun)\s(?:i|dlx|exec|x)|npx|uvx|bunx)(?=\s)",
             rb"(?:^|[\s\"'@=])(?:git\+(?:https|ssh)://|https?://[^\s\"'`)]{1,200}\.(?:tgz|tar|zip|whl|git)\b)",
             _package_address,
+        ),
+        pattern(
+            "pip* uv npm pnpm yarn bun npx uvx bunx / github gitlab bitbucket gist",
+            rb"\b(?:(?:npm|pnpm|yarn|bun)\s(?:i|install|add|dlx|exec|x)|npx|bunx)(?=\s)",
+            rb"[\s\"'](?:github|gitlab|bitbucket|gist):[\w.-]{1,40}/?[\w.-]",
+            _package_address,
+        ),
+        # An address of any name is a package if it is the first word after the options.
+        pattern(
+            "npx bunx uvx npm pnpm yarn bun pip* pipx uv / http https",
+            rb"\b(?:npx|bunx|uvx|(?:npm|pnpm|yarn|bun)\s(?:i|install|add|dlx|exec|x)|(?:pip[\d.]{0,5}|pipx|uv\spip|uv)\s(?:install|add)|pipx\srun)"
+            rb"(?:\s(?:-[ypgqudse]|--(?:yes|package|from|spec|global|quiet|upgrade|user|save-dev|save|editable|force|no-cache(?:-dir)?)))"
+            rb"{0,5}[\s=][\"']?(?:\w{1,40}@)?https?://[^\s\"'`|)]{3,200}",
+            judge=_package_alone,
         ),
     ),
     rule(

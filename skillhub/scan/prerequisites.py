@@ -248,3 +248,87 @@ def _sightings_of(link: _Link, signs: Signs) -> Iterator[Sighting]:
             yield Sighting("SH111", signs.path, link.line)
         elif link.is_program and near("run", before=0, after=1):
             yield Sighting("SH112", signs.path, link.line)
+
+
+# A person who pastes what is in the clipboard into a shell runs a text that nobody sees before.
+
+_BETWEEN_KEYS = r"(?:[\s`\"'+-]|</?kbd>){1,12}"
+_CLIPBOARD: Final = {
+    "paste keys": sign(
+        "ctrl strg control cmd ⌘",
+        r"\b(?:ctrl|strg|control|cmd|command)" + _BETWEEN_KEYS + r"v\b",
+        r"⌘(?:[\s`\"'+-]|</?kbd>){0,12}v\b",
+    ),
+    "run dialog": sign(
+        "win ⊞",
+        r"(?:\bwin(?:dows)?\b|⊞)(?:(?:[\s`\"']|</?kbd>){1,12}(?:logo|key|button|taste)){0,2}"
+        + _BETWEEN_KEYS
+        + r"[rx]\b",
+    ),
+    "press": sign("press hit hold push tap drück", r"\b(?:press|hit|hold|push|tap|drück)"),
+    "enter": sign("enter return ok eingabe", r"\b(?:enter|return|ok|eingabe)"),
+    "open": sign(
+        "terminal powershell power-shell command_prompt cmd",
+        r"\b(?:open|launch|start|type|search for|bring up)\b[^.\n]{0,24}"
+        r"\b(?:terminal|power-?shell|command prompt|cmd)\b",
+    ),
+    "paste": sign("paste ctrl cmd right-click", r"\bpaste\b", r"\b(?:ctrl|cmd)" + _BETWEEN_KEYS + r"v\b"),
+    "pasted": sign("clipboard / paste", r"\bpaste\b[^.\n]{0,80}?\bclipboard\b"),
+    "copied": sign(
+        "clipboard / copied copies placed places put in_your in_the in_their on_your on_the",
+        r"\b(?:copied|copies|placed|places|put|puts)\b[^.\n]{0,80}?\b(?:to|in|into|on|onto)\s"
+        r"(?:your|the|their|the user's)\s(?:\w{1,12}\s)?clipboard\b",
+        r"\b(?:is|are)\s(?:now\s|already\s)?(?:in|on)\s(?:your|the|their|the user's)\s(?:\w{1,12}\s)?clipboard\b",
+    ),
+}
+# What else than a command a person may copy into a terminal.
+_VALUE = re.compile(
+    r"\b(?:key|token|code|password|passphrase|secret|url|link|address|id|path|prompt|result|output"
+    r"|report|summary|answer|image|screenshot|markdown|html|json|sql)s?\b"
+)
+_WARNS = re.compile(
+    r"\b(?:attack|phish|clickfix|malicious|malware|scam|social engineering|suspicious|victim"
+    r"|(?:never|do not|don't) (?:paste|press|run|open))"
+)
+
+
+def pasted(files: SkillFiles) -> Iterator[Sighting]:
+    """Yield the instructions to a person to run the text that is in the clipboard."""
+    for file in files:
+        signs = Signs(file, _CLIPBOARD)
+        if file.is_document and not file.is_program and signs.has_any("paste keys", "pasted", "copied"):
+            for name in ("paste keys", "pasted", "copied"):
+                for number in signs.where(name):
+                    if _runs_clipboard(signs, name, number) and not _warns(signs, number):
+                        yield Sighting("SH119", file.path, signs.line(name, number))
+
+
+def _runs_clipboard(signs: Signs, name: str, number: int) -> bool:
+    """Return whether the passages around a sign tell a person to paste the clipboard into a shell."""
+    near = partial(signs.near, number=number)
+    is_opened = near("open", before=2, after=1)
+    if name == "pasted":
+        return (is_opened or near("run dialog", before=2, after=1)) and not _is_value(signs, name, number)
+    if name == "copied":
+        return (
+            not _is_value(signs, name, number)
+            and (is_opened or near("open", before=0, after=2))
+            and near("paste", before=0, after=2)
+        )
+    if not near("press", before=2, after=0) or not near("enter", before=0, after=1):
+        return False
+    is_shown = any(each.kind == "code" for each in signs.passages[max(0, number - 3) : number + 2])
+    return near("run dialog", before=2, after=0) or (is_opened and not is_shown)
+
+
+def _is_value(signs: Signs, name: str, number: int) -> bool:
+    """Return whether the sentence of a sign says that a key, an address or the like is copied."""
+    text = signs.texts[number]
+    match = _CLIPBOARD[name].search(text)
+    return match is not None and _VALUE.search(re.split(r"[.:\n]\s", text[: match.end()])[-1]) is not None
+
+
+def _warns(signs: Signs, number: int) -> bool:
+    """Return whether a passage is part of a text about such instructions."""
+    around = (signs.passages[number].heading.lower(), signs.texts[number], signs.texts[number - 1] if number else "")
+    return any(_WARNS.search(text) for text in around)

@@ -18,7 +18,7 @@ from skillhub.scan.files import files, is_read
 from skillhub.scan.hidden import hidden, hidden_in_binary
 from skillhub.scan.injection import INSTRUCTIONS, covert, demands, hooks, orders
 from skillhub.scan.pattern import Letters, LinePattern, decoded, joined, spaced, squeezed, unescaped, windows
-from skillhub.scan.prerequisites import prerequisites, staged
+from skillhub.scan.prerequisites import pasted, prerequisites, staged
 from skillhub.scan.secrets import secrets
 from skillhub.scan.skill_files import Detector, SkillFiles, SourceFile
 
@@ -33,6 +33,7 @@ for _number, (_, _pattern) in enumerate(LINE_PATTERNS):
 # A detector reads more than one line or file, and yields the sightings of its rules.
 DETECTORS: Final[tuple[Detector, ...]] = (
     prerequisites,
+    pasted,
     orders,
     demands,
     hooks,
@@ -45,6 +46,11 @@ DETECTORS: Final[tuple[Detector, ...]] = (
 )
 _ESCAPABLE: Final = (".json", ".jsonc", ".json5", ".ipynb", ".yaml", ".yml", ".toml")
 _ESCAPE: Final = re.compile(rb"\\[xuULPN]")
+# The list of a program's arguments, and the program before or after it: `"command": "npx", "args": ["-y", "…"]`.
+_ARGUMENTS: Final = re.compile(rb"\bargs[\"']?[ \t]{0,4}[:=]\s{0,9}\[")
+_ARGUMENT: Final = re.compile(rb"\"((?:[^\"\\\n]|\\.)*+)\"|'([^'\n]*)'")
+_COMMAND: Final = re.compile(rb"\bcommand[\"']?[ \t]{0,4}[:=][ \t]{0,4}[\"']?([^\"'\s,{}\[]{1,200})")
+_COMMAND_NEAR: Final = 400
 # More places of one rule in one file give a reader no new information.
 PLACES_MAX: Final = 10
 # Bytes of packed files that are scanned, over all archives of a skill.
@@ -126,6 +132,8 @@ def _views(source: SourceFile, is_document: bool) -> Iterator[Letters]:
         yield letters
         if (shorter := squeezed(letters)) is not letters:
             yield shorter
+    if {b"command", b"args"} <= source.letters.words and (commands := _started(source.data)):
+        yield Letters(commands)
     if not source.is_text:
         if b"\0" in source.data:
             yield source.without_nul
@@ -135,6 +143,25 @@ def _views(source: SourceFile, is_document: bool) -> Iterator[Letters]:
         yield Letters(unescaped(source.data, whole=source.path != SKILL_MD))
     elif _may_escape(source) and _ESCAPE.search(source.data):
         yield Letters(unescaped(source.data, whole=True))
+
+
+def _started(data: bytes) -> bytes:
+    """Return the commands that start servers or hooks, each with its arguments as one line, and no other text.
+
+    A command stands on the line on which its arguments begin in the file.
+    """
+    lists = [match.span() for match in _ARGUMENTS.finditer(data)]
+    commands, copied = list[bytes](), 0
+    for number, (start, end) in enumerate(lists):
+        last = lists[number + 1][0] if number + 1 < len(lists) else len(data)
+        stop = data.find(b"]", end, last)
+        before = [*_COMMAND.finditer(data, max(start - _COMMAND_NEAR, 0), start)]
+        after = _COMMAND.search(data, stop, min(stop + _COMMAND_NEAR, last)) if stop >= 0 else None
+        if stop >= 0 and (command := before[-1] if before else after):
+            words = [match[1] or match[2] or b"" for match in _ARGUMENT.finditer(data, end, stop)]
+            commands += b"\n" * data.count(b"\n", copied, start), b" ".join((command[1], *words)), b" "
+            copied = start
+    return b"".join(commands)
 
 
 def _may_escape(source: SourceFile) -> bool:

@@ -22,7 +22,7 @@ FOUND = {
     "encoded-payload": 17,
     "environment-sent": 12,
     "evasion": 21,
-    "fake-prerequisite": 14,
+    "fake-prerequisite": 17,
     "hidden-text": 14,
     "loaded-code": 15,
     "memory-write": 11,
@@ -30,7 +30,7 @@ FOUND = {
     "prompt-injection": 12,
     "reverse-shell": 13,
     "safety-off": 16,
-    "supply-chain": 12,
+    "supply-chain": 16,
 }
 
 
@@ -57,6 +57,13 @@ def test_attack_cases_of_each_family_are_found_in_the_expected_number(family):
         ("supply-chain", "index-of-an-unknown-host", "SH117"),
         ("supply-chain", "registry-by-number", "SH117"),
         ("supply-chain", "index-in-a-settings-file", "SH117"),
+        ("supply-chain", "package-at-an-address", "SH117"),
+        ("supply-chain", "server-from-an-address", "SH117"),
+        ("supply-chain", "server-from-an-address-in-prose", "SH117"),
+        ("supply-chain", "server-that-runs-code-at-an-address", "SH105"),
+        ("fake-prerequisite", "paste-what-was-copied", "SH119"),
+        ("fake-prerequisite", "run-dialog", "SH119"),
+        ("fake-prerequisite", "terminal-and-clipboard", "SH119"),
         ("encoded-payload", "address-in-base64", "SH614"),
         ("encoded-payload", "address-in-base64-in-a-shell", "SH614"),
         ("encoded-payload", "code-of-a-temporary-file", "SH105"),

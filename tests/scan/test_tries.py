@@ -29,6 +29,7 @@ TABLES: Final = {
     "hooks": injection._HOOKS,
     "covert": injection._COVERT,
     "prerequisites": prerequisites._SIGNS,
+    "clipboard": prerequisites._CLIPBOARD,
 }
 # Tries of one pattern over all honest texts. Patterns of variables have up to 64, all others up to 36; a common word
 # adds a hundred or more. Who raises the limit says in the commit which rule needs the word, and what it costs.
