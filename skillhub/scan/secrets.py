@@ -85,7 +85,7 @@ _LETTERS_MIN = 3
 def secrets(letters: Letters) -> Iterator[tuple[Rule, int]]:
     """Yield the rule and the offset of each secret in some bytes, but never the secret itself."""
     candidates = _BEGINS.candidates(letters.literals)
-    if candidates and b"-----BEGIN" in letters.data:
+    if b"-----begin" in candidates and b"-----BEGIN" in letters.data:
         yield from ((KEY, match.start()) for match in _KEY.finditer(letters.data))
     for prefix, pattern in TOKENS if candidates else ():
         if prefix.lower() in candidates and prefix in letters.data:
