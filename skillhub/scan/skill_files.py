@@ -93,7 +93,7 @@ _REPLACEMENTS: Final = {
     **dict.fromkeys(_UNSEEN, ""),
     **{"\u0130": "i ", "\u212a": "k"},
 }
-_REPLACED = re.compile(f"[{''.join(_REPLACEMENTS)}]")
+_REPLACED: Final = str.maketrans(_REPLACEMENTS)
 # The same characters in UTF-8 without those of ASCII (emphasis), each with the rest of its word.
 _BY_LEAD: Final = defaultdict[bytes, bytes](bytes)
 for _encoded in (char.encode() for char in _REPLACEMENTS if not char.isascii()):
@@ -257,9 +257,7 @@ class SourceFile:
         for match in _REPLACED_IN_WORD.finditer(data):
             replaced_words.append(data[max(spaced.rfind(b" ", end, match.start()) + 1, end) : match.end()])
             end = match.end()
-        replaced = _REPLACED.sub(
-            lambda match: _REPLACEMENTS[match[0]], b"\n".join(replaced_words).decode("utf-8", "replace")
-        )
+        replaced = b"\n".join(replaced_words).decode("utf-8", "replace").translate(_REPLACED)
         return literals | Letters(replaced.encode()).literals if replaced_words else literals
 
     @cached_property
