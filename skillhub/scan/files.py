@@ -288,9 +288,14 @@ def is_read(path: str, data: bytes) -> bool:
         return suffix not in _PROGRAMS
     if data.startswith((*EXECUTABLE_MAGIC, *_MEDIA)):
         return False
-    valid = data.decode("utf-8", "ignore").encode()
-    odd = len(data) - len(valid) + len(valid) - len(valid.translate(None, _CONTROLS))
-    return odd < len(data) * _ODD_SHARE
+    # Most binary data has too many odd bytes in its first part already; up to three of them may be a cut character.
+    odd_max = len(data) * _ODD_SHARE
+    return _odd(data[: len(data) * 2 // 3]) - 3 < odd_max and _odd(data) < odd_max
+
+
+def _odd(data: bytes) -> int:
+    """Return the number of bytes that are not UTF-8 or are control characters."""
+    return len(data) - len(data.decode("utf-8", "ignore").encode().translate(None, _CONTROLS))
 
 
 def files(path: str, data: bytes, text: bool) -> Iterator[Rule]:
