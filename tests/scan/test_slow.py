@@ -59,7 +59,7 @@ def test_attack_a_program_behind_text_on_which_the_parser_takes_long_is_read():
     assert found("a.js", b"/[" * 9_000 + b"\n" + send)["SH603"] == 3
 
 
-@pytest.mark.parametrize(("unit", "rule"), [(b"&a=", "SH615"), (b";", "SH609")])
+@pytest.mark.parametrize(("unit", "rule"), [(b"&a=", "SH615"), (b";", "SH616")])
 def test_attack_many_hostile_programs_take_no_longer_than_some_and_are_a_finding(unit, rule):
     def work(size: int) -> None:
         data = b"eval(atob(x))\n" + unit * (100_000 // len(unit))

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from skillhub.scan.code.flow import Flow, Place
 
 # Increase it with every change of the findings; it is part of the key of cached scans.
-RULES_VERSION: Final = 27
+RULES_VERSION: Final = 28
 # Literals of programs that read the user's data ("takes"), hide their purpose or run data as code ("hides"), or send
 # data ("sends"). In lower case and without blanks; ``^`` stands for a blank between two words.
 _TAKES: Final = words(
@@ -116,7 +116,6 @@ _FENCES: Final = (b"```", b"~~~")
 _QUOTED = re.compile(rb"`[^`\n]{9,500}`")
 # A command within a sentence.
 _INLINE = re.compile(r"`((?:curl|wget|cat|tar|nc|bash|sh|eval|echo|python3?|node|dig|find)\s[^`\n]{4,500})`")
-_INLINE_MAX = 200
 # More places in one file give a reader no new information.
 _PLACES_MAX = 10
 _WORD = re.compile(r"[\w-]+")
@@ -169,8 +168,10 @@ def in_programs(files: SkillFiles) -> Iterator[Sighting]:
             if passage.kind == "code":
                 reader.read(passage.language, passage.text, file.path, passage.line - 1)
             else:
-                for match in islice(_INLINE.finditer(passage.text), _INLINE_MAX):
-                    line = passage.line - 1 + passage.text.count("\n", 0, match.start())
+                line, counted = passage.line - 1, 0
+                for match in _INLINE.finditer(passage.text):
+                    line += passage.text.count("\n", counted, match.start())
+                    counted = match.start()
                     reader.read("shell", match[1], file.path, line)
     yield from reader.unread()
     yield from reader.flow.findings()
@@ -381,10 +382,9 @@ def _is_public(host: str, path: str) -> bool:
 # The programs of a skill, read into one flow, and the programs embedded in these.
 
 PARSERS: Final = {"shell": "tree_sitter_bash", "javascript": "tree_sitter_javascript"}
-# Bytes of all programs of a skill; programs embedded in one; and the depth to which they are nested.
-_BYTES_MAX = 1 << 21
-_EMBEDDED_MAX = 200
-_DEPTH = 3
+# Characters of all programs of a skill, with those embedded in them. Of a long program only words and signs count.
+_LENGTH_MAX = 1 << 21
+_WORD_OR_SIGN = re.compile(r"\w+|[^\w\s]")
 
 
 class Reader:
@@ -393,45 +393,41 @@ class Reader:
     def __init__(self, flow: Flow, programs: dict[str, str]) -> None:
         self.flow = flow
         self._programs = programs
-        self._bytes_left = _BYTES_MAX
+        self._length_left = _LENGTH_MAX
         from skillhub.scan.code.trees import Effort  # noqa: PLC0415 - most skills need none of it
 
         self._effort = Effort()
-        self._unread: dict[tuple[str, str], int] = {}
+        self._unread: dict[tuple[str, str, str], int] = {}
 
     def read(self, language: str, text: str, path: str, line: int) -> None:
         """Read a program, and the programs embedded in it, each text of these once."""
-        queue = [(language, text, line, _DEPTH)]
-        known = set[tuple[str, str, int]]()
+        queue = [(language, text, line)]
+        known = set[tuple[str, str]]()
         while queue:
-            language, text, line, depth = queue.pop()
-            if language not in SCRIPTING or (language, text, depth) in known:
-                continue
-            if len(known) == _EMBEDDED_MAX:
-                self._unread.setdefault((path, "it runs more commands than are read as programs"), 0)
-                return
-            known.add((language, text, depth))
-            embedded = self._read(language, text, path, line)
-            if depth > 1:
-                queue += [(*program, depth - 1) for program in reversed(embedded)]
+            language, text, line = queue.pop()
+            if language in SCRIPTING and (language, text) not in known:
+                known.add((language, text))
+                queue += reversed(self._read(language, text, path, line))
 
     def unread(self) -> Iterator[Sighting]:
-        """Yield the files with a program that was not read."""
-        for (path, why), line in self._unread.items():
-            yield Sighting("SH609", path, line, why)
+        """Yield the files with a program that was not read, or not to its end."""
+        for (rule, path, why), line in self._unread.items():
+            yield Sighting(rule, path, line, why)
 
     def _read(self, language: str, text: str, path: str, line: int) -> list[tuple[str, str, int]]:
-        self._bytes_left -= len(text)
         needed = PARSERS.get(language)
         if needed and find_spec(needed) is None:
             limitation = (
                 f"the scan searched its text for patterns, but did not follow what its {language} code does with data"
             )
             why = f"{limitation}: {NO_PARSER}"
-            self._unread.setdefault((path, why), 0)
+            self._unread.setdefault(("SH609", path, why), 0)
             return []
-        if len(text) > PARSED_MAX or self._bytes_left < 0:
-            self._unread.setdefault((path, "too long to be read as a program: it was searched by patterns only"), 0)
+        length = len(text) if len(text) <= PARSED_MAX else _words_and_signs(text)
+        self._length_left -= length
+        if length > PARSED_MAX or self._length_left < 0:
+            why = "too long to be read as a program: it was searched by patterns only"
+            self._unread.setdefault(("SH616", path, why), 0)
             return []
         from skillhub.scan.code.statements import LANGUAGES, Statements  # noqa: PLC0415 - most skills need none of it
 
@@ -460,14 +456,21 @@ class Reader:
                     warnings.simplefilter("ignore")
                     tree = ast.parse(text)
             program.read(tree)
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            self._unread.setdefault(
-                (path, f"it cannot be read as {language}: it was searched by patterns only"), line + 1
-            )
+        except (SyntaxError, ValueError):
+            why = f"it cannot be read as {language}: it was searched by patterns only"
+            self._unread.setdefault(("SH609", path, why), line + 1)
+        except (RecursionError, MemoryError):
+            why = "nested too deeply to be read as a program: it was searched by patterns only"
+            self._unread.setdefault(("SH616", path, why), line + 1)
         return [("shell", command, line + number - 1) for command, number in program.embedded]
 
     def _note_unparsed(self, path: str) -> None:
         if self._effort.errors < 0:
             self.flow.direct_findings.add(("SH615", (path, 0)))
         elif self._effort.is_spent:
-            self._unread.setdefault((path, "too long to be read to its end as a program"), 0)
+            self._unread.setdefault(("SH616", path, "too long to be read to its end as a program"), 0)
+
+
+def _words_and_signs(text: str) -> int:
+    """Return how many words and signs a program has, or one more than are read."""
+    return sum(1 for _ in islice(_WORD_OR_SIGN.finditer(text), PARSED_MAX + 1))
