@@ -12,9 +12,10 @@ from base64 import b64decode
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
-from itertools import islice, pairwise
+from itertools import pairwise
 from typing import Final
 
+from skillhub.formats.text import words
 from skillhub.model.finding import Sighting
 from skillhub.scan.pattern import MAILBOX, LazyPattern, Literals, is_installer, pattern, rule
 from skillhub.scan.skill_files import Sign, Signs, SkillFiles, SourceFile, displayed, sign
@@ -221,19 +222,20 @@ _LESSON = re.compile(
 _QUOTE = re.compile(r"[\"'`“”«»|]")
 # Text that is not displayed: link definitions used as comments, alternative texts of pictures, titles of links.
 _UNDRAWN = re.compile(
-    r"^ {0,3}\[[^\]\n]{0,20}\]: ?# ?[(\"']([^\n]{0,2000})[)\"'] *$|!\[([^\[\]\n]{10,500})\]\("
-    r"|\]\([^()\s\]]{1,300} [\"']([^\"'\n]{10,500})[\"']\)",
+    r"^ {0,3}\[[^\]\n]{0,20}\]: ?# ?[(\"']([^\n]*)[)\"'] *$|!\[([^\[\]\n]{10,})\]\("
+    r"|\]\([^()\s\]]{1,300} (?:\"([^\"\n]{10,})\"|'([^'\n]{10,})')\)",
     re.MULTILINE,
 )
 _INVISIBLE = re.compile(
-    r"<\w{1,12}\b[^<>\n]{0,200}(?:display: ?none|visibility: ?hidden|font-size: ?0|opacity: ?0"
-    r"|color[=:] ?[\"']?(?:white|#fff))[^<>\n]{0,100}>",
+    r"<(\w{1,12})\b(?=[^<>]{0,4000}>)[^<>]{0,4000}?"
+    r"(?:display: ?none|visibility: ?hidden|font-size: ?0|opacity: ?0|color[=:] ?[\"']?(?:white|#fff))[^<>]{0,4000}>",
     re.IGNORECASE,
 )
 _LINKS: Final = Literals(b"](", b"]:")
 _TITLES: Final = Literals(b"]: #", b"]:#", b"![", b"')", b'")')
 _STYLES: Final = Literals(b"none", b"hidden", b"font-size", b"opacity", b"white", b"#fff")
-_INVISIBLE_MAX = 1000
+# Elements without an end.
+_VOID: Final = frozenset(words("area base br col embed hr img input link meta source track wbr"))
 _ENCODED = re.compile(r"[A-Za-z0-9+/]{40,4000}")
 _ORDERS = ("override", "secrecy", "send", "fetch", "private", "unsafe")
 
@@ -336,10 +338,25 @@ def _invisible_texts(file: SourceFile) -> Iterator[tuple[int, str]]:
         starts = [match.end() for match in re.finditer("<!--", text)]
         yield from ((start, text[start:end].partition("-->")[0]) for start, end in pairwise((*starts, len(text))))
     if b"]" in file.data and file.has(_LINKS) and file.has(_TITLES):
-        yield from ((match.start(), match[1] or match[2] or match[3]) for match in _UNDRAWN.finditer(file.text))
+        yield from ((match.start(), match[match.lastindex or 0]) for match in _UNDRAWN.finditer(file.text))
     if b"<" in file.data and file.has(_STYLES):
-        for match in islice(_INVISIBLE.finditer(file.text), _INVISIBLE_MAX):
-            yield match.start(), file.text[match.end() : match.end() + _INVISIBLE_MAX].partition("</")[0]
+        end = 0
+        for match in _INVISIBLE.finditer(file.text):
+            if match.start() >= end:  # an element within another one was read with it
+                end = _end_of(match, file.text)
+                yield match.start(), file.text[match.end() : end]
+
+
+def _end_of(element: re.Match[str], text: str) -> int:
+    """Return the offset at which an element ends, with the elements within it; the end of the text without a mark."""
+    if element[1].lower() in _VOID:
+        return element.end()
+    depth = 1
+    for mark in re.compile(rf"<(/?){element[1]}\b", re.IGNORECASE).finditer(text, element.end()):
+        depth += -1 if mark[1] else 1
+        if not depth:
+            return mark.start()
+    return len(text)
 
 
 def _decoded(text: str) -> Iterator[str]:

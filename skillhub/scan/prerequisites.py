@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from itertools import pairwise
+from itertools import dropwhile, pairwise
 from typing import Final
 
 from skillhub.formats.text import words
@@ -41,8 +41,7 @@ _HIDES = re.compile(r"\bxattr\s+-\w*[cd]|com\.apple\.quarantine|/tmp/\.\w|-w(?:i
 _COMMAND = re.compile(r"\n|&&|\|\||[;|]|&(?=\s|$)|(?<=\s)&\s|\\\n")
 _SCRIPTLET = re.compile(r"\b(?:mshta|regsvr32)(?:\.exe)?[^\S\n][^\n]{0,80}https?://")
 _WORD = re.compile(r"[^\s\"'`]{1,400}")
-# Only these first words of a command are read.
-_WORDS_MAX: Final = 40
+_SET = re.compile(r"\w{1,40}=\S*")
 
 
 def staged(files: SkillFiles) -> Iterator[Sighting]:
@@ -71,9 +70,7 @@ def _started(passage: Passage) -> Iterator[tuple[str, int]]:
     hides: bool | None = None
     for row in text.split("\n"):
         for command in _COMMAND.split(row) if fetched or _FETCHES.search(row) else ():
-            tokens = _WORD.findall(command[:4000])[:_WORDS_MAX]
-            while tokens and (tokens[0].lower() in _BEFORE or re.fullmatch(r"\w{1,40}=\S*", tokens[0])):
-                del tokens[0]
+            tokens = [*dropwhile(_is_before, _WORD.findall(command))]
             name = tokens[0].lower() if tokens else ""
             if name in _FETCHERS or ".downloadfile(" in command.lower():
                 hides = _HIDES.search(text) is not None if hides is None else hides
@@ -86,6 +83,11 @@ def _started(passage: Passage) -> Iterator[tuple[str, int]]:
             elif name and (target := _started_file(tokens, fetched)) in fetched:
                 yield fetched.pop(target)
         line += 1
+
+
+def _is_before(word: str) -> bool:
+    """Return whether a word stands before the name of a command."""
+    return word.lower() in _BEFORE or _SET.fullmatch(word) is not None
 
 
 def _is_anybodys(word: str) -> bool:
