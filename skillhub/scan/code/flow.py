@@ -115,8 +115,10 @@ _PATHS: Final = tuple((kind, re.compile(text)) for kind, text in {**_CREDENTIALS
 _ANY_TEXT: Final = re.compile("|".join({**_CREDENTIALS, **_SETTINGS}.values()))
 _VARIABLE_PATTERNS: Final = tuple((kind, re.compile(text)) for kind, text in _VARIABLES.items())
 _HOST_PATTERNS: Final = tuple((kind, re.compile(rf"(?:.*\.)?(?:{text})$")) for kind, text in _HOSTS.items())
-# A longer text is no path, no host and no command.
-_TEXT_MAX = 1 << 13
+# A longer text is not kept with its kinds, and no path, host or command is in the middle of a long word of it.
+_TEXT_MAX: Final = 1 << 13
+_LONG_WORD = re.compile(r"(?<![\w+/=-])[\w+/=-]{500,}")
+_END: Final = 200  # characters at either end of a long word that are searched
 
 # Commands that print a key, by the kind of the key.
 _TOKENS: Final = tuple(
@@ -198,13 +200,15 @@ def _kinds(name: str) -> tuple[str, ...]:
     return tuple(kind for kind, pattern in _CALLS if pattern.fullmatch(name))
 
 
-@lru_cache(1 << 14)
-def _kinds_of_text(folded: str) -> tuple[str, ...]:
+def _find_kinds(folded: str) -> tuple[str, ...]:
     """Return the kinds of a fixed text in lower case: a path of credentials, a host, a shell, a command."""
     kinds = [f"at {kind}" for kind, pattern in _PATHS if pattern.search(folded)] if _ANY_TEXT.search(folded) else []
     kinds += _hosts_of(folded)
     patterns = (("shell", _SHELL), ("sends", _SENDS_IN_TEXT), ("looks up", _LOOKS_UP))
     return (*kinds, *(kind for kind, pattern in patterns if pattern.search(folded)))
+
+
+_kinds_of_text: Final = lru_cache(1 << 14)(_find_kinds)
 
 
 def _hosts_of(folded: str) -> list[str]:
@@ -260,16 +264,15 @@ class Flow:
             self.search_text(text, place)
         if node == 0:  # a docstring, for example
             return
-        if len(text) > _TEXT_MAX:
-            if _BLOB.match(text):
-                self.mark("blob", node, place)
-            return
         folded = text.strip().replace("\\", "/").lower()
-        for kind in _kinds_of_text(folded):
+        is_long = len(text) > _TEXT_MAX
+        if is_long:
+            folded = _LONG_WORD.sub(lambda word: f"{word[0][:_END]} {word[0][-_END:]}", folded)
+        for kind in _find_kinds(folded) if is_long else _kinds_of_text(folded):
             self.mark(kind, node, place)
         if "://" in folded and self._is_anybodys(folded):
             self.mark("odd", node, place)
-        if _BLOB.fullmatch(text):
+        if _BLOB.match(text) if is_long else _BLOB.fullmatch(text):
             self.mark("blob", node, place)
         if file := _FILE.fullmatch(folded):
             self.join(("file", file[1] or file[2]), node)

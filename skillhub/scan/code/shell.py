@@ -41,6 +41,9 @@ _OTHERS: Final = frozenset(words("exec command system function mail http iex iwr
 _FIXED: Final = re.compile(
     r"(?:^|[;&\s])(\w{1,40})=(?:\"([^\"`\n]{1,400})\"|'([^'\n]{1,400})'|([\w./-]{1,40}))(?=[\s;&]|$)"
 )
+# A variable in a word; of so many, the values are put into the word.
+_USED: Final = re.compile(r"\$\{?(\w{1,40})\}?")
+_USED_MAX: Final = 20
 _ALIAS: Final = re.compile(r"\balias\s{1,4}(?:--\s{1,4})?(\w{1,40})=")
 # Words that a shell expands to others: `{curl,-s}`, `c$'\x75'rl`, `/bin/c?rl`.
 _BRACED: Final = re.compile(r"((?:^|[|;&(`\n])[ \t]{0,20})\{([\w./-]{1,40}),([^{}\s|;&]{0,400})\}")
@@ -353,7 +356,7 @@ class Script:
         return name == "eval" and bool(texts) and self._expand(texts[0]) != texts[0]
 
     def _expand(self, word: str) -> str:
-        return re.sub(r"\$\{?(\w{1,40})\}?", lambda match: self._constants.get(match[1], match[0]), word[:400])[:400]
+        return _USED.sub(lambda match: self._constants.get(match[1], match[0]), word, count=_USED_MAX)
 
     def _add_secret_files(self, name: str, texts: list[str], arguments: Node, place: Place) -> None:
         """Add the files of a secret folder that the script entered, and what ``git push`` publishes."""
@@ -369,7 +372,7 @@ class Script:
 
     def _add_call(self, name: str, texts: list[str], nodes: tuple[Node, Node], raw: str, place: Place) -> None:
         arguments, returned = nodes
-        flow, line = self._flow, " ".join(texts[:20])
+        flow, line = self._flow, " ".join(texts)
         is_upload = _UPLOADS.match(f"{name} {line}") is not None
         if name in _READERS or is_upload or (name == "find" and "-exec" in texts):
             flow.reads(arguments)
@@ -404,7 +407,7 @@ class Script:
 
     def _add_output(self, name: str, texts: list[str], returned: Node, place: Place) -> None:
         """Add the environment or a key that a command prints, or the finding that it is a remote shell."""
-        flow, line = self._flow, " ".join(texts[:20])
+        flow, line = self._flow, " ".join(texts)
         if name in _PRINTS and all(text in ("-p", "-x", "-0", "-px") for text in texts):
             flow.variable("", returned, place)
         flow.printed(f"{name} {line}", returned, place)
