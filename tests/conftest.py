@@ -98,9 +98,14 @@ def pytest_configure(config):
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session):
-    """Put a worker's folders where pytest looks for them: it keeps those of failed tests, of the last three runs."""
+    """Put a worker's folders where pytest looks for them: it keeps those of failed tests, of the last three runs.
+
+    In the end pytest collects garbage. The process that prints has only the reports of all tests, which are none.
+    """
     if found := getattr(session.config, "workerinput", {}):
         shutil.move(found["near"], found["kept"])
+    elif session.config.pluginmanager.has_plugin("dsession"):
+        gc.freeze()
 
 
 # An audit hook slows down its process by a twentieth from then on.
@@ -133,7 +138,12 @@ def pytest_pycollect_makeitem(collector, name, obj):
 
 
 def pytest_collection():
-    """Collect no garbage while tests are collected: there is none, and looking for it took a tenth of the time."""
+    """Collect no garbage while tests are collected: there is none, and looking for it took a tenth of the time.
+
+    Hypothesis does so when it is first used: it is used here, before there are tests to look through. It also looks
+    for what refers to its generator, and would find nothing that is frozen.
+    """
+    find(none(), lambda _: True)
     gc.disable()
 
 
@@ -144,11 +154,17 @@ def pytest_collection_finish():
     Nth change of the disk, would keep half of it, or count one more change at its first run.
     """
     sys.dont_write_bytecode = True
-    find(none(), lambda _: True)  # hypothesis searches the referrers of its generator, and finds none once frozen
     gc.collect()
     gc.freeze()
     gc.set_threshold(10_000, 20)
     gc.enable()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_logreport(report):
+    """Report a passed test without its keywords: nothing shows them, and they are most of what a worker sends."""
+    if report.passed:
+        report.keywords = {}
 
 
 _finished = count(1)
