@@ -72,7 +72,9 @@ def _undeclared(candidate: Candidate) -> Iterator[str]:
 def _new_facts(candidate: Candidate, changes: Changes) -> list[Question]:
     """Return a question for each capability and need that this version has and the previous one did not."""
     name, by = candidate.name, _signer_and_source(candidate)
-    version, was = (candidate.entry.version or "in the new version", changes.before.version or "the previous version")
+    version, was = candidate.entry.version or "in the new version", changes.before.version or "the previous version"
+    if version == was:  # the author changed the files, and not the number
+        version, was = f"{version} as changed", f"the {was} before"
     asked: list[tuple[Kind, str, str]] = [
         *(("capability", each, f"gains the capability {word(each)}") for each in changes.capabilities.added),
         *(("need", each, f"has a new need, {word(each)}") for each in changes.requires.added),

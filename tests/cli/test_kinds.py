@@ -144,3 +144,13 @@ def test_a_no_at_a_terminal_changes_nothing(shell, served, kind):
         assert after == before
     else:
         assert not (shell.project / ".agents/skills/served").exists()
+
+
+def test_what_changed_files_of_one_version_gain_is_not_said_of_that_version_twice(shell):
+    head = 'metadata: {version: "0.1.0"}\n'
+    shell.skill("project/odd", head=head)
+    assert shell.run("install", "./odd", "--yes", UNSIGNED).status == 0
+    shell.skill("project/odd", head=head, **{"run.sh": "echo hi"})
+    done = shell.run("update", "odd", UNSIGNED, "--json")
+    asked = [each["message"] for each in done.json["questions"]]
+    assert "odd 0.1.0 as changed gains the capability scripts, which the 0.1.0 before did not have; agree?" in asked
