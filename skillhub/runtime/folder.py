@@ -576,7 +576,7 @@ def _installed(project: Project, store: Store, environ: Mapping[str, str]) -> li
     for name, record in records.skills.items():
         if name not in lock.skills:
             left_skill = Skill(name=name, path=None, scope=project.scope, state="enabled", tree=record.tree)
-            left_skill = left_skill if record.enabled else holding(left_skill, _left_lock_reason(record, project))
+            left_skill = left_skill if record.enabled else holding(left_skill, _left_reason(name, record, project))
             links = tuple(absolute(project.base, link) for link in record.links)
             installed.append(_Installed(left_skill, links, is_gone=True))
     return installed
@@ -595,6 +595,6 @@ def _hold_reason(
     return HoldReason("disabled", reason, as_command("skillhub", "enable", name, *flags))
 
 
-def _left_lock_reason(record: Record, project: Project) -> HoldReason:
+def _left_reason(name: str, record: Record, project: Project) -> HoldReason:
     reason = f"{_WAITING.get(record.disabled_by, 'is disabled')}, and is no longer in the lock"
-    return HoldReason("disabled", reason, as_command("skillhub", "sync", *typed_flags(project.scope)))
+    return HoldReason("disabled", reason, as_command("skillhub", "remove", name, *typed_flags(project.scope)))

@@ -96,13 +96,22 @@ def test_attack_a_disabled_skill_removed_from_the_lock_stays_disabled(here, take
         assert serving("EVIL", here) == []
 
 
-def test_sync_forgets_a_disabled_skill_that_left_the_lock(here):
+@pytest.mark.parametrize("taken", ["entry", "entry and intent", "lock", "lock and intent"])
+def test_the_command_of_a_disabled_skill_that_left_the_lock_makes_it_forgotten(here, taken):
     assert here.run("disable", "demo").status == 0
     without_entry(here)
+    (here.project / "skillhub.lock").unlink() if "lock" in taken else None
+    (here.project / "skillhub.toml").unlink() if "intent" in taken else None
     here.evil(".agents/skills/demo")
     (skill,) = here.catalog().skills
-    assert (skill.held.status, skill.held.command) == ("disabled", "skillhub sync")
+    assert (skill.held.status, skill.held.command) == ("disabled", "skillhub remove demo")
     assert here.run("sync", "--yes").status == 0
+    if taken == "entry and intent":  # only then it is for sure that nobody wants the skill any more
+        assert [skill.state for skill in here.catalog().skills] == ["enabled"]
+        return
+    assert [skill.state for skill in here.catalog().skills] == ["disabled"]
+    assert here.run(*skill.held.command.split()[1:], "--yes").status == 0
+    here.evil(".agents/skills/demo")
     assert [skill.state for skill in here.catalog().skills] == ["enabled"]
 
 
