@@ -11,7 +11,7 @@ from typing import Final
 
 from skillhub.formats.text import words
 from skillhub.model.finding import Sighting
-from skillhub.scan.pattern import ANYBODYS, URL, AddressKind, is_installer, kind_of
+from skillhub.scan.pattern import ANYBODYS, OWN_NETWORK, URL, AddressKind, is_installer, kind_of
 from skillhub.scan.skill_files import Language, Passage, Signs, SkillFiles, SourceFile, sign
 
 # Languages in which a command is a line of words.
@@ -22,9 +22,10 @@ _FETCHERS: Final = frozenset(
 )
 # The longest word of each command, compared as a whole word: `irm` is a part of "confirm".
 _COMMAND_WORDS: Final = frozenset(
-    max(re.split(r"\W", name), key=len).encode() for name in ("mshta", "regsvr32", "downloadfile", *_FETCHERS)
+    max(re.split(r"\W", name), key=len).encode()
+    for name in ("mshta", "regsvr32", "downloadfile", "clone", *_FETCHERS)
 )
-_FETCHES = re.compile("|".join(map(re.escape, ("downloadfile", *sorted(_FETCHERS)))), re.IGNORECASE)
+_FETCHES = re.compile("|".join(map(re.escape, ("downloadfile", "clone", *sorted(_FETCHERS)))), re.IGNORECASE)
 _TO_FILE: Final = frozenset(words("-o -O --output --output-document -outfile -destination --out > >>"))
 _BEFORE: Final = frozenset(
     words("sudo nohup exec time start /b /wait env then do else ! & ( { command setsid run: $ >")
@@ -34,6 +35,17 @@ _STARTERS: Final = frozenset(
         "sh bash zsh dash ksh python python3 node perl ruby php . source open start-process saps ii invoke-item cmd"
     )
     + words("powershell pwsh rundll32 msiexec wine")
+)
+# Hosts of repositories at which well-known projects are; the page of a project tells to clone and build it.
+_FORGES = re.compile(
+    r"(?:^|\.)(?:github\.com|gitlab\.com|bitbucket\.org|codeberg\.org|sr\.ht|huggingface\.co|hf\.co|dev\.azure\.com"
+    r"|visualstudio\.com|gitee\.com|googlesource\.com|savannah\.gnu\.org|kernel\.org|freedesktop\.org|githubusercontent\.com"
+    r"|gitlab\.(?:gnome\.org|freedesktop\.org|inria\.fr|kitware\.com)|sourceware\.org|apache\.org|debian\.org)$"
+)
+_CLONED = re.compile(r"(?:https?|git|ssh)://(?:[^\s/@]{0,64}@)?([\w.-]{1,253})[/:]|(?:\w{1,32}@)([\w.-]{1,253}):")
+# Commands that run what stands in the folder in which they are started.
+_BUILDERS: Final = frozenset(
+    words("make npm pnpm yarn bun pip pip3 uv cargo go just docker docker-compose ./gradlew")
 )
 _COPIERS: Final = frozenset(words("install cp mv ln copy move copy-item move-item"))
 # Commands that hide from the user or the system that a program is started.
@@ -67,15 +79,24 @@ def _started(passage: Passage) -> Iterator[tuple[str, int]]:
     yield from _run(passage)
     line = passage.line
     fetched: dict[str, tuple[str, int]] = {}
+    cloned: dict[str, tuple[str, int]] = {}
+    entered = ""
     hides: bool | None = None
     for row in text.split("\n"):
-        for command in _COMMAND.split(row) if fetched or _FETCHES.search(row) else ():
+        for command in _COMMAND.split(row) if fetched or cloned or _FETCHES.search(row) else ():
             tokens = [*dropwhile(_is_before, _WORD.findall(command))]
             name = tokens[0].lower() if tokens else ""
             if name in _FETCHERS or ".downloadfile(" in command.lower():
                 hides = _HIDES.search(text) is not None if hides is None else hides
                 rule = "SH113" if hides or any(map(_is_anybodys, tokens)) else "SH114"
                 fetched.update(dict.fromkeys(_saved_names(tokens), (rule, line)))
+            elif name == "git" and "clone" in tokens[:4]:
+                hides = _HIDES.search(text) is not None if hides is None else hides
+                cloned.update({folder: (rule, line) for folder, rule in _cloned(tokens, hides)})
+            elif name == "cd" and len(tokens) > 1:
+                entered = next((part for part in _parts(tokens[1]) if part in cloned), "")
+            elif name and cloned and (folder := _started_folder(tokens, entered, cloned)):
+                yield cloned.pop(folder)
             elif name in _COPIERS and len(tokens) > 2 and _base_name(tokens[-2]) in fetched:
                 fetched[_base_name(tokens[-1].rstrip("/")) or _base_name(tokens[-2])] = fetched[
                     _base_name(tokens[-2])
@@ -123,6 +144,38 @@ def _started_file(command: list[str], fetched: Mapping[str, tuple[str, int]]) ->
         return _base_name(arguments[0]) if arguments else ""
     is_path = re.search(r"[/\\$%]|\.(?:exe|sh|bat|ps1)$", name) is not None
     return _base_name(command[0]) if is_path or name in fetched else ""
+
+
+def _cloned(command: list[str], hides: bool) -> Iterator[tuple[str, str]]:
+    """Yield the folder of a clone from an unknown host, with the rule for what is started in it."""
+    for number, word in enumerate(command):
+        match = _CLONED.match(word)
+        host = (match[1] or match[2]).lower() if match else ""
+        if host and not OWN_NETWORK.match(host) and (hides or not _FORGES.search(host)):
+            rest = [each for each in command[number + 1 :] if not each.startswith("-")]
+            folder = _parts(rest[0] if rest else word.removesuffix(".git"))[-1:]
+            yield from ((each, "SH113" if hides or kind_of(host, "") in ANYBODYS else "SH114") for each in folder)
+
+
+def _started_folder(command: list[str], entered: str, cloned: Mapping[str, tuple[str, int]]) -> str:
+    """Return the cloned folder in which a command starts a program, or an empty string."""
+    name = command[0].lower()
+    is_starter = name.rpartition("/")[2] in _STARTERS
+    paths = [word for word in command[1:] if not word.startswith("-")][:1] if is_starter else command[:1]
+    if folder := next((part for path in paths for part in _parts(path)[:-1] if part in cloned), ""):
+        return folder
+    is_in_folder = name in _BUILDERS or name.startswith("./") or (is_starter and any(map(_is_relative, paths)))
+    return entered if entered in cloned and is_in_folder else ""
+
+
+def _is_relative(path: str) -> bool:
+    return not path.startswith(("/", "~", "$", "%"))
+
+
+def _parts(path: str) -> list[str]:
+    return [
+        part for part in re.split(r"[/\\:]", path.strip("\"'(),;{}[]").lower()) if part not in ("", ".", "..", "~")
+    ]
 
 
 def _base_name(path: str) -> str:
@@ -250,6 +303,63 @@ def _sightings_of(link: _Link, signs: Signs) -> Iterator[Sighting]:
             yield Sighting("SH111", signs.path, link.line)
         elif link.is_program and near("run", before=0, after=1):
             yield Sighting("SH112", signs.path, link.line)
+
+
+# An instruction to fetch a script and to run it in the same sentences, with the address in them.
+
+_ADDRESS = r"https?://[^\s\"'`<>()\[\]]{1,300}"
+_RUNS_IT = (
+    r"\b(?:run|execute|launch|source|start|invoke)\s(?:(?:it|this|that|them)\b"
+    r"|(?:the\s(?:\w{1,20}\s)?)?(?:script|file|program|installer|binary)\b|`?[\w./~-]{1,80}\.(?:py|sh|bash|mjs|js|ps1|rb|pl)\b)"
+)
+_TOLD: Final = {
+    "script": sign(
+        "download fetch save retrieve grab get curl wget / http / run execute launch source start invoke"
+        " / .py .sh .bash .js .mjs .ps1 .rb .pl",
+        r"\b(?:download|fetch|save|retrieve|grab|get|curl|wget)\b[^\n.]{0,80}?https?://[^\s\"'`<>()\[\]]{1,300}?"
+        r"\.(?:py|sh|bash|mjs|js|ps1|rb|pl)\b(?:(?!\.\s)[^\n]){0,120}?" + _RUNS_IT,
+    ),
+    "program": sign(
+        "download fetch save retrieve grab get curl wget / http / executable chmod",
+        r"\b(?:download|fetch|save|retrieve|grab|get|curl|wget)\b[^\n.]{0,80}?"
+        + _ADDRESS
+        + r"(?:(?!\.\s)[^\n]){0,80}?\b(?:executable|chmod)\b(?:(?!\.\s)[^\n]){0,80}?"
+        + _RUNS_IT,
+    ),
+    "clone": sign(
+        "clone / http",
+        r"\bclone\b[^\n]{0,40}?"
+        + _ADDRESS
+        + r"[^\n]{0,120}?(?:"
+        + _RUNS_IT
+        + r"|\b(?:run|execute|launch|start)\s`?[~./\w-]{0,80}/[\w.-]"
+        r"|(?:&&|;)\s{0,3}(?:cd\s[^\n;&]{1,60}(?:&&|;)\s{0,3})?(?:sudo\s)?(?:(?:(?:ba|z|da)?sh|python3?|node|source)\s)?[~./\w-]{0,80}/[\w.-])",
+    ),
+}
+
+
+def told_to_start(files: SkillFiles) -> Iterator[Sighting]:
+    """Yield the instructions to fetch a program from an unknown address, and to run it."""
+    for file in files:
+        signs = Signs(file, _TOLD)
+        if file.is_document and not file.is_program and b"://" in file.data:
+            for name in (name for name in _TOLD if signs.has_any(name)):
+                for number in signs.where(name):
+                    if signs.passages[number].kind != "code" and _is_of_unknown(
+                        _TOLD[name].search(signs.texts[number])
+                    ):
+                        yield Sighting("SH115", file.path, signs.line(name, number))
+
+
+def _is_of_unknown(told: re.Match[str] | None) -> bool:
+    """Return whether an instruction has an address that is neither an installer's nor a host of repositories."""
+    addresses = [*URL.finditer(told[0])] if told else []
+    return any(
+        not is_installer(address[0].rstrip(".,;:!"))
+        and not OWN_NETWORK.match(address[1])
+        and not _FORGES.search(address[1].partition(":")[0])
+        for address in addresses
+    )
 
 
 # A person who pastes what is in the clipboard into a shell runs a text that nobody sees before.

@@ -18,7 +18,7 @@ from skillhub.scan.files import files, is_read
 from skillhub.scan.hidden import hidden, hidden_in_binary
 from skillhub.scan.injection import INSTRUCTIONS, covert, demands, hooks, orders
 from skillhub.scan.pattern import Letters, LinePattern, decoded, joined, spaced, squeezed, unescaped, windows
-from skillhub.scan.prerequisites import pasted, prerequisites, staged
+from skillhub.scan.prerequisites import pasted, prerequisites, staged, told_to_start
 from skillhub.scan.secrets import secrets
 from skillhub.scan.skill_files import Detector, SkillFiles, SourceFile
 
@@ -34,6 +34,7 @@ for _number, (_, _pattern) in enumerate(LINE_PATTERNS):
 DETECTORS: Final[tuple[Detector, ...]] = (
     prerequisites,
     pasted,
+    told_to_start,
     orders,
     demands,
     hooks,

