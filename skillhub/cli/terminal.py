@@ -44,6 +44,7 @@ _COMMAND = deferred(r" *skillhub [^'\"]+")
 _DIGEST = "sha256:[0-9a-f]{64}"
 _COPIED = deferred(rf" *(?:skillhub [^'\"]+|\(?{_DIGEST}[),.;]*)")
 _RESULT = deferred(r".*", re.DOTALL)
+_OTHER_BLANK = deferred(r"[^\S ]")  # such as the no-break space: a name of many words would be one, and stay whole
 _NO_COMMAND = deferred(r" *[^ ]+")  # the words of a text from outside, such as a path
 _AT_END = r"(?<=: )(?<!hint: )skillhub (?:(?!, |; |  ).)+$"
 # A signer, `<kind>:<digest>:<identity>`, breaks around its digest, so that a person can compare it.
@@ -309,7 +310,7 @@ class Terminal:
         # A command to type stays whole.
         if columns and not self.verbose and len(text) > columns and "skillhub " not in text:
             text = _ARCHIVE.sub(r"\1…", text)
-        text = " " * indent + clean(text)
+        text = " " * indent + (_OTHER_BLANK.sub(" ", clean(text)) if columns else clean(text))
         start = " " * (len(text) - len(text.lstrip(" "))) + bar
         below = start if bar else " " * (len(start) + _BELOW if hang is None else hang)
         # Words of a result, and commands and digests in messages, stay whole for copying.

@@ -207,6 +207,16 @@ def test_attack_a_description_forges_no_line_of_show(shell):
     assert all(line.startswith("| ") for line in shown)
 
 
+@pytest.mark.parametrize("blank", ["\u00a0", "\u2003", "\u3000"])
+def test_attack_a_path_forges_no_row_of_show(shell, blank):
+    name = f"{'z' * 62}{blank * 2}signed{blank}by{blank}acme.md"  # the second row begins within its blanks
+    ref = shell.skill("forging", **{name: "x"})
+    for flags in ((), ("--files",)):
+        rows = [row[at : at + 80] for row in lines(shell.at_terminal("show", ref, *flags)) for at in (0, 80)]
+        (forged,) = [row for row in rows if "signed by acme" in " ".join(row.split())]
+        assert forged.startswith(" " * 6)
+
+
 def test_streamed_json_equals_json_written_at_once(capsys):
     secret = "https://user:secret@host/x"
     rows = [{"name": "a\x7f", "url": secret, "needs": []}, {"hint": secret, "deep": [{"url": secret}]}, "##[error]"]
