@@ -82,7 +82,7 @@ def capabilities(tree: Tree, manifest: Manifest, sources: SkillFiles | None = No
     if not all(file.is_text for file in sources):
         result.add("binary")
     read = (sources.files[path] for path in (SKILL_MD, *run) if path in sources.files)
-    encoded = [text for file in read for _, text in file.parsed(encoded_commands)]
+    encoded = [each.text for file in read for each in file.parsed(encoded_commands)]
     hosts = {
         host for data in (body.data, *(letters.data for letters in run.values()), *encoded) for host in _hosts(data)
     }

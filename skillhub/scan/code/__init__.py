@@ -19,7 +19,7 @@ from unicodedata import is_normalized, normalize
 from skillhub.formats.text import words
 from skillhub.model.finding import NO_PARSER, Sighting
 from skillhub.model.tree import SKILL_MD
-from skillhub.scan.code.decoded import decoded, may_be_encoded
+from skillhub.scan.code.decoded import Decoded, decoded, may_be_encoded
 from skillhub.scan.pattern import (
     ANYBODYS,
     MAILBOX,
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from skillhub.scan.code.flow import Flow, Place
 
 # Increase it with every change of the findings; it is part of the key of cached scans.
-RULES_VERSION: Final = 29
+RULES_VERSION: Final = 30
 # Literals of programs that read the user's data ("takes"), hide their purpose or run data as code ("hides"), or send
 # data ("sends"). In lower case and without blanks; ``^`` stands for a blank between two words.
 _TAKES: Final = words(
@@ -130,7 +130,6 @@ _INNER_COMMENT = re.compile(rb"/\*(?:(?!/\*|\*/).)*+\*/", re.DOTALL)
 _LINE_COMMENT = re.compile(rb"//(?<![:/]//)[^\n]*+")
 # The first bytes of programs for Windows, Linux, Java and macOS, in base64.
 _PROGRAMS: Final = (b"TVqQAAMAA", b"TVpQAAIAA", b"f0VMRgEB", b"f0VMRgIB", b"yv66vgAA", b"z/rt/gcA")
-_ENCODED_MAX = 1 << 22
 _TELLS = re.compile(
     r"(?:^|[\s;|&(`\"'/])(?:curl|wget|ncat?|bash|/bin/sh|powershell|iwr|osascript)\s+[-\"'$(h]|\bsubprocess\."
     r"|\bos\.(?:system|popen)|child_process|\bexec\(|\beval\(|socket\.socket|~/\.(?:ssh|aws)|id_rsa\b"
@@ -206,21 +205,27 @@ def encodings(files: SkillFiles) -> Iterator[Sighting]:
             if (start := data.find(program)) >= 0 and len(data) > start + 200:
                 line = data.count(b"\n", 0, start) + 1
                 yield Sighting("SH601", file.path, line, "encoded text contains a compiled program")
-        for offset, _ in file.parsed(encoded_commands):
-            yield Sighting("SH601", file.path, data.count(b"\n", 0, offset) + 1)
+        for each in file.parsed(encoded_commands)[:_PLACES_MAX]:
+            line = data.count(b"\n", 0, each.offset) + 1
+            if not each.is_whole:
+                yield Sighting("SH616", file.path, line, "compressed text that was not read to its end")
+            if _is_command(each):
+                yield Sighting("SH601", file.path, line)
 
 
-def encoded_commands(file: SourceFile) -> list[tuple[int, bytes]]:
-    """Return the offset and the decoded text of the first encoded texts in a file that look like commands."""
-    data = file.parsed(_may_be_encoded)
-    texts = ((offset, text) for offset, text in decoded(data) if searched(text.decode("utf-8", "replace")))
-    return list(islice(texts, _PLACES_MAX))
+def encoded_commands(file: SourceFile) -> list[Decoded]:
+    """Return the encoded texts in a file that look like commands, and those that were not read to their end."""
+    texts = decoded(file.parsed(_may_be_encoded))
+    return [each for each in texts if not each.is_whole or _is_command(each)]
+
+
+def _is_command(encoded: Decoded) -> bool:
+    return bool(searched(encoded.text.decode("utf-8", "replace")))
 
 
 def _may_be_encoded(file: SourceFile) -> bytes:
-    """Return the part of a file that is searched for encoded text; nothing if it can have none."""
-    data = file.data[:_ENCODED_MAX]
-    return b"" if file.is_program or not may_be_encoded(data) else data
+    """Return the bytes of a file; nothing if it can have no encoded text."""
+    return b"" if file.is_program or not may_be_encoded(file.data) else file.data
 
 
 def searched(text: str) -> tuple[str, ...]:

@@ -1,4 +1,8 @@
-"""Encoded text in files, decoded within limits: base64, hexadecimal, escapes, lists of character codes."""
+"""Encoded text in files, decoded: base64, hexadecimal, escapes, lists of character codes; compressed or not.
+
+Decoded text is shorter than the text that encodes it, so all layers of it together take time linear in the file. Only
+compressed text has a limit, and what does not fit is reported.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +11,17 @@ import binascii
 import re
 import zlib
 from collections.abc import Iterator
-from typing import Final
+from dataclasses import dataclass
+from typing import Final, NamedTuple
 
 # A run of letters of base64 shorter than this holds no command.
 _RUN: Final = b"a" * 24
-_DECODED_MAX = 1 << 16
-_TOGETHER_MAX = 1 << 20
-_DEPTH = 12  # each layer is a quarter shorter, or compressed; all count towards the limit above
+# Bytes of compressed text: for each encoded text, and for each byte of its file. Honest text has a tenth of its size.
+_INFLATED_MAX: Final = 1 << 16
+_INFLATED_OF_BYTE: Final = 16
+_CHUNK: Final = 1 << 12
+# The letters of an encoded text that are read alone if the whole text is none: others may follow it without a blank.
+_START: Final = 1 << 16
 _LETTERS: Final = bytes(97 if n < 128 and (chr(n).isalnum() or chr(n) in "+/_-") else 32 for n in range(256))
 _LINE_MAX = 80
 # Each pattern begins with one fixed byte outside of its repeat, so that the engine can skip to it.
@@ -33,6 +41,7 @@ _NUMBER = re.compile(rb"0x[0-9A-Fa-f]{2}|\d{2,3}")
 _PAIR = re.compile(rb"[0-9A-Fa-f]{2}")
 _HEX = re.compile(rb"(?:[0-9A-Fa-f]{2})+")
 _BASE32 = re.compile(rb"[A-Z2-7]+={0,6}")
+_COMPRESSED: Final = (b"\x1f\x8b", b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda")
 _PRINTABLE = bytes((9, 10, 13, *range(32, 127)))
 
 
@@ -49,32 +58,60 @@ def _may_match(data: bytes) -> Iterator[bool]:
     yield _CHAR.search(data.lower()) is not None
 
 
-def decoded(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """Yield the offset and the decoded text of each encoding in the bytes, and of encodings nested in these."""
-    budget = _TOGETHER_MAX
-    queue = [(0, data, _DEPTH, True)]
+class Decoded(NamedTuple):
+    """The text of one encoding, the offset at which it begins in the file, and whether all of it was read."""
+
+    offset: int
+    text: bytes
+    is_whole: bool
+
+
+@dataclass
+class _Room:
+    """The bytes that compressed texts may still have, and whether the last one had more."""
+
+    left: int = _INFLATED_MAX
+    is_exceeded: bool = False
+
+    def inflate(self, data: bytes) -> bytes:
+        """Return the content of all members of a gzip file, or of data of zlib."""
+        parts: list[bytes] = []
+        start = 0
+        while data.startswith(_COMPRESSED, start) and not self.is_exceeded:
+            engine = zlib.decompressobj(47)
+            while start < len(data) and not engine.eof and not self.is_exceeded:
+                chunk = data[start : start + _CHUNK]
+                part = engine.decompress(chunk, self.left + 1)
+                self.is_exceeded = len(part) > self.left
+                parts.append(part[: self.left])
+                self.left -= len(parts[-1])
+                start += len(chunk) - len(engine.unused_data)
+        return b"".join(parts)
+
+
+def decoded(data: bytes) -> Iterator[Decoded]:
+    """Yield each encoded text in the bytes, and those within it."""
+    room = _Room(_INFLATED_MAX + _INFLATED_OF_BYTE * len(data))
+    queue = [(0, data, True)]
     while queue:
-        start, text, depth, is_file = queue.pop()
-        for offset, plain in _decode_once(text):
-            budget -= len(plain)
-            if budget < 0:
-                return
+        start, text, is_file = queue.pop()
+        for offset, plain, is_whole in _decode_once(text, room):
             position = start + offset if is_file else start
-            yield position, plain
-            if depth > 1:
-                queue.append((position, plain, depth - 1, False))
+            yield Decoded(position, plain, is_whole)
+            queue.append((position, plain, False))
 
 
-def _decode_once(data: bytes) -> Iterator[tuple[int, bytes]]:
+def _decode_once(data: bytes, room: _Room) -> Iterator[Decoded]:
     for start, end in _runs(data):
-        plain = unpacked(data[start:end])
-        if plain:
-            yield start, plain
+        room.is_exceeded = False
+        plain = unpacked(data[start:end], room)
+        if plain or room.is_exceeded:
+            yield Decoded(start, plain, not room.is_exceeded)
     for may_match, (pattern, base) in zip(_may_match(data), _CODES, strict=True):
         for match in pattern.finditer(data) if may_match else ():
             plain = _codes(match[0], base)
             if is_words(plain):
-                yield match.start(), plain
+                yield Decoded(match.start(), plain, is_whole=True)
 
 
 def _runs(data: bytes) -> Iterator[tuple[int, int]]:
@@ -96,9 +133,14 @@ def _runs(data: bytes) -> Iterator[tuple[int, int]]:
         yield last
 
 
-def unpacked(text: bytes) -> bytes:
+def unpacked(text: bytes, room: _Room | None = None) -> bytes:
     """Return the text that ``text`` encodes in base64, hexadecimal or base32, compressed or not; else empty bytes."""
-    bare = b"".join(text[:_DECODED_MAX].split())
+    room = room or _Room()
+    bare = b"".join(text.split())
+    return _unpacked(bare, room) or (_unpacked(bare[:_START], room) if len(bare) > _START else b"")
+
+
+def _unpacked(bare: bytes, room: _Room) -> bytes:
     decoders = [
         _base64,
         *([binascii.unhexlify] if _HEX.fullmatch(bare) else []),
@@ -106,11 +148,12 @@ def unpacked(text: bytes) -> bytes:
     ]
     for decode in decoders:
         try:
-            plain = _unzipped(decode(bare))
+            plain = _unzipped(decode(bare), room)
         except (ValueError, zlib.error):
             continue
-        if is_words(plain):
-            return plain
+        for part in (plain, plain[:_START]):
+            if is_words(part):
+                return part
     return b""
 
 
@@ -125,9 +168,9 @@ def _base32(text: bytes) -> bytes:
     return base64.b32decode(bare + b"=" * (-len(bare) % 8))
 
 
-def _unzipped(data: bytes) -> bytes:
-    if data.startswith((b"\x1f\x8b", b"\x78\x01", b"\x78\x9c", b"\x78\xda")):
-        return zlib.decompressobj(47).decompress(data, _DECODED_MAX)
+def _unzipped(data: bytes, room: _Room) -> bytes:
+    if data.startswith(_COMPRESSED):
+        return room.inflate(data)
     if len(data) > 8 and data.count(0) * 5 > len(data) * 2:  # PowerShell encodes UTF-16
         return data.replace(b"\0", b"")
     return data
