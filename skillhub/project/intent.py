@@ -471,34 +471,37 @@ def is_proposed(agreed: LockedSource, proposal: LockedSource) -> bool:
     return agreed == proposal
 
 
-_WHERE = "skillhub.toml"
-
-
-def edit(data: bytes, add: Mapping[str, Wanted], remove: Iterable[str]) -> bytes:
+def edit(data: bytes, add: Mapping[str, Wanted], remove: Iterable[str], where: str = "skillhub.toml") -> bytes:
     """Return ``data`` with lines of ``[skills]`` set and removed; without a change, the same bytes.
+
+    Args:
+        data: The bytes of an intent.
+        add: The lines to set, by name.
+        remove: The names of the lines to remove.
+        where: The path of the intent, for errors; ``Intent.parse`` need not parse the result again for this path.
 
     Raises:
         FormatError: ``data`` is no intent, or cannot be edited without other changes.
     """
-    before = Intent.parse(data, _WHERE)
+    before = Intent.parse(data, where)
     removed = set(remove)
     wanted = {name: each for name, each in before.skills.items() if name not in removed} | dict(add)
     if wanted == before.skills:
         return data
     text = data.decode("utf-8")
     alone = "[skills]\n" + "".join(f"{name} = {_value(each)}\n" for name, each in wanted.items())
-    after = _edited(text, before.skills, wanted) if before.lists else (text and f"{text}\n") + alone
+    after = _edited(text, before.skills, wanted, where) if before.lists else (text and f"{text}\n") + alone
     if text.count("\r\n") == text.count("\n") > 0:
         after = re.sub(r"(?<!\r)\n", "\r\n", after)
     edited = after.encode()
     # The result is parsed again, by another parser: it must have this change and no other.
-    if replace(Intent.parse(edited, _WHERE), lists=True) != replace(before, skills=wanted, lists=True):
+    if replace(Intent.parse(edited, where), lists=True) != replace(before, skills=wanted, lists=True):
         hint = "write its skills as lines of one [skills] table"
-        raise FormatError("the file cannot be edited safely", where=_WHERE, hint=hint)
+        raise FormatError("the file cannot be edited safely", where=where, hint=hint)
     return edited
 
 
-def _edited(text: str, before: Mapping[str, Wanted], wanted: Mapping[str, Wanted]) -> str:
+def _edited(text: str, before: Mapping[str, Wanted], wanted: Mapping[str, Wanted], where: str) -> str:
     """Return ``text`` with the changed lines in its table; if tomlkit fails to edit it, the unchanged text."""
     # The import takes 9 ms, and a project's first install does not need it.
     import tomlkit  # noqa: PLC0415
@@ -508,7 +511,7 @@ def _edited(text: str, before: Mapping[str, Wanted], wanted: Mapping[str, Wanted
         document = tomlkit.parse(text)
         skills = document["skills"]
         if not isinstance(skills, MutableMapping):
-            raise FormatError("expected a table", where=f"{_WHERE}: skills")
+            raise FormatError("expected a table", where=f"{where}: skills")
         for name in [each for each in before if before[each] != wanted.get(each)]:
             set_line(skills, name, _value(wanted[name]) if name in wanted else None)
         names = before.keys() & wanted.keys()
@@ -523,7 +526,7 @@ def _edited(text: str, before: Mapping[str, Wanted], wanted: Mapping[str, Wanted
                 return edited.replace(f"\n{new[name]}", "\n" + "".join(new.values()))
         return str(tomlkit.dumps(document))
     except TOMLKitError as error:
-        raise FormatError(f"not TOML: {clean(str(error))[:200]}", where=_WHERE) from error
+        raise FormatError(f"not TOML: {clean(str(error))[:200]}", where=where) from error
     except IndexError:  # a defect of tomlkit (0.15.2): both parts of a table in two parts became empty
         return text
 

@@ -185,7 +185,7 @@ class Project:
             name = f"{each}/{INTENT}".lstrip("/")
             text = self._read(name) or b""
             lines = {key: moved(line, each, "") for key, line in add.items()} if each == self.package else {}
-            if (edited := edit(text, lines, remove)) != text:
+            if (edited := edit(text, lines, remove, os.path.join(self.root, name))) != text:
                 self._write(name, edited)
                 changed = True
         return changed

@@ -14,7 +14,7 @@ from skillhub.errors import FormatError, LinkLeavesProject, StateError
 from skillhub.formats.digest import Digest
 from skillhub.model.lock import CAP, Lock, Locked
 from skillhub.model.provenance import Record, Records
-from skillhub.project.intent import Wanted
+from skillhub.project.intent import Intent, Wanted
 from skillhub.project.project import Project
 
 ENTRY = Locked(source="local", tree=Digest.of(b"t"), size=1, path="src")
@@ -96,6 +96,18 @@ def test_records_are_private_to_the_user(project, tmp_path):
     project.write_records(Records())
     (path,) = (tmp_path / "home/state/projects").iterdir()
     assert path.stat().st_mode & 0o077 == 0
+
+
+def test_an_edit_of_the_intent_is_parsed_once_and_an_error_names_the_file(project, tmp_path):
+    path, parses = tmp_path / "project/skillhub.toml", Intent.parse.__func__.cache_info
+    before = parses().misses
+    assert project.edit_intent({"demo": Wanted(path="./demo")}, ())
+    assert [*project.intent().skills] == ["demo"]
+    assert parses().misses - before == 2  # the bytes before and after the edit
+    path.write_text("[skills")
+    with pytest.raises(FormatError) as caught:
+        project.edit_intent({"demo": Wanted(path="./demo")}, ())
+    assert str(path) in caught.value.where
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root gives files away")
