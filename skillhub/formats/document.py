@@ -184,7 +184,7 @@ def visible(value: object) -> str:
     # `clean` is slow, and plain ASCII does not need it.
     if isinstance(value, str) and value and ((value.isascii() and value.isprintable()) or clean(value) == value):
         return value
-    wrong("text without hidden characters", value)
+    wrong("a text that is not empty" if value == "" else "text without hidden characters", value)
 
 
 def name_that(holds: Callable[[str], bool], what: str = "name") -> Callable[[object], str]:

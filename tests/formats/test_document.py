@@ -100,6 +100,7 @@ def test_a_document_is_parsed_into_its_classes():
         ({"name": "a", "owners": 1}, "file: owners", "expected an object, found '1'"),
         ({"name": "a", "owners": {"B\x1b": []}}, "file: owners.B", r"expected lower case, found 'B\x1b'"),
         ({"name": "a", "owners": {"b": ["c", 1]}}, "file: owners.b[1]", "expected text without hidden"),
+        ({"name": "a", "owners": {"b": ["c", ""]}}, "file: owners.b[1]", "expected a text that is not empty"),
     ],
 )
 def test_an_invalid_document_is_refused_with_its_place(value, where, message):
