@@ -103,8 +103,8 @@ class McpServer:
             token = f"it is given the variable {self.bearer} as its token, which goes to {self.host}"
             variables = token if self.bearer else "it is given no variable"
             return (f"it is reached at {self.url}", variables)
-        variables = f"it is given the variables {', '.join(self.env)}" if self.env else "it is given no variable"
-        return (f"it runs: {as_command(*self.command)}", variables)
+        names = f"the variable{'s' * (len(self.env) > 1)} {', '.join(self.env)}" if self.env else "no variable"
+        return (f"it runs: {as_command(*self.command)}", f"it is given {names}")
 
     def shown(self) -> dict[str, str]:
         """Return the keys of ``mcp_server.shown``, with nothing masked: a skill contains no secret of the user."""

@@ -365,7 +365,7 @@ def write(file: ConfigFile, name: str, server: McpServer, project: Project) -> E
             return file.dialect.insert(text, name, new_entry, file.path)
         if not is_equal(entries[name], new_entry):
             message = f"expected no other MCP server called {name}, found one"
-            hint = "rename or remove it, or keep it with --mcp skip"
+            hint = "another process added it meanwhile; run the command again"
             raise StateError(message, where=file.path, hint=hint)
         return None
 

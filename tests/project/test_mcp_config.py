@@ -333,6 +333,7 @@ def test_foreign_server_of_the_name_stays_unchanged(place, agent):
     with pytest.raises(StateError) as caught:
         mcp_config.write(file, "ours", STDIO, place.owner)
     assert caught.value.where == file.path
+    assert caught.value.hint == "another process added it meanwhile; run the command again"
     assert not mcp_config.remove(file, "ours", mcp_config.entry(agent, STDIO), place.owner)
     assert Path(file.path).read_bytes() == before
     assert mcp_config.servers(file)["ours"] == theirs

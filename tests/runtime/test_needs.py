@@ -55,7 +55,7 @@ def test_questions_name_the_variable_and_the_command_of_the_server(around):
         ("mcp", "ci", "fix"),
     ]
     assert needs.questions[0].details[0] == "A token."
-    assert needs.questions[1].details[:2] == ("it runs: ci-server --stdio", "it is given the variables CI_TOKEN")
+    assert needs.questions[1].details[:2] == ("it runs: ci-server --stdio", "it is given the variable CI_TOKEN")
     assert needs.servers["ci"].command == ("ci-server", "--stdio")
 
 
