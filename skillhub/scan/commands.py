@@ -59,6 +59,8 @@ _STORE_READ = (
     + _HOME
     + rb"/\.(?:ssh/id_\w{1,20}(?!\w|\.pub)|ssh/\*|aws/credentials|netrc|kube/config|npmrc|pypirc|git-credentials)\b"
 )
+# Verbs, and commands, that put a file in its place.
+_PLACED = rb"\b(?:create|install|write|save|copy|place|put|add|cp|mv|ln|tee)\b"
 _DISK = rb"/dev/(?:[shv]d[a-z]|nvme\d|r?disk\d|mmcblk\d)"
 
 # A program on the command line, which reads the pipe: `python3 -c '…'`, `node parse.js`, `python3 -m json.tool`.
@@ -507,6 +509,44 @@ SYSTEM: Final = (
         "SH406",
         pattern("crontab", rb"\bcrontab\s{1,4}-(?=\s|$)"),
         pattern("crontab", rb"\|\s{0,4}crontab\b"),
+        # In prose: a line that runs a file, for what every shell or a timer reads; a setting such as PATH is none.
+        pattern(
+            "bashrc* zshrc* profile* bash zprofile* zshenv* / add append put write insert paste",
+            rb"\b(?:add|append|put|write|insert|paste)\b[^`\n]{0,40}`(?:(?:source|\.)\s[\"']?[~/$.]"
+            rb"|(?:(?:ba|z)?sh|python3?|node|nohup|curl|wget)\s|[~$/][\w/.~-]{1,80}[`\s])",
+            rb"\b(?:to|in|into|of)\s(?:\w{1,12}\s){0,3}`?"
+            + _HOME
+            + rb"/\.(?:bashrc|zshrc|profile|bash_profile|zprofile|zshenv)\b",
+        ),
+        pattern(
+            "crontab / add append put write insert install",
+            rb"\b(?:add|append|put|write|insert|install)\b[^\n.]{0,80}"
+            rb"\b(?:to|in|into)\s(?:(?:the|your|their|a|user's)\s){0,3}`?crontab\b",
+        ),
+        pattern("*launchagents*", _PLACED + rb"(?:(?!\.\s)[^\n]){0,120}library/launchagents/[\w.-]{1,80}"),
+        pattern("launchctl", rb"\blaunchctl\s(?:load|bootstrap)\s[^\n]{0,80}launchagents/"),
+        pattern(
+            "systemd / user",
+            _PLACED + rb"(?:(?!\.\s)[^\n]){0,120}\.config/systemd/user/[\w.@-]{1,80}\.(?:service|timer)\b",
+        ),
+        pattern(
+            "systemd / user",
+            rb">>?\s{0,2}[\"']?[^\s\"']{0,40}\.config/systemd/user/[\w.@-]{1,80}\.(?:service|timer)\b",
+        ),
+        pattern(
+            "git / hooks", rb">>?\s{0,2}[\"']?[^\s\"']{0,60}\.git/hooks/(?:pre|post|commit|prepare|applypatch)-[a-z]"
+        ),
+        pattern("systemctl / user", rb"\bsystemctl\s(?:--\w{1,9}\s){0,2}--user\s(?:--\w{1,9}\s){0,2}enable\b"),
+        pattern(
+            "git / hooks",
+            _PLACED + rb"(?:(?!\.\s)[^\n]){0,80}\.git/hooks/(?:pre|post|commit|prepare|applypatch)-[a-z-]{3,20}",
+        ),
+        pattern("schtasks", rb"\bschtasks(?:\.exe)?\s{1,4}/create\b"),
+        pattern("currentversion", rb"\breg(?:\.exe)?\s{1,4}add(?=\s)", rb"\\currentversion\\run\b"),
+        pattern(
+            "tee / bashrc* zshrc* profile* bash zprofile* zshenv*",
+            rb"\btee\s(?:-a|--append)\s[\"']?" + _HOME + rb"/\.(?:bashrc|zshrc|profile|bash_profile|zprofile|zshenv)",
+        ),
         pattern("*launchagents* *authorized*", rb">>?\s{0,2}[\"']?[^\s\"']{0,40}(?:launchagents/|authorized_keys)"),
         pattern(
             "bashrc* zshrc* profile* zprofile* zshenv*",

@@ -17,8 +17,15 @@ from typing import Final
 
 from skillhub.formats.text import words
 from skillhub.model.finding import Sighting
-from skillhub.scan.pattern import MAILBOX, LazyPattern, Literals, is_installer, pattern, rule
+from skillhub.scan.pattern import MAILBOX, LazyPattern, Literals, MatchContext, is_installer, pattern, rule
 from skillhub.scan.skill_files import Sign, Signs, SkillFiles, SourceFile, displayed, sign
+
+
+def _is_allowed(context: MatchContext) -> str | None:
+    """Judge the permission for every command of a shell beside an agent's settings: by the words of the line."""
+    line = context.before + context.between + context.after.partition(b"\n")[0]
+    return "SH303" if b"allow" in line and not re.search(rb"\b(?:never|not|don't|avoid)\b", line) else None
+
 
 # Single phrases that no honest skill needs.
 INSTRUCTIONS: Final = (
@@ -51,6 +58,8 @@ INSTRUCTIONS: Final = (
         pattern("dangerously", rb"--(?:allow-)?dangerously-[a-z-]{1,40}"),
         pattern("bypasspermissions", rb"\bbypasspermissions\b"),
         pattern("allow / bash", rb"[\"']allow[\"']\s{0,4}:\s{0,4}\[[^\]]{0,200}?[\"']bash(?:\(:?\*\))?[\"']"),
+        pattern("bash / settings", rb"\bbash\(:?\*", rb"\bsettings\b", judge=_is_allowed),
+        pattern("bash / settings", rb"\bsettings\b", rb"\bbash\(:?\*", judge=_is_allowed),
         pattern(
             "permissions permission / jq sed / bash* bypass*",
             rb"\b(?:jq|sed)\s[^\n]{0,40}\.permissions?\.",
