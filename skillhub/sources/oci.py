@@ -197,6 +197,8 @@ def read_image(data: bytes, where: str) -> OciManifest | Blob:
     document = strict_json(data, where, MANIFEST_CAP)
     if not isinstance(document, dict) or "manifests" not in document:
         return OciManifest.parse(document, where)
+    if "layers" in document:  # a reviewer's program may read the one, and we the other, under the same digest
+        raise FormatError("expected layers or manifests, found both", where=where)
     if images := OciIndex.parse(document, where).manifests:
         return images[0]
     raise FormatError("expected a manifest for some platform, found none", where=f"{where}: manifests")
@@ -258,9 +260,12 @@ class OciWire:
 
         Raises:
             NotFound, SourceError: as for ``manifest``.
-            WrongBytes: the answer has another digest, or exceeds its size or ``cap``.
+            WrongBytes: the answer has another digest or size, or exceeds ``cap``.
         """
-        return self._checked(self._get(f"blobs/{blob.digest}", min(cap, blob.size), {}), blob.digest)
+        data = self._checked(self._get(f"blobs/{blob.digest}", min(cap, blob.size), {}), blob.digest)
+        if len(data) != blob.size:
+            raise WrongBytes(f"expected {blob.size} bytes, found {len(data)}", where=blob.digest)
+        return data
 
     def _checked(self, data: bytes, digest: str) -> bytes:
         if (found := Digest.of(data)) != digest:

@@ -202,6 +202,26 @@ def test_unknown_layout_is_refused(web, opened, artifact):
         opened().index()
 
 
+def test_attack_a_manifest_with_layers_and_manifests_is_refused(web, opened):
+    artifact = oci.skr(FILES)
+    below = {"mediaType": oci.MANIFEST, "digest": artifact.digest, "size": len(artifact.manifest)}
+    both = json.loads(artifact.manifest) | {"manifests": [below]}
+    serve(web, replace(artifact, manifest=oci.dump(both), below={artifact.digest: artifact.manifest}))
+    with pytest.raises(FormatError, match="expected layers or manifests, found both"):
+        opened().index()
+
+
+@pytest.mark.parametrize("part", ["layers", "config"])
+def test_attack_a_descriptor_with_another_size_is_refused(web, opened, part):
+    artifact = oci.skr(FILES)
+    document = json.loads(artifact.manifest)
+    blob = document[part][0] if part == "layers" else document[part]
+    blob["size"] += 1
+    serve(web, replace(artifact, manifest=oci.dump(document)))
+    with pytest.raises(WrongBytes, match=f"expected {blob['size']} bytes"):
+        opened().index()
+
+
 def test_nested_index_is_refused(web, opened):
     inner = oci.toolhive("hello", FILES)
     found = {"mediaType": oci.INDEX, "digest": inner.digest, "size": len(inner.manifest)}
