@@ -7,9 +7,11 @@ from typing import Final
 
 from skillhub.scan.pattern import (
     ANYBODYS,
+    ELSEWHERE,
     GAP_MAX,
     OWN_NETWORK,
     URL,
+    WRAPPERS,
     MatchContext,
     is_installer,
     kind_of,
@@ -21,8 +23,7 @@ _SHELL = rb"(?:bash|dash|zsh|ksh|sh)"  # alternatives, so that the engine skips 
 _FIRST = b"|".join(rb"(?<=^%b\.)" % (rb"\s" * blanks) for blanks in range(9))  # a dot at the start of a line
 # Commands that run the command after their options: `| sudo -u root env A=b bash`.
 _WRAPPED = (
-    rb"(?:(?:/[\w/]{1,30}/)?(?:sudo|doas|env|exec|command|builtin|nohup|time|timeout|nice|ionice|setsid|stdbuf|busybox"
-    rb"|xargs|pkexec|run0|unbuffer)\s"
+    rb"(?:(?:/[\w/]{1,30}/)?(?:" + "|".join(WRAPPERS).encode() + rb")\s"
     rb"(?:--?\w[^\s|;&]{0,20}\s(?:[\w'\"\\{}]{1,12}\s(?!\s))??|\d{1,4}[smh]?\s|--?\s){0,5}"
     rb"|\w{1,20}=[^\s|;&]{0,40}\s){0,4}"
 )
@@ -43,9 +44,9 @@ _SHELL_AT_END = (
 )
 _IN_GROUP = rb"\|&?\s{0,20}[({]\s{0,4}[^|(){}\n]{1,80}[;&]\s{0,4}" + _SHELL_AT_END
 _ELSEWHERE = (
-    rb"\|&?\s{0,20}(?:sudo\s)?"
-    rb"(?:su|ssh|(?:docker|podman|nerdctl|kubectl|oc|lxc|incus)\s(?:[^\s|;&]{1,40}\s){0,4}?(?:exec|run))\s(?:[^\s|;&]{1,80}\s){1,8}?[\"']?"
-    + _SHELL_AT_END
+    rb"\|&?\s{0,20}(?:sudo\s)?(?:/[\w/]{1,30}/)?"
+    rb"(?:(?:ssh|(?:docker|podman|nerdctl|kubectl|oc|lxc|incus)\s(?:[^\s|;&]{1,40}\s){0,4}?(?:exec|run))"
+    rb"\s[^\s|;&]{1,80}|" + "|".join(ELSEWHERE).encode() + rb")\s(?:[^\s|;&]{1,80}\s){0,7}?[\"']?" + _SHELL_AT_END
 )
 _SUBSTITUTED = rb">\(\s{0,4}" + _SHELL_AT_END
 _FETCH = rb"\b(?:curl|wget)\b"

@@ -14,13 +14,21 @@ from functools import cached_property, partial
 from sys import maxsize
 from typing import AnyStr, Final, Generic, Literal
 
-from skillhub.formats.text import deferred, packaged
+from skillhub.formats.text import deferred, packaged, words
 from skillhub.model.finding import Rule, rules
 
 # The search for patterns takes time linear in the size of the file.
 # A pattern is searched in the bytes of a file in lower case, with the line ends blanked that a shell would join, and
 # only if the file has the words of the pattern. A pattern has only small bounded repeats. "A, and later on the same
 # line B" is two patterns, never one: a single pattern would search the whole gap again from every start.
+
+# Commands that run the command after their options; and those that run it for another user, in another folder or in a
+# container, whose names stand before it.
+WRAPPERS: Final = words(
+    "sudo doas pkexec run0 env exec command builtin nohup time timeout nice ionice setsid stdbuf unbuffer busybox"
+    " xargs"
+)
+ELSEWHERE: Final = words("su runuser chroot nsenter unshare flatpak-spawn machinectl systemd-run toolbox distrobox")
 
 GAP_MAX = 1500
 _BEFORE_MAX = 200

@@ -22,10 +22,12 @@ from skillhub.model.tree import SKILL_MD
 from skillhub.scan.code.decoded import Decoded, decoded, may_be_encoded
 from skillhub.scan.pattern import (
     ANYBODYS,
+    ELSEWHERE,
     MAILBOX,
     OWN_NETWORK,
     PUBLIC_HOSTS,
     URL,
+    WRAPPERS,
     AddressKind,
     Letters,
     Literals,
@@ -105,9 +107,10 @@ _OUTPUT = re.compile(rb"(?:^|[;&=])[ \t]{0,8}`(?:curl|wget)\b", re.MULTILINE)
 # One pattern for each start, since the engine skips to the first letters of a pattern.
 _TO_SHELL: Final = tuple(
     re.compile(
-        start
-        + rb"[ \t]{0,9}(?:(?:/\w{1,20}){0,4}/"
-        rb"|(?:sudo|doas|env|exec|command|nohup|nice|timeout|setsid|stdbuf|xargs)[ \t](?:[^|;&\n]{0,60}?[ \t/])?)?"
+        start + rb"[ \t]{0,9}(?:(?:/\w{1,20}){0,4}/)?"
+        rb"(?:(?:"
+        + "|".join((*WRAPPERS, *ELSEWHERE)).encode()
+        + rb")[ \t](?:[^|;&\n]{0,60}?[ \t/])?)?"
         rb"Q(?:[bd]Qa|[zk])?QsQh(?![\w./-])".replace(b"Q", rb"(?:\$?[\"']|\\){0,9}")
     )
     for start in (rb"\|&?", rb">\(")

@@ -16,11 +16,12 @@ from skillhub.formats.text import words
 from skillhub.scan.code.decoded import unpacked
 from skillhub.scan.code.flow import Flow, Node, Place
 from skillhub.scan.code.trees import PIECE, Effort, pieces, whole
-from skillhub.scan.pattern import GAP_MAX, is_installer
+from skillhub.scan.pattern import ELSEWHERE, GAP_MAX, WRAPPERS, is_installer
 
-_WRAPPERS: Final = frozenset(words("sudo env nohup timeout xargs command exec time nice setsid builtin stdbuf doas"))
-# An option of a wrapper whose value is the next word: `sudo -u root bash`.
+# An option of a wrapper, a time or a variable; and an option whose value is the next word: `sudo -u root bash`.
+_BEFORE_PROGRAM: Final = re.compile(r"-|\d+[smh]?$|\w+=")
 _OF_WRAPPER: Final = re.compile(r"-[ugaI]|--user|--group")
+_NAMES_OF_PLACE: Final = 2  # words before the program that name a user, a folder or a container
 _SHELLS: Final = frozenset(words("sh bash zsh dash ksh"))
 _LANGUAGES: Final = {
     "python": "python",
@@ -290,15 +291,9 @@ class Script:
             for word in node.named_children
             if word.type not in ("variable_assignment", "file_redirect", *_BODIES)
         ]
-        index = 0
-        while index + 1 < len(words) and (
-            _bare_text(words[index]) in _WRAPPERS
-            or (index and re.match(r"-|\d+[smh]?$", _bare_text(words[index])))
-            or (index and _OF_WRAPPER.fullmatch(_bare_text(words[index - 1])))
-        ):
-            index += 1
         if not words:
             return
+        index = _program_at([_bare_text(word) for word in words])
         operands = words[index + 1 :]
         texts = [_bare_text(operand) for operand in operands]
         arguments, returned = self._flow.new(), self._flow.new()
@@ -445,12 +440,43 @@ class Script:
 
     def _script(self, body: Any, texts: list[str], node: Any) -> None:  # noqa: ANN401
         commands = map(_bare_text, body.named_children if body is not None and body.type == "command" else ())
-        name = next((word for word in commands if word not in _WRAPPERS and word[:1] != "-"), "").rpartition("/")[2]
+        name = next((word for word in commands if word not in WRAPPERS and word[:1] != "-"), "").rpartition("/")[2]
         language = "shell" if name in _SHELLS else _LANGUAGES.get(name, "")
         if language:
             self.embedded.extend(
                 (language, text, self._line + self._above + int(node.start_point[0]) + 1) for text in texts
             )
+
+
+def _program_at(words: list[str]) -> int:
+    """Return the position of the program that a command runs, after other commands that run it."""
+    names = [word.rpartition("/")[2] for word in words]
+    index = 0
+    while index + 1 < len(words):
+        if names[index] in ELSEWHERE:
+            found = _interpreter_at(words, names, index + 1)
+            if not found:
+                return index
+            index = found
+        elif names[index] in WRAPPERS or (
+            index and (_BEFORE_PROGRAM.match(words[index]) or _OF_WRAPPER.fullmatch(words[index - 1]))
+        ):
+            index += 1
+        else:
+            return index
+    return index
+
+
+def _interpreter_at(words: list[str], names: list[str], start: int) -> int:
+    """Return the position of an interpreter, or of a wrapper, after options and names of a place; 0 if none."""
+    others = 0
+    for index in range(start, len(words)):
+        if names[index] in _SHELLS or names[index] in _LANGUAGES or names[index] in WRAPPERS:
+            return index
+        others += not words[index].startswith("-")
+        if others > _NAMES_OF_PLACE:
+            return 0
+    return 0
 
 
 def _is_installer(texts: list[str]) -> bool:
