@@ -16,7 +16,7 @@ export PYTHONDONTWRITEBYTECODE :=
 .DEFAULT_GOAL := help
 
 help:            ## this list
-	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## */\t/' | expand -t 16
+	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## */\t/' | expand -t 18
 
 # Nothing in it holds the name of this folder, which may have characters that setuptools makes nothing of, and may
 # change: skillhub is found from where the environment lies, and programs are run as modules, not as scripts. It is
@@ -36,7 +36,7 @@ $(READY): pyproject.toml
 	@cd $(VENV)/lib/python3*/site-packages && echo ../../../.. > skillhub.pth
 	@touch $(READY)
 
-demo: $(READY)   ## install a signed skill in a new empty project, with the questions answered by a script
+demo: $(READY)   ## install and update skills in a new project; a script answers
 	@$(BIN)/python docs/demo.py
 
 # Tests that have changed are compiled here, once, and not by each process that runs tests.
@@ -58,7 +58,7 @@ lint: $(READY)   ## ruff, mypy, the order of imports
 	@$(BIN)/python -P -m mypy
 	@$(BIN)/python -P -c 'from importlinter.cli import lint_imports_command as lint; lint()'
 
-test-interop: $(READY)   ## tests against other tools, set up in a place of their own on first use
+test-interop: $(READY)   ## tests against other tools, which the first run sets up
 	@PYTHON='$(PYTHON)' sh tests/interop/setup.sh '$(INTEROP)'
 	@SKILLHUB_MODEL_SIGNING="$$PWD/$(INTEROP)/others/bin/model_signing" \
 	  SKILLHUB_MOTO_SERVER="$$PWD/$(INTEROP)/others/bin/moto_server" \
@@ -72,19 +72,19 @@ test-interop: $(READY)   ## tests against other tools, set up in a place of thei
 	  SKILLHUB_SARIF_SCHEMA="$$PWD/$(INTEROP)/sarif-schema-2.1.0.json" \
 	  $(INTEROP)/ours/bin/python -P -m pytest -q -m interop
 
-test-conformance: $(READY)   ## TUF's conformance suite against our client; needs the program faketime
+test-conformance: $(READY)   ## TUF's conformance suite; needs the program faketime
 	@PYTHON='$(PYTHON)' sh tests/conformance/run.sh
 
-bench: $(READY)  ## time and memory, measured and written to docs/performance.md: SHORT=--short PEERS="--npm DIR --uv PROGRAM"
+bench: $(READY)  ## write docs/performance.md: SHORT=--short PEERS="--npm DIR …"
 	@$(BIN)/python tests/bench/run.py --write $(SHORT) $(PEERS)
 
-bench-audit: $(READY)  ## what the scan finds in public sets of skills, and what other scanners do: SETS="--malskills DIR …"
+bench-audit: $(READY)  ## what scanners find in public sets: SETS="--malskills DIR …"
 	@$(BIN)/python tests/bench/audit.py --write $(SETS)
 
 fixtures: $(READY)   ## rebuild the embedded registry, byte for byte
 	@$(BIN)/python -P -m fixtures.build
 
-docs: $(READY)   ## write again what the program says of itself: the commands and the recorded demo
+docs: $(READY)   ## write the generated pages and the recorded demo again
 	@$(BIN)/python docs/build.py
 	@$(BIN)/python docs/demo.py --record >/dev/null
 
@@ -95,7 +95,7 @@ $(SITE)/.ready: docs/site/requirements.txt
 	@$(SITE)/bin/python -I -m pip install --quiet --disable-pip-version-check -r docs/site/requirements.txt
 	@echo '*' > $(SITE)/.gitignore && touch $@
 
-site: $(SITE)/.ready   ## the documentation as a site in build/site, its links checked; set up on first use
+site: $(SITE)/.ready   ## the documentation as a site in build/site, its links checked
 	@NO_MKDOCS_2_WARNING=1 $(SITE)/bin/python -P -m mkdocs --quiet build -f docs/site/mkdocs.yml
 
 clean:           ## remove the virtual environments and caches

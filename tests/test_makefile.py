@@ -49,3 +49,9 @@ def test_a_clone_of_any_name_is_set_up_once(tmp_path, name):
 def test_make_runs_only_python_of_the_environment():
     text = (REPO / "Makefile").read_text()
     assert set(part.split()[0] for part in text.split("$(BIN)/")[1:]) == {"python"}
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="takes make")
+def test_make_alone_lists_what_it_does_in_one_row_each():
+    done = subprocess.run(["make", "--no-print-directory"], cwd=REPO, check=True, capture_output=True, text=True)
+    assert [row for row in done.stdout.splitlines() if len(row) > 79 or row[16:18] != "  "] == []
