@@ -416,7 +416,7 @@ _LIMITED = re.compile("|".join((r"__.*|open|write_text|type|help", *_DENIED_PATT
 # Each of these words is one of ``_LIMITED_WORDS``, or matches ``_LIMITED_PARTS``.
 _LIMITED_WORDS = frozenset(f"{_NAMES}|{_ATTRIBUTES}|{_MODULES}|{_OF_PATHS}|write_text|type".encode().split(b"|"))
 _LIMITED_PARTS = re.compile(rb" (?:_|exec|eval|fork|(?:tb|gi|cr|ag)_|[0-9][0-9_]*[A-Za-z])|popen|spawn")
-_REMOTE_PATH = re.compile(r"//|\\\\|/(?:net|afs|smb|dev)/")
+_REMOTE_PATH = re.compile(r"/(?:/|(?:net|afs|smb|dev)/)")
 _DIGITS, _LINE_ENDS = frozenset("0123456789"), frozenset("\r\n")
 _ARGUMENTS_MAX = 200
 
@@ -463,6 +463,7 @@ def _is_plain_throughout(text: str) -> bool:
         and _LIMITED_WORDS.isdisjoint(code_words)
         and _LIMITED_PARTS.search(b" ".join((b"", *code_words))) is None
         and _REMOTE_PATH.search(text) is None
+        and "\\\\" not in text
     )
 
 
