@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from base64 import b64encode, urlsafe_b64decode, urlsafe_b64encode
+from base64 import b64decode, b64encode, urlsafe_b64encode
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -485,7 +485,9 @@ def _page(key: str, rows: Iterable[tuple[str, Callable[[], dict[str, Any]]]], cu
     """
     page: list[dict[str, Any]] = []
     try:
-        last_key = urlsafe_b64decode(cursor.encode("ascii")).decode("utf-8", "surrogateescape") if cursor else None
+        last_key = (
+            None if cursor is None else b64decode(cursor, b"-_", validate=True).decode("utf-8", "surrogateescape")
+        )
     except ValueError as error:
         raise NotFound("expected a cursor that this server gave") from error
     room = _PAGE_BYTES

@@ -218,6 +218,12 @@ def test_unknown_cursor_is_refused_or_ends_the_list(ask, cursor):
         assert found.get("code") == -32602 or found.get("nextCursor") is None
 
 
+@pytest.mark.parametrize("cursor", ["%%%", "!", "abcd%", "YQ", "\u00fc"])
+def test_a_cursor_that_is_no_base64_is_refused(ask, cursor):
+    for method in ("skills/list", "resources/list", "prompts/list"):
+        assert ask((method, {"cursor": cursor}))["code"] == -32602
+
+
 def test_unknown_methods_are_not_found(ask):
     assert {error["code"] for error in ask(("skills/nope",), ("skills/install",), ("resources/write",))} == {-32601}
 
