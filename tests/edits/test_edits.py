@@ -266,6 +266,7 @@ def test_sync_leaves_a_kept_skill_that_left_the_lock(world):
     world.install(plain(world))
     (world.copy("plain") / "SKILL.md").write_text("mine\n")
     (world.base / "skillhub.lock").write_text('{\n  "skills": {},\n  "sources": {},\n  "version": 1\n}\n')
+    (world.base / "skillhub.toml").unlink()
     for _ in range(2):
         assert [left.name for left in world.sync(Answers("no")).left_out] == ["plain"]
     assert (world.copy("plain") / "SKILL.md").read_text() == "mine\n"
