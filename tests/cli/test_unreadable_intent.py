@@ -50,7 +50,7 @@ def test_a_broken_intent_has_a_hint_and_list_does_not_say_that_nothing_is_instal
         ("true", "expected a string or a table"),
         ("[]", "expected a string or a table"),
         ('"github:code-review"', "expected a version or a range"),
-        ('""', "expected text"),
+        ('""', "expected a text that is not empty"),
     ],
 )
 def test_a_line_of_the_intent_is_named_by_its_skill(shell, value, message):
