@@ -103,6 +103,15 @@ _DECODES = re.compile(
 _REGISTRIES = re.compile(r"(?:^|\.)(?:deno\.land|jsr\.io)$")  # which keep the versions that they published
 _OPTIONS = re.compile(rb"(?:\s{1,4}--?[\w=,.:-]{1,60}){0,8}")
 _BETWEEN = re.compile(rb"[;|&]")  # commands
+# Before the address of a package: the command and its options.
+_INSTALLS = re.compile(
+    rb"\b(?:npx|bunx|uvx|(?:npm|pnpm|yarn|bun)\s(?:i|install|add|dlx|exec|x)"
+    rb"|(?:pip[\d.]{0,5}|pipx|uv\spip|uv)\s(?:install|add)|pipx\srun)"
+    rb"(?:\s(?:-[ypgqudse]|--(?:yes|package|from|spec|global|quiet|upgrade|user|save-dev|save|editable|force"
+    rb"|no-cache(?:-dir)?))){0,5}[\s=][\"']?(?:\w{1,40}@)?$"
+)
+_TO_HOME = re.compile(rb"\b(?:to|in|into|of)\s(?:\w{1,12}\s){0,3}`?" + _HOME + rb"$")
+_ADDS = re.compile(rb"\b(?:add|append|put|write|insert|paste)\b[^\n]{0,80}$")
 _NEAR_MAX: Final = 80
 _ERASES = re.compile(
     rb"(?:(?:^|[\s;&|(`\"'])(?:rm|shred|truncate|unlink)\s[^;|&]{0,120}|/dev/null\s{1,4}(?:>\s?)?|(?:^|[\s;&:|])>\s{0,2})[\"']?$"
@@ -180,11 +189,16 @@ def _package_address(context: MatchContext) -> str:
 
 
 def _package_alone(context: MatchContext) -> str | None:
-    """Judge the address of a package that has no usual ending."""
+    """Judge the address of a package of any name: the first word after the options of the command."""
     address = URL.search(context.first.decode("utf-8", "replace"))
-    if not address or OWN_NETWORK.match(address[1]):
+    if not address or not _INSTALLS.search(context.before) or OWN_NETWORK.match(address[1]):
         return None
     return "SH117" if _is_anybodys(address) else "SH106"
+
+
+def _added_line(context: MatchContext) -> str | None:
+    """Judge a line and a file of a shell: whether the text tells somebody to add the line to the file."""
+    return "SH406" if _ADDS.search(context.before) and _TO_HOME.search(context.between) else None
 
 
 def _program_address(context: MatchContext) -> str | None:
@@ -288,26 +302,16 @@ FETCH: Final = (
     rule(
         "SH106",
         pattern(
-            "pip* uv npm pnpm yarn bun gem npx uvx bunx / git tgz tar zip whl / http https ssh",
+            "pip* uv npm pnpm yarn bun gem npx uvx bunx / git tgz tar zip whl github gitlab bitbucket gist"
+            " / http https ssh github gitlab bitbucket gist",
             rb"\b(?:(?:pip[\d.]{0,5}|pipx|uv|npm|pnpm|yarn|bun|gem)\s(?:pip\s)?(?:install|add)"
             rb"|(?:npm|pnpm|yarn|bun)\s(?:i|dlx|exec|x)|npx|uvx|bunx)(?=\s)",
-            rb"(?:^|[\s\"'@=])(?:git\+(?:https|ssh)://|https?://[^\s\"'`)]{1,200}\.(?:tgz|tar|zip|whl|git)\b)",
+            rb"(?:^|[\s\"'@=])(?:git\+(?:https|ssh)://|https?://[^\s\"'`)]{1,200}\.(?:tgz|tar|zip|whl|git)\b"
+            rb"|(?:github|gitlab|bitbucket|gist):[\w.-]{1,40}/?[\w.-])",
             _package_address,
         ),
-        pattern(
-            "pip* uv npm pnpm yarn bun npx uvx bunx / github gitlab bitbucket gist",
-            rb"\b(?:(?:npm|pnpm|yarn|bun)\s(?:i|install|add|dlx|exec|x)|npx|bunx)(?=\s)",
-            rb"[\s\"'](?:github|gitlab|bitbucket|gist):[\w.-]{1,40}/?[\w.-]",
-            _package_address,
-        ),
-        # An address of any name is a package if it is the first word after the options.
-        pattern(
-            "npx bunx uvx npm pnpm yarn bun pip* pipx uv / http https",
-            rb"\b(?:npx|bunx|uvx|(?:npm|pnpm|yarn|bun)\s(?:i|install|add|dlx|exec|x)|(?:pip[\d.]{0,5}|pipx|uv\spip|uv)\s(?:install|add)|pipx\srun)"
-            rb"(?:\s(?:-[ypgqudse]|--(?:yes|package|from|spec|global|quiet|upgrade|user|save-dev|save|editable|force|no-cache(?:-dir)?)))"
-            rb"{0,5}[\s=][\"']?(?:\w{1,40}@)?https?://[^\s\"'`|)]{3,200}",
-            judge=_package_alone,
-        ),
+        # The judge looks for the command: a pattern that began with it would try four letters of every text.
+        pattern("http https", rb"\bhttps?://[^\s\"'`|)]{3,200}", judge=_package_alone),
     ),
     rule(
         "SH614",
@@ -512,12 +516,11 @@ SYSTEM: Final = (
         pattern("crontab", rb"\|\s{0,4}crontab\b"),
         # In prose: a line that runs a file, for what every shell or a timer reads; a setting such as PATH is none.
         pattern(
-            "bashrc* zshrc* profile* bash zprofile* zshenv* / add append put write insert paste",
-            rb"\b(?:add|append|put|write|insert|paste)\b[^`\n]{0,40}`(?:(?:source|\.)\s[\"']?[~/$.]"
+            "bashrc* zshrc* profile* bash zprofile* zshenv*",
+            rb"`(?:(?:source|\.)\s[\"']?[~/$.]"
             rb"|(?:(?:ba|z)?sh|python3?|node|nohup|curl|wget)\s|[~$/][\w/.~-]{1,80}[`\s])",
-            rb"\b(?:to|in|into|of)\s(?:\w{1,12}\s){0,3}`?"
-            + _HOME
-            + rb"/\.(?:bashrc|zshrc|profile|bash_profile|zprofile|zshenv)\b",
+            rb"/\.(?:bashrc|zshrc|profile|bash_profile|zprofile|zshenv)\b",
+            _added_line,
         ),
         pattern(
             "crontab / add append put write insert install",

@@ -25,7 +25,7 @@ _COMMAND_WORDS: Final = frozenset(
     max(re.split(r"\W", name), key=len).encode()
     for name in ("mshta", "regsvr32", "downloadfile", "clone", *_FETCHERS)
 )
-_FETCHES = re.compile("|".join(map(re.escape, ("downloadfile", "clone", *sorted(_FETCHERS)))), re.IGNORECASE)
+_FETCHES = re.compile("|".join(map(re.escape, ("downloadfile", "clone", *sorted(_FETCHERS)))))  # in lower case
 _TO_FILE: Final = frozenset(words("-o -O --output --output-document -outfile -destination --out > >>"))
 _BEFORE: Final = frozenset(
     words("sudo nohup exec time start /b /wait env then do else ! & ( { command setsid run: $ >")
@@ -83,7 +83,7 @@ def _started(passage: Passage) -> Iterator[tuple[str, int]]:
     entered = ""
     hides: bool | None = None
     for row in text.split("\n"):
-        for command in _COMMAND.split(row) if fetched or cloned or _FETCHES.search(row) else ():
+        for command in _COMMAND.split(row) if fetched or cloned or _FETCHES.search(row.lower()) else ():
             tokens = [*dropwhile(_is_before, _WORD.findall(command))]
             name = tokens[0].lower() if tokens else ""
             if name in _FETCHERS or ".downloadfile(" in command.lower():
