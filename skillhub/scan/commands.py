@@ -108,7 +108,7 @@ _INSTALLS = re.compile(
     rb"\b(?:npx|bunx|uvx|(?:npm|pnpm|yarn|bun)\s(?:i|install|add|dlx|exec|x)"
     rb"|(?:pip[\d.]{0,5}|pipx|uv\spip|uv)\s(?:install|add)|pipx\srun)"
     rb"(?:\s(?:-[ypgqudse]|--(?:yes|package|from|spec|global|quiet|upgrade|user|save-dev|save|editable|force"
-    rb"|no-cache(?:-dir)?))){0,5}[\s=][\"']?(?:\w{1,40}@)?$"
+    rb"|no-cache(?:-dir)?)|--[\w-]{1,30}=[^\s\"']{0,80})){0,5}[\s=][\"']?(?:\w{1,40}@)?$"
 )
 _TO_HOME = re.compile(rb"\b(?:to|in|into|of)\s(?:\w{1,12}\s){0,3}`?" + _HOME + rb"$")
 _ADDS = re.compile(rb"\b(?:add|append|put|write|insert|paste)\b[^\n]{0,80}$")

@@ -20,11 +20,17 @@ from skillhub.model.finding import Sighting
 from skillhub.scan.pattern import MAILBOX, LazyPattern, Literals, MatchContext, is_installer, pattern, rule
 from skillhub.scan.skill_files import Sign, Signs, SkillFiles, SourceFile, displayed, sign
 
+_EVERY_COMMAND = rb"\bbash\(:?\*"
+# At the start of the sentence that the text ends with.
+_FORBIDS = re.compile(rb"\b(?:never|(?:do|must|should) not|don't|avoid)\b(?:(?!\.\s)[^\n]){0,200}$")
+
 
 def _is_allowed(context: MatchContext) -> str | None:
     """Judge the permission for every command of a shell beside an agent's settings: by the words of the line."""
-    line = context.before + context.between + context.after.partition(b"\n")[0]
-    return "SH303" if b"allow" in line and not re.search(rb"\b(?:never|not|don't|avoid)\b", line) else None
+    line = context.before + context.first + context.between + context.then
+    has_allow = b"allow" in line + context.after.partition(b"\n")[0]
+    commands = [match.start() for match in re.finditer(_EVERY_COMMAND, line)]
+    return "SH303" if has_allow and not _FORBIDS.search(line[: commands[-1]]) else None
 
 
 # Single phrases that no honest skill needs.
@@ -58,8 +64,8 @@ INSTRUCTIONS: Final = (
         pattern("dangerously", rb"--(?:allow-)?dangerously-[a-z-]{1,40}"),
         pattern("bypasspermissions", rb"\bbypasspermissions\b"),
         pattern("allow / bash", rb"[\"']allow[\"']\s{0,4}:\s{0,4}\[[^\]]{0,200}?[\"']bash(?:\(:?\*\))?[\"']"),
-        pattern("bash / settings", rb"\bbash\(:?\*", rb"\bsettings\b", judge=_is_allowed),
-        pattern("bash / settings", rb"\bsettings\b", rb"\bbash\(:?\*", judge=_is_allowed),
+        pattern("bash / settings", _EVERY_COMMAND, rb"\bsettings\b", judge=_is_allowed),
+        pattern("bash / settings", rb"\bsettings\b", _EVERY_COMMAND, judge=_is_allowed),
         pattern(
             "permissions permission / jq sed / bash* bypass*",
             rb"\b(?:jq|sed)\s[^\n]{0,40}\.permissions?\.",

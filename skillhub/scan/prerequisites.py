@@ -345,20 +345,18 @@ def told_to_start(files: SkillFiles) -> Iterator[Sighting]:
         if file.is_document and not file.is_program and b"://" in file.data:
             for name in (name for name in _TOLD if signs.has_any(name)):
                 for number in signs.where(name):
-                    if signs.passages[number].kind != "code" and _is_of_unknown(
-                        _TOLD[name].search(signs.texts[number])
-                    ):
-                        yield Sighting("SH115", file.path, signs.line(name, number))
+                    told = () if signs.passages[number].kind == "code" else _TOLD[name].finditer(signs.texts[number])
+                    for match in filter(_is_of_unknown, told):
+                        yield Sighting("SH115", file.path, signs.line_at(number, match.start()))
 
 
-def _is_of_unknown(told: re.Match[str] | None) -> bool:
+def _is_of_unknown(told: re.Match[str]) -> bool:
     """Return whether an instruction has an address that is neither an installer's nor a host of repositories."""
-    addresses = [*URL.finditer(told[0])] if told else []
     return any(
         not is_installer(address[0].rstrip(".,;:!"))
         and not OWN_NETWORK.match(address[1])
         and not _FORGES.search(address[1].partition(":")[0])
-        for address in addresses
+        for address in URL.finditer(told[0])
     )
 
 
@@ -399,7 +397,7 @@ _VALUE = re.compile(
     r"|report|summary|answer|image|screenshot|markdown|html|json|sql)s?\b"
 )
 _WARNS = re.compile(
-    r"\b(?:attack|phish|clickfix|malicious|malware|scam|social engineering|suspicious|victim"
+    r"\b(?:attack|phish|clickfix|social engineering|victim"
     r"|(?:never|do not|don't) (?:paste|press|run|open))"
 )
 
@@ -434,10 +432,10 @@ def _runs_clipboard(signs: Signs, name: str, number: int) -> bool:
 
 
 def _is_value(signs: Signs, name: str, number: int) -> bool:
-    """Return whether the sentence of a sign says that a key, an address or the like is copied."""
+    """Return whether each sentence of a sign says that a key, an address or the like is copied."""
     text = signs.texts[number]
-    match = _CLIPBOARD[name].search(text)
-    return match is not None and _VALUE.search(re.split(r"[.:\n]\s", text[: match.end()])[-1]) is not None
+    ends = (match.end() for match in _CLIPBOARD[name].finditer(text))
+    return all(_VALUE.search(re.split(r"[.:\n]\s", text[:end])[-1]) for end in ends)
 
 
 def _warns(signs: Signs, number: int) -> bool:

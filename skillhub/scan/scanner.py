@@ -49,7 +49,7 @@ _ESCAPABLE: Final = (".json", ".jsonc", ".json5", ".ipynb", ".yaml", ".yml", ".t
 _ESCAPE: Final = re.compile(rb"\\[xuULPN]")
 # The list of a program's arguments, and the program before or after it: `"command": "npx", "args": ["-y", "…"]`.
 _ARGUMENTS: Final = re.compile(rb"\bargs[\"']?[ \t]{0,4}[:=]\s{0,9}\[")
-_ARGUMENT: Final = re.compile(rb"\"((?:[^\"\\\n]|\\.)*+)\"|'([^'\n]*)'")
+_ARGUMENT: Final = re.compile(rb"[^\"'\]]{0,400}+(?:\"((?:[^\"\\\n]|\\.)*+)\"|'([^'\n]*)')")
 _COMMAND: Final = re.compile(rb"\bcommand[\"']?[ \t]{0,4}[:=][ \t]{0,4}[\"']?([^\"'\s,{}\[]{1,200})")
 _COMMAND_NEAR: Final = 400
 # More places of one rule in one file give a reader no new information.
@@ -155,11 +155,12 @@ def _started(data: bytes) -> bytes:
     commands, copied = list[bytes](), 0
     for number, (start, end) in enumerate(lists):
         last = lists[number + 1][0] if number + 1 < len(lists) else len(data)
-        stop = data.find(b"]", end, last)
+        words, stop = list[bytes](), end
+        while argument := _ARGUMENT.match(data, stop, last):  # a bracket within an argument does not end the list
+            words.append(argument[1] or argument[2] or b"")
+            stop = argument.end()
         before = [*_COMMAND.finditer(data, max(start - _COMMAND_NEAR, 0), start)]
-        after = _COMMAND.search(data, stop, min(stop + _COMMAND_NEAR, last)) if stop >= 0 else None
-        if stop >= 0 and (command := before[-1] if before else after):
-            words = [match[1] or match[2] or b"" for match in _ARGUMENT.finditer(data, end, stop)]
+        if command := before[-1] if before else _COMMAND.search(data, stop, min(stop + _COMMAND_NEAR, last)):
             commands += b"\n" * data.count(b"\n", copied, start), b" ".join((command[1], *words)), b" "
             copied = start
     return b"".join(commands)

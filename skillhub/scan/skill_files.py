@@ -331,6 +331,11 @@ class Sign:
         matches = [match for pattern in self.patterns if (match := pattern.search(text))]
         return min(matches, key=re.Match.start, default=None)
 
+    def finditer(self, text: str) -> Iterator[re.Match[str]]:
+        """Yield the matches of each pattern in a text in lower case."""
+        for pattern in self.patterns if self.may_match(text) else ():
+            yield from pattern.finditer(text)
+
     def within(self, file: SourceFile) -> Sign | None:
         """Return this sign with only the words that occur in a file; None if the file has no word of some group."""
         file_literals = file.literals
@@ -419,7 +424,11 @@ class Signs:
     def line(self, name: str, number: int) -> int:
         """Return the line number at which a passage has a sign."""
         match = self._table[name].search(self.texts[number])
-        return self.passages[number].line + (self.texts[number].count("\n", 0, match.start()) if match else 0)
+        return self.line_at(number, match.start() if match else 0)
+
+    def line_at(self, number: int, offset: int) -> int:
+        """Return the line number of an offset in the folded text of a passage."""
+        return self.passages[number].line + self.texts[number].count("\n", 0, offset)
 
 
 def is_text(data: bytes) -> bool:

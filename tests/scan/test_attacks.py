@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from skillhub.model.tree import File, Tree
@@ -300,6 +302,20 @@ def test_attack_blanks_of_unicode_part_words_as_blanks_do(blank):
     for text, rule, line in ((order, "SH301", 3), (command, "SH101", 1)):
         found = scan(Tree({"a.md": File(text.encode())}))
         assert (rule, line) in {(finding.rule, finding.line) for finding in found}
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["-y", "https://c.invalid/tool"],
+        ["--tag=]", "-y", "https://c.invalid/tool"],
+        ["--tag=[a]", "https://c.invalid/tool"],
+    ],
+)
+def test_attack_the_package_of_a_server_is_at_an_address(arguments):
+    servers = json.dumps({"mcpServers": {"a": {"command": "npx", "args": arguments}}}, indent=1)
+    found = {finding.rule for finding in scan(Tree({".mcp.json": File(servers.encode())}))}
+    assert found & {"SH106", "SH117"}
 
 
 @pytest.mark.parametrize(

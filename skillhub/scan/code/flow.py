@@ -274,7 +274,7 @@ class Flow:
             self.mark("odd", node, place)
         if _BLOB.match(text) if is_long else _BLOB.fullmatch(text):
             self.mark("blob", node, place)
-        if file := _FILE.fullmatch(folded):
+        if file := _FILE.fullmatch(folded.removeprefix("file://")):
             self.join(("file", file[1] or file[2]), node)
 
     def printed(self, command: str, node: Node, place: Place) -> None:
