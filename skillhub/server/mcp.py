@@ -24,10 +24,10 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCRequest, jsonrpc_message_adapter
 from pydantic import ValidationError
-from pydantic_core import from_json
 
 from skillhub import __version__
-from skillhub.errors import NotFound, SkillhubError, StateError
+from skillhub.errors import FormatError, NotFound, SkillhubError, StateError
+from skillhub.formats.json import strict_json
 from skillhub.formats.text import quote
 from skillhub.model.tree import SKILL_MD
 from skillhub.runtime.envelope import inject, told_to_model
@@ -147,9 +147,9 @@ async def _message(line: bytes, pipe: Pipe) -> Any:  # noqa: ANN401 - a union of
     if not line.strip():
         return None
     try:
-        value = from_json(line, allow_inf_nan=False)  # also refuses half of a surrogate pair
-    except ValueError:
-        await pipe.refuse(types.PARSE_ERROR, "expected a JSON value in one line")
+        value = strict_json(line, "the message", FRAME_MAX)
+    except FormatError as error:
+        await pipe.refuse(types.PARSE_ERROR, f"{error.message}; a message is one JSON value in one line")
         return None
     request_id = value.get("id") if isinstance(value, dict) else None
     try:

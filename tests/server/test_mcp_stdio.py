@@ -51,6 +51,20 @@ def test_attack_a_broken_frame_does_not_stop_the_server(shell, frame):
     assert errors in ([-32700], [-32600])
 
 
+@pytest.mark.parametrize(
+    "frame",
+    [
+        b'{"jsonrpc": "2.0", "id": 1, "id": 9, "method": "ping"}\n',
+        b'{"jsonrpc": "2.0", "id": 1, "method": "resources/read", "params": {"uri": "skill://a", "uri": "skill://b"}}\n',
+    ],
+)
+def test_attack_a_key_that_occurs_twice_is_an_error_of_parsing(shell, frame):
+    _, lines = talk(shell, HELLO, READY, frame)
+    (error,) = [line for line in lines if "error" in line]
+    assert (error["id"], error["error"]["code"]) == (None, -32700)
+    assert "occurs twice" in error["error"]["message"]
+
+
 def test_attack_a_huge_request_does_not_stop_the_server(shell):
     huge = b'{"jsonrpc": "2.0", "id": 3, "method": "ping", "params": {"x": "' + b"x" * (9 << 20) + b'"}}\n'
     answers, lines = talk(shell, HELLO, READY, huge, PING)
