@@ -296,7 +296,7 @@ def application(workplace: Workplace, access: AccessRules, changes: ChangeStream
     style: Any = Response(STYLE, media_type="text/css")
     own_routes = [("/openapi.json", document), ("/", status_page), ("/style.css", style)]
     routes += [StarletteRoute(path, run, methods=["GET"]) for path, run in own_routes]
-    routes.append(StarletteRoute("/mcp", mcp.asgi_app))
+    routes.append(StarletteRoute("/mcp", mcp))
     handlers: dict[Any, Any] = {
         SkillhubError: _failed,
         ValidationError: _invalid,

@@ -139,7 +139,7 @@ class Guard:
         except ClientDisconnect:
             return
         if refused is None:
-            await self._app(scope, _replayed(body, receive), with_headers)
+            await self._app(scope, replayed(body, receive), with_headers)
             return
         scheme = "Basic" if scope["path"] in PAGE_PATHS else "Bearer"
         extra_headers = {"WWW-Authenticate": f'{scheme} realm="skillhub"'} if refused[0] == 401 else {}
@@ -158,7 +158,8 @@ async def _body(request: Request) -> bytes:
     return bytes(body)
 
 
-def _replayed(body: bytes, receive: Receive) -> Receive:
+def replayed(body: bytes, receive: Receive) -> Receive:
+    """Return a ``receive`` that gives a body that was read, and then what ``receive`` gives."""
     messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def again() -> Message:

@@ -24,6 +24,9 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCRequest, jsonrpc_message_adapter
 from pydantic import ValidationError
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 
 from skillhub import __version__
 from skillhub.errors import FormatError, NotFound, SkillhubError, StateError
@@ -44,6 +47,7 @@ from skillhub.server.content import (
     uri_of,
     why_not,
 )
+from skillhub.server.guard import replayed
 from skillhub.server.mcp_tools import run_tool, tool_list
 
 # Frames of the protocol on stdin and stdout: one JSON value in each line; only this code reads and writes there.
@@ -92,8 +96,11 @@ class Pipe:
     async def refuse(self, code: int, message: str, to: object = None) -> None:
         """Answer an invalid or too large message with an error; ``to`` is its id, if it has one."""
         number = to if isinstance(to, (str, int)) and not isinstance(to, bool) else None
-        error = {"jsonrpc": "2.0", "id": number, "error": {"code": code, "message": message}}
-        await self.send(json.dumps(error))
+        await self.send(_error(code, message, number))
+
+
+def _error(code: int, message: str, to: str | int | None = None) -> str:
+    return json.dumps({"jsonrpc": "2.0", "id": to, "error": {"code": code, "message": message}})
 
 
 @asynccontextmanager
@@ -402,17 +409,29 @@ class SkillServer:
                     await self._bus.publish(subscriptions.ResourceUpdated(uri_of(new[name], path)))
 
 
-def http_sessions(
-    content: ServedContent, with_tools: bool = True, is_stateless: bool = False
-) -> StreamableHTTPSessionManager:
-    """Return the sessions over Streamable HTTP; their ``asgi_app`` answers while their ``run`` is entered.
+class Sessions(StreamableHTTPSessionManager):
+    """The sessions over Streamable HTTP, an ASGI application that answers while its ``run`` is entered.
 
-    The application that mounts it checks ``Host``, ``Origin`` and the token.
+    The server that mounts it checks ``Host``, ``Origin`` and the token, and bounds the body.
     """
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request; the SDK gets strict JSON only, since of two equal keys it would take the last."""
+        body = await Request(scope, receive).body()
+        try:
+            if 0 < len(body) <= FRAME_MAX:
+                strict_json(body, "the body", FRAME_MAX)
+        except FormatError as error:
+            refusal = Response(_error(types.PARSE_ERROR, error.message), 400, media_type="application/json")
+            await refusal(scope, receive, send)
+        else:
+            await self.handle_request(scope, replayed(body, receive), send)
+
+
+def http_sessions(content: ServedContent, with_tools: bool = True, is_stateless: bool = False) -> Sessions:
+    """Return the sessions of a server of the content."""
     sdk = SkillServer(content, with_tools).sdk
-    return StreamableHTTPSessionManager(
-        sdk, stateless=is_stateless, json_response=is_stateless, max_sessions=_SESSIONS_MAX
-    )
+    return Sessions(sdk, stateless=is_stateless, json_response=is_stateless, max_sessions=_SESSIONS_MAX)
 
 
 def serve_stdio(content: ServedContent, ends: tuple[BinaryIO, BinaryIO], with_tools: bool = True) -> None:

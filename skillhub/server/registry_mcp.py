@@ -108,7 +108,7 @@ def mcp_requests(content: ServedContent) -> Iterator[Answer]:
     It takes headers and body of a request, and returns status, headers and body of the answer.
     """
     sessions = http_sessions(content, with_tools=False, is_stateless=True)
-    transport = httpx.ASGITransport(sessions.asgi_app)
+    transport = httpx.ASGITransport(sessions)
 
     async def ask(request: httpx.Request) -> tuple[int, dict[str, str], bytes]:
         with anyio.move_on_after(_SECONDS):

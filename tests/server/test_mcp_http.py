@@ -33,7 +33,7 @@ def machine(tmp_path):
 @asynccontextmanager
 async def http(machine):
     sessions = http_sessions(ServedContent(machine.around()))
-    app = Starlette(routes=[Route("/mcp", sessions.asgi_app)])
+    app = Starlette(routes=[Route("/mcp", sessions)])
     async with sessions.run():
         transport = httpx.ASGITransport(app=app)
         async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
@@ -94,8 +94,8 @@ def test_clients_of_the_handshake_era_have_a_session(machine):
         (b"[]", {}, (400,)),
         (b"[" * 100_000, {}, (400,)),
         (b"{}", {}, (400,)),
-        (b'{"jsonrpc": "2.0", "id": "\\ud800", "method": "ping"}', {}, (400, 500)),
-        (b'{"jsonrpc": "2.0", "id": 1, "method": "\\ud800"}', {}, (400, 404, 500)),
+        (b'{"jsonrpc": "2.0", "id": "\\ud800", "method": "ping"}', {}, (400,)),
+        (b'{"jsonrpc": "2.0", "id": 1, "method": "\\ud800"}', {}, (400,)),
         (b"{}", {"content-type": "text/plain"}, (400, 415)),
         (b"{}", {"accept": "text/html"}, (400, 406)),
         (b'{"jsonrpc": "2.0", "id": 1, "method": "ping", "x": "' + b"x" * (5 << 20) + b'"}', {}, (413,)),
@@ -108,6 +108,24 @@ def test_attack_a_broken_or_huge_request_over_http_does_not_stop_the_server(mach
         async with http(machine) as client:
             assert (await post(client, body, **headers)).status_code in statuses
             assert answer(await post(client, request(1, "skills/list")))["result"]["skills"]
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"jsonrpc": "2.0", "id": 1, "id": 2, "method": "ping"}',
+        b'{"jsonrpc": "2.0", "id": 1, "method": "resources/read", "params": {"uri": "skill://a", "uri": "skill://b"}}',
+    ],
+)
+def test_attack_a_key_that_occurs_twice_over_http_is_an_error_of_parsing(machine, body):
+    async def run():
+        async with http(machine) as client:
+            refused = await post(client, body)
+            error = answer(refused)
+            assert (refused.status_code, error["id"], error["error"]["code"]) == (400, None, -32700)
+            assert "occurs twice" in error["error"]["message"]
 
     asyncio.run(run())
 
