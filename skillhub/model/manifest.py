@@ -35,11 +35,10 @@ FOLDER_NAME: Final = "expected the folder to be named"
 
 
 class Parts(NamedTuple):
-    """The frontmatter and the body of the file, and the line (from 1) at which the body begins."""
+    """The frontmatter and the body of the file."""
 
     yaml: str
     body: str
-    body_line: int
 
     def places(self) -> dict[str, str]:
         """Return ``SKILL.md:LINE`` of each key of the frontmatter."""
@@ -158,7 +157,7 @@ def split(data: bytes, where: str) -> Parts:
     if closing is None:
         raise FormatError("expected a line '---' that ends the frontmatter, found none", where=where)
     body = text[closing.end() :].removeprefix("\n")
-    return Parts(text[opening.end() : closing.start()], body, text.count("\n", 0, closing.end()) + 2)
+    return Parts(text[opening.end() : closing.start()], body)
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +210,6 @@ class Head(Front):
         name: One line without hidden characters; by strict rules, a name that the specification allows.
         description: One line without hidden characters.
         body: The instructions, below the frontmatter.
-        body_line: The line at which ``body`` begins.
         warnings: The breaches of the specification that the agent tolerates.
     """
 
@@ -219,7 +217,6 @@ class Head(Front):
     description: str
     front: Mapping[str, Node]
     body: str
-    body_line: int
     warnings: tuple[Issue, ...]
 
     @property
@@ -266,7 +263,7 @@ def read_head(data: bytes, folder: str, rules: Rules) -> Head:
     places = parts.places() if breaches else {}
     issues = (*warnings, *(Issue(key, message, places.get(key, SKILL_MD)) for key, message in breaches))
     shown_name = normalize("NFKC", name) if rules.strict else name
-    return Head(shown_name, description, front, parts.body, parts.body_line, issues)
+    return Head(shown_name, description, front, parts.body, issues)
 
 
 def one_line(text: str) -> str:
@@ -288,7 +285,7 @@ def is_specified_name(name: str) -> bool:
 def _parts(data: bytes, rules: Rules) -> Parts:
     if rules.nameless == "refused" or data.removeprefix(b"\xef\xbb\xbf").startswith(b"---"):
         return split(data, SKILL_MD)
-    return Parts("", data.decode("utf-8", "replace"), 1)
+    return Parts("", data.decode("utf-8", "replace"))
 
 
 def _front(text: str, rules: Rules) -> tuple[dict[str, Node], tuple[Issue, ...]]:
@@ -392,7 +389,6 @@ class Manifest(Front):
 
     Attributes:
         body: The instructions, below the frontmatter.
-        body_line: The line of ``SKILL.md`` at which ``body`` begins.
         requires: The needs from all files that declare needs, sorted by kind and name.
         implicit: Whether ``agents/*.yaml`` let a model invoke the skill by itself.
         warnings: The invalid values, which were left out, one sentence each.
@@ -402,7 +398,6 @@ class Manifest(Front):
     description: str
     front: Mapping[str, Node]
     body: str
-    body_line: int
     requires: tuple[Requirement, ...]
     interface: Mapping[str, str]
     permissions: tuple[str, ...]
@@ -452,7 +447,6 @@ class Manifest(Front):
             description=reading.description,
             front=MappingProxyType(reading.front),
             body=reading.parts.body,
-            body_line=reading.parts.body_line,
             requires=declared.requires,
             interface=declared.interface,
             permissions=declared.permissions,
@@ -506,7 +500,7 @@ class _Reading(Front):
         self.breaches: list[Issue] = []  # breaches of the specification in values that a reader does not need
         self.warnings: list[Issue] = []
         self.name = self.description = ""
-        self.parts = Parts("", "", 1)
+        self.parts = Parts("", "")
         self.front: dict[str, Node] = {}
         with self._recording(self.errors, "frontmatter"):
             self._open(tree)

@@ -21,7 +21,6 @@ def skill(text, rules=LENIENT, folder="demo"):
 def test_three_hyphens_in_a_value_are_kept():
     head = skill("name: demo\ndescription: one --- two\nlicense: |\n  ---\n  more", STRICT)
     assert (head.description, head.body) == ("one --- two", "# Title\n\nBody.\n")
-    assert head.body_line == 8
 
 
 @pytest.mark.parametrize("text", ["Use when: asked", "it's: fine", "ends with:", "a: b: c # d"])
@@ -93,7 +92,7 @@ def test_missing_description_is_replaced_by_the_rules():
 def test_skill_without_frontmatter_is_named_by_the_rules():
     rules = Rules(nameless="heading", undescribed="paragraph")
     head = read_head(b"# plain\n\nJust text.\n", "x", rules)
-    assert (head.name, head.description, head.body_line) == ("plain", "Just text.", 1)
+    assert (head.name, head.description) == ("plain", "Just text.")
     with pytest.raises(FormatError, match="expected '---'"):
         read_head(b"# plain\n", "x", LENIENT)
 

@@ -38,7 +38,6 @@ _CODES: Final = ((_ESCAPES, 16), (_PERCENT, 0), (_NUMBERS, 10), (_CHARS, 10))
 # Seven commas with nothing but numbers between them, from the first one on, to which the engine can skip.
 _COMMAS = re.compile(rb",(?:[0-9a-fA-Fx \t\r\n]*+,){6}")
 _NUMBER = re.compile(rb"0x[0-9A-Fa-f]{2}|\d{2,3}")
-_PAIR = re.compile(rb"[0-9A-Fa-f]{2}")
 _HEX = re.compile(rb"(?:[0-9A-Fa-f]{2})+")
 _BASE32 = re.compile(rb"[A-Z2-7]+={0,6}")
 _COMPRESSED: Final = (b"\x1f\x8b", b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda")

@@ -73,7 +73,6 @@ _SECRET_FOLDER: Final = re.compile(r"\.(?:ssh|aws|gnupg|kube|azure|docker|config
 _DESCRIPTOR: Final = re.compile(r"(?:/dev/fd/|/proc/self/fd/)?(\d{1,3})")
 # Options with which curl and wget fetch what an address gives, and nothing else.
 _PLAIN: Final = re.compile(r"-[fsSLqoO]{0,6}-?|--(?:proto|tlsv1\.[23]|location|fail|silent|show-error|quiet)|=?https")
-_INPUT: Final = re.compile(r"(?:-s?|/dev/stdin)$|<\(")
 _AWKS: Final = frozenset(words("awk gawk mawk nawk"))
 _PIPES_TO_SHELL: Final = re.compile(
     r"\|\s{0,4}\"(?:/\w{1,8}){0,3}/?(?:ba|da|z|k)?sh\"|\bsystem\s{0,4}\(\s{0,4}(?:\$|\w{1,20}\s{0,4}\))"
