@@ -567,8 +567,12 @@ MAILBOX: Final = r"[\w.+-]{1,64}@[\w-]{1,63}\.[\w.-]{2,100}"  # the address of a
 URL: Final = re.compile(
     r"https?://(?:[^\s/@\"'<>`\\?#]{0,64}@)?([^\s/\"'<>`\\?#)\]|]{1,253})([^\s\"'<>`)\]|]{0,400})"
 )
-# The user's own machine or network; a package registry there belongs to the user.
-OWN_NETWORK: Final = re.compile(r"localhost|127\.|10\.|192\.168\.|172\.(?:1[6-9]|2\d|3[01])\.|\[?::1")
+# The user's own machine or network; a package registry there belongs to the user. Nothing may follow the address that
+# makes it the first labels of another host, or the user before an `@`.
+OWN_NETWORK: Final = re.compile(
+    r"(?:localhost|(?:127|10)(?:\.\d{1,3}){3}|192\.168(?:\.\d{1,3}){2}|172\.(?:1[6-9]|2\d|3[01])(?:\.\d{1,3}){2}"
+    r"|\[?::1\]?)\.?(?:[^\w.@-][^@]*)?$"
+)
 _NUMBER = re.compile(r"(?:\d{1,3}\.){3}\d{1,3}|0x[0-9a-f]{6,}|\d{8,}|\[[0-9a-f:.]+\]")
 _PROGRAM_SUFFIXES: Final = tuple(_TABLE["program_suffixes"])
 # The exact addresses of installers of well-known projects; only the project can publish there.

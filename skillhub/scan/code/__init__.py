@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from skillhub.scan.code.flow import Flow, Place
 
 # Increase it with every change of the findings; it is part of the key of cached scans.
-RULES_VERSION: Final = 32
+RULES_VERSION: Final = 33
 # Literals of programs that read the user's data ("takes"), hide their purpose or run data as code ("hides"), or send
 # data ("sends"). In lower case and without blanks; ``^`` stands for a blank between two words.
 _TAKES: Final = words(
