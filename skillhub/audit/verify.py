@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -133,6 +134,8 @@ class Verifier:
             problems = [replace(each, message=NOT_AGREED) if each.code == "missing" else each for each in problems]
         if record is None or record.tree != entry.tree:  # a tree that the user agreed to has the right name
             problems += self._check_name(name, entry)
+        if tree is not None and not entry.signed_by:  # the pin of a signer is for this version
+            problems += self._check_version(name, entry.original)
         problems += _check_patch(entry, ports)
         places = copies.paths_of(project, record.links, self._folder) if record else []
         unmanaged = self._unmanaged.get(name, ())
@@ -159,6 +162,15 @@ class Verifier:
         if manifest is not None and manifest.name != (own := entry.own_name(name)):
             message = f"the lock names {own}, its SKILL.md {manifest.name}"
             yield TreeProblem(SourceMismatch.code, self._ports.project.lock_path, message)
+
+    def _check_version(self, name: str, entry: Locked) -> Iterator[TreeProblem]:
+        """Yield a problem if the lock states another version than the stored skill, by which advisories name it."""
+        with suppress(FormatError, SecurityError):
+            manifest = self._stored.manifest(entry.tree)
+            if manifest is not None and manifest.version != entry.version:
+                found, locked = manifest.version or "none", entry.version or "without a version"
+                message = f"the lock has {name} {locked}, its SKILL.md says {found}"
+                yield TreeProblem(SourceMismatch.code, self._ports.project.lock_path, message)
 
 
 def _still_there(places: Sequence[str], message: str) -> tuple[TreeProblem, ...]:

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from typing import NamedTuple, TypeAlias
 
 from skillhub.command.ports import Ports
@@ -38,7 +39,7 @@ from skillhub.model.tree import SIGNATURE, SKILL_MD, Listing, Tree
 from skillhub.net.target import by_agreement
 from skillhub.policy.policy import EVERYTHING, LASTING, Subject
 from skillhub.project.copies import left_the_lock
-from skillhub.project.last_seen import HINTS, install_command
+from skillhub.project.last_seen import HINTS, declared_version, install_command
 from skillhub.scan import capabilities_and_findings, scan
 from skillhub.sources.configured import Source
 from skillhub.trust.publishers import keys_of_publisher, publisher_of
@@ -61,7 +62,8 @@ def advised(name: str, entry: Locked, listing: Listing | None, ports: Ports) -> 
     def listed() -> Listing | None:
         return listing or ports.store.listing(entry.tree)
 
-    subject = AdvisorySubject.of(name, entry, ports.root_of(entry), lambda: urls_of(entry, ports), listed)
+    declared = partial(declared_version, ports.store, entry)
+    subject = AdvisorySubject.of(name, entry, ports.root_of(entry), lambda: urls_of(entry, ports), listed, declared)
     return known.matches(subject)
 
 
@@ -75,7 +77,7 @@ def advised_tree(tree: Tree, artifact: Digest | None, ports: Ports) -> tuple[Mat
             name, versions = manifest.name, (manifest.version or "",)
     digests = digests_of(tree.listing) | {each.digest: "its tree" for each in (tree, tree.without([SIGNATURE]))}
     digests |= {artifact: "its artifact"} if artifact else {}
-    return known.matches(AdvisorySubject(name, versions, None, tuple, lambda: digests))
+    return known.matches(AdvisorySubject(name, lambda: versions, None, tuple, lambda: digests))
 
 
 def advised_skills(ports: Ports) -> list[tuple[str, Match]]:

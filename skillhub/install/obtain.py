@@ -498,10 +498,10 @@ def _from_store_or_source(name: str, entry: Locked, ports: Ports, *, is_agreed: 
     alias = None if entry.local else entry.source
     publishers = [*pinned, *candidates.revoking(status), *pins.trusted_publishers(ports.publishers)]
     verdict = judge(tree, publishers, alias, ports.clock(), locked=(entry.tree,))
-    release = status.release
+    content, release = read(tree, scan_here if scan else no_scan), status.release
     size = tree.size if root is None else (release.size if release else None)
-    sized = entry if size is None else replace(entry, size=size)
-    found = candidate_of(read(tree, scan_here if scan else no_scan), sized, verdict, (), publishers)
+    shown = replace(entry, size=entry.size if size is None else size, version=content.manifest.version)
+    found = candidate_of(content, shown, verdict, (), publishers)
     found = _verified(name, entry, found, ports)
     found = replace(found, stored=ports.store.listing(entry.tree) is not None, voucher=ports.voucher(entry))
     return replace(found, published=release.published).noted(*status.yanked) if release else found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from heapq import nsmallest
@@ -239,13 +239,13 @@ class AdvisorySubject:
     """The facts of a skill that advisories are matched against.
 
     Attributes:
-        versions: Its version and its commit, those that are known.
+        versions: Returns its version and its commit, those that are known.
         urls: Returns every URL of its source.
         digests: Returns the digests of the artifact, the trees and their files; each with the words for what has it.
     """
 
     name: str
-    versions: tuple[str, ...]
+    versions: Callable[[], tuple[str, ...]]
     root: Digest | None
     urls: Callable[[], tuple[str, ...]]
     digests: Callable[[], Mapping[str, str]]
@@ -258,14 +258,28 @@ class AdvisorySubject:
         root: Digest | None,
         urls: Callable[[], tuple[str, ...]],
         listing: Callable[[], Listing | None],
+        declared: Callable[[], str | None],
     ) -> Self:
-        """Return the subject for a locked skill or a candidate; ``listing`` is called only if ``digests`` is."""
+        """Return the subject for a locked skill or a candidate.
+
+        Args:
+            name: Its name in the project.
+            entry: Its entry in the lock.
+            root: The first root of its registry.
+            urls: Returns every URL of its source.
+            listing: Returns its files; called only if an advisory names digests.
+            declared: Returns the version in its ``SKILL.md``, whatever the lock says; called only if an advisory has
+                its name.
+        """
+
+        def versions() -> tuple[str, ...]:
+            return tuple(dict.fromkeys(filter(None, (entry.version, declared(), entry.rev))))
 
         def digests() -> dict[str, str]:
             names = digests_of(listing() or Listing({})) | {entry.original.tree: "its tree", entry.tree: "its tree"}
             return names | ({entry.digest: "its artifact"} if entry.digest else {})
 
-        return cls(entry.own_name(name), tuple(filter(None, (entry.version, entry.rev))), root, urls, digests)
+        return cls(entry.own_name(name), versions, root, urls, digests)
 
 
 def digests_of(listing: Listing) -> dict[str, str]:
@@ -352,10 +366,12 @@ class AdvisoryIndex:
         # The artifact and the tree come last in ``digests``, and are named rather than a file.
         of_digests = ((by, self._by_digest.get(digest, ())) for digest, by in reversed([*digests.items()]))
         all_matches = [replace(match, by=by) for by, matches in of_digests for match in matches]
-        for feed, advisory, affected in self._by_name.get(subject.name, ()):
-            if _is_from(subject, affected, feed) and _is_affected(subject, affected):
+        named = self._by_name.get(subject.name, ())
+        versions = subject.versions() if named else ()
+        for feed, advisory, affected in named:
+            if _is_from(subject, affected, feed) and _is_affected(versions, affected):
                 summary = _shortened(advisory.summary or advisory.details)
-                all_matches.append(Match(advisory.id, advisory.rank, summary, "version", _fix(subject, affected)))
+                all_matches.append(Match(advisory.id, advisory.rank, summary, "version", _fix(versions, affected)))
         worst: dict[str, Match] = {}
         for match in sorted(all_matches, key=lambda match: (-SEVERITIES.index(match.severity), match.id)):
             worst.setdefault(match.id, match)
@@ -382,30 +398,35 @@ def _is_from(subject: AdvisorySubject, affected: OsvAffected, feed: AdvisoryFeed
     return source == subject.root or any(is_under(url, source) for url in subject.urls())
 
 
-def _is_affected(subject: AdvisorySubject, affected: OsvAffected) -> bool:
-    """Return whether the version is affected, as OSV evaluates it; without versions and ranges every version is."""
+def _is_affected(versions: Collection[str], affected: OsvAffected) -> bool:
+    """Return whether a version is affected, as OSV evaluates it; without versions and ranges every version is."""
     if not affected.ranges and not affected.versions:
         return True
-    if not set(subject.versions).isdisjoint(affected.versions or ()):
+    if not set(versions).isdisjoint(affected.versions or ()):
         return True
-    return any(_within(subject.versions, range_) for range_ in affected.ranges or () if range_.type != "GIT")
+    return any(_within(versions, range_) for range_ in affected.ranges or () if range_.type != "GIT")
 
 
-def _within(versions: tuple[str, ...], range_: OsvRange) -> bool:
-    """Return whether the version is in the range; an unknown version is only in a range without an end."""
-    version = next(filter(is_version, versions), None)
+def _within(versions: Collection[str], range_: OsvRange) -> bool:
+    """Return whether a version is in the range; an unknown version is only in a range without an end."""
+    keys = [precedence(version) for version in versions if is_version(version)]
     events = sorted(filter(None, map(_position, range_.events)))
     limits = [event.limit for event in range_.events if event.limit is not None]
     is_limited = bool(limits) and all(map(is_version, limits))  # a version below any limit is in the range
-    if version is None:
+    if not keys:
         return {kind for _, kind in events} == {"introduced"} and not is_limited
-    key, is_bad = precedence(version), False
+    top = max(map(precedence, limits)) if is_limited else None
+    return any(_is_bad(key, events) and (top is None or key < top) for key in keys)
+
+
+def _is_bad(key: Precedence, events: Iterable[tuple[Precedence, str]]) -> bool:
+    is_bad = False
     for bound, kind in events:
         if kind == "introduced" and key >= bound:
             is_bad = True
         elif (kind == "fixed" and key >= bound) or (kind == "last" and key > bound):
             is_bad = False
-    return is_bad and not (is_limited and key >= max(map(precedence, limits)))
+    return is_bad
 
 
 _LOWEST = precedence("0.0.0-0")
@@ -424,12 +445,12 @@ def _position(event: OsvEvent) -> tuple[Precedence, str] | None:
     return (precedence(end), kind) if end is not None and not has_two and is_version(end) else None
 
 
-def _fix(subject: AdvisorySubject, affected: OsvAffected) -> str | None:
-    """Return the lowest version above the subject's that the advisory calls fixed, and that no range affects."""
-    current = [precedence(version) for version in subject.versions if is_version(version)]
-    later = (fix for fix in _fixes(affected) if not current or precedence(fix) > current[0])
+def _fix(versions: Collection[str], affected: OsvAffected) -> str | None:
+    """Return the lowest version above these that the advisory calls fixed, and that no range affects."""
+    current = [precedence(version) for version in versions if is_version(version)]
+    later = (fix for fix in _fixes(affected) if not current or precedence(fix) > max(current))
     lowest = nsmallest(_FIXES_TRIED, later, key=precedence)
-    return next((fix for fix in lowest if not _is_affected(replace(subject, versions=(fix,)), affected)), None)
+    return next((fix for fix in lowest if not _is_affected((fix,), affected)), None)
 
 
 def _fixes(affected: OsvAffected) -> Iterator[str]:

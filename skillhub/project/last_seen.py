@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from typing import Annotated
 
 from skillhub import errors
@@ -35,7 +35,7 @@ from skillhub.model.index import (
 from skillhub.model.lock import Lock, Locked, Signer, by_word
 from skillhub.model.question import HoldReason
 from skillhub.model.reference import Named, parse_remote, url_of
-from skillhub.model.tree import Listing
+from skillhub.project.store import Store
 from skillhub.project.user_state import own_roots
 
 _NO_FILE = "create the file, or remove its line from advisories in config.toml"
@@ -166,18 +166,14 @@ def _stamps(folder: str) -> list[str]:
 
 def recalled(name: str, entry: Locked, index: Index) -> errors.SecurityError | None:
     """Return the error that refuses a locked release by the documents of its registry; None if it may be used."""
-    own = entry.own_name(name)
-    release = next(
-        (
-            each
-            for each in index.skills.get(own, ())
-            if each.digest == entry.digest or each.tree == entry.original.tree
-        ),
-        None,
-    )
-    if release is None:
-        return None
-    found, where = f"{name} {release.version}", entry.url
+    offered = index.skills.get(entry.own_name(name), ())
+    # A lock may combine the digest of one release with the tree of another: neither may be recalled.
+    meant = (each for each in offered if each.digest == entry.digest or each.tree == entry.original.tree)
+    return next(filter(None, (_recall(name, entry, each, index) for each in meant)), None)
+
+
+def _recall(name: str, entry: Locked, release: Release, index: Index) -> errors.SecurityError | None:
+    own, found, where = entry.own_name(name), f"{name} {release.version}", entry.url
     if release.withdrawn is not None:
         reason = release.withdrawn or "no reason given"
         return errors.Withdrawn(f"{found} was withdrawn by its registry: {reason}", where=where)
@@ -261,7 +257,17 @@ def install_command(name: str, entry: Locked, version: str | None, scope: Scope)
 BadCheck = Callable[[str, Locked], Match | None]  # name and entry -> the advisory that refuses the skill, if any
 
 
-def known_bad(lock: Lock, listing: Callable[[Digest], Listing | None], home: Home) -> BadCheck:
+def declared_version(store: Store, entry: Locked) -> str | None:
+    """Return the version in the stored ``SKILL.md`` of a locked skill; None without one, or if it is not stored."""
+    from skillhub.model.manifest import Manifest  # noqa: PLC0415 - few skills have an advisory
+
+    stored = store.read(entry.original.tree)
+    with suppress(FormatError, errors.SecurityError):
+        return Manifest.read(stored).version if stored is not None else None
+    return None
+
+
+def known_bad(lock: Lock, store: Store, home: Home) -> BadCheck:
     """Return the check of a locked skill against the advisories on this disk.
 
     Raises:
@@ -281,7 +287,8 @@ def known_bad(lock: Lock, listing: Callable[[Digest], Listing | None], home: Hom
             return tuple(dict.fromkeys((url, entry.git or url)))
 
         signed = Digest(root) if root else None
-        subject = AdvisorySubject.of(name, entry, signed, urls, lambda: listing(entry.tree))
+        listing, declared = partial(store.listing, entry.tree), partial(declared_version, store, entry)
+        subject = AdvisorySubject.of(name, entry, signed, urls, listing, declared)
         return next((each for each in index.matches(subject) if each.is_refused), None)
 
     return match if index else lambda name, entry: None
@@ -290,15 +297,13 @@ def known_bad(lock: Lock, listing: Callable[[Digest], Listing | None], home: Hom
 BarringCheck = Callable[[str, Locked], HoldReason | None]  # name and entry -> why the skill must not be loaded, if so
 
 
-def barring(
-    lock: Lock, listing: Callable[[Digest], Listing | None], home: Home, scope: Scope, range_of: RangeOf
-) -> BarringCheck:
+def barring(lock: Lock, store: Store, home: Home, scope: Scope, range_of: RangeOf) -> BarringCheck:
     """Return the check whether a locked skill must not be loaded, by an advisory or by its registry.
 
     Raises:
         NotFound, FormatError, StateError: as ``known_bad``.
     """
-    bad = known_bad(lock, listing, home)
+    bad = known_bad(lock, store, home)
     roots_of_user = own_roots(home)  # a repository may change the root of the registry in its lock
     every = {*roots_of_user.values(), *map(lock.root_of, lock.skills.values())}
     registries = {root: last_seen(home, Digest(root)) for root in every if root}

@@ -175,7 +175,7 @@ def advisory_index(feed: AdvisoryFeed) -> AdvisoryIndex:
 def known_bad(release: Release, advisories: AdvisoryIndex, root: Digest) -> tuple[Match, ...]:
     """Return the advisories that match a release; ``root`` identifies its registry."""
     digests = {str(release.digest): "its artifact", str(release.tree): "its tree"}
-    subject = AdvisorySubject(release.name, (release.version or "",), root, tuple, lambda: digests)
+    subject = AdvisorySubject(release.name, lambda: (release.version or "",), root, tuple, lambda: digests)
     return advisories.matches(subject)
 
 

@@ -563,7 +563,7 @@ class _Installed(NamedTuple):
 def _installed(project: Project, store: Store, environ: Mapping[str, str]) -> list[_Installed]:
     """Return every skill that is in the lock, or that left it, with the folders that skillhub put it into."""
     lock, records = project.lock(), project.records()
-    barred = barring(lock, store.listing, project.home, project.scope, lambda name: project.intent().range_of(name))
+    barred = barring(lock, store, project.home, project.scope, lambda name: project.intent().range_of(name))
     is_met = need_check(environ, records.enabled(lock.skills))
     installed = []
     for name, entry in lock.skills.items():

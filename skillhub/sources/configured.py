@@ -594,7 +594,7 @@ def with_withdrawn(skills: Iterable[Skill], sources: Sources) -> list[Skill]:
         source, name = known.get(skill.source or ""), skill.own_name or skill.name
         root = source.root if source else None
         releases = sources.last_seen(root).index([name]).skills if root and sources.was_heard(root) else {}
-        locked = [each for each in releases.get(name, ()) if each.digest == skill.digest]
+        locked = [each for each in releases.get(name, ()) if each.digest == skill.digest or each.tree == skill.tree]
         reasons = [each.withdrawn or "no reason given" for each in locked if each.withdrawn is not None]
         found.append(replace(skill, withdrawn=reasons[0]) if reasons else skill)
     return found

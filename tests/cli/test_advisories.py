@@ -297,3 +297,55 @@ def test_attack_an_installed_release_that_became_withdrawn_is_not_served(own, he
     assert served_answers(own)[0]["why"] == "withdrawn"
     assert own.run("remove", "greeting", "--yes").status == 0
     assert own.run("load", "greeting", "--json").status == 3
+
+
+def changed_entry(shell, name, **facts):
+    """Change facts of a locked skill, as a pull request can."""
+    lock = shell.lock()
+    lock["skills"][name] |= facts
+    shell.write("project/skillhub.lock", json.dumps(lock))
+
+
+def test_attack_a_lock_with_the_digest_of_another_release_hides_no_withdrawal(own):
+    newer = own.skill("newer/greeting", head='metadata:\n  version: "2.0.0"\n')
+    assert own.run("registry", "add", own.folder / "registry", newer).status == 0
+    withdrawn(own)
+    assert own.run("audit").status == 1
+    (archive,) = own.folder.glob("registry/site/archives/greeting/2.0.0/*.zip")
+    changed_entry(own, "greeting", digest=f"sha256:{archive.stem}")
+    assert served_answers(own)[0]["why"] == "withdrawn"
+    for words in (["load", "greeting"], ["sync"], ["install"], ["install", "--frozen"], ["enable", "greeting"]):
+        assert own.run(*words, "--json").error["code"] == "withdrawn", words
+    (row,) = own.run("list", "--json").json["skills"]
+    assert row["withdrawn"] == "it lies"
+    assert {"withdrawn"} < {each["code"] for each in own.run("verify", "--json").json["skills"][0]["problems"]}
+
+
+@pytest.mark.parametrize("affected", [{"versions": ["1.0.0"]}, semver(("introduced", "0"), ("fixed", "2.0.0"))])
+def test_attack_a_lock_with_another_version_hides_no_advisory(own, affected):
+    note = own.skill("project/note", head='metadata:\n  version: "1.0.0"\n')
+    assert own.run("install", note, "--yes", "--allow-unsigned").status == 0
+    named = [osv([package(name=name, **affected)], id=f"MAL-{name}") for name in ("greeting", "note")]
+    own.write("hub/config/bad.json", json.dumps(named))
+    own.write("hub/config/config.toml", 'advisories = ["bad.json"]\n')
+    for name in ("greeting", "note"):
+        assert own.run("load", name, "--json").error["code"] == "known-bad"
+        changed_entry(own, name, version="9.0.0")
+        assert own.run("load", name, "--json").error["code"] == "known-bad"
+    assert {each["skill"] for each in own.run("list", "--json").json["known_bad"]} == {"greeting", "note"}
+    assert own.run("sync", "--json").error["code"] == "known-bad"
+
+
+def test_attack_a_lock_with_another_version_of_a_stored_unsigned_skill_is_refused(own):
+    note = own.skill("project/note", head='metadata:\n  version: "1.0.0"\n')
+    assert own.run("install", note, "--yes", "--allow-unsigned").status == 0
+    assert own.run("verify").status == 0
+    changed_entry(own, "note", version="9.0.0")
+    for words in (["install"], ["install", "--frozen"], ["enable", "note"]):
+        done = own.run(*words, "--json")
+        assert (done.status, done.error["code"]) == (5, "source-mismatch"), words
+    (checked,) = own.run("verify", "note", "--json").json["skills"]
+    assert [(each["code"], each["message"]) for each in checked["problems"]] == [
+        ("source-mismatch", "the lock has note 9.0.0, its SKILL.md says 1.0.0")
+    ]
+    assert own.run("audit").status == 1

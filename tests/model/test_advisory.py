@@ -46,7 +46,7 @@ def feed(*documents, root=None):
 
 def subject(version="1.0.0", name="hello", root=None, urls=("https://skills.example/a",), digests=()):
     versions = (version,) if version else ()
-    return AdvisorySubject(name, versions, root, lambda: urls, lambda: dict.fromkeys(digests, "its tree"))
+    return AdvisorySubject(name, lambda: versions, root, lambda: urls, lambda: dict.fromkeys(digests, "its tree"))
 
 
 def matches(document, by=None, **about):
@@ -157,7 +157,7 @@ def test_attack_a_registry_cannot_lower_the_severity_of_an_advisory(is_mirror_fi
 def test_matching_tree_is_named_before_a_matching_file():
     document = osv([], database_specific={"digests": [Digest.of(bytes([n])) for n in range(200)] + [BAD]})
     digests = {**{Digest.of(bytes([n])): f"its file {n}" for n in range(200)}, BAD: "its tree"}
-    about = AdvisorySubject("hello", (), None, tuple, lambda: digests)
+    about = AdvisorySubject("hello", tuple, None, tuple, lambda: digests)
     (match,) = AdvisoryIndex([feed(document)], NOW).matches(about)
     assert match.by == "its tree"
 
