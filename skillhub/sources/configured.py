@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cache, cached_property
+from posixpath import normpath
 from typing import TYPE_CHECKING, Annotated
 from urllib.parse import unquote
 
@@ -126,8 +127,7 @@ def check(alias: str, url: str) -> None:
         UsageError: the alias or the URL is invalid; the message shows no password in the URL.
     """
     if not is_alias(alias):
-        words = ", ".join(sorted(RESERVED_ALIASES))
-        hint = f"{NAME_RULE}; not {words}"
+        hint = f"{NAME_RULE}; not {', '.join(sorted(RESERVED_ALIASES))}"
         raise UsageError(f"{quote(alias)} cannot name a source", hint=hint)
     if url == EMBEDDED_URL:
         if alias != EMBEDDED_ALIAS:
@@ -584,7 +584,7 @@ def _url_key(url: str) -> str:
     if found is None:
         raise AssertionError("the URL of a source was checked when it was read")
     port = "" if found.port in (80, 443) else f":{found.port}"
-    return f"{found.host.rstrip('.')}{port}{unquote(found.path).rstrip('/')}"
+    return f"{found.host.rstrip('.')}{port}{normpath('/' + unquote(found.path).lstrip('/')).rstrip('/')}"
 
 
 def with_withdrawn(skills: Iterable[Skill], sources: Sources) -> list[Skill]:

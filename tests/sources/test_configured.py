@@ -134,7 +134,11 @@ def test_site_without_a_registry_has_no_root(sources):
 
 @pytest.mark.parametrize(
     "url",
-    [URL, URL + "/", "https://REGISTRY.example/%68ub", "https://registry.example:443/hub", URL.replace("s:", ":")],
+    [
+        *(URL, URL + "/", "https://REGISTRY.example/%68ub", "https://registry.example:443/hub"),
+        *(URL.replace("s:", ":"), URL.replace("/hub", "//hub"), URL + "/.", URL + "/./", URL + "/x/.."),
+        "https://registry.example/x/%2e%2E//hub",
+    ],
 )
 def test_attack_a_former_registry_is_refused_as_a_site(sources, tmp_path, url):
     sources.add("acme", URL, b"root")
