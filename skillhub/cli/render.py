@@ -239,9 +239,11 @@ def _show_waiting(waiting: Sequence[Skill], outcome: Outcome, options: Options, 
     terminal = common.terminal
     stays = "would be stored and locked, and stay" if common.dry_run else "is stored and locked, and stays"
     for skill in waiting:
-        terminal.warn(f"{skill.name} {stays} disabled; missing:")
         answered, typed = _answered(skill, outcome, options)
         needs = [need for need in skill.requires if need.open and need.spell() not in answered]
+        if not needs:  # of a skill that --no-enable keeps disabled
+            continue
+        terminal.warn(f"{skill.name} {stays} disabled; missing:")
         then = f"then: {common.command('enable', skill.name)}{typed}"  # once, below the last of several needs
         for need in needs:
             terminal.warn(f"  {need.kind} {need.name}", "plain")
@@ -257,8 +259,9 @@ def _show_waiting(waiting: Sequence[Skill], outcome: Outcome, options: Options, 
 def _answered(skill: Skill, outcome: Outcome, options: Options) -> tuple[set[str], str]:
     """Return the needs that the flags of this command answered, and the flag to type again with the next command."""
     answered = {need for name, need in outcome.supplied if name == skill.name}
-    # A missing program keeps a skill disabled before its servers are configured.
-    if options.mcp != "ask" and any(need.open and need.kind == "program" for need in skill.requires):
+    # A missing program, or --no-enable, keeps a skill disabled before its servers are configured.
+    is_kept = not options.enable or any(need.open and need.kind == "program" for need in skill.requires)
+    if options.mcp != "ask" and is_kept:
         servers = {need.spell() for need in skill.requires if need.open and need.kind == "mcp"}
         if options.mcp == "configure":
             servers -= {need for name, need in outcome.remedies if name == skill.name}

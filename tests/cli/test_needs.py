@@ -56,6 +56,19 @@ def test_what_a_flag_answered_is_not_missing_and_stays_in_the_next_command(shell
     assert done.err.endswith(f"  then: skillhub enable gh-fix-ci --mcp {way}\n")
 
 
+@pytest.mark.parametrize("way", ["configure", "skip"])
+def test_a_server_that_a_flag_answers_is_not_missing_with_no_enable(shell, way):
+    words = serving(shell, "demo-server")[:3]
+    done = shell.run(*words, "--yes", "--no-enable", "--mcp", way)
+    assert (done.status, "missing" in done.err) == (0, False)
+    shell.environ["PATH"] = str(shell.write("programs/gh", "").parent)
+    (shell.folder / "programs/gh").chmod(0o755)
+    done = shell.run("install", "github:gh-fix-ci", "--yes", "--no-enable", "--mcp", way)
+    needs = [line for line in done.err.splitlines() if line.startswith("  ") and line[2] != " "]
+    assert (done.status, needs) == (0, ["  env GITHUB_TOKEN"])
+    assert done.err.endswith(f": skillhub enable gh-fix-ci --mcp {way}\n")
+
+
 def test_hint_if_another_server_has_the_name(shell):
     mine = shell.write("project/.mcp.json", '{"mcpServers": {"demo": {"command": "mine"}}}')
     words = serving(shell, "demo-server")
