@@ -14,10 +14,10 @@ from typing import NoReturn, TypeVar
 from skillhub.disk import files
 from skillhub.disk.folders import LARGEST, list_folder, walk, write_tree
 from skillhub.disk.home import EDITS
-from skillhub.errors import FormatError, NotFound, StateError, UnsafeArchive, WrongBytes
+from skillhub.errors import FormatError, NotFound, SkillhubError, StateError, UnsafeArchive, WrongBytes
 from skillhub.formats.digest import Digest
-from skillhub.formats.text import deferred, quote
-from skillhub.model.lock import Patch
+from skillhub.formats.text import command, deferred, quote
+from skillhub.model.lock import Locked, Patch
 from skillhub.model.tree import File, Listing, Tree
 from skillhub.project.project import Project
 
@@ -543,6 +543,22 @@ def read_patch(patch: Patch, project: Project) -> bytes:
     if Digest.of(data) != patch.digest:
         raise WrongBytes(f"expected a patch of digest {patch.digest}, found {Digest.of(data)}", where=path)
     return data
+
+
+def patch_warning(name: str, entry: Locked, project: Project) -> str | None:
+    """Return the warning that the patch of a locked skill cannot be read or is another one; None if all is well.
+
+    A machine that has the patched tree does not need the patch; all others do.
+    """
+    if entry.patch is None:
+        return None
+    try:
+        read_patch(entry.patch, project)
+    except SkillhubError as error:
+        what = "is missing" if isinstance(error, NotFound) else "is not the patch that the lock names"
+        again = command(project.scope, "patch", name)
+        return f"{entry.patch.path} {what}; restore it from version control, or write it again: {again}"
+    return None
 
 
 # Intact copies in agents' folders of trees that the store has lost.

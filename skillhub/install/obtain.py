@@ -15,7 +15,7 @@ from skillhub.archive.unpack import unpack
 from skillhub.command.ports import Place, Ports, Report
 from skillhub.disk import files
 from skillhub.disk.home import Home
-from skillhub.edits.patch import apply, checked_as_archive, read_patch
+from skillhub.edits.patch import apply, checked_as_archive, patch_warning, read_patch
 from skillhub.errors import BadSignature, FormatError, NotFound, SecurityError, SourceMismatch, WrongBytes
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import command, deferred, quote
@@ -383,7 +383,7 @@ def with_patched_tree(found: Candidate, tree: Tree, content: Content) -> Candida
 
 
 def _with_patch(found: Candidate, entry: Locked, ports: Ports, *, scan: bool) -> Candidate:
-    """Return the candidate with the lock's patch, if there is one, and a warning of capabilities the lock leaves out.
+    """Return the candidate with the lock's patch, if it has one; warn of a patch or capabilities that the lock lacks.
 
     Raises:
         NotFound: the patch file does not exist.
@@ -402,8 +402,8 @@ def _with_patch(found: Candidate, entry: Locked, ports: Ports, *, scan: bool) ->
             raise WrongBytes(message, where=entry.patch.path)
         patched = with_patched_tree(found, tree, read(tree, scan_here if scan else no_scan))
         found = replace(patched, entry=entry, stored=found.stored and stored is not None)
-    note = undeclared(found.capabilities, entry)
-    return found.noted(note) if note else found
+    notes = undeclared(found.capabilities, entry), patch_warning(found.name, entry, ports.project)
+    return found.noted(*filter(None, notes))
 
 
 def undeclared(capabilities: Iterable[str], entry: Locked) -> str | None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 from skillhub.command.ports import LeftOut, Options, Outcome, Ports, ask
 from skillhub.command.state import State, read_state, refuse_unknown
+from skillhub.edits.patch import patch_warning
 from skillhub.errors import FormatError, UsageError
 from skillhub.formats.text import as_command, command
 from skillhub.install.candidates import Candidate
@@ -26,7 +27,7 @@ def patch(names: Sequence[str], options: Options, ports: Ports) -> Outcome:
 
     The signature and all former consent are about the unpatched tree. So the patched skill is scanned, and the user
     is asked about it as about an unsigned skill, without the question about the missing signature: they made the
-    edits themselves.
+    edits themselves. A patch whose file is missing or was changed is written again from the copies.
 
     Raises:
         NotFound: a name is not locked.
@@ -73,7 +74,9 @@ def _edited(name: str, state: State, ports: Ports) -> Candidate:
         raise UsageError(f"{name} has no copy of the locked version here", where=name, hint=hint)
     paths = paths_of(ports.project, record.links)
     copies = {path: read_local(path, project=ports.project).tree for path in paths if os.path.lexists(path)}
-    trees = {path: tree for path, tree in copies.items() if tree.digest != record.tree}
+    # The copies of a patch that is gone from its file are all that is left of it: it is written again.
+    is_lost = patch_warning(name, entry, ports.project) is not None
+    trees = {path: tree for path, tree in copies.items() if is_lost or tree.digest != record.tree}
     if not trees:
         raise UsageError(f"{name} has no edits here", where=name, hint="edit a copy in an agent's folder first")
     tree = _alike(trees)

@@ -89,7 +89,13 @@ def sync(obtain: Obtain, ports: Ports, *, dry_run: bool = False) -> Outcome:
         tuple(managed(ports.project, ports.store, ports.environ)),
         changed,
         tuple(asked),
-        (*removed, *_kept_unlocked(unlocked, state, ports), *_disagreements(state, ports), *notes),
+        (
+            *removed,
+            *_kept_unlocked(unlocked, state, ports),
+            *_disagreements(state, ports),
+            *_patches(state, ports),
+            *notes,
+        ),
         left_out=(*map(kept_edited, sorted(kept)), *foreign),
         unchanged=frozenset(state.lock.skills.keys() - touched),
         pending=dry_run and bool(removed),
@@ -133,6 +139,13 @@ def _disagreements(state: State, ports: Ports) -> Iterator[str]:
         yield f"skillhub.toml names {names}, and the lock does not: {install}"
     if names := ", ".join(state.unwanted):
         yield f"the lock has {names}, which skillhub.toml does not require: {install} removes it"
+
+
+def _patches(state: State, ports: Ports) -> Iterator[str]:
+    """Yield the warnings about patches that machines without the patched tree would miss."""
+    for name, entry in state.lock.skills.items():
+        if warning := patch.patch_warning(name, entry, ports.project):
+            yield f"{name}: {warning}"
 
 
 def _refuse_forbidden(names: Iterable[str], state: State, ports: Ports) -> None:

@@ -297,6 +297,26 @@ def test_a_missing_patch_is_reported_and_stops_an_install_that_needs_it(world):
     refused(other, NotFound, lambda: other.install(answers=Answers("yes")))
 
 
+@pytest.mark.parametrize("change", ["missing", "not the patch that the lock names"])
+def test_a_lost_patch_is_named_and_written_again_from_the_copies(world, change):
+    edited(world)
+    run(world)
+    file = world.base / "skillhub-edits/plain-1.patch"
+    text = file.read_bytes()
+    file.unlink() if change == "missing" else file.write_bytes(text.replace(b"Step one.", b"Step two."))
+    for act in (world.install, world.sync):
+        done = act()
+        assert not done.changed
+        (warning,) = [line for line in done.warnings if "skillhub-edits/plain-1.patch" in line]
+        assert warning.startswith("plain: ") and f"is {change}" in warning and "skillhub patch plain" in warning
+    before = world.copy("plain").joinpath("SKILL.md").read_bytes()
+    run(world)
+    assert world.copy("plain").joinpath("SKILL.md").read_bytes() == before
+    assert (world.base / world.lock().skills["plain"].patch.path).read_bytes() == text
+    assert (world.problems(), world.install().warnings, world.sync().warnings) == ([], (), ())
+    refused(world, UsageError, lambda: run(world))  # there are no edits
+
+
 def bring(world, old, new, **files):
     skill(world.base / "src", body=LINES.replace(old, new), **files)
 
