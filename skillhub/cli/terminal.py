@@ -375,19 +375,22 @@ def rows_of(
     """Break a line into rows for a terminal; without ``columns``, off a terminal, it stays one line.
 
     The first row begins with ``start``, the others with ``below``, which is indented further than any line of
-    skillhub. A word that is too long there moves to the left if it fits then; else it is cut, unless ``whole``
-    matches it. So no untrusted text makes a row that looks like one of skillhub's.
+    skillhub. A word that is too long there moves to the left if it fits then, except from a column; else it is cut,
+    unless ``whole`` matches it. So no untrusted text makes a row that looks like one of skillhub's.
     """
     if columns is None:
         return [start + text]
     room = max(columns - cells_of(below), _NARROW)
+    is_column = len(below) > len(start) + _BELOW
     row, rows = start, []
     for number, found in enumerate(words.findall(text)):
-        word = found
-        if number and cells_of(row) + cells_of(word) > columns:
+        word = found.lstrip(" ")
+        is_first = is_column and len(row) + len(found) - len(word) == len(below)  # of its column, beside the label
+        if not number or is_first or cells_of(row) + cells_of(found) <= columns:
+            word = found
+        else:
             rows.append(row)
-            word = word.lstrip(" ")
-            is_moved = not below.strip() and room < cells_of(word) <= columns - _MOVED
+            is_moved = not (below.strip() or is_column) and room < cells_of(word) <= columns - _MOVED
             row = " " * _MOVED if is_moved else below
         stays = whole is not None and whole.fullmatch(word)
         *pieces, last = [word] if stays else _cut(word, columns - cells_of(row), room)
