@@ -42,13 +42,14 @@ from skillhub.formats.text import quote
 from skillhub.model.finding import in_words
 from skillhub.model.hosts import profile, profiles
 from skillhub.model.skill import Skill
+from skillhub.net.target import is_loopback
 from skillhub.registry.rendering import STYLE, environment
 from skillhub.runtime.agent import changes
 from skillhub.runtime.catalog import Catalog
 from skillhub.runtime.overview import section
 from skillhub.scan.skill_files import is_text
 from skillhub.server.content import ServedContent
-from skillhub.server.guard import BODY_MAX, HEADERS_MAX, TARGET_MAX, AccessRules, Guard, error_response, is_loopback
+from skillhub.server.guard import BODY_MAX, HEADERS_MAX, TARGET_MAX, AccessRules, Guard, error_response
 from skillhub.server.headers import NOTHING_LOADS
 from skillhub.server.mcp import http_sessions
 from skillhub.server.routes import EVENTS, FILE, ROUTES, Route, Workplace

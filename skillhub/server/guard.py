@@ -32,11 +32,6 @@ BODY_SECONDS: Final = 10.0
 _LOCAL = ("localhost", "127.0.0.1", "[::1]")
 
 
-def is_loopback(address: str) -> bool:
-    """Return whether only this machine can reach an address."""
-    return ip_address(address.partition("%")[0]).is_loopback
-
-
 @dataclass(frozen=True, slots=True)
 class AccessRules:
     """The rules for requests.
