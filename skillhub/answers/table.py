@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Mapping
 from importlib import import_module
 from typing import Any, Final
@@ -12,14 +10,14 @@ from pydantic import BaseModel
 
 from skillhub.answers import reading, setup
 from skillhub.answers.skills import CLASSES, JsonAnswer
+from skillhub.formats.text import packaged
 
 __all__ = ["ANSWERS", "DIALECT", "DOCUMENTS", "reading", "schema_of", "setup"]
 
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 # The class of every document that is read or written, imported when its schema is requested. The schema of a document
 # in TOML or YAML describes JSON of the same structure.
-with open(os.path.join(os.path.dirname(__file__), "documents.json"), encoding="utf-8") as _file:
-    DOCUMENTS: Final[Mapping[str, str]] = json.load(_file)
+DOCUMENTS: Final[Mapping[str, str]] = packaged("answers/documents.json")
 ANSWERS: Final[Mapping[str, type[JsonAnswer]]] = dict(sorted(CLASSES.items()))  # those of `reading` and `setup` too
 
 
