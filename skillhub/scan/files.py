@@ -9,49 +9,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from contextlib import suppress
 from typing import Final
 
-from skillhub.formats.text import words
+from skillhub.formats.text import packaged, words
 from skillhub.model.finding import Rule, rules
 from skillhub.model.tree import SKILL_MD, File
 from skillhub.scan.pattern import EXECUTABLE_MAGIC, Letters
 
-# Suffixes of programs, and of files that a build tool, a desktop or the system runs by their names. Those of the
-# second text run code when a program opens, loads, unpickles or compiles them.
-RUN_BY_NAME: Final = frozenset(
-    words(
-        """
-        .sh .bash .zsh .fish .ksh .csh .tcsh .nu .command .tool .ps1 .psm1 .psd1 .bat .cmd .vbs .vbe .jse .wsf
-        .hta .py .pyw .pyc .pyz .rb .pl .pm .raku .php .phtml .phar .lua .r .jl .tcl .exp .awk .sed .applescript
-        .scpt .ipynb .js .mjs .cjs .jsx .ts .mts .cts .tsx .coffee .vue .svelte .go .rs .java .kt .kts .scala
-        .groovy .gradle .swift .dart .cs .csx .fsx .clj .ex .exs .erl .hs .ml .nim .zig .cr .rmd .qmd .mk .bzl .tf
-        .nix .exe .com .dll .so .dylib .node .wasm .jar .class .msi .scr .desktop .service .timer .plist .reg .lnk
-        """
-        """
-        .docm .dotm .xlsm .xlam .pptm .pkl .pickle .pt .pth .whl .egg .crx .xpi .vsix .csproj .fsproj .vbproj .el
-        .vim .scm .rkt .lisp .sc .hy .lhs .pyx .pyd .erb .cgi .php5 .php7 .jsp .asp .aspx .mdx .astro .ejs .bats
-        .c .cc .cpp .cxx .m .mm .d .pas .rake .just .cmake .gd .robot .jsonnet .ahk .au3 .sct .wsc .ws .chm .cpl
-        .inf .iqy .slk .url .webloc .jnlp .xll .xlsb .ppam .joblib .ckpt .workflow .mobileconfig .appimage .run
-        .gemspec .podspec .dockerfile .sls .nsi .iss .theme .ash .action
-        """
-    )
-)
-_WHOLE_NAMES = frozenset(
-    words(
-        "makefile gnumakefile bsdmakefile justfile .justfile rakefile gemfile vagrantfile dockerfile"
-        " containerfile jenkinsfile procfile snakefile brewfile podfile fastfile taskfile.yml taskfile.yaml"
-        " docker-compose.yml docker-compose.yaml compose.yml compose.yaml cmakelists.txt meson.build"
-        " sconstruct wscript configure crontab build.bazel turbo.json"
-        " build.xml pom.xml deno.json tox.ini pyproject.toml setup.cfg setup.py"
-        " cargo.toml composer.json .envrc .gitlab-ci.yml .bashrc .zshrc .profile gradlew applypatch-msg pre-"
-        "applypatch post-applypatch pre-commit pre-merge-commit prepare-commit-msg commit-msg post-commit"
-        " pre-rebase post-checkout post-merge pre-push pre-receive update post-receive post-update post-"
-        "rewrite"
-        " tiltfile earthfile berksfile guardfile capfile thorfile dangerfile puppetfile build workspace buck pkgbuild"
-        " apkbuild sconscript binding.gyp build.ninja lefthook.yml .travis.yml azure-pipelines.yml .drone.yml"
-        " bitbucket-pipelines.yml devcontainer.json tasks.json mise.toml .mise.toml bunfig.toml .npmrc .yarnrc"
-        " .yarnrc.yml .pre-commit-config.yaml go.mod .zshenv .zprofile .bash_profile .bash_login .bash_logout"
-        " .bash_aliases .vimrc .gdbinit .lldbinit .rprofile .irbrc .pryrc .inputrc .gitconfig .tmux.conf"
-    )
-)
+_TABLE = {name: frozenset(words(" ".join(lines))) for name, lines in packaged("scan/file_names.json").items()}
+# Suffixes of programs, and of files that a build tool, a desktop or the system runs by their names; and of files that
+# run code when a program opens, loads, unpickles or compiles them.
+RUN_BY_NAME: Final = _TABLE["run_by_name"] | _TABLE["run_when_opened"]
+_WHOLE_NAMES = _TABLE["whole_names"]
 _DOCKERFILE = re.compile(r"(?:dockerfile|containerfile)[.-].*|.*[.-](?:dockerfile|containerfile)")
 _RUNS_THERE = re.compile(r"(?:^|/)(?:\.husky|\.githooks|\.git/hooks|\.github/(?:workflows|actions)|\.circleci)/")
 _PAGES = (".html", ".htm", ".xhtml", ".svg")

@@ -18,7 +18,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from skillhub.formats.text import words
+from skillhub.formats.text import packaged, words
 from skillhub.model.tree import File
 from skillhub.scan.pattern import LazyPattern, Letters, LinePattern, Literals, pattern
 
@@ -330,55 +330,7 @@ _CODING = re.compile(
     r"(?:[^\r\n]*[\r\n]{1,2})?[ \t\f]*#[^\r\n]*?coding[:=][ \t]*(?!(?:utf-?8|ascii|latin-1)(?![\w.-]))[\w.-]"
 )
 # The members of each module that neither reach a network, nor start a program, nor run text, nor write a file.
-_MEMBERS = {
-    line[0]: frozenset(line[1:])
-    for line in map(
-        words,
-        """
-        __future__ annotations
-        argparse ArgumentParser ArgumentTypeError ArgumentDefaultsHelpFormatter HelpFormatter Namespace
-            RawDescriptionHelpFormatter RawTextHelpFormatter REMAINDER SUPPRESS
-        base64 b64decode b64encode urlsafe_b64decode urlsafe_b64encode
-        bisect bisect bisect_left bisect_right insort
-        collections Counter OrderedDict defaultdict deque
-        collections.abc Callable Iterable Iterator Mapping MutableMapping Sequence
-        csv DictReader DictWriter QUOTE_ALL QUOTE_MINIMAL reader writer
-        datetime UTC date datetime fromisoformat now strptime timedelta timezone today utcnow
-        decimal Decimal InvalidOperation ROUND_HALF_EVEN ROUND_HALF_UP
-        difflib SequenceMatcher get_close_matches ndiff unified_diff
-        enum Enum IntEnum StrEnum auto
-        fractions Fraction
-        functools cache cmp_to_key lru_cache partial reduce
-        hashlib md5 sha1 sha256 sha512
-        heapq heapify heappop heappush nlargest nsmallest
-        html escape unescape
-        io BytesIO StringIO
-        itertools accumulate chain combinations count cycle dropwhile groupby islice pairwise permutations product
-            repeat starmap takewhile tee zip_longest
-        json JSONDecodeError dump dumps load loads
-        math ceil cos exp floor gcd hypot inf isclose isinf isnan log log10 log2 nan pi pow prod sin sqrt tan trunc
-        operator itemgetter
-        os environ getcwd linesep listdir makedirs path sep walk
-        os.path abspath basename dirname exists expanduser getmtime getsize isdir isfile join normpath realpath
-            relpath splitext
-        pathlib Path PurePath PurePosixPath
-        random Random choice choices randint random sample seed shuffle uniform
-        re A ASCII DOTALL I IGNORECASE M MULTILINE Match Pattern S UNICODE VERBOSE X compile error escape findall
-            finditer fullmatch match search split sub subn
-        statistics fmean mean median mode pstdev quantiles stdev variance
-        string ascii_letters ascii_lowercase ascii_uppercase digits hexdigits punctuation whitespace
-        sys argv byteorder exit maxsize platform stderr stdin stdout version version_info
-        textwrap dedent fill indent shorten wrap
-        time gmtime localtime monotonic perf_counter sleep strftime strptime time
-        typing Any Callable Dict Final Generator Generic Iterable Iterator List Literal Mapping Optional Protocol
-            Sequence Set TYPE_CHECKING Tuple TypeVar Union cast
-        unicodedata category combining east_asian_width name normalize
-        uuid uuid4
-        """.replace("\n            ", " ")
-        .strip()
-        .splitlines(),
-    )
-}
+_MEMBERS = {module: frozenset(words(names)) for module, names in packaged("scan/offline_members.json").items()}
 _IMPORT = re.compile(
     r"(?<=[\n;:] )(?:from ((?:\w+ \. )*\w+) )?import (?:((?:\w+ [.,] )*\w+)|\( ((?:\n |\w+ |, )*)\)) (?=[\n;])",
     re.ASCII,
