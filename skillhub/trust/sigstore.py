@@ -14,7 +14,6 @@ from urllib.parse import quote as percent_encode
 from warnings import catch_warnings, simplefilter
 
 from cryptography import x509
-from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.asn1 import decode_der
 from cryptography.utils import CryptographyDeprecationWarning
 from sigstore.errors import Error
@@ -26,6 +25,7 @@ from skillhub.errors import BadSignature, FormatError
 from skillhub.formats.text import quote
 from skillhub.model.tree import SIGNATURE
 from skillhub.trust.keys import PAYLOAD_TYPE, Identity, pae
+from skillhub.trust.x509 import MALFORMED
 
 _PUBLIC = "https://tuf-repo-cdn.sigstore.dev"
 _HINT = "a Sigstore that is not the public one: skillhub publisher trust NAME --identity … --trusted-root FILE"
@@ -35,21 +35,15 @@ _OTHER_NAME = x509.ObjectIdentifier("1.3.6.1.4.1.57264.1.7")
 _ISSUER = x509.ObjectIdentifier("1.3.6.1.4.1.57264.1.8")
 # The exceptions of the package and of `cryptography` for malformed bytes.
 _MALFORMED = (
+    *MALFORMED,
     Error,
     ArithmeticError,
     AttributeError,
-    CryptographyDeprecationWarning,
     LookupError,
     OSError,
     RuntimeError,
     StructError,
-    TypeError,
-    UnsupportedAlgorithm,
-    ValueError,
-    x509.DuplicateExtension,
     x509.ExtensionNotFound,
-    x509.InvalidVersion,
-    x509.UnsupportedGeneralNameType,
 )
 
 

@@ -260,7 +260,7 @@ _UNDERSTOOD = (
 )
 _SIGNING = frozenset({ExtendedKeyUsageOID.CODE_SIGNING, ExtendedKeyUsageOID.ANY_EXTENDED_KEY_USAGE})
 # The exceptions of `cryptography` for malformed certificates.
-_MALFORMED = (
+MALFORMED = (
     ValueError,
     TypeError,
     UnsupportedAlgorithm,
@@ -280,7 +280,7 @@ def load(pem: bytes) -> tuple[Certificate, ...]:
     """
     try:
         certificates = x509.load_pem_x509_certificates(pem)
-    except _MALFORMED as error:
+    except MALFORMED as error:
         raise FormatError("expected certificates in PEM") from error
     return tuple(parse(certificate.public_bytes(Encoding.DER)) for certificate in certificates)
 
@@ -305,7 +305,7 @@ def parse(der: bytes) -> Certificate:
             return _of(der, raw, subject)
     except FormatError as error:
         raise BadSignature("certificate-key", error.message, where=quote(subject), hint=error.hint) from error
-    except _MALFORMED as error:
+    except MALFORMED as error:
         raise BadSignature("certificate", "expected an X.509 certificate in DER") from error
 
 
