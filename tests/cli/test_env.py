@@ -11,27 +11,23 @@ import pytest
 from skillhub.disk.home import Home
 from skillhub.project.project import Project
 from skillhub.project.user_state import Secret
+from tests.support.absent import without
 from tests.support.cli import SECONDS
 
 PYTHON = sys.executable
 
 
-@pytest.fixture
-def bare(shell):
-    """A machine without the extra ``keyring``."""
-    shell.write("bug/keyring.py", "raise ModuleNotFoundError('no module named keyring', name='keyring')\n")
-    shell.environ["PYTHONPATH"] = f"{shell.folder}/bug:{shell.environ['PYTHONPATH']}"
-    return shell
-
-
-def test_without_the_extra_no_value_is_stored(bare):
-    done = bare.run_anew("env", "set", "TOKEN", "--json")
+def test_without_the_extra_no_value_is_stored(shell, monkeypatch):
+    without(monkeypatch, "keyring", loaded_by=("skillhub.project.keyring",))
+    done = shell.run("env", "set", "TOKEN", "--json")
     assert (done.status, done.error["code"]) == (2, "usage")
     assert re.search(r" install .*'keyring\S*'$", done.error["hint"])
 
 
-def test_without_the_extra_a_program_runs_if_no_value_is_stored(bare):
-    done = bare.run_anew("env", "exec", "--", PYTHON, "-c", "print(1)")
+def test_without_the_extra_a_program_runs_if_no_value_is_stored(shell):
+    shell.write("bug/keyring.py", "raise ModuleNotFoundError('no module named keyring', name='keyring')\n")
+    shell.environ["PYTHONPATH"] = f"{shell.folder}/bug:{shell.environ['PYTHONPATH']}"
+    done = shell.run_anew("env", "exec", "--", PYTHON, "-c", "print(1)")
     assert (done.status, done.out, done.err) == (0, "1\n", "")
 
 

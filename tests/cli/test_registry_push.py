@@ -9,6 +9,7 @@ import pytest
 
 from skillhub.disk.installer import extra_command
 from skillhub.formats.digest import Digest
+from tests.support.absent import without
 from tests.support.serving import serving
 
 
@@ -56,12 +57,8 @@ def test_push_reports_its_changes(shell, place):
 
 
 @pytest.mark.parametrize("scheme", ["s3://bucket", "oci://127.0.0.1:1/x:v1"])
-def test_a_missing_extra_is_named_in_the_hint(shell, scheme):
-    absent = shell.folder / "absent"
-    absent.mkdir()
-    for name in ("boto3", "dxf"):
-        (absent / f"{name}.py").write_text(f"raise ModuleNotFoundError('no {name}', name='{name}')\n")
-    shell.environ["PYTHONPATH"] = f"{absent}:{shell.environ['PYTHONPATH']}"
+def test_a_missing_extra_is_named_in_the_hint(shell, scheme, monkeypatch):
+    without(monkeypatch, "boto3", "dxf", loaded_by=("skillhub.registry.push_s3", "skillhub.registry.push_oci"))
     done = shell.run("registry", "push", shell.folder / "registry", scheme, "--json")
     assert (done.status, done.error["code"]) == (2, "usage")
     assert done.error["hint"] == extra_command(scheme.partition(":")[0])
