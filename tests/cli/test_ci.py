@@ -301,9 +301,10 @@ def test_attack_the_action_does_not_run_git_of_the_workspace(runner):
     assert not pwned.exists()
 
 
-@pytest.mark.parametrize("path", [":.:./:/nowhere", None])
-def test_attack_hooks_import_no_modules_of_the_repository(runner, path):
+def test_attack_hooks_import_no_modules_of_the_repository(runner):
+    """They are both in the working folder, which ``-m`` takes modules from, and on the PYTHONPATH."""
     by_new_interpreters(runner)
+    environ = runner.having({"PYTHONPATH": ":.:./:/nowhere"})
     pwned = runner.folder / "pwned"
     assert runner.run("install", "--frozen", "--yes").status == 0
     # Without `encodings`: with a broken one Python ends before it runs any code, so the test could not fail.
@@ -311,7 +312,7 @@ def test_attack_hooks_import_no_modules_of_the_repository(runner, path):
         runner.write(f"project/{name}.py", f"open({str(pwned)!r}, 'a').write(__file__)\n")
     for hook in HOOKS:
         done = subprocess.run(
-            shlex.split(hook["entry"]), cwd=runner.project, env=runner.having({"PYTHONPATH": path}),
+            shlex.split(hook["entry"]), cwd=runner.project, env=environ,
             capture_output=True, check=False,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
@@ -319,7 +320,7 @@ def test_attack_hooks_import_no_modules_of_the_repository(runner, path):
     # The same without `-I`, to show that `-I` keeps the modules out.
     subprocess.run(
         [each for each in shlex.split(HOOKS[0]["entry"]) if each != "-I"], cwd=runner.project,
-        env=runner.having({"PYTHONPATH": path}), capture_output=True, check=False,
+        env=environ, capture_output=True, check=False,
     )  # fmt: skip
     assert pwned.exists()
 
@@ -363,8 +364,8 @@ def test_the_page_names_existing_inputs_and_hooks():
         assert f"`{name}`" in PAGE
 
 
-@pytest.mark.parametrize("path", [None, ":.:"])
-def test_the_merge_driver_of_the_page_works_in_a_hostile_repository(runner, path):
+def test_the_merge_driver_of_the_page_works_in_a_hostile_repository(runner):
+    """Its modules are both in the working folder, which ``-m`` takes modules from, and on the PYTHONPATH."""
     by_new_interpreters(runner)
     pwned = runner.folder / "pwned"
     repository = Repository(runner.folder / "clone")
@@ -378,8 +379,7 @@ def test_the_merge_driver_of_the_page_works_in_a_hostile_repository(runner, path
         file.parent.mkdir(exist_ok=True)
         file.write_text(f"open({str(pwned)!r}, 'a').write(__file__)\n")
     repository.apart(lock(b=ONE), lock(b=TWO, c=ONE), lock(b=THREE, d=ONE))
-    if path:
-        repository.environ["PYTHONPATH"] = path
+    repository.environ["PYTHONPATH"] = ":.:"
     repository.git("merge", "-q", "other", "-m", "both")
     assert repository.lock() == lock(b=THREE, c=ONE, d=ONE)
     assert not pwned.exists()

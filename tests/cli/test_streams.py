@@ -95,11 +95,9 @@ def test_a_closed_pipe_ends_the_command_with_sigpipe(installed, words):
 
 
 CLOSED = [
-    ("list", "<&-", 0),
     ("show github:gh-fix-ci", "<&-", 0),
     ("list", ">&-", 0),
     ("--help", ">&-", 0),
-    ("install ./x --json", ">&-", 3),
     ("show nope", "2>&-", 3),
     ("install ./x --json", "<&- >&- 2>&-", 3),
 ]
@@ -118,9 +116,7 @@ def test_no_file_takes_the_descriptor_of_a_closed_stream(shell):
     assert shell.run("verify").status == 0
 
 
-@pytest.mark.parametrize(
-    "environ", [{"PYTHONIOENCODING": "ascii"}, {"LC_ALL": "C"}, {"LC_ALL": "POSIX", "PYTHONUTF8": "0"}]
-)
+@pytest.mark.parametrize("environ", [{"PYTHONIOENCODING": "ascii"}, {"LC_ALL": "POSIX", "PYTHONUTF8": "0"}])
 def test_an_ascii_locale_is_no_error(shell, environ):
     """One new interpreter runs all lines, since streams get their encoding at its start."""
     shell.skill("project/.agents/skills/umlaut", head='license: "Größe 日本 😀"\n')
