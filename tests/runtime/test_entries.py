@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import cycle
 
 import pytest
 
@@ -72,7 +73,10 @@ def _lock_broken(machine, copy):
 STATES = {_drifted: "drifted", _not_agreed: "not-agreed", _not_agreed_as_locked: "not-agreed", _disabled: "disabled"}
 
 
-@pytest.fixture(params=sorted(set(PLACES) - {"pegasus"}))
+HOSTS = sorted(set(PLACES) - {"pegasus"})
+
+
+@pytest.fixture(params=HOSTS)
 def machine(request, tmp_path):
     """Return a machine where ``demo`` is locked, consented and enabled in a folder of the host."""
     here = Machine(tmp_path)
@@ -85,7 +89,13 @@ def machine(request, tmp_path):
     return here, request.param, here.project / PLACES[request.param] / "demo"
 
 
-@pytest.mark.parametrize("state", STATES, ids=lambda each: each.__name__)
+# Each state on one host, and each host with one state: whether a skill is blocked does not depend on the host.
+PAIRS = [*(("agents", state) for state in STATES), *zip(HOSTS[1:], cycle(STATES))]
+
+
+@pytest.mark.parametrize(
+    ("machine", "state"), PAIRS, ids=[f"{host}-{state.__name__}" for host, state in PAIRS], indirect=["machine"]
+)
 def test_attack_no_entry_point_loads_a_blocked_skill(machine, state):
     here, host, copy = machine
     row = profile(host)
