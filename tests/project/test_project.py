@@ -77,15 +77,9 @@ except FormatError as error:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere memory cannot be bounded")
-@pytest.mark.parametrize(
-    ("unit", "size", "said"),
-    [
-        (b'{"":[[]]},', CAP, "'version' is missing"),
-        (b'{"a":{"x":1}},', CAP, "'version' is missing"),
-        (b'{"":[[]]},', 60 << 20, "at most"),
-    ],
-)
-def test_attack_a_huge_lock_is_read_within_a_memory_limit(tmp_path, unit, size, said):
+@pytest.mark.parametrize(("size", "said"), [(CAP, "'version' is missing"), (60 << 20, "at most")])
+def test_attack_a_huge_lock_is_read_within_a_memory_limit(tmp_path, size, said):
+    unit = b'{"":[[]]},'  # of the forms that were tried it takes most memory for its length
     units = unit * ((size - 20) // len(unit))
     (tmp_path / "skillhub.lock").write_bytes(b'{"skills": [' + units[:-1] + b"]}")
     done = subprocess.run([sys.executable, "-c", BOUNDED, str(tmp_path)], capture_output=True, text=True, check=True)

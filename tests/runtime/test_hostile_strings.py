@@ -76,7 +76,7 @@ from skillhub.runtime import (
     values,
 )
 
-LONG = 1 << 20
+LONG = 1 << 17  # more than any path or name may have
 HOSTILE = [
     "\0", "/a\0b", "\ud800", "/a\ud800/b", os.fsdecode(b"/\xff"), "/" + "x" * LONG, "a/" * 5000, "/" * 70_000,
     "\n", "\x1b[2J\u202e", "~\0", "", "$" * 5000, "[$demo] (\0)", "{" * 5000, "C:\\x", "%00",
