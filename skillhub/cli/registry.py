@@ -515,6 +515,7 @@ def _ask(planned: ReleasePlan, where: str, common: Common) -> list[Asked]:
     questions = planned.questions(f"to {where}", policies)
     open_ = [each for each in questions if not policies.agrees(each.kind)]
     answers = [*zip(open_, common.approver().answer(open_), strict=True)]
+    policies.refuse_changed()
     error = refusal(answers) if common.yes or not common.dry_run else None
     is_told = common.json or any(answer.seen for _, answer in answers)
     for each, answer in () if is_told else answers:

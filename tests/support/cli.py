@@ -17,7 +17,7 @@ import sys
 import tempfile
 import time
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import chdir, redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -230,7 +230,11 @@ class Shell:
         return process, json.loads(answer)["url"]
 
     def at_terminal(
-        self, *args: object, say: Sequence[tuple[str, str]] = (), columns: int = 80, **environ: str
+        self,
+        *args: object,
+        say: Sequence[tuple[str, str | Callable[[], str]]] = (),
+        columns: int = 80,
+        **environ: str,
     ) -> Done:
         """Run the program on a terminal and answer it as a person would.
 
@@ -238,7 +242,9 @@ class Shell:
 
         Args:
             args: Its words.
-            say: What to wait for on the screen, and what to type then; ``\\x03`` is Ctrl-C.
+            say: What to wait for on the screen, and what to type then, or a function that returns it; ``\\x03`` is
+                Ctrl-C.
+
             columns: The width of the terminal.
             environ: More variables.
         """
@@ -312,7 +318,7 @@ class Shell:
         return self.folder / path
 
 
-def _converse(terminal: int, say: list[tuple[str, str]]) -> bytes:
+def _converse(terminal: int, say: list[tuple[str, str | Callable[[], str]]]) -> bytes:
     """Read the screen to its end, typing each answer once its prompt stands there."""
     screen, seen, until, idle = b"", 0, time.monotonic() + SECONDS, 0
     while time.monotonic() < until:
@@ -332,7 +338,8 @@ def _converse(terminal: int, say: list[tuple[str, str]]) -> bytes:
         screen += data
         while say and (at := screen.find(say[0][0].encode(), seen)) >= 0:
             seen = at + len(say[0][0].encode())
-            os.write(terminal, say.pop(0)[1].encode())
+            _, typed = say.pop(0)
+            os.write(terminal, (typed if isinstance(typed, str) else typed()).encode())
     else:
         raise AssertionError(f"the program never ended: {screen.decode('utf-8', 'replace')}")
     assert not say, f"never asked {say[0][0]!r}: {screen.decode('utf-8', 'replace')}"
