@@ -281,12 +281,12 @@ class Terminal:
     def page(self, lines: Sequence[tuple[str, Tone]], stream: TextIO | None = None) -> None:
         """Write lines of the result; on a terminal, through the user's pager if they do not fit on the screen.
 
-        On a terminal, rows of a skill's own text begin with a bar; elsewhere a program may read them. The lines go to
-        stdout unless ``stream`` is given.
+        On a terminal the lines wrap, and rows of a skill's own text begin with a bar; elsewhere a program may read
+        them. The lines go to stdout unless ``stream`` is given.
         """
         stream = stream or sys.stdout
         if stream.isatty():
-            lines = [(row, tone) for text, tone in lines for row in _barred(text)]
+            lines = [(row, tone) for text, tone in lines for row in _page_rows(text)]
         if obeys_escapes(stream) and sys.stdout.isatty() and len(lines) >= screen_size().lines:
             from pydoc import pager
 
@@ -357,11 +357,13 @@ def _prompt(text: str) -> str:
     return "\n".join(rows) + " "
 
 
-def _barred(text: str) -> list[str]:
-    """Return a line of the result as rows of a terminal; each row of a skill's own text begins with a bar."""
-    if not isinstance(text, Quoted):
-        return [text]
-    return rows_of(BAR, clean(text), BAR, _columns(), None)
+def _page_rows(text: str) -> list[str]:
+    """Return a line of a page as rows of a terminal; each row of a skill's own text begins with a bar."""
+    if isinstance(text, Quoted):
+        return rows_of(BAR, clean(text), BAR, _columns(), None)
+    shown = _OTHER_BLANK.sub(" ", clean(text))
+    start = " " * (len(shown) - len(shown.lstrip(" ")))
+    return rows_of(start, shown.lstrip(" "), start + " " * _BELOW, _columns(), None)
 
 
 def rows_of(
