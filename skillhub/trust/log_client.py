@@ -33,7 +33,10 @@ from skillhub.trust.log import (
 )
 from skillhub.trust.roles import LOG_SEEN
 
-_HINT = "restore the file; to trust the registry anew, remove the source and add it again"
+_HINT = (
+    "restore the file; or delete it below tuf in the state folder, and trust the log as the registry shows it then"
+)
+_WATCHED_HINT = "restore the file; or delete it, and every entry is reported again"
 _PROOF_CAP = 32 * ((1 << CHUNK) + 64)
 _BUNDLE_CAP = WIDTH * (2 + 0xFFFF)
 
@@ -249,7 +252,7 @@ class LogWatch:
 
     def __init__(self, log: RegistryLog, folder: str, name: str) -> None:
         path = os.path.join(folder, "log-watched.json")
-        self._file = StateFile(path, "the reported entries of a log", _HINT, LogWatchedFile)
+        self._file = StateFile(path, "the reported entries of a log", _WATCHED_HINT, LogWatchedFile)
         self._name = name
         self._size = log.head.checkpoint.size
         known = self._file.read(_watched).get(name)

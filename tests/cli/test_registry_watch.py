@@ -274,3 +274,15 @@ def test_attack_a_registry_that_dropped_its_announced_log_is_refused(hub, shell)
         assert (done.status, done.error["code"]) == (5, "bad-log"), words
     assert {path for path in shell.files() if "project" in path} == {path for path in before if "project" in path}
     assert RegistryDir(path).exists
+
+
+@pytest.mark.parametrize("command", [["search", "greeting"], ["update", "--check"]])
+def test_the_hint_for_a_damaged_memory_of_the_log_helps(shell, command):
+    assert shell.run("install", "acme:greeting", "--yes").status == 0
+    (kept,) = shell.hub.glob("state/tuf/*/log-seen.json")
+    kept.write_text("{")
+    done = shell.run(*command, "--json")
+    assert (done.status, done.error["code"]) == (7, "state")
+    assert "delete it below tuf in the state folder" in done.error["hint"]
+    kept.unlink()
+    assert shell.run(*command).status == 0
