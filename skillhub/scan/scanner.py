@@ -47,11 +47,18 @@ DETECTORS: Final[tuple[Detector, ...]] = (
 )
 _ESCAPABLE: Final = (".json", ".jsonc", ".json5", ".ipynb", ".yaml", ".yml", ".toml")
 _ESCAPE: Final = re.compile(rb"\\[xuULPN]")
-# The list of a program's arguments, and the program before or after it: `"command": "npx", "args": ["-y", "…"]`.
-_ARGUMENTS: Final = re.compile(rb"\bargs[\"']?[ \t]{0,4}[:=]\s{0,9}\[")
-_ARGUMENT: Final = re.compile(rb"[^\"'\]]{0,400}+(?:\"((?:[^\"\\\n]|\\.)*+)\"|'([^'\n]*)')")
-_COMMAND: Final = re.compile(rb"\bcommand[\"']?[ \t]{0,4}[:=][ \t]{0,4}[\"']?([^\"'\s,{}\[]{1,200})")
-_COMMAND_NEAR: Final = 400
+# The lists of a program's words in JSON, YAML or TOML, by their keys: `"args": ["-y", "…"]`, or lines with `- …`.
+_LISTS: Final = tuple(
+    (key, re.compile(rb"%b(?<=\b%b)[\"']?[ \t]*+[:=](?:\s|#[^\n]*\n)*+(\[|(?=-[ \t]))" % (key, key)))
+    for key in (b"args", b"command", b"cmd", b"entrypoint")
+)
+_VALUE: Final = rb"(?:\"((?:[^\"\\\n]|\\.)*+)\"|'([^'\n]*+)'|([^\s\"'\[\]%b][^\n%b]*+))"
+_IN_BRACKETS: Final = re.compile(rb"(?:[\s,]|#[^\n]*\n)*+" + _VALUE % (b",#", b"\\[\\],"))
+_IN_LINES: Final = re.compile(rb"(?:\s|#[^\n]*\n)*+-[ \t]++" + _VALUE % (b"|>", b""))
+_PROGRAM: Final = re.compile(
+    rb"(?:command|cmd|program|path|executable)[\"']?[ \t]{0,4}[:=][ \t]{0,4}[\"']?([^\"'\s,{}\[]{1,200})"
+)
+_PROGRAM_NEAR: Final = 1 << 12
 # More places of one rule in one file give a reader no new information.
 PLACES_MAX: Final = 10
 # Bytes of packed files that are scanned, over all archives of a skill.
@@ -133,7 +140,8 @@ def _views(source: SourceFile, is_document: bool) -> Iterator[Letters]:
         yield letters
         if (shorter := squeezed(letters)) is not letters:
             yield shorter
-    if {b"command", b"args"} <= source.letters.words and (commands := _started(source.data)):
+    keys = [key for key, _ in _LISTS if key in source.letters.words]
+    if keys and (commands := _started(source.data, keys)):
         yield Letters(commands)
     if not source.is_text:
         if b"\0" in source.data:
@@ -146,24 +154,51 @@ def _views(source: SourceFile, is_document: bool) -> Iterator[Letters]:
         yield Letters(unescaped(source.data, whole=True))
 
 
-def _started(data: bytes) -> bytes:
+def _started(data: bytes, keys: list[bytes]) -> bytes:
     """Return the commands that start servers or hooks, each with its arguments as one line, and no other text.
 
     A command stands on the line on which its arguments begin in the file.
+
+    Args:
+        data: The bytes.
+        keys: The keys of lists of words that occur in them.
     """
-    lists = [match.span() for match in _ARGUMENTS.finditer(data)]
-    commands, copied = list[bytes](), 0
-    for number, (start, end) in enumerate(lists):
-        last = lists[number + 1][0] if number + 1 < len(lists) else len(data)
-        words, stop = list[bytes](), end
-        while argument := _ARGUMENT.match(data, stop, last):  # a bracket within an argument does not end the list
-            words.append(argument[1] or argument[2] or b"")
-            stop = argument.end()
-        before = [*_COMMAND.finditer(data, max(start - _COMMAND_NEAR, 0), start)]
-        if command := before[-1] if before else _COMMAND.search(data, stop, min(stop + _COMMAND_NEAR, last)):
-            commands += b"\n" * data.count(b"\n", copied, start), b" ".join((command[1], *words)), b" "
+    lists = sorted(
+        (match.end(), key, bool(match[1])) for key, regex in _LISTS if key in keys for match in regex.finditer(data)
+    )
+    programs = [(match.end(), match[1]) for match in _PROGRAM.finditer(data)] if lists else []
+    commands, copied, before, last = list[bytes](), 0, b"", 0
+    for start, key, is_bracketed in lists:
+        if start < last:  # within the list before it
+            continue
+        words, end = _listed(data, start, _IN_BRACKETS if is_bracketed else _IN_LINES)
+        ways = [b" ".join(words)]
+        if key == b"args":  # the program stands before or after them, or is a list, too
+            index = bisect_left(programs, (start,))
+            near = [program for at, program in programs[max(index - 1, 0) : index] if at > last]
+            near += [program for at, program in programs[index : index + 1] if _is_of(data, end, at)]
+            ways = [b" ".join((program, *words)) for program in (*near, before) if program]
+        before, last = (b"" if key == b"args" else ways[0]), end
+        if ways and words:
+            commands += b"\n" * data.count(b"\n", copied, start), b" ; ".join(ways), b" "
             copied = start
-    return b"".join(commands)
+    joined = b"".join(commands)
+    return unescaped(joined, whole=True) if b"\\" in joined else joined
+
+
+def _is_of(data: bytes, end: int, program: int) -> bool:
+    """Return whether a program that is named behind the end of a list is named in the same object."""
+    between = data[end:program] if program - end < _PROGRAM_NEAR else b"}"
+    return b"}" not in between or b"{" in between.partition(b"}")[0]
+
+
+def _listed(data: bytes, start: int, item: re.Pattern[bytes]) -> tuple[list[bytes], int]:
+    """Return the words of a list, and the offset of its end."""
+    words = list[bytes]()
+    while match := item.match(data, start):  # a bracket within quotes does not end the list
+        words.append(next(filter(None, match.groups()), b"").strip())
+        start = match.end()
+    return words, start
 
 
 def _may_escape(source: SourceFile) -> bool:
