@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import partial
-from itertools import dropwhile, pairwise
+from itertools import compress, dropwhile, pairwise
 from typing import Final
 
 from skillhub.formats.text import words
 from skillhub.model.finding import Sighting
 from skillhub.scan.pattern import ANYBODYS, OWN_NETWORK, URL, AddressKind, is_installer, kind_of
-from skillhub.scan.skill_files import Language, Passage, Signs, SkillFiles, SourceFile, sign
+from skillhub.scan.skill_files import Language, Passage, Signs, SkillFiles, SourceFile, programs_in, sign
 
 # Languages in which a command is a line of words.
 _READ: Final = frozenset[Language]({"shell", "ruby", "php", "perl", "powershell", "batch", "applescript", "other"})
@@ -53,6 +53,8 @@ _HIDES = re.compile(r"\bxattr\s+-\w*[cd]|com\.apple\.quarantine|/tmp/\.\w|-w(?:i
 _COMMAND = re.compile(r"\n|&&|\|\||[;|]|&(?=\s|$)|(?<=\s)&\s|\\\n")
 _SCRIPTLET = re.compile(r"\b(?:mshta|regsvr32)(?:\.exe)?[^\S\n][^\n]{0,80}https?://")
 _WORD = re.compile(r"[^\s\"'`]{1,400}")
+_SHELL = re.compile(r"(?:/[\w/]{1,30}/)?(?:ba|z|da|k)?sh")
+_OF_COMMAND = re.compile(r"-\w{0,6}c")
 _SET = re.compile(r"\w{1,40}=\S*")
 
 
@@ -60,9 +62,11 @@ def staged(files: SkillFiles) -> Iterator[Sighting]:
     """Yield the downloads of programs that a later command starts, without a pipe between the two."""
     for file in files:
         if not _COMMAND_WORDS.isdisjoint(file.letters_read.words):
-            for passage in file.passages:
-                rows = _started(passage) if passage.kind == "code" and passage.language in _READ else _run(passage)
-                yield from (Sighting(rule, file.path, line) for rule, line in rows)
+            passages = [*programs_in(file), *(() if file.recipe else file.passages)]
+            is_read = [passage.kind == "code" and passage.language in _READ for passage in passages]
+            scripts = [*compress(passages, is_read)]
+            rows = [*_started(scripts), *(row for passage in passages for row in _run(passage))]
+            yield from (Sighting(rule, file.path, line) for rule, line in rows)
 
 
 def _run(passage: Passage) -> Iterator[tuple[str, int]]:
@@ -73,37 +77,49 @@ def _run(passage: Passage) -> Iterator[tuple[str, int]]:
         yield "SH113", line
 
 
-def _started(passage: Passage) -> Iterator[tuple[str, int]]:
-    """Yield the rule and the line of each download that a later command starts."""
-    text = passage.text.replace("\\\n", "  ").replace("^\n", "  ")
-    yield from _run(passage)
-    line = passage.line
+def _rows(scripts: Sequence[Passage]) -> Iterator[tuple[str, int, bool]]:
+    """Yield each line of the scripts, with its number, and whether its script hides that a program is started."""
+    for script in scripts:
+        text = script.text.replace("\\\n", "  ").replace("^\n", "  ")
+        hides = _FETCHES.search(text.lower()) is not None and _HIDES.search(text) is not None
+        yield from ((row, line, hides) for line, row in enumerate(text.split("\n"), script.line))
+
+
+def _started(scripts: Sequence[Passage]) -> Iterator[tuple[str, int]]:
+    """Yield the rule and the line of each download that a later command starts, in the same script or a later one."""
     fetched: dict[str, tuple[str, int]] = {}
     cloned: dict[str, tuple[str, int]] = {}
+    in_path = set[str]()
     entered = ""
-    hides: bool | None = None
-    for row in text.split("\n"):
+    for row, line, hides in _rows(scripts):
         for command in _COMMAND.split(row) if fetched or cloned or _FETCHES.search(row.lower()) else ():
-            tokens = [*dropwhile(_is_before, _WORD.findall(command))]
+            tokens = _inner(_WORD.findall(command))
             name = tokens[0].lower() if tokens else ""
             if name in _FETCHERS or ".downloadfile(" in command.lower():
-                hides = _HIDES.search(text) is not None if hides is None else hides
                 rule = "SH113" if hides or any(map(_is_anybodys, tokens)) else "SH114"
-                fetched.update(dict.fromkeys(_saved_names(tokens), (rule, line)))
+                saved = dict.fromkeys(_saved_names(tokens), (rule, line))
+                fetched.update(saved)
+                in_path.update(saved if any("bin/" in word for word in tokens) else ())
             elif name == "git" and "clone" in tokens[:4]:
-                hides = _HIDES.search(text) is not None if hides is None else hides
                 cloned.update({folder: (rule, line) for folder, rule in _cloned(tokens, hides)})
             elif name == "cd" and len(tokens) > 1:
                 entered = next((part for part in _parts(tokens[1]) if part in cloned), "")
             elif name and cloned and (folder := _started_folder(tokens, entered, cloned)):
                 yield cloned.pop(folder)
             elif name in _COPIERS and len(tokens) > 2 and _base_name(tokens[-2]) in fetched:
-                fetched[_base_name(tokens[-1].rstrip("/")) or _base_name(tokens[-2])] = fetched[
-                    _base_name(tokens[-2])
-                ]
-            elif name and (target := _started_file(tokens, fetched)) in fetched:
+                copy = _base_name(tokens[-1].rstrip("/")) or _base_name(tokens[-2])
+                fetched[copy] = fetched[_base_name(tokens[-2])]
+                in_path.update((copy, _base_name(tokens[-2])))
+            elif name and (target := _started_file(tokens, in_path)) and target in fetched:
                 yield fetched.pop(target)
-        line += 1
+
+
+def _inner(words: list[str]) -> list[str]:
+    """Return the words of a command without those before its name, also of one that a shell gets: ``sh -c '…'``."""
+    tokens = [*dropwhile(_is_before, words)]
+    while len(tokens) > 2 and _SHELL.fullmatch(tokens[0].lower()) and _OF_COMMAND.fullmatch(tokens[1]):
+        tokens = [*dropwhile(_is_before, tokens[2:])]
+    return tokens
 
 
 def _is_before(word: str) -> bool:
@@ -133,17 +149,17 @@ def _saved_names(command: list[str]) -> Iterator[str]:
     yield from (_base_name(url.partition("?")[0]) for url in urls)
 
 
-def _started_file(command: list[str], fetched: Mapping[str, tuple[str, int]]) -> str:
+def _started_file(command: list[str], in_path: Set[str]) -> str:
     """Return the name of the file that a command starts, or an empty string.
 
-    A downloaded file that was copied to a folder of programs is started by its name alone.
+    A downloaded file in a folder of programs (``in_path``) is started by its name alone.
     """
     name = command[0].lower()
     if name.rpartition("/")[2] in _STARTERS or name.rpartition("/")[2].removesuffix(".exe") in _STARTERS:
         arguments = [word for word in command[1:] if not word.startswith(("-", "/c", "/q"))]
         return _base_name(arguments[0]) if arguments else ""
     is_path = re.search(r"[/\\$%]|\.(?:exe|sh|bat|ps1)$", name) is not None
-    return _base_name(command[0]) if is_path or name in fetched else ""
+    return _base_name(command[0]) if is_path or name in in_path else ""
 
 
 def _cloned(command: list[str], hides: bool) -> Iterator[tuple[str, str]]:
@@ -179,7 +195,8 @@ def _parts(path: str) -> list[str]:
 
 
 def _base_name(path: str) -> str:
-    return re.split(r"[/\\]", path.strip("\"'(),;{}[]").lower())[-1]
+    name = re.split(r"[/\\]", path.strip("\"'(),;{}[]").lower())[-1]
+    return "" if name == "null" else name
 
 
 # A step is described in a few sentences; passages further apart belong to different steps.

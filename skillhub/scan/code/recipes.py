@@ -1,4 +1,4 @@
-"""Files of build tools, continuous integration, agents and editors, as the shell scripts of their commands."""
+"""Files of build tools, continuous integration, agents and editors, as the programs of their commands."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ _INSTRUCTION: Final = re.compile(
     re.MULTILINE | re.IGNORECASE,
 )
 _WORDS: Final = re.compile(r"^\[.*\][ \t]*$", re.MULTILINE)
+_LISTED: Final = re.compile(r"\"(?:[^\"\\\n]|\\.)*+\"|'(?:[^'\n]|'')*+'|[^\[\],\"'\n]++")
 _ASSIGNED: Final = re.compile(r"^[\w.-]{1,60}[ \t]*=[ \t]*(?=\S)[-@:+!]{0,3}", re.MULTILINE)
 _TIMES: Final = re.compile(
     r"^[ \t]*(?:@\w{1,20}|(?:[\d*/,?LW#a-zA-Z-]{1,40}[ \t]+){4}[\d*/,?LW#a-zA-Z-]{1,40})[ \t]+", re.MULTILINE
@@ -40,6 +41,24 @@ def _json(text: str) -> Iterator[tuple[str, int]]:
     yield "\n".join(map(_unquoted, strings)), line
 
 
+def _notebook(text: str) -> Iterator[tuple[str, int]]:
+    """Yield the cells of code; each is found again at its first line, which is a string of its own in most files."""
+    notebook: Any = None
+    with suppress(ValueError, RecursionError):
+        notebook = json.loads(text)
+    cells = notebook.get("cells") if isinstance(notebook, dict) else None
+    offset, line = 0, 1
+    for cell in cells if isinstance(cells, list) else ():
+        source = cell.get("source") if isinstance(cell, dict) and cell.get("cell_type") != "markdown" else None
+        lines = [each for each in source if isinstance(each, str)] if isinstance(source, list) else [source]
+        code = "".join(each for each in lines if isinstance(each, str))
+        if code.strip():
+            start = text.find(json.dumps(lines[0])[:-1], offset) if offset >= 0 else -1
+            line += text.count("\n", offset, start) if start >= 0 else 0
+            offset = start  # negative if it is spelled in another way: no later cell is looked for
+            yield code, line
+
+
 def _yaml(text: str) -> Iterator[tuple[str, int]]:
     script: list[str] = []
     block = margin = -1  # the columns of the key of a text in several lines, and of its first line
@@ -53,7 +72,8 @@ def _yaml(text: str) -> Iterator[tuple[str, int]]:
         value = line[match.end() :] if match else line
         is_block = _BLOCK.fullmatch(value) is not None
         block, margin = (match.start(3) if match and match[3] else column) if is_block else -1, -1
-        script.append("" if is_block else _QUOTED.sub(_unquoted, value) if _QUOTED.fullmatch(value) else value)
+        value = _QUOTED.sub(_unquoted, value) if _QUOTED.fullmatch(value) else value
+        script.append("" if is_block else _WORDS.sub(_command_of_words, value))
     yield "\n".join(script), 1
 
 
@@ -92,12 +112,14 @@ def _command_of_words(match: re.Match[str]) -> str:
     with suppress(ValueError, RecursionError):
         value = json.loads(match[0])
     if not isinstance(value, list) or not all(isinstance(word, str) for word in value):
-        return match[0]
+        words = (word.strip() for word in _LISTED.findall(match[0]))  # YAML, which needs no quotes
+        value = [word if word[:1] not in "\"'" else word[1:-1] for word in words if word]
     return value[value.index("-c") + 1] if "-c" in value[:-1] else shlex.join(value)
 
 
 READERS: Final[Mapping[str, Callable[[str], Iterator[tuple[str, int]]]]] = {
     "json": _json,
+    "notebook": _notebook,
     "yaml": _yaml,
     "dockerfile": _dockerfile,
     "makefile": _makefile,
