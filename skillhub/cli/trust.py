@@ -18,8 +18,8 @@ from skillhub.install.trusted_sources import suggested as suggested_places
 from skillhub.model.provenance import Delta
 from skillhub.model.reference import masked
 from skillhub.project.intent import SourceKind, is_from
-from skillhub.project.user_state import Trusted
-from skillhub.sources.configured import ROOT_CAP, ProjectSources, Source, Sources
+from skillhub.project.user_state import Trusted, check_publisher
+from skillhub.sources.configured import ROOT_CAP, ProjectSources, Source, Sources, check
 from skillhub.trust import x509
 from skillhub.trust.keys import Identity, PublicKey
 
@@ -59,6 +59,7 @@ def source_add(
         return _add_suggested(common, ports)
     if name is None or url is None or suggested:
         raise UsageError("expected NAME and REF, or --suggested alone", hint="skillhub source add NAME owner/repo")
+    check(name)  # before anything is read
     known = ports.sources.mine()
     source = add_source(name, url, _pin(root, fingerprint), ports, dry_run=common.dry_run)
     if source in known.values():
@@ -349,12 +350,13 @@ def publisher_trust(
         raise UsageError(f"expected {expected}")
     if trusted_root is not None and identity is None:
         raise UsageError("--trusted-root FILE goes with --identity")
+    check_publisher(name)
+    for alias in source or ():
+        common.sources.get(alias)
     hint = "ask the publisher for this PEM file; of your own key: skillhub key show"
     keys = (read_as(key, PublicKey.load, hint=hint).pem.decode(),) if key else ()
     roots = tuple(each.pem.decode() for each in read_as(certificate, x509.load, hint=hint)) if certificate else ()
     identities = (_identity(identity, issuer or "", trusted_root),) if identity is not None else ()
-    for alias in source or ():
-        common.sources.get(alias)
     added = Trusted(keys, roots, tuple(source or ()), identities, name=name)
     trusted = added if common.dry_run else common.publishers.trust(added)
     _show_trusted(_publisher_json(trusted), common)

@@ -20,7 +20,7 @@ from skillhub.errors import (
     WrongBytes,
 )
 from skillhub.formats.digest import Digest
-from skillhub.formats.text import amount, as_command, command, packaged, quote, word
+from skillhub.formats.text import amount, as_command, command, is_alias, packaged, quote, word
 from skillhub.model import mcp_server
 from skillhub.model.index import Index, Release
 from skillhub.model.lock import LockedSource
@@ -377,7 +377,7 @@ def _trust_proposal(alias: str, pin: Pin, ports: Ports, *, dry_run: bool) -> Sou
     state = read_state(ports.project, ports.sources)
     proposal = proposals(state.lock, state.intent).get(alias)
     if proposal is None:
-        hint = f"{as_command('skillhub', 'source', 'add', alias, 'URL')} adds one"
+        hint = f"{as_command('skillhub', 'source', 'add', alias if is_alias(alias) else 'NAME', 'URL')} adds one"
         raise NotFound(f"no source is named {quote(alias)}, and this project proposes none", hint=hint)
     wanted = Pin(pin.root, pin.fingerprint or proposal.root)
     _refuse(proposal.url, wanted, ports)

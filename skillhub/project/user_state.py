@@ -19,7 +19,7 @@ from skillhub.errors import FormatError, NotFound, SkillhubError, StateError, Us
 from skillhub.formats.digest import Digest
 from skillhub.formats.document import NAME, Items, Members, Read, part, text_that
 from skillhub.formats.json import strict_json
-from skillhub.formats.text import NAME_MAX, as_command, deferred, is_name, quote
+from skillhub.formats.text import NAME_MAX, NAME_RULE, as_command, deferred, is_name, quote
 from skillhub.model.hosts import Scope
 from skillhub.model.lock import Lock, Locked
 
@@ -68,6 +68,12 @@ def publisher_name(text: str) -> str:
     """Return the valid name of a publisher nearest to ``text``; empty if ``text`` has no letter or digit for it."""
     plain = unicodedata.normalize("NFKD", text.casefold()).encode("ascii", "ignore").decode()
     return re.sub("[^a-z0-9]+", "-", plain)[:NAME_MAX].strip("-")
+
+
+def check_publisher(name: str) -> None:
+    """Raise UsageError unless the user may give a publisher this name."""
+    if not is_name(name):
+        raise UsageError(f"{quote(name)} cannot name a publisher", hint=NAME_RULE)
 
 
 def _name_in_git() -> str:
@@ -152,8 +158,7 @@ class Publishers:
         Raises:
             UsageError: the name is invalid.
         """
-        if not is_name(added.name):
-            raise UsageError(f"{quote(added.name)} cannot name a publisher", hint="lowercase letters, digits, -")
+        check_publisher(added.name)
         with self._file.locked():
             publishers = self.all()
             old = publishers.get(added.name, replace(added, keys=(), certificates=(), identities=()))

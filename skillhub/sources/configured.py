@@ -120,8 +120,8 @@ class Source:
         return _locked(self)
 
 
-def check(alias: str, url: str) -> None:
-    """Raise unless a source may have this alias and this URL; nothing is looked up.
+def check(alias: str, url: str | None = None) -> None:
+    """Raise unless a source may have this alias, and this URL if there is one; nothing is looked up.
 
     Raises:
         UsageError: the alias or the URL is invalid; the message shows no password in the URL.
@@ -129,9 +129,9 @@ def check(alias: str, url: str) -> None:
     if not is_alias(alias):
         hint = f"{NAME_RULE}; not {', '.join(sorted(RESERVED_ALIASES))}"
         raise UsageError(f"{quote(alias)} cannot name a source", hint=hint)
-    if url == EMBEDDED_URL:
-        if alias != EMBEDDED_ALIAS:
-            raise UsageError(f"the registry inside the package is called {EMBEDDED_ALIAS}")
+    if url == EMBEDDED_URL and alias != EMBEDDED_ALIAS:
+        raise UsageError(f"the registry inside the package is called {EMBEDDED_ALIAS}")
+    if url is None or url == EMBEDDED_URL:
         return
     place = place_at(url)
     if isinstance(place, Local) and not os.path.isabs(place.path):

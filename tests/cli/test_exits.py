@@ -321,6 +321,24 @@ def test_a_missing_path_is_named_once(shell, command):
     assert done.err.count("nope") == 1
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("source", "add", "A B", "./nope"),
+        ("source", "add", "A B", "https://127.0.0.1:1/", "--root", "nope"),
+        ("source", "add", "http", "./nope"),
+        ("publisher", "trust", "A B", "--key", "nope"),
+        ("publisher", "trust", "A B", "--key", "key.pem", "--dry-run"),
+    ],
+)
+def test_a_name_is_checked_before_anything_is_read(shell, words):
+    assert shell.run("key", "new").status == 0
+    shell.write("project/key.pem", (shell.hub / "state/keys/default.pub.pem").read_bytes())
+    error = shell.run(*words, "--json").error
+    assert (error["code"], "cannot name a" in error["message"]) == ("usage", True)
+    assert error["hint"].startswith("a-z, 0-9 and single hyphens, at most 64")
+
+
 @pytest.mark.parametrize("fingerprint", ["foo", "", "sha256:" + "A" * 64])
 def test_an_invalid_fingerprint_is_a_usage_error(shell, fingerprint):
     url = "https://skills.example"
