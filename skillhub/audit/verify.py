@@ -39,6 +39,7 @@ BEYOND_SYNC = frozenset(
     }
 )
 LEFT_THE_LOCK = "the skill left the lock, and agents still read it here"
+LACKED = "the lock lacks the skill, and agents still read it here; sync keeps it until the lock is complete"
 _UNKNOWN_SIGNER = "no key is known here to check version, source and signer of the lock"
 NOT_AGREED = "not agreed to on this machine, so it is not stored here"
 _NOT_ENABLED = "the skill is not enabled, and agents still read it here"
@@ -112,7 +113,10 @@ class Verifier:
         self.lock, self._records = lock, records
         self._state = _read_state(self.lock, self._records, ports.project)
         paths_by_name = copies.left_the_lock(ports.project, self.lock, self._records)
-        self.left = {name: _still_there(paths, LEFT_THE_LOCK) for name, paths in paths_by_name.items()}
+        self.left = {
+            name: _still_there(paths, LACKED if name in self._state.kept else LEFT_THE_LOCK)
+            for name, paths in paths_by_name.items()
+        }
         self._unmanaged = unmanaged_copies(self.lock, self._records, ports)
         self._collisions = name_collisions(self.lock, ports, found_name)
 

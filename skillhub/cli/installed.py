@@ -281,7 +281,7 @@ def verify(
 
 def _hints(found: Sequence[Verified], ports: Ports, common: Common) -> Iterator[str]:
     """Yield the commands that solve the problems."""
-    from skillhub.audit.verify import BEYOND_SYNC
+    from skillhub.audit.verify import BEYOND_SYNC, LACKED
     from skillhub.install.candidates import remedies
 
     ways = [each.hint for each in remedies(ports.project, ports.sources).values()]  # sync refuses until then
@@ -310,7 +310,10 @@ def _hints(found: Sequence[Verified], ports: Ports, common: Common) -> Iterator[
         yield f"move away the folder with the name of a locked skill; {sync} does not"
     if "other-tree" in codes:
         yield f"{then}{common.command('install')} asks about the locked version"
-    if "not-enabled" in codes:
+    left = {each.message for one in found for each in one.problems if each.code == "not-enabled"}
+    if LACKED in left:
+        yield f"{then}{common.command('install')} completes the lock from skillhub.toml"
+    if left - {LACKED}:
         yield f"{then}{sync} removes copies that are not enabled"
     if edited:
         yield f"{common.command('diff', *edited)} shows the edits"

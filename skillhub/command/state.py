@@ -52,6 +52,12 @@ class State:
         return [name for name in self.intent.skills if name not in self.lock.skills]
 
     @property
+    def kept(self) -> list[str]:
+        """The recorded skills that the lock lacks, if it also lacks one of the intent; ``sync`` keeps them."""
+        lacking = [name for name in self.records.skills if name not in self.lock.skills]
+        return lacking if {*lacking}.intersection(self.unlocked) else []
+
+    @property
     def listed(self) -> dict[str, Wanted]:
         """The skills of an intent made of the lock alone: all that no other skill needs."""
         locked = self.lock.skills

@@ -117,9 +117,7 @@ def _removed(plans: Iterable[Linking], state: State, verb: str) -> list[str]:
 
 def _unlocked(state: State, ports: Ports) -> list[str]:
     """Return the recorded skills that an incomplete lock lacks, dependencies too; they stay until ``install``."""
-    lacking = [name for name in state.records.skills if name not in state.lock.skills]
-    is_complete = os.path.lexists(ports.project.lock_path) and not {*lacking}.intersection(state.unlocked)
-    return [] if is_complete else lacking
+    return state.kept if os.path.lexists(ports.project.lock_path) else [*state.records.skills]
 
 
 def _kept_unlocked(names: Iterable[str], state: State, ports: Ports) -> Iterator[str]:

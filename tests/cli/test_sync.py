@@ -1,5 +1,6 @@
 """``sync``: warnings about skills that it reads again from their source."""
 
+import json
 import shutil
 
 from skillhub.disk import proved
@@ -46,3 +47,27 @@ def test_many_warnings_of_one_kind_are_counted(shell):
     assert counts == {"--project=.": 10, "--verbose": 14, "--quiet": 1}
     assert "warning: 4 more of this kind, which --verbose lists\n" in said["--project=."]
     assert "of this kind" not in said["--verbose"] and "warning: 13 more of this kind" in said["--quiet"]
+
+
+def test_verify_names_the_command_that_completes_a_lock_which_sync_leaves_alone(shell):
+    for name in ("code-review", "release-notes"):
+        assert shell.run("install", f"github:{name}", "--yes").status == 0
+    path = shell.project / "skillhub.lock"
+    whole = path.read_bytes()
+    lock = json.loads(whole)
+    del lock["skills"]["code-review"]
+    path.write_text(json.dumps(lock, indent=2, sort_keys=True) + "\n")
+    done = shell.run("verify")
+    assert (done.status, done.err) == (1, "skillhub install completes the lock from skillhub.toml\n")
+    assert "the lock lacks the skill" in done.out and "[not-enabled]" in done.out
+    assert shell.run("sync").status == 0
+    assert shell.run("verify").status == 1
+    assert shell.run("install", "--yes").status == 0
+    assert (shell.run("verify").status, path.read_bytes()) == (0, whole)
+    intent = shell.project / "skillhub.toml"
+    intent.write_text("".join(line for line in intent.read_text().splitlines(True) if "code-review" not in line))
+    path.write_text(json.dumps(lock, indent=2, sort_keys=True) + "\n")
+    done = shell.run("verify")
+    assert (done.status, done.err) == (1, "skillhub sync removes copies that are not enabled\n")
+    assert shell.run("sync").status == 0
+    assert shell.run("verify").status == 0
