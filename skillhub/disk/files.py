@@ -276,6 +276,21 @@ def read(path: str, limit: int, *, root: HeldFolder | None = None) -> bytes | No
             return None
 
 
+def read_linked(path: str, limit: int) -> bytes | None:
+    """Return the bytes of a file of the user or the machine, which may be a link; None if nothing exists there.
+
+    Raises:
+        FormatError: the file has more than ``limit`` bytes.
+        StateError: a link leads nowhere, so that the content is unknown; or as for ``read``.
+    """
+    data = read(os.path.realpath(path), limit)
+    for each in (path, os.path.dirname(path)) if data is None else ():
+        if os.path.islink(each) and not os.path.exists(each):
+            hint = "restore what it leads to, or remove the link"
+            raise StateError("expected a file, found a link that leads nowhere", where=each, hint=hint)
+    return data
+
+
 @contextmanager
 def _held(path: str, root: HeldFolder | None, *, make: bool = False) -> Iterator[tuple[str, int | None]]:
     """Hold ``path`` below its root; without a root (a file of skillhub's own), yield ``path`` itself."""

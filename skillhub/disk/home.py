@@ -73,7 +73,7 @@ class Home:
         try:
             os.lstat(os.path.join(self.config, CONFIG))
         except FileNotFoundError:
-            return False
+            return os.path.islink(self.config) and not os.path.exists(self.config)
         except OSError:
             pass
         return True

@@ -150,7 +150,7 @@ class Settings(Document):
             StateError: the file cannot be read.
         """
         path = os.path.join(home.config, CONFIG)
-        return cls.parse(files.read(os.path.realpath(path), CAP) or b"", path)
+        return cls.parse(files.read_linked(path, CAP) or b"", path)
 
     @classmethod
     def read_json(cls, data: bytes, where: str) -> object:

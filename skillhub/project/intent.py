@@ -577,5 +577,5 @@ def read_policies(home: Home, intent: Callable[[], Intent], machine: str | None 
 
 
 def _read_policy(level: Level, path: str) -> Policy | None:
-    data = files.read(os.path.realpath(path), CAP)
+    data = files.read_linked(path, CAP)
     return None if data is None else parse_policy(data, level, path)

@@ -12,7 +12,7 @@ from typing import Annotated
 
 from skillhub import errors
 from skillhub.disk import files
-from skillhub.disk.home import CONFIG, Home
+from skillhub.disk.home import Home
 from skillhub.disk.proved import stamp_of
 from skillhub.errors import FormatError, NotFound, SourceError, StateError
 from skillhub.formats.digest import Digest
@@ -328,7 +328,7 @@ def _advisory_files(home: Home) -> Iterator[tuple[str, str | None, tuple[int, ..
         path = kept(os.path.join(home.state, "tuf", root.removeprefix("sha256:")), ADVISORIES)
         if os.path.isfile(path):
             yield path, root, _stamp(path)
-    if not os.path.lexists(os.path.join(home.config, CONFIG)):
+    if not home.is_configured:
         return
     from skillhub.net.settings import Settings  # noqa: PLC0415 - few users have settings, and it loads much
 

@@ -506,6 +506,25 @@ def test_doctor_counts_lines_and_reports_a_malformed_policy(world):
     assert "signed" in check.message
 
 
+@pytest.mark.parametrize("of", [machine, user])
+@pytest.mark.parametrize("is_folder", [False, True])
+def test_attack_a_policy_behind_a_link_that_leads_nowhere_is_not_missing(world, of, is_folder):
+    """The share that has the policy is not mounted."""
+    ref, share = str(skill(world.folder / "src")), world.folder / "share"
+    link = Path(of(world, "signed = 'required'\n"))
+    if is_folder:
+        link = link.parent
+    link.rename(share)
+    link.symlink_to(share)
+    with pytest.raises(Forbidden):
+        world.install(ref)
+    share.rename(world.folder / "away")
+    with pytest.raises(StateError, match="leads nowhere"):
+        world.install(ref)
+    link.unlink()
+    assert world.install(ref).changed
+
+
 def test_a_malformed_policy_stops_only_the_commands_that_apply_it(world):
     world.install("github:code-review", "github:release-notes")
     path = user(world, "foo = 1\n")

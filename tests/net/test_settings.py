@@ -7,14 +7,32 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillhub.disk.home import Home
-from skillhub.errors import FormatError, SkillhubError
+from skillhub.errors import FormatError, SkillhubError, StateError
+from skillhub.model.lock import Lock
 from skillhub.net.settings import InstallDefaults, Settings
+from skillhub.project.last_seen import known_bad
+from skillhub.project.store import Store
 
 PAGE = Path(__file__).parents[2] / "docs" / "formats" / "config.md"
 
 
 def test_missing_file_gives_the_default_settings(tmp_path):
     assert Settings.read(Home.of({"SKILLHUB_HOME": str(tmp_path)})) == Settings()
+
+
+@pytest.mark.parametrize("name", ["config/config.toml", "config"])
+def test_attack_a_link_that_leads_nowhere_is_no_missing_file(tmp_path, name):
+    """The share that has the file is not mounted: without it a known bad skill would be loaded."""
+    home = Home.of({"SKILLHUB_HOME": str(tmp_path)})
+    link = tmp_path / name
+    link.parent.mkdir(exist_ok=True)
+    link.symlink_to(tmp_path / "share" / name)
+    for read in (Settings.read, lambda home: known_bad(Lock(), Store(home.data), home)):
+        with pytest.raises(StateError, match="leads nowhere"):
+            read(home)
+    (tmp_path / "share/config").mkdir(parents=True)
+    (tmp_path / "share/config/config.toml").write_text('trusted-hosts = ["a.example"]\n')
+    assert Settings.read(home).trusted
 
 
 def test_example_of_the_page_is_read(tmp_path):
