@@ -165,11 +165,11 @@ def publisher(case: Case) -> Iterator[Finding]:
     pinned = ports.publishers.pinned(pin) if root is None and entry.signed_by else None
     if pinned is None or pinned.startswith(pins.AGREED):
         return
-    source, trusted = None if entry.local else entry.source, pins.trusted_publishers(ports.publishers)
-    known, narrowed = _vouched(publisher for publisher in trusted if publisher.covers(source)), _vouched(trusted)
+    limit, trusted = ports.trusted_for(entry.source), pins.trusted_publishers(ports.publishers)
+    known, narrowed = _vouched(publisher for publisher in trusted if publisher.covers(limit)), _vouched(trusted)
     for signed in map(Signer.parse, entry.signed_by):
         if signed.fingerprint not in known:
-            place = f" for {source or 'local paths'}" if signed.fingerprint in narrowed else ""
+            place = f" for {'local paths' if entry.local else entry.source}" if signed.fingerprint in narrowed else ""
             signer_name = signed.named(ports.voucher(entry))
             message = f"{signer_name} signed it with {signed.fingerprint}, and you no longer trust that signer{place}"
             yield case.note("signer-untrusted", message)

@@ -16,7 +16,7 @@ from skillhub.formats.text import amount, as_command, did_you_mean, quote, spell
 from skillhub.install.trusted_sources import Pin, add_source, trust_source
 from skillhub.install.trusted_sources import suggested as suggested_places
 from skillhub.model.provenance import Delta
-from skillhub.model.reference import masked
+from skillhub.model.reference import Local, masked
 from skillhub.project.intent import SourceKind, is_from
 from skillhub.project.user_state import Trusted, check_publisher
 from skillhub.sources.configured import ROOT_CAP, ProjectSources, Source, Sources, check
@@ -352,7 +352,9 @@ def publisher_trust(
         raise UsageError("--trusted-root FILE goes with --identity")
     check_publisher(name)
     for alias in source or ():
-        common.sources.get(alias)
+        if isinstance(common.sources.get(alias).place, Local):
+            hint = "without --source the publisher is trusted for local skills, too"
+            raise UsageError(f"{alias} is a folder, and trust cannot be limited to one", hint=hint)
     hint = "ask the publisher for this PEM file; of your own key: skillhub key show"
     keys = (read_as(key, PublicKey.load, hint=hint).pem.decode(),) if key else ()
     roots = tuple(each.pem.decode() for each in read_as(certificate, x509.load, hint=hint)) if certificate else ()

@@ -11,10 +11,10 @@ from urllib.parse import quote as percent_encode
 
 from skillhub.errors import FormatError, SourceError, UsageError
 from skillhub.formats.digest import Digest
-from skillhub.formats.text import quote
+from skillhub.formats.text import is_alias, quote
 from skillhub.model.hosts import Host, LinkKind, detect, host, hosts
 from skillhub.model.index import Index, Release
-from skillhub.model.lock import Lock, Locked
+from skillhub.model.lock import LOCAL, Lock, Locked, place_of
 from skillhub.model.provenance import Changes, Records, SourceChange
 from skillhub.model.question import YES, refusal
 from skillhub.model.reference import Local, Remote, url_of
@@ -266,6 +266,20 @@ class Ports:
     def voucher(self, entry: Locked, lock: Lock | None = None) -> str | None:
         """Return the registry that alone names the signer of an entry; None if the signer is the user's publisher."""
         return voucher(entry, lock or self.project.last_lock(), self.project.home)
+
+    def trusted_for(self, source: str) -> str | None:
+        """Return the source of the user by which they may have limited their trust in a publisher; None for a path.
+
+        It is the user's alias for the ``source`` of a lock. A source that only the project names is none of theirs,
+        even if it has an alias to which they limited it.
+        """
+        place, mine = place_of(source), self.sources.mine()
+        if place == LOCAL:
+            return None
+        if is_alias(place):
+            return place if place in mine else ""
+        places = {alias: each.place for alias, each in mine.items() if not isinstance(each.place, Local)}
+        return next((alias for alias, each in places.items() if each is not None and each.source == place), place)
 
     def root_of(self, entry: Locked, among: Mapping[str, Source] | None = None) -> Digest | None:
         """Return this user's root of the entry's registry; None if the entry is from no registry."""

@@ -152,9 +152,7 @@ def names_of(signer: Signer, entry: Locked, ports: Ports) -> frozenset[str]:
     """Return the names under which this user trusts a signer for the entry's source; none if no policy needs them."""
     if not any(policy.publishers for policy in ports.policies.all):
         return frozenset()
-    mine = ports.sources.mine()
-    # Trust limited to one source of the user does not extend to a project's source with the same alias.
-    source = None if entry.local else entry.source if not entry.named or entry.source in mine else ""
+    source = ports.trusted_for(entry.source)
     trusted = pins.trusted_publishers(ports.publishers)
     return frozenset(each.name for each in trusted if signer.fingerprint in each.fingerprints and each.covers(source))
 

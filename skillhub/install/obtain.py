@@ -236,8 +236,8 @@ def _unvouched(
         SecurityError: a broken signature, or a forbidden need.
         FormatError: the manifest is malformed.
     """
-    alias = None if source == LOCAL else source
-    verdict, own = pins.judge_with_own_keys(unpacked.tree, ports.publishers, alias, ports.clock(), locked)
+    limit = ports.trusted_for(source)
+    verdict, own = pins.judge_with_own_keys(unpacked.tree, ports.publishers, limit, ports.clock(), locked)
     content = read(verdict.tree, scan)
     entry = _entry(content, verdict, source, origin)
     found = candidate_of(content, entry, verdict, unpacked.warnings, pins.trusted_publishers(ports.publishers))
@@ -495,9 +495,9 @@ def _from_store_or_source(name: str, entry: Locked, ports: Ports, *, is_agreed: 
     pinned = pins.pinned(name, entry, root, ports.publishers)
     if tree is None or not (pinned or (root is None and not entry.signed_by)):
         return _by_locked_origin(name, entry, ports, is_agreed=is_agreed).run()
-    alias = None if entry.local else entry.source
+    limit = ports.trusted_for(entry.source)
     publishers = [*pinned, *candidates.revoking(status), *pins.trusted_publishers(ports.publishers)]
-    verdict = judge(tree, publishers, alias, ports.clock(), locked=(entry.tree,))
+    verdict = judge(tree, publishers, limit, ports.clock(), locked=(entry.tree,))
     content, release = read(tree, scan_here if scan else no_scan), status.release
     size = tree.size if root is None else (release.size if release else None)
     shown = replace(entry, size=entry.size if size is None else size, version=content.manifest.version)

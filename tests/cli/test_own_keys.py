@@ -10,6 +10,8 @@ import pytest
 from skillhub.disk.folders import remove_tree
 from tests.cli.test_questions import ASK
 from tests.support.gitrepos import Repo
+from tests.support.site import JSON, WELL_KNOWN, current, entry
+from tests.support.web import Web, answer
 
 
 @pytest.fixture
@@ -168,3 +170,55 @@ def test_attack_a_forged_signature_that_names_the_users_key_is_invalid(shell, si
     done = shell.run("install", "./mine", "--yes", "--allow-unsigned", "--json")
     assert (done.status, done.error["code"]) == (5, "bad-signature")
     assert not (shell.project / "skillhub.lock").exists()
+
+
+def limited(shell, alias):
+    """Trust the signer for this source alone, on a machine that does not have the key itself."""
+    (shell.hub / "state/keys").rename(shell.folder / "keys")
+    key = shell.folder / "keys/default.pub.pem"
+    return shell.run("publisher", "trust", "ben", "--key", key, "--source", alias, "--json")
+
+
+def test_trust_is_limited_to_a_repository_by_its_alias(shell, signed, tmp_path):
+    repo = Repo(tmp_path / "repo")
+    repo.commit({path.name: path.read_bytes() for path in (shell.project / "mine").iterdir()})
+    for alias, ref in (("team", f"git+file://{repo.path}"), ("other", f"git+file://{repo.path}@main")):
+        assert shell.run("source", "add", alias, ref, "--yes").status == 0
+    assert limited(shell, "team").status == 0
+    assert shell.run("install", "other:mine", "--yes").status == 6
+    assert shell.run("install", "./mine", "--yes").status == 6
+    done = shell.run("install", "team:mine", "--yes", "--json")
+    assert (done.status, done.json["skills"][0]["trust"]) == (0, "signed")
+    assert shell.run("audit").status == 0
+
+
+def test_trust_cannot_be_limited_to_a_folder(shell, signed):
+    assert shell.run("source", "add", "mine", shell.project, "--yes").status == 0
+    done = limited(shell, "mine")
+    assert (done.status, done.error["message"]) == (2, "mine is a folder, and trust cannot be limited to one")
+    assert shell.run("publisher", "list", "--json").json["publishers"] == []
+
+
+def test_attack_a_site_of_a_project_with_the_users_alias_gets_no_trust_limited_to_it(shell, signed):
+    assert shell.run("pack", "mine").status == 0
+    (archive,) = shell.project.glob("mine*.zip")
+    with Web() as ours, Web() as theirs:
+        for web in (ours, theirs):
+            web.at("/mine.zip", answer(archive.read_bytes(), "Content-Type: application/zip"))
+            offered = entry("mine", archive.read_bytes(), "/mine.zip")
+            web.at(WELL_KNOWN, answer(current(offered), JSON))
+        assert shell.run("source", "add", "docs", ours.url(""), "--yes").status == 0
+        assert limited(shell, "docs").status == 0
+        assert shell.run("install", "docs:mine", "--yes").status == 0
+        lock = (shell.project / "skillhub.lock").read_text()
+        for words in (["remove", "mine"], ["source", "remove", "docs"]):
+            assert shell.run(*words).status == 0
+        (shell.project / "skillhub.toml").unlink()
+        shell.write("project/skillhub.lock", lock.replace(ours.url(""), theirs.url("")))
+        shell.write("hub/config/config.toml", f'trusted-hosts = ["127.0.0.1:{theirs.port}"]\n')
+        done = shell.run("install", "--yes", "--json")
+        assert (done.status, done.error["code"]) == (5, "signer-changed")
+        shell.write("project/skillhub.lock", lock)
+        shell.write("hub/config/config.toml", f'trusted-hosts = ["127.0.0.1:{ours.port}"]\n')
+        assert shell.run("source", "add", "docs", ours.url(""), "--yes").status == 0
+        assert shell.run("install", "--yes").status == 0
