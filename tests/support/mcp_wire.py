@@ -87,10 +87,14 @@ class Wire:
 
     def ask(self, number, method, modern=True, **params):
         """Return the answer to one request, and skip other frames."""
-        self.send(request(number, method, modern, **params))
-        while (frame := self.receive()).get("id") != number:
+        return self.answer(request(number, method, modern, **params))
+
+    def answer(self, frame):
+        """Send a request and return the answer to it, and skip other frames."""
+        self.send(frame)
+        while (received := self.receive()).get("id") != frame["id"]:
             pass
-        return frame
+        return received
 
 
 class WireWithin(Wire):
