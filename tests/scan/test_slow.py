@@ -38,7 +38,8 @@ def test_attack_unparsable_text_takes_linear_time(path, unit):
     def work(size: int) -> None:
         found(path, b"eval $HOME/.ssh/id_rsa exec(atob('\n" + unit * (size // len(unit)))
 
-    assert is_linear(work, 12_000)
+    # The pieces of a program of JavaScript are shorter than those of the shell.
+    assert is_linear(work, 3_000 if path.endswith(".js") else 12_000)
 
 
 def test_attack_unparsable_text_hides_no_later_command():
@@ -59,7 +60,7 @@ def test_attack_a_program_behind_text_on_which_the_parser_takes_long_is_read():
     assert found("a.js", b"/[" * 9_000 + b"\n" + send)["SH603"] == 3
 
 
-@pytest.mark.parametrize(("unit", "rule"), [(b"&a=", "SH615"), (b";", "SH616")])
+@pytest.mark.parametrize(("unit", "rule"), [(b"a b;", "SH615"), (b")", "SH616")])
 def test_attack_many_hostile_programs_take_no_longer_than_some_and_are_a_finding(unit, rule):
     def work(size: int) -> None:
         data = b"eval(atob(x))\n" + unit * (100_000 // len(unit))
