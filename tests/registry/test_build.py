@@ -5,6 +5,7 @@ import stat
 import subprocess
 import zipfile
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from tuf.api.metadata import Root
@@ -384,3 +385,8 @@ def test_root_that_clients_would_refuse_is_not_written(hub, dry_run):
         with pytest.raises(Refused, match=r"more than the 32,000 that clients read"):
             found.serve(state)
     assert tree_of(hub.dir.site) == before
+    for path, data in state.files().items():  # as another program, or an older version, would have published it
+        Path(hub.dir.site, path).write_bytes(data)
+    (problem,) = check(hub.dir.path, now()).problems
+    assert (problem.code, problem.message) == ("wrong-bytes", "expected at most 32000 bytes, found more")
+    assert problem.where.endswith("/metadata/2.root.json")
