@@ -16,6 +16,7 @@ from skillhub.audit.show import found_json, search, show
 from skillhub.audit.verify import verify
 from skillhub.cli.common import Common
 from skillhub.cli.installed import installed
+from skillhub.cli.show import seen_by
 from skillhub.command.ports import Options, Outcome, Ports, Report
 from skillhub.errors import UsageError
 from skillhub.formats.text import quote
@@ -24,13 +25,8 @@ from skillhub.install.obtain import obtain_locked
 from skillhub.install.sync import sync
 from skillhub.install.trusted_sources import listings
 from skillhub.model.finding import Severity
-from skillhub.model.hosts import Profile, profile
 from skillhub.model.question import NO, UNANSWERED, YES, Answer, Question
 from skillhub.model.reference import parse_ref
-from skillhub.project.project import root_markers
-from skillhub.runtime.agent import catalog_of
-from skillhub.runtime.catalog import Catalog
-from skillhub.runtime.discover import Surroundings
 from skillhub.runtime.envelope import to_json
 from skillhub.runtime.loading import Request, load, pick
 from skillhub.runtime.overview import section
@@ -164,7 +160,7 @@ class OpenProject:
 
     def search(self, words: str, limit: int = LIMIT) -> SearchAnswer:
         """Search the listings of the sources, and the skills on disk; return at most ``limit`` hits."""
-        skills = [skill for skill in self._seen("agents")[1].skills if skill.path]
+        skills = [skill for skill in seen_by(self._common, "agents")[1].skills if skill.path]
         with self._ports() as ports:
             listed = listings(ports, words, needed=not skills)
             found = search(words, skills, limit, listed.each, self._common.home.cache)
@@ -172,12 +168,12 @@ class OpenProject:
 
     def catalog(self, host: str = "agents", window: int | None = None) -> CatalogAnswer:
         """Return the list of skills for the model of a host; ``window`` is the size of its context in tokens."""
-        row, found = self._seen(host)
+        row, found = seen_by(self._common, host)
         return CatalogAnswer.of(section(found, row, window).to_json())
 
     def load(self, name: str, host: str = "agents", arguments: str = "") -> LoadAnswer:
         """Return a skill as ``host`` loads it, with ``arguments`` in its instructions; run nothing."""
-        row, found = self._seen(host)
+        row, found = seen_by(self._common, host)
         loaded = load(pick(found, name), Request(arguments=arguments, rules=row.rules))
         return LoadAnswer.of(to_json(loaded, row))
 
@@ -189,16 +185,6 @@ class OpenProject:
 
     def _outcome(self, outcome: Outcome) -> OutcomeAnswer:
         return OutcomeAnswer.of(outcome.to_json())
-
-    def _seen(self, host: str) -> tuple[Profile, Catalog]:
-        row = profile(host)
-        common = self._common
-        folder = common.user_home if common.user_scope else os.path.abspath(common.project or os.curdir)
-        markers = root_markers(folder)
-        around = Surroundings(
-            cwd=folder, home=common.user_home, environ=os.environ, state=common.home.state, markers=markers
-        )
-        return row, catalog_of(row, around)
 
 
 class _Callback:

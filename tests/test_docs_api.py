@@ -13,7 +13,7 @@ import pytest
 import skillhub
 import skillhub.runtime
 from skillhub.api import open_project
-from skillhub.errors import BadSignature, Drifted, NotFound, RateLimited, Refused, UsageError
+from skillhub.errors import BadSignature, Drifted, FormatError, NotFound, RateLimited, Refused, UsageError
 from skillhub.model.question import Answer
 from tests.support.bare import run_bare
 from tests.support.gitrepos import Repo, files
@@ -137,6 +137,17 @@ def test_a_skill_that_is_not_held_back_has_no_reason_for_it(here):
     here.run("install", "./plain", "--yes", "--allow-unsigned")
     (row,) = open_project(here.project).catalog().skills
     assert (row.enabled, row.why) == (True, None)
+
+
+@pytest.mark.parametrize("words", [("catalog",), ("load", "plain"), ("search", "plain")])
+def test_an_unreadable_lock_is_an_error_of_the_method_as_of_the_command(here, words):
+    here.skill("project/plain")
+    assert here.run("install", "./plain", "--yes", "--allow-unsigned").status == 0
+    here.write("project/skillhub.lock", "<<<<<<< ours\n")
+    name, *args = words
+    with pytest.raises(FormatError) as caught:
+        getattr(open_project(here.project), name)(*args)
+    assert here.run(*words, "--json").error["message"] == caught.value.message
 
 
 def test_progress_goes_to_the_callback(here):
