@@ -12,6 +12,7 @@ import pytest
 
 import skillhub
 from tests.support.here import Here
+from tests.support.world import STDIO, needs
 
 
 @pytest.fixture
@@ -53,6 +54,30 @@ def test_uninstall_removes_all_of_skillhub_and_keeps_project_files(here):
     assert not here.hub.exists()
     assert "skillhub" not in (here.project / ".git/info/exclude").read_text()
     assert here.run("self", "uninstall", "--json").json["removed"] == []
+
+
+def test_servers_of_skills_are_removed_from_agents_files_and_changed_ones_stay(here):
+    path = here.skill("tracking", **{"agents/openai.yaml": needs(STDIO)})
+    words = ("--yes", "--allow-unsigned", "--mcp", "configure", "--agent", "claude-code", "--agent", "cursor")
+    assert here.run("install", path, *words).status == 0
+    kept, config = here.project / ".cursor/mcp.json", here.project / ".mcp.json"
+    assert "tracker" in config.read_text()
+    kept.write_text(kept.read_text().replace("-P", "-I"))
+    done = here.run("self", "uninstall", "--yes", "--json")
+    assert [(each["path"], each["why"]) for each in done.json["kept"]] == [(str(kept), "the entry was changed")]
+    assert {each["path"] for each in done.json["removed"] if each["kind"] == "mcp"} == {str(config)}
+    assert "tracker" in kept.read_text() and not config.exists()
+
+
+def test_a_malformed_file_of_an_agent_is_named_and_the_rest_removed(here):
+    path = here.skill("tracking", **{"agents/openai.yaml": needs(STDIO)})
+    words = ("--yes", "--allow-unsigned", "--mcp", "configure", "--agent", "cursor")
+    assert here.run("install", path, *words).status == 0
+    config = here.project / ".cursor/mcp.json"
+    config.write_text("{")
+    done = here.run("self", "uninstall", "--yes", "--json")
+    assert [(each["kind"], each["path"]) for each in done.json["kept"]] == [("mcp", f"{config}:1")]
+    assert config.read_text() == "{" and not (here.project / ".agents/skills").exists()
 
 
 def test_what_a_killed_process_left_beside_the_copies_is_removed_too(here):

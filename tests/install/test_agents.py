@@ -8,6 +8,7 @@ import os
 import pytest
 
 from skillhub.errors import StateError
+from skillhub.model.hosts import hosts
 from skillhub.model.tree import File, Tree
 from skillhub.project import copies
 from tests.support.world import STDIO, Answers, needs, skill
@@ -32,6 +33,17 @@ def test_one_command_repairs_every_copy(world):
     assert sorted(world.problems()) == ["changed-file", "changed-mode", "extra-file"]
     world.sync(Answers("yes"))
     assert world.problems() == []
+
+
+def test_all_is_every_agent_except_those_that_a_policy_forbids(world):
+    (world.folder / "machine").mkdir()
+    (world.folder / "machine/policy.toml").write_text('agents = ["codex", "claude-code"]\n')
+    world.install(str(skill(world.base / "src")), agents=("all",))
+    assert set(world.record("plain").links) == {".agents/skills/plain", ".claude/skills/plain"}
+    (world.folder / "machine/policy.toml").unlink()
+    world.install(agents=("all",))
+    folders = {host.project_dir for host in hosts().values() if host.project_dir}
+    assert {os.path.dirname(link) for link in world.record("plain").links} == folders
 
 
 def test_an_agent_added_later_gets_the_skill_and_its_server(world):

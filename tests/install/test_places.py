@@ -155,6 +155,15 @@ def test_the_same_name_from_another_place_is_refused_with_both_origins(
     assert "skillhub remove deploy" in (error.hint or "")
 
 
+@pytest.mark.parametrize("kind", ["site", "legacy"])
+def test_attack_a_skill_of_another_name_than_the_index_says_is_refused(
+    world: Reaching, upstream: Upstream, kind: str
+) -> None:
+    upstream.have({"SKILL.md": text(name="mail")})
+    error = refused(world, SourceMismatch, lambda: world.install(upstream.ref(kind)))
+    assert "deploy" in error.message and "mail" in error.message
+
+
 def test_two_places_are_installed_together_or_not_at_all(world: Reaching, upstream: Upstream, tmp_path: Path) -> None:
     folder = skill(tmp_path, "mail")
     refused(world, NotFound, lambda: world.install(str(folder), upstream.ref("git") + "#nowhere"))
