@@ -121,7 +121,9 @@ class Inquiry:
                 except NotFound as error:
                     self._add_finding("release-gone", error.message, name)
                 except NameNotOwned as error:
-                    self._add_finding("name-not-owned", error.message, name)
+                    status = ReleaseStatus.last_seen(name, entry, source.root, self.ports.sources)
+                    if not isinstance(status.objection, NameNotOwned):  # otherwise the check of the skill reports it
+                        self._add_finding("name-not-owned", error.message, name)
         except Forbidden as error:
             self.notes.append(f"{source.alias} was not contacted, and its last answer is used: {error.message}")
         except SourceError as error:

@@ -149,17 +149,30 @@ def test_a_key_that_is_no_longer_admitted_is_reported(scene):
 
 @pytest.mark.parametrize(
     ("change", "rule"),
-    [({"sha256": "0" * 64}, "release-changed"), ({"version": "9.0.0", "sha256": "0" * 64}, "release-gone")],
+    [
+        ({"sha256": "0" * 64}, "release-changed"),
+        ({"version": "9.0.0", "sha256": "0" * 64}, "release-gone"),
+        (None, "release-gone"),
+    ],
 )
 def test_a_release_that_differs_from_the_lock_or_is_gone_is_reported(scene, change, rule):
     hub = scene.hub
     kept = [path for path in hub.files if "targets/idx/" in path and path.endswith("acme.json")]
     document = max((json.loads(hub.files[path]) for path in kept), key=lambda each: len(each["releases"]))
-    for release in document["releases"]:
-        if release["name"] == "hello":
-            release.update(change)
+    rows = [each for each in document["releases"] if each["name"] == "hello"]
+    for release in rows:
+        release.update(change or {})
+    if change is None:
+        document["releases"] = [each for each in document["releases"] if each not in rows]
     hub.revise({"idx/acme.json": json.dumps(document).encode()})
     assert rule in dict(found(scene.machine))
+
+
+def test_a_name_that_its_publisher_no_longer_owns_is_reported(scene):
+    scene.hub.admit("acme", names=["other"])
+    (only,) = report(scene.machine).findings
+    assert (only.rule, only.skill) == ("name-not-owned", "hello")
+    assert "taken the name hello from acme" in only.message
 
 
 def test_an_unreachable_source_is_reported_unless_offline(scene):

@@ -101,6 +101,16 @@ def test_a_release_after_a_withdrawn_one_is_not_called_the_first(published):
     assert "the first release" not in done.out + done.err
 
 
+def test_a_withdrawn_version_is_not_published_again(published):
+    done = published.run("registry", "withdraw", published.registry, "greeting@1.0.0", "--reason", "sends tokens")
+    assert done.status == 0, done.err
+    (published.revise("1.0.0") / "scripts/run.sh").unlink()
+    before = published.state()
+    done = published.publish("--yes")
+    assert (done.status, published.state()) == (6, before)
+    assert "greeting 1.0.0 was withdrawn: 'sends tokens'" in done.err
+
+
 def test_the_changes_since_the_last_release_are_shown_before_one_question(published):
     refused = published.at_terminal(
         "publish", published.folder / "src/greeting", say=[("[N]o: ", "n\n")], columns=100

@@ -93,6 +93,16 @@ def test_invalid_index_of_a_pack_is_refused(objects, index):
         read_object(packed(objects, 9).data, index, next(iter(objects)))
 
 
+def test_attack_an_index_that_gives_an_object_another_id_is_refused(objects):
+    pack = packed(objects, 9)
+    id_ = ids_of(pack.index)[-1]
+    other = f"{id_[:-1]}{'0' if id_[-1] != '0' else '1'}"
+    index = pack.index.replace(bytes.fromhex(id_), bytes.fromhex(other))
+    assert ids_of(index)[-1] == other
+    with pytest.raises(WrongBytes):
+        read_object(pack.data, index, other)
+
+
 def test_large_content_is_spread_over_packs():
     several = [Objects() for _ in range(3)]
     for number, each in enumerate(several):

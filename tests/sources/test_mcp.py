@@ -251,6 +251,13 @@ def resource(server, number=0, **changed):
     return rows
 
 
+def test_attack_an_entry_of_another_skill_than_asked_for_is_refused(server, opened):
+    uri = entry_with(server, uri="skill://other/pdf/SKILL.md", resources="dynamic")
+    server.unlisted.add(uri)
+    with pytest.raises(FormatError, match="skill://other"):
+        opened(uri).index(["pdf"])
+
+
 @pytest.mark.parametrize("number", range(4))
 def test_attack_a_file_with_another_digest_is_refused(server, opened, number):
     resource(server, number, digest=str(Digest.of(b"other")))
