@@ -230,6 +230,20 @@ def test_attack_a_skill_named_by_a_new_advisory_is_not_in_order(scene, way):
         WAYS[way](machine)
 
 
+@pytest.mark.parametrize("way", ["install", "frozen"])
+def test_attack_a_new_line_in_a_file_of_the_users_advisories_is_read(scene, way):
+    """The file is in no folder of skillhub, so the index does not know when it changes."""
+    machine = remembering(scene.machine)
+    file, tree = machine.folder / "advisories.txt", machine.lock().skills["hello"].tree
+    file.write_text(f"sha256:{'0' * 64} sends tokens\n")
+    machine.advisories = [str(file)]
+    for _ in range(3):
+        assert not machine.install().changed
+    file.write_text(f"{tree} sends tokens\n")
+    with pytest.raises(KnownBad):
+        WAYS[way](machine)
+
+
 def test_attack_a_missing_signer_is_looked_up_again(scene, read):
     machine = remembering(scene.machine)
     machine.install("acme:hello")
