@@ -407,7 +407,7 @@ def _local_edits(name: str, state: State, ports: Ports) -> tuple[Edit, ...]:
     copies: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     for step in places.steps:
         if step.path in places.edited:
-            now = read_edited(step.path, ports.store.root, ports.project)
+            now = read_edited(step.path, ports.store.root, ports.project, base)
             copies.setdefault(_differences(base, now), []).append(step.link)
     return tuple(Edit(tuple(paths), patch, whole) for (patch, whole), paths in copies.items())
 

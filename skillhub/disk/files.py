@@ -67,6 +67,50 @@ def disk_errors(path: str) -> Iterator[None]:
         raise disk_error(error, path) from error
 
 
+_KEPT_MODES: dict[int, bool] = {}  # by device, which keeps them or not as long as it is mounted
+
+
+def keeps_modes(folder: str, dir_fd: int | None = None) -> bool:
+    """Return whether files in ``folder`` keep their mode; on exFAT, NTFS or a share all files often have the same.
+
+    A new file tells, which has no name or loses it at once. If none can be made, the answer is True.
+    """
+    if not hasattr(os, "fchmod"):
+        return False
+    try:
+        device = os.stat(folder, dir_fd=dir_fd).st_dev
+        if device not in _KEPT_MODES:
+            handle = _nameless(folder, dir_fd)
+            try:
+                _KEPT_MODES[device] = all(_takes_mode(handle, mode) for mode in (0o600, 0o700))
+            finally:
+                os.close(handle)
+    except OSError:
+        return True
+    return _KEPT_MODES[device]
+
+
+def _takes_mode(handle: int, mode: int) -> bool:
+    with suppress(OSError):
+        os.fchmod(handle, mode)
+    return stat.S_IMODE(os.fstat(handle).st_mode) == mode
+
+
+def _nameless(folder: str, dir_fd: int | None) -> int:
+    """Return a new open file without a name."""
+    with suppress(OSError):  # not every file system has files without a name
+        if without_name := getattr(os, "O_TMPFILE", 0):
+            return os.open(folder, without_name | os.O_RDWR | CLOEXEC, 0o600, dir_fd=dir_fd)
+    name = os.path.join(folder, f".skillhub-{os.urandom(6).hex()}")
+    handle = os.open(name, _CREATE, 0o600, dir_fd=dir_fd)
+    try:
+        os.unlink(name, dir_fd=dir_fd)
+    except OSError:
+        os.close(handle)
+        raise
+    return handle
+
+
 def is_within(path: str, folder: str) -> bool:
     """Return whether a path, with links resolved, is a folder or below it."""
     real, top = os.path.realpath(path), os.path.realpath(folder)

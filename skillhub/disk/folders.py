@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 import stat
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from errno import ELOOP
-from functools import cache
+from functools import cache, cached_property, partial
 from hashlib import sha256
+from typing import TypeAlias
 
-from skillhub.disk.files import HAS_HANDLES, OPEN_FOLDER, disk_errors, is_link
+from skillhub.disk.files import HAS_HANDLES, OPEN_FOLDER, disk_errors, is_link, keeps_modes
 from skillhub.errors import UnsafeArchive
 from skillhub.model.tree import File, ListedFile, Listing, Tree
 
@@ -21,7 +22,6 @@ if sys.platform != "win32":
 
 _READ = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 _CREATE = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
-_HAS_EXECUTE_BIT = os.name == "posix"
 _HAS_JUNCTIONS = os.name == "nt"
 # ioctl_ficlone(2) of Linux; it fails at the first file on file systems that lack it.
 _FICLONE = 0x40049409 if sys.platform == "linux" else 0
@@ -29,6 +29,8 @@ _FICLONE = 0x40049409 if sys.platform == "linux" else 0
 _DEEPEST = 100  # the depth of a path that ``one_look`` resolves folder by folder
 
 LARGEST = 64 << 20  # bytes; every file of a skill is smaller
+
+Files: TypeAlias = Mapping[str, File | ListedFile]
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,13 +166,42 @@ def write_file(path: str, data: bytes, mode: int, dir_fd: int | None = None) -> 
         written = os.write(handle, data)
         while written < len(data):
             written += os.write(handle, memoryview(data)[written:])
-        if _HAS_EXECUTE_BIT:
+        if hasattr(os, "fchmod"):
             os.fchmod(handle, mode)
     finally:
         os.close(handle)
 
 
-def walk(folder: str, *, largest: int, skip: str | None = None, dir_fd: int | None = None) -> Iterator[Found]:
+class ExecuteBits:
+    """The execute bits of the files below a folder.
+
+    Many file systems keep none, such as exFAT, NTFS and shares of other systems: there all files have the bit, or
+    none has. Whether this one does is looked up only if a bit differs from the expected one.
+
+    Args:
+        folder: The folder.
+        expected: Files with the bits that count where the file system keeps none; other files have none there.
+        dir_fd: The open folder that contains ``folder``.
+    """
+
+    def __init__(self, folder: str, expected: Files, dir_fd: int | None = None) -> None:
+        self._folder, self._expected, self._dir_fd = folder, expected, dir_fd
+
+    @cached_property
+    def _are_kept(self) -> bool:
+        above = os.path.dirname(self._folder) if self._dir_fd is None else ""
+        return keeps_modes(above or ".", self._dir_fd)
+
+    def of(self, path: str, found: bool) -> bool:
+        """Return the bit of the file at ``path``, of which the system says that it is ``found``."""
+        file = self._expected.get(path)
+        expected = file is not None and file.executable
+        return found if found == expected or self._are_kept else expected
+
+
+def walk(
+    folder: str, *, largest: int, skip: str | None = None, dir_fd: int | None = None, like: Files | None = None
+) -> Iterator[Found]:
     """Yield every file below ``folder`` with its bytes, and every other entry that is no folder with None.
 
     Args:
@@ -178,20 +209,22 @@ def walk(folder: str, *, largest: int, skip: str | None = None, dir_fd: int | No
         largest: The maximum bytes of a single file.
         skip: A name to leave out at every depth.
         dir_fd: The open folder that contains ``folder``; then neither ``folder`` nor a folder below it may be a link.
+        like: The files whose execute bits count where the file system keeps none.
 
     Raises:
         OSError: an entry cannot be read.
         UnsafeArchive: a file is larger than ``largest``.
     """
+    bits = ExecuteBits(folder, like or {}, dir_fd)
     if dir_fd is not None:
-        yield from _walk_open(folder, largest, skip, dir_fd)
+        yield from _walk_open(folder, largest, skip, dir_fd, bits)
         return
     for path, is_file in _paths(folder, skip):
         read = _read(f"{folder}/{path}", path, largest) if is_file else None
-        yield Found(path, File(*read) if read else None)
+        yield Found(path, File(read[0], bits.of(path, read[1])) if read else None)
 
 
-def _walk_open(folder: str, largest: int, skip: str | None, dir_fd: int) -> Iterator[Found]:
+def _walk_open(folder: str, largest: int, skip: str | None, dir_fd: int, bits: ExecuteBits) -> Iterator[Found]:
     top = os.open(folder, OPEN_FOLDER, dir_fd=dir_fd)
     try:
         waiting: list[tuple[str, ...]] = [()]
@@ -207,7 +240,7 @@ def _walk_open(folder: str, largest: int, skip: str | None, dir_fd: int) -> Iter
                         path = "/".join((*names, row.name))
                         is_file = row.is_file(follow_symlinks=False)
                         read = _read(row.name, path, largest, at) if is_file else None
-                        yield Found(path, File(*read) if read else None)
+                        yield Found(path, File(read[0], bits.of(path, read[1])) if read else None)
             finally:
                 os.close(at)
     finally:
@@ -264,9 +297,12 @@ def _read(full: str, path: str, largest: int, dir_fd: int | None = None) -> tupl
     return data, bool(status.st_mode & 0o100)
 
 
-def list_folder(folder: str) -> Listing | None:
-    """Return the listing of ``folder``, or None if it contains an entry that no skill may contain."""
-    rows = []
+def list_folder(folder: str, like: Files | None = None) -> Listing | None:
+    """Return the listing of ``folder``, or None if it contains an entry that no skill may contain.
+
+    ``like`` has the execute bits that count where the file system keeps none.
+    """
+    rows, bits = [], ExecuteBits(folder, like or {})
     for path, is_file in _paths(folder):
         try:
             read = _read(f"{folder}/{path}", path, LARGEST) if is_file else None
@@ -274,24 +310,28 @@ def list_folder(folder: str) -> Listing | None:
             return None
         if read is None:
             return None
-        rows.append((path, ListedFile(sha256(read[0]).hexdigest(), read[1])))
+        rows.append((path, ListedFile(sha256(read[0]).hexdigest(), bits.of(path, read[1]))))
     return Listing(rows)
 
 
-def listing_of(path: str) -> Listing | None:
-    """Return the listing of a place; None if it is no folder, or has what no skill may have. Raises StateError."""
+def listing_of(path: str, like: Files | None = None) -> Listing | None:
+    """Return ``list_folder`` of a place; None if it is no folder.
+
+    Raises:
+        StateError: it cannot be read.
+    """
     with disk_errors(path):
-        return list_folder(path) if os.path.isdir(path) else None
+        return list_folder(path, like) if os.path.isdir(path) else None
 
 
 def compare(folder: str, listing: Listing) -> list[TreeProblem]:
     """Hash every byte below ``folder`` and return its differences from ``listing``; empty means equal."""
-    problems = []
+    problems, bits = [], ExecuteBits(folder, listing)
     missing = dict(listing)
     try:
         for path, is_file in _paths(folder):
             expected = missing.pop(path, None)
-            if problem := _difference(f"{folder}/{path}", is_file, expected):
+            if problem := _difference(f"{folder}/{path}", is_file, expected, partial(bits.of, path)):
                 problems.append(TreeProblem(problem[0], f"{folder}/{path}", problem[1]))
     except OSError as error:
         problems.append(TreeProblem("unreadable", folder, f"cannot be read: {error.strerror}"))
@@ -300,7 +340,9 @@ def compare(folder: str, listing: Listing) -> list[TreeProblem]:
     return sorted(problems, key=lambda problem: problem.path)
 
 
-def _difference(full: str, is_file: bool, expected: ListedFile | None) -> tuple[str, str] | None:
+def _difference(
+    full: str, is_file: bool, expected: ListedFile | None, bit: Callable[[bool], bool]
+) -> tuple[str, str] | None:
     if is_file and expected is None:
         return "extra-file", "a file that is not in the lock"
     try:
@@ -313,7 +355,7 @@ def _difference(full: str, is_file: bool, expected: ListedFile | None) -> tuple[
     actual = sha256(data).hexdigest()
     if actual != expected.sha256:
         return "changed-file", f"expected sha256 {expected.sha256[:12]}…, found {actual[:12]}…"
-    if _HAS_EXECUTE_BIT and executable != expected.executable:
+    if bit(executable) != expected.executable:
         return "changed-mode", "the execute bit was " + ("taken away" if expected.executable else "set")
     return None
 

@@ -6,12 +6,13 @@ import os
 import stat
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
-from skillhub.disk.files import disk_error
+from skillhub.disk.files import disk_error, keeps_modes
 from skillhub.errors import StateError
 from skillhub.formats.text import is_path, quote
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 LOCK, INTENT, CONFIG = "skillhub.lock", "skillhub.toml", "config.toml"
 EDITS = "skillhub-edits"  # the folder of a project with patches of skills, and with edits that were saved
+_OTHER_HOME = "this disk keeps no access rights; let SKILLHUB_HOME name a folder on another one"
 # The base directories of freedesktop.org: the variable, and the default below the home folder.
 _XDG = (
     ("XDG_CONFIG_HOME", (".config",)),
@@ -142,6 +144,7 @@ def _refuse_others(folder: str) -> None:
     try:
         status = os.stat(folder)
     except FileNotFoundError:
+        _refuse_open_to_all(folder)
         return
     except OSError as error:
         raise disk_error(error, folder) from error
@@ -157,11 +160,21 @@ def _refuse_others(folder: str) -> None:
     # A umask of 002 permits the group to write, which is harmless if each user has a private group.
     is_private = status.st_gid == status.st_uid == os.getegid()
     if status.st_mode & (stat.S_IWOTH if is_private else stat.S_IWOTH | stat.S_IWGRP):
-        raise StateError(
-            "other users may write it, and so change whom you trust",
-            where=folder,
-            hint="check its content, then: chmod go-w",
-        )
+        raise _open_to_others(folder, "check its content, then: chmod go-w" if keeps_modes(folder) else _OTHER_HOME)
+
+
+def _refuse_open_to_all(folder: str) -> None:
+    """Refuse a folder that does not exist yet, where every new folder may be written by all users."""
+    above = folder
+    while not os.path.exists(above) and above != os.path.dirname(above):
+        above = os.path.dirname(above)
+    with suppress(OSError):
+        if os.stat(above).st_mode & stat.S_IWOTH and not keeps_modes(above):
+            raise _open_to_others(folder, _OTHER_HOME)
+
+
+def _open_to_others(folder: str, hint: str) -> StateError:
+    return StateError("other users may write it, and so change whom you trust", where=folder, hint=hint)
 
 
 def throwaway() -> TemporaryDirectory[str]:

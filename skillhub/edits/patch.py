@@ -455,8 +455,8 @@ def free_path(name: str, project: Project) -> str:
     return f"{os.path.relpath(folder, project.root).replace(os.sep, '/')}/{name}-{number}.patch"
 
 
-def read_edited(path: str, store: str, project: Project) -> dict[str, File]:
-    """Return the files at ``path``, which the user has in place of a skill.
+def read_edited(path: str, store: str, project: Project, base: Mapping[str, File]) -> dict[str, File]:
+    """Return the files at ``path``, which the user has in place of ``base``, the files of a skill.
 
     For a link of the user's own, return nothing: its target stays. A link into ``store``, the store's folder, is
     ours: return the files of the stored tree, which were edited through it.
@@ -473,9 +473,9 @@ def read_edited(path: str, store: str, project: Project) -> dict[str, File]:
                 target = os.path.realpath(path)  # a link here is ours, and its target in the store is no folder
                 return {os.path.basename(path): File(files.read(target, _EDITS_MAX) or b"")}
             if files.is_link(path):
-                return _read_folder(os.path.realpath(path), None)
+                return _read_folder(os.path.realpath(path), base)
             with project.hold(path) as (name, dir_fd):
-                return _read_folder(path, dir_fd, name)
+                return _read_folder(path, base, dir_fd, name)
     except (FormatError, UnsafeArchive) as error:
         raise _too_much(path) from error
 
@@ -485,9 +485,9 @@ def is_under(path: str, store: str) -> bool:
     return os.path.dirname(os.path.dirname(os.path.realpath(path))) == os.path.realpath(store)
 
 
-def _read_folder(path: str, dir_fd: int | None, name: str = "") -> dict[str, File]:
+def _read_folder(path: str, base: Mapping[str, File], dir_fd: int | None = None, name: str = "") -> dict[str, File]:
     edited, links, size = {}, {}, 0
-    for entry in walk(name or path, largest=_EDITS_MAX, dir_fd=dir_fd):
+    for entry in walk(name or path, largest=_EDITS_MAX, dir_fd=dir_fd, like=base):
         full_path = f"{path}/{entry.path}"
         if entry.file is not None:
             edited[entry.path] = entry.file
@@ -520,7 +520,7 @@ def merged(base: Tree | None, path: str, theirs: Tree, project: Project) -> Tree
         return None
     try:
         with files.disk_errors(path), project.hold(path) as (name, dir_fd):
-            entries = list(walk(name, largest=_EDITS_MAX, dir_fd=dir_fd))
+            entries = list(walk(name, largest=_EDITS_MAX, dir_fd=dir_fd, like=base))
     except UnsafeArchive:
         return None
     mine = {entry.path: entry.file for entry in entries if entry.file is not None}

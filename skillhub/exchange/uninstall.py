@@ -175,7 +175,7 @@ def _copy(project: Project, name: str, link: str, record: Record, store: Store, 
             return None
         if files.is_link(path) and os.path.realpath(path) != os.path.realpath(store.path(record.tree)):
             return Installed("copy", path, name, "a link that skillhub did not make")
-        Folder(path).check(Agreed(record.tree))
+        Folder(path).check(Agreed(record.tree, store.listing(record.tree)))
         if remove:
             copies.remove_copy(project, path)
         return Installed("copy", path, name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from skillhub.errors import SecurityError, SignerChanged, SourceError, SourceMismatch
 from skillhub.formats.digest import Digest
-from skillhub.formats.text import as_word, command, reinstall
+from skillhub.formats.text import as_word, command, quote, reinstall
 from skillhub.model.finding import Finding
 from skillhub.model.hosts import Scope
 from skillhub.model.index import Admission, Index, Release, choose_release
@@ -290,6 +291,13 @@ def candidate_of(
         findings=content.findings,
         warnings=(*warnings, *([EXPIRED] if verdict.expired else ()), *content.manifest.warnings),
     )
+
+
+def check_folder_name(found: Candidate, folder: str | None) -> Candidate:
+    """Return the candidate, with a warning if its folder has another name, which the specification forbids."""
+    if (name := os.path.basename(folder or "")) in ("", found.name):
+        return found
+    return found.noted(f"its folder is named {quote(name)}, the skill {found.name}")
 
 
 def spelled(manifest: Manifest) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -16,7 +16,7 @@ from skillhub.formats.digest import Digest
 from skillhub.model.hosts import LinkKind
 from skillhub.model.provenance import Record, Records
 from skillhub.model.question import Asked, Question, Way, chosen_edit
-from skillhub.model.tree import Listing, Tree
+from skillhub.model.tree import File, Listing, Tree
 from skillhub.project import copies
 from skillhub.project.project import Project, exclude
 from skillhub.project.store import Store
@@ -225,7 +225,7 @@ class Linker:
                 not os.path.lexists(real := os.path.realpath(path))
                 or not self._store.check(Digest(f"sha256:{os.path.basename(real)}"))
             )
-        listing = listing_of(path)
+        listing = listing_of(path, self._store.listing(recorded) if recorded else None)
         if listing is None:
             return False
         return listing.digest == recorded or self._store.listing(listing.digest) is not None
@@ -282,8 +282,9 @@ class Linker:
         base = self._store.read(record.tree) if record else None
         if base is None and record is not None and tree is not None and tree.digest == record.tree:
             base = tree
-        edited = (patch.read_edited(path, self._store.root, self._project) for path in linking.edited)
-        self.saved[linking.name] = patch.save(linking.name, edited, base or {}, self._project)
+        files_before: Mapping[str, File] = base or {}
+        edited = (patch.read_edited(path, self._store.root, self._project, files_before) for path in linking.edited)
+        self.saved[linking.name] = patch.save(linking.name, edited, files_before, self._project)
 
 
 def _edits(problems: Sequence[TreeProblem], path: str) -> tuple[str, ...]:

@@ -27,6 +27,7 @@ from skillhub.install.candidates import (
     Scan,
     about_skill,
     candidate_of,
+    check_folder_name,
     check_same_signer,
     is_same_place,
     no_scan,
@@ -176,7 +177,7 @@ def by_place(
         found = _unvouched(unpacked, source, origin, ports, locked, scan)
         if release.type != "tree" and found.name != release.name:
             raise SourceMismatch(f"the index names it {release.name}, its SKILL.md {found.name}", where=release.url)
-        return replace(_check_folder_name(found, release.path), published=place.committed(release))
+        return replace(check_folder_name(found, release.path), published=place.committed(release))
 
     return Acquisition(lambda: place.unpacked(release), verify, release.size or 0)
 
@@ -205,8 +206,11 @@ def by_path(
 
     def fetch() -> Unpacked:
         is_inside = ports.project.scope == "project" and not os.path.isabs(locked_path) and locked_path != "."
+        entries = () if files.keeps_modes(full) else ports.project.lock().skills.values()
+        trees = (each.original.tree for each in entries if each.local and each.path == locked_path)
+        like = next(map(ports.store.listing, trees), None)
         with named(path, (FormatError,)):
-            return read_local(files.inside(ports.project.base, locked_path) if is_inside else full)
+            return read_local(files.inside(ports.project.base, locked_path) if is_inside else full, like=like)
 
     def verify(unpacked: Unpacked, scan: Scan) -> Candidate:
         origin = {"path": locked_path, "digest": unpacked.archive}
@@ -216,15 +220,15 @@ def by_path(
             except BadSignature as error:
                 error.hint = error.hint or hint_to_sign_again(full, error.reason)
                 raise
-            found = _check_folder_name(found, None if unpacked.archive else os.path.abspath(full))
+            found = check_folder_name(found, None if unpacked.archive else os.path.abspath(full))
         found = replace(found, entry=replace(found.entry, source=of_plugin(found.entry.source, plugin)))
         if os.path.isabs(locked_path) and ports.project.scope == "project":
             return found.noted(f"{locked_path} is outside the project: others who share the lock do not have it")
         return found
 
-    if known is not None:
-        return Acquisition(nothing, lambda _, scan: verify(fetch(), scan))
-    return Acquisition(fetch, verify)
+    return (
+        Acquisition(fetch, verify) if known is None else Acquisition(nothing, lambda _, scan: verify(fetch(), scan))
+    )
 
 
 def _unvouched(
@@ -255,13 +259,6 @@ def _entry(content: Content, verdict: Verdict, source: str, origin: dict[str, An
         capabilities=content.capabilities,
         requires=spelled(content.manifest),
     )
-
-
-def _check_folder_name(found: Candidate, folder: str | None) -> Candidate:
-    """Return the candidate, with a warning if its folder has another name, which the specification forbids."""
-    if (name := os.path.basename(folder or "")) in ("", found.name):
-        return found
-    return found.noted(f"its folder is named {quote(name)}, the skill {found.name}")
 
 
 # Prefetch: downloads overlap with verification.

@@ -73,7 +73,9 @@ def _edited(name: str, state: State, ports: Ports) -> Candidate:
         hint = f"{command(ports.project.scope, 'enable', name, '--link', 'copy')}, then edit the copy"
         raise UsageError(f"{name} has no copy of the locked version here", where=name, hint=hint)
     paths = paths_of(ports.project, record.links)
-    copies = {path: read_local(path, project=ports.project).tree for path in paths if os.path.lexists(path)}
+    base = ports.store.listing(record.tree)
+    there = [path for path in paths if os.path.lexists(path)]
+    copies = {path: read_local(path, project=ports.project, like=base).tree for path in there}
     # The copies of a patch that is gone from its file are all that is left of it: it is written again.
     is_lost = patch_warning(name, entry, ports.project) is not None
     trees = {path: tree for path, tree in copies.items() if is_lost or tree.digest != record.tree}

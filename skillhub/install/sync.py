@@ -342,12 +342,12 @@ def _is_spare(path: str, tree: Digest, record: Record | None, store: Store) -> b
 
     Another tree of the store does not count: ``cache gc`` may remove it, and this copy would be the last one.
     """
+
+    def is_copy_of(digest: Digest) -> bool:
+        listing = list_folder(path, store.listing(digest))
+        return listing is not None and listing.digest == digest
+
     try:
-        listing = list_folder(path)
+        return is_copy_of(tree) or (record is not None and is_copy_of(record.tree) and not store.check(record.tree))
     except OSError:
         return False
-    if listing is None:
-        return False
-    return listing.digest == tree or (
-        record is not None and listing.digest == record.tree and not store.check(record.tree)
-    )

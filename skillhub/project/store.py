@@ -139,7 +139,7 @@ class Store:
         path = self.path(tree)
         look = self.proved.before(path, _PARTS[0])
         try:
-            for found in walk(path, largest=LARGEST):
+            for found in walk(path, largest=LARGEST, like=self.listing(tree)):
                 if found.file is None:
                     return None
                 found_files[found.path] = found.file

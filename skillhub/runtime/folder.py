@@ -16,7 +16,7 @@ from itertools import islice
 from typing import Any, Final, Literal, NamedTuple, NoReturn
 
 from skillhub.disk import files
-from skillhub.disk.folders import LARGEST, one_look
+from skillhub.disk.folders import LARGEST, ExecuteBits, one_look
 from skillhub.disk.home import LOCK, Home, project_folders, user_home
 from skillhub.disk.proved import Stamp, is_proof, stamp_of
 from skillhub.errors import Drifted, FormatError, NotFound, OutsideSkill, SkillhubError, StateError, UsageError
@@ -41,7 +41,6 @@ FILES_MAX: Final = 2000
 SYSTEM_MARKER: Final = ".codex-system-skills.marker"
 _CAP: Final = 64 * 1024 * 1024
 _STATE_CAP: Final = 1 << 20
-_HAS_EXECUTE_BIT = os.name == "posix"
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,17 +190,14 @@ class Folder:
         self.listing = listing
 
     def hashed(self, listing: Listing | None = None) -> Iterator[tuple[str, ListedFile]]:
-        """Yield each file with its digest; ``listing`` has the execute bits where the system keeps none."""
+        """Yield each file with its digest; ``listing`` has the execute bits where the file system keeps none."""
+        bits = ExecuteBits(self.path, listing or {})
         for relative in self.names:
             data = self.read(relative, _CAP)
             if relative in HEAD:
                 self._heads[relative] = data
             digest = sha256(data).hexdigest()
-            if _HAS_EXECUTE_BIT:
-                is_executable = relative in self._executable
-            else:
-                is_executable = bool(listing and relative in listing and listing[relative].executable)
-            yield relative, ListedFile(digest, is_executable)
+            yield relative, ListedFile(digest, bits.of(relative, relative in self._executable))
 
     def _key(self) -> str:
         return sha256(os.fsencode(self.path)).hexdigest()[:32]

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Any, Final
 
+from skillhub.disk.home import Home
 from skillhub.errors import (
     Drifted,
     FormatError,
@@ -29,6 +30,7 @@ from skillhub.model.hosts import Rules
 from skillhub.model.skill import Skill
 from skillhub.model.tree import Listing
 from skillhub.project.project import Project
+from skillhub.project.store import Store
 from skillhub.runtime.catalog import STORED, Catalog, Session, holding, imitation_reason, inside_reason
 from skillhub.runtime.folder import Agreed, Folder, Locks, all_files, has_tree
 from skillhub.runtime.mention_parser import Suggestions
@@ -507,13 +509,13 @@ def _notes(skill: Skill, tools: tuple[str, ...] | None, folder: Folder) -> tuple
 
 def with_edits(skill: Skill, changed: Iterable[str], project: Project) -> Skill:
     """Return a locked skill with those of its ``changed`` copies whose files differ from the agreed tree."""
-    return replace(skill, edited=tuple(link for link in changed if _is_edited(skill, link, project.home.state)))
+    return replace(skill, edited=tuple(link for link in changed if _is_edited(skill, link, project.home)))
 
 
-def _is_edited(skill: Skill, link: str, state: str) -> bool:
+def _is_edited(skill: Skill, link: str, home: Home) -> bool:
     try:
         if skill.tree is not None:
-            Folder(link).check(Agreed(skill.tree, state=state))
+            Folder(link).check(Agreed(skill.tree, Store(home.data).listing(skill.tree), home.state))
     except Drifted:
         return True
     except StateError:  # the copy is absent, or no folder

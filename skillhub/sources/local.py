@@ -11,7 +11,7 @@ from skillhub import errors
 from skillhub.archive.limits import Entry, Limits
 from skillhub.archive.unpack import gather, unpack
 from skillhub.disk import files
-from skillhub.disk.folders import walk
+from skillhub.disk.folders import Files, walk
 from skillhub.errors import FormatError, NotFound, SecurityError, UnsafeArchive
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import as_command, quote
@@ -25,13 +25,16 @@ _EDITED = frozenset({"changed-file", "extra-file", "missing-file"})
 _EXPECTED = "expected a skill: a folder, .zip, .skill or .tar.gz"
 
 
-def read_local(path: str, *, wrapper: bool = True, project: Project | None = None) -> Unpacked:
+def read_local(
+    path: str, *, wrapper: bool = True, project: Project | None = None, like: Files | None = None
+) -> Unpacked:
     """Return the skill at ``path``; ``wrapper`` is as for ``unpack``.
 
     Args:
         path: The folder or archive.
         wrapper: As for ``unpack``.
         project: The project that ``path`` lies in, for a copy; no folder between the two may be a link.
+        like: The files whose execute bits count where the folder's file system keeps none.
 
     Raises:
         NotFound: nothing is at ``path``, or a folder without ``SKILL.md``.
@@ -42,7 +45,7 @@ def read_local(path: str, *, wrapper: bool = True, project: Project | None = Non
     """
     full = os.path.expanduser(path)
     if os.path.isdir(full):
-        return _read_folder(full, path, project)
+        return _read_folder(full, path, project, like)
     kind = kind_of(os.path.basename(full))
     if kind is None and os.path.exists(full):
         is_skill = os.path.basename(full) == SKILL_MD
@@ -76,7 +79,7 @@ def named(path: str, kinds: tuple[type[errors.SkillhubError], ...] = _OF_CONTENT
         raise
 
 
-def _read_folder(full: str, path: str, project: Project | None) -> Unpacked:
+def _read_folder(full: str, path: str, project: Project | None, like: Files | None) -> Unpacked:
     if not os.path.lexists(os.path.join(full, SKILL_MD)):
         hint = "a skill is a folder with a SKILL.md; name that folder"
         with files.disk_errors(full):
@@ -84,13 +87,13 @@ def _read_folder(full: str, path: str, project: Project | None) -> Unpacked:
         raise NotFound(f"{quote(path)} has no SKILL.md{near and f': {near}'}", where=os.path.abspath(full), hint=hint)
     with files.disk_errors(full):
         if project is None:
-            return gather(_entries(full, None), wrapper=False)
+            return gather(_entries(full, like), wrapper=False)
         with project.hold(full) as (name, at):
-            return gather(_entries(name, at), wrapper=False)
+            return gather(_entries(name, like, at), wrapper=False)
 
 
-def _entries(folder: str, at: int | None) -> Iterator[Entry]:
-    for found in walk(folder, largest=Limits().total, skip=".git", dir_fd=at):
+def _entries(folder: str, like: Files | None, at: int | None = None) -> Iterator[Entry]:
+    for found in walk(folder, largest=Limits().total, skip=".git", dir_fd=at, like=like):
         if found.file is None:
             raise UnsafeArchive("link", "expected files and folders, found a link or a device", where=found.path)
         yield Entry(found.path, found.file)

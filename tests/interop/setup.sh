@@ -2,7 +2,8 @@
 # Two virtual environments: skillhub with every optional part, and the other tools, whose needs are not ours;
 # beside them what comes from npm.
 # The tests that push to an OCI registry also want the program docker-registry (apt-get install docker-registry), those
-# of the pages of skillhub serve and of a registry want chromium (apt-get install chromium).
+# of the pages of skillhub serve and of a registry want chromium (apt-get install chromium), those of a project on exFAT
+# want root, exfatprogs and exfat-fuse.
 set -eu
 place=${1:-.venv-interop}
 test -e "$place/.ready" && exit 0
