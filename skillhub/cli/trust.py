@@ -22,6 +22,7 @@ from skillhub.project.user_state import Trusted, check_publisher
 from skillhub.sources.configured import ROOT_CAP, ProjectSources, Source, Sources, check
 from skillhub.trust import x509
 from skillhub.trust.keys import Identity, PublicKey
+from skillhub.trust.roles import view_root
 
 SourceName = Annotated[str, Arg("NAME", "The source's alias.")]
 Root = Annotated[str | None, Arg("--root FILE", "The registry's 1.root.json, from a channel that you trust.")]
@@ -235,6 +236,10 @@ def source_trust(common: Common, name: SourceName, root: Root = None, fingerprin
 
 def _pin(root: str | None, fingerprint: str | None) -> Pin:
     data = read_file(root, ROOT_CAP) if root else None
+    with suppress(FormatError):  # a file that is no root is refused with the registry's metadata
+        if data is not None and (version := view_root(data, root or "").version) != 1:
+            hint = "a registry is known by its first root, metadata/1.root.json"
+            raise UsageError(f"--root: expected the first root, found version {version}", where=root, hint=hint)
     try:
         return Pin(data, Digest.parse(fingerprint, "--fingerprint") if fingerprint is not None else None)
     except FormatError as error:

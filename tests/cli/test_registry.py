@@ -12,6 +12,7 @@ from skillhub.server.site import SiteHandler, site_server
 from skillhub.sources.configured import embedded_root
 from tests.support.hearing import heard_by
 from tests.support.killing import Killed, Killer
+from tests.support.served import online
 from tests.support.serving import serving
 
 
@@ -114,6 +115,19 @@ def test_the_root_of_another_registry_is_refused(shell, served):
     assert done.status == 5
     assert written(shell) == before
     assert shell.run("source", "show", "acme").status == 3
+
+
+def test_a_later_root_of_a_registry_is_not_taken_for_its_first(shell):
+    registry = shell.folder / "registry"
+    assert shell.run("registry", "rotate", registry, "root").status == 0
+    before = written(shell)
+    with online(registry / "site") as url:
+        done = shell.run("source", "add", "acme", url, "--root", registry / "site/metadata/2.root.json", "--json")
+        assert (done.status, done.error["message"]) == (2, "--root: expected the first root, found version 2")
+        assert written(shell) == before
+        first = registry / "site/metadata/1.root.json"
+        assert shell.run("source", "add", "acme", url, "--root", first).status == 0
+        assert shell.run("install", "acme:greeting", "--yes").status == 0
 
 
 def test_the_embedded_root_is_refused_for_other_registries(shell, served):
