@@ -291,6 +291,7 @@ class Terminal:
             from pydoc import pager
 
             os.environ.setdefault("LESS", "-R")  # else `less` shows escape sequences instead of colours
+            self.clear()
             pager("".join(_line(text, tone, stream) for text, tone in lines))
             return
         for text, tone in lines:

@@ -115,6 +115,17 @@ def test_the_line_is_cleared_before_other_output(screen, end):
     assert screen.getvalue().count(CLEARED) == 2  # a cleared line is not cleared again
 
 
+@shown
+def test_the_line_is_cleared_before_the_pager_writes(screen):
+    terminal = Ticking()
+    terminal.pass_time(2)
+    terminal.progress("fetching", 1, 2)
+    with redirect_stdout(screen):
+        terminal.page([("hello: changed", "plain")] * 100)
+    before, after = screen.getvalue().split("fetching 1/2")
+    assert before == CLEARED and after.startswith(f"{CLEARED}hello: changed\n")
+
+
 @pytest.mark.parametrize("why", ["quiet", "CI", "dumb", "no terminal"])
 @shown
 def test_nothing_is_drawn_in_quiet_mode_in_ci_or_without_a_terminal(screen, why, monkeypatch):
