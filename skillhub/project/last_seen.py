@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property, lru_cache, partial
+from itertools import chain
 from typing import Annotated
 
 from skillhub import errors
@@ -36,7 +37,7 @@ from skillhub.model.lock import Lock, Locked, Signer, by_word
 from skillhub.model.question import HoldReason
 from skillhub.model.reference import Named, parse_remote, url_of
 from skillhub.project.store import Store
-from skillhub.project.user_state import own_roots
+from skillhub.project.user_state import own_roots, roots_by_alias
 
 _NO_FILE = "create the file, or remove its line from advisories in config.toml"
 
@@ -297,22 +298,23 @@ def known_bad(lock: Lock, store: Store, home: Home) -> BadCheck:
 BarringCheck = Callable[[str, Locked], HoldReason | None]  # name and entry -> why the skill must not be loaded, if so
 
 
-def barring(lock: Lock, store: Store, home: Home, scope: Scope, range_of: RangeOf) -> BarringCheck:
+def barring(lock: Lock, store: Store, home: Home, project: str, scope: Scope, range_of: RangeOf) -> BarringCheck:
     """Return the check whether a locked skill must not be loaded, by an advisory or by its registry.
+
+    ``project`` is the ``key`` of the ``Project``.
 
     Raises:
         NotFound, FormatError, StateError: as ``known_bad``.
     """
     bad = known_bad(lock, store, home)
-    roots_of_user = own_roots(home)  # a repository may change the root of the registry in its lock
-    every = {*roots_of_user.values(), *map(lock.root_of, lock.skills.values())}
+    roots = roots_by_alias(home, project)  # a repository may change the root of the registry in its lock
+    every = {*chain.from_iterable(roots.values()), *map(lock.root_of, lock.skills.values())}
     registries = {root: last_seen(home, Digest(root)) for root in every if root}
 
     def barred(name: str, entry: Locked) -> HoldReason | None:
         if match := bad(name, entry):
             return HoldReason("known-bad", f"is known to be bad: {match}", command(scope, "remove", name))
-        roots = filter(None, {lock.root_of(entry), roots_of_user.get(entry.source)})
-        for root in roots:
+        for root in filter(None, {lock.root_of(entry), *roots.get(entry.source, ())}):
             index = registries[root].index([entry.own_name(name)])
             if error := recalled(name, entry, index):
                 way = remedy(error, name, entry, index, scope, range_of)

@@ -10,13 +10,13 @@ from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, TypeVar
 
 from skillhub.disk import files
 from skillhub.disk.home import Home
 from skillhub.disk.state_file import StateDocument, StateFile
 from skillhub.errors import FormatError, NotFound, SkillhubError, StateError, UsageError
-from skillhub.formats.digest import Digest
+from skillhub.formats.digest import Digest, is_hex
 from skillhub.formats.document import NAME, Items, Members, Read, part, text_that
 from skillhub.formats.json import strict_json
 from skillhub.formats.text import NAME_MAX, NAME_RULE, as_command, deferred, is_name, quote
@@ -212,9 +212,11 @@ class Publishers:
 # The registry that vouches for the name of a signer: one of the user's, or one that only a project names.
 # These functions are for output: they load little, since ``list`` calls them, and an unreadable file counts as empty.
 
-FILE = "sources.json"  # in ``<state>``; ``sources/configured.py`` writes it
+# In ``<state>``; ``sources/configured.py`` writes them.
+FILE, AGREED_FILE = "sources.json", "project-sources.json"
 EMBEDDED = "embedded:"
 _CAP = 16 << 20
+_T = TypeVar("_T")
 _PACKAGED = os.path.join(os.path.dirname(__file__), os.pardir, "embedded", "metadata", "1.root.json")
 
 
@@ -253,6 +255,36 @@ def _read_sources(path: str, stamp: tuple[int, int, int]) -> Mapping[str, str | 
     rows = document.get("sources") if isinstance(document, dict) else None
     found = {alias: row for alias, row in (rows if isinstance(rows, dict) else {}).items() if isinstance(row, dict)}
     return {alias: _packaged() if row.get("url") == EMBEDDED else row.get("root") for alias, row in found.items()}
+
+
+def roots_by_alias(home: Home, project: str) -> Mapping[str, Collection[str]]:
+    """Return the roots of the registries that each alias names in a project, whatever its lock and intent say now.
+
+    That is the root of the user's source; without one, of the source agreed to for the project; without both, of each
+    former source. ``project`` is the ``key`` of a ``Project``.
+    """
+    mine, agreed = _state_document(home, FILE), _state_document(home, AGREED_FILE)
+    former = *_member(mine, "former", list), *_member(_member(agreed, "former", dict), project, list)
+    found: dict[str, set[str | None]] = {}
+    for pair in former:
+        if isinstance(pair, list) and len(pair) == 2:
+            found.setdefault(str(pair[0]), set()).add(str(pair[1]))
+    rows = _member(_member(agreed, "projects", dict), project, dict)
+    now = {**{alias: _member(row, "root", str) for alias, row in rows.items()}, **own_roots(home)}
+    found |= {alias: {root} for alias, root in now.items()}
+    return {alias: [each for each in roots if each and is_hex(each[7:])] for alias, roots in found.items()}
+
+
+def _state_document(home: Home, name: str) -> object:
+    path = os.path.join(home.state, name)
+    with suppress(FormatError, StateError):
+        return strict_json(files.read(path, _CAP) or b"{}", path, _CAP)
+    return None
+
+
+def _member(document: object, key: str, kind: type[_T]) -> _T:
+    value = document.get(key) if isinstance(document, dict) else None
+    return value if isinstance(value, kind) else kind()
 
 
 @lru_cache(maxsize=1)

@@ -471,8 +471,7 @@ class Locks:
             store = Store(self._home.data)
         except SkillhubError as error:
             return KnownLocks(errors=(error,))
-        skills: list[Skill] = []
-        errors: list[SkillhubError] = []
+        skills, errors = list[Skill](), list[SkillhubError]()
         gone_places: set[str] = set()
         places: dict[str, Skill] = {}
         waiting: dict[str, Mapping[str, Skill]] = {}
@@ -559,7 +558,8 @@ class _Installed(NamedTuple):
 def _installed(project: Project, store: Store, environ: Mapping[str, str]) -> list[_Installed]:
     """Return every skill that is in the lock, or that left it, with the folders that skillhub put it into."""
     lock, records = project.lock(), project.records()
-    barred = barring(lock, store, project.home, project.scope, lambda name: project.intent().range_of(name))
+    home, scope, intent = project.home, project.scope, project.intent
+    barred = barring(lock, store, home, project.key, scope, lambda name: intent().range_of(name))
     is_met = need_check(environ, records.enabled(lock.skills))
     installed = []
     for name, entry in lock.skills.items():

@@ -8,6 +8,7 @@ from hashlib import sha256
 import pytest
 
 from tests.model.test_advisory import osv, package, semver
+from tests.support.here import Here
 from tests.support.http_api import api
 from tests.support.served import online
 
@@ -319,6 +320,27 @@ def test_attack_a_lock_with_the_digest_of_another_release_hides_no_withdrawal(ow
     (row,) = own.run("list", "--json").json["skills"]
     assert row["withdrawn"] == "it lies"
     assert {"withdrawn"} < {each["code"] for each in own.run("verify", "--json").json["skills"][0]["problems"]}
+
+
+@pytest.mark.parametrize("is_adopted", [False, True])
+def test_attack_a_lock_with_another_root_hides_no_withdrawal_by_a_source_that_is_gone(own, is_adopted):
+    root = own.lock()["sources"]["acme"]["root"]
+    user = own
+    if is_adopted:  # the registry that only a project brings is none of the user's sources
+        user = Here(own.folder / "user")
+        url = own.lock()["sources"]["acme"]["url"]
+        user.write("project/skillhub.toml", f'[sources.acme]\nurl = "{url}"\nroot = "{root}"\n')
+        user.write("hub/config/config.toml", f'trusted-hosts = ["{url.partition("://")[2]}"]\n')
+        trusted = "--trust-source", f"acme={root}"
+        assert user.run("install", "acme:greeting", "--yes", *trusted).status == 0
+    withdrawn(own)
+    assert user.run("audit").status == 1
+    if not is_adopted:
+        assert user.run("source", "remove", "acme").status == 0
+    for path in ("skillhub.lock", "skillhub.toml"):
+        text = (user.project / path).read_text()
+        user.write(f"project/{path}", text.replace(root, "sha256:" + "1" * 64))
+    assert user.run("load", "greeting", "--json").error["code"] == "withdrawn"
 
 
 @pytest.mark.parametrize("affected", [{"versions": ["1.0.0"]}, semver(("introduced", "0"), ("fixed", "2.0.0"))])
