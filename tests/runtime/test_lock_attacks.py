@@ -7,13 +7,25 @@ import os
 import shutil
 import subprocess
 import sys
+from itertools import cycle, product
 
 import pytest
 
 from skillhub.errors import Drifted, NotFound, Refused
 from skillhub.model.skill import Skill
 from skillhub.project.project import state_key
-from skillhub.runtime import Cache, catalog_of, context_inspect, load, mentioned, pick, profile, section, skills_list
+from skillhub.runtime import (
+    Cache,
+    Surroundings,
+    catalog_of,
+    context_inspect,
+    load,
+    mentioned,
+    pick,
+    profile,
+    section,
+    skills_list,
+)
 from skillhub.runtime.folder import Folder
 from skillhub.runtime.walk import stamp_of
 from tests.support.forked import REPO
@@ -126,32 +138,32 @@ def test_attack_the_store_as_a_root_gives_no_skill(here, host, above):
     assert {skill.held.status for skill in catalog.skills} <= {"not-agreed"}
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "demo\u200b",
-        "de\u00admo",
-        '"demo\\ufe0f"',
-        '"de\\u034fmo"',
-        '"demo\\U000e0100"',
-        "\uff44\uff45\uff4d\uff4f",
-        "\U0001d41demo",
-        "d\u0435mo",
-        "dem\u043e",
-        "\u0501emo",
-        "dem\u03bf",
-        "dem\u1d0f",
-        "DEM\u041e",
-        "'local: demo'",
-        "'local :demo'",
-        "'local\uff1ademo'",
-        "'local\u2236demo'",
-        "'l\u03bfcal:demo'",
-    ],
-)
-def test_attack_a_lookalike_of_a_locked_name_is_not_loaded(here, name):
-    for root in (".agents/skills", ".claude/skills", ".gen/skills", "data/skills"):
-        here.evil(f"{root}/aaa", EVIL.replace("name: demo", f"name: {name}"))
+LOOKALIKES = [
+    "demo\u200b",
+    "de\u00admo",
+    '"demo\\ufe0f"',
+    '"de\\u034fmo"',
+    '"demo\\U000e0100"',
+    "\uff44\uff45\uff4d\uff4f",
+    "\U0001d41demo",
+    "d\u0435mo",
+    "dem\u043e",
+    "\u0501emo",
+    "dem\u03bf",
+    "dem\u1d0f",
+    "DEM\u041e",
+    "'local: demo'",
+    "'local :demo'",
+    "'local\uff1ademo'",
+    "'local\u2236demo'",
+    "'l\u03bfcal:demo'",
+]
+
+
+def test_attack_a_lookalike_of_a_locked_name_is_not_loaded(here):
+    for number, name in enumerate(LOOKALIKES):
+        for root in (".agents/skills", ".claude/skills", ".gen/skills", "data/skills"):
+            here.evil(f"{root}/aaa-{number}", EVIL.replace("name: demo", f"name: {name}"))
     assert serving("EVIL", here) == []
 
 
@@ -388,9 +400,13 @@ def declared(tmp_path_factory):
     return machine
 
 
+HOSTS_OF_ROWS = ("agents", "claude-code", "codex", "codewhale")
+# Each lie on one host, and all of them on each.
+FORGED = [*zip(cycle(HOSTS_OF_ROWS), LIES), *product(HOSTS_OF_ROWS, ("all", "nothing at all"))]
+
+
 @pytest.mark.parametrize("left", ["locked", "left the lock"])
-@pytest.mark.parametrize("lie", [*LIES, "all", "nothing at all"])
-@pytest.mark.parametrize("host", ["agents", "claude-code", "codex", "codewhale"])
+@pytest.mark.parametrize(("host", "lie"), FORGED)
 def test_attack_a_forged_row_of_the_cache_changes_no_locked_skill(declaring, tmp_path, host, lie, left):
     cache = tmp_path / "cache"
     for folder in (".claude", ".codex"):
@@ -443,8 +459,9 @@ def test_projects_on_both_sides_of_a_link_have_one_order(here):
     (near / "project").symlink_to(far / "project")
     for folder in (near, far):
         (here.hub / "state/projects" / f"{state_key(str(folder), 'project')}.json").write_text("{")
-    orders = set()
-    for seed in range(5):
+    around = Surroundings(cwd=str(near / "project"), home=str(here.home), environ={"SKILLHUB_HOME": str(here.hub)})
+    orders = {f"{[problem.path for problem in catalog_of(profile('agents'), around).problems]}\n"}
+    for seed in range(3):
         words = [sys.executable, "-P", "-c", _PROBLEMS, near / "project", here.home, here.hub]
         environ = {**os.environ, "PYTHONHASHSEED": str(seed)}
         orders.add(subprocess.check_output(words, cwd=REPO, env=environ, text=True))

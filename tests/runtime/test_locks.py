@@ -160,8 +160,11 @@ DRIFTS = [
 ]
 
 
-@pytest.mark.parametrize("attack", DRIFTS, ids=lambda each: each.__name__)
-@pytest.mark.parametrize("host", ["agents", "codex", "opencode"])
+# A drift is found for all hosts alike.
+DRIFTS_OF_HOSTS = [*((each, "agents") for each in DRIFTS), (_body, "codex"), (_body, "opencode")]
+
+
+@pytest.mark.parametrize(("attack", "host"), DRIFTS_OF_HOSTS, ids=lambda each: getattr(each, "__name__", each))
 def test_attack_a_changed_copy_of_a_locked_skill_is_not_loaded(here, attack, host):
     load(here.catalog(host).named("demo")[0])  # a change is detected after a successful load, too
     attack(here)
@@ -233,12 +236,10 @@ def test_attack_a_skill_nested_in_a_locked_one_is_not_loaded(here, inner):
         load(mine)
 
 
-@pytest.mark.parametrize(
-    "place", [".claude/skills/demo", ".agents/skills/aaa", ".agents/skills/Demo", "skills/deep/x"]
-)
 @pytest.mark.parametrize("name", ["demo", "DEMO", "Demo", "local:demo"])
-def test_attack_an_imitation_of_a_locked_skill_is_not_loaded(here, place, name):
-    here.evil(place, EVIL.replace("name: demo", f"name: {name}"))
+def test_attack_an_imitation_of_a_locked_skill_is_not_loaded(here, name):
+    for place in (".claude/skills/demo", ".agents/skills/aaa", ".agents/skills/Demo", "skills/deep/x"):
+        here.evil(place, EVIL.replace("name: demo", f"name: {name}"))
     assert serving("EVIL", here) == []
 
 
