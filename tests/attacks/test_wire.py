@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import pytest
 
 from skillhub.errors import SourceError, UnsafeTransfer, WrongBytes
@@ -56,9 +58,16 @@ ATTACKS = {
 }
 
 
-@pytest.mark.parametrize("path", ["metadata/2.root.json", "metadata/timestamp.json", "archive"])
-@pytest.mark.parametrize(("act", "error"), ATTACKS.values(), ids=ATTACKS)
-def test_an_unsafe_endless_or_slow_transfer_is_refused(scene, path, act, error):
+# Each attack on one document, and on the others one for each error: all are fetched by one client.
+TRANSFERS = [
+    *((attack, "metadata/timestamp.json") for attack in ATTACKS),
+    *product(("endless", "slow", "packed"), ("metadata/2.root.json", "archive")),
+]
+
+
+@pytest.mark.parametrize(("attack", "path"), TRANSFERS)
+def test_an_unsafe_endless_or_slow_transfer_is_refused(scene, attack, path):
+    act, error = ATTACKS[attack]
     scene.at(archive(scene) if path == "archive" else path, act)
     with Http(patience=IMPATIENT if error is SourceError else None) as scene.machine.road:
         scene.refuses(error, installs_other(scene))

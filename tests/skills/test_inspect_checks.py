@@ -107,12 +107,9 @@ def test_missing_gh_is_reported(tmp_path: Path, release: str) -> None:
         ({"broken": "error connecting to the server\n"}, 5, "error connecting to the server"),
     ],
 )
-@pytest.mark.parametrize("release", RELEASES)
-def test_missing_prerequisites_are_reported(
-    gh: FakeGh, world: dict[str, Any], status: int, message: str, release: str
-) -> None:
+def test_missing_prerequisites_are_reported(gh: FakeGh, world: dict[str, Any], status: int, message: str) -> None:
     gh.world.update(world)
-    done = run(gh, release=release)
+    done = run(gh)
     assert (done.returncode, done.stdout) == (status, "")
     assert done.stderr.startswith("inspect_checks: ") and message in done.stderr
     assert "Traceback" not in done.stderr
@@ -139,21 +136,18 @@ def test_pull_request_and_repository_are_passed_on(gh: FakeGh) -> None:
 
 
 @pytest.mark.parametrize("release", RELEASES)
-@pytest.mark.parametrize(
-    "link",
-    [
+def test_attack_a_status_link_cannot_send_gh_elsewhere(gh: FakeGh, release: str) -> None:
+    links = [
         "https://evil.example/octo/tool/actions/runs/1/job/2",
         "https://github.com.evil.example/octo/tool/actions/runs/1/job/2",
         "https://github.com/evil/tool/actions/runs/1/job/2",
         f"{HOME}/actions/runs/1/job/2/../../../../../evil",
         f"{HOME}/actions/runs/--web/job/2",
         "",
-    ],
-)
-def test_attack_a_status_link_cannot_send_gh_elsewhere(gh: FakeGh, link: str, release: str) -> None:
-    gh.world["checks"] = [check("deploy", "fail", link, workflow="")]
-    (found,) = failing(gh, release=release)
-    assert found["snippet"] is None and "not a GitHub Actions job" in found["note"]
+    ]
+    gh.world["checks"] = [check(f"deploy {number}", "fail", link, workflow="") for number, link in enumerate(links)]
+    for found, link in zip(failing(gh, release=release), links, strict=True):
+        assert found["snippet"] is None and "not a GitHub Actions job" in found["note"], link
     assert [call[:2] for call in gh.calls()] == [["pr", "view"], ["pr", "checks"]]
 
 
@@ -178,12 +172,11 @@ def test_attack_a_token_in_a_log_is_not_shown(gh: FakeGh) -> None:
     assert TOKEN not in done.stdout and "abcdefghijklmnop1234" not in done.stdout
 
 
-@pytest.mark.parametrize("release", RELEASES)
-def test_attack_a_huge_log_is_shortened(gh: FakeGh, release: str) -> None:
+def test_attack_a_huge_log_is_shortened(gh: FakeGh) -> None:
     line = log_line("x" * 4000).rstrip("\n")
     start, end = log_line("E   ValueError: too far up"), log_line("E   ValueError: the end")
     gh.world["logs"]["2"] = {"start": start, "line": line, "times": 2500, "end": end}
-    (found,) = failing(gh, "--max-lines", "20", release=release)
+    (found,) = failing(gh, "--max-lines", "20")
     assert found["note"] == "only the last 8 MiB of the log were read"
     assert "E   ValueError: the end" in found["snippet"]
     assert "too far up" not in found["snippet"]
@@ -231,28 +224,31 @@ def test_snippet_has_the_first_cause_and_the_summary(gh: FakeGh) -> None:
     assert "error: the first" in lines and "FAILED (errors=2)" in lines and "error: the second" not in lines
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "src/a.c:10:4: fatal error: x.h: No such file",
-        "src/a.ts(3,14): error TS2345: wrong type",
-        "error[E0308]: mismatched types",
-        "--- FAIL: TestParse (0.00s)",
-        "Traceback (most recent call last):",
-        "requests.exceptions.ReadTimeoutError: slow",
-        "npm ERR! code ELIFECYCLE",
-        "[ERROR] Failed to execute goal",
-        "thread 'main' panicked at src/main.rs:4:5:",
-        "  ● parses an empty file",
-        "##[error]The operation was canceled.",
-    ],
-)
-def test_error_lines_of_many_tools_are_found(gh: FakeGh, line: str) -> None:
+ERROR_LINES = [
+    "src/a.c:10:4: fatal error: x.h: No such file",
+    "src/a.ts(3,14): error TS2345: wrong type",
+    "error[E0308]: mismatched types",
+    "--- FAIL: TestParse (0.00s)",
+    "Traceback (most recent call last):",
+    "requests.exceptions.ReadTimeoutError: slow",
+    "npm ERR! code ELIFECYCLE",
+    "[ERROR] Failed to execute goal",
+    "thread 'main' panicked at src/main.rs:4:5:",
+    "  ● parses an empty file",
+    "##[error]The operation was canceled.",
+]
+
+
+def test_error_lines_of_many_tools_are_found(gh: FakeGh) -> None:
     noise = [f"step {number}: 0 errors, continue-on-error: true" for number in range(200)]
-    texts = [*noise[:100], line, *noise[100:], "##[error]Process completed with exit code 1."]
-    gh.world["logs"]["2"] = "".join(log_line(text) for text in texts)
-    (found,) = failing(gh, "--max-lines", "5")
-    assert line in found["snippet"]
+    every = range(len(ERROR_LINES))
+    gh.world["checks"] = [check(f"test {number}", "fail", job(number)) for number in every]
+    for number, line in enumerate(ERROR_LINES):
+        texts = [*noise[:100], line, *noise[100:], "##[error]Process completed with exit code 1."]
+        gh.world["logs"][str(number)] = "".join(log_line(text) for text in texts)
+    found = failing(gh, "--max-lines", "5", "--max-checks", str(len(ERROR_LINES)))
+    for each, line in zip(found, ERROR_LINES, strict=True):
+        assert line in each["snippet"]
 
 
 def test_filters_and_limits_name_omitted_checks(gh: FakeGh) -> None:
