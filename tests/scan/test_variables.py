@@ -404,8 +404,8 @@ def test_name_of_at_most_255_letters_is_found():
 
 
 @pytest.mark.parametrize("text", ["$V%d ", 'os.getenv("V%d")\n', "process.env.V%d\n", "const {V%d} = process.env\n"])
-def test_attack_a_hundred_thousand_names_are_a_star(text):
-    assert read("".join(text % number for number in range(100_000))) == ["*"]
+def test_attack_very_many_names_are_a_star(text):
+    assert read("".join(text % number for number in range(30_000))) == ["*"]
 
 
 def test_attack_too_large_programs_are_a_star():
@@ -473,7 +473,7 @@ HOSTILE = [
 @pytest.mark.parametrize("piece", HOSTILE)
 def test_attack_hostile_text_finishes_in_time(piece):
     """With quadratic time this would not end."""
-    text = "$A_KEY = process.env " + piece * (100_000 // len(piece))
+    text = "$A_KEY = process.env " + piece * (50_000 // len(piece))
     assert {"*", "A_KEY"} & set(read(text)) and set(read(text)) <= {"*", "A", "A_KEY", "expandvars"}
 
 
