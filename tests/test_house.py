@@ -240,7 +240,6 @@ def loaded_by(statement):
 @pytest.mark.parametrize(
     ("statement", "heavy"),
     [
-        ("import skillhub", HEAVY),
         ("import skillhub; skillhub.Tree, skillhub.Digest, skillhub.SkillhubError", HEAVY),
         ("import skillhub.runtime.discover", {"tuf", "cryptography", "typer", "httpx"}),
         ("from skillhub.cli import main", {"typer", "tuf", "cryptography", "pydantic", "rich"}),

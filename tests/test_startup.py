@@ -11,12 +11,26 @@ LIBRARIES = {"cryptography", "httpx", "pydantic", "rich", "tomlkit", "tuf", "typ
 NETWORK = {"httpx", "rich", "tuf", "typer"}
 MANIFEST = ("skillhub.model.manifest", "skillhub.model.needs")
 OTHERS = ("skillhub.model.discovery", "skillhub.scan.secrets", "skillhub.trust.roles")
-DUMP = "import sys; print('\\nmodules:', *sorted(name for name in sys.modules if '.' not in name))"
+DUMP = "import sys; print('\\nmodules:', *sorted(sys.modules))"
 RUN = f"import sys; from skillhub.cli.main import main; status = main(sys.argv[1:]); {DUMP}; sys.exit(status)"
+# One command after another in one process, for commands of which each must load nothing that is forbidden to all.
+RUN_EACH = f"""
+import shlex, sys
+from skillhub.cli.main import main
+for line in sys.argv[1:]:
+    assert main(shlex.split(line)) == 0, line
+    {DUMP}
+"""
 
 
 def modules(out: str) -> set[str]:
     return set(out.rpartition("modules:")[2].split())
+
+
+def loaded_after(shell: Shell, *lines: str) -> list[set[str]]:
+    """Run commands one after another in one new process; return which modules it has after each."""
+    out = run_bare(RUN_EACH, *lines, environ=shell.environ, cwd=shell.project)
+    return [set(line.split()[1:]) for line in out.splitlines() if line.startswith("modules:")]
 
 
 @pytest.fixture
@@ -39,12 +53,17 @@ def test_version_and_help_load_no_library(shell, word):
     assert not loaded(shell, word) & LIBRARIES
 
 
-@pytest.mark.parametrize("command", ["list", "sync"])
-def test_list_and_sync_load_no_network_and_no_scanner(installed, command):
-    run = RUN.replace("if '.' not in name", "")
-    found = modules(run_bare(run, command, "--json", environ=installed.environ, cwd=installed.project))
-    assert not found & (NETWORK | {"cryptography", "yaml"})
-    assert command != "list" or not [name for name in found if name.startswith("skillhub.scan.")]
+def test_commands_about_installed_skills_load_no_network(installed):
+    """Besides, ``list`` loads no scanner, ``sync`` no cryptography, and ``audit`` no parser of command lines."""
+    lines = ("list --json", "sync --json", "install --yes --json", "verify --json", "audit --offline --json")
+    *quiet, audited = loaded_after(installed, *lines)
+    listed, synced, _, verified = quiet
+    assert not [name for name in listed if name.startswith("skillhub.scan.")]
+    assert not synced & {"cryptography", "yaml"}
+    assert "cryptography" in verified
+    for line, found in zip(lines, quiet, strict=False):
+        assert not found & NETWORK, line
+    assert not audited & {"rich", "typer"}
 
 
 @pytest.mark.parametrize(
@@ -57,30 +76,15 @@ def test_list_and_sync_load_no_network_and_no_scanner(installed, command):
     ],
 )
 def test_commands_without_work_load_no_module_for_it(shell, command, rooms, unused):
-    run = RUN.replace("if '.' not in name", "")
     (shell.project / "skillhub.toml").write_text("")
-    found = modules(run_bare(run, command, "--json", environ=shell.environ, cwd=shell.project))
+    found = loaded(shell, command, "--json")
     ours = {name for name in found if name.startswith("skillhub.")}
     assert not {name for name in ours if name.split(".")[1] in rooms}
     assert not found & unused
     assert command != "list" or len(ours) <= 60  # a network, a store and the answer among them
 
 
-def test_verify_loads_cryptography_and_no_network(installed):
-    found = loaded(installed, "verify", "--json")
-    assert "cryptography" in found
-    assert not found & NETWORK
-
-
-def test_an_offline_audit_loads_no_parser_of_command_lines(installed):
-    assert not loaded(installed, "audit", "--offline", "--json") & {"rich", "typer"}
-
-
 def test_an_install_of_a_folder_loads_no_network(shell):
     shell.skill("project/plain")
     found = loaded(shell, "install", "./plain", "--yes", "--allow-unsigned", "--json")
     assert not found & NETWORK
-
-
-def test_an_install_with_everything_stored_loads_no_network(installed):
-    assert not loaded(installed, "install", "--yes", "--json") & NETWORK
