@@ -9,12 +9,13 @@ from dataclasses import dataclass, replace
 
 from skillhub.audit.verify import tracked_copies
 from skillhub.command.ports import Ports
-from skillhub.disk.home import INTENT, LOCK
+from skillhub.disk.home import INTENT, LOCK, about_home
 from skillhub.errors import SkillhubError, StateError
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import amount, as_command, command
 from skillhub.install.admission import advised_skills
 from skillhub.install.candidates import remedies
+from skillhub.install.questions import OTHER_PROJECT
 from skillhub.model.hosts import Host, detect, hosts, measured, profiles
 from skillhub.model.skill import Need, Skill
 from skillhub.net.settings import Settings
@@ -65,6 +66,8 @@ def diagnose(ports: Ports, time: ShownTime | None = None) -> Diagnosis:
     roots = tuple(_roots(agents, ports))
     sources, source_check = _sources(ports)
     checks = [source_check, *_intent_and_policy(ports)]
+    if about := about_home(ports.project.scope, ports.project.base, ports.user_home):
+        checks.append(Check("project", True, about, OTHER_PROJECT))
     with _error_as_check("settings", checks):
         Settings.read(ports.project.home)
     with _error_as_check("clock", checks):

@@ -282,11 +282,13 @@ def _seen(finding: Finding, name: str, tree: Tree, where: str) -> Iterator[str]:
             yield f"its line goes on: {where}"
 
 
+OTHER_PROJECT = "to have that, use --global; else run git init, or create skillhub.toml, in the folder that you mean"
+
+
 def about_project(ports: Ports) -> Iterator[str]:
     """Yield a line if the project is the user's home folder, which shares agents' folders with the user scope."""
     if about := about_home(ports.project.scope, ports.project.base, ports.user_home):
-        other = "run git init, or create skillhub.toml, in the folder that you mean"
-        yield f"{about}; to have that, use --global; else {other}"
+        yield f"{about}; {OTHER_PROJECT}"
 
 
 # The names of skills elsewhere, which a new skill may imitate.

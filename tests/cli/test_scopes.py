@@ -246,9 +246,10 @@ def test_a_project_in_the_home_folder_is_named_before_the_question(shell):
         assert (done.status, done.json["warnings"]) == (0, [f"{name}: {note}; {ways}"])
         assert links(done) == [str(shell.home / f".agents/skills/{name}")]
         assert note in shell.run("list", cwd=folder).err
+        assert f"note  project: {note}\n    {ways}\n" in shell.run("doctor", cwd=folder).out
     assert shell.run("install", "--json", cwd=below).json["warnings"] == []  # agreed to
     assert shell.run("install", "github:gh-fix-ci", "--yes", "--global", "--json", cwd=below).json["warnings"] == []
     (below / "skillhub.toml").touch()
     done = shell.run("install", REF, "--yes", "--json", cwd=below)
     assert (done.status, done.json["warnings"]) == (0, [])
-    assert note not in shell.run("list", cwd=below).err
+    assert note not in shell.run("list", cwd=below).err + shell.run("doctor", cwd=below).out
