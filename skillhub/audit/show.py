@@ -356,7 +356,7 @@ def diff(ref: Named, ports: Ports) -> Diff:
         Forbidden: a policy forbids its source.
     """
     state = read_state(ports.project, ports.sources)
-    refuse_unknown([ref.name], state.lock.skills, ports.project.scope)
+    refuse_unknown([ref.name], state.lock.skills, ports.project.scope, state.unlocked)
     entry = state.lock.skills[ref.name]
     wanted = state.wanted(ref.name)
     if ref.range is not None:
@@ -382,7 +382,7 @@ def edits_of(name: str, ports: Ports) -> tuple[Edit, ...]:
         SecurityError, SourceError, Forbidden: the store lacks the enabled tree, and it cannot be fetched again.
     """
     state = read_state(ports.project, ports.sources)
-    refuse_unknown([name], state.lock.skills, ports.project.scope)
+    refuse_unknown([name], state.lock.skills, ports.project.scope, state.unlocked)
     return _local_edits(name, state, ports)
 
 

@@ -168,13 +168,24 @@ def _redefined(mine: Source, theirs: str, where: str, hint: str) -> SourceMismat
     return SourceMismatch(message, where=where, hint=hint)
 
 
-def refuse_unknown(names: Iterable[str], installed: Collection[str], scope: Scope) -> None:
+def refuse_unknown(
+    names: Iterable[str], installed: Collection[str], scope: Scope, unlocked: Collection[str] = ()
+) -> None:
     """Refuse names of skills that are not installed in this scope.
+
+    Args:
+        names: The names to check.
+        installed: The names of the installed skills.
+        scope: The scope, for the commands in the hint.
+        unlocked: The skills that the intent lists and the lock lacks.
 
     Raises:
         NotFound: a skill is not installed; the hint lists similar names.
     """
     for name in names:
+        if name in {*unlocked}.difference(installed):
+            hint = f"{command(scope, 'install')} locks it"
+            raise NotFound(f"skillhub.toml names {quote(name)}, and the lock does not", hint=hint)
         if name not in installed:
             listed, adopt = command(scope, "list"), command(scope, "adopt")
             rest = f"{listed} shows installed skills; {adopt} adopts unmanaged ones"

@@ -30,6 +30,7 @@ from skillhub.install.install import apply, carry_out
 from skillhub.install.links import Step
 from skillhub.install.obtain import by_path
 from skillhub.model.hosts import Scope
+from skillhub.model.provenance import Record
 from skillhub.model.reference import parse_ref
 from skillhub.project import copies
 from skillhub.project.copies import agent_folders, portable, unmanaged
@@ -222,6 +223,9 @@ def _read(find: AdoptableSkill, into: str, origins: Origins, state: State, ports
         if problems := compare(path, local.tree.listing):
             problem = f"{problems[0].path}: {problems[0].message}"
             return LeftOut(find.name, "differs", f"expected identical copies with only the skill's files: {problem}")
+    record = state.records.skills.get(find.name)
+    if record is not None and record.tree == local.tree.digest and (why := _ours(find.name, record, state, ports)):
+        return LeftOut(find.name, "not-locked", why)
     candidate = compared(local, origins.of(local), state, ports)
     if candidate.entry.origin != local.entry.origin:
         return _Adopted(find, candidate, None)
@@ -231,6 +235,20 @@ def _read(find: AdoptableSkill, into: str, origins: Origins, state: State, ports
         return LeftOut(find.name, "in-the-way", f"{target} exists with other content; --into names another folder")
     entry = replace(candidate.entry, path=path)
     return _Adopted(find, replace(candidate, entry=entry, wanted=Wanted(path=path)), target)
+
+
+def _ours(name: str, record: Record, state: State, ports: Ports) -> str | None:
+    """Return why a copy that skillhub made before the lock lost the skill is not adopted; None if it may be.
+
+    As an adopted skill it would have lost its signer.
+    """
+    scope, agreed = ports.project.scope, record.provenance
+    if name in state.unlocked:
+        return f"skillhub.toml names it, and the lock does not; {command(scope, 'install')} locks it"
+    if agreed is None or not agreed.signers or agreed.source not in ports.sources.all():
+        return None
+    again = command(scope, "install", f"{agreed.source}:{agreed.path or name}")
+    return f"it is signed, and the lock does not name it any more; {again} locks it"
 
 
 def _admitted(skill: _Adopted, state: State, ports: Ports) -> _Adopted | LeftOut:

@@ -259,7 +259,7 @@ def enable(names: Sequence[str], options: Options, ports: Ports, disabling: Sequ
         StateError: the disk is in the way.
     """
     state, names = read_state(ports.project, ports.sources), tuple(dict.fromkeys(names))
-    refuse_unknown(names, state.lock.skills, ports.project.scope)
+    refuse_unknown(names, state.lock.skills, ports.project.scope, state.unlocked)
     candidates, records = [], dict(state.records.skills)
     for name in names:
         with about_skill(name):  # scanned even if agreed to: the claims of the lock are checked again
@@ -292,7 +292,7 @@ def disable(names: Sequence[str], ports: Ports, *, dry_run: bool = False) -> Out
         StateError: the disk is in the way.
     """
     state, names = read_unchecked(ports.project), tuple(dict.fromkeys(names))
-    refuse_unknown(names, state.lock.skills, ports.project.scope)
+    refuse_unknown(names, state.lock.skills, ports.project.scope, state.unlocked)
     cleared, asked = _ask(names, state, ports, dry_run)
     if dry_run:
         return Outcome(_views(names, state.records.skills, state, ports), False, asked)
@@ -577,7 +577,7 @@ def _newest(
         where = f" ({found.where})" if found.where else ""
         failed[name] = LeftOut(name, found.code, f"{found.message}{where}; {found.hint}")
 
-    refuse_unknown(names, state.lock.skills, ports.project.scope)
+    refuse_unknown(names, state.lock.skills, ports.project.scope, state.unlocked)
     return newest_of(names or state.lock.skills, state, ports, describe=describe, on_error=on_error), failed
 
 

@@ -213,3 +213,25 @@ def test_remove_says_that_the_adopted_files_stay_in_the_project(found):
         done = found.run("remove", "loose", *words)
         assert (done.status, "skills/loose; its files stay there" in done.err) == (0, True)
     assert (found.project / "skills/loose/SKILL.md").is_file()
+
+
+def test_a_skill_that_the_lock_lost_is_not_adopted_without_its_signer(shell):
+    assert shell.run("install", "github:code-review", "--yes").status == 0
+    lock, intent = shell.project / "skillhub.lock", shell.project / "skillhub.toml"
+    lock.unlink()
+    for status, *words in ((6, "adopt", *YES), (3, "patch"), (3, "diff"), (3, "update")):
+        done = shell.run(*words, "code-review")
+        assert (done.status, "skillhub.toml names" in done.err) == (status, True), done.err
+        assert "skillhub install locks it" in done.err
+    intent.unlink()
+    done = shell.run("adopt", *YES)
+    assert (done.status, lock.exists()) == (6, False)
+    assert "left out code-review: it is signed, and the lock does not name it any more" in done.err
+    assert "skillhub install github:code-review locks it [not-locked]" in done.err
+    assert shell.run("install", "github:code-review", "--yes").status == 0
+
+
+def test_adopt_says_that_it_found_no_skill(shell):
+    assert shell.run("install", "github:code-review", "--yes").status == 0
+    done = shell.run("adopt", *YES)
+    assert (done.status, done.err) == (0, "nothing to adopt: no agent's folder has an unmanaged skill\n")
