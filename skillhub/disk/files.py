@@ -37,6 +37,7 @@ HAS_HANDLES = {
 _THROUGH = OPEN_FOLDER | getattr(os, "O_PATH", 0)
 _READ = os.O_RDONLY | NO_LINK | CLOEXEC
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | CLOEXEC
+_IN_PLACE = "put the folder or file itself there, then run the command again"
 _HINTS = {
     errno.ENOSPC: "free some space on that disk and run the command again",
     errno.EDQUOT: "the quota on that disk is used up; free some space",
@@ -286,8 +287,7 @@ def _into(name: str, at: int, make: bool) -> int:
 
 
 def _replaced_by_link(path: str) -> LinkLeavesProject:
-    hint = "put the folder itself there, then run the command again"
-    return LinkLeavesProject("a link is where a folder was", where=path, hint=hint)
+    return LinkLeavesProject("a link is where a folder was", where=path, hint=_IN_PLACE)
 
 
 def names_in(folder: str) -> list[str]:
@@ -418,10 +418,10 @@ def _resolved(root: str, link: str, rest: list[str]) -> str:
         top, real = os.path.realpath(root), os.path.realpath(os.path.join(link, *rest))
         relative = "" if real == top else real.removeprefix(top.rstrip(os.sep) + os.sep)
         if relative == real:
-            raise LinkLeavesProject(f"a link leads out of the project, to {quote(real)}", where=link)
+            raise LinkLeavesProject(f"a link leads out of the project, to {quote(real)}", where=link, hint=_IN_PLACE)
         # A skill called `hooks` behind a link to `.git` would be run by git.
         if ".git" in relative.lower().split(os.sep):
-            raise LinkLeavesProject("a link leads into .git", where=link)
+            raise LinkLeavesProject("a link leads into .git", where=link, hint=_IN_PLACE)
         with suppress(FileNotFoundError):
             os.stat(real)  # raises ELOOP for a cycle of links
     return os.path.join(root, relative) if relative else root

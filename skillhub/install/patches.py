@@ -80,7 +80,9 @@ def _edited(name: str, state: State, ports: Ports) -> Candidate:
     is_lost = patch_warning(name, entry, ports.project) is not None
     trees = {path: tree for path, tree in copies.items() if is_lost or tree.digest != record.tree}
     if not trees:
-        raise UsageError(f"{name} has no edits here", where=name, hint="edit a copy in an agent's folder first")
+        first = "" if copies else f"{command(ports.project.scope, 'sync')} restores the copies; "
+        hint = f"{first}edit a copy in an agent's folder first"
+        raise UsageError(f"{name} has no edits here", where=name, hint=hint)
     tree = _alike(trees)
     found = obtain_locked(name, entry.original, ports, is_agreed=True, scan=False)
     edited = with_new_patch(found, tree, ports)

@@ -194,6 +194,9 @@ def test_an_agents_folder_outside_of_the_project_is_reported(shell):
     by_name, found = checks(shell)
     assert found["ok"] is False
     assert by_name["links"]["message"].startswith(f"{shell.project / '.agents'}: a link leads out of the project")
+    error = shell.run("sync", "--json").error
+    assert (error["code"], error["hint"]) == ("link-leaves-project", by_name["links"]["hint"])
+    assert error["hint"].startswith("put the folder or file itself there")
 
 
 def test_a_skill_of_the_user_is_no_conflict_in_the_users_scope(shell):

@@ -93,3 +93,12 @@ def test_the_hint_for_binary_edits_makes_a_skill_of_the_users_own(shell):
     assert done.status == 0, done.err
     assert (shell.project / ".agents/skills/release-notes/logo.png").exists()
     assert shell.run("verify").status == 0
+
+
+def test_the_hint_of_patch_restores_missing_copies_first(shell):
+    assert shell.run("install", REF, "--yes").status == 0
+    remove_tree(str(shell.project / ".agents/skills/release-notes"))
+    error = shell.run("patch", "release-notes", "--json").error
+    assert error["hint"] == "skillhub sync restores the copies; edit a copy in an agent's folder first"
+    assert shell.run("sync").status == 0
+    assert shell.run("patch", "release-notes", "--json").error["hint"] == "edit a copy in an agent's folder first"
