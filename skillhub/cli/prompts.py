@@ -210,6 +210,7 @@ class Person:
             from skillhub.cli.reading import view  # here, since it loads the scan, and few users view files
 
             view(tree, self.terminal, sys.stderr)
+            self.terminal.discard_input()
         return NO if word == "no" else YES, word == "all"
 
     def _ask_all(

@@ -122,6 +122,14 @@ def test_the_answer_v_shows_the_files_and_asks_again(shell, grave):
     assert "binary: its bytes are not shown" in done.out
 
 
+def test_an_answer_that_was_typed_before_the_files_were_shown_does_not_count(shell):
+    shell.skill("project/plain")
+    prompt = "[v]iew its files, [N]o: "
+    done = shell.at_terminal("install", "./plain", say=[(prompt, "v\ny\n"), (prompt, "n\n")], PAGER="cat")
+    assert done.status == 6
+    assert not (shell.project / "skillhub.lock").exists()
+
+
 def test_use_prints_the_skill_and_warns_on_stderr(shell, grave):
     before = shell.files()
     done = shell.run("use", "./grave")
