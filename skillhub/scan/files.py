@@ -217,6 +217,67 @@ def _is_run(name: str, body: str) -> bool:
     return True
 
 
+# A command up to the name of the file that it runs, and a program that reads a pipe.
+_STARTS = re.compile(PROGRAMS + r"|source|\.|uv")
+_SUBSTITUTION = re.compile(r"\$\([^()\n]{0,200}\)")
+_BETWEEN_COMMANDS: Final = "|;&(`{"
+_VERSION = re.compile(r"(?<=[a-z])[\d.]+$|\.exe$")
+_PIPED = re.compile(r"[^\n`;]{0,300}?\|&?[ \t]*(?:(?:sudo|env|exec|command)[ \t]+)*([\w./-]{1,60})")
+_COMMAND_MAX: Final = 4000
+_NAME = re.compile(rb"[^\s\"'`|;&<>()/\\]+")
+# More names in a text are looked up by its words; a name that stands there more often counts as run by each program.
+_NAMES_MAX: Final = 200
+_PLACES_MAX: Final = 1000
+_EACH: Final = frozenset(("python", "sh", "node"))
+
+
+def starters(paths: Iterable[str], texts: Iterable[Letters]) -> Mapping[str, Set[str]]:
+    """Return the programs by which commands in the texts run the files of some paths, by their names."""
+    paths_of: defaultdict[bytes, list[str]] = defaultdict(list)
+    by_word: defaultdict[bytes, set[bytes]] = defaultdict(set)
+    for path in paths:
+        name = path.rpartition("/")[2].lower().encode("utf-8", "replace")
+        paths_of[name].append(path)
+        by_word[max(_words(path.rpartition("/")[2]), key=len, default=b"")].add(name)
+    found: defaultdict[bytes, set[str]] = defaultdict(set)
+    for text in texts:
+        names = {name for word in by_word.keys() & (text.words | {b""}) for name in by_word[word]}
+        for name in names.intersection(_NAME.findall(text.lowered)) if len(names) > _NAMES_MAX else names:
+            found[name] |= _starters(text.lowered, name)
+    return {path: programs for name, programs in found.items() if programs for path in paths_of[name]}
+
+
+def _starters(text: bytes, name: bytes) -> Set[str]:
+    programs, offset, places = set[str](), text.find(name), 0
+    while offset >= 0:
+        places += 1
+        if places > _PLACES_MAX:
+            return _EACH
+        start = max(offset - _COMMAND_MAX, 0)
+        start = max(text.rfind(b"\n", start, offset) + 1, start)
+        before = text[start:offset].decode("utf-8", "replace")
+        before = _SUBSTITUTION.sub("$", before) if "$(" in before else before
+        command = before[max(map(before.rfind, _BETWEEN_COMMANDS)) + 1 :]
+        options = command.split() if command[-1:].isspace() else command.split()[:-1]
+        # Options stand between the program and the file, each with its value or not.
+        while options and not _STARTS.fullmatch(_program(options[-1])):
+            word = options.pop()
+            is_option = word in ("<", "run") or "-" in (word[:1], *(before[:1] for before in options[-1:]))
+            options = options if is_option else []
+        programs.update(_program(word) for word in options[-1:])
+        end = offset + len(name)
+        piped = _PIPED.match(text[end : end + _COMMAND_MAX].decode("utf-8", "replace"))
+        if piped and _STARTS.fullmatch(_program(piped[1])):
+            programs.add(_program(piped[1]))
+        offset = text.find(name, end)
+    return programs
+
+
+def _program(word: str) -> str:
+    name = word.strip("\"'").rpartition("/")[2]
+    return _VERSION.sub("", name) or name
+
+
 COMPILED: Final = rules()["SH501"]
 GARBLED: Final = rules()["SH502"]
 LARGE: Final = rules()["SH503"]

@@ -308,9 +308,13 @@ def _language(path: str, data: bytes) -> Language:
     name = path.rpartition("/")[2]
     if language := _SUFFIXES.get(f".{name.rpartition('.')[2]}" if "." in name else ""):
         return language
-    if first := _FIRST_LINE.match(data):
-        return _NAMES.get(first[1].decode(), "other")
-    return "other" if "." in name else "markdown"  # such as INSTALL
+    return first_language(data) or ("other" if "." in name else "markdown")  # such as INSTALL
+
+
+def first_language(data: bytes) -> Language | None:
+    """Return the language that the first line of a file names (``#!``); None without such a line."""
+    first = _FIRST_LINE.match(data)
+    return language_of(first[1].decode()) if first else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from contextlib import suppress
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -21,6 +21,7 @@ from skillhub.formats.text import words
 from skillhub.model.finding import NO_PARSER, Sighting
 from skillhub.model.tree import SKILL_MD
 from skillhub.scan.code.decoded import Decoded, decoded, may_be_encoded
+from skillhub.scan.files import starters
 from skillhub.scan.pattern import (
     ANYBODYS,
     ELSEWHERE,
@@ -34,7 +35,19 @@ from skillhub.scan.pattern import (
     Literals,
     kind_of,
 )
-from skillhub.scan.skill_files import HOOKS, PARSED_MAX, SCRIPTING, Signs, SkillFiles, SourceFile, programs_in, sign
+from skillhub.scan.skill_files import (
+    HOOKS,
+    PARSED_MAX,
+    SCRIPTING,
+    Language,
+    Signs,
+    SkillFiles,
+    SourceFile,
+    first_language,
+    language_of,
+    programs_in,
+    sign,
+)
 
 if TYPE_CHECKING:
     from skillhub.scan.code.flow import Flow, Place
@@ -99,6 +112,12 @@ SIGNS: Final = {
 _NO_MARKS: Final = b"abcdefghijklmnopqrstuvwxyz0123456789_.,-\n"
 # The other characters of each sign; a text without these is not searched for the sign.
 _MARKS: Final = {sign: {*sign.translate(None, _NO_MARKS)} for group in SIGNS.values() for sign in group.all}
+# Programs that read a file in the language of another one.
+_SAME: Final = {
+    **dict.fromkeys(("source", ".", "ash", "fish"), "sh"),
+    **dict.fromkeys(("pypy", "pypy3", "ipython", "uv"), "python"),
+    **dict.fromkeys(("tsx", "ts-node"), "node"),
+}
 # A timer whose argument is not a function written in place.
 _TIMER = re.compile(rb"settimeout\([\w.]{1,40}[,)]")
 # A function that runs text as code or a command, under another name or as an argument: ``run = exec``.
@@ -150,15 +169,16 @@ _TELLS = re.compile(
 
 def in_programs(files: SkillFiles) -> Iterator[Sighting]:
     """Yield the findings about credentials, encoded text and downloads in the programs of a skill."""
-    sources = [
-        source
+    started = _started(files)
+    signs = {
+        source: _signs(source) | (source.parsed(_signs_of_whole) if source.path in started else frozenset())
         for source in files
-        if (source.language in SCRIPTING or source.is_document or source.recipe) and not source.is_program
-        if _signs(source)
-    ]
-    kinds = {kind for source in sources for kind in _signs(source)}
+        if not source.is_program
+        and (source.language in SCRIPTING or source.is_document or source.recipe or source.path in started)
+    }
+    kinds = {kind for present in signs.values() for kind in present}
     all_are = "sends" in kinds and not kinds.isdisjoint(("takes", "loads"))
-    relevant = [source for source in sources if all_are or "hides" in _signs(source)]
+    relevant = [source for source, present in signs.items() if present and (all_are or "hides" in present)]
     if not relevant:
         return
     from skillhub.scan.code.flow import Flow  # noqa: PLC0415 - most skills need none of it
@@ -173,6 +193,8 @@ def in_programs(files: SkillFiles) -> Iterator[Sighting]:
     scripts = (source for source in files if source.language in SCRIPTING)
     related = [source for source in scripts if not names.isdisjoint(_WORD.findall(source.text))]
     for file in {source.path: source for source in (*relevant, *related)}.values():
+        for language in sorted(started.get(file.path, ())):
+            reader.read(language, file.text, file.path, 0)
         passages = () if file.recipe else file.passages if file.is_document else file.code
         for passage in (*programs_in(file), *passages):
             if passage.kind == "code":
@@ -186,6 +208,19 @@ def in_programs(files: SkillFiles) -> Iterator[Sighting]:
     yield from reader.unread()
     yield from reader.flow.findings()
     yield from sightings
+
+
+def _started(files: SkillFiles) -> dict[str, set[Language]]:
+    """Return the files that a command of the skill runs in another language than their own, with these languages."""
+    programs = starters(files.files.keys() - {SKILL_MD}, [file.letters_read for file in files if not file.is_program])
+    found: dict[str, set[Language]] = {}
+    for path, file in files.files.items():
+        languages = {language_of(_SAME.get(program, program)) for program in programs.get(path, ())}
+        if file.data.startswith(b"#!") and (first := first_language(file.data)):
+            languages.add(first)
+        if others := {language for language in languages - {file.language} if language in SCRIPTING}:
+            found[path] = others
+    return found
 
 
 def _is_anybodys(folded: str) -> bool:
@@ -247,18 +282,28 @@ def _signs(file: SourceFile) -> frozenset[str]:
     return file.parsed(_find_signs)
 
 
+def _signs_of_whole(file: SourceFile) -> frozenset[str]:
+    """Return the same of a file whose whole text is a program."""
+    return _signs_in(file.lowered, file.letters_read.literals)
+
+
 def _find_signs(file: SourceFile) -> frozenset[str]:
     respelled = _normalized(file)
     text = file.lowered if respelled is None else respelled.lower().encode("utf-8", "replace")
     literals = file.letters_read.literals if respelled is None else Letters(text).literals
+    return _signs_in(text, literals, file if file.is_document and not file.recipe else None)
+
+
+def _signs_in(text: bytes, literals: Set[bytes], document: SourceFile | None = None) -> frozenset[str]:
+    """Return the kinds of ``SIGNS`` in a text, or in the programs of a document."""
     candidates = {kind: present for kind, signs in SIGNS.items() if (present := signs.candidates(literals))}
     if not candidates and not _feeds_shell(text):
         return frozenset()
-    if file.is_document and not file.recipe:  # inline code, and everything from the first fence on
+    if document is not None:  # inline code, and everything from the first fence on
         end = min(
             (pos for fence in _FENCES if fence[:1] in text and (pos := text.find(fence)) >= 0), default=len(text)
         )
-        hooks = HOOKS.match(file.text)
+        hooks = HOOKS.match(document.text)
         front = hooks[1].lower().encode("utf-8", "replace") if hooks else b""
         text = b"\n".join((front, *_QUOTED.findall(text, 0, end), text[end:]))
     bare = b"\n".join(_without_blanks(text))
