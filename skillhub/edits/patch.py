@@ -399,10 +399,7 @@ def _lines(base: list[str], mine: list[str], theirs: list[str]) -> list[str]:
             raise _Overlap
         merged += base[position:start] + lines
         position = end
-    merged += base[position:]
-    if any(not line.endswith("\n") for line in merged[:-1]):
-        raise _Overlap  # one side has a last line without line feed, and the other lines after it
-    return merged
+    return merged + base[position:]
 
 
 def _changes(base: list[str], side: list[str]) -> Iterator[_Change]:

@@ -104,6 +104,15 @@ def test_a_project_is_forgotten_only_if_its_folder_is_gone(world):
     assert stored(world) == set()
 
 
+def test_attack_a_project_whose_path_is_not_known_exactly_is_never_gone(world):
+    """Bytes that are not UTF-8 became question marks in the record."""
+    world.install(str(skill(world.folder / "src")))
+    (record,) = (Path(world.home.state) / "projects").glob("*.json")
+    record.write_text(record.read_text().replace(str(world.base), f"{world.base}?"))
+    assert collect(world).waste == ()
+    assert [each.gone for each in known_projects(world.home)] == [False]
+
+
 @pytest.mark.parametrize("data", [b"", b"<<<<<<< ours\n", b"{}"])
 def test_with_an_unreadable_lock_gc_removes_nothing(world, data):
     world.install(str(skill(world.base / "src")))

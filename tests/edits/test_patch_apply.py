@@ -82,6 +82,19 @@ def test_attack_an_invalid_patch_is_refused(patch):
         apply(patch.encode(), BASE, "it.patch")
 
 
+def test_attack_a_patch_that_names_a_file_twice_is_refused():
+    again = difference(changed("SKILL.md", b"four", b"4"), BASE)[0]
+    with pytest.raises(FormatError, match="each file once"):
+        apply((GOOD + again).encode(), BASE, "it.patch")
+
+
+def test_a_change_that_both_sides_made_is_merged_once():
+    mine = {**BASE, "SKILL.md": File(b"one\n2\nthree\nfour\nfive\nsix\nseven\n8\n")}
+    theirs = {**BASE, "SKILL.md": File(b"one\n2\nthree\nfour\n5\nsix\nseven\neight\n")}
+    merged = merge(BASE, mine, theirs)
+    assert merged["SKILL.md"].data == b"one\n2\nthree\nfour\n5\nsix\nseven\n8\n"
+
+
 def test_a_patch_of_a_binary_file_is_refused():
     patch = GOOD.replace("SKILL.md", "logo.png")
     with pytest.raises(FormatError, match="not text"):

@@ -162,6 +162,15 @@ dependencies:
   skill_subset: [one, two]
 - repo_url: acme/prompts
   package_type: apm_package
+- repo_url: acme/shelf/tools
+  host: dev.azure.com
+  resolved_commit: {COMMIT}
+  package_type: claude_skill
+- repo_url: site/skill
+  name: from-site
+  resolved_url: https://skills.example/hub
+  package_type: claude_skill
+- acme/no-package
 - repo_url: acme/plain
   package_type: claude_skill
   is_insecure: true
@@ -181,9 +190,11 @@ def test_a_lock_of_apm_is_read():
         ("skill-creator", f"github:anthropics/skills/skills/skill-creator@{COMMIT}", ()),
         ("emil/skills", f"github:emil/skills@{COMMIT}", ("apple-design", "review-animations")),
         ("acme/few", "git+https://git.acme.example:8443/acme/few@v1", ("one", "two")),
+        ("acme/shelf/tools", f"git+https://dev.azure.com/acme/shelf/_git/tools@{COMMIT}", ()),
+        ("from-site", "https://skills.example/hub", ()),
         ("_local/near", "/work/project/packages/near", ()),
     ]
-    assert {each.name for each in found.unpinned} == {"acme/prompts", "acme/plain", "'github'"}
+    assert {each.name for each in found.unpinned} == {"acme/prompts", "acme/plain", "'acme/no-package'", "'github'"}
 
 
 def test_the_origin_noted_by_gh_is_read():

@@ -73,6 +73,7 @@ def test_code_and_commands_have_no_mentions(text):
         ("`a` $tdd `b`", ["tdd"]),
         ("```\na\n``\n$tdd\n```\n$after", ["after"]),
         ("````\n```\n$tdd\n````\n$after", ["after"]),
+        ("```\n$tdd\n```\n`$tdd` $after ``` x ```", ["after"]),
         ("~~~\n```\n$tdd\n~~~\n$after", ["after"]),
     ],
 )

@@ -23,7 +23,11 @@ HEADERS = {"accept": "application/json, text/event-stream", "content-type": "app
 def ask(api):  # noqa: F811
     def ask(method, **params):
         frame = request(1, method, **params)
-        protocol = {"mcp-protocol-version": VERSION, "mcp-method": method, "mcp-name": params.get("uri", "")}
+        protocol = {
+            "mcp-protocol-version": VERSION,
+            "mcp-method": method,
+            "mcp-name": params.get("uri", params.get("name", "")),
+        }
         status, _, body = answer({**HEADERS, **protocol}.items(), json.dumps(frame).encode())
         return status, json.loads(body)
 
@@ -38,6 +42,7 @@ def test_skills_are_listed_and_read_with_their_signed_digests(ask):
         for file in skill["resources"]:
             [content] = ask("resources/read", uri=file["uri"])[1]["result"]["contents"]
             assert f"sha256:{sha256(content['text'].encode()).hexdigest()}" == file["digest"]
+        assert ask("skills/get", uri=skill["uri"])[1]["result"]["skill"] == skill
     assert ask("prompts/list")[1]["result"]["prompts"] == []
     assert "error" in ask("tools/list")[1]
 
@@ -51,7 +56,7 @@ def test_attack_a_changed_file_of_the_site_is_not_sent(ask, hub):  # noqa: F811
 def test_attack_a_uri_outside_of_a_skill_is_refused(ask):
     for path in ("../other/SKILL.md", "..%2f..%2fmetadata/1.root.json", "%2e%2e/other/SKILL.md", "nothing.md", ""):
         assert ask("resources/read", uri=f"skill://hello/{path}")[1]["error"]["code"] == -32602
-    assert "error" in ask("prompts/get", name="hello")[1]
+    assert "offered, not installed" in ask("prompts/get", name="hello")[1]["error"]["message"]
 
 
 def test_withdrawn_release_is_not_offered(ask, hub):  # noqa: F811
