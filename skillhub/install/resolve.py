@@ -454,6 +454,13 @@ def with_dependencies(
             open_demands = [demand] if satisfied_by.get(need.name) is present else demands[need.name]
             if present is not None and all(is_within(present, each.need.range) for each in open_demands):
                 satisfied_by[need.name] = present
+                if state.intent.members is not None and need.name not in {*candidates, *unchanged}:
+                    # A package of the workspace that gets the parent may lack it.
+                    candidates[need.name] = budget.keep(
+                        resolve_locked(need.name, present, state, ports).acquisition.run()
+                    )
+                    chains[need.name] = (*chains[parent.name], need.name)
+                    queue.append(need.name)
                 continue
             if present is not None and (need.name in found or need.name in unchanged):
                 raise _conflict(need.name, demands[need.name], present.version)

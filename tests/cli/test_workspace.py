@@ -118,11 +118,13 @@ def test_verify_list_and_doctor_work_with_a_broken_workspace_file(machine):
 
 
 def test_a_required_skill_is_enabled_in_the_package(machine):
-    machine.skill("project/skills/needing", head="metadata:\n  skillhub.requires: skill:shared\n")
-    machine.skill("project/skills/shared")
-    done = machine.run("install", "./skills/needing", "./skills/shared", "--package", "one", *YES)
+    machine.skill("project/skills/needing", head="metadata:\n  requires: [github:code-review]\n")
+    done = machine.run("install", "./skills/needing", "--package", "one", *YES)
     assert done.status == 0, done.err
-    assert copies(machine) == [f"packages/one/.agents/skills/{each}" for each in ("needing", "shared")]
+    needed = [f"packages/one/.agents/skills/{each}" for each in ("code-review", "needing")]
+    assert copies(machine) == needed
+    assert machine.run("install", "./skills/needing", "--package", "two", *YES).status == 0
+    assert copies(machine) == [*needed, *(each.replace("one", "two") for each in needed)]
 
 
 def test_attack_conflicting_versions_of_two_packages_are_refused(machine):
@@ -289,8 +291,7 @@ def test_attack_another_skill_with_a_locked_name_in_a_package_is_reported(machin
 
 @pytest.fixture
 def shared_out(machine):
-    """One skill of each package with its requirements, one of the root, and a package without skills."""
-    machine.skill("project/skills/one-skill", head="metadata:\n  skillhub.requires: skill:shared\n")
+    """Skills of two packages, one of the root, and a package without skills."""
     assert machine.run("install", "./skills/one-skill", "./skills/shared", "--package", "one", *YES).status == 0
     assert machine.run("install", "./skills/two-skill", "--package", "two", *YES).status == 0
     machine.skill("project/skills/root-skill")
