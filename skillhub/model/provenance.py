@@ -409,6 +409,21 @@ class Record:
         is_tree = self.tree == entry.tree != NO_FILES
         return is_tree and self.elsewhere(entry) is None
 
+    @property
+    def entry(self) -> Locked:
+        """The facts of a lock's entry that the person agreed to, for a skill that no lock has any more."""
+        agreed = self.provenance or Provenance(LOCAL, "", "", ())
+        own_name, path = (agreed.path or None, None) if is_alias(agreed.source) else (None, agreed.path)
+        return Locked(
+            source=agreed.source,
+            tree=self.tree,
+            size=0,
+            git=agreed.server if "://" in agreed.server else None,
+            path=path,
+            signed_by=tuple(f"{each}:{SIGNATURE}" for each in agreed.signers),  # the record has no names of signers
+            name=own_name,
+        )
+
     def elsewhere(self, entry: Locked) -> tuple[str, str] | None:
         """Return the words for the provenance that the person agreed to and for the entry's; None if both agree."""
         agreed, present = self.provenance, Provenance.of(entry)

@@ -251,6 +251,7 @@ def _recognized(
             problems.append(Problem(path, f"it is inside the folder of {locked.name}, which is locked as a whole"))
         elif owner.how == "gone":
             reason, as_agreed = _as_agreed(skill, locked.tree, locks, namespace) if locked.tree else (None, skill)
+            reason = locked.held or reason
             recognized.append(holding(skill, reason) if reason else as_agreed)
         else:
             listed.add(id(locked))

@@ -472,8 +472,7 @@ class Locks:
         except SkillhubError as error:
             return KnownLocks(errors=(error,))
         skills, errors = list[Skill](), list[SkillhubError]()
-        gone_places: set[str] = set()
-        places: dict[str, Skill] = {}
+        gone_places, places = set[str](), dict[str, Skill]()
         waiting: dict[str, Mapping[str, Skill]] = {}
         real = one_look()
         for project, reserves_names in self._near(self._home, others, real):
@@ -572,7 +571,8 @@ def _installed(project: Project, store: Store, environ: Mapping[str, str]) -> li
     for name, record in records.skills.items():
         if name not in lock.skills:
             left_skill = Skill(name=name, path=None, scope=project.scope, state="enabled", tree=record.tree)
-            left_skill = left_skill if record.enabled else holding(left_skill, _left_reason(name, record, project))
+            reason = barred(name, record.entry) if record.enabled else _left_reason(name, record, project)
+            left_skill = holding(left_skill, reason) if reason else left_skill
             links = tuple(absolute(project.base, link) for link in record.links)
             installed.append(_Installed(left_skill, links, is_gone=True))
     return installed

@@ -451,7 +451,7 @@ def _as_locked_now(skill: Skill) -> tuple[Skill, Agreed | None]:
         return (holding(skill, hold_reason) if hold_reason else skill), Agreed(skill.tree) if skill.tree else None
     if owner.how == "inside":
         return holding(skill, inside_reason(owner.skill)), None
-    if owner.how == "place" and owner.skill.held is not None:
+    if owner.skill.held is not None:  # it is at its place, in the lock or gone from it
         return holding(skill, owner.skill.held), None
     tree = owner.skill.tree or skill.tree
     present = replace(skill, managed=False) if owner.how == "gone" else skill

@@ -322,6 +322,26 @@ def test_attack_a_lock_with_the_digest_of_another_release_hides_no_withdrawal(ow
     assert {"withdrawn"} < {each["code"] for each in own.run("verify", "--json").json["skills"][0]["problems"]}
 
 
+@pytest.mark.parametrize("whole", [False, True])
+@pytest.mark.parametrize("code", ["withdrawn", "known-bad"])
+def test_attack_a_lock_without_a_skill_hides_no_withdrawal_and_no_advisory(own, whole, code):
+    if code == "withdrawn":
+        withdrawn(own)
+    else:
+        advise(own, "--digest", own.lock()["skills"]["greeting"]["tree"], "--reason", REASON)
+    assert own.run("audit").status == 1
+    path, lock = own.project / "skillhub.lock", own.lock()
+    path.unlink()
+    if not whole:
+        own.write("project/skillhub.lock", json.dumps({**lock, "skills": {}}))
+    done = own.run("load", "greeting", "--json")
+    assert (done.status, done.error["code"]) == (5, code)
+    assert done.error["hint"] == "to resolve it: skillhub remove greeting"
+    assert "skillhub remove greeting" in own.run("catalog").err
+    assert own.run("remove", "greeting", "--yes").status == 0
+    assert own.run("load", "greeting", "--json").status == 3
+
+
 @pytest.mark.parametrize("is_adopted", [False, True])
 def test_attack_a_lock_with_another_root_hides_no_withdrawal_by_a_source_that_is_gone(own, is_adopted):
     root = own.lock()["sources"]["acme"]["root"]
