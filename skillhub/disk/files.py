@@ -38,6 +38,7 @@ _THROUGH = OPEN_FOLDER | getattr(os, "O_PATH", 0)
 _READ = os.O_RDONLY | NO_LINK | CLOEXEC
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | CLOEXEC
 _IN_PLACE = "put the folder or file itself there, then run the command again"
+_NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP)  # as on some network disks
 _HINTS = {
     errno.ENOSPC: "free some space on that disk and run the command again",
     errno.EDQUOT: "the quota on that disk is used up; free some space",
@@ -575,10 +576,17 @@ if sys.platform == "win32":
 else:
 
     def _try_lock(handle: int, path: str) -> bool:
-        with disk_errors(path), suppress(BlockingIOError):
+        try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return True
-        return False
+        except BlockingIOError:
+            return False
+        except OSError as error:
+            if error.errno not in _NO_LOCKS:
+                raise disk_error(error, path) from error
+            message = "this disk cannot lock files, so two commands could change the same file at once"
+            hint = "use a folder on another disk; for skillhub's own folders, SKILLHUB_HOME names it"
+            raise StateError(message, where=path, hint=hint) from error
+        return True
 
     def _unlock(handle: int) -> None:
         fcntl.flock(handle, fcntl.LOCK_UN)

@@ -1,3 +1,4 @@
+import errno
 import os
 import shutil
 import socket
@@ -290,6 +291,21 @@ with files.lock(sys.argv[1]):
         pass
 
 
+@needs_posix
+@pytest.mark.parametrize(("number", "says"), [(errno.ENOLCK, "cannot lock files"), (errno.EIO, "the disk refuses")])
+def test_a_disk_without_locks_is_an_error_that_names_it(tmp_path, monkeypatch, number, says):
+    import fcntl
+
+    def refuse(handle, operation):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    with pytest.raises(StateError, match=says) as caught, files.lock(str(tmp_path / "lock")):
+        raise AssertionError("held without a lock")
+    assert ("SKILLHUB_HOME" in (caught.value.hint or "")) == (number == errno.ENOLCK)
+
+
+@needs_posix
 def test_a_lock_file_behind_a_link_is_refused(tmp_path):
     (tmp_path / "lock").symlink_to("elsewhere")
     with pytest.raises(StateError), files.lock(str(tmp_path / "lock")):
