@@ -37,7 +37,7 @@ from skillhub.model.lock import Lock, Locked, Signer, by_word
 from skillhub.model.question import HoldReason
 from skillhub.model.reference import Named, parse_remote, url_of
 from skillhub.project.store import Store
-from skillhub.project.user_state import own_roots, roots_by_alias
+from skillhub.project.user_state import own_roots, places_by_alias
 
 _NO_FILE = "create the file, or remove its line from advisories in config.toml"
 
@@ -268,14 +268,17 @@ def declared_version(store: Store, entry: Locked) -> str | None:
     return None
 
 
-def known_bad(lock: Lock, store: Store, home: Home) -> BadCheck:
-    """Return the check of a locked skill against the advisories on this disk.
+def known_bad(lock: Lock, store: Store, home: Home, project: str) -> BadCheck:
+    """Return the check of a locked skill against the advisories on this disk; ``project`` is as for ``barring``.
 
     Raises:
         NotFound, FormatError, StateError: the user's settings, or a file that they name, cannot be read, so its
             advisories are unknown.
     """
     index, roots_of_user = _advisory_index(tuple(_advisory_files(home))), own_roots(home)
+    if not index:
+        return lambda name, entry: None
+    places, indexes = places_by_alias(home, project), _indexes(lock, home, project)
 
     def match(name: str, entry: Locked) -> Match | None:
         source = lock.sources.get(entry.source) if entry.named else None
@@ -283,16 +286,36 @@ def known_bad(lock: Lock, store: Store, home: Home) -> BadCheck:
 
         def urls() -> tuple[str, ...]:
             if entry.named or entry.local:
-                return (source.url,) if source is not None else ()
+                return (*places.get(entry.source, ()), *((source.url,) if source is not None else ()))
             url = url_of(parse_remote(entry.place), os.environ)
             return tuple(dict.fromkeys((url, entry.git or url)))
 
         signed = Digest(root) if root else None
         listing, declared = partial(store.listing, entry.tree), partial(declared_version, store, entry)
-        subject = AdvisorySubject.of(name, entry, signed, urls, listing, declared)
-        return next((each for each in index.matches(subject) if each.is_refused), None)
+        offered = (each for found in indexes(name, entry) for each in found.skills.get(entry.own_name(name), ()))
+        released = (each.digest for each in offered if each.tree == entry.original.tree)
+        entries = (replace(entry, digest=digest) for digest in dict.fromkeys((entry.digest, *released)))
+        subjects = (AdvisorySubject.of(name, each, signed, urls, listing, declared) for each in entries)
+        return next((each for subject in subjects for each in index.matches(subject) if each.is_refused), None)
 
-    return match if index else lambda name, entry: None
+    return match
+
+
+def _indexes(lock: Lock, home: Home, project: str) -> Callable[[str, Locked], Iterator[Index]]:
+    """Return a function that yields what each registry that may have released a locked skill has of its name.
+
+    A repository may change the root of a registry in its lock: each root that the alias named counts.
+    """
+    places = places_by_alias(home, project)
+    roots = {alias: {each for each in found if each.startswith("sha256:")} for alias, found in places.items()}
+    every = {*chain.from_iterable(roots.values()), *(each.root for each in lock.sources.values())}
+    registries = {root: last_seen(home, Digest(root)) for root in every if root}
+
+    def of(name: str, entry: Locked) -> Iterator[Index]:
+        for root in filter(None, {lock.root_of(entry), *roots.get(entry.source, ())}):
+            yield registries[root].index([entry.own_name(name)])
+
+    return of
 
 
 BarringCheck = Callable[[str, Locked], HoldReason | None]  # name and entry -> why the skill must not be loaded, if so
@@ -306,16 +329,12 @@ def barring(lock: Lock, store: Store, home: Home, project: str, scope: Scope, ra
     Raises:
         NotFound, FormatError, StateError: as ``known_bad``.
     """
-    bad = known_bad(lock, store, home)
-    roots = roots_by_alias(home, project)  # a repository may change the root of the registry in its lock
-    every = {*chain.from_iterable(roots.values()), *map(lock.root_of, lock.skills.values())}
-    registries = {root: last_seen(home, Digest(root)) for root in every if root}
+    bad, indexes = known_bad(lock, store, home, project), _indexes(lock, home, project)
 
     def barred(name: str, entry: Locked) -> HoldReason | None:
         if match := bad(name, entry):
             return HoldReason("known-bad", f"is known to be bad: {match}", command(scope, "remove", name))
-        for root in filter(None, {lock.root_of(entry), *roots.get(entry.source, ())}):
-            index = registries[root].index([entry.own_name(name)])
+        for index in indexes(name, entry):
             if error := recalled(name, entry, index):
                 way = remedy(error, name, entry, index, scope, range_of)
                 return HoldReason("withdrawn", f"must not be used, since {error.message}{way.note}", way.command)

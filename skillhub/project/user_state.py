@@ -16,7 +16,7 @@ from skillhub.disk import files
 from skillhub.disk.home import Home
 from skillhub.disk.state_file import StateDocument, StateFile
 from skillhub.errors import FormatError, NotFound, SkillhubError, StateError, UsageError
-from skillhub.formats.digest import Digest, is_hex
+from skillhub.formats.digest import Digest
 from skillhub.formats.document import NAME, Items, Members, Read, part, text_that
 from skillhub.formats.json import strict_json
 from skillhub.formats.text import NAME_MAX, NAME_RULE, as_command, deferred, is_name, quote
@@ -257,10 +257,10 @@ def _read_sources(path: str, stamp: tuple[int, int, int]) -> Mapping[str, str | 
     return {alias: _packaged() if row.get("url") == EMBEDDED else row.get("root") for alias, row in found.items()}
 
 
-def roots_by_alias(home: Home, project: str) -> Mapping[str, Collection[str]]:
-    """Return the roots of the registries that each alias names in a project, whatever its lock and intent say now.
+def places_by_alias(home: Home, project: str) -> Mapping[str, Collection[str]]:
+    """Return the URL and the root that each alias names in a project, whatever its lock and intent say now.
 
-    That is the root of the user's source; without one, of the source agreed to for the project; without both, of each
+    They are those of the user's source; without one, of the source agreed to for the project; without both, of each
     former source. ``project`` is the ``key`` of a ``Project``.
     """
     mine, agreed = _state_document(home, FILE), _state_document(home, AGREED_FILE)
@@ -269,10 +269,11 @@ def roots_by_alias(home: Home, project: str) -> Mapping[str, Collection[str]]:
     for pair in former:
         if isinstance(pair, list) and len(pair) == 2:
             found.setdefault(str(pair[0]), set()).add(str(pair[1]))
-    rows = _member(_member(agreed, "projects", dict), project, dict)
-    now = {**{alias: _member(row, "root", str) for alias, row in rows.items()}, **own_roots(home)}
-    found |= {alias: {root} for alias, root in now.items()}
-    return {alias: [each for each in roots if each and is_hex(each[7:])] for alias, roots in found.items()}
+    rows = {**_member(_member(agreed, "projects", dict), project, dict), **_member(mine, "sources", dict)}
+    found |= {alias: {_member(row, "root", str), _member(row, "url", str)} for alias, row in rows.items()}
+    for alias, root in own_roots(home).items():
+        found.setdefault(alias, set()).add(root)  # that of the registry in the package is in no file
+    return {alias: [*filter(None, places)] for alias, places in found.items()}
 
 
 def _state_document(home: Home, name: str) -> object:

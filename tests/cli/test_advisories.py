@@ -322,20 +322,37 @@ def test_attack_a_lock_with_the_digest_of_another_release_hides_no_withdrawal(ow
     assert {"withdrawn"} < {each["code"] for each in own.run("verify", "--json").json["skills"][0]["problems"]}
 
 
+@pytest.mark.parametrize("by", ["URL", "artifact"])
+def test_attack_a_lock_with_another_url_or_digest_hides_no_advisory_on_these(own, by):
+    lock = own.lock()
+    url, digest = lock["sources"]["acme"]["url"], lock["skills"]["greeting"]["digest"]
+    bad = json.dumps(osv([package(f"AgentSkills:{url}", "greeting")], id="MAL-1")) if by == "URL" else f"{digest} bad"
+    own.write("hub/config/bad.json", bad)
+    own.write("hub/config/config.toml", 'advisories = ["bad.json"]\n')
+    assert own.run("load", "greeting", "--json").error["code"] == "known-bad"
+    old, new = f'"url": "{url}"', '"url": "https://x.example"'
+    if by == "artifact":
+        old, new = digest, "sha256:" + "1" * 64
+    own.write("project/skillhub.lock", (own.project / "skillhub.lock").read_text().replace(old, new))
+    assert own.run("load", "greeting", "--json").error["code"] == "known-bad"
+
+
 @pytest.mark.parametrize("whole", [False, True])
-@pytest.mark.parametrize("code", ["withdrawn", "known-bad"])
+@pytest.mark.parametrize("code", ["withdrawn", "withdrawn by a former source", "known-bad"])
 def test_attack_a_lock_without_a_skill_hides_no_withdrawal_and_no_advisory(own, whole, code):
-    if code == "withdrawn":
+    if code != "known-bad":
         withdrawn(own)
     else:
         advise(own, "--digest", own.lock()["skills"]["greeting"]["tree"], "--reason", REASON)
     assert own.run("audit").status == 1
+    if code.endswith("source"):
+        assert own.run("source", "remove", "acme").status == 0
     path, lock = own.project / "skillhub.lock", own.lock()
     path.unlink()
     if not whole:
         own.write("project/skillhub.lock", json.dumps({**lock, "skills": {}}))
     done = own.run("load", "greeting", "--json")
-    assert (done.status, done.error["code"]) == (5, code)
+    assert (done.status, done.error["code"]) == (5, code.partition(" ")[0])
     assert done.error["hint"] == "to resolve it: skillhub remove greeting"
     assert "skillhub remove greeting" in own.run("catalog").err
     assert own.run("remove", "greeting", "--yes").status == 0

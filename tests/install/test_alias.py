@@ -233,7 +233,7 @@ def test_attack_an_alias_does_not_hide_an_advisory(scene):
     restart(world)
     report = audit(AuditRequest(refresh=True), world.ports())
     assert {each.skill for each in report.findings if "advis" in each.rule or "known" in each.rule} == {"hello", "hi"}
-    find = known_bad(world.lock(), world.store, world.home)
+    find = known_bad(world.lock(), world.store, world.home, world.project.key)
     assert {name for name, entry in world.lock().skills.items() if find(name, entry)} == {"hello", "hi"}
 
 

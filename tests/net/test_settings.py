@@ -27,7 +27,7 @@ def test_attack_a_link_that_leads_nowhere_is_no_missing_file(tmp_path, name):
     link = tmp_path / name
     link.parent.mkdir(exist_ok=True)
     link.symlink_to(tmp_path / "share" / name)
-    for read in (Settings.read, lambda home: known_bad(Lock(), Store(home.data), home)):
+    for read in (Settings.read, lambda home: known_bad(Lock(), Store(home.data), home, "")):
         with pytest.raises(StateError, match="leads nowhere"):
             read(home)
     (tmp_path / "share/config").mkdir(parents=True)

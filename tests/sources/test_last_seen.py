@@ -38,11 +38,11 @@ def test_last_seen_index_equals_the_index_of_the_registry(hub, folder):
 )
 def test_attack_invalid_settings_do_not_disable_advisories_at_load(tmp_path, text):
     home = Home(*(str(tmp_path / part) for part in ("config", "data", "cache", "state")))
-    known_bad(Lock(), Store(home.data), home)
+    known_bad(Lock(), Store(home.data), home, "")
     (tmp_path / "config").mkdir()
     (tmp_path / "config/config.toml").write_text(text)
     with pytest.raises(FormatError):
-        known_bad(Lock(), Store(home.data), home)
+        known_bad(Lock(), Store(home.data), home, "")
 
 
 def test_registry_without_stored_documents_has_an_empty_index(tmp_path):
