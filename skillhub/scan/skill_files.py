@@ -276,6 +276,16 @@ class SourceFile:
         self._lines_left[0] -= lines if is_parsed else 0
         return tuple(_passages(self.text, is_parsed))
 
+    @cached_property
+    def sections(self) -> tuple[Passage, ...]:
+        """The passages of a document; any other file is split at blank lines."""
+        return self.passages if self.is_document else tuple(_split_at_blank_lines(self.text, self.language))
+
+    @cached_property
+    def folded_sections(self) -> tuple[str, ...]:
+        """The folded text of each section."""
+        return tuple(_fold(section.text) for section in self.sections)
+
     @property
     def code(self) -> Iterator[Passage]:
         """The passages of code: the whole script, or the blocks of a document."""
@@ -379,10 +389,10 @@ def sign(words: str, *patterns: str) -> Sign:
 
 
 class Signs:
-    """Finds the passages of a file that have a sign, and signs near each other.
+    """Finds the sections of a file that have a sign, and signs near each other; a section is named by its number.
 
     Args:
-        file: The file; a script is split into passages at blank lines.
+        file: The file.
         table: The signs by name; they are searched in the folded text.
     """
 
@@ -393,17 +403,15 @@ class Signs:
         self._signs: dict[str, Sign | None] = {}
         self._results: dict[tuple[str, int], bool] = {}
 
-    @cached_property
+    @property
     def passages(self) -> tuple[Passage, ...]:
-        """The passages; the other methods refer to them by their position."""
-        if self._file.is_document:
-            return self._file.passages
-        return tuple(_split_at_blank_lines(self._file.text, self._file.language))
+        """The sections of the file."""
+        return self._file.sections
 
-    @cached_property
+    @property
     def texts(self) -> tuple[str, ...]:
-        """The folded text of each passage."""
-        return tuple(_fold(passage.text) for passage in self.passages)
+        """The folded text of each section."""
+        return self._file.folded_sections
 
     def has_any(self, *names: str) -> bool:
         """Return whether one of the signs is anywhere in the file; its structure is not parsed for that."""
