@@ -7,18 +7,20 @@ their sets of capabilities. A declaration never overrides the content, and a cap
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
+from dataclasses import dataclass
 from hashlib import sha256
+from itertools import islice
+from typing import Final
 
-from skillhub.formats.text import clean
+from skillhub.formats.text import clean, deferred, words
 from skillhub.model.finding import NETWORK_UNKNOWN
 from skillhub.model.manifest import Manifest
 from skillhub.model.tree import SKILL_MD, File, Tree
 from skillhub.scan.code import encoded_commands
-from skillhub.scan.environment import variables
 from skillhub.scan.files import PROGRAMS, running, runs_by_itself
 from skillhub.scan.offline import is_offline, is_offline_shell, names_network
-from skillhub.scan.pattern import Letters
+from skillhub.scan.pattern import Letters, Literals
 from skillhub.scan.skill_files import SkillFiles, SourceFile
 
 TEXT_MAX = 100
@@ -169,3 +171,240 @@ def _capability_text(text: str) -> str:
         return cleaned
     # The digest distinguishes two long texts, so that a change after the cut still is a change.
     return f"{cleaned[: TEXT_MAX - 9]}…{sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
+
+
+# The environment variables that scripts and programs read by name.
+
+NAMES_MAX = 200  # more names become one `*`, since no person reads a longer list
+_MATCHES_MAX = 50_000
+_RENAMED_MAX = 16
+_BYTES_MAX = 4 * 1024 * 1024
+_NAME = rb"([A-Za-z_][A-Za-z0-9_]{0,254}+)(?![A-Za-z0-9_])"
+_CAPITALS = rb"([A-Z_][A-Z0-9_]{0,254}+)(?![A-Za-z0-9_])"
+_NOT_SET = rb"(?!\\?[\"'`]?\s{0,8}+\]?\s{0,8}+=[^=~])"
+# What follows the environment: an index, an argument or a member.
+_QUOTED = (
+    rb"(?:\(\s{0,9}+\))?(?:\s{0,99}+(?:\??\.|->|::)\s{0,99}+\w{1,30}+[!?]?)?(?:\?\.)?"
+    rb"(?:\s{0,99}+[\[({]\s{0,99}+|[ \t]{1,9}+)"
+    rb"(?:key\s{0,9}+=\s{0,9}+)?[bru]?\\?[\"'`]" + _NAME + rb"(?=\\?[\"'`])" + _NOT_SET
+)
+_MEMBER = rb"\??\." + _CAPITALS + rb"(?!\()" + _NOT_SET
+# environ, getenv, process.env, ENV, LookupEnv, env::var, GetEnvironmentVariable, get_env!; but not putenv.
+_ENVIRONMENT = (
+    rb"[eE][nN][vV](?<!put...)(?<![sS]et...)(?:IRON|iron(?:ment)?)?+b?(?:::)?(?:[vV]ar(?:iable)?+(?:_os)?+)?[!?]?"
+    rb"(?:[\"'`]\])?"
+)
+# This line contains `env` without a variable.
+_FIRST_LINE = re.compile(rb"#!/usr/bin/env (?:python|bash|sh|node)[0-9.]*\n")
+
+
+@dataclass(frozen=True, slots=True)
+class _PrefilteredPattern:
+    """A pattern, and words of which every match contains one: in any case, but words in capitals in capitals."""
+
+    words: tuple[bytes, ...]
+    literals: Literals
+    pattern: re.Pattern[bytes]
+
+    def may_match(self, letters: Letters, text_literals: Set[bytes]) -> bool:
+        """Return whether the pattern may match in a text; ``text_literals`` are those of its literals to consider."""
+        return not self.literals.parts.isdisjoint(text_literals) and any(
+            word in (letters.data if word.isupper() else letters.lowered) for word in self.words
+        )
+
+
+def _prefiltered(any_of: str, pattern: bytes) -> _PrefilteredPattern:
+    literals = Literals(*map(str.encode, words(any_of.lower())))
+    return _PrefilteredPattern(tuple(map(str.encode, words(any_of))), literals, deferred(pattern))
+
+
+_ALWAYS: Final = Literals(b"")
+
+
+_READS = (
+    _prefiltered("env", _ENVIRONMENT + rb"(?:" + _QUOTED + rb"|" + _MEMBER + rb"|[{(]" + _CAPITALS + rb"(?=[)}]))"),
+    _prefiltered("process", rb"process\??\.env\??\." + _NAME + rb"(?!\()" + _NOT_SET),
+    _prefiltered("env:", rb"[eE][nN][vV]:[\\/]?+" + _NAME + _NOT_SET),
+    _prefiltered("$env{", rb"\$ENV\{" + _NAME),
+    _prefiltered("printenv", rb"printenv[\"', \t]{1,9}+" + _CAPITALS),
+    _prefiltered("environ", rb"[\"']" + _NAME + rb"[\"']\s{1,9}+(?:not\s{1,9}+)?in\s{1,9}+(?:\w{1,30}+\.)?environ"),
+    _prefiltered("-v", rb"-v(?<!command -v) {1,9}+" + _CAPITALS + rb"(?=[ \t]{0,9}+(?:\]|&&|\|\|))"),
+    _prefiltered(
+        "export declare typeset local",
+        rb"(?:export|declare|typeset|local)[ \t]++-\w*(?:p\w*[ \t]++|n\w*[ \t]++\w++=)[\"']?" + _CAPITALS,
+    ),
+)
+_EXPANDED = _prefiltered("xpand", rb"xpand(?:Env|vars)\(\s{0,9}+[bru]?[\"'`]([^\"'`\n]{0,2000}+)")
+_DOLLAR = _prefiltered("$", rb"\$\{?" + _NAME)
+_SHELL_READ = _prefiltered("$", rb"\$(?:[({][#!]?)?" + _CAPITALS)
+_BATCH_READ = _prefiltered("% !", rb"[%!]" + _NAME + rb"(?::[^%!\n]{0,99}+)?[%!]")
+_ENDS = rb"[ \t]{0,9}+(?:([),])|[;:}|\]\r\n]|\Z)"
+# The environment as a value; the text before it decides whether it only gets another name.
+_WHOLE = _prefiltered(
+    "environ ENV .env process[",
+    rb"(?:environb?|ENV(?<=[(=,* ]ENV)|(?:process\??|meta|Bun|Deno)\.env|process\[[\"'`]env[\"'`]\])(?!\w)" + _ENDS,
+)
+_PRINTS = (
+    rb"\\?(?:(?:sudo|command|exec|busybox)[ \t]++)*+(?:/usr)?(?:/bin/)?"
+    rb"(?:(?:print)?env(?:[ \t]++-0)?|set|export)[ \t]*+"
+)
+_ALL = (
+    _prefiltered(
+        "nviron ENV env::vars etenv(",
+        rb"(?:environb?|ENV)(?<!\wenviron)(?<!\wenvironb)(?<!\wENV)\."
+        rb"(?:copy|items|values|to_\w|each|map|collect|select|filter|reject|sort|inspect|dup|clone)\b(?!_at)"
+        rb"|%ENV\b|ENVIRON\)|\$_ENV(?!\w|\s{0,9}+\[)|env::vars|etenv\(\s{0,9}+\)(?!\.)|Environ\(\)"
+        rb"|nvironmentVariables\(|/environ(?![\w/.-])",
+    ),
+    _prefiltered(
+        "env:",
+        rb"(?i:(?<!\w)(?:gci|dir|ls|gi|gc|get-(?:childitem|item|content))[ \t]{1,9}+(?:-path[ \t]{1,9}+)?[\"']?env:)"
+        rb"(?![$\\/\w])",
+    ),
+    _prefiltered(
+        "export declare typeset local compgen",
+        rb"(?:export|declare|typeset|local)[ \t]++-\w*[px]\w*[ \t]*+(?:[|>;)\n]|\Z)|compgen[ \t]++-[ev]\b",
+    ),
+    _prefiltered("env set export", rb"(?:[$<]\(|[\"']`?|=`|[;&|] )[ \t]*+" + _PRINTS + rb"[|>)`](?!\w++[|)])"),
+)
+# A command on a line or in a list, also within `( ... )` or `{ ... }`.
+_ALL_IN_SHELL = _prefiltered(
+    "env set export",
+    rb"(?:[\n;&|]|\A)[ \t]*+(?:[({][ \t]*+"
+    + _PRINTS
+    + rb"[|>;`)}]|"
+    + _PRINTS
+    + rb"(?:[0-9]?[|>;](?!\w++[|)])|\n|\Z))",
+)
+_RENAMED = _prefiltered("environ getenv", rb"\b(?:environb?|getenvb?)\s{1,9}as\s{1,9}([A-Za-z_]\w{0,30})\b")
+_OF_PROCESS = _prefiltered(
+    "process",
+    rb"\benv\b(?:\s{0,9}(?::|as\b)\s{0,9}(?:\{([^{}]{0,2000})\}|(\w{1,30})))?[^{}=;]{0,300}\}"
+    rb"\s{0,9}(?:=|from)\s{0,9}[^;\n]{0,30}?process\b(?!\.)",
+)
+_OWNER = rb"(?:\w{1,30}\.)?\Z"
+_ASSIGNED = re.compile(rb"([A-Za-z_]\w{0,30})\s{0,9}(?::[^=\n]{0,40})?=\s{0,9}" + _OWNER)
+_NOT_WHOLE = re.compile(rb"(?:\bimport\b(?:[^\n;]*|\s*\([^)]*)|[\"']\s{1,9}(?:not\s{1,9})?in\s{1,9})" + _OWNER)
+_KEYS = re.compile(rb"\{([^{}]*+)\}\s*+=\s*+" + _OWNER)
+_KEY = _PrefilteredPattern((b"",), _ALWAYS, deferred(rb"(?:^|,)\s*+" + _NAME))
+# A shell can be made to run any file. In these languages `$` has another meaning, so only names of secrets count.
+_NO_SHELL = re.compile(r"(?i)\.(?:[cm]?[jt]s|[jt]sx|pyw?|rb|pl|php|lua|r|jl|go|rs|psm?1|bat|cmd|applescript)\Z")
+_SHEBANG = re.compile(rb"(?:\xef\xbb\xbf)?#!(?![^\n]{0,200}\b(?:ba|da|k|z|a|fi|c|tc)?sh\b)")
+_SECRET = re.compile(
+    rb"TOKEN|KEY|SECRET|PASSW|PASSPHRASE|CREDENTIAL|DATABASE_UR"
+    rb"|(?:_PASS|(?:^|_)(?:AUTH|CREDS|PAT|JWT|DSN|COOKIES?|BEARER|WEBHOOK))(?:_|$)"
+)
+# Variables that every process has, that shells and awk set, and that scripts use for their own folders and colours.
+_HARMLESS = frozenset(
+    b"_ PATH HOME PWD USER LANG LANGUAGE TERM SHELL TMPDIR IFS OLDPWD HOSTNAME LOGNAME ENV LINENO RANDOM SRANDOM"
+    b" SECONDS EPOCHSECONDS EPOCHREALTIME UID EUID PPID GROUPS REPLY SHLVL OPTARG OPTIND OPTERR FUNCNAME PIPESTATUS"
+    b" DIRSTACK COLUMNS LINES OSTYPE HOSTTYPE MACHTYPE SHELLOPTS MAPFILE COPROC PS1 PS2 PS3 PS4"
+    b" NF NR FNR FS OFS RS ORS FILENAME ID ID_LIKE VERSION_ID VERSION_CODENAME UBUNTU_CODENAME PRETTY_NAME"
+    b" ARGS DIR FILE OUTPUT ROOT SCRIPT SCRIPT_DIR REPO_ROOT RED GREEN YELLOW BLUE BOLD NC RESET".split()
+)
+
+
+class _TooManyError(Exception):
+    """The texts have more matches or names than honest programs."""
+
+
+def variables(files: Iterable[tuple[str, Letters]]) -> frozenset[str]:
+    """Return the variables that these programs (path and content) seem to read; ``*`` alone if there are too many.
+
+    Variables of every process (``PATH``, ``HOME``) and those that shells set are left out; in shells so are names
+    with lower-case letters. If a program takes the whole environment as a value (``os.environ.copy()``, ``env |``),
+    ``*`` is one of the names: whether the program only passes the environment on is unknown.
+    """
+    reader = _Reader()
+    budget = _BYTES_MAX
+    try:
+        for path, letters in files:
+            budget -= len(letters.data)
+            if budget < 0:
+                return frozenset("*")
+            reader.read(letters)
+            reader.read_as_shell(path, letters.data)
+    except _TooManyError:
+        return frozenset("*")
+    return frozenset(name.decode("ascii") for name in reader.names)
+
+
+class _Reader:
+    """The variables found so far, and the number of matches that may still be examined."""
+
+    def __init__(self) -> None:
+        self.names: set[bytes] = set()
+        self._letters = Letters(b"")
+        self._literals = frozenset[bytes]()
+        self._matches_left = _MATCHES_MAX
+
+    def read(self, letters: Letters) -> None:
+        """Add the variables that a program of any language reads."""
+        data, self._letters, self._literals = letters.data, letters, letters.literals
+        first = _FIRST_LINE.match(data)
+        if first and letters.lowered.find(b"env", first.end()) < 0 and b"*process*" not in self._literals:
+            self._literals = self._literals - {b"*env*"}
+        for pattern in (*_READS, *_ALL):
+            self._add_names(self._matched_groups(pattern, data))
+        for text in self._matched_groups(_EXPANDED, data):
+            self._add_names(self._matched_groups(_DOLLAR, text))
+        names = {*self._matched_groups(_RENAMED, data)}
+        for match in self._matches(_OF_PROCESS, data):
+            names.add(match[2] or b"env")
+            self._add_keys(match[1] or b"")
+        for match in self._matches(_WHOLE, data):
+            before = data[max(0, match.start() - 3000) : match.start()]
+            if keys := _KEYS.search(before):
+                self._add_keys(keys[1])
+            elif (name := _ASSIGNED.search(before[-99:])) and match[1] is None:
+                names.add(name[1])
+            elif not _NOT_WHOLE.search(before[-300:]):
+                self.names.add(b"*")
+                break
+        if names:
+            self._read_renamed(b"|".join(sorted(names)), data)
+
+    def read_as_shell(self, path: str, data: bytes) -> None:
+        """Add the variables that a shell, or cmd.exe for a batch file, would read if it ran the file."""
+        if path.lower().endswith((".bat", ".cmd")):
+            self._add_names(self._matched_groups(_BATCH_READ, data))
+        if b"\0" in data:
+            return
+        names = self._matched_groups(_SHELL_READ, data.replace(b"\\\n", b""))
+        if _SHEBANG.match(data) or _NO_SHELL.search(path):
+            names = (name for name in names if _SECRET.search(name))
+        else:
+            self._add_names(self._matched_groups(_ALL_IN_SHELL, data))
+        self._add_names(names)
+
+    def _read_renamed(self, names: bytes, data: bytes) -> None:
+        if names.count(b"|") >= _RENAMED_MAX:
+            raise _TooManyError
+        begins = rb"(?<![\w.$])(?:" + names + rb")"
+        for pattern in (
+            begins + rb"(?:" + _QUOTED + rb"|\??\." + _NAME + rb"(?!\()" + _NOT_SET + rb")",
+            rb"(?:[(*]|\.\.)(?:" + names + rb")\s{0,9}+[,)}]",
+            begins + rb"\.(?:copy|items|values)\(",
+        ):
+            self._add_names(self._matched_groups(_PrefilteredPattern((b"",), _ALWAYS, deferred(pattern)), data))
+
+    def _add_keys(self, braces: bytes) -> None:
+        self._add_names([*self._matched_groups(_KEY, braces), *((b"*",) if b"..." in braces else ())])
+
+    def _add_names(self, names: Iterable[bytes]) -> None:
+        self.names |= {name for name in names if name not in _HARMLESS and not name.startswith((b"LC_", b"BASH"))}
+        if len(self.names) > NAMES_MAX:
+            raise _TooManyError
+
+    def _matched_groups(self, pattern: _PrefilteredPattern, data: bytes) -> Iterator[bytes]:
+        """Yield the matched group of each match, or ``*`` if no group matched."""
+        return (match[match.lastindex] if match.lastindex else b"*" for match in self._matches(pattern, data))
+
+    def _matches(self, pattern: _PrefilteredPattern, data: bytes) -> list[re.Match[bytes]]:
+        if not pattern.may_match(self._letters, self._literals):
+            return []
+        matches = list(islice(pattern.pattern.finditer(data), self._matches_left + 1))
+        self._matches_left -= len(matches)
+        if self._matches_left < 0:
+            raise _TooManyError
+        return matches

@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from skillhub.model.tree import File, Tree
-from skillhub.scan import capability, environment, files, injection, offline, pattern, prerequisites, scan
+from skillhub.scan import capability, files, injection, offline, pattern, prerequisites, scan
 from skillhub.scan.code import SIGNS
 from skillhub.scan.code.decoded import _PERCENT, _PERCENTS
 from skillhub.scan.pattern import Letters, Literals, joined, squeezed
@@ -22,8 +22,8 @@ GROUPS = (*SIGNS.values(), injection._LINKS, injection._TITLES, injection._STYLE
 LITERALS = tuple({each for group in GROUPS for each in group.all})
 TABLES = (injection._SIGNS, injection._DEMANDS, prerequisites._SIGNS)
 WORDS = sorted({word for table in TABLES for sign in table.values() for group in sign.groups for word in group})
-READERS = [each for name, each in vars(environment).items() if isinstance(each, environment._PrefilteredPattern)]
-READERS += [*environment._READS, *environment._ALL]
+READERS = [each for name, each in vars(capability).items() if isinstance(each, capability._PrefilteredPattern)]
+READERS += [*capability._READS, *capability._ALL]
 PREFILTER_WORDS = frozenset[bytes]().union(*(group for _, spot in LINE_PATTERNS for group in spot.words))
 # What parts words, joins them, is left out of them, or folds to something else.
 GLUE = [
@@ -312,7 +312,7 @@ def test_each_reading_of_a_variable_passes_the_prefilter(spot):
         assert spot.pattern.search(data) and spot.may_match(Letters(data), Letters(data).literals), data
         line = b"#!/usr/bin/env python3.11\n"
         matches = [each.span() for each in spot.pattern.finditer(line + data)]
-        assert not any(start < len(line) - 1 for start, _ in matches) or spot is environment._OF_PROCESS, data
+        assert not any(start < len(line) - 1 for start, _ in matches) or spot is capability._OF_PROCESS, data
 
 
 @pytest.mark.parametrize("spot", [*offline._STRONG, offline._WEAK])

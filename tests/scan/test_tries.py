@@ -15,7 +15,7 @@ import pytest
 
 from skillhub.model.manifest import Manifest
 from skillhub.model.tree import Tree
-from skillhub.scan import capabilities_and_findings, code, environment, injection, offline, prerequisites
+from skillhub.scan import capabilities_and_findings, capability, code, injection, offline, prerequisites
 from skillhub.scan.pattern import LinePattern
 from skillhub.scan.scanner import LINE_PATTERNS
 from skillhub.scan.skill_files import Sign, SkillFiles
@@ -55,11 +55,11 @@ def names() -> dict[int, str]:
         named[id(pattern.first)] = f"network:? (pattern {number})"
     for table, signs in TABLES.items():
         named |= {id(sign.patterns): f"{table}: {name}" for name, sign in signs.items()}
-    for name, each in vars(environment).items():
-        patterns = [(name, each)] if isinstance(each, environment._PrefilteredPattern) else []
+    for name, each in vars(capability).items():
+        patterns = [(name, each)] if isinstance(each, capability._PrefilteredPattern) else []
         if name in ("_READS", "_ALL"):
             patterns = [(f"{name} {pattern.words[0].decode()}", pattern) for pattern in each]
-        named |= {id(pattern.pattern): f"environment: {key}" for key, pattern in patterns}
+        named |= {id(pattern.pattern): f"capability: {key}" for key, pattern in patterns}
     return named
 
 
@@ -99,7 +99,7 @@ def test_no_common_word_opens_a_pattern(honest, monkeypatch):
 
     def counting(is_worth: Callable[..., bool]) -> Callable[..., bool]:
         def count(pattern: Any, *args: Any) -> bool:
-            parts = {LinePattern: "first", Sign: "patterns", environment._PrefilteredPattern: "pattern"}
+            parts = {LinePattern: "first", Sign: "patterns", capability._PrefilteredPattern: "pattern"}
             name = named.get(id(getattr(pattern, parts[type(pattern)])))
             found = is_worth(pattern, *args)
             if found and name is not None:  # others are made for one text, of the names in it
@@ -108,12 +108,12 @@ def test_no_common_word_opens_a_pattern(honest, monkeypatch):
 
         return count
 
-    for kind in (LinePattern, Sign, environment._PrefilteredPattern):
+    for kind in (LinePattern, Sign, capability._PrefilteredPattern):
         monkeypatch.setattr(kind, "may_match", counting(kind.may_match))
     for tree in honest:
         capabilities_and_findings(tree, Manifest.read(tree))
         for file in SkillFiles(tree):  # few of them run, and only those are searched for variables
-            environment.variables([(file.path, file.letters)])
+            capability.variables([(file.path, file.letters)])
     assert sum(counted.tries.values()) > 400  # the patterns are counted at all
     assert not (over := [*counted.too_many(TRIES_MAX)]), "\n".join(over)
 

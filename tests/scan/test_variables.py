@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skillhub.scan.environment import NAMES_MAX, variables
+from skillhub.scan.capability import NAMES_MAX, variables
 from skillhub.scan.pattern import Letters
 
 
