@@ -10,7 +10,7 @@ from skillhub.formats.text import Quoted, is_hidden, quote
 from skillhub.model.finding import Finding, Severity, counted
 from skillhub.model.tree import SKILL_MD, File, Tree
 from skillhub.scan import scan
-from skillhub.scan.skill_files import is_text
+from skillhub.scan.views import is_text
 
 _TONES: dict[Severity, Tone] = {"low": "dim", "medium": "yellow", "high": "red", "critical": "red"}
 

@@ -32,7 +32,7 @@ from skillhub.registry import log_writer
 from skillhub.registry.other_clients import document_of, offered
 from skillhub.registry.outputs import OWN, WITH_SEARCH, WITH_STYLE, Files, Offer, OfferedSkill, Part, bucket_of
 from skillhub.registry.rendering import STYLE, as_lines, environment
-from skillhub.scan.skill_files import is_text
+from skillhub.scan.views import is_text
 from skillhub.trust.log_client import read_entry
 from skillhub.trust.publishers import publisher_of
 

@@ -20,8 +20,8 @@ from skillhub.model.tree import SKILL_MD, File, Tree
 from skillhub.scan.code import encoded_commands
 from skillhub.scan.files import PROGRAMS, running, runs_by_itself
 from skillhub.scan.offline import is_offline, is_offline_shell, names_network
-from skillhub.scan.pattern import Letters, Literals
 from skillhub.scan.skill_files import SkillFiles, SourceFile
+from skillhub.scan.views import Letters, Literals
 
 TEXT_MAX = 100
 HOSTS_MAX = 200

@@ -16,8 +16,8 @@ from typing import Final
 from skillhub.formats.text import words
 from skillhub.model.finding import Sighting
 from skillhub.scan.files import RUN_BY_NAME, suffix_of
-from skillhub.scan.pattern import EXECUTABLE_MAGIC, runs
 from skillhub.scan.skill_files import SkillFiles, SourceFile
+from skillhub.scan.views import EXECUTABLE_MAGIC, runs
 
 _TEXTS: Final = words(
     ".md .mdx .markdown .txt .rst .adoc .csv .json .yaml .yml .toml .xml .html .css .log .ini .cfg .lock"

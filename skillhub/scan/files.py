@@ -12,7 +12,7 @@ from typing import Final
 from skillhub.formats.text import packaged, words
 from skillhub.model.finding import Rule, rules
 from skillhub.model.tree import SKILL_MD, File
-from skillhub.scan.pattern import EXECUTABLE_MAGIC, Letters
+from skillhub.scan.views import EXECUTABLE_MAGIC, Letters
 
 _TABLE = {name: frozenset(words(" ".join(lines))) for name, lines in packaged("scan/file_names.json").items()}
 # Suffixes of programs, and of files that a build tool, a desktop or the system runs by their names; and of files that

@@ -17,8 +17,9 @@ from typing import Final
 
 from skillhub.formats.text import words
 from skillhub.model.finding import Sighting
-from skillhub.scan.pattern import MAILBOX, LazyPattern, Literals, MatchContext, is_installer, pattern, rule
+from skillhub.scan.pattern import MAILBOX, MatchContext, is_installer, pattern, rule
 from skillhub.scan.skill_files import Sign, Signs, SkillFiles, SourceFile, displayed, sign
+from skillhub.scan.views import LazyPattern, Literals
 
 _EVERY_COMMAND = rb"\bbash\(:?\*"
 # At the start of the sentence that the text ends with.

@@ -20,7 +20,8 @@ from dataclasses import dataclass, field
 
 from skillhub.formats.text import packaged, words
 from skillhub.model.tree import File
-from skillhub.scan.pattern import LazyPattern, Letters, LinePattern, Literals, pattern
+from skillhub.scan.pattern import LinePattern, pattern
+from skillhub.scan.views import LazyPattern, Letters, Literals
 
 # Words of the network, anywhere in a text: in a program, an instruction or a comment. They are a second check beside
 # the readers of programs, and the only check of instructions, which are not programs.

@@ -17,10 +17,11 @@ from skillhub.scan.disguise import ARCHIVES_MAX, disguises, is_archive, members
 from skillhub.scan.files import files, is_read
 from skillhub.scan.hidden import hidden, hidden_in_binary
 from skillhub.scan.injection import INSTRUCTIONS, covert, demands, hooks, orders
-from skillhub.scan.pattern import Letters, LinePattern, decoded, joined, spaced, squeezed, unescaped, windows
+from skillhub.scan.pattern import LinePattern
 from skillhub.scan.prerequisites import pasted, prerequisites, staged, told_to_start
 from skillhub.scan.secrets import secrets
 from skillhub.scan.skill_files import Detector, SkillFiles, SourceFile
+from skillhub.scan.views import Letters, decoded, joined, spaced, squeezed, unescaped, windows
 
 _PATTERNS: Final = (*FETCH, *INSTRUCTIONS, *SYSTEM)
 RULES: Final = {rule.id: rule for rule in rules().values() if rule.is_content}

@@ -10,7 +10,7 @@ from math import log2
 from typing import Final
 
 from skillhub.model.finding import Rule, rules
-from skillhub.scan.pattern import Letters, Literals
+from skillhub.scan.views import Letters, Literals
 
 KEY: Final = rules()["SH201"]
 TOKEN: Final = rules()["SH202"]

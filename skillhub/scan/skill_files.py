@@ -21,7 +21,7 @@ from unicodedata import normalize
 from skillhub.formats.text import words
 from skillhub.model.finding import Sighting
 from skillhub.model.tree import File, Tree
-from skillhub.scan.pattern import EXECUTABLE_MAGIC, ONLY_WORDS, LazyPattern, Letters, Literals, decoded
+from skillhub.scan.views import EXECUTABLE_MAGIC, ONLY_WORDS, LazyPattern, Letters, Literals, decoded, is_text
 
 # A longer document is read line by line: no third-party parser gets a text on which it could take long.
 PARSED_MAX = 1 << 17
@@ -448,19 +448,6 @@ class Signs:
     def line_at(self, number: int, offset: int) -> int:
         """Return the line number of an offset in the folded text of a passage."""
         return self.passages[number].line + self.texts[number].count("\n", 0, offset)
-
-
-def is_text(data: bytes) -> bool:
-    """Return whether ``data`` is UTF-8 without a NUL."""
-    if b"\0" in data:
-        return False
-    if data.isascii():
-        return True
-    try:
-        data.decode("utf-8")
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 class SkillFiles:

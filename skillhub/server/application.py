@@ -47,7 +47,7 @@ from skillhub.registry.rendering import STYLE, environment
 from skillhub.runtime.agent import changes
 from skillhub.runtime.catalog import Catalog
 from skillhub.runtime.overview import section
-from skillhub.scan.skill_files import is_text
+from skillhub.scan.views import is_text
 from skillhub.server.content import ServedContent
 from skillhub.server.guard import BODY_MAX, HEADERS_MAX, TARGET_MAX, AccessRules, Guard, error_response
 from skillhub.server.headers import NOTHING_LOADS

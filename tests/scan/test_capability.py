@@ -11,7 +11,7 @@ from skillhub.model.finding import NETWORK_UNKNOWN
 from skillhub.model.manifest import Manifest
 from skillhub.model.tree import File, Tree
 from skillhub.scan.capability import capabilities
-from skillhub.scan.skill_files import is_text
+from skillhub.scan.views import is_text
 from tests.support.effort import is_linear
 
 

@@ -9,13 +9,13 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from skillhub.model.tree import File, Tree
-from skillhub.scan import capability, files, injection, offline, pattern, prerequisites, scan
+from skillhub.scan import capability, files, injection, offline, pattern, prerequisites, scan, views
 from skillhub.scan.code import SIGNS
 from skillhub.scan.code.decoded import _PERCENT, _PERCENTS
-from skillhub.scan.pattern import Letters, Literals, joined, squeezed
 from skillhub.scan.scanner import LINE_PATTERNS
 from skillhub.scan.secrets import TOKENS, secrets
 from skillhub.scan.skill_files import _LOOK_ALIKE, _MIXED, SourceFile, _without_look_alikes
+from skillhub.scan.views import Letters, Literals, joined, squeezed
 from tests.support.samples import forms, samples
 
 GROUPS = (*SIGNS.values(), injection._LINKS, injection._TITLES, injection._STYLES)
@@ -121,12 +121,12 @@ def test_known_words_are_checked_again_after_a_new_pattern():
 
 def test_cache_of_known_words_is_limited():
     assert (
-        not Letters(b" ".join(b"w%d" % number for number in range(pattern._KNOWN_MAX + 9))).literals & PREFILTER_WORDS
+        not Letters(b" ".join(b"w%d" % number for number in range(views._KNOWN_MAX + 9))).literals & PREFILTER_WORDS
     )
-    assert len(pattern._WITHOUT_LITERALS) + len(pattern._KNOWN) <= pattern._KNOWN_MAX
+    assert len(views._WITHOUT_LITERALS) + len(views._KNOWN) <= views._KNOWN_MAX
     assert b"curl" in Letters(b"curl").literals
     assert b"*akia*" in Letters(b"akia" * 20).literals
-    assert max(map(len, (*pattern._WITHOUT_LITERALS, *pattern._KNOWN))) <= pattern._WORD_MAX
+    assert max(map(len, (*views._WITHOUT_LITERALS, *views._KNOWN))) <= views._WORD_MAX
 
 
 def _cases(spot):
@@ -204,7 +204,7 @@ def test_surroundings_of_joints_have_the_new_words(text, path):
 def test_search_around_a_joint_is_wider_than_any_match():
     for _, spot in LINE_PATTERNS:
         widths = [parser.parse(each.source).getwidth()[1] for each in (spot.first, spot.then) if each]
-        assert sum(widths) + pattern.GAP_MAX + 200 < pattern.REACH, spot.first.source
+        assert sum(widths) + pattern.GAP_MAX + 200 < views.REACH, spot.first.source
 
 
 @settings(max_examples=60)
@@ -215,7 +215,7 @@ def test_search_around_a_joint_is_wider_than_any_match():
 )
 def test_search_around_joints_finds_every_new_place(numbers, seed, is_far):
     rng = Random(seed)
-    filler = b"x y\n" * (3 * pattern.REACH // 4 if is_far else 1)
+    filler = b"x y\n" * (3 * views.REACH // 4 if is_far else 1)
     lowered = b""
     for number in numbers:
         case = rng.choice(list(_cases(LINE_PATTERNS[number][1]))).lower()
@@ -379,8 +379,8 @@ def test_end_of_a_file_reuses_the_words_of_the_whole_file():
 
 
 def test_attack_words_added_by_another_thread_are_not_lost(monkeypatch):
-    pattern._clear_known_words()
-    expected, known = Letters(b"wget").literals, dict(pattern._KNOWN)
+    views._clear_known_words()
+    expected, known = Letters(b"wget").literals, dict(views._KNOWN)
 
     class Raced(dict):
         def get(self, word):
@@ -388,7 +388,7 @@ def test_attack_words_added_by_another_thread_are_not_lost(monkeypatch):
             self.update(known)
             return found
 
-    monkeypatch.setattr(pattern, "_KNOWN", Raced())
+    monkeypatch.setattr(views, "_KNOWN", Raced())
     assert Letters(b"wget").literals == expected != set()
 
 

@@ -5,8 +5,8 @@ from importlib.util import find_spec
 import pytest
 
 from skillhub.model.tree import File, Tree
-from skillhub.scan.pattern import Literals
 from skillhub.scan.skill_files import SkillFiles, SourceFile
+from skillhub.scan.views import Literals
 from tests.support.effort import is_linear
 
 PAGE = """---

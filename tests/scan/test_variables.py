@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skillhub.scan.capability import NAMES_MAX, variables
-from skillhub.scan.pattern import Letters
+from skillhub.scan.views import Letters
 
 
 def read(text, path="scripts/run.sh"):

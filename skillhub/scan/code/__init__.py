@@ -31,8 +31,6 @@ from skillhub.scan.pattern import (
     URL,
     WRAPPERS,
     AddressKind,
-    Letters,
-    Literals,
     kind_of,
 )
 from skillhub.scan.skill_files import (
@@ -48,6 +46,7 @@ from skillhub.scan.skill_files import (
     programs_in,
     sign,
 )
+from skillhub.scan.views import Letters, Literals
 
 if TYPE_CHECKING:
     from skillhub.scan.code.flow import Flow, Place
