@@ -171,13 +171,9 @@ def _behind_command(args: list[str]) -> list[str]:
 
 
 def _run_by_typer(args: list[str]) -> int:
-    import typer
-
     try:
         one = args[0] if args and args[0] in COMMANDS and _COMPLETE not in os.environ else ""
         result = build(one).main(args, prog_name="skillhub", standalone_mode=False)
-    except typer.Exit as stop:
-        return stop.exit_code
     except SystemExit as stop:
         if isinstance(stop.__context__, BrokenPipeError):  # Typer turns it into exit status 1
             raise stop.__context__ from None

@@ -427,6 +427,8 @@ def test_export_loads_no_scanner(tmp_path):
     machine.skill("project/skills/mine")
     assert machine.run("install", "./skills/mine", "--yes", "--allow-unsigned").status == 0
     code = "from skillhub.cli.main import main\ntry: main()\nfinally: print('skillhub.scan.scanner' in sys.modules)"
+    assert machine.run("bundle", "export", "x.bundle", "--dry-run").status == 0
+    assert not (machine.project / "x.bundle").exists()
     output = run_bare(code, "bundle", "export", "x.bundle", environ=machine.environ, cwd=machine.project)
     assert (output.split()[-1], (machine.project / "x.bundle").exists()) == ("False", True)
 

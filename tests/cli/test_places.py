@@ -13,7 +13,7 @@ from skillhub.install.trusted_sources import suggested
 from tests.support.cli import REPO
 from tests.support.gitrepos import Repo, files
 from tests.support.served import online
-from tests.support.site import JSON, WELL_KNOWN, current, offer
+from tests.support.site import JSON, WELL_KNOWN, current, offer, skill_md
 from tests.support.web import Web, answer, closed_port
 
 YES = ("--yes", "--allow-unsigned")
@@ -234,6 +234,23 @@ def test_suggested_sources_are_added_with_yes_and_no_publisher_is_trusted(shell)
     assert shell.run("source", "add", "--suggested", "--yes", "--json").status == 3
     for words in (("--suggested", "x"), (), ("x",), ("x", "y/z", "--suggested")):
         assert shell.run("source", "add", *words).status == 2
+
+
+def test_refresh_shows_what_a_source_gained_and_lost_and_names_one_that_fails(shell):
+    repos = [Repo(shell.folder / f"{name}.git") for name in ("one", "two")]
+    for repo, name in zip(repos, ("one", "two"), strict=True):
+        repo.commit({"skills/old/SKILL.md": skill_md("old")})
+        assert shell.run("source", "add", name, f"git+{repo.url}", "--yes").status == 0
+    repos[0].commit({"skills/new/SKILL.md": skill_md("new")})
+    done = shell.run("source", "refresh", "one")
+    assert re.fullmatch(r"one: 1 skill, [0-9a-f]{12} -> [0-9a-f]{12}\n  \+ new\n  - old\n", done.out)
+    assert shell.run("source", "refresh").out == "one: 1 skill\ntwo: 1 skill\n"
+    repos[0].path.rename(shell.folder / "gone")
+    done = shell.run("source", "refresh")
+    assert (done.status, done.out) == (0, "two: 1 skill\n")
+    assert "warning: one was left out: " in done.err
+    repos[1].path.rename(shell.folder / "gone too")
+    assert shell.run("source", "refresh").status == 3
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,7 @@ def test_profiles_are_saved_listed_used_and_removed(shell):
     assert (done.status, "not installed here [not-installed]" in done.err) == (6, True)
     assert shell.run("profile", "list", "--json").json["profiles"][0]["missing"] == [A]
     assert shell.run("profile", "list", "--global", "--json").json["profiles"] == []
+    assert shell.run("profile", "remove", "both", "--dry-run").out == "would remove the profile both\n"
     assert shell.run("profile", "remove", "both").status == 0
     done = shell.run("profile", "use", "both", "--json")
     assert (done.status, done.error["code"]) == (3, "not-found")

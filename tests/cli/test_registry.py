@@ -212,6 +212,7 @@ def test_a_registry_is_created_filled_and_checked(shell):
     broken = shell.run("registry", "check", folder, "--json")
     assert (broken.status, broken.json["ok"]) == (1, False)
     assert [each["where"] for each in broken.json["problems"]] == [str(archive)]
+    assert f"[{broken.json['problems'][0]['code']}]" in shell.run("registry", "check", folder).out
     (folder / "site/metadata/timestamp.json").unlink()
     assert "folder:" not in shell.run("registry", "check", folder).out
 

@@ -34,6 +34,15 @@ def page(shell, path="-/skill/plain.html"):
     return (shell.folder / "hub/site" / path).read_text("utf-8")
 
 
+def test_build_lists_the_changed_files_if_asked_and_a_dry_run_keeps_the_url(shell):
+    before = {path: path.read_bytes() for path in (shell.folder / "hub").rglob("*") if path.is_file()}
+    words = ("registry", "build", "../hub", "--url", "https://other.example/b", "--verbose")
+    assert shell.run(*words, "--dry-run").status == 0
+    assert {path: path.read_bytes() for path in (shell.folder / "hub").rglob("*") if path.is_file()} == before
+    assert "feed.xml\n" in shell.run(*words).err
+    assert "https://other.example/b --fingerprint" in page(shell, "index.html")
+
+
 def test_every_command_that_changes_releases_writes_the_pages(shell):
     assert "https://skills.example/a --fingerprint" in page(shell, "index.html")
     key = shell.run("key", "new", "mine", "--json").json
