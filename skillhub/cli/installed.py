@@ -141,7 +141,7 @@ def list_(common: Common) -> int:
     Example: skillhub list --json
     """
     found = installed(common)
-    is_read = common.wanted() is not UNREADABLE
+    wanted = common.wanted()
     if common.json:
         common.answer("list", found.to_json())
         _remember(found, common)
@@ -155,9 +155,12 @@ def list_(common: Common) -> int:
     held |= dict.fromkeys(missing, "missing")
     if found.skills:
         skills_table(_as_shown(found.skills, common), common.terminal, held)
-    elif is_read:
+    elif wanted is not UNREADABLE and not wanted.skills:
         example = common.command("install", "github:code-review")
         common.terminal.say(f"no skills are installed here; to install one: {example}")
+    if lacking := sorted(wanted.skills.keys() - found.project.last_lock().skills):
+        locks = f"{common.command('install')} locks them"
+        common.terminal.out(f"skillhub.toml names {', '.join(lacking)}, and the lock does not; {locks}", "yellow")
     if names := sorted(name for name in held if held[name] == "not agreed to"):
         asks = f"{common.command('install')} asks about them"
         common.terminal.out(f"not agreed to on this machine: {', '.join(names)}; {asks}", "yellow")
@@ -368,9 +371,9 @@ def remove(common: Common, names: Names) -> int:
     try:
         outcome = installing.remove(names, ports, dry_run=common.dry_run)
     except NotFound as error:
-        error.hint = (
-            _removal_of_unmanaged(next((name for name in names if name not in locked), ""), ports) or error.hint
-        )
+        known = {*locked, *ports.project.records().skills, *common.wanted().skills}
+        unknown = next((name for name in names if name not in known), "")
+        error.hint = _removal_of_unmanaged(unknown, ports) or error.hint
         raise
     show_outcome(common, outcome, "remove", "removed")
     for name in (skill.name for skill in outcome.skills if skill.name in locked and not common.json):

@@ -340,7 +340,7 @@ def remove(names: Sequence[str], ports: Ports, *, dry_run: bool = False, unwante
     else:
         names = tuple(dict.fromkeys((*names, *orphans(names, state))))
     # A skill that `sync` found gone from the lock has a record, and may have left MCP entries.
-    refuse_unknown(names, {*state.lock.skills, *state.records.skills}, ports.project.scope)
+    refuse_unknown(names, {*state.lock.skills, *state.records.skills, *state.intent.skills}, ports.project.scope)
     unlocked = [name for name in names if name not in state.lock.skills]
     removed = "would be removed" if dry_run else "was removed"
     notes = tuple(f"{name}, which {LOCK} does not name, {removed}" for name in unlocked)

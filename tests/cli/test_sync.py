@@ -1,4 +1,4 @@
-"""``sync``: warnings about skills that it reads again from their source."""
+"""``sync`` and the states that it restores or leaves: what it, ``list``, ``verify`` and ``remove`` say of them."""
 
 import json
 import shutil
@@ -71,3 +71,26 @@ def test_verify_names_the_command_that_completes_a_lock_which_sync_leaves_alone(
     assert (done.status, done.err) == (1, "skillhub sync removes copies that are not enabled\n")
     assert shell.run("sync").status == 0
     assert shell.run("verify").status == 0
+
+
+def test_a_skill_that_only_the_intent_names_is_listed_and_removed(shell):
+    intent = shell.write("project/skillhub.toml", '[skills]\ncode-review = "*"\nrelease-notes = "*"\n')
+    assert shell.run("list").out == (
+        "skillhub.toml names code-review, release-notes, and the lock does not; skillhub install locks them\n"
+    )
+    assert shell.run("remove", "code-review", "--dry-run").status == 0
+    assert "code-review" in intent.read_text()
+    done = shell.run("remove", "code-review")
+    assert (done.status, "code-review" in intent.read_text()) == (0, False)
+    assert "code-review, which skillhub.lock does not name, was removed" in done.err
+    assert sorted(path.name for path in shell.project.iterdir()) == ["skillhub.toml"]
+    assert shell.run("install", "--yes").status == 0
+    assert "names" not in shell.run("list").out.splitlines()[-1]
+
+
+def test_the_hint_about_an_unknown_name_is_about_that_name(shell):
+    assert shell.run("install", "github:code-review", "--yes").status == 0
+    (shell.project / "skillhub.lock").unlink()
+    error = shell.run("remove", "code-review", "nope", "--json").error
+    assert error["message"] == "no skill named 'nope' is installed here"
+    assert error["hint"].startswith("skillhub list shows")
