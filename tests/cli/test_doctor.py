@@ -101,6 +101,17 @@ def test_copies_tracked_by_git_are_reported(shell):
     assert "git rm -r --cached" in by_name["git"]["hint"]
 
 
+def test_a_disabled_skill_that_agents_still_read_is_named_by_list_and_removed_by_sync(shell):
+    shell.run("install", REF, "--yes")
+    shell.run("disable", "release-notes")
+    other = shell.skill("project/.claude/skills/release-notes")
+    listed = shell.run("list").out.splitlines()[-1]
+    assert listed == f"release-notes is disabled, but agents still read {other}: skillhub verify"
+    done = shell.run("verify")
+    assert (done.status, "skillhub sync removes copies that are not enabled" in done.err) == (1, True)
+    assert (shell.run("sync", "--yes").status, other.exists()) == (0, False)
+
+
 def test_disabled_skills_and_open_needs_are_reported(shell):
     shell.run("install", REF, "github:gh-fix-ci", "--yes")
     shell.run("disable", "release-notes")
@@ -117,6 +128,13 @@ def test_a_broken_lock_is_reported_and_does_not_hide_other_checks(shell):
     assert "skillhub.lock" in by_name["lock"]["message"]
     assert by_name["sources"]["ok"] is True
     assert found["sources"]
+
+
+def test_a_broken_lock_of_the_user_is_reported_and_does_not_hide_other_checks(shell):
+    shell.run("install", REF, "--yes")
+    shell.write("hub/state/skillhub.lock", "{")
+    by_name, _ = checks(shell)
+    assert (by_name["your own lock"]["ok"], by_name["lock"]["ok"]) == (False, True)
 
 
 def test_a_sources_file_without_its_root_is_reported(shell):

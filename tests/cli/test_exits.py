@@ -46,6 +46,22 @@ def test_a_successful_command_exits_with_0(shell, case):
     assert "error" not in done.json
 
 
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (f"show {REF} --skill x", "--skill is for a place that holds several skills"),
+        ("install ./many --skill a --skill b --as c --yes", "--as names one skill; found a, b"),
+        ("install ./many/a --env-file nowhere --yes", "--env-file names no file"),
+        ("mcp --all check x", "expected options after check, found some before it"),
+    ],
+)
+def test_an_option_that_does_not_fit_is_named(shell, words, told):
+    for name in ("a", "b"):
+        shell.skill(f"project/many/{name}")
+    done = shell.run(*words.split())
+    assert (done.status, told in done.err) == (2, True), done.err
+
+
 def drift(shell):
     shell.run("install", REF, "--yes")
     shell.write("project/.agents/skills/release-notes/extra.txt", "more")

@@ -57,6 +57,7 @@ HARMLESS = """
 """
 PLAIN = [
     PLACE, f"{PLACE}?v=1.2.0", f"{PLACE}?ref=main&path=skills/gh-fix-ci", f"{PLACE}?raw=true", f"{PLACE}#skills/pdf",
+    f"{PLACE}#{'0123456789abcdef0a1b' * 2}",
     f"{PLACE}?ref={'0a1b' * 10}", f"{PLACE}?sha256={'0a1b' * 16}", f"{PLACE}?ref=release-2026-01-02-internal-tools",
     "ssh://git@h.example/x", "https://h.example/a@b", f"{PLACE}?page=2&sort=name", f"{PLACE}?file=gh-fix-ci-1.zip",
     f"{PLACE}?id=123e4567-e89b-12d3-a456-426614174000", f"{PLACE}?", f"{PLACE}#",

@@ -190,6 +190,21 @@ def test_invalid_tree_entry_is_refused(put, repo, opened):
 
 
 @pytest.mark.parametrize(
+    ("tree", "told"),
+    [
+        (b"100644 a\0%(id)b100755 a\0%(id)b", "each name once"),
+        (b"100644 a\0%(id)b40000 a\0%(id)b", "each name once"),
+        (b"100644 a\0short", "a mode, a name and an id"),
+        (b"100666 a\0%(id)b", "the mode of a file"),
+    ],
+)
+def test_attack_a_tree_that_no_git_has_checked_is_refused_by_its_bytes(tree, told):
+    """A bundle and the API of GitHub have trees, too."""
+    with pytest.raises(FormatError, match=told):
+        list(git_snapshot.entries(tree % {b"id": bytes(20)}))
+
+
+@pytest.mark.parametrize(
     ("name", "reason"),
     [(b".git", "name-dot-git"), (b".GIT", "name-dot-git"), (b"git~1", "name-dot-git"), (b"a\\b", "path-backslash"),
      (b"\xff", "name-encoding"), (b"con", "name-reserved"), (b"a\nb", "name-hidden")],
