@@ -37,7 +37,7 @@ from skillhub.model.lock import Lock, Locked, Signer, by_word
 from skillhub.model.question import HoldReason
 from skillhub.model.reference import Named, parse_remote, url_of
 from skillhub.project.store import Store
-from skillhub.project.user_state import own_roots, places_by_alias
+from skillhub.project.user_state import advising_roots, places_by_alias
 
 _NO_FILE = "create the file, or remove its line from advisories in config.toml"
 
@@ -275,14 +275,15 @@ def known_bad(lock: Lock, store: Store, home: Home, project: str) -> BadCheck:
         NotFound, FormatError, StateError: the user's settings, or a file that they name, cannot be read, so its
             advisories are unknown.
     """
-    index, roots_of_user = _advisory_index(tuple(_advisory_files(home))), own_roots(home)
+    roots = advising_roots(home, project)
+    index = _advisory_index(tuple(_advisory_files(home, roots.values())))
     if not index:
         return lambda name, entry: None
     places, indexes = places_by_alias(home, project), _indexes(lock, home, project)
 
     def match(name: str, entry: Locked) -> Match | None:
         source = lock.sources.get(entry.source) if entry.named else None
-        root = roots_of_user.get(entry.source) if entry.named else None
+        root = roots.get(entry.source) if entry.named else None
 
         def urls() -> tuple[str, ...]:
             if entry.named or entry.local:
@@ -343,9 +344,9 @@ def barring(lock: Lock, store: Store, home: Home, project: str, scope: Scope, ra
     return barred
 
 
-def _advisory_files(home: Home) -> Iterator[tuple[str, str | None, tuple[int, ...]]]:
-    """Yield each file with advisories, the root of its registry or None, and the file's stamp."""
-    for root in filter(None, own_roots(home).values()):
+def _advisory_files(home: Home, roots: Iterable[str | None]) -> Iterator[tuple[str, str | None, tuple[int, ...]]]:
+    """Yield each file with advisories, of the user or of these registries: its registry's root, and its stamp."""
+    for root in filter(None, dict.fromkeys(roots)):
         path = kept(os.path.join(home.state, "tuf", root.removeprefix("sha256:")), ADVISORIES)
         if os.path.isfile(path):
             yield path, root, _stamp(path)

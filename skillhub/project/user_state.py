@@ -257,6 +257,12 @@ def _read_sources(path: str, stamp: tuple[int, int, int]) -> Mapping[str, str | 
     return {alias: _packaged() if row.get("url") == EMBEDDED else row.get("root") for alias, row in found.items()}
 
 
+def advising_roots(home: Home, project: str) -> Mapping[str, str | None]:
+    """Return the root of each source by alias: the user's own, and those agreed to for the project with this key."""
+    agreed = _agreed_rows(home, project).items()
+    return {**{alias: _member(row, "root", str) for alias, row in agreed}, **own_roots(home)}
+
+
 def places_by_alias(home: Home, project: str) -> Mapping[str, Collection[str]]:
     """Return the URL and the root that each alias names in a project, whatever its lock and intent say now.
 
@@ -269,11 +275,15 @@ def places_by_alias(home: Home, project: str) -> Mapping[str, Collection[str]]:
     for pair in former:
         if isinstance(pair, list) and len(pair) == 2:
             found.setdefault(str(pair[0]), set()).add(str(pair[1]))
-    rows = {**_member(_member(agreed, "projects", dict), project, dict), **_member(mine, "sources", dict)}
+    rows = {**_agreed_rows(home, project), **_member(mine, "sources", dict)}
     found |= {alias: {_member(row, "root", str), _member(row, "url", str)} for alias, row in rows.items()}
     for alias, root in own_roots(home).items():
         found.setdefault(alias, set()).add(root)  # that of the registry in the package is in no file
     return {alias: [*filter(None, places)] for alias, places in found.items()}
+
+
+def _agreed_rows(home: Home, project: str) -> Mapping[str, object]:
+    return _member(_member(_state_document(home, AGREED_FILE), "projects", dict), project, dict)
 
 
 def _state_document(home: Home, name: str) -> object:

@@ -359,17 +359,28 @@ def test_attack_a_lock_without_a_skill_hides_no_withdrawal_and_no_advisory(own, 
     assert own.run("load", "greeting", "--json").status == 3
 
 
+def adopting(own):
+    """Return another user, who has the skill from the registry that only their project brings."""
+    user, source = Here(own.folder / "user"), own.lock()["sources"]["acme"]
+    url, root = source["url"], source["root"]
+    user.write("project/skillhub.toml", f'[sources.acme]\nurl = "{url}"\nroot = "{root}"\n')
+    user.write("hub/config/config.toml", f'trusted-hosts = ["{url.partition("://")[2]}"]\n')
+    assert user.run("install", "acme:greeting", "--yes", "--trust-source", f"acme={root}").status == 0
+    return user
+
+
+def test_an_advisory_of_a_registry_that_a_project_brings_holds_back_its_skills(own):
+    user, tree = adopting(own), own.lock()["skills"]["greeting"]["tree"]
+    advise(own, "--digest", tree, "--reason", REASON)
+    assert user.run("load", "greeting").status == 0  # not heard yet
+    assert user.run("audit").status == 1
+    for words in (["load", "greeting"], ["sync"]):
+        assert user.run(*words, "--json").error["code"] == "known-bad"
+
+
 @pytest.mark.parametrize("is_adopted", [False, True])
 def test_attack_a_lock_with_another_root_hides_no_withdrawal_by_a_source_that_is_gone(own, is_adopted):
-    root = own.lock()["sources"]["acme"]["root"]
-    user = own
-    if is_adopted:  # the registry that only a project brings is none of the user's sources
-        user = Here(own.folder / "user")
-        url = own.lock()["sources"]["acme"]["url"]
-        user.write("project/skillhub.toml", f'[sources.acme]\nurl = "{url}"\nroot = "{root}"\n')
-        user.write("hub/config/config.toml", f'trusted-hosts = ["{url.partition("://")[2]}"]\n')
-        trusted = "--trust-source", f"acme={root}"
-        assert user.run("install", "acme:greeting", "--yes", *trusted).status == 0
+    root, user = own.lock()["sources"]["acme"]["root"], adopting(own) if is_adopted else own
     withdrawn(own)
     assert user.run("audit").status == 1
     if not is_adopted:
