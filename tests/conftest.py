@@ -19,6 +19,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from _pytest.runner import runtestprotocol
 from hypothesis import HealthCheck, find, settings
 from hypothesis.strategies import none
 
@@ -158,6 +159,19 @@ def pytest_collection_finish():
     gc.freeze()
     gc.set_threshold(10_000, 20)
     gc.enable()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item, nextitem):
+    """Have a worker report a test once, and not that its fixtures were made and removed: they are most reports."""
+    if not hasattr(item.config, "workerinput") or item.config.option.durations is not None:
+        return None
+    item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+    for report in runtestprotocol(item, log=False, nextitem=nextitem):
+        if report.when == "call" or not report.passed:
+            item.ihook.pytest_runtest_logreport(report=report)
+    item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+    return True
 
 
 @pytest.hookimpl(tryfirst=True)
