@@ -133,8 +133,17 @@ def test_honest_files_of_other_programs_have_no_grave_finding(path, text):
     assert not {"SH105", "SH403", "SH602", "SH603"} & rules(path, text)
 
 
-@pytest.mark.parametrize("path", ["package.json", ".gitlab-ci.yml", "Dockerfile", "Makefile", "a.ipynb"])
-@pytest.mark.parametrize("unit", ['"a b",', '\\"', '"\\"', "- a: |\n", "RUN --a ", "[]", "\t@$$a\n", "${{", "'a' "])
+# Of each form the signs that its own reader looks for, and some of the quotes that all commands may have.
+UNITS = {
+    ".gitlab-ci.yml": ('"a b",', "- a: |\n", "${{"),
+    "Dockerfile": ('\\"', "RUN --a ", "[]"),
+    "Makefile": ('"\\"', "\t@$$a\n", "'a' "),
+}
+# What reads JSON is as fast with all of them.
+UNITS |= dict.fromkeys(("package.json", "a.ipynb"), tuple(unit for units in UNITS.values() for unit in units))
+
+
+@pytest.mark.parametrize(("path", "unit"), [(path, unit) for path, units in UNITS.items() for unit in units])
 def test_attack_no_file_takes_more_than_its_length(path, unit):
     start = "eval curl .ssh"
     assert is_linear(lambda size: rules(path, start + unit * (size // len(unit))), 6_000)
