@@ -434,8 +434,16 @@ def test_missing_record_means_no_consent(here):
     assert served_content(here, environ={"SKILLHUB_HOME": str(here.folder / "nothing")})[1] == {"demo": "not-agreed"}
 
 
-@pytest.mark.parametrize("planted", [".git", "skillhub.toml", "skillhub.lock"])
-@pytest.mark.parametrize("where", [".agents", ".agents/skills", "sub"])
+@pytest.mark.parametrize(
+    ("planted", "where"),
+    [
+        (".git", ".agents"),
+        ("skillhub.toml", ".agents"),
+        ("skillhub.lock", ".agents"),
+        (".git", ".agents/skills"),
+        (".git", "sub"),
+    ],
+)
 def test_attack_a_nested_project_does_not_hide_the_lock(here, planted, where):
     folder = here.project / where
     folder.mkdir(exist_ok=True)
