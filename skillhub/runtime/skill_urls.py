@@ -203,13 +203,11 @@ def _holds(path: str, tree: Digest) -> bool:
 
 
 def _write(path: str, tree: Tree) -> None:
-    """Write a tree to its folder atomically: other processes see all of it or nothing."""
+    """Write a tree, no file of which is executable, to its folder atomically: others see all of it or nothing."""
     making = f"{path}.{os.urandom(6).hex()}.tmp"
     try:
         for name, file in tree.items():
             write_own(os.path.join(making, *name.split("/")), file.data)
-            if file.executable:
-                os.chmod(os.path.join(making, *name.split("/")), 0o700)
         shutil.rmtree(path, ignore_errors=True)
         os.replace(making, path)
     except OSError as error:

@@ -14,9 +14,11 @@ import pytest
 from skillhub import runtime
 from skillhub.disk.home import is_project
 from skillhub.errors import Drifted, FormatError, NotFound, Refused, SkillhubError, StateError
+from skillhub.formats.digest import Digest
 from skillhub.model.hosts import Bounds
 from skillhub.model.skill import Skill
 from skillhub.runtime import (
+    Agreed,
     Cache,
     Request,
     SearchIndex,
@@ -43,6 +45,13 @@ from tests.support.locked import EVIL, Machine, agreed, served_content, serving
 @pytest.fixture
 def here(tmp_path):
     return agreed(tmp_path)
+
+
+def test_attack_a_request_for_another_tree_than_the_locked_one_is_refused(here):
+    (skill,) = here.catalog().skills
+    assert load(skill, agreed=Agreed(skill.tree)).body == "Good.\n"
+    with pytest.raises(Drifted, match="found a request for sha256:"):
+        load(skill, agreed=Agreed(Digest.of(b"other")))
 
 
 def test_unchanged_locked_skill_is_listed_and_loaded(here):
