@@ -20,6 +20,7 @@ from skillhub.runtime import (
     section,
     skills_list,
 )
+from skillhub.runtime.agent import codex_rows
 from skillhub.runtime.walk import stamp_of
 from tests.runtime.test_discover import write
 
@@ -90,6 +91,19 @@ def test_scope_has_the_spelling_of_the_host(tmp_path, around, host, folder, scop
     (inspected,) = context_inspect(catalog)["skills"]["catalog"]
     (row,) = section(catalog, profile(host)).to_json()["skills"]
     assert [each["scope"] for each in (listed, inspected, row)] == [scope] * 3
+
+
+def test_the_list_for_codex_has_its_words(tmp_path, around):
+    skill_with_needs(tmp_path / "repo/.agents/skills/demo")
+    write(tmp_path / "repo/.agents/skills/plain")
+    rows = {row["name"]: row for row in codex_rows(catalog_of(profile("codex"), around))}
+    assert rows["demo"]["interface"] == {
+        "displayName": "Fix CI",
+        "shortDescription": "Mends builds.",
+        "defaultPrompt": "Mend it.",
+    }
+    assert [rows[name]["shortDescription"] for name in ("demo", "plain")] == ["Mends builds.", None]
+    assert (rows["plain"]["interface"], rows["plain"]["scope"]) == (None, "repo")
 
 
 @pytest.mark.parametrize("host", sorted(profiles()))
