@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_origin, get_type_hints
 
 from skillhub.cli.common import Arg, Common, Run
 from skillhub.cli.table import COMMANDS
-from skillhub.cli.terminal import Terminal
+from skillhub.cli.terminal import Terminal, screen_size
 from skillhub.errors import UsageError
 from skillhub.formats.text import as_command, quote, typed_project
 
@@ -147,9 +147,18 @@ def build(one: str = "") -> Any:  # noqa: ANN401 - a command of the Click that i
         for words, command in commands.items():
             # Options after the program belong to the program.
             settings = {"allow_interspersed_args": words != "env exec"}
-            group.command(words.split()[1], context_settings=settings)(_for_typer(command, words))
+            first = (inspect.getdoc(command) or "").replace(".\n", ". ").partition(". ")[0].rstrip(".")
+            # As a text of its own it wraps in a narrow terminal; Typer would cut it.
+            verb = group.command(words.split()[1], short_help=f"{first}.", context_settings=settings)
+            verb(_for_typer(command, words))
         app.add_typer(group, name=name)
     return typer.main.get_command(app)
+
+
+def _width() -> int | None:
+    """Return the width of help on a screen narrower than Typer's least width; None on any other."""
+    columns = screen_size().columns
+    return columns - 2 if columns < 52 else None
 
 
 def _behind_command(args: list[str]) -> list[str]:
@@ -173,7 +182,7 @@ def _behind_command(args: list[str]) -> list[str]:
 def _run_by_typer(args: list[str]) -> int:
     try:
         one = args[0] if args and args[0] in COMMANDS and _COMPLETE not in os.environ else ""
-        result = build(one).main(args, prog_name="skillhub", standalone_mode=False)
+        result = build(one).main(args, prog_name="skillhub", standalone_mode=False, terminal_width=_width())
     except SystemExit as stop:
         if isinstance(stop.__context__, BrokenPipeError):  # Typer turns it into exit status 1
             raise stop.__context__ from None

@@ -57,11 +57,17 @@ def test_the_short_flag_shows_the_help_of_every_command(shell, words):
     assert (done.status, done.out) == (0, shell.run(*words, "--help").out)
 
 
+@pytest.mark.parametrize("columns", [40, 60, 80])
 @pytest.mark.parametrize("group", [*GROUPS, "mcp"])
-def test_no_line_of_a_group_is_truncated(shell, group):
-    done = shell.run(group, "--help", COLUMNS="80")
+def test_no_line_of_a_group_is_truncated(shell, group, columns):
+    done = shell.run(group, "--help", COLUMNS=str(columns))
     assert "..." not in done.out.replace("[ARGS]...", "")
-    assert max(map(len, done.out.splitlines())) <= 80
+    assert max(map(len, done.out.splitlines())) <= columns
+
+
+@pytest.mark.parametrize("words", [("list",), ("registry", "delegate"), ("search",)])
+def test_help_fits_a_narrow_screen(shell, words):
+    assert max(map(len, shell.run(*words, "--help", COLUMNS="40").out.splitlines())) <= 40
 
 
 @pytest.mark.parametrize("words", [("--help",), ("-h",), ("help",)])
