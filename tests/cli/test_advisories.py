@@ -335,6 +335,8 @@ def test_attack_a_lock_with_another_url_or_digest_hides_no_advisory_on_these(own
         old, new = digest, "sha256:" + "1" * 64
     own.write("project/skillhub.lock", (own.project / "skillhub.lock").read_text().replace(old, new))
     assert own.run("load", "greeting", "--json").error["code"] == "known-bad"
+    assert own.run("sync", "--json").error["code"] == "known-bad"
+    assert [each["skill"] for each in own.run("list", "--json").json["known_bad"]] == ["greeting"]
 
 
 @pytest.mark.parametrize("whole", [False, True])
