@@ -87,7 +87,7 @@ _HIDES: Final = words(
 )
 # Commands that run what another command prints; of interest only in a file that also sends or fetches.
 _RUNS: Final = words(
-    '$(curl $(wget $(dig <(curl <(wget -c"$ sh<< |while <<<"$( <<<$( |sh |bash </dev/tcp unzip-p 7zx strings'
+    '$(curl $(wget $(dig <(curl <(wget -c"$ sh<< |while <<<"$( <<<$( |sh |bash </dev/tcp unzip-p 7zx strings getoutput('
 )
 # Loaders of code and of data that can contain code; of interest only in a skill that also sends or fetches.
 _LOADS: Final = words(

@@ -240,6 +240,7 @@ class Flow:
         self._edges: defaultdict[Node, list[tuple[Node, bool]]] = defaultdict(list)
         self._marks: defaultdict[str, dict[Node, Place]] = defaultdict(dict)
         self._changes: defaultdict[str, list[Node]] = defaultdict(list)
+        self._composed: set[Node] = set()
         self._sinks: list[tuple[str, Node, Place]] = []
         self._fetches: list[tuple[Node, Node]] = []
         self._count = 0
@@ -344,6 +345,10 @@ class Flow:
         """Mark a node as the content of each file whose path flows into it."""
         self._changes["read"].append(node)
 
+    def composes(self, node: Node) -> None:
+        """Mark a node as a text that is composed from its values, none of which is the whole of it."""
+        self._composed.add(node)
+
     def unseen(self, node: Node) -> None:
         """Mark a node whose value comes from a command without a literal name, which the patterns cannot find."""
         self._changes["unseen"].append(node)
@@ -360,6 +365,7 @@ class Flow:
         self._mark_changed("blob", "unpacked", "decode")
         # Who loads a file runs the file, not what it prints.
         marks["downloaded"].update(marks["fetched"])
+        marks["answer"].update({**marks["fetched"], **marks["socket"]})
         self._mark_changed("fetched", "unseen", "unseen")
         odd = self._reachable("odd")
         for arguments, returned in self._fetches:
@@ -369,6 +375,8 @@ class Flow:
         seen = set(self.direct_findings)
         for sink, node, place in self._sinks:
             kinds = {kind: places[node] for kind, places in reached.items() if node in places}
+            if "answer" in kinds and kinds["answer"][0] != place[0]:  # honest programs store answers and read others
+                del kinds["answer"]
             for rule, origin in _judge(sink, kinds):
                 if (rule, place) not in seen:
                     seen.add((rule, place))
@@ -388,6 +396,8 @@ class Flow:
         stops = set(self._changes["read"]) if kind.startswith("at ") else set[Node]()
         if kind == "downloaded":
             stops = {node for node in self._edges if isinstance(node, tuple) and node[0] == "printed"}
+        if kind == "answer":  # a part of it is followed, unless a fixed command has it as an argument
+            stops = self._composed
         reached = dict(self._marks[kind])
         queue = list(reached)
         while queue:
@@ -409,6 +419,8 @@ def _judge(sink: str, kinds: dict[str, Place]) -> Iterator[tuple[str, Place]]:
     if sink in ("command", "load") and (origin := kinds.get("unpacked")):
         yield "SH104", origin
     if sink in ("eval", "load", "line") and (origin := kinds.get("fetched") or kinds.get("socket")):
+        yield "SH105", origin
+    elif sink == "line" and (origin := kinds.get("answer")):
         yield "SH105", origin
     if (sink == "hand-out" or (sink in ("command", "pipe") and "shell" in kinds)) and (origin := kinds.get("socket")):
         yield "SH402", origin

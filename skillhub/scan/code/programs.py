@@ -189,8 +189,11 @@ class Program:
         if fixed := self._names.fold(node):
             self._flow.text(fixed[0], into, self._place(node), is_hidden=True)
         parts = chain(node) if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add) else _children(node)
+        whole = self._flow.new()
+        self._flow.join(whole, into)
+        self._flow.composes(whole)
         for part in parts:
-            self._push(part, into, scope)
+            self._push(part, whole if into else 0, scope)
 
     def _loaded(self, node: ast.Name, into: Node, scope: _Scope) -> None:
         self._flow.join(self._node(node.id, scope), into)
@@ -262,6 +265,8 @@ class Program:
             return
         arguments, returned = flow.new(), flow.new()
         flow.join(returned, into)
+        if last in ("format", "join"):
+            flow.composes(arguments)
         owner = node.func.value if isinstance(node.func, ast.Attribute) else None
         home = self._defining_file(name, last)
         self._arguments(node, arguments, returned, (home, last), scope)
