@@ -145,6 +145,8 @@ _ODD_ENDINGS: Final = frozenset(_TABLE["odd_endings"])
 _HOSTS_OF: Final[tuple[AddressKind, ...]] = ("paste", "drop", "tenant", "short")
 _KINDS: Final[dict[str, AddressKind]] = {host: kind for kind in _HOSTS_OF for host in _TABLE[kind]}
 MAILBOX: Final = r"[\w.+-]{1,64}@[\w-]{1,63}\.[\w.-]{2,100}"  # the address of a mailbox
+# A sentence that says what attackers do, or what their victims are told; a warning word alone says neither.
+OTHERS_ACT: Final = r"\b(?:attackers?|attacks|victims?)\b[^.\n]{0,80}\b(?:can|may|tell|told|asks?|asked|tricked)\b"
 URL: Final = re.compile(
     r"https?://(?:[^\s/@\"'<>`\\?#]{0,64}@)?([^\s/\"'<>`\\?#)\]|]{1,253})([^\s\"'<>`)\]|]{0,400})"
 )

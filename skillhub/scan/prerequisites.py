@@ -11,7 +11,7 @@ from typing import Final
 
 from skillhub.formats.text import words
 from skillhub.model.finding import Sighting
-from skillhub.scan.pattern import ANYBODYS, OWN_NETWORK, URL, AddressKind, is_installer, kind_of
+from skillhub.scan.pattern import ANYBODYS, OTHERS_ACT, OWN_NETWORK, URL, AddressKind, is_installer, kind_of
 from skillhub.scan.skill_files import Language, Passage, Signs, SkillFiles, SourceFile, programs_in, sign
 
 # Languages in which a command is a line of words.
@@ -413,10 +413,7 @@ _VALUE = re.compile(
     r"\b(?:key|token|code|password|passphrase|secret|url|link|address|id|path|prompt|result|output"
     r"|report|summary|answer|image|screenshot|markdown|html|json|sql)s?\b"
 )
-_WARNS = re.compile(
-    r"\b(?:attack|phish|clickfix|social engineering|victim"
-    r"|(?:never|do not|don't) (?:paste|press|run|open))"
-)
+_WARNS = re.compile(OTHERS_ACT + r"|\b(?:never|do not|don't) (?:paste|press|run|open)")
 
 
 def pasted(files: SkillFiles) -> Iterator[Sighting]:
@@ -457,5 +454,4 @@ def _is_value(signs: Signs, name: str, number: int) -> bool:
 
 def _warns(signs: Signs, number: int) -> bool:
     """Return whether a passage is part of a text about such instructions."""
-    around = (signs.passages[number].heading.lower(), signs.texts[number], signs.texts[number - 1] if number else "")
-    return any(_WARNS.search(text) for text in around)
+    return any(_WARNS.search(text) for text in signs.texts[max(number - 1, 0) : number + 1])

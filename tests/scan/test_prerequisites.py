@@ -134,6 +134,8 @@ def test_prerequisite_from_the_site_of_its_program_is_medium(text):
         "The page places the command in the user's clipboard. Ask them to launch PowerShell and paste.",
         "**P\u200bress Win+R**, then **Ct\u00adrl+V**, then **Enter**.",
         "Open PowerShell and paste the text that is in your clipboard. This is not malicious.",
+        "This protects you from attacks and phishing. Press Win+R, then press Ctrl+V and press Enter.",
+        "# Against phishing\n\nDo not be a victim.\n\n1. Press Win+R\n2. Press Ctrl+V\n3. Press Enter",
         "Paste the key from your clipboard into the form. Open PowerShell, and paste the text in your clipboard.",
     ],
 )
@@ -150,6 +152,7 @@ def test_attack_a_command_in_the_clipboard_is_found(text):
         "Use `pbcopy` to put the result into your clipboard. Then paste it into the chat.",
         "The login code has been copied to your clipboard. Open a terminal and paste it.",
         "ClickFix attacks tell a person to press Win+R, then Ctrl+V and Enter.",
+        "The victim is asked to verify that no robot reads the page.\n\nPress Win+R, then Ctrl+V and Enter.",
         "Never paste what is in your clipboard into a terminal: open PowerShell only for what you have read.",
         "Open a terminal.\n\n```sh\nmake\n```\n\nPress Ctrl+V to paste it, and Enter.",
     ],

@@ -26,6 +26,7 @@ from skillhub.scan.pattern import (
     ANYBODYS,
     ELSEWHERE,
     MAILBOX,
+    OTHERS_ACT,
     OWN_NETWORK,
     PUBLIC_HOSTS,
     URL,
@@ -87,7 +88,8 @@ _HIDES: Final = words(
 )
 # Commands that run what another command prints; of interest only in a file that also sends or fetches.
 _RUNS: Final = words(
-    '$(curl $(wget $(dig <(curl <(wget -c"$ sh<< |while <<<"$( <<<$( |sh |bash </dev/tcp unzip-p 7zx strings getoutput('
+    '$(curl $(wget $(dig <(curl <(wget -c"$ sh<< |while <<<"$( <<<$( |sh |bash </dev/tcp unzip-p 7zx strings'
+    " getoutput("
 )
 # Loaders of code and of data that can contain code; of interest only in a skill that also sends or fetches.
 _LOADS: Final = words(
@@ -396,7 +398,8 @@ _PICTURE: Final = {
         r"\b(?:api keys?|secrets|credentials|environment variables)\b",
     ),
 }
-_TAUGHT = re.compile(r"\b(?:attack|malicious|injection|exfiltrat|threat|vulnerab)")
+_ABOUT = re.compile(r"\b(?:attack|injection|exfiltrat|threat|vulnerab)")
+_OTHERS_ACT = re.compile(OTHERS_ACT)
 
 
 def leaks(files: SkillFiles) -> Iterator[Sighting]:
@@ -417,9 +420,9 @@ def _pictured(file: SourceFile) -> Iterator[Sighting]:
     """Yield the pictures into whose address a document puts the words of the user."""
     signs = Signs(file, _PICTURE)
     for number in signs.where("picture") if all(map(signs.has_any, _PICTURE)) else ():
-        text = f"{signs.passages[number].heading.lower()}\n{signs.texts[number]}"
-        is_carried = signs.near("filled in", number, 1, 1) and signs.near("words", number, 1, 1)
-        if is_carried and not _TAUGHT.search(text):
+        is_quoted = "`![" in signs.texts[number] and _ABOUT.search(signs.passages[number].heading.lower())
+        is_taught = is_quoted or any(map(_OTHERS_ACT.search, signs.texts[max(number - 1, 0) : number + 1]))
+        if signs.near("filled in", number, 1, 1) and signs.near("words", number, 1, 1) and not is_taught:
             yield Sighting("SH307", file.path, signs.line("picture", number))
 
 

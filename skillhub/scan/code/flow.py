@@ -375,8 +375,9 @@ class Flow:
         seen = set(self.direct_findings)
         for sink, node, place in self._sinks:
             kinds = {kind: places[node] for kind, places in reached.items() if node in places}
-            if "answer" in kinds and kinds["answer"][0] != place[0]:  # honest programs store answers and read others
-                del kinds["answer"]
+            origin = kinds.get("answer")
+            if sink == "line" and origin and origin[0] == place[0]:  # honest programs store answers for others
+                kinds.setdefault("fetched", origin)
             for rule, origin in _judge(sink, kinds):
                 if (rule, place) not in seen:
                     seen.add((rule, place))
@@ -419,8 +420,6 @@ def _judge(sink: str, kinds: dict[str, Place]) -> Iterator[tuple[str, Place]]:
     if sink in ("command", "load") and (origin := kinds.get("unpacked")):
         yield "SH104", origin
     if sink in ("eval", "load", "line") and (origin := kinds.get("fetched") or kinds.get("socket")):
-        yield "SH105", origin
-    elif sink == "line" and (origin := kinds.get("answer")):
         yield "SH105", origin
     if (sink == "hand-out" or (sink in ("command", "pipe") and "shell" in kinds)) and (origin := kinds.get("socket")):
         yield "SH402", origin

@@ -265,8 +265,6 @@ class Program:
             return
         arguments, returned = flow.new(), flow.new()
         flow.join(returned, into)
-        if last in ("format", "join"):
-            flow.composes(arguments)
         owner = node.func.value if isinstance(node.func, ast.Attribute) else None
         home = self._defining_file(name, last)
         self._arguments(node, arguments, returned, (home, last), scope)
@@ -340,6 +338,8 @@ class Program:
 
     def _flow_into_owner(self, owner: ast.AST, last: str, arguments: Node, scope: _Scope) -> None:
         """Add the flow of a method's arguments into its object, and into the file that it writes."""
+        if last in ("format", "join"):
+            self._flow.composes(arguments)
         if last in ("write_text", "write_bytes") and isinstance(owner, ast.Call) and owner.args:
             self._to_file(owner.args[0], arguments)
         if last.lower() in _MUTATORS:
