@@ -19,7 +19,7 @@ from skillhub.command.ports import Ports, ask_person
 from skillhub.disk import files
 from skillhub.errors import NotFound, UsageError
 from skillhub.exchange.own_mcp_entry import OwnEntry
-from skillhub.formats.text import as_command, as_word, did_you_mean, quote, spelled_like
+from skillhub.formats.text import as_command, as_word, command, did_you_mean, quote, spelled_like
 from skillhub.model.hosts import SkillScope, detect, host
 from skillhub.model.question import Flags
 from skillhub.model.skill import Skill
@@ -56,7 +56,7 @@ def mcp_install(
     """
     optional("skillhub.server.mcp", "server", _MISSING)
     ports, rows, asked = common.ports(), [], []
-    entries = [OwnEntry(each, ports) for each in _agents(agent, ports)]
+    entries = [OwnEntry(each, ports) for each in _agents(agent, "install", ports)]
     # An entry that cannot be written is an error before the first question.
     rows_of = {each.agent: {"agent": each.agent, "path": each.file.path, "entry": each.spelled} for each in entries}
     for each in entries:
@@ -84,7 +84,7 @@ def mcp_remove(
     Example: skillhub mcp remove --agent claude-code
     """
     ports = common.ports()
-    entries = [OwnEntry(each, ports) for each in _agents(agent, ports)]
+    entries = [OwnEntry(each, ports) for each in _agents(agent, "remove", ports)]
     removed = {each.file.path: each.remove(dry_run=common.dry_run) for each in entries}
     if common.json:
         rows = [{"agent": each.agent, "path": each.file.path, "changed": removed[each.file.path]} for each in entries]
@@ -148,11 +148,11 @@ def mcp_check(
     return 0 if is_fine else 1
 
 
-def _agents(named: list[str] | None, ports: Ports) -> list[str]:
+def _agents(named: list[str] | None, verb: str, ports: Ports) -> list[str]:
     if not named or "all" in named:
         scope, used = ports.project.scope, detect(ports.project.base, ports.user_home, ports.environ, os.path.exists)
         here = {each.id for each in used} & {*agents_with_file(scope)} or agents_with_file(scope)
-        hint = as_command(*(word for each in sorted(here) for word in ("--agent", each)))
+        hint = command(scope, "mcp", verb, *(word for each in sorted(here) for word in ("--agent", each)))
         raise UsageError("expected the name of each agent", hint=hint)
     return [*dict.fromkeys(map(_known, named))]
 

@@ -9,6 +9,7 @@ from skillhub.archive.unpack import pack
 from skillhub.command.ports import Ports
 from skillhub.command.state import read_state
 from skillhub.errors import FormatError, UsageError
+from skillhub.formats.text import command
 from skillhub.install.candidates import about_skill, no_scan
 from skillhub.install.obtain import by_lock
 from skillhub.model.lock import Locked
@@ -44,7 +45,9 @@ def export(
     """
     state = read_state(ports.project, ports.sources)
     if not state.lock.skills:
-        raise UsageError("nothing is locked here", where=ports.project.lock_path, hint="install a skill first")
+        install = command(ports.project.scope, "install")
+        hint = f"{install} locks the skills of skillhub.toml" if state.unlocked else "install a skill first"
+        raise UsageError("nothing is locked here", where=ports.project.lock_path, hint=hint)
     for alias in state.lock.sources:
         source = ports.sources.get(alias)
         if source.root is not None and not source.embedded:

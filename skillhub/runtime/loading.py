@@ -325,7 +325,7 @@ def pick(catalog: Catalog, name: str | None = None, path: str | None = None) -> 
     if path is not None:
         skill = catalog.at(path)
         if skill is None:
-            raise NotFound(f"no skill of the catalogue is at {quote(path)}", hint=catalog.hint)
+            raise NotFound(f"the catalog has no skill at {quote(path)}", hint=catalog.hint)
         return skill
     name = name or ""
     matches = called(catalog, name) or usable(catalog.named(name))

@@ -18,6 +18,7 @@ from typing import BinaryIO
 from urllib.parse import unquote_to_bytes
 
 from skillhub.errors import NotFound, StateError, UsageError
+from skillhub.formats.text import as_command
 from skillhub.registry.outputs import WITH_SEARCH, cache_control, media_type
 from skillhub.server.headers import HEADERS
 
@@ -268,7 +269,8 @@ def site_server(
         StateError: the address is in use, or does not belong to this machine.
     """
     if not os.path.isdir(site):
-        raise NotFound("there is no such folder", where=site, hint="skillhub registry init creates one")
+        hint = as_command("skillhub", "registry", "init", os.path.dirname(site))
+        raise NotFound("there is no such folder", where=site, hint=f"{hint} makes a registry")
     try:
         return _Server((host, port), site, handler)
     except OverflowError as error:

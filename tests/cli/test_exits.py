@@ -400,3 +400,14 @@ def test_a_lock_version_that_is_a_string_is_refused(shell):
     shell.write("project/skillhub.lock", '{"skills": {}, "sources": {}, "version": "1"}\n')
     done = shell.run("list", "--json")
     assert (done.status, done.error["message"]) == (4, "expected lock format 1, found the text '1'")
+
+
+def test_the_hint_is_a_whole_command_that_works(shell):
+    shell.write("project/skillhub.toml", '[skills]\ncode-review = "*"\n')
+    hint = shell.run("bundle", "export", "x.bundle", "--json").error["hint"]
+    assert hint == "skillhub install locks the skills of skillhub.toml"
+    assert shell.run("install", "--yes").status == 0
+    hint = shell.run("registry", "serve", "new", "--json").error["hint"]
+    assert hint == f"skillhub registry init {shell.project / 'new'} makes a registry"
+    assert shell.run(*hint.split()[1:4]).status == 0
+    assert shell.run("load", "--path", "x", "--json").error["message"].startswith("the catalog has no skill at ")

@@ -233,8 +233,8 @@ def test_the_hint_for_all_agents_names_them(here):
     here.write("project/.cursor/x", "")
     for words in (("--agent", "all"), ()):
         done = here.run("mcp", "install", *words, "--yes", "--json")
-        assert (done.status, done.error["hint"]) == (2, "--agent cursor")
-    assert here.run("mcp", "install", *done.error["hint"].split(), "--yes").status == 0
+        assert (done.status, done.error["hint"]) == (2, "skillhub mcp install --agent cursor")
+    assert here.run(*done.error["hint"].split()[1:], "--yes").status == 0
 
 
 def test_install_warns_of_a_custom_skillhub_home(here):
