@@ -70,4 +70,5 @@ def test_corpus_is_large_enough() -> None:
 
 def test_archives_are_the_same_each_time() -> None:
     small = [case for case in CASES if "-bomb-" not in case.name and "-size-" not in case.name]
-    assert [case.name for case in small if case.make() != case.make()] == []
+    # Each third of them: all are made by the same few functions.
+    assert [case.name for case in small[::3] if case.make() != case.make()] == []
