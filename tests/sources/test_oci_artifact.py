@@ -94,7 +94,9 @@ def test_artifact_of_a_skillhub_registry_is_read(web, opened):
     data = pack(Tree({path: File(data) for path, data in FILES.items()}))
     entry = {"name": "hello", "type": "archive", "description": "Hi.", "url": "../../x.zip"}
     gone = {**entry, "name": "gone", "digest": Digest.of(b"gone")}
-    listing = {"$schema": SCHEMA, "skills": [{**entry, "digest": Digest.of(data), "version": "1.0.0"}, gone]}
+    sound = {**entry, "digest": Digest.of(data), "version": "1.0.0"}
+    withdrawn = {**sound, "name": "thief", "withdrawn": "sends tokens"}
+    listing = {"$schema": SCHEMA, "skills": [sound, gone, withdrawn]}
     artifact = oci.titled(
         (".well-known/agent-skills/index.json", "application/json", oci.dump(listing)),
         ("skills/hello.zip", "application/zip", data),
@@ -103,7 +105,8 @@ def test_artifact_of_a_skillhub_registry_is_read(web, opened):
     serve(web, artifact)
     place = opened()
     index = place.index()
-    assert (index.names, len(index.warnings)) == (("hello",), 1)
+    assert (index.names, len(index.warnings)) == (("hello",), 2)
+    assert "thief 1.0.0 was withdrawn: sends tokens" in index.warnings
     assert index.releases("hello")[0].version == "1.0.0"
     assert plain(place.unpacked(index.releases("hello")[0])) == FILES
 
