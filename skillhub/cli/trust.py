@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Annotated, Any
@@ -115,10 +116,11 @@ def _add_suggested(common: Common, ports: Ports) -> int:
 
 
 def _by_cause(failed: Mapping[str, SourceError | FormatError]) -> list[str]:
-    """Return each cause once, after the aliases of its sources; the URL alone does not make another cause."""
+    """Return each cause once, after the aliases of its sources; URL and time alone do not make another cause."""
     aliases: dict[str, list[str]] = {}
     for alias, error in failed.items():
-        aliases.setdefault(error.message.replace(error.where or "\0", ""), []).append(alias)
+        cause = re.sub(r" after \d+ ms", "", error.message.replace(error.where or "\0", ""))
+        aliases.setdefault(cause, []).append(alias)
     return [f"{', '.join(each)}: {failed[each[0]].message}" for each in aliases.values()]
 
 
