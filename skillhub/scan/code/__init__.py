@@ -17,7 +17,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 from unicodedata import is_normalized, normalize
 
-from skillhub.formats.text import words
+from skillhub.formats.text import packaged
 from skillhub.model.finding import NO_PARSER, Sighting
 from skillhub.model.tree import SKILL_MD
 from skillhub.scan.code.decoded import Decoded, decoded, may_be_encoded
@@ -54,61 +54,12 @@ if TYPE_CHECKING:
 
 # Increase it with every change of the findings; it is part of the key of cached scans.
 RULES_VERSION: Final = 34
-# Literals of programs that read the user's data ("takes"), hide their purpose or run data as code ("hides"), or send
-# data ("sends"). In lower case and without blanks; ``^`` stands for a blank between two words.
-_TAKES: Final = words(
-    ".ssh id_rsa id_ed25519 id_ecdsa id_dsa .aws aws_ .netrc _netrc .npmrc .pypirc .git-credentials .gnupg gcloud"
-    " application_default .azure .kube .docker gh/hosts wallet electrum exodus solana/ nkbih metamask mnemonic"
-    " seed.txt keystore key^chain cookies login^data key4.db logins.json browser_cookie3 extensionsettings _history"
-    " /etc/shadow /etc/passwd openclaw.json clawdbot.json auth-profiles .credentials .claude.json .codex/ .gemini/"
-    " .env environ getenv printenv env| $(env) ;env env) env> print-access auth^token get-access find-generic"
-    " find-internet $anthropic $openai"
-    " env.to_ env.map env.each env.inspect env.select %env $_env childitem^env: gci^env: dir^env:"
-    " 169.254 metadata.google safestorage"
-)
-_HIDES: Final = words(
-    "b64decode b32decode b85decode atob( base64-d base64,-d --decode 'base64' \"base64\" fromhex unhexlify b64string"
-    " fromcharcode fromcodepoint marshal pickle.load codecs.decode decompress inflatesync gunzipsync getattr("
-    " __import__ builtins functiontype memmove functype urlretrieve globalthis["
-    ' dup2 pty.spawn eval( eval"$ eval$ exec( function( net.connect'
-    " createconnection create_connection vm.run |base64 |sh |bash |$ printf'\\ printf\"\\ tcpsocket fsockopen"
-    " shell=true os.system( os.popen( /tmp/. sh~/. chmod^7 rmtree rmsync '].join( \"].join( xxd openssl chr( '+'"
-    " ).constructor constructor.constructor ['constructor [\"constructor import('http import(\"http import(`http"
-    " ,0o7 importscripts( .py\",\"w .py','w .py\").write .py').write"
-    " $'\\ {curl {wget {bash {sh, {nc"
-    " /bin/? bin/c? bin/b? bin/cu[ |/? |/b*"
-    " _eval include' include\" include$ require$ exec' exec\" exec$"
-    " system' system\" system$ system( exec` %x( qx( qx{"
-    " assembly] assembly]:: scriptblock] invoke-expression iex unpack .pack( 64_decode"
-    " execfile( :0o7 @os. @exec @eval @subprocess."
-    " require('net') require(\"net\") from'net' from\"net\" 'node:net' \"node:net\""
-    ' /fd/ |"sh |"bash |"/bin getline'
-    ' "+" [::-1] reverse() \\x'
-    " |ba$ |bas$ |s$ -e'eval ,eval) read_pickle('http read_pickle(\"http"
-)
-# Commands that run what another command prints; of interest only in a file that also sends or fetches.
-_RUNS: Final = words(
-    '$(curl $(wget $(dig <(curl <(wget -c"$ sh<< |while <<<"$( <<<$( |sh |bash </dev/tcp unzip-p 7zx strings'
-    " getoutput("
-)
-# Loaders of code and of data that can contain code; of interest only in a skill that also sends or fetches.
-_LOADS: Final = words(
-    "runpy exec_module spec_from_file sourcefileloader load_source( zipimporter torch.load joblib dill cloudpickle"
-    " jsonpickle unsafe_load loader=yaml. unsafeloader read_pickle allow_pickle cdll windll _compile( new^worker("
-)
-_SENDS: Final = words(
-    "requests httpx urllib aiohttp http.client fetch( axios superagent got( .request( .post( curl wget socket smtplib"
-    ' ftplib paramiko sendbeacon websocket scp sftp rsync netcat ncat |nc nslookup dig+ dig" dig$ socat upload'
-    " dns.lookup dns.resolve 'dns' \"dns\" dns/ node:dns"
-    " net::http httparty faraday restclient uri.open open-uri lwp http::tiny io::socket"
-    " curl_ file_get_contents fopen("
-    " >post( >request( irm^http iwr^http irm^$ iwr^$ irm^- iwr^-"
-    " invoke-restmethod invoke-webrequest webclient httpclient mailmessage bitstransfer"
-    " rclone git^push push^origin s3^cp s3^sync s3^mv gsutil gist^create croc^send wormhole ipfs^add tftp smbclient"
-)
+# Literals of programs, in lower case and without blanks; ``^`` stands for a blank between two words.
+# "takes": they read the user's data. "hides": they hide their purpose, or run data as code. "sends": they send data.
+# "runs": commands that run what another command prints; of interest only in a file that also sends or fetches.
+# "loads": loaders of code and of data that can contain code; of interest only in a skill that also sends or fetches.
 SIGNS: Final = {
-    kind: Literals(*map(str.encode, signs))
-    for kind, signs in (("takes", _TAKES), ("hides", _HIDES), ("sends", _SENDS), ("runs", _RUNS), ("loads", _LOADS))
+    kind: Literals(*" ".join(lines).encode().split()) for kind, lines in packaged("scan/signs.json").items()
 }
 _NO_MARKS: Final = b"abcdefghijklmnopqrstuvwxyz0123456789_.,-\n"
 # The other characters of each sign; a text without these is not searched for the sign.
