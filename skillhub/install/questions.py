@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from skillhub.command.ports import Ports
 from skillhub.command.state import State
 from skillhub.disk.home import about_home
+from skillhub.formats.digest import NO_FILES
 from skillhub.formats.text import Quoted, amount, as_command, close, collapsed, quoted, shown, slips, word
 from skillhub.install.candidates import Candidate, spelled
 from skillhub.model.finding import NETWORK_UNKNOWN, Finding, at_least, counted, in_words, undeclared_variables
@@ -121,7 +122,7 @@ def _install(
         f"{_signed(candidate)}{patched}",
         *([f"it calls itself {entry.name}, and is called {candidate.name} here"] if entry.name else ()),
     ]
-    verb = "Change" if record else "Install"
+    verb = "Change" if record and record.tree != NO_FILES else "Install"
     if changes is not None and changes.before.version != entry.version:
         verb, version = "Downgrade" if changes.is_downgrade else "Update", f" to {word(str(entry.version))}"
     row = (

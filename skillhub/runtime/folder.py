@@ -20,7 +20,7 @@ from skillhub.disk.folders import LARGEST, ExecuteBits, one_look
 from skillhub.disk.home import LOCK, Home, project_folders, user_home
 from skillhub.disk.proved import Stamp, is_proof, stamp_of
 from skillhub.errors import Drifted, FormatError, NotFound, OutsideSkill, SkillhubError, StateError, UsageError
-from skillhub.formats.digest import Digest
+from skillhub.formats.digest import NO_FILES, Digest
 from skillhub.formats.json import strict_json
 from skillhub.formats.text import as_command, is_path, is_segment, quote, typed_flags
 from skillhub.model.hosts import hosts
@@ -583,8 +583,11 @@ def _hold_reason(
 ) -> HoldReason | None:
     flags = typed_flags(project.scope)
     if record is None or not record.is_of(entry):
-        reason = f"was not agreed to on this machine{' in its locked version' if record is not None else ''}"
-        return HoldReason("not-agreed", reason, as_command("skillhub", "install", *flags))
+        is_other = record is not None and record.tree != NO_FILES
+        reason = f"was not agreed to on this machine{' in its locked version' if is_other else ''}"
+        # An install leaves disabled what the user disabled.
+        asks = ("enable", name) if record is not None and record.disabled_by == "user" else ("install",)
+        return HoldReason("not-agreed", reason, as_command("skillhub", *asks, *flags))
     if (hold_reason := barred(name, entry)) or record.enabled:
         return hold_reason
     reason = _WAITING.get(record.disabled_by, "is disabled")

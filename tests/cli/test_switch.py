@@ -130,3 +130,19 @@ def test_an_unknown_name_is_not_found(machine):
     shell, host = machine
     assert shell.run("disable", "nope").status == shell.run("disable", "nope", "--host", host).status == 3
     assert json.loads(shell.run("disable", "nope", "--json").out)["error"]["code"]
+
+
+def test_a_skill_disabled_before_it_was_agreed_to_is_asked_about_as_a_new_one(shell):
+    assert shell.run("install", "github:release-notes", "--yes").status == 0
+    other = type(shell)(shell.folder / "other")
+    for name in ("skillhub.lock", "skillhub.toml"):
+        other.write(f"project/{name}", (shell.project / name).read_bytes())
+    assert other.run("disable", "release-notes").status == 0
+    (question,) = other.run("install", "--frozen", "--json").json["questions"]
+    assert question["message"] == "Install release-notes 1.0.0?"
+    said = "release-notes was not agreed to on this machine; skillhub enable release-notes\n"
+    assert other.run("catalog").err.endswith(said)
+    assert other.run("install", "--yes").status == 0
+    assert not list((other.project / ".agents/skills").glob("release-notes"))
+    assert other.run("enable", "release-notes", "--yes").status == 0
+    assert (other.project / ".agents/skills/release-notes/SKILL.md").is_file()
