@@ -364,9 +364,9 @@ class Sign:
             if literals.parts.isdisjoint(file_literals):
                 return None
         candidates = [literals.candidates(file_literals) for literals in self.literals]
-        texts = (file.folded, file.unmarked)
+        folded, unmarked = file.folded, file.unmarked
         groups = [
-            tuple([word for literal in group if any((word := literal.decode()) in text for text in texts)])
+            tuple([word for literal in group if (word := literal.decode()) in folded or word in unmarked])
             for group in candidates
         ]
         return Sign(tuple(groups), self.patterns, self.literals) if all(groups) else None

@@ -22,8 +22,10 @@ ONLY_WORDS: Final = bytes(
 )
 _PART = re.compile(rb"[a-z0-9]{2,}")
 _IN_WORD: Final = b"abcdefghijklmnopqrstuvwxyz0123456789 "
-# Text beyond ASCII, as a literal.
-_BEYOND: Final = b"\x80"
+_ASCII: Final = bytes(range(128))
+# The registered characters beyond ASCII in lower and in upper case, each with the one in lower case in UTF-8.
+_BEYOND: Final[dict[str, bytes]] = {}
+_ANY_CHARACTER: Final = frozenset((b"\x80",))
 # The registered literals by their first three letters, as numbers. In each row: the letters with the blanks that must
 # surround them, and the literal in the notation of ``skillhub.scan.pattern.pattern``.
 _BY_START: Final = defaultdict[tuple[int, ...], set[tuple[bytes, bytes]]](set)
@@ -78,9 +80,11 @@ class Letters:
         candidates = words - _WITHOUT_LITERALS
         if starred:
             candidates |= {*starred} - _WITHOUT_LITERALS
-        always = (b"",) if self.data.isascii() else (b"", _BEYOND)
         # One ``get`` each, since other threads add to the table and empty it.
-        return frozenset(always).union(*[_KNOWN.get(word) or _literals_in(word) for word in candidates])
+        found = [_KNOWN.get(word) or _literals_in(word) for word in candidates]
+        if not self.data.isascii():
+            found.append(_characters_beyond(self.data))
+        return frozenset((b"",)).union(*found)
 
 
 def _literals_in(word: bytes) -> frozenset[bytes]:
@@ -100,6 +104,14 @@ def _literals_in(word: bytes) -> frozenset[bytes]:
     return literals
 
 
+def _characters_beyond(data: bytes) -> frozenset[bytes]:
+    """Return the registered characters beyond ASCII in a text, or that there may be any if it is not UTF-8."""
+    if not is_text(data):
+        return _ANY_CHARACTER
+    characters = {*data.translate(None, _ASCII).decode()}
+    return frozenset([_BEYOND[character] for character in characters & _BEYOND.keys()])
+
+
 def _clear_known_words() -> None:
     _KNOWN.clear()
     _WITHOUT_LITERALS.clear()
@@ -108,6 +120,9 @@ def _clear_known_words() -> None:
 def register(literals: Set[bytes]) -> None:
     """Add literals to the table, each in the notation of ``pattern``."""
     for literal in literals:
+        if not literal.isascii():
+            _BEYOND.update(dict.fromkeys((literal.decode(), literal.decode().upper()), literal))
+            continue
         letters = literal.strip(b"*")
         text = letters if literal[:1] == b"*" else b" " + letters if literal[-1:] == b"*" else b" %b " % letters
         starts = [text[:3]] if len(text) > 2 else [text + bytes((last,)) for last in _IN_WORD]
@@ -139,9 +154,10 @@ class Literals:
         self.all = tuple(marked.replace(b"^", b"") for marked in all)
         self._by_part = defaultdict[bytes, list[bytes]](list)
         for marked, literal in zip(all, self.all, strict=True):
-            self._by_part[_longest_part(marked)].append(literal)
+            for part in (_longest_part(marked), *(() if marked.isascii() else _ANY_CHARACTER)):
+                self._by_part[part].append(literal)
         self.parts = frozenset(self._by_part)
-        register(self.parts - {b"", _BEYOND})
+        register(self.parts - _ANY_CHARACTER - {b""})
 
     def candidates(self, text_literals: Set[bytes]) -> list[bytes]:
         """Return the literals that may occur in a text with these ``Letters.literals``."""
@@ -155,10 +171,12 @@ class Literals:
 def _longest_part(literal: bytes) -> bytes:
     """Return the longest part of a literal that lies within one word wherever it occurs, as in ``pattern``.
 
-    It is empty if the literal has no such part.
+    Of a literal beyond ASCII it is the first such character; it is empty if the literal has no such part.
     """
+    if not literal.isascii():
+        return next(char for char in literal.decode() if not char.isascii()).encode()
     part = max(_PART.findall(literal), key=len, default=b"")
-    return _BEYOND if not literal.isascii() else b"*%b*" % part if part else b""
+    return b"*%b*" % part if part else b""
 
 
 class LazyPattern(Generic[AnyStr]):

@@ -90,9 +90,30 @@ def test_prefilter_agrees_with_a_plain_search(text, is_upper):
 def test_words_are_found_with_and_without_nul_and_in_mixed_scripts(pieces):
     file = SourceFile("a.bin", "".join(pieces).encode())
     for view in (file.data, file.data.translate(None, b"\0")):
-        assert file.letters_of(view).literals >= Letters(view.replace(b"\0", b" ")).literals
-        assert file.letters_of(view).literals >= Letters(view.replace(b"\0", b" ")).literals
-    assert file.literals >= Letters(file.folded.encode()).literals
+        assert sought(file.letters_of(view).literals) >= sought(Letters(view.replace(b"\0", b" ")).literals)
+    assert sought(file.literals) >= sought(Letters(file.folded.encode()).literals)
+
+
+def sought(literals):
+    """Return what is searched in a text with these literals: words of patterns, and members of groups."""
+    of_signs = (group for table in TABLES for sign in table.values() for group in sign.literals)
+    members = [group.candidates(literals) for group in (*GROUPS, *of_signs)]
+    return {each for each in literals if each.isascii()}.union(*members)
+
+
+def test_a_literal_beyond_ascii_is_sought_only_beside_its_first_such_character():
+    group = Literals("télécharg".encode(), "скачай".encode())
+    for text, expected in (
+        ("TÉLÉCHARGEZ", ["télécharg"]),
+        ("СКАЧАЙ", ["скачай"]),
+        ("скачай télécharg", ["télécharg", "скачай"]),
+        ("naïve – text", []),
+        ("text", []),
+    ):
+        assert sorted(group.candidates(Letters(text.encode()).literals)) == [each.encode() for each in expected]
+    # What is not UTF-8 may have any character in its valid parts.
+    for data in (b"\xff" + "скачай".encode(), "ск".encode() + b"\0" + "ачай".encode(), b"\xff"):
+        assert len(group.candidates(Letters(data).literals)) == 2
 
 
 def _has(word, words):
