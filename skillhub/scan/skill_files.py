@@ -21,7 +21,7 @@ from unicodedata import normalize
 from skillhub.formats.text import words
 from skillhub.model.finding import Sighting
 from skillhub.model.tree import File, Tree
-from skillhub.scan.views import EXECUTABLE_MAGIC, ONLY_WORDS, LazyPattern, Letters, Literals, decoded, is_text
+from skillhub.scan.views import EXECUTABLE_MAGIC, LazyPattern, Letters, Literals, decoded, is_text, words_around
 
 # A longer document is read line by line: no third-party parser gets a text on which it could take long.
 PARSED_MAX = 1 << 17
@@ -245,12 +245,8 @@ class SourceFile:
             return literals
         if self.is_document and any(lead in data for lead in _SHAPED_LEADS) and _SHAPED.search(self.text):
             literals |= Letters(self.folded.encode()).literals
-        spaced, end, replaced_words = data.translate(ONLY_WORDS), 0, list[bytes]()
-        for match in _REPLACED_IN_WORD.finditer(data):
-            replaced_words.append(data[max(spaced.rfind(b" ", end, match.start()) + 1, end) : match.end()])
-            end = match.end()
-        replaced = b"\n".join(replaced_words).decode("utf-8", "replace").translate(_REPLACED)
-        return literals | Letters(replaced.encode()).literals if replaced_words else literals
+        replaced = words_around(_REPLACED_IN_WORD, data).decode("utf-8", "replace").translate(_REPLACED)
+        return literals | Letters(replaced.encode()).literals if replaced else literals
 
     @cached_property
     def unmarked(self) -> str:

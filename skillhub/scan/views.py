@@ -46,11 +46,13 @@ class Letters:
         data: The bytes.
         around: The letters of a longer text that contains these bytes as whole words, or of the same text with NUL in
             it. Its words are used instead of words of its own.
+        joined: Words of these bytes that ``around`` has in parts.
     """
 
-    def __init__(self, data: bytes, around: Letters | None = None) -> None:
+    def __init__(self, data: bytes, around: Letters | None = None, joined: bytes = b"") -> None:
         self.data = data
         self._around = around
+        self._joined = joined
 
     @cached_property
     def lowered(self) -> bytes:
@@ -69,13 +71,15 @@ class Letters:
     @property
     def words(self) -> Set[bytes]:
         """The runs of letters and digits of ASCII, in lower case."""
-        return self._tokens[0] if self._around is None else self._around.words
+        if self._around is None:
+            return self._tokens[0]
+        return self._around.words | Letters(self._joined).words if self._joined else self._around.words
 
     @cached_property
     def literals(self) -> frozenset[bytes]:
         """The registered literals that occur in a word of the text, with its ``*`` or without."""
         if self._around is not None:
-            return self._around.literals
+            return self._around.literals | (Letters(self._joined).literals if self._joined else frozenset())
         words, starred = self._tokens
         candidates = words - _WITHOUT_LITERALS
         if starred:
@@ -138,6 +142,15 @@ def _words_with(sign: bytes, text: bytes) -> Iterator[bytes]:
         end = text.find(b" ", offset)
         yield text[text.rfind(b" ", 0, offset) + 1 : end]
         offset = text.find(sign, end)
+
+
+def words_around(sign: re.Pattern[bytes], data: bytes) -> bytes:
+    """Return the words of a text that have a sign; a match of it reaches to the end of its word."""
+    spaced, end, words = data.translate(ONLY_WORDS), 0, list[bytes]()
+    for match in sign.finditer(data):
+        words.append(data[max(spaced.rfind(b" ", end, match.start()) + 1, end) : match.end()])
+        end = match.end()
+    return b"\n".join(words)
 
 
 class Literals:
@@ -236,6 +249,7 @@ _PRINTABLE = bytes((9, 10, 13, *range(32, 127)))
 # The lookbehind follows the first byte: the regex engine skips to a byte, but tries a lookbehind at every offset.
 _PADDING = re.compile(rb"[ \t\x0b\x0c](?<=\S.)[ \t\x0b\x0c]{4,}(?=\S)", re.DOTALL)
 _SOFT_HYPHEN = "\u00ad".encode()
+_HYPHEN_IN_WORD = re.compile(rb"%b(?:[A-Za-z0-9*\0]++|%b)*+" % (_SOFT_HYPHEN, _SOFT_HYPHEN))
 # What a shell drops within a word, each with its first byte, to which the engine skips: `c'u'rl`, `cu""rl`, `cu$@rl`,
 # `cu$''rl`, `c${x}url`; PowerShell and cmd drop a backtick or a caret. Both quotes of a part are groups. A string of
 # Python with a prefix (`b'..'`) is no such word.
@@ -295,11 +309,12 @@ def squeezed(letters: Letters) -> Letters:
         words = [*runs(text.translate(_NO_WORD), _LONG)]
         cuts = (*[start + _LEFT_OF_WORD for start, _ in words], len(text))
         text = b"".join([text[end:cut] for end, cut in zip((0, *[end for _, end in words]), cuts, strict=True)])
-    text = text if text.isascii() else text.replace(_SOFT_HYPHEN, b"")
-    if len(text) == len(data):
+    plain = text if text.isascii() else text.replace(_SOFT_HYPHEN, b"")
+    if len(plain) == len(data):
         return letters
-    has_same_words = len(blanked) == len(data) and len(text) == len(padded)
-    return Letters(text, letters if has_same_words else None)
+    if len(blanked) < len(data) or len(text) < len(padded):
+        return Letters(plain)
+    return Letters(plain, letters, words_around(_HYPHEN_IN_WORD, text).replace(_SOFT_HYPHEN, b""))
 
 
 def runs(data: bytes, length: int, end: bytes = b" ") -> Iterator[tuple[int, int]]:
