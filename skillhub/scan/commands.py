@@ -103,6 +103,13 @@ _DECODES = re.compile(
 _REGISTRIES = re.compile(r"(?:^|\.)(?:deno\.land|jsr\.io)$")  # which keep the versions that they published
 _OPTIONS = re.compile(rb"(?:\s{1,4}--?[\w=,.:-]{1,60}){0,8}")
 _BETWEEN = re.compile(rb"[;|&]")  # commands
+# Alternatives that begin with a letter each, so that the engine skips to these letters.
+_ADDS_PACKAGE = b"|".join(
+    (
+        *(name + rb"\s(?:pip\s)?(?:install|add)" for name in (rb"pip[\d.]{0,5}", b"pipx", b"uv", b"gem")),
+        *(name + rb"\s(?:(?:pip\s)?(?:install|add)|i|dlx|exec|x)" for name in (b"npm", b"pnpm", b"yarn", b"bun")),
+    )
+)
 # Before the address of a package: the command and its options.
 _INSTALLS = re.compile(
     rb"\b(?:npx|bunx|uvx|(?:npm|pnpm|yarn|bun)\s(?:i|install|add|dlx|exec|x)"
@@ -304,8 +311,7 @@ FETCH: Final = (
         pattern(
             "pip* uv npm pnpm yarn bun gem npx uvx bunx / git tgz tar zip whl github gitlab bitbucket gist"
             " / http https ssh github gitlab bitbucket gist",
-            rb"\b(?:(?:pip[\d.]{0,5}|pipx|uv|npm|pnpm|yarn|bun|gem)\s(?:pip\s)?(?:install|add)"
-            rb"|(?:npm|pnpm|yarn|bun)\s(?:i|dlx|exec|x)|npx|uvx|bunx)(?=\s)",
+            rb"\b(?:" + _ADDS_PACKAGE + rb"|npx|uvx|bunx)(?=\s)",
             rb"(?:^|[\s\"'@=])(?:git\+(?:https|ssh)://|https?://[^\s\"'`)]{1,200}\.(?:tgz|tar|zip|whl|git)\b"
             rb"|(?:github|gitlab|bitbucket|gist):[\w.-]{1,40}/?[\w.-])",
             _package_address,
