@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from skillhub.model.tree import File, Tree
 from skillhub.scan import capability, files, injection, offline, pattern, prerequisites, scan, views
-from skillhub.scan.code import SIGNS
+from skillhub.scan.code import SIGNS, flow
 from skillhub.scan.code.decoded import _PERCENT, _PERCENTS
 from skillhub.scan.scanner import LINE_PATTERNS
 from skillhub.scan.secrets import TOKENS, secrets
@@ -99,6 +99,12 @@ def sought(literals):
     of_signs = (group for table in TABLES for sign in table.values() for group in sign.literals)
     members = [group.candidates(literals) for group in (*GROUPS, *of_signs)]
     return {each for each in literals if each.isascii()}.union(*members)
+
+
+def test_each_path_of_credentials_has_a_part_that_is_searched_first():
+    for kind, path in flow._PATHS:
+        texts = samples(path.pattern)
+        assert texts and all(map(flow._ANY_PART.search, texts)), kind
 
 
 def test_a_literal_beyond_ascii_is_sought_only_beside_its_first_such_character():

@@ -113,7 +113,13 @@ _FILE = re.compile(
     r"|(?:\w{0,20}=)?@?(?:/var)?/(?:tmp|dev/shm)/(?:[\w.-]{1,80}/){0,9}?([\w.-]{1,80})/?"
 )
 _PATHS: Final = tuple((kind, re.compile(text)) for kind, text in {**_CREDENTIALS, **_SETTINGS}.items())
-_ANY_TEXT: Final = re.compile("|".join({**_CREDENTIALS, **_SETTINGS}.values()))
+# Each text that matches one of these patterns has one of these parts, to whose first letters the engine skips.
+_ANY_PART: Final = re.compile(
+    r"\.(?:ssh|aws|config|azure|kube|docker|npmrc|pypirc|git-credentials|gnupg|keystore|wallet|env|claude|codex|gemini)"
+    r"|id_[rde]|application_default|gh/hosts|netrc|login|cookie|key4|extension|wallet|electrum|solana|nkbih|ethereum"
+    r"|seed\.txt|mnemonic|keychain|credentials|safe storage|/etc/|_history|169\.254|metadata|openclaw|clawdbot"
+    r"|auth-profiles|claude_desktop"
+)
 _VARIABLE_PATTERNS: Final = tuple((kind, re.compile(text)) for kind, text in _VARIABLES.items())
 _HOST_PATTERNS: Final = tuple((kind, re.compile(rf"(?:.*\.)?(?:{text})$")) for kind, text in _HOSTS.items())
 # A longer text is not kept with its kinds, and no path, host or command is in the middle of a long word of it.
@@ -203,7 +209,7 @@ def _kinds(name: str) -> tuple[str, ...]:
 
 def _find_kinds(folded: str) -> tuple[str, ...]:
     """Return the kinds of a fixed text in lower case: a path of credentials, a host, a shell, a command."""
-    kinds = [f"at {kind}" for kind, pattern in _PATHS if pattern.search(folded)] if _ANY_TEXT.search(folded) else []
+    kinds = [f"at {kind}" for kind, pattern in _PATHS if pattern.search(folded)] if _ANY_PART.search(folded) else []
     kinds += _hosts_of(folded)
     patterns = (("shell", _SHELL), ("sends", _SENDS_IN_TEXT), ("looks up", _LOOKS_UP))
     return (*kinds, *(kind for kind, pattern in patterns if pattern.search(folded)))
