@@ -20,8 +20,8 @@ def keep_no_modes(patch: pytest.MonkeyPatch, mode: int) -> None:
             status = ask(*args, **named)
             if not stat.S_ISREG(status.st_mode):
                 return status
-            fields = {name: getattr(status, name) for name in dir(status) if name.startswith("st_")}
-            return os.stat_result((stat.S_IFREG | mode, *tuple(status)[1:]), fields)
+            made, (values, more) = status.__reduce__()
+            return made((stat.S_IFREG | mode, *values[1:]), more)
 
         return told_by
 
