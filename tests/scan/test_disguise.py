@@ -210,6 +210,13 @@ def test_attack_a_file_that_ends_as_a_zip_file_of_several_disks_does_not_stop_th
         assert {"SH606", "SH613"} <= rules(path, b"\x89PNG\r\n\x1a\n" + b"x" * 100 + end)
 
 
+def test_attack_a_sign_after_a_zip_file_does_not_hide_it():
+    picture = b"\x89PNG\r\n\x1a\n" + holding("zip", ["a.sh"])
+    for end in (b"PK\5\6", b"PK\5\6" + b"\0" * 17, b"\0" * 60_000):
+        assert "SH606" in rules("assets/logo.png", picture + end)
+    assert rules("assets/logo.png", b"\x89PNG\r\n\x1a\n\0PK\5\6" + b"\0" * 17) == set()
+
+
 @pytest.mark.parametrize("data", [b"7z\xbc\xaf\x27\x1c", b"\x89PNG\r\n\x1a\n" + holding("zip", ["a.txt"])])
 def test_attack_an_archive_with_the_name_of_a_document_is_found(data):
     assert "SH606" in rules("assets/letter.docx", data)
