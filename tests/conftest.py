@@ -23,6 +23,7 @@ from _pytest.runner import runtestprotocol
 from hypothesis import HealthCheck, find, settings
 from hypothesis.strategies import none
 
+from skillhub.disk.files import keeps_modes
 from skillhub.disk.home import Home
 from skillhub.net.client import Http
 from skillhub.project.project import Project
@@ -155,6 +156,7 @@ def pytest_collection_finish():
     Nth change of the disk, would keep half of it, or count one more change at its first run.
     """
     sys.dont_write_bytecode = True
+    keeps_modes(tempfile.gettempdir())  # asked once: it is one change of the disk, too
     gc.collect()
     gc.freeze()
     gc.set_threshold(10_000, 20)
