@@ -22,6 +22,7 @@ from tests.install.test_concurrency import at_once
 from tests.install.test_faults import as_ordinary_user, give, left_over, look, reachable, shut
 from tests.install.test_faults_update import BOTH, OURS, THEIRS, Reaching
 from tests.support.faults import in_child
+from tests.support.forked import REPO
 from tests.support.gitrepos import Repo
 from tests.support.registry import URL, Simulator, long_ago
 from tests.support.site import skill_md
@@ -187,6 +188,11 @@ def test_a_lock_file_of_a_dead_process_blocks_no_command(machine):
     assert machine.lock() == BOTH
 
 
+# Each of these commands looks at the files of skillhub itself, or loads a library late.
+@pytest.mark.skipif(
+    os.geteuid() == 0 and not all(each.stat().st_mode & 0o005 == 0o005 for each in (REPO, *REPO.parents)),
+    reason="an ordinary user cannot read this clone",
+)
 @pytest.mark.parametrize("verb", ["update", "fix", "adopt", "git"])
 def test_a_read_only_checkout_fails_without_changes(reachable, verb):
     hub = Simulator(reachable)

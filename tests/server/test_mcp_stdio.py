@@ -35,7 +35,7 @@ BROKEN = [
     b'{"jsonrpc": "2.0", "id": 1, "method": "\\udfff"}\n',
     b'{"jsonrpc": "2.0", "id": 1, "method": "resources/read", "params": {"uri": "\\ud800"}}\n',
     b'{"jsonrpc": "2.0", "id": 1, "method": "ping", "params": {"x": NaN}}\n',
-    b'{"jsonrpc": "2.0", "id": 1, "method": "ping", "params": {"x": ' + b"[" * 5000 + b"]" * 5000 + b"}}\n",
+    b'{"jsonrpc": "2.0", "id": 1, "method": "ping", "params": {"x": ' + b"[" * 200_000 + b"]" * 200_000 + b"}}\n",
     b'{"jsonrpc": "2.0", "id": ' + b"9" * 5000 + b', "method": "ping"}\n',
     b'{"jsonrpc": "2.0", "id": 1.5, "method": "ping"}\n',
     b'\xef\xbb\xbf{"jsonrpc": "2.0", "id": 1, "method": "ping"}\n',
