@@ -469,7 +469,7 @@ def _body(path: str) -> str:
 def search(query: str, indexes: Iterable[SearchIndex], limit: int = LIMIT) -> Hits:
     """Return the best hits for ``query`` in all indexes together; ties are ordered by scope, path, source and name.
 
-    If there is no hit, words that no skill has are replaced by words with a similar spelling.
+    If there is no hit, no skill has any of the words; then words with a similar spelling replace them.
 
     Args:
         query: A path, a name, the beginning of a name, or words; any text is valid.
@@ -558,7 +558,7 @@ def _overlap(terms: Sequence[str], rows: Mapping[int, Stored]) -> _Matches:
 
 
 def _hits_of_spellings(query: str, indexes: Sequence[SearchIndex]) -> Iterator[Hit]:
-    """Yield the hits for the query with each word that no skill has replaced by words with a similar spelling."""
+    """Yield the hits for a query, none of whose words a skill has, with similar words in their place."""
     terms = list(dict.fromkeys(words(utf8(query))))[:_WORDS_MAX]
     alternatives = [_similar_words(term, indexes) for term in terms]
     seen: set[tuple[str, str | None]] = set()
@@ -570,8 +570,6 @@ def _hits_of_spellings(query: str, indexes: Sequence[SearchIndex]) -> Iterator[H
 
 
 def _similar_words(term: str, indexes: Sequence[SearchIndex]) -> Sequence[str]:
-    if any(_ask_or_rebuild(index, lambda index: index.matching([term])) for index in indexes):
-        return [term]
     spellings = (_ask_or_rebuild(index, lambda index: index.spellings(len(term))) for index in indexes)
     return close(term, chain.from_iterable(spellings))
 
