@@ -318,6 +318,8 @@ def _hints(found: Sequence[Verified], ports: Ports, common: Common) -> Iterator[
         yield f"{then}{common.command('install')} completes the lock from skillhub.toml"
     if left - {LACKED}:
         yield f"{then}{sync} removes copies that are not enabled"
+    if lost := [each.name for each in found if any(problem.code == "patch" for problem in each.problems)]:
+        yield f"restore the patch from version control, or {common.command('patch', *lost)} writes it again"
     if edited:
         yield f"{common.command('diff', *edited)} shows the edits"
         yield f"{common.command('patch', *edited)} keeps them as a patch in the project"

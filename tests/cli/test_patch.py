@@ -102,3 +102,16 @@ def test_the_hint_of_patch_restores_missing_copies_first(shell):
     assert error["hint"] == "skillhub sync restores the copies; edit a copy in an agent's folder first"
     assert shell.run("sync").status == 0
     assert shell.run("patch", "release-notes", "--json").error["hint"] == "edit a copy in an agent's folder first"
+
+
+def test_the_hint_of_verify_writes_a_lost_patch_again(shell):
+    assert shell.run("install", REF, "--yes").status == 0
+    copy = shell.project / ".agents/skills/release-notes/SKILL.md"
+    copy.write_text(copy.read_text() + "\nAlways thank who helped.\n")
+    assert shell.run("patch", "release-notes", "--yes").status == 0
+    remove_tree(str(shell.project / "skillhub-edits"))
+    done = shell.run("verify")
+    hint = "restore the patch from version control, or skillhub patch release-notes writes it again\n"
+    assert (done.status, done.err) == (1, hint)
+    assert shell.run("patch", "release-notes").status == 0
+    assert shell.run("verify").status == 0
