@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from skillhub.model.tree import File, Tree
-from skillhub.scan import capability, files, injection, offline, pattern, prerequisites, scan, views
+from skillhub.scan import capability, code, files, injection, offline, pattern, prerequisites, scan, views
 from skillhub.scan.code import SIGNS, flow
 from skillhub.scan.code.decoded import _PERCENT, _PERCENTS
 from skillhub.scan.scanner import LINE_PATTERNS
@@ -101,10 +101,12 @@ def sought(literals):
     return {each for each in literals if each.isascii()}.union(*members)
 
 
-def test_each_path_of_credentials_has_a_part_that_is_searched_first():
+def test_each_path_of_credentials_and_each_decoded_command_has_a_part_that_is_searched_first():
     for kind, path in flow._PATHS:
         texts = samples(path.pattern)
         assert texts and all(map(flow._ANY_PART.search, texts)), kind
+    texts = samples(code._TELLS.pattern)
+    assert texts and all(map(code._TELLING_PART.search, texts))
 
 
 def test_a_literal_beyond_ascii_is_sought_only_beside_its_first_such_character():
