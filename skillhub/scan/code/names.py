@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 from itertools import islice
 
-from skillhub.scan.code.decoded import unpacked
+from skillhub.scan.code.decoded import Room, unpacked
 
 _DEPTH_MAX = 60
 _PATH_DEPTH_MAX = 4
@@ -33,10 +33,12 @@ class Names:
 
     Attributes:
         alias: For each name, the dotted name that it stands for.
+        unread: The line of a composed text that is too long to be read; 0 without one.
     """
 
     def __init__(self) -> None:
         self.alias: dict[str, str] = {}
+        self.unread = 0
         self._constants: dict[str, tuple[str, bool] | None] = {}
         self._file_names: dict[str, str] = {}
         self._folded: dict[int, tuple[str, bool] | None] = {}
@@ -128,6 +130,8 @@ class Names:
             self._folded[id(node)] = None
             text = self._folded_once(node, depth + 1) if self._budget > 0 else None
             self._budget -= len(text or "")
+            if self._budget <= 0 or len(text or "") > _TEXT_MAX:
+                self.unread = self.unread or getattr(node, "lineno", 1)
             self._folded[id(node)] = None if text is None or len(text) > _TEXT_MAX else (text, True)
         return self._folded[id(node)]
 
@@ -190,7 +194,10 @@ class Names:
         ):
             text = self.fold(first, depth) if first else None
             self._budget -= len(text[0]) if text else 0
-            plain = unpacked(text[0].encode("utf-8", "replace")).decode("latin-1") if text else ""
+            room = Room()
+            plain = unpacked(text[0].encode("utf-8", "replace"), room).decode("latin-1") if text else ""
+            if room.is_exceeded:
+                self.unread = self.unread or node.lineno
             return plain or (text[0] if text and folded == "decompress" else None)
         if folded == "decode" and len(node.args) > 1 and (text := self.fold(node.args[0], depth)):
             codec = self.fold(node.args[1], depth)

@@ -121,6 +121,8 @@ class Program:
             node, into, scope = self._stack.pop()
             handler = _HANDLERS.get(type(node), Program._visit_children)
             handler(self, node, into, scope)
+        if self._names.unread:
+            self._flow.direct_findings.add(("SH616", (self._path, self._line + self._names.unread)))
 
     # Scopes: where each name is bound.
 
