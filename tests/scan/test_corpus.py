@@ -14,11 +14,11 @@ HOSTILE, HARMLESS = families("hostile"), families("harmless")
 FOUND = {
     "agent-demands": 21,
     "behind-the-back": 23,
-    "credentials-sent": 12,
+    "credentials-sent": 16,
     "data-leak-prose": 15,
     "destruction": 8,
     "disguised-program": 10,
-    "download-and-run": 16,
+    "download-and-run": 18,
     "encoded-payload": 17,
     "environment-sent": 12,
     "evasion": 21,
@@ -28,9 +28,9 @@ FOUND = {
     "memory-write": 11,
     "persistence": 10,
     "prompt-injection": 12,
-    "reverse-shell": 13,
+    "reverse-shell": 14,
     "safety-off": 16,
-    "supply-chain": 16,
+    "supply-chain": 18,
 }
 
 

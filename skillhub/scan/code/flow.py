@@ -34,7 +34,7 @@ _CREDENTIALS: Final = {
     "git": r"(?:^|/)\.git-credentials$",
     "gnupg": r"(?:^|/)\.gnupg(?:/|$)",
     "browser": r"\blogin data\b|cookies\.sqlite|\bkey4\.db|logins\.json|cookies\.binarycookies"
-    r"|local extension settings|default/cookies|browser_cookie3",
+    r"|local extension settings|default/cookies|browser_cookie3|\.mozilla/firefox|firefox/profiles",
     "wallet": r"\bwallet\.dat\b|electrum/wallets|exodus\.wallet|solana/id\.json|nkbihfbeogaeaoehlefnkodbefgpgknn"
     r"|ethereum/keystore|\*\.(?:keystore|wallet)\b|\bseed\.txt|\bmnemonic\*",
     "keychain": r"login\.keychain|/keychains(?:/|$)|dump-keychain|claude code-credentials|chrome safe storage",
@@ -45,7 +45,7 @@ _CREDENTIALS: Final = {
 # These count as stolen only if a program sends the whole file: an honest program reads its own line of it.
 _SETTINGS: Final = {
     "agent": r"openclaw\.json|clawdbot\.json|auth-profiles\.json|\.claude/\.credentials|(?:^|/)\.claude\.json$"
-    r"|\.codex/auth|claude_desktop_config|\.gemini/oauth_creds",
+    r"|\.codex/(?:auth|sessions)|claude_desktop_config|\.gemini/oauth_creds|\.claude/(?:projects|history)",
     "dotenv": r"(?:^|[/@])\.env(?:\.[a-z]+)?\*?$",
 }
 _VARIABLES: Final = {
@@ -118,7 +118,7 @@ _ANY_PART: Final = re.compile(
     r"\.(?:ssh|aws|config|azure|kube|docker|npmrc|pypirc|git-credentials|gnupg|keystore|wallet|env|claude|codex|gemini)"
     r"|id_[rde]|application_default|gh/hosts|netrc|login|cookie|key4|extension|wallet|electrum|solana|nkbih|ethereum"
     r"|seed\.txt|mnemonic|keychain|credentials|safe storage|/etc/|_history|169\.254|metadata|openclaw|clawdbot"
-    r"|auth-profiles|claude_desktop"
+    r"|auth-profiles|claude_desktop|\.mozilla|firefox/p"
 )
 _VARIABLE_PATTERNS: Final = tuple((kind, re.compile(text)) for kind, text in _VARIABLES.items())
 _HOST_PATTERNS: Final = tuple((kind, re.compile(rf"(?:.*\.)?(?:{text})$")) for kind, text in _HOSTS.items())
