@@ -144,8 +144,7 @@ def test_keys_of_another_registry_are_refused(hub, tmp_path):
     assert (tree_of(other.dir.path), tree_of(hub.dir.path)) == before
 
 
-# The keys of snapshot and listing are replaced like those of timestamp and releases.
-@pytest.mark.parametrize("role", [role for role in ROLES if role not in ("snapshot", "listing")])
+@pytest.mark.parametrize("role", ROLES)
 def test_killed_rotation_keeps_clients_working_and_is_completed_later(made, tmp_path, role):
     hub = made.copy(tmp_path / "hub")
     clients = OldClients(hub, tmp_path, "hello")
