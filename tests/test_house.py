@@ -252,6 +252,20 @@ def test_importing_loads_little(statement, heavy):
     assert loaded_by(statement) & heavy == set()
 
 
+def test_no_pattern_has_a_possessive_group():
+    # Before 3.11.5, Python does not go back if such a group fails in its middle. An atomic group is right.
+    # `()*+` is a part of a set of characters.
+    group = re.compile(r"(?<![\\(])\)(?:[*+?]|\{[0-9]*,?[0-9]*\})\+")
+    found = []
+    for path in MODULES:
+        for node in nodes(path):
+            text = node.value if isinstance(node, ast.Constant) else None
+            text = text.decode("latin-1") if isinstance(text, bytes) else text
+            if isinstance(text, str) and "(?" in text and group.search(text):
+                found.append((name_of(path), node.lineno))
+    assert found == []
+
+
 def test_every_error_has_its_own_code():
     codes = {name: code for name, (_, code, _) in all_errors().items() if code is not None}
     # A class without a code is never raised itself.

@@ -257,7 +257,7 @@ def lines_in_order(text: str, table: str, names: Collection[str], new: Mapping[s
         None if the lines of the table are in another order or form.
     """
     # The header of the table and the whole lines up to the next one.
-    section = re.search(rf"(?m)^\[{table}\][^\n]*\n(?:[^\[\n][^\n]*\n|\n)*+", text)
+    section = re.search(rf"(?m)^\[{table}\][^\n]*\n(?>(?:[^\[\n][^\n]*\n|\n)*)", text)
     lines = section[0].splitlines(keepends=True) if section else []
     places = {line.partition("=")[0].strip(): place for place, line in enumerate(lines, 1)}
     ordered = sorted(names)

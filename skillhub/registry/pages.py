@@ -60,7 +60,7 @@ _MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable(["table", "striketh
 _MARKDOWN.disable(["link", "image", "autolink", "reference"])
 _HEADING = re.compile(r"h([1-6])")
 # The delimiter row of a table, perhaps in a quotation or a list, whose signs come first.
-_COLUMNS = re.compile(r"(?m)^(?:[-|: \t]*+[>*+.)0-9]++)*+[-: \t]*+\|[-|: \t]*+$")
+_COLUMNS = re.compile(r"(?m)^(?>(?:[-|: \t]*+[>*+.)0-9]++)*)[-: \t]*+\|[-|: \t]*+$")
 
 
 def inert(text: str) -> Markup:

@@ -191,7 +191,7 @@ _QUOTED = (
 _MEMBER = rb"\??\." + _CAPITALS + rb"(?!\()" + _NOT_SET
 # environ, getenv, process.env, ENV, LookupEnv, env::var, GetEnvironmentVariable, get_env!; but not putenv.
 _ENVIRONMENT = (
-    rb"[eE][nN][vV](?<!put...)(?<![sS]et...)(?:IRON|iron(?:ment)?)?+b?(?:::)?(?:[vV]ar(?:iable)?+(?:_os)?+)?[!?]?"
+    rb"[eE][nN][vV](?<!put...)(?<![sS]et...)(?>(?:IRON|iron(?:ment)?)?)b?(?:::)?(?:[vV]ar(?>(?:iable)?)(?>(?:_os)?))?[!?]?"
     rb"(?:[\"'`]\])?"
 )
 # This line contains `env` without a variable.
@@ -245,7 +245,7 @@ _WHOLE = _prefiltered(
     rb"(?:environb?|ENV(?<=[(=,* ]ENV)|(?:process\??|meta|Bun|Deno)\.env|process\[[\"'`]env[\"'`]\])(?!\w)" + _ENDS,
 )
 _PRINTS = (
-    rb"\\?(?:(?:sudo|command|exec|busybox)[ \t]++)*+(?:/usr)?(?:/bin/)?"
+    rb"\\?(?>(?:(?:sudo|command|exec|busybox)[ \t]++)*)(?:/usr)?(?:/bin/)?"
     rb"(?:(?:print)?env(?:[ \t]++-0)?|set|export)[ \t]*+"
 )
 _ALL = (

@@ -308,7 +308,7 @@ def _is_harmless(command: list[str]) -> bool:
 _SKIPPED = r"(?:\#[^\r\n]*+|[ \t\f]++|\\\r?\n)"
 # The rest of a string after its first quotation mark.
 _REST, _REST_OF_DOUBLE = (
-    rf"(?:{mark}{{2}}(?:[^\\{mark}]++|\\.|{mark}(?!{mark}{mark}))*+{mark}{{3}}|(?:[^\\{mark}\r\n]++|\\\r\n|\\.)*+{mark})"
+    rf"(?:{mark}{{2}}(?>(?:[^\\{mark}]++|\\.|{mark}(?!{mark}{mark}))*){mark}{{3}}|(?>(?:[^\\{mark}\r\n]++|\\\r\n|\\.)*){mark})"
     for mark in "'\""
 )
 _SPELLED = (

@@ -50,12 +50,12 @@ _ESCAPABLE: Final = (".json", ".jsonc", ".json5", ".ipynb", ".yaml", ".yml", ".t
 _ESCAPE: Final = re.compile(rb"\\[xuULPN]")
 # The lists of a program's words in JSON, YAML or TOML, by their keys: `"args": ["-y", "…"]`, or lines with `- …`.
 _LISTS: Final = tuple(
-    (key, re.compile(rb"%b(?<=\b%b)[\"']?[ \t]*+[:=](?:\s|#[^\n]*\n)*+(\[|(?=-[ \t]))" % (key, key)))
+    (key, re.compile(rb"%b(?<=\b%b)[\"']?[ \t]*+[:=](?>(?:\s++|#[^\n]*\n)*)(\[|(?=-[ \t]))" % (key, key)))
     for key in (b"args", b"command", b"cmd", b"entrypoint")
 )
-_VALUE: Final = rb"(?:\"((?:[^\"\\\n]|\\.)*+)\"|'([^'\n]*+)'|([^\s\"'\[\]%b][^\n%b]*+))"
-_IN_BRACKETS: Final = re.compile(rb"(?:[\s,]|#[^\n]*\n)*+" + _VALUE % (b",#", b"\\[\\],"))
-_IN_LINES: Final = re.compile(rb"(?:\s|#[^\n]*\n)*+-[ \t]++" + _VALUE % (b"|>", b""))
+_VALUE: Final = rb"(?:\"((?>(?:[^\"\\\n]++|\\.)*))\"|'([^'\n]*+)'|([^\s\"'\[\]%b][^\n%b]*+))"
+_IN_BRACKETS: Final = re.compile(rb"(?>(?:[\s,]++|#[^\n]*\n)*)" + _VALUE % (b",#", b"\\[\\],"))
+_IN_LINES: Final = re.compile(rb"(?>(?:\s++|#[^\n]*\n)*)-[ \t]++" + _VALUE % (b"|>", b""))
 _PROGRAM: Final = re.compile(
     rb"(?:command|cmd|program|path|executable)[\"']?[ \t]{0,4}[:=][ \t]{0,4}[\"']?([^\"'\s,{}\[]{1,200})"
 )

@@ -77,7 +77,7 @@ _RECIPES: Final = re.compile(
 )
 # A frontmatter, of which the part from its hooks on is the group.
 HOOKS: Final = re.compile(
-    r"\ufeff?---[ \t]*\r?\n(?:(?!---|[\"']?hooks[\"']?[ \t]*:).*\n)*+([\"']?hooks\b(?:(?!\n---).|\n(?!---))*+)"
+    r"\ufeff?---[ \t]*\r?\n(?>(?:(?!---|[\"']?hooks[\"']?[ \t]*:).*\n)*)([\"']?hooks\b(?>(?:[^\n]++|\n(?!---))*))"
 )
 # Emphasis and characters that are not displayed; between two letters they do not separate words.
 _UNSEEN: Final = "*\u00ad\u200b\u200c\u200d\u2060\ufeff"
@@ -101,7 +101,7 @@ _BY_LEAD: Final = defaultdict[bytes, bytes](bytes)
 for _encoded in (char.encode() for char in _REPLACEMENTS if not char.isascii()):
     _BY_LEAD[_encoded[:-1]] += _encoded[-1:]
 _REPLACED_BYTES: Final = b"|".join(b"%b[%b]" % row for row in _BY_LEAD.items())
-_REPLACED_IN_WORD = re.compile(rb"(?:%b)(?:[A-Za-z0-9*]++|%b)*+" % (_REPLACED_BYTES, _REPLACED_BYTES))
+_REPLACED_IN_WORD = re.compile(rb"(?:%b)(?>(?:[A-Za-z0-9*]++|%b)*)" % (_REPLACED_BYTES, _REPLACED_BYTES))
 # Small capitals, for which Unicode has no decomposition.
 _SMALL: Final = str.maketrans(
     "\u1d00\u0299\u1d04\u1d05\u1d07\ua730\u0262\u029c\u026a\u1d0a\u1d0b\u029f\u1d0d\u0274\u1d0f\u1d18\u0280\ua731\u1d1b\u1d1c\u1d20\u1d21\u028f\u1d22",

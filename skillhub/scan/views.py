@@ -249,7 +249,7 @@ _PRINTABLE = bytes((9, 10, 13, *range(32, 127)))
 # The lookbehind follows the first byte: the regex engine skips to a byte, but tries a lookbehind at every offset.
 _PADDING = re.compile(rb"[ \t\x0b\x0c](?<=\S.)[ \t\x0b\x0c]{4,}(?=\S)", re.DOTALL)
 _SOFT_HYPHEN = "\u00ad".encode()
-_HYPHEN_IN_WORD = re.compile(rb"%b(?:[A-Za-z0-9*\0]++|%b)*+" % (_SOFT_HYPHEN, _SOFT_HYPHEN))
+_HYPHEN_IN_WORD = re.compile(rb"%b(?>(?:[A-Za-z0-9*\0]++|%b)*)" % (_SOFT_HYPHEN, _SOFT_HYPHEN))
 # What a shell drops within a word, each with its first byte, to which the engine skips: `c'u'rl`, `cu""rl`, `cu$@rl`,
 # `cu$''rl`, `c${x}url`; PowerShell and cmd drop a backtick or a caret. Both quotes of a part are groups. A string of
 # Python with a prefix (`b'..'`) is no such word.

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from skillhub.scan.code.flow import Flow, Place
 
 # Increase it with every change of the findings; it is part of the key of cached scans.
-RULES_VERSION: Final = 36
+RULES_VERSION: Final = 37
 # Literals of programs, in lower case and without blanks; ``^`` stands for a blank between two words.
 # "takes": they read the user's data. "hides": they hide their purpose, or run data as code. "sends": they send data.
 # "runs": commands that run what another command prints; of interest only in a file that also sends or fetches.
@@ -108,7 +108,7 @@ _NOTHING = re.compile(
 )
 # Comments, from the first ``/*`` or from the last one before an end: either may be part of a string or of a comment.
 _COMMENT = re.compile(rb"/\*.*?\*/", re.DOTALL)
-_INNER_COMMENT = re.compile(rb"/\*(?:(?!/\*|\*/).)*+\*/", re.DOTALL)
+_INNER_COMMENT = re.compile(rb"/\*(?>(?:[^/*]++|(?!/\*|\*/).)*)\*/", re.DOTALL)
 _LINE_COMMENT = re.compile(rb"//(?<![:/]//)[^\n]*+")
 # The first bytes of programs for Windows, Linux, Java and macOS, in base64.
 _PROGRAMS: Final = (b"TVqQAAMAA", b"TVpQAAIAA", b"f0VMRgEB", b"f0VMRgIB", b"yv66vgAA", b"z/rt/gcA")

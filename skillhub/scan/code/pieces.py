@@ -20,7 +20,7 @@ _GOES_ON: Final = re.compile(r"(?:[)\]}]|(?:else|elif|except|finally)\b)")
 _DOES_NOTHING: Final = re.compile(r"(?:try|else|finally|except\b[^:]*):")
 # A string of several lines, or anything in which its marks mean nothing.
 _STRING: Final = re.compile(
-    r"#[^\n]*|('{3}|\"{3})(?:[^\\]|\\.)*?\1|'(?:[^'\\\n]|\\.)*+'|\"(?:[^\"\\\n]|\\.)*+\"", re.DOTALL
+    r"#[^\n]*|('{3}|\"{3})(?:[^\\]|\\.)*?\1|'(?>(?:[^'\\\n]++|\\.)*)'|\"(?>(?:[^\"\\\n]++|\\.)*)\"", re.DOTALL
 )
 _HEADER: Final = re.compile(r"(?:async\s+)?(?:if|elif|for|while|with|def|class)\b")
 # A command of a notebook, its result as a value, and a cell for a shell.

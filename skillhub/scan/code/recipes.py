@@ -11,20 +11,20 @@ from itertools import islice
 from typing import Any, Final
 
 # A string of JSON; one without an end reaches to the end of its line.
-_STRING: Final = re.compile(r'"(?:[^"\\\n]|\\.?)*+(?:"|$)', re.MULTILINE)
+_STRING: Final = re.compile(r'"(?>(?:[^"\\\n]++|\\.?)*)(?:"|$)', re.MULTILINE)
 # Strings of a file that are read one by one; the others are read as one script.
 _STRINGS_MAX: Final = 1000
 # The marks of a list and the key before a value of YAML; the sign of a text in the next lines; a value in quotes.
 _KEY: Final = re.compile(r"([ \t]*)((?:-[ \t]+)*)([\w./-]{1,60}:(?:[ \t]+|$))?")
 _BLOCK: Final = re.compile(r"[|>][-+\d]{0,2}[ \t]*")
-_QUOTED: Final = re.compile(r"(?:\"(?:[^\"\\\n]|\\.)*+\"|'(?:[^'\n]|'')*+')[ \t]*")
+_QUOTED: Final = re.compile(r"(?:\"(?>(?:[^\"\\\n]++|\\.)*)\"|'(?>(?:[^'\n]++|'')*)')[ \t]*")
 _EXPRESSION: Final = re.compile(r"\$\{\{[^{}\n]{0,300}\}\}")
 _INSTRUCTION: Final = re.compile(
     r"^[ \t]*(?:ONBUILD[ \t]+)?(?:RUN|CMD|ENTRYPOINT|ENV|ARG|HEALTHCHECK[^\n]{0,80}?CMD)[ \t]+(?:--\S+[ \t]+){0,5}",
     re.MULTILINE | re.IGNORECASE,
 )
 _WORDS: Final = re.compile(r"^\[.*\][ \t]*$", re.MULTILINE)
-_LISTED: Final = re.compile(r"\"(?:[^\"\\\n]|\\.)*+\"|'(?:[^'\n]|'')*+'|[^\[\],\"'\n]++")
+_LISTED: Final = re.compile(r"\"(?>(?:[^\"\\\n]++|\\.)*)\"|'(?>(?:[^'\n]++|'')*)'|[^\[\],\"'\n]++")
 _ASSIGNED: Final = re.compile(r"^[\w.-]{1,60}[ \t]*=[ \t]*(?=\S)[-@:+!]{0,3}", re.MULTILINE)
 _TIMES: Final = re.compile(
     r"^[ \t]*(?:@\w{1,20}|(?:[\d*/,?LW#a-zA-Z-]{1,40}[ \t]+){4}[\d*/,?LW#a-zA-Z-]{1,40})[ \t]+", re.MULTILINE

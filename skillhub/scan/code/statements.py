@@ -16,17 +16,17 @@ from skillhub.scan.pattern import is_installer
 
 LANGUAGES: Final = ("ruby", "php", "perl", "powershell")
 _COMMENTS: Final = {
-    "ruby": r"^=begin\b(?:[^\n]|\n(?!=end\b))*+(?:\n=end)?",
-    "perl": r"^=[a-z](?:[^\n]|\n(?!=cut\b))*+(?:\n=cut)?",
-    "php": r"/\*(?:[^*]|\*(?!/))*+(?:\*/)?|//[^\n]*",
-    "powershell": r"<#(?:[^#]|#(?!>))*+(?:#>)?",
+    "ruby": r"^=begin\b(?>(?:[^\n]++|\n(?!=end\b))*)(?:\n=end)?",
+    "perl": r"^=[a-z](?>(?:[^\n]++|\n(?!=cut\b))*)(?:\n=cut)?",
+    "php": r"/\*(?>(?:[^*]++|\*(?!/))*)(?:\*/)?|//[^\n]*",
+    "powershell": r"<#(?>(?:[^#]++|#(?!>))*)(?:#>)?",
 }
 # A string ends on its line, so that a quotation mark in prose or in a pattern does not swallow the rest.
-_TEXTS: Final = r"'(?:[^'\\\n]|\\[^\n])*+'|\"(?:[^\"\\\n]|\\[^\n])*+\""
-_TEXTS_OF_POWERSHELL: Final = r"'[^'\n]*+'|\"(?:[^\"`\n]|`[^\n])*+\""
+_TEXTS: Final = r"'(?>(?:[^'\\\n]++|\\[^\n])*)'|\"(?>(?:[^\"\\\n]++|\\[^\n])*)\""
+_TEXTS_OF_POWERSHELL: Final = r"'[^'\n]*+'|\"(?>(?:[^\"`\n]++|`[^\n])*)\""
 _REST: Final = (
     r"|(?P<address>\bhttps?://[^\s'\"`|;)]++)|(?P<environment>\$\{?env:\w*+|\benv:(?![:\w])|[$%]ENV\b|\$_ENV\b|\bENV\b(?!\.fetch)|\bgetenv\b|\bENV\.fetch\b)"
-    r"|(?P<name>(?:(?:[$@%]|::|->|\.)\s?)?[A-Za-z_]\w*+(?:-[A-Za-z]\w*+)*+(?:(?:\]?::|->|&?\.)\w++)*+[?!]?)"
+    r"|(?P<name>(?:(?:[$@%]|::|->|\.)\s?)?[A-Za-z_]\w*+(?>(?:-[A-Za-z]\w*+)*)(?>(?:(?:\]?::|->|&?\.)\w++)*)[?!]?)"
     r"|(?P<handle><\$\w++>)|(?P<end>[;\n]|<\?(?:php\b|=)?|\?>)|(?P<open>[(\[{])|(?P<close>[)\]}])|(?P<set>(?:<<|[.+])?=(?![=~>])|<<)"
 )
 _TOKENS: Final = {
