@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fixtures.attacks.honest_zips import WRITES_ZIP64
 from skillhub.archive.unpack import pack, unpack
 from skillhub.errors import SkillhubError
 from skillhub.model.tree import File, Tree
@@ -33,7 +34,7 @@ def streamed():
     sink = Pipe()
     with zipfile.ZipFile(sink, "w", zipfile.ZIP_DEFLATED) as archive:
         for path, file in TREE.items():
-            with archive.open(path, "w", force_zip64=True) as entry:
+            with archive.open(path, "w", force_zip64=WRITES_ZIP64) as entry:
                 entry.write(file.data)
     return sink.getvalue()
 

@@ -7,6 +7,7 @@ import zipfile
 
 import pytest
 
+from fixtures.attacks.honest_zips import WRITES_ZIP64
 from skillhub.archive.limits import Limits
 from skillhub.archive.unpack import unpack
 from skillhub.errors import FormatError, UnsafeArchive
@@ -37,7 +38,7 @@ def zipped(files=FILES, *, method=zipfile.ZIP_DEFLATED, stream=False, zip64=Fals
             info = zipfile.ZipInfo(path)
             info.compress_type = method
             info.external_attr = (modes or {}).get(path, 0o100644) << 16
-            with archive.open(info, "w", force_zip64=zip64) as file:
+            with archive.open(info, "w", force_zip64=zip64 and WRITES_ZIP64) as file:
                 file.write(data)
         archive.comment = comment
     return sink.data if stream else sink.getvalue()

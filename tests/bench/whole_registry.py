@@ -23,6 +23,7 @@ from datetime import UTC, datetime
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from itertools import groupby
+from multiprocessing import get_context
 from typing import BinaryIO
 
 from skillhub.formats.digest import Digest
@@ -67,7 +68,7 @@ def make(folder: str, count: int) -> None:
         os.makedirs(os.path.join(folder, "site", path), exist_ok=True)
     _put_aside(_own_rows(folder))
     say(f"{count:,} names")
-    with ProcessPoolExecutor(_PROCESSES) as pool:
+    with ProcessPoolExecutor(_PROCESSES, get_context("fork")) as pool:  # a fork has ``_work``
         for number, _ in enumerate(pool.map(_of_shard, range(256)), 1):
             if number % 32 == 0:
                 say(f"documents of {number} of 256 lists")
