@@ -63,14 +63,9 @@ def advised(name: str, entry: Locked, listing: Listing | None, ports: Ports) -> 
         return listing or ports.store.listing(entry.tree)
 
     root, declared = ports.root_of(entry), partial(declared_version, ports.store, entry)
-    offered = ReleaseStatus.last_seen(name, entry, root, ports.sources).offered
-    released = (each.digest for each in offered if each.tree == entry.original.tree)
-    found: dict[str, Match] = {}
-    for digest in dict.fromkeys((entry.digest, *released)):  # a lock may name another artifact than the tree's own
-        artifact = replace(entry, digest=digest)
-        subject = AdvisorySubject.of(name, artifact, root, lambda: urls_of(entry, ports), listed, declared)
-        found = {**{each.id: each for each in known.matches(subject)}, **found}
-    return tuple(sorted(found.values(), key=lambda match: (-SEVERITIES.index(match.severity), match.id)))
+    subject = AdvisorySubject.of(name, entry, root, lambda: urls_of(entry, ports), listed, declared)
+    offered = partial(ReleaseStatus.last_seen, name, entry, root, ports.sources)
+    return known.matches(subject.with_releases(entry, lambda: offered().offered))
 
 
 def advised_tree(tree: Tree, artifact: Digest | None, ports: Ports) -> tuple[Match, ...]:

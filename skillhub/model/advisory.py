@@ -18,6 +18,7 @@ from skillhub.formats.document import ExtensibleDocument, Items, Members, Sha256
 from skillhub.formats.json import strict_json
 from skillhub.formats.text import collapsed, parse_time, quote
 from skillhub.model.finding import SEVERITIES, Finding, Severity
+from skillhub.model.index import Release
 from skillhub.model.lock import Locked
 from skillhub.model.reference import is_under
 from skillhub.model.tree import Listing
@@ -280,6 +281,15 @@ class AdvisorySubject:
             return names | ({entry.digest: "its artifact"} if entry.digest else {})
 
         return cls(entry.own_name(name), versions, root, urls, digests)
+
+    def with_releases(self, entry: Locked, offered: Callable[[], Iterable[Release]]) -> Self:
+        """Return the subject with the artifacts of its releases, too: a lock may name another one for the tree."""
+
+        def digests() -> dict[str, str]:
+            artifacts = (each.digest for each in offered() if each.tree == entry.original.tree)
+            return {**self.digests(), **dict.fromkeys(filter(None, artifacts), "its artifact")}
+
+        return replace(self, digests=digests)
 
 
 def digests_of(listing: Listing) -> dict[str, str]:

@@ -293,11 +293,10 @@ def known_bad(lock: Lock, store: Store, home: Home, project: str) -> BadCheck:
 
         signed = Digest(root) if root else None
         listing, declared = partial(store.listing, entry.tree), partial(declared_version, store, entry)
-        offered = (each for found in indexes(name, entry) for each in found.skills.get(entry.own_name(name), ()))
-        released = (each.digest for each in offered if each.tree == entry.original.tree)
-        entries = (replace(entry, digest=digest) for digest in dict.fromkeys((entry.digest, *released)))
-        subjects = (AdvisorySubject.of(name, each, signed, urls, listing, declared) for each in entries)
-        return next((each for subject in subjects for each in index.matches(subject) if each.is_refused), None)
+        subject = AdvisorySubject.of(name, entry, signed, urls, listing, declared)
+        offered = (found.skills.get(entry.own_name(name), ()) for found in indexes(name, entry))
+        subject = subject.with_releases(entry, lambda: chain.from_iterable(offered))
+        return next((each for each in index.matches(subject) if each.is_refused), None)
 
     return match
 
