@@ -62,7 +62,7 @@ def staged(files: SkillFiles) -> Iterator[Sighting]:
     """Yield the downloads of programs that a later command starts, without a pipe between the two."""
     for file in files:
         if not _COMMAND_WORDS.isdisjoint(file.letters_read.words):
-            passages = [*programs_in(file), *(() if file.recipe else file.passages)]
+            passages = [*file.parsed(programs_in), *(() if file.recipe else file.passages)]
             is_read = [passage.kind == "code" and passage.language in _READ for passage in passages]
             scripts = [*compress(passages, is_read)]
             rows = [*_started(scripts), *(row for passage in passages for row in _run(passage))]

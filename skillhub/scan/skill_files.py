@@ -295,19 +295,19 @@ class SourceFile:
         return result
 
 
-def programs_in(file: SourceFile) -> Iterator[Passage]:
-    """Yield the programs that another program takes from a file, and an agent from the hooks of a document."""
+def programs_in(file: SourceFile) -> tuple[Passage, ...]:
+    """Return the programs that another program takes from a file, and an agent from the hooks of a document."""
     text = file.text.replace("\r\n", "\n")
     if file.recipe:
         kind, script, above = file.recipe, text, 0
     elif file.is_document and (hooks := HOOKS.match(text)):
         kind, script, above = "yaml", hooks[1], text.count("\n", 0, hooks.start(1))
     else:
-        return
+        return ()
     from skillhub.scan.code.recipes import READERS  # noqa: PLC0415 - most skills have no such file
 
     language: Language = "python" if kind == "notebook" else "shell"
-    yield from (Passage("code", language, commands, above + line) for commands, line in READERS[kind](script))
+    return tuple(Passage("code", language, commands, above + line) for commands, line in READERS[kind](script))
 
 
 def _language(path: str, data: bytes) -> Language:

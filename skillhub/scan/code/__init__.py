@@ -153,7 +153,7 @@ def in_programs(files: SkillFiles) -> Iterator[Sighting]:
         for language in sorted(started.get(file.path, ())):
             reader.read(language, file.text, file.path, 0)
         passages = () if file.recipe else file.passages if file.is_document else file.code
-        for passage in (*programs_in(file), *passages):
+        for passage in (*file.parsed(programs_in), *passages):
             if passage.kind == "code":
                 reader.read(passage.language, passage.text, file.path, passage.line - 1)
             else:
@@ -289,7 +289,7 @@ def _feeds_shell(text: bytes) -> bool:
 def _normalized(file: SourceFile) -> str | None:
     """Return the program as another program reads it; None if that is the text of the file."""
     if file.recipe:  # JSON can escape characters
-        return "\n".join(script.text for script in programs_in(file))
+        return "\n".join(script.text for script in file.parsed(programs_in))
     # Python normalizes names.
     is_odd = file.language == "python" and not file.data.isascii() and not is_normalized("NFKC", file.text)
     return normalize("NFKC", file.text) if is_odd else None
