@@ -183,7 +183,7 @@ def refuse_unknown(
         NotFound: a skill is not installed; the hint lists similar names.
     """
     for name in names:
-        if name in {*unlocked}.difference(installed):
+        if name in unlocked and name not in installed:
             hint = f"{command(scope, 'install')} locks it"
             raise NotFound(f"skillhub.toml names {quote(name)}, and the lock does not", hint=hint)
         if name not in installed:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -16,7 +16,7 @@ from skillhub.formats.digest import Digest
 from skillhub.model.hosts import LinkKind
 from skillhub.model.provenance import Record, Records
 from skillhub.model.question import Asked, Question, Way, chosen_edit
-from skillhub.model.tree import File, Listing, Tree
+from skillhub.model.tree import Listing, Tree
 from skillhub.project import copies
 from skillhub.project.project import Project, exclude
 from skillhub.project.store import Store
@@ -282,9 +282,8 @@ class Linker:
         base = self._store.read(record.tree) if record else None
         if base is None and record is not None and tree is not None and tree.digest == record.tree:
             base = tree
-        files_before: Mapping[str, File] = base or {}
-        edited = (patch.read_edited(path, self._store.root, self._project, files_before) for path in linking.edited)
-        self.saved[linking.name] = patch.save(linking.name, edited, files_before, self._project)
+        edited = (patch.read_edited(path, self._store.root, self._project, base or {}) for path in linking.edited)
+        self.saved[linking.name] = patch.save(linking.name, edited, base or {}, self._project)
 
 
 def _edits(problems: Sequence[TreeProblem], path: str) -> tuple[str, ...]:

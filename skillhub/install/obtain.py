@@ -226,9 +226,9 @@ def by_path(
             return found.noted(f"{locked_path} is outside the project: others who share the lock do not have it")
         return found
 
-    return (
-        Acquisition(fetch, verify) if known is None else Acquisition(nothing, lambda _, scan: verify(fetch(), scan))
-    )
+    if known is not None:
+        return Acquisition(nothing, lambda _, scan: verify(fetch(), scan))
+    return Acquisition(fetch, verify)
 
 
 def _unvouched(

@@ -348,6 +348,7 @@ def _is_spare(path: str, tree: Digest, record: Record | None, store: Store) -> b
         return listing is not None and listing.digest == digest
 
     try:
-        return is_copy_of(tree) or (record is not None and is_copy_of(record.tree) and not store.check(record.tree))
+        former = record.tree if record is not None else tree
+        return is_copy_of(tree) or (former != tree and is_copy_of(former) and not store.check(former))
     except OSError:
         return False
