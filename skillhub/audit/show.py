@@ -43,12 +43,13 @@ from skillhub.model.skill import Skill
 from skillhub.model.tree import SIGNATURE, File, Tree
 from skillhub.project.copies import need_check, needs_of, unmanaged, unproved, view
 from skillhub.project.intent import Intent, is_from, wanted_of
+from skillhub.project.last_seen import recall_reasons
 from skillhub.runtime.discover import found_skill
 from skillhub.runtime.loading import with_edits
 from skillhub.runtime.ranking import Hits, SearchIndex, Stored, rows_of
 from skillhub.runtime.ranking import search as rank
 from skillhub.scan import scan
-from skillhub.sources.configured import Source, with_withdrawn
+from skillhub.sources.configured import Source
 from skillhub.sources.history import KeptListing
 from skillhub.sources.local import named, read_local
 
@@ -162,7 +163,8 @@ def _installed_skill(name: str, entry: Locked, lock: Lock, ports: Ports) -> Show
     satisfied = need_check(ports.environ, records.enabled(lock.skills))
     skill = view(name, entry, records.skills.get(name), satisfied, ports.project, ports.store)
     status, notes = _release_status(name, entry, lock, ports)
-    (skill,) = with_withdrawn([with_edits(skill, unproved(skill, ports.store), ports.project)], ports.sources)
+    reason = recall_reasons(lock, ports.project.home, ports.project.key)(name, entry)
+    skill = replace(with_edits(skill, unproved(skill, ports.store), ports.project), withdrawn=reason)
     known: list[Known] = []
     try:
         known = [(skill.scope, name, match) for match in advised(name, entry, tree.listing, ports)]

@@ -15,6 +15,7 @@ from skillhub.disk.home import about_home
 from skillhub.errors import BadSignature, NameNotOwned, NotFound, Refused, SkillhubError, Withdrawn
 from skillhub.formats.text import command, from_here
 from skillhub.project.copies import (
+    absolute,
     agent_folders,
     is_in_package,
     managed,
@@ -26,7 +27,7 @@ from skillhub.project.copies import (
 from skillhub.project.intent import is_from
 from skillhub.project.project import Project
 from skillhub.project.store import Store
-from skillhub.sources.configured import ProjectSources, Sources, with_withdrawn
+from skillhub.sources.configured import ProjectSources, Sources
 
 if TYPE_CHECKING:
     from skillhub.audit.verify import Verified
@@ -72,8 +73,7 @@ def installed(common: Common) -> InstalledSkills:
     """Return the installed skills, and the unmanaged skills in agents' folders."""
     project = common.open_project()
     store = common.proved_store(project, believed=True, kept=not common.dry_run)
-    sources = ProjectSources(common.home, project.key, project.proposals, remember=False)
-    skills = with_withdrawn(_with_edits(managed(project, store, os.environ), project, store), sources)
+    skills = _with_edits(managed(project, store, os.environ), project, store)
     if folders := [*unmanaged(project, common.user_home, os.environ)]:
         from skillhub.runtime.discover import found_skill
 
@@ -84,7 +84,8 @@ def installed(common: Common) -> InstalledSkills:
             each for each in skills if each.name in chosen or (not each.managed and is_in_package(each.path, project))
         ]
     users = _with_edits(users_skills(project, common.user_home, store, os.environ), project, store)
-    users = with_withdrawn(users, common.sources)
+    if os.path.isdir(os.path.join(common.home.state, "tuf")):  # a registry was asked on this machine
+        skills, users = _with_recalls(skills, project), _with_recalls(users, project.users(common.user_home))
     if known := _known_bad(common, project, store):
         from skillhub.install.admission import with_known_bad
 
@@ -100,6 +101,21 @@ def _with_edits(skills: Sequence[Skill], project: Project, store: Store) -> list
     from skillhub.runtime.loading import with_edits
 
     return [with_edits(each, changed, project) for each, changed in zip(skills, changes, strict=True)]
+
+
+def _with_recalls(skills: Sequence[Skill], project: Project) -> list[Skill]:
+    """Return the skills with their registries' reasons to recall them; copies of a skill that left the lock, too."""
+    from skillhub.project.last_seen import recall_reasons
+
+    lock = project.lock()
+    left: dict[str | None, Locked] = {}
+    for name, record in project.records().skills.items():
+        if name not in lock.skills:
+            left |= {absolute(project.base, link): record.entry for link in record.links}
+    reason = recall_reasons(lock, project.home, project.key)
+    entries = [lock.skills[each.name] if each.managed else left.get(each.path) for each in skills]
+    both = zip(skills, entries, strict=True)
+    return [replace(each, withdrawn=reason(each.name, entry)) if entry else each for each, entry in both]
 
 
 def _known_bad(common: Common, project: Project, store: Store) -> list[Known]:

@@ -167,10 +167,14 @@ def _stamps(folder: str) -> list[str]:
 
 def recalled(name: str, entry: Locked, index: Index) -> errors.SecurityError | None:
     """Return the error that refuses a locked release by the documents of its registry; None if it may be used."""
+    recalls = (_recall(name, entry, each, index) for each in _locked_releases(name, entry, index))
+    return next(filter(None, recalls), None)
+
+
+def _locked_releases(name: str, entry: Locked, index: Index) -> Iterator[Release]:
     offered = index.skills.get(entry.own_name(name), ())
     # A lock may combine the digest of one release with the tree of another: neither may be recalled.
-    meant = (each for each in offered if each.digest == entry.digest or each.tree == entry.original.tree)
-    return next(filter(None, (_recall(name, entry, each, index) for each in meant)), None)
+    return (each for each in offered if each.digest == entry.digest or each.tree == entry.original.tree)
 
 
 def _recall(name: str, entry: Locked, release: Release, index: Index) -> errors.SecurityError | None:
@@ -268,8 +272,13 @@ def declared_version(store: Store, entry: Locked) -> str | None:
     return None
 
 
-def known_bad(lock: Lock, store: Store, home: Home, project: str) -> BadCheck:
-    """Return the check of a locked skill against the advisories on this disk; ``project`` is as for ``barring``.
+IndexesOf = Callable[[str, Locked], Iterable[Index]]  # name and entry -> what its registries have of the name
+
+
+def known_bad(lock: Lock, store: Store, home: Home, project: str, indexes: IndexesOf | None = None) -> BadCheck:
+    """Return the check of a locked skill against the advisories on this disk.
+
+    ``project`` is as for ``barring``, and ``indexes`` of it, if the caller has them.
 
     Raises:
         NotFound, FormatError, StateError: the user's settings, or a file that they name, cannot be read, so its
@@ -279,7 +288,7 @@ def known_bad(lock: Lock, store: Store, home: Home, project: str) -> BadCheck:
     index = _advisory_index(tuple(_advisory_files(home, roots.values())))
     if not index:
         return lambda name, entry: None
-    places, indexes = places_by_alias(home, project), _indexes(lock, home, project)
+    places, indexes_of = places_by_alias(home, project), indexes or _indexes(lock, home, project)
 
     def match(name: str, entry: Locked) -> Match | None:
         source = lock.sources.get(entry.source) if entry.named else None
@@ -294,14 +303,14 @@ def known_bad(lock: Lock, store: Store, home: Home, project: str) -> BadCheck:
         signed = Digest(root) if root else None
         listing, declared = partial(store.listing, entry.tree), partial(declared_version, store, entry)
         subject = AdvisorySubject.of(name, entry, signed, urls, listing, declared)
-        offered = (found.skills.get(entry.own_name(name), ()) for found in indexes(name, entry))
+        offered = (found.skills.get(entry.own_name(name), ()) for found in indexes_of(name, entry))
         subject = subject.with_releases(entry, lambda: chain.from_iterable(offered))
         return next((each for each in index.matches(subject) if each.is_refused), None)
 
     return match
 
 
-def _indexes(lock: Lock, home: Home, project: str) -> Callable[[str, Locked], Iterator[Index]]:
+def _indexes(lock: Lock, home: Home, project: str) -> IndexesOf:
     """Return a function that yields what each registry that may have released a locked skill has of its name.
 
     A repository may change the root of a registry in its lock: each root that the alias named counts.
@@ -318,6 +327,23 @@ def _indexes(lock: Lock, home: Home, project: str) -> Callable[[str, Locked], It
     return of
 
 
+def recall_reasons(lock: Lock, home: Home, project: str) -> Callable[[str, Locked], str | None]:
+    """Return a function that returns why a registry recalled a locked skill, as last seen; None if none did.
+
+    ``project`` is as for ``barring``.
+    """
+    indexes = _indexes(lock, home, project)
+
+    def reason(name: str, entry: Locked) -> str | None:
+        for index in indexes(name, entry):
+            for release in _locked_releases(name, entry, index):
+                if error := _recall(name, entry, release, index):
+                    return error.message if release.withdrawn is None else release.withdrawn or "no reason given"
+        return None
+
+    return reason
+
+
 BarringCheck = Callable[[str, Locked], HoldReason | None]  # name and entry -> why the skill must not be loaded, if so
 
 
@@ -329,7 +355,8 @@ def barring(lock: Lock, store: Store, home: Home, project: str, scope: Scope, ra
     Raises:
         NotFound, FormatError, StateError: as ``known_bad``.
     """
-    bad, indexes = known_bad(lock, store, home, project), _indexes(lock, home, project)
+    indexes = _indexes(lock, home, project)
+    bad = known_bad(lock, store, home, project, indexes)
 
     def barred(name: str, entry: Locked) -> HoldReason | None:
         if match := bad(name, entry):

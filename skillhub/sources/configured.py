@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from functools import cache, cached_property
 from posixpath import normpath
@@ -29,7 +29,6 @@ from skillhub.project.intent import PLACE_KIND, PlaceRef, SourceKind, is_propose
 if TYPE_CHECKING:
     from skillhub.model.advisory import AdvisoryFeed
     from skillhub.model.index import Index
-    from skillhub.model.skill import Skill
     from skillhub.net.fetch import FolderFetcher
     from skillhub.net.target import Who
     from skillhub.project.last_seen import LastSeen
@@ -585,16 +584,3 @@ def _url_key(url: str) -> str:
         raise AssertionError("the URL of a source was checked when it was read")
     port = "" if found.port in (80, 443) else f":{found.port}"
     return f"{found.host.rstrip('.')}{port}{normpath('/' + unquote(found.path).lstrip('/')).rstrip('/')}"
-
-
-def with_withdrawn(skills: Iterable[Skill], sources: Sources) -> list[Skill]:
-    """Return the skills, each with its registry's reason to withdraw its release, as last seen, if there is one."""
-    known, found = sources.all(), []
-    for skill in skills:
-        source, name = known.get(skill.source or ""), skill.own_name or skill.name
-        root = source.root if source else None
-        releases = sources.last_seen(root).index([name]).skills if root and sources.was_heard(root) else {}
-        locked = [each for each in releases.get(name, ()) if each.digest == skill.digest or each.tree == skill.tree]
-        reasons = [each.withdrawn or "no reason given" for each in locked if each.withdrawn is not None]
-        found.append(replace(skill, withdrawn=reasons[0]) if reasons else skill)
-    return found

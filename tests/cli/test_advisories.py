@@ -357,6 +357,9 @@ def test_attack_a_lock_without_a_skill_hides_no_withdrawal_and_no_advisory(own, 
     assert (done.status, done.error["code"]) == (5, code.partition(" ")[0])
     assert done.error["hint"] == "to resolve it: skillhub remove greeting"
     assert "skillhub remove greeting" in own.run("catalog").err
+    (row,) = own.run("list", "--json").json["skills"]
+    assert code == "known-bad" or row["withdrawn"] == "it lies"
+    assert code == "known-bad" or "skillhub remove greeting" in own.run("list").out
     assert own.run("remove", "greeting", "--yes").status == 0
     assert own.run("load", "greeting", "--json").status == 3
 
@@ -387,10 +390,12 @@ def test_attack_a_lock_with_another_root_hides_no_withdrawal_by_a_source_that_is
     assert user.run("audit").status == 1
     if not is_adopted:
         assert user.run("source", "remove", "acme").status == 0
+    assert " withdrawn " in user.run("list").out and "greeting 1.0.0 was withdrawn: it lies" in user.run("list").out
     for path in ("skillhub.lock", "skillhub.toml"):
         text = (user.project / path).read_text()
         user.write(f"project/{path}", text.replace(root, "sha256:" + "1" * 64))
     assert user.run("load", "greeting", "--json").error["code"] == "withdrawn"
+    assert user.run("list", "--json").json["skills"][0]["withdrawn"] == "it lies"
 
 
 @pytest.mark.parametrize("affected", [{"versions": ["1.0.0"]}, semver(("introduced", "0"), ("fixed", "2.0.0"))])
