@@ -34,7 +34,7 @@ from skillhub.install.obtain import by_source, obtain_locked
 from skillhub.install.pins import judge_with_own_keys
 from skillhub.install.resolve import chosen_release, look_up, resolve_ref, resolve_wanted, typed
 from skillhub.model.finding import Finding, in_words
-from skillhub.model.index import Index, Release
+from skillhub.model.index import Index, Release, TakenBack
 from skillhub.model.lock import Lock, Locked, shown_signers
 from skillhub.model.manifest import Manifest
 from skillhub.model.provenance import Changes, Delta, Records
@@ -365,7 +365,12 @@ def diff(ref: Named, ports: Ports) -> Diff:
         if not entry.named:
             raise NotFound(f"{entry.source} has no versions to choose from", where=str(ref))
         wanted = replace(wanted_of(entry), version=ref.range)
-    candidate = resolve_wanted(ref.name, wanted, state, ports).acquisition.run()
+    try:
+        candidate = resolve_wanted(ref.name, wanted, state, ports).acquisition.run()
+    except TakenBack as error:
+        if ref.range is not None:
+            raise
+        return Diff(ref.name, entry, entry, notes=(f"{error.message}; {error.hint}",))
     check_against_lock(candidate, entry, ports.project.scope)
     whole = rebase_patch(candidate, entry, ports)
     notes = (whole.message,) if isinstance(whole, LeftOut) else ()

@@ -142,6 +142,7 @@ def _lines(each: Diff, terminal: Terminal) -> Iterator[tuple[str, Tone]]:
     if each.status == "same":
         if each.edits:
             yield f"{each.name}: an update would change nothing", "bold"
+        yield from ((note, "yellow") for note in each.notes)
         return
     yield _title(each), "bold"
     yield from ((f"  {line}", "plain") for line in terminal.once((*_facts(each), *each.notes)))

@@ -9,6 +9,7 @@ import pytest
 
 from tests.support.cli import hidden_in
 from tests.support.gitrepos import Repo, files
+from tests.support.served import online
 
 HOSTILE = (
     "plain\n\x1b[2J\x1b]0;owned\x07 clears the screen\n```\n</details><img src=x onerror=alert(1)>\n"
@@ -45,6 +46,22 @@ def test_json_has_the_whole_difference(behind):
     assert found["before"]["origin"] != found["after"]["origin"]
     assert "\x1b[2J" in found["patch"]  # unescaped: `patch -p1` takes the patch
     assert hidden_in(behind.run("diff", "deploy", "--format", "json").raw) == []
+
+
+def test_a_skill_without_another_release_than_a_yanked_one_has_no_differences_and_a_note(offered, tmp_path):
+    shell = offered.copy(tmp_path / "own")
+    root = shell.folder / "registry/site/metadata/1.root.json"
+    with online(shell.folder / "registry/site") as url:
+        assert shell.run("source", "add", "acme", url, "--root", root).status == 0
+        assert shell.run("install", "acme:greeting", "--yes").status == 0
+        yanking = ("registry", "yank", shell.folder / "registry", "greeting@1.0.0", "--reason", "slow")
+        assert shell.run(*yanking).status == 0
+        done = shell.run("diff", "greeting")
+        note = "greeting 1.0.0 was yanked by its registry: slow; no other release of it is offered"
+        assert (done.status, done.out) == (0, f"{note}\n")
+        (found,) = shell.run("diff", "greeting", "--json").json["skills"]
+        assert (found["status"], found["notes"]) == ("same", [note])
+        assert shell.run("diff", "greeting@1.0.0", "--json").error["code"] == "taken-back"
 
 
 def fences(text):
