@@ -25,8 +25,7 @@ from skillhub.sources.history import ShownTime
 if TYPE_CHECKING:
     from skillhub.command.ports import CheckAllowed, Place, Registry
     from skillhub.model.advisory import AdvisoryFeed
-    from skillhub.net.fetch import Arrived, Fetcher, Web
-    from skillhub.net.target import Who
+    from skillhub.net.fetch import Arrived, Fetcher, Web, Who
     from skillhub.sources.bundle import SkillBundle
     from skillhub.sources.configured import Source, Sources
     from skillhub.sources.snapshot import Snapshot

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from skillhub.model.advisory import AdvisoryFeed
     from skillhub.model.question import Approver, Asked, McpChoice, Question
     from skillhub.model.tree import Unpacked
-    from skillhub.net.target import Who
+    from skillhub.net.fetch import Who
     from skillhub.project.last_seen import Advisories
     from skillhub.project.project import Project
     from skillhub.project.store import Store

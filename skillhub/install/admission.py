@@ -36,7 +36,7 @@ from skillhub.model.provenance import Facts, Provenance, Record, signers_of
 from skillhub.model.reference import Local, parse_remote, repository, site_of
 from skillhub.model.skill import Skill
 from skillhub.model.tree import SIGNATURE, SKILL_MD, Listing, Tree
-from skillhub.net.target import by_agreement
+from skillhub.net.fetch import by_agreement
 from skillhub.policy.policy import EVERYTHING, LASTING, Subject
 from skillhub.project.copies import left_the_lock
 from skillhub.project.last_seen import HINTS, declared_version, install_command

@@ -35,7 +35,7 @@ from skillhub.model.lock import Locked, Patch
 from skillhub.model.reference import Git, GitHub, Local, Mcp, Named, Oci, Ref
 from skillhub.model.tree import Tree
 from skillhub.model.version import is_version, precedence
-from skillhub.net.target import Who, by_agreement
+from skillhub.net.fetch import Who, by_agreement
 from skillhub.project.intent import Wanted
 
 # The refusal of ``--all`` after failed verifications names each failed skill, so that the user can exclude them all.

@@ -43,7 +43,7 @@ from skillhub.model.index import Index, Release
 from skillhub.model.lock import LOCAL, Locked, by_word, of_plugin
 from skillhub.model.reference import Local, holds_secret, masked, parse_remote, repository
 from skillhub.model.tree import Tree, Unpacked
-from skillhub.net.target import Who, by_agreement
+from skillhub.net.fetch import Who, by_agreement
 from skillhub.project.copies import portable
 from skillhub.scan import MANY
 from skillhub.sources.configured import Source

@@ -31,7 +31,7 @@ from skillhub.model.index import Index, Release, choose_release, choose_skills
 from skillhub.model.lock import Lock, Locked, of_plugin
 from skillhub.model.reference import Git, GitHub, Local, McpConfigured, Named, Ref, Remote, canonical, parse_remote
 from skillhub.model.tree import SKILL_MD
-from skillhub.net.target import Who, by_agreement
+from skillhub.net.fetch import Who, by_agreement
 from skillhub.project.copies import portable
 from skillhub.project.intent import Wanted, is_at_place, is_from, wanted_of
 from skillhub.project.store import Store

@@ -26,7 +26,8 @@ from skillhub.model.index import Index, Release
 from skillhub.model.lock import LockedSource
 from skillhub.model.question import YES, Asked, Question
 from skillhub.model.reference import Local, Mcp, McpConfigured, Named, Ref, parse_ref
-from skillhub.net.target import RequestTarget, Who
+from skillhub.net.fetch import Who
+from skillhub.net.target import RequestTarget
 from skillhub.project import mcp_config
 from skillhub.project.intent import is_proposed, place_at, proposals
 from skillhub.sources.configured import EMBEDDED_URL, Source, check, root_fingerprint

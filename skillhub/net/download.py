@@ -17,8 +17,7 @@ from skillhub.errors import FormatError, SourceError, StateError, TrustDowngrade
 from skillhub.formats.digest import Digest
 from skillhub.formats.document import Items, Members, Sha256, integer, part
 from skillhub.model.reference import holds_secret
-from skillhub.net.fetch import RequestOptions, Response, Web, whole
-from skillhub.net.target import Requester
+from skillhub.net.fetch import Requester, RequestOptions, Response, Web, whole
 
 # The cache of fetched bytes, by SHA-256. It is not trusted: bytes are hashed again when they are read. It is safe to
 # delete at any time and to share with other processes, and a full or read-only disk is no failure.

@@ -6,12 +6,11 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Final, Literal, Protocol
 
 from skillhub.errors import NotFound, RateLimited, SourceError, StateError, UnsafeTransfer, WrongBytes
 from skillhub.formats.text import quote
 from skillhub.model.reference import errors_masked
-from skillhub.net.target import PERSON, Requester
 
 _ABSENT = frozenset({403, 404, 410})
 Headers = Mapping[str, str]
@@ -20,6 +19,34 @@ Arrived = Callable[[int], None]  # called with the number of bytes that have arr
 
 def unheard(count: int) -> None:
     """Ignore the number of bytes."""
+
+
+# Who named an address: ``skillhub.net.target`` decides by it which hosts the address may reach.
+
+Who = Literal["person", "site", "redirect", "marketplace", "repository"]
+
+
+@dataclass(frozen=True, slots=True)
+class Requester:
+    """The party that named an address.
+
+    Attributes:
+        who: A person, in a command or in their configuration; a site, index or registry that a person named; a
+            redirect from an address that a person named; a marketplace of a repository that a person named; or a
+            repository (its lock, its intent) and the places it leads to, to which the user has not agreed.
+        site: The URL of the place whose document named the address; empty for the address of a place itself.
+    """
+
+    who: Who
+    site: str = ""
+
+
+PERSON: Final = Requester("person")
+
+
+def by_agreement(is_agreed: bool) -> Who:
+    """Return who named an address in a lock or an intent: a person, if the user agreed to it, else the repository."""
+    return "person" if is_agreed else "repository"
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,9 @@ from urllib.parse import unquote
 from skillhub.disk import files
 from skillhub.errors import FormatError, LinkLeavesProject, UnsafeTransfer, WrongBytes
 from skillhub.formats.text import as_command, is_inner_path, quote
-from skillhub.net.fetch import PLAIN, RequestOptions, Response, Web
+from skillhub.net.fetch import PERSON, PLAIN, Requester, RequestOptions, Response, Web
 from skillhub.net.settings import Settings, base_of
-from skillhub.net.target import PERSON, Requester, RequestTarget
+from skillhub.net.target import RequestTarget
 
 
 class UntrustedClient(Web):

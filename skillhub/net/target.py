@@ -11,18 +11,17 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from threading import Thread
-from typing import Final, Literal
+from typing import Final
 from urllib.parse import unquote, urljoin
 
 from skillhub.errors import SourceError, UnsafeTransfer
 from skillhub.formats.text import deferred, quote
 from skillhub.model.reference import PORTS, Url, masked, parse
 from skillhub.model.tree import SKILL_MD, kind_of
+from skillhub.net.fetch import Requester, Who
 
 # Who named an address decides which hosts it may reach, and whether credentials are sent there.
 # ``RULES`` is the table in docs/sources.md; ``judge`` applies it.
-
-Who = Literal["person", "site", "redirect", "marketplace", "repository"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,29 +48,6 @@ RULES: Final[Mapping[Who, RequestRule]] = {
     "marketplace": RequestRule(("https", "ssh"), sends_credentials=True, settings=True),
     "repository": RequestRule(("https",)),
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Requester:
-    """The party that named an address.
-
-    Attributes:
-        who: A person, in a command or in their configuration; a site, index or registry that a person named; a
-            redirect from an address that a person named; a marketplace of a repository that a person named; or a
-            repository (its lock, its intent) and the places it leads to, to which the user has not agreed.
-        site: The URL of the place whose document named the address; empty for the address of a place itself.
-    """
-
-    who: Who
-    site: str = ""
-
-
-PERSON: Final = Requester("person")
-
-
-def by_agreement(is_agreed: bool) -> Who:
-    """Return who named an address in a lock or an intent: a person, if the user agreed to it, else the repository."""
-    return "person" if is_agreed else "repository"
 
 
 # The judgement of each URL in a chain of redirects, before a request is sent to it.

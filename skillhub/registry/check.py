@@ -28,8 +28,7 @@ from skillhub.model.index import Admission, Index, Release, namespace_path, offe
 from skillhub.model.manifest import Manifest
 from skillhub.model.reference import NO_SECRET, holds_secret
 from skillhub.model.tree import Tree
-from skillhub.net.fetch import Fetcher, FolderFetcher, Response
-from skillhub.net.target import PERSON, Requester
+from skillhub.net.fetch import PERSON, Fetcher, FolderFetcher, Requester, Response
 from skillhub.registry import log_writer, other_clients
 from skillhub.registry.git_objects import read_pack
 from skillhub.registry.operator import RegistryDir

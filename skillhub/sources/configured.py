@@ -29,8 +29,7 @@ from skillhub.project.intent import PLACE_KIND, PlaceRef, SourceKind, is_propose
 if TYPE_CHECKING:
     from skillhub.model.advisory import AdvisoryFeed
     from skillhub.model.index import Index
-    from skillhub.net.fetch import FolderFetcher
-    from skillhub.net.target import Who
+    from skillhub.net.fetch import FolderFetcher, Who
     from skillhub.project.last_seen import LastSeen
     from skillhub.sources.history import KeptListing, KeptListings
 

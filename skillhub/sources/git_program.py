@@ -21,8 +21,7 @@ from skillhub import errors
 from skillhub.archive.limits import unsafe
 from skillhub.errors import FormatError, SkillhubError, SourceError, UnsafeTransfer
 from skillhub.formats.text import clean, packaged, quote
-from skillhub.net.fetch import Arrived, Web, unheard
-from skillhub.net.target import Who
+from skillhub.net.fetch import Arrived, Web, Who, unheard
 
 # Failures of git as errors with a hint.
 

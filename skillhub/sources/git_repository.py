@@ -19,9 +19,9 @@ from skillhub.disk.folders import remove_tree
 from skillhub.errors import NotFound, SourceError, UnsafeTransfer, UsageError, WrongBytes
 from skillhub.formats.text import as_command, is_object_id, quote
 from skillhub.model.reference import Git, parse_ref
-from skillhub.net.fetch import RequestOptions, Response, Web
+from skillhub.net.fetch import RequestOptions, Response, Web, Who
 from skillhub.net.settings import base_of
-from skillhub.net.target import RULES, RequestTarget, Who, judged, proxy_for
+from skillhub.net.target import RULES, RequestTarget, judged, proxy_for
 from skillhub.sources.git_program import CatFile, GitError, GitLimits, GitProgram, GoneError
 
 # The URL that git fetches a repository from, with its settings and variables.

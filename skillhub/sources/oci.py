@@ -28,8 +28,8 @@ from skillhub.model.index import Index, Release
 from skillhub.model.manifest import glance
 from skillhub.model.reference import Oci, parse_ref
 from skillhub.model.tree import SKILL_MD, Kind, Unpacked, kind_of
-from skillhub.net.fetch import RequestOptions, Response, Web, is_limited, whole
-from skillhub.net.target import Requester, RequestTarget
+from skillhub.net.fetch import Requester, RequestOptions, Response, Web, is_limited, whole
+from skillhub.net.target import RequestTarget
 from skillhub.sources.layout import name_of_folder
 
 # Logins for OCI registries, as ``docker login`` and similar tools store them.

@@ -23,8 +23,8 @@ from skillhub.model.manifest import Manifest
 from skillhub.model.reference import errors_masked
 from skillhub.model.tree import SKILL_MD, File, Kind, Unpacked, kind_of
 from skillhub.net.download import ARTIFACT_CAP, Downloads
-from skillhub.net.fetch import Response
-from skillhub.net.target import Requester, RequestTarget
+from skillhub.net.fetch import Requester, Response
+from skillhub.net.target import RequestTarget
 
 CURRENT_PLACE: Final = "/.well-known/agent-skills/index.json"
 LEGACY_PLACE: Final = "/.well-known/skills/index.json"

@@ -24,8 +24,7 @@ from tuf.ngclient.urllib3_fetcher import Urllib3Fetcher
 from skillhub.formats.digest import Digest
 from skillhub.model.index import Admission, Index, Release, index_path, namespace_path
 from skillhub.net.client import Http
-from skillhub.net.fetch import Response
-from skillhub.net.target import PERSON, Requester
+from skillhub.net.fetch import PERSON, Requester, Response
 from skillhub.server.site import site_server
 from skillhub.sources.registry_client import TufRegistry
 from skillhub.trust.documents import LISTING_PATH, pinned_documents, signed_documents

@@ -11,8 +11,7 @@ import pytest
 from skillhub.errors import SourceError, StateError, UnsafeTransfer, WrongBytes
 from skillhub.formats.digest import Digest
 from skillhub.net.download import Copy, DownloadCache, SiteMemory
-from skillhub.net.fetch import PLAIN, RequestOptions, Response
-from skillhub.net.target import PERSON
+from skillhub.net.fetch import PERSON, PLAIN, RequestOptions, Response
 from tests.support.site import JSON, WELL_KNOWN, current, entry, offer, skill_md
 from tests.support.web import answer, redirect, requester_of
 

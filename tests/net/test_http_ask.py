@@ -9,10 +9,10 @@ import pytest
 
 from skillhub.errors import SourceError, UnsafeTransfer
 from skillhub.net.client import Http, Patience, _fields
-from skillhub.net.fetch import RequestOptions
+from skillhub.net.fetch import PERSON, RequestOptions
 from skillhub.net.mirrors import Mirrors
 from skillhub.net.settings import Settings
-from skillhub.net.target import PERSON, judge
+from skillhub.net.target import judge
 from tests.support.web import answer, requester_of
 
 OURS = judge("https://ours.example/a", PERSON)

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from skillhub.errors import UnsafeTransfer
-from skillhub.net.target import RULES, Requester, RequestRule, check_marketplace_url, judge
+from skillhub.net.fetch import Requester
+from skillhub.net.target import RULES, RequestRule, check_marketplace_url, judge
 from skillhub.sources.git_repository import remote_at
 
 PAGE = (Path(__file__).parents[2] / "docs/sources.md").read_text("utf-8")

@@ -4,10 +4,9 @@ import pytest
 
 from skillhub.errors import NotFound, UnsafeTransfer
 from skillhub.net.client import Http, Patience
-from skillhub.net.fetch import PLAIN, RequestOptions, Response
+from skillhub.net.fetch import PERSON, PLAIN, RequestOptions, Response
 from skillhub.net.mirrors import UntrustedClient
 from skillhub.net.settings import Logins
-from skillhub.net.target import PERSON
 from tests.support.web import Web, answer, redirect, requester_of
 
 PLACE = "oci://skills.example/x"

@@ -11,7 +11,7 @@ from tuf.api.metadata import Targets
 from skillhub.errors import FormatError, NotFound
 from skillhub.formats.digest import Digest
 from skillhub.model.index import DOCUMENT_CAP, Admission, Index, Release, index_path
-from skillhub.net.target import PERSON
+from skillhub.net.fetch import PERSON
 from skillhub.project.last_seen import HINTS
 from skillhub.sources.registry_client import TufRegistry, _Bridge, fetch_root
 from skillhub.trust.documents import LISTING_PATH, pinned_documents, signed_documents

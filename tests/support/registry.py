@@ -14,8 +14,7 @@ from hashlib import sha256
 
 from skillhub.errors import NotFound, WrongBytes
 from skillhub.model.index import namespace_path
-from skillhub.net.fetch import Response
-from skillhub.net.target import PERSON, Requester
+from skillhub.net.fetch import PERSON, Requester, Response
 from skillhub.registry.build import Setup, add, init
 from skillhub.registry.operator import RegistryDir, RegistrySettings, Signing
 from skillhub.sources.registry_client import TufRegistry

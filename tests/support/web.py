@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from skillhub.net.target import PERSON, Requester
+from skillhub.net.fetch import PERSON, Requester
 
 Act = Callable[[socket.socket], None]
 
