@@ -17,9 +17,9 @@ from skillhub.install.candidates import Candidate
 from skillhub.model import mcp_server
 from skillhub.model.hosts import Host, Scope, SkillScope
 from skillhub.model.lock import DeclaredNeed
+from skillhub.model.mcp_server import SERVER_RUNS, Risk, steered_by
 from skillhub.model.provenance import Facts, Record, Records
-from skillhub.model.question import SERVER_KINDS, SERVER_RUNS, Asked, Kind, McpChoice, Question, Rows
-from skillhub.model.server_command import Risk, steered_by
+from skillhub.model.question import SERVER_KINDS, Asked, Kind, McpChoice, Question, Rows
 from skillhub.model.skill import Need
 from skillhub.project import mcp_config
 from skillhub.project.copies import NeedCheck, with_stored_values

@@ -1,18 +1,444 @@
-"""An MCP server in the configuration of an agent: its command or its URL, without its secrets.
+"""An MCP server: the risk of its command, and what an agent's configuration says of it, without its secrets.
 
-The configuration does not mark secrets. So the output has only the names of variables and headers, the host of a URL,
-and those words of a command that are no value of an option and look no more random than names.
+Only two kinds of command are ordinary: a launcher with a package of one exact version, and a program whose arguments
+cannot be code. Interpreters, wrappers and other programs that run their arguments count as a shell.
+
+The configuration does not mark secrets. So what is shown of an entry has only the names of variables and headers, the
+host of a URL, and those words of a command that are no value of an option and look no more random than names.
 """
 
 from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Literal
 
-from skillhub.formats.text import deferred
-from skillhub.model.question import SERVER_RUNS
-from skillhub.model.server_command import WORDS, Risk, has_shell, is_loopback, loads_code, risk
+from skillhub.formats.text import deferred, packaged
+
+Risk = Literal["ordinary", "unpinned", "shell"]
+# The words for the risk of a command, in a question.
+SERVER_RUNS: Mapping[Risk, str] = {
+    "ordinary": "",
+    "unpinned": ", which downloads a package without a fixed version",
+    "shell": ", which runs a shell or other unchecked code",
+}
+_WORDS_MAX = 1000
+_WORD_MAX = 2048
+_LOOPBACK = deferred(r"localhost|127(?:\.[0-9]{1,3}){3}|\[::1\]", re.IGNORECASE)
+_RANKS: Sequence[Risk] = ("ordinary", "unpinned", "shell")
+
+# A shell in any word of the command, so that no wrapper (env, nice, sudo, busybox, docker run) can hide it.
+_SHELL = deferred(
+    r"(?:^|[\s/\\=]|^-[a-z]*S)(?:(?:ba|da|z|k|mk|c|tc|fi|a|ya|rba|po|xon|elvi)?sh|su|nu|cmd|powershell|pwsh)"
+    r"(?:-?[0-9][0-9.]*|-static)?(?:\.exe)?(?=$|\s)",
+    re.IGNORECASE,
+)
+
+WORDS = {name: frozenset(" ".join(lines).split()) for name, lines in packaged("model/server_words.json").items()}
+
+# Programs that run code in their arguments; they are ordinary only with a script by its absolute path.
+_INTERPRETERS = WORDS["interpreters"]
+# Programs that run a command in their arguments, or fetch and run a command from a file.
+_WRAPPERS = WORDS["wrappers"]
+_LAUNCHERS = WORDS["launchers"]
+_KNOWN = _INTERPRETERS | _WRAPPERS | _LAUNCHERS
+# The names among these that are no common arguments of other programs.
+_NAMED_IN_ARGUMENTS = (_INTERPRETERS | _LAUNCHERS | WORDS["named_wrappers"]) - WORDS["other_words"]
+# Packages with a scope that run a command in their arguments.
+_RUNNERS = WORDS["runner_packages"]
+# A name such as `node-20` is a build of the program; with one of these words after the dash it is an MCP server.
+_SERVERS = WORDS["server_words"]
+_PREFIXES = WORDS["prefixes"]
+# Python with its options before a script or a module, the interpreters that take a script, and names of modules.
+_PYTHON = deferred(r"(?:python|pypy|py)w?[0-9.]*t?")
+_PYTHON_FLAGS = deferred(r"-[uBIPsEb]+")
+# With these options Python does not search the working folder, which `-m` alone searches first, for the module.
+_PYTHON_ISOLATED = deferred(r"-[uBsEb]*[IP][uBIPsEb]*")
+_TAKES_SCRIPT = deferred(r"(?:node|nodejs|bun|ruby|perl|php|pythonw?|pypy|deno)[0-9.]*")
+_MODULE = deferred(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*", re.ASCII)
+_MODULES_THAT_RUN = WORDS["python_modules"]
+
+_EXE = deferred(r"\.(?:exe|cmd|bat|com|ps1)$")
+_LOADER = deferred(r"ld(?:-linux|-musl|-elf|64|32)?[\w.-]*\.so")
+_VERSIONED = deferred(r"[-_.]?v?[0-9][0-9.]*[a-z]?$")
+_PLAIN_COMMAND = deferred(r"\w[\w.-]*")
+_PLAIN_PROGRAM = deferred(r"[\w@+][\w.@+-]*")
+_PLAIN = deferred(r"[\w@+=:,./~-]+")
+_WEB = deferred(r"(?:[\w-]+=)?https?://[\w@+=:,./~?&#%-]+", re.IGNORECASE)
+_ABSOLUTE = deferred(r"(?:/|[A-Za-z]:[\\/])[\w@+=:,./\\~ -]*")
+_CODE_URL = deferred(
+    r"(?:^|=)(?:data|javascript|file|vbscript|blob|node|git|ssh|s?ftp|ext|github|gitlab|bitbucket|gist|npm|jsr|pypi|(?:git|hg|svn|bzr)\+\w+):"
+    # A Windows share of another machine; `@FILE`, a file of arguments.
+    r"|(?:^|=)//|(?:^|=)@(?![\w.-]+/[\w.-]+$)"
+    # Every other scheme, except those of servers that answer with data.
+    r"|(?:^|=)(?!(?:https?|wss?|tcp|udp|unix|postgres(?:ql)?|mysql|mariadb|mongodb|redis|rediss|amqps?|nats|mqtts?|grpcs?|bolt|neo4j"
+    r"|ldaps?|s3|gs|sqlite|memory|kafka|http\+unix|mongodb\+srv|neo4j\+s|bolt\+s)://)[a-z][a-z0-9+.-]*://",
+    re.IGNORECASE,
+)
+# A package to fetch, with any version.
+_SPEC = deferred(
+    r"[\w.-]@(?:latest|next|canary|beta|alpha|rc|nightly|dev|[~^v]?[0-9]+\.)|[\w\]]==[0-9v]", re.IGNORECASE
+)
+_SCRIPT = deferred(
+    r"\.(?:[cm]?[jt]sx?|py[cwz]?|rb|p[lm]|php|lua|sh|bash|zsh|fish|ps[md]?1|bat|cmd|exe|jar|war|class|wasm|so|dll|dylib"
+    r"|r|jl|go|tcl|exs?|clj|scm|awk|sed|vbs|hta|applescript|scpt|nix|mk|ipynb|phar|node|tgz|whl"
+    r"|rbw|plx|phtml|pyd|ksh|csh|command|desktop|service|coffee|vim|el|lisp|rkt|mli?|hs|nims?|zig|rs|c|cc|cpp|groovy"
+    r"|gradle|kts?|scala|sc|erl|csx?|fsx?|vbe|jse|ws[fhc]|msi|reg|lnk|appimage|deb|rpm|crx|xpi|vsix|just|elc|fnl|rake"
+    r"|gemspec|rhai|star|bzl|cmake|tf|hcl|jsonnet|cue|dhall|zip|tar|gz|xz|bz2|7z|asar|wat|ll|bc|dart|swift|v|cr|d)"
+    r"(?:[:#@/%].*)?$|(?:^|[/\\=])(?:make|docker|just|rake|task|jenkins|vagrant|proc|brew|gem)file$",
+    re.IGNORECASE,
+)
+# Folders in a home that hold installed programs.
+_OF_TOOLS = (
+    r"\.(?:local|nvm|volta|bun|cargo|deno|asdf|pyenv|rbenv|npm-global|npm|yarn|pnpm|fnm|venv|nix-profile|sdkman|dotnet"
+    r"|mise|proto)"
+)
+# Folders with files of a repository or a skill, or into which every user can write.
+_ANYBODYS = deferred(
+    rf"(?:^|[/\\=])(?:\.{{1,2}}(?:[/\\]|$)|(?!(?:{_OF_TOOLS})[/\\])\.[^/\\]+[/\\]|skills[/\\])"
+    r"|^(?:/(?:private/)?(?:proc|dev|tmp|var/tmp|run|var/run)/)",
+    re.IGNORECASE,
+)
+_LOCAL_PACKAGE = deferred(r"(?:file|link|portal|workspace|exec|patch):|@(?:[./\\]|~/)|^[/~]", re.IGNORECASE)
+_EVALUATES = WORDS["evaluating_options"]
+_RUN_PARTS = WORDS["running_parts"]
+_PARTS = deferred(r"[-_.:/]+|(?<=[a-z0-9])(?=[A-Z])")
+# First arguments that make a program run the others.
+_RUN_FIRST = WORDS["running_subcommands"]
+_SHORT_EVALUATES = deferred(r"-[A-Za-z]{0,2}[ce]")
+# Patterns, in capitals, of variables that make programs load code or run another program.
+_LOADS_CODE = WORDS["loading_variables"]
+
+# Packages and versions.
+_NPM_NAME = r"(?:@[a-z0-9~_.-]+/)?[a-z0-9~_-][a-z0-9~_.-]*"
+_SEMVER = r"v?[0-9]+\.[0-9]+\.[0-9]+(?:-[0-9A-Za-z.-]+)?(?:\+[0-9A-Za-z.-]+)?"
+_NPM = deferred(rf"(?P<name>{_NPM_NAME})@={{0,1}}{_SEMVER}", re.IGNORECASE)
+_NPM_ANY = deferred(rf"(?P<name>{_NPM_NAME})(?:@\S*)?", re.IGNORECASE)
+# The suffix of a script, the package of a script, and the scripts of a language itself, many of which run other code.
+_SUFFIX = deferred(r"\.(?:[cm]?[jt]sx?|py[cwz]?|p[lm]|rb|phar|php)$")
+_PACKAGED = deferred(r"[/\\](?:node_modules|site-packages|dist-packages|gems|share)[/\\]((?:@[^/\\]+[/\\])?[^/\\]+)")
+_OF_A_LANGUAGE = deferred(r"[/\\](?:python|pypy)[0-9.]*[/\\](?!(?:site|dist)-packages[/\\])")
+# Names of programs that are also common names of users' own scripts.
+_OWN_SCRIPTS = WORDS["own_scripts"]
+_PYPI_NAME = r"[a-z0-9](?:[a-z0-9._-]*[a-z0-9])?(?:\[[a-z0-9,._-]+\])?"
+_PYPI = deferred(
+    rf"(?P<name>{_PYPI_NAME})(?:===?|@)v?[0-9]+(?:\.[0-9]+)*(?:\.?(?:a|b|rc|post|dev)[0-9]+)*(?:\+[a-z0-9.]+)?",
+    re.IGNORECASE,
+)
+_PYPI_ANY = deferred(rf"(?P<name>{_PYPI_NAME})(?:(?:[=<>!~]=?|===|@)\S*)?", re.IGNORECASE)
+_GO = deferred(rf"(?P<name>[a-z0-9.-]+\.[a-z]+(?:/[\w.~-]+)+)@{_SEMVER}", re.IGNORECASE | re.ASCII)
+_GO_ANY = deferred(r"(?P<name>[a-z0-9.-]+\.[a-z]+(?:/[\w.~-]+)+)(?:@\S*)?", re.IGNORECASE | re.ASCII)
+_DENO = deferred(rf"(?:npm|jsr):/?(?P<name>{_NPM_NAME})@{_SEMVER}(?:/[\w./-]+)?", re.IGNORECASE)
+_DENO_ANY = deferred(rf"(?:npm|jsr):/?(?P<name>{_NPM_NAME})(?:@[^/\s]*)?(?:/[\w./-]+)?", re.IGNORECASE)
+_IMAGE = deferred(r"(?P<name>[a-z0-9][\w./:-]*)@sha256:[0-9a-f]{64}", re.ASCII)
+_IMAGE_ANY = deferred(r"(?P<name>[a-z0-9][\w./:-]*)(?:@\S*)?", re.ASCII)
+_FETCHED_SCRIPT = deferred(r"\.(?:[cm]?[jt]sx?|py[cw]?|rb|p[lm]|php|sh)(?:[?#].*)?$", re.IGNORECASE)
+# A repository or an archive, which each start fetches again.
+_FETCHED = deferred(
+    r"(?:[\w.-]+(?:\[[\w,.-]+\])?\s*@\s*)?(?:(?:git|hg|svn|bzr)\+\S+|(?:git|https?|ssh|git@)\S*:\S+|(?:github|gitlab|bitbucket|gist):\S+)|[\w.-]+/[\w.-]+(?:#\S*)?",
+    re.IGNORECASE,
+)
+_NO_PACKAGE = deferred(r"[\s;|&$`(){}'\"\\]")
+
+
+@dataclass(frozen=True, slots=True)
+class Launcher:
+    """A program that downloads a package and runs it.
+
+    Attributes:
+        begins: The first words of its commands.
+        pinned: A package of one exact version; ``name`` is the program that it runs.
+        loose: A package of any version.
+        flags: Options without a value that do not change the program that runs.
+        values: Options with a value that do not change it, with the pattern of harmless values.
+        packages: Options whose value is a package; the next word is a program of that package.
+        more_packages: Options whose value is an additional package.
+    """
+
+    begins: tuple[tuple[str, ...], ...]
+    pinned: re.Pattern[str]
+    loose: re.Pattern[str]
+    flags: re.Pattern[str]
+    values: Mapping[str, re.Pattern[str]]
+    packages: tuple[str, ...] = ()
+    more_packages: tuple[str, ...] = ()
+
+
+_ANY_PLAIN = deferred(r"[\w.,:@-]+")
+_NPM_FLAGS = deferred(
+    r"-y|--yes|-q|--quiet|--no|--prefer-offline|--offline|--ignore-scripts|--no-install|--bun|--silent"
+)
+_UV_FLAGS = deferred(
+    r"-q|--quiet|-v|--verbose|--offline|--no-cache|-n|--isolated|--no-progress|--refresh|--no-config|--no-env-file"
+)
+_DENO_FLAGS = deferred(
+    r"-[AqRWNES]+|--quiet|--no-prompt|--allow-(?:all|net|read|write|env|sys|run|ffi)(?:=[\w@+:,./~-]+)?|--no-lock"
+    r"|--deny-\w+(?:=[\w@+:,./~-]+)?|--no-npm|--no-remote|--cached-only"
+)
+_VARIABLE = deferred(r"(?P<name>[A-Za-z_]\w*)(?:=[\w@+=:,./~-]*)?", re.ASCII)
+_VOLUME = deferred(r"[\w][\w.-]*:/[\w./-]+(?::ro|:rw)?", re.ASCII)
+_DOCKER_FLAGS = deferred(
+    r"-[it]+|--rm|--init|--interactive|--tty|--read-only|--quiet|-q|--no-healthcheck|--sig-proxy=\w+"
+)
+_DOCKER_VALUES: Mapping[str, re.Pattern[str]] = {
+    **dict.fromkeys(("-e", "--env"), _VARIABLE),
+    **dict.fromkeys(("-v", "--volume"), _VOLUME),
+    **dict.fromkeys(("-p", "--publish"), deferred(r"(?:127\.0\.0\.1:|localhost:)?[0-9]+:[0-9]+")),
+    **dict.fromkeys(("-m", "--memory", "--cpus", "--pids-limit", "--name", "--label", "-l"), _ANY_PLAIN),
+    **dict.fromkeys(("--platform", "-w", "--workdir", "--stop-timeout"), deferred(r"[\w./-]+")),
+    **dict.fromkeys(("-u", "--user"), deferred(r"[\w:-]+")),
+    "--network": deferred(r"none|bridge|default"),
+    "--pull": deferred(r"always|missing|never"),
+    "--cap-drop": _ANY_PLAIN,
+    "--security-opt": deferred(r"no-new-privileges(?:[:=]true)?"),
+}
+_OF_NPM = (_NPM, _NPM_ANY, _NPM_FLAGS)
+_PACKAGE = ("-p", "--package")
+_LAUNCHED = (
+    Launcher((("npx",), ("npm", "exec"), ("npm", "x"), ("bunx",), ("bun", "x")), *_OF_NPM, {}, _PACKAGE),
+    Launcher((("pnpm", "dlx"), ("pnpx",), ("yarn", "dlx")), *_OF_NPM, {}, _PACKAGE),
+    Launcher(
+        (("uvx",), ("uv", "tool", "run")),
+        *(_PYPI, _PYPI_ANY, _UV_FLAGS),
+        dict.fromkeys(("-p", "--python"), re.compile(r"(?:(?:c|py)(?:python|py))?@?[0-9.]+")),
+        ("--from",),
+        ("--with", "-w"),
+    ),
+    Launcher((("pipx", "run"),), _PYPI, _PYPI_ANY, deferred(r"-q|--quiet|--no-cache|--verbose"), {}, ("--spec",)),
+    Launcher((("go", "run"),), _GO, _GO_ANY, deferred(r"-v|-x"), {}),
+    Launcher((("deno", "run"),), _DENO, _DENO_ANY, _DENO_FLAGS, {}),
+    Launcher(
+        tuple(
+            (program, *words)
+            for program in ("docker", "podman", "nerdctl")
+            for words in (("run",), ("container", "run"))
+        ),
+        *(_IMAGE, _IMAGE_ANY, _DOCKER_FLAGS, _DOCKER_VALUES),
+    ),
+)
+
+
+# The files of a project that decide where a launcher gets its packages, or which code it runs before them.
+_STEERED: Mapping[str, tuple[str, ...]] = {
+    **dict.fromkeys(("npx", "npm"), (".npmrc",)),
+    **dict.fromkeys(("pnpm", "pnpx"), (".npmrc", ".pnpmfile.cjs", ".pnpmfile.mjs", "pnpm-workspace.yaml")),
+    "yarn": (".npmrc", ".yarnrc", ".yarnrc.yml"),
+    **dict.fromkeys(("bun", "bunx"), (".npmrc", "bunfig.toml")),
+    "deno": (".npmrc", "deno.json", "deno.jsonc"),
+    **dict.fromkeys(("uv", "uvx"), ("uv.toml",)),
+}
+
+
+def risk(words: Sequence[str]) -> Risk:
+    """Return the risk of a command; an ``unpinned`` one downloads a package that may be another one tomorrow."""
+    if not words or len(words) > _WORDS_MAX or any(len(word) > _WORD_MAX for word in words) or has_shell(words):
+        return "shell"
+    program = _program(words[0])
+    launched = next(
+        (
+            _launched(launcher, words[len(begins) :], reads_on=program == "npm")
+            for launcher in _LAUNCHED
+            for begins in launcher.begins
+            if (program, *words[1 : len(begins)]) == begins and _is_place(words[0])
+        ),
+        None,
+    )
+    if launched is not None:
+        return launched
+    if _is_one_of(program, _INTERPRETERS):
+        return _interpreted(program, words)
+    if _is_one_of(program, _KNOWN) or not _is_place(words[0]) or ("/" in words[0] and _is_runner(words[0])):
+        return "shell"
+    return _with_arguments(words[1:])
+
+
+def steered_by(words: Sequence[str]) -> tuple[str, ...]:
+    """Return the files of a project that may make the launcher in this command run another package or other code."""
+    if not words:
+        return ()
+    launcher = _program(words[0])
+    # The launcher runs a package in the project in place of the one with this name and version.
+    names = (match["name"] for word in words[1:] if (match := _NPM_ANY.fullmatch(word)) and "@" in word[1:])
+    packages = tuple(f"node_modules/{name}" for name in names) if launcher in _STEERED else ()
+    return (*_STEERED.get(launcher, ()), *packages)
+
+
+def has_shell(words: Iterable[str]) -> bool:
+    """Return whether a shell is among the words of a command, behind any wrapper."""
+    return any(_SHELL.search(word) for word in words)
+
+
+def runs_any_command(program: str) -> bool:
+    """Return whether a program is a shell, an interpreter or a wrapper, which runs any command in its arguments."""
+    return has_shell((program,)) or _is_one_of(_program(program), _NAMED_IN_ARGUMENTS | _PREFIXES)
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether the host of a URL is this machine."""
+    return _LOOPBACK.fullmatch(host) is not None
+
+
+def loads_code(name: str) -> bool:
+    """Return whether a variable of this name makes programs load code or run another program."""
+    return any(fnmatchcase(name.upper(), pattern) for pattern in _LOADS_CODE)
+
+
+def worst(risks: Iterable[Risk]) -> Risk:
+    """Return the worst of the risks; ``ordinary`` if there is none."""
+    return max(risks, key=_RANKS.index, default="ordinary")
+
+
+def _launched(launcher: Launcher, words: Sequence[str], *, reads_on: bool) -> Risk:
+    """Return the risk of a launcher's command.
+
+    Args:
+        launcher: The launcher.
+        words: The words after ``begins``.
+        reads_on: Whether the launcher also reads options after the package.
+    """
+    risks: list[Risk] = []
+    is_named, position = False, 0
+    while position < len(words) and words[position].startswith("-"):
+        option, equals, value = words[position].partition("=")
+        position += 1
+        if words[position - 1] == "--":
+            reads_on = False
+            break
+        if launcher.flags.fullmatch(words[position - 1]):
+            continue
+        if not equals and position < len(words):
+            value, position = words[position], position + 1
+        if option in (*launcher.packages, *launcher.more_packages):
+            is_named = is_named or option in launcher.packages
+            risks.append(_package_risk(launcher, value)[0])
+        elif not _is_harmless(launcher.values.get(option), value):
+            return "shell"
+    if position == len(words):
+        return "shell"
+    kind: Risk
+    kind, name = ("ordinary", words[position]) if is_named else _package_risk(launcher, words[position])
+    arguments = words[position + 1 :]
+    is_image = launcher.loose is _IMAGE_ANY
+    bare = re.split(r"[:\[]", name)[0]
+    is_runner = "/" not in bare.removeprefix("library/") and _is_one_of(_program(bare), _KNOWN)
+    if is_runner or name.lower() in _RUNNERS or (is_named and not _PLAIN_COMMAND.fullmatch(name)):
+        return "shell"
+    if is_image and arguments and _is_one_of(_program(arguments[0]), _KNOWN):
+        return "shell"
+    if reads_on:
+        own_words = arguments[: arguments.index("--")] if "--" in arguments else arguments
+        if any(word.startswith("-") for word in own_words):
+            return "shell"
+        arguments = [*own_words, *arguments[len(own_words) + 1 :]]
+    return worst([*risks, kind, _with_arguments(arguments)])
+
+
+def _package_risk(launcher: Launcher, spec: str) -> tuple[Risk, str]:
+    """Return the risk of a package, by whether it has one exact version, and its name."""
+    is_script = "://" in spec and _FETCHED_SCRIPT.search(spec)
+    if _NO_PACKAGE.search(spec) or _ANYBODYS.search(spec) or _LOCAL_PACKAGE.search(spec) or is_script:
+        return "shell", ""
+    if match := launcher.pinned.fullmatch(spec):
+        return "ordinary", match["name"]
+    if match := launcher.loose.fullmatch(spec):
+        return "unpinned", match["name"]
+    is_fetched = launcher.packages and _FETCHED.fullmatch(spec)
+    return ("unpinned" if is_fetched else "shell"), ""
+
+
+def _is_harmless(allowed: re.Pattern[str] | None, value: str) -> bool:
+    match = allowed.fullmatch(value) if allowed is not None else None
+    return match is not None and not (allowed is _VARIABLE and loads_code(match["name"]))
+
+
+def _interpreted(program: str, words: Sequence[str]) -> Risk:
+    """Return the risk of an interpreter: ordinary with a module or a script by absolute path, and plain words."""
+    arguments = list(words[1:])
+    if not _is_place(words[0]) or not _TAKES_SCRIPT.fullmatch(program):
+        return "shell"
+    is_isolated = False
+    while arguments and _PYTHON.fullmatch(program) and _PYTHON_FLAGS.fullmatch(arguments[0]):
+        is_isolated = is_isolated or _PYTHON_ISOLATED.fullmatch(arguments[0]) is not None
+        arguments.pop(0)
+    if len(arguments) > 1 and arguments[0] == "-m" and _PYTHON.fullmatch(program):
+        top = arguments[1].partition(".")[0]
+        is_known = top in sys.stdlib_module_names or top in _MODULES_THAT_RUN or top.lower() in _MODULES_THAT_RUN
+        is_other = is_known or not is_isolated or not _MODULE.fullmatch(arguments[1])
+        return "shell" if is_other else _with_arguments(arguments[2:])
+    if not arguments or not _ABSOLUTE.fullmatch(arguments[0]) or _ANYBODYS.search(arguments[0]):
+        return "shell"
+    return "shell" if _is_runner(arguments[0]) else _with_arguments(arguments[1:])
+
+
+def _is_runner(script: str) -> bool:
+    """Return whether a script is a launcher or another program that runs its arguments: ``npx-cli.js``, ``pip``."""
+    path = script.lower()
+    *folders, file_name = re.split(r"[/\\]", path)
+    stem = _SUFFIX.sub("", file_name)
+    names = {stem, *folders[-1:]} if stem == "__main__" else {stem}
+    if stem != file_name:
+        names -= _OWN_SCRIPTS
+    names |= {package.replace("\\", "/") for package in _PACKAGED.findall(path)}
+    is_known = any(_is_one_of(name, _KNOWN) or name in _RUNNERS or name in _MODULES_THAT_RUN for name in names)
+    return is_known or _OF_A_LANGUAGE.search(f"{'/'.join(folders)}/") is not None
+
+
+def _with_arguments(words: Sequence[str]) -> Risk:
+    """Return ``ordinary`` if none of these arguments of an unknown program can be code, else ``shell``."""
+    for number, word in enumerate(words):
+        if word == "--" and number + 1 < len(words) and not words[number + 1].startswith("-"):
+            return "shell"
+        if not _is_plain(word) or (number == 0 and word.lower() in _RUN_FIRST):
+            return "shell"
+    return "ordinary"
+
+
+def _is_plain(word: str) -> bool:
+    if _WEB.fullmatch(word) and not _evaluates(word.partition("=")[0]):
+        return not _SCRIPT.search(re.split("[?#]", word)[0])
+    if word == "-" or not (_PLAIN.fullmatch(word) or _ABSOLUTE.fullmatch(word)) or _CODE_URL.search(word):
+        return False
+    option, _, value = word.partition("=")
+    if word.startswith("-") and _evaluates(option):
+        return False
+    operand = value or (option if not word.startswith("-") else "")
+    if _ANYBODYS.search(operand) or _SCRIPT.search(operand) or _SPEC.search(word):
+        return False
+    return not (operand and _is_one_of(_program(operand), _NAMED_IN_ARGUMENTS))
+
+
+def _evaluates(option: str) -> bool:
+    bare = option.lstrip("-")
+    name, parts = bare.lower(), {part.lower() for part in _PARTS.split(bare)}
+    is_long = name in _EVALUATES or name.startswith(("eval", "exec")) or not _RUN_PARTS.isdisjoint(parts)
+    is_event = bare.startswith(("on-", "on_")) or re.match("on[A-Z]", bare) is not None
+    return is_long or is_event or _SHORT_EVALUATES.fullmatch(option) is not None
+
+
+def _is_place(word: str) -> bool:
+    """Return whether a program is a plain name, or an absolute path outside folders of repositories and skills."""
+    if _PLAIN_PROGRAM.fullmatch(word):
+        return True
+    return _ABSOLUTE.fullmatch(word) is not None and not _ANYBODYS.search(word)
+
+
+def _program(word: str) -> str:
+    return _EXE.sub("", re.split(r"[/\\]", word)[-1].lower())
+
+
+def _is_one_of(program: str, programs: frozenset[str]) -> bool:
+    if programs is _KNOWN and _LOADER.match(program):
+        return True
+    first, *others = re.split(r"[-_.]", program)
+    is_build = bool(others) and first in _NAMED_IN_ARGUMENTS and _SERVERS.isdisjoint(others)
+    return program in programs or _VERSIONED.sub("", program) in programs or (is_build and first in programs)
+
+
+# An entry in the configuration of an agent: its command or its URL.
 
 # The keys of an entry that run nothing besides its command; `headersHelper` and `envFile` are not among them.
 _UNDERSTOOD = WORDS["entry_keys"]

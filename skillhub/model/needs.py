@@ -19,8 +19,8 @@ from skillhub.formats.document import Before, ForeignDocument, Items, Lenient, M
 from skillhub.formats.text import as_command, clean, deferred, is_hidden, is_name, quote
 from skillhub.formats.yaml import Node
 from skillhub.model.finding import Issue
+from skillhub.model.mcp_server import Risk, is_loopback, loads_code, risk
 from skillhub.model.reference import Named, parse_ref
-from skillhub.model.server_command import Risk, is_loopback, loads_code, risk
 from skillhub.model.tree import SKILL_MD, Tree
 from skillhub.model.version import Range
 

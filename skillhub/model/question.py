@@ -10,7 +10,7 @@ from skillhub.errors import Refused
 from skillhub.model.reference import all_masked
 
 if TYPE_CHECKING:
-    from skillhub.model.server_command import Risk
+    from skillhub.model.mcp_server import Risk
     from skillhub.model.tree import Tree
 
 Kind = Literal[
@@ -37,13 +37,8 @@ Kind = Literal[
     "local-edit",  # a copy in an agent's folder was edited by hand
 ]
 
-# The kind of question about a server by the risk of its command, and the words for that risk.
+# The kind of question about a server, by the risk of its command.
 SERVER_KINDS: Mapping[Risk, Kind] = {"ordinary": "mcp", "unpinned": "mcp-unpinned", "shell": "mcp-shell"}
-SERVER_RUNS: Mapping[Risk, str] = {
-    "ordinary": "",
-    "unpinned": ", which downloads a package without a fixed version",
-    "shell": ", which runs a shell or other unchecked code",
-}
 
 # The fate of edits made by hand: saved as a patch and replaced, merged into the new version, discarded, or kept with
 # the skill unchanged.

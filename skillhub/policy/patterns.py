@@ -15,7 +15,7 @@ from functools import lru_cache
 
 from skillhub.errors import FormatError
 from skillhub.formats.text import deferred, quote
-from skillhub.model.server_command import runs_any_command
+from skillhub.model.mcp_server import runs_any_command
 
 # Kinds of capabilities: those without a name, and those with a name after a colon.
 BARE_KINDS = ("agents", "binary", "hooks", "scripts", "shell")

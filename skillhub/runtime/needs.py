@@ -11,9 +11,9 @@ from typing import Any, Final, Literal
 from skillhub.formats.text import clean, quote, quoted
 from skillhub.model import manifest, needs
 from skillhub.model.hosts import absolute
+from skillhub.model.mcp_server import SERVER_RUNS, Risk, steered_by
 from skillhub.model.needs import Declared, McpServer, Requirement
-from skillhub.model.question import SERVER_KINDS, SERVER_RUNS, Answer, Question
-from skillhub.model.server_command import Risk, steered_by
+from skillhub.model.question import SERVER_KINDS, Answer, Question
 from skillhub.model.tree import File, Tree
 from skillhub.runtime.catalog import Session
 from skillhub.runtime.discover import Surroundings

@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillhub.model.mcp_server import runs_code
+from skillhub.model.mcp_server import loads_code, risk, runs_code, steered_by, worst
 from skillhub.model.needs import McpServer, split_command
-from skillhub.model.server_command import loads_code, risk, steered_by, worst
 
 DIGEST = "sha256:" + "0a" * 32
 
