@@ -93,6 +93,14 @@ class Pipe:
                 rest = await to_thread.run_sync(read, abandon_on_cancel=True)
         return line or None
 
+    def expect(self, message: Any) -> None:  # noqa: ANN401 - a union of the SDK
+        """Remember an open request; forget one that the client cancels, since it gets no answer."""
+        if isinstance(message, JSONRPCRequest) and message.method != "subscriptions/listen":
+            self.open_requests.add(message.id)
+        elif getattr(message, "method", None) == "notifications/cancelled":
+            cancelled = (message.params or {}).get("requestId")
+            self.open_requests -= {each for each in self.open_requests if each == cancelled}
+
     async def refuse(self, code: int, message: str, to: object = None) -> None:
         """Answer an invalid or too large message with an error; ``to`` is its id, if it has one."""
         number = to if isinstance(to, (str, int)) and not isinstance(to, bool) else None
@@ -115,8 +123,7 @@ async def frames(pipe: Pipe) -> AsyncIterator[tuple[Any, Any]]:
                 message = await _message(line, pipe)
                 if message is None:
                     continue
-                if isinstance(message, JSONRPCRequest) and message.method != "subscriptions/listen":
-                    pipe.open_requests.add(message.id)
+                pipe.expect(message)
                 await to_server.send(SessionMessage(message))
             with anyio.move_on_after(_LAST_ANSWERS):
                 while pipe.open_requests:  # a script may close its end right after its last request

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 
@@ -9,9 +10,12 @@ import pytest
 
 pytest.importorskip("mcp")
 
+import anyio
+
 from skillhub.disk.installer import extra_command
+from skillhub.server.mcp import Pipe, frames
 from tests.support.cli import REPO
-from tests.support.mcp_wire import HELLO, READY, Wire, request, talk
+from tests.support.mcp_wire import HELLO, READY, Wire, encoded, request, talk
 
 PING = request(9, "ping", modern=False)
 BROKEN = [
@@ -131,6 +135,18 @@ def test_server_ends_after_its_client(shell):
     wire.send(*(request(number, "ping", modern=False) for number in range(5)))
     wire.process.stdin.close()
     assert wire.process.wait(300) in (0, 141)
+
+
+def test_input_of_a_cancelled_request_ends_at_once():
+    cancel = {"jsonrpc": "2.0", "method": "notifications/cancelled"}
+    sent = encoded([request(1, "ping"), *({**cancel, "params": {"requestId": number}} for number in ([2], 1))])
+
+    async def methods():
+        with anyio.fail_after(20):  # it waited 30 seconds for an answer
+            async with frames(Pipe(io.BytesIO(sent), io.BytesIO())) as (received, answers), received, answers:
+                return [each.message.method async for each in received]
+
+    assert anyio.run(methods) == ["ping", "notifications/cancelled", "notifications/cancelled"]
 
 
 def test_missing_extra_is_reported_with_the_command_that_installs_it(shell):
