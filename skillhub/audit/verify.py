@@ -19,7 +19,7 @@ from skillhub.formats.digest import Digest
 from skillhub.formats.text import as_command, command, from_here, quote
 from skillhub.install import candidates, pins
 from skillhub.install.candidates import ReleaseStatus
-from skillhub.install.sync import copies_to_remove, name_collisions, unmanaged_copies
+from skillhub.install.links import copies_to_remove, name_collisions, unmanaged_copies
 from skillhub.model.lock import Lock, Locked, Signer, shown_signers
 from skillhub.model.manifest import Manifest
 from skillhub.model.provenance import Record, Records

@@ -1,33 +1,35 @@
-"""Sync: finish an interrupted command, and restore copies that differ from the lock; copies that no record lists."""
+"""Sync: finish an interrupted command, and restore copies that differ from the lock."""
 
 from __future__ import annotations
 
 import os
-from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from typing import Protocol
 
-from skillhub.command.ports import LeftOut, Options, Outcome, Ports, ask, chosen_agents
+from skillhub.command.ports import LeftOut, Outcome, Ports, ask
 from skillhub.command.state import State, read_state
-from skillhub.disk import files
-from skillhub.disk.folders import list_folder
 from skillhub.disk.home import LOCK
 from skillhub.edits import patch
-from skillhub.formats.digest import NO_FILES, Digest
+from skillhub.formats.digest import Digest
 from skillhub.formats.text import command
 from skillhub.install.admission import policy_subject, refuse_known_bad
 from skillhub.install.candidates import Candidate, ReleaseStatus
-from skillhub.install.links import Linker, Linking, Step, kept_edited, removal_questions, write_records
-from skillhub.model.lock import Lock, Locked
-from skillhub.model.provenance import Record, Records
-from skillhub.model.tree import SKILL_MD, Tree
+from skillhub.install.links import (
+    Linker,
+    Linking,
+    copies_to_remove,
+    kept_edited,
+    removal_questions,
+    unmanaged_copies,
+    write_records,
+)
+from skillhub.model.lock import Locked
+from skillhub.model.tree import Tree
 from skillhub.policy.policy import LASTING
 from skillhub.project import copies, mcp_config
-from skillhub.project.copies import agent_folders, by_folder, folders_of, managed, portable, unmanaged
-from skillhub.project.project import Project
-from skillhub.project.store import Store
+from skillhub.project.copies import managed
 
 
 class Obtain(Protocol):
@@ -238,117 +240,3 @@ def _carry_out(
     changed |= new_records != ports.project.records()
     write_records(new_records, ports)
     return changed
-
-
-# Folders that agents read as a locked skill, and that no record lists.
-
-
-def unmanaged_copies(lock: Lock, records: Records, ports: Ports) -> Mapping[str, Sequence[str]]:
-    """Return by name the folders that agents read as a locked skill, and that skillhub does not manage."""
-    project = ports.project
-    kept: defaultdict[str, set[str]] = defaultdict(set)
-    links = (link for record in records.skills.values() for link in record.links)
-    for folder, names in by_folder(project, links).items():
-        kept[os.path.realpath(folder)] |= names  # the folders of two agents may be the same
-    local = [entry.path for entry in lock.skills.values() if entry.local and entry.path]
-    sources = [f"{os.path.realpath(os.path.join(project.base, each))}{os.sep}" for each in local]
-    found: defaultdict[str, list[str]] = defaultdict(list)
-    for folder in agent_folders(project, ports.user_home, ports.environ):
-        real = os.path.realpath(folder)
-        if not (kept[real] or _is_for_agents(real, project)):
-            continue
-        try:
-            locked_names = lock.skills.keys() & {*os.listdir(real)}
-        except OSError:
-            continue
-        for name in sorted(locked_names - kept[real]):
-            path = os.path.join(real, name)
-            own = f"{os.path.realpath(path)}{os.sep}"
-            holds_source = any(each.startswith(own) for each in sources)
-            if os.path.isfile(os.path.join(path, SKILL_MD)) and not holds_source:
-                found[name].append(path)
-    return found
-
-
-def name_collisions(lock: Lock, ports: Ports, name_in: Callable[[str], str | None]) -> Mapping[str, Sequence[str]]:
-    """Return by name the folders, of another name or deeper, whose ``SKILL.md`` gives agents a locked name.
-
-    ``name_in`` returns the name that agents read in a folder.
-
-    Raises:
-        FormatError, StateError: as for ``copies.unmanaged``.
-    """
-    found: defaultdict[str, list[str]] = defaultdict(list)
-    tops = agent_folders(ports.project, ports.user_home, ports.environ)
-    # A linked folder counts by the place of the link, not of its target.
-    of_agents = tuple(f"{top}{os.sep}" for top in tops if _is_for_agents(os.path.realpath(top), ports.project))
-    for path in unmanaged(ports.project, ports.user_home, ports.environ):
-        folder, base = os.path.split(path)
-        is_copy = base in lock.skills and folder in tops  # which ``unmanaged_copies`` returns
-        if not is_copy and f"{path}{os.sep}".startswith(of_agents):
-            name = name_in(path)  # agents may read a skill that cannot be installed
-            if name is not None and name in lock.skills:
-                found[name].append(path)
-    return found
-
-
-def _is_for_agents(real: str, project: Project) -> bool:
-    """Return whether a folder of the project, or of one of its packages, is for agents alone, as hidden ones are.
-
-    One agent reads ``skills``, where authors keep their own skills, too. In user scope, all folders that agents read
-    are theirs, wherever links lead, as in managed dotfiles.
-    """
-    below = portable(real, os.path.realpath(project.base))
-    return "/." in f"/{below}" or os.path.isabs(below) or project.scope == "user"
-
-
-def _is_outside(path: str, project: Project) -> bool:
-    """Return whether ``path`` is outside of the project, reached through a link."""
-    below = portable(path, os.path.realpath(project.base))
-    return project.scope == "project" and os.path.isabs(below)
-
-
-def copies_to_remove(name: str, paths: Iterable[str], state: State, ports: Ports) -> tuple[list[Step], list[str]]:
-    """Decide on unmanaged copies of a locked skill; if the skill is not enabled, no agent may read one.
-
-    Returns:
-        The copies to remove after their edits are saved; and those that skillhub never put there, which stay.
-
-    Raises:
-        FormatError, StateError: the chosen agents cannot be read.
-    """
-    tree, record = state.lock.skills[name].tree, state.records.skills.get(name)
-    if state.enabled(name):
-        return [], [path for path in paths if not _is_spare(path, tree, record, ports.store)]
-    was_enabled = record is not None and record.disabled_by == "user" and record.tree != NO_FILES
-    agents = chosen_agents(Options(), state.records, state.intent, ports) if was_enabled else ()
-    # In the folder of an agent that was not chosen, a skill of that name belongs to the user.
-    folders = {*map(os.path.realpath, folders_of(ports.project, agents, ports.user_home, ports.environ))}
-    steps, left = [], []
-    for path in paths:
-        if _is_outside(path, ports.project):
-            left.append(path)
-        elif _is_spare(path, tree, record, ports.store):
-            steps.append(Step(path, path, "delete"))
-        elif was_enabled and not files.is_link(path) and os.path.dirname(path) in folders:
-            steps.append(Step(path, path, "save"))
-        else:
-            left.append(path)
-    return steps, left
-
-
-def _is_spare(path: str, tree: Digest, record: Record | None, store: Store) -> bool:
-    """Return whether ``path``, or its target, is exactly the locked tree, or the one that this machine had enabled.
-
-    Another tree of the store does not count: ``cache gc`` may remove it, and this copy would be the last one.
-    """
-
-    def is_copy_of(digest: Digest) -> bool:
-        listing = list_folder(path, store.listing(digest))
-        return listing is not None and listing.digest == digest
-
-    try:
-        former = record.tree if record is not None else tree
-        return is_copy_of(tree) or (former != tree and is_copy_of(former) and not store.check(former))
-    except OSError:
-        return False
