@@ -22,8 +22,7 @@ from skillhub.formats.digest import Digest
 from skillhub.formats.text import command, quote, reinstall
 from skillhub.install import pins
 from skillhub.install.admission import advised, advised_tree, install_words, policy_subject, since
-from skillhub.install.candidates import ReleaseStatus
-from skillhub.install.obtain import undeclared
+from skillhub.install.candidates import ReleaseStatus, undeclared
 from skillhub.model.finding import SEVERITIES, Finding, Issue, Severity
 from skillhub.model.hosts import hosts
 from skillhub.model.index import Admission, TakenBack, choose_release

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from skillhub.errors import SecurityError, SignerChanged, SourceError, SourceMismatch
+from skillhub.errors import NotFound, SecurityError, SignerChanged, SourceError, SourceMismatch, WrongBytes
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import as_word, command, quote, reinstall
-from skillhub.model.finding import Finding
+from skillhub.model.finding import Finding, is_kept_for_documentation
 from skillhub.model.hosts import Scope
 from skillhub.model.index import Admission, Index, Release, choose_release
 from skillhub.model.lock import RESTORE, Lock, Locked, Signer, shown_signers
@@ -26,7 +26,7 @@ from skillhub.project.project import Project
 from skillhub.project.store import Listed, Staged, Store
 from skillhub.project.user_state import OwnKey
 from skillhub.scan import ScannedSkill, capabilities_and_findings
-from skillhub.sources.configured import Sources
+from skillhub.sources.configured import Source, Sources
 from skillhub.trust.publishers import Publisher, Verdict, how_to_trust, keys_of_publisher, publisher_of
 
 if TYPE_CHECKING:
@@ -293,6 +293,39 @@ def candidate_of(
     )
 
 
+def entry_of(content: Content, verdict: Verdict, source: str, origin: dict[str, Any]) -> Locked:
+    """Return the lock's entry for a verified skill; ``origin`` has the fields about the origin of its bytes."""
+    rest = {**origin, "version": origin.get("version") or content.manifest.version}
+    return Locked(
+        **{"size": verdict.tree.size, **rest},
+        source=source,
+        tree=verdict.tree.digest,
+        signed_by=(verdict.signer.spell(),) if verdict.signer else (),
+        capabilities=content.capabilities,
+        requires=spelled(content.manifest),
+    )
+
+
+def with_patched_tree(found: Candidate, tree: Tree, content: Content) -> Candidate:
+    """Return the candidate with the patched tree, which has no signature, in place of its own.
+
+    Raises:
+        SourceMismatch: the patch changes the skill's name.
+    """
+    if content.manifest.name != found.manifest.name:
+        raise SourceMismatch(f"the patch renames {found.manifest.name} to {content.manifest.name}", where=found.name)
+    return replace(
+        found,
+        tree=tree,
+        base=None if found.stored else found.tree,
+        manifest=content.manifest,
+        capabilities=content.capabilities,
+        findings=content.findings,
+        trust="unsigned",
+        stored=False,
+    )
+
+
 def check_folder_name(found: Candidate, folder: str | None) -> Candidate:
     """Return the candidate, with a warning if its folder has another name, which the specification forbids."""
     if (name := os.path.basename(folder or "")) in ("", found.name):
@@ -327,6 +360,42 @@ def check_against_lock(candidate: Candidate, entry: Locked | None, scope: Scope)
     check_same_signer(candidate, entry, scope)
 
 
+def undeclared(capabilities: Iterable[str], entry: Locked) -> str | None:
+    """Return the warning of capabilities that the lock leaves out; None if there are none."""
+    if not (found := sorted(set(capabilities) - set(entry.capabilities))):
+        return None
+    message = f"the lock does not list these capabilities: {', '.join(found)}"
+    hosts = (each.removeprefix("network:") for each in found if not each.startswith("env:"))
+    if all(each == "?" or is_kept_for_documentation(each) for each in hosts):
+        # Older versions recorded neither variables nor such hosts.
+        return f"{message}; an older version of skillhub wrote it, or they were removed"
+    return message
+
+
+def check_claims(found: Candidate, scope: Scope, *, scan: bool) -> Candidate:
+    """Return the candidate if it has all needs and capabilities of the lock; warn of needs that the lock leaves out.
+
+    Hosts and variables are not compared: older versions of skillhub recorded fewer, and the rules for them changed.
+    An agreed skill was scanned before: the record has its capabilities.
+
+    Raises:
+        WrongBytes: the lock lists more than the files show, so that an update could add it without being noticed.
+    """
+    entry, needs = found.entry, {*spelled(found.manifest)}
+    surplus = [f"needs {each}" for each in entry.requires if each not in needs]
+    if scan:
+        comparable = (each for each in entry.capabilities if not each.startswith(("env:", "network:")))
+        surplus += [f"can do {each}" for each in comparable if each not in found.capabilities]
+    if surplus:
+        message = f"the files of {found.name} do not show what the lock lists: {', '.join(surplus)}"
+        remove = command(scope, "remove", found.name)
+        hint = f"restore the lock from version control, or {remove} and install it again"
+        raise WrongBytes(message, where=found.name, hint=hint)
+    if missing_needs := sorted(needs - {*entry.requires}):
+        return found.noted(f"the lock does not list these needs: {', '.join(missing_needs)}")
+    return found
+
+
 def locked_elsewhere(name: str, entry: Locked, found: str, scope: Scope) -> SourceMismatch:
     """Return the refusal of a skill whose name the lock has from another origin."""
     keep_both = f"to have both, install it with another name: --as {name[:62].rstrip('-')}-2"
@@ -350,6 +419,15 @@ def how_to_mend_lock(name: str, entry: Locked, scope: Scope, *, is_of_registry: 
     words = (f"{entry.source}:{own}", *(("--as", name) if own != name else ()))
     differs = f"skillhub.lock differs from {entry.source}, whose releases never change"
     return f"{differs}: {RESTORE}; otherwise: {reinstall(scope, name, words)}"
+
+
+def missing_release(status: ReleaseStatus, source: Source, scope: Scope) -> NotFound | WrongBytes:
+    """Return the error for a locked release that its registry does not have, or has with other bytes."""
+    offered = next((each for each in status.offered if each.version == status.entry.version), None)
+    if offered is None:
+        return NotFound(f"{source.alias} no longer has {status.name} {status.entry.version}", where=source.url)
+    message = f"expected {status.name} {status.entry.version} to be {status.entry.digest}, found {offered.digest}"
+    return WrongBytes(message, where=source.url, hint=how_to_mend_lock(status.name, status.entry, scope))
 
 
 def check_same_signer(after: Candidate, before: Locked, scope: Scope, root: Digest | None = None) -> None:

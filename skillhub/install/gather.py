@@ -11,9 +11,7 @@ from threading import Thread
 from skillhub import scan
 from skillhub.command.ports import LeftOut, Options, Ports
 from skillhub.command.state import State
-from skillhub.edits.patch import difference, free_path, merge_skills
 from skillhub.errors import Forbidden, FormatError, NotFound, SecurityError, SkillhubError, UsageError
-from skillhub.formats.digest import Digest
 from skillhub.formats.text import NAME_RULE, as_word, command, is_name, is_object_id, quote, reinstall
 from skillhub.install.admission import admit, too_young, with_advisories
 from skillhub.install.candidates import (
@@ -25,15 +23,12 @@ from skillhub.install.candidates import (
     check_against_lock,
     is_within,
     no_scan,
-    read,
-    spelled,
 )
-from skillhub.install.obtain import obtain_locked, prefetched, with_patched_tree
+from skillhub.install.obtain import prefetched, rebase_patch
 from skillhub.install.resolve import ResolvedSkill, ranges_on, resolve_locked, resolve_ref, resolve_wanted, satisfies
 from skillhub.model.index import Release, TakenBack, choose_release, fitting, no_match, offered_by, words_for
-from skillhub.model.lock import Locked, Patch
+from skillhub.model.lock import Locked
 from skillhub.model.reference import Git, GitHub, Local, Mcp, Named, Oci, Ref
-from skillhub.model.tree import Tree
 from skillhub.model.version import is_version, precedence
 from skillhub.net.fetch import Who, by_agreement
 from skillhub.project.intent import Wanted
@@ -319,67 +314,6 @@ def _disagree(message: str, ports: Ports) -> FormatError:
         where=ports.project.lock_path,
         hint=f"run {command(ports.project.scope, 'install')} without --frozen and commit the lock",
     )
-
-
-def rebase_patch(found: Candidate, entry: Locked | None, ports: Ports) -> Candidate | LeftOut:
-    """Return the candidate with the lock's patch of its name merged in; leave it out if the patch does not apply.
-
-    Args:
-        found: The candidate from a source or from the lock.
-        entry: The lock's entry of the name.
-        ports: The ports of the command.
-
-    Raises:
-        SourceError, SecurityError: the locked skill is unavailable, or its bytes differ from the lock.
-    """
-    if entry is None or entry.patch is None or found.entry.patch is not None:
-        return found
-    base, mine = (
-        ports.store.read(each.tree) or obtain_locked(found.name, each, ports, scan=False).tree
-        for each in (entry.original, entry)
-    )
-    merged = merge_skills(base, mine, found.tree)
-    if merged is None:
-        message = f"{entry.patch.path} does not apply to {found.entry.version or found.entry.short}"
-        drop = command(ports.project.scope, "patch", found.name, "--drop")
-        return LeftOut(found.name, "patch", f"{message}; {drop} drops it")
-    return with_new_patch(found, merged, ports, entry)
-
-
-def with_new_patch(found: Candidate, tree: Tree, ports: Ports, before: Locked | None = None) -> Candidate | LeftOut:
-    """Return the candidate with its differences from ``tree`` as the project's patch.
-
-    Args:
-        found: The candidate of the source.
-        tree: The patched tree, for agents.
-        ports: The ports of the command.
-        before: The lock's entry; an unchanged patch is not written again.
-
-    Raises:
-        FormatError: the manifest is malformed.
-        SecurityError: the patched manifest requires a forbidden variable, or has another name.
-        LinkLeavesProject: the folder for patches leads out of the project.
-    """
-    text, unpatchable = difference(found.tree, tree)
-    deleted = [path for path in found.tree if path not in tree and path not in text]
-    if unpatchable or deleted:
-        files = ", ".join(sorted([*unpatchable, *deleted]))
-        return LeftOut(found.name, "patch", f"a patch holds only text files, and these are not text: {files}")
-    if not text:
-        return found
-    content = read(tree)
-    patch = Patch(base=found.tree.digest, digest=Digest.of(text.encode()), path=free_path(found.name, ports.project))
-    old = before.patch if before else None
-    is_there = old is not None and (old.base, old.digest) == (patch.base, patch.digest)
-    entry = replace(
-        found.entry,
-        tree=tree.digest,
-        capabilities=content.capabilities,
-        requires=spelled(content.manifest),
-        patch=old if is_there else patch,
-    )
-    data = None if is_there else text.encode()
-    return replace(with_patched_tree(found, tree, content), entry=entry, patch=data)
 
 
 # Newer releases than the locked ones, from each kind of source: to update, or to report.

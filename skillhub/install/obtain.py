@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -12,35 +12,45 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from skillhub.archive.limits import Limits
 from skillhub.archive.unpack import unpack
-from skillhub.command.ports import Place, Ports, Report
+from skillhub.command.ports import LeftOut, Place, Ports, Report
 from skillhub.disk import files
 from skillhub.disk.home import Home
-from skillhub.edits.patch import apply, checked_as_archive, patch_warning, read_patch
+from skillhub.edits.patch import (
+    apply,
+    checked_as_archive,
+    difference,
+    free_path,
+    merge_skills,
+    patch_warning,
+    read_patch,
+)
 from skillhub.errors import BadSignature, FormatError, NotFound, SecurityError, SourceMismatch, WrongBytes
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import command, deferred, quote
 from skillhub.install import candidates, pins
 from skillhub.install.candidates import (
     Candidate,
-    Content,
     ReleaseStatus,
     Scan,
     about_skill,
     candidate_of,
+    check_claims,
     check_folder_name,
     check_same_signer,
+    entry_of,
     is_same_place,
+    missing_release,
     no_scan,
     read,
     scan_from,
     scan_here,
     spelled,
+    undeclared,
     unless_same,
+    with_patched_tree,
 )
-from skillhub.model.finding import is_kept_for_documentation
-from skillhub.model.hosts import Scope
 from skillhub.model.index import Index, Release
-from skillhub.model.lock import LOCAL, Locked, by_word, of_plugin
+from skillhub.model.lock import LOCAL, Locked, Patch, by_word, of_plugin
 from skillhub.model.reference import Local, holds_secret, masked, parse_remote, repository
 from skillhub.model.tree import Tree, Unpacked
 from skillhub.net.fetch import Who, by_agreement
@@ -48,7 +58,7 @@ from skillhub.project.copies import portable
 from skillhub.scan import MANY
 from skillhub.sources.configured import Source
 from skillhub.sources.local import hint_to_sign_again, named, read_local
-from skillhub.trust.publishers import Verdict, judge, publisher_of
+from skillhub.trust.publishers import judge, publisher_of
 from skillhub.trust.registry_rules import agrees
 
 if TYPE_CHECKING:
@@ -134,7 +144,7 @@ def by_registry(
         content = read(verdict.tree, scan)
         agrees(release, name=content.manifest.name, version=content.manifest.version, tree=verdict.tree.digest)
         origin = {"url": release.url, "digest": release.digest, "size": release.size or 0}
-        entry = _entry(content, verdict, source.alias, {**origin, "version": release.version})
+        entry = entry_of(content, verdict, source.alias, {**origin, "version": release.version})
         publishers = [owner, *pins.trusted_publishers(ports.publishers)]
         found = candidate_of(content, entry, verdict, unpacked.warnings, publishers)
         return replace(found, published=release.published, voucher=ports.voucher(entry))
@@ -243,22 +253,9 @@ def _unvouched(
     limit = ports.trusted_for(source)
     verdict, own = pins.judge_with_own_keys(unpacked.tree, ports.publishers, limit, ports.clock(), locked)
     content = read(verdict.tree, scan)
-    entry = _entry(content, verdict, source, origin)
+    entry = entry_of(content, verdict, source, origin)
     found = candidate_of(content, entry, verdict, unpacked.warnings, pins.trusted_publishers(ports.publishers))
     return replace(found, own=own) if own else found
-
-
-def _entry(content: Content, verdict: Verdict, source: str, origin: dict[str, Any]) -> Locked:
-    """Return the lock's entry for a verified skill; ``origin`` has the fields about the origin of its bytes."""
-    rest = {**origin, "version": origin.get("version") or content.manifest.version}
-    return Locked(
-        **{"size": verdict.tree.size, **rest},
-        source=source,
-        tree=verdict.tree.digest,
-        signed_by=(verdict.signer.spell(),) if verdict.signer else (),
-        capabilities=content.capabilities,
-        requires=spelled(content.manifest),
-    )
 
 
 # Prefetch: downloads overlap with verification.
@@ -359,26 +356,6 @@ class _Prefetcher:
 # The project's patch on the source's tree: applied in memory, its result compared with the lock.
 
 
-def with_patched_tree(found: Candidate, tree: Tree, content: Content) -> Candidate:
-    """Return the candidate with the patched tree, which has no signature, in place of its own.
-
-    Raises:
-        SourceMismatch: the patch changes the skill's name.
-    """
-    if content.manifest.name != found.manifest.name:
-        raise SourceMismatch(f"the patch renames {found.manifest.name} to {content.manifest.name}", where=found.name)
-    return replace(
-        found,
-        tree=tree,
-        base=None if found.stored else found.tree,
-        manifest=content.manifest,
-        capabilities=content.capabilities,
-        findings=content.findings,
-        trust="unsigned",
-        stored=False,
-    )
-
-
 def _with_patch(found: Candidate, entry: Locked, ports: Ports, *, scan: bool) -> Candidate:
     """Return the candidate with the lock's patch, if it has one; warn of a patch or capabilities that the lock lacks.
 
@@ -403,16 +380,65 @@ def _with_patch(found: Candidate, entry: Locked, ports: Ports, *, scan: bool) ->
     return found.noted(*filter(None, notes))
 
 
-def undeclared(capabilities: Iterable[str], entry: Locked) -> str | None:
-    """Return the warning of capabilities that the lock leaves out; None if there are none."""
-    if not (found := sorted(set(capabilities) - set(entry.capabilities))):
-        return None
-    message = f"the lock does not list these capabilities: {', '.join(found)}"
-    hosts = (each.removeprefix("network:") for each in found if not each.startswith("env:"))
-    if all(each == "?" or is_kept_for_documentation(each) for each in hosts):
-        # Older versions recorded neither variables nor such hosts.
-        return f"{message}; an older version of skillhub wrote it, or they were removed"
-    return message
+def rebase_patch(found: Candidate, entry: Locked | None, ports: Ports) -> Candidate | LeftOut:
+    """Return the candidate with the lock's patch of its name merged in; leave it out if the patch does not apply.
+
+    Args:
+        found: The candidate from a source or from the lock.
+        entry: The lock's entry of the name.
+        ports: The ports of the command.
+
+    Raises:
+        SourceError, SecurityError: the locked skill is unavailable, or its bytes differ from the lock.
+    """
+    if entry is None or entry.patch is None or found.entry.patch is not None:
+        return found
+    base, mine = (
+        ports.store.read(each.tree) or obtain_locked(found.name, each, ports, scan=False).tree
+        for each in (entry.original, entry)
+    )
+    merged = merge_skills(base, mine, found.tree)
+    if merged is None:
+        message = f"{entry.patch.path} does not apply to {found.entry.version or found.entry.short}"
+        drop = command(ports.project.scope, "patch", found.name, "--drop")
+        return LeftOut(found.name, "patch", f"{message}; {drop} drops it")
+    return with_new_patch(found, merged, ports, entry)
+
+
+def with_new_patch(found: Candidate, tree: Tree, ports: Ports, before: Locked | None = None) -> Candidate | LeftOut:
+    """Return the candidate with its differences from ``tree`` as the project's patch.
+
+    Args:
+        found: The candidate of the source.
+        tree: The patched tree, for agents.
+        ports: The ports of the command.
+        before: The lock's entry; an unchanged patch is not written again.
+
+    Raises:
+        FormatError: the manifest is malformed.
+        SecurityError: the patched manifest requires a forbidden variable, or has another name.
+        LinkLeavesProject: the folder for patches leads out of the project.
+    """
+    text, unpatchable = difference(found.tree, tree)
+    deleted = [path for path in found.tree if path not in tree and path not in text]
+    if unpatchable or deleted:
+        files = ", ".join(sorted([*unpatchable, *deleted]))
+        return LeftOut(found.name, "patch", f"a patch holds only text files, and these are not text: {files}")
+    if not text:
+        return found
+    content = read(tree)
+    patch = Patch(base=found.tree.digest, digest=Digest.of(text.encode()), path=free_path(found.name, ports.project))
+    old = before.patch if before else None
+    is_there = old is not None and (old.base, old.digest) == (patch.base, patch.digest)
+    entry = replace(
+        found.entry,
+        tree=tree.digest,
+        capabilities=content.capabilities,
+        requires=spelled(content.manifest),
+        patch=old if is_there else patch,
+    )
+    data = None if is_there else text.encode()
+    return replace(with_patched_tree(found, tree, content), entry=entry, patch=data)
 
 
 # From an entry of the lock to exactly the locked skill, or an error, whatever the source's index says now.
@@ -442,7 +468,7 @@ def by_lock(name: str, entry: Locked, ports: Ports, *, is_agreed: bool = False, 
     else:
         found = _by_locked_origin(name, entry.original, ports, is_agreed=is_agreed)
         found = found.map(lambda each: _with_patch(each, entry, ports, scan=scan))
-    return found.map(lambda each: _check_claims(each, ports.project.scope, scan=scan))
+    return found.map(lambda each: check_claims(each, ports.project.scope, scan=scan))
 
 
 def obtain_locked(name: str, entry: Locked, ports: Ports, *, is_agreed: bool = False, scan: bool = True) -> Candidate:
@@ -457,30 +483,6 @@ def obtain_locked(name: str, entry: Locked, ports: Ports, *, is_agreed: bool = F
     with about_skill(name):
         found = _from_store_or_source(name, entry.original, ports, is_agreed=is_agreed, scan=scan)
         return _with_patch(found, entry, ports, scan=scan)
-
-
-def _check_claims(found: Candidate, scope: Scope, *, scan: bool) -> Candidate:
-    """Return the candidate if it has all needs and capabilities of the lock; warn of needs that the lock leaves out.
-
-    Hosts and variables are not compared: older versions of skillhub recorded fewer, and the rules for them changed.
-    An agreed skill was scanned before: the record has its capabilities.
-
-    Raises:
-        WrongBytes: the lock lists more than the files show, so that an update could add it without being noticed.
-    """
-    entry, needs = found.entry, {*spelled(found.manifest)}
-    surplus = [f"needs {each}" for each in entry.requires if each not in needs]
-    if scan:
-        comparable = (each for each in entry.capabilities if not each.startswith(("env:", "network:")))
-        surplus += [f"can do {each}" for each in comparable if each not in found.capabilities]
-    if surplus:
-        message = f"the files of {found.name} do not show what the lock lists: {', '.join(surplus)}"
-        remove = command(scope, "remove", found.name)
-        hint = f"restore the lock from version control, or {remove} and install it again"
-        raise WrongBytes(message, where=found.name, hint=hint)
-    if missing_needs := sorted(needs - {*entry.requires}):
-        return found.noted(f"the lock does not list these needs: {', '.join(missing_needs)}")
-    return found
 
 
 def _from_store_or_source(name: str, entry: Locked, ports: Ports, *, is_agreed: bool, scan: bool) -> Candidate:
@@ -553,7 +555,7 @@ def _by_locked_registry(name: str, entry: Locked, ports: Ports) -> Acquisition:
         status = ReleaseStatus(name, entry, ports.index_of(name, entry))
         status.refuse(ports.project)
         if status.release is None:
-            raise _missing_release(status, source, ports.project.scope)
+            raise missing_release(status, source, ports.project.scope)
     except NotFound as error:
         # A lock and a URL with different names are a contradiction, not a missing skill.
         found = _ARCHIVE.search(entry.url or "")
@@ -564,14 +566,6 @@ def _by_locked_registry(name: str, entry: Locked, ports: Ports) -> Acquisition:
         raise SourceMismatch(message, where=entry.url) from error
     acquisition = by_registry(source, status.release, status.index, ports, (entry.tree,))
     return acquisition.map(lambda each: each.noted(*status.yanked))
-
-
-def _missing_release(status: ReleaseStatus, source: Source, scope: Scope) -> NotFound | WrongBytes:
-    offered = next((each for each in status.offered if each.version == status.entry.version), None)
-    if offered is None:
-        return NotFound(f"{source.alias} no longer has {status.name} {status.entry.version}", where=source.url)
-    message = f"expected {status.name} {status.entry.version} to be {status.entry.digest}, found {offered.digest}"
-    return WrongBytes(message, where=source.url, hint=candidates.how_to_mend_lock(status.name, status.entry, scope))
 
 
 def _verified(name: str, entry: Locked, found: Candidate, ports: Ports) -> Candidate:

@@ -12,9 +12,8 @@ from skillhub.errors import FormatError, UsageError
 from skillhub.formats.text import as_command, command
 from skillhub.install.candidates import Candidate
 from skillhub.install.commit import Planner
-from skillhub.install.gather import with_new_patch
 from skillhub.install.install import carry_out
-from skillhub.install.obtain import obtain_locked
+from skillhub.install.obtain import obtain_locked, with_new_patch
 from skillhub.model.tree import SIGNATURE, Tree
 from skillhub.project.copies import paths_of
 from skillhub.sources.local import read_local
