@@ -53,10 +53,11 @@ if TYPE_CHECKING:
     from skillhub.scan.code.flow import Flow, Place
 
 # Increase it with every change of the findings; it is part of the key of cached scans.
-RULES_VERSION: Final = 37
+RULES_VERSION: Final = 38
 # Literals of programs, in lower case and without blanks; ``^`` stands for a blank between two words.
 # "takes": they read the user's data. "hides": they hide their purpose, or run data as code. "sends": they send data.
 # "runs": commands that run what another command prints; of interest only in a file that also sends or fetches.
+# "acts": they change what runs later on the machine.
 # "loads": loaders of code and of data that can contain code; of interest only in a skill that also sends or fetches.
 SIGNS: Final = {
     kind: Literals(*" ".join(lines).encode().split()) for kind, lines in packaged("scan/signs.json").items()
@@ -135,7 +136,7 @@ def in_programs(files: SkillFiles) -> Iterator[Sighting]:
     }
     kinds = {kind for present in signs.values() for kind in present}
     all_are = "sends" in kinds and not kinds.isdisjoint(("takes", "loads"))
-    relevant = [source for source, present in signs.items() if present and (all_are or "hides" in present)]
+    relevant = [source for source, present in signs.items() if present and (all_are or present & {"hides", "acts"})]
     if not relevant:
         return
     from skillhub.scan.code.flow import Flow  # noqa: PLC0415 - most skills need none of it

@@ -75,6 +75,17 @@ _HOSTS: Final = {
     "stripe": r"stripe\.com",
     "slack": r"slack\.com",
 }
+# Files whose commands run later: in every shell, at each login or start of Python, with each command of git.
+_LATER: Final = {
+    "later": r"(?:^|/)\.(?:bashrc|bash_profile|bash_login|profile|zshrc|zshenv|zprofile|zlogin)$"
+    r"|launch(?:agents|daemons)/|systemd/(?:user|system)/[\w.@-]{1,80}\.(?:service|timer)$"
+    r"|hooks/(?:pre|post|commit|prepare|applypatch)-[a-z]|/etc/(?:cron|profile|rc\.local)|(?:site|user)customize\.py$"
+    r"|\.config/autostart/|start menu/programs/startup|currentversion/run(?:once)?$"
+    r"|\.ssh/(?:config|authorized_keys|rc)$",
+    "packages": r"(?:site|dist)-packages|get(?:user)?sitepackages",
+    "path file": r"\.pth$",
+}
+_PUBLIC_KEY: Final = re.compile(r"(?:ssh-(?:rsa|ed25519|dss)|ecdsa-sha2-\w{1,20}|sk-\S{1,40})\s{1,4}aaaa[\w+/]{40}")
 # Kinds of credentials that belong in no repository.
 _UNPUBLISHED: Final = ("ssh", "aws", "gcloud", "azure", "kube", "gnupg", "browser", "wallet", "keychain")
 # For each sink: the rules, each with the kinds that must meet there.
@@ -85,6 +96,7 @@ _RULES_BY_SINK: Final = {
     "import-from": (("SH105", {"odd"}), ("SH105", {"downloaded"}), ("SH104", {"decoded"})),
     "load-from": (("SH105", {"downloaded"}), ("SH105", {"host other"}), ("SH105", {"host collect"})),
     "start": (("SH113", {"fetched odd"}), ("SH114", {"fetched"})),
+    "write": (("SH406", {"later"}), ("SH406", {"packages", "path file"})),
     "publish": tuple(("SH603", {f"of {kind}"}) for kind in _UNPUBLISHED),
 }
 _COLLECT = re.compile(
@@ -113,12 +125,16 @@ _FILE = re.compile(
     r"|(?:\w{0,20}=)?@?(?:/var)?/(?:tmp|dev/shm)/(?:[\w.-]{1,80}/){0,9}?([\w.-]{1,80})/?"
 )
 _PATHS: Final = tuple((kind, re.compile(text)) for kind, text in {**_CREDENTIALS, **_SETTINGS}.items())
+_LATER_PATHS: Final = tuple((kind, re.compile(text)) for kind, text in _LATER.items())
 # Each text that matches one of these patterns has one of these parts, to whose first letters the engine skips.
 _ANY_PART: Final = re.compile(
     r"\.(?:ssh|aws|config|azure|kube|docker|npmrc|pypirc|git-credentials|gnupg|keystore|wallet|env|claude|codex|gemini)"
     r"|id_[rde]|application_default|gh/hosts|netrc|login|cookie|key4|extension|wallet|electrum|solana|nkbih|ethereum"
     r"|seed\.txt|mnemonic|keychain|credentials|safe storage|/etc/|_history|169\.254|metadata|openclaw|clawdbot"
     r"|auth-profiles|claude_desktop|\.mozilla|firefox/p"
+)
+_LATER_PART: Final = re.compile(
+    r"\.(?:bash|z|profile|config|ssh|pth)|launch[ad]|systemd/|hooks/|/etc/|customize|/startup|/run|packages"
 )
 _VARIABLE_PATTERNS: Final = tuple((kind, re.compile(text)) for kind, text in _VARIABLES.items())
 _HOST_PATTERNS: Final = tuple((kind, re.compile(rf"(?:.*\.)?(?:{text})$")) for kind, text in _HOSTS.items())
@@ -195,6 +211,7 @@ _CALLS: Final = tuple(
             r"|existssync|isfile|is_file|test|getsize|stat)|ssh|ssh-add|ssh-keygen|git|chmod|ls|stat|test|\[|md5sum|sha256sum|wc",
         ),
         ("socket", r"socket\.(?:socket|create_connection)|net\.(?:connect|createconnection|socket)|tls\.connect"),
+        ("packages", r"site\.get\w+|sysconfig\.get_paths?|distutils\.sysconfig\.get_python_lib"),
         ("hand-out", rf"{_ANY}dup2"),
         ("pipe", rf"{_ANY}pipe"),
     )
@@ -211,7 +228,8 @@ def _find_kinds(folded: str) -> tuple[str, ...]:
     """Return the kinds of a fixed text in lower case: a path of credentials, a host, a shell, a command."""
     kinds = [f"at {kind}" for kind, pattern in _PATHS if pattern.search(folded)] if _ANY_PART.search(folded) else []
     kinds += _hosts_of(folded)
-    patterns = (("shell", _SHELL), ("sends", _SENDS_IN_TEXT), ("looks up", _LOOKS_UP))
+    kinds += [kind for kind, pattern in _LATER_PATHS if pattern.search(folded)] if _LATER_PART.search(folded) else []
+    patterns = (("public key", _PUBLIC_KEY), ("shell", _SHELL), ("sends", _SENDS_IN_TEXT), ("looks up", _LOOKS_UP))
     return (*kinds, *(kind for kind, pattern in patterns if pattern.search(folded)))
 
 
@@ -328,7 +346,7 @@ class Flow:
             if kind == "decode":
                 self._changes[kind].append(returned)
                 self.mark("decoded", returned, place)
-            if kind in ("send", "socket", "encode"):
+            if kind in ("send", "socket", "encode", "packages"):
                 self.mark({"send": "fetched", "encode": "encoded"}.get(kind, kind), returned, place)
 
     def sink(self, kind: str, node: Node, place: Place) -> None:
@@ -378,6 +396,8 @@ class Flow:
             if arguments in odd:
                 self.mark("fetched odd", returned, odd[arguments])
         reached = {kind: self._reachable(kind) for kind in list(marks)}
+        if admitted := reached.get("public key", {}).get(("file", "authorized_keys")):
+            self.direct_findings.add(("SH402", admitted))
         seen = set(self.direct_findings)
         for sink, node, place in self._sinks:
             kinds = {kind: places[node] for kind, places in reached.items() if node in places}
@@ -400,9 +420,10 @@ class Flow:
     def _reachable(self, kind: str) -> dict[Node, Place]:
         whole = kind in ("environment", "of agent", "of dotenv", "fetched", "downloaded", "socket")
         # The content of a file is not a path.
-        stops = set(self._changes["read"]) if kind.startswith("at ") else set[Node]()
-        if kind == "downloaded":
-            stops = {node for node in self._edges if isinstance(node, tuple) and node[0] == "printed"}
+        stops = set(self._changes["read"]) if kind.startswith("at ") or kind in _LATER else set[Node]()
+        if kind == "downloaded" or kind in _LATER:
+            through = "file" if kind in _LATER else "printed"
+            stops |= {node for node in self._edges if isinstance(node, tuple) and node[0] == through}
         if kind == "answer":  # a part of it is followed, unless a fixed command has it as an argument
             stops = self._composed
         reached = dict(self._marks[kind])

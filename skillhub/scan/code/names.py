@@ -24,7 +24,7 @@ _PREFIXES = (
 MODULES = ("__import__", "require", "import", "importlib.import_module", "import_module")
 
 
-_MAKES_PATH = re.compile(r"(?:^|\.)(?:Path|str|join|joinpath|resolve)$")
+_MAKES_PATH = re.compile(r"(?:^|\.)(?:Path|str|join|joinpath|resolve|expanduser|abspath)$")
 _LINKS = (ast.Await, ast.Attribute, ast.Subscript, ast.Call)
 
 

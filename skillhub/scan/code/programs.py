@@ -45,6 +45,15 @@ _COMMANDS: Final = re.compile(
 )
 _SENDERS: Final = re.compile(r"(?:^|/)(?:curl|wget|scp|sftp|rsync|rclone|nc|ncat|netcat|gsutil|lftp|tftp|croc)$")
 _LOGIN_OPTION: Final = re.compile(r"-[ieEJ]|--(?:key|cert|cacert|identity|netrc-file|config|ssh-key|rsh)")
+# The number of the argument that is the path of a file, or the key of the registry, that a function writes.
+_OWNER: Final = -1  # the object of which it is a method
+_WRITTEN: Final = {
+    **dict.fromkeys(words("write_text write_bytes symlink_to hardlink_to"), _OWNER),
+    **dict.fromkeys(
+        words("writefile writefilesync appendfile appendfilesync createwritestream writetextfile setvalueex"), 0
+    ),
+    **dict.fromkeys((*_COPIES, "symlink", "symlinksync"), 1),
+}
 # Functions that run the code, file or address that they get.
 _STARTS: Final = {
     **dict.fromkeys(("setTimeout", "setInterval", "setImmediate"), "timer"),
@@ -251,7 +260,7 @@ class Program:
         if fixed := self._names.fold(node):
             flow.text(fixed[0], into, place, is_hidden=True)
             flow.mark("decoded", into, place)
-        elif last in ("join", "joinpath", "resolve") and len(node.args) > 1:
+        elif last in ("join", "joinpath", "resolve", "Path") and len(node.args) > 1:
             self._add_path(node.args, into, node)
         if (
             last.lower() in ("rmtree", "rmsync", "rm", "rmdirsync")
@@ -271,10 +280,7 @@ class Program:
         home = self._defining_file(name, last)
         self._arguments(node, arguments, returned, (home, last), scope)
         if owner is not None:
-            inner = flow.new()
-            flow.join(inner, arguments, part=last.lower() not in _WHOLE and last.lower() not in _MUTATORS)
-            self._push(owner, inner, scope)
-            self._flow_into_owner(owner, last, arguments, scope)
+            self._method(owner, node, last, arguments, scope)
         elif not isinstance(node.func, ast.Name):
             self._push(node.func, arguments, scope)
         if last == "urlretrieve" and len(node.args) > 1:
@@ -305,6 +311,8 @@ class Program:
         for number, expression in enumerate([*node.args, *(keyword.value for keyword in node.keywords)]):
             key = str(number) if number < len(node.args) else node.keywords[number - len(node.args)].arg or "*"
             value = self._flow.new()
+            if number == _written(last, node, self._names):
+                self._flow.sink("write", value, self._place(node))
             if number == 0 and (is_line or self._names.dotted(node.func) in _LINES):
                 self._flow.sink("line", value, self._place(node))
             self._flow.join(value, (home, "given", last, key) if home else arguments)
@@ -338,8 +346,13 @@ class Program:
             self._push(element, word, scope)
             is_kept = fixed is not None and _LOGIN_OPTION.fullmatch(fixed[0]) is not None
 
-    def _flow_into_owner(self, owner: ast.AST, last: str, arguments: Node, scope: _Scope) -> None:
-        """Add the flow of a method's arguments into its object, and into the file that it writes."""
+    def _method(self, owner: ast.AST, node: ast.Call, last: str, arguments: Node, scope: _Scope) -> None:
+        """Add the flow between a method's arguments and its object, and into the file that it writes."""
+        inner = self._flow.new()
+        self._flow.join(inner, arguments, part=last.lower() not in _WHOLE and last.lower() not in _MUTATORS)
+        self._push(owner, inner, scope)
+        if _written(last, node, self._names) == _OWNER:
+            self._flow.sink("write", inner, self._place(node))
         if last in ("format", "join"):
             self._flow.composes(arguments)
         if last in ("write_text", "write_bytes") and isinstance(owner, ast.Call) and owner.args:
@@ -545,6 +558,16 @@ def _arguments(node: _Function) -> Iterator[ast.arg]:
     parameters = node.args
     yield from (*parameters.posonlyargs, *parameters.args, *parameters.kwonlyargs)
     yield from (argument for argument in (parameters.vararg, parameters.kwarg) if argument)
+
+
+def _written(last: str, node: ast.Call, names: Names) -> int | None:
+    """Return the number of the argument that is the path of the file that a call writes; None if it writes none."""
+    if last == "open":
+        is_method = isinstance(node.func, ast.Attribute) and not isinstance(node.func.value, ast.Name)
+        given = [keyword.value for keyword in node.keywords if keyword.arg == "mode"] or node.args[not is_method :]
+        mode = names.fold(given[0]) if given else None
+        return (_OWNER if is_method else 0) if mode and set("wax+") & set(mode[0]) else None
+    return _WRITTEN.get(last.lower())
 
 
 def _runs_what_it_loads(name: str, node: ast.Call) -> bool:

@@ -78,6 +78,12 @@ _PIPES_TO_SHELL: Final = re.compile(
     r"\|\s{0,4}\"(?:/\w{1,8}){0,3}/?(?:ba|da|z|k)?sh\"|\bsystem\s{0,4}\(\s{0,4}(?:\$|\w{1,20}\s{0,4}\))"
 )
 _PIPES_FROM_FETCH: Final = re.compile(r"\"(?:curl|wget)\s[^\"\n]{1,200}\"\s{0,4}\|&?\s{0,4}getline")
+# Commands that install a command to run later, or one that git runs.
+_RUNS_LATER: Final = re.compile(
+    r"crontab (?:-u \S{1,40} )?(?:-$|[^-\s])|systemctl (?=.*--user\b)(?=.*\benable\b)|schtasks(?:\.exe)? /create\b"
+    r"|launchctl (?:load|bootstrap)\b|reg(?:\.exe)? add (?=.*currentversion/run)"
+    r"|git config (?:-\S{1,20} )*core\.(?:fsmonitor (?!true|false)|sshcommand (?!ssh\b)|hookspath [~/$])\S"
+)
 _BODIES = ("heredoc_body", "herestring_redirect")
 _OUTPUTS: Final = frozenset(("command_substitution", "process_substitution", "simple_expansion", "expansion"))
 # Options of curl and wget by which the command prints no program: it saves the answer, or asks only for its head.
@@ -280,6 +286,14 @@ class Script:
             self._stack.append((target, self._flow.new(), inner, function))
         else:
             self._flow.join(inner, ("file", _text(target).strip("'\"").rpartition("/")[2].lower()))
+            self._writes(_bare_text(target), self._place(node))
+
+    def _writes(self, path: str, place: Place) -> None:
+        """Add that a file is written."""
+        target, used = self._flow.new(), _USED.fullmatch(path)
+        self._flow.text(self._expand(path), target, place)
+        self._flow.join(self._name(used[1]) if used else 0, target)
+        self._flow.sink("write", target, place)
 
     def _on_process_substitution(self, node: Any, into: Node, feed: Node, function: str) -> None:  # noqa: ANN401
         self._visit_children(node, into, feed, function)
@@ -405,6 +419,8 @@ class Script:
         if name in _PRINTS and all(text in ("-p", "-x", "-0", "-px") for text in texts):
             flow.variable("", returned, place)
         flow.printed(f"{name} {line}", returned, place)
+        if _RUNS_LATER.match(f"{name} {line}".lower().replace("\\", "/")):
+            flow.direct_findings.add(("SH406", place))
         if name in _PRINT_PARTS and any(map(_HIDDEN_IN.fullmatch, texts)):
             flow.mark("hidden", returned, place)
         if name in ("perl", "ruby", "php", "lua") and _REMOTE.search(line):
@@ -418,6 +434,9 @@ class Script:
         written += [text for text in texts if name in _WRITERS and not text.startswith("-")]
         for text in written:
             self._flow.join(returned, ("file", text.rstrip("/").rpartition("/")[2].lower()))
+        if name == "tee" or (name in ("cp", "mv", "ln", "install") and texts) or (name == "sed" and "-i" in texts):
+            for text in texts if name == "tee" else texts[-1:]:
+                self._writes(text, place)
         if name in ("cp", "mv", "rsync", "tar") and texts and not re.match(r"[~/$\"']", texts[-1]):
             self._flow.join(returned, ("tree", self._path))
         run = program if "/" in program else texts[0] if name in _SHELLS and texts else ""

@@ -91,8 +91,10 @@ _COMMANDS: Final = re.compile(
 _LOADS: Final = re.compile(r"(?:require|include)(?:_once|_relative)?|load|do|import-module")
 _WRITES: Final = re.compile(
     _LAST + r"(?:write|binwrite|open|fopen|file_put_contents|fwrite|fputs|getstore|mirror|downloadfile|set-content"
-    r"|add-content|out-file|writeallbytes|writealltext|copy_stream|copy|cp|copy-item)"
+    r"|add-content|out-file|writeallbytes|writealltext|copy_stream|copy|cp|copy-item|(?:new|set)-itemproperty|symlink)"
 )
+_OPENS: Final = re.compile(rf"{_LAST}f?open")
+_MODE: Final = re.compile(r"[wa]b?\+?|[xc]\+?|r\+|>>?.*")
 # These change their first variable without an assignment.
 _FILLS: Final = re.compile(
     _LAST + r"(?:curl_setopt(?:_array)?|open|sysopen|read|sysread|push|add|append|content|write|set_form_data|store)"
@@ -119,6 +121,7 @@ class Statements:
         self.embedded: list[tuple[str, str, int]] = []
         self._flow, self._path, self._line = flow, path, line
         self._tokens = _TOKENS[language]
+        self._is_powershell = language == "powershell"
         self._ends_with_line = language in ("ruby", "powershell")
         self._functions: set[str] = set()
         self._function = ""
@@ -187,6 +190,8 @@ class Statements:
             flow.join(self._variable(name), value, part=token.follows in ("[", "{"))
         if [token.kind for token in tokens] == ["name", "set", *("text" for _ in texts)]:
             self._constants[dotted[0]] = "".join(texts)
+        if self._is_powershell and "profile" in dotted:  # a variable: the path of what each shell reads
+            flow.mark("later", value, place)
         constants = [self._constants[name] for name in dict.fromkeys(dotted) if name in self._constants]
         known = [*texts, *constants]
         if len(texts) > 1 and _HIDDEN.fullmatch("".join(texts).lower()):
@@ -216,10 +221,7 @@ class Statements:
                 flow.sink("say", value, place)
         if any(map(_LOADS.fullmatch, dotted)):
             self._start(texts, line)
-        if any(map(_WRITES.fullmatch, dotted)):
-            for text in texts:
-                if _ADDRESS not in text and 0 < len(text) < 200:
-                    flow.writes(value, text)
+        self._write(dotted, texts, value, line)
         if any(token.kind == "handle" for token in tokens):
             self._call("open", value, line)
         if any(map(_COMMANDS.fullmatch, dotted)) or any(token.kind == "command" for token in tokens):
@@ -227,6 +229,18 @@ class Statements:
             flow.sink("line", value, place)
             self._start(texts, line)
             self.embedded += [("shell", text, line - 1) for text in texts]
+
+    def _write(self, dotted: list[str], texts: list[str], value: Node, line: int) -> None:
+        """Add the files that a statement writes, and the tasks that it installs to run later."""
+        flow, place = self._flow, (self._path, line)
+        if "register-scheduledtask" in dotted:
+            flow.direct_findings.add(("SH406", place))
+        writes = [name for name in dotted if _WRITES.fullmatch(name)]
+        if writes and (not all(map(_OPENS.fullmatch, writes)) or any(map(_MODE.fullmatch, texts))):
+            flow.sink("write", value, place)
+        for text in texts if writes else ():
+            if _ADDRESS not in text and 0 < len(text) < 200:
+                flow.writes(value, text)
 
     def _call(self, kind: str, value: Node, line: int) -> None:
         returned = self._flow.new()
