@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from html import escape
@@ -11,20 +10,11 @@ from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
 from skillhub.errors import SkillhubError, SourceError, UsageError
-from skillhub.formats.text import clean, is_unseen
+from skillhub.formats.text import clean
 from skillhub.model.hosts import Profile, profile
 from skillhub.runtime.loading import Loaded
-from skillhub.runtime.overview import counted
+from skillhub.runtime.overview import counted, safe
 
-# The tags of all hosts, so that no host mistakes the text of another host's envelope for its own. A lenient reader,
-# or a model, skips blanks and slashes between `<` and the name, and hidden characters (each a `_VEIL` here) in both.
-_TAGS: Final = (
-    *("skill", "skill_content", "skill_context", "skill-invocation", "skill_files", "skill_resources"),
-    *("skills", "skills_context", "skills_catalog", "available_skills", "system-reminder"),
-)
-_VEIL: Final = "\u200b"
-_NAMES: Final = "|".join(f"{_VEIL}*+".join(map(re.escape, tag)) for tag in _TAGS)
-_TAG: Final = re.compile(rf"<(?=[\s/{_VEIL}]*+(?:{_NAMES})(?![\w-]))", re.IGNORECASE)
 _LISTED_MAX: Final = 50
 _LISTED_BYTES: Final = 4096
 
@@ -125,13 +115,6 @@ def listed(loaded: Loaded, most: int = _LISTED_MAX) -> tuple[str, ...]:
             break
         count += 1
     return loaded.files[:count]
-
-
-def safe(text: str) -> str:
-    """Return ``text`` with each tag of an envelope escaped, also tags that hidden characters disguise."""
-    hidden = {ord(char): _VEIL for char in set(text) if is_unseen(char)}
-    starts = {match.start() for match in _TAG.finditer(text.translate(hidden))}
-    return "".join("&lt;" if position in starts else char for position, char in enumerate(text)) if starts else text
 
 
 def _attribute(text: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,11 +11,21 @@ from html import escape
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
-from skillhub.formats.text import clean
+from skillhub.formats.text import clean, is_unseen
 from skillhub.model.hosts import Budget, Profile
 from skillhub.model.hosts import profile as profile_of
 from skillhub.model.skill import Skill
 from skillhub.runtime.catalog import Catalog, Problem, Shadowed
+
+# The tags of all hosts, so that no host mistakes the text of another host's envelope for its own. A lenient reader,
+# or a model, skips blanks and slashes between `<` and the name, and hidden characters (each a `_VEIL` here) in both.
+_TAGS: Final = (
+    *("skill", "skill_content", "skill_context", "skill-invocation", "skill_files", "skill_resources"),
+    *("skills", "skills_context", "skills_catalog", "available_skills", "system-reminder"),
+)
+_VEIL: Final = "\u200b"
+_NAMES: Final = "|".join(f"{_VEIL}*+".join(map(re.escape, tag)) for tag in _TAGS)
+_TAG: Final = re.compile(rf"<(?=[\s/{_VEIL}]*+(?:{_NAMES})(?![\w-]))", re.IGNORECASE)
 
 # The dialects: how each host writes the list of skills. Text from skills is escaped inside tags.
 
@@ -194,6 +205,13 @@ def counted(files: tuple[int, int, int]) -> str:
         if number
     ]
     return f" [{', '.join(words)}]" if words else ""
+
+
+def safe(text: str) -> str:
+    """Return ``text`` with each tag of an envelope escaped, also tags that hidden characters disguise."""
+    hidden = {ord(char): _VEIL for char in set(text) if is_unseen(char)}
+    starts = {match.start() for match in _TAG.finditer(text.translate(hidden))}
+    return "".join("&lt;" if position in starts else char for position, char in enumerate(text)) if starts else text
 
 
 def _xml(text: str) -> str:

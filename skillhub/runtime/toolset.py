@@ -19,9 +19,9 @@ from skillhub.model.skill import Skill
 from skillhub.model.tree import SKILL_MD
 from skillhub.runtime.agent import record
 from skillhub.runtime.catalog import Catalog
-from skillhub.runtime.envelope import inject, safe, told_to_model
+from skillhub.runtime.envelope import inject, told_to_model
 from skillhub.runtime.loading import Fork, Loaded, Request, load, pick
-from skillhub.runtime.overview import section
+from skillhub.runtime.overview import safe, section
 from skillhub.runtime.ranking import LIMIT, LIMIT_MAX, SearchIndex, Stored, search
 
 # The inputs of the tools. Descriptions are in the words of each host.

@@ -20,10 +20,11 @@ from skillhub.model.hosts import profiles
 from skillhub.model.skill import Skill
 from skillhub.model.tree import File, Tree
 from skillhub.runtime.catalog import Catalog, Session
-from skillhub.runtime.envelope import display, inject, listed, safe, to_json
+from skillhub.runtime.envelope import display, inject, listed, to_json
 from skillhub.runtime.folder import Agreed, Folder, bring_system_skills
 from skillhub.runtime.loading import Commands, Request, load, pick
 from skillhub.runtime.mention_resolver import MentionRules
+from skillhub.runtime.overview import safe
 from tests.support.effort import is_linear
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "load"
