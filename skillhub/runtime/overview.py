@@ -11,7 +11,7 @@ from html import escape
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
-from skillhub.formats.text import clean, is_unseen
+from skillhub.formats.text import clean, deferred, is_unseen
 from skillhub.model.hosts import Budget, Profile
 from skillhub.model.hosts import profile as profile_of
 from skillhub.model.skill import Skill
@@ -25,9 +25,10 @@ _TAGS: Final = (
 )
 _VEIL: Final = "\u200b"
 _NAMES: Final = "|".join(f"{_VEIL}*+".join(map(re.escape, tag)) for tag in _TAGS)
-_TAG: Final = re.compile(rf"<(?=[\s/{_VEIL}]*+(?:{_NAMES})(?![\w-]))", re.IGNORECASE)
+_TAG: Final = deferred(rf"<(?=[\s/{_VEIL}]*+(?:{_NAMES})(?![\w-]))", re.IGNORECASE)
 
-# The dialects: how each host writes the list of skills. Text from skills is escaped inside tags.
+# The dialects: how each host writes the list of skills. Text from skills is escaped inside tags;
+# elsewhere it has no tag of an envelope.
 
 
 class ListedSkill(NamedTuple):
@@ -121,7 +122,7 @@ _CODEWHALE_USE: Final = (
 def _markdown(use: Sequence[str]) -> Spell:
     def spell(entries: Sequence[ListedSkill], omitted: int) -> list[str]:
         rows = (
-            f"- {entry.name}: {entry.description}{' ' if entry.description else ''}(file: {clean(entry.path)})"
+            safe(f"- {entry.name}: {entry.description}{' ' if entry.description else ''}(file: {clean(entry.path)})")
             for entry in entries
         )
         return [
@@ -174,7 +175,7 @@ def _codelia(entries: Sequence[ListedSkill], omitted: int) -> list[str]:
 
 
 def _pegasus(entries: Sequence[ListedSkill], omitted: int) -> list[str]:
-    rows = [_row(entry.name, entry.description) for entry in entries]
+    rows = [safe(_row(entry.name, entry.description)) for entry in entries]
     use = "Use the use_skill tool to invoke a skill when relevant."
     return ["Available skills:", *rows, *_omission_lines(omitted, "- … {}"), "", use]
 
@@ -209,6 +210,8 @@ def counted(files: tuple[int, int, int]) -> str:
 
 def safe(text: str) -> str:
     """Return ``text`` with each tag of an envelope escaped, also tags that hidden characters disguise."""
+    if "<" not in text:
+        return text
     hidden = {ord(char): _VEIL for char in set(text) if is_unseen(char)}
     starts = {match.start() for match in _TAG.finditer(text.translate(hidden))}
     return "".join("&lt;" if position in starts else char for position, char in enumerate(text)) if starts else text
