@@ -107,6 +107,8 @@ def _show_unchanged(common: Common, outcome: Outcome, verb: str, *, is_plan: boo
         common.say_nothing_locked(verb, ())
     elif verb == "adopt":
         common.terminal.say("nothing to adopt: no agent's folder has an unmanaged skill", "dim")
+    elif verb == "sync" and outcome.warnings:
+        common.terminal.say("nothing was changed", "dim")
     else:
         newest = ": no source offers a newer version that skillhub.toml allows" if verb == "update" else ""
         common.terminal.say(f"already up to date{newest}", "dim")
