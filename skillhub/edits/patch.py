@@ -538,7 +538,8 @@ def read_patch(patch: Patch, project: Project) -> bytes:
         hint = "commit the patch together with the lock"
         raise NotFound("the patch that the lock names is missing", where=path, hint=hint)
     if Digest.of(data) != patch.digest:
-        raise WrongBytes(f"expected a patch of digest {patch.digest}, found {Digest.of(data)}", where=path)
+        message = f"expected a patch of digest {patch.digest}, found {Digest.of(data)}"
+        raise WrongBytes(message, where=path, hint="restore the patch from version control")
     return data
 
 

@@ -11,6 +11,7 @@ from threading import Thread
 from skillhub import scan
 from skillhub.command.ports import LeftOut, Options, Ports
 from skillhub.command.state import State
+from skillhub.edits.patch import read_patch
 from skillhub.errors import Forbidden, FormatError, NotFound, SecurityError, SkillhubError, UsageError
 from skillhub.formats.text import NAME_RULE, as_word, command, is_name, is_object_id, quote, reinstall
 from skillhub.install.admission import admit, too_young, with_advisories
@@ -121,6 +122,7 @@ def gather(
         UsageError: two references give one name to two skills, or several sources have a name.
         SourceMismatch: the lock has a name from another origin.
         FormatError: ``--frozen``, and intent and lock disagree.
+        NotFound, WrongBytes: ``--frozen``, and a patch of the lock is missing, or is another one.
         SignerChanged: another signer than the lock's.
         UnsafeSkills: skills of ``--all`` failed verification.
         Forbidden: a policy forbids a skill that the user named, not ``--all``.
@@ -299,6 +301,8 @@ def _of_project(options: Options, state: State, ports: Ports) -> list[ResolvedSk
         entry, wanted = state.lock.skills.get(name), state.intent.skills.get(name)
         if name in unwanted:
             continue
+        if options.frozen and entry is not None and entry.patch is not None:
+            read_patch(entry.patch, ports.project)  # the next machine needs it
         if entry is not None and (wanted is None or satisfies(entry, wanted, ports.project.base)):
             resolved.append(resolve_locked(name, entry, state, ports))
         elif wanted is not None:

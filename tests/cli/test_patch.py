@@ -113,5 +113,9 @@ def test_the_hint_of_verify_writes_a_lost_patch_again(shell):
     done = shell.run("verify")
     hint = "restore the patch from version control, or skillhub patch release-notes writes it again\n"
     assert (done.status, done.err) == (1, hint)
+    synced = shell.run("sync")
+    assert synced.status == 0 and "nothing was changed" in synced.err and "up to date" not in synced.err
+    assert shell.run("install", "--frozen", "--yes", "--json").error["code"] == "not-found"
     assert shell.run("patch", "release-notes").status == 0
+    assert "up to date" in shell.run("sync").err
     assert shell.run("verify").status == 0

@@ -309,11 +309,13 @@ def test_a_lost_patch_is_named_and_written_again_from_the_copies(world, change):
         assert not done.changed
         (warning,) = [line for line in done.warnings if "skillhub-edits/plain-1.patch" in line]
         assert warning.startswith("plain: ") and f"is {change}" in warning and "skillhub patch plain" in warning
+    error = refused(world, NotFound if change == "missing" else WrongBytes, lambda: world.install(frozen=True))
+    assert error.where == str(file)
     before = world.copy("plain").joinpath("SKILL.md").read_bytes()
     run(world)
     assert world.copy("plain").joinpath("SKILL.md").read_bytes() == before
     assert (world.base / world.lock().skills["plain"].patch.path).read_bytes() == text
-    assert (world.problems(), world.install().warnings, world.sync().warnings) == ([], (), ())
+    assert (world.problems(), world.install(frozen=True).warnings, world.sync().warnings) == ([], (), ())
     refused(world, UsageError, lambda: run(world))  # there are no edits
 
 
