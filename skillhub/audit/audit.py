@@ -14,7 +14,7 @@ from skillhub.audit.suppressions import Acceptance, BaselineFile
 from skillhub.audit.verify import LEFT_THE_LOCK, StoredSkills, Verified, Verifier, removal_of, tracked_copies
 from skillhub.author.author import Signature, signature_of, validate
 from skillhub.command.ports import Ports
-from skillhub.command.state import read_unchecked
+from skillhub.command.state import read_unchecked, users_hint
 from skillhub.disk import files
 from skillhub.disk.folders import LARGEST
 from skillhub.errors import BadSignature, FormatError, NotFound, SkillhubError, StateError, UnsafeArchive, UsageError
@@ -543,13 +543,13 @@ def _subjects(request: AuditRequest, lock: Lock, ports: Ports) -> _Subjects:
     is_all, is_package = request.is_all, request.is_package
     locked = tuple(name for name in lock.skills if is_all or name in request.names)
     in_package = {path for path in loose if is_package and copies.is_in_package(path, ports.project)}
-    unmanaged_copies = tuple(
-        path for path in loose if is_all or path in in_package or os.path.basename(path) in request.names
-    )
+    is_meant = {path for path in loose if path in in_package or os.path.basename(path) in request.names}
+    unmanaged_copies = tuple(path for path in loose if is_all or path in is_meant)
     known = {*locked, *map(os.path.basename, unmanaged_copies)}
     for name in request.names:
         if name not in known:
-            hint = f"{command(ports.project.scope, 'list')} shows installed skills; put ./ before a path"
+            listed = f"{command(ports.project.scope, 'list')} shows installed skills; put ./ before a path"
+            hint = users_hint(name, ports.project) or listed
             raise NotFound(f"no skill named {quote(name)} is installed here", hint=hint)
     used = dict.fromkeys(lock.skills[name].source for name in locked)
     aliases = [alias for alias in used if alias in lock.sources]

@@ -11,7 +11,7 @@ from hashlib import sha256
 from typing import Any, Literal
 
 from skillhub.command.ports import LeftOut, Options, Ports
-from skillhub.command.state import State, read_state, refuse_unknown
+from skillhub.command.state import State, read_state, refuse_unknown, users_hint
 from skillhub.edits.patch import difference, read_edited, text_of
 from skillhub.errors import (
     BadSignature,
@@ -116,8 +116,12 @@ def show(ref: Ref, ports: Ports, skill: str | None = None) -> Shown:
         return _offered_skill(_only_candidate(ref, skill, state, ports), (), ports)
     if skill is not None:
         raise UsageError("--skill is for a place that holds several skills", where=str(ref))
-    with typed(ref, ports):
-        source, index = look_up(ref, ports)
+    try:
+        with typed(ref, ports):
+            source, index = look_up(ref, ports)
+    except NotFound as error:
+        error.hint = users_hint(str(ref), ports.project) or error.hint
+        raise
     releases = index.releases(ref.name) if source.place is None else ()
     release = chosen_release(ref, source, index)
     return _offered_skill(by_source(source, release, index, ports).run(), releases, ports)
@@ -357,7 +361,7 @@ def diff(ref: Named, ports: Ports) -> Diff:
         Forbidden: a policy forbids its source.
     """
     state = read_state(ports.project, ports.sources)
-    refuse_unknown([ref.name], state.lock.skills, ports.project.scope, state.unlocked)
+    refuse_unknown([ref.name], state.lock.skills, ports.project, state.unlocked)
     entry = state.lock.skills[ref.name]
     wanted = state.wanted(ref.name)
     if ref.range is not None:
@@ -388,7 +392,7 @@ def edits_of(name: str, ports: Ports) -> tuple[Edit, ...]:
         SecurityError, SourceError, Forbidden: the store lacks the enabled tree, and it cannot be fetched again.
     """
     state = read_state(ports.project, ports.sources)
-    refuse_unknown([name], state.lock.skills, ports.project.scope, state.unlocked)
+    refuse_unknown([name], state.lock.skills, ports.project, state.unlocked)
     return _local_edits(name, state, ports)
 
 

@@ -80,7 +80,7 @@ def verify(names: Sequence[str], ports: Ports) -> list[Verified]:
     """
     verifier = Verifier(ports, StoredSkills(ports.store), ports.project.lock(), ports.project.records())
     known = dict.fromkeys((*verifier.lock.skills, *verifier.left))
-    refuse_unknown(names, known, ports.project.scope)
+    refuse_unknown(names, known, ports.project)
     return [verifier.verify(name) for name in dict.fromkeys(names or known)]
 
 

@@ -283,7 +283,11 @@ def key_import(
     """
     keys = Keys(common.home)
     keys.free(name)
-    private = with_passphrase(f"passphrase of {file}", common, lambda passphrase: read_key(file, passphrase))
+    try:
+        private = with_passphrase(f"passphrase of {file}", common, lambda passphrase: read_key(file, passphrase))
+    except NotFound as error:
+        error.hint = "name the PEM file of a private key; skillhub key new creates a key"
+        raise
     if common.dry_run:
         return common.done(
             "key import", {"name": name, "kind": None, "fingerprint": None}, f"would make the key {name}"

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from skillhub.errors import NotFound, SourceMismatch
+from skillhub.errors import NotFound, SkillhubError, SourceMismatch
 from skillhub.formats.digest import NO_FILES, Digest
 from skillhub.formats.text import as_command, command, did_you_mean, quote, spelled_like
-from skillhub.model.hosts import Scope
 from skillhub.model.lock import Lock, place_of
 from skillhub.model.provenance import Provenance, Record, Records
 from skillhub.project.intent import Intent, Wanted, in_full, wanted_of
@@ -169,14 +169,14 @@ def _redefined(mine: Source, theirs: str, where: str, hint: str) -> SourceMismat
 
 
 def refuse_unknown(
-    names: Iterable[str], installed: Collection[str], scope: Scope, unlocked: Collection[str] = ()
+    names: Iterable[str], installed: Collection[str], project: Project, unlocked: Collection[str] = ()
 ) -> None:
     """Refuse names of skills that are not installed in this scope.
 
     Args:
         names: The names to check.
         installed: The names of the installed skills.
-        scope: The scope, for the commands in the hint.
+        project: The project, for the commands in the hint.
         unlocked: The skills that the intent lists and the lock lacks.
 
     Raises:
@@ -184,10 +184,18 @@ def refuse_unknown(
     """
     for name in names:
         if name in unlocked and name not in installed:
-            hint = f"{command(scope, 'install')} locks it"
+            hint = f"{command(project.scope, 'install')} locks it"
             raise NotFound(f"skillhub.toml names {quote(name)}, and the lock does not", hint=hint)
         if name not in installed:
-            listed, adopt = command(scope, "list"), command(scope, "adopt")
+            listed, adopt = command(project.scope, "list"), command(project.scope, "adopt")
             rest = f"{listed} shows installed skills; {adopt} adopts unmanaged ones"
-            hint = f"{did_you_mean(spelled_like(name, installed))} {rest}".lstrip()
+            hint = users_hint(name, project) or f"{did_you_mean(spelled_like(name, installed))} {rest}".lstrip()
             raise NotFound(f"no skill named {quote(name)} is installed here", hint=hint)
+
+
+def users_hint(name: str, project: Project) -> str:
+    """Return the hint for the name of a skill that the user scope has, and not the project; else empty."""
+    with suppress(SkillhubError):  # a malformed lock of the user is for the commands of that scope
+        if project.scope == "project" and name in project.users(project.base).lock().skills:
+            return "the user scope has it: add --global to the command"
+    return ""

@@ -54,7 +54,7 @@ def intended(name: str, skills: Sequence[str], project: Project) -> Secret:
         if not is_name(skill):
             raise UsageError(f"expected the name of a skill, found {quote(skill)}")
     installed = {*project.lock().skills, *project.records().skills} if skills else ()
-    refuse_unknown(skills, installed, project.scope)
+    refuse_unknown(skills, installed, project)
     stored = project.secrets.find(project.key, name)
     allowed = stored.skills if stored else ()
     chosen = {*allowed, *skills} or _needing(name, project)

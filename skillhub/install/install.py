@@ -259,7 +259,7 @@ def enable(names: Sequence[str], options: Options, ports: Ports, disabling: Sequ
         StateError: the disk is in the way.
     """
     state, names = read_state(ports.project, ports.sources), tuple(dict.fromkeys(names))
-    refuse_unknown(names, state.lock.skills, ports.project.scope, state.unlocked)
+    refuse_unknown(names, state.lock.skills, ports.project, state.unlocked)
     candidates, records = [], dict(state.records.skills)
     for name in names:
         with about_skill(name):  # scanned even if agreed to: the claims of the lock are checked again
@@ -292,7 +292,7 @@ def disable(names: Sequence[str], ports: Ports, *, dry_run: bool = False) -> Out
         StateError: the disk is in the way.
     """
     state, names = read_unchecked(ports.project), tuple(dict.fromkeys(names))
-    refuse_unknown(names, state.lock.skills, ports.project.scope, state.unlocked)
+    refuse_unknown(names, state.lock.skills, ports.project, state.unlocked)
     cleared, asked = _ask(names, state, ports, dry_run)
     if dry_run:
         return Outcome(_views(names, state.records.skills, state, ports), False, asked)
@@ -340,7 +340,7 @@ def remove(names: Sequence[str], ports: Ports, *, dry_run: bool = False, unwante
     else:
         names = tuple(dict.fromkeys((*names, *orphans(names, state))))
     # A skill that `sync` found gone from the lock has a record, and may have left MCP entries.
-    refuse_unknown(names, {*state.lock.skills, *state.records.skills, *state.intent.skills}, ports.project.scope)
+    refuse_unknown(names, {*state.lock.skills, *state.records.skills, *state.intent.skills}, ports.project)
     unlocked = [name for name in names if name not in state.lock.skills]
     removed = "would be removed" if dry_run else "was removed"
     notes = tuple(f"{name}, which {LOCK} does not name, {removed}" for name in unlocked)
@@ -577,7 +577,7 @@ def _newest(
         where = f" ({found.where})" if found.where else ""
         failed[name] = LeftOut(name, found.code, f"{found.message}{where}; {found.hint}")
 
-    refuse_unknown(names, state.lock.skills, ports.project.scope, state.unlocked)
+    refuse_unknown(names, state.lock.skills, ports.project, state.unlocked)
     return newest_of(names or state.lock.skills, state, ports, describe=describe, on_error=on_error), failed
 
 

@@ -56,7 +56,7 @@ def drop(names: Sequence[str], options: Options, ports: Ports) -> Outcome:
 
 def _agree(names: Sequence[str], make: _Make, options: Options, ports: Ports) -> Outcome:
     state = read_state(ports.project, ports.sources)
-    refuse_unknown(names, state.lock.skills, ports.project.scope, state.unlocked)
+    refuse_unknown(names, state.lock.skills, ports.project, state.unlocked)
     planner = Planner.of(options, state, ports)
     candidates = [make(name, state, ports) for name in dict.fromkeys(names)]
     plans = [planner.plan(each) for each in candidates]

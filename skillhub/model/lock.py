@@ -39,6 +39,7 @@ from skillhub.formats.text import clean, is_alias, is_inner_path, line_of_marker
 from skillhub.model.reference import Git, GitHub, Mcp, holds_secret, name_in_uri, parse_remote
 from skillhub.model.version import VERSION_PATTERN, is_version
 
+FIX = "skillhub lock fix"  # ``Project.lock`` adds the flags of its scope
 RESTORE = "restore it from version control, if that has it"
 
 # A signer in the lock is written as ``<kind>:<fingerprint>:<identity>``.
@@ -560,9 +561,9 @@ class LockFile(Document):
             return super().read_json(data, where)
         except FormatError as error:
             if line := line_of_marker(data):
-                hint = "skillhub lock fix resolves it, skill by skill"
+                hint = f"{FIX} resolves it, skill by skill"
                 raise FormatError("the lock holds a merge conflict", where=f"{where}:{line}", hint=hint) from error
-            error.hint = f"{RESTORE}, or delete it and install again; after a merge: skillhub lock fix"
+            error.hint = f"{RESTORE}, or delete it and install again; after a merge: {FIX}"
             raise
 
     def check(self) -> None:

@@ -17,10 +17,10 @@ from skillhub.disk import files
 from skillhub.disk.files import MACHINE, HeldFolder
 from skillhub.disk.home import INTENT, LOCK, Home, has_lock_or_intent, project_folder
 from skillhub.errors import FormatError, LinkLeavesProject, StateError
-from skillhub.formats.text import clean, deferred
+from skillhub.formats.text import clean, command, deferred
 from skillhub.formats.toml import spell_toml
 from skillhub.model.hosts import Scope
-from skillhub.model.lock import CAP, Lock, LockedSource
+from skillhub.model.lock import CAP, FIX, Lock, LockedSource
 from skillhub.model.provenance import Records
 from skillhub.project.intent import Intent, Wanted, edit, proposals
 from skillhub.project.user_state import SecretIndex
@@ -139,7 +139,11 @@ class Project:
             FormatError: the file is no lock.
             StateError: it cannot be read, belongs to another user, or is a link that leaves the project.
         """
-        return self._parsed(Lock.parse, self._read(LOCK), self.lock_path, self.brought or Lock())
+        try:
+            return self._parsed(Lock.parse, self._read(LOCK), self.lock_path, self.brought or Lock())
+        except FormatError as error:
+            error.hint = error.hint and error.hint.replace(FIX, command(self.scope, "lock", "fix"))
+            raise
 
     def intent(self) -> Intent:
         """Return the intent, in a workspace with those of its packages; an absent one is empty.
@@ -349,9 +353,8 @@ def folders_matching(root: str, pattern: str) -> list[str]:
     """
     found = [""]
     for part in pattern.split("/"):
-        names = [
-            f"{each}/{name}".lstrip("/") for each in found for name in _folders_in(os.path.join(root, each), part)
-        ]
+        inner = ((each, name) for each in found for name in _folders_in(os.path.join(root, each), part))
+        names = [f"{each}/{name}".lstrip("/") for each, name in inner]
         found = [each for each in names if files.inside(root, each) == os.path.join(root, *each.split("/"))]
     return found
 
@@ -374,11 +377,8 @@ def refuse_other_owner(status: os.stat_result, path: str) -> None:
         StateError: it does.
     """
     if hasattr(os, "geteuid") and status.st_uid != os.geteuid():
-        raise StateError(
-            "it belongs to another user",
-            where=path,
-            hint="use chown if you trust it, or name your project with --project",
-        )
+        hint = "use chown if you trust it, or name your project with --project"
+        raise StateError("it belongs to another user", where=path, hint=hint)
 
 
 def packages_in(root: str, patterns: Iterable[str]) -> list[str]:

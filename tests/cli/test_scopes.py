@@ -93,6 +93,28 @@ def test_hints_name_the_scope_of_their_command(shell):
     )
 
 
+def test_a_skill_of_the_user_scope_is_named_by_each_command_that_lacks_it(shell):
+    assert shell.run("install", shell.skill("mine"), "--global", "--yes", "--allow-unsigned").status == 0
+    hint = "the user scope has it: add --global to the command"
+    for words in (["diff"], ["update"], ["remove"], ["verify"], ["audit"], ["patch"], ["show"]):
+        error = shell.run(*words, "mine", "--json").error
+        assert (error["code"], error["hint"]) == ("not-found", hint), words
+    assert shell.run("env", "set", "X", "--skill", "mine", "--json").error["hint"] == hint
+    assert shell.run("diff", "mine", "--global").status == 0
+    assert "--global" not in shell.run("diff", "nope", "--json").error["hint"]
+
+
+def test_the_hint_for_a_damaged_lock_names_the_scope_and_the_project(shell):
+    shell.write("hub/state/skillhub.lock", "<<<<<<< HEAD\n")
+    assert shell.run("verify", "--global", "--json").error["hint"].startswith("skillhub lock fix --global resolves")
+    shell.write("hub/state/skillhub.lock", "x")
+    assert shell.run("verify", "--global", "--json").error["hint"].endswith("skillhub lock fix --global")
+    shell.write("project/skillhub.lock", "x")
+    assert shell.run("verify", "--json").error["hint"].endswith("after a merge: skillhub lock fix")
+    done = shell.run("verify", "--project", shell.project, "--json", cwd=shell.folder)
+    assert done.error["hint"].endswith(f"after a merge: skillhub lock fix --project {shell.project}")
+
+
 def test_damage_of_the_store_is_not_called_an_edit(shell):
     assert shell.run("install", REF, "--yes").status == 0
     stored = Path(shell.run("show", "release-notes", "--json").json["path"])

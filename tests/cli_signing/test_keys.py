@@ -87,6 +87,14 @@ def test_import_without_the_passphrase_stores_nothing(shell, locked, given, stat
     assert shell.files() == before
 
 
+def test_import_of_an_absent_file_says_what_to_name(shell):
+    error = shell.run("key", "import", "nope", "--json").error
+    assert (error["code"], error["hint"]) == (
+        "not-found",
+        "name the PEM file of a private key; skillhub key new creates a key",
+    )
+
+
 def test_import_does_not_overwrite_a_key(shell):
     path = shell.write("other.pem", PrivateKey.generate().pem())
     shell.run("key", "new")
