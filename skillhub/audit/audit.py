@@ -304,14 +304,13 @@ class Inspection:
     ports: Ports
 
 
-def unmanaged(folder: str, shared: Inspection) -> Iterator[Finding]:
-    """Yield the findings about a skill that is in an agent's folder and in no lock."""
+def unmanaged(folder: str, shared: Inspection, reported: Collection[str | None]) -> Iterator[Finding]:
+    """Yield the findings about a skill that is in an agent's folder and in no lock; its place may be reported."""
     name, shown = os.path.basename(folder), shared.locations.shown(folder)
     removal = f"{removal_of(folder, shared.ports)} removes it"
-    if folder in shared.left:
-        findings = [note("not-enabled", LEFT_THE_LOCK, name, (shown, 0))]
-    else:
-        findings = [note("unmanaged", "an agent reads it, and it is in no lock", name, (shown, 0))]
+    fault = "unmanaged", "an agent reads it, and it is in no lock"
+    fault = ("not-enabled", LEFT_THE_LOCK) if folder in shared.left else fault
+    findings = [note(*fault, name, (shown, 0))] if shown not in reported else []
     try:
         tree = read_local(folder).tree
     except SkillhubError as error:
@@ -485,13 +484,14 @@ def audit(request: AuditRequest, ports: Ports) -> Report:
             verified = verifier.verify(case.name, sources.statuses.get(case.name))
             findings += _drift_findings(case, verified, is_unasked=case.name in unasked)
             unchanged |= {case.name} if sources.is_unchanged(case.name, stored) else set()
+    reported = {finding.path for finding in findings}
     if not request.sources_alone:
         sources.ask_places([name for name in subjects.locked if name not in unchanged])
         try:
             findings += _tracked_findings(subjects, locations, ports)
         except StateError as error:
             sources.notes.append(error.message)
-        findings += [finding for path in subjects.unmanaged for finding in unmanaged(path, shared)]
+        findings += [each for path in subjects.unmanaged for each in unmanaged(path, shared, reported)]
     findings += [finding for path in request.paths for finding in at_path(path, shared)]
     findings += sources.findings
     if not request.sources_alone:
