@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import ExitStack
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from importlib.resources import files as resources
 from typing import Annotated
@@ -91,9 +91,10 @@ def registry_build(
     Example: skillhub registry build ./registry --url https://skills.example
     """
     every = [*PARTS, _pages()]
-    if url is not None:
-        _keep_url(folder, url, common)
-    with opened(folder, Signing(now=signing_time(), dry_run=common.dry_run)) as hub:
+    if url is not None and not common.dry_run:
+        _keep_url(folder, url)
+    with opened(folder, Signing(now=signing_time(), dry_run=common.dry_run)) as registry:
+        hub = replace(registry, settings=registry.settings.at(url))
         done = outputs.build(hub, every, ScanCache(common.home, remember=not common.dry_run))
         site, known = hub.registry.site, hub.settings.url
     for path in done.left_out:
@@ -113,12 +114,10 @@ def registry_build(
     return 0
 
 
-def _keep_url(folder: str, url: str, common: Common) -> None:
+def _keep_url(folder: str, url: str) -> None:
     registry = RegistryDir(folder)
     with registry.locked():
-        settings = registry.settings().at(url)
-        if not common.dry_run:
-            registry.create(settings)
+        registry.create(registry.settings().at(url))
 
 
 def registry_yank(

@@ -37,9 +37,12 @@ def page(shell, path="-/skill/plain.html"):
 def test_build_lists_the_changed_files_if_asked_and_a_dry_run_keeps_the_url(shell):
     before = {path: path.read_bytes() for path in (shell.folder / "hub").rglob("*") if path.is_file()}
     words = ("registry", "build", "../hub", "--url", "https://other.example/b", "--verbose")
-    assert shell.run(*words, "--dry-run").status == 0
+    planned = shell.run(*words, "--dry-run")
+    assert planned.status == 0
     assert {path: path.read_bytes() for path in (shell.folder / "hub").rglob("*") if path.is_file()} == before
-    assert "feed.xml\n" in shell.run(*words).err
+    done = shell.run(*words)
+    assert "feed.xml\n" in done.err
+    assert done.err == planned.err
     assert "https://other.example/b --fingerprint" in page(shell, "index.html")
 
 
