@@ -8,6 +8,7 @@ import pytest
 
 from skillhub.disk.home import Home
 from skillhub.errors import FormatError, StateError
+from skillhub.project.deciding_paths import deciding_paths
 from skillhub.project.intent import machine_policy, policy_places, read_policies
 from skillhub.project.project import Project
 
@@ -49,6 +50,11 @@ def test_no_variable_moves_the_policy_of_the_machine(monkeypatch, tmp_path):
         monkeypatch.setenv(name, str(tmp_path))
     assert machine_policy() == before == "/etc/skillhub/policy.toml"
     assert policy_places(Home.of(os.environ))["machine"] == before
+
+
+def test_the_policies_of_machine_and_user_decide_whether_a_command_is_answered_from_memory(home, project, tmp_path):
+    found = {*deciding_paths(project, str(tmp_path), {})}
+    assert {machine_policy(), os.path.join(home.config, "policy.toml")} <= found
 
 
 @pytest.mark.parametrize("text", ["signed = 'no'", "sign = 'required'", "[policy", "\x00"])
