@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from skillhub.audit.verify import tracked_copies
 from skillhub.command.ports import Ports
@@ -202,9 +202,13 @@ def listing_checks(ports: Ports, written: Mapping[str, Digest] | None = None) ->
     """
     in_use = {host.id for host in detect(ports.project.base, ports.user_home, ports.environ, os.path.exists)}
     in_use.update(ports.project.records().agents)
-    home = ports.project.home
-    around = Surroundings(cwd=ports.project.base, home=ports.user_home, environ=ports.environ, state=home.state)
-    around = replace(around, markers=(INTENT, LOCK))
+    around = Surroundings(
+        cwd=ports.project.base,
+        home=ports.user_home,
+        environ=ports.environ,
+        state=ports.project.home.state,
+        markers=(INTENT, LOCK),
+    )
     for known in dict.fromkeys((*profiles(), *hosts())):
         row = profiles().get(known) or measured(known)
         if row is None or known not in in_use:
