@@ -39,7 +39,7 @@ from skillhub.model.tree import SIGNATURE, SKILL_MD, Listing, Tree
 from skillhub.net.fetch import by_agreement
 from skillhub.policy.policy import EVERYTHING, LASTING, Subject
 from skillhub.project.copies import left_the_lock
-from skillhub.project.last_seen import HINTS, declared_version, install_command
+from skillhub.project.last_seen import HINTS, agreed_versions, install_command
 from skillhub.scan import capabilities_and_findings, scan
 from skillhub.sources.configured import Source
 from skillhub.trust.publishers import keys_of_publisher, publisher_of
@@ -62,8 +62,11 @@ def advised(name: str, entry: Locked, listing: Listing | None, ports: Ports) -> 
     def listed() -> Listing | None:
         return listing or ports.store.listing(entry.tree)
 
-    root, declared = ports.root_of(entry), partial(declared_version, ports.store, entry)
-    subject = AdvisorySubject.of(name, entry, root, lambda: urls_of(entry, ports), listed, declared)
+    def agreed() -> Iterator[str | None]:
+        return agreed_versions(ports.store, entry, ports.project.records().skills.get(name))
+
+    root = ports.root_of(entry)
+    subject = AdvisorySubject.of(name, entry, root, lambda: urls_of(entry, ports), listed, agreed)
     offered = partial(ReleaseStatus.last_seen, name, entry, root, ports.sources)
     return known.matches(subject.with_releases(entry, lambda: offered().offered))
 

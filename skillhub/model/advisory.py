@@ -259,7 +259,7 @@ class AdvisorySubject:
         root: Digest | None,
         urls: Callable[[], tuple[str, ...]],
         listing: Callable[[], Listing | None],
-        declared: Callable[[], str | None],
+        agreed: Callable[[], Iterable[str | None]],
     ) -> Self:
         """Return the subject for a locked skill or a candidate.
 
@@ -269,12 +269,12 @@ class AdvisorySubject:
             root: The first root of its registry.
             urls: Returns every URL of its source.
             listing: Returns its files; called only if an advisory names digests.
-            declared: Returns the version in its ``SKILL.md``, whatever the lock says; called only if an advisory has
-                its name.
+            agreed: Returns the version in its ``SKILL.md`` and the commit that a person agreed to, whatever the lock
+                says; called only if an advisory has its name.
         """
 
         def versions() -> tuple[str, ...]:
-            return tuple(dict.fromkeys(filter(None, (entry.version, declared(), entry.rev))))
+            return tuple(dict.fromkeys(filter(None, (entry.version, entry.rev, *agreed()))))
 
         def digests() -> dict[str, str]:
             names = digests_of(listing() or Listing({})) | {entry.original.tree: "its tree", entry.tree: "its tree"}

@@ -384,6 +384,7 @@ class Record:
         waived: Needs for which a person took responsibility.
         mcp: Server name to agent to the entry that was written into that agent's configuration.
         provenance: The origin and the signers to which the person agreed, if recorded.
+        rev: The commit to which the person agreed, by which an advisory may name the tree; None if not from git.
     """
 
     NEEDED: ClassVar = ("disabled_by", "links", "link", "satisfied", "waived", "mcp", "facts")
@@ -403,6 +404,7 @@ class Record:
         PlainSerializer(_as_list),
         Field(alias="whence", exclude_if=not_),
     ] = None
+    rev: Annotated[str | None, Field(exclude_if=not_)] = None
 
     def is_of(self, entry: Locked) -> bool:
         """Return whether the person agreed to the lock's entry: its tree, its origin and its signers."""
@@ -419,6 +421,7 @@ class Record:
             tree=self.tree,
             size=0,
             git=agreed.server if "://" in agreed.server else None,
+            rev=self.rev,
             path=path,
             signed_by=tuple(f"{each}:{SIGNATURE}" for each in agreed.signers),  # the record has no names of signers
             name=own_name,

@@ -34,6 +34,7 @@ from skillhub.model.index import (
     publisher_path,
 )
 from skillhub.model.lock import Lock, Locked, Signer, by_word
+from skillhub.model.provenance import Record
 from skillhub.model.question import HoldReason
 from skillhub.model.reference import Named, parse_remote, url_of
 from skillhub.project.store import Store
@@ -259,17 +260,18 @@ def install_command(name: str, entry: Locked, version: str | None, scope: Scope)
 # ``Advisories``, which also asks mirrors and registries.
 
 
-BadCheck = Callable[[str, Locked], Match | None]  # name and entry -> the advisory that refuses the skill, if any
+# name, entry and record -> the advisory that refuses the skill, if any
+BadCheck = Callable[[str, Locked, Record | None], Match | None]
 
 
-def declared_version(store: Store, entry: Locked) -> str | None:
-    """Return the version in the stored ``SKILL.md`` of a locked skill; None without one, or if it is not stored."""
+def agreed_versions(store: Store, entry: Locked, record: Record | None) -> Iterator[str | None]:
+    """Yield the version in the stored ``SKILL.md`` of a locked skill, and the commit that a person agreed to."""
     from skillhub.model.manifest import Manifest  # noqa: PLC0415 - few skills have an advisory
 
     stored = store.read(entry.original.tree)
     with suppress(FormatError, errors.SecurityError):
-        return Manifest.read(stored).version if stored is not None else None
-    return None
+        yield Manifest.read(stored).version if stored is not None else None
+    yield record.rev if record is not None and record.tree == entry.tree else None
 
 
 IndexesOf = Callable[[str, Locked], Iterable[Index]]  # name and entry -> what its registries have of the name
@@ -287,10 +289,10 @@ def known_bad(lock: Lock, store: Store, home: Home, project: str, indexes: Index
     roots = advising_roots(home, project)
     index = _advisory_index(tuple(_advisory_files(home, roots.values())))
     if not index:
-        return lambda name, entry: None
+        return lambda name, entry, record: None
     places, indexes_of = places_by_alias(home, project), indexes or _indexes(lock, home, project)
 
-    def match(name: str, entry: Locked) -> Match | None:
+    def match(name: str, entry: Locked, record: Record | None) -> Match | None:
         source = lock.sources.get(entry.source) if entry.named else None
         root = roots.get(entry.source) if entry.named else None
 
@@ -301,8 +303,9 @@ def known_bad(lock: Lock, store: Store, home: Home, project: str, indexes: Index
             return tuple(dict.fromkeys((url, entry.git or url)))
 
         signed = Digest(root) if root else None
-        listing, declared = partial(store.listing, entry.tree), partial(declared_version, store, entry)
-        subject = AdvisorySubject.of(name, entry, signed, urls, listing, declared)
+        listing = partial(store.listing, entry.tree)
+        agreed = partial(agreed_versions, store, entry, record)
+        subject = AdvisorySubject.of(name, entry, signed, urls, listing, agreed)
         offered = (found.skills.get(entry.own_name(name), ()) for found in indexes_of(name, entry))
         subject = subject.with_releases(entry, lambda: chain.from_iterable(offered))
         return next((each for each in index.matches(subject) if each.is_refused), None)
@@ -344,7 +347,8 @@ def recall_reasons(lock: Lock, home: Home, project: str) -> Callable[[str, Locke
     return reason
 
 
-BarringCheck = Callable[[str, Locked], HoldReason | None]  # name and entry -> why the skill must not be loaded, if so
+# name, entry and record -> why the skill must not be loaded, if so
+BarringCheck = Callable[[str, Locked, Record | None], HoldReason | None]
 
 
 def barring(lock: Lock, store: Store, home: Home, project: str, scope: Scope, range_of: RangeOf) -> BarringCheck:
@@ -358,8 +362,8 @@ def barring(lock: Lock, store: Store, home: Home, project: str, scope: Scope, ra
     indexes = _indexes(lock, home, project)
     bad = known_bad(lock, store, home, project, indexes)
 
-    def barred(name: str, entry: Locked) -> HoldReason | None:
-        if match := bad(name, entry):
+    def barred(name: str, entry: Locked, record: Record | None) -> HoldReason | None:
+        if match := bad(name, entry, record):
             return HoldReason("known-bad", f"is known to be bad: {match}", command(scope, "remove", name))
         for index in indexes(name, entry):
             if error := recalled(name, entry, index):

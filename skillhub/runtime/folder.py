@@ -571,7 +571,7 @@ def _installed(project: Project, store: Store, environ: Mapping[str, str]) -> li
     for name, record in records.skills.items():
         if name not in lock.skills:
             left_skill = Skill(name=name, path=None, scope=project.scope, state="enabled", tree=record.tree)
-            reason = barred(name, record.entry) if record.enabled else _left_reason(name, record, project)
+            reason = barred(name, record.entry, record) if record.enabled else _left_reason(name, record, project)
             left_skill = holding(left_skill, reason) if reason else left_skill
             links = tuple(absolute(project.base, link) for link in record.links)
             installed.append(_Installed(left_skill, links, is_gone=True))
@@ -588,7 +588,7 @@ def _hold_reason(
         # An install leaves disabled what the user disabled.
         asks = ("enable", name) if record is not None and record.disabled_by == "user" else ("install",)
         return HoldReason("not-agreed", reason, as_command("skillhub", *asks, *flags))
-    if (hold_reason := barred(name, entry)) or record.enabled:
+    if (hold_reason := barred(name, entry, record)) or record.enabled:
         return hold_reason
     reason = _WAITING.get(record.disabled_by, "is disabled")
     return HoldReason("disabled", reason, as_command("skillhub", "enable", name, *flags))

@@ -426,3 +426,23 @@ def test_attack_a_lock_with_another_version_of_a_stored_unsigned_skill_is_refuse
         ("source-mismatch", "the lock has note 9.0.0, its SKILL.md says 1.0.0")
     ]
     assert own.run("audit").status == 1
+
+
+def test_attack_a_lock_with_another_commit_hides_no_advisory(shell, repo):
+    assert shell.run("install", f"git+{repo.url}", "--yes", "--allow-unsigned").status == 0
+    bad = osv([package(name="deploy", versions=[shell.lock()["skills"]["deploy"]["rev"]])], id="MAL-1")
+    shell.write("hub/config/bad.json", json.dumps(bad))
+    shell.write("hub/config/config.toml", 'advisories = ["bad.json"]\n')
+    whole = shell.lock()
+    for lock in (
+        whole,
+        {**whole, "skills": {"deploy": {**whole["skills"]["deploy"], "rev": "1" * 40}}},
+        {**whole, "skills": {}},
+    ):
+        shell.write("project/skillhub.lock", json.dumps(lock))
+        assert shell.run("load", "deploy", "--json").error["code"] == "known-bad"
+        if lock["skills"]:
+            assert [each["skill"] for each in shell.run("list", "--json").json["known_bad"]] == ["deploy"]
+            for words in (["sync"], ["install"], ["install", "--frozen"], ["enable", "deploy"]):
+                assert shell.run(*words, "--json").error["code"] == "known-bad", words
+            assert "known-bad" in {each["rule"] for each in shell.run("audit", "--json").json["findings"]}

@@ -234,7 +234,7 @@ def test_attack_an_alias_does_not_hide_an_advisory(scene):
     report = audit(AuditRequest(refresh=True), world.ports())
     assert {each.skill for each in report.findings if "advis" in each.rule or "known" in each.rule} == {"hello", "hi"}
     find = known_bad(world.lock(), world.store, world.home, world.project.key)
-    assert {name for name, entry in world.lock().skills.items() if find(name, entry)} == {"hello", "hi"}
+    assert {name for name, entry in world.lock().skills.items() if find(name, entry, None)} == {"hello", "hi"}
 
 
 def test_an_agent_that_requires_the_own_name_is_named_in_the_refusal(two):
