@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from errno import ELOOP
-from functools import cache, cached_property, partial
+from functools import cache, cached_property
 from hashlib import sha256
 from typing import TypeAlias
 
@@ -188,7 +188,8 @@ class ExecuteBits:
         self._folder, self._expected, self._dir_fd = folder, expected, dir_fd
 
     @cached_property
-    def _are_kept(self) -> bool:
+    def are_kept(self) -> bool:
+        """Whether the file system keeps the bits."""
         above = os.path.dirname(self._folder) if self._dir_fd is None else ""
         return keeps_modes(above or ".", self._dir_fd)
 
@@ -196,7 +197,7 @@ class ExecuteBits:
         """Return the bit of the file at ``path``, of which the system says that it is ``found``."""
         file = self._expected.get(path)
         expected = file is not None and file.executable
-        return found if found == expected or self._are_kept else expected
+        return found if found == expected or self.are_kept else expected
 
 
 def walk(
@@ -331,7 +332,7 @@ def compare(folder: str, listing: Listing) -> list[TreeProblem]:
     try:
         for path, is_file in _paths(folder):
             expected = missing.pop(path, None)
-            if problem := _difference(f"{folder}/{path}", is_file, expected, partial(bits.of, path)):
+            if problem := _difference(f"{folder}/{path}", is_file, expected, bits):
                 problems.append(TreeProblem(problem[0], f"{folder}/{path}", problem[1]))
     except OSError as error:
         problems.append(TreeProblem("unreadable", folder, f"cannot be read: {error.strerror}"))
@@ -340,9 +341,7 @@ def compare(folder: str, listing: Listing) -> list[TreeProblem]:
     return sorted(problems, key=lambda problem: problem.path)
 
 
-def _difference(
-    full: str, is_file: bool, expected: ListedFile | None, bit: Callable[[bool], bool]
-) -> tuple[str, str] | None:
+def _difference(full: str, is_file: bool, expected: ListedFile | None, bits: ExecuteBits) -> tuple[str, str] | None:
     if is_file and expected is None:
         return "extra-file", "a file that is not in the lock"
     try:
@@ -355,7 +354,7 @@ def _difference(
     actual = sha256(data).hexdigest()
     if actual != expected.sha256:
         return "changed-file", f"expected sha256 {expected.sha256[:12]}…, found {actual[:12]}…"
-    if bit(executable) != expected.executable:
+    if executable != expected.executable and bits.are_kept:
         return "changed-mode", "the execute bit was " + ("taken away" if expected.executable else "set")
     return None
 

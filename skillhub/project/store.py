@@ -138,8 +138,9 @@ class Store:
         found_files: dict[str, File] = {}
         path = self.path(tree)
         look = self.proved.before(path, _PARTS[0])
+        like = None if files.keeps_modes(os.path.dirname(path)) else self.listing(tree)
         try:
-            for found in walk(path, largest=LARGEST, like=self.listing(tree)):
+            for found in walk(path, largest=LARGEST, like=like):
                 if found.file is None:
                     return None
                 found_files[found.path] = found.file
