@@ -28,6 +28,7 @@ FOUND = {
     "memory-write": 11,
     "persistence": 10,
     "prompt-injection": 12,
+    "recorded": 5,
     "reverse-shell": 14,
     "safety-off": 16,
     "supply-chain": 18,

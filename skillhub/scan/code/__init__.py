@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from skillhub.scan.code.flow import Flow, Place
 
 # Increase it with every change of the findings; it is part of the key of cached scans.
-RULES_VERSION: Final = 38
+RULES_VERSION: Final = 39
 # Literals of programs, in lower case and without blanks; ``^`` stands for a blank between two words.
 # "takes": they read the user's data. "hides": they hide their purpose, or run data as code. "sends": they send data.
 # "runs": commands that run what another command prints; of interest only in a file that also sends or fetches.
@@ -82,6 +82,9 @@ _RENAMED = re.compile(
 )
 # JavaScript that imports something else than a package, or a file beside it.
 _IMPORT = re.compile(rb"(?<![\w.$])(?:await|return)?import\((?![\"'](?:\.|(?!data:|blob:|file:|https?:)[@\w]))")
+# A program that writes to the clipboard, and the address of a wallet.
+_COPIES = re.compile(rb"clip|pbcopy|xsel|wl-copy")
+_COIN = re.compile(rb"\b(?:bc1[a-z0-9]{25,60}|0x[0-9a-f]{40}|[13lmt4][1-9a-z]{25,94}|[1-9a-z]{43,44})\b")
 _OUTPUT = re.compile(rb"(?:^|[;&=])[ \t]{0,8}`(?:curl|wget)\b", re.MULTILINE)
 # A pipe into a shell, after a wrapper or a path, or with quotes in its name: `| sudo -u root bash`, `| ba""sh`.
 # One pattern for each start, since the engine skips to the first letters of a pattern.
@@ -269,6 +272,8 @@ def _signs_in(text: bytes, literals: Set[bytes], document: SourceFile | None = N
     kinds = frozenset(
         kind for kind, signs in candidates.items() if any(_MARKS[sign] <= marks and sign in bare for sign in signs)
     )
+    if "takes" in kinds and _COPIES.search(bare) and _COIN.search(text):
+        kinds |= {"acts"}
     if b"import(" in bare and _IMPORT.search(bare):
         kinds |= {"loads"}
     if "hides" in kinds:

@@ -40,6 +40,7 @@ _CREDENTIALS: Final = {
     "keychain": r"login\.keychain|/keychains(?:/|$)|dump-keychain|claude code-credentials|chrome safe storage",
     "password": r"^/etc/(?:shadow|passwd)$",
     "history": r"(?:^|/)\.(?:bash|zsh)_history$",
+    "keys": r"^/dev/input/(?:event|by-)",
     "metadata": r"169\.254\.169\.254|metadata\.google\.internal",
 }
 # These count as stolen only if a program sends the whole file: an honest program reads its own line of it.
@@ -74,6 +75,7 @@ _HOSTS: Final = {
     "anthropic": r"anthropic\.com|claude\.ai",
     "stripe": r"stripe\.com",
     "slack": r"slack\.com",
+    "screen": r"openai\.com|anthropic\.com|googleapis\.com",
 }
 # Files whose commands run later: in every shell, at each login or start of Python, with each command of git.
 _LATER: Final = {
@@ -86,6 +88,13 @@ _LATER: Final = {
     "path file": r"\.pth$",
 }
 _PUBLIC_KEY: Final = re.compile(r"(?:ssh-(?:rsa|ed25519|dss)|ecdsa-sha2-\w{1,20}|sk-\S{1,40})\s{1,4}aaaa[\w+/]{40}")
+# What a program records of its user; it counts as stolen only at a host that the program names.
+_RECORDED: Final = ("keys", "clipboard", "screen")
+# Addresses of wallets.
+_COIN: Final = re.compile(
+    r"bc1[a-z0-9]{25,60}|[13LM][1-9A-HJ-NP-Za-km-z]{25,34}|0x[0-9a-fA-F]{40}|T[1-9A-HJ-NP-Za-km-z]{33}"
+    r"|4[1-9A-HJ-NP-Za-km-z]{94}|(?=\D*\d)(?=[^A-Z]*[A-Z])[1-9A-HJ-NP-Za-km-z]{43,44}"
+)
 # Kinds of credentials that belong in no repository.
 _UNPUBLISHED: Final = ("ssh", "aws", "gcloud", "azure", "kube", "gnupg", "browser", "wallet", "keychain")
 # For each sink: the rules, each with the kinds that must meet there.
@@ -97,6 +106,7 @@ _RULES_BY_SINK: Final = {
     "load-from": (("SH105", {"downloaded"}), ("SH105", {"host other"}), ("SH105", {"host collect"})),
     "start": (("SH113", {"fetched odd"}), ("SH114", {"fetched"})),
     "write": (("SH406", {"later"}), ("SH406", {"packages", "path file"})),
+    "copy": (("SH414", {"coin"}),),
     "publish": tuple(("SH603", {f"of {kind}"}) for kind in _UNPUBLISHED),
 }
 _COLLECT = re.compile(
@@ -131,7 +141,7 @@ _ANY_PART: Final = re.compile(
     r"\.(?:ssh|aws|config|azure|kube|docker|npmrc|pypirc|git-credentials|gnupg|keystore|wallet|env|claude|codex|gemini)"
     r"|id_[rde]|application_default|gh/hosts|netrc|login|cookie|key4|extension|wallet|electrum|solana|nkbih|ethereum"
     r"|seed\.txt|mnemonic|keychain|credentials|safe storage|/etc/|_history|169\.254|metadata|openclaw|clawdbot"
-    r"|auth-profiles|claude_desktop|\.mozilla|firefox/p"
+    r"|auth-profiles|claude_desktop|\.mozilla|firefox/p|/dev/input"
 )
 _LATER_PART: Final = re.compile(
     r"\.(?:bash|z|profile|config|ssh|pth)|launch[ad]|systemd/|hooks/|/etc/|customize|/startup|/run|packages"
@@ -212,6 +222,26 @@ _CALLS: Final = tuple(
         ),
         ("socket", r"socket\.(?:socket|create_connection)|net\.(?:connect|createconnection|socket)|tls\.connect"),
         ("packages", r"site\.get\w+|sysconfig\.get_paths?|distutils\.sysconfig\.get_python_lib"),
+        (
+            "of keys",
+            rf"(?:pynput\.)?keyboard\.(?:listener|record|on_press|on_release|hook|read_(?:event|key)|get_typed_strings)"
+            rf"|{_ANY}(?:getasynckeystate|setwindowshookex[aw]?)|.*globalkeyboardlistener.*|.*iohook\.(?:on|addlistener)",
+        ),
+        (
+            "of clipboard",
+            rf"(?:pyperclip|clipboard)\.paste|{_ANY}(?:clipboard_get|getclipboarddata|clipboard\.read(?:text)?|clipboard\(\)\.text)"
+            r"|clipboardy\.(?:default\.)?read(?:sync)?|pbpaste|xclip|xsel|wl-paste|get-clipboard",
+        ),
+        (
+            "of screen",
+            rf"{_ANY}(?:imagegrab|pyscreenshot)\.grab|pyautogui\.screenshot|mss\.mss|screenshot-desktop|{_ANY}getdisplaymedia"
+            r"|screencapture|scrot|gnome-screenshot|grim",
+        ),
+        (
+            "copy",
+            rf"(?:pyperclip|clipboard)\.copy|{_ANY}(?:clipboard_append|setclipboard(?:data|text)|clipboard\.write(?:text)?)"
+            r"|clipboardy\.(?:default\.)?write(?:sync)?|pbcopy|xclip|xsel|wl-copy|set-clipboard",
+        ),
         ("hand-out", rf"{_ANY}dup2"),
         ("pipe", rf"{_ANY}pipe"),
     )
@@ -298,6 +328,8 @@ class Flow:
             self.mark(kind, node, place)
         if "://" in folded and self._is_anybodys(folded):
             self.mark("odd", node, place)
+        if _COIN.fullmatch(text.strip()):
+            self.mark("coin", node, place)
         if _BLOB.match(text) if is_long else _BLOB.fullmatch(text):
             self.mark("blob", node, place)
         if file := _FILE.fullmatch(folded.removeprefix("file://")):
@@ -339,14 +371,14 @@ class Flow:
         if "send" in kinds:
             self._fetches.append((arguments, returned))
         for kind in kinds:
-            if kind in ("send", "lookup", "eval", "command", "load", "hand-out", "pipe", "feed"):
+            if kind in ("send", "lookup", "eval", "command", "load", "hand-out", "pipe", "feed", "copy"):
                 self.sink(kind, arguments, place)
             if kind in ("read", "command"):
                 self.reads(returned)
             if kind == "decode":
                 self._changes[kind].append(returned)
                 self.mark("decoded", returned, place)
-            if kind in ("send", "socket", "encode", "packages"):
+            if kind in ("send", "socket", "encode", "packages") or kind.startswith("of "):
                 self.mark({"send": "fetched", "encode": "encoded"}.get(kind, kind), returned, place)
 
     def sink(self, kind: str, node: Node, place: Place) -> None:
@@ -399,7 +431,9 @@ class Flow:
         if admitted := reached.get("public key", {}).get(("file", "authorized_keys")):
             self.direct_findings.add(("SH402", admitted))
         seen = set(self.direct_findings)
-        for sink, node, place in self._sinks:
+        # Only who reads the clipboard replaces an address in it.
+        sinks = self._sinks if marks["of clipboard"] else [sink for sink in self._sinks if sink[0] != "copy"]
+        for sink, node, place in sinks:
             kinds = {kind: places[node] for kind, places in reached.items() if node in places}
             origin = kinds.get("answer")
             if sink == "line" and origin and origin[0] == place[0]:  # honest programs store answers for others
@@ -471,7 +505,9 @@ def _judge_sent(kinds: dict[str, Place]) -> Iterator[tuple[str, Place]]:
     if "environment" in kinds:
         yield "SH403", kinds["environment"]
     read = [kind[3:] for kind in kinds if kind.startswith("of ")]
-    stolen = [kind for kind in read if kind not in hosts or is_foreign]
+    if is_foreign and (recorded := [kind for kind in read if kind in _RECORDED]):
+        yield "SH413", kinds[f"of {recorded[0]}"]
+    stolen = [kind for kind in read if kind not in _RECORDED and (kind not in hosts or is_foreign)]
     stolen += [kind[6:] for kind in kinds if kind.startswith("token ") and is_foreign and kind[6:] not in hosts]
     if stolen:
         yield "SH603", kinds.get(f"of {stolen[0]}") or kinds[f"token {stolen[0]}"]

@@ -283,8 +283,9 @@ class Program:
             self._method(owner, node, last, arguments, scope)
         elif not isinstance(node.func, ast.Name):
             self._push(node.func, arguments, scope)
-        if last == "urlretrieve" and len(node.args) > 1:
-            self._to_file(node.args[1], returned)
+        for argument in self._saved(last, node):
+            self._to_file(argument, returned)
+            flow.join(returned, self._node(argument.id, scope) if isinstance(argument, ast.Name) else 0)
         if last in _STARTS or _runs_what_it_loads(name, node):
             flow.sink(_STARTS.get(last, "load"), arguments, place)
         if home:
@@ -294,6 +295,12 @@ class Program:
             self._run(name.lower(), node, arguments, scope)
         if last in ("print", "log", "stdout.write", "write") and (last != "log" or name == "console.log"):
             flow.prints(arguments, self._path)
+
+    def _saved(self, last: str, node: ast.Call) -> list[ast.expr]:
+        """Return the arguments that name where a call saves its result: files, or buffers in memory."""
+        if last not in ("urlretrieve", "save", "screenshot", "shot"):
+            return []
+        return node.args[1:] if last == "urlretrieve" else [*node.args[:1], *(each.value for each in node.keywords)]
 
     def _defining_file(self, name: str, last: str) -> str:
         """Return the path of the file that defines the called function, or an empty string."""
@@ -326,6 +333,9 @@ class Program:
                 self._words(node, expression, value, scope)
                 continue
             self._push(expression, value, scope)
+            callback = getattr(expression, "id", getattr(expression, "attr", ""))
+            if callback in self._functions:
+                self._flow.join(returned, (self._path, "given", callback, "0"))
             if isinstance(expression, ast.Lambda):  # the function may call it with its arguments or its result
                 inner = self._scopes[id(expression)]
                 for argument in _arguments(expression):

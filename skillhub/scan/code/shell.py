@@ -55,7 +55,7 @@ _SPLIT: Final = re.compile(r"[a-z0-9](?:\$?[\"']|\\){1,40}[a-z0-9][a-z0-9\"'\\]{
 _ESCAPE: Final = re.compile(r"\\(?:x([0-9A-Fa-f]{1,2})|[uU]([0-9A-Fa-f]{4})|([0-7]{1,3}))")
 _REMOTE: Final = re.compile(r"(?i)(?:socket|fsockopen).{0,300}(?:exec|popen|system|/bin/)")
 _CODES: Final = re.compile(r"\\(?:[0-7]{3}|x[0-9A-Fa-f]{2})")
-_WRITERS: Final = frozenset(words("cp mv tar zip gpg openssl tee 7z ditto"))
+_WRITERS: Final = frozenset(words("cp mv tar zip gpg openssl tee 7z ditto screencapture scrot gnome-screenshot grim"))
 _PRINTS: Final = frozenset(words("env printenv set export declare typeset"))
 # After these options follows a key that the command uses and does not send.
 _KEPT: Final = re.compile(r"-[iEJ]|--(?:key|cert|cacert|identity|netrc-file|config|ssh-key)")

@@ -81,6 +81,8 @@ _CALLS: Final = tuple(
             r"(?:base64_decode|\w*decode64|decode_base64|frombase64string|fromhexstring|unpack1?|pack|gzinflate"
             r"|gzuncompress|gzdecode|str_rot13|hex2bin|convert_uudecode|strrev|reverse|inflate|decompress|tr|chr)",
         ),
+        ("pbpaste", "get-clipboard"),
+        ("pbcopy", "set-clipboard"),
         ("base64", r"(?:base64_encode|\w*encode64|encode_base64|tobase64string|bin2hex)"),
     )
 )
