@@ -170,6 +170,15 @@ def gather(
     return gathered
 
 
+def with_intent(gathered: Gathered, options: Options, state: State, ports: Ports) -> Gathered:
+    """Return what was gathered with the other skills of the intent; raises as ``gather``."""
+    lines = {name: line for name, line in state.intent.skills.items() if name not in gathered.found}
+    state = replace(state, intent=replace(state.intent, skills=lines))
+    rest = gather((), replace(options, skills=(), every=False, excepted=(), alias=None), state, ports)
+    left_out, warnings = gathered.left_out + rest.left_out, gathered.warnings + rest.warnings
+    return replace(gathered, found=gathered.found | rest.found, left_out=left_out, warnings=warnings)
+
+
 @contextmanager
 def _scan_loading(ports: Ports) -> Iterator[None]:
     """Load the scan's modules in a thread while the network waits for its first answer.

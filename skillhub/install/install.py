@@ -16,7 +16,7 @@ from skillhub.formats.text import command
 from skillhub.install.admission import described, left_behind, refuse_known_bad, sources_with, without_other_signers
 from skillhub.install.candidates import Candidate, TreeBudget, about_skill
 from skillhub.install.commit import Change, Plan, Planner, changes_of, commit, decide, note_unchanged, unchanged
-from skillhub.install.gather import Describe, Gathered, admit_optional, gather, newest_of, unavailable
+from skillhub.install.gather import Describe, Gathered, admit_optional, gather, newest_of, unavailable, with_intent
 from skillhub.install.links import Linker, Linking, kept_edited, removal_questions, write_records
 from skillhub.install.need_questions import config_files, remove_servers, unneeded_variables
 from skillhub.install.obtain import by_lock
@@ -55,6 +55,8 @@ def install(refs: Sequence[Ref], options: Options, ports: Ports) -> Outcome:
             raise SourceError(f"nothing was checked: {note}", hint=hint)
         return Outcome((), False, tuple(asked), (note,))
     gathered = gather(refs, options, state, ports, unchanged=lambda each: unchanged(each, options, state, ports))
+    if refs and not state.lock.skills:
+        gathered = with_intent(gathered, options, state, ports)
     found, notes = gathered.found, [*left_behind(state, ports), *gathered.warnings]
     if not options.frozen:
         found, missing = with_dependencies(found, state, ports, gathered.excepted, gathered.unchanged)

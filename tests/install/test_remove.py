@@ -32,16 +32,17 @@ def servers(world):
 def test_remove_deletes_everything_of_the_skill_and_nothing_else(world):
     (world.base / "skillhub.toml").write_text('# ours\n[skills]\n# why\nrelease-notes = "^1"\n')
     (world.base / ".mcp.json").write_text('{\n  "mcpServers": {\n    "mine": {"command": "x"}\n  }\n}\n')
-    before = unlocked(world.snapshot())
+    world.install(**CLAUDE)
+    before, kept_lock = unlocked(world.snapshot()), world.lock()
     world.install("github:code-review", needy(world, "plain"), **CLAUDE)
     world.remove("plain", "code-review")
     assert (world.base / "skillhub.toml").read_text() == '# ours\n[skills]\n# why\nrelease-notes = "^1"\n'
     assert servers(world) == {"mine": {"command": "x"}}
-    assert (world.lock().skills, world.lock().sources) == ({}, {})
-    assert world.project.records().skills == {}
+    assert world.lock() == kept_lock
+    assert world.project.records().skills.keys() == {"release-notes"}
     kept = {path for path in before if str(world.base) in path}
     extra = {path for path in unlocked(world.snapshot()) if str(world.base) in path and "/src/" not in path}
-    assert extra - kept == {str(world.base / "skillhub.lock")}
+    assert extra == kept
 
 
 def test_an_entry_that_the_user_changed_stays(world):

@@ -16,6 +16,7 @@ import pytest
 from skillhub.disk.folders import remove_tree
 from skillhub.errors import FormatError, NotFound, SourceError, WrongBytes
 from skillhub.formats.digest import Digest
+from skillhub.model.lock import Lock
 from tests.support.world import Answers, OfUser, World, skill, unlocked
 
 
@@ -106,12 +107,28 @@ def test_sync_without_a_lock_removes_nothing_and_names_install(world):
     assert [(each.name, each.state) for each in outcome.skills] == [("code-review", "enabled"), ("plain", "disabled")]
 
 
-def test_a_new_skill_beside_a_lost_lock_takes_no_other_from_the_agents(world):
-    """``install NEW`` locks NEW alone; sync leaves to ``install`` what skillhub.toml still names."""
+def test_a_new_skill_beside_a_lost_lock_locks_all_of_the_intent(world):
+    before = world.lock().skills
     (world.base / "skillhub.lock").unlink()
     outcome = world.install(str(skill(world.base / "more", "new")), agents=("claude-code",))
+    assert {each.name for each in outcome.skills} == {"code-review", "new", "plain"}
+    assert {name: entry for name, entry in world.lock().skills.items() if name != "new"} == before
+    assert (world.sync().changed, world.sync().warnings) == (False, ())
+
+
+def test_a_new_skill_beside_a_lost_lock_is_the_one_that_the_reference_names(world):
+    (world.base / "skillhub.lock").unlink()
+    world.install(str(skill(world.base / "more", "plain", body="Another.\n")), agents=("claude-code",))
+    assert world.lock().skills.keys() == {"code-review", "plain"}
+    assert world.lock().skills["plain"].path == "more/plain"
+
+
+def test_an_incomplete_lock_takes_no_skill_from_the_agents(world):
+    """Sync leaves to ``install`` what skillhub.toml still names."""
+    world.install(str(skill(world.base / "more", "new")), agents=("claude-code",))
+    lock = world.lock()
+    (world.base / "skillhub.lock").write_bytes(Lock({"new": lock.skills["new"]}, {}).dump())
     left = "skillhub.toml names code-review, plain, and the lock does not: skillhub install"
-    assert left in outcome.warnings
     kept = "skillhub.lock does not name all skills of skillhub.toml, so these stay in the agents' folders"
     assert world.sync().warnings == (f"{kept}: code-review, plain", left)
     assert world.install(str(skill(world.base / "more", "newer"))).warnings[-1] == left
