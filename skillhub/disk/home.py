@@ -59,7 +59,7 @@ class Home:
             top = os.path.abspath(os.path.expanduser(root))
             _refuse_others(top)
             return cls._of_user(os.path.join(top, part) for part in ("config", "data", "cache", "state"))
-        return cls._of_user(_platforms())
+        return cls._of_user(_platforms(os.environ, os.path.expanduser("~")))
 
     @classmethod
     def _of_user(cls, folders: Iterable[str]) -> Home:
@@ -92,24 +92,21 @@ class Home:
             if root == "~" or root.startswith(("~/", f"~{os.sep}")):
                 root = user_home + root[1:]
             return cls.of({"SKILLHUB_HOME": root})
-        if sys.platform in ("win32", "darwin"):
-            own = os.path.expanduser("~")
-            return cls._of_user(
-                user_home + each[len(own) :] if each.startswith(own + os.sep) else each for each in _platforms()
-            )
-        # The rules of platformdirs, for these variables.
-        return cls._of_user(
-            os.path.join(folder if folder.strip() else os.path.join(user_home, *below), "skillhub")
-            for variable, below in _XDG
-            for folder in [environ.get(variable, "")]
-        )
+        return cls._of_user(_platforms(environ, user_home))
 
 
-def _platforms() -> tuple[str, str, str, str]:
-    from platformdirs import PlatformDirs  # noqa: PLC0415 - SKILLHUB_HOME saves this import of 20 ms
+def _platforms(environ: Mapping[str, str], home: str) -> Iterator[str]:
+    if sys.platform in ("win32", "darwin"):
+        from platformdirs import PlatformDirs  # noqa: PLC0415 - it takes 20 ms
 
-    place = PlatformDirs("skillhub", appauthor=False)
-    return place.user_config_dir, place.user_data_dir, place.user_cache_dir, place.user_state_dir
+        place, own = PlatformDirs("skillhub", appauthor=False), os.path.expanduser("~")
+        for each in (place.user_config_dir, place.user_data_dir, place.user_cache_dir, place.user_state_dir):
+            yield home + each[len(own) :] if each.startswith(own + os.sep) else each
+        return
+    for variable, below in _XDG:
+        folder = environ.get(variable, "")
+        # The specification ignores a relative path, with which each project would bring its own state.
+        yield os.path.join(folder if os.path.isabs(folder) else os.path.join(home, *below), "skillhub")
 
 
 def about_home(scope: str, folder: str, home: str) -> str | None:

@@ -111,7 +111,9 @@ def test_attack_a_planted_home_is_refused(tmp_path):
         assert shell.files() == before
 
 
-@pytest.mark.parametrize("variables", [{}, {"XDG_STATE_HOME": "/x/state"}, {"XDG_DATA_HOME": " "}])
+@pytest.mark.parametrize(
+    "variables", [{}, {"XDG_STATE_HOME": "/x/state"}, {"XDG_DATA_HOME": " "}, {"XDG_STATE_HOME": "rel"}]
+)
 def test_the_home_of_another_user_is_computed_like_in_their_own_process(tmp_path, monkeypatch, variables):
     for name in ("XDG_STATE_HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME"):
         monkeypatch.delenv(name, raising=False)
@@ -120,5 +122,6 @@ def test_the_home_of_another_user_is_computed_like_in_their_own_process(tmp_path
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     assert Home.of({}) == theirs
+    assert os.path.isabs(theirs.state)
     named = {"SKILLHUB_HOME": "~/hub"}
     assert Home.around(named, str(tmp_path)) == Home.of(named) == Home.of({"SKILLHUB_HOME": str(tmp_path / "hub")})
