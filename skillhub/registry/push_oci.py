@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from dxf import DXF
 from dxf.exceptions import DXFAuthInsecureError, DXFError, DXFUnauthorizedError
 from requests import ConnectionError as RequestsConnectionError
-from requests import PreparedRequest, RequestException, Timeout
+from requests import PreparedRequest, RequestException, Response, Timeout
 from requests.auth import HTTPBasicAuth
 from requests.utils import get_netrc_auth
 
@@ -25,7 +25,8 @@ from skillhub.formats.digest import Digest
 from skillhub.formats.json import strict_json
 from skillhub.formats.text import quote
 from skillhub.model.reference import Oci, parse_ref
-from skillhub.net.target import RequestTarget
+from skillhub.net.fetch import Requester
+from skillhub.net.target import RequestTarget, is_public, judge, judged, proxy_for
 from skillhub.registry.outputs import media_type
 from skillhub.registry.push_targets import FILE_CAP, SiteFile, Target, in_stages, overtaken
 from skillhub.sources.oci import (
@@ -48,6 +49,7 @@ from skillhub.sources.oci import (
 _EMPTY = b"{}"
 _OLD = "application/vnd.docker.distribution.manifest.v1+json"  # accepted, since the tag would otherwise seem free
 _PATIENCE = 60.0  # seconds without a byte
+_ANSWER_CAP = 1 << 20  # bytes of an answer that is no file
 _PASSING = frozenset({408, 429, 500, 502, 503, 504})
 _T = TypeVar("_T")
 
@@ -69,6 +71,7 @@ class OciTarget(Target):
     Raises:
         StateError: the tag names something other than a registry's site.
         SourceError: the registry cannot be reached, or refuses.
+        UnsafeTransfer: the registry names another host that it may not name.
         FormatError: the manifest is malformed.
     """
 
@@ -80,6 +83,8 @@ class OciTarget(Target):
         self._hint = "log in with docker or oras, or set SKILLHUB_OCI_USERNAME and SKILLHUB_OCI_PASSWORD"
         session = client._sessions[0]
         session.auth = session.rebuild_auth = self._bind_login
+        session.hooks["response"].append(self._read_answer)
+        self._allowed: set[str] = set()
         self._before = self._manifest()
         self._layers = {} if self._before is None else _layers(self._before, where)
 
@@ -133,15 +138,28 @@ class OciTarget(Target):
 
         The session calls this for each request and after each redirect. It then reads no netrc itself, which would
         give the registry a token of any host that it names.
+
+        Raises:
+            UnsafeTransfer: the other host is in a private network and the registry is not, or plain http leads there.
         """
         url = str(request.url)
         is_own = is_login_host(self._client._base_url, url)
         if not (is_own or self._trusts(url)):
+            if (origin := RequestTarget.parse(url).origin) not in self._allowed:
+                _check_named(url, self._client._base_url)
+                self._allowed.add(origin)
             if request.headers.pop("Authorization", None) and redirect is None:
                 self._hint = login_not_sent(self._client._host, url.partition("?")[0])
         elif is_own and "Authorization" not in request.headers and (login := get_netrc_auth(url)):
             HTTPBasicAuth(*login)(request)
         return request
+
+    def _read_answer(self, response: Response, *, stream: bool, **_: object) -> None:
+        """Read the body of an answer that is no file: the session would read it without a limit."""
+        if response.is_redirect or not stream:
+            with response:
+                chunks = response.iter_content(1 << 16)
+                response._content = _read_at_most(_ANSWER_CAP, chunks, "an answer", self.where)
 
     def _upload(self, data: bytes) -> None:
         # Bytes are sent with their length. An iterator would be sent without, which some registries refuse.
@@ -248,6 +266,15 @@ def _read_at_most(cap: int, chunks: Iterable[bytes], name: str, where: str) -> b
         if len(data) > cap:
             raise FormatError(f"expected at most {cap} bytes, found more in {quote(name)}", where=where)
     return bytes(data)
+
+
+def _check_named(url: str, registry: str) -> None:
+    """Raise UnsafeTransfer unless a registry may name this URL on another host, as one that skills come from may."""
+    own = RequestTarget.parse(registry)
+    addresses = judged(own, is_proxied=proxy_for(own) is not None)
+    is_private = not all(is_public(address) for address, _ in addresses)
+    target = judge(url, Requester("site", registry), {own.origin} if is_private else ())
+    judged(target, is_proxied=proxy_for(target) is not None)
 
 
 def _layer(file: SiteFile, data: bytes) -> Blob:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from skillhub.errors import SourceError
+from skillhub.errors import FormatError, SourceError, UnsafeTransfer
 from skillhub.formats.digest import Digest
 from skillhub.net.settings import Settings
 from tests.support import tls
@@ -163,3 +163,27 @@ def test_a_push_to_docker_hub_asks_its_registry_whose_login_host_is_known(name, 
         with pytest.raises(SourceError, match="cannot reach the registry"):
             push_oci.open_target(f"oci://{name}/acme/skills", no_other_host)
     assert [head.split()[:2] for head in proxy.heads] == [["CONNECT", "registry-1.docker.io:443"]]
+
+
+def test_attack_a_redirect_of_a_registry_to_plain_http_is_refused(here, opened):
+    here.at(MANIFEST, redirect("http://192.0.2.1/meta-data"))
+    with pytest.raises(UnsafeTransfer, match="expected https"):
+        opened()
+
+
+@pytest.mark.parametrize("inside", ["10.0.0.7", "169.254.169.254", "[::1]"])
+def test_attack_a_public_registry_names_no_host_in_a_private_network(inside):
+    with pytest.raises(UnsafeTransfer, match="private network"):
+        push_oci._check_named(f"https://{inside}/upload", "https://1.1.1.1/v2/")
+    push_oci._check_named(f"https://{inside}/upload", "https://10.0.0.1/v2/")
+    push_oci._check_named("https://1.0.0.1/upload", "https://1.1.1.1/v2/")
+
+
+def test_attack_an_endless_answer_is_not_read_whole(here, opened):
+    here.at(MANIFEST, answer(b"", status="404 No"))
+    target = opened()
+    path = "/v2/acme/skills/blobs"
+    here.at(f"{path}/{Digest.of(b'{}')}", answer(b"", status="404 No"))
+    here.at(f"{path}/uploads/", answer(b"x" * (2 << 20), f"Location: {url(here)}/upload", status="202 Yes"))
+    with pytest.raises(FormatError, match="expected at most 1048576 bytes"):
+        target._upload(b"{}")
