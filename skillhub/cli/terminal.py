@@ -29,6 +29,7 @@ _PROGRESS_AFTER, _DRAWN_EVERY, _RATED_OVER = 1.0, 0.1, 3.0  # seconds
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 _NARROW = 8
 _READABLE = 24  # the least cells of a last column that wraps
+_WIDEST = 256  # cells to which a column grows: each row is padded to it, and a lock may have a longer version
 BAR = "| "  # before each row of a skill's own text
 _BELOW = 6  # blanks that a wrapped row has more than its line
 _LEFT = "…"
@@ -210,7 +211,7 @@ class Terminal:
         """
         stream = stream or sys.stdout
         cells = [[collapsed(cell) for cell in row] for row in (head, *rows)]
-        *widths, last = (max(map(cells_of, column)) for column in zip(*cells, strict=True))
+        *widths, last = (min(_WIDEST, max(map(cells_of, column))) for column in zip(*cells, strict=True))
         below = " " * (sum(widths) + 2 * len(widths))
         columns = _columns() if stream.isatty() else None
         drawn: list[tuple[str, str, Tone]] = []

@@ -180,3 +180,13 @@ def test_folders_beyond_the_limit_of_an_agent_are_reported(tmp_path):
     assert error["message"].endswith(f"is locked, but in no folder that this agent reads; {cut}")
     checks = [(each["name"], each["ok"], each["message"]) for each in shell.run("doctor", "--json").json["checks"]]
     assert ("list of Claude Code", False, cut) in checks
+
+
+def test_attack_one_long_version_widens_no_other_row(tmp_path):
+    shell = Here(tmp_path)
+    lock = lock_of(3, "local")
+    long = replace(lock.skills["skill-00000"], version="9" * 10_000)
+    shell.write("project/skillhub.lock", Lock({**lock.skills, "skill-00000": long}, lock.sources).dump().decode())
+    rows = shell.run("list").out.splitlines()
+    assert max(map(len, rows)) > 10_000
+    assert sum(len(row) < 1_000 for row in rows) >= 3
