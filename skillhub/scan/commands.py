@@ -6,15 +6,15 @@ import re
 from typing import Final
 
 from skillhub.scan.pattern import (
-    ANYBODYS,
     ELSEWHERE,
     GAP_MAX,
     OWN_NETWORK,
     URL,
     WRAPPERS,
     MatchContext,
+    is_anybodys,
+    is_index,
     is_installer,
-    kind_of,
     pattern,
     rule,
 )
@@ -50,7 +50,8 @@ _ELSEWHERE = (
 )
 _SUBSTITUTED = rb">\(\s{0,4}" + _SHELL_AT_END
 _FETCH = rb"\b(?:curl|wget)\b"
-_INDEX = rb"[\s=:\"']{1,4}(?:sparse\+)?https?://[^\s\"'`|)]{3,200}"
+_INDEX = rb"[\s=:,\"']{1,6}(?:sparse\+)?https?://[^\s\"'`|)]{3,200}"
+_ARGUMENTS = rb"(?:[^\s;|&]{1,80}\s){0,12}?[\"']?"
 _PACKAGE = rb"(?:git\+https?://[^\s\"'`|)]{3,200}|https?://[^\s\"'`|)]{3,200}\.(?:whl|zip|tgz|gz|git)\b)"
 _POWER_WORDS = "iwr irm webrequest restmethod downloadstring"
 _POWER_FETCH = rb"\b(?:iwr|irm|invoke-webrequest|invoke-restmethod|downloadstring)\b"
@@ -115,8 +116,8 @@ _ADDS_PACKAGE = b"|".join(
 # Before the address of a package: the command and its options.
 _INSTALLS = re.compile(
     rb"\b(?:npx|bunx|uvx|(?:npm|pnpm|yarn|bun)\s(?:i|install|add|dlx|exec|x)"
-    rb"|(?:pip[\d.]{0,5}|pipx|uv\spip|uv)\s(?:install|add)|pipx\srun)"
-    rb"(?:\s(?:-[ypgqudse]|--(?:yes|package|from|spec|global|quiet|upgrade|user|save-dev|save|editable|force"
+    rb"|(?:pip[\d.]{0,5}|pipx|uv\spip|uv)\s(?:install|add)|pipx\srun|cargo\sinstall)"
+    rb"(?:\s(?:-[ypgqudse]|--(?:yes|package|from|spec|global|quiet|upgrade|user|save-dev|save|editable|force|git"
     rb"|no-cache(?:-dir)?)|--[\w-]{1,30}=[^\s\"']{0,80})){0,5}[\s=][\"']?(?:\w{1,40}@)?$"
 )
 _DEPENDENCY = re.compile(rb"(?:^|[\s\"'])@?[\w./-]{1,80}(?:\[[\w,.-]{1,60}\])?$")
@@ -195,7 +196,7 @@ def _package_address(context: MatchContext) -> str:
     """Judge the address of a package: by who can publish there."""
     address = URL.search((context.then + context.after[:GAP_MAX]).decode("utf-8", "replace"))
     is_installed = _BETWEEN.search(context.between) is None
-    return "SH117" if is_installed and address and _is_anybodys(address) else "SH106"
+    return "SH117" if is_installed and address and is_anybodys(address) else "SH106"
 
 
 def _package_alone(context: MatchContext) -> str | None:
@@ -203,7 +204,7 @@ def _package_alone(context: MatchContext) -> str | None:
     address = URL.search(context.first.decode("utf-8", "replace"))
     if not address or not _INSTALLS.search(context.before) or OWN_NETWORK.match(address[1]):
         return None
-    return "SH117" if _is_anybodys(address) else "SH106"
+    return "SH117" if is_anybodys(address) else "SH106"
 
 
 def _added_line(context: MatchContext) -> str | None:
@@ -217,11 +218,7 @@ def _program_address(context: MatchContext) -> str | None:
     is_run = _OPTIONS.fullmatch(context.between) is not None
     if not is_run or not address or OWN_NETWORK.match(address[1]) or _REGISTRIES.search(address[1]):
         return None
-    return "SH105" if _is_anybodys(address) else "SH114"
-
-
-def _is_anybodys(address: re.Match[str]) -> bool:
-    return not OWN_NETWORK.match(address[1]) and kind_of(address[1], address[2]) in ANYBODYS
+    return "SH105" if is_anybodys(address) else "SH114"
 
 
 def _dependency(context: MatchContext) -> str | None:
@@ -230,24 +227,28 @@ def _dependency(context: MatchContext) -> str | None:
     if not address or not _DEPENDENCY.search(context.before) or OWN_NETWORK.match(address[1]):
         return None
     is_installed = context.before.endswith((b"url", b"resolved", b"tarball", b"repository"))
-    return "SH117" if _is_anybodys(address) else None if is_installed else "SH106"
+    return "SH117" if is_anybodys(address) else None if is_installed else "SH106"
 
 
-def _from_anybodys(context: MatchContext) -> str | None:
+def _unknown_index(context: MatchContext) -> str | None:
     """Judge the index that packages are installed from."""
     address = URL.search(context.first.decode("utf-8", "replace"))
-    return "SH117" if address and _is_anybodys(address) else None
+    if not address or is_anybodys(address):
+        return "SH117" if address else None
+    return None if is_index(address[1]) else "SH106"
 
 
 FETCH: Final = (
     rule(
         "SH117",
         *(
-            pattern(f"{words} / http https", option + _INDEX, judge=_from_anybodys)
+            pattern(f"{words} / http https", option + _INDEX, judge=_unknown_index)
             for words, option in (
                 ("index", rb"--(?:extra-|default-)?index(?:-url)?"),
                 ("registry", rb"--registry"),
                 ("links", rb"--find-links"),
+                ("pip* / install", rb"\bpip[\d.]{0,5}[\"',\s]{1,6}install[\"',\s]{1,6}" + _ARGUMENTS + rb"-i"),
+                ("gem / install sources", rb"\bgem\s(?:install|sources)\s" + _ARGUMENTS + rb"(?:--source|--add|-s)"),
                 ("index / url", rb"\bpip_(?:extra_)?index_url"),
                 ("registry / config", rb"\bnpm_config_registry"),
                 ("index / uv", rb"\buv_(?:default_|extra_)?index(?:_url)?"),

