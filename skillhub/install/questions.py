@@ -103,6 +103,8 @@ def _install(
     capabilities, needs = (
         ", ".join(map(word, each)) for each in (candidate.capabilities, spelled(candidate.manifest))
     )
+    if not candidate.manifest.is_whole:
+        needs = f"{needs or 'nothing'}, as far as its declarations can be read"
     patched = f", and patched by this project: {word(entry.patch.path)}" if entry.patch else ""
     details = [
         "its description:",

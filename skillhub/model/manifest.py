@@ -392,6 +392,7 @@ class Manifest(Front):
         requires: The needs from all files that declare needs, sorted by kind and name.
         implicit: Whether ``agents/*.yaml`` let a model invoke the skill by itself.
         warnings: The invalid values, which were left out, one sentence each.
+        is_whole: Whether no declaration was left out; another reader might read the one that was.
     """
 
     name: str
@@ -403,6 +404,7 @@ class Manifest(Front):
     permissions: tuple[str, ...]
     implicit: bool
     warnings: tuple[str, ...]
+    is_whole: bool = True
 
     @property
     def license(self) -> str | None:
@@ -452,6 +454,7 @@ class Manifest(Front):
             permissions=declared.permissions,
             implicit=declared.implicit,
             warnings=tuple(map(str, warnings)),
+            is_whole=not declared.warnings,
         )
 
 

@@ -646,6 +646,14 @@ def test_without_a_terminal_one_reads_in_one_line_what_one_would_agree_to(shell)
     assert (done.err.count("unanswered: "), done.err.count("\n    s-")) == (10, 10)
 
 
+def test_attack_a_declaration_that_only_other_readers_can_read_is_not_called_no_need(shell):
+    server = "dependencies: &all\n  tools:\n    - {type: mcp, value: hidden, command: hidden-server}\n"
+    shell.skill("project/anchored", **{"agents/openai.yaml": server})
+    shell.skill("project/long", **{"agents/openai.yaml": f"{server.replace('&all', '')}# {'x' * 70_000}\n"})
+    done = shell.run("install", "./anchored", "./long")
+    assert done.err.count("it needs: nothing, as far as its declarations can be read\n") == 2
+
+
 def test_accepted_needs_are_no_failure(shell):
     shell.skill("project/needy", **{"agents/openai.yaml": NEEDY})
     words = ("install", "./needy", "--allow-unsigned", "--yes")
