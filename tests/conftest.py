@@ -64,6 +64,12 @@ def in_memory(place: str = "/dev/shm") -> None:
 
 in_memory()
 
+# Settings of this machine's user, which would decide what is tested: a proxy does not reach the servers of the tests,
+# and git may sign commits, run hooks or change the ends of lines.
+for variable in [name for name in os.environ if name.lower().endswith("_proxy") or name.startswith("GIT_")]:
+    del os.environ[variable]
+os.environ |= {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
+
 # A suite in the background may have Ctrl-C ignored, and its programs would inherit this. With SIGCHLD ignored, no
 # exit status of a program could be read.
 signal.signal(signal.SIGINT, signal.default_int_handler)

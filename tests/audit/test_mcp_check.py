@@ -394,7 +394,9 @@ def test_two_different_files_of_one_agent_are_chosen_by_file(tmp_path):
         here.write(f"project/{file}", json.dumps({key: {"demo": {"command": "sh", "args": [file]}, file[1]: {}}}))
     done = here.run("mcp", "check", "demo", "--json")
     assert (done.status, done.error["code"]) == (2, "usage")
-    assert done.error["hint"] == "choose one: " + " or ".join(f"--file {here.project / each}" for each in files)
+    assert done.error["hint"] == "choose one: " + " or ".join(
+        f"--file {shlex.quote(str(here.project / each))}" for each in files
+    )
     for file in files:
         out = here.run("mcp", "check", "demo", "--file", file, "--dry-run").out
         assert f"it runs: sh {file}" in out and str(here.project / file) in out
