@@ -80,7 +80,7 @@ def verify(names: Sequence[str], ports: Ports) -> list[Verified]:
     """
     verifier = Verifier(ports, StoredSkills(ports.store), ports.project.lock(), ports.project.records())
     known = dict.fromkeys((*verifier.lock.skills, *verifier.left))
-    refuse_unknown(names, known, ports.project)
+    refuse_unknown(names, known, ports.project, verifier.state.unlocked)
     return [verifier.verify(name) for name in dict.fromkeys(names or known)]
 
 
@@ -101,6 +101,7 @@ class Verifier:
 
     Attributes:
         left: The problems of skills that left the lock, and that agents still read.
+        state: Lock, intent and records.
 
     Raises:
         StateError: a link leads out of the project.
@@ -111,10 +112,10 @@ class Verifier:
         self._stored = stored
         self._folder = lru_cache(maxsize=64)(ports.project.folder)  # few folders contain the copies of many skills
         self.lock, self._records = lock, records
-        self._state = _read_state(self.lock, self._records, ports.project)
+        self.state = _read_state(self.lock, self._records, ports.project)
         paths_by_name = copies.left_the_lock(ports.project, self.lock, self._records)
         self.left = {
-            name: _still_there(paths, LACKED if name in self._state.kept else LEFT_THE_LOCK)
+            name: _still_there(paths, LACKED if name in self.state.kept else LEFT_THE_LOCK)
             for name, paths in paths_by_name.items()
         }
         self._unmanaged = unmanaged_copies(self.lock, self._records, ports)
@@ -134,7 +135,7 @@ class Verifier:
         root, tree = self.lock.root_of(entry), self._stored.tree(entry.original.tree)
         status = status or ReleaseStatus.last_seen(name, entry, root, ports.sources)
         problems, notes = _check_release(status, tree, root, ports)
-        if self._state.agreed(name) is None:
+        if self.state.agreed(name) is None:
             problems = [replace(each, message=NOT_AGREED) if each.code == "missing" else each for each in problems]
         if record is None or record.tree != entry.tree:  # a tree that the user agreed to has the right name
             problems += self._check_name(name, entry)
@@ -147,8 +148,8 @@ class Verifier:
         listing = listing or listing_of_copy([*places, *unmanaged], entry.tree)
         problems += _check_copies(entry, record, places, listing, ports)
         problems += _check_origin(name, entry, record, project)
-        problems += _check_unmanaged(name, unmanaged, self._state, ports)
-        is_enabled = self._state.enabled(name) is not None
+        problems += _check_unmanaged(name, unmanaged, self.state, ports)
+        is_enabled = self.state.enabled(name) is not None
         collisions = self._collisions.get(name, ())
         problems += [
             _other(path) for path in collisions if not is_enabled or listing is None or compare(path, listing)

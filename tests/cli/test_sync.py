@@ -91,6 +91,8 @@ def test_a_skill_that_only_the_intent_names_is_listed_and_removed(shell):
 def test_the_hint_about_an_unknown_name_is_about_that_name(shell):
     assert shell.run("install", "github:code-review", "--yes").status == 0
     (shell.project / "skillhub.lock").unlink()
+    for command in ("verify", "diff", "update", "patch"):
+        assert shell.run(command, "code-review", "--json").error["hint"] == "skillhub install locks it", command
     error = shell.run("remove", "code-review", "nope", "--json").error
     assert error["message"] == "no skill named 'nope' is installed here"
     assert error["hint"].startswith("skillhub list shows")
