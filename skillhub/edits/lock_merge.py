@@ -12,8 +12,8 @@ from skillhub.disk import files
 from skillhub.disk.home import INTENT, LOCK
 from skillhub.edits.patch import changed_lines
 from skillhub.errors import FormatError, NotFound, Refused, SignerChanged, SkillhubError, SourceMismatch
-from skillhub.formats.text import MARKER, as_command, as_local
-from skillhub.model.lock import CAP, Lock, Locked, LockedSource, shown_signers
+from skillhub.formats.text import MARKER, as_command, as_local, line_of_marker
+from skillhub.model.lock import CAP, RESTORE, Lock, Locked, LockedSource, shown_signers
 from skillhub.model.provenance import MERGE, Provenance
 from skillhub.model.version import is_version, precedence
 from skillhub.project.intent import Wanted, in_full
@@ -271,6 +271,10 @@ def fix(project: Project, take: Mapping[str, Side], satisfies: Satisfies, *, dry
         data = files.read(files.inside(project.root, LOCK), CAP) or b""
         versions = sides(data)
         if versions is None:
+            if line := line_of_marker(data):
+                where = f"{project.lock_path}:{line}"
+                hint = f"{RESTORE}, or delete it and install again"
+                raise FormatError("the lock holds a part of a merge conflict", where=where, hint=hint)
             project.lock()  # raises if the lock has any other fault
             return LockRepair()
         ours, theirs, base = versions

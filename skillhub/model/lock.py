@@ -563,7 +563,7 @@ class LockFile(Document):
             if line := line_of_marker(data):
                 hint = f"{FIX} resolves it, skill by skill"
                 raise FormatError("the lock holds a merge conflict", where=f"{where}:{line}", hint=hint) from error
-            error.hint = f"{RESTORE}, or delete it and install again; after a merge: {FIX}"
+            error.hint = f"{RESTORE}, or delete it and install again"
             raise
 
     def check(self) -> None:

@@ -104,15 +104,12 @@ def test_a_skill_of_the_user_scope_is_named_by_each_command_that_lacks_it(shell)
     assert "--global" not in shell.run("diff", "nope", "--json").error["hint"]
 
 
-def test_the_hint_for_a_damaged_lock_names_the_scope_and_the_project(shell):
-    shell.write("hub/state/skillhub.lock", "<<<<<<< HEAD\n")
-    assert shell.run("verify", "--global", "--json").error["hint"].startswith("skillhub lock fix --global resolves")
-    shell.write("hub/state/skillhub.lock", "x")
-    assert shell.run("verify", "--global", "--json").error["hint"].endswith("skillhub lock fix --global")
-    shell.write("project/skillhub.lock", "x")
-    assert shell.run("verify", "--json").error["hint"].endswith("after a merge: skillhub lock fix")
-    done = shell.run("verify", "--project", shell.project, "--json", cwd=shell.folder)
-    assert done.error["hint"].endswith(f"after a merge: skillhub lock fix --project {shell.project}")
+def test_the_hint_for_a_lock_with_a_conflict_names_the_scope_and_the_project(shell):
+    for path in ("hub/state/skillhub.lock", "project/skillhub.lock"):
+        shell.write(path, "<<<<<<< HEAD\n")
+    for flags in ((), ("--global",), ("--project", str(shell.project))):
+        error = shell.run("verify", *flags, "--json", cwd=shell.project if len(flags) < 2 else shell.folder).error
+        assert error["hint"].startswith(" ".join(("skillhub lock fix", *flags, "resolves it"))), flags
 
 
 def test_damage_of_the_store_is_not_called_an_edit(shell):

@@ -143,6 +143,14 @@ def test_a_conflict_in_the_intent_must_be_resolved_first(project):
     assert raised.value.hint.startswith("first edit it: ") and raised.value.hint.endswith("then: skillhub lock fix")
 
 
+@pytest.mark.parametrize("data", [b"<<<<<<< a\n", b"{"])
+def test_the_hint_for_a_lock_that_fix_cannot_mend_does_not_name_fix(project, data):
+    write(project.lock_path, data)
+    with pytest.raises(FormatError) as raised:
+        fix(project, {}, satisfies)
+    assert raised.value.hint == "restore it from version control, if that has it, or delete it and install again"
+
+
 @pytest.mark.parametrize(
     "data",
     [b"<<<<<<< a\n{}\n=======\n{}\n>>>>>>> b\n", b"<<<<<<< a\n", b"{", b"", b"<<<<<<< a\n=======\n>>>>>>> b\n"],
