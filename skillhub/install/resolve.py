@@ -357,7 +357,7 @@ def look_up(ref: Named, ports: Ports) -> tuple[Source, Index]:
             error.hint = all_asked if error.hint in (None, unreachable_hint(alias)) else error.hint
             raise
     if len(found) > 1:
-        names = [f"{alias}:{ref.name}" for alias in found]
+        names = [str(replace(ref, source=alias)) for alias in found]
         raise UsageError(f"{ref.name} is in several sources: {', '.join(names)}", hint=f"say which: {names[0]}")
     if not found:
         raise refusal or _in_no_source(ref.name, known, ports.project.scope)

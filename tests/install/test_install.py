@@ -82,6 +82,8 @@ def test_a_bare_name_in_two_sources_lists_both(world, tmp_path):
     error = refused(world, UsageError, lambda: world.install("code-review"))
     assert "github:code-review" in error.message
     assert "acme:code-review" in error.message
+    error = refused(world, UsageError, lambda: world.install("code-review@9"))
+    assert (error.hint, "github:code-review@9" in error.message) == ("say which: acme:code-review@9", True)
 
 
 def test_an_install_without_changes_touches_no_file(world):
