@@ -20,7 +20,8 @@ from skillhub.cli.show import seen_by
 from skillhub.command.ports import Options, Outcome, Ports, Report
 from skillhub.errors import UsageError
 from skillhub.formats.text import quote
-from skillhub.install.install import disable, enable, install, remove, update
+from skillhub.install.apply import disable, enable, remove
+from skillhub.install.install import install, update
 from skillhub.install.obtain import obtain_locked
 from skillhub.install.sync import sync
 from skillhub.install.trusted_sources import listings

@@ -12,7 +12,7 @@ from skillhub.cli.show import seen_by, surroundings, worked_in
 from skillhub.command.ports import Outcome
 from skillhub.errors import Refused
 from skillhub.formats.text import amount, from_here
-from skillhub.install import install as installing
+from skillhub.install import apply
 from skillhub.install.skill_sets import SkillProfiles, save_profile, saved_profiles, use_profile
 from skillhub.model.hosts import Scope, profile, profiles
 from skillhub.model.skill import Reach, Skill
@@ -34,7 +34,7 @@ def enable(common: Common, enabling: Enabling, names: Names, host: Host = None) 
         show_outcome(common, outcome, "enable", "enabled")
         return 0
     options = enabling.options(common)
-    return finish(common, installing.enable(names, options, common.ports()), options, "enable", "enabled")
+    return finish(common, apply.enable(names, options, common.ports()), options, "enable", "enabled")
 
 
 def disable(common: Common, names: Names, host: Host = None) -> int:
@@ -46,7 +46,7 @@ def disable(common: Common, names: Names, host: Host = None) -> int:
     """
     outcome = _switched(common, names, host, "disabled")
     if outcome is None:
-        outcome = installing.disable(names, common.ports(), dry_run=common.dry_run)
+        outcome = apply.disable(names, common.ports(), dry_run=common.dry_run)
     show_outcome(common, outcome, "disable", "disabled")
     return 0
 

@@ -382,12 +382,12 @@ def remove(common: Common, names: Names) -> int:
 
     Example: skillhub remove gh-fix-ci
     """
-    from skillhub.install import install as installing
+    from skillhub.install import apply
 
     ports = common.ports()
     locked = ports.project.lock().skills
     try:
-        outcome = installing.remove(names, ports, dry_run=common.dry_run)
+        outcome = apply.remove(names, ports, dry_run=common.dry_run)
     except NotFound as error:
         known = {*locked, *ports.project.records().skills, *common.wanted().skills}
         unknown = next((name for name in names if name not in known), "")

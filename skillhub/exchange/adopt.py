@@ -23,10 +23,10 @@ from skillhub.errors import (
 from skillhub.exchange.other_locks import NoOrigin, Origin, OtherLock, noted_by_gh, parse_other_lock
 from skillhub.formats.text import command, is_inner_path, quote
 from skillhub.install.admission import admit
+from skillhub.install.apply import apply, carry_out
 from skillhub.install.candidates import Candidate
 from skillhub.install.commit import Plan, Planner
 from skillhub.install.gather import gather
-from skillhub.install.install import apply, carry_out
 from skillhub.install.links import Step
 from skillhub.install.obtain import by_path
 from skillhub.model.hosts import Scope

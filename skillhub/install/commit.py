@@ -39,7 +39,6 @@ from skillhub.install.candidates import Candidate
 from skillhub.install.links import Linker, Linking, write_records
 from skillhub.install.need_questions import AnsweredNeeds, OpenNeeds, facts_of, needs_for_agents, needs_to_enable
 from skillhub.install.questions import about_name, about_project, consent_questions, known_names
-from skillhub.install.resolve import ResolvedSkill
 from skillhub.model.finding import in_short
 from skillhub.model.hosts import Host, LinkKind
 from skillhub.model.lock import Lock, Locked, LockedSource
@@ -486,37 +485,6 @@ class Planner:
             and self.linker.is_in_place(record)
             and store.proved.holds(store.path(record.tree), record.tree)
         )
-
-
-def unchanged(resolved: Sequence[ResolvedSkill], options: Options, state: State, ports: Ports) -> set[str]:
-    """Return the names of the skills that need no work: they, and the skills that they need, are in order.
-
-    The caller obtains, verifies and plans all others.
-    """
-    proved = ports.store.proved
-    locked_skills = [each for each in resolved if each.is_locked and not options.env and proved.is_believed]
-    names = {each.name for each in locked_skills if each.wanted in (None, state.intent.skills.get(each.name))}
-    if not names:
-        return names
-    found = Planner.of(options, state, ports).unchanged(names, SharedFacts.of(ports))
-    waiting = [each.name for each in resolved if each.name not in found]
-    while waiting:
-        needing = found.intersection(state.lock.dependents.get(waiting.pop(), ()))
-        found -= needing
-        waiting += needing
-    return found
-
-
-def note_unchanged(done: Mapping[str, Candidate], names: Iterable[str], state: State, ports: Ports) -> None:
-    """Remember which of these skills, just planned, were in order and without warnings."""
-    shared = SharedFacts.of(ports)
-    for name in names if ports.store.proved.is_believed else ():
-        found = done[name]
-        # The signature of an unknown signer may have a certificate, which expires; the lock does not mention it.
-        if found.warnings or (found.signer is None and found.trust != "unsigned"):
-            continue
-        if (facts := deciding_facts(name, shared, state, ports)) is not None:
-            ports.store.proved.note(name, facts)
 
 
 def changes_of(candidate: Candidate, state: State, ports: Ports) -> Changes | None:

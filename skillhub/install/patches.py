@@ -10,9 +10,9 @@ from skillhub.command.state import State, read_state, refuse_unknown
 from skillhub.edits.patch import patch_warning
 from skillhub.errors import FormatError, UsageError
 from skillhub.formats.text import as_command, command
+from skillhub.install.apply import carry_out
 from skillhub.install.candidates import Candidate
 from skillhub.install.commit import Planner
-from skillhub.install.install import carry_out
 from skillhub.install.obtain import obtain_locked, with_new_patch
 from skillhub.model.tree import SIGNATURE, Tree
 from skillhub.project.copies import paths_of

@@ -13,7 +13,7 @@ from skillhub.disk.state_file import StateDocument, StateFile
 from skillhub.errors import NotFound, UsageError
 from skillhub.formats.document import Items, SkillName, part
 from skillhub.formats.text import NAME_RULE, command, did_you_mean, is_name, quote, spelled_like
-from skillhub.install.install import enable
+from skillhub.install.apply import enable
 from skillhub.project.project import Project
 
 _HINT = "move the file away, and save your profiles again with skillhub profile save"

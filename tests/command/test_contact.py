@@ -20,7 +20,8 @@ from skillhub.errors import Forbidden, Refused, SkillhubError, SourceError
 from skillhub.exchange.adopt import adopt, import_lock
 from skillhub.exchange.other_locks import Origin, OtherLock
 from skillhub.formats.digest import Digest
-from skillhub.install.install import available_updates, enable, install, update
+from skillhub.install.apply import enable
+from skillhub.install.install import available_updates, install, update
 from skillhub.install.obtain import obtain_locked
 from skillhub.install.patches import drop, patch
 from skillhub.install.sync import sync

@@ -9,8 +9,8 @@ from skillhub.command.state import State
 from skillhub.errors import Refused
 from skillhub.formats.digest import Digest
 from skillhub.install import resolve
+from skillhub.install.apply import orphans
 from skillhub.install.commit import decide
-from skillhub.install.install import orphans
 from skillhub.install.resolve import NeedConflict
 from skillhub.model.lock import Lock, Locked
 from skillhub.model.provenance import Records

@@ -8,7 +8,8 @@ import pytest
 from skillhub.command.ports import Options
 from skillhub.disk.folders import remove_tree
 from skillhub.errors import BadSignature, NameNotOwned, SourceError, Withdrawn
-from skillhub.install.install import enable, update
+from skillhub.install.apply import enable
+from skillhub.install.install import update
 from skillhub.registry.operator import Signing
 from skillhub.registry.upkeep import AdmissionChange, delegate, withdraw, yank
 from skillhub.sources.configured import Sources

@@ -12,7 +12,8 @@ import pytest
 from skillhub.audit.verify import verify
 from skillhub.command.ports import Options
 from skillhub.errors import NotFound, Refused
-from skillhub.install.install import install, remove
+from skillhub.install.apply import remove
+from skillhub.install.install import install
 from skillhub.model.reference import parse_ref
 from skillhub.project.project import Project
 from tests.support.world import STDIO, Answers, needs, skill, unlocked

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from skillhub.errors import FormatError, StateError, WrongBytes
-from skillhub.install import install
-from skillhub.install.install import remove
+from skillhub.install import apply
+from skillhub.install.apply import remove
 from tests.support.registry import Simulator
 from tests.support.world import Answers, World, skill
 
@@ -145,7 +145,7 @@ def test_a_skill_wanted_again_during_the_question_about_its_edits_stays(world):
 def test_a_simultaneous_removal_by_another_process_is_no_error(world, monkeypatch):
     delete_line(world, "plain")
     quicker = iter([lambda: world.install(), lambda: None])
-    monkeypatch.setattr(install, "remove", lambda *a, **k: (next(quicker)(), remove(*a, **k))[1])
+    monkeypatch.setattr(apply, "remove", lambda *a, **k: (next(quicker)(), remove(*a, **k))[1])
     world.install()
     assert "plain" not in world.lock().skills
     assert not world.copy("plain").exists()

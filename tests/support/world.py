@@ -17,7 +17,8 @@ from skillhub.audit.verify import verify
 from skillhub.command.ports import Options, Ports
 from skillhub.disk.home import Home
 from skillhub.errors import NotFound, SourceError
-from skillhub.install.install import disable, enable, install, remove, update
+from skillhub.install.apply import disable, enable, remove
+from skillhub.install.install import install, update
 from skillhub.install.obtain import obtain_locked
 from skillhub.install.sync import sync
 from skillhub.model.question import NO, UNANSWERED, YES, Answer, Question

@@ -1,0 +1,393 @@
+"""Plan candidates, ask once, then store, lock and link; enable, disable, remove skills; all of them or none."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from skillhub.command.ports import LeftOut, Options, Outcome, Ports, ask
+from skillhub.command.state import State, read_state, read_unchecked, refuse_unknown
+from skillhub.disk.home import LOCK
+from skillhub.errors import Refused, StateError
+from skillhub.formats.digest import NO_FILES
+from skillhub.formats.text import command
+from skillhub.install.admission import sources_with
+from skillhub.install.candidates import Candidate, about_skill
+from skillhub.install.commit import Change, Plan, Planner, commit, decide
+from skillhub.install.links import Linker, Linking, kept_edited, removal_questions, write_records
+from skillhub.install.need_questions import config_files, remove_servers, unneeded_variables
+from skillhub.install.obtain import by_lock
+from skillhub.model.hosts import Scope
+from skillhub.model.lock import Lock
+from skillhub.model.provenance import Record, Records, source_changes
+from skillhub.model.question import Asked
+from skillhub.model.skill import Skill
+from skillhub.project import copies, mcp_config
+from skillhub.project.copies import NeedCheck, need_check, view, with_stored_values
+
+
+def apply(candidates: Mapping[str, Candidate], options: Options, state: State, ports: Ports) -> Outcome:
+    """Plan each candidate, ask all questions at once, and carry out what the user agreed to.
+
+    Raises:
+        Forbidden: a policy forbids one.
+        SignerChanged: one is not signed by the publisher whose signature the user agreed to.
+        Refused: a question was not answered, or with no; nothing was changed.
+        StateError: the disk is in the way.
+    """
+    planner = Planner.of(options, state, ports, candidates.values())
+    plans = [planner.plan(each) for each in candidates.values()]
+    sources = sources_with(candidates.values(), state.lock, ports)
+    changed = source_changes(state.lock.sources, state.lock.sources if options.frozen else sources)
+    state = replace(state, lock=replace(state.lock, sources=sources))  # as the user is asked about them
+    ports.show_plan({each.name: each.changes for each in plans if each.changes}, changed)
+    asked = ask([question for each in plans for question in each.questions()], ports, options.dry_run)
+    wanted = {each.name: each.wanted for each in candidates.values() if each.wanted}
+    lists = options.dry_run and not wanted.items() <= state.intent.skills.items()
+    outcome = replace(carry_out(plans, options, asked, state, ports), sources=changed, pending=lists)
+    after = replace(
+        state,
+        lock=replace(state.lock, skills={**state.lock.skills, **{n: each.entry for n, each in candidates.items()}}),
+        intent=replace(state.intent, skills={**state.intent.skills, **wanted}),
+    )
+    return _without_unwanted(outcome, after, options, ports)
+
+
+def _without_unwanted(outcome: Outcome, after: State, options: Options, ports: Ports) -> Outcome:
+    """Remove the skills that the intent no longer requires, neither by a line nor as a dependency."""
+    names = () if options.frozen else after.unwanted
+    if (names or outcome.left_out) and not (options.dry_run or options.frozen):
+        # A skill that the user kept unchanged has its former dependencies, not those of the new version.
+        names = read_unchecked(ports.project).unwanted
+    if not names:
+        return outcome
+    why = "skillhub.toml does not require it"
+    try:
+        removal = remove(names, ports, dry_run=options.dry_run, unwanted=True)
+    except Refused as error:  # an edited skill stays until the user decides about the edits
+        left = [LeftOut(name, error.code, f"{why}, and it stays: {error.message}") for name in names]
+        return replace(outcome, left_out=(*outcome.left_out, *left))
+    verb = "would be" if options.dry_run else "was"
+    warnings = (*outcome.warnings, *(f"{name} {verb} removed: {why}" for name in names))
+    asked, saved = (*outcome.asked, *removal.asked), {**outcome.saved, **removal.saved}
+    changed = outcome.changed or removal.changed
+    return replace(outcome, changed=changed, pending=options.dry_run, asked=asked, saved=saved, warnings=warnings)
+
+
+def carry_out(
+    plans: Sequence[Plan],
+    options: Options,
+    asked: Sequence[Asked],
+    state: State,
+    ports: Ports,
+    cleared: Sequence[Linking] = (),
+) -> Outcome:
+    """Turn the plans into changes by the answers, commit them, disable ``cleared``, and return the outcome."""
+    answers: defaultdict[str, list[Asked]] = defaultdict(list)
+    for question, answer in asked:
+        answers[question.skill].append((question, answer))
+    unneeded = unneeded_variables([each.candidate.manifest for each in plans], options)
+    plans, kept = _with_edit_choices(plans, answers, state)
+    changes, is_satisfied = _decided(plans, answers, state, ports)
+    is_restored = {each.name: not each.is_in_order(ports.store) for each in changes if _is_recorded(each, state)}
+    linker = Linker(ports.project, ports.store)
+    changed = not options.dry_run and commit(changes, options, state, linker, ports, cleared)
+    supplied = {each.name: each.needs.satisfied if each.needs else each.supplied for each in changes}
+    skills = [
+        view(each.name, each.candidate.entry, each.record, is_satisfied, ports.project, ports.store)
+        for each in changes
+    ]
+    return Outcome(
+        tuple(_with_supplied(skill, supplied[skill.name]) for skill in skills),
+        changed or (any(is_restored.values()) and not options.dry_run),
+        tuple(asked),
+        (*_warnings(plans, ports), *unneeded),
+        supplied=frozenset((name, need) for name, needs in supplied.items() for need in needs),
+        left_out=tuple(map(kept_edited, kept)),
+        changes={each.name: each.changes for each in plans if each.changes},
+        unchanged=frozenset(name for name in is_restored if not is_restored[name]),
+        restored=frozenset(name for name in is_restored if is_restored[name]),
+        disabled=frozenset(each.name for each in changes if each.record.disabled_by == "user"),
+        written={each.name: each.needs.lines() for each in changes if each.needs},
+        remedies=dict(_remedies(plans, state, ports.project.scope)),
+        saved=linker.saved,
+    )
+
+
+def _decided(
+    plans: Sequence[Plan], answers: Mapping[str, Sequence[Asked]], state: State, ports: Ports
+) -> tuple[list[Change], NeedCheck]:
+    """Return the change of each plan (a skill that needs a waiting one waits) and the check of needs afterwards."""
+    enabled = state.records.enabled(state.lock.skills) | {each.name for each in plans} if plans else set[str]()
+    is_satisfied = need_check(ports.environ, enabled)
+    needing: defaultdict[str, list[Plan]] = defaultdict(list)
+    for each in plans:
+        for name in each.candidate.entry.dependencies:
+            needing[name].append(each)
+    changes: dict[str, Change] = {}
+    pending = plans
+    while pending:
+        for each in pending:
+            is_satisfied_for_it = with_stored_values(is_satisfied, each.name, ports.project)
+            changes[each.name] = decide(each, answers[each.name], is_satisfied_for_it)
+        waiting = enabled & {each.name for each in pending if not changes[each.name].record.enabled}
+        enabled -= waiting
+        pending = [*{each.name: each for name in waiting for each in needing[name]}.values()]
+    return [*changes.values()], is_satisfied
+
+
+def _remedies(plans: Sequence[Plan], state: State, scope: Scope) -> Iterator[tuple[tuple[str, str], tuple[str, ...]]]:
+    """Yield skill, need and the commands that satisfy it, for needs that do not imply their command."""
+    locked = {*state.lock.skills, *(each.name for each in plans)}
+    for each in plans:
+        yield from each.needs.remedies(scope).items() if each.needs else ()
+        for name in locked.intersection(each.candidate.entry.dependencies):
+            yield (each.name, f"skill:{name}"), (command(scope, "enable", name, each.name),)
+
+
+def _is_recorded(change: Change, state: State) -> bool:
+    """Return whether lock, record and agents' configurations agree with the change; places and its line may not."""
+    candidate, needs = change.candidate, change.needs
+    return (
+        (candidate.wanted is None or change.name in state.intent.skills)
+        and candidate.entry == state.lock.skills.get(change.name)
+        and change.record == state.records.skills.get(change.name)
+        and not (needs and needs.writes)
+    )
+
+
+def _with_edit_choices(
+    plans: Sequence[Plan], answers: Mapping[str, Sequence[Asked]], state: State
+) -> tuple[list[Plan], list[str]]:
+    """Return the plans with the user's choices for edited copies, and the names of the skills that stay unchanged.
+
+    Raises:
+        Refused: a changed skill needs another version of a skill that stays unchanged.
+    """
+    chosen: list[Plan] = []
+    kept, stale = [], set()
+    for each in plans:
+        name = each.name
+        linking = each.linking.answered(answers[name]) if each.linking else None
+        if linking is None and each.linking is not None:
+            kept.append(name)
+            stale |= set() if state.lock.skills.get(name) == each.candidate.entry else {name}
+        else:
+            chosen.append(replace(each, linking=linking))
+    for each in chosen:
+        if needed := sorted(stale.intersection(each.candidate.entry.dependencies)):
+            raise Refused(f"{each.name} needs {needed[0]}, which stays unchanged", where=needed[0])
+    return chosen, kept
+
+
+def _warnings(plans: Sequence[Plan], ports: Ports) -> Iterator[str]:
+    """Yield the warnings about these skills and their needs."""
+    yield from (f"{each.name}: {note}" for each in plans for note in each.candidate.warnings)
+    yield from (note for each in plans if each.needs for note in each.needs.warnings(ports.environ))
+
+
+def _with_supplied(skill: Skill, supplied: Collection[str]) -> Skill:
+    """Return the skill with the variables that this command supplied as satisfied."""
+    requires = tuple(
+        replace(need, satisfied=True) if need.kind == "env" and need.spell() in supplied else need
+        for need in skill.requires
+    )
+    return replace(skill, requires=requires)
+
+
+# Enable: the needs of locked skills are checked again, and skills without open needs are linked.
+
+
+def enable(names: Sequence[str], options: Options, ports: Ports, disabling: Sequence[str] = ()) -> Outcome:
+    """Check the needs of locked skills again, ask about the open ones, and link the skills without open needs.
+
+    The skills of ``disabling`` are disabled in the same step: both are done, or neither.
+
+    Raises:
+        NotFound: a name is not locked.
+        SecurityError: stored or fetched bytes differ from the lock.
+        Refused: a question was not answered, or with no, or a policy forbids a skill.
+        StateError: the disk is in the way.
+    """
+    state, names = read_state(ports.project, ports.sources), tuple(dict.fromkeys(names))
+    refuse_unknown(names, state.lock.skills, ports.project, state.unlocked)
+    candidates, records = [], dict(state.records.skills)
+    for name in names:
+        with about_skill(name):  # scanned even if agreed to: the claims of the lock are checked again
+            is_agreed = state.agreed(name) is not None
+            candidates.append(by_lock(name, state.lock.skills[name], ports, is_agreed=is_agreed).run())
+        if name in records:
+            records[name] = replace(records[name], disabled_by="")
+    planner = Planner.of(options, replace(state, records=replace(state.records, skills=records)), ports)
+    plans = [planner.plan(each) for each in candidates]
+    clearing = _clearing(disabling, state, ports)
+    questions = [question for each in plans for question in each.questions()]
+    asked = ask([*questions, *removal_questions(clearing)], ports, options.dry_run)
+    cleared = [linking for each in clearing if (linking := each.answered(asked))]
+    known = state.records.skills
+    disabled_records = {each.name: replace(known[each.name], enabled=False, links=()) for each in cleared}
+    without = replace(state, records=replace(state.records, skills={**known, **disabled_records}))
+    outcome = carry_out(plans, options, asked, without, ports, cleared)
+    views = views_of([*disabled_records], disabled_records, state, ports)
+    return replace(outcome, skills=(*outcome.skills, *views), disabled=outcome.disabled | disabled_records.keys())
+
+
+def disable(names: Sequence[str], ports: Ports, *, dry_run: bool = False) -> Outcome:
+    """Remove the links of these skills, and nothing else; the skills stay disabled until ``enable``.
+
+    A dry run asks nothing and changes nothing.
+
+    Raises:
+        NotFound: a name is not locked.
+        Refused: the question about edited copies was not answered, or with no.
+        StateError: the disk is in the way.
+    """
+    state, names = read_unchecked(ports.project), tuple(dict.fromkeys(names))
+    refuse_unknown(names, state.lock.skills, ports.project, state.unlocked)
+    cleared, asked = _ask(names, state, ports, dry_run)
+    if dry_run:
+        return Outcome(views_of(names, state.records.skills, state, ports), False, asked)
+    with ports.project.exclusively():
+        linker = _saving(cleared, state, ports)
+        records = read_unchecked(ports.project).records
+        # Without a record: disabling a skill is no consent to its tree.
+        new = Record(tree=NO_FILES, enabled=False)
+        changed = {name: replace(records.skills.get(name, new), enabled=False, disabled_by="user") for name in names}
+        # The records keep the links until they are removed: after a crash, `sync` removes them.
+        write_records(replace(records, skills={**records.skills, **changed}), ports)
+        for linking in cleared:
+            linker.take_away(linking)
+        changed = {name: replace(record, links=()) for name, record in changed.items()}
+        write_records(replace(records, skills={**records.skills, **changed}), ports)
+    skills = views_of(names, changed, state, ports)
+    before = map(state.records.skills.get, names)
+    return Outcome(skills, any(not each or each.disabled_by != "user" for each in before), asked, saved=linker.saved)
+
+
+def remove(names: Sequence[str], ports: Ports, *, dry_run: bool = False, unwanted: bool = False) -> Outcome:
+    """Remove these skills from agents' folders, lock and intent, with their MCP entries that no one changed.
+
+    Dependencies of these skills alone are removed, too, and agents' folders and files that skillhub made and that are
+    empty now. A dry run asks nothing and changes nothing. With ``unwanted``, the names come from ``State.unwanted``.
+
+    Raises:
+        NotFound: a name is not locked.
+        Refused: a skill that stays or another package needs one, or the question about edited copies was refused.
+        StateError: the disk is in the way, or an unwanted skill has become wanted meanwhile.
+    """
+    state = read_unchecked(ports.project)
+    for other, entry in state.lock.skills.items():
+        needed = sorted({*names}.intersection(entry.dependencies))
+        if needed and other not in names:
+            hint = f"remove both: {command(ports.project.scope, 'remove', other, *needed)}"
+            raise Refused(f"{other} needs {', '.join(needed)}", where=other, hint=hint)
+    package = state.intent.package
+    shared = [name for name in names if package and {package} < {*state.intent.packages.get(name, ())}]
+    if shared and not unwanted:
+        hint = f"take its line out of {package}/skillhub.toml, then: {command(ports.project.scope, 'install')}"
+        raise Refused(f"other packages want {', '.join(shared)} too", where=shared[0], hint=hint)
+    if unwanted:  # their dependencies are among them; another process may have removed some
+        names = tuple(name for name in names if name in state.lock.skills)
+    else:
+        names = tuple(dict.fromkeys((*names, *orphans(names, state))))
+    # A skill that `sync` found gone from the lock has a record, and may have left MCP entries.
+    refuse_unknown(names, {*state.lock.skills, *state.records.skills, *state.intent.skills}, ports.project)
+    unlocked = [name for name in names if name not in state.lock.skills]
+    removed = "would be removed" if dry_run else "was removed"
+    notes = tuple(f"{name}, which {LOCK} does not name, {removed}" for name in unlocked)
+    configured = config_files(names, state, ports)
+    cleared, asked = _ask(names, state, ports, dry_run)
+    if dry_run:
+        return Outcome(
+            views_of(names, state.records.skills, state, ports), False, asked, notes, pending=bool(unlocked)
+        )
+    disabled_records = {name: replace(r, enabled=False, links=()) for name, r in state.records.skills.items()}
+    skills = views_of(names, disabled_records, state, ports)
+    with ports.project.exclusively():
+        now = read_unchecked(ports.project)
+        if unwanted and (wanted := sorted({*names} & now.lock.skills.keys() - {*now.unwanted})):
+            message = f"{wanted[0]} is wanted again: lock or skillhub.toml changed meanwhile"
+            raise StateError(message, where=ports.project.intent_path, hint="run the command again")
+        linker = _saving(cleared, state, ports)
+        lock, records = _without(frozenset(names), now)
+        ports.project.write_records(now.records)  # a state that cannot be written is refused before the first change
+        ports.project.edit_intent({}, names)
+        if os.path.lexists(ports.project.lock_path):  # for `sync`, an empty lock in its place would remove all skills
+            ports.project.write_lock(lock.dump())
+        for linking in cleared:
+            linker.take_away(linking)
+        gone = [now.records.skills[name] for name in names if name in now.records.skills]
+        records = remove_servers(gone, records, configured, ports)
+        created_paths = mcp_config.remove_created(ports.project, records.created_paths)
+        write_records(replace(records, created_paths=created_paths), ports)
+    return Outcome(skills, True, asked, notes, saved=linker.saved)
+
+
+def orphans(removed: Sequence[str], state: State) -> list[str]:
+    """Return the locked skills that only the removed ones needed and that the intent does not list."""
+    locked = state.lock.skills
+    leaving = [name for name in dict.fromkeys(removed) if name in locked]
+    named = len(leaving)
+    needing = Counter(each for entry in locked.values() for each in {*entry.dependencies})
+    kept = {*state.intent.skills, *removed}
+    for name in leaving:  # the loop appends to the list
+        for each in dict.fromkeys(locked[name].dependencies):
+            needing[each] -= 1
+            if each in locked and each not in kept and not needing[each]:
+                leaving.append(each)
+    return leaving[named:]
+
+
+def _without(names: frozenset[str], state: State) -> tuple[Lock, Records]:
+    """Return lock and records without these skills, and without the sources that no other skill uses.
+
+    Without any record left, the chosen agents are dropped, too: the next install chooses them as the first one did.
+    """
+    skills = {name: entry for name, entry in state.lock.skills.items() if name not in names}
+    used = {entry.source for entry in skills.values()}
+    sources = {alias: source for alias, source in state.lock.sources.items() if alias in used}
+    records = {name: record for name, record in state.records.skills.items() if name not in names}
+    agents = state.records.agents if records else ()
+    return Lock(skills, sources), replace(state.records, skills=records, agents=agents)
+
+
+def _ask(names: Sequence[str], state: State, ports: Ports, dry_run: bool) -> tuple[list[Linking], tuple[Asked, ...]]:
+    """Ask about edited copies in the places to clear; return the decided steps, and the questions with answers.
+
+    Raises:
+        Refused: a question was not answered, or with no.
+    """
+    found = _clearing(names, state, ports)
+    asked = ask(removal_questions(found), ports, dry_run)
+    return [linking for each in found if (linking := each.answered(asked))], tuple(asked)
+
+
+def _clearing(names: Iterable[str], state: State, ports: Ports) -> list[Linking]:
+    """Return the steps that clear the places of these skills."""
+    linker, records = Linker(ports.project, ports.store), state.records.skills
+    # Keeping a copy would keep the skill enabled, so it is no choice here.
+    return [
+        replace(linker.plan_removal(name, records[name]), ways=("save", "take")) for name in names if name in records
+    ]
+
+
+def views_of(names: Iterable[str], records: Mapping[str, Record], state: State, ports: Ports) -> tuple[Skill, ...]:
+    """Return those of these skills that are locked, as commands show them."""
+    locked = state.lock.skills
+    is_satisfied = need_check(ports.environ, state.records.enabled(locked))
+    return tuple(
+        view(name, locked[name], records.get(name), is_satisfied, ports.project, ports.store)
+        for name in names
+        if name in locked
+    )
+
+
+def _saving(cleared: Sequence[Linking], state: State, ports: Ports) -> Linker:
+    """Save the edited copies in these places before any change, and return the ``Linker`` that clears them."""
+    copies.refuse_read_only(ports.project, filter(os.path.lexists, (path for each in cleared for path in each.paths)))
+    linker = Linker(ports.project, ports.store)
+    for linking in cleared:
+        linker.save(linking, state.records.skills.get(linking.name))
+    return linker
