@@ -44,11 +44,12 @@ from skillhub.server.content import (
     located,
     meta,
     mime_type_of,
+    run_tool,
+    tool_list,
     uri_of,
     why_not,
 )
 from skillhub.server.guard import replayed
-from skillhub.server.mcp_tools import run_tool, tool_list
 
 # Frames of the protocol on stdin and stdout: one JSON value in each line; only this code reads and writes there.
 
