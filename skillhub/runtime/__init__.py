@@ -19,12 +19,11 @@ _HOMES = {
         "model.question": "HeldStatus HoldReason",
         "model.skill": "Need Permission PermissionRule Reach Skill State permitted",
         "runtime.agent": "catalog_of changes context_inspect skills_list",
-        "runtime.consent": "answers remember",
         "runtime.catalog": "Catalog Problem Root Session Shadowed",
         "runtime.discover": "Surroundings",
         "runtime.envelope": "Display display inject",
         "runtime.folder": "Agreed bring_system_skills",
-        "runtime.loading": "Commands Fork Hook Loaded Request load pick preload",
+        "runtime.loading": "Commands Fork Hook Loaded Request answers load pick preload remember",
         "runtime.needs": "PermissionProfile TurnNeeds open_needs permission_profile supply values",
         "runtime.overview": "Section section",
         "runtime.skill_urls": "Pulled pull urls_of",
@@ -135,11 +134,10 @@ if TYPE_CHECKING:
     from skillhub.model.skill import Need, Permission, PermissionRule, Reach, Skill, State, permitted
     from skillhub.runtime.agent import catalog_of, changes, context_inspect, skills_list
     from skillhub.runtime.catalog import Catalog, Problem, Root, Session, Shadowed
-    from skillhub.runtime.consent import answers, remember
     from skillhub.runtime.discover import Surroundings
     from skillhub.runtime.envelope import Display, display, inject
     from skillhub.runtime.folder import Agreed, bring_system_skills
-    from skillhub.runtime.loading import Commands, Fork, Hook, Loaded, Request, load, pick, preload
+    from skillhub.runtime.loading import Commands, Fork, Hook, Loaded, Request, answers, load, pick, preload, remember
     from skillhub.runtime.mention_resolver import (
         Caller,
         Completion,
