@@ -30,7 +30,8 @@ from skillhub.model.skill import Skill
 from skillhub.project.copies import NeedCheck, need_check
 from skillhub.runtime.catalog import STORED, Catalog, Problem, Root, Session, folded, holding, unreadable_lock_reason
 from skillhub.runtime.discover import Search, Surroundings, discover, roots, upwards
-from skillhub.runtime.folder import Agreed, Folder, KnownLocks, Locks, NoLocks, has_tree
+from skillhub.runtime.folder import Agreed, Folder, has_tree
+from skillhub.runtime.locks import KnownLocks, Locks, NoLocks
 from skillhub.runtime.state import layers, reach_files, state_folder, with_reach
 from skillhub.runtime.walk import Cache, declared
 

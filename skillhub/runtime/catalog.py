@@ -13,11 +13,15 @@ from unicodedata import normalize
 
 from skillhub.errors import SkillhubError
 from skillhub.formats.text import as_command, is_unseen, quote, typed_flags
+from skillhub.model import needs
 from skillhub.model.hosts import SkillScope, is_profile
 from skillhub.model.manifest import one_line
 from skillhub.model.question import HoldReason
 from skillhub.model.skill import Skill
 from skillhub.model.tree import SKILL_MD
+
+# The files that describe a skill; the others are read when it is loaded.
+HEAD = (SKILL_MD, *needs.READ)
 
 
 def folded(text: str) -> str:

@@ -16,16 +16,13 @@ from skillhub.errors import FormatError, SkillhubError, UsageError
 from skillhub.formats.digest import Digest
 from skillhub.formats.json import strict_json
 from skillhub.formats.text import clean, is_name, is_path, quote
-from skillhub.model import needs
 from skillhub.model.hosts import AgentFolder, Bounds, Profile, Rules, Scope, absolute, expand
 from skillhub.model.manifest import Manifest, read_head
 from skillhub.model.skill import Need, Skill, check_paths
 from skillhub.model.tree import SKILL_MD, File, Tree
-from skillhub.runtime.catalog import NamedCommand, Problem, Root
+from skillhub.runtime.catalog import HEAD, NamedCommand, Problem, Root
 from skillhub.runtime.walk import LENIENT, Cache, Find, Walk, WalkResult, commands, declared, opened
 
-# The files that describe a skill; the others are read when it is loaded.
-HEAD = (SKILL_MD, *needs.READ)
 _CAP = 1 << 20
 # The name in a frontmatter, whose other lines may be malformed.
 _NAME_LINE = re.compile(rb"(?m)^[\"']?name[\"']?[ \t]*:[ \t]*[\"']?([a-z0-9-]{1,64})[\"']?[ \t]*(?:#.*)?\r?$")

@@ -34,7 +34,8 @@ from skillhub.project.project import Project
 from skillhub.project.store import Store
 from skillhub.runtime.catalog import STORED, Catalog, Session, holding, imitation_reason, inside_reason
 from skillhub.runtime.discover import Surroundings
-from skillhub.runtime.folder import Agreed, Folder, Locks, all_files, has_tree
+from skillhub.runtime.folder import Agreed, Folder, all_files, has_tree
+from skillhub.runtime.locks import Locks
 from skillhub.runtime.mention_parser import Suggestions
 from skillhub.runtime.mention_resolver import Caller, called, check_caller, refusal, usable
 from skillhub.runtime.state import Answer, state_folder, store_answer, stored_answers

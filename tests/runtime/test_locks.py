@@ -37,7 +37,7 @@ from skillhub.runtime import (
     skills_list,
 )
 from skillhub.runtime.discover import roots
-from skillhub.runtime.folder import Locks
+from skillhub.runtime.locks import Locks
 from tests.support.effort import calls, files_read
 from tests.support.locked import EVIL, Machine, agreed, served_content, serving
 
