@@ -22,8 +22,8 @@ _HOMES = {
         "runtime.catalog": "Catalog Problem Root Session Shadowed",
         "runtime.discover": "Surroundings",
         "runtime.envelope": "Display display inject",
-        "runtime.folder": "Agreed bring_system_skills",
-        "runtime.loading": "Commands Fork Hook Loaded Request answers load pick preload remember",
+        "runtime.folder": "Agreed Fork Hook Loaded bring_system_skills",
+        "runtime.loading": "Commands Request answers load pick preload remember",
         "runtime.needs": "PermissionProfile TurnNeeds open_needs permission_profile supply values",
         "runtime.overview": "Section section",
         "runtime.skill_urls": "Pulled pull urls_of",
@@ -136,8 +136,8 @@ if TYPE_CHECKING:
     from skillhub.runtime.catalog import Catalog, Problem, Root, Session, Shadowed
     from skillhub.runtime.discover import Surroundings
     from skillhub.runtime.envelope import Display, display, inject
-    from skillhub.runtime.folder import Agreed, bring_system_skills
-    from skillhub.runtime.loading import Commands, Fork, Hook, Loaded, Request, answers, load, pick, preload, remember
+    from skillhub.runtime.folder import Agreed, Fork, Hook, Loaded, bring_system_skills
+    from skillhub.runtime.loading import Commands, Request, answers, load, pick, preload, remember
     from skillhub.runtime.mention_resolver import (
         Caller,
         Completion,

@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, NamedTuple
 from skillhub.errors import SkillhubError, SourceError, UsageError
 from skillhub.formats.text import clean
 from skillhub.model.hosts import Profile, profile
-from skillhub.runtime.loading import Loaded
+from skillhub.runtime.folder import Loaded
 from skillhub.runtime.overview import counted, safe
 
 _LISTED_MAX: Final = 50

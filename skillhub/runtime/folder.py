@@ -1,4 +1,4 @@
-"""The folder of one skill, checked against the agreed tree."""
+"""The folder of one skill, checked against the agreed tree; and the skill that was loaded from it."""
 
 from __future__ import annotations
 
@@ -22,12 +22,14 @@ from skillhub.errors import Drifted, FormatError, NotFound, OutsideSkill, Skillh
 from skillhub.formats.digest import Digest
 from skillhub.formats.json import strict_json
 from skillhub.formats.text import is_path, is_segment, quote
+from skillhub.formats.yaml import Node
 from skillhub.model.skill import Skill
 from skillhub.model.tree import SKILL_MD, ListedFile, Listing
 from skillhub.runtime.catalog import HEAD
 from skillhub.runtime.walk import are_facts, facts_in, opened, write_own
 
 FILES_MAX: Final = 2000
+FILE_CAP: Final = 1 << 20
 SYSTEM_MARKER: Final = ".codex-system-skills.marker"
 _CAP: Final = 64 * 1024 * 1024
 _STATE_CAP: Final = 1 << 20
@@ -323,3 +325,125 @@ def _difference(listing: Listing, agreed: Agreed) -> str:
 def _drifted(reason: str, path: str) -> Drifted:
     hint = "skillhub verify shows what differs, skillhub sync restores the locked files"
     return Drifted(f"the skill differs from the agreed version: {reason}", where=path, hint=hint)
+
+
+# A skill that was loaded from its folder, and its requests to its host: a context of its own, and hooks. Nothing is
+# granted here.
+
+
+@dataclass(frozen=True, slots=True)
+class Fork:
+    """A skill's request to run in a context of its own; the host decides whether it gets one.
+
+    Attributes:
+        agent: The kind of agent; empty for the host's default.
+        model: The model; empty for the current one.
+        task: The instructions with their arguments, for that agent alone.
+    """
+
+    agent: str
+    model: str
+    task: str
+
+    def to_json(self) -> dict[str, str | None]:
+        """Return the request in the form of ``fork`` in ``skillhub load --json``."""
+        return {"agent": self.agent or None, "model": self.model or None, "task": self.task}
+
+
+@dataclass(frozen=True, slots=True)
+class Hook:
+    """A hook that a skill requests while it is in use; skillhub does not run it.
+
+    Attributes:
+        event: The event, such as ``Stop`` or ``PreToolUse``.
+        matcher: The tools for which it runs; empty for all.
+        kind: ``command``, or the skill's own word.
+        command: The command to run.
+        once: Whether it runs at most once in a session.
+        lifetime: Always ``skill``: the hook ends with the use of the skill.
+    """
+
+    event: str
+    matcher: str
+    kind: str
+    command: str
+    once: bool
+    lifetime: str = "skill"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the hook in the form of ``hooks`` in ``skillhub load --json``."""
+        row = {"event": self.event, "matcher": self.matcher, "type": self.kind, "command": self.command}
+        return {**row, "once": self.once, "lifetime": self.lifetime}
+
+
+def hooks_of(hooks: Node) -> tuple[Hook, ...]:
+    """Return the hooks of a frontmatter, without those that do not have the form of Claude Code."""
+    parsed = []
+    for event, groups in hooks.items() if isinstance(hooks, dict) else ():
+        for group in groups if isinstance(groups, list) else [groups]:
+            if not isinstance(group, dict):
+                continue
+            inner = group.get("hooks", [group])
+            for hook in inner if isinstance(inner, list) else [inner]:
+                if isinstance(hook, dict) and isinstance(command := hook.get("command"), str):
+                    kind, once = hook.get("type", "command"), hook.get("once", group.get("once"))
+                    matcher = group.get("matcher", "")
+                    parsed.append(Hook(event, str(matcher), str(kind), command, str(once).lower() == "true"))
+    return tuple(parsed)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loaded:
+    """A loaded skill; ``inject`` puts the host's envelope around it for the model.
+
+    Attributes:
+        skill: The skill.
+        folder: The folder of its files, to which relative paths in ``body`` refer.
+        front: The lines above the instructions, as written.
+        body: The instructions, with all placeholders filled.
+        arguments: The arguments that were filled in.
+        version: The tree that was checked, or the SHA-256 of ``SKILL.md``; equal versions have equal instructions.
+        files: The paths of its other files, sorted; they were not read.
+        tools: The only tools that it wants while it is in use, with patterns such as ``Bash(git add:*)``; None if it
+            does not restrict them.
+        fork: Its request for a context of its own; None if it has none.
+        hooks: The hooks that it requests.
+        is_repeat: Whether the session had this text already; ``inject`` then gives some hosts a reminder only.
+        notes: Lines to show to the user.
+    """
+
+    skill: Skill
+    folder: Folder
+    front: str
+    body: str
+    arguments: str
+    version: str
+    files: tuple[str, ...]
+    tools: tuple[str, ...] | None
+    fork: Fork | None
+    hooks: tuple[Hook, ...]
+    is_repeat: bool
+    notes: tuple[str, ...]
+
+    def narrowed(self, tools: Collection[str]) -> tuple[str, ...]:
+        """Return those of the host's tools that this skill names; never one that the host does not have.
+
+        Only names are compared: ``Bash(git add:*)`` leaves all of ``Bash``. The host enforces the patterns in
+        ``tools`` when it judges each call.
+        """
+        if self.tools is None:
+            return tuple(tools)
+        allowed = {tool.partition("(")[0].lower() for tool in self.tools}
+        return tuple(tool for tool in tools if tool.lower() in allowed)
+
+    def read(self, relative: str) -> bytes:
+        """Return the bytes of one of the skill's files, unchanged since it was loaded.
+
+        Raises:
+            OutsideSkill: the path leads out of the skill, or through a link.
+            NotFound: the skill has no such file.
+            Drifted: the file was changed meanwhile, or differs from the agreed tree.
+            FormatError: the file has more than eight MiB.
+            StateError: the file cannot be read.
+        """
+        return self.folder.read(relative, FILE_CAP * 8)

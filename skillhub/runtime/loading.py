@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
-from typing import Any, Final
+from typing import Final
 
 from skillhub.disk.home import Home
 from skillhub.errors import (
@@ -24,7 +24,6 @@ from skillhub.errors import (
 )
 from skillhub.formats import yaml
 from skillhub.formats.text import clean, did_you_mean, quote
-from skillhub.formats.yaml import Node
 from skillhub.model import manifest
 from skillhub.model.hosts import Profile, Rules, Scope
 from skillhub.model.hosts import profile as profile_of
@@ -34,7 +33,7 @@ from skillhub.project.project import Project
 from skillhub.project.store import Store
 from skillhub.runtime.catalog import STORED, Catalog, Session, holding, imitation_reason, inside_reason
 from skillhub.runtime.discover import Surroundings
-from skillhub.runtime.folder import Agreed, Folder, all_files, has_tree
+from skillhub.runtime.folder import FILE_CAP, Agreed, Folder, Fork, Loaded, all_files, has_tree, hooks_of
 from skillhub.runtime.locks import Locks
 from skillhub.runtime.mention_parser import Suggestions
 from skillhub.runtime.mention_resolver import Caller, called, check_caller, refusal, usable
@@ -142,73 +141,8 @@ def fill_placeholders(body: str, values: PlaceholderValues) -> str:
     return f"{text.rstrip()}\n\nARGUMENTS: {values.arguments}\n"
 
 
-# The requests of a skill to its host: a context of its own, and hooks. Nothing is granted here.
-
-
-@dataclass(frozen=True, slots=True)
-class Fork:
-    """A skill's request to run in a context of its own; the host decides whether it gets one.
-
-    Attributes:
-        agent: The kind of agent; empty for the host's default.
-        model: The model; empty for the current one.
-        task: The instructions with their arguments, for that agent alone.
-    """
-
-    agent: str
-    model: str
-    task: str
-
-    def to_json(self) -> dict[str, str | None]:
-        """Return the request in the form of ``fork`` in ``skillhub load --json``."""
-        return {"agent": self.agent or None, "model": self.model or None, "task": self.task}
-
-
-@dataclass(frozen=True, slots=True)
-class Hook:
-    """A hook that a skill requests while it is in use; skillhub does not run it.
-
-    Attributes:
-        event: The event, such as ``Stop`` or ``PreToolUse``.
-        matcher: The tools for which it runs; empty for all.
-        kind: ``command``, or the skill's own word.
-        command: The command to run.
-        once: Whether it runs at most once in a session.
-        lifetime: Always ``skill``: the hook ends with the use of the skill.
-    """
-
-    event: str
-    matcher: str
-    kind: str
-    command: str
-    once: bool
-    lifetime: str = "skill"
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the hook in the form of ``hooks`` in ``skillhub load --json``."""
-        row = {"event": self.event, "matcher": self.matcher, "type": self.kind, "command": self.command}
-        return {**row, "once": self.once, "lifetime": self.lifetime}
-
-
-def hooks_of(hooks: Node) -> tuple[Hook, ...]:
-    """Return the hooks of a frontmatter, without those that do not have the form of Claude Code."""
-    parsed = []
-    for event, groups in hooks.items() if isinstance(hooks, dict) else ():
-        for group in groups if isinstance(groups, list) else [groups]:
-            if not isinstance(group, dict):
-                continue
-            inner = group.get("hooks", [group])
-            for hook in inner if isinstance(inner, list) else [inner]:
-                if isinstance(hook, dict) and isinstance(command := hook.get("command"), str):
-                    kind, once = hook.get("type", "command"), hook.get("once", group.get("once"))
-                    matcher = group.get("matcher", "")
-                    parsed.append(Hook(event, str(matcher), str(kind), command, str(once).lower() == "true"))
-    return tuple(parsed)
-
-
 # Picks and loads a skill.
 
-_FILE_CAP: Final = 1 << 20
 _SHOWN = 5
 # Folders of tools, which are no part of a skill in no lock.
 NOT_THE_SKILLS: Final = frozenset({".git", ".hg", ".jj", "node_modules", "__pycache__", ".venv"})
@@ -255,63 +189,6 @@ class Request:
 
     def __post_init__(self) -> None:
         check_caller(self.caller)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Loaded:
-    """A loaded skill; ``inject`` puts the host's envelope around it for the model.
-
-    Attributes:
-        skill: The skill.
-        folder: The folder of its files, to which relative paths in ``body`` refer.
-        front: The lines above the instructions, as written.
-        body: The instructions, with all placeholders filled.
-        arguments: The arguments that were filled in.
-        version: The tree that was checked, or the SHA-256 of ``SKILL.md``; equal versions have equal instructions.
-        files: The paths of its other files, sorted; they were not read.
-        tools: The only tools that it wants while it is in use, with patterns such as ``Bash(git add:*)``; None if it
-            does not restrict them.
-        fork: Its request for a context of its own; None if it has none.
-        hooks: The hooks that it requests.
-        is_repeat: Whether the session had this text already; ``inject`` then gives some hosts a reminder only.
-        notes: Lines to show to the user.
-    """
-
-    skill: Skill
-    folder: Folder
-    front: str
-    body: str
-    arguments: str
-    version: str
-    files: tuple[str, ...]
-    tools: tuple[str, ...] | None
-    fork: Fork | None
-    hooks: tuple[Hook, ...]
-    is_repeat: bool
-    notes: tuple[str, ...]
-
-    def narrowed(self, tools: Collection[str]) -> tuple[str, ...]:
-        """Return those of the host's tools that this skill names; never one that the host does not have.
-
-        Only names are compared: ``Bash(git add:*)`` leaves all of ``Bash``. The host enforces the patterns in
-        ``tools`` when it judges each call.
-        """
-        if self.tools is None:
-            return tuple(tools)
-        allowed = {tool.partition("(")[0].lower() for tool in self.tools}
-        return tuple(tool for tool in tools if tool.lower() in allowed)
-
-    def read(self, relative: str) -> bytes:
-        """Return the bytes of one of the skill's files, unchanged since it was loaded.
-
-        Raises:
-            OutsideSkill: the path leads out of the skill, or through a link.
-            NotFound: the skill has no such file.
-            Drifted: the file was changed meanwhile, or differs from the agreed tree.
-            FormatError: the file has more than eight MiB.
-            StateError: the file cannot be read.
-        """
-        return self.folder.read(relative, _FILE_CAP * 8)
 
 
 def pick(catalog: Catalog, name: str | None = None, path: str | None = None) -> Skill:
@@ -387,7 +264,7 @@ def load(skill: Skill, request: Request | None = None, agreed: Agreed | None = N
         folder.hold_to(agreed)
         _refuse(skill, request)
     _ask_user(skill, request, agreed)
-    data = folder.read(name, _FILE_CAP)
+    data = folder.read(name, FILE_CAP)
     skill_rules = skill.rules if isinstance(skill.rules, Rules) else Rules()
     head = manifest.read_head(data, os.path.basename(skill.path or ""), request.rules or skill_rules)
     version = agreed.tree if agreed else f"sha256:{sha256(data).hexdigest()}"

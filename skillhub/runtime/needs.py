@@ -17,7 +17,7 @@ from skillhub.model.question import SERVER_KINDS, Answer, Question
 from skillhub.model.tree import File, Tree
 from skillhub.runtime.catalog import Session
 from skillhub.runtime.discover import Surroundings
-from skillhub.runtime.loading import Loaded
+from skillhub.runtime.folder import Loaded
 from skillhub.runtime.walk import LENIENT
 
 # Open needs, asked once in a session. They are read from the bytes that were checked when the skill was loaded;

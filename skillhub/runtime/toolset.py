@@ -20,7 +20,8 @@ from skillhub.model.tree import SKILL_MD
 from skillhub.runtime.agent import record
 from skillhub.runtime.catalog import Catalog
 from skillhub.runtime.envelope import inject, told_to_model
-from skillhub.runtime.loading import Fork, Loaded, Request, load, pick
+from skillhub.runtime.folder import Fork, Loaded
+from skillhub.runtime.loading import Request, load, pick
 from skillhub.runtime.overview import safe, section
 from skillhub.runtime.ranking import LIMIT, LIMIT_MAX, SearchIndex, Stored, search
 

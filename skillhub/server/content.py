@@ -32,8 +32,8 @@ from skillhub.runtime.agent import catalog_of
 from skillhub.runtime.catalog import Catalog
 from skillhub.runtime.discover import Surroundings
 from skillhub.runtime.envelope import inject, told_to_model
-from skillhub.runtime.folder import Folder
-from skillhub.runtime.loading import NOT_THE_SKILLS, Loaded, Request, held_error, load
+from skillhub.runtime.folder import Folder, Loaded
+from skillhub.runtime.loading import NOT_THE_SKILLS, Request, held_error, load
 from skillhub.runtime.locks import Locks
 from skillhub.runtime.mention_resolver import Caller, may_invoke
 from skillhub.runtime.ranking import LIMIT_MAX, SearchIndex, Stored, search

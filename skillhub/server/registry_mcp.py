@@ -20,7 +20,7 @@ from skillhub.formats.text import quote
 from skillhub.model.skill import Skill
 from skillhub.model.tree import SKILL_MD
 from skillhub.registry.other_clients import ClientDocument
-from skillhub.runtime.loading import Loaded
+from skillhub.runtime.folder import Loaded
 from skillhub.runtime.mention_resolver import Caller
 from skillhub.server.content import FILE_MAX, ServedContent, ServedFile, ServedSkill, typed_front
 from skillhub.server.mcp import http_sessions
