@@ -139,6 +139,8 @@ class S3Target(Target):
             raise SourceError("no credentials for S3 were found", where=self.where, hint=hint) from error
         except (BotoCoreError, OSError) as error:
             raise SourceError(f"cannot reach the store: {quote(str(error))}", where=self.where) from error
+        except (LookupError, TypeError, ValueError) as error:  # of boto3, for an answer that is not as it expects
+            raise SourceError("expected the answer of an S3 store, found another", where=self.where) from error
 
     def _refusal(self, error: ClientError, path: str) -> SourceError | StateError:
         code = str(error.response.get("Error", {}).get("Code", ""))

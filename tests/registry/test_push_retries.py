@@ -186,6 +186,16 @@ def test_push_to_s3_succeeds_after_temporary_failures(hub, how):
         assert set(running.store["files"]) == set(done.written) and TIMESTAMP in done.written
 
 
+@pytest.mark.parametrize("row", ["<Key>a</Key>", "<ETag>a</ETag>", "<Key>a</Key><ETag>a</ETag><Size>x</Size>"])
+def test_attack_a_malformed_list_is_an_error_of_the_store(hub, row):
+    class Malformed(S3):
+        def reply(self, body):
+            return 200, {}, f"<ListBucketResult><Contents>{row}</Contents></ListBucketResult>".encode()
+
+    with serving(server(Malformed, None, times=0)) as running, pytest.raises(SourceError, match="answer of an S3"):
+        to_s3(hub, running)
+
+
 def test_push_to_oci_reports_that_pages_are_left_out(hub, shell):
     pytest.importorskip("skillhub.registry.push_oci", reason="takes the extra oci", exc_type=ImportError)
     with serving(server(Oci, None, times=0)) as running:
