@@ -3,390 +3,46 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import chain
+from typing import Any
 
-from skillhub.audit.report import RULES, Location, Locations, Report, note, seen, worst_first
-from skillhub.audit.sources import Inquiry
+from skillhub.audit.checks import CHECKS, TRUST, Case, Inspection, at_path, closed_folders, name_at, unmanaged
+from skillhub.audit.report import Locations, Report, note, worst_first
+from skillhub.audit.sources import view_source
 from skillhub.audit.suppressions import Acceptance, BaselineFile
-from skillhub.audit.verify import LEFT_THE_LOCK, StoredSkills, Verified, Verifier, removal_of, tracked_copies
-from skillhub.author.author import Signature, signature_of, validate
-from skillhub.command.ports import Ports
-from skillhub.command.state import read_unchecked, users_hint
+from skillhub.audit.verify import StoredSkills, Verified, Verifier, tracked_copies
+from skillhub.command.ports import Network, Place, Ports
+from skillhub.command.state import State, read_unchecked, users_hint
 from skillhub.disk import files
-from skillhub.disk.folders import LARGEST
-from skillhub.errors import BadSignature, FormatError, NotFound, SkillhubError, StateError, UnsafeArchive, UsageError
-from skillhub.formats.digest import Digest
-from skillhub.formats.text import command, quote, reinstall
-from skillhub.install import pins
-from skillhub.install.admission import advised, advised_tree, install_words, policy_subject, since
-from skillhub.install.candidates import ReleaseStatus, undeclared
-from skillhub.model.finding import SEVERITIES, Finding, Issue, Severity
-from skillhub.model.hosts import hosts
-from skillhub.model.index import Admission, TakenBack, choose_release
-from skillhub.model.lock import Lock, Locked, Signer, by_word, shown_signers
-from skillhub.model.manifest import Manifest
-from skillhub.model.provenance import AUDIT, Provenance, Record
-from skillhub.model.reference import Local, Named, parse_ref
-from skillhub.model.tree import SIGNATURE, SKILL_MD, Tree
-from skillhub.model.version import Range, is_version, precedence
-from skillhub.policy.policy import LASTING, Objection
+from skillhub.errors import (
+    Forbidden,
+    FormatError,
+    NameNotOwned,
+    NotFound,
+    Refused,
+    SecurityError,
+    SkillhubError,
+    SourceError,
+    StateError,
+    UnsafeTransfer,
+    UsageError,
+)
+from skillhub.formats.text import as_command, command, quote
+from skillhub.install.candidates import ReleaseStatus, without_files
+from skillhub.install.gather import is_fixed, newest_of
+from skillhub.model.finding import SEVERITIES, Finding, Severity
+from skillhub.model.lock import Lock, Locked, LockedSource
+from skillhub.model.provenance import source_changes
+from skillhub.model.reference import Local, Named, Remote, parse_ref
+from skillhub.model.tree import SIGNATURE, Tree
 from skillhub.project import copies
-from skillhub.project.copies import link_folders, path_of
-from skillhub.project.intent import in_full
-from skillhub.project.last_seen import install_command
-from skillhub.scan import ScannedSkill
+from skillhub.project.intent import in_full, sources_since
 from skillhub.scan.results import ScanCache
+from skillhub.sources.configured import Source
 from skillhub.sources.local import read_local
-from skillhub.trust.publishers import Publisher, publisher_of
-
-# The checks of one locked skill: each is a function from a ``Case`` to findings.
-
-
-@dataclass(frozen=True, slots=True)
-class Case:
-    """A locked skill, with the facts that the checks compare.
-
-    Attributes:
-        record: The record of this machine.
-        before: The entry of an earlier lock.
-        stored: The scan of the stored tree, if the tree is complete and the request includes its content.
-        status: The status of the release according to its registry, by its present or its last answer.
-        closed: The agents' folders in which a policy permits no skill.
-    """
-
-    name: str
-    entry: Locked
-    record: Record | None
-    before: Locked | None
-    stored: ScannedSkill | None
-    status: ReleaseStatus
-    closed: Mapping[str, Objection]
-    locations: Locations
-    ports: Ports
-
-    @property
-    def folder(self) -> str:
-        """The folder in which a person finds the files of the skill."""
-        return self.locations.folder(self.entry.tree, self.record, self.ports.store)
-
-    def note(self, rule: str, message: str, location: Location | None = None) -> Finding:
-        """Return a finding about the skill, located at ``location`` or else at the skill's line of the lock."""
-        finding = note(rule, message, self.name, location or self.locations.skill(self.name))
-        error = self.status.objection if rule in _RECALLED else None
-        return replace(finding, hint=self.status.remedy(error, self.ports.project).hint) if error else finding
-
-
-_RECALLED = frozenset({"withdrawn", "revoked", "name-not-owned"})
-_HTTP = ("http://", "git+http://")
-Check = Callable[[Case], Iterator[Finding]]
-
-
-def release(case: Case) -> Iterator[Finding]:
-    """Compare the locked release with the answer of its registry."""
-    if not case.entry.named and case.entry.place.startswith(_HTTP):
-        yield case.note("source-http", f"{case.name} comes from {case.entry.place}")
-    status = case.status
-    if error := status.objection:
-        rule = error.reason if isinstance(error, BadSignature) else error.code
-        yield case.note(rule, error.message)
-    for text in status.yanked:
-        yield case.note("yanked", text)
-    if status.release is None and status.offered:
-        registered = next((offer for offer in status.offered if offer.version == case.entry.version), None)
-        locked = f"{case.name} {case.entry.version}"
-        if registered is None:
-            yield case.note("release-gone", f"its registry no longer has {locked}")
-        else:
-            message = f"the lock has {locked} as {case.entry.digest}, its registry as {registered.digest}"
-            yield case.note("release-changed", message)
-
-
-def change(case: Case) -> Iterator[Finding]:
-    """Compare origin, signer and patch with an earlier lock, for the review of a change of the lock."""
-    earlier, entry, name = case.before, case.entry, case.name
-    if earlier is None:
-        return
-    changes = Provenance.of(earlier).means(Provenance.of(entry), AUDIT)
-    if "origin-changed" in changes:
-        message = f"{name} came from {_source_and_origin(earlier)}, and now comes from {_source_and_origin(entry)}"
-        yield case.note("origin-changed", message)
-    if "signer-changed" in changes:
-        before = shown_signers(earlier.signed_by, earlier.voucher)
-        now = shown_signers(entry.signed_by, case.ports.voucher(entry))
-        message = f"{name} was signed by {before}, and is now signed by {now}"
-        yield case.note("signer-changed", message)
-    if entry.patch is not None and entry.patch != earlier.patch:
-        yield case.note("patch-changed", f"{name} is patched by {entry.patch.path} now, and the patch is not signed")
-
-
-def _source_and_origin(entry: Locked) -> str:
-    return f"{entry.source} ({entry.origin})"
-
-
-def signer(case: Case) -> Iterator[Finding]:
-    """Check that the registry admits the locked signer today, or that the user trusts it."""
-    is_patched = case.entry.patch is not None
-    if not case.entry.signed_by:
-        as_patch = ", and neither is this project's patch of it" if is_patched else ""
-        yield case.note("unsigned", f"{case.name} is not signed{as_patch}")
-        return
-    if is_patched:
-        yield case.note("unsigned", f"{case.name} is patched by this project, and the patch is not signed")
-    admitted = case.status.admitted
-    if admitted is None:
-        return
-    try:
-        known = _fingerprints(admitted, case.ports)
-    except FormatError as error:
-        yield case.note("source-refused", f"{case.entry.source}: {error.message}")
-        return
-    for signed in map(Signer.parse, case.entry.signed_by):
-        if signed.fingerprint not in known:
-            voucher = case.ports.voucher(case.entry)
-            message = (
-                f"{signed.named(voucher)} signed it with {signed.fingerprint}, which is no key of "
-                f"{by_word(admitted.publisher, voucher)}, the present owner of the name"
-            )
-            yield case.note("signer-retired", message)
-
-
-def publisher(case: Case) -> Iterator[Finding]:
-    """Check that the user still trusts the signer of a skill that no registry vouches for.
-
-    A signer that the user accepted in a question, and never trusted, is no finding.
-    """
-    entry, ports = case.entry, case.ports
-    root = ports.root_of(entry)
-    pin = pins.pin_name(case.name, entry.original, root)
-    pinned = ports.publishers.pinned(pin) if root is None and entry.signed_by else None
-    if pinned is None or pinned.startswith(pins.AGREED):
-        return
-    limit, trusted = ports.trusted_for(entry.source), pins.trusted_publishers(ports.publishers)
-    known, narrowed = _vouched(publisher for publisher in trusted if publisher.covers(limit)), _vouched(trusted)
-    for signed in map(Signer.parse, entry.signed_by):
-        if signed.fingerprint not in known:
-            place = f" for {'local paths' if entry.local else entry.source}" if signed.fingerprint in narrowed else ""
-            signer_name = signed.named(ports.voucher(entry))
-            message = f"{signer_name} signed it with {signed.fingerprint}, and you no longer trust that signer{place}"
-            yield case.note("signer-untrusted", message)
-
-
-def _fingerprints(admitted: Admission, ports: Ports) -> set[str]:
-    """Return the keys and roots that the registry or the user vouches for today, and the revoked ones.
-
-    A revoked key is another finding.
-    """
-    vouched = _vouched([publisher_of(admitted), *pins.trusted_publishers(ports.publishers)])
-    return {key.fingerprint for key in admitted.revoked} | vouched
-
-
-def _vouched(publishers: Iterable[Publisher]) -> set[str]:
-    return {fingerprint for publisher in publishers for fingerprint in publisher.fingerprints}
-
-
-def age(case: Case) -> Iterator[Finding]:
-    """Look for a newer version."""
-    version, offered = case.entry.version or "", case.status.offered
-    if not offered or not is_version(version):
-        return
-    with suppress(NotFound, TakenBack):
-        newest = choose_release(Named(case.name, case.entry.source), offered).version or ""
-        if precedence(newest) > precedence(version):
-            message = f"{case.name} is locked at {version}, {newest} is the newest"
-            diff = command(scope := case.ports.project.scope, "diff", f"{case.name}@{newest}")
-            install = install_command(case.name, case.entry, newest, scope)
-            with suppress(SkillhubError):
-                line = case.ports.project.intent().skills.get(case.name)
-                if line is None or line.version is None or Range(line.version).allows(newest):
-                    install = command(scope, "update", case.name)  # leaves the intent unchanged
-            yield replace(case.note("outdated", message), hint=f"{diff} shows what it changes, {install} installs it")
-
-
-def agents(case: Case) -> Iterator[Finding]:
-    """Report copies in the folders of agents for which a policy permits no skill.
-
-    A folder that a permitted agent reads too is no finding.
-
-    Raises:
-        LinkLeavesProject: a folder of the project is a link that leads outside of the project.
-    """
-    for link in case.record.links if case.record and case.record.enabled else ():
-        if objection := case.closed.get(link.rpartition("/")[0]):
-            location = case.locations.shown(path_of(case.ports.project, link)), 0
-            yield case.note("policy", f"{objection.message} ({objection.where})", location)
-
-
-def closed_folders(ports: Ports) -> Mapping[str, Objection]:
-    """Return the agents' own folders that no permitted agent reads, each with the line of the policy.
-
-    Raises:
-        LinkLeavesProject: as for ``agents``.
-    """
-    objections: dict[str, Objection | None] = {}
-    is_limited = any(policy.agents is not None for policy in ports.policies.all)
-    for host in hosts().values() if is_limited else ():
-        objection = ports.policies.against_agent(host.id)
-        # The first folder is shared by the agents.
-        for folder in link_folders(ports.project, [host], ports.user_home, ports.environ)[1:]:
-            objections[folder] = objections.get(folder, objection) and objection
-    return {folder: objection for folder, objection in objections.items() if objection is not None}
-
-
-def content(case: Case) -> Iterator[Finding]:
-    """Report the findings of the scan in the stored files, and capabilities that the lock does not list."""
-    if case.stored is None:
-        return
-    for finding in case.stored.findings:
-        yield _with_policy(seen(finding, case.name, case.folder), case.ports)
-    for breach in case.stored.breaches:
-        yield case.note("form", breach, (f"{case.folder}/{SKILL_MD}", 0))
-    if case.stored.capabilities is None:
-        yield case.note("malformed", case.stored.fault, (f"{case.folder}/SKILL.md", 0))
-    elif message := undeclared(case.stored.capabilities, case.entry):
-        unsaid = case.note("capability-unsaid", message)
-        words = install_words(case.name, case.entry, case.ports)
-        install = reinstall(case.ports.project.scope, case.name, words)
-        hint = f"to accept it: {install}; the lock then lists it"
-        yield unsaid if case.entry.patch else replace(unsaid, hint=hint)
-
-
-def known(case: Case) -> Iterator[Finding]:
-    """Report the advisories about the skill."""
-    path, line = case.locations.skill(case.name)
-    for match in advised(case.name, case.entry, None, case.ports):
-        yield replace(match.finding(path or ""), line=line, skill=case.name)
-
-
-def _with_policy(finding: Finding, ports: Ports) -> Finding:
-    """Return a finding of the scan, marked if ``allow-findings`` accepts it; a project's policy cannot set that."""
-    return replace(finding, accepted_by="a policy" if ports.policies.allows_finding(finding.rule) else "")
-
-
-def policy(case: Case) -> Iterator[Finding]:
-    """Check the skill by the policies of machine, user and project, as if it were installed today."""
-    policies, stored, entry = case.ports.policies, case.stored, case.entry
-    if not policies:
-        return
-    known = stored.capabilities if stored is not None and stored.capabilities is not None else entry.capabilities
-    subject, keys = policy_subject(case.name, entry, known, case.ports), LASTING
-    if stored is not None:
-        subject, keys = replace(subject, findings=stored.findings), keys | {"fail-on"}
-    locked = case.status.release
-    if locked is not None and (elapsed := since(locked.published, case.ports)) is not None:
-        subject, keys = replace(subject, age=elapsed), keys | {"min-age-days"}
-    for objection in policies.objections(subject, keys):
-        yield case.note("policy", f"{objection.message} ({objection.where})")
-
-
-# TRUST: origin and signer; CHECKS: everything.
-TRUST: tuple[Check, ...] = (release, known, change, signer, publisher)
-CHECKS: tuple[Check, ...] = (*TRUST, age, agents, content, policy)
-
-
-# Audit of skills that are in no lock: in agents' folders, and at paths that the user names.
-
-
-@dataclass(frozen=True, slots=True)
-class Inspection:
-    """The values that the audit of every skill needs.
-
-    Attributes:
-        left: The copies of skills that left the lock.
-    """
-
-    locations: Locations
-    acceptance: Acceptance
-    cache: ScanCache
-    left: Collection[str]
-    ports: Ports
-
-
-def unmanaged(folder: str, shared: Inspection, reported: Collection[str | None]) -> Iterator[Finding]:
-    """Yield the findings about a skill that is in an agent's folder and in no lock; its place may be reported."""
-    name, shown = os.path.basename(folder), shared.locations.shown(folder)
-    removal = f"{removal_of(folder, shared.ports)} removes it"
-    fault = "unmanaged", "an agent reads it, and it is in no lock"
-    fault = ("not-enabled", LEFT_THE_LOCK) if folder in shared.left else fault
-    findings = [note(*fault, name, (shown, 0))] if shown not in reported else []
-    try:
-        tree = read_local(folder).tree
-    except SkillhubError as error:
-        rule = "unsafe-archive" if isinstance(error, UnsafeArchive) else "not-scanned"
-        yield from (*findings, replace(note(rule, error.message, name, (shown, 0)), hint=removal))
-        return
-    try:
-        Manifest.read(tree)
-    except SkillhubError as error:  # an agent may still read it
-        findings.append(note("malformed", error.message, name, (shown, 0)))
-    signature = signature_of(tree, shared.ports.publishers, shared.ports.clock())[1]
-    findings += (replace(match.finding(shown), skill=name) for match in advised_tree(tree, None, shared.ports))
-    # ``allow-findings`` does not apply: a skill in no lock was never checked by a policy.
-    findings += _content(shared.cache.read(tree), signature, name, shown, removal)
-    yield from shared.acceptance.judged(findings, name, tree.digest, shown)
-
-
-def at_path(path: str, shared: Inspection) -> Iterator[Finding]:
-    """Yield the findings of ``validate`` and of the scan about a folder or an archive.
-
-    The paths of the findings are absolute if ``path`` is.
-
-    Raises:
-        NotFound: there is no file or folder at the path.
-        UsageError: the file is not an archive.
-        StateError: it cannot be read.
-    """
-    skill = validate(path, shared.ports.publishers, shared.ports.clock())
-    expanded = os.path.expanduser(path)
-    whole = os.path.abspath(expanded)
-    shown = whole if os.path.isabs(expanded) else shared.locations.shown(whole)
-    name = _name_at(path, skill.content)
-    form = "not-scanned" if skill.content is None else "malformed"
-    errors = skill.errors if skill.name is None else ()
-    findings = [_issue_finding(error, error.code if error.code in RULES else form, name, shown) for error in errors]
-    # `_content` yields the other faults of its form, which do not depend on where the skill is.
-    here = [each for each in (*skill.errors, *skill.warnings) if each.code in ("folder-name", "archive", "untrusted")]
-    findings += (_issue_finding(issue, "form", name, shown) for issue in here)
-    if skill.content is None or skill.signature is None:
-        yield from findings
-        return
-    if skill.signature.status == "unsigned":
-        findings.append(note("unsigned", "it is not signed", name, (shown, 0)))
-    artifact = Digest.of(files.read(expanded, LARGEST) or b"") if os.path.isfile(expanded) else None
-    matches = advised_tree(skill.content, artifact, shared.ports)
-    findings += (replace(match.finding(shown), skill=name) for match in matches)
-    scanned = shared.cache.read(skill.content)
-    contents = _content(scanned, skill.signature, name, shown, "do not use it")
-    findings += (_with_policy(finding, shared.ports) for finding in contents)
-    yield from shared.acceptance.judged(findings, name, skill.content.digest, shown)
-
-
-def _name_at(path: str, tree: Tree | None) -> str:
-    """Return the name of the skill at a path, or the name of its folder or archive if the skill has none."""
-    if tree is not None:
-        with suppress(SkillhubError):
-            return Manifest.read(tree).name
-    return os.path.basename(os.path.abspath(os.path.expanduser(path)))
-
-
-def _content(scanned: ScannedSkill, signature: Signature, name: str, shown: str, hint: str) -> Iterator[Finding]:
-    """Yield the findings about a skill in no lock; ``hint`` is what to do about a bad signature."""
-    if signature.status == "invalid":
-        rule = "revoked" if signature.code == "revoked" else "signature"
-        yield replace(note(rule, signature.message, name, (f"{shown}/{SIGNATURE}", 0)), hint=hint)
-    for finding in scanned.findings:
-        yield seen(finding, name, shown)
-    for breach in scanned.breaches:
-        yield note("form", breach, name, (f"{shown}/{SKILL_MD}", 0))
-
-
-def _issue_finding(issue: Issue, rule: str, name: str, shown: str) -> Finding:
-    return note(rule, f"{issue.message} [{issue.code}]", name, (shown, 0))
-
-
-# Audit: compares installed skills and their sources with the lock, the disk and present trust; changes no skill.
 
 
 @dataclass(frozen=True, slots=True)
@@ -526,7 +182,7 @@ def looked_at(request: AuditRequest, ports: Ports) -> Iterator[tuple[str, Tree]]
     for path in request.paths:
         with suppress(SkillhubError):
             tree = read_local(path).tree
-            yield _name_at(path, tree), tree
+            yield name_at(path, tree), tree
 
 
 @dataclass(frozen=True, slots=True)
@@ -597,3 +253,243 @@ def _tracked_findings(subjects: _Subjects, locations: Locations, ports: Ports) -
     for path in tracked_copies(ports.project.base, list(dict.fromkeys((*paths, *subjects.unmanaged)))):
         message = "git tracks it: others get it without the checks of lock, consent and signature"
         yield note("tracked-copy", message, os.path.basename(path), (locations.shown(path), 0))
+
+
+# The sources: their answers about locked skills, their URLs and roots compared with the lock, their trust.
+
+
+class Inquiry:
+    """Asks the sources of the locked skills, and checks the sources themselves.
+
+    Args:
+        state: The lock and the intent.
+        locations: The locations of findings.
+        ports: What the command works with.
+        refresh: Whether to ask; otherwise the last answers of registries count, and only local places are read.
+
+    Attributes:
+        statuses: The status of each skill from a registry, by the registry's present or last answer.
+        findings: The findings from the answers.
+        notes: The sources that were not asked or did not answer, and other remarks for the report.
+    """
+
+    def __init__(self, state: State, locations: Locations, ports: Ports, *, refresh: bool) -> None:
+        self.state = state
+        self.locations = locations
+        self.ports = ports
+        self.statuses: dict[str, ReleaseStatus] = {}
+        self.findings: list[Finding] = []
+        self.notes: list[str] = []
+        self._refresh = refresh
+
+    def ask_registries(self, names: Iterable[str]) -> None:
+        """Ask the registries of these skills; for one that cannot or must not be asked, its last answer counts.
+
+        Raises:
+            StateError: their answers cannot be written to the disk.
+        """
+        lock, sources = self.state.lock, self.ports.sources
+        by_source: dict[str, list[str]] = {}
+        for name in names:
+            by_source.setdefault(lock.skills[name].source, []).append(name)
+        for alias, skills in by_source.items():
+            locked = lock.sources.get(alias)
+            if locked is None or locked.root is None:
+                continue
+            source = sources.all().get(alias)
+            is_same = source is not None and source.is_meant(locked)
+            if source is not None and is_same and (self._refresh or source.embedded):
+                self._ask_registry(source, skills)
+            elif is_same or self._refresh:
+                self.notes.append(f"{alias} was not contacted: {self._last_answer(locked)}")
+            for name in skills:
+                if name not in self.statuses:
+                    entry = lock.skills[name]
+                    self.statuses[name] = ReleaseStatus.last_seen(name, entry, locked.root, sources)
+
+    def _last_answer(self, locked: LockedSource) -> str:
+        when = self.ports.sources.last_seen(locked.root).refreshed if locked.root else None
+        return f"its last answer is used, {when}" if when else "no earlier answer of it is stored"
+
+    def _ask_registry(self, source: Source, names: Iterable[str]) -> None:
+        """Ask a registry about each of these skills, until one request fails."""
+        try:
+            registry = self.ports.open_registry(source)
+            for name in names:
+                try:
+                    entry = self.state.lock.skills[name]
+                    index = registry.release_index([entry.own_name(name)])
+                    self.statuses[name] = ReleaseStatus(name, entry, index)
+                except NotFound as error:
+                    self._add_finding("release-gone", error.message, name)
+                except NameNotOwned as error:
+                    status = ReleaseStatus.last_seen(name, entry, source.root, self.ports.sources)
+                    if not isinstance(status.objection, NameNotOwned):  # otherwise the check of the skill reports it
+                        self._add_finding("name-not-owned", error.message, name)
+        except Forbidden as error:
+            self.notes.append(f"{source.alias} was not contacted, and its last answer is used: {error.message}")
+        except SourceError as error:
+            self.findings.append(self._finding(source.alias, "source-unreachable", error.message))
+        except (SecurityError, FormatError) as error:
+            self.findings.append(self._finding(source.alias, "source-refused", error.message))
+
+    def ask_advisories(self) -> None:
+        """Read the advisories; if that fails, it is a finding, and no skill is checked against them."""
+        advisories = self.ports.advisories
+        try:
+            advisories.known()
+        except SkillhubError as error:
+            rule = "source-unreachable" if isinstance(error, SourceError) else "source-refused"
+            message = f"the advisories cannot be read: {error.message} ({error.where})"
+            finding = note(rule, message, None, (None, 0))
+            self.findings.append(replace(finding, hint=error.hint) if error.hint else finding)
+            self.ports.advisories.ignore_all()
+        self.notes += advisories.warnings()
+        for text in advisories.outdated:
+            if self._refresh:
+                self.findings.append(note("source-unreachable", text, None, (None, 0)))
+            else:
+                self.notes.append(text)
+
+    def is_unchanged(self, name: str, stored: StoredSkills) -> bool:
+        """Return whether a local folder still has exactly the files that are locked and stored, without a signature.
+
+        The folder passes the checks of an install, and the manifest agrees with the lock. In every other case, also
+        if an error occurs, ``ask_places`` reports the difference.
+        """
+        entry, project = self.state.lock.skills[name], self.ports.project
+        if not entry.local or entry.patch or entry.signed_by or project.scope != "project":
+            return False
+        path = entry.path or "."
+        if path == "." or os.path.isabs(path) or self.state.wanted(name).path != path:
+            return False
+        with suppress(SkillhubError):
+            manifest, tree = stored.manifest(entry.tree), stored.tree(entry.tree)
+            expected = (entry.own_name(name), entry.version)
+            if manifest is None or tree is None or (manifest.name, manifest.version) != expected:
+                return False
+            return SIGNATURE not in tree and read_local(files.inside(project.base, path)).tree.digest == entry.tree
+        return False
+
+    def ask_places(self, names: Iterable[str]) -> None:
+        """Ask sources that are not registries for newer versions, compared with the lock as an update would do.
+
+        Raises:
+            StateError: the disk prevents it.
+        """
+        ports = replace(self.ports, network=_PlaceNetwork(self.ports.network))
+        for place, skills in self._by_place(names).items():
+            if not self._refresh and not self.state.lock.skills[skills[0]].local:
+                self.notes.append(f"{place} was not contacted: newer versions are unknown")
+                continue
+            try:
+                self._ask_place(skills, ports)
+            except (SourceError, UnsafeTransfer) as error:
+                self.notes.append(f"{place} could not be asked for newer versions: {error.message}")
+
+    def _by_place(self, names: Iterable[str]) -> dict[str, list[str]]:
+        """Return the skills that may be outdated, by place, without those of registries, which were asked before."""
+        lock, by_place = self.state.lock, dict[str, list[str]]()
+        for name in names:
+            entry = lock.skills[name]
+            if entry.named:
+                source, locked = self.ports.sources.all().get(entry.source), lock.sources.get(entry.source)
+                if source is None or source.root is not None or source.locked() != locked:
+                    continue
+            if not is_fixed(self.state.wanted(name), entry):
+                by_place.setdefault(f"./{entry.path}" if entry.local else entry.place, []).append(name)
+        return by_place
+
+    def _ask_place(self, names: Iterable[str], ports: Ports) -> None:
+        locked = self.state.lock.skills
+        unknown: dict[str, list[str]] = {}
+
+        def on_error(name: str, error: SkillhubError) -> None:
+            if isinstance(error, NotFound | UsageError | Refused):
+                unknown.setdefault(error.message, []).append(name)
+            elif isinstance(error, SecurityError | FormatError) and not isinstance(error, UnsafeTransfer):
+                message = f"the present version at {locked[name].place} is refused: {error.message}"
+                self._add_finding("newer-refused", message, name)
+            else:
+                raise error  # the place is unreachable, also for its other skills
+
+        newer = newest_of(names, self.state, ports, describe=without_files, on_error=on_error)
+        for newest in newer.found.values():
+            before = locked[newest.name]
+            old, new = _version_or_origin(before, newest.entry), _version_or_origin(newest.entry, before)
+            message = f"{newest.name} is locked at {old}, {before.place} has {new}"
+            diff, update = (command(ports.project.scope, verb, newest.name) for verb in ("diff", "update"))
+            self._add_finding("outdated", message, newest.name, f"{diff} shows what it changes, {update} installs it")
+        self.notes += newer.warnings
+        self.notes += [
+            f"newer versions are unknown for {', '.join(skills)}: {message}" for message, skills in unknown.items()
+        ]
+
+    def configured(self, aliases: Iterable[str]) -> Iterator[Finding]:
+        """Yield the findings about sources in this user's configuration and in the lock."""
+        own = self.ports.sources.all()
+        for alias in aliases:
+            source, locked, place = (own.get(alias), self.state.lock.sources.get(alias), self.locations.source(alias))
+            if source is None:
+                message = f"{alias} ({locked.url if locked else ''}) is not one of your sources"
+                unknown = note("source-unknown", message, None, place)
+                if locked is None:
+                    yield unknown
+                else:
+                    add = as_command("skillhub", "source", "add", alias, locked.url)
+                    yield replace(unknown, hint=f"remove what came from it, or if you trust it: {add}")
+                continue
+            if locked is not None and locked != source.locked():
+                message = f"{alias} is {source.locked()}; the lock has {locked}"
+                yield note("source-changed", message, None, place)
+            if source.url.lower().startswith("http://"):
+                yield note("source-http", f"{alias} is at {source.url}", None, place)
+            if source.root is not None and not source.embedded:
+                yield from self._expiry_findings(source)
+
+    def _expiry_findings(self, source: Source) -> Iterator[Finding]:
+        now = self.ports.clock()
+        try:
+            view = view_source(source, self.ports.sources, now)
+        except SkillhubError as error:
+            yield self._finding(source.alias, "source-refused", error.message)
+            return
+        for entry, warning in zip(view.late, view.warnings, strict=True):
+            if entry.expires_within(0, now):
+                yield self._finding(source.alias, "source-expired", f"{entry.role} expired {entry.expires}")
+            else:
+                yield self._finding(source.alias, "source-expiring", warning)
+
+    def changed(self, before: Lock) -> Iterator[Finding]:
+        """Yield the changes of sources since an earlier lock; sources that only skillhub.toml names count, too."""
+        rules = {"added": "source-added", "removed": "source-removed", "changed": "origin-changed"}
+        now = sources_since(before, self.state.lock, self.ports.project.intent())
+        for change in source_changes(before.sources, now):
+            location = self.locations.source(change.name) if change.after else (None, 0)
+            yield note(rules[change.status], change.line, None, location)
+
+    def _add_finding(self, rule: str, message: str, name: str, hint: str = "") -> None:
+        finding = note(rule, message, name, self.locations.skill(name))
+        self.findings.append(replace(finding, hint=hint or finding.hint))
+
+    def _finding(self, alias: str, rule: str, message: str) -> Finding:
+        return note(rule, f"{alias}: {message}", None, self.locations.source(alias))
+
+
+class _PlaceNetwork:
+    """Opens places; a place that does not exist is a ``SourceError``, since it fails for all of its skills."""
+
+    def __init__(self, network: Network) -> None:
+        self.open_registry, self._open_place = network.open_registry, network.open_place
+        self.fetch_root, self.before_requests = network.fetch_root, network.before_requests
+
+    def open_place(self, ref: Remote | Local, pin: str | None = None, **more: Any) -> Place:  # noqa: ANN401 - as `Network`
+        try:
+            return self._open_place(ref, pin, **more)
+        except NotFound as error:
+            raise SourceError(error.message, where=error.where) from error
+
+
+def _version_or_origin(entry: Locked, other: Locked) -> str:
+    """Return the version of an entry, or its origin in short if the other entry has the same version."""
+    return entry.version if entry.version and entry.version != other.version else entry.short

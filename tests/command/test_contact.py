@@ -321,4 +321,4 @@ def test_attack_only_two_modules_use_the_network_without_the_policy():
         for path in (ROOMS / room).glob("*.py")
         if re.search(r"\.network\b", path.read_text("utf-8"))
     }
-    assert found == {"command/ports.py", "audit/sources.py"}
+    assert found == {"command/ports.py", "audit/audit.py"}

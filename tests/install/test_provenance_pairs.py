@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from skillhub.audit.audit import Case, change
+from skillhub.audit.checks import Case, change
 from skillhub.audit.report import Locations
 from skillhub.edits.lock_merge import merge
 from skillhub.errors import SecurityError
