@@ -18,12 +18,12 @@ _HOMES = {
         "model.needs": "McpServer",
         "model.question": "HeldStatus HoldReason",
         "model.skill": "Need Permission PermissionRule Reach Skill State permitted",
-        "runtime.agent": "catalog_of changes context_inspect skills_list",
+        "runtime.agent": "answers catalog_of changes context_inspect remember skills_list",
         "runtime.catalog": "Catalog Problem Root Session Shadowed",
         "runtime.discover": "Surroundings",
         "runtime.envelope": "Display display inject",
         "runtime.folder": "Agreed Fork Hook Loaded bring_system_skills",
-        "runtime.loading": "Commands Request answers load pick preload remember",
+        "runtime.loading": "Commands Request load pick preload",
         "runtime.needs": "PermissionProfile TurnNeeds open_needs permission_profile supply values",
         "runtime.overview": "Section section",
         "runtime.skill_urls": "Pulled pull urls_of",
@@ -132,12 +132,12 @@ if TYPE_CHECKING:
     from skillhub.model.needs import McpServer
     from skillhub.model.question import HeldStatus, HoldReason
     from skillhub.model.skill import Need, Permission, PermissionRule, Reach, Skill, State, permitted
-    from skillhub.runtime.agent import catalog_of, changes, context_inspect, skills_list
+    from skillhub.runtime.agent import answers, catalog_of, changes, context_inspect, remember, skills_list
     from skillhub.runtime.catalog import Catalog, Problem, Root, Session, Shadowed
     from skillhub.runtime.discover import Surroundings
     from skillhub.runtime.envelope import Display, display, inject
     from skillhub.runtime.folder import Agreed, Fork, Hook, Loaded, bring_system_skills
-    from skillhub.runtime.loading import Commands, Request, answers, load, pick, preload, remember
+    from skillhub.runtime.loading import Commands, Request, load, pick, preload
     from skillhub.runtime.mention_resolver import (
         Caller,
         Completion,

@@ -11,9 +11,9 @@ import pytest
 from skillhub.errors import Refused, StateError
 from skillhub.model.hosts import profile
 from skillhub.model.skill import PermissionRule, permitted
-from skillhub.runtime.agent import catalog_of
+from skillhub.runtime.agent import answers, catalog_of, remember
 from skillhub.runtime.discover import Surroundings
-from skillhub.runtime.loading import Request, answers, load, pick, remember
+from skillhub.runtime.loading import Request, load, pick
 from tests.runtime.test_discover import write
 from tests.support.locked import agreed
 

@@ -15,9 +15,9 @@ from skillhub.errors import FormatError, LinkLeavesProject, Refused, StateError,
 from skillhub.formats import json as jsonc
 from skillhub.model.hosts import profile
 from skillhub.model.skill import PermissionRule, Skill, permitted
-from skillhub.runtime.agent import catalog_of
+from skillhub.runtime.agent import answers, catalog_of, remember
 from skillhub.runtime.discover import Surroundings
-from skillhub.runtime.loading import Request, answers, load, remember
+from skillhub.runtime.loading import Request, load
 from skillhub.runtime.mention_resolver import mentioned
 from skillhub.runtime.state import FORMS, Layer, set_reach, with_reach
 from tests.install.test_concurrency import at_once
