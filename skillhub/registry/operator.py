@@ -180,10 +180,10 @@ class RegistryDir:
         versions = MetadataSet.load(documents).target_versions
         for role, version in versions.items():
             documents[role] = self.served(f"metadata/{version}.{role}.json")
-        loaded = MetadataSet.load(documents)
-        loaded.verify()
+        loaded = MetadataSet(documents)
+        found = loaded.verify()
         for role, version in {**versions, SNAPSHOT: top.snapshot_version}.items():
-            if loaded.read(role).version != version:
+            if found[role] != version:
                 raise BadMetadata(f"expected version {version} of {role}", where=self.site)
         for role, version in keys.signed_versions().items() if keys else ():
             if loaded.read(role).version < version:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import cache
 from types import MappingProxyType
 from typing import Any, TypeVar
 
@@ -86,8 +87,8 @@ def sign(role: str, document: Signed, delegators: Sequence[Any], keys: Keys) -> 
     return metadata.to_bytes()
 
 
-def verify(role: str, data: bytes, delegator: Any) -> None:  # noqa: ANN401 - root or targets: both delegate
-    """Raise unless the document of ``role`` is signed as ``delegator``, the metadata that delegates to it, requires.
+def verify(role: str, data: bytes, delegator: Any) -> int:  # noqa: ANN401 - root or targets: both delegate
+    """Return the version of the document of ``role``, if it is signed as the metadata that delegates to it requires.
 
     Raises:
         BadMetadataSignature: fewer keys of the role have signed it than the threshold.
@@ -101,6 +102,7 @@ def verify(role: str, data: bytes, delegator: Any) -> None:  # noqa: ANN401 - ro
         delegator.verify_delegate(role, metadata.signed_bytes, metadata.signatures)
     except (RepositoryError, ValueError) as error:
         raise BadMetadataSignature("too few of the right keys have signed it", where=role) from error
+    return int(metadata.signed.version)
 
 
 def _too_few(role: str, expected: int, actual: int) -> Refused:
@@ -256,15 +258,15 @@ class MetadataSet:
             metadata.read(role)
         return metadata
 
-    def verify(self) -> None:
-        """Raise unless every document has the signatures that its role requires; expiry is not checked.
+    def verify(self) -> Mapping[str, int]:
+        """Return the version of every document, if each has the signatures that its role requires; not its expiry.
 
         Raises:
             BadMetadataSignature: a document lacks signatures.
             FormatError: a document is no metadata, or a role is missing.
         """
-        for role, data in self.documents.items():
-            verify(role, data, self.read(delegator_of(role)))
+        delegator = cache(self.read)  # releases has many roles
+        return {role: verify(role, data, delegator(delegator_of(role))) for role, data in self.documents.items()}
 
     def revise(self, targets: Mapping[str, bytes | None], keys: Keys, dates: Dates) -> MetadataSet:
         """Return the next state, with this content of these targets, None for a removed one; or an unchanged one.
