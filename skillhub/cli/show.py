@@ -97,6 +97,7 @@ def _draw(shown: Shown, state: str, terminal: Terminal) -> None:
         ("can", in_words(skill.capabilities)),
         *((("undeclared", f"reads {', '.join(undeclared)}"),) if undeclared else ()),
         *(row for need in skill.requires for row in _needed(need)),
+        *(() if shown.manifest.is_whole else (("needs", "perhaps more: not all of its declarations can be read"),)),
         *(("edited" if link in (skill.edited or ()) else "link", link) for link in skill.links),
         *(("release", _spelled(each)) for each in shown.releases),
     ]

@@ -652,6 +652,8 @@ def test_attack_a_declaration_that_only_other_readers_can_read_is_not_called_no_
     shell.skill("project/long", **{"agents/openai.yaml": f"{server.replace('&all', '')}# {'x' * 70_000}\n"})
     done = shell.run("install", "./anchored", "./long")
     assert done.err.count("it needs: nothing, as far as its declarations can be read\n") == 2
+    shown = shell.run("show", "./long").out
+    assert "  needs         perhaps more: not all of its declarations can be read\n" in shown
 
 
 def test_accepted_needs_are_no_failure(shell):
