@@ -1,4 +1,4 @@
-"""Names and constant texts of a program: the function that a name means, and the constant value of an expression."""
+"""Names of a program: the function that a name means, what it does, and the constant value of an expression."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ import codecs
 import re
 from collections.abc import Sequence
 from itertools import islice
+from typing import Final
 
+from skillhub.formats.text import words
 from skillhub.scan.code.decoded import Room, unpacked
 
 _DEPTH_MAX = 60
@@ -24,6 +26,33 @@ _PREFIXES = (
 MODULES = ("__import__", "require", "import", "importlib.import_module", "import_module")
 
 
+# Calls by their last names: which arguments they write, and what they run.
+COPIES: Final = frozenset(
+    words("copy copy2 copyfile copytree make_archive move copyfilesync cpsync rename renamesync")
+)
+# The number of the argument that is the path of a file, or the key of the registry, that a function writes.
+OWNER: Final = -1  # the object of which it is a method
+_WRITTEN: Final = {
+    **dict.fromkeys(words("write_text write_bytes symlink_to hardlink_to"), OWNER),
+    **dict.fromkeys(
+        words("writefile writefilesync appendfile appendfilesync createwritestream writetextfile setvalueex"), 0
+    ),
+    **dict.fromkeys((*COPIES, "symlink", "symlinksync"), 1),
+}
+# Functions that run the code, file or address that they get.
+STARTS: Final = {
+    **dict.fromkeys(("setTimeout", "setInterval", "setImmediate"), "timer"),
+    **dict.fromkeys(
+        words(
+            "import importScripts Worker run_path spec_from_file_location SourceFileLoader SourcelessFileLoader"
+            " ExtensionFileLoader load_source zipimporter CDLL PyDLL WinDLL LoadLibrary"
+        ),
+        "import-from",
+    ),
+    "read_pickle": "load-from",
+}
+# Loaders of YAML that build any object that the data names.
+_UNSAFE_YAML: Final = ("Loader", "CLoader", "UnsafeLoader")
 _MAKES_PATH = re.compile(r"(?:^|\.)(?:Path|str|join|joinpath|resolve|expanduser|abspath)$")
 _LINKS = (ast.Await, ast.Attribute, ast.Subscript, ast.Call)
 
@@ -271,3 +300,33 @@ def _without_prefix(name: str) -> str:
     if name.startswith(_PREFIXES):
         name = name.partition(":" if name.startswith("node:") else ".")[2]
     return name if len(name) <= _NAME_MAX else ""
+
+
+def saved_to(last: str, node: ast.Call) -> list[ast.expr]:
+    """Return the arguments that name where a call saves its result: files, or buffers in memory."""
+    if last not in ("urlretrieve", "save", "screenshot", "shot"):
+        return []
+    return node.args[1:] if last == "urlretrieve" else [*node.args[:1], *(each.value for each in node.keywords)]
+
+
+def written_argument(last: str, node: ast.Call, names: Names) -> int | None:
+    """Return the number of the argument that is the path of the file that a call writes; None if it writes none."""
+    if last == "open":
+        is_method = isinstance(node.func, ast.Attribute) and not isinstance(node.func.value, ast.Name)
+        given = [keyword.value for keyword in node.keywords if keyword.arg == "mode"] or node.args[not is_method :]
+        mode = names.fold(given[0]) if given else None
+        return (OWNER if is_method else 0) if mode and set("wax+") & set(mode[0]) else None
+    return _WRITTEN.get(last.lower())
+
+
+def runs_what_it_loads(name: str, node: ast.Call) -> bool:
+    """Return whether a loader that has a safe mode is called without it."""
+    if name not in ("torch.load", "numpy.load", "yaml.load"):
+        return False
+    options = {keyword.arg: ast.unparse(keyword.value).rpartition(".")[2] for keyword in node.keywords}
+    if name == "torch.load":
+        return options.get("weights_only") != "True"
+    if name == "numpy.load":
+        return options.get("allow_pickle") == "True"
+    loader = options.get("Loader") or (ast.unparse(node.args[1]) if len(node.args) > 1 else "")
+    return loader.rpartition(".")[2] in _UNSAFE_YAML

@@ -14,7 +14,18 @@ from typing import Final
 
 from skillhub.formats.text import words
 from skillhub.scan.code.flow import Flow, Node, Place
-from skillhub.scan.code.names import MODULES, Names, chain, text_of
+from skillhub.scan.code.names import (
+    COPIES,
+    MODULES,
+    OWNER,
+    STARTS,
+    Names,
+    chain,
+    runs_what_it_loads,
+    saved_to,
+    text_of,
+    written_argument,
+)
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 # The fields of nodes that hold no nodes, or only operators and leaves.
@@ -38,36 +49,12 @@ _WHOLE = frozenset(
 _MUTATORS = frozenset(
     words("write append add update extend push set put insert writestr send end writelines assign setdefault read")
 )
-_COPIES = frozenset(words("copy copy2 copyfile copytree make_archive move copyfilesync cpsync rename renamesync"))
 _LINES = frozenset(words("os.system os.popen subprocess.getoutput child_process.exec child_process.execSync"))
 _COMMANDS: Final = re.compile(
     r"subprocess\.|os\.(?:exec|spawn|posix_spawn)|child_process\.|asyncio\.create_sub|execa|Deno\.|Bun\."
 )
 _SENDERS: Final = re.compile(r"(?:^|/)(?:curl|wget|scp|sftp|rsync|rclone|nc|ncat|netcat|gsutil|lftp|tftp|croc)$")
 _LOGIN_OPTION: Final = re.compile(r"-[ieEJ]|--(?:key|cert|cacert|identity|netrc-file|config|ssh-key|rsh)")
-# The number of the argument that is the path of a file, or the key of the registry, that a function writes.
-_OWNER: Final = -1  # the object of which it is a method
-_WRITTEN: Final = {
-    **dict.fromkeys(words("write_text write_bytes symlink_to hardlink_to"), _OWNER),
-    **dict.fromkeys(
-        words("writefile writefilesync appendfile appendfilesync createwritestream writetextfile setvalueex"), 0
-    ),
-    **dict.fromkeys((*_COPIES, "symlink", "symlinksync"), 1),
-}
-# Functions that run the code, file or address that they get.
-_STARTS: Final = {
-    **dict.fromkeys(("setTimeout", "setInterval", "setImmediate"), "timer"),
-    **dict.fromkeys(
-        words(
-            "import importScripts Worker run_path spec_from_file_location SourceFileLoader SourcelessFileLoader"
-            " ExtensionFileLoader load_source zipimporter CDLL PyDLL WinDLL LoadLibrary"
-        ),
-        "import-from",
-    ),
-    "read_pickle": "load-from",
-}
-# Loaders of YAML that build any object that the data names.
-_UNSAFE_YAML: Final = ("Loader", "CLoader", "UnsafeLoader")
 _LOADERS: Final = frozenset(("getattr", *(module.rpartition(".")[2] for module in MODULES)))
 _DANGEROUS: Final = re.compile(
     r"(?:.*\.)?(?:eval|exec|execsync|spawn|spawnsync|system|popen|function|child_process|subprocess|fetch|socket"
@@ -283,11 +270,11 @@ class Program:
             self._method(owner, node, last, arguments, scope)
         elif not isinstance(node.func, ast.Name):
             self._push(node.func, arguments, scope)
-        for argument in self._saved(last, node):
+        for argument in saved_to(last, node):
             self._to_file(argument, returned)
             flow.join(returned, self._node(argument.id, scope) if isinstance(argument, ast.Name) else 0)
-        if last in _STARTS or _runs_what_it_loads(name, node):
-            flow.sink(_STARTS.get(last, "load"), arguments, place)
+        if last in STARTS or runs_what_it_loads(name, node):
+            flow.sink(STARTS.get(last, "load"), arguments, place)
         if home:
             flow.join((home, "returned", last), returned)
         else:
@@ -295,12 +282,6 @@ class Program:
             self._run(name.lower(), node, arguments, scope)
         if last in ("print", "log", "stdout.write", "write") and (last != "log" or name == "console.log"):
             flow.prints(arguments, self._path)
-
-    def _saved(self, last: str, node: ast.Call) -> list[ast.expr]:
-        """Return the arguments that name where a call saves its result: files, or buffers in memory."""
-        if last not in ("urlretrieve", "save", "screenshot", "shot"):
-            return []
-        return node.args[1:] if last == "urlretrieve" else [*node.args[:1], *(each.value for each in node.keywords)]
 
     def _defining_file(self, name: str, last: str) -> str:
         """Return the path of the file that defines the called function, or an empty string."""
@@ -318,7 +299,7 @@ class Program:
         for number, expression in enumerate([*node.args, *(keyword.value for keyword in node.keywords)]):
             key = str(number) if number < len(node.args) else node.keywords[number - len(node.args)].arg or "*"
             value = self._flow.new()
-            if number == _written(last, node, self._names):
+            if number == written_argument(last, node, self._names):
                 self._flow.sink("write", value, self._place(node))
             if number == 0 and (is_line or self._names.dotted(node.func) in _LINES):
                 self._flow.sink("line", value, self._place(node))
@@ -361,7 +342,7 @@ class Program:
         inner = self._flow.new()
         self._flow.join(inner, arguments, part=last.lower() not in _WHOLE and last.lower() not in _MUTATORS)
         self._push(owner, inner, scope)
-        if _written(last, node, self._names) == _OWNER:
+        if written_argument(last, node, self._names) == OWNER:
             self._flow.sink("write", inner, self._place(node))
         if last in ("format", "join"):
             self._flow.composes(arguments)
@@ -403,7 +384,7 @@ class Program:
             and self._names.dotted(first.func).endswith("createWriteStream")
         ):
             self._to_file(first.args[0], arguments)
-        if name.rpartition(".")[2] in _COPIES:
+        if name.rpartition(".")[2] in COPIES:
             for argument in node.args:
                 self._to_file(argument, arguments)
         if first is None or not name.startswith(("os.system", "os.popen", "subprocess.", "child_process.", "pty.")):
@@ -568,29 +549,6 @@ def _arguments(node: _Function) -> Iterator[ast.arg]:
     parameters = node.args
     yield from (*parameters.posonlyargs, *parameters.args, *parameters.kwonlyargs)
     yield from (argument for argument in (parameters.vararg, parameters.kwarg) if argument)
-
-
-def _written(last: str, node: ast.Call, names: Names) -> int | None:
-    """Return the number of the argument that is the path of the file that a call writes; None if it writes none."""
-    if last == "open":
-        is_method = isinstance(node.func, ast.Attribute) and not isinstance(node.func.value, ast.Name)
-        given = [keyword.value for keyword in node.keywords if keyword.arg == "mode"] or node.args[not is_method :]
-        mode = names.fold(given[0]) if given else None
-        return (_OWNER if is_method else 0) if mode and set("wax+") & set(mode[0]) else None
-    return _WRITTEN.get(last.lower())
-
-
-def _runs_what_it_loads(name: str, node: ast.Call) -> bool:
-    """Return whether a loader that has a safe mode is called without it."""
-    if name not in ("torch.load", "numpy.load", "yaml.load"):
-        return False
-    options = {keyword.arg: ast.unparse(keyword.value).rpartition(".")[2] for keyword in node.keywords}
-    if name == "torch.load":
-        return options.get("weights_only") != "True"
-    if name == "numpy.load":
-        return options.get("allow_pickle") == "True"
-    loader = options.get("Loader") or (ast.unparse(node.args[1]) if len(node.args) > 1 else "")
-    return loader.rpartition(".")[2] in _UNSAFE_YAML
 
 
 def _quoted(word: str) -> str:
