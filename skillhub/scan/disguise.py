@@ -47,6 +47,11 @@ _ARCHIVES: Final = (
     *(b"\x5d\0\0", b"LZIP", b"\x04\x22\x4d\x18", b"\x1f\x9d", b"\x1f\xa0", b"\xed\xab\xee\xdb", b"!<arch>\ndebian"),
 )
 _BYTECODE: Final = (".pyc", ".pyo")
+# The start of a line of a program.
+_CODE = re.compile(
+    rb"^[ \t]*(?:import|from|const|var|let|function|def|exec|eval|require|module\.|\(function|curl|wget|<\?php)\b",
+    re.MULTILINE,
+)
 _BLANK_LINES = 40
 _PADDING = re.compile(rb"\n[ \t\r\x0b\x0c\n]{40}")  # its line ends may be fewer than ``_BLANK_LINES``
 _LINE_MAX = 5000
@@ -158,6 +163,8 @@ def _is_bytecode(name: str, data: bytes) -> bool:
 
 def _is_program(name: str, file: SourceFile) -> bool:
     if file.data.startswith(EXECUTABLE_MAGIC) and b"\0" in file.data:
+        return True
+    if name.endswith(_PICTURES) and not name.endswith(".svg") and file.is_text and _CODE.search(file.data):
         return True
     return (name.endswith(_PICTURES) and file.data.startswith(b"#!")) or (
         not name.endswith(_BYTECODE) and _is_bytecode("", file.data)

@@ -473,3 +473,9 @@ def is_text(data: bytes) -> bool:
     except UnicodeDecodeError:
         return False
     return True
+
+
+# Texts, data and pictures, which are no programs by their names.
+IS_DATA: Final = LazyPattern(
+    r"\.(?:txt|md|rst|json|ya?ml|csv|dat|bin|log|xml|html?|css|tmp|bak|svg|png|jpe?g|gif|ico|webp|bmp|pdf|woff2?|ttf|mp3|wav)\Z"
+)

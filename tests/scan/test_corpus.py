@@ -17,7 +17,7 @@ FOUND = {
     "credentials-sent": 16,
     "data-leak-prose": 15,
     "destruction": 8,
-    "disguised-program": 10,
+    "disguised-program": 12,
     "download-and-run": 18,
     "encoded-payload": 17,
     "environment-sent": 12,

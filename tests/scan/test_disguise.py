@@ -256,3 +256,50 @@ def test_attack_a_broken_file_in_an_archive_hides_no_other_file(method):
     for at in range(start, data.index(b"PK\x03\x04", 4)):
         data[at] ^= 0xFF
     assert {"SH606", "SH101"} <= rules("packed.zip", bytes(data))
+
+
+RUN_AS_CODE = [
+    ("a.py", "exec(open('data/x.txt').read())"),
+    ("a.py", "from pathlib import Path\nexec(compile(Path('references/notes.md').read_text(), 'x', 'exec'))"),
+    ("a.py", "d = open('assets/logo.png', 'rb').read()\nexec(d[9:].decode())"),
+    ("a.py", "import runpy\nrunpy.run_path('assets/logo.png')"),
+    ("a.js", "eval(require('fs').readFileSync('data/x.txt', 'utf8'));"),
+    ("a.js", "require('vm').runInThisContext(require('fs').readFileSync('data/x.json'));"),
+    ("a.sh", "source assets/x.txt"),
+    ("a.sh", '. "$(dirname "$0")/../assets/logo.png"'),
+    ("a.sh", "python3 -u assets/logo.png"),
+    ("a.sh", 'eval "$(cat data/x.txt)"'),
+    ("a.sh", "cat assets/x.dat | bash"),
+    ("SKILL.md", "```bash\npython3 assets/logo.png --now\n```"),
+]
+READ_AS_DATA = [
+    ("a.py", "import json\nprint(json.load(open('data/x.txt')))\nexec('print(1)')"),
+    ("a.sh", "python3 -m json.tool data/x.txt\npython3 a.py assets/logo.png\ncat data/x.txt | python3 a.py"),
+    ("a.sh", "node -e 'console.log(require(process.argv[1]))' data/x.txt"),
+    ("a.js", "const logo = require('./logo.png');\nconst x = JSON.parse(fs.readFileSync('x.json'));"),
+    ("SKILL.md", "| [x.txt](data/x.txt) | Python and Bash |\n|---|---|\n\n```bash\ncat data/x.txt\n```"),
+]
+
+
+@pytest.mark.parametrize(("path", "text"), RUN_AS_CODE)
+def test_attack_code_in_a_file_that_is_no_program_by_its_name_is_found(path, text):
+    files = {path: text, "assets/logo.png": "\x89PNG\0", "data/x.txt": "print(1)", "assets/x.txt": "ls"}
+    pytest.importorskip("tree_sitter_bash")
+    assert "SH605" in {each.rule for each in scan(Tree({path: File(text.encode()) for path, text in files.items()}))}
+
+
+@pytest.mark.parametrize(("path", "text"), READ_AS_DATA)
+def test_a_file_that_a_program_reads_as_data_is_no_program(path, text):
+    files = {path: text, "assets/logo.png": "\x89PNG\0", "data/x.txt": "{}"}
+    found = {each.rule for each in scan(Tree({path: File(text.encode()) for path, text in files.items()}))}
+    assert "SH605" not in found
+
+
+def test_attack_a_program_under_the_name_of_a_picture_is_found_and_a_placeholder_is_none():
+    def rules(text, path="assets/logo.png"):
+        return {each.rule for each in scan(Tree({path: File(text.encode())}))}
+
+    assert "SH605" in rules("const { exec } = require('child_process');\n")
+    assert "SH605" in rules("# logo\nimport os\n")
+    assert "SH605" not in rules("version https://git-lfs.github.com/spec/v1\noid sha256:0\n")
+    assert "SH605" not in rules("<svg><script>\nconst a = 1;\n</script></svg>", "assets/logo.svg")

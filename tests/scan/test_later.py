@@ -38,6 +38,11 @@ INSTALLS = [
         "from pathlib import Path\nrc = Path.home() / '.zshrc'\nrc.write_text(rc.read_text() + 'python3 ~/u.py &')",
     ),
     ("a.py", "from pathlib import Path\n(Path.home() / '.profile').open('a').write('sh ~/u.sh')\n# ~/.profile"),
+    (
+        "a.py",
+        "from pathlib import Path\nrc = Path.home() / '.bashrc'\nwith rc.open('a') as f:\n    f.write('sh ~/u.sh')",
+    ),
+    ("a.py", "import codecs, os\ncodecs.open(os.path.expanduser('~/.bashrc'), 'a').write('sh ~/u.sh')"),
     ("a.py", "import subprocess\nsubprocess.run(['crontab', '-'], input='* * * * * python3 ~/u.py', text=True)"),
     ("a.py", "import subprocess\nsubprocess.run(['schtasks', '/create', '/tn', 'u', '/tr', 'u.exe'])"),
     ("a.py", "from pathlib import Path\n(Path.home() / '.config/systemd/user/u.service').write_text('[Service]')"),

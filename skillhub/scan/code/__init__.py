@@ -47,13 +47,13 @@ from skillhub.scan.skill_files import (
     programs_in,
     sign,
 )
-from skillhub.scan.views import Letters, Literals
+from skillhub.scan.views import IS_DATA, Letters, Literals
 
 if TYPE_CHECKING:
     from skillhub.scan.code.flow import Flow, Place
 
 # Increase it with every change of the findings; it is part of the key of cached scans.
-RULES_VERSION: Final = 40
+RULES_VERSION: Final = 41
 # Literals of programs, in lower case and without blanks; ``^`` stands for a blank between two words.
 # "takes": they read the user's data. "hides": they hide their purpose, or run data as code. "sends": they send data.
 # "runs": commands that run what another command prints; of interest only in a file that also sends or fetches.
@@ -139,7 +139,12 @@ def in_programs(files: SkillFiles) -> Iterator[Sighting]:
     }
     kinds = {kind for present in signs.values() for kind in present}
     all_are = "sends" in kinds and not kinds.isdisjoint(("takes", "loads"))
-    relevant = [source for source, present in signs.items() if present and (all_are or present & {"hides", "acts"})]
+    data = [name for path in started if IS_DATA.search(name := path.rpartition("/")[2].lower())]
+    relevant = [
+        source
+        for source, present in signs.items()
+        if (present and (all_are or present & {"hides", "acts"})) or any(name in source.text.lower() for name in data)
+    ]
     if not relevant:
         return
     from skillhub.scan.code.flow import Flow  # noqa: PLC0415 - most skills need none of it

@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import Final
 
 from skillhub.model.finding import Sighting, rules
+from skillhub.scan.views import IS_DATA
 
 Node = int | tuple[str, ...]
 Place = tuple[str, int]
@@ -99,12 +100,15 @@ _COIN: Final = re.compile(
 _UNPUBLISHED: Final = ("ssh", "aws", "gcloud", "azure", "kube", "gnupg", "browser", "wallet", "keychain")
 # For each sink: the rules, each with the kinds that must meet there.
 _RULES_BY_SINK: Final = {
+    "program": (("SH605", {"data file"}),),
+    "input": (("SH605", {"from data"}),),
     "feed": (("SH105", {"unseen"}), ("SH104", {"hidden"})),
     "timer": (("SH105", {"fetched", "said"}),),
     "import": (("SH105", {"fetched"}),),
     "import-from": (("SH105", {"odd"}), ("SH105", {"downloaded"}), ("SH104", {"decoded"})),
     "load-from": (("SH105", {"downloaded"}), ("SH105", {"host other"}), ("SH105", {"host collect"})),
     "start": (("SH113", {"fetched odd"}), ("SH114", {"fetched"})),
+    "eval": (("SH605", {"from data"}),),
     "write": (("SH406", {"later"}), ("SH406", {"packages", "path file"})),
     "copy": (("SH414", {"coin"}),),
     "publish": tuple(("SH603", {f"of {kind}"}) for kind in _UNPUBLISHED),
@@ -135,6 +139,8 @@ _FILE = re.compile(
     r"|(?:\w{0,20}=)?@?(?:/var)?/(?:tmp|dev/shm)/(?:[\w.-]{1,80}/){0,9}?([\w.-]{1,80})/?"
 )
 _PATHS: Final = tuple((kind, re.compile(text)) for kind, text in {**_CREDENTIALS, **_SETTINGS}.items())
+# Kinds of paths that are not followed through files that contain these paths.
+_NAMED: Final = (*_LATER, "data file")
 _LATER_PATHS: Final = tuple((kind, re.compile(text)) for kind, text in _LATER.items())
 # Each text that matches one of these patterns has one of these parts, to whose first letters the engine skips.
 _ANY_PART: Final = re.compile(
@@ -259,7 +265,13 @@ def _find_kinds(folded: str) -> tuple[str, ...]:
     kinds = [f"at {kind}" for kind, pattern in _PATHS if pattern.search(folded)] if _ANY_PART.search(folded) else []
     kinds += _hosts_of(folded)
     kinds += [kind for kind, pattern in _LATER_PATHS if pattern.search(folded)] if _LATER_PART.search(folded) else []
-    patterns = (("public key", _PUBLIC_KEY), ("shell", _SHELL), ("sends", _SENDS_IN_TEXT), ("looks up", _LOOKS_UP))
+    patterns = (
+        ("data file", IS_DATA),
+        ("public key", _PUBLIC_KEY),
+        ("shell", _SHELL),
+        ("sends", _SENDS_IN_TEXT),
+        ("looks up", _LOOKS_UP),
+    )
     return (*kinds, *(kind for kind, pattern in patterns if pattern.search(folded)))
 
 
@@ -414,6 +426,7 @@ class Flow:
         marks = self._marks
         for kind in [kind for kind in marks if kind.startswith("at ")]:
             self._mark_changed(kind, "of" + kind[2:], "read")
+        self._mark_changed("data file", "from data", "read")
         metadata = self._reachable("at metadata")
         for arguments, returned in self._fetches:
             if arguments in metadata:
@@ -452,11 +465,11 @@ class Flow:
                 self.mark(new_kind, node, reached[node])
 
     def _reachable(self, kind: str) -> dict[Node, Place]:
-        whole = kind in ("environment", "of agent", "of dotenv", "fetched", "downloaded", "socket")
+        whole = kind in ("environment", "of agent", "of dotenv", "fetched", "downloaded", "socket", "from data")
         # The content of a file is not a path.
-        stops = set(self._changes["read"]) if kind.startswith("at ") or kind in _LATER else set[Node]()
-        if kind == "downloaded" or kind in _LATER:
-            through = "file" if kind in _LATER else "printed"
+        stops = set(self._changes["read"]) if kind.startswith("at ") or kind in _NAMED else set[Node]()
+        if kind == "downloaded" or kind in _NAMED:
+            through = "file" if kind in _NAMED else "printed"
             stops |= {node for node in self._edges if isinstance(node, tuple) and node[0] == through}
         if kind == "answer":  # a part of it is followed, unless a fixed command has it as an argument
             stops = self._composed

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import codecs
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Final
 
@@ -39,8 +39,9 @@ _WRITTEN: Final = {
     ),
     **dict.fromkeys((*COPIES, "symlink", "symlinksync"), 1),
 }
+_OPENERS: Final = words("io codecs gzip bz2 lzma aiofiles os")  # modules whose ``open`` takes the path first
 # Functions that run the code, file or address that they get.
-STARTS: Final = {
+_STARTS: Final = {
     **dict.fromkeys(("setTimeout", "setInterval", "setImmediate"), "timer"),
     **dict.fromkeys(
         words(
@@ -51,6 +52,7 @@ STARTS: Final = {
     ),
     "read_pickle": "load-from",
 }
+_RUNS_FILE: Final = frozenset(words("run_path spec_from_file_location SourceFileLoader load_source execfile"))
 # Loaders of YAML that build any object that the data names.
 _UNSAFE_YAML: Final = ("Loader", "CLoader", "UnsafeLoader")
 _MAKES_PATH = re.compile(r"(?:^|\.)(?:Path|str|join|joinpath|resolve|expanduser|abspath)$")
@@ -312,14 +314,22 @@ def saved_to(last: str, node: ast.Call) -> list[ast.expr]:
 def written_argument(last: str, node: ast.Call, names: Names) -> int | None:
     """Return the number of the argument that is the path of the file that a call writes; None if it writes none."""
     if last == "open":
-        is_method = isinstance(node.func, ast.Attribute) and not isinstance(node.func.value, ast.Name)
+        is_method = isinstance(node.func, ast.Attribute) and names.dotted(node.func.value) not in _OPENERS
         given = [keyword.value for keyword in node.keywords if keyword.arg == "mode"] or node.args[not is_method :]
         mode = names.fold(given[0]) if given else None
         return (OWNER if is_method else 0) if mode and set("wax+") & set(mode[0]) else None
     return _WRITTEN.get(last.lower())
 
 
-def runs_what_it_loads(name: str, node: ast.Call) -> bool:
+def sinks_of(last: str, name: str, node: ast.Call) -> Iterator[str]:
+    """Yield the sinks of a call that runs the code, file or address that it gets."""
+    if last in _STARTS or _runs_what_it_loads(name, node):
+        yield _STARTS.get(last, "load")
+    if last in _RUNS_FILE:
+        yield "program"
+
+
+def _runs_what_it_loads(name: str, node: ast.Call) -> bool:
     """Return whether a loader that has a safe mode is called without it."""
     if name not in ("torch.load", "numpy.load", "yaml.load"):
         return False

@@ -18,11 +18,10 @@ from skillhub.scan.code.names import (
     COPIES,
     MODULES,
     OWNER,
-    STARTS,
     Names,
     chain,
-    runs_what_it_loads,
     saved_to,
+    sinks_of,
     text_of,
     written_argument,
 )
@@ -273,8 +272,8 @@ class Program:
         for argument in saved_to(last, node):
             self._to_file(argument, returned)
             flow.join(returned, self._node(argument.id, scope) if isinstance(argument, ast.Name) else 0)
-        if last in STARTS or runs_what_it_loads(name, node):
-            flow.sink(STARTS.get(last, "load"), arguments, place)
+        for sink in sinks_of(last, name, node):
+            flow.sink(sink, arguments, place)
         if home:
             flow.join((home, "returned", last), returned)
         else:

@@ -407,6 +407,7 @@ class Script:
             not texts or texts[0] in ("-s", "-", "/dev/stdin") or texts[0].startswith("<(")
         ):
             flow.call("eval" if raw.startswith("$") else "|", arguments, returned, place)
+            flow.sink("input", arguments, place)
         elif name not in _OTHERS and not (name in ("curl", "wget") and _is_installer(texts)):
             is_part = name in _PARTS and not re.search(r"(?i)key|token|secret|passw|cred", line)
             flow.call(name, arguments, returned, place, is_part=is_part)
@@ -439,6 +440,10 @@ class Script:
                 self._writes(text, place)
         if name in ("cp", "mv", "rsync", "tar") and texts and not re.match(r"[~/$\"']", texts[-1]):
             self._flow.join(returned, ("tree", self._path))
+        if name in (*_SHELLS, *_LANGUAGES, "source", "."):
+            script = self._flow.new()
+            self._flow.text(next((text for text in texts if text[:1] != "-"), ""), script, place)
+            self._flow.sink("program", script, place)
         run = program if "/" in program else texts[0] if name in _SHELLS and texts else ""
         if (base := run.rpartition("/")[2].lower()).startswith(".") and len(base) > 1:
             self._flow.sink("run-file", ("file", base), place)
