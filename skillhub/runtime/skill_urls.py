@@ -44,7 +44,7 @@ class Pulled:
 
     Attributes:
         folders: Folders to search, for ``Surroundings.extra``; each is named for the tree that it must hold.
-        trees: The tree of each skill, by its folder.
+        trees: The tree of each skill, by the canonical path of its folder.
         problems: The URLs and skills that were skipped, and why.
     """
 
@@ -85,6 +85,7 @@ def pull(urls: Iterable[str], fetch: Fetch, folder: str, reload: bool = False) -
         UsageError: ``folder`` is no valid path.
     """
     check_paths(folder)
+    folder = os.path.realpath(folder)  # the paths of skills in a catalogue are canonical
     trees: dict[str, Digest] = {}
     problems: list[Problem] = []
     for url in dict.fromkeys(urls):

@@ -58,6 +58,13 @@ def test_listed_skill_is_found_and_loaded(tmp_path, client):
     assert loaded.read("references/style.md") == b"Short.\n"
 
 
+def test_a_skill_in_a_cache_behind_a_link_has_a_tree(tmp_path, client):
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    pulled = pull([BASE], client, str(tmp_path / "link/cache"))
+    assert pick(catalog_of("opencode", around(tmp_path, extra=pulled.folders)), "demo").path in pulled.trees
+
+
 @pytest.mark.parametrize("base", [BASE, f"{BASE}/", f"{BASE}/index.json"])
 def test_second_pull_fetches_only_the_index(tmp_path, client, base):
     first = pull([base], client, str(tmp_path / "cache"))
