@@ -200,7 +200,10 @@ def become(words: Sequence[str], environ: Mapping[str, str]) -> int:
         for name in (signal.SIGPIPE, signal.SIGXFSZ):
             signal.signal(name, signal.SIG_DFL)
         os.execvpe(words[0], list(words), passed)  # noqa: S606 - without a shell on purpose
-    except (FileNotFoundError, NotADirectoryError) as error:
-        raise NotFound(f"there is no program {quote(words[0])}", hint="give its path, or check PATH") from error
     except OSError as error:
+        # The system names a folder of PATH that may not be searched, although no other folder has the program either.
+        named = [os.path.join(folder, words[0]) for folder in os.get_exec_path(passed)]
+        is_absent = not os.path.dirname(words[0]) and not any(map(os.path.isfile, named))
+        if is_absent or isinstance(error, FileNotFoundError | NotADirectoryError):
+            raise NotFound(f"there is no program {quote(words[0])}", hint="give its path, or check PATH") from error
         raise files.disk_error(error, words[0]) from error

@@ -84,6 +84,9 @@ def test_a_missing_program_is_reported_without_control_characters(shell):
     assert "\x1b" not in shell.run("env", "exec", "--", "no-such\x1b[2Jprogram").err
     assert shell.run("env", "exec", "--", str(shell.project)).status == 7
     assert shell.run("env", "exec").status == 2
+    (shell.folder / "bin/no-such").mkdir(parents=True)
+    path = f"{shell.folder}/bin:{shell.environ['PATH']}"
+    assert shell.run("env", "exec", "--", "no-such", PATH=path).status == 3, "a folder may not be run either"
 
 
 def test_exec_refuses_the_json_flag(shell):
