@@ -17,6 +17,7 @@ from inspect import isfunction
 from itertools import count
 from pathlib import Path
 from random import Random
+from shlex import quote
 
 import pytest
 from _pytest.runner import runtestprotocol
@@ -52,17 +53,23 @@ settings.register_profile("everything", _PATIENT, max_examples=500)
 settings.load_profile("everything" if "SKILLHUB_EVERY_FAULT" in os.environ else "sample")
 
 
-def in_memory(place: str = "/dev/shm") -> None:
-    """Put temporary files in memory, if there is room and programs may run there."""
-    if "TMPDIR" in os.environ or not os.access(place, os.W_OK):
+def place_folders(memory: str = "/dev/shm", disk: str = "/tmp") -> None:
+    """Put temporary files where the user says, else in memory, if there is room and programs may run there.
+
+    Commands in hints quote a path with a blank; the tests expect paths that need no quotes.
+    """
+    wanted = os.environ.get("TMPDIR")
+    if wanted is not None and quote(wanted) == wanted:
         return
-    about = os.statvfs(place)
-    if not about.f_flag & os.ST_NOEXEC and about.f_bavail * about.f_frsize > 4 << 30:
-        os.environ["TMPDIR"] = place
-        tempfile.tempdir = None
+    about = os.statvfs(memory) if os.access(memory, os.W_OK) else None
+    if about and not about.f_flag & os.ST_NOEXEC and about.f_bavail * about.f_frsize > 4 << 30:
+        os.environ["TMPDIR"] = memory
+    elif wanted is not None:
+        os.environ["TMPDIR"] = disk
+    tempfile.tempdir = None
 
 
-in_memory()
+place_folders()
 
 # Settings of this machine's user, which would decide what is tested: a proxy does not reach the servers of the tests,
 # and git may sign commits, run hooks or change the ends of lines.

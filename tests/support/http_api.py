@@ -24,6 +24,8 @@ def api(machine, monkeypatch, token=None, host="127.0.0.1", ip="127.0.0.1", more
     from skillhub.server.application import ChangeStreams, application
     from skillhub.server.guard import AccessRules
 
+    for name in {*os.environ} - {*machine.environ}:
+        monkeypatch.delenv(name)
     for name, value in machine.environ.items():
         monkeypatch.setenv(name, value)
     workplace = workplace_of(Common(project=str(machine.project)))
