@@ -31,7 +31,7 @@ def env_list(common: Common) -> int:
     if common.json:
         return common.answer("env list", {"variables": [_json(secret) for secret in found]})
     if not found:
-        common.terminal.say("no value is stored; to store one: skillhub env set NAME")
+        common.terminal.say(f"no value is stored; to store one: {common.command('env', 'set', 'NAME')}")
         return 0
     rows = [(each.name, ", ".join(each.skills) or "(no skill)", _place(each)) for each in found]
     common.terminal.table(("NAME", "SKILLS", "PROJECT"), rows)
@@ -53,7 +53,8 @@ def env_set(
     name, *more = words
     if more:  # may be a secret value, which an error of Typer would show
         message = "expected no value on the command line, where other users can read it"
-        raise UsageError(message, hint="type it at the prompt, or write it to stdin: skillhub env set NAME")
+        typed = common.command("env", "set", "NAME")
+        raise UsageError(message, hint=f"type it at the prompt, or write it to stdin: {typed}")
     project = common.open_project()
     secret = intended(name, skill or (), project)
     vault = _vault()

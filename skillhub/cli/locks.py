@@ -156,7 +156,8 @@ def lock_fix(
     if done.changed and common.dry_run:
         common.terminal.say("the conflict would be resolved; nothing was written")
     elif done.changed:
-        common.terminal.say("skillhub install asks about the new skills, and adds missing skills of skillhub.toml")
+        install = common.command("install")
+        common.terminal.say(f"{install} asks about the new skills, and adds missing skills of skillhub.toml")
     else:
         common.terminal.did("there is no conflict in the lock")
     return 0

@@ -12,7 +12,8 @@ from skillhub.disk import files
 from skillhub.disk.home import INTENT, LOCK
 from skillhub.edits.patch import changed_lines
 from skillhub.errors import FormatError, NotFound, Refused, SignerChanged, SkillhubError, SourceMismatch
-from skillhub.formats.text import MARKER, as_command, as_local, line_of_marker
+from skillhub.formats.text import MARKER, as_command, as_local, command, line_of_marker
+from skillhub.model.hosts import Scope
 from skillhub.model.lock import CAP, RESTORE, Lock, Locked, LockedSource, shown_signers
 from skillhub.model.provenance import MERGE, Provenance
 from skillhub.model.version import is_version, precedence
@@ -280,7 +281,7 @@ def fix(project: Project, take: Mapping[str, Side], satisfies: Satisfies, *, dry
         ours, theirs, base = versions
         done = _merged(ours, theirs, base, project, take, satisfies)
         if done.clashes:
-            raise _refusal(done.clashes)
+            raise _refusal(done.clashes, project.scope)
         if not dry_run:
             project.write_lock(done.lock.dump())
     return LockRepair(done.choices, True)
@@ -311,7 +312,8 @@ def _merged(
 
 def _refuse_conflict(project: Project, package: str) -> None:
     if sides(project.intent_bytes(package)) is not None:
-        hint = "first edit it: keep the right lines, remove <<<<<<<, ======= and >>>>>>>; then: skillhub lock fix"
+        then = command(project.scope, "lock", "fix")
+        hint = f"first edit it: keep the right lines, remove <<<<<<<, ======= and >>>>>>>; then: {then}"
         where = os.path.join(*filter(None, (project.root, package, INTENT)))
         raise FormatError(f"{INTENT} holds a merge conflict, too", where=where, hint=hint)
 
@@ -326,11 +328,11 @@ def _base(data: bytes | None) -> Lock | None:
         return None
 
 
-def _refusal(clashes: Sequence[Clash]) -> SkillhubError:
+def _refusal(clashes: Sequence[Clash], scope: Scope = "project") -> SkillhubError:
     details = "; ".join(f"{clash.name}: ours is {clash.ours}, theirs is {clash.theirs}" for clash in clashes)
     kind = next((_ERRORS[clash.about] for clash in clashes if clash.about in _ERRORS), Refused)
     names = " ".join(clash.name for clash in clashes)
-    hint = f"choose a side for {names}: skillhub lock fix --ours NAME or --theirs NAME"
+    hint = f"choose a side for {names}: {command(scope, 'lock', 'fix', '--ours', 'NAME')} or --theirs NAME"
     return kind(f"no rule decides between the sides: {details}", where=LOCK, hint=hint)
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from skillhub.command.state import refuse_unknown
 from skillhub.disk import files
 from skillhub.errors import ForbiddenVariable, FormatError, NotFound, StateError, UsageError
-from skillhub.formats.text import is_name, quote
+from skillhub.formats.text import command, is_name, quote
 from skillhub.model.needs import Requirement, check_value, is_forbidden
 from skillhub.project.project import Project
 from skillhub.project.user_state import Secret
@@ -88,7 +88,8 @@ def remainder(name: str, skills: Sequence[str], project: Project) -> Secret:
     """
     secret = project.secrets.find(project.key, name)
     if secret is None:
-        raise NotFound(f"no value of {quote(name)} is stored here", hint="skillhub env list shows the stored names")
+        hint = f"{command(project.scope, 'env', 'list')} shows the stored names"
+        raise NotFound(f"no value of {quote(name)} is stored here", hint=hint)
     for skill in skills:
         if skill not in secret.skills:
             allowed = ", ".join(secret.skills) or "no skill"

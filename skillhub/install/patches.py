@@ -82,7 +82,7 @@ def _edited(name: str, state: State, ports: Ports) -> Candidate:
         first = "" if copies else f"{command(ports.project.scope, 'sync')} restores the copies; "
         hint = f"{first}edit a copy in an agent's folder first"
         raise UsageError(f"{name} has no edits here", where=name, hint=hint)
-    tree = _alike(trees)
+    tree = _alike(trees, ports.project.scope)
     found = obtain_locked(name, entry.original, ports, is_agreed=True, scan=False)
     edited = with_new_patch(found, tree, ports)
     if isinstance(edited, LeftOut):
@@ -96,11 +96,11 @@ def _edited(name: str, state: State, ports: Ports) -> Candidate:
     return edited
 
 
-def _alike(trees: dict[str, Tree]) -> Tree:
+def _alike(trees: dict[str, Tree], scope: str) -> Tree:
     if len({tree.digest for tree in trees.values()}) > 1:
         raise UsageError(
             f"expected the same edits in all copies, found different ones: {', '.join(trees)}",
-            hint="make the copies identical, or delete the wrong ones and run skillhub sync",
+            hint=f"make the copies identical, or delete the wrong ones and run {command(scope, 'sync')}",
         )
     return next(iter(trees.values()))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from pathlib import Path
 
@@ -91,6 +92,15 @@ def test_hints_name_the_scope_of_their_command(shell):
     assert unknown.startswith(
         "did you mean release-notes? skillhub list --global shows installed skills; skillhub adopt --global "
     )
+    assert shell.run("env", "list", "--global").err.endswith("skillhub env set NAME --global\n")
+    hint = shell.run("env", "unset", "X", "--global", "--json").error["hint"]
+    assert hint == "skillhub env list --global shows the stored names"
+    lock = json.loads((shell.hub / "state/skillhub.lock").read_text())
+    skill = lock["skills"]["release-notes"]
+    texts = [json.dumps(lock | {"skills": {"release-notes": skill | {"tree": f"sha256:{x * 64}"}}}) for x in "12"]
+    shell.write("hub/state/skillhub.lock", "<<<<<<< a\n{}\n=======\n{}\n>>>>>>> b\n".format(*texts))
+    hint = shell.run("lock", "fix", "--global", "--json").error["hint"]
+    assert hint.endswith("skillhub lock fix --ours NAME --global or --theirs NAME")
 
 
 def test_a_skill_of_the_user_scope_is_named_by_each_command_that_lacks_it(shell):
