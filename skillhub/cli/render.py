@@ -321,7 +321,8 @@ def _unmanaged_in(skill: Skill) -> str:
 
 def _state(skill: Skill, reasons: Mapping[str, str]) -> str:
     conditions = {"known bad": skill.known_bad, "withdrawn": skill.withdrawn, "edited": skill.edited}
-    return next((state for state, why in conditions.items() if why), reasons.get(skill.name, skill.state))
+    state = reasons.get(skill.name, skill.state) if skill.managed else skill.state  # a copy may have a locked name
+    return next((state for state, why in conditions.items() if why), state)
 
 
 def finish(common: Common, outcome: Outcome, options: Options, verb: str, done: str) -> int:

@@ -239,6 +239,15 @@ def test_list_says_that_the_copies_of_an_enabled_skill_are_missing(shell):
     assert " missing " not in shell.run("list").out
 
 
+def test_list_says_that_an_unmanaged_copy_of_a_locked_name_is_enabled_whatever_the_locked_one_is(shell):
+    shell.skill("project/src/mine")
+    assert shell.run("install", "./src/mine", "--yes", "--allow-unsigned").status == 0
+    remove_tree(str(shell.hub / "state/projects"))  # as on a machine whose user agreed to nothing
+    rows = [line.split()[:6] for line in shell.run("list").out.splitlines() if line.startswith("mine ")]
+    assert rows[0][3:6] == ["not", "agreed", "to"]
+    assert rows[1][2:5] == ["(unmanaged)", ".agents/skills/mine", "enabled"]
+
+
 def test_list_shows_the_folder_of_an_unmanaged_skill_that_shares_its_name(shell, folder):
     assert "(unmanaged) ." not in shell.run("list").out
     shell.write("project/.claude/skills/other/SKILL.md", GOOD)
