@@ -251,10 +251,9 @@ class Sources:
         """
         known = self.all()
         if alias not in known:
-            hint = (
-                f"configured: {', '.join(known) or 'none'}; "
-                "skillhub source add adds one, skillhub install asks about those that the project names"
-            )
+            add = as_command("skillhub", "source", "add", alias, "URL")
+            asks = f"{add} adds it, skillhub install asks about those that the project names"
+            hint = f"configured: {', '.join(known) or 'none'}; {asks}"
             if meant := did_you_mean(spelled_like(alias, known)):
                 hint = f"{meant} skillhub source list shows yours"
             if alias == EMBEDDED_ALIAS:

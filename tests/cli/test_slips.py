@@ -61,7 +61,7 @@ def test_attack_a_hint_repeats_no_secret(shell, typed, more):
         ("source remove githbu", "did you mean github?"),
         ("source remove githbu --dry-run", "did you mean github?"),
         ("source remove nope", "skillhub source list shows yours"),
-        ("source show nope", "configured: github; skillhub source add adds one"),
+        ("source show nope", "configured: github; skillhub source add nope URL adds it"),
         ("publisher trust bob --key nix", "ask the publisher for this PEM file; of your own key: skillhub key show"),
         ("publisher trust bob --certificate nix", "ask the publisher for this PEM file; "),
         ("audit --baseline nix", "skillhub audit --write-baseline nix writes it"),

@@ -340,5 +340,6 @@ def test_a_skill_of_a_source_that_is_missing_here_is_left_out_with_the_source_as
     world.install("acme:hello")
     world.sources.remove("acme")
     (left,) = world.update().left_out
-    add, remove = left.message.index("skillhub source add adds one"), left.message.index("or skillhub remove hello")
+    add = left.message.index("skillhub source add acme URL adds it")
+    remove = left.message.index("or skillhub remove hello")
     assert add < remove
