@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from hashlib import sha256
 from typing import Final
 
@@ -120,5 +120,7 @@ def mcp_requests(content: ServedContent) -> Iterator[Answer]:
         raw_headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers]
         return portal.call(ask, httpx.Request("POST", "http://localhost/mcp", headers=raw_headers, content=body))
 
-    with start_blocking_portal() as portal, portal.wrap_async_context_manager(sessions.run()):
+    # The sessions end without the caller's error: their task group would wrap it.
+    with start_blocking_portal() as portal, closing(ExitStack()) as running:
+        running.enter_context(portal.wrap_async_context_manager(sessions.run()))
         yield answer

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 
 import pytest
 
@@ -291,6 +292,15 @@ def test_the_keys_of_a_registry_are_encrypted_with_a_passphrase(shell):
         shell.run("registry", "add", folder, shell.folder / "src/greeting", SKILLHUB_PASSPHRASE="open sesame").status
         == 0
     )
+
+
+def test_a_registry_that_cannot_be_served_is_an_error_and_no_bug(offered, served, tmp_path):
+    shell = offered.copy(tmp_path / "own")
+    port = served.rpartition(":")[2].partition("/")[0]
+    error = shell.run("registry", "serve", shell.folder / "registry", "--port", port, "--json").error
+    assert (error["code"], error["where"]) == ("state", f"127.0.0.1:{port}")
+    shutil.rmtree(shell.folder / "registry/site")
+    assert shell.run("registry", "serve", shell.folder / "registry", "--port", "0", "--json").status == 3
 
 
 def test_a_served_registry_is_checked_by_its_url(shell, served):
