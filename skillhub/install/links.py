@@ -148,7 +148,7 @@ class Linker:
             do: Action = "in-place" if found == "equal" else "make"
             if found == "edited":
                 if record is None or link not in record.links:
-                    raise copies.foreign_error(path, self._project.scope)
+                    raise copies.foreign_error(path, self._project)
                 do = "make" if self._is_stored(path, old) else "save"
             elif do == "in-place" and kind == "symlink":
                 if files.is_link(path):  # the stored tree may have been edited through the link
@@ -180,7 +180,7 @@ class Linker:
         if folder not in self._folders:
             path = copies.path_of(self._project, link)
             if not os.path.isdir(there := copies.first_there(path)):
-                raise copies.foreign_error(there)
+                raise copies.foreign_error(there, self._project)
             self._folders[folder] = path.removesuffix(name)
         return self._folders[folder] + name
 
@@ -243,7 +243,7 @@ class Linker:
             is_replaced = step.do == "make" and os.path.lexists(step.path)
             if is_replaced and not self._is_stored(step.path, linking.previous_tree):
                 is_ours = record is not None and step.link in record.links
-                raise _edited_meanwhile(step.path) if is_ours else copies.foreign_error(step.path)
+                raise _edited_meanwhile(step.path) if is_ours else copies.foreign_error(step.path, self._project)
         base = self._store.read(record.tree) if record else None
         for step in linking.steps:
             if step.do != "in-place":

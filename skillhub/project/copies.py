@@ -18,8 +18,8 @@ from skillhub.disk.files import OPEN_FOLDER
 from skillhub.disk.folders import TreeProblem, clone_tree, remove_tree, write_tree
 from skillhub.disk.home import EDITS, LOCK
 from skillhub.errors import SkillhubError, StateError
-from skillhub.formats.text import as_command, typed_flags
-from skillhub.model.hosts import Host, LinkKind, Scope, hosts, skill_folder
+from skillhub.formats.text import command
+from skillhub.model.hosts import Host, LinkKind, hosts, skill_folder
 from skillhub.model.lock import Lock, Locked, Signer
 from skillhub.model.provenance import Facts, Record, Records
 from skillhub.model.skill import Need, Skill
@@ -317,12 +317,12 @@ def first_there(path: str) -> str:
     return path
 
 
-def foreign_error(path: str, scope: Scope = "project") -> StateError:
+def foreign_error(path: str, project: Project) -> StateError:
     """Return the error for a file or folder in the way that is not from skillhub, which never removes it."""
     hint = "move it away, or remove it, then run the command again"
-    if os.path.isfile(os.path.join(path, SKILL_MD)):
-        lock = as_command("skillhub", "adopt", os.path.basename(path), *typed_flags(scope))
-        hint = f"{lock} locks the skill that is there; or {hint}"
+    name = os.path.basename(path)
+    if name not in project.last_lock().skills and os.path.isfile(os.path.join(path, SKILL_MD)):
+        hint = f"{command(project.scope, 'adopt', name)} locks the skill that is there; or {hint}"
     return StateError("another file or folder, not from skillhub, is in the way", where=path, hint=hint)
 
 

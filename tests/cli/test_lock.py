@@ -126,6 +126,14 @@ def test_import_over_copies_of_another_installer_hints_at_adopt(repository):
     assert done.status == 0 and "skills-lock.json is read as skills-lock.json 1\n" in done.err
 
 
+def test_the_hint_for_a_folder_in_the_way_of_a_locked_skill_is_not_adopt(shell):
+    assert shell.run("install", "github:code-review", "--yes").status == 0
+    shell.skill("project/.claude/skills/code-review")
+    error = shell.run("install", "--json").error
+    assert (error["code"], error["hint"]) == ("state", "move it away, or remove it, then run the command again")
+    assert shell.run("adopt", "code-review", "--yes").status == 2
+
+
 def test_a_skill_identical_to_its_repository_is_adopted_from_there(repository):
     named_in_git(repository)
     shutil.copytree(repository.folder / "upstream/skills/one", repository.project / ".claude/skills/one")
