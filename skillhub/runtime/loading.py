@@ -23,7 +23,7 @@ from skillhub.errors import (
     Withdrawn,
 )
 from skillhub.formats import yaml
-from skillhub.formats.text import clean, did_you_mean, quote
+from skillhub.formats.text import clean, command, did_you_mean, quote
 from skillhub.model import manifest
 from skillhub.model.hosts import Rules
 from skillhub.model.skill import Skill
@@ -256,9 +256,16 @@ def load(skill: Skill, request: Request | None = None, agreed: Agreed | None = N
         _refuse(skill, request)
     # An agreed tree is checked as a whole; in a skill under development, tools keep folders that are no part of it.
     parent, name = os.path.split(skill.file)
-    folder = Folder(parent, () if agreed else NOT_THE_SKILLS, name if skill.is_command else "")
+    try:
+        folder = Folder(parent, () if agreed else NOT_THE_SKILLS, name if skill.is_command else "")
+        if agreed is not None:
+            folder.hold_to(agreed)
+    except (Drifted, StateError) as error:
+        if skill.managed:
+            verify, sync = (command(skill.scope, each) for each in ("verify", "sync"))
+            error.hint = f"{verify} shows what differs, {sync} restores the locked files"
+        raise
     if agreed is not None:
-        folder.hold_to(agreed)
         _refuse(skill, request)
     _ask_user(skill, request, agreed)
     data = folder.read(name, FILE_CAP)

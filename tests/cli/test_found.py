@@ -234,6 +234,7 @@ def test_list_says_that_the_copies_of_an_enabled_skill_are_missing(shell):
     for _ in range(2):
         shown = shell.run("list").out
         assert " missing " in shown and said in shown
+    assert "skillhub sync restores" in shell.run("load", "mine", "--json").error["hint"]
     assert shell.run("list", "--json").json["skills"][0]["state"] == "enabled"
     assert shell.run("sync").status == 0
     assert " missing " not in shell.run("list").out

@@ -85,6 +85,8 @@ def test_hints_name_the_scope_of_their_command(shell):
     copy = shell.folder / "home/.agents/skills/release-notes/SKILL.md"
     copy.chmod(0o644)
     copy.write_text("mine")
+    shows = "skillhub verify --global shows what differs, skillhub sync --global restores the locked files"
+    assert shell.run("load", "release-notes", "--json").error["hint"] == shows
     err = shell.run("verify", "--global").err
     assert "skillhub sync --global restores the locked files" in err
     assert "skillhub diff release-notes --global shows the edits" in err
