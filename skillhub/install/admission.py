@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeAlias
 from skillhub.command.ports import Ports
 from skillhub.command.state import State
 from skillhub.disk.proved import code_stamps, names_in
-from skillhub.errors import BadSignature, Forbidden, KnownBad, SignerChanged, SkillhubError
+from skillhub.errors import BadSignature, Forbidden, KnownBad, NotFound, SignerChanged, SkillhubError
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import command, parse_time, reinstall
 from skillhub.install import candidates, pins
@@ -259,7 +259,7 @@ def _age(candidate: Candidate, ports: Ports, *, agreed: bool) -> timedelta | Non
     subject = policy_subject(candidate.name, entry, (), ports)
     published = parse_time(candidate.published)
     if subject.root is not None:
-        return since(candidate.published, ports)
+        return since(candidate.published or _released(candidate.name, entry, subject.root, ports), ports)
     if published is None and entry.git is not None:
         commit = Release(name=candidate.name, url=entry.git, type="tree", rev=entry.rev, path=entry.path)
         place = ports.open_place(repository(entry.git), entry.rev, named_by=by_agreement(agreed))
@@ -269,6 +269,17 @@ def _age(candidate: Candidate, ports: Ports, *, agreed: bool) -> timedelta | Non
     if published is None:
         return now - first_sight.time
     return now - (published if first_sight.at_first else max(published, first_sight.time))
+
+
+def _released(name: str, entry: Locked, root: Digest, ports: Ports) -> str | None:
+    """Return the time of a stored release by its registry's last documents, or else by those that it has now."""
+    status = ReleaseStatus.last_seen(name, entry, root, ports.sources)
+    if not status.offered:
+        with suppress(NotFound):
+            status = ReleaseStatus(name, entry, ports.index_of(name, entry))
+    # A lock may combine the digest of one release with the tree of another.
+    locked = (each for each in status.offered if (each.digest, each.tree) == (entry.digest, entry.original.tree))
+    return next((each.published for each in locked), None)
 
 
 def since(published: str | None, ports: Ports) -> timedelta | None:

@@ -14,10 +14,11 @@ from skillhub.audit.audit import AuditRequest, audit
 from skillhub.audit.doctor import diagnose
 from skillhub.command.ports import Options
 from skillhub.disk.folders import remove_tree
-from skillhub.errors import Forbidden, FormatError, NotFound, Refused, SignerChanged, StateError
+from skillhub.errors import Forbidden, FormatError, NotFound, Refused, SignerChanged, StateError, WrongBytes
 from skillhub.exchange.adopt import adopt, import_lock
 from skillhub.exchange.other_locks import Origin, OtherLock
 from skillhub.install.install import install
+from skillhub.install.patches import patch
 from skillhub.install.trusted_sources import Pin, add_source
 from skillhub.model.reference import parse_ref
 from skillhub.sources.configured import root_fingerprint
@@ -343,6 +344,39 @@ def test_a_requested_release_that_is_too_young_is_refused(aged):
     user(other, "min-age-days = 3")
     with pytest.raises(Forbidden, match="1 day"):
         other.install(frozen=True)
+
+
+def test_the_age_of_a_stored_release_is_that_in_the_registrys_last_documents(scene):
+    world = scene.machine
+    world.now = scene.hub.when + timedelta(days=5)
+    user(world, "min-age-days = 3")
+    world.disable("hello")
+    assert world.enable("hello").changed
+    world.copy("hello").joinpath("SKILL.md").write_text(text_of("hello", "Mine."))
+    assert patch(["hello"], Options(), world.ports(Answers("yes"))).changed
+    user(world, "min-age-days = 3650")
+    world.disable("hello")
+    with pytest.raises(Forbidden, match="5 days ago"):
+        world.enable("hello")
+
+
+def test_the_age_of_a_stored_release_is_asked_of_a_registry_that_this_machine_never_asked(aged):
+    user(aged, "min-age-days = 3")
+    aged.install("acme:hello", enable=False)
+    assert aged.enable("hello").changed
+
+
+def test_attack_the_digest_of_an_old_release_in_the_lock_does_not_make_a_stored_tree_older(aged):
+    user(aged, "min-age-days = 0")
+    aged.install("acme:hello@1.0.0")
+    old = aged.lock().skills["hello"]
+    aged.install("acme:hello@1.1.0")
+    path, lock = user(aged, "min-age-days = 3"), aged.lock()
+    aged.disable("hello")
+    forbidden(aged, path, lambda: aged.enable("hello"))
+    mixed = replace(lock.skills["hello"], digest=old.digest, url=old.url)
+    (aged.base / "skillhub.lock").write_bytes(replace(lock, skills={"hello": mixed}).dump())
+    refused(aged, WrongBytes, lambda: aged.enable("hello"))
 
 
 def test_in_an_unknown_repository_a_commit_has_the_age_of_its_date(world):
