@@ -290,8 +290,10 @@ class TufRegistry:
         """
         skills: dict[str, tuple[Release, ...]] = {}
         admissions: dict[str, Admission] = {}
-        for path in NAMESPACE_PATHS:
-            for publisher, pinned in (self.document(path, discovery.parse_namespaces) or {}).items():
+        with translated(self.url, self._updater.time), lock(os.path.join(self._folder, "lock")):
+            targets = [self._updater.get_targetinfo(path) for path in NAMESPACE_PATHS]
+        for target in filter(None, targets):
+            for publisher, pinned in self._content(target, discovery.parse_namespaces).items():
                 admissions[publisher] = self._admission(publisher, pinned)
                 releases = self.document(index_path(publisher), discovery.parse_releases)
                 skills |= self._published(admissions[publisher], releases).skills
