@@ -178,10 +178,9 @@ def pytest_collection_finish():
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_protocol(item, nextitem):
-    """Have a worker report a test once, and not that its fixtures were made and removed: they are most reports."""
+    """Have a worker report a test once, not that it began or its fixtures were made and removed: most reports."""
     if not hasattr(item.config, "workerinput") or item.config.option.durations is not None:
         return None
-    item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
     for report in runtestprotocol(item, log=False, nextitem=nextitem):
         if report.when == "call" or not report.passed:
             item.ihook.pytest_runtest_logreport(report=report)
