@@ -158,7 +158,7 @@ def build(one: str = "") -> Any:  # noqa: ANN401 - a command of the Click that i
 def _width() -> int | None:
     """Return the width of help on a screen narrower than Typer's least width; None on any other."""
     columns = screen_size().columns
-    return columns - 2 if columns < 52 else None
+    return max(1, columns - 2) if columns < 52 else None
 
 
 def _behind_command(args: list[str]) -> list[str]:

@@ -68,6 +68,7 @@ def test_no_line_of_a_group_is_truncated(shell, group, columns):
 @pytest.mark.parametrize("words", [("list",), ("registry", "delegate"), ("search",)])
 def test_help_fits_a_narrow_screen(shell, words):
     assert max(map(len, shell.run(*words, "--help", COLUMNS="40").out.splitlines())) <= 40
+    assert shell.run(*words, "--help", COLUMNS="1").status == 0
 
 
 @pytest.mark.parametrize("words", [("--help",), ("-h",), ("help",)])
