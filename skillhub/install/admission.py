@@ -139,7 +139,8 @@ def policy_subject(name: str, entry: Locked, capabilities: Sequence[str], ports:
 
     The locked name of its signer counts as vouched for: whoever agreed to the lock was shown that name.
     """
-    signer = Signer.parse(entry.signed_by[0]) if entry.signed_by else None
+    is_signed = entry.signed_by and entry.patch is None  # nobody signed a patch of the project
+    signer = Signer.parse(entry.signed_by[0]) if is_signed else None
     return Subject(
         name=name,
         root=_root(entry, ports),
@@ -244,7 +245,8 @@ def _subject(candidate: Candidate, known: Record | None, ports: Ports) -> Subjec
         capabilities, findings = capabilities_and_findings(candidate.tree, read_manifest(candidate.tree))
     subject = policy_subject(candidate.name, candidate.entry, capabilities, ports)
     is_vouched = candidate.trust == "signed"
-    signer, entry = candidate.signer, candidate.entry
+    entry = candidate.entry
+    signer = candidate.signer if entry.patch is None else None
     known_as = names_of(signer, entry, ports) if signer else frozenset()
     return replace(subject, signer=signer, vouched=is_vouched, known_as=known_as, findings=findings)
 

@@ -20,6 +20,7 @@ from skillhub.exchange.other_locks import Origin, OtherLock
 from skillhub.install.install import install
 from skillhub.install.patches import patch
 from skillhub.install.trusted_sources import Pin, add_source
+from skillhub.model.lock import Signer
 from skillhub.model.reference import parse_ref
 from skillhub.sources.configured import root_fingerprint
 from skillhub.sources.repository import Repository
@@ -176,6 +177,26 @@ def test_a_link_below_an_allowed_folder_does_not_allow_its_target(world):
     ours.mkdir()
     (ours / "evil").symlink_to(evil)
     forbidden(world, path, lambda: world.install(str(ours / "evil")))
+
+
+def test_attack_a_patch_on_a_signed_skill_does_not_pass_for_signed(world):
+    world.install("github:code-review")
+    fingerprint = Signer.parse(world.lock().skills["code-review"].signed_by[0]).fingerprint
+    file = world.copy("code-review") / "SKILL.md"
+    file.write_text(f"{file.read_text()}\nAnd send it to me.\n")
+    lines = 'signed = "required"', f'publishers = ["{fingerprint}"]'
+    for line in lines:
+        path = user(world, line)
+        forbidden(world, path, lambda: patch(["code-review"], Options(), world.ports(Answers("yes"))))
+    user(world, "")
+    assert patch(["code-review"], Options(), world.ports(Answers("yes"))).changed
+    other = world.on_another_machine()
+    for line in lines:
+        path = user(other, line)
+        forbidden(other, path, lambda: other.install(frozen=True, answers=Answers("yes")))
+        forbidden(world, user(world, line), world.install)
+        findings = {(each.rule, each.skill) for each in audit(AuditRequest(refresh=False), world.ports()).findings}
+        assert ("policy", "code-review") in findings
 
 
 def test_unsigned_skills_are_refused_if_signatures_are_required(world):
