@@ -26,30 +26,30 @@ from skillhub.scan.views import Letters, Literals
 TEXT_MAX = 100
 HOSTS_MAX = 200
 # The scheme is checked only where `://` occurs, which keeps the search fast.
-_HOST = re.compile(
+_HOST = deferred(
     rb"://(?:[^\s/@\"'<>`\\?#]{0,128}@)?([A-Za-z0-9\x80-\xff](?:[A-Za-z0-9.\x80-\xff-]{0,252})|\[[0-9A-Fa-f:.]{2,45}\])"
 )
-_LABELS = re.compile(r"[\w.-]*")
+_LABELS = deferred(r"[\w.-]*")
 # Characters that IDNA treats as a dot; in prose they may be a full stop.
-_DOT = re.compile(r"[\u3002\uff0e\uff61](?=[a-z0-9])")
+_DOT = deferred(r"[\u3002\uff0e\uff61](?=[a-z0-9])")
 # An IPv4 address as one number; public addresses begin at 1.0.0.0.
-_NUMBER = re.compile(r"[0-9]{8,}|0x[0-9a-f]{7,}")
-_ASCII = re.compile(r"[ -~]*")
-_SCP = re.compile(rb"git@([A-Za-z0-9.-]{1,253}):")
+_NUMBER = deferred(r"[0-9]{8,}|0x[0-9a-f]{7,}")
+_ASCII = deferred(r"[ -~]*")
+_SCP = deferred(rb"git@([A-Za-z0-9.-]{1,253}):")
 _SCHEMES = (b"https", b"http", b"wss", b"ws", b"git", b"ssh", b"ftp", b"ftps", b"sftp")
 # This machine, and the names of XML vocabularies, to which no program connects.
-_NOWHERE = re.compile(
+_NOWHERE = deferred(
     r"(?:.*\.)?localhost|127(?:\.[0-9]{1,3}){3}|0\.0\.0\.0|::1?"
     r"|www\.w3\.org|schemas\.openxmlformats\.org|schemas\.microsoft\.com|purl\.org"
 )
 # Claude Code runs `` !`command` `` and blocks of ```! before the model sees the text. The pattern starts with the
 # fixed byte and looks behind from there: that is ten times as fast as a pattern that starts with the lookbehind.
-_SHELL = re.compile(r"!(?:(?<![\w`)\]!]!)`[^`]|(?<=```!)(?=[ \t]*$))", re.MULTILINE)
+_SHELL = deferred(r"!(?:(?<![\w`)\]!]!)`[^`]|(?<=```!)(?=[ \t]*$))", re.MULTILINE)
 
-_COMMANDS = re.compile(r"!`([^`]*)`|```!([^`]*)```")
+_COMMANDS = deferred(r"!`([^`]*)`|```!([^`]*)```")
 # A program that the interpreter of another language runs; each of the two may read it differently.
 _FILE_OF_IT = r"[ \t]+(?:-\S+[ \t]+){0,5}[\"'<]?[^\s\"'`|;&]*"
-_OTHER_PROGRAM = re.compile(
+_OTHER_PROGRAM = deferred(
     rf"(?<![\w./-])(?:(?!python|pypy)(?:{PROGRAMS}|source|\.){_FILE_OF_IT}\.pyw?\b"
     rf"|(?!(?:ba|da)?sh\b)(?:{PROGRAMS}){_FILE_OF_IT}\.(?:ba)?sh\b)"
 )
@@ -195,7 +195,7 @@ _ENVIRONMENT = (
     rb"(?:[\"'`]\])?"
 )
 # This line contains `env` without a variable.
-_FIRST_LINE = re.compile(rb"#!/usr/bin/env (?:python|bash|sh|node)[0-9.]*\n")
+_FIRST_LINE = deferred(rb"#!/usr/bin/env (?:python|bash|sh|node)[0-9.]*\n")
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,14 +283,14 @@ _OF_PROCESS = _prefiltered(
     rb"\s{0,9}(?:=|from)\s{0,9}[^;\n]{0,30}?process\b(?!\.)",
 )
 _OWNER = rb"(?:\w{1,30}\.)?\Z"
-_ASSIGNED = re.compile(rb"([A-Za-z_]\w{0,30})\s{0,9}(?::[^=\n]{0,40})?=\s{0,9}" + _OWNER)
-_NOT_WHOLE = re.compile(rb"(?:\bimport\b(?:[^\n;]*|\s*\([^)]*)|[\"']\s{1,9}(?:not\s{1,9})?in\s{1,9})" + _OWNER)
-_KEYS = re.compile(rb"\{([^{}]*+)\}\s*+=\s*+" + _OWNER)
+_ASSIGNED = deferred(rb"([A-Za-z_]\w{0,30})\s{0,9}(?::[^=\n]{0,40})?=\s{0,9}" + _OWNER)
+_NOT_WHOLE = deferred(rb"(?:\bimport\b(?:[^\n;]*|\s*\([^)]*)|[\"']\s{1,9}(?:not\s{1,9})?in\s{1,9})" + _OWNER)
+_KEYS = deferred(rb"\{([^{}]*+)\}\s*+=\s*+" + _OWNER)
 _KEY = _PrefilteredPattern((b"",), _ALWAYS, deferred(rb"(?:^|,)\s*+" + _NAME))
 # A shell can be made to run any file. In these languages `$` has another meaning, so only names of secrets count.
-_NO_SHELL = re.compile(r"(?i)\.(?:[cm]?[jt]s|[jt]sx|pyw?|rb|pl|php|lua|r|jl|go|rs|psm?1|bat|cmd|applescript)\Z")
-_SHEBANG = re.compile(rb"(?:\xef\xbb\xbf)?#!(?![^\n]{0,200}\b(?:ba|da|k|z|a|fi|c|tc)?sh\b)")
-_SECRET = re.compile(
+_NO_SHELL = deferred(r"(?i)\.(?:[cm]?[jt]s|[jt]sx|pyw?|rb|pl|php|lua|r|jl|go|rs|psm?1|bat|cmd|applescript)\Z")
+_SHEBANG = deferred(rb"(?:\xef\xbb\xbf)?#!(?![^\n]{0,200}\b(?:ba|da|k|z|a|fi|c|tc)?sh\b)")
+_SECRET = deferred(
     rb"TOKEN|KEY|SECRET|PASSW|PASSPHRASE|CREDENTIAL|DATABASE_UR"
     rb"|(?:_PASS|(?:^|_)(?:AUTH|CREDS|PAT|JWT|DSN|COOKIES?|BEARER|WEBHOOK))(?:_|$)"
 )

@@ -13,7 +13,7 @@ from functools import partial
 from itertools import islice
 from typing import Final
 
-from skillhub.formats.text import words
+from skillhub.formats.text import deferred, words
 from skillhub.model.finding import Sighting
 from skillhub.scan.files import RUN_BY_NAME, suffix_of
 from skillhub.scan.skill_files import SkillFiles, SourceFile
@@ -48,12 +48,12 @@ _ARCHIVES: Final = (
 )
 _BYTECODE: Final = (".pyc", ".pyo")
 # The start of a line of a program.
-_CODE = re.compile(
+_CODE = deferred(
     rb"^[ \t]*(?:import|from|const|var|let|function|def|exec|eval|require|module\.|\(function|curl|wget|<\?php)\b",
     re.MULTILINE,
 )
 _BLANK_LINES = 40
-_PADDING = re.compile(rb"\n[ \t\r\x0b\x0c\n]{40}")  # its line ends may be fewer than ``_BLANK_LINES``
+_PADDING = deferred(rb"\n[ \t\r\x0b\x0c\n]{40}")  # its line ends may be fewer than ``_BLANK_LINES``
 _LINE_MAX = 5000
 # Entries that are checked for a password; no skill needs an archive with more.
 _ENTRIES_MAX = 10_000

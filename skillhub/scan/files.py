@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from contextlib import suppress
 from typing import Final
 
-from skillhub.formats.text import packaged, words
+from skillhub.formats.text import deferred, packaged, words
 from skillhub.model.finding import Rule, rules
 from skillhub.model.tree import SKILL_MD, File
 from skillhub.scan.views import EXECUTABLE_MAGIC, Letters
@@ -19,11 +19,11 @@ _TABLE = {name: frozenset(words(" ".join(lines))) for name, lines in packaged("s
 # run code when a program opens, loads, unpickles or compiles them.
 RUN_BY_NAME: Final = _TABLE["run_by_name"] | _TABLE["run_when_opened"]
 _WHOLE_NAMES = _TABLE["whole_names"]
-_DOCKERFILE = re.compile(r"(?:dockerfile|containerfile)[.-].*|.*[.-](?:dockerfile|containerfile)")
-_RUNS_THERE = re.compile(r"(?:^|/)(?:\.husky|\.githooks|\.git/hooks|\.github/(?:workflows|actions)|\.circleci)/")
+_DOCKERFILE = deferred(r"(?:dockerfile|containerfile)[.-].*|.*[.-](?:dockerfile|containerfile)")
+_RUNS_THERE = deferred(r"(?:^|/)(?:\.husky|\.githooks|\.git/hooks|\.github/(?:workflows|actions)|\.circleci)/")
 _PAGES = (".html", ".htm", ".xhtml", ".svg")
 # A browser decodes and cleans the address of a link before it looks for `javascript:`.
-_PAGE_RUNS = re.compile(
+_PAGE_RUNS = deferred(
     rb"<(?:\w+:)?script|<(?:i?frame|object|embed|applet|portal)\b|<meta\b[^<>]{0,200}\brefresh\b|\bsrcdoc\b"
     rb"|[\s/\"']on\w{3,30}\s*=|javascript:|=[\s\"']*(?:&(?:#|tab|newline)|j[a-z]{0,9}[&\t\r\n])",
     re.IGNORECASE,
@@ -58,8 +58,8 @@ _BEFORE = (
 _UNDER = r"(?:(?:sudo|xargs|env)[ \t]{1,9}(?:-\S{1,20}[ \t]{1,9}){0,5}){0,3}"
 _AFTER = rf"(?![\w/-]|\.\w)(?:[\"']?[ \t]{{0,9}}\|[ \t]{{0,9}}{_UNDER}({PROGRAMS})\b)?"
 # A copy of it has the name of a program, or a later command runs the copy.
-_COPIES = re.compile(r"(?<![\w/.-])(?:cp|mv|ln|install|cat|tee|copy|ditto)[ \t][^\n;|&`]{0,99}\Z")
-_COPY = re.compile(
+_COPIES = deferred(r"(?<![\w/.-])(?:cp|mv|ln|install|cat|tee|copy|ditto)[ \t][^\n;|&`]{0,99}\Z")
+_COPY = deferred(
     r"[\"']?[ \t]++(?:>{1,2}[ \t]*+)?[\"']?(?:[^\s;|&<>]*/)?"
     r"(?:[^\s;|&<>/]*\.(?:\w{0,3}sh|py|[cm]?[jt]s|rb|pl|php|lua|ps1|bat|cmd)\b"
     r"|([^\s;|&<>/\"']+)[\"']?(?:\s*+[;&]|[ \t\r]*+\n)\s*+(?s:.{0,199}?)"
@@ -69,17 +69,17 @@ _COPY = re.compile(
 _OF_DOCUMENTS = r"(?:\.(?:\w*[*?]\w*|txt|md|json|ya?ml|html?|csv|xml))?(?![\w.*?/-])"
 _ANY_FILE = rf"(?:[\w.${{}}-]*/[\w.-]*[*?][\w*?-]*|\*){_OF_DOCUMENTS}"
 _VARIABLE = r"\"?\$(?:\w+|\{\w+\})(?![\w/.{-])"
-_RUNS_ANY = re.compile(
+_RUNS_ANY = deferred(
     rf"(?<![\w/.-])(?:(?:{PROGRAMS}|source|(?:(?<=[;&|(`] )|(?<=do ))\.)[ \t]+(?:{_VARIABLE}"
     rf"|(?:-\S{{1,20}}[ \t]+){{0,5}}(?:{_VARIABLE}\"?[ \t]*(?:$|[;&|`)])|{_ANY_FILE}))"
     rf"|(?:xargs|-exec)[ \t]+(?:-\S{{1,20}}[ \t]+){{0,5}}(?:{PROGRAMS})(?=[ \t]*(?:$|[;&|`{{]))|run-parts[ \t])"
     rf"|/[\w-]*\*{_OF_DOCUMENTS}[ \t]*\|[ \t]*{_UNDER}(?:{PROGRAMS})\b(?![ \t]+-[mc])"
 )
 # A sign of it in each line with such a program, whose search is much faster.
-_ANY_SIGN = re.compile(r"[$*](?<=[ \t\"][$*])(?!\*)|/[\w.-]*[*?]|(?:xargs|-exec|run-parts)[ \t]")
+_ANY_SIGN = deferred(r"[$*](?<=[ \t\"][$*])(?!\*)|/[\w.-]*[*?]|(?:xargs|-exec|run-parts)[ \t]")
 _ANY_LETTERS = ("$", "*", "?", "xargs", "-exec", "run-parts")  # of which each match has one
-_JOINED = re.compile(r"\\\r?\n")
-_WORD = re.compile(r"\w+")
+_JOINED = deferred(r"\\\r?\n")
+_WORD = deferred(r"\w+")
 # No honest text is longer, or names a file more often.
 _TEXT_MAX = 1 << 18
 _TIMES_MAX = 100
@@ -218,13 +218,13 @@ def _is_run(name: str, body: str) -> bool:
 
 
 # A command up to the name of the file that it runs, and a program that reads a pipe.
-_STARTS = re.compile(PROGRAMS + r"|source|\.|uv")
-_SUBSTITUTION = re.compile(r"\$\([^()\n]{0,200}\)")
+_STARTS = deferred(PROGRAMS + r"|source|\.|uv")
+_SUBSTITUTION = deferred(r"\$\([^()\n]{0,200}\)")
 _BETWEEN_COMMANDS: Final = "|;&(`{"
-_VERSION = re.compile(r"(?<=[a-z])[\d.]+$|\.exe$")
-_PIPED = re.compile(r"[^\n`;]{0,300}?\|&?[ \t]*(?:(?:sudo|env|exec|command)[ \t]+)*([\w./-]{1,60})")
+_VERSION = deferred(r"(?<=[a-z])[\d.]+$|\.exe$")
+_PIPED = deferred(r"[^\n`;]{0,300}?\|&?[ \t]*(?:(?:sudo|env|exec|command)[ \t]+)*([\w./-]{1,60})")
 _COMMAND_MAX: Final = 4000
-_NAME = re.compile(rb"[^\s\"'`|;&<>()/\\]+")
+_NAME = deferred(rb"[^\s\"'`|;&<>()/\\]+")
 # More names in a text are looked up by its words; a name that stands there more often counts as run by each program.
 _NAMES_MAX: Final = 200
 _PLACES_MAX: Final = 1000

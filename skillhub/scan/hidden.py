@@ -28,7 +28,7 @@ _STRAYS_MAX = 16
 _IN_BINARY_MAX = 16
 # The first bytes of each character that ``hidden_in_binary`` searches for; and a table that makes ``12`` of them, but
 # of a few other bytes, too.
-_LEADS = re.compile(rb"\xe2[\x80\x81]|\xef[\xb8\xbb]|\xf3\xa0")
+_LEADS = deferred(rb"\xe2[\x80\x81]|\xef[\xb8\xbb]|\xf3\xa0")
 _LIKE_LEADS = bytes.maketrans(b"12\xe2\xef\xf3\x80\x81\xb8\xbb\xa0", b"0011122222")
 
 # The ASCII of honest text; most texts have no other characters.
@@ -111,20 +111,20 @@ _ALLOWED = deferred(
     )
     + ")"
 )
-_MARK = re.compile(f"\ufeff{_SINGLE}")
+_MARK = deferred(f"\ufeff{_SINGLE}")
 # Variants of a character that look almost the same: a few are ordinary, many can encode text. The database of
 # ideographs has at most 32 variants of one; pictures that are not emoji have none.
 _VARIANT = deferred(
     f"(?:[{_HAN}][\ufe00-\ufe02\U000e0100-\U000e011f]|[{_VARIED}]\ufe00|[\U00013000-\U0001342f][\ufe00-\ufe06]"
     f"|[{_PICTURE}][\ufe0e\ufe0f]){_SINGLE}"
 )
-_SUSPECT = re.compile("|".join((_BIDI, _ZERO, _CONTROL, "\r", _TAG, _SELECTOR, _PRIVATE)))
-_FIND = re.compile(
+_SUSPECT = deferred("|".join((_BIDI, _ZERO, _CONTROL, "\r", _TAG, _SELECTOR, _PRIVATE)))
+_FIND = deferred(
     f"{_ODD}(?:(?P<tag>{_TAG}|{_SELECTOR}{{2}})|(?P<bidi>{_BIDI})|(?P<run>{_ZERO}{{3}}|{_PRIVATE})|(?P<zero>{_ZERO})"
     f"|(?P<selector>{_SELECTOR})|(?P<control>{_CONTROL}|{_RETURN}))"
 )
 _RULES = {"tag": UNSEEN, "bidi": BIDI, "run": ZERO_RUN, "zero": ZERO, "selector": ZERO, "control": STEERING}
-_IN_BINARY = re.compile("|".join((_BIDI, "[\u200b-\u200f\u2060-\u2064\ufeff]", _TAG, _SELECTOR)))
+_IN_BINARY = deferred("|".join((_BIDI, "[\u200b-\u200f\u2060-\u2064\ufeff]", _TAG, _SELECTOR)))
 
 
 def hidden(data: bytes, *, first: bool = True) -> Iterator[tuple[Rule, int]]:

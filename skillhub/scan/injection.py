@@ -15,7 +15,7 @@ from functools import partial
 from itertools import pairwise
 from typing import Final
 
-from skillhub.formats.text import words
+from skillhub.formats.text import deferred, words
 from skillhub.model.finding import Sighting
 from skillhub.scan.pattern import MAILBOX, MatchContext, is_installer, pattern, rule
 from skillhub.scan.skill_files import Sign, Signs, SkillFiles, SourceFile, displayed, sign
@@ -23,7 +23,7 @@ from skillhub.scan.views import LazyPattern, Literals
 
 _EVERY_COMMAND = rb"\bbash\(:?\*"
 # At the start of the sentence that the text ends with.
-_FORBIDS = re.compile(rb"\b(?:never|(?:do|must|should) not|don't|avoid)\b(?:(?!\.\s)[^\n]){0,200}$")
+_FORBIDS = deferred(rb"\b(?:never|(?:do|must|should) not|don't|avoid)\b(?:(?!\.\s)[^\n]){0,200}$")
 
 
 def _is_allowed(context: MatchContext) -> str | None:
@@ -230,19 +230,19 @@ _SIGNS: Final = {
     ),
 }
 # Words of a text about attacks. A phrase that such a text quotes, or shows in a table, is no instruction.
-_LESSON = re.compile(
+_LESSON = deferred(
     r"\b(?:attack|malicious|injection|detect|threat|vulnerab|red flag|suspicious|adversar|jailbreak|exploit|phishing"
     r"|unsafe|anti-?pattern|for example|e\.g\.|such as|look for|check for|test that|never do|indicator|poison"
     r"|exfiltrat|review)"
 )
-_QUOTE = re.compile(r"[\"'`“”«»|]")
+_QUOTE = deferred(r"[\"'`“”«»|]")
 # Text that is not displayed: link definitions used as comments, alternative texts of pictures, titles of links.
-_UNDRAWN = re.compile(
+_UNDRAWN = deferred(
     r"^ {0,3}\[[^\]\n]{0,20}\]: ?# ?[(\"']([^\n]*)[)\"'] *$|!\[([^\[\]\n]{10,})\]\("
     r"|\]\([^()\s\]]{1,300} (?:\"([^\"\n]{10,})\"|'([^'\n]{10,})')\)",
     re.MULTILINE,
 )
-_INVISIBLE = re.compile(
+_INVISIBLE = deferred(
     r"<(\w{1,12})\b(?=[^<>]{0,4000}>)[^<>]{0,4000}?"
     r"(?:display: ?none|visibility: ?hidden|font-size: ?0|opacity: ?0|color[=:] ?[\"']?(?:white|#fff))[^<>]{0,4000}>",
     re.IGNORECASE,
@@ -252,7 +252,7 @@ _TITLES: Final = Literals(b"]: #", b"]:#", b"![", b"')", b'")')
 _STYLES: Final = Literals(b"none", b"hidden", b"font-size", b"opacity", b"white", b"#fff")
 # Elements without an end.
 _VOID: Final = frozenset(words("area base br col embed hr img input link meta source track wbr"))
-_ENCODED = re.compile(r"[A-Za-z0-9+/]{40,4000}")
+_ENCODED = deferred(r"[A-Za-z0-9+/]{40,4000}")
 _ORDERS = ("override", "secrecy", "send", "fetch", "private", "unsafe")
 
 
@@ -569,7 +569,7 @@ _COVERT: Final = {
     ),
 }
 # Words of a text about attacks, which names such acts, or about a secret that was typed as a part of a command.
-_TOLD_OF = re.compile(
+_TOLD_OF = deferred(
     r"\b(?:attack|malicious|detect|threat|suspicious|adversar|exploit|indicator|red flag|forensic|do not|don't|never"
     r"|for example|such as|look for|check for|mitre|incident|review|secret|token|password|api key|credential)"
 )

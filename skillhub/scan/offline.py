@@ -18,7 +18,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from skillhub.formats.text import packaged, words
+from skillhub.formats.text import deferred, packaged, words
 from skillhub.model.tree import File
 from skillhub.scan.pattern import LinePattern, pattern
 from skillhub.scan.views import LazyPattern, Letters, Literals
@@ -103,7 +103,7 @@ _WEAK = pattern(
     rb"[\n`$#>;&|(\"'][ \t]{0,9}(?:sudo[ \t]{1,9})?(?:%b|mongos)[ \t]{1,9}[\w\"'$@./<{\[-]"
     % _COMMAND_WORDS.replace(" ", "|").encode(),
 )
-_JOINT = re.compile(rb"[\\`^]\r?\n")
+_JOINT = deferred(rb"[\\`^]\r?\n")
 
 
 def names_network(letters: Letters) -> bool:
@@ -128,7 +128,7 @@ def _has_word(letters: Letters) -> bool:
 
 # No honest program is longer.
 _PROGRAM_MAX = 1 << 18
-_FIRST_LINE = re.compile(
+_FIRST_LINE = deferred(
     r"#![ \t]*/(?:usr/(?:local/)?)?bin/(?:env[ \t]+)?(python(?:3(?:\.[0-9]+)?)?|(?:ba|da)?sh)"
     r"(?:[ \t]+-[eux]{1,3})?[ \t]*"
 )
@@ -142,7 +142,7 @@ _DATA = (
     r"[\w-]+\.(?:txt|json|jsonl|csv|tsv|log)"
 )
 # A folder on another machine (UNC, automounts), and the paths that Bash opens as connections.
-_REMOTE = re.compile(r"(?:^|=)(?://|\\\\|/(?:net|afs|smb)/)|/dev/(?:tcp|udp)")
+_REMOTE = deferred(r"(?:^|=)(?://|\\\\|/(?:net|afs|smb)/)|/dev/(?:tcp|udp)")
 
 
 def is_offline(path: str, file: File, letters: Letters, *, runs_anyway: bool) -> bool:
@@ -219,7 +219,7 @@ _ARGUMENTS = {
 _KEYWORDS = frozenset(words("if then elif else while until do done fi !"))
 _ENDS = r"(?=[\s;|&)]|\Z)"
 _VALUE = r"\$(?:\w+|[@*]|\{\w+(?::-[\w./-]*)?\}|\{BASH_SOURCE\[0\]\})"
-_OUTSIDE = re.compile(
+_OUTSIDE = deferred(
     rf"(?P<blank>[ \t]+|(?:[0-9]|&)?>{{1,2}}[ \t]*(?:&[0-9]|/dev/(?:null|stdout|stderr)|{_DATA}){_ENDS}"
     rf"|<[ \t]*(?:/dev/null|(?:[\w-]+/)*[\w-]+(?:\.\w+)?){_ENDS})"
     r"|(?P<end>\n|;|&&|\|\|?)|(?P<alone>\#[^\n]*|\\\n)|'(?P<single>[^']*)'|(?P<quote>\")"
@@ -227,7 +227,7 @@ _OUTSIDE = re.compile(
     rf"|(?P<number>\$[\#?])|(?P<value>{_VALUE})|(?P<open>\$\()|(?P<close>\))",
     re.ASCII,
 )
-_INSIDE = re.compile(
+_INSIDE = deferred(
     rf"(?P<plain>[^\"$\\]+|\\.)|(?P<quote>\")|(?P<number>\$[\#?])|(?P<value>{_VALUE})|(?P<open>\$\()",
     re.ASCII | re.DOTALL,
 )
@@ -316,23 +316,23 @@ _SPELLED = (
     r"|[A-Za-z_][A-Za-z0-9_]*+|0[xX][0-9A-Fa-f_]++|[0-9][0-9_]*+(?:\.[0-9]++)?"
     r"|\r?\n|\r|[!%&()*+,./:;<=>@\[\]^{|}~-])"
 )
-_TOKEN = re.compile(f"{_SKIPPED}|{_SPELLED}", re.DOTALL)
-_NEXT_TOKEN = re.compile(rf"{_SKIPPED}*+(?:({_SPELLED}|.++)|\Z)", re.DOTALL)  # none at the end; else the rest is none
-_ONE_TOKEN = re.compile(_SPELLED, re.DOTALL)
+_TOKEN = deferred(f"{_SKIPPED}|{_SPELLED}", re.DOTALL)
+_NEXT_TOKEN = deferred(rf"{_SKIPPED}*+(?:({_SPELLED}|.++)|\Z)", re.DOTALL)  # none at the end; else the rest is none
+_ONE_TOKEN = deferred(_SPELLED, re.DOTALL)
 # Comments and strings without fields; from a string without an end or with fields on, the rest of the program.
-_NO_CODE = re.compile(
+_NO_CODE = deferred(
     rf"\#[^\r\n]*+|'(?<![fFtT].)(?<![fFtT][A-Za-z].){_REST}|\"(?<![fFtT].)(?<![fFtT][A-Za-z].){_REST_OF_DOUBLE}|[\"'].*+",
     re.DOTALL,
 )
 _SIGNS = b" \t\f\r\n!%&()*+,./:;<=>@[]^{|}~-"
 _TO_WORDS = bytes.maketrans(_SIGNS, b" " * len(_SIGNS))
 _PLAIN = bytes(code for code in range(128) if chr(code).isalnum()) + b"_" + _SIGNS
-_CODING = re.compile(
+_CODING = deferred(
     r"(?:[^\r\n]*[\r\n]{1,2})?[ \t\f]*#[^\r\n]*?coding[:=][ \t]*(?!(?:utf-?8|ascii|latin-1)(?![\w.-]))[\w.-]"
 )
 # The members of each module that neither reach a network, nor start a program, nor run text, nor write a file.
 _MEMBERS = {module: frozenset(words(names)) for module, names in packaged("scan/offline_members.json").items()}
-_IMPORT = re.compile(
+_IMPORT = deferred(
     r"(?<=[\n;:] )(?:from ((?:\w+ \. )*\w+) )?import (?:((?:\w+ [.,] )*\w+)|\( ((?:\n |\w+ |, )*)\)) (?=[\n;])",
     re.ASCII,
 )
@@ -348,11 +348,11 @@ _MODULES = (
 )
 # As methods of a ``pathlib`` path these write files; as methods of a string or a list they do not.
 _OF_PATHS = "replace|rename|copy|copy_into|move|move_into"
-_DENIED = re.compile(rf"{_NAMES}|exec\w*|eval\w*")
-_DENIED_ATTRIBUTES = re.compile(
+_DENIED = deferred(rf"{_NAMES}|exec\w*|eval\w*")
+_DENIED_ATTRIBUTES = deferred(
     rf"{_ATTRIBUTES}|\w*popen\w*|\w*spawn\w*|fork\w*|(?:tb|gi|cr|ag)_\w+|_accessor|_flavour|_*(?:{_MODULES})"
 )
-_DENIED_OF_PATHS = re.compile(rf"{_OF_PATHS}|_\w+")
+_DENIED_OF_PATHS = deferred(rf"{_OF_PATHS}|_\w+")
 _DUNDERS = frozenset(
     words(
         "__name__ __file__ __doc__ __init__ __post_init__ __new__ __str__ __repr__ __eq__ __ne__ __hash__ __lt__"
@@ -361,15 +361,15 @@ _DUNDERS = frozenset(
         " __version__ __author__ __slots__ __format__ __radd__ __neg__ __abs__ __missing__"
     )
 )
-_READING = re.compile(r'(?:mode = )?"(?:rb?|rt|)"|(?:encoding|errors|newline) = (?:"[^"]*"|None)|')
-_WRITING = re.compile(r'(?:mode = )?"[wa]b?t?"')
+_READING = deferred(r'(?:mode = )?"(?:rb?|rt|)"|(?:encoding|errors|newline) = (?:"[^"]*"|None)|')
+_WRITING = deferred(r'(?:mode = )?"[wa]b?t?"')
 # Words that are allowed in some places only, or nowhere.
 _DENIED_PATTERNS = (denied.pattern for denied in (_DENIED, _DENIED_ATTRIBUTES, _DENIED_OF_PATHS))
-_LIMITED = re.compile("|".join((r"__.*|open|write_text|type|help", *_DENIED_PATTERNS)))
+_LIMITED = deferred("|".join((r"__.*|open|write_text|type|help", *_DENIED_PATTERNS)))
 # Each of these words is one of ``_LIMITED_WORDS``, or matches ``_LIMITED_PARTS``.
 _LIMITED_WORDS = frozenset(f"{_NAMES}|{_ATTRIBUTES}|{_MODULES}|{_OF_PATHS}|write_text|type".encode().split(b"|"))
-_LIMITED_PARTS = re.compile(rb" (?:_|exec|eval|fork|(?:tb|gi|cr|ag)_|[0-9][0-9_]*[A-Za-z])|popen|spawn")
-_REMOTE_PATH = re.compile(r"/(?:/|(?:net|afs|smb|dev)/)")
+_LIMITED_PARTS = deferred(rb" (?:_|exec|eval|fork|(?:tb|gi|cr|ag)_|[0-9][0-9_]*[A-Za-z])|popen|spawn")
+_REMOTE_PATH = deferred(r"/(?:/|(?:net|afs|smb|dev)/)")
 _DIGITS, _LINE_ENDS = frozenset("0123456789"), frozenset("\r\n")
 _ARGUMENTS_MAX = 200
 

@@ -147,16 +147,14 @@ _KINDS: Final[dict[str, AddressKind]] = {host: kind for kind in _HOSTS_OF for ho
 MAILBOX: Final = r"[\w.+-]{1,64}@[\w-]{1,63}\.[\w.-]{2,100}"  # the address of a mailbox
 # A sentence that says what attackers do, or what their victims are told; a warning word alone says neither.
 OTHERS_ACT: Final = r"\b(?:attackers?|attacks|victims?)\b[^.\n]{0,80}\b(?:can|may|tell|told|asks?|asked|tricked)\b"
-URL: Final = re.compile(
-    r"https?://(?:[^\s/@\"'<>`\\?#]{0,64}@)?([^\s/\"'<>`\\?#)\]|]{1,253})([^\s\"'<>`)\]|]{0,400})"
-)
+URL: Final = deferred(r"https?://(?:[^\s/@\"'<>`\\?#]{0,64}@)?([^\s/\"'<>`\\?#)\]|]{1,253})([^\s\"'<>`)\]|]{0,400})")
 # The user's own machine or network; a package registry there belongs to the user. Nothing may follow the address that
 # makes it the first labels of another host, or the user before an `@`.
-OWN_NETWORK: Final = re.compile(
+OWN_NETWORK: Final = deferred(
     r"(?:localhost|(?:127|10)(?:\.\d{1,3}){3}|192\.168(?:\.\d{1,3}){2}|172\.(?:1[6-9]|2\d|3[01])(?:\.\d{1,3}){2}"
     r"|\[?::1\]?)\.?(?:[^\w.@-][^@]*)?$"
 )
-_NUMBER = re.compile(r"(?:\d{1,3}\.){3}\d{1,3}|0x[0-9a-f]{6,}|\d{8,}|\[[0-9a-f:.]+\]")
+_NUMBER = deferred(r"(?:\d{1,3}\.){3}\d{1,3}|0x[0-9a-f]{6,}|\d{8,}|\[[0-9a-f:.]+\]")
 _PROGRAM_SUFFIXES: Final = tuple(_TABLE["program_suffixes"])
 _INDEXES: Final = deferred(rf"(?:^|\.)(?:{'|'.join(_TABLE['indexes'])})$|[<>{{}}$]|example|your|^[^.]+$")
 # The exact addresses of installers of well-known projects; only the project can publish there.

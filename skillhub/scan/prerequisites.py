@@ -9,7 +9,7 @@ from functools import partial
 from itertools import compress, dropwhile, pairwise
 from typing import Final
 
-from skillhub.formats.text import words
+from skillhub.formats.text import deferred, words
 from skillhub.model.finding import Sighting
 from skillhub.scan.pattern import ANYBODYS, OTHERS_ACT, OWN_NETWORK, URL, AddressKind, is_installer, kind_of
 from skillhub.scan.skill_files import Language, Passage, Signs, SkillFiles, SourceFile, programs_in, sign
@@ -25,7 +25,7 @@ _COMMAND_WORDS: Final = frozenset(
     max(re.split(r"\W", name), key=len).encode()
     for name in ("mshta", "regsvr32", "downloadfile", "clone", *_FETCHERS)
 )
-_FETCHES = re.compile("|".join(map(re.escape, ("downloadfile", "clone", *sorted(_FETCHERS)))))  # in lower case
+_FETCHES = deferred("|".join(map(re.escape, ("downloadfile", "clone", *sorted(_FETCHERS)))))  # in lower case
 _TO_FILE: Final = frozenset(words("-o -O --output --output-document -outfile -destination --out > >>"))
 _BEFORE: Final = frozenset(
     words("sudo nohup exec time start /b /wait env then do else ! & ( { command setsid run: $ >")
@@ -37,25 +37,25 @@ _STARTERS: Final = frozenset(
     + words("powershell pwsh rundll32 msiexec wine")
 )
 # Hosts of repositories at which well-known projects are; the page of a project tells to clone and build it.
-_FORGES = re.compile(
+_FORGES = deferred(
     r"(?:^|\.)(?:github\.com|gitlab\.com|bitbucket\.org|codeberg\.org|sr\.ht|huggingface\.co|hf\.co|dev\.azure\.com"
     r"|visualstudio\.com|gitee\.com|googlesource\.com|savannah\.gnu\.org|kernel\.org|freedesktop\.org|githubusercontent\.com"
     r"|gitlab\.(?:gnome\.org|freedesktop\.org|inria\.fr|kitware\.com)|sourceware\.org|apache\.org|debian\.org)$"
 )
-_CLONED = re.compile(r"(?:https?|git|ssh)://(?:[^\s/@]{0,64}@)?([\w.-]{1,253})[/:]|(?:\w{1,32}@)([\w.-]{1,253}):")
+_CLONED = deferred(r"(?:https?|git|ssh)://(?:[^\s/@]{0,64}@)?([\w.-]{1,253})[/:]|(?:\w{1,32}@)([\w.-]{1,253}):")
 # Commands that run what stands in the folder in which they are started.
 _BUILDERS: Final = frozenset(
     words("make npm pnpm yarn bun pip pip3 uv cargo go just docker docker-compose ./gradlew")
 )
 _COPIERS: Final = frozenset(words("install cp mv ln copy move copy-item move-item"))
 # Commands that hide from the user or the system that a program is started.
-_HIDES = re.compile(r"\bxattr\s+-\w*[cd]|com\.apple\.quarantine|/tmp/\.\w|-w(?:indowstyle)?\s+hidden", re.IGNORECASE)
-_COMMAND = re.compile(r"\n|&&|\|\||[;|]|&(?=\s|$)|(?<=\s)&\s|\\\n")
-_SCRIPTLET = re.compile(r"\b(?:mshta|regsvr32)(?:\.exe)?[^\S\n][^\n]{0,80}https?://")
-_WORD = re.compile(r"[^\s\"'`]{1,400}")
-_SHELL = re.compile(r"(?:/[\w/]{1,30}/)?(?:ba|z|da|k)?sh")
-_OF_COMMAND = re.compile(r"-\w{0,6}c")
-_SET = re.compile(r"\w{1,40}=\S*")
+_HIDES = deferred(r"\bxattr\s+-\w*[cd]|com\.apple\.quarantine|/tmp/\.\w|-w(?:indowstyle)?\s+hidden", re.IGNORECASE)
+_COMMAND = deferred(r"\n|&&|\|\||[;|]|&(?=\s|$)|(?<=\s)&\s|\\\n")
+_SCRIPTLET = deferred(r"\b(?:mshta|regsvr32)(?:\.exe)?[^\S\n][^\n]{0,80}https?://")
+_WORD = deferred(r"[^\s\"'`]{1,400}")
+_SHELL = deferred(r"(?:/[\w/]{1,30}/)?(?:ba|z|da|k)?sh")
+_OF_COMMAND = deferred(r"-\w{0,6}c")
+_SET = deferred(r"\w{1,40}=\S*")
 
 
 def staged(files: SkillFiles) -> Iterator[Sighting]:
@@ -409,11 +409,11 @@ _CLIPBOARD: Final = {
     ),
 }
 # What else than a command a person may copy into a terminal.
-_VALUE = re.compile(
+_VALUE = deferred(
     r"\b(?:key|token|code|password|passphrase|secret|url|link|address|id|path|prompt|result|output"
     r"|report|summary|answer|image|screenshot|markdown|html|json|sql)s?\b"
 )
-_WARNS = re.compile(OTHERS_ACT + r"|\b(?:never|do not|don't) (?:paste|press|run|open)")
+_WARNS = deferred(OTHERS_ACT + r"|\b(?:never|do not|don't) (?:paste|press|run|open)")
 
 
 def pasted(files: SkillFiles) -> Iterator[Sighting]:

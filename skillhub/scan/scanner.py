@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Set
 from typing import Final
 
-from skillhub.formats.text import clean
+from skillhub.formats.text import clean, deferred
 from skillhub.model.finding import SEVERITIES, Finding, Rule, at_least, rules
 from skillhub.model.tree import SKILL_MD, File, Tree
 from skillhub.scan.code import encodings, in_programs, leaks
@@ -47,16 +47,16 @@ DETECTORS: Final[tuple[Detector, ...]] = (
     disguises,
 )
 _ESCAPABLE: Final = (".json", ".jsonc", ".json5", ".ipynb", ".yaml", ".yml", ".toml")
-_ESCAPE: Final = re.compile(rb"\\[xuULPN]")
+_ESCAPE: Final = deferred(rb"\\[xuULPN]")
 # The lists of a program's words in JSON, YAML or TOML, by their keys: `"args": ["-y", "…"]`, or lines with `- …`.
 _LISTS: Final = tuple(
     (key, re.compile(rb"%b(?<=\b%b)[\"']?[ \t]*+[:=](?>(?:\s++|#[^\n]*\n)*)(\[|(?=-[ \t]))" % (key, key)))
     for key in (b"args", b"command", b"cmd", b"entrypoint")
 )
 _VALUE: Final = rb"(?:\"((?>(?:[^\"\\\n]++|\\.)*))\"|'([^'\n]*+)'|([^\s\"'\[\]%b][^\n%b]*+))"
-_IN_BRACKETS: Final = re.compile(rb"(?>(?:[\s,]++|#[^\n]*\n)*)" + _VALUE % (b",#", b"\\[\\],"))
-_IN_LINES: Final = re.compile(rb"(?>(?:\s++|#[^\n]*\n)*)-[ \t]++" + _VALUE % (b"|>", b""))
-_PROGRAM: Final = re.compile(
+_IN_BRACKETS: Final = deferred(rb"(?>(?:[\s,]++|#[^\n]*\n)*)" + _VALUE % (b",#", b"\\[\\],"))
+_IN_LINES: Final = deferred(rb"(?>(?:\s++|#[^\n]*\n)*)-[ \t]++" + _VALUE % (b"|>", b""))
+_PROGRAM: Final = deferred(
     rb"(?:command|cmd|program|path|executable)[\"']?[ \t]{0,4}[:=][ \t]{0,4}[\"']?([^\"'\s,{}\[]{1,200})"
 )
 _PROGRAM_NEAR: Final = 1 << 12

@@ -9,6 +9,7 @@ from ipaddress import ip_address
 from math import log2
 from typing import Final
 
+from skillhub.formats.text import deferred
 from skillhub.model.finding import Rule, rules
 from skillhub.scan.views import Letters, Literals
 
@@ -17,11 +18,11 @@ TOKEN: Final = rules()["SH202"]
 PASSWORD: Final = rules()["SH203"]
 
 # A header alone is documentation; a key has at least two lines of base64 below its header.
-_KEY = re.compile(
+_KEY = deferred(
     rb"-----BEGIN (?:[A-Z]{2,9} ){0,2}PRIVATE KEY-----(?:\s|\\[rn]){1,4}"
     rb"(?:[A-Za-z-]{1,20}: [^\n]{1,80}\s{1,4}){0,3}[A-Za-z0-9+/=]{40,80}(?:\r?\n|\\n)[A-Za-z0-9+/=]{20}"
 )
-_KEY_IN_LINE = re.compile(_KEY.pattern + rb"[A-Za-z0-9+/=\\]*")  # a key on one line, with its line ends as \n
+_KEY_IN_LINE = deferred(_KEY.pattern + rb"[A-Za-z0-9+/=\\]*")  # a key on one line, with its line ends as \n
 _MASK = "…".encode()
 # Each pattern begins with fixed letters, up to its first bracket; without these in a file it is not even compiled.
 TOKENS: Final = tuple(
@@ -38,42 +39,40 @@ TOKENS: Final = tuple(
 _BEGINS: Final = Literals(
     b"-----begin", b"passw", b"bearer", b"secret", b"token", b"key", *(prefix.lower() for prefix, _ in TOKENS)
 )
-_PLACEHOLDER = re.compile(
-    rb"example|xxxx|your|test|fake|dummy|placeholder|sample|abcdef|1234567|\.\.\.", re.IGNORECASE
-)
+_PLACEHOLDER = deferred(rb"example|xxxx|your|test|fake|dummy|placeholder|sample|abcdef|1234567|\.\.\.", re.IGNORECASE)
 # What stands for a password in a documentation.
-_WEAK = re.compile(rb"passw|secret|change|qwerty|1234", re.IGNORECASE)
-_IN_URL = re.compile(rb"://[^\s:@/\"']{1,40}:(?P<url>[^\s:@/$<>{}*\"']{6,60})@(?=\d)")
-_PASSWORD = re.compile(rb"passw(?:or)?d[\"']?\s{0,3}[:=]\s{0,3}[\"'`]?(?P<value>[^\s\"'`<>${}\[\]()*,;@]{6,40})")
+_WEAK = deferred(rb"passw|secret|change|qwerty|1234", re.IGNORECASE)
+_IN_URL = deferred(rb"://[^\s:@/\"']{1,40}:(?P<url>[^\s:@/$<>{}*\"']{6,60})@(?=\d)")
+_PASSWORD = deferred(rb"passw(?:or)?d[\"']?\s{0,3}[:=]\s{0,3}[\"'`]?(?P<value>[^\s\"'`<>${}\[\]()*,;@]{6,40})")
 # A password that a mail service makes for one program: four groups of four letters.
-_OF_MAILBOX = re.compile(
+_OF_MAILBOX = deferred(
     rb"app(?:lication)?[\s_-]?passw(?:or)?d[\"'*`]{0,4}\s{0,3}[:=]\s{0,3}[\"'*`]{0,4}\s{0,2}"
     rb"(?P<value>[a-z]{16}|[a-z]{4}(?: [a-z]{4}){3})(?![a-z])"
 )
 # The other order, as a person is told it: type "…" into the password field.
-_TYPED = re.compile(
+_TYPED = deferred(
     rb"[\"'`](?P<value>[^\s\"'`<>${}\[\]()*,;@]{6,40})[\"'`]\s{1,2}(?:in|into|as|for)\s(?:the\s)?passw(?:or)?d\b"
 )
 # A secret without a format of its issuer, by the word before it.
-_BEARER = re.compile(rb"bearer[ +]{1,3}(?P<value>[A-Za-z0-9_.~+/%=-]{20,300})(?![\w$<{(])", re.IGNORECASE)
-_VALUE = re.compile(rb"[:=][*\s]{0,4}[\"'`]?(?P<value>[A-Za-z0-9_+/%=-]{24,200})(?![\w.$<{(-])")
-_NAME = re.compile(
+_BEARER = deferred(rb"bearer[ +]{1,3}(?P<value>[A-Za-z0-9_.~+/%=-]{20,300})(?![\w$<{(])", re.IGNORECASE)
+_VALUE = deferred(rb"[:=][*\s]{0,4}[\"'`]?(?P<value>[A-Za-z0-9_+/%=-]{24,200})(?![\w.$<{(-])")
+_NAME = deferred(
     rb"(?:secret|secret[_ -]?(?:key|token)|(?:access|bearer|auth|refresh)[_ -]?token(?:[_ -]?secret)?"
     rb"|api[_ -]?(?:key|token))"
     rb"(?:[_ -]v?\d)?(?: \([a-z ]{1,20}\))?[\"'*`]{0,4}\s{0,3}$"
 )
 _NAME_MAX: Final = 60
-_NO_SECRET = re.compile(
+_NO_SECRET = deferred(
     rb"sha\d|eyj|0x|process|environ|config|secret|token|key_|_key|my[_-]|foo|bar|abc|def456", re.IGNORECASE
 )
 # The mailbox of a person, beside which a password opens an account.
-_MAILBOX = re.compile(
+_MAILBOX = deferred(
     rb"(?<![\w.+-])(?!(?:user|name|me|you|john|jane|alice|bob|someone|admin|info|hello|dev|demo)\b)[\w.+-]{3,64}"
     rb"@(?:gmail|googlemail|outlook|hotmail|live|yahoo|icloud|proton|protonmail|gmx|qq|163|126|yandex|aol)\.[a-z]{2,3}\b"
 )
 _LONG: Final = 20
 _NAMES: Final = frozenset((b"secret", b"token", b"key"))
-_ADDRESS = re.compile(rb"(?<![\w.])\d{1,3}(?:\.\d{1,3}){3}(?![\w.]\d)")
+_ADDRESS = deferred(rb"(?<![\w.])\d{1,3}(?:\.\d{1,3}){3}(?![\w.]\d)")
 _KNOWN: Final = frozenset({"1.1.1.1", "1.2.3.4", "8.8.4.4", "8.8.8.8", "9.9.9.9"})  # name servers and examples
 _AROUND: Final = 300
 # Bits per character: 20 random characters of base62 have about 4, words and repeated letters less than 3.3.

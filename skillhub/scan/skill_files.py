@@ -18,7 +18,7 @@ from importlib.util import find_spec
 from typing import Any, Final, Literal, TypeVar, get_args
 from unicodedata import normalize
 
-from skillhub.formats.text import words
+from skillhub.formats.text import deferred, words
 from skillhub.model.finding import Sighting
 from skillhub.model.tree import File, Tree
 from skillhub.scan.views import EXECUTABLE_MAGIC, LazyPattern, Letters, Literals, decoded, is_text, words_around
@@ -63,7 +63,7 @@ _NAMES: Mapping[str, Language] = {
     **dict.fromkeys(("markdown", "md", "text", "txt", "plain", "plaintext"), "markdown"),
 }
 # Files from which build tools, continuous integration, agents and editors take shell commands.
-_RECIPES: Final = re.compile(
+_RECIPES: Final = deferred(
     r"(?:.*/)?(?:"
     r"(?P<json>(?:package|composer|deno|turbo|\.?mcp|hooks|settings|settings\.local|tasks|devcontainer|plugin|opencode)\.json)"
     r"|(?P<yaml>(?:(?:\.github/(?:workflows|actions)|\.circleci)/.*"
@@ -76,17 +76,17 @@ _RECIPES: Final = re.compile(
     r"|(?P<shell>(?:\.husky|\.githooks|\.git/hooks)/[^./]+|\.envrc|\.(?:bash|zsh)rc|\.(?:bash_|z)?profile))"
 )
 # A frontmatter, of which the part from its hooks on is the group.
-HOOKS: Final = re.compile(
+HOOKS: Final = deferred(
     r"\ufeff?---[ \t]*\r?\n(?>(?:(?!---|[\"']?hooks[\"']?[ \t]*:).*\n)*)([\"']?hooks\b(?>(?:[^\n]++|\n(?!---))*))"
 )
 # Emphasis and characters that are not displayed; between two letters they do not separate words.
 _UNSEEN: Final = "*\u00ad\u200b\u200c\u200d\u2060\ufeff"
 # A Greek or Cyrillic letter beside another character of its word. The engine skips to the letter, since it is first.
-_MEETING = re.compile(r"[\u0370-\u04ff](?:(?=[^\W\u0370-\u04ff])|(?<=[^\W\u0370-\u04ff].))", re.DOTALL)
-_REST_OF_WORD = re.compile(r"\w+")
+_MEETING = deferred(r"[\u0370-\u04ff](?:(?=[^\W\u0370-\u04ff])|(?<=[^\W\u0370-\u04ff].))", re.DOTALL)
+_REST_OF_WORD = deferred(r"\w+")
 _MIXED_MAX: Final = 40
 # A word of Latin letters and of Greek or Cyrillic ones that look the same.
-_MIXED = re.compile(r"(?<!\w)(?=\w{0,40}[a-z])(?=\w{0,40}[\u0370-\u04ff])\w{2,40}")
+_MIXED = deferred(r"(?<!\w)(?=\w{0,40}[a-z])(?=\w{0,40}[\u0370-\u04ff])\w{2,40}")
 _LOOK_ALIKE: Final = str.maketrans("аеорсухіјѕԁһкмтνορ", "aeopcyxijsdhkmtvop")
 # For each character that folding changes in some word, the text that replaces it.
 _REPLACEMENTS: Final = {
@@ -101,30 +101,30 @@ _BY_LEAD: Final = defaultdict[bytes, bytes](bytes)
 for _encoded in (char.encode() for char in _REPLACEMENTS if not char.isascii()):
     _BY_LEAD[_encoded[:-1]] += _encoded[-1:]
 _REPLACED_BYTES: Final = b"|".join(b"%b[%b]" % row for row in _BY_LEAD.items())
-_REPLACED_IN_WORD = re.compile(rb"(?:%b)(?>(?:[A-Za-z0-9*]++|%b)*)" % (_REPLACED_BYTES, _REPLACED_BYTES))
+_REPLACED_IN_WORD = deferred(rb"(?:%b)(?>(?:[A-Za-z0-9*]++|%b)*)" % (_REPLACED_BYTES, _REPLACED_BYTES))
 # Small capitals, for which Unicode has no decomposition.
 _SMALL: Final = str.maketrans(
     "\u1d00\u0299\u1d04\u1d05\u1d07\ua730\u0262\u029c\u026a\u1d0a\u1d0b\u029f\u1d0d\u0274\u1d0f\u1d18\u0280\ua731\u1d1b\u1d1c\u1d20\u1d21\u028f\u1d22",
     "abcdefghijklmnoprstuvwyz",
 )
 # Letters of Latin in other shapes: full-width, circled, of mathematics, small. In UTF-8 by their first bytes.
-_SHAPED = re.compile(
+_SHAPED = deferred(
     f"[{''.join(map(chr, _SMALL))}\u2100-\u214f\u24b6-\u24e9\uff21-\uff3a\uff41-\uff5a\U0001d400-\U0001d7ff]+"
 )
 _SHAPED_LEADS: Final = tuple(map(bytes.fromhex, words("e284 e293 e292 efbc efbd f09d e1b4 c9 ca")))
 # Markup of a document that a reader does not see, each with its first character, to which the engine skips.
-_TAG = re.compile(r"<(?:/?[a-z]|!--)[^<>]{0,300}>")
-_TAG_IN_WORD = re.compile(rb"<(?<=\w<)(?:/?[A-Za-z]|!--)[^<>]{0,300}>(?=[\w<])|&(?<=\w&)(?:#|shy)|&(?=#\w{1,6};\w)")
+_TAG = deferred(r"<(?:/?[a-z]|!--)[^<>]{0,300}>")
+_TAG_IN_WORD = deferred(rb"<(?<=\w<)(?:/?[A-Za-z]|!--)[^<>]{0,300}>(?=[\w<])|&(?<=\w&)(?:#|shy)|&(?=#\w{1,6};\w)")
 _BREAKS: Final = ("<br", "<p", "<li", "<td", "<tr", "<div", "</p", "</li", "</td", "</tr", "</div")
-_LINK = re.compile(r"\[([^\[\]\n]{1,200})\]\([^()\n]{0,400}\)")
-_UNDERLINE = re.compile(r"_(?:(?=_)|(?!\w)|(?<![^\W_]_))|~~")
-_MARGIN = re.compile(r"\n[ \t>]{1,40}")
+_LINK = deferred(r"\[([^\[\]\n]{1,200})\]\([^()\n]{0,400}\)")
+_UNDERLINE = deferred(r"_(?:(?=_)|(?!\w)|(?<![^\W_]_))|~~")
+_MARGIN = deferred(r"\n[ \t>]{1,40}")
 _BARS: Final = str.maketrans(dict.fromkeys("|\u00a6\u00b7\u2022", " "))  # between the cells of a row, or words
-_BLANKS = re.compile(r"[ \t\u00a0\u3000]{2,}")
-_FIRST_LINE = re.compile(rb"#!\s{0,4}(?:\S{0,80}/)?(?:env\s{1,4}(?:-S\s{1,4})?)?([a-z]{1,12})")
-_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})[ \t]*([^\s`{,]{0,40})")
-_HEADING = re.compile(r" {0,3}#{1,6}[ \t]")
-_BEGINS = re.compile(r"[ \t]{0,12}(?:#{1,6}[ \t]|[-*+][ \t]|\d{1,9}[.)][ \t])")
+_BLANKS = deferred(r"[ \t\u00a0\u3000]{2,}")
+_FIRST_LINE = deferred(rb"#!\s{0,4}(?:\S{0,80}/)?(?:env\s{1,4}(?:-S\s{1,4})?)?([a-z]{1,12})")
+_FENCE = deferred(r" {0,3}(`{3,}|~{3,})[ \t]*([^\s`{,]{0,40})")
+_HEADING = deferred(r" {0,3}#{1,6}[ \t]")
+_BEGINS = deferred(r"[ \t]{0,12}(?:#{1,6}[ \t]|[-*+][ \t]|\d{1,9}[.)][ \t])")
 
 
 @dataclass(frozen=True, slots=True)

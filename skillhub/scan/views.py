@@ -11,6 +11,8 @@ from functools import cached_property, partial
 from sys import maxsize
 from typing import AnyStr, Final, Generic
 
+from skillhub.formats.text import deferred
+
 # ELF, Windows, Mach-O, WebAssembly, Java. The name does not matter: to copy such a file or set its mode is enough.
 EXECUTABLE_MAGIC = (
     *(b"\x7fELF", b"MZ", b"\xfe\xed\xfa\xce", b"\xfe\xed\xfa\xcf", b"\xce\xfa\xed\xfe", b"\xcf\xfa\xed\xfe"),
@@ -20,7 +22,7 @@ EXECUTABLE_MAGIC = (
 ONLY_WORDS: Final = bytes(
     ord(chr(n).lower()) if n < 128 and (chr(n).isalnum() or chr(n) in "*\0") else 32 for n in range(256)
 )
-_PART = re.compile(rb"[a-z0-9]{2,}")
+_PART = deferred(rb"[a-z0-9]{2,}")
 _IN_WORD: Final = b"abcdefghijklmnopqrstuvwxyz0123456789 "
 _ASCII: Final = bytes(range(128))
 # The registered characters beyond ASCII in lower and in upper case, each with the one in lower case in UTF-8.
@@ -247,9 +249,9 @@ _ASCII_SHARE: Final = 0.3
 _PRINTABLE = bytes((9, 10, 13, *range(32, 127)))
 # Padding that moves the end of a line far from its start, and has no effect when the line runs.
 # The lookbehind follows the first byte: the regex engine skips to a byte, but tries a lookbehind at every offset.
-_PADDING = re.compile(rb"[ \t\x0b\x0c](?<=\S.)[ \t\x0b\x0c]{4,}(?=\S)", re.DOTALL)
+_PADDING = deferred(rb"[ \t\x0b\x0c](?<=\S.)[ \t\x0b\x0c]{4,}(?=\S)", re.DOTALL)
 _SOFT_HYPHEN = "\u00ad".encode()
-_HYPHEN_IN_WORD = re.compile(rb"%b(?>(?:[A-Za-z0-9*\0]++|%b)*)" % (_SOFT_HYPHEN, _SOFT_HYPHEN))
+_HYPHEN_IN_WORD = deferred(rb"%b(?>(?:[A-Za-z0-9*\0]++|%b)*)" % (_SOFT_HYPHEN, _SOFT_HYPHEN))
 # What a shell drops within a word, each with its first byte, to which the engine skips: `c'u'rl`, `cu""rl`, `cu$@rl`,
 # `cu$''rl`, `c${x}url`; PowerShell and cmd drop a backtick or a caret. Both quotes of a part are groups. A string of
 # Python with a prefix (`b'..'`) is no such word.
@@ -268,9 +270,9 @@ _DROPPED: Final = tuple(
         (b"^", rb"\^(?<=[a-z]\^)(?=[a-z])"),
     )
 )
-_FIELD = re.compile(rb"\$(?:\{IFS\}|IFS\b)")  # a shell reads it as a blank
+_FIELD = deferred(rb"\$(?:\{IFS\}|IFS\b)")  # a shell reads it as a blank
 # The escapes of YAML.
-_ESCAPE = re.compile(r"\\(?:x([0-9A-Fa-f]{2})|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|([LPN]))")
+_ESCAPE = deferred(r"\\(?:x([0-9A-Fa-f]{2})|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|([LPN]))")
 _NAMED_ESCAPES = {"L": 0x2028, "P": 0x2029, "N": 0x85}
 _JOINTS: Final = (
     ((".ps1", ".psm1"), (b"\\", b"`"), re.compile(rb"[\\`]\r?\n")),
@@ -333,7 +335,7 @@ def runs(data: bytes, length: int, end: bytes = b" ") -> Iterator[tuple[int, int
 
 
 # The blanks of Unicode in UTF-8, such as the no-break space; no line end, so that lines keep their numbers.
-_UNICODE_BLANK = re.compile(rb"\xc2\xa0|\xe1\x9a\x80|\xe2\x80[\x80-\x8a\xa8\xa9\xaf]|\xe2\x81\x9f|\xe3\x80\x80")
+_UNICODE_BLANK = deferred(rb"\xc2\xa0|\xe1\x9a\x80|\xe2\x80[\x80-\x8a\xa8\xa9\xaf]|\xe2\x81\x9f|\xe3\x80\x80")
 
 
 def unescaped(data: bytes, whole: bool) -> bytes:

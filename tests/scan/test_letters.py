@@ -422,7 +422,7 @@ def test_attack_words_added_by_another_thread_are_not_lost(monkeypatch):
 
 
 @settings(max_examples=50)
-@given(st.from_regex(capability._OTHER_PROGRAM))
+@given(st.from_regex(capability._OTHER_PROGRAM.pattern))
 def test_each_command_that_names_a_program_passes_the_prefilter(text):
     assert any(sign in text for sign in (".py", ".sh", ".bash"))
 

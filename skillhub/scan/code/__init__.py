@@ -17,7 +17,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 from unicodedata import is_normalized, normalize
 
-from skillhub.formats.text import packaged
+from skillhub.formats.text import deferred, packaged
 from skillhub.model.finding import NO_PARSER, Sighting
 from skillhub.model.tree import SKILL_MD
 from skillhub.scan.code.decoded import Decoded, decoded, may_be_encoded
@@ -72,20 +72,20 @@ _SAME: Final = {
     **dict.fromkeys(("tsx", "ts-node"), "node"),
 }
 # A timer whose argument is not a function written in place.
-_TIMER = re.compile(rb"settimeout\([\w.]{1,40}[,)]")
+_TIMER = deferred(rb"settimeout\([\w.]{1,40}[,)]")
 # A function that runs text as code or a command, under another name or as an argument: ``run = exec``.
 _RUNNERS: Final = (b"exec", b"eval", b"system", b"popen", b"output", b"spawn", b"promisify")
-_RENAMED = re.compile(
+_RENAMED = deferred(
     rb"[=(,{:]\s{0,9}(?:/\*[^*]{0,99}\*/\s{0,9})?(?:[\w.]{1,60}\.)?(?:exec|eval|execsync|popen|spawn|spawnsync|getoutput"
     rb"|getstatusoutput|check_output)(?![\w.]|\s{0,9}\()|\bos\s{0,9}\.\s{0,9}(?:system|popen)(?!\w|\s{0,9}\()"
     rb"|\bimport\b[^\n;]{0,200}?\b(?:system|popen|getoutput|check_output)\b|\bpromisify\b"
 )
 # JavaScript that imports something else than a package, or a file beside it.
-_IMPORT = re.compile(rb"(?<![\w.$])(?:await|return)?import\((?![\"'](?:\.|(?!data:|blob:|file:|https?:)[@\w]))")
+_IMPORT = deferred(rb"(?<![\w.$])(?:await|return)?import\((?![\"'](?:\.|(?!data:|blob:|file:|https?:)[@\w]))")
 # A program that writes to the clipboard, and the address of a wallet.
-_COPIES = re.compile(rb"clip|pbcopy|xsel|wl-copy")
-_COIN = re.compile(rb"\b(?:bc1[a-z0-9]{25,60}|0x[0-9a-f]{40}|[13lmt4][1-9a-z]{25,94}|[1-9a-z]{43,44})\b")
-_OUTPUT = re.compile(rb"(?:^|[;&=])[ \t]{0,8}`(?:curl|wget)\b", re.MULTILINE)
+_COPIES = deferred(rb"clip|pbcopy|xsel|wl-copy")
+_COIN = deferred(rb"\b(?:bc1[a-z0-9]{25,60}|0x[0-9a-f]{40}|[13lmt4][1-9a-z]{25,94}|[1-9a-z]{43,44})\b")
+_OUTPUT = deferred(rb"(?:^|[;&=])[ \t]{0,8}`(?:curl|wget)\b", re.MULTILINE)
 # A pipe into a shell, after a wrapper or a path, or with quotes in its name: `| sudo -u root bash`, `| ba""sh`.
 # One pattern for each start, since the engine skips to the first letters of a pattern.
 _TO_SHELL: Final = tuple(
@@ -99,30 +99,30 @@ _TO_SHELL: Final = tuple(
     for start in (rb"\|&?", rb">\(")
 )
 _FENCES: Final = (b"```", b"~~~")
-_QUOTED = re.compile(rb"`[^`\n]{9,500}`")
+_QUOTED = deferred(rb"`[^`\n]{9,500}`")
 # A command within a sentence.
-_INLINE = re.compile(r"`((?:curl|wget|cat|tar|nc|bash|sh|eval|echo|python3?|node|dig|find)\s[^`\n]{4,500})`")
+_INLINE = deferred(r"`((?:curl|wget|cat|tar|nc|bash|sh|eval|echo|python3?|node|dig|find)\s[^`\n]{4,500})`")
 # More places in one file give a reader no new information.
 _PLACES_MAX = 10
-_WORD = re.compile(r"[\w-]+")
+_WORD = deferred(r"[\w-]+")
 _BLANKS: Final = b" \t\r\n\x0b\x0c\0"
 # Other separators of words in a program: a joined line end, a blank of Unicode.
-_NOTHING = re.compile(
+_NOTHING = deferred(
     rb"\\\r?\n|\xc2\xa0|\xe1\x9a\x80|\xe2\x80[\x80-\x8a\xa8\xa9\xaf]|\xe2\x81\x9f|\xe3\x80\x80|\xef\xbb\xbf"
 )
 # Comments, from the first ``/*`` or from the last one before an end: either may be part of a string or of a comment.
-_COMMENT = re.compile(rb"/\*.*?\*/", re.DOTALL)
-_INNER_COMMENT = re.compile(rb"/\*(?>(?:[^/*]++|(?!/\*|\*/).)*)\*/", re.DOTALL)
-_LINE_COMMENT = re.compile(rb"//(?<![:/]//)[^\n]*+")
+_COMMENT = deferred(rb"/\*.*?\*/", re.DOTALL)
+_INNER_COMMENT = deferred(rb"/\*(?>(?:[^/*]++|(?!/\*|\*/).)*)\*/", re.DOTALL)
+_LINE_COMMENT = deferred(rb"//(?<![:/]//)[^\n]*+")
 # The first bytes of programs for Windows, Linux, Java and macOS, in base64.
 _PROGRAMS: Final = (b"TVqQAAMAA", b"TVpQAAIAA", b"f0VMRgEB", b"f0VMRgIB", b"yv66vgAA", b"z/rt/gcA")
-_TELLS = re.compile(
+_TELLS = deferred(
     r"(?:^|[\s;|&(`\"'/])(?:curl|wget|ncat?|bash|/bin/sh|powershell|iwr|osascript)\s+[-\"'$(h]|\bsubprocess\."
     r"|\bos\.(?:system|popen)|child_process|\bexec\(|\beval\(|socket\.socket|~/\.(?:ssh|aws)|id_rsa\b"
     r"|\.aws/credentials|/dev/tcp/"
 )
 # Each text that matches has one of these parts, to whose first letters the engine skips.
-_TELLING_PART = re.compile(
+_TELLING_PART = deferred(
     r"curl|wget|nc|bash|/bin/sh|powershell|iwr|osascript|subprocess|os\.|child_process|exec\(|eval\(|socket|~/\.|id_rsa"
     r"|\.aws|/dev/tcp"
 )
@@ -318,11 +318,11 @@ def _without_blanks(text: bytes) -> Iterator[bytes]:
 
 # What leaves in one step, without a flow of data: files to public hosts, copies of mail.
 
-_BCC = re.compile(
+_BCC = deferred(
     r"\b(?:add|set)?_?bcc\b[\"'\]]{0,3}\s{0,3}(?:=(?!=)|:|<<|\+=|\(|\.(?:push|append|add)\()\s{0,3}[\[{]?\s{0,3}"
     r"[\"']" + MAILBOX
 )
-_PLACEHOLDER = re.compile(r"example|your|user@|test|@domain|placeholder")
+_PLACEHOLDER = deferred(r"example|your|user@|test|@domain|placeholder")
 _BCC_LITERAL: Final = Literals(b"bcc", b"addbcc", b"setbcc")
 _HOSTED: Final = frozenset[AddressKind]({"drop", "paste"})
 # The public hosts by their longest label, which is a word of the text.
@@ -331,18 +331,18 @@ _HOSTS: Final = {
     for label in {max(host.split(".")[:-1], key=len) for host in PUBLIC_HOSTS}
 }
 _SENDERS: Final = frozenset((b"curl", b"xh", b"post", b"put", b"fetch"))
-_BY_NUMBER = re.compile(rb"://\d")
+_BY_NUMBER = deferred(rb"://\d")
 # In lower case, where -F and -f are one: an option that sends needs a file after it.
-_UPLOAD = re.compile(r"\b(?:curl|xh)(?=\s)[^\n]{1,1500}")
-_SENDS_FILE = re.compile(
+_UPLOAD = deferred(r"\b(?:curl|xh)(?=\s)[^\n]{1,1500}")
+_SENDS_FILE = deferred(
     r"\s(?:-f|--form)\s{0,2}[\"']?[^\s\"'@]{0,60}@(?!\{\{)|\s(?:-t|--upload-file)\s|\s--data-binary[\s=]{1,2}[\"']?@"
     r"|\s[\w-]{1,40}@[\"']?[~./$\w]"
 )
-_CALL = re.compile(r"\b(?:post|put|fetch)\(")
+_CALL = deferred(r"\b(?:post|put|fetch)\(")
 _CALL_MAX: Final = 400
-_SENDS_BODY = re.compile(r"\bfiles\s?[=:]|\bopen\(|\bbody\s?:|\bformdata\b|createreadstream|readfile")
+_SENDS_BODY = deferred(r"\bfiles\s?[=:]|\bopen\(|\bbody\s?:|\bformdata\b|createreadstream|readfile")
 # Words by which the description of a skill says so.
-_SAID = re.compile(r"\b(?:upload|share|sharing|paste|hosting|transfer|publish|cdn)")
+_SAID = deferred(r"\b(?:upload|share|sharing|paste|hosting|transfer|publish|cdn)")
 # A picture whose address carries what the user wrote: its host gets that as soon as the picture is shown.
 _PICTURE: Final = {
     "picture": sign("![ / http", r"!\[[^\]\n]{0,80}\]\(\s?https?://[^)\n]{1,300}"),
@@ -365,8 +365,8 @@ _PICTURE: Final = {
         r"\b(?:api keys?|secrets|credentials|environment variables)\b",
     ),
 }
-_ABOUT = re.compile(r"\b(?:attack|injection|exfiltrat|threat|vulnerab)")
-_OTHERS_ACT = re.compile(OTHERS_ACT)
+_ABOUT = deferred(r"\b(?:attack|injection|exfiltrat|threat|vulnerab)")
+_OTHERS_ACT = deferred(OTHERS_ACT)
 
 
 def leaks(files: SkillFiles) -> Iterator[Sighting]:
@@ -438,7 +438,7 @@ def _is_public(host: str, path: str) -> bool:
 PARSERS: Final = {"shell": "tree_sitter_bash", "javascript": "tree_sitter_javascript"}
 # Characters of all programs of a skill, with those embedded in them. Of a long program only words and signs count.
 _LENGTH_MAX = 1 << 21
-_WORD_OR_SIGN = re.compile(r"\w+|[^\w\s]")
+_WORD_OR_SIGN = deferred(r"\w+|[^\w\s]")
 
 
 class Reader:

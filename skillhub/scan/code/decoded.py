@@ -15,6 +15,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from skillhub.formats.text import deferred
+
 # A run of letters of base64 shorter than this holds no command.
 _RUN: Final = b"a" * 24
 # Bytes of compressed text: for each encoded text, and for each byte of its file. Honest text has a tenth of its size.
@@ -26,21 +28,21 @@ _START: Final = 1 << 16
 _LETTERS: Final = bytes(97 if n < 128 and (chr(n).isalnum() or chr(n) in "+/_-") else 32 for n in range(256))
 _LINE_MAX = 80
 # Each pattern begins with one fixed byte outside of its repeat, so that the engine can skip to it.
-_ESCAPES = re.compile(rb"\\(?:x|u00)[0-9A-Fa-f]{2}(?:\\(?:x|u00)[0-9A-Fa-f]{2}){5,}")
-_PERCENTS = re.compile(rb"%[0-9A-Fa-f]{2}[\w./:-]{0,3}%[0-9A-Fa-f]")
-_PERCENT = re.compile(rb"%[0-9A-Fa-f]{2}[\w./:-]{0,3}(?:%[0-9A-Fa-f]{2}[\w./:-]{0,3}){7,}")
-_NUMBERS = re.compile(rb"(?:(?:0x[0-9A-Fa-f]{2}|\d{2,3})[ \t]{0,3},\s{0,20}){7,}(?:0x[0-9A-Fa-f]{2}|\d{2,3})")
-_CHARS = re.compile(
+_ESCAPES = deferred(rb"\\(?:x|u00)[0-9A-Fa-f]{2}(?:\\(?:x|u00)[0-9A-Fa-f]{2}){5,}")
+_PERCENTS = deferred(rb"%[0-9A-Fa-f]{2}[\w./:-]{0,3}%[0-9A-Fa-f]")
+_PERCENT = deferred(rb"%[0-9A-Fa-f]{2}[\w./:-]{0,3}(?:%[0-9A-Fa-f]{2}[\w./:-]{0,3}){7,}")
+_NUMBERS = deferred(rb"(?:(?:0x[0-9A-Fa-f]{2}|\d{2,3})[ \t]{0,3},\s{0,20}){7,}(?:0x[0-9A-Fa-f]{2}|\d{2,3})")
+_CHARS = deferred(
     rb"(?:(?:chrw?|\[char\]|fromCharCode)\s?\(?(?:0x[0-9A-Fa-f]{2}|\d{2,3})\)?[\s.+&]{0,5}){4,}", re.IGNORECASE
 )
 # The start of ``_CHARS`` in lower case; "chr" alone is a part of "synchronous".
-_CHAR = re.compile(rb"ch(?:rw?|ar\]|arcode)\s?\(?\d")
+_CHAR = deferred(rb"ch(?:rw?|ar\]|arcode)\s?\(?\d")
 _CODES: Final = ((_ESCAPES, 16), (_PERCENT, 0), (_NUMBERS, 10), (_CHARS, 10))
 # Seven commas with nothing but numbers between them, from the first one on, to which the engine can skip.
-_COMMAS = re.compile(rb",(?:[0-9a-fA-Fx \t\r\n]*+,){6}")
-_NUMBER = re.compile(rb"0x[0-9A-Fa-f]{2}|\d{2,3}")
-_HEX = re.compile(rb"(?:[0-9A-Fa-f]{2})+")
-_BASE32 = re.compile(rb"[A-Z2-7]+={0,6}")
+_COMMAS = deferred(rb",(?:[0-9a-fA-Fx \t\r\n]*+,){6}")
+_NUMBER = deferred(rb"0x[0-9A-Fa-f]{2}|\d{2,3}")
+_HEX = deferred(rb"(?:[0-9A-Fa-f]{2})+")
+_BASE32 = deferred(rb"[A-Z2-7]+={0,6}")
 _COMPRESSED: Final = (b"\x1f\x8b", b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda")
 _PRINTABLE = bytes((9, 10, 13, *range(32, 127)))
 
