@@ -309,7 +309,12 @@ def test_generated_pages_are_up_to_date():
 def test_the_recorded_demo_is_up_to_date(tmp_path):
     done = subprocess.run(
         [sys.executable, str(REPO / "docs" / "demo.py"), "--record", str(tmp_path)],
-        env={**os.environ, "SKILLHUB_DEMO_PROGRAM": shlex.join(forked.words("skillhub.cli.main", SECONDS))},
+        # A long path would be broken into two lines, and not be shown as the short one that it is in the project.
+        env={
+            **os.environ,
+            "SKILLHUB_DEMO_PROGRAM": shlex.join(forked.words("skillhub.cli.main", SECONDS)),
+            "TMPDIR": "/tmp",
+        },
         capture_output=True,
         text=True,
         check=False,
