@@ -350,9 +350,10 @@ def _read_in(name: str, at: int | None, limit: int, path: str) -> bytes | None:
     try:
         handle = _open(name, _READ, at=at)
         try:
-            if not stat.S_ISREG(os.fstat(handle).st_mode):
+            status = os.fstat(handle)
+            if not stat.S_ISREG(status.st_mode):
                 raise StateError("expected a file, found a folder, pipe or device", where=path)
-            data = _read_all(handle, limit + 1)
+            data = _read_all(handle, limit + 1, status.st_size)
         finally:
             os.close(handle)
     except FileNotFoundError:
@@ -449,9 +450,10 @@ def create(path: str, flags: int, mode: int) -> int:
         return _open(path, flags, mode)
 
 
-def _read_all(handle: int, limit: int) -> bytes:
+def _read_all(handle: int, limit: int, size: int) -> bytes:
     parts, missing = [], limit
-    while missing and (part := os.read(handle, missing)):
+    piece = max(size + 1, 4096)  # a read allocates what it asks for: that takes longer than to read a small file
+    while missing and (part := os.read(handle, min(missing, piece))):
         parts.append(part)
         missing -= len(part)
     return b"".join(parts)

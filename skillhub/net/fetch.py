@@ -159,7 +159,7 @@ class FolderFetcher:
             raise UnsafeTransfer(f"expected a file of {self._base}, found {quote(url)}")
         try:
             with open(os.path.join(self._path, *segments), "rb") as file:
-                data = file.read(cap + 1)
+                data = file.read(min(cap, os.fstat(file.fileno()).st_size) + 1)
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
             raise NotFound("there is no such file", where=url) from error
         except OSError as error:

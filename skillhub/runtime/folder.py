@@ -137,7 +137,7 @@ class Folder:
             raise Drifted("the file was removed meanwhile", where=path)
         handle, status = opened_file
         with os.fdopen(handle, "rb") as file:
-            data = file.read(limit + 1)
+            data = file.read(min(limit, status.st_size) + 1)
             # The stamp has the inode: if a folder was replaced by a link, the path leads to another inode.
             if stamp_of(status) != expected or stamp_of(os.fstat(handle)) != expected:
                 raise Drifted("the file was changed meanwhile", where=path, hint="load the skill again")
