@@ -17,6 +17,7 @@ from skillhub.errors import (
     SecurityError,
     SkillhubError,
     SourceError,
+    StateError,
     UnsafeTransfer,
     UsageError,
 )
@@ -169,6 +170,10 @@ def adopt(names: Sequence[str], into: str, options: Options, ports: Ports) -> Ou
         return Outcome((), False, warnings=warnings, left_out=tuple(left_out))
     if not options.dry_run:
         with ports.project.exclusively():  # another command would remove the unfinished copies
+            for path, tree in [(path, skill.candidate.tree) for skill in adopted for path in skill.find.copies]:
+                if compare(path, tree.listing):
+                    hint = "run the command again; it asks again"
+                    raise StateError("the copy was edited meanwhile", where=path, hint=hint)
             for skill in adopted:
                 _copy_into_project(skill, ports)
     outcome = carry_out(plans, options, answers, state, ports)

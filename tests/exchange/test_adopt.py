@@ -10,7 +10,7 @@ from skillhub.errors import StateError
 from skillhub.exchange.adopt import adopt
 from tests.install.test_faults import Case, left_over, look
 from tests.support.faults import KILLED, kill, no_space, run_with_fault, sample
-from tests.support.world import skill
+from tests.support.world import Answers, World, skill
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="the fault is put into a forked child")
 
@@ -46,3 +46,15 @@ def test_an_interruption_at_any_step_loses_nothing_and_can_be_completed(tmp_path
         assert look(world).documents == case.after.documents, at
         assert left_over(world) == [], at
         assert world.problems() == [], at
+
+
+def test_attack_a_copy_that_was_edited_during_the_question_is_not_adopted(tmp_path):
+    world = World(tmp_path)
+    folder = skill(world.base / ".agents/skills", "loose")
+    answers = Answers("yes")
+    answers.meanwhile = lambda: (folder / "more.md").write_text("Not what was agreed to.\n")
+    before = world.lock()
+    with pytest.raises(StateError, match="edited meanwhile"):
+        adopt([], "skills", Options(), world.ports(answers))
+    assert world.lock() == before
+    assert not (world.base / "skills").exists()
