@@ -20,7 +20,7 @@ from requests import PreparedRequest, RequestException, Response, Timeout
 from requests.auth import HTTPBasicAuth
 from requests.utils import get_netrc_auth
 
-from skillhub.errors import FormatError, SourceError, StateError, UsageError
+from skillhub.errors import FormatError, SourceError, StateError, UnsafeTransfer, UsageError
 from skillhub.formats.digest import Digest
 from skillhub.formats.json import strict_json
 from skillhub.formats.text import quote
@@ -273,8 +273,12 @@ def _check_named(url: str, registry: str) -> None:
     own = RequestTarget.parse(registry)
     addresses = judged(own, is_proxied=proxy_for(own) is not None)
     is_private = not all(is_public(address) for address, _ in addresses)
-    target = judge(url, Requester("site", registry), {own.origin} if is_private else ())
-    judged(target, is_proxied=proxy_for(target) is not None)
+    try:
+        target = judge(url, Requester("site", registry), {own.origin} if is_private else ())
+        judged(target, is_proxied=proxy_for(target) is not None)
+    except UnsafeTransfer as error:
+        error.hint = "if that host is yours, add it to trusted-hosts in config.toml"
+        raise
 
 
 def _layer(file: SiteFile, data: bytes) -> Blob:

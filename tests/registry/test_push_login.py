@@ -173,8 +173,9 @@ def test_attack_a_redirect_of_a_registry_to_plain_http_is_refused(here, opened):
 
 @pytest.mark.parametrize("inside", ["10.0.0.7", "169.254.169.254", "[::1]"])
 def test_attack_a_public_registry_names_no_host_in_a_private_network(inside):
-    with pytest.raises(UnsafeTransfer, match="private network"):
+    with pytest.raises(UnsafeTransfer, match="private network") as caught:
         push_oci._check_named(f"https://{inside}/upload", "https://1.1.1.1/v2/")
+    assert "trusted-hosts in config.toml" in caught.value.hint
     push_oci._check_named(f"https://{inside}/upload", "https://10.0.0.1/v2/")
     push_oci._check_named("https://1.0.0.1/upload", "https://1.1.1.1/v2/")
 
