@@ -105,7 +105,6 @@ _DECODES = re.compile(
 )
 _REGISTRIES = re.compile(r"(?:^|\.)(?:deno\.land|jsr\.io)$")  # which keep the versions that they published
 _OPTIONS = re.compile(rb"(?:\s{1,4}--?[\w=,.:-]{1,60}){0,8}")
-_BETWEEN = re.compile(rb"[;|&]")  # commands
 # Alternatives that begin with a letter each, so that the engine skips to these letters.
 _ADDS_PACKAGE = b"|".join(
     (
@@ -195,7 +194,7 @@ def _fetched(context: MatchContext, fetch: bytes, rule: str, plain: re.Pattern[b
 def _package_address(context: MatchContext) -> str:
     """Judge the address of a package: by who can publish there."""
     address = URL.search((context.then + context.after[:GAP_MAX]).decode("utf-8", "replace"))
-    is_installed = _BETWEEN.search(context.between) is None
+    is_installed = re.search(rb"[;|&]", context.between) is None
     return "SH117" if is_installed and address and is_anybodys(address) else "SH106"
 
 
@@ -380,6 +379,7 @@ SYSTEM: Final = (
             rb"\|\s{0,4}(?:curl|nc|wget)\b",
         ),
         pattern("token* print / curl wget", rb"\b(?:curl|wget)(?=\s)", _OWN_TOKEN, _sent_elsewhere),
+        pattern("dialog / hidden / password*", rb"\bdialog\s[^\n]{0,200}\bpassword", rb"\bhidden\sanswer\b"),
         pattern("home", rb"\bhome\(\)\s{0,2}/\s{0,2}[\"']\.(?:ssh|aws|netrc|kube|gnupg|git-credentials)\b"),
     ),
     rule(

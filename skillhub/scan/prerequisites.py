@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import compress, dropwhile, pairwise
 from typing import Final
@@ -16,6 +16,15 @@ from skillhub.scan.skill_files import Language, Passage, Signs, SkillFiles, Sour
 
 # Languages in which a command is a line of words.
 _READ: Final = frozenset[Language]({"shell", "ruby", "php", "perl", "powershell", "batch", "applescript", "other"})
+# A command that a program runs as one text, and a value that is put into a text.
+_CALLED: Final = re.compile(
+    r"(?i)\b(?:system|popen|exec|execsync|execute|spawn|spawnsync|run|call|check_call|check_output|getoutput|shell_exec"
+    r"|passthru|command|shell script)(?:\(|\s{1,4}(?=[\"'`]))\s{0,8}[fbru]{0,2}"
+    r"(\"((?:[^\"\\\n]|\\.){3,2000})\"|'((?:[^'\\\n]|\\.){3,2000})'|`([^`\\\n]{3,2000})`)"
+)
+_PUT_IN: Final = re.compile(
+    r"[\"'][ \t]{0,4}[+.&][ \t]{0,4}(?:quoted form of )?[\w.()]{1,60}[ \t]{0,4}[+.&][ \t]{0,4}[\"']"
+)
 _FETCHERS: Final = frozenset(
     words("curl curl.exe wget wget.exe aria2c axel certutil certutil.exe bitsadmin bitsadmin.exe iwr irm")
     + words("invoke-webrequest invoke-restmethod start-bitstransfer")
@@ -65,8 +74,19 @@ def staged(files: SkillFiles) -> Iterator[Sighting]:
             passages = [*file.parsed(programs_in), *(() if file.recipe else file.passages)]
             is_read = [passage.kind == "code" and passage.language in _READ for passage in passages]
             scripts = [*compress(passages, is_read)]
+            scripts += [run for each in passages if each.kind == "code" for run in _commands_in(each)]
             rows = [*_started(scripts), *(row for passage in passages for row in _run(passage))]
             yield from (Sighting(rule, file.path, line) for rule, line in rows)
+
+
+def _commands_in(passage: Passage) -> Iterator[Passage]:
+    """Yield the commands that a program runs, each as a script."""
+    text = _PUT_IN.sub("$x", passage.text) if _CALLED.search(passage.text) else ""
+    line, counted_to = passage.line, 0
+    for match in _CALLED.finditer(text):
+        line, counted_to = line + text.count("\n", counted_to, match.start()), match.start()
+        command = (match[2] or match[3] or match[4] or "").replace('\\"', '"')
+        yield replace(passage, language="shell", text=command, line=line)
 
 
 def _run(passage: Passage) -> Iterator[tuple[str, int]]:

