@@ -47,6 +47,19 @@ _ARCHIVES: Final = (
     *(b"\x5d\0\0", b"LZIP", b"\x04\x22\x4d\x18", b"\x1f\x9d", b"\x1f\xa0", b"\xed\xab\xee\xdb", b"!<arch>\ndebian"),
 )
 _BYTECODE: Final = (".pyc", ".pyo")
+# Greek and Cyrillic letters, and Latin ones in other shapes, in UTF-8.
+_LOOKS_ALIKE = re.compile(rb"[\xcd-\xd3][\x80-\xbf]|\xef\xbc[\xa1-\xba]|\xef\xbd[\x81-\x9a]|\xf0\x9d[\x90-\x9f]")
+_WORD = re.compile(r"[^\s\"'`|;&()<>{}\[\],$]+")
+_COMMANDS: Final = frozenset(
+    words(
+        "curl wget bash sh zsh sudo python python3 pip pip3 npm npx uvx node git eval exec chmod ssh scp docker"
+        " base64 powershell pwsh osascript iex iwr invoke-expression"
+    )
+)
+_INSTALLS = re.compile(
+    r"\b(?:(?:pip3?|pipx|uv|npm|pnpm|yarn|bun|gem|cargo|brew|go) (?:pip )?(?:install|add|i)|npx|uvx|bunx)"
+    r" (?:-\S{1,30} )*$"
+)
 # The start of a line of a program.
 _CODE = deferred(
     rb"^[ \t]*(?:import|from|const|var|let|function|def|exec|eval|require|module\.|\(function|curl|wget|<\?php)\b",
@@ -81,6 +94,27 @@ def disguises(files: SkillFiles) -> Iterator[Sighting]:
             has_skill = opened <= ARCHIVES_MAX and any(_is_skill(path) for path, _ in _entries(file.path, file.data))
             yield Sighting("SH607" if _is_locked(file.data) else "SH612" if has_skill else "SH606", file.path, 0)
         yield from _padding(file)
+
+
+def look_alikes(files: SkillFiles) -> Iterator[Sighting]:
+    """Yield the commands, addresses and packages that are spelled with letters of another alphabet."""
+    for file in files:
+        if file.is_program or not _LOOKS_ALIKE.search(file.data):
+            continue
+        for number, (line, folded) in enumerate(zip(file.text.split("\n"), file.folded.split("\n"), strict=True), 1):
+            if not line.isascii() and any(_is_spelled_alike(word, folded) for word in _new_words(line, folded)):
+                yield Sighting("SH006", file.path, number)
+
+
+def _new_words(line: str, folded: str) -> Iterator[str]:
+    """Yield the words of Latin letters alone in a folded line that the line spells with other letters."""
+    words = {*_WORD.findall(line.lower().replace("*", ""))}
+    yield from (word for word in _WORD.findall(folded) if word.isascii() and word not in words)
+
+
+def _is_spelled_alike(word: str, line: str) -> bool:
+    name = word.rpartition("/")[2]
+    return name in _COMMANDS or "://" in word or _INSTALLS.search(line.partition(word)[0]) is not None
 
 
 def _is_skill(name: str) -> bool:

@@ -11,7 +11,18 @@ from typing import Final
 
 from skillhub.formats.text import deferred, words
 from skillhub.model.finding import Sighting
-from skillhub.scan.pattern import ANYBODYS, OTHERS_ACT, OWN_NETWORK, URL, AddressKind, is_installer, kind_of
+from skillhub.scan.pattern import (
+    ANYBODYS,
+    OTHERS_ACT,
+    OWN_NETWORK,
+    URL,
+    AddressKind,
+    MatchContext,
+    is_installer,
+    kind_of,
+    pattern,
+    rule,
+)
 from skillhub.scan.skill_files import Language, Passage, Signs, SkillFiles, SourceFile, programs_in, sign
 
 # Languages in which a command is a line of words.
@@ -475,3 +486,20 @@ def _is_value(signs: Signs, name: str, number: int) -> bool:
 def _warns(signs: Signs, number: int) -> bool:
     """Return whether a passage is part of a text about such instructions."""
     return any(_WARNS.search(text) for text in signs.texts[max(number - 1, 0) : number + 1])
+
+
+def _is_remote(context: MatchContext) -> str | None:
+    """Judge the loading of a model by torch: from a folder, or without code of its own, it runs nothing."""
+    call = context.after.partition(b")")[0]
+    return None if re.search(rb"source\s{0,2}=\s{0,2}[\"']local|weights_only\s{0,2}=\s{0,2}true", call) else "SH120"
+
+
+# Models whose repository brings code that the loader runs.
+MODELS: Final = (
+    rule(
+        "SH120",
+        pattern("trust / remote repo / true", rb"\btrust_(?:remote_code|repo)\s{0,2}=\s{0,2}true\b"),
+        pattern("trust / remote / code", rb"--trust[-_]remote[-_]code\b"),
+        pattern("torch / hub", rb"\btorch\.hub\.load(?:_state_dict_from_url)?\(", judge=_is_remote),
+    ),
+)

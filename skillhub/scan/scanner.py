@@ -13,17 +13,17 @@ from skillhub.model.finding import SEVERITIES, Finding, Rule, at_least, rules
 from skillhub.model.tree import SKILL_MD, File, Tree
 from skillhub.scan.code import encodings, in_programs, leaks
 from skillhub.scan.commands import FETCH, SYSTEM
-from skillhub.scan.disguise import ARCHIVES_MAX, disguises, is_archive, members
+from skillhub.scan.disguise import ARCHIVES_MAX, disguises, is_archive, look_alikes, members
 from skillhub.scan.files import files, is_read
 from skillhub.scan.hidden import hidden, hidden_in_binary
 from skillhub.scan.injection import INSTRUCTIONS, covert, demands, hooks, orders
 from skillhub.scan.pattern import LinePattern
-from skillhub.scan.prerequisites import pasted, prerequisites, staged, told_to_start
+from skillhub.scan.prerequisites import MODELS, pasted, prerequisites, staged, told_to_start
 from skillhub.scan.secrets import secrets
 from skillhub.scan.skill_files import Detector, SkillFiles, SourceFile
 from skillhub.scan.views import Letters, decoded, joined, spaced, squeezed, unescaped, windows
 
-_PATTERNS: Final = (*FETCH, *INSTRUCTIONS, *SYSTEM)
+_PATTERNS: Final = (*FETCH, *MODELS, *INSTRUCTIONS, *SYSTEM)
 RULES: Final = {rule.id: rule for rule in rules().values() if rule.is_content}
 LINE_PATTERNS: Final = tuple((rule, pattern) for rule, patterns in _PATTERNS for pattern in patterns)
 # By each word of a pattern's first group, the positions in ``LINE_PATTERNS`` of the patterns with this word.
@@ -45,6 +45,7 @@ DETECTORS: Final[tuple[Detector, ...]] = (
     encodings,
     leaks,
     disguises,
+    look_alikes,
 )
 _ESCAPABLE: Final = (".json", ".jsonc", ".json5", ".ipynb", ".yaml", ".yml", ".toml")
 _ESCAPE: Final = deferred(rb"\\[xuULPN]")

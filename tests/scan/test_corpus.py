@@ -21,7 +21,7 @@ FOUND = {
     "download-and-run": 18,
     "encoded-payload": 17,
     "environment-sent": 12,
-    "evasion": 21,
+    "evasion": 23,
     "fake-prerequisite": 17,
     "hidden-text": 14,
     "loaded-code": 15,

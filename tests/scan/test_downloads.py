@@ -338,3 +338,22 @@ def test_attack_an_index_is_judged_by_who_runs_it(host, rule):
     for command in ("pip install -i https://{}/simple a", "uv pip install --extra-index-url 'https://{}/simple' a"):
         found = {each.rule for each in scan(Tree({"a.sh": File(command.format(host).encode())}))}
         assert found & {"SH106", "SH117"} == ({rule} if rule else set()), command
+
+
+@pytest.mark.parametrize(
+    ("text", "rule"),
+    [
+        ('AutoModel.from_pretrained("a/b", trust_remote_code=True)', "SH120"),
+        ("vllm serve a/b --trust-remote-code", "SH120"),
+        ('torch.hub.load("a/b", "net", trust_repo=True)', "SH120"),
+        ('torch.hub.load_state_dict_from_url("https://models.example.com/m.pth")', "SH120"),
+        ("import pickle\nfrom huggingface_hub import *\npickle.load(open(hf_hub_download('a', 'm'), 'rb'))", "SH120"),
+        ('AutoModel.from_pretrained("a/b", trust_remote_code=False)', None),
+        ('torch.hub.load("./yolo", "custom", source="local")', None),
+        ('torch.hub.load_state_dict_from_url("https://models.example.com/m.pth", weights_only=True)', None),
+        ("from huggingface_hub import *\nprint(open(hf_hub_download('a/b', 'config.json')).read())", None),
+    ],
+)  # fmt: skip
+def test_attack_a_model_with_code_of_its_repository_is_noted(text, rule):
+    found = {each.rule for each in scan(Tree({"a.py": File(text.encode())}))}
+    assert found & {"SH120"} == ({rule} if rule else set())

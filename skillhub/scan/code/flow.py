@@ -111,6 +111,7 @@ _RULES_BY_SINK: Final = {
     "eval": (("SH605", {"from data"}),),
     "write": (("SH406", {"later"}), ("SH406", {"packages", "path file"})),
     "copy": (("SH414", {"coin"}),),
+    "load": (("SH120", {"model"}),),
     "publish": tuple(("SH603", {f"of {kind}"}) for kind in _UNPUBLISHED),
 }
 _COLLECT = re.compile(
@@ -248,6 +249,7 @@ _CALLS: Final = tuple(
             rf"(?:pyperclip|clipboard)\.copy|{_ANY}(?:clipboard_append|setclipboard(?:data|text)|clipboard\.write(?:text)?)"
             r"|clipboardy\.(?:default\.)?write(?:sync)?|pbcopy|xclip|xsel|wl-copy|set-clipboard",
         ),
+        ("model", rf"{_ANY}(?:hf_hub_download|snapshot_download|cached_download)"),
         ("hand-out", rf"{_ANY}dup2"),
         ("pipe", rf"{_ANY}pipe"),
     )
@@ -390,7 +392,7 @@ class Flow:
             if kind == "decode":
                 self._changes[kind].append(returned)
                 self.mark("decoded", returned, place)
-            if kind in ("send", "socket", "encode", "packages") or kind.startswith("of "):
+            if kind in ("send", "socket", "encode", "packages", "model") or kind.startswith("of "):
                 self.mark({"send": "fetched", "encode": "encoded"}.get(kind, kind), returned, place)
 
     def sink(self, kind: str, node: Node, place: Place) -> None:

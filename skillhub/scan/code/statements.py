@@ -107,8 +107,7 @@ _COMMANDS: Final = re.compile(
 )
 _LOADS: Final = re.compile(r"(?:require|include)(?:_once|_relative)?|load|do|import-module")
 _WRITES: Final = re.compile(
-    _LAST
-    + r"(?:write|writefile|(?:os|file)\.create|binwrite|open|fopen|file_put_contents|fwrite|fputs|getstore"
+    _LAST + r"(?:write|writefile|(?:os|file)\.create|binwrite|open|fopen|file_put_contents|fwrite|fputs|getstore"
     r"|mirror|downloadfile|set-content|add-content|out-file|writeallbytes|writealltext|copy_stream|copy|cp|copy-item|(?:new|set)-itemproperty|symlink)"
 )
 _OPENS: Final = re.compile(rf"{_LAST}f?open")
