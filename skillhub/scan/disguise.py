@@ -16,7 +16,7 @@ from typing import Final
 from skillhub.formats.text import deferred, words
 from skillhub.model.finding import Sighting
 from skillhub.scan.files import RUN_BY_NAME, suffix_of
-from skillhub.scan.skill_files import SkillFiles, SourceFile
+from skillhub.scan.skill_files import SkillFiles, SourceFile, fold
 from skillhub.scan.views import EXECUTABLE_MAGIC, runs
 
 _TEXTS: Final = words(
@@ -47,8 +47,11 @@ _ARCHIVES: Final = (
     *(b"\x5d\0\0", b"LZIP", b"\x04\x22\x4d\x18", b"\x1f\x9d", b"\x1f\xa0", b"\xed\xab\xee\xdb", b"!<arch>\ndebian"),
 )
 _BYTECODE: Final = (".pyc", ".pyo")
-# Greek and Cyrillic letters, and Latin ones in other shapes, in UTF-8.
-_LOOKS_ALIKE = re.compile(rb"[\xcd-\xd3][\x80-\xbf]|\xef\xbc[\xa1-\xba]|\xef\xbd[\x81-\x9a]|\xf0\x9d[\x90-\x9f]")
+# Greek and Cyrillic letters, and Latin ones in other shapes, with another letter or sign of their word.
+_MAY_LOOK_ALIKE = re.compile(rb"[\xcd-\xd3\xef\xf0]")
+_LOOKS_ALIKE = re.compile(
+    "[\u0370-\u04ff](?:(?=[A-Za-z0-9])|(?<=[A-Za-z0-9/.@-].))|[\uff21-\uff3a\uff41-\uff5a\U0001d400-\U0001d7ff]"
+)
 _WORD = re.compile(r"[^\s\"'`|;&()<>{}\[\],$]+")
 _COMMANDS: Final = frozenset(
     words(
@@ -99,11 +102,13 @@ def disguises(files: SkillFiles) -> Iterator[Sighting]:
 def look_alikes(files: SkillFiles) -> Iterator[Sighting]:
     """Yield the commands, addresses and packages that are spelled with letters of another alphabet."""
     for file in files:
-        if file.is_program or not _LOOKS_ALIKE.search(file.data):
+        if not file.is_text or file.data.isascii() or not _MAY_LOOK_ALIKE.search(file.data):
             continue
-        for number, (line, folded) in enumerate(zip(file.text.split("\n"), file.folded.split("\n"), strict=True), 1):
-            if not line.isascii() and any(_is_spelled_alike(word, folded) for word in _new_words(line, folded)):
-                yield Sighting("SH006", file.path, number)
+        for number, line in enumerate(file.text.split("\n"), 1):
+            if not line.isascii() and _LOOKS_ALIKE.search(line):
+                folded = fold(line)
+                if any(_is_spelled_alike(word, folded) for word in _new_words(line, folded)):
+                    yield Sighting("SH006", file.path, number)
 
 
 def _new_words(line: str, folded: str) -> Iterator[str]:

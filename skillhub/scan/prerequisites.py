@@ -92,7 +92,8 @@ def staged(files: SkillFiles) -> Iterator[Sighting]:
 
 def _commands_in(passage: Passage) -> Iterator[Passage]:
     """Yield the commands that a program runs, each as a script."""
-    text = _PUT_IN.sub("$x", passage.text) if _CALLED.search(passage.text) else ""
+    is_read = passage.language != "shell" and ("curl" in passage.text or "wget" in passage.text)
+    text = _PUT_IN.sub("$x", passage.text) if is_read and _CALLED.search(passage.text) else ""
     line, counted_to = passage.line, 0
     for match in _CALLED.finditer(text):
         line, counted_to = line + text.count("\n", counted_to, match.start()), match.start()

@@ -232,7 +232,7 @@ class SourceFile:
     @cached_property
     def folded(self) -> str:
         """The text in lower case, without emphasis and invisible characters, look-alikes as Latin letters."""
-        return _fold(self.text)
+        return fold(self.text)
 
     @cached_property
     def literals(self) -> frozenset[bytes]:
@@ -283,7 +283,7 @@ class SourceFile:
     @cached_property
     def folded_sections(self) -> tuple[str, ...]:
         """The folded text of each section."""
-        return tuple(_fold(section.text) for section in self.sections)
+        return tuple(fold(section.text) for section in self.sections)
 
     @property
     def code(self) -> Iterator[Passage]:
@@ -467,7 +467,7 @@ class SkillFiles:
 Detector = Callable[[SkillFiles], Iterator[Sighting]]
 
 
-def _fold(text: str) -> str:
+def fold(text: str) -> str:
     """Return text in lower case, without emphasis and invisible characters, look-alikes as Latin letters."""
     if not text.isascii():
         text = _SHAPED.sub(lambda match: normalize("NFKC", match[0]).translate(_SMALL), text)
@@ -484,7 +484,7 @@ def displayed(text: str) -> str:
     references to characters are resolved, and blanks are single.
     """
     if "&" in text:
-        text = _fold(unescape(text))
+        text = fold(unescape(text))
     if "<" in text:
         text = _TAG.sub(_blank_tag, text)
     if "](" in text:

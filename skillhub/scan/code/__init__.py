@@ -140,10 +140,11 @@ def in_programs(files: SkillFiles) -> Iterator[Sighting]:
     kinds = {kind for present in signs.values() for kind in present}
     all_are = "sends" in kinds and not kinds.isdisjoint(("takes", "loads"))
     data = [name for path in started if IS_DATA.search(name := path.rpartition("/")[2].lower())]
+    named = [name.encode("utf-8", "replace") for name in data]
     relevant = [
         source
         for source, present in signs.items()
-        if (present and (all_are or present & {"hides", "acts"})) or any(name in source.text.lower() for name in data)
+        if (present and (all_are or present & {"hides", "acts"})) or any(name in source.lowered for name in named)
     ]
     if not relevant:
         return

@@ -140,6 +140,8 @@ _FILE = re.compile(
     r"|(?:\w{0,20}=)?@?(?:/var)?/(?:tmp|dev/shm)/(?:[\w.-]{1,80}/){0,9}?([\w.-]{1,80})/?"
 )
 _PATHS: Final = tuple((kind, re.compile(text)) for kind, text in {**_CREDENTIALS, **_SETTINGS}.items())
+# Kinds of which only these sinks ask.
+_ONLY_AT: Final = {"data file": ("program", "eval", "input"), **dict.fromkeys(_LATER, ("write",)), "coin": ("copy",)}
 # Kinds of paths that are not followed through files that contain these paths.
 _NAMED: Final = (*_LATER, "data file")
 _LATER_PATHS: Final = tuple((kind, re.compile(text)) for kind, text in _LATER.items())
@@ -428,6 +430,7 @@ class Flow:
         marks = self._marks
         for kind in [kind for kind in marks if kind.startswith("at ")]:
             self._mark_changed(kind, "of" + kind[2:], "read")
+        self._drop_unasked()
         self._mark_changed("data file", "from data", "read")
         metadata = self._reachable("at metadata")
         for arguments, returned in self._fetches:
@@ -459,6 +462,13 @@ class Flow:
                     message = "" if origin == place else f"{rules()[rule].title} (from {origin[0]}:{origin[1]})"
                     yield Sighting(rule, *place, message)
         yield from (Sighting(rule, *place) for rule, place in sorted(self.direct_findings))
+
+    def _drop_unasked(self) -> None:
+        """Drop the marks of kinds that no sink of these programs asks for."""
+        present = {sink for sink, _, _ in self._sinks}
+        for kind, sinks in _ONLY_AT.items():
+            if present.isdisjoint(sinks):
+                self._marks.pop(kind, None)
 
     def _mark_changed(self, kind: str, new_kind: str, change: str) -> None:
         reached = self._reachable(kind)
