@@ -407,8 +407,12 @@ def _latest(name: str, entry: Locked, state: State, ports: Ports, newer: Gathere
     except TakenBack as error:
         status = _status(name, entry, ports, newer)
         message = _taken_back(status.release) or error.message
-        warnings.append(f"{message}; skillhub.toml allows no other version")
-        if other := status.other(ports.policies.latest_allowed_date(ports.clock())):
+        way = "skillhub.toml allows no other version"
+        other = status.other(ports.policies.latest_allowed_date(ports.clock()))
+        if other is None and (recall := status.objection):
+            way = status.remedy(recall, ports.project).hint
+        warnings.append(f"{message}; {way}")
+        if other is not None:
             warnings.append(_outside_range(other, wanted, status, ports))
         return None
     offered = found.release

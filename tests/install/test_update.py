@@ -292,6 +292,10 @@ def test_without_a_replacement_the_warning_names_the_withdrawn_version(world: Wo
     recall(world, hub, withdraw, "hello@1.1.0", "so does it")
     (warning,) = [line for line in world.update().warnings if "withdrawn" in line]
     assert warning == "hello 1.0.0 was withdrawn: it bites; skillhub.toml allows no other version"
+    recall(world, hub, withdraw, "hello@2.0.0", "too")
+    (warning,) = [line for line in world.update().warnings if "withdrawn" in line]
+    way = "skillhub remove hello removes it; its registry has no other version yet"
+    assert warning == f"hello 1.0.0 was withdrawn: it bites; {way}"
 
 
 def test_the_warning_for_a_withdrawn_version_names_one_outside_of_the_range(world: World, hub: Simulator) -> None:
