@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from skillhub.errors import NotFound, SkillhubError, SourceMismatch
 from skillhub.formats.digest import NO_FILES, Digest
-from skillhub.formats.text import as_command, command, did_you_mean, quote, spelled_like
+from skillhub.formats.text import as_command, command, did_you_mean, quote, spelled_like, typed_flags
 from skillhub.model.lock import Lock, place_of
 from skillhub.model.provenance import Provenance, Record, Records
 from skillhub.project.intent import Intent, Wanted, in_full, wanted_of
@@ -197,5 +197,6 @@ def users_hint(name: str, project: Project) -> str:
     """Return the hint for the name of a skill that the user scope has, and not the project; else empty."""
     with suppress(SkillhubError):  # a malformed lock of the user is for the commands of that scope
         if project.scope == "project" and name in project.users(project.base).lock().skills:
-            return "the user scope has it: add --global to the command"
+            way = "put --global in place of --project" if typed_flags("project") else "add --global to the command"
+            return f"the user scope has it: {way}"
     return ""

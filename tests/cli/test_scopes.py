@@ -112,6 +112,8 @@ def test_a_skill_of_the_user_scope_is_named_by_each_command_that_lacks_it(shell)
         error = shell.run(*words, "mine", "--json").error
         assert (error["code"], error["hint"]) == ("not-found", hint), words
     assert shell.run("env", "set", "X", "--skill", "mine", "--json").error["hint"] == hint
+    error = shell.run("diff", "mine", "--project", shell.project, "--json", cwd=shell.folder).error
+    assert error["hint"] == "the user scope has it: put --global in place of --project"
     assert shell.run("diff", "mine", "--global").status == 0
     assert "--global" not in shell.run("diff", "nope", "--json").error["hint"]
 
