@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import re
 import warnings
+from collections import defaultdict
 from collections.abc import Iterator, Set
 from contextlib import suppress
 from importlib.metadata import version
@@ -327,10 +328,9 @@ _PLACEHOLDER = deferred(r"example|your|user@|test|@domain|placeholder")
 _BCC_LITERAL: Final = Literals(b"bcc", b"addbcc", b"setbcc")
 _HOSTED: Final = frozenset[AddressKind]({"drop", "paste"})
 # The public hosts by their longest label, which is a word of the text.
-_HOSTS: Final = {
-    label.encode(): [host.encode() for host in PUBLIC_HOSTS if max(host.split(".")[:-1], key=len) == label]
-    for label in {max(host.split(".")[:-1], key=len) for host in PUBLIC_HOSTS}
-}
+_HOSTS: Final = defaultdict[bytes, list[bytes]](list)
+for _host in PUBLIC_HOSTS:
+    _HOSTS[max(_host.split(".")[:-1], key=len).encode()].append(_host.encode())
 _SENDERS: Final = frozenset((b"curl", b"xh", b"post", b"put", b"fetch"))
 _BY_NUMBER = deferred(rb"://\d")
 # In lower case, where -F and -f are one: an option that sends needs a file after it.
