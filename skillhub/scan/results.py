@@ -351,6 +351,7 @@ class ScanCache:
         return f"skillhub {skillhub.__version__} {_code()}, Python {platform.python_version()}, {parsers}"
 
 
+@cache
 def _version(name: str) -> str:
     try:
         return version(name)
