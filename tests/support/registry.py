@@ -54,7 +54,7 @@ class Simulator:
     """
 
     def __init__(
-        self, folder: object, label: str = "test", when: datetime | None = None, bits: int = 4, *, log: bool = False
+        self, folder: object, label: str = "test", when: datetime | None = None, bits: int = 1, *, log: bool = False
     ) -> None:
         self.when = when or now()
         self._settle(folder, os.path.join(str(folder), f"registry-{label}"))
