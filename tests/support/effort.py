@@ -32,11 +32,11 @@ def at_most(seconds: float) -> Iterator[None]:
 def is_linear(work: Callable[[int], object], size: int) -> bool:
     """Return whether four times ``size`` takes less than eight times as long; quadratic work takes sixteen times.
 
-    It is tried again, for a busy machine makes any one time longer, and none shorter. The larger comes first: what is
-    loaded or compiled at the first use is in its time.
+    It is tried again, for a busy machine makes any one time longer, and none shorter: the larger, which it interrupts
+    more often, by more. The larger comes first: what is loaded or compiled at the first use is in its time.
     """
     once = math.inf
-    for _ in range(5):
+    for _ in range(20):
         larger = seconds(work, 4 * size)
         once = min(once, seconds(work, size))
         if larger < 8 * max(once, 0.001):
