@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from skillhub.command.ports import LeftOut, Options, Outcome, Ports, ask
 from skillhub.command.state import State, read_state, refuse_unknown
 from skillhub.edits.patch import patch_warning
-from skillhub.errors import FormatError, UsageError
+from skillhub.errors import FormatError, StateError, UsageError
 from skillhub.formats.text import as_command, command
 from skillhub.install.apply import carry_out
 from skillhub.install.candidates import Candidate
@@ -34,7 +34,7 @@ def patch(names: Sequence[str], options: Options, ports: Ports) -> Outcome:
         FormatError: a patch cannot hold the edits.
         SecurityError: the edited skill is not permitted.
         Refused: a question was not answered, or with no; nothing was changed.
-        StateError: the disk is in the way.
+        StateError: the disk is in the way, or a copy was edited after the question.
     """
     return _agree(names, _edited, options, ports)
 
@@ -63,7 +63,11 @@ def _agree(names: Sequence[str], make: _Make, options: Options, ports: Ports) ->
     # The user is asked about a missing signature unless they agreed to the locked skill themselves.
     mine = {name for name in names if state.agreed(name)}
     raised = [each for one in plans for each in one.questions() if each.kind != "unsigned" or each.skill not in mine]
-    return carry_out(plans, options, ask(raised, ports, options.dry_run), state, ports)
+    answers = ask(raised, ports, options.dry_run)
+    now = [_edited(each.name, state, ports).tree for each in candidates] if make is _edited else []
+    if any(tree.digest != each.tree.digest for tree, each in zip(now, candidates, strict=False)):
+        raise StateError("a copy was edited meanwhile", hint="run the command again; it asks again")
+    return carry_out(plans, options, answers, state, ports)
 
 
 def _edited(name: str, state: State, ports: Ports) -> Candidate:

@@ -433,3 +433,12 @@ def test_git_does_not_change_the_bytes_of_a_patch(world, tmp_path):
     ):
         subprocess.run(["git", *words], cwd=world.base, env=environ, check=True)
     assert (tmp_path / "clone/skillhub-edits/plain-1.patch").read_bytes() == patch.read_bytes()
+
+
+def test_attack_a_copy_that_was_edited_during_the_question_is_not_patched(world):
+    edited(world)
+    before, answers = world.lock(), Answers("yes")
+    answers.meanwhile = lambda: edit(world, "Step 2.", "Not what was agreed to.")
+    with pytest.raises(StateError, match="edited meanwhile"):
+        run(world, answers=answers)
+    assert (world.lock(), (world.base / "skillhub-edits").exists()) == (before, False)
