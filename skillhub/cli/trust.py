@@ -192,6 +192,8 @@ def source_refresh(
                 common.terminal.out(line)
     if failed is not None and not rows:
         raise failed
+    if not (rows or common.json):
+        common.terminal.say("nothing to refresh: no source is a repository or a folder")
     return common.answer("source refresh", {"sources": rows}) if common.json else 0
 
 

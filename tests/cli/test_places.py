@@ -247,6 +247,8 @@ def test_one_cause_that_took_different_times_is_told_once():
 
 
 def test_refresh_shows_what_a_source_gained_and_lost_and_names_one_that_fails(shell):
+    done = shell.run("source", "refresh")
+    assert (done.status, done.err) == (0, "nothing to refresh: no source is a repository or a folder\n")
     repos = [Repo(shell.folder / f"{name}.git") for name in ("one", "two")]
     for repo, name in zip(repos, ("one", "two"), strict=True):
         repo.commit({"skills/old/SKILL.md": skill_md("old")})
