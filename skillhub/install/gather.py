@@ -12,7 +12,7 @@ from skillhub import scan
 from skillhub.command.ports import LeftOut, Options, Ports
 from skillhub.command.state import State
 from skillhub.edits.patch import read_patch
-from skillhub.errors import Forbidden, FormatError, NotFound, SecurityError, SkillhubError, UsageError
+from skillhub.errors import Forbidden, FormatError, NotFound, SecurityError, SkillhubError, SourceError, UsageError
 from skillhub.formats.text import NAME_RULE, as_word, command, is_name, is_object_id, quote, reinstall
 from skillhub.install.admission import admit, too_young, with_advisories
 from skillhub.install.candidates import (
@@ -171,10 +171,18 @@ def gather(
 
 
 def with_intent(gathered: Gathered, options: Options, state: State, ports: Ports) -> Gathered:
-    """Return what was gathered with the other skills of the intent; raises as ``gather``."""
+    """Return what was gathered with the other skills of the intent, or a warning if one of them is unavailable.
+
+    Raises:
+        SecurityError, FormatError, Forbidden: as ``gather``.
+    """
     lines = {name: line for name, line in state.intent.skills.items() if name not in gathered.found}
     state = replace(state, intent=replace(state.intent, skills=lines))
-    rest = gather((), replace(options, skills=(), every=False, excepted=(), alias=None), state, ports)
+    try:
+        rest = gather((), replace(options, skills=(), every=False, excepted=(), alias=None), state, ports)
+    except SourceError as error:
+        warning = f"the other skills of skillhub.toml are not locked: {error.message}"
+        return replace(gathered, warnings=[*gathered.warnings, warning])
     left_out, warnings = gathered.left_out + rest.left_out, gathered.warnings + rest.warnings
     return replace(gathered, found=gathered.found | rest.found, left_out=left_out, warnings=warnings)
 

@@ -123,6 +123,16 @@ def test_a_new_skill_beside_a_lost_lock_is_the_one_that_the_reference_names(worl
     assert world.lock().skills["plain"].path == "more/plain"
 
 
+def test_a_new_skill_without_a_lock_is_installed_although_another_is_unavailable(world):
+    (world.base / "skillhub.lock").unlink()
+    intent = world.base / "skillhub.toml"
+    intent.write_text(f'{intent.read_text()}theirs = {{ source = "zed", version = "^1" }}\n')
+    outcome = world.install(str(skill(world.base / "more", "new")), agents=("claude-code",))
+    assert world.lock().skills.keys() == {"new"}
+    assert "the other skills of skillhub.toml are not locked: no source is named 'zed'" in outcome.warnings
+    assert any("names code-review, plain, theirs, and the lock does not" in each for each in outcome.warnings)
+
+
 def test_an_incomplete_lock_takes_no_skill_from_the_agents(world):
     """Sync leaves to ``install`` what skillhub.toml still names."""
     world.install(str(skill(world.base / "more", "new")), agents=("claude-code",))
