@@ -232,9 +232,8 @@ def _dependency(context: MatchContext) -> str | None:
 def _unknown_index(context: MatchContext) -> str | None:
     """Judge the index that packages are installed from."""
     address = URL.search(context.first.decode("utf-8", "replace"))
-    if not address or is_anybodys(address):
-        return "SH117" if address else None
-    return None if is_index(address[1]) else "SH106"
+    rule = "SH117" if address and is_anybodys(address) else "SH106"
+    return rule if address and (rule == "SH117" or not is_index(address[1])) else None
 
 
 FETCH: Final = (
@@ -345,9 +344,10 @@ FETCH: Final = (
     rule(
         "SH107",
         pattern(
-            "follow obey carry / http https / instruction* step* command* direction*",
+            "follow obey carry do apply / http https / instruction* step* command* direction* say* it its them",
             rb"\b(?:fetch|download|read|open|load|visit|curl|wget)\b[^\n]{0,40}https?://",
-            rb"\b(?:follow|obey|carry out)\s(?:\w{1,12}\s){0,3}(?:instruction|step|command|direction)",
+            rb"\b(?:(?:follow|obey|carry out)\s(?:\w{1,12}\s){0,3}(?:instruction|step|command|direction)"
+            rb"|(?:do|follow|obey)\swhat\s(?:it|they|the\s\w{1,12})\ssays?\b|(?:obey|apply|follow)\s(?:it|them)\b)",
         ),
     ),
 )

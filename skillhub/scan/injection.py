@@ -588,13 +588,13 @@ def _covert(file: SourceFile) -> Iterator[Sighting]:
         if signs.near("unsaid", number, 1, 2):
             yield Sighting("SH313", file.path, signs.line("copied", number))
     for number in signs.where("erased") if signs.has_any("erased") else ():
-        text = f"{signs.passages[number].heading.lower()}\n{signs.texts[number]}"
-        if not _TOLD_OF.search(text):
+        heading, text = signs.passages[number].heading.lower(), signs.texts[number]
+        said = [each for each in re.split(r"[.!?]\s|\n\W", text) if _COVERT["erased"].search(each)] or [text]
+        if not all(_TOLD_OF.search(f"{heading}\n{each}") for each in said):
             yield Sighting("SH411", file.path, signs.line("erased", number))
     if signs.has_any("conversations") and signs.has_any("delivered") and signs.where("delivered"):
         passages = signs.where("conversations")
         yield from (Sighting("SH315", file.path, signs.line("conversations", number)) for number in passages)
     if signs.has_any("code word") and signs.has_any("unasked") and signs.where("unasked"):
-        yield from (
-            Sighting("SH314", file.path, signs.line("code word", number)) for number in signs.where("code word")
-        )
+        passages = signs.where("code word")
+        yield from (Sighting("SH314", file.path, signs.line("code word", number)) for number in passages)
