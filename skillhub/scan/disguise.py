@@ -48,18 +48,18 @@ _ARCHIVES: Final = (
 )
 _BYTECODE: Final = (".pyc", ".pyo")
 # Greek and Cyrillic letters, and Latin ones in other shapes, with another letter or sign of their word.
-_MAY_LOOK_ALIKE = re.compile(rb"[\xcd-\xd3\xef\xf0]")
-_LOOKS_ALIKE = re.compile(
+_MAY_LOOK_ALIKE = deferred(rb"[\xcd-\xd3\xef\xf0]")
+_LOOKS_ALIKE = deferred(
     "[\u0370-\u04ff](?:(?=[A-Za-z0-9])|(?<=[A-Za-z0-9/.@-].))|[\uff21-\uff3a\uff41-\uff5a\U0001d400-\U0001d7ff]"
 )
-_WORD = re.compile(r"[^\s\"'`|;&()<>{}\[\],$]+")
+_WORD = deferred(r"[^\s\"'`|;&()<>{}\[\],$]+")
 _COMMANDS: Final = frozenset(
     words(
         "curl wget bash sh zsh sudo python python3 pip pip3 npm npx uvx node git eval exec chmod ssh scp docker"
         " base64 powershell pwsh osascript iex iwr invoke-expression"
     )
 )
-_INSTALLS = re.compile(
+_INSTALLS = deferred(
     r"\b(?:(?:pip3?|pipx|uv|npm|pnpm|yarn|bun|gem|cargo|brew|go) (?:pip )?(?:install|add|i)|npx|uvx|bunx)"
     r" (?:-\S{1,30} )*$"
 )

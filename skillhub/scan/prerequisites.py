@@ -28,12 +28,12 @@ from skillhub.scan.skill_files import Language, Passage, Signs, SkillFiles, Sour
 # Languages in which a command is a line of words.
 _READ: Final = frozenset[Language]({"shell", "ruby", "php", "perl", "powershell", "batch", "applescript", "other"})
 # A command that a program runs as one text, and a value that is put into a text.
-_CALLED: Final = re.compile(
+_CALLED: Final = deferred(
     r"(?i)\b(?:system|popen|exec|execsync|execute|spawn|spawnsync|run|call|check_call|check_output|getoutput|shell_exec"
     r"|passthru|command|shell script)(?:\(|\s{1,4}(?=[\"'`]))\s{0,8}[fbru]{0,2}"
     r"(\"((?:[^\"\\\n]|\\.){3,2000})\"|'((?:[^'\\\n]|\\.){3,2000})'|`([^`\\\n]{3,2000})`)"
 )
-_PUT_IN: Final = re.compile(
+_PUT_IN: Final = deferred(
     r"[\"'][ \t]{0,4}[+.&][ \t]{0,4}(?:quoted form of )?[\w.()]{1,60}[ \t]{0,4}[+.&][ \t]{0,4}[\"']"
 )
 _FETCHERS: Final = frozenset(

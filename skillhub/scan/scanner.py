@@ -51,7 +51,7 @@ _ESCAPABLE: Final = (".json", ".jsonc", ".json5", ".ipynb", ".yaml", ".yml", ".t
 _ESCAPE: Final = deferred(rb"\\[xuULPN]")
 # The lists of a program's words in JSON, YAML or TOML, by their keys: `"args": ["-y", "…"]`, or lines with `- …`.
 _LISTS: Final = tuple(
-    (key, re.compile(rb"%b(?<=\b%b)[\"']?[ \t]*+[:=](?>(?:\s++|#[^\n]*\n)*)(\[|(?=-[ \t]))" % (key, key)))
+    (key, deferred(rb"%b(?<=\b%b)[\"']?[ \t]*+[:=](?>(?:\s++|#[^\n]*\n)*)(\[|(?=-[ \t]))" % (key, key)))
     for key in (b"args", b"command", b"cmd", b"entrypoint")
 )
 _VALUE: Final = rb"(?:\"((?>(?:[^\"\\\n]++|\\.)*))\"|'([^'\n]*+)'|([^\s\"'\[\]%b][^\n%b]*+))"
