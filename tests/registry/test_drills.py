@@ -4,13 +4,14 @@ The thief can also write to the site. The tests compare the trust of clients wit
 """
 
 import json
+import os
 import shutil
 from dataclasses import replace
 
 import pytest
 from tuf.api.metadata import Timestamp
 
-from skillhub.errors import BadMetadataSignature, NameNotOwned, Refused, Rollback, SecurityError
+from skillhub.errors import BadMetadata, BadMetadataSignature, NameNotOwned, Refused, Rollback, SecurityError
 from skillhub.formats.digest import Digest
 from skillhub.model.index import TakenBack, index_path, namespace_path
 from skillhub.project.user_state import Trusted
@@ -219,3 +220,14 @@ def test_site_restored_to_a_state_before_a_revocation_is_not_signed(hub, tmp_pat
         give(hub, "rival", names=("more",))
     hub.dir.keys().save_signed_versions({})
     give(hub, "rival", names=("more",))
+
+
+def test_attack_an_older_document_in_the_place_of_a_newer_one_is_refused(hub):
+    """The thief has no key; the operator's next state would be built on the document, and signed."""
+    metadata = hub.dir.metadata()
+    role = metadata.role_of(index_path("acme"))
+    version = metadata.target_versions[role]
+    older, newer = (os.path.join(hub.dir.site, "metadata", f"{each}.{role}.json") for each in (version - 1, version))
+    shutil.copyfile(older, newer)
+    with pytest.raises(BadMetadata, match=f"expected version {version} of {role}"):
+        hub.dir.metadata()
