@@ -276,9 +276,12 @@ def _signs_in(text: bytes, literals: Set[bytes], document: SourceFile | None = N
         text = b"\n".join((front, *_QUOTED.findall(text, 0, end), text[end:]))
     bare = b"\n".join(_without_blanks(text))
     marks = {*bare.translate(None, _NO_MARKS)}
-    kinds = frozenset(
-        kind for kind, signs in candidates.items() if any(_MARKS[sign] <= marks and sign in bare for sign in signs)
-    )
+    kinds = frozenset[str]()
+    for kind, signs in candidates.items():  # loops, since a generator takes longer
+        for each in signs:
+            if _MARKS[each] <= marks and each in bare:
+                kinds |= {kind}
+                break
     if "takes" in kinds and _COPIES.search(bare) and _COIN.search(text):
         kinds |= {"acts"}
     if b"import(" in bare and _IMPORT.search(bare):
