@@ -59,6 +59,7 @@ _COMMANDS: Final = frozenset(
         " base64 powershell pwsh osascript iex iwr invoke-expression"
     )
 )
+_BEFORE_MAX: Final = 200  # characters before the name of a package
 _INSTALLS = deferred(
     r"\b(?:(?:pip3?|pipx|uv|npm|pnpm|yarn|bun|gem|cargo|brew|go) (?:pip )?(?:install|add|i)|npx|uvx|bunx)"
     r" (?:-\S{1,30} )*$"
@@ -105,21 +106,20 @@ def look_alikes(files: SkillFiles) -> Iterator[Sighting]:
         if not file.is_text or file.data.isascii() or not _MAY_LOOK_ALIKE.search(file.data):
             continue
         for number, line in enumerate(file.text.split("\n"), 1):
-            if not line.isascii() and _LOOKS_ALIKE.search(line):
-                folded = fold(line)
-                if any(_is_spelled_alike(word, folded) for word in _new_words(line, folded)):
-                    yield Sighting("SH006", file.path, number)
+            if not line.isascii() and _LOOKS_ALIKE.search(line) and _is_spelled_alike(line, fold(line)):
+                yield Sighting("SH006", file.path, number)
 
 
-def _new_words(line: str, folded: str) -> Iterator[str]:
-    """Yield the words of Latin letters alone in a folded line that the line spells with other letters."""
+def _is_spelled_alike(line: str, folded: str) -> bool:
+    """Return whether a folded line has a command, address or package that the line spells with other letters."""
     words = {*_WORD.findall(line.lower().replace("*", ""))}
-    yield from (word for word in _WORD.findall(folded) if word.isascii() and word not in words)
-
-
-def _is_spelled_alike(word: str, line: str) -> bool:
-    name = word.rpartition("/")[2]
-    return name in _COMMANDS or "://" in word or _INSTALLS.search(line.partition(word)[0]) is not None
+    for match in _WORD.finditer(folded):
+        word, start = match[0], match.start()
+        if word.isascii() and word not in words:
+            is_named = word.rpartition("/")[2] in _COMMANDS or "://" in word
+            if is_named or _INSTALLS.search(folded, max(0, start - _BEFORE_MAX), start):
+                return True
+    return False
 
 
 def _is_skill(name: str) -> bool:

@@ -106,6 +106,7 @@ _INLINE = deferred(r"`((?:curl|wget|cat|tar|nc|bash|sh|eval|echo|python3?|node|d
 # More places in one file give a reader no new information.
 _PLACES_MAX = 10
 _WORD = deferred(r"[\w-]+")
+_PART = deferred(rb"[a-z0-9]+")
 _BLANKS: Final = b" \t\r\n\x0b\x0c\0"
 # Other separators of words in a program: a joined line end, a blank of Unicode.
 _NOTHING = deferred(
@@ -140,12 +141,14 @@ def in_programs(files: SkillFiles) -> Iterator[Sighting]:
     }
     kinds = {kind for present in signs.values() for kind in present}
     all_are = "sends" in kinds and not kinds.isdisjoint(("takes", "loads"))
-    data = [name for path in started if IS_DATA.search(name := path.rpartition("/")[2].lower())]
-    named = [name.encode("utf-8", "replace") for name in data]
+    run = [
+        path.rpartition("/")[2].lower().encode("utf-8", "replace") for path in started if IS_DATA.search(path.lower())
+    ]
+    data = {max(_PART.findall(name), key=len, default=b"") for name in run}
     relevant = [
         source
         for source, present in signs.items()
-        if (present and (all_are or present & {"hides", "acts"})) or any(name in source.lowered for name in named)
+        if (present and (all_are or present & {"hides", "acts"})) or not data.isdisjoint(source.letters_read.words)
     ]
     if not relevant:
         return
