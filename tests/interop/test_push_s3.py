@@ -133,7 +133,7 @@ def test_a_skill_is_installed_from_the_bucket(store, hub, endpoint, tmp_path):
 
 
 def test_a_dry_run_of_a_push_to_s3_writes_nothing(store, hub):
-    assert len(pushed(hub, dry_run=True).written) > 20
+    assert len(pushed(hub, dry_run=True).written) > 10
     assert objects(store) == {}
 
 
@@ -298,7 +298,7 @@ def simple(store, endpoint, monkeypatch):
 
 def test_a_store_without_conditional_writes_is_checked_again(store, simple, hub):
     pushed(hub)
-    assert simple.refused > 20
+    assert simple.refused > 10
     assert objects(store) == {path: hub.files[path] for path in objects(store)}
     hub.publish(version="1.1.0")
     with pytest.raises(StateError, match="another writer"):
