@@ -72,7 +72,7 @@ def mcp_install(
         text = f"{done} {row['path']}: the MCP server skillhub" if row["changed"] else f"{row['path']} has it already"
         common.terminal.did(text, "green" if row["changed"] else "plain")
     if HOME in ports.environ:
-        common.terminal.warn(f"note: the agent has to start with the same {HOME}, or it finds no skills", "plain")
+        common.terminal.say(f"note: the agent has to start with the same {HOME}, or it finds no skills")
     return 0
 
 
