@@ -84,7 +84,6 @@ class OciTarget(Target):
         session = client._sessions[0]
         session.auth = session.rebuild_auth = self._bind_login
         session.hooks["response"].append(self._read_answer)
-        self._allowed: set[str] = set()
         self._before = self._manifest()
         self._layers = {} if self._before is None else _layers(self._before, where)
 
@@ -145,9 +144,7 @@ class OciTarget(Target):
         url = str(request.url)
         is_own = is_login_host(self._client._base_url, url)
         if not (is_own or self._trusts(url)):
-            if (origin := RequestTarget.parse(url).origin) not in self._allowed:
-                _check_named(url, self._client._base_url)
-                self._allowed.add(origin)
+            _check_named(url, self._client._base_url)
             if request.headers.pop("Authorization", None) and redirect is None:
                 self._hint = login_not_sent(self._client._host, url.partition("?")[0])
         elif is_own and "Authorization" not in request.headers and (login := get_netrc_auth(url)):
