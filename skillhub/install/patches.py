@@ -64,8 +64,7 @@ def _agree(names: Sequence[str], make: _Make, options: Options, ports: Ports) ->
     mine = {name for name in names if state.agreed(name)}
     raised = [each for one in plans for each in one.questions() if each.kind != "unsigned" or each.skill not in mine]
     answers = ask(raised, ports, options.dry_run)
-    now = [_edited(each.name, state, ports).tree for each in candidates] if make is _edited else []
-    if any(tree.digest != each.tree.digest for tree, each in zip(now, candidates, strict=False)):
+    if make is _edited and any(make(each.name, state, ports).tree.digest != each.tree.digest for each in candidates):
         raise StateError("a copy was edited meanwhile", hint="run the command again; it asks again")
     return carry_out(plans, options, answers, state, ports)
 
