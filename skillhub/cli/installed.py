@@ -84,7 +84,7 @@ def installed(common: Common) -> InstalledSkills:
             each for each in skills if each.name in chosen or (not each.managed and is_in_package(each.path, project))
         ]
     users = _with_edits(users_skills(project, common.user_home, store, os.environ), project, store)
-    if os.path.isdir(os.path.join(common.home.state, "tuf")):  # a registry was asked on this machine
+    if os.path.isdir(common.home.registries):  # a registry was asked on this machine
         skills, users = _with_recalls(skills, project), _with_recalls(users, project.users(common.user_home))
     if known := _known_bad(common, project, store):
         from skillhub.install.admission import with_known_bad

@@ -70,6 +70,11 @@ class Home:
         return home
 
     @property
+    def registries(self) -> str:
+        """The folder with the last documents of each registry, by its first root."""
+        return os.path.join(self.state, "tuf")
+
+    @property
     def is_configured(self) -> bool:
         """Whether there is a ``config.toml``; True if an error leaves that unknown."""
         try:

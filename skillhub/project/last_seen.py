@@ -151,7 +151,7 @@ class LastSeen:
 
 def last_seen(home: Home, root: Digest) -> LastSeen:
     """Return the last documents of the registry with this first root; read again only if its files changed."""
-    folder = os.path.join(home.state, "tuf", root.hex)
+    folder = os.path.join(home.registries, root.hex)
     return _last_seen(folder, (*_stamps(folder), *_stamps(os.path.join(folder, "targets"))))
 
 
@@ -377,7 +377,7 @@ def barring(lock: Lock, store: Store, home: Home, project: str, scope: Scope, ra
 def _advisory_files(home: Home, roots: Iterable[str | None]) -> Iterator[tuple[str, str | None, tuple[int, ...]]]:
     """Yield each file with advisories, of the user or of these registries: its registry's root, and its stamp."""
     for root in filter(None, dict.fromkeys(roots)):
-        path = kept(os.path.join(home.state, "tuf", root.removeprefix("sha256:")), ADVISORIES)
+        path = kept(os.path.join(home.registries, root.removeprefix("sha256:")), ADVISORIES)
         if os.path.isfile(path):
             yield path, root, _stamp(path)
     if not home.is_configured:

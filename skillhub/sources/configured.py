@@ -226,7 +226,6 @@ class Sources:
         path, what = os.path.join(home.state, "project-sources.json"), "the sources of projects that a user agreed to"
         self._agreed_file = StateFile(path, what, _AGREED_HINT, AgreedSourcesFile)
         self._roots = os.path.join(home.state, "roots")
-        self._metadata = os.path.join(home.state, "tuf")
         self._last_seen: dict[Digest, LastSeen] = {}
 
     @cached_property
@@ -310,11 +309,11 @@ class Sources:
 
     def metadata(self, source: Source) -> str:
         """Return the folder of a registry's trusted metadata."""
-        return os.path.join(self._metadata, _root_of(source).hex)
+        return os.path.join(self._home.registries, _root_of(source).hex)
 
     def was_heard(self, root: Digest | None) -> bool:
         """Return whether this machine ever read metadata of the registry with this first root."""
-        return root is not None and os.path.lexists(os.path.join(self._metadata, root.hex))
+        return root is not None and os.path.lexists(os.path.join(self._home.registries, root.hex))
 
     def last_advisories(self, opened: Collection[Digest] = ()) -> list[AdvisoryFeed]:
         """Return the last advisories of each registry, except for those with the roots ``opened``."""
@@ -325,7 +324,7 @@ class Sources:
         """Return the last documents of the registry with this first root; each is read from the disk once."""
         from skillhub.project.last_seen import LastSeen  # noqa: PLC0415 - few commands read it
 
-        return self._last_seen.setdefault(root, LastSeen(os.path.join(self._metadata, root.hex)))
+        return self._last_seen.setdefault(root, LastSeen(os.path.join(self._home.registries, root.hex)))
 
     def forget_last_seen(self) -> None:
         """Make ``last_seen`` read the disk again, since a registry may have been read meanwhile."""
