@@ -1,78 +1,41 @@
-"""Patterns of commands that download code, send data away or persist."""
+"""Commands that download code, send data away or persist: their patterns, and downloads that a later command starts.
+
+The patterns are the rows of ``patterns.json``, by rule; a row may name one of the judges here.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import replace
+from itertools import compress, dropwhile, pairwise
 from typing import Final
 
+from skillhub.formats.text import deferred, words
+from skillhub.model.finding import Sighting, rules
 from skillhub.scan.pattern import (
-    ELSEWHERE,
+    ANYBODYS,
     GAP_MAX,
     OWN_NETWORK,
+    PARTS,
+    PATTERNS,
     URL,
-    WRAPPERS,
+    Judge,
     MatchContext,
     is_anybodys,
     is_index,
     is_installer,
-    pattern,
-    rule,
+    kind_of,
+    line_patterns,
 )
-
-_SHELL = rb"(?:bash|dash|zsh|ksh|sh)"  # alternatives, so that the engine skips to the first letters
-_FIRST = b"|".join(rb"(?<=^%b\.)" % (rb"\s" * blanks) for blanks in range(9))  # a dot at the start of a line
-# Commands that run the command after their options: `| sudo -u root env A=b bash`.
-_WRAPPED = (
-    rb"(?:(?:/[\w/]{1,30}/)?(?:" + "|".join(WRAPPERS).encode() + rb")\s"
-    rb"(?:--?\w[^\s|;&]{0,20}\s(?:[\w'\"\\{}]{1,12}\s(?!\s))??|\d{1,4}[smh]?\s|--?\s){0,5}"
-    rb"|\w{1,20}=[^\s|;&]{0,40}\s){0,4}"
-)
-_RUN = (
-    rb"\|&?\s{0,20}(?:[({]\s{0,4})?[\"'\\]{0,4}" + _WRAPPED + rb"(?:/[\w/]{1,30}/)?"
-    rb"(?:(?:" + _SHELL + rb"|ash|fish|python[\d.]{0,5}|node|perl|ruby|php|pwsh|lua|tclsh|osascript"
-    rb"|(?:bun|deno)\s(?:run\s)?(?:--?\w[\w=-]{0,20}\s){0,4}-(?=\s|$)|(?:source|\.)\s/dev/stdin"
-    rb"|batch|parallel|(?:crontab\s|make\s-f\s?)-(?=\s|$)|at\s(?:-\w\s)?(?:now|midnight|noon))(?![\w./-])"
-    rb"|\$\{?shell\b)"
-)
-_RUNNERS = (
-    "sh bash zsh dash ksh ash fish python* node perl ruby php pwsh lua tclsh osascript bun deno stdin shell"
-    " batch parallel crontab make now midnight noon"
-)
-# A pipe into a shell at the end of a group, of another user, of another machine or of a container.
-_SHELL_AT_END = (
-    _WRAPPED + rb"(?:/[\w/]{1,30}/)?" + _SHELL + rb"(?=\s{0,4}(?:[\"'`;&|)}\n]|$)|\s-s?(?:[\s\"'`;&|)}]|$))"
-)
-_IN_GROUP = rb"\|&?\s{0,20}[({]\s{0,4}[^|(){}\n]{1,80}[;&]\s{0,4}" + _SHELL_AT_END
-_ELSEWHERE = (
-    rb"\|&?\s{0,20}(?:sudo\s)?(?:/[\w/]{1,30}/)?"
-    rb"(?:(?:ssh|(?:docker|podman|nerdctl|kubectl|oc|lxc|incus)\s(?:[^\s|;&]{1,40}\s){0,4}?(?:exec|run))"
-    rb"\s[^\s|;&]{1,80}|" + "|".join(ELSEWHERE).encode() + rb")\s(?:[^\s|;&]{1,80}\s){0,7}?[\"']?" + _SHELL_AT_END
-)
-_SUBSTITUTED = rb">\(\s{0,4}" + _SHELL_AT_END
-_FETCH = rb"\b(?:curl|wget)\b"
-_INDEX = rb"[\s=:,\"']{1,6}(?:sparse\+)?https?://[^\s\"'`|)]{3,200}"
-_ARGUMENTS = rb"(?:[^\s;|&]{1,80}\s){0,12}?[\"']?"
-_PACKAGE = rb"(?:git\+https?://[^\s\"'`|)]{3,200}|https?://[^\s\"'`|)]{3,200}\.(?:whl|zip|tgz|gz|git)\b)"
-_POWER_WORDS = "iwr irm webrequest restmethod downloadstring"
-_POWER_FETCH = rb"\b(?:iwr|irm|invoke-webrequest|invoke-restmethod|downloadstring)\b"
-_READERS = "cat cp scp tar zip curl open readfilesync readfile read_text read_bytes type less head"
-_HOME = rb"(?:~|\$\{?home\}?|/root)"
-_STORES = "ssh aws netrc kube npmrc pypirc git"
-_STORE_READ = (
-    rb"\s{1,4}(?:[\w'/](?:[\w'/-]|\.(?=\w)){0,11}\s{1,4}){0,3}[`\"'<(]{0,3}"
-    + _HOME
-    + rb"/\.(?:ssh/id_\w{1,20}(?!\w|\.pub)|ssh/\*|aws/credentials|netrc|kube/config|npmrc|pypirc|git-credentials)\b"
-)
-# Verbs, and commands, that put a file in its place.
-_PLACED = rb"\b(?:create|install|write|save|copy|place|put|add|cp|mv|ln|tee)\b"
-_DISK = rb"/dev/(?:[shv]d[a-z]|nvme\d|r?disk\d|mmcblk\d)"
+from skillhub.scan.skill_files import Language, Passage, SkillFiles, programs_in
 
 # A program on the command line, which reads the pipe: `python3 -c '…'`, `node parse.js`, `python3 -m json.tool`.
-_PROGRAM = re.compile(
+_PROGRAM = deferred(
     rb"(?:\s{1,4}-[a-z]{1,4}){0,3}?\s{1,4}"
     rb"(?:-m\s{1,4}json(?:\.tool)?\b|-[a-z]{0,4}[ce]\s{1,4}([\"'])|[\w./-]{1,80}\.(?:py|m?js|rb|pl|php)\b)"
 )
-_RUNS_TEXT = re.compile(
+_RUNS_TEXT = deferred(
     rb"\b(?:exec|eval|system|popen|subprocess|spawn\w{0,8}|pickle|marshal|runpy|importlib|getattr|globals|builtins"
     rb"|child_process|new\sfunction|vm|qx|sh|bash)\b|__|`|/\w{0,4}ee|\bimport\(|\$\("
 )
@@ -82,50 +45,42 @@ _OPTION = (
     rb"|--(?:location|fail|silent|show-error|quiet))"
 )
 _QUOTED = rb"[\"']?(https://[^\s\"'`|)]{3,200})[\"']?"
-_PLAIN = re.compile(rb"(?:\s{1,4}%b){0,8}\s{1,4}%b(?:\s{1,4}%b){0,4}\s{0,20}" % (_OPTION, _QUOTED, _OPTION))
-_POWER_PLAIN = re.compile(rb"[\s(]{0,4}(?:-\w{2,20}\s{1,4}){0,3}%b[\s)]{0,20}" % _QUOTED)
+_PLAIN = deferred(rb"(?:\s{1,4}%b){0,8}\s{1,4}%b(?:\s{1,4}%b){0,4}\s{0,20}" % (_OPTION, _QUOTED, _OPTION))
+_POWER_PLAIN = deferred(rb"[\s(]{0,4}(?:-\w{2,20}\s{1,4}){0,3}%b[\s)]{0,20}" % _QUOTED)
 # A variable set for the command; or a key of a file whose command a host runs by itself, unlike one in documentation.
-_SET_BEFORE = re.compile(
+_SET_BEFORE = deferred(
     rb"(?:^|[\s;&|(])\w{1,40}=\S{0,100}\s{1,4}$|\b(?:command|postinstall|preinstall|prepare)[\"']?\s{0,3}:[^:]{0,40}$"
 )
-# A command that prints the token of a login, and the hosts that such tokens are for.
-_OWN_TOKEN = (
-    rb"\$\((?:gh\sauth\stoken|gcloud\sauth\s(?:[\w-]{1,30}\s){0,3}print-(?:access|identity)-token"
-    rb"|az\saccount\sget-access-token)"
-)
-_TOKEN_HOSTS = re.compile(
+# The hosts that the tokens of logins are for.
+_TOKEN_HOSTS = deferred(
     rb"(?:^|\.)(?:github\.com|githubusercontent\.com|githubcopilot\.com|ghcr\.io|googleapis\.com|google\.com|run\.app"
     rb"|cloudfunctions\.net|pkg\.dev|gcr\.io|azure\.com|microsoft\.com|windows\.net|azure\.net|visualstudio\.com"
     rb"|azurewebsites\.net|localhost|127\.0\.0\.1)$"
 )
-_ADDRESS = re.compile(rb"(?<![<\w-])[\w$]")
-_DECODES = re.compile(
+_ADDRESS = deferred(rb"(?<![<\w-])[\w$]")
+_DECODES = deferred(
     rb"b64decode|\batob\b|decode64|frombase64string|buffer\.from|base64_decode|base64\s{1,4}-{1,2}d"
     rb"|\b(?:url|host|endpoint|server|addr|address|target|c2)\w{0,20}\s{0,3}[:=]\s{0,3}$"
 )
-_REGISTRIES = re.compile(r"(?:^|\.)(?:deno\.land|jsr\.io)$")  # which keep the versions that they published
-_OPTIONS = re.compile(rb"(?:\s{1,4}--?[\w=,.:-]{1,60}){0,8}")
-# Alternatives that begin with a letter each, so that the engine skips to these letters.
-_ADDS_PACKAGE = b"|".join(
-    (
-        *(name + rb"\s(?:pip\s)?(?:install|add)" for name in (rb"pip[\d.]{0,5}", b"pipx", b"uv", b"gem")),
-        *(name + rb"\s(?:(?:pip\s)?(?:install|add)|i|dlx|exec|x)" for name in (b"npm", b"pnpm", b"yarn", b"bun")),
-    )
-)
+_REGISTRIES = deferred(r"(?:^|\.)(?:deno\.land|jsr\.io)$")  # which keep the versions that they published
+_OPTIONS = deferred(rb"(?:\s{1,4}--?[\w=,.:-]{1,60}){0,8}")
 # Before the address of a package: the command and its options.
-_INSTALLS = re.compile(
+_INSTALLS = deferred(
     rb"\b(?:npx|bunx|uvx|(?:npm|pnpm|yarn|bun)\s(?:i|install|add|dlx|exec|x)"
     rb"|(?:pip[\d.]{0,5}|pipx|uv\spip|uv)\s(?:install|add)|pipx\srun|cargo\sinstall)"
     rb"(?:\s(?:-[ypgqudse]|--(?:yes|package|from|spec|global|quiet|upgrade|user|save-dev|save|editable|force|git"
     rb"|no-cache(?:-dir)?)|--[\w-]{1,30}=[^\s\"']{0,80})){0,5}[\s=][\"']?(?:\w{1,40}@)?$"
 )
-_DEPENDENCY = re.compile(rb"(?:^|[\s\"'])@?[\w./-]{1,80}(?:\[[\w,.-]{1,60}\])?$")
-_TO_HOME = re.compile(rb"\b(?:to|in|into|of)\s(?:\w{1,12}\s){0,3}`?" + _HOME + rb"$")
-_ADDS = re.compile(rb"\b(?:add|append|put|write|insert|paste)\b[^\n]{0,80}$")
+_DEPENDENCY = deferred(rb"(?:^|[\s\"'])@?[\w./-]{1,80}(?:\[[\w,.-]{1,60}\])?$")
+_TO_HOME = deferred(rb"\b(?:to|in|into|of)\s(?:\w{1,12}\s){0,3}`?" + PARTS["HOME"][0].encode() + rb"$")
+_ADDS = deferred(rb"\b(?:add|append|put|write|insert|paste)\b[^\n]{0,80}$")
 _NEAR_MAX: Final = 80
-_ERASES = re.compile(
+_ERASES = deferred(
     rb"(?:(?:^|[\s;&|(`\"'])(?:rm|shred|truncate|unlink)\s[^;|&]{0,120}|/dev/null\s{1,4}(?:>\s?)?|(?:^|[\s;&:|])>\s{0,2})[\"']?$"
 )
+_EVERY_COMMAND = rb"\bbash\(:?\*"
+# At the start of the sentence that the text ends with.
+_FORBIDS = deferred(rb"\b(?:never|(?:do|must|should) not|don't|avoid)\b(?:(?!\.\s)[^\n]){0,200}$")
 
 
 def _piped(context: MatchContext) -> str | None:
@@ -236,365 +191,239 @@ def _unknown_index(context: MatchContext) -> str | None:
     return rule if address and (rule == "SH117" or not is_index(address[1])) else None
 
 
-FETCH: Final = (
-    rule(
-        "SH117",
-        *(
-            pattern(f"{words} / http https", option + _INDEX, judge=_unknown_index)
-            for words, option in (
-                ("index", rb"--(?:extra-|default-)?index(?:-url)?"),
-                ("registry", rb"--registry"),
-                ("links", rb"--find-links"),
-                ("pip* / install", rb"\bpip[\d.]{0,5}[\"',\s]{1,6}install[\"',\s]{1,6}" + _ARGUMENTS + rb"-i"),
-                ("gem / install sources", rb"\bgem\s(?:install|sources)\s" + _ARGUMENTS + rb"(?:--source|--add|-s)"),
-                ("index / url", rb"\bpip_(?:extra_)?index_url"),
-                ("registry / config", rb"\bnpm_config_registry"),
-                ("index / uv", rb"\buv_(?:default_|extra_)?index(?:_url)?"),
-                ("goproxy", rb"\bgoproxy"),
-                ("index / url", rb"^[#\s]{0,8}(?:extra-)?index-url"),
-                ("index / uv / url", rb"\[\[tool\.uv\.index\]\](?:[^\[\n]{0,200}\n){1,6}?[#\s]{0,8}url"),
-                ("npmregistryserver", rb"\bnpmregistryserver"),
-                ("registry", rb"^(?:@[\w-]{1,40}:)?registry"),
-                ("set / index registry", rb"\bset\s(?:global\.)?(?:index-url|registry)"),
-            )
-        ),
-    ),
-    rule(
-        "SH101",
-        pattern("curl wget / " + _RUNNERS, _FETCH, _RUN, _piped),
-        *(
-            pattern("curl wget / sh bash zsh dash ksh", _FETCH, run, _piped)
-            for run in (_IN_GROUP, _ELSEWHERE, _SUBSTITUTED)
-        ),
-    ),
-    rule(
-        "SH102",
-        pattern(
-            "curl wget",
-            rb"\b(?:bash|dash|zsh|ksh|sh|source|eval|python[\d.]{0,5}|node|perl|ruby|php|deno|bun|osascript|ash"
-            rb"|fish|\$\{?(?:shell|0(?![\w.]))[^\s}]{0,10}\}?|\.(?:" + _FIRST + rb"))"
-            rb"[\"']?\s{1,4}(?:-\w{1,6}\s)?(?:\\?[\"'])?(?:<<<\s{0,4}[\"']?)?(?:[<=]\(|\$\(|`)\s{0,4}[\"'\\]?"
-            rb"(?:curl|wget)\b",
-            judge=_substituted,
-        ),
-    ),
-    rule(
-        "SH103",
-        pattern("iex expression / " + _POWER_WORDS, rb"\b(?:iex|invoke-expression)\b", _POWER_FETCH, _evaluated),
-        pattern(
-            "iex expression / " + _POWER_WORDS, _POWER_FETCH, rb"\|\s{0,4}(?:iex|invoke-expression)\b", _evaluated
-        ),
-    ),
-    rule(
-        "SH104",
-        pattern("base64 / " + _RUNNERS, rb"\bbase64\s", _RUN),
-        pattern(
-            "b64decode fromhex atob / exec eval", rb"\b(?:exec|eval)\s{0,2}\(", rb"\b(?:b64decode|fromhex|atob)\b"
-        ),
-        pattern(
-            "powershell pwsh / e enc encodedcommand",
-            rb"\b(?:powershell|pwsh)(?:\.exe)?(?=\s)",
-            rb"\s-e(?:nc(?:odedcommand)?)?\s",
-        ),
-    ),
-    rule(
-        "SH105",
-        pattern(
-            "exec eval / urlopen requests httpx fetch",
-            rb"\b(?:exec|eval)\(",
-            rb"\b(?:urlopen|requests\.get|httpx\.get|fetch)\(",
-        ),
-        pattern("fetch / eval function", rb"\bfetch\(", rb"\bthen\(\s{0,4}(?:eval|function)\b"),
-        pattern(
-            "tmp shm / eval exec compile",
-            rb"\b(?:exec|eval|compile)\(\s{0,4}(?:compile\(\s{0,4})?open\(\s{0,4}[\"'](?:/var)?/(?:tmp|dev/shm)/",
-        ),
-        pattern(
-            "deno bun uv / http https",
-            rb"\b(?:deno\s(?:run|install)|bun(?:\srun)?|uv\srun)(?=\s)",
-            rb"\shttps?://[^\s\"'`|;&)]{3,200}",
-            _program_address,
-        ),
-        pattern("eval / get lwp", rb"\beval\s{1,4}get[\s(]{1,4}[\"']https?://"),
-    ),
-    rule(
-        "SH106",
-        pattern(
-            "pip* uv npm pnpm yarn bun gem npx uvx bunx / git tgz tar zip whl github gitlab bitbucket gist"
-            " / http https ssh github gitlab bitbucket gist",
-            rb"\b(?:" + _ADDS_PACKAGE + rb"|npx|uvx|bunx)(?=\s)",
-            rb"(?:^|[\s\"'@=])(?:git\+(?:https|ssh)://|https?://[^\s\"'`)]{1,200}\.(?:tgz|tar|zip|whl|git)\b"
-            rb"|(?:github|gitlab|bitbucket|gist):[\w.-]{1,40}/?[\w.-])",
-            _package_address,
-        ),
-        pattern("whl zip tgz gz git / http https", rb" @ " + _PACKAGE, judge=_dependency),
-        pattern("whl zip tgz gz git / http https", rb"\":\s{0,2}\"" + _PACKAGE, judge=_dependency),
-        # The judge looks for the command: a pattern that began with it would try four letters of every text.
-        pattern("http https", rb"\bhttps?://[^\s\"'`|)]{3,200}", judge=_package_alone),
-    ),
-    rule(
-        "SH614",
-        pattern(
-            "*ahr0cdovl* *ahr0chm6ly*",
-            # "http://" and "https://" in base64.
-            rb"[\"'`\s]ahr0c(?:dovl|hm6ly)[a-z0-9+/_-]{6,200}={0,2}(?=[\"'`\s]|$)",
-            judge=_is_decoded,
-        ),
-    ),
-    rule(
-        "SH107",
-        pattern(
-            "follow obey carry do apply / http https / instruction* step* command* direction* say* it its them",
-            rb"\b(?:fetch|download|read|open|load|visit|curl|wget)\b[^\n]{0,40}https?://",
-            rb"\b(?:(?:follow|obey|carry out)\s(?:\w{1,12}\s){0,3}(?:instruction|step|command|direction)"
-            rb"|(?:do|follow|obey)\swhat\s(?:it|they|the\s\w{1,12})\ssays?\b|(?:obey|apply|follow)\s(?:it|them)\b)",
-        ),
-    ),
+def _is_allowed(context: MatchContext) -> str | None:
+    """Judge the permission for every command of a shell beside an agent's settings: by the words of the line."""
+    line = context.before + context.first + context.between + context.then
+    has_allow = b"allow" in line + context.after.partition(b"\n")[0]
+    commands = [match.start() for match in re.finditer(_EVERY_COMMAND, line)]
+    return "SH303" if has_allow and not _FORBIDS.search(line[: commands[-1]]) else None
+
+
+def _is_remote(context: MatchContext) -> str | None:
+    """Judge the loading of a model by torch: from a folder, or without code of its own, it runs nothing."""
+    call = context.after.partition(b")")[0]
+    return None if re.search(rb"source\s{0,2}=\s{0,2}[\"']local|weights_only\s{0,2}=\s{0,2}true", call) else "SH120"
+
+
+_JUDGES: Final[Mapping[str, Judge]] = {
+    judge.__name__.removeprefix("_"): judge
+    for judge in (
+        *(_piped, _substituted, _evaluated, _in_sentence, _sent_elsewhere, _is_decoded, _is_command, _is_erased),
+        *(_package_address, _package_alone, _added_line, _program_address, _dependency, _unknown_index),
+        *(_is_allowed, _is_remote),
+    )
+}
+
+
+# The patterns of lines, each with its rule.
+LINE_PATTERNS: Final = tuple(
+    (rules()[id_], pattern) for id_, rows in PATTERNS["rules"].items() for pattern in line_patterns(rows, _JUDGES)
 )
-_OUTSIDE = "event req request body payload comment webhook message msg params query"  # names of untrusted input
-SYSTEM: Final = (
-    rule(
-        "SH401",
-        pattern(
-            "ssh aws netrc* kube docker npmrc* pypirc* git gnupg gcloud / " + _READERS.replace("_", " "),
-            rb"\b(?:" + _READERS.replace(" ", "|").encode() + rb")\b",
-            _HOME + rb"/\.(?:ssh/id_\w{1,20}(?!\w|\.pub)|ssh/\*|aws/credentials|netrc|kube/config|npmrc|pypirc"
-            rb"|docker/config\.json|git-credentials|gnupg/|config/gcloud/\w)",
-        ),
-        # In prose the file must be the object of "read": "read ~/.netrc", not "reads a token from ~/.netrc".
-        pattern("read / " + _STORES, rb"\bread" + _STORE_READ),
-        pattern("reading reads / " + _STORES, rb"\bread(?:ing|s)" + _STORE_READ, judge=_in_sentence),
-        pattern(
-            "base64 / ssh aws netrc kube npmrc pypirc docker gnupg git",
-            rb"\bbase64\s{1,4}(?:-[\w=]{1,8}\s{1,4}){0,3}[\"'<]{0,2}"
-            + _HOME
-            + rb"/\.(?:ssh|aws|netrc|kube|npmrc|pypirc|docker|gnupg|git-credentials)\b",
-        ),
-        pattern(
-            "env / curl", rb"\bcurl(?=\s)", rb"@[\"']?(?:[\w.~/$-]{0,60}/)?\.env\b(?!\.(?:example|sample|template))"
-        ),
-        pattern(
-            "169 / 254 / curl nc wget",
-            rb"\b169\.254\.169\.254/[\w./-]{0,60}(?:credentials|token)",
-            rb"\|\s{0,4}(?:curl|nc|wget)\b",
-        ),
-        pattern("token* print / curl wget", rb"\b(?:curl|wget)(?=\s)", _OWN_TOKEN, _sent_elsewhere),
-        pattern("dialog / hidden / password*", rb"\bdialog\s[^\n]{0,200}\bpassword", rb"\bhidden\sanswer\b"),
-        pattern("home", rb"\bhome\(\)\s{0,2}/\s{0,2}[\"']\.(?:ssh|aws|netrc|kube|gnupg|git-credentials)\b"),
-    ),
-    rule(
-        "SH402",
-        pattern(
-            "tcp udp / dev",
-            rb"(?:\b" + _SHELL + rb"(?:\s{1,4}|,)-[abd-z]{0,3}i\b|\b" + _SHELL + rb"\s(?:--\w{1,12}\s){1,3}-i\b"
-            rb"|\bexec\s(?:\d{1,3}|\{\w{1,20}\})<>)",
-            rb"/dev/(?:tcp|udp)/[\w.$]",
-        ),
-        pattern("tcp udp / dev", rb"\b" + _SHELL + rb"(?:\s-[abd-z]{1,4})?\s{0,4}\d?[<>]&?\s{0,4}/dev/(?:tcp|udp)/"),
-        pattern(
-            "socat / exec system",
-            rb"\bsocat(?=\s)",
-            rb"\b(?:exec|system):[\"']?(?:/\w{1,8}){0,3}/?" + _SHELL + rb"\b",
-        ),
-        pattern(
-            "nc ncat netcat telnet openssl / sh bash zsh dash ksh",
-            rb"\b" + _SHELL + rb"(?:\s{1,4}-i)?(?:\s{1,4}\d?>&\d)?\s{0,4}\|\s{0,4}"
-            rb"(?:nc|ncat|netcat|telnet|openssl\ss_client)\s",
-        ),
-        *(
-            pattern(word, begin + rb"\s[^\n|]{1,80}\|\s{0,4}(?:/\w{1,8}){0,3}/?" + _SHELL + rb"\b")
-            for word, begin in (("telnet", rb"\btelnet"), ("client", rb"\bs_client"))
-        ),
-        pattern(
-            "nc ncat netcat",
-            rb"\b(?:nc|ncat|netcat)(?=\s)",
-            rb"\s(?:-\w{0,4}[ec]|--(?:sh-)?exec)[\s=]{0,2}[\"']?(?:/\w{1,8}){0,3}/?" + _SHELL + rb"\b",
-        ),
-        # Whoever connects to the port types commands.
-        pattern(
-            "nc ncat netcat",
-            rb"\b(?:nc|ncat|netcat)\s(?:-{1,2}[\w-]{1,10}\s{1,4}){0,4}-\w{0,4}l[^\n|;&]{0,60}\|\s{0,4}"
-            rb"(?:/\w{1,8}){0,3}/?" + _SHELL + rb"\b",
-        ),
-    ),
-    rule(
-        "SH403",
-        pattern(
-            "printenv env / curl wget nc ncat",
-            rb"(?:printenv(?<!\wprintenv)|env(?:(?<=^env)|(?<=[;&(`]env)|(?<=[;&(`]\senv)))\s{0,2}\|",
-            rb"\b(?:curl|wget|nc|ncat)\b",
-        ),
-        pattern("printenv env / curl", rb"\bcurl\s", rb"\$\((?:env|printenv)\)"),
-        pattern(
-            "tojson / secrets / curl wget http https",
-            rb"\btojson\(\s{0,4}secrets\s{0,4}\)",
-            rb"\b(?:curl|wget|https?)\b",
-        ),
-        pattern(
-            "environ env / post put urlopen fetch",
-            rb"\b(?:post|put|urlopen|fetch)\(",
-            rb"dict\(os\.environ\)(?<=\bdict\(os\.environ\))|[=:]\s{0,2}(?:os\.environ|process\.env)\s{0,2}[,)}]|stringify\(process\.env\)",
-        ),
-    ),
-    rule(
-        "SH404",
-        *(
-            pattern(word, place)
-            for word, place in (
-                ("webhook", rb"\bwebhook\.site"),
-                ("requestbin", rb"\brequestbin\.(?:com|net)"),
-                ("pipedream", rb"\bm\.pipedream\.net"),
-                ("interact", rb"\binteract\.sh"),
-                ("transfer", rb"\btransfer\.sh/"),
-                ("ngrok", rb"\bngrok(?:-free)?\.(?:io|app)"),
-                ("webhooks", rb"\bdiscord(?:app)?\.com/api/webhooks/"),
-                ("telegram", rb"\bapi\.telegram\.org/bot"),
-            )
-        ),
-    ),
-    rule(
-        "SH405",
-        pattern(
-            "rm",
-            rb"\brm\s{1,4}(?:--?[\w-]{1,20}\s{1,4}){0,3}(?:-\w{0,4}r\w{0,4}|--recursive)\s{1,4}(?:--?[\w-]{1,20}\s{1,4}){0,3}"
-            rb"[\"']?(?:/|" + _HOME + rb"/?)\*?[\"']?(?:\s|$|[;&|`)])",
-        ),
-        pattern(
-            "dd / zero urandom random",
-            rb"\bdd\s[^\n;|&]{0,60}\bif=/dev/(?:zero|u?random)\s[^\n;|&]{0,60}\bof=" + _DISK,
-        ),
-        pattern(
-            "dd / zero urandom random",
-            rb"\bdd\s[^\n;|&]{0,60}\bof=" + _DISK + rb"[^\n;|&]{0,60}\sif=/dev/(?:zero|u?random)\b",
-        ),
-        pattern("vssadmin wbadmin", rb"\b(?:vssadmin|wbadmin)\s{1,4}delete\s{1,4}(?:shadows|catalog)\s{1,4}[/-]\w"),
-        *(
-            pattern(
-                word + " / c userprofile",
-                rb"\b" + word.encode() + rb"\s{1,4}(?:/[a-z]\s{1,4}){1,4}[\"']?"
-                rb"(?:c:\\(?:users)?|%userprofile%)\\?\*?[\"']?(?:\s|$)",
-            )
-            for word in ("del", "erase", "rd", "rmdir")  # a pattern each: the search for fixed letters is fast
-        ),
-        pattern(
-            "remove / item",
-            rb"\bremove-item\s{1,4}(?:-\w{1,12}\s{1,4}){1,4}[\"']?"
-            rb"(?:c:\\|\$env:userprofile|\$home|~)[\\/]?\*?[\"']?(?:\s|$)",
-        ),
-        pattern("openssl / shred", rb"\bopenssl\s{1,4}enc\s", rb"\bshred\s"),
-        pattern(
-            "rmtree / home expanduser",
-            rb"\brmtree\(\s{0,4}(?:(?:pathlib\.)?path\.home\(\)|(?:os\.path\.)?expanduser\(\s{0,2}[\"']~/?[\"']\s{0,2}\))"
-            rb"\s{0,4}[,)]",
-        ),
-        pattern(
-            "homedir / rm rmsync rmdirsync",
-            rb"\b(?:rm|rmsync|rmdirsync)\(\s{0,4}(?:(?:require\([\"'](?:node:)?os[\"']\)|os)\.)?homedir\(\)\s{0,4}[,)]",
-        ),
-    ),
-    rule(
-        "SH410",
-        pattern(
-            f"exec execsync / {_OUTSIDE}",
-            rb"\b(?:execsync|exec)\(\s{0,4}`[^`\n]{0,200}\$\{\s?(?:"
-            + _OUTSIDE.replace(" ", "|").encode()
-            + rb")[.\[}]",
-        ),
-        *(
-            pattern(
-                f"{word} / {_OUTSIDE}",
-                rb"\b%b\(\s{0,4}f[\"'][^\"'\n]{0,200}\{(?:%b)[.\[]" % (begin, _OUTSIDE.replace(" ", "|").encode()),
-            )
-            for word, begin in (("system popen", rb"os\.(?:system|popen)"), ("subprocess", rb"subprocess\.\w{2,14}"))
-        ),
-        pattern(
-            "function asyncfunction / code script body",
-            rb"\bnew\s(?:async)?function\([^)\n`]{0,60}`[^`\n]{0,80}\$\{\s?(?:code|script|body)\s?\}",
-        ),
-    ),
-    rule(
-        "SH409",
-        pattern("mppreference", rb"\bset-mppreference(?=\s)", rb"\s-disable\w{1,40}\s{1,4}(?:\$true|1)\b"),
-        pattern("mppreference", rb"\badd-mppreference(?=\s)", rb"\s-exclusionpath\s{1,4}[\"']?c:\\[\"']?(?:\s|$)"),
-        pattern("spctl csrutil", rb"\b(?:spctl\s{1,4}--(?:master|global)-disable|csrutil\s{1,4}disable)\b"),
-        pattern("netsh", rb"\bnetsh\s{1,4}advfirewall\s{1,4}set\s{1,4}\w{1,20}\s{1,4}state\s{1,4}off\b"),
-    ),
-    rule(
-        "SH411",
-        pattern("history / c cw wc", rb"\bhistory\s{1,4}-(?:c|cw|wc)\b", judge=_is_command),
-        pattern("histfile", rb"\b(?:unset\s{1,4}histfile\b|histfile=(?:/dev/null|[\"']{2}))"),
-        pattern("*history*", _HOME + rb"/\.(?:bash|zsh|sh|python)_history\b", judge=_is_erased),
-        pattern("log", rb"/var/log/(?:\*|auth|secure|syslog|wtmp|btmp|lastlog|audit)", judge=_is_erased),
-        pattern(
-            "wevtutil", rb"\bwevtutil(?:\.exe)?\s{1,4}(?:cl|clear-log)\s{1,4}[\"']?(?:security|system|application)\b"
-        ),
-        pattern("eventlog", rb"\bclear-eventlog(?=\s)"),
-        pattern("historysavepath", rb"\b(?:remove-item|clear-content|del|rm)(?=\s)", rb"\bhistorysavepath\b"),
-    ),
-    rule(
-        "SH406",
-        pattern("crontab", rb"\bcrontab\s{1,4}-(?=\s|$)"),
-        pattern("crontab", rb"\|\s{0,4}crontab\b"),
-        # In prose: a line that runs a file, for what every shell or a timer reads; a setting such as PATH is none.
-        pattern(
-            "bashrc* zshrc* profile* bash zprofile* zshenv*",
-            rb"`(?:(?:source|\.)\s[\"']?[~/$.]"
-            rb"|(?:(?:ba|z)?sh|python3?|node|nohup|curl|wget)\s|[~$/][\w/.~-]{1,80}[`\s])",
-            rb"/\.(?:bashrc|zshrc|profile|bash_profile|zprofile|zshenv)\b",
-            _added_line,
-        ),
-        pattern(
-            "crontab / add append put write insert install",
-            rb"\b(?:add|append|put|write|insert|install)\b[^\n.]{0,80}"
-            rb"\b(?:to|in|into)\s(?:(?:the|your|their|a|user's)\s){0,3}`?crontab\b",
-        ),
-        pattern("*launchagents*", _PLACED + rb"(?:(?!\.\s)[^\n]){0,120}library/launchagents/[\w.-]{1,80}"),
-        pattern("launchctl", rb"\blaunchctl\s(?:load|bootstrap)\s[^\n]{0,80}launchagents/"),
-        pattern(
-            "systemd / user",
-            _PLACED + rb"(?:(?!\.\s)[^\n]){0,120}\.config/systemd/user/[\w.@-]{1,80}\.(?:service|timer)\b",
-        ),
-        pattern(
-            "systemd / user",
-            rb">>?\s{0,2}[\"']?[^\s\"']{0,40}\.config/systemd/user/[\w.@-]{1,80}\.(?:service|timer)\b",
-        ),
-        pattern(
-            "git / hooks", rb">>?\s{0,2}[\"']?[^\s\"']{0,60}\.git/hooks/(?:pre|post|commit|prepare|applypatch)-[a-z]"
-        ),
-        pattern("systemctl / user", rb"\bsystemctl\s(?:--\w{1,9}\s){0,2}--user\s(?:--\w{1,9}\s){0,2}enable\b"),
-        pattern(
-            "git / hooks",
-            _PLACED + rb"(?:(?!\.\s)[^\n]){0,80}\.git/hooks/(?:pre|post|commit|prepare|applypatch)-[a-z-]{3,20}",
-        ),
-        pattern("schtasks", rb"\bschtasks(?:\.exe)?\s{1,4}/create\b"),
-        pattern("currentversion", rb"\breg(?:\.exe)?\s{1,4}add(?=\s)", rb"\\currentversion\\run\b"),
-        pattern(
-            "tee / bashrc* zshrc* profile* bash zprofile* zshenv*",
-            rb"\btee\s(?:-a|--append)\s[\"']?" + _HOME + rb"/\.(?:bashrc|zshrc|profile|bash_profile|zprofile|zshenv)",
-        ),
-        pattern("*launchagents* *authorized*", rb">>?\s{0,2}[\"']?[^\s\"']{0,40}(?:launchagents/|authorized_keys)"),
-        pattern(
-            "bashrc* zshrc* profile* zprofile* zshenv*",
-            rb">>\s{0,2}[\"']?" + _HOME + rb"/\.(?:bashrc|zshrc|profile|bash_profile|zprofile|zshenv)",
-        ),
-    ),
-    rule(
-        "SH407",
-        *(
-            pattern(
-                "*claude* codex cursor *agents* / settings* json* config* mcp* md*",
-                begin + rb"\s{0,4}[\"']?[^\s\"'>]{0,60}"
-                rb"(?:\.claude/settings|\.claude\.json|\.codex/config|\.cursor/mcp|claude\.md|agents\.md)",
-            )
-            for begin in (rb">", rb"\btee(?:\s-a)?")
-        ),
-    ),
-    rule(
-        "SH408",
-        pattern("curl", rb"\bcurl(?=\s)", rb"\s(?:-[a-z]{0,5}k|--insecure)(?=\s|$)"),
-        pattern("verify / false", rb"\bverify\s{0,2}=\s{0,2}false\b"),
-        pattern("unverified", rb"_create_unverified_context\b"),
-        pattern("*unauthorized*", rb"node_tls_reject_unauthorized[\"'\]]{0,2}\s{0,2}=\s{0,2}[\"']?0"),
-        pattern("*unauthorized*", rb"rejectunauthorized:\s{0,2}false"),
-    ),
+
+
+# Downloads of programs that a later command starts.
+
+# Languages in which a command is a line of words.
+_READ: Final = frozenset[Language]({"shell", "ruby", "php", "perl", "powershell", "batch", "applescript", "other"})
+# A command that a program runs as one text, and a value that is put into a text.
+_CALLED: Final = deferred(
+    r"(?i)\b(?:system|popen|exec|execsync|execute|spawn|spawnsync|run|call|check_call|check_output|getoutput|shell_exec"
+    r"|passthru|command|shell script)(?:\(|\s{1,4}(?=[\"'`]))\s{0,8}[fbru]{0,2}"
+    r"(\"((?:[^\"\\\n]|\\.){3,2000})\"|'((?:[^'\\\n]|\\.){3,2000})'|`([^`\\\n]{3,2000})`)"
 )
+_PUT_IN: Final = deferred(
+    r"[\"'][ \t]{0,4}[+.&][ \t]{0,4}(?:quoted form of )?[\w.()]{1,60}[ \t]{0,4}[+.&][ \t]{0,4}[\"']"
+)
+_FETCHERS: Final = frozenset(
+    words("curl curl.exe wget wget.exe aria2c axel certutil certutil.exe bitsadmin bitsadmin.exe iwr irm")
+    + words("invoke-webrequest invoke-restmethod start-bitstransfer")
+)
+# The longest word of each command, compared as a whole word: `irm` is a part of "confirm".
+_COMMAND_WORDS: Final = frozenset(
+    max(re.split(r"\W", name), key=len).encode()
+    for name in ("mshta", "regsvr32", "downloadfile", "clone", *_FETCHERS)
+)
+_FETCHES = deferred("|".join(map(re.escape, ("downloadfile", "clone", *sorted(_FETCHERS)))))  # in lower case
+_TO_FILE: Final = frozenset(words("-o -O --output --output-document -outfile -destination --out > >>"))
+_BEFORE: Final = frozenset(
+    words("sudo nohup exec time start /b /wait env then do else ! & ( { command setsid run: $ >")
+)
+_STARTERS: Final = frozenset(
+    words(
+        "sh bash zsh dash ksh python python3 node perl ruby php . source open start-process saps ii invoke-item cmd"
+    )
+    + words("powershell pwsh rundll32 msiexec wine")
+)
+# Hosts of repositories at which well-known projects are; the page of a project tells to clone and build it.
+FORGES = deferred(
+    r"(?:^|\.)(?:github\.com|gitlab\.com|bitbucket\.org|codeberg\.org|sr\.ht|huggingface\.co|hf\.co|dev\.azure\.com"
+    r"|visualstudio\.com|gitee\.com|googlesource\.com|savannah\.gnu\.org|kernel\.org|freedesktop\.org|githubusercontent\.com"
+    r"|gitlab\.(?:gnome\.org|freedesktop\.org|inria\.fr|kitware\.com)|sourceware\.org|apache\.org|debian\.org)$"
+)
+_CLONED = deferred(r"(?:https?|git|ssh)://(?:[^\s/@]{0,64}@)?([\w.-]{1,253})[/:]|(?:\w{1,32}@)([\w.-]{1,253}):")
+# Commands that run what stands in the folder in which they are started.
+_BUILDERS: Final = frozenset(
+    words("make npm pnpm yarn bun pip pip3 uv cargo go just docker docker-compose ./gradlew")
+)
+_COPIERS: Final = frozenset(words("install cp mv ln copy move copy-item move-item"))
+# Commands that hide from the user or the system that a program is started.
+_HIDES = deferred(r"\bxattr\s+-\w*[cd]|com\.apple\.quarantine|/tmp/\.\w|-w(?:indowstyle)?\s+hidden", re.IGNORECASE)
+_COMMAND = deferred(r"\n|&&|\|\||[;|]|&(?=\s|$)|(?<=\s)&\s|\\\n")
+_SCRIPTLET = deferred(r"\b(?:mshta|regsvr32)(?:\.exe)?[^\S\n][^\n]{0,80}https?://")
+_WORD = deferred(r"[^\s\"'`]{1,400}")
+_SHELL = deferred(r"(?:/[\w/]{1,30}/)?(?:ba|z|da|k)?sh")
+_OF_COMMAND = deferred(r"-\w{0,6}c")
+_SET = deferred(r"\w{1,40}=\S*")
+
+
+def staged(files: SkillFiles) -> Iterator[Sighting]:
+    """Yield the downloads of programs that a later command starts, without a pipe between the two."""
+    for file in files:
+        if not _COMMAND_WORDS.isdisjoint(file.letters_read.words):
+            passages = [*file.parsed(programs_in), *(() if file.recipe else file.passages)]
+            is_read = [passage.kind == "code" and passage.language in _READ for passage in passages]
+            scripts = [*compress(passages, is_read)]
+            scripts += [run for each in passages if each.kind == "code" for run in _commands_in(each)]
+            rows = [*_started(scripts), *(row for passage in passages for row in _run(passage))]
+            yield from (Sighting(rule, file.path, line) for rule, line in rows)
+
+
+def _commands_in(passage: Passage) -> Iterator[Passage]:
+    """Yield the commands that a program runs, each as a script."""
+    is_read = passage.language != "shell" and ("curl" in passage.text or "wget" in passage.text)
+    text = _PUT_IN.sub("$x", passage.text) if is_read and _CALLED.search(passage.text) else ""
+    line, counted_to = passage.line, 0
+    for match in _CALLED.finditer(text):
+        line, counted_to = line + text.count("\n", counted_to, match.start()), match.start()
+        command = (match[2] or match[3] or match[4] or "").replace('\\"', '"')
+        yield replace(passage, language="shell", text=command, line=line)
+
+
+def _run(passage: Passage) -> Iterator[tuple[str, int]]:
+    """Yield the commands by which a program of Windows runs the code at an address."""
+    text, line, counted_to = passage.text.lower(), passage.line, 0
+    for match in _SCRIPTLET.finditer(text) if "mshta" in text or "regsvr32" in text else ():
+        line, counted_to = line + text.count("\n", counted_to, match.start()), match.start()
+        yield "SH113", line
+
+
+def _rows(scripts: Sequence[Passage]) -> Iterator[tuple[str, int, bool]]:
+    """Yield each line of the scripts, with its number, and whether its script hides that a program is started."""
+    for script in scripts:
+        text = script.text.replace("\\\n", "  ").replace("^\n", "  ")
+        hides = _FETCHES.search(text.lower()) is not None and _HIDES.search(text) is not None
+        yield from ((row, line, hides) for line, row in enumerate(text.split("\n"), script.line))
+
+
+def _started(scripts: Sequence[Passage]) -> Iterator[tuple[str, int]]:
+    """Yield the rule and the line of each download that a later command starts, in the same script or a later one."""
+    fetched: dict[str, tuple[str, int]] = {}
+    cloned: dict[str, tuple[str, int]] = {}
+    in_path = set[str]()
+    entered = ""
+    for row, line, hides in _rows(scripts):
+        for command in _COMMAND.split(row) if fetched or cloned or _FETCHES.search(row.lower()) else ():
+            tokens = _inner(_WORD.findall(command))
+            name = tokens[0].lower() if tokens else ""
+            if name in _FETCHERS or ".downloadfile(" in command.lower():
+                rule = "SH113" if hides or any(map(_is_anybodys, tokens)) else "SH114"
+                saved = dict.fromkeys(_saved_names(tokens), (rule, line))
+                fetched.update(saved)
+                in_path.update(saved if any("bin/" in word for word in tokens) else ())
+            elif name == "git" and "clone" in tokens[:4]:
+                cloned.update({folder: (rule, line) for folder, rule in _cloned(tokens, hides)})
+            elif name == "cd" and len(tokens) > 1:
+                entered = next((part for part in _parts(tokens[1]) if part in cloned), "")
+            elif name and cloned and (folder := _started_folder(tokens, entered, cloned)):
+                yield cloned.pop(folder)
+            elif name in _COPIERS and len(tokens) > 2 and _base_name(tokens[-2]) in fetched:
+                copy = _base_name(tokens[-1].rstrip("/")) or _base_name(tokens[-2])
+                fetched[copy] = fetched[_base_name(tokens[-2])]
+                in_path.update((copy, _base_name(tokens[-2])))
+            elif name and (target := _started_file(tokens, in_path)) and target in fetched:
+                yield fetched.pop(target)
+
+
+def _inner(words: list[str]) -> list[str]:
+    """Return the words of a command without those before its name, also of one that a shell gets: ``sh -c '…'``."""
+    tokens = [*dropwhile(_is_before, words)]
+    while len(tokens) > 2 and _SHELL.fullmatch(tokens[0].lower()) and _OF_COMMAND.fullmatch(tokens[1]):
+        tokens = [*dropwhile(_is_before, tokens[2:])]
+    return tokens
+
+
+def _is_before(word: str) -> bool:
+    """Return whether a word stands before the name of a command."""
+    return word.lower() in _BEFORE or _SET.fullmatch(word) is not None
+
+
+def _is_anybodys(word: str) -> bool:
+    match = URL.search(word.lower())
+    return match is not None and kind_of(match[1], match[2]) in ANYBODYS
+
+
+def _saved_names(command: list[str]) -> Iterator[str]:
+    """Yield the names under which a download may be saved; none for the installer of a well-known project."""
+    urls = [word for word in command if "://" in word]
+    if any(word.startswith(("-d", "--data", "-F", "--form", "-XPOST")) or word == "POST" for word in command):
+        return  # the file is the answer to a request that sends data
+    if urls and all(is_installer(url.lower()) for url in urls):
+        return
+    for option, value in pairwise(command):
+        is_option = not _TO_FILE.isdisjoint((option, option.lower())) or re.fullmatch(r"-[a-zA-Z]{1,8}[oO]", option)
+        if is_option and "://" not in value and not value.startswith("-"):
+            yield _base_name(value)
+    last = command[-1]
+    if urls and ("://" not in last or ".downloadfile(" in " ".join(command).lower()):
+        yield _base_name(last.rstrip(")"))
+    yield from (_base_name(url.partition("?")[0]) for url in urls)
+
+
+def _started_file(command: list[str], in_path: Set[str]) -> str:
+    """Return the name of the file that a command starts, or an empty string.
+
+    A downloaded file in a folder of programs (``in_path``) is started by its name alone.
+    """
+    name = command[0].lower()
+    if name.rpartition("/")[2] in _STARTERS or name.rpartition("/")[2].removesuffix(".exe") in _STARTERS:
+        arguments = [word for word in command[1:] if not word.startswith(("-", "/c", "/q"))]
+        return _base_name(arguments[0]) if arguments else ""
+    is_path = re.search(r"[/\\$%]|\.(?:exe|sh|bat|ps1)$", name) is not None
+    return _base_name(command[0]) if is_path or name in in_path else ""
+
+
+def _cloned(command: list[str], hides: bool) -> Iterator[tuple[str, str]]:
+    """Yield the folder of a clone from an unknown host, with the rule for what is started in it."""
+    for number, word in enumerate(command):
+        match = _CLONED.match(word)
+        host = (match[1] or match[2]).lower() if match else ""
+        if host and not OWN_NETWORK.match(host) and (hides or not FORGES.search(host)):
+            rest = [each for each in command[number + 1 :] if not each.startswith("-")]
+            folder = _parts(rest[0] if rest else word.removesuffix(".git"))[-1:]
+            yield from ((each, "SH113" if hides or kind_of(host, "") in ANYBODYS else "SH114") for each in folder)
+
+
+def _started_folder(command: list[str], entered: str, cloned: Mapping[str, tuple[str, int]]) -> str:
+    """Return the cloned folder in which a command starts a program, or an empty string."""
+    name = command[0].lower()
+    is_starter = name.rpartition("/")[2] in _STARTERS
+    paths = [word for word in command[1:] if not word.startswith("-")][:1] if is_starter else command[:1]
+    if folder := next((part for path in paths for part in _parts(path)[:-1] if part in cloned), ""):
+        return folder
+    is_in_folder = name in _BUILDERS or name.startswith("./") or (is_starter and any(map(_is_relative, paths)))
+    return entered if entered in cloned and is_in_folder else ""
+
+
+def _is_relative(path: str) -> bool:
+    return not path.startswith(("/", "~", "$", "%"))
+
+
+def _parts(path: str) -> list[str]:
+    return [
+        part for part in re.split(r"[/\\:]", path.strip("\"'(),;{}[]").lower()) if part not in ("", ".", "..", "~")
+    ]
+
+
+def _base_name(path: str) -> str:
+    name = re.split(r"[/\\]", path.strip("\"'(),;{}[]").lower())[-1]
+    return "" if name == "null" else name

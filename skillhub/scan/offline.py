@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 
 from skillhub.formats.text import deferred, packaged, words
 from skillhub.model.tree import File
-from skillhub.scan.pattern import LinePattern, pattern
+from skillhub.scan.pattern import PATTERNS, line_patterns
 from skillhub.scan.views import LazyPattern, Letters, Literals
 
 # Words of the network, anywhere in a text: in a program, an instruction or a comment. They are a second check beside
@@ -45,64 +45,10 @@ _STRONG_PARTS = Literals(
 )
 
 
-def _subcommands(tools: str, verbs: str, between: bytes = b"") -> LinePattern:
-    """Return a pattern of one of some programs with one of some verbs as its subcommand."""
-    programs, subcommands = (names.replace(" ", "|").encode() for names in (tools, verbs))
-    return pattern(f"{tools} / {verbs}", rb"\b(?:%b)[ \t]{1,9}%b(?:%b)\b" % (programs, between, subcommands))
-
-
-_GETS, _OPTIONS = "install download add update upgrade fetch", rb"(?:-\S{1,20}[ \t]{1,9}){0,3}"
-_BUILDS = "install add fetch update get require mod build shell run"
 # Patterns that hardly occur in a text about something offline.
-_STRONG = (
-    pattern("urllib urllib2", rb"\burllib(?:2?\.request|2\b)"),
-    pattern("requests", rb"\brequests\.(?:get|post|put|patch|delete|head|request|session)"),
-    pattern(
-        "import from / requests socket urllib http",
-        rb"\b(?:import|from)[ \t]{1,9}(?:requests|socket|urllib|http)\b(?!\.(?:parse|error|status)|[ ]status)",
-    ),
-    pattern("socket", rb"\bsocket\.(?:socket|create_connection|connect|gethost|getaddr)"),
-    pattern("fetch", rb"\bfetch(?<!\.fetch)\("),
-    pattern("axios", rb"\baxios\b"),
-    pattern("http", rb"\bhttp(?:\.client|::tiny)"),
-    pattern("net", rb"\bnet(?:(?:::|/)http\b|\.dial)"),
-    pattern("lwp", rb"\blwp::"),
-    pattern("io", rb"\bio::socket"),
-    pattern("open / connection uri", rb"\bopen(?:_connection|-uri)\b"),
-    pattern("curl", rb"\bcurl_(?:init|exec)"),
-    pattern(
-        "git / clone push pull fetch ls submodule archive send",
-        rb"\bgit[ \t]{1,9}(?:-\S{1,40}[ \t]{1,9}(?:[^-\s]\S{0,40}[ \t]{1,9})?){0,3}"
-        rb"(?:clone|push|pull|fetch|ls-remote|submodule|archive[ \t]{1,9}--remote|send-email)\b",
-    ),
-    pattern(_GETS, rb"\bpip[0-9.]{0,5}[ \t]{1,9}%b(?:%b)\b" % (_OPTIONS, _GETS.replace(" ", "|").encode())),
-    _subcommands(
-        "conda mamba gem brew apt apt-get yum dnf apk pacman choco winget snap cpan cpanm port", _GETS, _OPTIONS
-    ),
-    _subcommands("new", "websocket eventsource"),
-    _subcommands("uv", "pip add sync run tool lock python"),
-    _subcommands("npm pnpm yarn bun", "i ci install add exec x dlx create init update publish view"),
-    _subcommands("go", _BUILDS),
-    _subcommands("cargo deno composer poetry pdm rustup nix mix luarocks stack cabal opam", _BUILDS),
-    _subcommands("docker podman nerdctl", "pull push run build compose login"),
-    _subcommands("gh", "api pr issue repo run release auth gist search workflow secret"),
-    pattern("dev / tcp udp", rb"/dev/(?:tcp|udp)\b"),
-    # A module of JavaScript, wherever the word before its name begins.
-    pattern(
-        "http https http2 https2 net tls dgram dns",
-        rb"(?:require\(|from[ \t]{1,9}|import\(?[ \t]{0,9})[\"'](?:node:)?(?:https?2?|net|tls|dgram|dns)[\"'/]",
-    ),
-)
+_STRONG = tuple(line_patterns(PATTERNS["network"], {}))
 # Words that count only in the place of a command: at the start of a line, after a prompt, a quote or another command.
-_COMMAND_WORDS = (
-    "nc ssh ftp telnet dig host drill ping ping6 traceroute whois http https xh aws gcloud az kubectl helm glab iwr"
-    " irm mosh mail sendmail ssh-copy-id terraform ansible vercel netlify fly heroku psql mysql redis-cli mongosh"
-)
-_WEAK = pattern(
-    f"{_COMMAND_WORDS} redis mongos",
-    rb"[\n`$#>;&|(\"'][ \t]{0,9}(?:sudo[ \t]{1,9})?(?:%b|mongos)[ \t]{1,9}[\w\"'$@./<{\[-]"
-    % _COMMAND_WORDS.replace(" ", "|").encode(),
-)
+(_WEAK,) = line_patterns(PATTERNS["network_as_command"], {})
 _JOINT = deferred(rb"[\\`^]\r?\n")
 
 

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from sys import maxsize
 from typing import Final, Literal
 
 from skillhub.formats.text import deferred, packaged, words
-from skillhub.model.finding import Rule, rules
 from skillhub.scan.views import LazyPattern, register
 
 # The search for patterns takes time linear in the size of the file.
@@ -28,6 +27,7 @@ WRAPPERS: Final = words(
     " xargs"
 )
 ELSEWHERE: Final = words("su runuser chroot nsenter unshare flatpak-spawn machinectl systemd-run toolbox distrobox")
+MAILBOX: Final = r"[\w.+-]{1,64}@[\w-]{1,63}\.[\w.-]{2,100}"  # the address of a mailbox
 
 GAP_MAX = 1500
 _BEFORE_MAX = 200
@@ -115,20 +115,54 @@ def _context(lowered: bytes, begin: int, middle: tuple[int, int], end: int) -> M
     )
 
 
-def rule(id_: str, *patterns: LinePattern) -> tuple[Rule, tuple[LinePattern, ...]]:
-    """Return a rule and its patterns."""
-    return rules()[id_], patterns
+# The tables ``patterns.json`` and ``phrases.json``. In a text of theirs, a name in capitals stands for a part.
+
+_NAME_OF_PART: Final = re.compile(r"[A-Z]{2,}(?:_[A-Z]+)*")
+_Parts = Mapping[str, Sequence[str]]
 
 
-def pattern(words: str, first: bytes, then: bytes | None = None, judge: Judge | None = None) -> LinePattern:
-    """Return a pattern of a line, and register its words: blanks separate words, slashes separate groups of them.
+def parts_of(table: Mapping[str, str | list[str]]) -> _Parts:
+    """Return the parts of a table; a part may name those before it, and some that programs use, too."""
+    parts = {"WRAPPERS": ["|".join(WRAPPERS)], "ELSEWHERE": ["|".join(ELSEWHERE)], "MAILBOX": [MAILBOX]}
+    for name, part in table.items():
+        parts[name] = [each for text in ([part] if isinstance(part, str) else part) for each in expanded(text, parts)]
+    return parts
 
-    A text in which the patterns match must contain a word of each group. A word is a run of letters and digits in
-    lower case: ``word`` is a whole one, ``word*`` the beginning of one, ``*word*`` a part of one.
+
+def expanded(text: str, parts: _Parts) -> list[str]:
+    """Return a text with the parts that it names: of several alternatives, any one.
+
+    If it begins with the name, it becomes a text for each alternative: the search skips to the first letters of a
+    regular expression, if all its matches begin with the same ones.
     """
-    groups = tuple(frozenset(group.encode().split()) for group in words.split("/"))
-    register(frozenset[bytes]().union(*groups))
-    return LinePattern(groups, LazyPattern(first), None if then is None else LazyPattern(then), judge)
+    name = _NAME_OF_PART.match(text)
+    begins, rest = (parts[name[0]], text[name.end() :]) if name else ([""], text)
+    rest = _NAME_OF_PART.sub(lambda each: "|".join(parts[each[0]]), rest)
+    return [begin + rest for begin in begins]
+
+
+PATTERNS: Final = packaged("scan/patterns.json")
+PARTS: Final = parts_of(PATTERNS["parts"])
+
+
+def line_patterns(
+    rows: Sequence[Mapping[str, str]], judges: Mapping[str, Judge] | None = None
+) -> Iterator[LinePattern]:
+    """Yield the patterns of some rows of ``patterns.json``, and register their words.
+
+    Blanks separate words, slashes separate groups of them: a text in which the patterns match must contain a word of
+    each group. A word is a run of letters and digits in lower case: ``word`` is a whole one, ``word*`` the beginning
+    of one, ``*word*`` a part of one.
+    """
+    for row in rows:
+        (words,), (then,) = expanded(row["words"], PARTS), expanded(row.get("then", ""), PARTS)
+        groups = tuple(frozenset(group.encode().split()) for group in words.replace("|", " ").split("/"))
+        register(frozenset[bytes]().union(*groups))
+        judge = judges[row["judge"]] if judges and "judge" in row else None
+        for first in expanded(row["first"], PARTS):
+            yield LinePattern(
+                groups, LazyPattern(first.encode()), LazyPattern(then.encode()) if then else None, judge
+            )
 
 
 # The kinds of addresses by who can publish there, and the installers of well-known projects: ``addresses.json``.
@@ -144,7 +178,6 @@ PUBLIC_HOSTS: Final = (*_TABLE["paste"], *_TABLE["drop"])
 _ODD_ENDINGS: Final = frozenset(_TABLE["odd_endings"])
 _HOSTS_OF: Final[tuple[AddressKind, ...]] = ("paste", "drop", "tenant", "short")
 _KINDS: Final[dict[str, AddressKind]] = {host: kind for kind in _HOSTS_OF for host in _TABLE[kind]}
-MAILBOX: Final = r"[\w.+-]{1,64}@[\w-]{1,63}\.[\w.-]{2,100}"  # the address of a mailbox
 # A sentence that says what attackers do, or what their victims are told; a warning word alone says neither.
 OTHERS_ACT: Final = r"\b(?:attackers?|attacks|victims?)\b[^.\n]{0,80}\b(?:can|may|tell|told|asks?|asked|tricked)\b"
 URL: Final = deferred(r"https?://(?:[^\s/@\"'<>`\\?#]{0,64}@)?([^\s/\"'<>`\\?#)\]|]{1,253})([^\s\"'<>`)\]|]{0,400})")

@@ -12,20 +12,18 @@ from skillhub.formats.text import clean, deferred
 from skillhub.model.finding import SEVERITIES, Finding, Rule, at_least, rules
 from skillhub.model.tree import SKILL_MD, File, Tree
 from skillhub.scan.code import encodings, in_programs, leaks
-from skillhub.scan.commands import FETCH, SYSTEM
+from skillhub.scan.commands import LINE_PATTERNS, staged
 from skillhub.scan.disguise import ARCHIVES_MAX, disguises, is_archive, look_alikes, members
 from skillhub.scan.files import files, is_read
 from skillhub.scan.hidden import hidden, hidden_in_binary
-from skillhub.scan.injection import INSTRUCTIONS, covert, demands, hooks, orders
+from skillhub.scan.injection import near_each_other, orders
 from skillhub.scan.pattern import LinePattern
-from skillhub.scan.prerequisites import MODELS, pasted, prerequisites, staged, told_to_start
+from skillhub.scan.prerequisites import pasted, prerequisites, told_to_start
 from skillhub.scan.secrets import secrets
 from skillhub.scan.skill_files import Detector, SkillFiles, SourceFile
 from skillhub.scan.views import Letters, decoded, joined, spaced, squeezed, unescaped, windows
 
-_PATTERNS: Final = (*FETCH, *MODELS, *INSTRUCTIONS, *SYSTEM)
 RULES: Final = {rule.id: rule for rule in rules().values() if rule.is_content}
-LINE_PATTERNS: Final = tuple((rule, pattern) for rule, patterns in _PATTERNS for pattern in patterns)
 # By each word of a pattern's first group, the positions in ``LINE_PATTERNS`` of the patterns with this word.
 _BY_WORD: Final[defaultdict[bytes, list[int]]] = defaultdict(list)
 for _number, (_, _pattern) in enumerate(LINE_PATTERNS):
@@ -37,9 +35,7 @@ DETECTORS: Final[tuple[Detector, ...]] = (
     pasted,
     told_to_start,
     orders,
-    demands,
-    hooks,
-    covert,
+    near_each_other,
     staged,
     in_programs,
     encodings,

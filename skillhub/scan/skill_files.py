@@ -18,9 +18,10 @@ from importlib.util import find_spec
 from typing import Any, Final, Literal, TypeVar, get_args
 from unicodedata import normalize
 
-from skillhub.formats.text import deferred, words
+from skillhub.formats.text import deferred, packaged
 from skillhub.model.finding import Sighting
 from skillhub.model.tree import File, Tree
+from skillhub.scan.pattern import expanded, parts_of
 from skillhub.scan.views import EXECUTABLE_MAGIC, LazyPattern, Letters, Literals, decoded, is_text, words_around
 
 # A longer document is read line by line: no third-party parser gets a text on which it could take long.
@@ -34,37 +35,12 @@ SCRIPTING: Final[tuple[str, ...]] = (*get_args(Interpreted), *get_args(Compiled)
 Language = Interpreted | Compiled | Literal["markdown", "batch", "data", "other"]
 _T = TypeVar("_T")
 
-_SUFFIXES: Mapping[str, Language] = {
-    **dict.fromkeys((".md", ".mdx", ".markdown", ".rst", ".txt", ".adoc"), "markdown"),
-    **dict.fromkeys((".py", ".pyw"), "python"),
-    **dict.fromkeys((".sh", ".bash", ".zsh", ".ksh", ".command", ".tool"), "shell"),
-    **dict.fromkeys((".js", ".mjs", ".cjs", ".jsx", ".ts", ".mts", ".cts", ".tsx"), "javascript"),
-    **dict.fromkeys((".rb", ".rake", ".gemspec"), "ruby"),
-    **dict.fromkeys((".php", ".phtml"), "php"),
-    **dict.fromkeys((".pl", ".pm"), "perl"),
-    **dict.fromkeys((".ps1", ".psm1"), "powershell"),
-    **{".lua": "lua", ".go": "go", ".rs": "rust", ".swift": "swift", ".java": "java"},
-    **dict.fromkeys((".bat", ".cmd"), "batch"),
-    **dict.fromkeys((".applescript", ".scpt"), "applescript"),
-    **dict.fromkeys((".json", ".yaml", ".yml", ".toml", ".csv", ".xml"), "data"),
-}
-# By the word after the fence of a block of code, or by the program in a first line.
-_NAMES: Mapping[str, Language] = {
-    **dict.fromkeys(("python", "python3", "py", "python2", "uv"), "python"),
-    **dict.fromkeys(("sh", "bash", "zsh", "ksh", "dash", "shell", "console", "terminal", "shell-session"), "shell"),
-    **dict.fromkeys(
-        ("js", "javascript", "node", "ts", "typescript", "jsx", "tsx", "bun", "deno", "mjs"), "javascript"
-    ),
-    **dict.fromkeys(("ruby", "rb"), "ruby"),
-    **dict.fromkeys(("php",), "php"),
-    **dict.fromkeys(("perl", "pl"), "perl"),
-    **dict.fromkeys(("powershell", "ps1", "pwsh", "ps"), "powershell"),
-    **{"lua": "lua", "luajit": "lua", "go": "go", "golang": "go", "rust": "rust", "rs": "rust", "swift": "swift"},
-    **dict.fromkeys(("bat", "batch", "cmd", "dos"), "batch"),
-    **dict.fromkeys(("applescript", "osascript"), "applescript"),
-    **{"java": "java", **dict.fromkeys(("json", "yaml", "yml", "toml", "csv", "xml"), "data")},
-    **dict.fromkeys(("markdown", "md", "text", "txt", "plain", "plaintext"), "markdown"),
-}
+# By the suffix of a file; and by the word after the fence of a block of code, or by the program in a first line.
+_LANGUAGES: Final[Mapping[Language, Mapping[str, str]]] = packaged("scan/languages.json")
+_SUFFIXES, _NAMES = (
+    {word: language for language, row in _LANGUAGES.items() for word in row[kind].split()}
+    for kind in ("suffixes", "names")
+)
 # Files from which build tools, continuous integration, agents and editors take shell commands.
 _RECIPES: Final = deferred(
     r"(?:.*/)?(?:"
@@ -114,7 +90,7 @@ _SMALL: Final = str.maketrans(
 _SHAPED = deferred(
     f"[{''.join(map(chr, _SMALL))}\u2100-\u214f\u24b6-\u24e9\uff21-\uff3a\uff41-\uff5a\U0001d400-\U0001d7ff]+"
 )
-_SHAPED_LEADS: Final = tuple(map(bytes.fromhex, words("e284 e293 e292 efbc efbd f09d e1b4 c9 ca")))
+_SHAPED_LEADS: Final = tuple(map(bytes.fromhex, ["e284", "e293", "e292", "efbc", "efbd", "f09d", "e1b4", "c9", "ca"]))
 # Markup of a document that a reader does not see, each with its first character, to which the engine skips.
 _TAG = deferred(r"<(?:/?[a-z]|!--)[^<>]{0,300}>")
 _TAG_IN_WORD = deferred(rb"<(?<=\w<)(?:/?[A-Za-z]|!--)[^<>]{0,300}>(?=[\w<])|&(?<=\w&)(?:#|shy)|&(?=#\w{1,6};\w)")
@@ -371,20 +347,25 @@ class Sign:
         return Sign(tuple(groups), self.patterns, self.literals) if all(groups) else None
 
 
-def sign(words: str, *patterns: str) -> Sign:
-    """Return a sign.
+def _signs(name: str) -> Iterator[tuple[str, Sign]]:
+    """Yield the signs of a table of ``phrases.json`` by name.
 
-    Args:
-        words: Groups of words. Blanks separate words, slashes with blanks around them separate groups; within a word
-            ``_`` stands for a blank, and ``~`` for ``_``.
-        patterns: Regular expressions, one of which must match. Each is searched by itself: the engine skips to the
-            letters that can begin its match.
+    Blanks separate words, slashes with blanks around them separate groups; within a word ``_`` stands for a blank,
+    ``~`` for ``_``. Each pattern is searched by itself: the engine skips to the letters that can begin its match.
     """
-    groups = tuple(
-        tuple(word.replace("_", " ").replace("~", "_") for word in group.split()) for group in words.split(" / ")
-    )
-    literals = tuple(Literals(*(word.encode() for word in group)) for group in groups)
-    return Sign(groups, tuple(map(LazyPattern, patterns)), literals)
+    for key, row in _PHRASES[name].items():
+        (words,) = expanded(row["words"], _PARTS)
+        groups = tuple(
+            tuple(word.replace("_", " ").replace("~", "_") for word in group.split()) for group in words.split(" / ")
+        )
+        patterns = (LazyPattern(each) for text in row["patterns"] for each in expanded(text, _PARTS))
+        literals = tuple(Literals(*(word.encode() for word in group)) for group in groups)
+        yield key, Sign(groups, tuple(patterns), literals)
+
+
+_PHRASES: Final = packaged("scan/phrases.json")
+_PARTS: Final = parts_of(_PHRASES.pop("parts"))
+PHRASES: Final[Mapping[str, Mapping[str, Sign]]] = {name: dict(_signs(name)) for name in _PHRASES}
 
 
 class Signs:
@@ -392,12 +373,12 @@ class Signs:
 
     Args:
         file: The file.
-        table: The signs by name; they are searched in the folded text.
+        table: The name of a table of ``PHRASES``; its signs are searched in the folded text.
     """
 
-    def __init__(self, file: SourceFile, table: Mapping[str, Sign]) -> None:
+    def __init__(self, file: SourceFile, table: str) -> None:
         self.path = file.path
-        self._table = table
+        self.table = PHRASES[table]
         self._file = file
         self._signs: dict[str, Sign | None] = {}
         self._results: dict[tuple[str, int], bool] = {}
@@ -420,7 +401,7 @@ class Signs:
     def sign(self, name: str) -> Sign | None:
         """Return a sign with only the words of the file; None if it cannot be in the file."""
         if name not in self._signs:
-            self._signs[name] = self._table[name].within(self._file)
+            self._signs[name] = self.table[name].within(self._file)
         return self._signs[name]
 
     def where(self, name: str) -> list[int]:
@@ -441,7 +422,7 @@ class Signs:
 
     def line(self, name: str, number: int) -> int:
         """Return the line number at which a passage has a sign."""
-        match = self._table[name].search(self.texts[number])
+        match = self.table[name].search(self.texts[number])
         return self.line_at(number, match.start() if match else 0)
 
     def line_at(self, number: int, offset: int) -> int:

@@ -9,19 +9,20 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from skillhub.model.tree import File, Tree
-from skillhub.scan import capability, code, files, injection, offline, pattern, prerequisites, scan, views
+from skillhub.scan import capability, code, commands, files, injection, offline, pattern, scan, views
 from skillhub.scan.code import SIGNS, flow
 from skillhub.scan.code.decoded import _PERCENT, _PERCENTS
 from skillhub.scan.scanner import LINE_PATTERNS
 from skillhub.scan.secrets import TOKENS, secrets
-from skillhub.scan.skill_files import _LOOK_ALIKE, _MIXED, SourceFile, _without_look_alikes
+from skillhub.scan.skill_files import _LOOK_ALIKE, _MIXED, PHRASES, SourceFile, _without_look_alikes
 from skillhub.scan.views import Letters, Literals, joined, squeezed
 from tests.support.samples import forms, samples
 
 GROUPS = (*SIGNS.values(), injection._LINKS, injection._TITLES, injection._STYLES)
 LITERALS = tuple({each for group in GROUPS for each in group.all})
-TABLES = (injection._SIGNS, injection._DEMANDS, prerequisites._SIGNS)
-WORDS = sorted({word for table in TABLES for sign in table.values() for group in sign.groups for word in group})
+TABLES = ("orders", "memory", "safeguards", "demands", "prerequisites")
+PHRASES_BY_NAME = {f"{table}: {name}": sign for table in TABLES for name, sign in PHRASES[table].items()}
+WORDS = sorted({word for sign in PHRASES_BY_NAME.values() for group in sign.groups for word in group})
 READERS = [each for name, each in vars(capability).items() if isinstance(each, capability._PrefilteredPattern)]
 READERS += [*capability._READS, *capability._ALL]
 PREFILTER_WORDS = frozenset[bytes]().union(*(group for _, spot in LINE_PATTERNS for group in spot.words))
@@ -96,7 +97,7 @@ def test_words_are_found_with_and_without_nul_and_in_mixed_scripts(pieces):
 
 def sought(literals):
     """Return what is searched in a text with these literals: words of patterns, and members of groups."""
-    of_signs = (group for table in TABLES for sign in table.values() for group in sign.literals)
+    of_signs = (group for sign in PHRASES_BY_NAME.values() for group in sign.literals)
     members = [group.candidates(literals) for group in (*GROUPS, *of_signs)]
     return {each for each in literals if each.isascii()}.union(*members)
 
@@ -144,7 +145,7 @@ def test_words_of_patterns_are_found_as_whole_words_prefixes_or_parts(pieces):
 
 def test_known_words_are_checked_again_after_a_new_pattern():
     assert b"zzyzx*" not in Letters(b"a zzyzxes").literals
-    pattern.pattern("zzyzx*", rb"\bzzyzx")
+    assert [*pattern.line_patterns([{"words": "zzyzx*", "first": r"\bzzyzx"}], {})]
     assert b"zzyzx*" in Letters(b"a zzyzxes").literals
 
 
@@ -174,9 +175,9 @@ def test_each_match_of_a_pattern_has_its_words(rule, spot):
     assert [text for text in found if not any(each.may_match(Letters(text).literals) for each in same)] == []
 
 
-@pytest.mark.parametrize("name", [(table, name) for table, signs in enumerate(TABLES) for name in signs])
+@pytest.mark.parametrize("name", PHRASES_BY_NAME)
 def test_each_match_of_a_sign_has_its_words(name):
-    sign = TABLES[name[0]][name[1]]
+    sign = PHRASES_BY_NAME[name]
     for regex in sign.patterns:
         found = [each for each in samples(regex.source) if regex.search(each.lower())]
         assert found
@@ -184,8 +185,7 @@ def test_each_match_of_a_sign_has_its_words(name):
 
 
 def test_no_alternative_of_a_pattern_begins_with_the_edge_of_a_word():
-    tables = (*TABLES, injection._HOOKS, injection._COVERT)
-    patterns = [lazy for table in tables for sign in table.values() for lazy in sign.patterns]
+    patterns = [lazy for sign in PHRASES_BY_NAME.values() for lazy in sign.patterns]
     patterns += [lazy for _, each in LINE_PATTERNS for lazy in (each.first, each.then) if lazy is not None]
     for source in (lazy.source for lazy in patterns):
         operator, alternatives = parser.parse(source)[0]
@@ -193,10 +193,10 @@ def test_no_alternative_of_a_pattern_begins_with_the_edge_of_a_word():
         assert (parser.AT, parser.AT_BOUNDARY) not in begins, f"two patterns, since none can be skipped to: {source}"
 
 
-@pytest.mark.parametrize("name", sorted({*prerequisites._FETCHERS, "mshta", "regsvr32", ".downloadfile("}))
+@pytest.mark.parametrize("name", sorted({*commands._FETCHERS, "mshta", "regsvr32", ".downloadfile("}))
 def test_each_fetching_program_passes_the_prefilter(name):
     for text in (f"{name} x", f"`{name}`", f"x;{name.upper()}", f"a\0{name}"):
-        assert not prerequisites._COMMAND_WORDS.isdisjoint(Letters(text.encode()).words)
+        assert not commands._COMMAND_WORDS.isdisjoint(Letters(text.encode()).words)
 
 
 @pytest.mark.parametrize("pattern", [injection._UNDRAWN, injection._INVISIBLE], ids=["undrawn", "invisible"])
@@ -211,7 +211,7 @@ def test_each_undrawn_text_passes_the_prefilter(pattern):
 @given(texts, st.booleans())
 def test_sign_is_searched_where_its_words_are_in_the_folded_text(text, is_upper):
     file = SourceFile("a.md", (text.upper() if is_upper else text).encode())
-    for sign in (sign for table in TABLES for sign in table.values()):
+    for sign in PHRASES_BY_NAME.values():
         within = sign.within(file)
         assert (within is not None) == sign.may_match(file.folded)
         for passage in (file.folded, *file.paragraphs, *(each.text.lower() for each in file.passages)):

@@ -15,24 +15,14 @@ import pytest
 
 from skillhub.model.manifest import Manifest
 from skillhub.model.tree import Tree
-from skillhub.scan import capabilities_and_findings, capability, code, injection, offline, prerequisites
+from skillhub.scan import capabilities_and_findings, capability, code, offline
 from skillhub.scan.pattern import LinePattern
 from skillhub.scan.scanner import LINE_PATTERNS
-from skillhub.scan.skill_files import Sign, SkillFiles
+from skillhub.scan.skill_files import PHRASES, Sign, SkillFiles
 from skillhub.sources.local import read_local
 from tests.scan.corpus import families
 
 SKILLS: Final = Path(__file__).parents[2] / "fixtures" / "skills"
-TABLES: Final = {
-    "orders": injection._SIGNS,
-    "demands": injection._DEMANDS,
-    "hooks": injection._HOOKS,
-    "covert": injection._COVERT,
-    "prerequisites": prerequisites._SIGNS,
-    "clipboard": prerequisites._CLIPBOARD,
-    "told": prerequisites._TOLD,
-    "pictures": code._PICTURE,
-}
 # Tries of one pattern over all honest texts. Patterns of variables have up to 64, all others up to 36; a common word
 # adds a hundred or more. Who raises the limit says in the commit which rule needs the word, and what it costs.
 TRIES_MAX: Final = 70
@@ -53,7 +43,7 @@ def names() -> dict[int, str]:
     }
     for number, pattern in enumerate((*offline._STRONG, offline._WEAK)):
         named[id(pattern.first)] = f"network:? (pattern {number})"
-    for table, signs in TABLES.items():
+    for table, signs in PHRASES.items():
         named |= {id(sign.patterns): f"{table}: {name}" for name, sign in signs.items()}
     for name, each in vars(capability).items():
         patterns = [(name, each)] if isinstance(each, capability._PrefilteredPattern) else []

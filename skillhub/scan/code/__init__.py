@@ -27,7 +27,6 @@ from skillhub.scan.pattern import (
     ANYBODYS,
     ELSEWHERE,
     MAILBOX,
-    OTHERS_ACT,
     OWN_NETWORK,
     PUBLIC_HOSTS,
     URL,
@@ -40,13 +39,11 @@ from skillhub.scan.skill_files import (
     PARSED_MAX,
     SCRIPTING,
     Language,
-    Signs,
     SkillFiles,
     SourceFile,
     first_language,
     language_of,
     programs_in,
-    sign,
 )
 from skillhub.scan.views import IS_DATA, Letters, Literals
 
@@ -350,37 +347,11 @@ _CALL_MAX: Final = 400
 _SENDS_BODY = deferred(r"\bfiles\s?[=:]|\bopen\(|\bbody\s?:|\bformdata\b|createreadstream|readfile")
 # Words by which the description of a skill says so.
 _SAID = deferred(r"\b(?:upload|share|sharing|paste|hosting|transfer|publish|cdn)")
-# A picture whose address carries what the user wrote: its host gets that as soon as the picture is shown.
-_PICTURE: Final = {
-    "picture": sign("![ / http", r"!\[[^\]\n]{0,80}\]\(\s?https?://[^)\n]{1,300}"),
-    "filled in": sign(
-        "place replac substitut instead where fill encode insert value placeholder containing ![",
-        r"\b(?:in (?:the )?place of|instead of|url-?encoded?|as the value|placeholder|containing)\b",
-        r"\b(?:replac|substitut|insert|fill)(?:e|es|ed|ing)?\b",
-        r"\bwhere\s\W{0,3}\w{1,30}\W{0,3}\s(?:is|holds|stands|contains)\b",
-        r"!\[[^\]\n]{0,80}\]\(\s?https?://[^)\n]{1,200}?[=/][<\[{$]",
-    ),
-    "words": sign(
-        "message prompt conversation chat session dialog said wrote asked typed secrets api_key credentials"
-        " variables",
-        r"\b(?:last|latest|previous|entire|whole|full|every|each)\s(?:\w{1,12}\s){0,2}(?:messages?|prompts?)\b",
-        r"\b(?:messages?|prompts?) (?:of|from|by) (?:the|your) (?:user|human|person)\b",
-        r"\b(?:the|your) (?:user|human|person)'s messages?\b",
-        r"\bwhat the (?:user|human|person) (?:has )?(?:said|wrote|asked|typed)\b",
-        r"\b(?:of|from) (?:the|this|our|your) (?:conversation|chat|session|dialog)\b",
-        r"\b(?:conversation|chat) (?:so far|history|summary|transcript)\b",
-        r"\b(?:api keys?|secrets|credentials|environment variables)\b",
-    ),
-}
-_ABOUT = deferred(r"\b(?:attack|injection|exfiltrat|threat|vulnerab)")
-_OTHERS_ACT = deferred(OTHERS_ACT)
 
 
 def leaks(files: SkillFiles) -> Iterator[Sighting]:
-    """Yield what a skill puts on public hosts or into the URL of a picture, or copies to a fixed address by mail."""
+    """Yield what a skill puts on public hosts, or copies to a fixed address by mail."""
     for file in files:
-        if file.is_document and not file.is_program and b"![" in file.data:
-            yield from _pictured(file)
         is_script = file.language in SCRIPTING
         if file.is_program or not (is_script or file.is_document):
             continue
@@ -388,16 +359,6 @@ def leaks(files: SkillFiles) -> Iterator[Sighting]:
             yield from _copied_mail(file)
         if _names_public_host(file) and not _says_uploads(files):
             yield from _uploads(file)
-
-
-def _pictured(file: SourceFile) -> Iterator[Sighting]:
-    """Yield the pictures into whose address a document puts the words of the user."""
-    signs = Signs(file, _PICTURE)
-    for number in signs.where("picture") if all(map(signs.has_any, _PICTURE)) else ():
-        is_quoted = "`![" in signs.texts[number] and _ABOUT.search(signs.passages[number].heading.lower())
-        is_taught = is_quoted or any(map(_OTHERS_ACT.search, signs.texts[max(number - 1, 0) : number + 1]))
-        if signs.near("filled in", number, 1, 1) and signs.near("words", number, 1, 1) and not is_taught:
-            yield Sighting("SH307", file.path, signs.line("picture", number))
 
 
 def _names_public_host(file: SourceFile) -> bool:
