@@ -15,6 +15,7 @@ from skillhub.formats.text import deferred, words
 from skillhub.model.finding import Sighting, rules
 from skillhub.scan.pattern import (
     ANYBODYS,
+    FORGES,
     GAP_MAX,
     OWN_NETWORK,
     PARTS,
@@ -253,12 +254,6 @@ _STARTERS: Final = frozenset(
         "sh bash zsh dash ksh python python3 node perl ruby php . source open start-process saps ii invoke-item cmd"
     )
     + words("powershell pwsh rundll32 msiexec wine")
-)
-# Hosts of repositories at which well-known projects are; the page of a project tells to clone and build it.
-FORGES = deferred(
-    r"(?:^|\.)(?:github\.com|gitlab\.com|bitbucket\.org|codeberg\.org|sr\.ht|huggingface\.co|hf\.co|dev\.azure\.com"
-    r"|visualstudio\.com|gitee\.com|googlesource\.com|savannah\.gnu\.org|kernel\.org|freedesktop\.org|githubusercontent\.com"
-    r"|gitlab\.(?:gnome\.org|freedesktop\.org|inria\.fr|kitware\.com)|sourceware\.org|apache\.org|debian\.org)$"
 )
 _CLONED = deferred(r"(?:https?|git|ssh)://(?:[^\s/@]{0,64}@)?([\w.-]{1,253})[/:]|(?:\w{1,32}@)([\w.-]{1,253}):")
 # Commands that run what stands in the folder in which they are started.

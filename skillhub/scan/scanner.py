@@ -16,9 +16,8 @@ from skillhub.scan.commands import LINE_PATTERNS, staged
 from skillhub.scan.disguise import ARCHIVES_MAX, disguises, is_archive, look_alikes, members
 from skillhub.scan.files import files, is_read
 from skillhub.scan.hidden import hidden, hidden_in_binary
-from skillhub.scan.injection import near_each_other, orders
 from skillhub.scan.pattern import LinePattern
-from skillhub.scan.prerequisites import pasted, prerequisites, told_to_start
+from skillhub.scan.prose import near_each_other, orders, pasted, prerequisites, told_to_start
 from skillhub.scan.secrets import secrets
 from skillhub.scan.skill_files import Detector, SkillFiles, SourceFile
 from skillhub.scan.views import Letters, decoded, joined, spaced, squeezed, unescaped, windows

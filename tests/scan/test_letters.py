@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from skillhub.model.tree import File, Tree
-from skillhub.scan import capability, code, commands, files, injection, offline, pattern, scan, views
+from skillhub.scan import capability, code, commands, files, offline, pattern, prose, scan, views
 from skillhub.scan.code import SIGNS, flow
 from skillhub.scan.code.decoded import _PERCENT, _PERCENTS
 from skillhub.scan.scanner import LINE_PATTERNS
@@ -18,7 +18,7 @@ from skillhub.scan.skill_files import _LOOK_ALIKE, _MIXED, PHRASES, SourceFile, 
 from skillhub.scan.views import Letters, Literals, joined, squeezed
 from tests.support.samples import forms, samples
 
-GROUPS = (*SIGNS.values(), injection._LINKS, injection._TITLES, injection._STYLES)
+GROUPS = (*SIGNS.values(), prose._LINKS, prose._TITLES, prose._STYLES)
 LITERALS = tuple({each for group in GROUPS for each in group.all})
 TABLES = ("orders", "memory", "safeguards", "demands", "prerequisites")
 PHRASES_BY_NAME = {f"{table}: {name}": sign for table in TABLES for name, sign in PHRASES[table].items()}
@@ -199,9 +199,9 @@ def test_each_fetching_program_passes_the_prefilter(name):
         assert not commands._COMMAND_WORDS.isdisjoint(Letters(text.encode()).words)
 
 
-@pytest.mark.parametrize("pattern", [injection._UNDRAWN, injection._INVISIBLE], ids=["undrawn", "invisible"])
+@pytest.mark.parametrize("pattern", [prose._UNDRAWN, prose._INVISIBLE], ids=["undrawn", "invisible"])
 def test_each_undrawn_text_passes_the_prefilter(pattern):
-    needed = (injection._LINKS, injection._TITLES) if pattern is injection._UNDRAWN else (injection._STYLES,)
+    needed = (prose._LINKS, prose._TITLES) if pattern is prose._UNDRAWN else (prose._STYLES,)
     found = [each for each in samples(pattern.pattern) if pattern.search(each)]
     assert found
     assert [each for each in found if not all(SourceFile("a.md", each.encode()).has(one) for one in needed)] == []
