@@ -20,8 +20,7 @@ from tests.support.samples import forms, samples
 
 GROUPS = (*SIGNS.values(), prose._LINKS, prose._TITLES, prose._STYLES)
 LITERALS = tuple({each for group in GROUPS for each in group.all})
-TABLES = ("orders", "memory", "safeguards", "demands", "prerequisites")
-PHRASES_BY_NAME = {f"{table}: {name}": sign for table in TABLES for name, sign in PHRASES[table].items()}
+PHRASES_BY_NAME = {f"{table}: {name}": sign for table, signs in PHRASES.items() for name, sign in signs.items()}
 WORDS = sorted({word for sign in PHRASES_BY_NAME.values() for group in sign.groups for word in group})
 READERS = [each for name, each in vars(capability).items() if isinstance(each, capability._PrefilteredPattern)]
 READERS += [*capability._READS, *capability._ALL]
