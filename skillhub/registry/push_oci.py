@@ -10,6 +10,7 @@ import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from socket import socket
 from time import sleep
 from typing import Any, TypeVar
 
@@ -28,7 +29,7 @@ from skillhub.model.reference import Oci, parse_ref
 from skillhub.net.fetch import Requester
 from skillhub.net.target import RequestTarget, is_public, judge, judged, proxy_for
 from skillhub.registry.outputs import media_type
-from skillhub.registry.push_targets import FILE_CAP, SiteFile, Target, in_stages, overtaken
+from skillhub.registry.push_targets import FILE_CAP, SiteFile, Target, in_stages, not_kept, overtaken
 from skillhub.sources.oci import (
     ACCEPTED,
     MANIFEST,
@@ -84,6 +85,12 @@ class OciTarget(Target):
         session = client._sessions[0]
         session.auth = session.rebuild_auth = self._bind_login
         session.hooks["response"].append(self._read_answer)
+        self._is_public: set[bool] = set()  # whether the registry's own addresses are, of the connections so far
+        for adapter in session.adapters.values():  # a proxy has its own pools, and looks names up itself
+            pools = adapter.poolmanager.pool_classes_by_scheme.items()
+            adapter.poolmanager.pool_classes_by_scheme = {
+                scheme: self._judging(scheme, pool) for scheme, pool in pools
+            }
         self._before = self._manifest()
         self._layers = {} if self._before is None else _layers(self._before, where)
 
@@ -113,7 +120,7 @@ class OciTarget(Target):
         Raises:
             UsageError: the site has more files than fit into one manifest.
             StateError: another process published there since the start.
-            SourceError: the registry cannot be reached, or refuses.
+            SourceError: the registry cannot be reached, refuses, or accepts the manifest and does not keep it.
         """
         new_layers = {file.path: _layer(file, file.read()) for file in changed}
         layers = [new_layers.get(file.path) or self._layers[file.path] for file in site]
@@ -127,6 +134,8 @@ class OciTarget(Target):
             if self._manifest() != self._before:
                 raise overtaken(self._tag, self.where)
             self._with_retries(lambda: self._client.set_manifest(self._tag, manifest))
+            if self._manifest() != manifest.encode():
+                raise not_kept(self._tag, self.where)
 
     def close(self) -> None:
         """Close the connections."""
@@ -144,12 +153,50 @@ class OciTarget(Target):
         url = str(request.url)
         is_own = is_login_host(self._client._base_url, url)
         if not (is_own or self._trusts(url)):
-            _check_named(url, self._client._base_url)
+            self._check_named(url)
             if request.headers.pop("Authorization", None) and redirect is None:
                 self._hint = login_not_sent(self._client._host, url.partition("?")[0])
         elif is_own and "Authorization" not in request.headers and (login := get_netrc_auth(url)):
             HTTPBasicAuth(*login)(request)
         return request
+
+    def _judging(self, scheme: str, pool: Any) -> Any:  # noqa: ANN401 - classes of urllib3
+        """Return a pool whose connections judge the address that they reach, and send it nothing if it is refused.
+
+        The look-up of the connection may find another address than the look-up before it (DNS rebinding).
+        """
+        target = self
+
+        class Connection(pool.ConnectionCls):  # type: ignore[misc]
+            def _new_conn(self) -> socket:
+                with ExitStack() as undo:
+                    sock: socket = undo.enter_context(super()._new_conn())
+                    host = f"[{self.host}]" if ":" in self.host else self.host
+                    target._check_address(f"{scheme}://{host}:{self.port}/", str(sock.getpeername()[0]))
+                    undo.pop_all()
+                return sock
+
+        return type(pool.__name__, (pool,), {"ConnectionCls": Connection})
+
+    def _check_address(self, url: str, address: str) -> None:
+        if RequestTarget.parse(url).origin == RequestTarget.parse(self._client._base_url).origin:
+            self._is_public.add(is_public(address))
+        elif not (is_public(address) or self._trusts(url)):
+            self._check_named(url, address)
+
+    def _check_named(self, url: str, address: str | None = None) -> None:
+        """Raise UnsafeTransfer unless the registry may name this URL, as one that skills come from may."""
+        base = self._client._base_url
+        private = {RequestTarget.parse(base).origin} if self._is_public == {False} else ()
+        try:
+            target = judge(url, Requester("site", base), private)
+            if address is None:
+                judged(target, is_proxied=proxy_for(target) is not None)
+            elif target.public_only:
+                raise UnsafeTransfer(f"leads into a private network, to {address}", where=url)
+        except UnsafeTransfer as error:
+            error.hint = "if that host is yours, add it to trusted-hosts in config.toml"
+            raise
 
     def _read_answer(self, response: Response, *, stream: bool, **_: object) -> None:
         """Read the body of an answer that is no file: the session would read it without a limit."""
@@ -263,19 +310,6 @@ def _read_at_most(cap: int, chunks: Iterable[bytes], name: str, where: str) -> b
         if len(data) > cap:
             raise FormatError(f"expected at most {cap} bytes, found more in {quote(name)}", where=where)
     return bytes(data)
-
-
-def _check_named(url: str, registry: str) -> None:
-    """Raise UnsafeTransfer unless a registry may name this URL on another host, as one that skills come from may."""
-    own = RequestTarget.parse(registry)
-    addresses = judged(own, is_proxied=proxy_for(own) is not None)
-    is_private = not all(is_public(address) for address, _ in addresses)
-    try:
-        target = judge(url, Requester("site", registry), {own.origin} if is_private else ())
-        judged(target, is_proxied=proxy_for(target) is not None)
-    except UnsafeTransfer as error:
-        error.hint = "if that host is yours, add it to trusted-hosts in config.toml"
-        raise
 
 
 def _layer(file: SiteFile, data: bytes) -> Blob:

@@ -19,7 +19,7 @@ from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError
 from skillhub.errors import NotFound, SourceError, StateError, UsageError
 from skillhub.formats.text import quote
 from skillhub.registry.outputs import cache_control, media_type
-from skillhub.registry.push_targets import FILE_CAP, SiteFile, Target, in_stages, other_content, overtaken
+from skillhub.registry.push_targets import FILE_CAP, SiteFile, Target, in_stages, not_kept, other_content, overtaken
 
 _ADDRESS = re.compile(r"s3://([a-z0-9][a-z0-9._-]{2,62})((?:/[A-Za-z0-9._~+-]+)*)/?", re.ASCII)
 # Without the newer checksums, which some S3-compatible stores do not support.
@@ -44,6 +44,8 @@ class S3Target(Target):
         NotFound: the bucket does not exist.
         SourceError: the store cannot be reached, or refuses.
     """
+
+    pages_max = 10_000  # of a list, with 1,000 objects each
 
     def __init__(self, client: Any, bucket: str, prefix: str) -> None:  # noqa: ANN401 - boto3 makes its classes at run time
         self._client, self._bucket, self._prefix = client, bucket, prefix
@@ -85,9 +87,14 @@ class S3Target(Target):
 
         Raises:
             StateError: another process published there since the start.
-            SourceError: the store cannot be reached, or refuses.
+            SourceError: the store cannot be reached, refuses, or accepts a file and does not keep it.
         """
         in_stages(changed, self._put)
+        with self._converted_errors():
+            self._tags = dict(self._listed())
+        for file in changed:
+            if not self.compare(file):
+                raise not_kept(file.path, self.where)
 
     def close(self) -> None:
         """Close the connections."""
@@ -120,7 +127,9 @@ class S3Target(Target):
 
     def _listed(self) -> Iterator[tuple[str, str]]:
         pages = self._client.get_paginator("list_objects_v2")
-        for page in pages.paginate(Bucket=self._bucket, Prefix=self._prefix):
+        for number, page in enumerate(pages.paginate(Bucket=self._bucket, Prefix=self._prefix)):
+            if number == self.pages_max:
+                raise SourceError(f"the store lists more than {number} pages", where=self.where)
             for row in page.get("Contents", ()):
                 yield row["Key"].removeprefix(self._prefix), row["ETag"]
 

@@ -133,6 +133,11 @@ def overtaken(path: str, where: str) -> StateError:
     )
 
 
+def not_kept(path: str, where: str) -> SourceError:
+    """Return the error for a file that a store said to have written, and does not return."""
+    return SourceError(f"the store accepted {quote(path)}, and does not have it", where=where)
+
+
 class FolderTarget(Target):
     """A folder for a web server, or for a program that copies it elsewhere; each file appears by a rename.
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+
 import pytest
 
 from skillhub.errors import FormatError, SourceError, UnsafeTransfer
@@ -17,7 +19,7 @@ LOGIN = "Authorization: Basic bWU6c2VjcmV0"  # me:secret
 
 @pytest.fixture(scope="module")
 def authority(tmp_path_factory):
-    return tls.authority(tmp_path_factory.mktemp("tls"), "localhost")
+    return tls.authority(tmp_path_factory.mktemp("tls"), "localhost", "registry.invalid", "upload.invalid")
 
 
 @pytest.fixture
@@ -47,10 +49,10 @@ def environment(monkeypatch, tmp_path):
 @pytest.fixture
 def opened(here, authority):
     """Open the tag of the registry at ``here``, as ``push`` does, but over TLS."""
-    host = f"127.0.0.1:{here.port}"
     clients = []
 
-    def connect(trusts=no_other_host):
+    def connect(trusts=no_other_host, host="127.0.0.1"):
+        host = f"{host}:{here.port}"
         clients.append(push_oci.DXF(host, "acme/skills", push_oci._login(host), tlsverify=authority, timeout=20))
         return type("_Target", (push_oci.OciTarget,), {"waits": ()})(
             clients[-1].__enter__(), "v1", f"oci://{host}", trusts
@@ -171,13 +173,63 @@ def test_attack_a_redirect_of_a_registry_to_plain_http_is_refused(here, opened):
         opened()
 
 
-@pytest.mark.parametrize("inside", ["10.0.0.7", "169.254.169.254", "[::1]"])
-def test_attack_a_public_registry_names_no_host_in_a_private_network(inside):
-    with pytest.raises(UnsafeTransfer, match="private network") as caught:
-        push_oci._check_named(f"https://{inside}/upload", "https://1.1.1.1/v2/")
-    assert "trusted-hosts in config.toml" in caught.value.hint
-    push_oci._check_named(f"https://{inside}/upload", "https://10.0.0.1/v2/")
-    push_oci._check_named("https://1.0.0.1/upload", "https://1.1.1.1/v2/")
+class Routed(socket.socket):
+    """A connection to any address, which a server of the test answers in its place."""
+
+    def connect(self, address):
+        self.peer = address[:2]
+        super().connect(("127.0.0.1", address[1]))
+
+    def getpeername(self):
+        return self.peer
+
+
+@pytest.fixture
+def names(monkeypatch):
+    """The addresses of each name, one for each look-up; the last one stays."""
+    names = {}
+
+    def getaddrinfo(host, port, *_, **__):
+        found = names.get(host, [host])
+        address = found.pop(0) if len(found) > 1 else found[0]
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port))]
+
+    monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
+    monkeypatch.setattr(socket, "socket", Routed)
+    return names
+
+
+@pytest.mark.parametrize(
+    ("own", "other_addresses", "is_refused"),
+    [
+        ("1.1.1.1", ["10.0.0.7"], True),
+        ("1.1.1.1", ["169.254.169.254"], True),
+        ("1.1.1.1", ["1.0.0.1", "10.0.0.7"], True),  # another address once it was judged (DNS rebinding)
+        ("1.1.1.1", ["1.0.0.1"], False),
+        ("10.0.0.1", ["10.0.0.7"], False),
+    ],
+)
+def test_attack_a_public_registry_names_no_host_in_a_private_network(
+    here, other, opened, names, own, other_addresses, is_refused
+):
+    names |= {"registry.invalid": [own], "upload.invalid": other_addresses}
+    here.at(MANIFEST, redirect(f"{url(other, 'upload.invalid')}/v1"))
+    other.at("/v1", answer(b"", status="404 No"))
+    if not is_refused:
+        opened(host="registry.invalid")
+    else:
+        with pytest.raises(UnsafeTransfer, match="private network") as caught:
+            opened(host="registry.invalid")
+        assert "trusted-hosts in config.toml" in caught.value.hint
+    assert len(other.heads) == (0 if is_refused else 1)
+
+
+def test_attack_a_registry_whose_name_gets_a_private_address_names_no_private_host(here, other, opened, names):
+    names |= {"registry.invalid": ["1.1.1.1", "10.0.0.1"], "upload.invalid": ["10.0.0.7"]}
+    here.at(MANIFEST, redirect(f"{url(other, 'upload.invalid')}/v1"))
+    with pytest.raises(UnsafeTransfer, match="private network"):
+        opened(host="registry.invalid")
+    assert not other.heads
 
 
 def test_attack_an_endless_answer_is_not_read_whole(here, opened):

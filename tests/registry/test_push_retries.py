@@ -132,12 +132,13 @@ def to_oci(hub, running, waits=(0.0, 0.0, 0.0), login=None):
     return push(hub.dir.path, f"oci://{host}/acme/skills:v1", connect, now=now())
 
 
-def to_s3(hub, running):
+def to_s3(hub, running, **limits):
     module = pytest.importorskip("skillhub.registry.push_s3", reason="takes the extra s3", exc_type=ImportError)
     session = module.boto3.session.Session("key", "secret", region_name="eu-west-1")
     url = f"http://127.0.0.1:{running.server_port}"
     client = session.client("s3", config=module._CONFIG, endpoint_url=url)
-    return push(hub.dir.path, "s3://bucket", lambda _: module.S3Target(client, "bucket", ""), now=now())
+    kind = type("_Target", (module.S3Target,), limits)
+    return push(hub.dir.path, "s3://bucket", lambda _: kind(client, "bucket", ""), now=now())
 
 
 @pytest.mark.parametrize("how", [500, 502, 503, 504, 429, 408, "reset", "lost"])
@@ -205,3 +206,33 @@ def test_push_to_oci_reports_that_pages_are_left_out(hub, shell):
         assert "gets no pages" in shell.run("registry", "push", hub.dir.path, address).err
     done = shell.run("registry", "push", hub.dir.path, shell.folder / "public", "--json")
     assert (done.json["pages"], "no pages" in done.err) == (True, False)
+
+
+class Forgetful:
+    """A store that accepts the file with which clients see the site, and keeps nothing of it."""
+
+    def reply(self, body):
+        status, headers, found = super().reply(body)
+        if self.command == "PUT":
+            files = self.server.store["files"]
+            self.server.store["files"] = {key: files[key] for key in files if key not in ("v1", TIMESTAMP)}
+        return status, headers, b"" if self.command == "PUT" else found
+
+
+@pytest.mark.parametrize(("kind", "to"), [(Oci, to_oci), (S3, to_s3)])
+def test_attack_a_store_that_keeps_nothing_of_what_it_accepts_is_reported(hub, kind, to):
+    forgetful = type("_Forgetful", (Forgetful, kind), {})
+    refused = pytest.raises(SourceError, match=r"accepted .* and does not have it")
+    with serving(server(forgetful, None, times=0)) as running, refused:
+        to(hub, running)
+
+
+def test_attack_an_endless_list_ends(hub):
+    class Endless(S3):
+        def reply(self, body):
+            self.server.store["pages"] = page = self.server.store.get("pages", 0) + 1
+            more = f"<IsTruncated>true</IsTruncated><NextContinuationToken>{page}</NextContinuationToken>"
+            return 200, {}, f"<ListBucketResult>{more}</ListBucketResult>".encode()
+
+    with serving(server(Endless, None, times=0)) as running, pytest.raises(SourceError, match="more than 20 pages"):
+        to_s3(hub, running, pages_max=20)
