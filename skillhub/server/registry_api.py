@@ -372,6 +372,10 @@ class RegistryHandler(SiteHandler):
     api: RegistryApi
     mcp: Callable[[list[tuple[str, str]], bytes], tuple[int, dict[str, str], bytes]] | None = None
 
+    def is_own(self, host: str) -> bool:
+        """Return whether this is a name of this machine, or that of the configured URL, which a proxy passes on."""
+        return super().is_own(host) or host == urlsplit(self.api.registry.settings().url or "").netloc
+
     def serve(self, with_body: bool) -> None:
         """Answer by git or the API, or else with a file."""
         path, _, query_string = self.path.partition("?")

@@ -15,10 +15,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socket import socket
 from time import monotonic
 from typing import BinaryIO
-from urllib.parse import unquote_to_bytes
+from urllib.parse import unquote_to_bytes, urlsplit
 
 from skillhub.errors import NotFound, StateError, UsageError
 from skillhub.formats.text import as_command
+from skillhub.net.target import is_loopback
 from skillhub.registry.outputs import WITH_SEARCH, cache_control, media_type
 from skillhub.server.headers import HEADERS
 
@@ -169,9 +170,23 @@ class SiteHandler(BaseHTTPRequestHandler):
         if "Transfer-Encoding" in self.headers or len(lengths) > 1:
             self.send_error(411)
             return False
+        is_local = is_loopback(str(self.server.server_address[0]))
+        if is_local and not all(map(self.is_own, self.headers.get_all("Host", []))):
+            self.send_error(421)
+            return False
         if self.command != "POST" and lengths not in ([], ["0"]):
             self.close_connection = True  # the body is not read
         return True
+
+    def is_own(self, host: str) -> bool:
+        """Return whether a server that only this machine reaches has this ``Host``.
+
+        A page of another site can have a name that resolves to this machine, and read the answers (DNS rebinding).
+        """
+        try:
+            return is_loopback(urlsplit(f"//{host}").hostname or "")
+        except ValueError:
+            return False
 
     def do_GET(self) -> None:
         """Answer with head and body."""

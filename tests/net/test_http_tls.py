@@ -7,10 +7,15 @@ import pytest
 
 from skillhub.errors import SourceError, UnsafeTransfer
 from skillhub.net.client import Http
-from skillhub.server.site import site_server
+from skillhub.server.site import SiteHandler, site_server
 from tests.support import tls
 from tests.support.serving import serving
 from tests.support.web import Web, answer, raw, redirect, requester_of
+
+
+class ByAnyName(SiteHandler):
+    def is_own(self, host):
+        return True
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +27,7 @@ def authority(tmp_path_factory):
 def secure(authority, tmp_path):
     """Return the base URL of a site over https."""
     (tmp_path / "a.json").write_bytes(b"{}")
-    server = site_server(str(tmp_path))
+    server = site_server(str(tmp_path), handler=ByAnyName)
     server.socket = tls.server_context(authority).wrap_socket(server.socket, server_side=True)
     server.handle_error = lambda *_: None
     with serving(server):

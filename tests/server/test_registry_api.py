@@ -108,6 +108,15 @@ def test_urls_in_lists_and_packages_use_the_requested_host(hub, ask):
         assert ask("/.well-known/clawhub.json", host) == {"apiBase": base}
 
 
+def test_the_host_of_the_public_url_is_accepted_from_a_proxy(hub, server):
+    hub.dir.create(hub.dir.settings().at("https://skills.invalid/hub"))
+    for host, status in (("skills.invalid", 200), ("evil.invalid", 421)):
+        connection = http.client.HTTPConnection(server.removeprefix("http://"), timeout=300)
+        connection.request("GET", "/metadata/timestamp.json", headers={"Host": host})
+        assert connection.getresponse().status == status
+        connection.close()
+
+
 @pytest.mark.parametrize("host", ["", "a b", "evil.example/x", "a@b", 'x"y', "x\\y", "http://x", "a:b:c", "x:999999"])
 def test_attack_an_invalid_host_is_refused(ask, host):
     with pytest.raises(UsageError):
@@ -309,7 +318,7 @@ def test_attack_an_invalid_body_is_refused_and_changes_no_file(hub, server, path
     ],
 )
 def test_attack_a_request_in_the_body_of_another_is_not_answered(server, head):
-    inner = b"GET /metadata/timestamp.json HTTP/1.1\r\nHost: x\r\n\r\n"
+    inner = b"GET /metadata/timestamp.json HTTP/1.1\r\nHost: localhost\r\n\r\n"
     host, port = server.removeprefix("http://").split(":")
     with socket.create_connection((host, int(port)), timeout=300) as peer:
         peer.sendall(f"{head.format(size=len(inner))}\r\nHost: {host}\r\n\r\n".encode() + inner)
@@ -354,7 +363,7 @@ def test_attack_a_slow_reader_is_cut_off_and_frees_its_slot(hub, api, taken, req
     listening = site_server(hub.dir.site, handler=type("_Handler", (RegistryHandler,), facts))
     with socket.create_connection(("127.0.0.1", listening.server_port), timeout=300) as peer:
         # The request is complete before the server reads it, since the same limit applies to requests.
-        peer.sendall(f"{line} HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n".encode())
+        peer.sendall(f"{line} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n".encode())
         with serving(listening):
             while taken and not ended.is_set() and peer.recv(taken):
                 pass

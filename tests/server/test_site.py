@@ -65,6 +65,25 @@ def test_file_with_a_version_or_hash_in_its_name_is_immutable(ask, path):
     assert "immutable" in ask(path)[0].getheader("Cache-Control")
 
 
+@pytest.mark.parametrize("host", ["evil.invalid", "evil.invalid:80", "127.0.0.1.evil.invalid", "[::1", "10.0.0.7"])
+def test_attack_a_rebound_host_name_reads_no_registry_on_this_machine(site, host):
+    with serving(site_server(str(site))) as server:
+        port = server.server_port
+        for name, status in ((host, 421), (f"localhost:{port}", 200), (f"[::1]:{port}", 200), ("127.0.0.1", 200)):
+            connection = http.client.HTTPConnection("127.0.0.1", port)
+            connection.request("GET", "/metadata/timestamp.json", headers={"Host": name})
+            assert connection.getresponse().status == status
+            connection.close()
+
+
+def test_a_server_that_other_machines_reach_is_for_everybody(site):
+    with serving(site_server(str(site), "0.0.0.0")) as server:
+        connection = http.client.HTTPConnection("127.0.0.1", server.server_port)
+        connection.request("GET", "/metadata/timestamp.json", headers={"Host": "skills.invalid"})
+        assert connection.getresponse().status == 200
+        connection.close()
+
+
 def test_head_range_and_query_are_answered(ask):
     response, body = ask("/metadata/timestamp.json?x=1", "HEAD")
     assert (response.status, response.getheader("Content-Length"), body) == (200, "2", b"")
@@ -143,7 +162,7 @@ def test_attack_slow_clients_of_a_large_file_keep_no_copy_of_it_in_memory(site):
         tracemalloc.start()
         for _ in range(clients):
             peer = ending.enter_context(socket.create_connection(("127.0.0.1", server.server_port), timeout=300))
-            peer.sendall(b"GET /large.bin HTTP/1.1\r\nHost: x\r\n\r\n")
+            peer.sendall(b"GET /large.bin HTTP/1.1\r\nHost: localhost\r\n\r\n")
             assert peer.recv(12) == b"HTTP/1.1 200"
         assert tracemalloc.get_traced_memory()[0] < size
 
@@ -170,7 +189,7 @@ def test_a_file_that_becomes_shorter_while_it_is_sent_ends_the_connection(site):
         serving(site_server(str(site))) as server,
         socket.create_connection(("127.0.0.1", server.server_port), timeout=300) as peer,
     ):
-        peer.sendall(b"GET /large.bin HTTP/1.1\r\nHost: x\r\n\r\n")
+        peer.sendall(b"GET /large.bin HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert peer.recv(12) == b"HTTP/1.1 200"
         os.truncate(path, 0)
         assert sum(map(len, iter(lambda: peer.recv(1 << 20), b""))) < 256 << 20
