@@ -149,7 +149,8 @@ def _switched(common: Common, names: Sequence[str], host: str | None, reach: Rea
         for skill in skills:
             set_reach(skill, reach, scope, writer, around)
         _, catalog = seen_by(common, row.id, around)
-        skills = [next(now for now in catalog.skills if now.path == skill.path) for skill in skills]
+        paths = [skill.path for skill in skills]  # another process may have removed one since
+        skills = [now for path in paths for now in catalog.skills if now.path == path]
     for skill in skills if reach == "active" and not common.dry_run else ():
         if skill.held is not None:
             raise Refused(skill.why["message"], hint=skill.held.command or f"change {skill.held.file}")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import pytest
 
 from skillhub.model.hosts import profile
 from skillhub.runtime.agent import catalog_of
 from skillhub.runtime.discover import Surroundings
+from tests.support.hearing import heard_by
 from tests.support.here import Here
 
 PLACES = {
@@ -146,3 +148,15 @@ def test_a_skill_disabled_before_it_was_agreed_to_is_asked_about_as_a_new_one(sh
     assert not list((other.project / ".agents/skills").glob("release-notes"))
     assert other.run("enable", "release-notes", "--yes").status == 0
     assert (other.project / ".agents/skills/release-notes/SKILL.md").is_file()
+
+
+def test_a_skill_that_another_process_removes_meanwhile_is_no_bug(shell):
+    own = shell.skill("project/.agents/skills/mine")
+
+    def remove(event, args):
+        if event == "os.rename" and own.exists():
+            shutil.rmtree(own)
+
+    with heard_by(remove):
+        done = shell.run("disable", "mine", "--json")
+    assert (done.status, done.json["skills"]) == (0, [])
