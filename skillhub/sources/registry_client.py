@@ -156,6 +156,7 @@ class TufRegistry:
         self._fetcher = fetcher
         self._updater = updater
         self._folder = folder
+        self._timestamp = self._kept_timestamp()
         self._owners: dict[str, _Published] = {}
         self._is_log_checked = False
         self.log: RegistryLog | None = None
@@ -310,8 +311,7 @@ class TufRegistry:
             target = self._updater.of_role(roles.RELEASES, ADVISORIES)
         if target is not None:
             return self._content(target, partial(AdvisoryFeed.parse, root=self.fingerprint))
-        with disk_errors(path := kept(self._folder, ADVISORIES)), suppress(FileNotFoundError):
-            os.remove(path)
+        self._keep(kept(self._folder, ADVISORIES), None)
         return AdvisoryFeed(AdvisoriesDocument(), self.fingerprint)
 
     def artifact(self, release: Release) -> bytes:
@@ -426,8 +426,24 @@ class TufRegistry:
                 raise SourceError("a signed file is missing", where=where) from error
             target.verify_length_and_hashes(data)
             document = parse(data, where)
-            write_atomic(place, data, mode=0o600, sync=False)
+            self._keep(place, data)
             return document
+
+    def _keep(self, place: str, data: bytes | None) -> None:
+        """Keep a verified file, or none, unless another process has kept newer metadata since ``open``.
+
+        An older file would hide a withdrawal or an advisory that this machine has seen.
+        """
+        with disk_errors(place), lock(os.path.join(self._folder, "lock")), suppress(FileNotFoundError):
+            if self._kept_timestamp() != self._timestamp:
+                return
+            if data is None:
+                os.remove(place)
+            else:
+                write_atomic(place, data, mode=0o600, sync=False)
+
+    def _kept_timestamp(self) -> bytes | None:
+        return read(os.path.join(self._folder, "timestamp.json"), DOCUMENT_CAP)
 
 
 class _Client(Updater):

@@ -8,10 +8,12 @@ from hypothesis import strategies as st
 
 from skillhub.disk.home import Home
 from skillhub.errors import FormatError
-from skillhub.model.index import Index
+from skillhub.model.index import ADVISORIES, Index
 from skillhub.model.lock import Lock
 from skillhub.project.last_seen import HINTS, LastSeen, kept, known_bad, owners
 from skillhub.project.store import Store
+from skillhub.registry.operator import Signing
+from skillhub.registry.upkeep import withdraw
 
 
 @pytest.fixture
@@ -79,3 +81,17 @@ def test_any_bytes_of_hints_are_read_without_error(tmp_path_factory, data):
     (folder / HINTS).write_bytes(data)
     owners(str(folder))
     LastSeen(str(folder)).index(["hello"])
+
+
+def test_attack_a_slow_answer_hides_no_withdrawal_that_another_process_has_seen(hub, tmp_path):
+    folder = str(tmp_path / "m")
+    slow, slower = hub.open(folder), hub.open(folder)  # they see the state before the withdrawal
+    withdraw(hub.dir.path, "hello@1.0.0", "harmful", Signing(now=hub.when))
+    hub.revise({ADVISORIES: b'{"advisories": []}'})
+    other = hub.open(folder)
+    other.release_index(["hello"])
+    other.advisories()
+    slow.release_index(["hello"])
+    slower.advisories()
+    assert [each.withdrawn for each in LastSeen(folder).index(["hello"]).releases("hello")] == ["harmful"]
+    assert os.path.exists(kept(folder, ADVISORIES))
