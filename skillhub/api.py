@@ -164,7 +164,7 @@ class OpenProject:
         skills = [skill for skill in seen_by(self._common, "agents")[1].skills if skill.path]
         with self._ports() as ports:
             listed = listings(ports, words, needed=not skills)
-            found = search(words, skills, limit, listed.each, self._common.home.cache)
+            found = search(words, skills, limit, listed.each)
             return SearchAnswer.of(found_json(found, listed.kept))
 
     def catalog(self, host: str = "agents", window: int | None = None) -> CatalogAnswer:

@@ -5,9 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
-from hashlib import sha256
 from typing import Any, Literal
 
 from skillhub.command.ports import LeftOut, Options, Ports
@@ -23,7 +21,6 @@ from skillhub.errors import (
     StateError,
     UsageError,
 )
-from skillhub.formats.digest import Digest
 from skillhub.formats.text import spell_time, word
 from skillhub.install.admission import Known, admit, advised, with_known_bad
 from skillhub.install.candidates import Candidate, ReleaseStatus, check_against_lock, read
@@ -242,9 +239,7 @@ def file_rows(tree: Tree) -> list[dict[str, Any]]:
 # Search: in the listings of the sources and in the skills on this machine, with the same ranking.
 
 
-def search(
-    query: str, skills: Sequence[Skill], limit: int, listed: Iterable[tuple[Source, Index]] = (), cache: str = ""
-) -> Hits:
+def search(query: str, skills: Sequence[Skill], limit: int, listed: Iterable[tuple[Source, Index]] = ()) -> Hits:
     """Search the skills on this machine and the listings of sources.
 
     Args:
@@ -252,16 +247,19 @@ def search(
         skills: The skills on this machine.
         limit: The maximum number of hits.
         listed: Sources with their listings.
-        cache: The folder for the search indexes of listings; always safe to delete.
 
     Raises:
         StateError: this Python's SQLite cannot index texts.
     """
-    with ExitStack() as opened:
-        indexes = [opened.enter_context(closing(SearchIndex.build(rows_of(skills))))]
-        for source, listing in listed:
-            indexes.append(opened.enter_context(closing(_listing_index(source, listing, cache))))
-        return rank(query, indexes, limit)
+    with SearchIndex.build([*rows_of(skills), *_listed_rows(listed)]) as index:
+        return rank(query, [index], limit)
+
+
+def _listed_rows(listed: Iterable[tuple[Source, Index]]) -> Iterator[Stored]:
+    for source, listing in listed:
+        for name, releases in listing.skills.items():
+            if releases and releases[0].withdrawn is None:
+                yield Stored(name=name, description=releases[0].description, source=source.alias)
 
 
 def found_json(found: Hits, kept: Mapping[str, KeptListing]) -> dict[str, Any]:
@@ -274,26 +272,6 @@ def found_json(found: Hits, kept: Mapping[str, KeptListing]) -> dict[str, Any]:
     rows = ((alias, spell_time(each.listed), each.commit) for alias, each in kept.items())
     listings = [{"source": alias, "refreshed": refreshed, "commit": commit} for alias, refreshed, commit in rows]
     return {**found.to_json(), "listings": listings}
-
-
-def _listing_index(source: Source, listing: Index, cache: str) -> SearchIndex:
-    """Return the search index of a listing: the cached one, if it was built from the same listing."""
-    rows = [
-        Stored(name=name, description=releases[0].description, source=source.alias)
-        for name, releases in sorted(listing.skills.items())
-        if releases and releases[0].withdrawn is None
-    ]
-    proof = sha256()
-    for row in rows:
-        proof.update(f"{row.name}\0{row.description}\0{row.source}\n".encode("utf-8", "replace"))
-    path = os.path.join(cache, "search", f"{(source.root or Digest.of(source.url.encode())).hex}.db")
-    index = SearchIndex.opened(path, proof.hexdigest(), rows)
-    if index is not None:
-        return index
-    try:
-        return SearchIndex.kept(path, proof.hexdigest(), rows)
-    except StateError:  # an index that cannot be written or read again is built for this search only
-        return SearchIndex.build(rows)
 
 
 # Diff: local edits, changes of an update, changes of the lock; nothing is written.

@@ -233,7 +233,7 @@ def search(
         raise UsageError("expected words to search for, found none")
     skills = [skill for skill in seen_by(common, host)[1].skills if skill.path]
     listed = Listings() if local else listings(common.ports(), " ".join(words), needed=not skills)
-    found = reading.search(" ".join(words), skills, limit, listed.each, common.home.cache)
+    found = reading.search(" ".join(words), skills, limit, listed.each)
     common.terminal.warn_each(listed.warnings)
     if common.json:
         return common.answer("search", reading.found_json(found, listed.kept))

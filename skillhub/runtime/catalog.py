@@ -261,7 +261,7 @@ class Catalog:
 
     @property
     def stamp(self) -> str:
-        """A digest that changes with the skills and their instructions: a ``proof`` for a search index of them."""
+        """A digest that changes with the skills and their instructions, and with that the search index of them."""
         rows = [(skill.full_name, skill.path, skill.tree, skill.stamp) for skill in self.skills if skill.held is None]
         return sha256(repr(rows).encode()).hexdigest()
 

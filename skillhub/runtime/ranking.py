@@ -1,32 +1,27 @@
-"""Search in skills: ranking, and the SQLite FTS5 index behind it."""
+"""Search in skills: ranking, and the index behind it."""
 
 from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
-from functools import cache, partial
-from itertools import chain, count, groupby
-from pathlib import Path
+from itertools import chain, groupby
 from threading import Lock
 from typing import Any, Final, Literal, TypeVar
 
 from skillhub.disk import files
-from skillhub.errors import FormatError, StateError, UsageError
+from skillhub.errors import FormatError, StateError
 from skillhub.formats.text import close
 from skillhub.model.hosts import SkillScope
-from skillhub.model.manifest import one_line, split
-from skillhub.model.skill import Skill, check_paths
+from skillhub.model.manifest import split
+from skillhub.model.skill import Skill
 from skillhub.model.tree import SKILL_MD
 from skillhub.runtime.mention_parser import stems, words
 
-# The index of a search, SQLite's FTS5: in memory, or in a file that is rebuilt when the indexed skills change.
-# Another user of the file may have forged it: it is trusted only if its schema is exactly ours, each value has its
-# type, and each row is one that the caller gave. Otherwise it is rebuilt.
+# The index of a search: the rows, and SQLite's FTS5 in memory, which finds their numbers.
 
-_FORMAT = "2"
 # The number of rows whose relevance is computed. Rows are stored shortest first, and BM25 prefers the shorter of two
 # equal matches, so the rows beyond the limit would rank low. All of a million rows would take half a second.
 _RANKED_MAX = 1500
@@ -35,10 +30,7 @@ _PREFIX_MAX = 200
 _SPELLINGS_MAX = 200_000
 _NAME_WEIGHT, _DESCRIPTION_WEIGHT, _BODY_WEIGHT = 8.0, 3.0, 1.0
 _SCHEMA: Final = """
-    CREATE TABLE meta (format TEXT, proof TEXT);
-    CREATE TABLE skills (
-        id INTEGER PRIMARY KEY, name TEXT, bare TEXT, description TEXT, path TEXT, source TEXT, scope TEXT,
-        given INTEGER);
+    CREATE TABLE skills (id INTEGER PRIMARY KEY, name TEXT, bare TEXT, path TEXT);
     CREATE TABLE spellings (word TEXT PRIMARY KEY, length INTEGER) WITHOUT ROWID;
     CREATE VIRTUAL TABLE texts USING fts5(
         name, description, body, content='', detail='column', tokenize='porter unicode61 remove_diacritics 2');
@@ -49,13 +41,6 @@ _INDEXES: Final = """
     CREATE INDEX by_path ON skills (path);
     CREATE INDEX by_length ON spellings (length);
 """
-_COLUMNS = "skills.id, skills.name, skills.description, skills.path, skills.source, skills.scope, skills.given"
-# Steps of SQLite's virtual machine that one query may take; the largest listing takes a tenth.
-_STEPS_MAX: Final = 5_000_000
-_STEPS: Final = 10_000
-# The largest value in bytes; a frontmatter has at most one MiB.
-_VALUE_MAX: Final = 1 << 21
-_PROOF_MAX: Final = 1 << 16  # characters
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,93 +56,27 @@ class Stored:
 
 
 class SearchIndex:
-    """A search index; ``build`` makes one in memory, ``kept`` one in a file, and ``opened`` opens a file.
+    """A search index in memory. Threads may share it; their queries wait for each other."""
 
-    Threads may share it; their queries wait for each other.
-    """
-
-    def __init__(
-        self, connection: sqlite3.Connection, file: tuple[str, str] = ("", ""), rows: Sequence[Stored] | None = None
-    ) -> None:
+    def __init__(self, connection: sqlite3.Connection, rows: Sequence[Stored]) -> None:
         self._connection = connection
-        self._file = file
-        self._rows = rows
-        self._is_closed = False
-        # SQLite's own lock does not do: who waits for it has the interpreter's lock, and the progress handler of the
-        # running query waits for that.
+        self._rows = rows  # by number, shortest first
         self._lock = Lock()
 
     @classmethod
     def build(cls, rows: Iterable[Stored]) -> SearchIndex:
-        """Return a new index of these rows in memory.
+        """Return a new index of these rows.
 
         Raises:
             StateError: this Python's SQLite has no FTS5.
         """
-        return cls(_in_memory(rows))
-
-    @classmethod
-    def opened(cls, path: str, proof: str, rows: Iterable[Stored] | None = None) -> SearchIndex | None:
-        """Return the index at ``path``; None if there is none, it was made with another ``proof``, or is damaged.
-
-        Args:
-            path: The file.
-            proof: The value that ``kept`` was given; it identifies the indexed rows.
-            rows: The indexed rows. With them, each hit is one of these rows, and an index that proves damaged or
-                forged is rebuilt; without them, hits have the contents of the file.
-        """
-        try:
-            if not os.path.isfile(path):
-                return None
-            # Immutable: SQLite waits for no lock, and replays no journal beside the file.
-            place = f"{Path(os.path.abspath(path)).as_uri()}?mode=ro&immutable=1"
-            connection = sqlite3.connect(place, uri=True, check_same_thread=False)
-        except (sqlite3.Error, ValueError):
-            return None
-        with suppress(sqlite3.Error, UnicodeError):
-            _restrict(connection)
-            if _is_ours(connection, proof):
-                return cls(connection, (path, proof), None if rows is None else list(rows))
-        connection.close()
-        return None
-
-    @classmethod
-    def kept(cls, path: str, proof: str, rows: Iterable[Stored]) -> SearchIndex:
-        """Write an index of these rows to ``path`` and return it; it replaces an older file atomically.
-
-        Args:
-            path: The file.
-            proof: A value that identifies the rows, for ``opened``.
-            rows: The rows to index.
-
-        Raises:
-            StateError: the disk refuses, or this Python's SQLite has no FTS5.
-            UsageError: ``path`` is no valid path, or ``proof`` is too long.
-        """
-        check_paths(path)
-        if len(proof) > _PROOF_MAX:
-            raise UsageError(f"expected a proof of at most {_PROOF_MAX} characters, found {len(proof)}")
-        indexed = list(rows)
-        temporary = f"{path}.{os.urandom(6).hex()}.tmp"
-        try:
-            os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
-            connection = sqlite3.connect(temporary)
-            try:
-                connection.execute("PRAGMA journal_mode = OFF")
-                connection.execute("PRAGMA synchronous = OFF")
-                _fill(connection, indexed, proof)
-            finally:
-                connection.close()
-            os.replace(temporary, path)
-        except (OSError, sqlite3.Error, ValueError) as error:
-            raise StateError(f"the search index cannot be stored: {error}", where=path) from error
-        finally:
-            with suppress(OSError, ValueError):
-                os.unlink(temporary)
-        index = cls.opened(path, proof, indexed)
-        if index is None:
-            raise StateError("the search index was changed while it was built", where=path)
-        return index
+        shortest_first = sorted(rows, key=lambda row: len(row.name) + len(row.description) + len(row.body))
+        connection = sqlite3.connect(":memory:", check_same_thread=False)
+        with ExitStack() as undone:
+            undone.callback(connection.close)
+            _fill(connection, shortest_first)
+            undone.pop_all()
+        return cls(connection, [replace(row, body="") if row.body else row for row in shortest_first])
 
     def __enter__(self) -> SearchIndex:
         return self
@@ -166,51 +85,32 @@ class SearchIndex:
         self.close()
 
     def close(self) -> None:
-        """Close the index and its file; so does the end of a ``with``."""
+        """Close the index; so does the end of a ``with``."""
         with self._lock:
-            self._is_closed = True
             self._connection.close()
-
-    def make_anew(self) -> bool:
-        """Rebuild a damaged or forged index from its rows; return whether they are known and the index is open."""
-        with self._lock:
-            if self._rows is None or self._is_closed:
-                return False
-            self._connection.close()
-            with suppress(StateError):
-                SearchIndex.kept(*self._file, self._rows).close()
-            # In memory, since the file may be forged again.
-            self._connection = _in_memory(self._rows)
-            return True
 
     def at_path(self, path: str) -> dict[int, Stored]:
         """Return the rows of the skills at ``path``, by number."""
-        rows = self._select("FROM skills WHERE path = ? AND path != '' LIMIT ?", path, _FEW)
-        return _checked(rows, lambda row: utf8(row.path) == path)
+        return self._select("SELECT id FROM skills WHERE path = ? AND path != '' LIMIT ?", path, _FEW)
 
     def named(self, name: str) -> dict[int, Stored]:
         """Return rows with this name, with or without its namespace."""
-        rows = self._select("FROM skills WHERE name = ? LIMIT ?", name, _FEW)
-        rows |= self._select("FROM skills WHERE bare = ? LIMIT ?", name, _FEW)
-        return _checked(rows, lambda row: name in _names(row))
+        rows = self._select("SELECT id FROM skills WHERE name = ? LIMIT ?", name, _FEW)
+        return rows | self._select("SELECT id FROM skills WHERE bare = ? LIMIT ?", name, _FEW)
 
     def beginning(self, name: str) -> dict[int, Stored]:
         """Return rows whose name begins with ``name``, among them the shortest."""
-        where = "FROM skills WHERE {0} >= ? AND {0} < ? LIMIT ?"
         upper = name + "\U0010ffff"
-        rows = {
-            **self._select(where.format("name"), name, upper, _PREFIX_MAX),
-            **self._select(where.format("bare"), name, upper, _PREFIX_MAX),
-        }
-        _checked(rows, lambda row: any(row_name.startswith(name) for row_name in _names(row)))
+        rows = self._select("SELECT id FROM skills WHERE name >= ? AND name < ? LIMIT ?", name, upper, _PREFIX_MAX)
+        rows |= self._select("SELECT id FROM skills WHERE bare >= ? AND bare < ? LIMIT ?", name, upper, _PREFIX_MAX)
         shortest = sorted(rows, key=lambda number: len(rows[number].name))[:_FEW]
         return {number: rows[number] for number in shortest}
 
     def with_words_in_name(self, terms: Sequence[str]) -> dict[int, Stored]:
         """Return rows with all of these words in the name; if there are none, rows with any of them."""
-        where = "FROM texts JOIN skills ON skills.id = texts.rowid WHERE texts MATCH ? LIMIT ?"
-        rows = self._select(where, f"name : ({_all_of(terms)})", _FEW)
-        return rows or self._select(where, f"name : ({_any_of(terms)})", _FEW)
+        query = "SELECT rowid FROM texts WHERE texts MATCH ? LIMIT ?"
+        rows = self._select(query, f"name : ({_all_of(terms)})", _FEW)
+        return rows or self._select(query, f"name : ({_any_of(terms)})", _FEW)
 
     def matching(self, terms: Sequence[str]) -> dict[int, float]:
         """Return the rank of each matching row, lower is better: rows with all words; if few, also rows with any."""
@@ -223,108 +123,27 @@ class SearchIndex:
 
     def read(self, numbers: Iterable[int]) -> dict[int, Stored]:
         """Return the rows with these numbers."""
-        ids = list(numbers)
-        rows = self._select(f"FROM skills WHERE id IN ({','.join('?' * len(ids))}) LIMIT -1", *ids)
-        if len(rows) < len(ids):
-            raise _unreadable("a row is missing")
-        return rows
+        return {number: self._rows[number] for number in numbers}
 
     def spellings(self, length: int) -> list[str]:
         """Return the words of all names and descriptions whose length differs by at most two."""
         query = "SELECT word FROM spellings WHERE length BETWEEN ? AND ? ORDER BY word LIMIT ?"
-        return [word for (word,) in self._run(query, (length - 2, length + 2, _SPELLINGS_MAX), (str,))]
+        return [word for (word,) in self._run(query, length - 2, length + 2, _SPELLINGS_MAX)]
 
     def _ranked(self, match: str) -> dict[int, float]:
         weights = f"{_NAME_WEIGHT}, {_DESCRIPTION_WEIGHT}, {_BODY_WEIGHT}"
         query = f"SELECT rowid, bm25(texts, {weights}) FROM texts WHERE texts MATCH ? LIMIT ?"  # noqa: S608
-        return dict(self._run(query, (match, _RANKED_MAX), (int, float)))
+        return dict(self._run(query, match, _RANKED_MAX))
 
-    def _select(self, where: str, *values: str | int) -> dict[int, Stored]:
-        types = (int, str, str, str, str, str, int)
-        return {row[0]: self._stored(row) for row in self._run(f"SELECT {_COLUMNS} {where}", values, types)}
+    def _select(self, query: str, *values: str | int) -> dict[int, Stored]:
+        return self.read(number for (number,) in self._run(query, *values))
 
-    def _stored(self, columns: tuple[int, str, str, str, str, str, int]) -> Stored:
-        """Return a row of the file; if the indexed rows are known, the one that the row of the file repeats."""
-        texts, number = columns[1:6], columns[6]
-        name, description, path, source, scope = texts
-        if self._rows is None:
-            name, description = (one_line(text) if self._file[0] else text for text in (name, description))
-            return Stored(name=name, description=description, path=path, source=source, scope=scope)
-        row = self._rows[number] if 0 <= number < len(self._rows) else None
-        if row is None or texts != tuple(map(utf8, (row.name, row.description, row.path, row.source, row.scope))):
-            raise _unreadable("a row differs from the indexed skill")
-        return row
-
-    def _run(self, query: str, values: Sequence[str | int], types: tuple[type, ...]) -> list[tuple[Any, ...]]:
+    def _run(self, query: str, *values: str | int) -> list[tuple[Any, ...]]:
         try:
             with self._lock:
-                self._connection.set_progress_handler(_step_limiter(), _STEPS)
-                rows = self._connection.execute(query, values).fetchall()
-        except (sqlite3.Error, UnicodeError, OverflowError, MemoryError) as error:
+                return self._connection.execute(query, values).fetchall()
+        except sqlite3.Error as error:
             raise StateError(f"the search index cannot be read: {error}") from error
-        if rows and [{*map(type, column)} for column in zip(*rows, strict=True)] != [{kind} for kind in types]:
-            raise _unreadable("a value has another type")
-        return rows
-
-
-def _unreadable(why: str) -> StateError:
-    return StateError(f"the search index cannot be read: {why}")
-
-
-def _checked(rows: dict[int, Stored], matches: Callable[[Stored], bool]) -> dict[int, Stored]:
-    """Return the rows if each satisfies the condition of its query, since a forged index can contradict its table."""
-    if not all(map(matches, rows.values())):
-        raise _unreadable("a row does not match its query")
-    return rows
-
-
-def _names(row: Stored) -> tuple[str, str]:
-    name = utf8(row.name)
-    return name, name.rpartition(":")[2]
-
-
-def _restrict(connection: sqlite3.Connection) -> None:
-    """Restrict a connection to a file that may be forged: no code in it runs, and no value fills the memory."""
-    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _VALUE_MAX)
-    connection.set_progress_handler(_step_limiter(), _STEPS)
-    for pragma in ("trusted_schema = OFF", "query_only = ON", "cell_size_check = ON"):
-        connection.execute(f"PRAGMA {pragma}")
-
-
-def _step_limiter() -> Callable[[], bool]:
-    """Return a progress handler, which ends a query after ``_STEPS_MAX`` steps."""
-    calls = count(1)
-    return lambda: next(calls) * _STEPS > _STEPS_MAX
-
-
-def _is_ours(connection: sqlite3.Connection, proof: str) -> bool:
-    """Return whether a file has our tables and nothing else, and was made with this ``proof``."""
-    if _schema_of(connection) != _our_schema():
-        return False
-    return connection.execute("SELECT format, proof FROM meta LIMIT 2").fetchall() == [(_FORMAT, proof)]
-
-
-def _schema_of(connection: sqlite3.Connection) -> list[tuple[Any, ...]]:
-    return sorted(connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_master LIMIT 99"), key=str)
-
-
-@cache
-def _our_schema() -> list[tuple[Any, ...]]:
-    connection = sqlite3.connect(":memory:")
-    try:
-        _fill(connection, (), "")
-        return _schema_of(connection)
-    finally:
-        connection.close()
-
-
-def _in_memory(rows: Iterable[Stored]) -> sqlite3.Connection:
-    with ExitStack() as undone:
-        connection = sqlite3.connect(":memory:", check_same_thread=False)
-        undone.callback(connection.close)
-        _fill(connection, rows, "")
-        undone.pop_all()
-    return connection
 
 
 def _all_of(terms: Sequence[str]) -> str:
@@ -336,37 +155,27 @@ def _any_of(terms: Sequence[str]) -> str:
     return " OR ".join(f'"{term}"' for term in terms)
 
 
-def _fill(connection: sqlite3.Connection, rows: Iterable[Stored], proof: str) -> None:
-    shortest_first = sorted(
-        enumerate(rows), key=lambda pair: sum(map(len, (pair[1].name, pair[1].description, pair[1].body)))
-    )
-    ordered = [row for _, row in shortest_first]
+def _fill(connection: sqlite3.Connection, rows: Sequence[Stored]) -> None:
     try:
         connection.executescript(_SCHEMA)
-        connection.executemany(
-            "INSERT INTO skills VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-            ((number, *_facts(row), original) for number, (original, row) in enumerate(shortest_first)),
-        )
-        connection.executemany(
-            "INSERT INTO texts (rowid, name, description, body) VALUES (?, ?, ?, ?)",
-            ((number, *map(utf8, (row.name, row.description, row.body))) for number, row in enumerate(ordered)),
-        )
-        all_words = {word for row in ordered for word in words(utf8(f"{row.name} {row.description}"))}
+        names = ((number, *map(_utf8, (row.name, _bare(row), row.path))) for number, row in enumerate(rows))
+        connection.executemany("INSERT INTO skills VALUES (?, ?, ?, ?)", names)
+        texts = ((number, *map(_utf8, (row.name, row.description, row.body))) for number, row in enumerate(rows))
+        connection.executemany("INSERT INTO texts (rowid, name, description, body) VALUES (?, ?, ?, ?)", texts)
+        all_words = {word for row in rows for word in words(_utf8(f"{row.name} {row.description}"))}
         connection.executemany("INSERT INTO spellings VALUES (?, ?)", ((word, len(word)) for word in all_words))
         connection.executescript(_INDEXES)
         connection.execute("INSERT INTO texts (texts) VALUES ('optimize')")
-        connection.execute("INSERT INTO meta VALUES (?, ?)", (_FORMAT, proof))
         connection.commit()
     except sqlite3.OperationalError as error:
         raise StateError(f"this Python's SQLite cannot index texts: {error}") from error
 
 
-def _facts(row: Stored) -> tuple[str, ...]:
-    bare = row.name.rpartition(":")[2]
-    return tuple(map(utf8, (row.name, bare, row.description, row.path, row.source, row.scope)))
+def _bare(row: Stored) -> str:
+    return row.name.rpartition(":")[2]
 
 
-def utf8(text: str) -> str:
+def _utf8(text: str) -> str:
     """Return the text in the form that SQLite stores: bytes of a path that are no UTF-8 become question marks."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
@@ -477,22 +286,13 @@ def search(query: str, indexes: Iterable[SearchIndex], limit: int = LIMIT) -> Hi
         limit: The largest number of hits to return, from 1 to 50.
 
     Raises:
-        StateError: an index cannot be read, and its rows are unknown.
+        StateError: an index is closed.
     """
     all_indexes = list(indexes)
     hits = list(_hits(query, all_indexes)) or list(_hits_of_spellings(query, all_indexes))
     hits.sort(key=lambda hit: (-hit.score, _scope_rank(hit), hit.path, hit.source or "", hit.name))
     most = min(max(limit, 1), LIMIT_MAX)
     return Hits(tuple(hits[:most]), max(len(hits) - most, 0))
-
-
-def _ask_or_rebuild(index: SearchIndex, ask: Callable[[SearchIndex], Iterable[_T]]) -> list[_T]:
-    try:
-        return list(ask(index))
-    except StateError:
-        if not index.make_anew():
-            raise
-    return list(ask(index))
 
 
 def _scope_rank(hit: Hit) -> int:
@@ -504,7 +304,7 @@ def _hits(query: str, indexes: Sequence[SearchIndex]) -> Iterator[Hit]:
     rows: dict[tuple[int, int], Stored] = {}
     keys: dict[Reason, dict[tuple[int, int], Any]] = {}
     for position, index in enumerate(indexes):
-        for reason, matches in _ask_or_rebuild(index, partial(_matches, query)):
+        for reason, matches in _matches(query, index):
             rows.update(((position, number), row) for number, (row, _) in matches.items())
             keys.setdefault(reason, {}).update(((position, number), key) for number, (_, key) in matches.items())
     scores: dict[tuple[int, int], float] = {}
@@ -523,7 +323,7 @@ def _hits(query: str, indexes: Sequence[SearchIndex]) -> Iterator[Hit]:
 
 def _matches(query: str, index: SearchIndex) -> Iterator[tuple[Reason, _Matches]]:
     """Yield the rows that each method finds in one index, strongest method first; a lower key is a better hit."""
-    text = utf8(query).strip()
+    text = _utf8(query).strip()
     typed = text.lower().lstrip("$/")
     terms = list(dict.fromkeys(words(text)))[:_WORDS_MAX]
     rows = dict(index.at_path(_folder(text)))
@@ -559,7 +359,7 @@ def _overlap(terms: Sequence[str], rows: Mapping[int, Stored]) -> _Matches:
 
 def _hits_of_spellings(query: str, indexes: Sequence[SearchIndex]) -> Iterator[Hit]:
     """Yield the hits for a query, none of whose words a skill has, with similar words in their place."""
-    terms = list(dict.fromkeys(words(utf8(query))))[:_WORDS_MAX]
+    terms = list(dict.fromkeys(words(_utf8(query))))[:_WORDS_MAX]
     alternatives = [_similar_words(term, indexes) for term in terms]
     seen: set[tuple[str, str | None]] = set()
     for choice in _replaced_queries(alternatives):
@@ -570,7 +370,7 @@ def _hits_of_spellings(query: str, indexes: Sequence[SearchIndex]) -> Iterator[H
 
 
 def _similar_words(term: str, indexes: Sequence[SearchIndex]) -> Sequence[str]:
-    spellings = (_ask_or_rebuild(index, lambda index: index.spellings(len(term))) for index in indexes)
+    spellings = (index.spellings(len(term)) for index in indexes)
     return close(term, chain.from_iterable(spellings))
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping
-from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Final, Literal, NamedTuple
 
@@ -218,7 +217,7 @@ def _search(parameters: _Search, call: _Call) -> ToolResult:
         Stored(name=skill.full_name, description=skill.description, path=skill.path or "", scope=skill.scope)
         for skill, _ in in_scope.values()
     )
-    with closing(SearchIndex.build(listed)) as index:
+    with SearchIndex.build(listed) as index:
         results = search(parameters.query, [index], parameters.limit)
     hits = [
         {

@@ -6,7 +6,6 @@ import json
 import re
 from base64 import b64encode
 from collections.abc import Callable, Mapping
-from contextlib import closing
 from dataclasses import dataclass, field, replace
 from mimetypes import MimeTypes
 from threading import RLock
@@ -413,7 +412,7 @@ def _search(params: SkillQuery, content: ServedContent) -> tuple[_Model, str]:
         Stored(name=name, description=entry.skill.description, path=f"/{name}", scope=entry.skill.scope)
         for name, entry in served.items()
     )
-    with closing(SearchIndex.build(rows)) as index:
+    with SearchIndex.build(rows) as index:
         result = search(params.query, [index], params.limit)
     hits = [
         SkillHit(

@@ -1,8 +1,7 @@
-"""Search in sources and in the project, with an index that is used only while its listing is current."""
+"""Search in sources and in the project."""
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 
 import pytest
@@ -43,7 +42,7 @@ def look(world, query, registry=None, skills=(), limit=8):
     if registry is not None:
         ports = replace(ports, network=replace(ports.network, open_registry=lambda source, root: registry))
     listed = listings(ports, needed=not skills)
-    return search(query, skills, limit, listed.each, str(world.top / "cache")), listed.warnings
+    return search(query, skills, limit, listed.each), listed.warnings
 
 
 HERE = Skill(name="release-here", path="/p/release-here", scope="project", state="enabled", description="Release.")
@@ -55,24 +54,6 @@ def test_skills_of_sources_and_of_the_project_are_found_together(world):
         ("release-here", None, "project"),
         ("release-notes", "github", None),
     ]
-
-
-def test_the_index_of_a_listing_is_reused_until_the_listing_changes(world):
-    one = Listing(alpha="The first.")
-    assert [hit.name for hit in look(world, "first", one)[0].hits] == ["alpha"]
-    (kept,) = (world.top / "cache" / "search").iterdir()
-    before = kept.stat()
-    look(world, "first", one)
-    assert (kept.stat().st_ino, kept.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
-    assert [hit.name for hit in look(world, "first", Listing(beta="The first."))[0].hits] == ["beta"]
-    assert os.listdir(world.top / "cache" / "search") == [kept.name]
-
-
-def test_attack_a_corrupt_index_is_replaced(world):
-    look(world, "first", Listing(alpha="The first."))
-    (kept,) = (world.top / "cache" / "search").iterdir()
-    kept.write_bytes(b"SQLite format 3\0 and no more")
-    assert [hit.name for hit in look(world, "first", Listing(alpha="The first."))[0].hits] == ["alpha"]
 
 
 def test_a_withdrawn_skill_is_not_found(world):
@@ -90,11 +71,3 @@ def test_an_unreachable_source_is_left_out_with_a_warning(world):
 
 def test_local_search_reads_no_source():
     assert search("releases", [HERE], 8).hits[0].name == "release-here"
-
-
-def test_without_a_writable_cache_search_still_works(world):
-    (world.top / "cache").write_bytes(b"")  # a file in place of the folder: root cannot write either
-    before = world.snapshot()
-    found = look(world, "first", Listing(alpha="The first."))[0]
-    assert [hit.name for hit in found.hits] == ["alpha"]
-    assert world.snapshot() == before

@@ -96,11 +96,11 @@ def test_a_bare_name_is_found_on_a_site(added: Reaching) -> None:
         added.install("docs:pdf@^1.0")
 
 
-def test_show_and_search_find_a_sites_skills(added: Reaching, tmp_path: Path) -> None:
+def test_show_and_search_find_a_sites_skills(added: Reaching) -> None:
     shown = show(parse_ref("docs:pdf"), added.ports())
     assert (shown.skill.source, shown.skill.signed_by) == ("docs", ())
     listed = listings(added.ports())
-    found = search("pdf", [], 5, listed.each, str(tmp_path / "cache"))
+    found = search("pdf", [], 5, listed.each)
     assert ("pdf", "docs") in [(hit.name, hit.source) for hit in found.hits]
     assert listed.warnings == ()
 

@@ -10,12 +10,10 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import os
 import random
 import re
 import statistics
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -112,21 +110,13 @@ def search_races(count: int, limit: float, rounds: int, with_body: bool) -> list
     """Run each query on a ready index; the baseline has its rows in memory, in lower case."""
     stored = rows(count, with_body)
     plain = [f"{row.name} {row.description} {row.body}".lower() for row in stored]
-    with tempfile.TemporaryDirectory() as folder:
-        index_path = os.path.join(folder, "index.db")
-        index = SearchIndex.kept(index_path, "bench", stored)
 
-        def baseline(query: str) -> list[str]:
-            parts = query.split()
-            return [row for row in plain if all(part in row for part in parts)]
+    def baseline(query: str) -> list[str]:
+        parts = query.split()
+        return [row for row in plain if all(part in row for part in parts)]
 
-        def opened() -> None:
-            again = SearchIndex.opened(index_path, "bench", stored)
-            assert again is not None
-            again.close()
-
-        found = [race(f"open the index of {count:,} rows", opened, lambda: baseline("x"), limit, rounds)]
-        found += [
+    with SearchIndex.build(stored) as index:
+        return [
             race(
                 f"search {count:,} rows: {query}",
                 lambda query=query: search(query, [index]),
@@ -136,8 +126,6 @@ def search_races(count: int, limit: float, rounds: int, with_body: bool) -> list
             )
             for query in _QUERIES
         ]
-        index.close()
-    return found
 
 
 def main() -> int:

@@ -205,10 +205,7 @@ class Desk:
         yield "Hook", lambda: [Hook.to_json(hook) for hook in self.asking(text).hooks]
         yield "search SearchIndex", lambda: search(text, [self.index])
         yield "Hits Hit", lambda: [*map(Hit.to_json, self.found(text).hits), Hits.to_json(self.found(text))]
-        yield "SearchIndex", lambda: SearchIndex.opened(text, text, [])
-        yield "SearchIndex rows_of", lambda: SearchIndex.kept(text, text, []).close()
-        kept = str(self.folder / "index.db")
-        yield "SearchIndex", lambda: SearchIndex.kept(kept, text, rows_of(self.named(text).skills)).close()
+        yield "SearchIndex rows_of", lambda: SearchIndex.build(rows_of(self.named(text).skills)).close()
         for name in profiles():
             yield "section Section tools SkillTool", lambda name=name: (
                 section(self.named(text), profile(name)).to_json(), tools(name, self.named(text)),

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skillhub.errors import StateError, UsageError
+from skillhub.errors import StateError
 from skillhub.model.skill import Skill
 from skillhub.runtime.ranking import LIMIT_MAX, SearchIndex, Stored, rows_of, search
 
@@ -153,35 +153,6 @@ def test_installed_skills_and_listings_share_scores(tmp_path):
     listed.close()
 
 
-def test_stored_index_opens_only_with_its_proof(tmp_path):
-    path = str(tmp_path / "deep" / "index.db")
-    assert SearchIndex.opened(path, "one") is None
-    SearchIndex.kept(path, "one", [on_disk("first", "x")]).close()
-    again = SearchIndex.opened(path, "one")
-    assert found("first", again)
-    again.close()
-    assert SearchIndex.opened(path, "two") is None
-    assert os.listdir(tmp_path / "deep") == ["index.db"]
-
-
-@pytest.mark.parametrize("damage", [b"", b"not a database at all" * 99, None])
-def test_damaged_index_is_refused(tmp_path, damage):
-    path = tmp_path / "index.db"
-    SearchIndex.kept(str(path), "one", [on_disk("first", "x")]).close()
-    path.write_bytes(path.read_bytes()[:5000] if damage is None else damage)
-    opened = SearchIndex.opened(str(path), "one")
-    if opened is not None:  # damage in later pages shows when they are read
-        with pytest.raises(StateError):
-            search("first", [opened])
-        opened.close()
-
-
-def test_unwritable_folder_of_the_index_is_an_error(tmp_path):
-    (tmp_path / "file").write_bytes(b"")
-    with pytest.raises(StateError):
-        SearchIndex.kept(str(tmp_path / "file" / "index.db"), "one", [])
-
-
 class MeetingConnection:
     """A connection whose first query waits for another thread's query, and counts the threads that met."""
 
@@ -225,11 +196,8 @@ def test_any_query_is_answered(query):
     index.close()
 
 
-def test_an_index_is_kept_in_a_file_of_the_working_folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    with SearchIndex.kept("index.db", "p", [Stored(name="demo", description="Good.")]) as index:
-        assert [hit.name for hit in search("demo", [index]).hits] == ["demo"]
-    with pytest.raises(StateError):
+def test_a_closed_index_is_an_error():
+    with SearchIndex.build([on_disk("demo", "Good.")]) as index:
+        assert found("demo", index)
+    with pytest.raises(StateError, match="cannot be read"):
         search("demo", [index])
-    with pytest.raises(UsageError, match="expected a proof of at most 65536 characters, found 3000000"):
-        SearchIndex.kept("index.db", "p" * 3_000_000, [])
