@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from html import escape
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
-from skillhub.formats.text import clean, deferred, is_unseen
+from skillhub.formats.text import clean, deferred, is_unseen, packaged
 from skillhub.model.hosts import Budget, Profile
 from skillhub.model.hosts import profile as profile_of
 from skillhub.model.skill import Skill
@@ -27,7 +28,7 @@ _VEIL: Final = "\u200b"
 _NAMES: Final = "|".join(f"{_VEIL}*+".join(map(re.escape, tag)) for tag in _TAGS)
 _TAG: Final = deferred(rf"<(?=[\s/{_VEIL}]*+(?:{_NAMES})(?![\w-]))", re.IGNORECASE)
 
-# The dialects: how each host writes the list of skills. Text from skills is escaped inside tags;
+# The dialects of ``dialects.json``: how each host writes the list of skills. Text from skills is escaped inside tags;
 # elsewhere it has no tag of an envelope.
 
 
@@ -49,153 +50,65 @@ class ListedSkill(NamedTuple):
     files: tuple[int, int, int] = (0, 0, 0)
 
 
-Spell = Callable[[Sequence[ListedSkill], int], list[str]]
+@dataclass(frozen=True, kw_only=True)
+class Dialect:
+    """How a host writes the list.
 
+    Attributes:
+        text: The lines. ``{skills}`` stands for all skills, ``{omission}`` for the line about those that did not fit.
+        skill: The lines of one skill.
+        omission: The line about omitted skills.
+        escaping: ``xml`` and ``html`` escape each value, as the host does; ``tags`` escapes the tags of envelopes.
+        uri: Whether the path of a skill is written as a URI.
+    """
 
-class Dialect(NamedTuple):
-    """How to write entries, and the number of omitted ones, as lines."""
+    text: Sequence[str]
+    skill: Sequence[str]
+    omission: str = "{}."
+    escaping: Literal["xml", "html", "tags"] = "xml"
+    uri: bool = False
 
-    spell: Spell
-    counts_files: bool = False
+    @cached_property
+    def entry(self) -> str:
+        """The lines of one skill as one text."""
+        return "\n".join(self.skill)
 
+    @cached_property
+    def counts_files(self) -> bool:
+        """Whether the entry of a skill has the number of its files."""
+        return "{files}" in self.entry
 
-def _omission_lines(omitted: int, line: str) -> list[str]:
-    omission = f"{omitted} more {'skill is' if omitted == 1 else 'skills are'} not listed here"
-    return [line.format(omission)] if omitted else []
+    def spell(self, entries: Sequence[ListedSkill], omitted: int) -> str:
+        """Return the list of these skills, and the number of omitted ones."""
+        lines: list[str] = []
+        for line in self.text:
+            if line == "{skills}":
+                lines += map(self.spell_entry, entries)
+            elif line != "{omission}":
+                lines.append(line.format(truncated="true" if omitted else "false"))
+            elif omitted:
+                omission = f"{omitted} more {'skill is' if omitted == 1 else 'skills are'} not listed here"
+                lines.append(self.omission.format(omission))
+        return "\n".join(lines)
 
-
-def _available_skills(entries: Sequence[ListedSkill], spell: Callable[[str], str]) -> Iterator[str]:
-    yield "<available_skills>"
-    for entry in entries:
-        yield "  <skill>"
-        yield f"    <name>{_xml(entry.name)}</name>"
-        yield f"    <description>{_xml(entry.description)}</description>"
-        yield f"    <location>{_xml(spell(entry.path))}</location>"
-        yield "  </skill>"
-    yield "</available_skills>"
-
-
-def _agents(entries: Sequence[ListedSkill], omitted: int) -> list[str]:
-    return [
-        "Each of these skills has instructions for one kind of task. When a task matches a description,",
-        "read the SKILL.md at its location before anything else; paths in it are relative to its folder.",
-        *_available_skills(entries, clean),
-        *_omission_lines(omitted, "{}."),
-    ]
-
-
-def _activate(entries: Sequence[ListedSkill], omitted: int) -> list[str]:
-    return [
-        "Load the instructions of a skill into this conversation, with its folder and its files.",
-        "When a task matches a description, call it with the name of the skill before anything else.",
-        *_available_skills(entries, clean),
-        *_omission_lines(omitted, "{}."),
-    ]
-
-
-def _claude_code(entries: Sequence[ListedSkill], omitted: int) -> list[str]:
-    lines = ["<available_skills>"]
-    for entry in entries:
-        lines += ["<skill>", "<name>", escape(entry.name), "</name>"]
-        lines += ["<description>", escape(entry.description), "</description>"]
-        lines += ["<location>", clean(entry.path).replace("<", "&lt;"), "</location>", "</skill>"]
-    return [*lines, "</available_skills>", *_omission_lines(omitted, "{}.")]
-
-
-_CODEX_USE: Final = (
-    "- When: the user names a skill (`$name`, or in words), or the task matches a description. It counts for that "
-    "turn alone.",
-    "- How: open its `SKILL.md` first and read as much as the task needs. Paths in it are relative to its folder. "
-    "Open further files one by one as it asks for them, and run its scripts rather than retype them.",
-    "- Of several that fit, take the fewest that cover the task, and say in a line which and why.",
-    "- If one is missing or cannot be read, say so in a line and go on without it.",
-)
-_CODEWHALE_USE: Final = (
-    "- When: the user names a skill (`$name`, `/skill name`, or in words), or the task matches a description. "
-    "It counts for that turn alone.",
-    "- How: call `load_skill` with its name.",
-    "- If one is missing or cannot be read, say so in a line and go on without it.",
-    "- Run no script of a skill unless the user asks for it.",
-)
-
-
-def _markdown(use: Sequence[str]) -> Spell:
-    def spell(entries: Sequence[ListedSkill], omitted: int) -> list[str]:
-        rows = (
-            safe(f"- {entry.name}: {entry.description}{' ' if entry.description else ''}(file: {clean(entry.path)})")
-            for entry in entries
+    def spell_entry(self, entry: ListedSkill) -> str:
+        """Return the lines of one skill."""
+        name, description = entry.name, entry.description
+        path = Path(os.path.abspath(entry.path)).as_uri() if self.uri else clean(entry.path)
+        if self.escaping == "html":
+            name, description, path = escape(name), escape(description), path.replace("<", "&lt;")
+        elif self.escaping == "xml":
+            name, description, path = _xml(name), _xml(description), _xml(path)
+        text = self.entry.format(
+            name=name,
+            description=description,
+            words=description and f" {description}",
+            about=description and f": {description}",
+            path=path,
+            scope="repo" if entry.scope == "project" else entry.scope,
+            files=counted(entry.files) if self.counts_files else "",
         )
-        return [
-            "## Skills",
-            "A skill is a folder with instructions in its `SKILL.md`. Each line below has its name, what it is "
-            "for, and that file.",
-            "### Available skills",
-            *rows,
-            *_omission_lines(omitted, "- … {}"),
-            "### How to use skills",
-            *use,
-        ]
-
-    return spell
-
-
-def _opencode(entries: Sequence[ListedSkill], omitted: int) -> list[str]:
-    return [
-        "Load the instructions of a skill into this conversation, with its folder and its files.",
-        "",
-        "Call it with the name of a skill when the task at hand matches its description.",
-        "",
-        *_available_skills(entries, lambda path: Path(os.path.abspath(path)).as_uri()),
-        *_omission_lines(omitted, "{}."),
-    ]
-
-
-def _codelia(entries: Sequence[ListedSkill], omitted: int) -> list[str]:
-    lines = [
-        "<skills_context>",
-        "<skills_usage>",
-        "  <rule>When a task matches a description, call skill_load with the name or the path before "
-        "anything else.</rule>",
-        "  <rule>Of several skills of one name, load by path.</rule>",
-        "  <rule>Paths in a skill are relative to its folder; read only the files that the task needs.</rule>",
-        "</skills_usage>",
-        f'<skills_catalog scope="initial" truncated="{"true" if omitted else "false"}">',
-    ]
-    for entry in entries:
-        lines += [
-            "  <skill>",
-            f"    <name>{_xml(entry.name)}</name>",
-            f"    <description>{_xml(entry.description)}</description>",
-            f"    <path>{_xml(clean(entry.path))}</path>",
-            f"    <scope>{'repo' if entry.scope == 'project' else entry.scope}</scope>",
-            "  </skill>",
-        ]
-    note = _omission_lines(omitted, "  <note>{}; skill_search finds them.</note>")
-    return [*lines, *note, "</skills_catalog>", "</skills_context>"]
-
-
-def _pegasus(entries: Sequence[ListedSkill], omitted: int) -> list[str]:
-    rows = [safe(_row(entry.name, entry.description)) for entry in entries]
-    use = "Use the use_skill tool to invoke a skill when relevant."
-    return ["Available skills:", *rows, *_omission_lines(omitted, "- … {}"), "", use]
-
-
-def _gencode(entries: Sequence[ListedSkill], omitted: int) -> list[str]:
-    rows = [_row(_xml(entry.name), _xml(entry.description)) + counted(entry.files) for entry in entries]
-    return [
-        "<system-reminder>",
-        "Use the Skill tool to invoke these capabilities:",
-        "",
-        *rows,
-        *_omission_lines(omitted, "- … {}"),
-        "",
-        'Invoke with: Skill(skill="name", args="optional args")',
-        "</system-reminder>",
-    ]
-
-
-def _row(name: str, description: str) -> str:
-    return f"- {name}: {description}" if description else f"- {name}"
+        return safe(text) if self.escaping == "tags" else text
 
 
 def counted(files: tuple[int, int, int]) -> str:
@@ -221,18 +134,7 @@ def _xml(text: str) -> str:
     return escape(text, quote=False)
 
 
-DIALECTS: Final[Mapping[str, Dialect]] = {
-    "agents": Dialect(_agents),
-    "agents-tool": Dialect(_activate),
-    "claude-code": Dialect(_claude_code),
-    "codex": Dialect(_markdown(_CODEX_USE)),
-    "openoxide": Dialect(_markdown(_CODEX_USE)),
-    "codewhale": Dialect(_markdown(_CODEWHALE_USE)),
-    "opencode": Dialect(_opencode),
-    "codelia": Dialect(_codelia),
-    "pegasus": Dialect(_pegasus),
-    "gencode": Dialect(_gencode, counts_files=True),
-}
+DIALECTS: Final = {name: Dialect(**row) for name, row in packaged("runtime/dialects.json").items()}
 
 
 # The list of skills within the budget, which is for the whole text.
@@ -399,14 +301,15 @@ def section(catalog: Catalog, profile: Profile | str, window: int | None = None)
     limit = Limit.of(profile.budget, window) if catalog.room is None else Limit(catalog.room, "characters")
 
     def spell(listed: Sequence[ListedSkill]) -> str:
-        return "\n".join(dialect.spell(listed, len(entries) - len(listed))) if listed else ""
+        return dialect.spell(listed, len(entries) - len(listed)) if listed else ""
 
     fitted = _fitted(entries, profile.budget, limit, spell)
     text = spell(fitted)
     cut = [fit.name for fit, full in zip(fitted, entries, strict=False) if fit.description != full.description]
-    frame = limit.cost("\n".join(dialect.spell((), 0)))
+    frame = dialect.spell((), 0)
+    cost = limit.cost(frame)
     priced = (*fitted, *entries[len(fitted) :])
-    costs = {entry.path: limit.cost("\n".join(dialect.spell((entry,), 0))) - frame for entry in priced}
+    costs = {entry.path: limit.cost(f"{frame}\n{dialect.spell_entry(entry)}") - cost for entry in priced}
     return Section(
         host=profile.id,
         text=text,
