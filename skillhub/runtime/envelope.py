@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from html import escape
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
 from skillhub.errors import SkillhubError, SourceError, UsageError
-from skillhub.formats.text import clean
+from skillhub.formats.text import clean, packaged
 from skillhub.model.hosts import Profile, profile
 from skillhub.runtime.folder import Loaded
 from skillhub.runtime.overview import counted, safe
@@ -35,7 +35,9 @@ def inject(loaded: Loaded, host: Profile | str = "agents") -> str:
     """
     row = profile(host)
     loaded = replace(loaded, is_repeat=loaded.is_repeat and row.reminds)
-    return "\n".join(_ENVELOPES.get(row.envelope, _skill_content)(loaded))
+    if row.envelope == "skill-invocation":
+        return "\n".join(_skill_invocation(loaded))
+    return "\n".join(_ENVELOPES.get(row.envelope, _ENVELOPES["skill_content"]).spell(loaded))
 
 
 def told_to_model(error: SkillhubError) -> str:
@@ -129,81 +131,53 @@ def _instructions(loaded: Loaded, with_front: bool = False) -> str:
     return f"{reminder}\nARGUMENTS: {safe(loaded.arguments)}" if loaded.arguments else reminder
 
 
-def _skill_md(loaded: Loaded) -> str:
-    return os.path.join(loaded.folder.path, os.path.basename(loaded.skill.file))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SkillEnvelope:
+    """How a host writes a loaded skill: three parts, in which ``{instructions}`` and ``{files}`` are whole lines.
 
+    Attributes:
+        above: The lines up to the files.
+        files: The lines with the files.
+        below: The lines after the files.
+        lists_none: Whether ``files`` stands there without a file, too.
+        with_front: Whether the instructions begin with the frontmatter.
+        most: The number of files to list.
+        indent: The beginning of the line of a file.
+        absolute: Whether the paths of files are absolute.
+    """
 
-def _file_lines(loaded: Loaded, most: int, indent: str, absolute: bool) -> list[str]:
-    shown_files = listed(loaded, most)
-    left_out = len(loaded.files) - len(shown_files)
-    base = os.path.join(loaded.folder.path, "") if absolute else ""
-    lines = [f"{indent}<file>{_attribute(base + name)}</file>" for name in shown_files]
-    return [*lines, f"{indent}({left_out} more)"] if left_out else lines
+    above: Sequence[str]
+    files: Sequence[str] = ()
+    below: Sequence[str] = ()
+    lists_none: bool = False
+    with_front: bool = False
+    most: int = _LISTED_MAX
+    indent: str = ""
+    absolute: bool = False
 
+    def spell(self, loaded: Loaded) -> list[str]:
+        """Return the lines for a skill."""
+        folder, files = loaded.folder.path, [] if loaded.is_repeat else self._file_lines(loaded)
+        whole = {"{instructions}": [_instructions(loaded, self.with_front)], "{files}": files}
+        facts = {
+            "name": _attribute(loaded.skill.full_name),
+            "path": _attribute(os.path.join(folder, os.path.basename(loaded.skill.file))),
+            "folder": _attribute(folder),
+            "uri": _attribute(Path(folder).as_uri()),
+        }
+        lines = [*self.above, *(self.files if files or self.lists_none else ()), *self.below]
+        return [line for each in lines for line in (whole[each] if each in whole else [each.format(**facts)])]
 
-def _skill(loaded: Loaded) -> list[str]:
-    """Codex, OpenOxide: ``SKILL.md`` with its frontmatter."""
-    return [
-        "<skill>",
-        f"<name>{_attribute(loaded.skill.full_name)}</name>",
-        f"<path>{_attribute(_skill_md(loaded))}</path>",
-        _instructions(loaded, with_front=True),
-        "</skill>",
-    ]
-
-
-def _skill_content(loaded: Loaded) -> list[str]:
-    """The reference client of the Agent Skills guide."""
-    lines = [
-        f'<skill_content name="{_attribute(loaded.skill.full_name)}">',
-        _instructions(loaded),
-        "",
-        f"Skill directory: {_attribute(loaded.folder.path)}",
-        "Relative paths in this skill are relative to the skill directory.",
-    ]
-    if loaded.files and not loaded.is_repeat:
-        files = _file_lines(loaded, _LISTED_MAX, "  ", absolute=False)
-        lines += ["", "<skill_resources>", *files, "</skill_resources>"]
-    return [*lines, "</skill_content>"]
-
-
-def _opencode(loaded: Loaded) -> list[str]:
-    name = _attribute(loaded.skill.full_name)
-    return [
-        f'<skill_content name="{name}">',
-        f"# Skill: {name}",
-        "",
-        _instructions(loaded),
-        "",
-        f"Base directory for this skill: {_attribute(_uri(loaded))}",
-        "Paths in this skill, such as scripts/ or reference/, start from that directory.",
-        "Not all of its files need be listed.",
-        "",
-        "<skill_files>",
-        *([] if loaded.is_repeat else _file_lines(loaded, 10, "", absolute=True)),
-        "</skill_files>",
-        "</skill_content>",
-    ]
-
-
-def _skill_context(loaded: Loaded) -> list[str]:
-    """Codelia: ``SKILL.md`` with its frontmatter, and the files beside it."""
-    name, path = _attribute(loaded.skill.full_name), _attribute(_skill_md(loaded))
-    return [
-        f'<skill_context name="{name}" path="{path}">',
-        _instructions(loaded, with_front=True),
-        "",
-        f"Base directory: {_attribute(_uri(loaded))}/",
-        "Relative paths in this skill are resolved from this directory.",
-        "<skill_files>",
-        *([] if loaded.is_repeat else _file_lines(loaded, _LISTED_MAX, "", absolute=True)),
-        "</skill_files>",
-        "</skill_context>",
-    ]
+    def _file_lines(self, loaded: Loaded) -> list[str]:
+        shown_files = listed(loaded, self.most)
+        left_out = len(loaded.files) - len(shown_files)
+        base = os.path.join(loaded.folder.path, "") if self.absolute else ""
+        lines = [f"{self.indent}<file>{_attribute(base + name)}</file>" for name in shown_files]
+        return [*lines, f"{self.indent}({left_out} more)"] if left_out else lines
 
 
 def _skill_invocation(loaded: Loaded) -> list[str]:
-    """GenCode: the arguments, the scripts, the references, and the instructions."""
+    """Return the lines of GenCode: the arguments, the scripts, the references, and the instructions."""
     lines = [f'<skill-invocation name="{_attribute(loaded.skill.full_name)}">']
     if loaded.arguments:
         lines += [f"User arguments: {safe(loaded.arguments)}", ""]
@@ -218,19 +192,4 @@ def _skill_invocation(loaded: Loaded) -> list[str]:
     return [*lines, _instructions(loaded), "</skill-invocation>"]
 
 
-def _pegasus(loaded: Loaded) -> list[str]:
-    return [f"[Skill: {_attribute(loaded.skill.full_name)}]", "", _instructions(loaded)]
-
-
-def _uri(loaded: Loaded) -> str:
-    return Path(loaded.folder.path).as_uri()
-
-
-_ENVELOPES: Final[Mapping[str, Callable[[Loaded], list[str]]]] = {
-    "skill": _skill,
-    "skill_content": _skill_content,
-    "skill_context": _skill_context,
-    "skill-invocation": _skill_invocation,
-    "opencode": _opencode,
-    "pegasus": _pegasus,
-}
+_ENVELOPES: Final = {name: SkillEnvelope(**row) for name, row in packaged("runtime/envelopes.json").items()}
