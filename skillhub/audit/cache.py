@@ -310,67 +310,42 @@ def _incomplete(folder: str, before: float) -> Iterator[Waste]:
 
     Stored trees are skipped: their files may have any name.
     """
-    waiting = [folder]
-    while waiting:
-        for row in _folder_entries(waiting.pop()):
-            if _LEFTOVER.fullmatch(row.name):
-                if _change_time(row) < before:
-                    yield Waste("leftover", row.path, _size(row.path))
-            elif row.is_dir(follow_symlinks=False) and not is_hex(row.name):
-                waiting.append(row.path)
+    for above, folders, names in os.walk(folder):
+        for name in sorted((*folders, *names)):
+            path = os.path.join(above, name)
+            if _LEFTOVER.fullmatch(name) and _change_time(path, float("inf")) < before:
+                yield Waste("leftover", path, _size(path))
+        folders[:] = [name for name in folders if not (_LEFTOVER.fullmatch(name) or is_hex(name))]
 
 
 def _old_files(folder: str, before: float, kind: WasteKind) -> Iterator[Waste]:
     """Yield the files below ``folder`` that were last changed before that time, except lock files."""
-    for path, size, changed in _files(folder):
+    for path, size, changed in sorted(_files(folder)):
         if changed < before and not path.endswith(".lock"):
             yield Waste(kind, path, size)
 
 
 def _old_repositories(cache: str, before: float) -> Iterator[Waste]:
     """Yield the cached repositories into which nothing was fetched since that time."""
-    for row in _folder_entries(os.path.join(cache, "git")):
-        if not _REPOSITORY.fullmatch(row.name) or not row.is_dir(follow_symlinks=False):
-            continue
-        if max(_stamp(os.path.join(row.path, name)) for name in _FRESH) < before:
-            yield Waste("repository", row.path, _size(row.path))
+    folder = os.path.join(cache, "git")
+    for path in (os.path.join(folder, name) for name in files.names_in(folder) if _REPOSITORY.fullmatch(name)):
+        is_folder = os.path.isdir(path) and not os.path.islink(path)
+        if is_folder and max(_change_time(os.path.join(path, name), 0) for name in _FRESH) < before:
+            yield Waste("repository", path, _size(path))
 
 
 def _files(path: str) -> Iterator[tuple[str, int, float]]:
     """Yield each file below ``path``, or ``path`` itself, with its size and time of change."""
-    with suppress(OSError):
-        status = os.lstat(path)
-        if not os.path.isdir(path) or os.path.islink(path):
-            yield path, status.st_size, status.st_mtime
-            return
-    waiting = [path]
-    while waiting:
-        for row in _folder_entries(waiting.pop()):
-            if row.is_dir(follow_symlinks=False):
-                waiting.append(row.path)
-                continue
-            with suppress(OSError):
-                status = row.stat(follow_symlinks=False)
-                yield row.path, status.st_size, status.st_mtime
+    is_folder = os.path.isdir(path) and not os.path.islink(path)
+    below = (os.path.join(folder, name) for folder, _, names in os.walk(path) for name in names)
+    for each in below if is_folder else (path,):
+        with suppress(OSError):  # removed meanwhile
+            status = os.lstat(each)
+            yield each, status.st_size, status.st_mtime
 
 
-def _folder_entries(folder: str) -> list[os.DirEntry[str]]:
-    try:
-        with os.scandir(folder) as rows:
-            return sorted(rows, key=lambda row: row.name)
-    except OSError:
-        return []  # removed meanwhile, or not readable
-
-
-def _change_time(row: os.DirEntry[str]) -> float:
-    try:
-        return row.stat(follow_symlinks=False).st_mtime
-    except OSError:
-        return float("inf")
-
-
-def _stamp(path: str) -> float:
+def _change_time(path: str, otherwise: float) -> float:
     try:
         return os.lstat(path).st_mtime
     except OSError:
-        return 0.0
+        return otherwise
