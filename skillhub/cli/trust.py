@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Annotated, Any
@@ -21,6 +20,7 @@ from skillhub.model.reference import Local, masked
 from skillhub.project.intent import SourceKind, is_from
 from skillhub.project.user_state import Trusted, check_publisher
 from skillhub.sources.configured import ROOT_CAP, ProjectSources, Source, Sources, check
+from skillhub.sources.git_program import SAYS
 from skillhub.trust import x509
 from skillhub.trust.keys import Identity, PublicKey
 from skillhub.trust.roles import view_root
@@ -116,12 +116,11 @@ def _add_suggested(common: Common, ports: Ports) -> int:
 
 
 def _by_cause(failed: Mapping[str, SourceError | FormatError]) -> list[str]:
-    """Return each cause once, after the aliases of its sources; URL and time alone do not make another cause."""
+    """Return each cause once, after the aliases of its sources, without the words of git, which name each URL."""
     aliases: dict[str, list[str]] = {}
     for alias, error in failed.items():
-        cause = re.sub(r" after \d+ ms", "", error.message.replace(error.where or "\0", ""))
-        aliases.setdefault(cause, []).append(alias)
-    return [f"{', '.join(each)}: {failed[each[0]].message}" for each in aliases.values()]
+        aliases.setdefault(error.message.partition(SAYS)[0], []).append(alias)
+    return [f"{', '.join(each)}: {cause}" for cause, each in aliases.items()]
 
 
 def source_list(common: Common) -> int:

@@ -29,6 +29,7 @@ from skillhub.net.fetch import Arrived, Web, Who, unheard
 _SECRET = re.compile(r"://[^/@\s'\"]+@")
 _REDIRECTED = "requested URL returned error: 30\\d"
 _REFUSED = "[remote rejected]"
+SAYS = ": git says "  # before git's own words in a message
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +94,7 @@ class GitError(Exception):
         kind: type[SkillhubError] = getattr(errors, self._cause.error)
         if hint is None or not issubclass(kind, SourceError | UnsafeTransfer):
             hint = self._cause.hint
-        return kind(f"{self._cause.message}: git says {shown}", where=url, hint=hint)
+        return kind(f"{self._cause.message}{SAYS}{shown}", where=url, hint=hint)
 
 
 @cache

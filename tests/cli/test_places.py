@@ -9,8 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from skillhub.cli.trust import _by_cause
-from skillhub.errors import SourceError
 from skillhub.install.trusted_sources import suggested
 from tests.support.cli import REPO
 from tests.support.gitrepos import Repo, files
@@ -236,14 +234,6 @@ def test_suggested_sources_are_added_with_yes_and_no_publisher_is_trusted(shell)
     assert shell.run("source", "add", "--suggested", "--yes", "--json").status == 3
     for words in (("--suggested", "x"), (), ("x",), ("x", "y/z", "--suggested")):
         assert shell.run("source", "add", *words).status == 2
-
-
-def test_one_cause_that_took_different_times_is_told_once():
-    urls = {name: (f"https://{name}.invalid", time) for name, time in (("one", 0), ("two", 17))}
-    errors = {
-        name: SourceError(f"cannot connect to {url} after {time} ms", where=url) for name, (url, time) in urls.items()
-    }
-    assert _by_cause(errors) == ["one, two: cannot connect to https://one.invalid after 0 ms"]
 
 
 def test_refresh_shows_what_a_source_gained_and_lost_and_names_one_that_fails(shell):
