@@ -366,8 +366,8 @@ def undeclared(capabilities: Iterable[str], entry: Locked) -> str | None:
         return None
     message = f"the lock does not list these capabilities: {', '.join(found)}"
     hosts = (each.removeprefix("network:") for each in found if not each.startswith("env:"))
-    if all(each == "?" or is_kept_for_documentation(each) for each in hosts):
-        # Older versions recorded neither variables nor such hosts.
+    if all(each.endswith("?") or is_kept_for_documentation(each) for each in hosts):
+        # Older versions recorded neither variables nor such hosts, nor that anything is unknown.
         return f"{message}; an older version of skillhub wrote it, or they were removed"
     return message
 

@@ -33,6 +33,8 @@ _KEPT_FOR_DOCUMENTATION = deferred(r"(?:.*\.)?(?:example|test|invalid|example\.(
 _INSTRUCTS = "give instructions, which an agent follows with your rights"
 # The capability of code or instructions that are not proved to stay offline.
 NETWORK_UNKNOWN: Final = "network:?"
+# The capabilities of a skill with a declaration that cannot be read: another reader may read any name in it.
+DECLARATIONS_UNKNOWN: Final = ("env:?", "mcp:?", "permissions:?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +175,7 @@ def at_least(severity: Severity, threshold: Severity) -> bool:
 def undeclared_variables(capabilities: Iterable[str], declared: Iterable[str]) -> tuple[str, ...]:
     """Return the variables that a skill reads by its capabilities and does not declare as needs; ``*`` is any."""
     names = {capability.removeprefix("env:") for capability in capabilities if capability.startswith("env:")}
-    return tuple(sorted(names - {*declared}))
+    return tuple(sorted(names - {"?", *declared}))
 
 
 def in_words(capabilities: Iterable[str]) -> str:
@@ -185,7 +187,8 @@ def in_words(capabilities: Iterable[str]) -> str:
 
 def capability_text(capability: str) -> str:
     """Return a capability for a person."""
-    return f"{word(capability)} (unknown hosts)" if capability == NETWORK_UNKNOWN else word(capability)
+    unknown = " (unknown hosts)" if capability == NETWORK_UNKNOWN else " (cannot be read)"
+    return f"{word(capability)}{unknown if capability in (NETWORK_UNKNOWN, *DECLARATIONS_UNKNOWN) else ''}"
 
 
 def is_kept_for_documentation(host: str) -> bool:

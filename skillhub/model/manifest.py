@@ -454,7 +454,7 @@ class Manifest(Front):
             permissions=declared.permissions,
             implicit=declared.implicit,
             warnings=tuple(map(str, warnings)),
-            is_whole=not declared.warnings,
+            is_whole=all(each.code != "bad-declaration" for each in declared.warnings),
         )
 
 

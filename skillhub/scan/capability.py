@@ -14,7 +14,7 @@ from itertools import islice
 from typing import Final
 
 from skillhub.formats.text import clean, deferred, words
-from skillhub.model.finding import NETWORK_UNKNOWN
+from skillhub.model.finding import DECLARATIONS_UNKNOWN, NETWORK_UNKNOWN
 from skillhub.model.manifest import Manifest
 from skillhub.model.tree import SKILL_MD, File, Tree
 from skillhub.scan.code import encoded_commands
@@ -73,6 +73,8 @@ def capabilities(tree: Tree, manifest: Manifest, sources: SkillFiles | None = No
         for path in running(sources.held, body, lambda path: sources.files[path].without_nul)
     }
     result = {f"{kind}:{_capability_text(text)}" for kind, text in _declared(manifest)}
+    if not manifest.is_whole:
+        result.update(DECLARATIONS_UNKNOWN)
     if run:
         result.add("scripts")
     if _SHELL.search(manifest.body):

@@ -39,7 +39,7 @@ from skillhub.errors import FormatError, NotFound, OutsideSkill, SkillhubError, 
 from skillhub.formats.document import faults
 from skillhub.formats.json import strict_json
 from skillhub.formats.text import quote
-from skillhub.model.finding import in_words
+from skillhub.model.finding import DECLARATIONS_UNKNOWN, in_words
 from skillhub.model.hosts import profile, profiles
 from skillhub.model.skill import Skill
 from skillhub.net.target import is_loopback
@@ -229,6 +229,7 @@ def _row(workplace: Workplace, skill: Skill, reasons: Mapping[str | None, Mappin
         "why": next((reasons[link] for link in links if link in reasons), None),
         "signers": [f"{each.named(skill.vouched_by)} ({each.kind} {each.fingerprint})" for each in skill.signed_by],
         "can": "unknown" if contents.capabilities is None else in_words(contents.capabilities),
+        "unread": contents.capabilities is None or not {*DECLARATIONS_UNKNOWN}.isdisjoint(contents.capabilities),
         "open": [need for need in skill.requires if need.open],
         "fault": contents.fault,
         "findings": contents.findings[:_FINDINGS],

@@ -637,6 +637,14 @@ def test_attack_network_use_without_a_host_is_refused_if_denied(world, denied, s
     forbidden(world, path, lambda: world.install(str(world.base / "src" / "plain")))
 
 
+@pytest.mark.parametrize("denied", ["mcp:*", "mcp:hidden", "env:HIDDEN", "permissions:shell"])
+@pytest.mark.parametrize("text", ["dependencies: &all {{tools: []}}\n", "dependencies: {{tools: []}}\n# {}\n", "["])
+def test_attack_a_declaration_that_cannot_be_read_is_refused_if_its_kind_is_denied(world, denied, text):
+    skill(world.base / "src", agents__openai_yaml=text.format("x" * 70_000))
+    path = user(world, f'deny-capabilities = ["{denied}"]')
+    forbidden(world, path, lambda: world.install(str(world.base / "src" / "plain")))
+
+
 STRICTER = "deny-capabilities = ['scripts']\n"
 
 

@@ -146,6 +146,16 @@ def test_page_shows_installed_skills_and_the_view_of_each_agent(machine, monkeyp
     assert "held back" in "".join(again.text) and "skillhub enable demo" in "".join(again.text)
 
 
+def test_attack_the_page_does_not_say_that_a_skill_needs_nothing_whose_declarations_cannot_be_read(
+    machine, monkeypatch
+):
+    machine.write("project/.agents/skills/loose/SKILL.md", "---\nname: loose\ndescription: Loose.\n---\nText.\n")
+    machine.write("project/.agents/skills/loose/agents/openai.yaml", "dependencies: &all {tools: []}\n")
+    text = " ".join(api(machine, monkeypatch).get("/").text.split())
+    assert "mcp:? (cannot be read)" in text
+    assert text.count("nothing, as far as its declarations can be read") == 1  # of two skills
+
+
 def test_page_has_ordered_headings_and_landmarks(machine, monkeypatch):
     text = api(machine, monkeypatch).get("/").text
     page = is_plain(text)
