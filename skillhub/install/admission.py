@@ -39,7 +39,7 @@ from skillhub.model.tree import SIGNATURE, SKILL_MD, Listing, Tree
 from skillhub.net.fetch import by_agreement
 from skillhub.policy.policy import EVERYTHING, LASTING, Subject
 from skillhub.project.copies import left_the_lock
-from skillhub.project.last_seen import HINTS, agreed_versions, install_command
+from skillhub.project.last_seen import HINTS, agreed_artifact, agreed_versions, install_command
 from skillhub.scan import capabilities_and_findings, scan
 from skillhub.sources.configured import Source
 from skillhub.trust.publishers import keys_of_publisher, publisher_of
@@ -63,12 +63,12 @@ def advised(name: str, entry: Locked, listing: Listing | None, ports: Ports) -> 
         return listing or ports.store.listing(entry.tree)
 
     def agreed() -> Iterator[str | None]:
-        return agreed_versions(ports.store, entry, ports.project.records().skills.get(name))
+        return agreed_versions(ports.store, entry, record)
 
-    root = ports.root_of(entry)
+    root, record = ports.root_of(entry), ports.project.last_records().skills.get(name)
     subject = AdvisorySubject.of(name, entry, root, lambda: urls_of(entry, ports), listed, agreed)
     offered = partial(ReleaseStatus.last_seen, name, entry, root, ports.sources)
-    return known.matches(subject.with_releases(entry, lambda: offered().offered))
+    return known.matches(subject.with_artifacts(entry, agreed_artifact(entry, record), lambda: offered().offered))
 
 
 def advised_tree(tree: Tree, artifact: Digest | None, ports: Ports) -> tuple[Match, ...]:

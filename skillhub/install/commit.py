@@ -538,6 +538,7 @@ def decide(plan: Plan, asked: Sequence[Asked], is_satisfied: NeedCheck) -> Chang
         facts=facts,
         provenance=Provenance.of(candidate.entry),
         rev=(before.rev if before and is_known else None) or candidate.entry.rev,  # a lock may name another one
+        digest=(before.digest if before and is_known else None) or candidate.entry.digest,
     )
     if before is not None:
         base = replace(base, mcp=before.mcp, link=before.link)

@@ -282,12 +282,12 @@ class AdvisorySubject:
 
         return cls(entry.own_name(name), versions, root, urls, digests)
 
-    def with_releases(self, entry: Locked, offered: Callable[[], Iterable[Release]]) -> Self:
-        """Return the subject with the artifacts of its releases, too: a lock may name another one for the tree."""
+    def with_artifacts(self, entry: Locked, agreed: Digest | None, offered: Callable[[], Iterable[Release]]) -> Self:
+        """Return the subject with the artifacts of its releases and the agreed one: a lock may name another one."""
 
         def digests() -> dict[str, str]:
             artifacts = (each.digest for each in offered() if each.tree == entry.original.tree)
-            return {**self.digests(), **dict.fromkeys(filter(None, artifacts), "its artifact")}
+            return {**self.digests(), **dict.fromkeys(filter(None, (*artifacts, agreed)), "its artifact")}
 
         return replace(self, digests=digests)
 

@@ -385,6 +385,7 @@ class Record:
         mcp: Server name to agent to the entry that was written into that agent's configuration.
         provenance: The origin and the signers to which the person agreed, if recorded.
         rev: The commit to which the person agreed, by which an advisory may name the tree; None if not from git.
+        digest: The artifact to which the person agreed, for the same reason; None if the source names none.
     """
 
     NEEDED: ClassVar = ("disabled_by", "links", "link", "satisfied", "waived", "mcp", "facts")
@@ -405,6 +406,7 @@ class Record:
         Field(alias="whence", exclude_if=not_),
     ] = None
     rev: Annotated[str | None, Field(exclude_if=not_)] = None
+    digest: Annotated[Sha256 | None, Field(exclude_if=not_)] = None
 
     def is_of(self, entry: Locked) -> bool:
         """Return whether the person agreed to the lock's entry: its tree, its origin and its signers."""
@@ -422,6 +424,7 @@ class Record:
             size=0,
             git=agreed.server if "://" in agreed.server else None,
             rev=self.rev,
+            digest=self.digest,
             path=path,
             signed_by=tuple(f"{each}:{SIGNATURE}" for each in agreed.signers),  # the record has no names of signers
             name=own_name,

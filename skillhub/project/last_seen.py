@@ -274,6 +274,11 @@ def agreed_versions(store: Store, entry: Locked, record: Record | None) -> Itera
     yield record.rev if record is not None and record.tree == entry.tree else None
 
 
+def agreed_artifact(entry: Locked, record: Record | None) -> Digest | None:
+    """Return the artifact with the locked tree that a person agreed to, if known."""
+    return record.digest if record is not None and record.tree == entry.tree else None
+
+
 IndexesOf = Callable[[str, Locked], Iterable[Index]]  # name and entry -> what its registries have of the name
 
 
@@ -307,7 +312,7 @@ def known_bad(lock: Lock, store: Store, home: Home, project: str, indexes: Index
         agreed = partial(agreed_versions, store, entry, record)
         subject = AdvisorySubject.of(name, entry, signed, urls, listing, agreed)
         offered = (found.skills.get(entry.own_name(name), ()) for found in indexes_of(name, entry))
-        subject = subject.with_releases(entry, lambda: chain.from_iterable(offered))
+        subject = subject.with_artifacts(entry, agreed_artifact(entry, record), lambda: chain.from_iterable(offered))
         return next((each for each in index.matches(subject) if each.is_refused), None)
 
     return match

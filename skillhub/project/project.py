@@ -206,12 +206,15 @@ class Project:
         """Return the records of the project on this machine."""
         return self._parsed(Records.parse, files.read(self._state, _RECORDS_CAP), self._state, Records())
 
+    def last_records(self) -> Records:
+        """Return the records as last read, for callers that need them once for each skill."""
+        return self.parsed_files[self._state][1] if self._state in self.parsed_files else self.records()
+
     def write_records(self, records: Records) -> None:
         """Replace the records atomically; a skill without a record may no longer have stored values."""
         self._make_state()
         self.secrets.leave(self.key, self.records().skills.keys() - records.skills.keys())
-        data = records.dump(self.base)
-        files.write_atomic(self._state, data, mode=0o600)
+        files.write_atomic(self._state, data := records.dump(self.base), mode=0o600)
         self.parsed_files[self._state] = data, records
 
     def remember(self) -> None:
@@ -247,12 +250,9 @@ class Project:
 
     def _parsed(self, parse: _Parse[_Parsed], data: bytes | None, path: str, absent: _Parsed) -> _Parsed:
         """Return ``data`` parsed; the same bytes are parsed once."""
-        if data is None:
-            self.parsed_files[path] = None, absent
-            return absent
         cached = self.parsed_files.get(path)
-        if cached is None or cached[0] != data:
-            cached = self.parsed_files[path] = data, parse(data, path)
+        if data is None or cached is None or cached[0] != data:
+            cached = self.parsed_files[path] = data, absent if data is None else parse(data, path)
         found: _Parsed = cached[1]
         return found
 

@@ -11,6 +11,8 @@ from tests.model.test_advisory import osv, package, semver
 from tests.support.here import Here
 from tests.support.http_api import api
 from tests.support.served import online
+from tests.support.site import JSON, WELL_KNOWN, current, entry, skill_md, zipped
+from tests.support.web import answer
 
 REASON = "sends tokens away"
 
@@ -446,3 +448,25 @@ def test_attack_a_lock_with_another_commit_hides_no_advisory(shell, repo):
             for words in (["sync"], ["install"], ["install", "--frozen"], ["enable", "deploy"]):
                 assert shell.run(*words, "--json").error["code"] == "known-bad", words
             assert "known-bad" in {each["rule"] for each in shell.run("audit", "--json").json["findings"]}
+
+
+def test_attack_a_lock_with_another_digest_hides_no_advisory_on_the_artifact_of_a_site(shell, web):
+    data = zipped({"SKILL.md": skill_md("plain")})
+    web.at("/plain.zip", answer(data, "Content-Type: application/zip"))
+    web.at(WELL_KNOWN, answer(current(entry("plain", data, "/plain.zip")), JSON))
+    assert shell.run("source", "add", "docs", web.url(""), "--yes").status == 0
+    assert shell.run("install", "docs:plain", "--yes", "--allow-unsigned").status == 0
+    whole = shell.lock()
+    shell.write("hub/config/bad", f"{whole['skills']['plain']['digest']} bad")
+    shell.write("hub/config/config.toml", 'advisories = ["bad"]\n')
+    for lock in (
+        whole,
+        {**whole, "skills": {"plain": {**whole["skills"]["plain"], "digest": "sha256:" + "1" * 64}}},
+        {**whole, "skills": {}},
+    ):
+        shell.write("project/skillhub.lock", json.dumps(lock))
+        assert shell.run("load", "plain", "--json").error["code"] == "known-bad"
+        if lock["skills"]:
+            assert [each["skill"] for each in shell.run("list", "--json").json["known_bad"]] == ["plain"]
+            for words in (["sync"], ["install"], ["install", "--frozen"], ["enable", "plain"]):
+                assert shell.run(*words, "--json").error["code"] == "known-bad", words
