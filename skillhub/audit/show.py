@@ -170,7 +170,7 @@ def _installed_skill(name: str, entry: Locked, lock: Lock, ports: Ports) -> Show
         known = [(skill.scope, name, match) for match in advised(name, entry, tree.listing, ports)]
     except SkillhubError as unread:
         notes = (*notes, f"advisories: {unread.message}")
-    (skill,) = with_known_bad([skill], known)
+    (skill,) = with_known_bad([skill], known, {})
     warnings = (error.message,) if (error := status.objection) else status.yanked
     base = ports.store.listing(entry.original.tree) if entry.patch else None
     patched = Delta.of_files(base, tree.listing) if base is not None else None

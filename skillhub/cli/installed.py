@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
@@ -84,12 +84,14 @@ def installed(common: Common) -> InstalledSkills:
             each for each in skills if each.name in chosen or (not each.managed and is_in_package(each.path, project))
         ]
     users = _with_edits(users_skills(project, common.user_home, store, os.environ), project, store)
+    left = _copies_that_left_the_lock(project)
     if os.path.isdir(common.home.registries):  # a registry was asked on this machine
-        skills, users = _with_recalls(skills, project), _with_recalls(users, project.users(common.user_home))
+        skills = _with_recalls(skills, left, project)
+        users = _with_recalls(users, {}, project.users(common.user_home))
     if known := _known_bad(common, project, store):
         from skillhub.install.admission import with_known_bad
 
-        skills, users = with_known_bad(skills, known), with_known_bad(users, known)
+        skills, users = with_known_bad(skills, known, left), with_known_bad(users, known, {})
     return InstalledSkills(tuple(skills), tuple(users), tuple(known), project, store)
 
 
@@ -103,17 +105,21 @@ def _with_edits(skills: Sequence[Skill], project: Project, store: Store) -> list
     return [with_edits(each, changed, project) for each, changed in zip(skills, changes, strict=True)]
 
 
-def _with_recalls(skills: Sequence[Skill], project: Project) -> list[Skill]:
-    """Return the skills with their registries' reasons to recall them; copies of a skill that left the lock, too."""
+def _copies_that_left_the_lock(project: Project) -> dict[str | None, str]:
+    """Return the name of the skill of each copy that skillhub made and whose skill is no longer in the lock."""
+    records = project.records().skills
+    gone = records.keys() - project.lock().skills
+    return {absolute(project.base, link): name for name in gone for link in records[name].links}
+
+
+def _with_recalls(skills: Sequence[Skill], left: Mapping[str | None, str], project: Project) -> list[Skill]:
+    """Return the skills with their registries' reasons to recall them; ``left`` has copies of those not locked."""
     from skillhub.project.last_seen import recall_reasons
 
-    lock = project.lock()
-    left: dict[str | None, Locked] = {}
-    for name, record in project.records().skills.items():
-        if name not in lock.skills:
-            left |= {absolute(project.base, link): record.entry for link in record.links}
+    lock, records = project.lock(), project.records().skills
     reason = recall_reasons(lock, project.home, project.key)
-    entries = [lock.skills[each.name] if each.managed else left.get(each.path) for each in skills]
+    agreed = {path: records[name].entry for path, name in left.items()}
+    entries = [lock.skills[each.name] if each.managed else agreed.get(each.path) for each in skills]
     both = zip(skills, entries, strict=True)
     return [replace(each, withdrawn=reason(each.name, entry)) if entry else each for each, entry in both]
 

@@ -85,9 +85,12 @@ def advised_tree(tree: Tree, artifact: Digest | None, ports: Ports) -> tuple[Mat
 
 
 def advised_skills(ports: Ports) -> list[tuple[str, Match]]:
-    """Return the names of locked skills and the advisories that match them; raises as ``advised``."""
-    locked = ports.project.lock().skills.items() if ports.advisories.known() else ()
-    return [(name, match) for name, entry in locked for match in advised(name, entry, None, ports)]
+    """Return the names of skills in the lock, or that left it, and their advisories; raises as ``advised``."""
+    if not ports.advisories.known():
+        return []
+    agreed = {name: record.entry for name, record in ports.project.records().skills.items()}
+    entries = {**agreed, **ports.project.lock().skills}
+    return [(name, match) for name, entry in entries.items() for match in advised(name, entry, None, ports)]
 
 
 def refuse_known_bad(name: str, entry: Locked, listing: Listing | None, ports: Ports) -> tuple[Match, ...]:
@@ -122,13 +125,17 @@ def with_advisories(candidate: Candidate, ports: Ports) -> Candidate:
     return candidate if (*findings,) == candidate.findings else replace(candidate, findings=tuple(findings))
 
 
-Known: TypeAlias = tuple[SkillScope, str, Match]  # scope and name of a locked skill, and an advisory that matches it
+Known: TypeAlias = tuple[SkillScope, str, Match]  # scope and name of a skill, and an advisory that matches it
 
 
-def with_known_bad(skills: Iterable[Skill], known: Iterable[Known]) -> list[Skill]:
-    """Return the skills, each with the worst advisory that refuses it; ``known`` has the worst of a skill first."""
+def with_known_bad(skills: Iterable[Skill], known: Iterable[Known], left: Mapping[str | None, str]) -> list[Skill]:
+    """Return the skills, each with the worst advisory that refuses it; ``known`` has the worst of a skill first.
+
+    ``left`` has the name of each copy whose skill left the lock, by its path.
+    """
     worst = {(scope, name): str(match) for scope, name, match in reversed([*known]) if match.is_refused}
-    return [replace(each, known_bad=worst.get((each.scope, each.name)) if each.managed else None) for each in skills]
+    named = ((each, each.name if each.managed else left.get(each.path, "")) for each in skills)
+    return [replace(each, known_bad=worst.get((each.scope, name))) for each, name in named]
 
 
 # The facts of a locked skill that policies are checked against, without its bytes.

@@ -360,8 +360,14 @@ def test_attack_a_lock_without_a_skill_hides_no_withdrawal_and_no_advisory(own, 
     assert done.error["hint"] == "to resolve it: skillhub remove greeting"
     assert "skillhub remove greeting" in own.run("catalog").err
     (row,) = own.run("list", "--json").json["skills"]
-    assert code == "known-bad" or row["withdrawn"] == "it lies"
-    assert code == "known-bad" or "skillhub remove greeting" in own.run("list").out
+    if code == "known-bad":
+        assert REASON in row["known_bad"]
+        assert [each["skill"] for each in own.run("list", "--json").json["known_bad"]] == ["greeting"]
+        assert "problem  advisory on greeting: " in own.run("doctor").out
+    else:
+        assert row["withdrawn"] == "it lies"
+    shown = own.run("list").out
+    assert ("skillhub remove greeting" in shown, "None" in shown) == (True, False)
     assert own.run("remove", "greeting", "--yes").status == 0
     assert own.run("load", "greeting", "--json").status == 3
 
