@@ -360,14 +360,17 @@ def _refuse_expired(candidate: Candidate, state: State) -> None:
         raise BadSignature("certificate-expired", message, where=f"{candidate.name}: {SIGNATURE}", hint=hint)
 
 
-def left_behind(state: State, ports: Ports) -> Iterator[str]:
+def left_behind(found: Collection[str], state: State, ports: Ports) -> Iterator[str]:
     """Yield a warning for each skill that left the lock and skillhub.toml, and that agents still read.
+
+    Those in ``found`` come back.
 
     Raises:
         LinkLeavesProject: as for ``left_the_lock``.
     """
     sync = command(ports.project.scope, "sync")
-    for name in sorted(left_the_lock(ports.project, state.lock, state.records).keys() - state.intent.skills):
+    left = left_the_lock(ports.project, state.lock, state.records).keys() - state.intent.skills
+    for name in sorted(left.difference(found)):
         yield f"{name} left the lock, and agents still read it: {sync} removes it"
 
 

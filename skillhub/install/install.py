@@ -55,7 +55,7 @@ def install(refs: Sequence[Ref], options: Options, ports: Ports) -> Outcome:
     gathered = gather(refs, options, state, ports, unchanged=lambda each: _unchanged(each, options, state, ports))
     if refs and not state.lock.skills:
         gathered = with_intent(gathered, options, state, ports)
-    found, notes = gathered.found, [*left_behind(state, ports), *gathered.warnings]
+    found, notes = gathered.found, [*gathered.warnings]
     if not options.frozen:
         found, missing = with_dependencies(found, state, ports, gathered.excepted, gathered.unchanged)
         notes += missing
@@ -66,6 +66,7 @@ def install(refs: Sequence[Ref], options: Options, ports: Ports) -> Outcome:
         install_all = command(ports.project.scope, "install")
         notes.append(f"skillhub.toml names {unlocked}, and the lock does not: {install_all}")
     outcome = apply(found, options, state, ports)
+    notes = [*left_behind(found, state, ports), *notes]  # now, for a lock that this command wrote lacks them, too
     _note_unchanged(found, outcome.unchanged, state, ports)
     ports.sources.keep()
     views = views_of(gathered.unchanged, state.records.skills, state, ports)

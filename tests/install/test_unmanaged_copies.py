@@ -373,6 +373,14 @@ def test_install_names_a_skill_that_left_the_lock_until_sync_removes_it(world):
     assert world.install().warnings == ()
 
 
+def test_install_of_one_skill_names_the_others_of_a_lock_and_an_intent_that_are_gone(world):
+    world.install("github:code-review", plain(world))
+    for name in ("skillhub.lock", "skillhub.toml"):
+        (world.base / name).unlink()
+    line = "plain left the lock, and agents still read it: skillhub sync removes it"
+    assert world.install("github:code-review").warnings == (line,)
+
+
 def test_the_path_of_a_skill_in_its_repository_is_no_source_folder_here(world):
     world.install(plain(world))
     loose = skill(world.base / PLACES[1], "other")
