@@ -212,7 +212,7 @@ def from_here(path: str) -> str:
 
 def _spell(value: object) -> str:
     try:
-        return repr(value)
+        return json.dumps(value, ensure_ascii=False, default=str)  # as TOML and JSON spell it
     except (RecursionError, ValueError):
         # Lists nested as deep as a parser allows; an integer too long to be printed.
         return f"<{type(value).__name__}>"

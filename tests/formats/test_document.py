@@ -66,9 +66,9 @@ def test_a_document_is_parsed_into_its_classes():
     ("value", "where", "message"),
     [
         ([], "file", "expected an object, found '[]'"),
-        (None, "file", "expected an object, found 'None'"),
+        (None, "file", "expected an object, found 'null'"),
         ({}, "file: name", "the key 'name' is missing"),
-        ({"name": None}, "file: name", "expected lower case, found 'None'"),
+        ({"name": None}, "file: name", "expected lower case, found 'null'"),
         ({"name": "A"}, "file: name", "expected lower case, found 'A'"),
         ({"name": "a", "kind": "c"}, "file: kind", "expected a or b, found 'c'"),
         ({"name": "a", "on": 1}, "file: on", "expected true or false, found '1'"),
@@ -77,7 +77,7 @@ def test_a_document_is_parsed_into_its_classes():
         ({"name": "a", "origin": "x"}, "file: origin", "unknown key 'origin'"),
         ({"name": "a", "x\x1b": 1}, "file: x", r"unknown key 'x\x1b'"),
         ({"name": "a", "rows": {}}, "file: rows", "expected a list, found '{}'"),
-        ({"name": "a", "rows": None}, "file: rows", "expected a list, found 'None'"),
+        ({"name": "a", "rows": None}, "file: rows", "expected a list, found 'null'"),
         ({"name": "a", "rows": "ab"}, "file: rows", "expected a list, found 'ab'"),
         ({"name": "a", "rows": [1]}, "file: rows[0]", "expected an object, found '1'"),
         ({"name": "a", "rows": [{"tree": TREE}, {}]}, "file: rows[1].tree", "the key 'tree' is missing"),
@@ -85,7 +85,7 @@ def test_a_document_is_parsed_into_its_classes():
         (
             {"name": "a", "rows": [{"tree": TREE, "size": True}]},
             "file: rows[0].size",
-            "expected a whole number, found 'True'",
+            "expected a whole number, found 'true'",
         ),
         (
             {"name": "a", "rows": [{"tree": TREE, "size": "1"}]},

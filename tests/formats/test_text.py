@@ -64,7 +64,7 @@ def test_quote_escapes_and_truncates_text():
     assert quote("it's") == r"'it\'s'"
     assert quote("a\x1b[31m\u202e") == r"'a\x1b[31m\u{202e}'"
     assert quote("x" * 121) == "'" + "x" * 120 + "…'"
-    assert quote(None) == "'None'"
+    assert (quote(None), quote(True), quote({"a": [False]})) == ("'null'", "'true'", """'{"a": [false]}'""")
 
 
 def test_attack_values_that_have_no_text_are_quoted_by_type():
