@@ -172,8 +172,9 @@ class Shadowed:
     by: Skill
 
     def to_json(self) -> dict[str, Any]:
-        """Return the shadowed skill as a row of ``shadowed`` in ``--json``."""
-        return {"name": self.skill.full_name, "path": self.skill.path, "by": self.by.path}
+        """Return the shadowed skill as a row of ``shadowed`` in ``--json``, with the folders as agents name them."""
+        path, by = (next(iter(each.links), each.path) for each in (self.skill, self.by))
+        return {"name": self.skill.full_name, "path": path, "by": by}
 
 
 @dataclass(frozen=True)

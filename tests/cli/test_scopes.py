@@ -55,6 +55,15 @@ def test_list_shows_both_scopes_and_the_shadowed_skill(shell):
     assert shell.run("list", "-g", "--json").json["shadowed"] == []
 
 
+def test_catalog_names_the_folders_of_a_hidden_skill_and_not_the_store(shell):
+    for flags in (("--link", "symlink"), ("--global",)):
+        assert shell.run("install", REF, "--yes", *flags).status == 0
+    mine, ours = (str(place / ".agents/skills/release-notes") for place in (shell.home, shell.project))
+    assert f"{mine} is hidden by {ours}\n" in shell.run("catalog").err
+    row = {"name": "release-notes", "path": mine, "by": ours}
+    assert shell.run("catalog", "--json").json["shadowed"] == [row]
+
+
 def test_the_project_option_names_the_project(shell):
     done = shell.run("install", REF, "--yes", "--json", "--project", shell.project, cwd=shell.folder)
     assert done.status == 0
