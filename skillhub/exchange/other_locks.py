@@ -351,6 +351,10 @@ def _apm(data: bytes, folder: str, where: str) -> OtherLock:
         document = parse(data.decode("utf-8"), where, cap=_YAML_CAP)
     except UnicodeDecodeError as error:
         raise FormatError(f"expected UTF-8, found another byte at {error.start}", where=where) from error
+    except FormatError:
+        if b"lockfile_version" in data:
+            raise
+        document = None
     version = document.get("lockfile_version") if isinstance(document, dict) else None
     if not isinstance(document, dict) or version != "1":
         raise _unknown(where, f"lockfile_version {quote(version)}" if version else "neither JSON nor APM's YAML")

@@ -396,6 +396,13 @@ def test_lock_import_refuses_the_lock_of_skillhub(shell):
     assert "skillhub's own" in done.error["message"]
 
 
+def test_lock_import_names_the_files_that_it_knows(shell):
+    shell.write("project/skillhub.toml", '[skills]\npdf = { source = "github" }\n')
+    error = shell.run("lock", "import", "skillhub.toml", "--json").error
+    assert error["message"] == "expected a lock of another installer, found neither JSON nor APM's YAML"
+    assert error["hint"].startswith("known: skills-lock.json, ")
+
+
 def test_a_lock_version_that_is_a_string_is_refused(shell):
     shell.write("project/skillhub.lock", '{"skills": {}, "sources": {}, "version": "1"}\n')
     done = shell.run("list", "--json")
