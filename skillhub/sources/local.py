@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 
 from skillhub import errors
@@ -14,7 +14,7 @@ from skillhub.disk import files
 from skillhub.disk.folders import Files, walk
 from skillhub.errors import FormatError, NotFound, SecurityError, UnsafeArchive
 from skillhub.formats.digest import Digest
-from skillhub.formats.text import as_command, quote
+from skillhub.formats.text import as_command, as_word, did_you_mean, quote, spelled_like
 from skillhub.model.tree import SKILL_MD, Unpacked, kind_of, misnamed
 from skillhub.project.project import Project
 
@@ -53,7 +53,12 @@ def read_local(
         raise errors.UsageError(f"{quote(path)} is not a supported archive", hint=hint)
     data = files.read(os.path.realpath(full), _ARCHIVE_CAP) if kind else None
     if kind is None or data is None:
-        raise NotFound("there is no such file or folder", where=os.path.abspath(full), hint=_EXPECTED)
+        near: list[str] = []
+        with suppress(OSError):
+            near = spelled_like(os.path.basename(full), os.listdir(os.path.dirname(full) or "."))
+        meant = did_you_mean([as_word(os.path.join(os.path.dirname(path), name)) for name in near])
+        hint = f"{meant} {_EXPECTED}".lstrip()
+        raise NotFound("there is no such file or folder", where=os.path.abspath(full), hint=hint)
     return replace(unpack(data, kind, wrapper=wrapper), archive=Digest.of(data))
 
 

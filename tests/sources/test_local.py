@@ -75,6 +75,14 @@ def test_attack_a_folder_above_the_size_limit_is_refused(folder):
         read_local(str(folder))
 
 
+def test_a_misspelled_path_gives_a_suggestion(folder, monkeypatch):
+    (folder / "my skill").mkdir()
+    monkeypatch.chdir(folder)
+    with pytest.raises(NotFound) as caught:
+        read_local("./my skil")
+    assert caught.value.hint.startswith("did you mean './my skill'? expected a skill: ")
+
+
 def test_missing_path_or_non_skill_is_refused(tmp_path):
     (tmp_path / "text.txt").touch()
     (tmp_path / "short.zip").write_bytes(b"PK")
