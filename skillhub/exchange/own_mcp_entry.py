@@ -14,9 +14,9 @@ from pydantic import Field
 from skillhub.command.ports import Ports, ask
 from skillhub.disk.home import Home
 from skillhub.disk.state_file import StateDocument, StateFile
-from skillhub.errors import SkillhubError, StateError, UsageError
+from skillhub.errors import FormatError, SkillhubError, StateError, UsageError
 from skillhub.formats.document import Items, Members, Visible
-from skillhub.formats.text import quote
+from skillhub.formats.text import command, quote
 from skillhub.model import mcp_server
 from skillhub.model.hosts import host
 from skillhub.model.needs import McpServer
@@ -62,11 +62,16 @@ class OwnEntry:
         """The command of the entry: this Python with this skillhub, without modules of a folder or a variable.
 
         Raises:
-            StateError: the command does not start.
+            StateError: the command does not start, or the agent would expand the path of the project.
         """
         project = self.ports.project
         of_project = ("--project", project.base) if project.scope == "project" else ()
-        return McpServer("stdio", (*_start(), "mcp", *of_project))
+        try:
+            return McpServer("stdio", (*_start(), "mcp", *of_project))
+        except FormatError as error:
+            everywhere = command("user", "mcp", "install", "--agent", self.agent)
+            hint = f"rename the folder, or for all projects: {everywhere}"
+            raise StateError(error.message, where=project.base, hint=hint) from error
 
     @property
     def spelled(self) -> mcp_config.Entry:

@@ -64,6 +64,17 @@ def test_the_written_entry_starts_in_any_folder_and_environment(here, tmp_path):
     assert not (hostile / "RAN").exists()
 
 
+def test_a_project_whose_path_an_agent_would_expand_gets_no_entry(here):
+    folder = here.folder / "of-$USER"
+    folder.mkdir()
+    done = here.run("mcp", "install", *CLAUDE, "--yes", "--json", cwd=folder)
+    assert (done.status, done.error["code"], done.error["where"]) == (7, "state", str(folder))
+    assert "which an agent would expand" in done.error["message"]
+    hint = done.error["hint"].partition("for all projects: skillhub ")[2]
+    assert here.run(*hint.split(), "--yes", cwd=folder).status == 0
+    assert not (folder / ".mcp.json").exists()
+
+
 def test_the_entry_is_written_with_consent_and_removed(here):
     before = '{\n  // mine\n  "mcpServers": {"other": {"command": "x"}}\n}\n'
     here.write("project/.mcp.json", before)
