@@ -428,12 +428,12 @@ def registry_add(
     _rebuild(common, folder)
     if common.json:
         return common.answer("registry add", {"added": added.releases, "unchanged": added.unchanged})
-    done = common.would("publish", "published")
+    done = common.would("add", "added")
     for release in added.releases:
         text = f"{done} {release.name} {release.version}, signed by {release.publisher}"
         common.terminal.did(text, "green")
     for release in added.unchanged:
-        common.terminal.did(f"{release.name} {release.version} was published before, with the same content")
+        common.terminal.did(f"{release.name} {release.version} was added before, with the same content")
     return 0
 
 

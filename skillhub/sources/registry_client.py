@@ -88,7 +88,9 @@ def translated(where: str, time: ShownTime | None = None) -> Iterator[None]:
         kind, message = next(_MEANING[cause] for cause in type(error).__mro__ if cause in _MEANING)
         behind = time.behind if time and kind is errors.MetadataExpired else None
         hint = f"{behind}: {time.remedy}" if time and behind else None
-        raise kind(f"{message}: {quote(str(error), 200)}", where=where, hint=hint) from error
+        cause = error.__cause__
+        reason = cause.message if isinstance(cause, errors.SkillhubError) else quote(str(error), 200)
+        raise kind(f"{message}: {reason}", where=where, hint=hint) from error
 
 
 @contextmanager

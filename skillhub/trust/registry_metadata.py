@@ -28,6 +28,7 @@ from tuf.api.metadata import (  # type: ignore[attr-defined]
 )
 
 from skillhub.errors import BadMetadataSignature, FormatError, Refused
+from skillhub.formats.text import amount
 from skillhub.model.discovery import Pinned
 from skillhub.model.index import ADVISORIES, publisher_path
 from skillhub.trust.keys import PrivateKey, PublicKey
@@ -108,7 +109,7 @@ def verify(role: str, data: bytes, delegator: Any) -> int:  # noqa: ANN401 - roo
 def _too_few(role: str, expected: int, actual: int) -> Refused:
     kind = "online" if rule_of(role).online else "offline"
     return Refused(
-        f"the role {role} needs the signatures of {expected} keys, found {actual}",
+        f"the role {role} needs signatures of {amount(expected, 'key')}, found {actual}",
         hint=f"bring the {kind} keys of the registry, and their passphrase",
     )
 

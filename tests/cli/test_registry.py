@@ -189,10 +189,13 @@ def test_a_registry_is_created_filled_and_checked(shell):
     shell.skill("src/one", head='metadata:\n  version: "1.0.0"\n')
     shell.skill("src/two", head='metadata:\n  version: "2.0.0"\n')
     one, two = shell.folder / "src/one", shell.folder / "src/two"
+    three = shell.skill("src/three", head='metadata:\n  version: "1.0.0"\n')
     added = shell.run("registry", "add", folder, one, two, "--json")
     assert [(each["name"], each["version"]) for each in added.json["added"]] == [("one", "1.0.0"), ("two", "2.0.0")]
     again = shell.run("registry", "add", folder, one, "--json").json
     assert (again["added"], [each["name"] for each in again["unchanged"]]) == ([], ["one"])
+    assert "one 1.0.0 was added before, with the same content\n" in shell.run("registry", "add", folder, one).out
+    assert "would add three 1.0.0" in shell.run("registry", "add", folder, three, "--dry-run").out
     shell.write("src/one/more.md", "more")
     assert shell.run("registry", "add", folder, one).status == 6
     shell.skill("src/unversioned")
@@ -248,6 +251,14 @@ def test_the_hint_for_an_unknown_key_has_a_placeholder_for_its_file(shell):
     assert "in a PEM file of sha256:" in hint
     hint = shell.run("registry", "add", hub, "./greeting", "--keys", hub / "keys/offline", "--json").error["hint"]
     assert hint.endswith(f"--key FILE --keys {hub / 'keys/offline'}")
+
+
+def test_a_registry_that_lost_its_metadata_is_reported_without_a_quoted_message(shell, root):
+    with online(shell.folder / "registry/site") as url:
+        assert shell.run("source", "add", "acme", url, "--root", root).status == 0
+        shutil.rmtree(shell.folder / "registry/site/metadata")
+        error = shell.run("source", "refresh", "acme", "--json").error
+    assert error["message"] == "cannot fetch the metadata: not found: the server answered 404"
 
 
 def test_refresh_says_at_a_terminal_only_that_there_is_nothing_to_renew(shell):

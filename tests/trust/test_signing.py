@@ -31,8 +31,10 @@ def test_only_needed_keys_of_the_role_sign():
 
 def test_attack_a_duplicate_and_a_foreign_key_do_not_reach_the_threshold():
     first, *_ = KEYS("targets")
-    with pytest.raises(Refused, match="needs the signatures of 2 keys, found 1"):
+    with pytest.raises(Refused, match="needs signatures of 2 keys, found 1"):
         signers("targets", first, first, STRANGER)
+    with pytest.raises(Refused, match="needs signatures of 1 key, found 0"):
+        signers("timestamp", STRANGER)
 
 
 def test_every_document_of_a_set_is_verified_with_its_delegator():
