@@ -100,8 +100,8 @@ def show(ref: Ref, ports: Ports, skill: str | None = None) -> Shown:
         Forbidden: the skill is not installed, and a policy forbids its source.
     """
     lock = ports.project.lock()
-    if isinstance(ref, Named) and ref.range is None:
-        entry = lock.skills.get(ref.name)
+    entry = lock.skills.get(ref.name) if isinstance(ref, Named) else None
+    if isinstance(ref, Named) and ref.range in (None, entry and entry.version):
         # With a source, the name is the one in the source; an alias in the lock may differ from it.
         is_it = entry is not None and (ref.source is None or entry.own_name(ref.name) == ref.name)
         if entry and is_it and (ref.source in (None, entry.source) or _is_from(entry, ref.source, ports)):

@@ -24,9 +24,9 @@ from skillhub.model.hosts import Profile, profile
 from skillhub.model.index import Release
 from skillhub.model.provenance import Delta
 from skillhub.model.reference import parse_ref
-from skillhub.model.skill import Need
+from skillhub.model.skill import Need, Skill
 from skillhub.model.tree import SIGNATURE, SKILL_MD, Tree
-from skillhub.project.project import root_markers
+from skillhub.project.project import Project, root_markers
 from skillhub.runtime import envelope, loading
 from skillhub.runtime.agent import catalog_of
 from skillhub.runtime.catalog import Catalog, Session
@@ -66,22 +66,28 @@ def show(
         return 0
     if common.json:
         return common.answer("show", shown.to_json())
-    state: str = shown.skill.state
-    if shown.skill.managed and state == "disabled":
-        state = held_back({shown.skill.name}, common.open_project()).get(shown.skill.name, state)
-    _draw(shown, state, common.terminal)
+    _draw(shown, _state(shown.skill, common.open_project()), common.terminal)
     return 0
 
 
+def _state(skill: Skill, project: Project) -> str:
+    """Return the state of a skill, in the words of ``list`` if it is installed."""
+    if skill.managed and skill.state == "disabled":
+        return held_back({skill.name}, project).get(skill.name, skill.state)
+    if skill.managed or skill.state == "enabled":
+        return skill.state
+    entry = project.lock().skills.get(skill.name)
+    is_other = entry is not None and entry.version is not None and entry.source == skill.source
+    return f"not installed; {entry.version} is" if entry and is_other else "not installed"
+
+
 def _draw(shown: Shown, state: str, terminal: Terminal) -> None:
-    """Show a skill; ``state`` is that of an installed one, in the words of ``list``."""
     skill = shown.skill
     terminal.out(f"{skill.name} {skill.version}" if skill.version else skill.name, "bold")
     terminal.out(Quoted(collapsed(skill.description)))
     signed = ", ".join(f"{one.named(skill.vouched_by)} ({one.kind} {one.fingerprint})" for one in skill.signed_by)
     unproved = "an unknown key" if SIGNATURE in shown.tree else "(not signed)"
     is_found = not skill.managed and skill.state == "enabled"
-    state = state if skill.managed or is_found else "not installed"
     wrong = {"known bad": skill.known_bad, "withdrawn": skill.withdrawn, "edited": skill.edited}
     undeclared = undeclared_variables(
         skill.capabilities, (each.name for each in skill.requires if each.kind == "env")
@@ -175,7 +181,7 @@ def use(
     found = with_advisories(reading.obtained(parse_ref(ref), skill, ports), ports)
     critical = [each for each in found.findings if each.severity == "critical"]
     if critical:
-        hint = f"{as_command('skillhub', 'show', ref, '--files')} shows the files"
+        hint = f"{common.command('show', ref, '--files')} shows the files"
         raise Refused(f"the scan found in {found.name}: {critical[0]}", hint=hint)
     common.terminal.warn_each(common.terminal.once(_warnings(found)))
     text = text_of(found.tree[SKILL_MD]) or ""
@@ -184,7 +190,7 @@ def use(
     common.terminal.lines(text)
     others = [path for path in found.tree if path != SKILL_MD]
     if others:
-        shows = as_command("skillhub", "show", ref, *(("--skill", skill) if skill else ()), "--file", others[0])
+        shows = common.command("show", ref, *(("--skill", skill) if skill else ()), "--file", others[0])
         common.terminal.say(f"it has {amount(len(others), 'more file')}: {shows}", "dim")
     return 0
 
@@ -318,8 +324,8 @@ def catalog(common: Common, host: HostName = "agents", window: Window = None) ->
     for skill in seen.held:
         why = skill.why
         common.terminal.warn("; ".join(filter(None, (why["message"], why["command"]))))
-    for each in seen.shadowed:
-        common.terminal.say(f"{each.skill.path} is hidden by {each.by.path}", "dim")
+    for each in (shadowed.to_json() for shadowed in seen.shadowed):
+        common.terminal.say(f"{each['path']} is hidden by {each['by']}", "dim")
     for problem in seen.problems:
         line = f":{problem.line}" if problem.line else ""
         common.terminal.warn_of(f"{problem.path}{line}", problem.message)

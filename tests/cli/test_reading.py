@@ -164,6 +164,21 @@ def test_use_obeys_policies(shell):
     assert "policy" in done.err
 
 
+def test_show_of_a_version_says_whether_it_or_another_one_is_installed(shell):
+    assert shell.run("install", "github:gh-fix-ci@1.1.0", "--yes", "--no-enable").status == 0
+    assert "  state         not installed; 1.1.0 is\n" in shell.run("show", "github:gh-fix-ci@1.2.0").out
+    assert "  state         disabled\n" in shell.run("show", "github:gh-fix-ci@1.1.0").out
+    assert shell.run("remove", "gh-fix-ci").status == 0
+    assert "  state         not installed\n" in shell.run("show", "github:gh-fix-ci@1.1.0").out
+
+
+def test_use_names_the_command_for_further_files_with_its_scope(shell):
+    assert shell.run("install", "github:gh-fix-ci", "--yes", "--no-enable", "-g").status == 0
+    command = shell.run("use", "gh-fix-ci", "-g").err.partition(": skillhub ")[2].split()
+    assert "--global" in command
+    assert shell.run(*command).status == 0
+
+
 def test_use_of_an_installed_skill_prints_the_stored_text(shell):
     assert shell.run("install", "github:release-notes", "--yes").status == 0
     done = shell.run("use", "release-notes", "--offline")
