@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -66,6 +69,26 @@ def test_every_python_from_the_oldest_supported_is_tried_on_three_systems():
         assert pythons == ["3.11", "3.12", "3.13", "3.14"]
     systems = {*jobs["test"]["strategy"]["matrix"]["os"], jobs["windows"]["runs-on"]}
     assert {system.partition("-")[0] for system in systems} == {"ubuntu", "macos", "windows"}
+
+
+def test_a_job_tries_every_extra_and_another_the_machine_of_a_user():
+    jobs = read("test.yml")["jobs"]
+    extras, unlike = (" ".join(step.get("run", "") for step in jobs[name]["steps"]) for name in ("extras", "unlike"))
+    assert "'.[all,test]'" in extras and "pytest -q -n auto" in extras
+    assert "sh tests/unlike.sh make PYTHON=python test" in unlike
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="takes sh")
+def test_the_machine_of_a_user_has_settings_that_no_test_may_depend_on(tmp_path):
+    words = ["sh", REPO / "tests/unlike.sh", "sh", "-c", "umask; env; git config --list --global"]
+    environ = {"PATH": os.environ["PATH"], "TMPDIR": str(tmp_path), "HOME": str(tmp_path)}
+    done = subprocess.run(words, env=environ, check=True, capture_output=True, text=True)
+    umask, *rest = done.stdout.splitlines()
+    found = dict(line.split("=", 1) for line in rest)
+    assert int(umask, 8) == 0o077
+    assert found["LC_ALL"] == "C" and found["COLUMNS"] == "41" and found["https_proxy"] and found["XDG_CACHE_HOME"]
+    assert found["CLAUDECODE"] and found["core.autocrlf"] == found["commit.gpgsign"] == "true"
+    assert Path(found["TMPDIR"]).is_symlink() and found["HOME"] != str(tmp_path)
 
 
 def test_the_pushing_job_runs_no_skillhub():
