@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from socket import socket
 from time import sleep
@@ -29,7 +29,7 @@ from skillhub.model.reference import Oci, parse_ref
 from skillhub.net.fetch import Requester
 from skillhub.net.target import RequestTarget, is_public, judge, judged, proxy_for
 from skillhub.registry.outputs import media_type
-from skillhub.registry.push_targets import FILE_CAP, SiteFile, Target, in_stages, not_kept, overtaken
+from skillhub.registry.push_targets import FILE_CAP, SiteFile, Target, in_stages, not_kept, overtaken, read_at_most
 from skillhub.sources.oci import (
     ACCEPTED,
     MANIFEST,
@@ -105,7 +105,7 @@ class OciTarget(Target):
             return None
         with self._converted_errors():
             pull = self._client.pull_blob
-            return self._with_retries(lambda: _read_at_most(FILE_CAP, pull(layer.digest), path, self.where))
+            return self._with_retries(lambda: read_at_most(FILE_CAP, pull(layer.digest), path, self.where))
 
     def compare(self, file: SiteFile) -> bool | None:
         """Return whether the file is a layer with the same content, or None if it is no layer."""
@@ -203,7 +203,7 @@ class OciTarget(Target):
         if response.is_redirect or not stream:
             with response:
                 chunks = response.iter_content(1 << 16)
-                response._content = _read_at_most(_ANSWER_CAP, chunks, "an answer", self.where)
+                response._content = read_at_most(_ANSWER_CAP, chunks, "an answer", self.where)
 
     def _upload(self, data: bytes) -> None:
         # Bytes are sent with their length. An iterator would be sent without, which some registries refuse.
@@ -215,7 +215,7 @@ class OciTarget(Target):
         def read() -> bytes:
             # The client's own method for manifests has no limit of size.
             with self._client._request("get", path, headers=headers, stream=True) as response:
-                return _read_at_most(MANIFEST_CAP, response.iter_content(1 << 16), "its manifest", self.where)
+                return read_at_most(MANIFEST_CAP, response.iter_content(1 << 16), "its manifest", self.where)
 
         with self._converted_errors():
             try:
@@ -301,15 +301,6 @@ def _credentials(host: str) -> tuple[str, str] | None:
     if user and password:
         return user, password
     return kept_login(host, os.environ)
-
-
-def _read_at_most(cap: int, chunks: Iterable[bytes], name: str, where: str) -> bytes:
-    data = bytearray()
-    for chunk in chunks:
-        data += chunk
-        if len(data) > cap:
-            raise FormatError(f"expected at most {cap} bytes, found more in {quote(name)}", where=where)
-    return bytes(data)
 
 
 def _layer(file: SiteFile, data: bytes) -> Blob:

@@ -19,9 +19,19 @@ from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError
 from skillhub.errors import NotFound, SourceError, StateError, UsageError
 from skillhub.formats.text import quote
 from skillhub.registry.outputs import cache_control, media_type
-from skillhub.registry.push_targets import FILE_CAP, SiteFile, Target, in_stages, not_kept, other_content, overtaken
+from skillhub.registry.push_targets import (
+    FILE_CAP,
+    SiteFile,
+    Target,
+    in_stages,
+    not_kept,
+    other_content,
+    overtaken,
+    read_at_most,
+)
 
 _ADDRESS = re.compile(r"s3://([a-z0-9][a-z0-9._-]{2,62})((?:/[A-Za-z0-9._~+-]+)*)/?", re.ASCII)
+_ANSWER_CAP = 16 << 20  # bytes of an answer that is no file, such as 1,000 objects of a list
 # Without the newer checksums, which some S3-compatible stores do not support.
 _CONFIG = Config(
     connect_timeout=10,
@@ -179,9 +189,24 @@ def open_target(address: str) -> Target:
     except (BotoCoreError, ValueError) as error:
         raise UsageError(f"the AWS configuration is invalid: {quote(str(error))}") from error
     with ExitStack() as stack:
-        target = S3Target(stack.enter_context(closing(client)), bucket, prefix + "/" if prefix else "")
+        target = S3Target(stack.enter_context(closing(bounded(client))), bucket, prefix + "/" if prefix else "")
         stack.pop_all()
     return target
+
+
+def bounded(client: Any) -> Any:  # noqa: ANN401 - as for ``S3Target``
+    """Return the client, which now reads an answer that is no file up to a limit: botocore knows none."""
+
+    def send(request: Any, **_: object) -> Any:  # noqa: ANN401
+        is_file, request.stream_output = request.stream_output, True
+        response = client._endpoint.http_session.send(request)
+        if not is_file or response.status_code >= 300:
+            chunks = response.raw.stream(1 << 16)
+            response._content = read_at_most(_ANSWER_CAP, chunks, "an answer", request.url.partition("?")[0])
+        return response
+
+    client.meta.events.register("before-send.s3", send)
+    return client
 
 
 def _status(error: ClientError) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from abc import abstractmethod
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import takewhile
@@ -136,6 +136,16 @@ def overtaken(path: str, where: str) -> StateError:
 def not_kept(path: str, where: str) -> SourceError:
     """Return the error for a file that a store said to have written, and does not return."""
     return SourceError(f"the store accepted {quote(path)}, and does not have it", where=where)
+
+
+def read_at_most(cap: int, chunks: Iterable[bytes], name: str, where: str) -> bytes:
+    """Return the bytes of an answer; raise FormatError if there are more than ``cap``."""
+    data = bytearray()
+    for chunk in chunks:
+        data += chunk
+        if len(data) > cap:
+            raise FormatError(f"expected at most {cap} bytes, found more in {quote(name)}", where=where)
+    return bytes(data)
 
 
 class FolderTarget(Target):

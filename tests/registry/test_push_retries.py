@@ -12,7 +12,7 @@ from xml.sax.saxutils import escape
 
 import pytest
 
-from skillhub.errors import SourceError
+from skillhub.errors import FormatError, SourceError
 from skillhub.formats.digest import Digest
 from skillhub.registry.push import push
 from tests.support.registry import now
@@ -136,7 +136,7 @@ def to_s3(hub, running, **limits):
     module = pytest.importorskip("skillhub.registry.push_s3", reason="takes the extra s3", exc_type=ImportError)
     session = module.boto3.session.Session("key", "secret", region_name="eu-west-1")
     url = f"http://127.0.0.1:{running.server_port}"
-    client = session.client("s3", config=module._CONFIG, endpoint_url=url)
+    client = module.bounded(session.client("s3", config=module._CONFIG, endpoint_url=url))
     kind = type("_Target", (module.S3Target,), limits)
     return push(hub.dir.path, "s3://bucket", lambda _: kind(client, "bucket", ""), now=now())
 
@@ -236,3 +236,14 @@ def test_attack_an_endless_list_ends(hub):
 
     with serving(server(Endless, None, times=0)) as running, pytest.raises(SourceError, match="more than 20 pages"):
         to_s3(hub, running, pages_max=20)
+
+
+@pytest.mark.parametrize("status", [200, 403])
+def test_attack_an_endless_answer_of_a_store_is_not_read_whole(hub, status):
+    class Large(S3):
+        def reply(self, body):
+            return status, {}, b"<ListBucketResult>" + b" " * (17 << 20) + b"</ListBucketResult>"
+
+    refused = pytest.raises(FormatError, match="expected at most 16777216 bytes")
+    with serving(server(Large, None, times=0)) as running, refused:
+        to_s3(hub, running)
