@@ -14,7 +14,6 @@ from contextlib import ExitStack, closing, contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from http.cookiejar import CookieJar
 from typing import Any, Self
 
 from skillhub.errors import SourceError, UnsafeTransfer, WrongBytes
@@ -118,13 +117,6 @@ class Http(Web):
         self._patience = patience or Patience()
         self._credentials = credentials
         self._transport = _Transport(tls, arrived)
-        self._client = httpx.Client(
-            transport=self._transport,
-            cookies=_NoCookies(),
-            trust_env=False,
-            follow_redirects=False,
-            timeout=None,  # noqa: S113 - each wait is bounded by the deadline, see `_Stream`
-        )
         self._proxies: dict[str, Proxy | None] = {}
 
     @errors_masked()
@@ -169,9 +161,9 @@ class Http(Web):
             token = _EXCHANGE.set(exchange)
             try:
                 with _errors_of(exchange):
-                    # httpx gets only the origin, since it logs the URL and the path may hold a secret.
+                    # Without the path, which may hold a secret: the transport takes it from the exchange.
                     request = httpx.Request(method, _url(target.origin), headers=known + fields, content=body)
-                    with closing(self._client.send(request, stream=True)) as response:
+                    with closing(self._transport.handle_request(request)) as response:
                         return _judge(target, response, cap)
             except _MayHealError as broken:
                 pause = next(pauses, None)
@@ -218,7 +210,7 @@ class _MayHealError(Exception):
 def _judge(target: RequestTarget, response: httpx.Response, cap: int) -> Response | RequestTarget:
     status, headers = response.status_code, dict(response.headers.items())
     if status in _REDIRECTS:
-        following = target.follow(response.extensions["location"] or "")
+        following = target.follow(headers.get("location", ""))
         if response.request.method == "POST" and (status not in _KEEPS_METHOD or following.origin != target.origin):
             message = f"expected an answer or a redirect on the same host, found a redirect to {quote(following.url)}"
             raise UnsafeTransfer(message, where=target.url)
@@ -287,15 +279,12 @@ class _Exchange:
 _EXCHANGE: ContextVar[_Exchange] = ContextVar("exchange of this thread")
 
 
-class _NoCookies(CookieJar):
-    """A cookie jar that stays empty."""
-
-    def extract_cookies(self, response: object, request: object) -> None:
-        """Ignore the cookies of a response."""
-
-
 class _Transport(httpx.BaseTransport):
-    """Sends each request of httpx to the judged target, over connections that are kept alive."""
+    """Sends each request of httpx to the judged target, over connections that are kept alive.
+
+    ``Http`` calls it without a ``httpx.Client``, which would look for cookies, redirects and logins in every answer,
+    and keep each answer until garbage is collected.
+    """
 
     def __init__(self, tls: ssl.SSLContext | None, arrived: Arrived) -> None:
         self._tls = tls
@@ -329,13 +318,10 @@ class _Transport(httpx.BaseTransport):
                 found.close()  # these bytes followed the previous answer
                 raise httpcore.RemoteProtocolError("the server answered before the request")
             undo.pop_all()
-        # httpx would interpret these two fields: redirects are judged here, and cookies are ignored.
-        headers = [each for each in found.headers if each[0].lower() not in (b"location", b"set-cookie")]
-        location = httpx.Headers([each for each in found.headers if each[0].lower() == b"location"]).get("location")
         idle = self._idle[target.origin, target.public_only]
         closed = partial(self._drop, connection) if exchange.fresh else partial(idle.append, connection)
         body = _Body(found, exchange, self._arrived, closed)
-        return httpx.Response(found.status, headers=headers, stream=body, extensions={"location": location})
+        return httpx.Response(found.status, headers=found.headers, stream=body, request=request)
 
     def close(self) -> None:
         """Close every connection."""

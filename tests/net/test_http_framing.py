@@ -176,7 +176,7 @@ def test_attack_a_cookie_is_neither_kept_nor_sent(web, http):
     assert not any("cookie" in head.lower() for head in web.heads)
 
 
-def test_no_log_shows_a_path_or_a_query(web, http):
+def test_a_request_is_not_logged(web, http):
     log, root_logger = io.StringIO(), logging.getLogger()
     handler, level = logging.StreamHandler(log), root_logger.level
     root_logger.addHandler(handler)
@@ -187,8 +187,7 @@ def test_no_log_shows_a_path_or_a_query(web, http):
     finally:
         root_logger.removeHandler(handler)
         root_logger.setLevel(level)
-    assert "127.0.0.1" in log.getvalue()
-    assert "secret" not in log.getvalue()
+    assert not log.getvalue()
 
 
 def test_httpx_reads_no_netrc(web, http, monkeypatch, tmp_path):
