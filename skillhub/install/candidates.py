@@ -495,7 +495,7 @@ def relocated(url: str, old_url: str | None, former_url: str) -> str | None:
 
 # The trees held in memory at once.
 
-_HELD_MAX = 12 * 1024 * 1024
+_HELD_MAX = 20 * 1024 * 1024
 
 
 class TreeBudget:
