@@ -392,6 +392,7 @@ class Manifest(Front):
         requires: The needs from all files that declare needs, sorted by kind and name.
         implicit: Whether ``agents/*.yaml`` let a model invoke the skill by itself.
         warnings: The invalid values, which were left out, one sentence each.
+        breaches: The violations of the specification in values that a reader does not need, also in ``warnings``.
         is_whole: Whether no declaration was left out; another reader might read the one that was.
     """
 
@@ -404,6 +405,7 @@ class Manifest(Front):
     permissions: tuple[str, ...]
     implicit: bool
     warnings: tuple[str, ...]
+    breaches: tuple[Issue, ...] = ()
     is_whole: bool = True
 
     @property
@@ -454,6 +456,7 @@ class Manifest(Front):
             permissions=declared.permissions,
             implicit=declared.implicit,
             warnings=tuple(map(str, warnings)),
+            breaches=tuple(reading.breaches),
             is_whole=all(each.code != "bad-declaration" for each in declared.warnings),
         )
 

@@ -65,11 +65,12 @@ class ScannedSkill:
     @classmethod
     def read(cls, tree: Tree) -> ScannedSkill:
         """Read the manifest of a tree, and scan the tree."""
-        from skillhub.model.manifest import Manifest, problems  # noqa: PLC0415
+        from skillhub.model.manifest import Manifest  # noqa: PLC0415
 
         try:
-            capabilities, findings = capabilities_and_findings(tree, Manifest.read(tree))
-            breaches = (f"{breach.message} [{breach.code}]" for breach in problems(tree)[0])
+            manifest = Manifest.read(tree)
+            capabilities, findings = capabilities_and_findings(tree, manifest)
+            breaches = (f"{breach.message} [{breach.code}]" for breach in manifest.breaches)
             return cls(findings, capabilities, breaches=tuple(breaches))
         except SkillhubError as error:
             return cls(scan(tree), None, error.message)
