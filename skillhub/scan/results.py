@@ -37,7 +37,7 @@ from skillhub.scan import MANY, ScannedSkill
 
 # Processes.
 
-_Keep: TypeAlias = Callable[[Tree, ScannedSkill], bool]
+_Keep: TypeAlias = Callable[[Digest, ScannedSkill], bool]
 _PROCESSES: Final = min(os.cpu_count() or 1, 4)
 _START_MIN: Final = 60  # skills, whose scan takes about as long as the imports of a started process
 # A started process has the module path of this one; `-I` excludes the working folder.
@@ -91,7 +91,7 @@ class ScansAhead:
                 answer = submitted[1].result()
             result, is_kept = answer or (ScannedSkill.read(tree), False)
             if not is_kept:
-                self._keep(tree, result)
+                self._keep(tree.digest, result)
             return result
 
         return result_of
@@ -113,7 +113,8 @@ class ScansAhead:
         process = self._idle.get()
         try:
             headers = [[path, file.executable, len(file.data)] for path, file in files.items()]
-            parts = (json.dumps(headers).encode("ascii"), b"\n", *(file.data for file in files.values()))
+            line = json.dumps([files.digest, headers]).encode("ascii")
+            parts = (line, b"\n", *(file.data for file in files.values()))
             process.stdin.write(b"".join(parts))
             process.stdin.flush()
             capabilities, rows, breaches, is_kept = json.loads(process.stdout.readline())
@@ -211,18 +212,19 @@ class _Forked:
 
 
 def serve(questions: IO[bytes], answers: IO[bytes], keep: _Keep = lambda *_: False) -> None:
-    """Answer each tree, to the end of input, or ``null`` if it is no skill.
+    """Answer each tree, which follows its digest, to the end of input, or ``null`` if it is no skill.
 
     An answer has the parts of the ``ScannedSkill``, and whether the result is kept.
     """
     while line := questions.readline():
-        files = {path: File(questions.read(size), executable) for path, executable, size in json.loads(line)}
+        digest, headers = json.loads(line)
         answer: list[Any] | None = None
-        tree = Tree(files)
-        result = ScannedSkill.read(tree)
+        result = ScannedSkill.read(
+            Tree((path, File(questions.read(size), executable)) for path, executable, size in headers)
+        )
         if result.capabilities is not None:  # otherwise the parent finds the fault again as it reads the manifest
             findings = [asdict(finding) for finding in result.findings]
-            answer = [result.capabilities, findings, result.breaches, keep(tree, result)]
+            answer = [result.capabilities, findings, result.breaches, keep(Digest(digest), result)]
         answers.write(json.dumps(answer).encode("ascii") + b"\n")
         answers.flush()
 
@@ -263,7 +265,7 @@ class ScanCache:
             data = files.read(path, _CAP)
             if data is not None:
                 return self._parse(data, os.path.basename(path))
-        self._keep(tree, result := ScannedSkill.read(tree))
+        self._keep(tree.digest, result := ScannedSkill.read(tree))
         return result
 
     def ahead(self, count: int) -> ScansAhead:
@@ -303,18 +305,18 @@ class ScanCache:
         name = sha256(f"{tree}\n{self.rules}".encode()).hexdigest()
         return os.path.join(self._folder, name[:2], name)
 
-    def _keep(self, tree: Tree, result: ScannedSkill) -> bool:
+    def _keep(self, tree: Digest, result: ScannedSkill) -> bool:
         """Write the result, unless this cache writes none; return whether nothing failed."""
         if not self._remember:
             return True
-        path = self._path(tree.digest)
+        path = self._path(tree)
         rows = [{key: getattr(finding, key) for key in _FIELDS} for finding in result.findings]
         facts = {key: getattr(result, key) for key in ("capabilities", "fault", "breaches")} | {"findings": rows}
-        body = json.dumps({"rules": self.rules, "tree": tree.digest, **facts}).encode()
+        body = json.dumps({"rules": self.rules, "tree": tree, **facts}).encode()
         try:
             files.write_atomic(path, self._mac(os.path.basename(path), body) + b"\n" + body, mode=0o600, sync=False)
         except StateError:
-            self._unwritten[tree.digest] = result
+            self._unwritten[tree] = result
             return False
         return True
 

@@ -84,7 +84,7 @@ def test_a_result_is_kept_whoever_scanned_the_tree():
         scans._idle.put(process)
     assert begun(scans, Unpacked(skill(2)))(skill(2)) == expected[2][1]
     assert scans.begin(b"PK\x03\x04 a zip")(skill(3)) == expected[3][1]
-    assert kept == expected
+    assert kept == [(tree.digest, result) for tree, result in expected]
     scans.close()
 
 
@@ -243,11 +243,13 @@ def test_a_forked_process_does_not_run_the_applications_signal_handler():
 def test_the_answers_are_lines_of_json():
     tree, answers = skill(), io.BytesIO()
     rows = [[path, file.executable, len(file.data)] for path, file in tree.items()]
-    asked = json.dumps(rows).encode() + b"\n" + b"".join(file.data for file in tree.values())
-    serve(io.BytesIO(asked * 2 + b'[["a", false, 3]]\nPK?'), answers)
+    asked = json.dumps([tree.digest, rows]).encode() + b"\n" + b"".join(file.data for file in tree.values())
+    kept = []
+    serve(io.BytesIO(asked * 2 + b'["sha256:0", [["a", false, 3]]]\nPK?'), answers, lambda *each: kept.append(each))
     first, second, third = map(json.loads, answers.getvalue().splitlines())
     assert first == second
-    assert (len(first), first[-1]) == (4, False)
+    assert (len(first), first[-1]) == (4, None)
+    assert kept == [(tree.digest, ScannedSkill.read(tree))] * 2
     assert third is None
 
 
