@@ -238,22 +238,10 @@ def voucher(entry: Locked, lock: Lock, home: Home) -> str | None:
 
 def own_roots(home: Home) -> Mapping[str, str | None]:
     """Return the root of each of the user's sources by alias."""
-    path = os.path.join(home.state, FILE)
-    try:
-        status = os.lstat(path)
-    except OSError:
+    if not os.path.lexists(os.path.join(home.state, FILE)):
         return {"github": _packaged()}
-    return _read_sources(path, (status.st_ino, status.st_size, status.st_mtime_ns))
-
-
-@lru_cache(maxsize=4)
-def _read_sources(path: str, stamp: tuple[int, int, int]) -> Mapping[str, str | None]:
-    try:
-        document = strict_json(files.read(path, _CAP) or b"", path, _CAP)
-    except (FormatError, StateError):
-        return {}
-    rows = document.get("sources") if isinstance(document, dict) else None
-    found = {alias: row for alias, row in (rows if isinstance(rows, dict) else {}).items() if isinstance(row, dict)}
+    rows = _member(_state_document(home, FILE), "sources", dict).items()
+    found = {alias: row for alias, row in rows if isinstance(row, dict)}
     return {alias: _packaged() if row.get("url") == EMBEDDED else row.get("root") for alias, row in found.items()}
 
 
@@ -288,6 +276,15 @@ def _agreed_rows(home: Home, project: str) -> Mapping[str, object]:
 
 def _state_document(home: Home, name: str) -> object:
     path = os.path.join(home.state, name)
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return None
+    return _parsed(path, (status.st_ino, status.st_size, status.st_mtime_ns))
+
+
+@lru_cache(maxsize=4)
+def _parsed(path: str, stamp: tuple[int, int, int]) -> object:
     with suppress(FormatError, StateError):
         return strict_json(files.read(path, _CAP) or b"{}", path, _CAP)
     return None
