@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Annotated, Any, Generic, TypeVar
 
 from skillhub.disk import files
+from skillhub.disk.proved import Stamp, stamp_of
 from skillhub.errors import FormatError, StateError
 from skillhub.formats.document import Document, version_of
 
@@ -45,7 +46,7 @@ class StateFile(Generic[_D]):
         self._what = what
         self._hint = hint
         self._form = form
-        self._seen: tuple[tuple[int, ...] | None, Any] | None = None
+        self._seen: tuple[Stamp | None, Any] | None = None
 
     def read(self, make: Callable[[_D | None], _T]) -> _T:
         """Return the result of ``make`` for the document, or for None without a file; an unchanged file is read once.
@@ -96,16 +97,15 @@ class StateFile(Generic[_D]):
             raise StateError(message, where=error.where, hint=error.hint or self._hint) from error
 
 
-def _stamp(path: str) -> tuple[int, ...] | None:
-    """Return values that change when the file is replaced; None if there is no file.
+def _stamp(path: str) -> Stamp | None:
+    """Return the stamp of a file; None if there is no file.
 
     Raises:
         StateError: the disk refuses.
     """
     try:
-        status = os.lstat(path)
+        return stamp_of(os.lstat(path))
     except FileNotFoundError:
         return None
     except OSError as error:
         raise files.disk_error(error, path) from error
-    return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns

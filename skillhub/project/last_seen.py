@@ -14,7 +14,7 @@ from typing import Annotated
 from skillhub import errors
 from skillhub.disk import files
 from skillhub.disk.home import Home
-from skillhub.disk.proved import stamp_of
+from skillhub.disk.proved import Stamp, stamp_of
 from skillhub.errors import FormatError, NotFound, SourceError, StateError
 from skillhub.formats.digest import Digest
 from skillhub.formats.document import NAME, Document, Members, Read, few, text_that
@@ -379,7 +379,7 @@ def barring(lock: Lock, store: Store, home: Home, project: str, scope: Scope, ra
     return barred
 
 
-def _advisory_files(home: Home, roots: Iterable[str | None]) -> Iterator[tuple[str, str | None, tuple[int, ...]]]:
+def _advisory_files(home: Home, roots: Iterable[str | None]) -> Iterator[tuple[str, str | None, Stamp]]:
     """Yield each file with advisories, of the user or of these registries: its registry's root, and its stamp."""
     for root in filter(None, dict.fromkeys(roots)):
         path = kept(os.path.join(home.registries, root.removeprefix("sha256:")), ADVISORIES)
@@ -406,16 +406,15 @@ def _answer_file(url: str, state: str) -> str:
     return os.path.join(state, "advisories", f"{Digest.of(url.encode()).hex}.json")
 
 
-def _stamp(path: str) -> tuple[int, ...]:
+def _stamp(path: str) -> Stamp:
     try:
-        status = os.stat(path)
+        return stamp_of(os.stat(path))
     except OSError as error:
         raise NotFound("there is no file with advisories", where=path, hint=_NO_FILE) from error
-    return status.st_ino, status.st_size, status.st_mtime_ns
 
 
 @lru_cache(maxsize=4)
-def _advisory_index(places: tuple[tuple[str, str | None, tuple[int, ...]], ...]) -> AdvisoryIndex:
+def _advisory_index(places: tuple[tuple[str, str | None, Stamp], ...]) -> AdvisoryIndex:
     feeds = (_last_advisories(path, Digest(root) if root else None) for path, root, _ in places)
     return AdvisoryIndex(feeds, datetime.now(UTC))
 

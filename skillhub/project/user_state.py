@@ -14,6 +14,7 @@ from typing import Annotated, ClassVar, TypeVar
 
 from skillhub.disk import files
 from skillhub.disk.home import Home
+from skillhub.disk.proved import Stamp, stamp_of
 from skillhub.disk.state_file import StateDocument, StateFile
 from skillhub.errors import FormatError, NotFound, SkillhubError, StateError, UsageError
 from skillhub.formats.digest import Digest
@@ -276,15 +277,13 @@ def _agreed_rows(home: Home, project: str) -> Mapping[str, object]:
 
 def _state_document(home: Home, name: str) -> object:
     path = os.path.join(home.state, name)
-    try:
-        status = os.lstat(path)
-    except OSError:
-        return None
-    return _parsed(path, (status.st_ino, status.st_size, status.st_mtime_ns))
+    with suppress(OSError):
+        return _parsed(path, stamp_of(os.lstat(path)))
+    return None
 
 
 @lru_cache(maxsize=4)
-def _parsed(path: str, stamp: tuple[int, int, int]) -> object:
+def _parsed(path: str, stamp: Stamp) -> object:
     with suppress(FormatError, StateError):
         return strict_json(files.read(path, _CAP) or b"{}", path, _CAP)
     return None
