@@ -6,7 +6,8 @@ Messages say what was expected and what was found, with untrusted text passed th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 
@@ -35,6 +36,16 @@ class SkillhubError(Exception):
 
 def _unpickled(error: type[SkillhubError], message: str) -> SkillhubError:
     return error.__new__(error, message)
+
+
+@contextmanager
+def hinting(hint: str | None) -> Iterator[None]:
+    """Add the hint to an error that is raised within and has none."""
+    try:
+        yield
+    except SkillhubError as error:
+        error.hint = error.hint or hint
+        raise
 
 
 class UsageError(SkillhubError):

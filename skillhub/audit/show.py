@@ -30,7 +30,7 @@ from skillhub.install.obtain import by_source, obtain_locked, rebase_patch
 from skillhub.install.pins import judge_with_own_keys
 from skillhub.install.resolve import chosen_release, look_up, resolve_ref, resolve_wanted, typed
 from skillhub.model.finding import Finding, in_words
-from skillhub.model.index import Index, Release, TakenBack
+from skillhub.model.index import Index, Release, TakenBack, no_match
 from skillhub.model.lock import Lock, Locked, shown_signers
 from skillhub.model.manifest import Manifest
 from skillhub.model.provenance import Changes, Delta, Records
@@ -99,6 +99,8 @@ def show(ref: Ref, ports: Ports, skill: str | None = None) -> Shown:
         SecurityError, FormatError, SourceError: as for install.
         Forbidden: the skill is not installed, and a policy forbids its source.
     """
+    if skill is not None and isinstance(ref, Named):
+        raise UsageError("--skill is for a place that holds several skills", where=str(ref))
     lock = ports.project.lock()
     entry = lock.skills.get(ref.name) if isinstance(ref, Named) else None
     if isinstance(ref, Named) and ref.range in (None, entry and entry.version):
@@ -111,8 +113,6 @@ def show(ref: Ref, ports: Ports, skill: str | None = None) -> Shown:
     if not isinstance(ref, Named):
         state = State(Lock(), Intent(), Records())
         return _offered_skill(_only_candidate(ref, skill, state, ports), (), ports)
-    if skill is not None:
-        raise UsageError("--skill is for a place that holds several skills", where=str(ref))
     try:
         with typed(ref, ports):
             source, index = look_up(ref, ports)
@@ -133,7 +133,10 @@ def _only_candidate(ref: Ref, skill: str | None, state: State, ports: Ports) -> 
     chosen, _ = resolve_ref(ref, Options(skills=(skill,) if skill is not None else ()), state, ports)
     if len(chosen) > 1:
         raise UsageError(f"expected one skill, found {len(chosen)} chosen", where=str(ref), hint="--skill NAME")
-    return chosen[0].acquisition.run()
+    found = chosen[0].acquisition.run()
+    if skill not in (None, found.name) and chosen[0].release is None:  # nothing was chosen by this name
+        raise no_match(skill, [found.name], str(ref))
+    return found
 
 
 def obtained(ref: Ref, skill: str | None, ports: Ports) -> Candidate:

@@ -18,7 +18,7 @@ from skillhub.cli.common import Arg, Common, Strings, read_file, read_lock, writ
 from skillhub.cli.render import show_findings
 from skillhub.cli.terminal import Terminal, members, size_of
 from skillhub.disk import files
-from skillhub.errors import SkillhubError, StateError, UsageError
+from skillhub.errors import SkillhubError, StateError, UsageError, hinting
 from skillhub.formats.text import amount, as_command, did_you_mean, quote, spelled_like
 from skillhub.model.finding import CATEGORIES, Severity
 from skillhub.model.hosts import Scope, detect, hosts
@@ -127,8 +127,8 @@ def _explain(word: str, common: Common) -> int:
 
 
 def _read_baseline(path: str) -> BaselineFile:
-    hint = f"{as_command('skillhub', 'audit', '--write-baseline', path)} writes it"
-    return BaselineFile.parse(read_file(path, BaselineFile.CAP, hint=hint), path)
+    with hinting(f"{as_command('skillhub', 'audit', '--write-baseline', path)} writes it"):
+        return BaselineFile.parse(read_file(path, BaselineFile.CAP), path)
 
 
 def _check_baseline(path: str) -> None:

@@ -18,7 +18,7 @@ from skillhub.cli.terminal import Terminal, Tone, is_interactive
 from skillhub.disk import files
 from skillhub.disk.home import Home, throwaway, user_home
 from skillhub.disk.proved import IdleCommand, ProvedFolders
-from skillhub.errors import FormatError, NotFound, SkillhubError, StateError, UsageError
+from skillhub.errors import FormatError, NotFound, SkillhubError, StateError, UsageError, hinting
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import command, deferred, did_you_mean, is_alias, quote, spelled_like
 from skillhub.model.hosts import LinkKind
@@ -476,17 +476,18 @@ def _read_env_file(path: str) -> dict[str, str]:
 def read_file(path: str, cap: int = _PEM_CAP, *, hint: str | None = None) -> bytes:
     """Return the bytes of a file of at most ``cap`` bytes, 64 KiB by default, enough for keys; links are followed.
 
-    ``hint`` is the hint if the file does not exist.
+    ``hint`` is the hint if the file does not exist or is no file.
 
     Raises:
         NotFound: the file does not exist.
         FormatError: the file is larger.
         StateError: the file cannot be read.
     """
-    data = files.read(os.path.realpath(os.path.expanduser(path)), cap)
-    if data is None:
-        raise NotFound("there is no such file", where=path, hint=hint)
-    return data
+    with hinting(hint):
+        data = files.read(os.path.realpath(os.path.expanduser(path)), cap)
+        if data is None:
+            raise NotFound("there is no such file", where=path)
+        return data
 
 
 def output_place(path: str, project: Project) -> tuple[str, HeldFolder | None]:

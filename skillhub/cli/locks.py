@@ -24,7 +24,7 @@ from skillhub.command.ports import Options
 from skillhub.disk import files
 from skillhub.edits import lock_merge as merging
 from skillhub.edits.lock_merge import Choice, Side
-from skillhub.errors import Refused, UsageError
+from skillhub.errors import Refused, UsageError, hinting
 from skillhub.exchange import adopt as adopting
 from skillhub.exchange import other_locks
 from skillhub.install import patches
@@ -100,7 +100,8 @@ def lock_import(
     folder = os.path.dirname(os.path.abspath(file))
     if os.path.basename(folder) == ".clawhub":
         folder = os.path.dirname(folder)
-    other = other_locks.parse_other_lock(data, folder.replace(os.sep, "/"), file)
+    with hinting(other_locks.KNOWN):
+        other = other_locks.parse_other_lock(data, folder.replace(os.sep, "/"), file)
     options = enabling.options(common, enable=not no_enable)
     ports = common.ports(allow_unsigned=allow_unsigned)
     outcome = adopting.import_lock(other, options, ports)

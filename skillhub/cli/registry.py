@@ -16,7 +16,7 @@ from skillhub.cli.common import Arg, Common, Strings, now, optional, read_as, re
 from skillhub.cli.prompts import show
 from skillhub.cli.terminal import members
 from skillhub.disk.files import write_atomic
-from skillhub.errors import FormatError, UsageError
+from skillhub.errors import FormatError, UsageError, hinting
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import amount, as_command, as_word, clean, is_name, parse_time, quote, spell_time
 from skillhub.model.advisory import CAP, AdvisoriesDocument, AdvisoryFeed
@@ -314,7 +314,8 @@ def registry_advise(
 
     Example: skillhub registry advise ./registry --digest sha256:… --reason "sends tokens away"
     """
-    documents = [AdvisoryFeed.parse(read_file(path, CAP), path).document for path in files or ()]
+    with hinting("a FILE has advisories in OSV's JSON, or lines of a digest and its reason"):
+        documents = [AdvisoryFeed.parse(read_file(path, CAP), path).document for path in files or ()]
     try:
         bad = {Digest.parse(each, "--digest"): clean(reason) for each in digest or ()}
     except FormatError as error:

@@ -10,7 +10,7 @@ from skillhub.audit.sources import SourceView, view_source
 from skillhub.cli.common import Arg, Common, Strings, read_as, read_file
 from skillhub.cli.terminal import members
 from skillhub.command.ports import Ports
-from skillhub.errors import Forbidden, FormatError, NotFound, Refused, SourceError, StateError, UsageError
+from skillhub.errors import Forbidden, FormatError, NotFound, Refused, SourceError, StateError, UsageError, hinting
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import amount, as_command, did_you_mean, quote, spell_time, spelled_like
 from skillhub.install.trusted_sources import Pin, add_source, trust_source
@@ -239,10 +239,9 @@ def source_trust(common: Common, name: SourceName, root: Root = None, fingerprin
 
 def _pin(root: str | None, fingerprint: str | None) -> Pin:
     data = read_file(root, ROOT_CAP) if root else None
-    with suppress(FormatError):  # a file that is no root is refused with the registry's metadata
+    with hinting("a registry is known by its first root, metadata/1.root.json"):
         if data is not None and (version := view_root(data, root or "").version) != 1:
-            hint = "a registry is known by its first root, metadata/1.root.json"
-            raise UsageError(f"--root: expected the first root, found version {version}", where=root, hint=hint)
+            raise UsageError(f"--root: expected the first root, found version {version}", where=root)
     try:
         return Pin(data, Digest.parse(fingerprint, "--fingerprint") if fingerprint is not None else None)
     except FormatError as error:

@@ -190,7 +190,7 @@ def refuse_unknown(
             listed, adopt = command(project.scope, "list"), command(project.scope, "adopt")
             rest = f"{listed} shows installed skills; {adopt} adopts unmanaged ones"
             hint = users_hint(name, project) or f"{did_you_mean(spelled_like(name, installed))} {rest}".lstrip()
-            raise NotFound(f"no skill named {quote(name)} is installed here", hint=hint)
+            raise NotFound(f"no skill named {quote(name)} is installed here", where=project.base, hint=hint)
 
 
 def users_hint(name: str, project: Project) -> str:

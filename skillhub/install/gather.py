@@ -221,6 +221,11 @@ def _check_options(refs: Sequence[Ref], options: Options) -> None:
         raise UsageError(f"--as: {quote(options.alias)} cannot name a skill", hint=NAME_RULE)
     if refs and options.frozen:
         raise UsageError("--frozen installs only the skills of the lock; it takes no reference")
+    if options.every and options.skills:
+        raise UsageError("--all and --skill exclude each other")
+    if (options.every or options.skills) and not refs:
+        flag = "--all" if options.every else "--skill"
+        raise UsageError(f"{flag} is for a reference that holds several skills, and there is none")
     if options.excepted and (options.skills or not (options.every and refs)):
         raise UsageError("--except is allowed only with REF --all")
 

@@ -15,7 +15,7 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 from pydantic import Field, PlainSerializer
 
-from skillhub.errors import FormatError, UsageError
+from skillhub.errors import UsageError, hinting
 from skillhub.formats.digest import NO_FILES, Digest
 from skillhub.formats.document import (
     Before,
@@ -494,11 +494,8 @@ class Records:
         Raises:
             FormatError: the bytes are no such file.
         """
-        try:
+        with hinting("move the file away; skillhub install creates it again and asks again"):
             file = RecordsFile.parse(data, where)
-        except FormatError as error:
-            error.hint = error.hint or "move the file away; skillhub install creates it again and asks again"
-            raise
         return cls(file.skills, file.agents, file.pending, file.created_paths)
 
 

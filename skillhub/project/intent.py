@@ -15,7 +15,7 @@ from pydantic import Field
 
 from skillhub.disk import files
 from skillhub.disk.home import Home
-from skillhub.errors import FormatError, SourceMismatch, StateError, UsageError
+from skillhub.errors import FormatError, SourceMismatch, StateError, UsageError, hinting
 from skillhub.formats.document import (
     ALIAS,
     NAME,
@@ -323,11 +323,8 @@ class Intent:
         Raises:
             FormatError: the bytes are not TOML, or a key is unknown or has a wrong value: a team relies on each line.
         """
-        try:
+        with hinting(f"correct it, or {RESTORE}"):
             found = IntentFile.parse(strict_toml(data, where, LINES_CAP), where)
-        except FormatError as error:
-            error.hint = error.hint or f"correct it, or {RESTORE}"
-            raise
         return cls(
             {key: replace(each, name=None) if each.name == key else each for key, each in found.skills.items()},
             found.sources,

@@ -88,9 +88,9 @@ def _find(index: Index, reference: str) -> Release:
     releases = index.skills.get(name, ())
     match = next((release for release in releases if release.version == version), None)
     if match is None:
-        versions = ", ".join(release.version or "" for release in releases[:8])
-        hint = f"there are: {versions}" if versions else did_you_mean(spelled_like(name, index.skills)) or None
-        raise NotFound(f"there is no release {quote(reference)}", hint=hint)
+        known = ", ".join([release.version or "" for release in releases][:8] or [*index.skills][:8]) or "none yet"
+        meant = "" if releases else did_you_mean(spelled_like(name, index.skills))
+        raise NotFound(f"there is no release {quote(reference)}", hint=meant or f"there are: {known}")
     return match
 
 
@@ -109,9 +109,8 @@ def advise(
         withdrawn: The ids and digests to remove.
 
     Raises:
-        UsageError: an advisory would match honest skills or nothing, or is older than the one with its id, or there
-            is none to remove.
-        NotFound: the registry does not exist.
+        UsageError: an advisory would match honest skills or nothing, or is older than the one with its id.
+        NotFound: the registry does not exist, or has no such advisory or digest to remove.
         Refused: an online key is missing.
         SecurityError: the site differs from its signed state.
         StateError: the disk refuses.
@@ -124,8 +123,8 @@ def advise(
         digests = {digest: why for document in (before, *advisories) for digest, why in document.digests.items()}
         for id_ in withdrawn:
             if by_id.pop(id_, None) is None and digests.pop(Digest(id_), None) is None:
-                hint = f"there are: {', '.join((*by_id, *digests)[:8])}" if by_id or digests else None
-                raise UsageError(f"there is no advisory {quote(id_)}", hint=hint)
+                known = ", ".join((*by_id, *digests)[:8]) or "none in this registry"
+                raise NotFound(f"there is no advisory {quote(id_)}", where=folder, hint=f"there are: {known}")
         _refuse_loose(by_id.values(), digests, signing.now)
         after = AdvisoriesDocument(advisories=tuple(by_id[id_] for id_ in sorted(by_id)), digests=digests)
         hub.sign(ADVISORIES, after.dump())
@@ -386,7 +385,8 @@ def cosign(folder: str, lines: bytes, signing: Signing, seen: int = 0) -> tuple[
         try:
             new = Note.parse(f"{head.note.text}\n".encode() + lines).signatures if lines else ()
         except BadLog as error:
-            raise FormatError("expected the lines of cosignatures") from error
+            hint = "each begins with —; --request N prints what to send to a witness, who answers with such a line"
+            raise FormatError("expected the lines of cosignatures", where=folder, hint=hint) from error
         # A new signature replaces an older one by the same key, which may be for an earlier checkpoint.
         by_key = {(name, data[:4]): (name, data) for name, data in (*head.note.signatures, *new)}
         note = Note(head.note.text, tuple(by_key.values()))

@@ -77,6 +77,8 @@ def named(path: str, kinds: tuple[type[errors.SkillhubError], ...] = _OF_CONTENT
     except kinds as error:
         if isinstance(error, errors.BadSignature):
             error.hint = error.hint or hint_to_sign_again(path, error.reason)
+        elif isinstance(error, FormatError):
+            error.hint = error.hint or f"{as_command('skillhub', 'validate', path)} lists all of its errors"
         if not error.where:
             error.where = path
         elif not os.path.isabs(error.where) and not error.where.startswith(path):

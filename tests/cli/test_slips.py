@@ -78,6 +78,59 @@ def test_an_error_about_words_or_files_that_are_missing_has_a_hint(here, typed, 
     assert done.error["hint"].startswith(hint)
 
 
+@pytest.mark.parametrize(
+    ("typed", "status", "where", "hint"),
+    [
+        ("lock import bad.json", 4, "bad.json:1:7", "known: skills-lock.json, "),
+        ("lock import bad", 7, "bad", "known: skills-lock.json, "),
+        ("audit --baseline bad.json", 4, "bad.json:1:7", "skillhub audit --write-baseline bad.json writes it"),
+        (
+            "source add x https://x.invalid --root bad.json",
+            4,
+            "bad.json:1:7",
+            "a registry is known by its first root",
+        ),
+        ("install ./bad", 4, "./bad: SKILL.md:3", "skillhub validate ./bad lists all of its errors"),
+        ("enable nope", 3, "", "skillhub list shows installed skills; skillhub adopt adopts unmanaged ones"),
+        ("registry advise ./hub bad.json", 4, "bad.json:1:7", "a FILE has advisories in OSV's JSON, or lines"),
+        ("registry advise ./hub --withdraw nope", 3, "./hub", "there are: none in this registry"),
+        ("registry cosign ./hub bad.pem", 4, "./hub", "each begins with —; --request N prints what to send"),
+        ("registry yank ./hub nope@1.0.0 --reason x", 3, None, "there are: plain"),
+        ("registry yank ./hub plan@1.0.0 --reason x", 3, None, "did you mean plain?"),
+    ],
+)
+def test_an_error_about_a_bad_file_or_an_unknown_name_has_place_and_hint(shell, typed, status, where, hint):
+    shell.write("project/bad.json", '{"a": }')
+    shell.write("project/bad.pem", "no key\n")
+    shell.write("project/bad/SKILL.md", "---\nname: [\n---\n")
+    if "./hub" in typed:
+        shell.skill("project/plain", head='metadata:\n  version: "1.0.0"\n')
+        assert shell.run("registry", "init", "./hub").status == 0
+        assert shell.run("registry", "add", "./hub", "./plain").status == 0
+    done = shell.run(*typed.split(), "--json")
+    assert (done.status, done.error["hint"][: len(hint)]) == (status, hint)
+    places = None if where is None else {where, f"{shell.project}/{where}".removesuffix("/")}
+    assert done.error["where"] in places if places else done.error["where"] is None
+
+
+@pytest.mark.parametrize(
+    ("typed", "status", "message"),
+    [
+        ("install --all", 2, "--all is for a reference that holds several skills, and there is none"),
+        ("install --skill plain", 2, "--skill is for a reference that holds several skills, and there is none"),
+        ("install ./plain --all --skill plain", 2, "--all and --skill exclude each other"),
+        ("use ./plain --skill nope", 3, "there is no skill 'nope' here"),
+        ("show ./plain --skill nope", 3, "there is no skill 'nope' here"),
+        ("show plain --skill nope", 2, "--skill is for a place that holds several skills"),
+    ],
+)
+def test_skills_are_chosen_only_of_a_place_that_has_them(shell, typed, status, message):
+    shell.skill("project/plain")
+    assert shell.run("install", "./plain", "--yes", "--allow-unsigned").status == 0
+    done = shell.run(*typed.split(), "--json")
+    assert (done.status, done.error["message"]) == (status, message)
+
+
 @pytest.mark.parametrize("typed", ["source show githbu", "install githbu:code-review"])
 def test_a_misspelled_source_has_a_hint_with_one_command_that_works(here, typed):
     assert here.run(*typed.split(), "--json").error["hint"] == "did you mean github? skillhub source list shows yours"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from skillhub.errors import FormatError, Refused, SecurityError, SourceError, UsageError
+from skillhub.errors import FormatError, NotFound, Refused, SecurityError, SourceError, UsageError
 from skillhub.formats.digest import NO_FILES, Digest
 from skillhub.model.advisory import AdvisoriesDocument, AdvisoryFeed
 from skillhub.project.last_seen import LastSeen
@@ -107,14 +107,20 @@ def test_repeated_advisory_and_dry_run_change_no_file(hub):
         ([osv([], database_specific={"digests": [NO_FILES]})], {}),
         ([osv([{"database_specific": {"digests": [NO_FILES]}}])], {}),
         ([], {"digests": [NO_FILES]}),
-        ([], {"withdrawn": ["TEST-2026-1"]}),
-        ([], {"withdrawn": [BAD]}),
     ],
 )
 def test_advisory_that_clients_would_misread_is_not_signed(hub, documents, more):
     before = tree_of(hub.dir.path)
     with pytest.raises(UsageError):
         publish_advisories(hub, *documents, **more)
+    assert tree_of(hub.dir.path) == before
+
+
+@pytest.mark.parametrize("withdrawn", ["TEST-2026-1", BAD])
+def test_an_unknown_advisory_is_not_withdrawn(hub, withdrawn):
+    before = tree_of(hub.dir.path)
+    with pytest.raises(NotFound):
+        publish_advisories(hub, withdrawn=[withdrawn])
     assert tree_of(hub.dir.path) == before
 
 
