@@ -366,11 +366,11 @@ class TufRegistry:
             known = {publisher: self._admission(publisher, pinned)} if pinned else {}
             admission = admission_of(name, publisher, known)
         found = self._published(admission, releases.result())
-        hints = owners(self._folder)
-        learned = {**hints, **dict.fromkeys(found.admission.names, publisher)}
-        if learned != hints:
-            text = json.dumps(learned, sort_keys=True).encode()
-            write_atomic(os.path.join(self._folder, HINTS), text, mode=0o600, sync=False)
+        with self._unless_newer(place := os.path.join(self._folder, HINTS)) as is_current:
+            hints = owners(self._folder)
+            learned = {**hints, **dict.fromkeys(found.admission.names, publisher)}
+            if is_current and learned != hints:
+                write_atomic(place, json.dumps(learned, sort_keys=True).encode(), mode=0o600, sync=False)
         return found
 
     def _admission(self, publisher: str, pinned: discovery.Pinned) -> Admission:
@@ -432,17 +432,21 @@ class TufRegistry:
             return document
 
     def _keep(self, place: str, data: bytes | None) -> None:
-        """Keep a verified file, or none, unless another process has kept newer metadata since ``open``.
+        """Keep a verified file, or none, unless another process has kept those of newer metadata."""
+        with self._unless_newer(place) as is_current, suppress(FileNotFoundError):
+            if is_current and data is None:
+                os.remove(place)
+            elif is_current and data is not None:
+                write_atomic(place, data, mode=0o600, sync=False)
+
+    @contextmanager
+    def _unless_newer(self, place: str) -> Iterator[bool]:
+        """Lock the folder, and return whether no other process has kept newer metadata since ``open``.
 
         An older file would hide a withdrawal or an advisory that this machine has seen.
         """
-        with disk_errors(place), lock(os.path.join(self._folder, "lock")), suppress(FileNotFoundError):
-            if self._kept_timestamp() != self._timestamp:
-                return
-            if data is None:
-                os.remove(place)
-            else:
-                write_atomic(place, data, mode=0o600, sync=False)
+        with disk_errors(place), lock(os.path.join(self._folder, "lock")):
+            yield self._kept_timestamp() == self._timestamp
 
     def _kept_timestamp(self) -> bytes | None:
         return read(os.path.join(self._folder, "timestamp.json"), DOCUMENT_CAP)

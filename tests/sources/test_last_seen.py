@@ -95,3 +95,14 @@ def test_attack_a_slow_answer_hides_no_withdrawal_that_another_process_has_seen(
     slower.advisories()
     assert [each.withdrawn for each in LastSeen(folder).index(["hello"]).releases("hello")] == ["harmful"]
     assert os.path.exists(kept(folder, ADVISORIES))
+
+
+def test_attack_a_slow_answer_changes_no_owner_that_another_process_has_seen(hub, tmp_path):
+    folder = str(tmp_path / "m")
+    slow = hub.open(folder)
+    hub.publish("other")  # the metadata is newer, whatever it says of owners
+    hub.open(folder)
+    slow.release_index(["hello"])
+    assert "hello" not in LastSeen(folder).names
+    hub.open(folder).release_index(["hello"])
+    assert "hello" in LastSeen(folder).names
