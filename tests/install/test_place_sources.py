@@ -97,12 +97,10 @@ def test_lock_and_intent_name_the_place_and_not_the_alias(world: Reaching, repo:
     assert clone.text("pdf") == world.text("pdf")
 
 
-def test_show_search_and_a_bare_name_cover_a_place(world: Reaching, tmp_path: Path) -> None:
+def test_show_search_and_a_bare_name_cover_a_place(world: Reaching) -> None:
     listed = listings(world.ports())
     assert Named("pdf", "team") in [reference(each) for each in listed.releases()]
-    assert ("pdf", "team") in {
-        (hit.name, hit.source) for hit in search("pdf", [], 5, listed.each, str(tmp_path)).hits
-    }
+    assert ("pdf", "team") in {(hit.name, hit.source) for hit in search("pdf", [], 5, listed.each).hits}
     assert listed.kept["team"].shown(world.now).startswith("listed just now at ")
     assert show(parse_ref("team:pdf"), world.ports()).skill.state == "disabled"
     world.install("docx")
