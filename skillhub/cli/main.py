@@ -142,12 +142,8 @@ def _answer(args: list[str]) -> int:
         for stream, text in known:
             getattr(sys, stream).write(text)
         return 0
-    from types import SimpleNamespace
-
-    # Otherwise pydantic would run the plugins of other packages. The setting is enough for that, but the module that
-    # reads it, and what that imports, take 4 % of the time of a start: a stand-in finds no plugin.
+    # Otherwise pydantic would run the plugins of other packages, and it takes 8 ms to look for them.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
-    sys.modules["pydantic.plugin._loader"] = SimpleNamespace(get_plugins=tuple)  # type: ignore[assignment]
     gc.disable()  # modules are no garbage: neither while they load nor at the end of the process
     try:
         from skillhub.cli import app
