@@ -224,12 +224,7 @@ def admit(candidate: Candidate, state: State, ports: Ports) -> Candidate:
     if policies.min_age is not None:
         entry = candidate.entry
         agreed_to = known is not None or state.is_known(candidate.name, entry.place, entry.git)
-        age = _age(candidate, ports, agreed=agreed_to)
-        if age is not None and entry.patch is not None and state.agreed(candidate.name) is None:
-            # No source dates the patch of another person.
-            sight = ports.first_seen.of(entry.patch.path, entry.tree, ports.clock())
-            age = min(age, ports.clock() - sight.time)
-        subject = replace(subject, age=age)
+        subject = replace(subject, age=_age(candidate, ports, agreed=agreed_to))
     policies.refuse(subject, EVERYTHING)
     agreed = [each for each in candidate.findings if policies.allows_finding(each.rule)]
     notes = [f"a policy agrees to {each.rule} at {each.path}:{each.line}: {each.message}" for each in agreed]

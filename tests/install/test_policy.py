@@ -381,17 +381,12 @@ def test_the_age_of_a_stored_release_is_that_in_the_registrys_last_documents(sce
         world.enable("hello")
 
 
-def test_attack_the_patch_of_another_person_is_as_old_as_its_first_sight(world):
-    user(world, "min-age-days = 3")
+def test_a_patched_skill_has_the_age_of_the_release_that_it_changes(world):
     world.install("github:code-review")
     world.copy("code-review").joinpath("SKILL.md").write_text(text_of("code-review", "Mine."))
-    assert patch(["code-review"], Options(), world.ports(Answers("yes"))).changed  # one's own edit need not wait
-    assert world.disable("code-review").changed and world.enable("code-review").changed
+    assert patch(["code-review"], Options(), world.ports(Answers("yes"))).changed
     other = world.on_another_machine()
     user(other, "min-age-days = 3")
-    with pytest.raises(Forbidden, match="0 days"):
-        other.install(frozen=True)
-    other.now += timedelta(days=3)
     assert other.install(frozen=True).changed
 
 
