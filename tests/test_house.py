@@ -104,18 +104,15 @@ def arguments(function):
 
 def code_lines(path):
     """Count the lines with code, without blank lines, comments and docstrings."""
-    words = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-    about = {
-        line
-        for node in nodes(path)
-        if isinstance(node, words) and ast.get_docstring(node) is not None
-        for line in range(node.body[0].lineno, node.body[0].end_lineno + 1)
-    }
-    idle = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
-    with path.open(encoding="utf-8") as file:
-        tokens = [each for each in tokenize.generate_tokens(file.readline) if each.type not in idle]
-    lines = {line for each in tokens for line in range(each.start[0], each.end[0] + 1)}
-    return len(lines - about)
+    lines = path.read_text("utf-8").split("\n")
+    words, about, texts = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef), set(), set()
+    for node in nodes(path):
+        if isinstance(node, words) and ast.get_docstring(node, clean=False) is not None:
+            about |= {*range(node.body[0].lineno, node.body[0].end_lineno + 1)}
+        elif isinstance(node, ast.Constant | ast.JoinedStr) and '"""' in lines[node.lineno - 1]:
+            texts |= {*range(node.lineno, node.end_lineno + 1)}  # of which no line is a comment
+    code = {number for number, line in enumerate(lines, 1) if line.strip() and not line.lstrip().startswith("#")}
+    return len((code | texts) - about)
 
 
 def imported():
