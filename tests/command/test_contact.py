@@ -187,9 +187,9 @@ def test_attack_a_locked_plugin_in_a_forbidden_repository_is_not_requested(world
     assert not any("plugin" in each for each in market.asked)
 
 
-def test_attack_reading_commands_send_no_request_to_a_forbidden_server(world, webs, tmp_path):
+def test_attack_reading_commands_send_no_request_to_a_forbidden_server(world, webs):
     site, _ = webs
-    skills, cache = world.install(site.url(""), skills=("here",)).skills, str(tmp_path / "cache")
+    skills = world.install(site.url(""), skills=("here",)).skills
     world.sources.add("site", site.url(""), None)
     lock = world.lock()
     before = Lock({"here": replace(lock.skills["here"], capabilities=("scripts",))}, lock.sources)
@@ -207,7 +207,7 @@ def test_attack_reading_commands_send_no_request_to_a_forbidden_server(world, we
             look()
         assert caught.value.where == line
     found = listings(world.ports(), needed=False)
-    assert [each.name for each in search("here", skills, 5, found.each, cache).hits] == ["here"]
+    assert [each.name for each in search("here", skills, 5, found.each).hits] == ["here"]
     assert any(each.startswith("site was left out") for each in found.warnings)
     for path in (world.store.root, world.home.cache):
         remove_tree(path)
