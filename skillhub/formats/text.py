@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import re
@@ -361,3 +362,15 @@ def packaged(path: str) -> Any:  # noqa: ANN401 - a JSON value, which we wrote
     """Return the content of a JSON file of this package, such as ``model/rules.json``."""
     with open(os.path.join(_PACKAGE, *path.split("/")), encoding="utf-8") as file:
         return json.load(file)
+
+
+@contextmanager
+def without_garbage_collection() -> Iterator[None]:
+    """Pause the garbage collector, which would search growing lists in vain; this makes a search a sixth faster."""
+    is_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if is_on:
+            gc.enable()

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -15,7 +13,7 @@ from skillhub.disk import files
 from skillhub.errors import FormatError, SkillhubError, UsageError
 from skillhub.formats.digest import Digest
 from skillhub.formats.json import strict_json
-from skillhub.formats.text import clean, is_name, is_path, quote
+from skillhub.formats.text import clean, is_name, is_path, quote, without_garbage_collection
 from skillhub.model.hosts import AgentFolder, Bounds, Profile, Rules, Scope, absolute, expand
 from skillhub.model.manifest import Manifest, read_head
 from skillhub.model.skill import Need, Skill, check_paths
@@ -65,7 +63,7 @@ def discover(roots: Iterable[Root], search: Search | None = None) -> Discovered:
     problems: list[Problem] = []
     places: set[str] = set()
     search = search or Search()
-    with _without_garbage_collection():
+    with without_garbage_collection():
         for root in roots:
             result, tree = _walk(root, search), _tree_in(root.path)
             problems += result.problems
@@ -77,18 +75,6 @@ def discover(roots: Iterable[Root], search: Search | None = None) -> Discovered:
                     if find.facts is not None:
                         skills.append(_skill(find, find.facts, root, search, tree))
     return Discovered(tuple(skills), tuple(problems))
-
-
-@contextmanager
-def _without_garbage_collection() -> Iterator[None]:
-    """Pause the garbage collector, which would search growing lists in vain; this makes a search a sixth faster."""
-    is_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if is_on:
-            gc.enable()
 
 
 def _walk(root: Root, search: Search) -> WalkResult:

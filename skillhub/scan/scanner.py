@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Set
 from typing import Final
 
-from skillhub.formats.text import clean, deferred
+from skillhub.formats.text import clean, deferred, without_garbage_collection
 from skillhub.model.finding import SEVERITIES, Finding, Rule, at_least, rules
 from skillhub.model.tree import SKILL_MD, File, Tree
 from skillhub.scan.code import encodings, in_programs, leaks
@@ -62,6 +62,7 @@ PLACES_MAX: Final = 10
 _PACKED_MAX = 1 << 22
 
 
+@without_garbage_collection()
 def scan(tree: Tree, sources: SkillFiles | None = None) -> tuple[Finding, ...]:
     """Return the findings in ``tree``, as ``skillhub.scan.scan`` documents; ``sources`` are the files of the tree."""
     sources = SkillFiles(tree) if sources is None else sources

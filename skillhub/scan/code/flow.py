@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator
-from functools import lru_cache
+from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property, lru_cache
 from typing import Final
 
 from skillhub.model.finding import Sighting, rules
@@ -476,13 +476,19 @@ class Flow:
             if node in reached:
                 self.mark(new_kind, node, reached[node])
 
+    @cached_property
+    def _named(self) -> Mapping[str, set[Node]]:
+        """The nodes that stand for files, and for what their programs print, once all programs have been read."""
+        named = ("file", "printed")
+        nodes = [node for node in self._edges if isinstance(node, tuple) and node[0] in named]
+        return {name: {node for node in nodes if node[0] == name} for name in named}
+
     def _reachable(self, kind: str) -> dict[Node, Place]:
         whole = kind in ("environment", "of agent", "of dotenv", "fetched", "downloaded", "socket", "from data")
         # The content of a file is not a path.
         stops = set(self._changes["read"]) if kind.startswith("at ") or kind in _NAMED else set[Node]()
         if kind == "downloaded" or kind in _NAMED:
-            through = "file" if kind in _NAMED else "printed"
-            stops |= {node for node in self._edges if isinstance(node, tuple) and node[0] == through}
+            stops |= self._named["file" if kind in _NAMED else "printed"]
         if kind == "answer":  # a part of it is followed, unless a fixed command has it as an argument
             stops = self._composed
         reached = dict(self._marks[kind])
