@@ -185,6 +185,12 @@ def _dependency(context: MatchContext) -> str | None:
     return "SH117" if is_anybodys(address) else None if is_installed else "SH106"
 
 
+def _go_module(context: MatchContext) -> str | None:
+    """Judge the module that Go fetches and builds: its name begins with its host."""
+    address = URL.search(f"https://{context.first.decode('utf-8', 'replace').split()[-1]}")
+    return "SH117" if address and is_anybodys(address) else None
+
+
 def _unknown_index(context: MatchContext) -> str | None:
     """Judge the index that packages are installed from."""
     address = URL.search(context.first.decode("utf-8", "replace"))
@@ -211,6 +217,7 @@ _JUDGES: Final[Mapping[str, Judge]] = {
     for judge in (
         *(_piped, _substituted, _evaluated, _in_sentence, _sent_elsewhere, _is_decoded, _is_command, _is_erased),
         *(_package_address, _package_alone, _added_line, _program_address, _dependency, _unknown_index),
+        _go_module,
         *(_is_allowed, _is_remote),
     )
 }

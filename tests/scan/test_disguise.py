@@ -263,6 +263,7 @@ RUN_AS_CODE = [
     ("a.py", "from pathlib import Path\nexec(compile(Path('references/notes.md').read_text(), 'x', 'exec'))"),
     ("a.py", "d = open('assets/logo.png', 'rb').read()\nexec(d[9:].decode())"),
     ("a.py", "import runpy\nrunpy.run_path('assets/logo.png')"),
+    ("a.py", "import json\nwith open('data/x.txt') as f:\n    exec(json.load(f)['x'])"),
     ("a.js", "eval(require('fs').readFileSync('data/x.txt', 'utf8'));"),
     ("a.js", "require('vm').runInThisContext(require('fs').readFileSync('data/x.json'));"),
     ("a.sh", "source assets/x.txt"),
@@ -274,6 +275,7 @@ RUN_AS_CODE = [
 ]
 READ_AS_DATA = [
     ("a.py", "import json\nprint(json.load(open('data/x.txt')))\nexec('print(1)')"),
+    ("a.py", "import json\nc = json.load(open('data/x.txt'))\nexec('print(1)')\nprint(eval(c['x'], {}, {}))"),
     ("a.sh", "python3 -m json.tool data/x.txt\npython3 a.py assets/logo.png\ncat data/x.txt | python3 a.py"),
     ("a.sh", "node -e 'console.log(require(process.argv[1]))' data/x.txt"),
     ("a.js", "const logo = require('./logo.png');\nconst x = JSON.parse(fs.readFileSync('x.json'));"),

@@ -109,6 +109,7 @@ _RULES_BY_SINK: Final = {
     "load-from": (("SH105", {"downloaded"}), ("SH105", {"host other"}), ("SH105", {"host collect"})),
     "start": (("SH113", {"fetched odd"}), ("SH114", {"fetched"})),
     "eval": (("SH605", {"from data"}),),
+    "exec": (("SH605", {"part of data"}),),  # honest programs evaluate expressions of their data
     "write": (("SH406", {"later"}), ("SH406", {"packages", "path file"})),
     "copy": (("SH414", {"coin"}),),
     "load": (("SH120", {"model"}),),
@@ -380,6 +381,8 @@ class Flow:
             self.join(inner, returned, part=True)
             returned = inner
         kinds = _kinds(name.lower())
+        if name == "exec":
+            self.sink("exec", arguments, place)
         if name.endswith((".text", ".toString", ".responseText", ".decode")):
             self.mark("said", returned, place)
         if "send" not in kinds and "one-way" not in kinds:
@@ -432,6 +435,7 @@ class Flow:
             self._mark_changed(kind, "of" + kind[2:], "read")
         self._drop_unasked()
         self._mark_changed("data file", "from data", "read")
+        self._mark_changed("data file", "part of data", "read")
         metadata = self._reachable("at metadata")
         for arguments, returned in self._fetches:
             if arguments in metadata:
