@@ -42,7 +42,9 @@ def install(refs: Sequence[Ref], options: Options, ports: Ports) -> Outcome:
         StateError: the disk is in the way.
     """
     if not refs and not ports.project.has_lock_or_intent():
-        hint = f"name a skill, for example: {command(ports.project.scope, 'install', 'github:gh-fix-ci')}"
+        hint = f"name a skill, for example: {command(ports.project.scope, 'install', 'github:code-review')}"
+        if options.frozen:
+            hint = "--frozen installs an existing lock; --project FOLDER names its folder"
         raise UsageError("there is neither skillhub.toml nor skillhub.lock here", where=ports.project.root, hint=hint)
     state = read_state(ports.project, ports.sources)
     asked, missing = ask_and_adopt_sources(state, needed_by(refs, state), options, ports)

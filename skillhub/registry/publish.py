@@ -90,8 +90,8 @@ class PublishTargets:
             hint = "add --registry DIR, its folder; to make one: skillhub registry init DIR"
             raise UsageError("no known registry publishes to this target", where=address, hint=hint)
         if len(matches) != 1:
-            hint = f"there are: {', '.join(quote(target.address) for target in matches)}" if matches else _FIRST
-            raise UsageError("expected --to TARGET", hint=hint)
+            known = ", ".join(quote(target.address) for target in matches)
+            raise UsageError("expected --to TARGET", hint=f"you published before to: {known}" if known else _FIRST)
         return matches[0]
 
     def remember(self, target: PublishTarget) -> None:

@@ -231,6 +231,7 @@ def test_a_local_skill_with_another_or_no_signer_is_refused(world, tmp_path):
 
 def test_install_without_reference_lock_and_intent_is_a_usage_error(world):
     assert refused(world, UsageError, lambda: world.install()).hint
+    assert "--project" in refused(world, UsageError, lambda: world.install(frozen=True)).hint
 
 
 def test_the_scanner_thread_ends_with_a_failed_install_and_raises_nothing(world, monkeypatch):
