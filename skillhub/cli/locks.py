@@ -59,6 +59,7 @@ def patch(
     common: Common,
     names: Names,
     drop: Annotated[bool, Arg("--drop", "Drop the patch and restore the skill as its source has it.")] = False,
+    allow_unsigned: AllowUnsigned = False,
 ) -> int:
     """Keep the edits in a skill's copy as a patch that the project agrees to.
 
@@ -70,7 +71,7 @@ def patch(
     """
     act, verb, done = (patches.drop, "unpatch", "unpatched") if drop else (patches.patch, "patch", "patched")
     options = Options(dry_run=common.dry_run)
-    outcome = act(names, options, common.ports())
+    outcome = act(names, options, common.ports(allow_unsigned=allow_unsigned))
     status = finish(common, outcome, options, verb, done)
     if not common.json and not common.dry_run:
         for skill in outcome.skills:

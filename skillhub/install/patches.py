@@ -42,7 +42,7 @@ def patch(names: Sequence[str], options: Options, ports: Ports) -> Outcome:
 def drop(names: Sequence[str], options: Options, ports: Ports) -> Outcome:
     """Drop the patches of these skills: they are as in their source again; the patch files stay.
 
-    If the user did not agree to the patched skill, the question about a missing signature is asked, too.
+    The lock names the unpatched tree, so the question about a missing signature is asked, too.
 
     Raises:
         NotFound: a name is not locked.
@@ -60,8 +60,8 @@ def _agree(names: Sequence[str], make: _Make, options: Options, ports: Ports) ->
     planner = Planner.of(options, state, ports)
     candidates = [make(name, state, ports) for name in dict.fromkeys(names)]
     plans = [planner.plan(each) for each in candidates]
-    # The user is asked about a missing signature unless they agreed to the locked skill themselves.
-    mine = {name for name in names if state.agreed(name)}
+    # The user made the edits, but may never have seen the tree that the lock names as the unpatched one.
+    mine = {name for name in names if make is _edited and state.agreed(name)}
     raised = [each for one in plans for each in one.questions() if each.kind != "unsigned" or each.skill not in mine]
     answers = ask(raised, ports, options.dry_run)
     if make is _edited and any(make(each.name, state, ports).tree.digest != each.tree.digest for each in candidates):

@@ -197,6 +197,17 @@ def test_attack_a_patch_does_not_hide_findings_of_its_base(world):
     assert {"finding", "critical-finding"} & {*answers.kinds_seen}
 
 
+def test_attack_drop_asks_about_an_unsigned_tree_that_the_lock_names_as_unpatched(world):
+    edited(world)
+    run(world)
+    other = read_local(str(skill(world.base / "other", body="Do it otherwise.\n"))).tree
+    world.store.put(other)
+    change_lock(world, base=other.digest, size=other.size)
+    answers = Answers("yes", unsigned="unanswered")
+    refused(world, Refused, lambda: run(world, drop, answers=answers))
+    assert answers.kinds_seen == ["unsigned", "install"]
+
+
 def test_patch_refuses_unedited_unknown_and_differing_copies(world):
     world.install(str(skill(world.base / "src", body=LINES)), agents=("claude-code",))
     refused(world, UsageError, lambda: run(world))  # not edited
