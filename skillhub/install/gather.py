@@ -14,7 +14,7 @@ from skillhub.command.state import State
 from skillhub.edits.patch import read_patch
 from skillhub.errors import Forbidden, FormatError, NotFound, SecurityError, SkillhubError, SourceError, UsageError
 from skillhub.formats.text import NAME_RULE, as_word, command, is_name, is_object_id, quote, reinstall
-from skillhub.install.admission import admit, too_young, with_advisories
+from skillhub.install.admission import admit, policy_subject, too_young, with_advisories
 from skillhub.install.candidates import (
     EXPIRED,
     Candidate,
@@ -32,6 +32,7 @@ from skillhub.model.lock import Locked
 from skillhub.model.reference import Git, GitHub, Local, Mcp, Named, Oci, Ref
 from skillhub.model.version import is_version, precedence
 from skillhub.net.fetch import Who, by_agreement
+from skillhub.policy.policy import ORIGIN
 from skillhub.project.intent import Wanted
 
 # The refusal of ``--all`` after failed verifications names each failed skill, so that the user can exclude them all.
@@ -321,7 +322,7 @@ def _of_project(options: Options, state: State, ports: Ports) -> list[ResolvedSk
         raise _disagree(f"the lock has {', '.join(sorted(unwanted))}, which skillhub.toml does not require", ports)
     for name in dict.fromkeys((*state.lock.skills, *state.intent.skills)):
         entry, wanted = state.lock.skills.get(name), state.intent.skills.get(name)
-        if name in unwanted:
+        if name in unwanted or (entry is not None and _is_barred(name, entry, state, ports)):
             continue
         if options.frozen and entry is not None and entry.patch is not None:
             read_patch(entry.patch, ports.project)  # the next machine needs it
@@ -332,6 +333,14 @@ def _of_project(options: Options, state: State, ports: Ports) -> list[ResolvedSk
                 raise _disagree(f"the lock does not have {name} as skillhub.toml wants it", ports)
             resolved.append(resolve_wanted(name, wanted, state, ports))
     return resolved
+
+
+def _is_barred(name: str, entry: Locked, state: State, ports: Ports) -> bool:
+    """Return whether the user disabled a skill without consent, and a policy forbids the place to fetch it from."""
+    record = state.records.skills.get(name)
+    if record is None or record.disabled_by != "user" or state.agreed(name):
+        return False
+    return any(ports.policies.objections(policy_subject(name, entry, (), ports), ORIGIN))
 
 
 def _disagree(message: str, ports: Ports) -> FormatError:

@@ -486,13 +486,15 @@ def obtain_locked(name: str, entry: Locked, ports: Ports, *, is_agreed: bool = F
 
 
 def _from_store_or_source(name: str, entry: Locked, ports: Ports, *, is_agreed: bool, scan: bool) -> Candidate:
-    """Return the stored skill, verified again; from its source if it is not stored, or no signer is pinned."""
+    """Return the stored skill, verified again; from its source if it is not stored or was not verified from there."""
     root = ports.root_of(entry)
     status = ReleaseStatus.last_seen(name, entry, root, ports.sources)
     status.refuse(ports.project)
     tree = ports.store.read(entry.tree)
     pinned = pins.pinned(name, entry, root, ports.publishers)
-    if tree is None or not (pinned or (root is None and not entry.signed_by)):
+    # Without a pin or consent, only the lock says that the stored tree came from there.
+    is_known = pinned or (root is None and not entry.signed_by and (is_agreed or entry.local))
+    if tree is None or not is_known:
         return _by_locked_origin(name, entry, ports, is_agreed=is_agreed).run()
     limit = ports.trusted_for(entry.source)
     publishers = [*pinned, *candidates.revoking(status), *pins.trusted_publishers(ports.publishers)]

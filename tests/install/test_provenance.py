@@ -10,7 +10,7 @@ import pytest
 
 from skillhub.audit.audit import AuditRequest, audit
 from skillhub.disk.folders import remove_tree
-from skillhub.errors import FormatError, Refused, SignerChanged, UnsafeTransfer
+from skillhub.errors import FormatError, NotFound, Refused, SignerChanged, UnsafeTransfer, WrongBytes
 from skillhub.formats.digest import NO_FILES, Digest
 from skillhub.model.provenance import Changes, Provenance
 from skillhub.model.tree import SIGNATURE, File, Tree
@@ -77,6 +77,22 @@ def test_attack_the_agreed_tree_from_another_repository_is_asked_about(world, tw
     answers = Answers("no")
     assert not world.install(answers=answers).changed
     assert not answers.seen
+
+
+@pytest.mark.parametrize("claim", ["another repository", "another commit"])
+def test_attack_a_lock_names_a_place_that_never_had_the_stored_tree(world, tmp_path, claim):
+    repo = Repo(tmp_path / "honest")
+    rev = repo.commit({"skills/deploy/SKILL.md": SKILL + b"Honest.\n"})
+    other = Reaching(tmp_path, home="other")  # another project of the same user
+    other.home, other.store, other.base = world.home, world.store, tmp_path / "second"
+    other.base.mkdir()
+    (other.base / "skillhub.lock").write_bytes((world.base / "skillhub.lock").read_bytes())
+    origin = {"source": f"git+{repo.url}", "git": repo.url} if claim == "another repository" else {}
+    edit_lock(other, rev=rev, **origin)
+    answers = Answers("yes")
+    refused(other, WrongBytes if origin else NotFound, lambda: other.install(answers=answers))
+    assert not answers.seen
+    other.close()
 
 
 def test_attack_a_lock_does_not_lead_to_a_private_host_for_an_agreed_tree(world):
