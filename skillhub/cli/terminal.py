@@ -22,9 +22,10 @@ from skillhub.model.reference import all_masked, masked
 
 Tone: TypeAlias = Literal["bold", "dim", "red", "green", "yellow", "plain"]
 _CODES: Mapping[Tone, str] = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "plain": ""}
-# Workflow commands that GitHub's runner executes from a log: `::` at the beginning of a line, after blanks too, and
-# `##[` anywhere.
-_ORDER = deferred(r"^(\s*:)(?=:)|(##)(?=\[)")
+# Commands that runners execute from a log: GitHub's `::` at the beginning of a line, after blanks too, and `##[`;
+# `##vso[` of Azure Pipelines and `##teamcity[`, anywhere. Each of these runners sets one of the variables.
+_ORDER, _GITHUB_ORDER = deferred(r"##(?=\w*\[)"), deferred(r"^(\s*:)(?=:)")
+_RUNNERS = ("GITHUB_ACTIONS", "TF_BUILD", "TEAMCITY_VERSION")
 _PROGRESS_AFTER, _DRAWN_EVERY, _RATED_OVER = 1.0, 0.1, 3.0  # seconds
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 _NARROW = 8
@@ -175,7 +176,7 @@ class Terminal:
         self.clear()
         for text in pieces:
             plain = text.replace("\x7f", "\\u007f")
-            self._put(sys.stdout, plain.replace("##[", "#\\u0023["))  # Azure executes `##[` in a log
+            self._put(sys.stdout, _ORDER.sub(r"#\\u0023", plain))
         self._put(sys.stdout, "\n")
 
     def prose(self, text: str, indent: int = 0, tone: Tone = "plain") -> None:
@@ -341,8 +342,8 @@ def members(value: object, *names: str) -> dict[str, Any]:
 
 def _line(text: str, tone: Tone, stream: TextIO) -> str:
     line = clean(text)
-    if os.environ.get("GITHUB_ACTIONS"):
-        line = _ORDER.sub(r"\1\2 ", line)
+    if any(map(os.environ.get, _RUNNERS)):
+        line = _ORDER.sub("## ", _GITHUB_ORDER.sub(r"\1 ", line))
     code = _CODES[tone] if obeys_escapes(stream) and not os.environ.get("NO_COLOR") else ""
     return f"\x1b[{code}m{line}\x1b[0m\n" if code else f"{line}\n"
 

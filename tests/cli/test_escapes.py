@@ -257,6 +257,18 @@ def test_attack_workflow_commands_in_a_skill_are_broken_up(ordering, words):
         assert "##[error]y" in ordering.run(*words.split(), GITHUB_ACTIONS="").out
 
 
+@pytest.mark.parametrize("variable", ["TF_BUILD", "TEAMCITY_VERSION"])
+@pytest.mark.parametrize("words", ["list", "load evil", "show evil --file SKILL.md", "list --json"])
+def test_attack_orders_to_other_runners_in_a_skill_are_broken_up(tmp_path, variable, words):
+    shell = Here(tmp_path)
+    text = "##vso[task.prependpath]/x ##teamcity[setParameter name='x' value='y']"
+    shell.write("project/.agents/skills/evil/SKILL.md", f'---\nname: evil\ndescription: "{text}"\n---\n{text}\n')
+    done = shell.run(*words.split(), **{variable: "1"})
+    assert "task.prependpath" in done.out, done.err
+    assert "##vso[" not in done.out
+    assert "##teamcity[" not in done.out
+
+
 @pytest.mark.parametrize("words", [(), ("--json",), ("--format", "markdown")])
 def test_audit_with_ci_prints_only_its_own_workflow_commands(ordering, words):
     done = ordering.run("audit", "--ci", *words)
