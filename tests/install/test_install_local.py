@@ -6,8 +6,10 @@ import os
 import tarfile
 import zipfile
 
+import pytest
+
 from skillhub.archive.unpack import pack
-from skillhub.errors import FormatError, NotFound, SkillhubError, UsageError
+from skillhub.errors import FormatError, NotFound, SkillhubError, StateError, UsageError
 from skillhub.sources.local import read_local
 from tests.support.world import refused, skill, wanted
 
@@ -73,3 +75,15 @@ def test_a_bare_name_names_the_skill_locked_from_a_folder(world):
     before = (world.base / "skillhub.toml").read_bytes(), (world.base / "skillhub.lock").read_bytes()
     assert [each.name for each in world.install("plain").skills] == ["plain"]
     assert ((world.base / "skillhub.toml").read_bytes(), (world.base / "skillhub.lock").read_bytes()) == before
+
+
+@pytest.mark.parametrize("link", ["copy", "symlink"])
+def test_attack_a_skill_in_an_agents_folder_is_not_taken_over_from_its_user(world, link):
+    own = skill(world.base / ".agents" / "skills", "plain")
+    before = (own / "SKILL.md").read_bytes()
+    error = refused(world, StateError, lambda: world.install(str(own), link=link))
+    assert "skillhub adopt plain" in error.hint
+    (world.base / "skillhub.toml").write_text('[skills]\nplain = { path = ".agents/skills/plain" }\n')
+    refused(world, StateError, world.install)
+    assert (own / "SKILL.md").read_bytes() == before
+    assert not own.is_symlink()
