@@ -15,11 +15,12 @@ from skillhub.formats.digest import Digest
 from skillhub.formats.text import amount, as_command, did_you_mean, quote, spell_time, spelled_like
 from skillhub.install.trusted_sources import Pin, add_source, trust_source
 from skillhub.install.trusted_sources import suggested as suggested_places
+from skillhub.model.lock import ROOT_CAP
 from skillhub.model.provenance import Delta
 from skillhub.model.reference import Local, masked
 from skillhub.project.intent import SourceKind, is_from
 from skillhub.project.user_state import Trusted, check_publisher
-from skillhub.sources.configured import ROOT_CAP, ProjectSources, Source, Sources, check
+from skillhub.sources.configured import ProjectSources, Source, Sources, check
 from skillhub.sources.git_program import SAYS
 from skillhub.trust import x509
 from skillhub.trust.keys import Identity, PublicKey

@@ -226,6 +226,7 @@ ORIGINS = (
 
 # A skill and a source in the lock, and the check that an entry has exactly one kind of origin.
 
+ROOT_CAP = 32_000  # bytes of the `root` of a registry; a client may have to read thousands
 LOCAL = "local"  # the `source` of a skill with a `path` on this machine
 _PLUGIN = "?plugin="  # in a `source`, before the name of the marketplace plugin that the skill is part of
 _SKILL = "skill:"  # the prefix of a need of another skill

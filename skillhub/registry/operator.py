@@ -43,11 +43,11 @@ from skillhub.formats.document import (
 from skillhub.formats.text import NAME_RULE, as_command, is_name, quote, spell_time
 from skillhub.model.discovery import PartRow, Pinned, admitted, parse_listing, parse_namespaces, parse_releases
 from skillhub.model.index import Admission, Index, Release, index_path, namespace_path
+from skillhub.model.lock import ROOT_CAP
 from skillhub.model.reference import check_port
 from skillhub.model.tree import Tree
 from skillhub.registry import log_writer
 from skillhub.registry.keys import RegistryKeys
-from skillhub.sources.configured import ROOT_CAP
 from skillhub.trust import documents as written
 from skillhub.trust.documents import LISTING_PATH, signed_documents
 from skillhub.trust.keys import PrivateKey

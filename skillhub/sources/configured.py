@@ -21,7 +21,7 @@ from skillhub.formats.digest import Digest
 from skillhub.formats.document import Absent, Items, Members, Read, Sha256, part, text_that, wrong
 from skillhub.formats.text import NAME_RULE, RESERVED_ALIASES, as_command, did_you_mean, is_alias, quote, spelled_like
 from skillhub.model import reference
-from skillhub.model.lock import LockedSource
+from skillhub.model.lock import ROOT_CAP, LockedSource
 from skillhub.model.provenance import is_same_source
 from skillhub.model.reference import NO_SECRET, Local, Remote, SiteReference, canonical, holds_secret, parse, url_of
 from skillhub.project.intent import PLACE_KIND, PlaceRef, SourceKind, is_proposed, place_at
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
 EMBEDDED_ALIAS = "github"
 EMBEDDED_URL = "embedded:"
-ROOT_CAP = 32_000  # bytes of a registry's root; a client may have to read thousands
 _FOLDER = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "embedded")
 
 

@@ -27,9 +27,9 @@ from skillhub.model import discovery
 from skillhub.model.advisory import AdvisoriesDocument, AdvisoryFeed
 from skillhub.model.discovery import PartDocument, PinnedPart, admitted
 from skillhub.model.index import ADVISORIES, DOCUMENT_CAP, Admission, Index, Release, index_path, namespace_path
+from skillhub.model.lock import ROOT_CAP
 from skillhub.net.fetch import Fetcher
 from skillhub.project.last_seen import HINTS, kept, owners
-from skillhub.sources.configured import ROOT_CAP
 from skillhub.sources.history import ShownTime
 from skillhub.trust import registry_metadata, roles
 from skillhub.trust.keys import PublicKey
