@@ -408,7 +408,6 @@ def registry_watch(
     Example: skillhub registry watch acme
     """
     from skillhub.answers.setup import LogEntryRow
-    from skillhub.sources.registry_client import TufRegistry
     from skillhub.trust.log_client import LogWatch
 
     ports = common.ports()
@@ -420,7 +419,7 @@ def registry_watch(
     watches = {
         each: LogWatch(hub.log, ports.sources.metadata(sources[each]), about)
         for each, hub in hubs.items()
-        if isinstance(hub, TufRegistry) and hub.log is not None
+        if hub.log is not None
     }
     if not any(watch.is_known for watch in watches.values()):
         raise NotFound(f"no log of a registry has {quote(name)}", hint="skillhub source list names the sources")

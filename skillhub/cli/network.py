@@ -23,11 +23,12 @@ from skillhub.sources.configured import EMBEDDED_URL, embedded
 from skillhub.sources.history import ShownTime
 
 if TYPE_CHECKING:
-    from skillhub.command.ports import CheckAllowed, Place, Registry
+    from skillhub.command.ports import CheckAllowed, Place
     from skillhub.model.advisory import AdvisoryFeed
     from skillhub.net.fetch import Arrived, Fetcher, Web, Who
     from skillhub.sources.bundle import SkillBundle
     from skillhub.sources.configured import Source, Sources
+    from skillhub.sources.registry_client import TufRegistry
     from skillhub.sources.snapshot import Snapshot
 
 _YOURS = "only this project names it; if the host is yours, add it to trusted-hosts in config.toml"
@@ -63,7 +64,7 @@ class OpenNetwork:
     time: ShownTime | None = None
     arrived: Arrived = unheard
     _undo: ExitStack = field(default_factory=ExitStack, init=False)
-    _registries: dict[Source, Registry] = field(default_factory=dict, init=False)
+    _registries: dict[Source, TufRegistry] = field(default_factory=dict, init=False)
     _places: dict[tuple[str, str | None, Who, bool], Place] = field(default_factory=dict, init=False)
     _commits: dict[tuple[str, str | None, Who], Snapshot] = field(default_factory=dict, init=False)
     _named: dict[str, Who] = field(default_factory=dict, init=False)
@@ -73,7 +74,7 @@ class OpenNetwork:
         """Call this once before the next request, as ``Ports.before_requests`` does."""
         self._before_requests = [call]
 
-    def open_registry(self, source: Source, root: bytes | None = None) -> Registry:
+    def open_registry(self, source: Source, root: bytes | None = None) -> TufRegistry:
         """Return the registry of a source, with verified and fresh metadata."""
         if source in self._registries:
             return self._registries[source]

@@ -25,7 +25,6 @@ from skillhub.project.intent import Intent
 from skillhub.project.user_state import Publishers, voucher
 
 if TYPE_CHECKING:
-    from skillhub.model.advisory import AdvisoryFeed
     from skillhub.model.question import Approver, Asked, McpChoice, Question
     from skillhub.model.tree import Unpacked
     from skillhub.net.fetch import Who
@@ -34,27 +33,9 @@ if TYPE_CHECKING:
     from skillhub.project.store import Store
     from skillhub.sources.configured import ProjectSources, Source
     from skillhub.sources.history import FirstSeen
+    from skillhub.sources.registry_client import TufRegistry
 
 # Sources are opened only through ``Ports``, which refuses forbidden places; without network, no reader is loaded.
-
-
-class Registry(Protocol):
-    """An opened registry, its metadata verified and fresh."""
-
-    def release_index(self, names: Iterable[str]) -> Index:
-        """Return the releases of these names that the registry's publishers vouch for."""
-
-    def listing(self, text: str = "") -> Index:
-        """Return the newest release of every skill, for search and display only."""
-
-    def artifact(self, release: Release) -> bytes:
-        """Return the bytes of the release, checked against its size and digest."""
-
-    def advisories(self) -> AdvisoryFeed:
-        """Return the registry's advisories."""
-
-    def cosigned_by(self, witnesses: Collection[str]) -> frozenset[str]:
-        """Return those of these witnesses that cosigned its log."""
 
 
 class Place(Protocol):
@@ -80,7 +61,7 @@ class Network(Protocol):
         """Call this once before the next request, when the modules for requests are loaded."""
         ...
 
-    def open_registry(self, source: Source, root: bytes | None = None) -> Registry:
+    def open_registry(self, source: Source, root: bytes | None = None) -> TufRegistry:
         """Return the registry of a source, as ``Ports.open_registry`` does."""
 
     def open_place(
@@ -152,7 +133,7 @@ class Ports:
     show_plan: Callable[[Mapping[str, Changes], Sequence[SourceChange]], None] = show_no_plan
     bundled: Callable[[str], Unpacked | None] | None = None
 
-    def open_registry(self, source: Source, root: bytes | None = None) -> Registry:
+    def open_registry(self, source: Source, root: bytes | None = None) -> TufRegistry:
         """Return the registry of a source, its metadata verified.
 
         Args:
