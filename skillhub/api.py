@@ -96,15 +96,11 @@ class OpenProject:
                 relative path is one from the working folder of the process.
             options: The flags of the command.
         """
-        options = options or Options()
-        with self._ports(options.dry_run) as ports:
-            return self._outcome(install([parse_ref(os.fspath(ref)) for ref in refs], options, ports))
+        return self._outcome(partial(install, [parse_ref(os.fspath(ref)) for ref in refs]), options)
 
     def update(self, *names: str, options: Options | None = None) -> OutcomeAnswer:
         """Update these skills, or all, to the newest version that ``skillhub.toml`` allows."""
-        options = options or Options()
-        with self._ports(options.dry_run) as ports:
-            return self._outcome(update(names, options, ports))
+        return self._outcome(partial(update, names), options)
 
     def enable(self, *names: str, options: Options | None = None) -> OutcomeAnswer:
         """Check the needs of these skills again, and enable those without an open need.
@@ -112,24 +108,19 @@ class OpenProject:
         A need that was satisfied when the skill was enabled, by a value for one call for example, does not disable it
         later.
         """
-        options = options or Options()
-        with self._ports(options.dry_run) as ports:
-            return self._outcome(enable(names, options, ports))
+        return self._outcome(partial(enable, names), options)
 
     def disable(self, *names: str) -> OutcomeAnswer:
         """Remove these skills from the agents' folders; they stay stored and locked."""
-        with self._ports() as ports:
-            return self._outcome(disable(names, ports))
+        return self._outcome(lambda _, ports: disable(names, ports))
 
     def remove(self, *names: str) -> OutcomeAnswer:
         """Remove these skills from the agents' folders, the lock and the intent."""
-        with self._ports() as ports:
-            return self._outcome(remove(names, ports))
+        return self._outcome(lambda _, ports: remove(names, ports))
 
     def sync(self) -> OutcomeAnswer:
         """Restore files that differ from the lock, and finish interrupted commands; enable no further skill."""
-        with self._ports() as ports:
-            return self._outcome(sync(partial(obtain_locked, ports=ports), ports))
+        return self._outcome(lambda _, ports: sync(partial(obtain_locked, ports=ports), ports))
 
     def list(self) -> ListAnswer:
         """Return the skills of the project, and those of the user."""
@@ -184,8 +175,10 @@ class OpenProject:
         with common.undo:
             yield replace(common.ports(), approver=_Callback(self._answer), report=self._report)
 
-    def _outcome(self, outcome: Outcome) -> OutcomeAnswer:
-        return OutcomeAnswer.of(outcome.to_json())
+    def _outcome(self, run: Callable[[Options, Ports], Outcome], options: Options | None = None) -> OutcomeAnswer:
+        options = options or Options()
+        with self._ports(options.dry_run) as ports:
+            return OutcomeAnswer.of(run(options, ports).to_json())
 
 
 class _Callback:
