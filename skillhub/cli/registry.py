@@ -264,25 +264,17 @@ def registry_refresh(
     done = signed(common, keys, lambda signing: upkeep.refresh(folder, signing, within, role or ()))
     for each in done.waiting:
         again = as_command("skillhub", "registry", "refresh", folder, "--role", each.role)
-        text = f"the document of {each.role} expires {_shown(each)}; with the offline keys in place: {again}"
+        text = f"the document of {each.role} expires {each.expires}; with the offline keys in place: {again}"
         common.terminal.warn(f"warning: {text}")
     if common.json:
-        rows = {"renewed": done.renewed, "waiting": done.waiting}
-        common.terminal.answer(
-            "registry refresh",
-            {part: [{"role": each.role, "expires": _shown(each)} for each in found] for part, found in rows.items()},
-        )
+        common.terminal.answer("registry refresh", {"renewed": done.renewed, "waiting": done.waiting})
     elif done.renewed:
         verb = "to renew" if common.dry_run else "renewed"
-        first = min(done.renewed, key=lambda each: each.when)
-        common.terminal.did(f"documents {verb}: {len(done.renewed)}; the first expires {_shown(first)}", "green")
+        first = min(each.expires for each in done.renewed)
+        common.terminal.did(f"documents {verb}: {len(done.renewed)}; the first expires {first}", "green")
     elif sys.stderr.isatty():
         common.terminal.say("nothing to renew")
     return 0
-
-
-def _shown(expiry: upkeep.Expiry) -> str:
-    return spell_time(expiry.when)
 
 
 def _pem_text(path: str) -> str:

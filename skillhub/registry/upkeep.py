@@ -5,11 +5,21 @@ from __future__ import annotations
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from skillhub.errors import BadLog, BadSignature, FormatError, NameNotOwned, NotFound, Refused, UsageError
 from skillhub.formats.digest import NO_FILES, Digest
-from skillhub.formats.text import NAME_RULE, as_command, clean, did_you_mean, is_name, parse_time, quote, spelled_like
+from skillhub.formats.text import (
+    NAME_RULE,
+    as_command,
+    clean,
+    did_you_mean,
+    is_name,
+    parse_time,
+    quote,
+    spell_time,
+    spelled_like,
+)
 from skillhub.model.advisory import ECOSYSTEM, AdvisoriesDocument, OsvAdvisory
 from skillhub.model.index import ADVISORIES, Admission, Index, Release, Revocation
 from skillhub.model.version import is_version
@@ -20,7 +30,7 @@ from skillhub.trust.keys import PrivateKey, PublicKey
 from skillhub.trust.log import LogHead, Note, NoteKey
 from skillhub.trust.publishers import judge, publisher_of
 from skillhub.trust.registry_metadata import MetadataSet, Rotation, keyid
-from skillhub.trust.roles import CEREMONY_DAYS, LOG, LOG_HEAD, RELEASES, ROLES, delegator_of, rule_of
+from skillhub.trust.roles import CEREMONY_DAYS, LOG, LOG_HEAD, RELEASES, ROLES, MetadataExpiry, delegator_of, rule_of
 from skillhub.trust.x509 import Certificate
 
 # Yank and withdraw: a yanked release is not chosen for new installs, and a withdrawn one is never used.
@@ -170,14 +180,6 @@ DAYS_MAX = 3650
 
 
 @dataclass(frozen=True, slots=True)
-class Expiry:
-    """The time at which the document of a role expires."""
-
-    role: str
-    when: datetime
-
-
-@dataclass(frozen=True, slots=True)
 class Refreshed:
     """The result of ``refresh``.
 
@@ -186,8 +188,8 @@ class Refreshed:
         waiting: The offline roles whose documents expire soon, and need a ceremony.
     """
 
-    renewed: tuple[Expiry, ...]
-    waiting: tuple[Expiry, ...]
+    renewed: tuple[MetadataExpiry, ...]
+    waiting: tuple[MetadataExpiry, ...]
 
 
 def refresh(folder: str, signing: Signing, within: float = WITHIN_DAYS, roles: Sequence[str] = ()) -> Refreshed:
@@ -220,19 +222,20 @@ def refresh(folder: str, signing: Signing, within: float = WITHIN_DAYS, roles: S
         after = hub.metadata.renewed([*chosen, *expiring_roles], hub.keys.of, hub.dates)
         hub.serve(after)
     before = hub.metadata.documents
-    renewed = [role for role, data in after.documents.items() if before[role] != data]
+    renewed = tuple(_expiry(role, after) for role, data in after.documents.items() if before[role] != data)
     waiting = expiring(after, signing.now, CEREMONY_DAYS)
-    return Refreshed(
-        tuple(Expiry(role, after.expires(role)) for role in renewed),
-        tuple(expiry for expiry in waiting if not rule_of(expiry.role).online),
-    )
+    return Refreshed(renewed, tuple(expiry for expiry in waiting if not rule_of(expiry.role).online))
 
 
-def expiring(metadata: MetadataSet, now: datetime, within: float) -> tuple[Expiry, ...]:
+def expiring(metadata: MetadataSet, now: datetime, within: float) -> list[MetadataExpiry]:
     """Return the roles whose documents have expired or expire within these days, the earliest first."""
-    expiries = [Expiry(role, metadata.expires(role)) for role in metadata.documents]
-    soon = [expiry for expiry in expiries if expiry.when - now <= timedelta(days=within)]
-    return tuple(sorted(soon, key=lambda expiry: (expiry.when, expiry.role)))
+    expiries = [_expiry(role, metadata) for role in metadata.documents]
+    soon = [expiry for expiry in expiries if expiry.expires_within(within, now)]
+    return sorted(soon, key=lambda expiry: (expiry.expires, expiry.role))
+
+
+def _expiry(role: str, metadata: MetadataSet) -> MetadataExpiry:
+    return MetadataExpiry(role, metadata.read(role).version, spell_time(metadata.expires(role)))
 
 
 def _general_role(role: str) -> str:

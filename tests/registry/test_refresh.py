@@ -5,6 +5,7 @@ from datetime import timedelta
 import pytest
 
 from skillhub.errors import MetadataExpired, PassphraseNeeded, Refused, UsageError
+from skillhub.formats.text import spell_time
 from skillhub.registry.build import Setup, init
 from skillhub.registry.check import check
 from skillhub.registry.operator import RegistrySettings, Signing
@@ -50,7 +51,7 @@ def test_due_online_roles_are_signed_and_offline_ones_reported(hub, tmp_path, da
     done = refresh(hub.dir.path, later(hub, days))
     assert roles(done.renewed) == renewed
     assert roles(done.waiting) == waiting
-    assert all(each.when > hub.when + timedelta(days=days + 2) for each in done.renewed)
+    assert all(each.expires > spell_time(hub.when + timedelta(days=days + 2)) for each in done.renewed)
     again = refresh(hub.dir.path, later(hub, days))
     assert again.renewed == ()
     assert again.waiting == done.waiting
