@@ -15,7 +15,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Literal
+from typing import Any, Literal
 
 from skillhub.formats.text import deferred, packaged
 
@@ -113,29 +113,12 @@ _SHORT_EVALUATES = deferred(r"-[A-Za-z]{0,2}[ce]")
 # Patterns, in capitals, of variables that make programs load code or run another program.
 _LOADS_CODE = WORDS["loading_variables"]
 
-# Packages and versions.
-_NPM_NAME = r"(?:@[a-z0-9~_.-]+/)?[a-z0-9~_-][a-z0-9~_.-]*"
-_SEMVER = r"v?[0-9]+\.[0-9]+\.[0-9]+(?:-[0-9A-Za-z.-]+)?(?:\+[0-9A-Za-z.-]+)?"
-_NPM = deferred(rf"(?P<name>{_NPM_NAME})@={{0,1}}{_SEMVER}", re.IGNORECASE)
-_NPM_ANY = deferred(rf"(?P<name>{_NPM_NAME})(?:@\S*)?", re.IGNORECASE)
 # The suffix of a script, the package of a script, and the scripts of a language itself, many of which run other code.
 _SUFFIX = deferred(r"\.(?:[cm]?[jt]sx?|py[cwz]?|p[lm]|rb|phar|php)$")
 _PACKAGED = deferred(r"[/\\](?:node_modules|site-packages|dist-packages|gems|share)[/\\]((?:@[^/\\]+[/\\])?[^/\\]+)")
 _OF_A_LANGUAGE = deferred(r"[/\\](?:python|pypy)[0-9.]*[/\\](?!(?:site|dist)-packages[/\\])")
 # Names of programs that are also common names of users' own scripts.
 _OWN_SCRIPTS = WORDS["own_scripts"]
-_PYPI_NAME = r"[a-z0-9](?:[a-z0-9._-]*[a-z0-9])?(?:\[[a-z0-9,._-]+\])?"
-_PYPI = deferred(
-    rf"(?P<name>{_PYPI_NAME})(?:===?|@)v?[0-9]+(?:\.[0-9]+)*(?:\.?(?:a|b|rc|post|dev)[0-9]+)*(?:\+[a-z0-9.]+)?",
-    re.IGNORECASE,
-)
-_PYPI_ANY = deferred(rf"(?P<name>{_PYPI_NAME})(?:(?:[=<>!~]=?|===|@)\S*)?", re.IGNORECASE)
-_GO = deferred(rf"(?P<name>[a-z0-9.-]+\.[a-z]+(?:/[\w.~-]+)+)@{_SEMVER}", re.IGNORECASE | re.ASCII)
-_GO_ANY = deferred(r"(?P<name>[a-z0-9.-]+\.[a-z]+(?:/[\w.~-]+)+)(?:@\S*)?", re.IGNORECASE | re.ASCII)
-_DENO = deferred(rf"(?:npm|jsr):/?(?P<name>{_NPM_NAME})@{_SEMVER}(?:/[\w./-]+)?", re.IGNORECASE)
-_DENO_ANY = deferred(rf"(?:npm|jsr):/?(?P<name>{_NPM_NAME})(?:@[^/\s]*)?(?:/[\w./-]+)?", re.IGNORECASE)
-_IMAGE = deferred(r"(?P<name>[a-z0-9][\w./:-]*)@sha256:[0-9a-f]{64}", re.ASCII)
-_IMAGE_ANY = deferred(r"(?P<name>[a-z0-9][\w./:-]*)(?:@\S*)?", re.ASCII)
 _FETCHED_SCRIPT = deferred(r"\.(?:[cm]?[jt]sx?|py[cw]?|rb|p[lm]|php|sh)(?:[?#].*)?$", re.IGNORECASE)
 # A repository or an archive, which each start fetches again.
 _FETCHED = deferred(
@@ -147,90 +130,51 @@ _NO_PACKAGE = deferred(r"[\s;|&$`(){}'\"\\]")
 
 @dataclass(frozen=True, slots=True)
 class Launcher:
-    """A program that downloads a package and runs it.
+    """A program that downloads a package and runs it: a row of ``launchers.json``.
 
     Attributes:
         begins: The first words of its commands.
         pinned: A package of one exact version; ``name`` is the program that it runs.
         loose: A package of any version.
         flags: Options without a value that do not change the program that runs.
-        values: Options with a value that do not change it, with the pattern of harmless values.
+        values: Options with a value that do not change it, with the pattern of harmless values; the ``name`` in a
+            value is that of a variable.
         packages: Options whose value is a package; the next word is a program of that package.
         more_packages: Options whose value is an additional package.
+        is_image: Whether the package is an image, which runs the first argument.
     """
 
-    begins: tuple[tuple[str, ...], ...]
+    begins: Sequence[str]
     pinned: re.Pattern[str]
     loose: re.Pattern[str]
     flags: re.Pattern[str]
     values: Mapping[str, re.Pattern[str]]
-    packages: tuple[str, ...] = ()
-    more_packages: tuple[str, ...] = ()
+    packages: tuple[str, ...]
+    more_packages: tuple[str, ...]
+    is_image: bool
+
+    @classmethod
+    def of(cls, row: Mapping[str, Any]) -> Launcher:
+        """Return the launcher of a row."""
+        pinned, loose, flags = (_pattern(row[key]) for key in ("pinned", "loose", "flags"))
+        values = {each: _pattern(text) for words, text in row.get("values", {}).items() for each in words.split()}
+        packages, more_packages = (tuple(row.get(key, "").split()) for key in ("packages", "more_packages"))
+        is_image = row.get("is_image", False)
+        return cls(row["begins"], pinned, loose, flags, values, packages, more_packages, is_image)
 
 
-_ANY_PLAIN = deferred(r"[\w.,:@-]+")
-_NPM_FLAGS = deferred(
-    r"-y|--yes|-q|--quiet|--no|--prefer-offline|--offline|--ignore-scripts|--no-install|--bun|--silent"
-)
-_UV_FLAGS = deferred(
-    r"-q|--quiet|-v|--verbose|--offline|--no-cache|-n|--isolated|--no-progress|--refresh|--no-config|--no-env-file"
-)
-_DENO_FLAGS = deferred(
-    r"-[AqRWNES]+|--quiet|--no-prompt|--allow-(?:all|net|read|write|env|sys|run|ffi)(?:=[\w@+:,./~-]+)?|--no-lock"
-    r"|--deny-\w+(?:=[\w@+:,./~-]+)?|--no-npm|--no-remote|--cached-only"
-)
-_VARIABLE = deferred(r"(?P<name>[A-Za-z_]\w*)(?:=[\w@+=:,./~-]*)?", re.ASCII)
-_VOLUME = deferred(r"[\w][\w.-]*:/[\w./-]+(?::ro|:rw)?", re.ASCII)
-_DOCKER_FLAGS = deferred(
-    r"-[it]+|--rm|--init|--interactive|--tty|--read-only|--quiet|-q|--no-healthcheck|--sig-proxy=\w+"
-)
-_DOCKER_VALUES: Mapping[str, re.Pattern[str]] = {
-    **dict.fromkeys(("-e", "--env"), _VARIABLE),
-    **dict.fromkeys(("-v", "--volume"), _VOLUME),
-    **dict.fromkeys(("-p", "--publish"), deferred(r"(?:127\.0\.0\.1:|localhost:)?[0-9]+:[0-9]+")),
-    **dict.fromkeys(("-m", "--memory", "--cpus", "--pids-limit", "--name", "--label", "-l"), _ANY_PLAIN),
-    **dict.fromkeys(("--platform", "-w", "--workdir", "--stop-timeout"), deferred(r"[\w./-]+")),
-    **dict.fromkeys(("-u", "--user"), deferred(r"[\w:-]+")),
-    "--network": deferred(r"none|bridge|default"),
-    "--pull": deferred(r"always|missing|never"),
-    "--cap-drop": _ANY_PLAIN,
-    "--security-opt": deferred(r"no-new-privileges(?:[:=]true)?"),
-}
-_OF_NPM = (_NPM, _NPM_ANY, _NPM_FLAGS)
-_PACKAGE = ("-p", "--package")
-_LAUNCHED = (
-    Launcher((("npx",), ("npm", "exec"), ("npm", "x"), ("bunx",), ("bun", "x")), *_OF_NPM, {}, _PACKAGE),
-    Launcher((("pnpm", "dlx"), ("pnpx",), ("yarn", "dlx")), *_OF_NPM, {}, _PACKAGE),
-    Launcher(
-        (("uvx",), ("uv", "tool", "run")),
-        *(_PYPI, _PYPI_ANY, _UV_FLAGS),
-        dict.fromkeys(("-p", "--python"), re.compile(r"(?:(?:c|py)(?:python|py))?@?[0-9.]+")),
-        ("--from",),
-        ("--with", "-w"),
-    ),
-    Launcher((("pipx", "run"),), _PYPI, _PYPI_ANY, deferred(r"-q|--quiet|--no-cache|--verbose"), {}, ("--spec",)),
-    Launcher((("go", "run"),), _GO, _GO_ANY, deferred(r"-v|-x"), {}),
-    Launcher((("deno", "run"),), _DENO, _DENO_ANY, _DENO_FLAGS, {}),
-    Launcher(
-        tuple(
-            (program, *words)
-            for program in ("docker", "podman", "nerdctl")
-            for words in (("run",), ("container", "run"))
-        ),
-        *(_IMAGE, _IMAGE_ANY, _DOCKER_FLAGS, _DOCKER_VALUES),
-    ),
-)
+# In a pattern of the table, a name in capitals stands for a part.
+_TABLE = packaged("model/launchers.json")
 
 
+def _pattern(text: str) -> re.Pattern[str]:
+    return deferred(re.sub("|".join(_TABLE["parts"]), lambda name: _TABLE["parts"][name[0]], text))
+
+
+_LAUNCHED = {tuple(begin.split()): row for row in map(Launcher.of, _TABLE["launchers"]) for begin in row.begins}
+_NPM_ANY = _pattern(_TABLE["npm"])
 # The files of a project that decide where a launcher gets its packages, or which code it runs before them.
-_STEERED: Mapping[str, tuple[str, ...]] = {
-    **dict.fromkeys(("npx", "npm"), (".npmrc",)),
-    **dict.fromkeys(("pnpm", "pnpx"), (".npmrc", ".pnpmfile.cjs", ".pnpmfile.mjs", "pnpm-workspace.yaml")),
-    "yarn": (".npmrc", ".yarnrc", ".yarnrc.yml"),
-    **dict.fromkeys(("bun", "bunx"), (".npmrc", "bunfig.toml")),
-    "deno": (".npmrc", "deno.json", "deno.jsonc"),
-    **dict.fromkeys(("uv", "uvx"), ("uv.toml",)),
-}
+_STEERED = {each: tuple(files) for words, files in _TABLE["steered_by"].items() for each in words.split()}
 
 
 def risk(words: Sequence[str]) -> Risk:
@@ -238,17 +182,9 @@ def risk(words: Sequence[str]) -> Risk:
     if not words or len(words) > _WORDS_MAX or any(len(word) > _WORD_MAX for word in words) or has_shell(words):
         return "shell"
     program = _program(words[0])
-    launched = next(
-        (
-            _launched(launcher, words[len(begins) :], reads_on=program == "npm")
-            for launcher in _LAUNCHED
-            for begins in launcher.begins
-            if (program, *words[1 : len(begins)]) == begins and _is_place(words[0])
-        ),
-        None,
-    )
-    if launched is not None:
-        return launched
+    for count in range(1, 4) if _is_place(words[0]) else ():
+        if launcher := _LAUNCHED.get((program, *words[1:count])):
+            return _launched(launcher, words[count:], reads_on=program == "npm")
     if _is_one_of(program, _INTERPRETERS):
         return _interpreted(program, words)
     if _is_one_of(program, _KNOWN) or not _is_place(words[0]) or ("/" in words[0] and _is_runner(words[0])):
@@ -322,12 +258,11 @@ def _launched(launcher: Launcher, words: Sequence[str], *, reads_on: bool) -> Ri
     kind: Risk
     kind, name = ("ordinary", words[position]) if is_named else _package_risk(launcher, words[position])
     arguments = words[position + 1 :]
-    is_image = launcher.loose is _IMAGE_ANY
     bare = re.split(r"[:\[]", name)[0]
     is_runner = "/" not in bare.removeprefix("library/") and _is_one_of(_program(bare), _KNOWN)
     if is_runner or name.lower() in _RUNNERS or (is_named and not _PLAIN_COMMAND.fullmatch(name)):
         return "shell"
-    if is_image and arguments and _is_one_of(_program(arguments[0]), _KNOWN):
+    if launcher.is_image and arguments and _is_one_of(_program(arguments[0]), _KNOWN):
         return "shell"
     if reads_on:
         own_words = arguments[: arguments.index("--")] if "--" in arguments else arguments
@@ -352,7 +287,7 @@ def _package_risk(launcher: Launcher, spec: str) -> tuple[Risk, str]:
 
 def _is_harmless(allowed: re.Pattern[str] | None, value: str) -> bool:
     match = allowed.fullmatch(value) if allowed is not None else None
-    return match is not None and not (allowed is _VARIABLE and loads_code(match["name"]))
+    return match is not None and not loads_code(match.groupdict().get("name", ""))
 
 
 def _interpreted(program: str, words: Sequence[str]) -> Risk:
