@@ -13,18 +13,7 @@ Severity = Literal["low", "medium", "high", "critical"]
 SEVERITIES: tuple[Severity, ...] = get_args(Severity)
 Confidence = Literal["low", "medium", "high"]
 # OWASP Agentic Skills Top 10, 2026.
-CATEGORIES: Mapping[str, str] = {
-    "AST01": "malicious skills",
-    "AST02": "supply chain compromise",
-    "AST03": "over-privileged skills",
-    "AST04": "insecure metadata",
-    "AST05": "untrusted external instructions",
-    "AST06": "weak isolation",
-    "AST07": "update drift",
-    "AST08": "poor scanning",
-    "AST09": "no governance",
-    "AST10": "cross-platform reuse",
-}
+CATEGORIES: Mapping[str, str] = packaged("model/categories.json")
 # RFC 2606, RFC 6761.
 # The end of the message about a program for which this installation of skillhub has no parser, and a line with it.
 NO_PARSER: Final = "the parsers, skillhub's extra named audit, are not installed"

@@ -7,7 +7,7 @@ origin in the lock and must have the signer in the lock.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from operator import not_
@@ -30,7 +30,7 @@ from skillhub.formats.document import (
     version_of,
     wrong,
 )
-from skillhub.formats.text import is_alias, word
+from skillhub.formats.text import is_alias, packaged, word
 from skillhub.model.finding import Finding
 from skillhub.model.hosts import LinkKind
 from skillhub.model.lock import LOCAL, DeclaredNeed, Locked, LockedSource, place_of, shown_signers
@@ -46,21 +46,7 @@ Change: TypeAlias = Literal[
 # for which its source vouches; `address` is the URL of a registry, whose root identifies it; `reference` is the
 # requested branch, tag or digest, or another spelling of the place; `signed` is a first signature.
 LOCK, RECORD, MERGE, AUDIT = range(4)
-_ELSEWHERE = ("source-mismatch", "question", "source", "origin-changed")
-MEANING: dict[Change, tuple[str, str, str, str]] = {
-    "source": _ELSEWHERE,
-    "url": _ELSEWHERE,
-    "plugin": _ELSEWHERE,
-    "path": _ELSEWHERE,
-    "root": ("source-mismatch", "source-mismatch", "source", "origin-changed"),
-    "host": ("", "question", "source", "origin-changed"),
-    "address": ("", "", "source", "origin-changed"),
-    "reference": ("", "question", "", ""),
-    "version": ("", "", "", ""),
-    "commit": ("", "", "", ""),
-    "signer": ("signer-changed", "signer-changed", "signer", "signer-changed"),
-    "signed": ("", "question", "signer", ""),
-}
+MEANING: Mapping[Change, Sequence[str]] = packaged("model/provenance.json")
 
 
 @dataclass(frozen=True, slots=True)

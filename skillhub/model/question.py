@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 from skillhub.errors import Refused
+from skillhub.formats.text import packaged
 from skillhub.model.reference import all_masked
 
 if TYPE_CHECKING:
@@ -48,12 +49,11 @@ Way = Literal["save", "merge", "take", "keep"]
 Accept = Literal["findings", "mcp", "needs"]
 McpChoice = Literal["ask", "configure", "skip"]  # the values of `--mcp`
 Rows = tuple[tuple[str, str, str], ...]
-Flag = Literal["--yes", "--allow-unsigned", "--accept findings", "--accept mcp"]
 
 
 @dataclass(frozen=True, slots=True)
 class Beforehand:
-    """The ways to answer yes to questions of one kind before they are asked.
+    """The ways to answer yes to questions of one kind before they are asked: a row of ``beforehand.json``.
 
     Attributes:
         flags: The flags, each of which answers yes.
@@ -61,40 +61,14 @@ class Beforehand:
         otherwise: Another way, for the hint; ``{subject}`` is replaced by the question's subject.
     """
 
-    flags: tuple[Flag, ...] = ()
+    flags: Sequence[str] = ()
     policy: bool = False
     otherwise: str = ""
 
 
-_YES = Beforehand(("--yes",))
-_POLICY = Beforehand(("--yes",), policy=True)
 A_PERSON = "a person at a terminal"
 BEFOREHAND: Mapping[Kind, Beforehand] = {
-    "install": _POLICY,
-    "unsigned": Beforehand(("--allow-unsigned",), policy=True),
-    "publisher": Beforehand(
-        otherwise="skillhub publisher trust NAME --key FILE (or --certificate FILE) trusts the signer"
-    ),
-    "finding": Beforehand(("--accept findings",), policy=True),
-    "critical-finding": Beforehand(
-        otherwise='a line of the machine\'s or your policy: allow-findings = ["{subject}"]'
-    ),
-    "capability": _POLICY,
-    "need": _POLICY,
-    "source": Beforehand(otherwise="{subject}, or trusted-sources in the machine's or your policy"),
-    "place": Beforehand(("--yes", "--allow-unsigned")),
-    "root": Beforehand(otherwise="--fingerprint sha256:… or --root FILE"),
-    "env": Beforehand(otherwise="--env {subject}=VALUE"),
-    "mcp": Beforehand(("--yes", "--accept mcp"), policy=True),
-    "mcp-unpinned": Beforehand(("--accept mcp",)),
-    "mcp-shell": Beforehand(otherwise=A_PERSON),
-    "mcp-conflict": Beforehand(otherwise=A_PERSON),
-    "mcp-serve": _YES,
-    "mcp-check": Beforehand(otherwise=A_PERSON),
-    "unused": _YES,
-    "uninstall": _YES,
-    "publish": _YES,
-    "local-edit": _YES,
+    kind: Beforehand(**row) for kind, row in packaged("model/beforehand.json").items()
 }
 # A no to a question of these kinds leaves the skill disabled; a no to another refuses the whole command.
 NEEDS: frozenset[Kind] = frozenset({"env", "mcp", "mcp-unpinned", "mcp-shell", "mcp-conflict"})

@@ -9,7 +9,6 @@ from skillhub.model.question import (
     UNANSWERED,
     YES,
     Answer,
-    Flag,
     Kind,
     Question,
     answered_by,
@@ -17,7 +16,7 @@ from skillhub.model.question import (
     unanswerable,
 )
 
-FLAGS = get_args(Flag)
+FLAGS = {flag for ways in BEFOREHAND.values() for flag in ways.flags}
 # The flags that answer each kind; a kind without flags needs a user or a policy.
 ANSWERED = {
     "install": {"--yes"},
