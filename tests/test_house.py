@@ -43,6 +43,7 @@ LAZY = {
     "skillhub/project/copies.py",
     "skillhub/install/candidates.py",
     "skillhub/install/pins.py",
+    "skillhub/install/sync.py",
     "skillhub/archive/unpack.py",
     "skillhub/formats/toml.py",
     "skillhub/project/last_seen.py",
