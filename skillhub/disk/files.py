@@ -492,10 +492,16 @@ def _fill(handle: int, data: bytes, mode: int | None, sync: bool) -> None:
         os.close(handle)
 
 
-def _mode_of(name: str, at: int | None, path: str) -> int | None:
+def status_of(name: str, at: int | None) -> os.stat_result | None:
+    """Return the status of a file, a folder or a link in an open folder; None if there is none."""
     try:
-        status = os.stat(name, dir_fd=at, follow_symlinks=False)
+        return os.stat(name, dir_fd=at, follow_symlinks=False)
     except FileNotFoundError:
+        return None
+
+
+def _mode_of(name: str, at: int | None, path: str) -> int | None:
+    if (status := status_of(name, at)) is None:
         return None
     if not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode) or _is_link(status)):
         raise StateError("expected a file, found a pipe or device", where=path)  # root could replace /dev/null

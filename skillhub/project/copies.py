@@ -181,7 +181,7 @@ def write_copy(
             # A clone shares the store's blocks if the file system can; `clone_tree` refuses a damaged tree.
             if not is_linked and (tree.size < WORTH_SHARING or not clone_tree(stored, staged, tree, by)):
                 write_tree(staged, tree.items(), read_only=False, dir_fd=by)
-            is_there = _is_there(name, at)
+            is_there = files.status_of(name, at) is not None
             if is_there:
                 os.rename(name, old, src_dir_fd=at, dst_dir_fd=by)
             os.rename(staged, name, src_dir_fd=by, dst_dir_fd=at)
@@ -191,7 +191,7 @@ def write_copy(
             with suppress(OSError):
                 remove_tree(staged, by)
             with suppress(OSError):
-                if not _is_there(name, at):
+                if files.status_of(name, at) is None:
                     os.rename(old, name, src_dir_fd=by, dst_dir_fd=at)
             raise
 
@@ -218,13 +218,6 @@ def _beside(project: Project, path: str) -> str:
     """
     folder = os.path.dirname(path)
     return folder if folder == project.base else os.path.dirname(folder)
-
-
-def _is_there(name: str, at: int | None) -> bool:
-    with suppress(FileNotFoundError):
-        os.stat(name, dir_fd=at, follow_symlinks=False)
-        return True
-    return False
 
 
 def _linked(target: str, path: str, at: int | None, linkages: Sequence[Linkage]) -> bool:

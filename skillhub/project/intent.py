@@ -205,6 +205,11 @@ class ProposedSource:
         """The target of the alias; None for a registry and for a site."""
         return place_at(self.url)
 
+    def over(self, locked: LockedSource | None) -> LockedSource:
+        """Return the source that the intent means, with what only the lock has of it; a registry if that has none."""
+        kind, root = (locked.kind, locked.root) if locked else ("registry", None)
+        return LockedSource(kind=kind, url=self.url.rstrip("/"), root=self.root or root)
+
 
 @part
 @dataclass(frozen=True, slots=True)
@@ -367,16 +372,14 @@ def proposals(lock: Lock, intent: Intent) -> dict[str, LockedSource]:
     """
     found = dict(lock.sources)
     for alias, wanted in intent.sources.items():
-        url, locked = wanted.url.rstrip("/"), lock.sources.get(alias)
-        if locked is None:
-            if wanted.place is None:
-                found[alias] = LockedSource(kind="registry", url=url, root=wanted.root)
+        locked = lock.sources.get(alias)
+        if locked is None and wanted.place is not None:
             continue
-        found[alias] = LockedSource(kind=locked.kind, url=url, root=wanted.root or locked.root)
-        if wanted.place is not None or not is_same_source(locked, found[alias]):
+        found[alias] = wanted.over(locked)
+        if locked is not None and (wanted.place is not None or not is_same_source(locked, found[alias])):
             root = f" with root {wanted.root}" if wanted.root else ""
             raise SourceMismatch(
-                f"the lock has the source {alias} as {locked}; skillhub.toml names {url}{root}",
+                f"the lock has the source {alias} as {locked}; skillhub.toml names {found[alias].url}{root}",
                 hint=f"remove the skills of {alias} from the lock, or correct [sources.{alias}]",
             )
     return found
@@ -451,13 +454,9 @@ def sources_since(before: Lock, lock: Lock, intent: Intent) -> dict[str, LockedS
     """
     found = dict(lock.sources)
     for alias, wanted in intent.sources.items():
-        url, locked = wanted.url.rstrip("/"), lock.sources.get(alias)
-        if wanted.place is not None:
-            continue
-        if locked is None:
-            found[alias] = LockedSource(kind="registry", url=url, root=wanted.root)
-        elif locked == before.sources.get(alias):
-            found[alias] = LockedSource(kind=locked.kind, url=url, root=wanted.root or locked.root)
+        locked = lock.sources.get(alias)
+        if wanted.place is None and locked in (None, before.sources.get(alias)):
+            found[alias] = wanted.over(locked)
     return found
 
 

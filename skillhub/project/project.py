@@ -376,7 +376,7 @@ def refuse_other_owner(status: os.stat_result, path: str) -> None:
     Raises:
         StateError: it does.
     """
-    if hasattr(os, "geteuid") and status.st_uid != os.geteuid():
+    if not _is_own(status):
         hint = "use chown if you trust it, or name your project with --project"
         raise StateError("it belongs to another user", where=path, hint=hint)
 
@@ -522,7 +522,7 @@ def _repository(project: HeldFolder) -> tuple[str | None, GitFolder | None]:
         while folder is not None and folder.path is not None:
             pointer = os.path.join(folder.path, ".git")
             with folder.hold(pointer) as (name, at):
-                status = _status_of(name, at)
+                status = files.status_of(name, at)
             if status is not None:
                 git = _git_folder(folder, pointer, status)
                 prefix = "".join(f"/{_literal(each)}" for each in reversed(below))
@@ -530,13 +530,6 @@ def _repository(project: HeldFolder) -> tuple[str | None, GitFolder | None]:
             below.append(os.path.basename(os.path.realpath(folder.path)))
             folder = folder.parent()
     return None, None
-
-
-def _status_of(name: str, at: int | None) -> os.stat_result | None:
-    try:
-        return os.stat(name, dir_fd=at, follow_symlinks=False)
-    except FileNotFoundError:
-        return None
 
 
 def _git_folder(tree: HeldFolder, pointer: str, status: os.stat_result) -> tuple[HeldFolder, str, str] | None:
@@ -558,8 +551,9 @@ def _linked_folder(git: str, pointer: str) -> tuple[HeldFolder, str, str] | None
     """Return the folder to which ``pointer`` leads, if that names ``pointer``: git writes both paths."""
     try:
         with MACHINE.hold(os.path.join(git, "HEAD")) as (name, at):
-            known_projects = _is_own(os.stat(os.path.dirname(name) or ".", dir_fd=at)) and _status_of(name, at)
-        if not known_projects or not _leads_back(git, pointer):
+            is_own = _is_own(os.stat(os.path.dirname(name) or ".", dir_fd=at))
+            has_head = files.status_of(name, at) is not None
+        if not (is_own and has_head and _leads_back(git, pointer)):
             return None
         common = files.read(os.path.join(git, "commondir"), _NAME_CAP, root=MACHINE)
     except OSError:
