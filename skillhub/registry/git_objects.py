@@ -16,7 +16,7 @@ from typing import Final
 
 from skillhub.errors import WrongBytes
 from skillhub.model.tree import Tree
-from skillhub.sources.git_snapshot import object_id
+from skillhub.sources.git_snapshot import object_id, tree_of
 
 FOLDER: Final = "40000"
 PACK_MAX: Final = 32 << 20  # bytes of content, after which a new pack begins
@@ -53,10 +53,7 @@ class Objects(dict[str, tuple[str, bytes]]):
             else:
                 direct[head] = entry
         direct |= {name: (FOLDER, self.put_folder(inner)) for name, inner in deeper.items()}
-        # Git sorts a folder as if its name ended with a slash.
-        rows = sorted((name.encode() + b"/" * (mode == FOLDER), mode, id_) for name, (mode, id_) in direct.items())
-        lines = (mode.encode() + b" " + name.rstrip(b"/") + b"\0" + bytes.fromhex(id_) for name, mode, id_ in rows)
-        return self.put("tree", b"".join(lines))
+        return self.put("tree", tree_of((mode, name, id_) for name, (mode, id_) in direct.items()))
 
     def without(self, ids: Collection[str]) -> Objects:
         """Return all objects except these."""
