@@ -9,76 +9,38 @@ from __future__ import annotations
 
 __version__ = "0.1.0"
 
-# The module that defines each public name.
-_HOMES = {
-    name: f"skillhub.{module}"
-    for module, names in {
-        "answers.reading": "AuditAnswer CatalogAnswer LoadAnswer SearchAnswer ShowAnswer",
-        "answers.skills": "ListAnswer OutcomeAnswer VerifyAnswer",
-        "api": "OpenProject open_project",
-        "command.ports": "Options",
-        "errors": "FormatError Refused SecurityError SkillhubError SourceError StateError UsageError",
-        "formats.digest": "Digest",
-        "model.question": "Answer Question",
-        "model.tree": "Tree",
-    }.items()
-    for name in names.split()
-}
-TYPE_CHECKING = False  # type checkers know this name; the import of `typing` takes a third of `skillhub --version`
-__all__ = [
-    "Answer",
-    "AuditAnswer",
-    "CatalogAnswer",
-    "Digest",
-    "FormatError",
-    "ListAnswer",
-    "LoadAnswer",
-    "OpenProject",
-    "Options",
-    "OutcomeAnswer",
-    "Question",
-    "Refused",
-    "SearchAnswer",
-    "SecurityError",
-    "ShowAnswer",
-    "SkillhubError",
-    "SourceError",
-    "StateError",
-    "Tree",
-    "UsageError",
-    "VerifyAnswer",
-    "__version__",
-    "open_project",
-]
 
-if TYPE_CHECKING:
-    from skillhub.answers.reading import AuditAnswer, CatalogAnswer, LoadAnswer, SearchAnswer, ShowAnswer
-    from skillhub.answers.skills import ListAnswer, OutcomeAnswer, VerifyAnswer
-    from skillhub.api import OpenProject, open_project
-    from skillhub.command.ports import Options
-    from skillhub.errors import (
-        FormatError,
-        Refused,
-        SecurityError,
-        SkillhubError,
-        SourceError,
-        StateError,
-        UsageError,
-    )
-    from skillhub.formats.digest import Digest
-    from skillhub.model.question import Answer, Question
-    from skillhub.model.tree import Tree
+def homes_of(package: str) -> dict[str, str]:
+    """Return the module of each public name of a package, by the lines ``from MODULE import NAME …`` of its stub."""
+    import os  # noqa: PLC0415
+
+    stub = os.path.join(os.path.dirname(__file__), *package.split(".")[1:], "__init__.pyi")
+    with open(stub, encoding="utf-8") as file:
+        return {words[3]: words[1] for words in map(str.split, file) if words[:1] == ["from"]}
+
+
+def public(package: str, name: str) -> object:
+    """Return a public name of a package, or the list of all.
+
+    Raises:
+        AttributeError: the package has no such name.
+    """
+    from importlib import import_module  # noqa: PLC0415
+
+    homes = homes_of(package)
+    if name == "__all__":
+        return sorted([*homes, *(["__version__"] if package == "skillhub" else [])])
+    if name not in homes:
+        raise AttributeError(f"module {package!r} has no attribute {name!r}")
+    return getattr(import_module(homes[name]), name)
 
 
 def __getattr__(name: str) -> object:
     # PEP 562: the import of all modules at once would triple the start-up of `skillhub --version`.
-    if name not in _HOMES:
-        raise AttributeError(f"module 'skillhub' has no attribute {name!r}")
-    from importlib import import_module  # noqa: PLC0415
-
-    return getattr(import_module(_HOMES[name]), name)
+    value = globals()[name] = public(__name__, name)
+    return value
 
 
 def __dir__() -> list[str]:
     # So that `help(skillhub)` shows the names that are not imported yet.
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *homes_of(__name__)})

@@ -17,13 +17,13 @@ def test_every_public_name_exists():
     for name in skillhub.runtime.__all__:
         public = getattr(skillhub.runtime, name)
         assert get_origin(public) is Literal or public.__name__ == name
-    assert set(skillhub.runtime.__all__) == set(skillhub.runtime._HOMES)
+    assert set(skillhub.runtime.__all__) <= set(dir(skillhub.runtime))
 
 
 def test_a_type_checker_sees_every_public_name():
-    source = Path(skillhub.runtime.__file__).read_text(encoding="utf-8")
-    (checked,) = (node for node in ast.parse(source).body if isinstance(node, ast.If))
-    assert sorted(each.name for node in checked.body for each in node.names) == sorted(skillhub.runtime.__all__)
+    stub = Path(skillhub.runtime.__file__).with_suffix(".pyi").read_text(encoding="utf-8")
+    names = [each for node in ast.walk(ast.parse(stub)) if isinstance(node, ast.ImportFrom) for each in node.names]
+    assert sorted(each.name for each in names if each.asname == each.name) == skillhub.runtime.__all__
 
 
 def classes(hint):
