@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Annotated, Any, Generic, TypeVar
+from typing import Annotated, Generic, TypeVar
 
 from skillhub.disk import files
 from skillhub.disk.proved import Stamp, stamp_of
@@ -30,7 +30,7 @@ class StateDocument(Document):
 _D = TypeVar("_D", bound=StateDocument)
 
 
-class StateFile(Generic[_D]):
+class StateFile(Generic[_D, _T]):
     """One JSON document: read within bounds, validated in full, and replaced atomically.
 
     Args:
@@ -39,28 +39,27 @@ class StateFile(Generic[_D]):
         hint: The hint for a malformed file. Such a file is never read as empty: a refusal that it causes would be
             lifted.
         form: The class of the document.
+        make: Makes the value that ``read`` returns from the document, or from None without a file.
     """
 
-    def __init__(self, path: str, what: str, hint: str, form: type[_D]) -> None:
+    def __init__(self, path: str, what: str, hint: str, form: type[_D], make: Callable[[_D | None], _T]) -> None:
         self._path = path
         self._what = what
         self._hint = hint
         self._form = form
-        self._seen: tuple[Stamp | None, Any] | None = None
+        self._make = make
+        self._seen: tuple[Stamp | None, _T] | None = None
 
-    def read(self, make: Callable[[_D | None], _T]) -> _T:
-        """Return the result of ``make`` for the document, or for None without a file; an unchanged file is read once.
-
-        ``make`` has to be the same function at each call.
+    def read(self) -> _T:
+        """Return the value that the file has; an unchanged file is read once.
 
         Raises:
             StateError: the document is malformed, or the disk refuses.
         """
         stamp = _stamp(self._path)
         if self._seen is None or self._seen[0] != stamp:
-            self._seen = stamp, self._made(make)
-        found: _T = self._seen[1]
-        return found
+            self._seen = stamp, self._read_file()
+        return self._seen[1]
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -88,10 +87,10 @@ class StateFile(Generic[_D]):
         files.write_atomic(self._path, data, mode=0o600)
         self._seen = None
 
-    def _made(self, make: Callable[[_D | None], _T]) -> _T:
+    def _read_file(self) -> _T:
         try:
             data = files.read(self._path, self._form.CAP)
-            return make(None if data is None else self._form.parse(data, self._path))
+            return self._make(None if data is None else self._form.parse(data, self._path))
         except FormatError as error:
             message = f"expected {self._what}: {error.message}"
             raise StateError(message, where=error.where, hint=error.hint or self._hint) from error

@@ -152,7 +152,7 @@ class OwnEntry:
         path = self.file.path
         state = _state_file(self.ports.project.home)
         with state.locked():
-            known = entries_file(self.ports.project.home)
+            known = state.read()
             entries, made = dict(known.entries), dict(known.created)
             entries.pop(path, None)
             made.pop(path, None)
@@ -161,15 +161,15 @@ class OwnEntry:
             state.write(entries=entries, created=made)
 
 
-def _state_file(home: Home) -> StateFile[McpEntriesFile]:
-    path = os.path.join(home.state, "mcp-entries.json")
-    return StateFile(path, "the entries that skillhub wrote for agents", _HINT, McpEntriesFile)
+def _state_file(home: Home) -> StateFile[McpEntriesFile, McpEntriesFile]:
+    path, what = os.path.join(home.state, "mcp-entries.json"), "the entries that skillhub wrote for agents"
+    empty = McpEntriesFile.model_construct(entries={}, created={})
+    return StateFile(path, what, _HINT, McpEntriesFile, lambda found: found or empty)
 
 
 def entries_file(home: Home) -> McpEntriesFile:
     """Return the entries that skillhub wrote, by agents' files. Raises StateError: the file cannot be read."""
-    empty = McpEntriesFile.model_construct(entries={}, created={})
-    return _state_file(home).read(lambda document: document or empty)
+    return _state_file(home).read()
 
 
 def _start() -> tuple[str, ...]:

@@ -63,14 +63,13 @@ class SkillProfiles:
     def __init__(self, project: Project) -> None:
         self._project = project
         path = os.path.join(project.home.state, "profiles.json")
-        self._file = StateFile(path, "the profiles of a user", _HINT, SkillProfilesFile)
-
-    def _rows(self) -> tuple[SkillProfile, ...]:
-        return self._file.read(lambda found: found.profiles if found else ())
+        self._file = StateFile(
+            path, "the profiles of a user", _HINT, SkillProfilesFile, lambda found: found.profiles if found else ()
+        )
 
     def all(self) -> Mapping[str, Sequence[str]]:
         """Return the skills of each profile, by its name."""
-        return {each.name: each.skills for each in self._rows() if each.key == self._project.key}
+        return {each.name: each.skills for each in self._file.read() if each.key == self._project.key}
 
     def get(self, name: str) -> Sequence[str]:
         """Return the skills of a profile.
@@ -88,7 +87,7 @@ class SkillProfiles:
     def put(self, name: str, skills: Sequence[str] | None) -> None:
         """Store a profile, replacing one of its name; without skills, delete it."""
         with self._file.locked():
-            kept = [each for each in self._rows() if (each.key, each.name) != (self._project.key, name)]
+            kept = [each for each in self._file.read() if (each.key, each.name) != (self._project.key, name)]
             if skills is not None:
                 kept.append(SkillProfile(self._project.key, self._project.base, name, tuple(sorted(skills))))
             kept.sort(key=lambda each: (each.project, each.key, each.name))

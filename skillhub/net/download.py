@@ -119,7 +119,7 @@ class SiteMemory:
 
     def __init__(self, state: str, *, remember: bool = True) -> None:
         path = os.path.join(state, "sites.json")
-        self._file = StateFile(path, "the sites that offered digests", _HINT, SitesFile)
+        self._file = StateFile(path, "the sites that offered digests", _HINT, SitesFile, _without_secrets)
         self._remember = remember
         self._learned: SitesFile | None = None
 
@@ -163,7 +163,7 @@ class SiteMemory:
                 )
 
     def _read(self) -> SitesFile:
-        return self._learned or self._file.read(_without_secrets)
+        return self._learned or self._file.read()
 
     def _change(self, change: Callable[[SitesFile], Mapping[str, object]]) -> None:
         if not self._remember:

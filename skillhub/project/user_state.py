@@ -60,7 +60,7 @@ class PublishersFile(StateDocument):
     publishers: Members[str, _Row]
 
 
-def _parse_publishers(document: PublishersFile | None) -> Mapping[str, Trusted]:
+def _trusted(document: PublishersFile | None) -> Mapping[str, Trusted]:
     rows = {} if document is None else document.publishers
     return {name: Trusted(**asdict(row), name=name) for name, row in rows.items()}
 
@@ -112,7 +112,7 @@ class Publishers:
 
     def __init__(self, home: Home) -> None:
         path = os.path.join(home.state, "publishers.json")
-        self._file = StateFile(path, "the publishers of a user", _PUBLISHERS_HINT, PublishersFile)
+        self._file = StateFile(path, "the publishers of a user", _PUBLISHERS_HINT, PublishersFile, _trusted)
         self._pins = os.path.join(home.state, "signers")
         self._own = os.path.join(home.state, "keys")
 
@@ -122,7 +122,7 @@ class Publishers:
         Raises:
             StateError: the file is malformed, or cannot be read.
         """
-        return self._file.read(_parse_publishers)
+        return self._file.read()
 
     def get(self, name: str) -> Trusted:
         """Return the trusted publisher with this name.
@@ -339,7 +339,8 @@ class SecretIndex:
 
     def __init__(self, state: str) -> None:
         path = os.path.join(state, "secrets.json")
-        self._file = StateFile(path, "the list of values that a user has stored", _SECRETS_HINT, SecretsFile)
+        what = "the list of values that a user has stored"
+        self._file = StateFile(path, what, _SECRETS_HINT, SecretsFile, lambda found: found.secrets if found else ())
 
     def all(self) -> tuple[Secret, ...]:
         """Return every entry, sorted by project and name.
@@ -347,7 +348,7 @@ class SecretIndex:
         Raises:
             StateError: the file is malformed, or cannot be read.
         """
-        return self._file.read(lambda found: found.secrets if found else ())
+        return self._file.read()
 
     def find(self, key: str, name: str) -> Secret | None:
         """Return the entry of this variable in this project, if there is one; raises as ``all``."""

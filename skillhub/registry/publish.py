@@ -64,11 +64,13 @@ class PublishTargets:
 
     def __init__(self, state: str) -> None:
         path = os.path.join(state, "publish.json")
-        self._file = StateFile(path, "where a user publishes", _HINT, PublishTargetsFile)
+        self._file = StateFile(
+            path, "where a user publishes", _HINT, PublishTargetsFile, lambda found: found.targets if found else ()
+        )
 
     def all(self) -> tuple[PublishTarget, ...]:
         """Return every target."""
-        return self._file.read(lambda file: file.targets if file else ())
+        return self._file.read()
 
     def choose(self, address: str | None, registry: str | None) -> PublishTarget:
         """Return the target with this address, or the only known target.

@@ -221,9 +221,9 @@ class Sources:
         self._home = home
         self._remember = remember
         path = os.path.join(home.state, "sources.json")
-        self._file = StateFile(path, "the sources of a user", _HINT, SourcesFile)
+        self._file = StateFile(path, "the sources of a user", _HINT, SourcesFile, _user_sources)
         path, what = os.path.join(home.state, "project-sources.json"), "the sources of projects that a user agreed to"
-        self._agreed_file = StateFile(path, what, _AGREED_HINT, AgreedSourcesFile)
+        self._agreed_file = StateFile(path, what, _AGREED_HINT, AgreedSourcesFile, _agreed)
         self._roots = os.path.join(home.state, "roots")
         self._last_seen: dict[Digest, LastSeen] = {}
 
@@ -235,7 +235,7 @@ class Sources:
 
     def mine(self) -> Mapping[str, Source]:
         """Return the user's own sources by alias; without a file, only the embedded registry, as ``github``."""
-        return self._file.read(_user_sources).sources
+        return self._file.read().sources
 
     def all(self) -> Mapping[str, Source]:
         """Return every source that applies here, by alias: the user's own."""
@@ -289,7 +289,7 @@ class Sources:
 
     def _former(self) -> frozenset[tuple[str, str]]:
         """Return the pairs of each alias and a former meaning of it."""
-        return self._file.read(_user_sources).former
+        return self._file.read().former
 
     def root(self, source: Source) -> bytes:
         """Return the trusted first root of the source.
@@ -357,7 +357,7 @@ class Sources:
         source = Source(alias, url.rstrip("/") or url, root_digest, named_by)
         if source.root == root_fingerprint() and not source.embedded:
             raise UsageError("that is the root of the embedded registry, whose keys are public test keys")
-        known = self._file.read(_user_sources).registries, self._agreed_file.read(_agreed).registries
+        known = self._file.read().registries, self._agreed_file.read().registries
         is_site = source.root is None and source.place is None
         if is_site and any(_url_key(source.url) in registries for registries in known):
             message = "expected a registry, as before, found a site without metadata"
@@ -408,26 +408,26 @@ class Sources:
         """Remove the agreements to that source under its alias: in one project, or in all."""
 
         def rest() -> Mapping[str, Mapping[str, _Row]]:
-            projects = {key: {**rows} for key, rows in self._agreed_file.read(_agreed).projects.items()}
+            projects = {key: {**rows} for key, rows in self._agreed_file.read().projects.items()}
             for key, rows in projects.items():
                 row = rows.get(gone.alias)
                 if row and project in (None, key) and gone.is_meant(_locked(row)):
                     del rows[gone.alias]
             return projects
 
-        if rest() != self._agreed_file.read(_agreed).projects:
+        if rest() != self._agreed_file.read().projects:
             with self._agreed_file.locked():
                 self._write_agreed(rest())
 
     def _write(self, sources: Mapping[str, Source], gone: Source | None = None) -> None:
-        known = self._file.read(_user_sources)
+        known = self._file.read()
         former = known.former | ({(gone.alias, _meaning(gone))} if gone else frozenset())
         registries = known.registries | _registries(sources)
         self._file.write(former=tuple(sorted(former)), registries=tuple(sorted(registries)), sources=_rows(sources))
 
     def _write_agreed(self, projects: Mapping[str, Mapping[str, _Row]], registry: str | None = None) -> None:
         """Write the agreements, and add those that no longer hold to the former meanings."""
-        known = self._agreed_file.read(_agreed)
+        known = self._agreed_file.read()
         former = {key: {*pairs} for key, pairs in known.former.items()}
         for key, rows in known.projects.items():
             gone = {alias: row for alias, row in rows.items() if projects[key].get(alias) != row}
@@ -463,7 +463,7 @@ class ProjectSources(Sources):
         return {**mine, **{alias: each for alias, each in self._proposed_here.items() if alias not in mine}}
 
     def _agreed_rows(self) -> Mapping[str, _Row]:
-        return self._agreed_file.read(_agreed).projects.get(self._project, {})
+        return self._agreed_file.read().projects.get(self._project, {})
 
     def _proposed(self) -> Mapping[str, Source]:
         agreed = self._agreed_rows()
@@ -481,7 +481,7 @@ class ProjectSources(Sources):
         }
 
     def _former(self) -> frozenset[tuple[str, str]]:
-        former = self._agreed_file.read(_agreed).former.get(self._project, ())
+        former = self._agreed_file.read().former.get(self._project, ())
         now = {(alias, row.root or row.url) for alias, row in self._agreed_rows().items()}
         return super()._former().union(former, now)
 
@@ -517,7 +517,7 @@ class ProjectSources(Sources):
             row = _Row(source.url, source.root)
             if self._agreed_rows().get(alias) != row:
                 with self._agreed_file.locked():
-                    projects = self._agreed_file.read(_agreed).projects
+                    projects = self._agreed_file.read().projects
                     rows = {**projects.get(self._project, {}), alias: row}
                     self._write_agreed({**projects, self._project: rows}, key)
         self._adopted.clear()

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Annotated
 
 from pydantic import PlainSerializer
@@ -60,10 +61,6 @@ class FirstSeenFile(StateDocument):
     places: Members[str, _Place]
 
 
-def _parse(document: FirstSeenFile | None) -> Mapping[str, _Place]:
-    return {} if document is None else document.places
-
-
 class FirstSeen:
     """The times at which releases were first seen; the file is parsed once a command and written for each new one.
 
@@ -74,7 +71,8 @@ class FirstSeen:
 
     def __init__(self, home: Home, *, remember: bool = True) -> None:
         path = os.path.join(home.state, "first-seen.json")
-        self._file = StateFile(path, "the times at which releases were first seen", _HINT, FirstSeenFile)
+        what = "the times at which releases were first seen"
+        self._file = StateFile(path, what, _HINT, FirstSeenFile, lambda found: found.places if found else {})
         self._remember = remember
         self._known: Mapping[str, _Place] | None = None
 
@@ -85,7 +83,7 @@ class FirstSeen:
             StateError: the file is malformed, or the disk refuses.
         """
         if self._known is None:
-            self._known = self._file.read(_parse)
+            self._known = self._file.read()
         if place not in self._known or what not in self._known[place].seen:
             self._known = self._with_new(place, what, now)
         found = self._known[place]
@@ -95,7 +93,7 @@ class FirstSeen:
         if not self._remember:
             return _with(self._known or {}, place, what, now)
         with self._file.locked():
-            known = _with(self._file.read(_parse), place, what, now)
+            known = _with(self._file.read(), place, what, now)
             self._file.write(places=known)
         return known
 
@@ -177,7 +175,7 @@ class KeptListings:
     def read(self, source: str) -> KeptListing | None:
         """Return the kept listing of a place by its reference; None for a damaged file or one of another place."""
         with suppress(StateError):
-            return self._file(source).read(lambda document: _kept_listing(document, source))
+            return self._file(source).read()
         return None
 
     def listed(self, source: str, url: str, now: datetime, ask: Callable[[], Index], *, refresh: bool) -> Index:
@@ -219,8 +217,9 @@ class KeptListings:
         with suppress(OSError):
             os.unlink(self._path(source))
 
-    def _file(self, source: str) -> StateFile[ListingFile]:
-        return StateFile(self._path(source), "the listing of a source", _LISTING_HINT, ListingFile)
+    def _file(self, source: str) -> StateFile[ListingFile, KeptListing | None]:
+        make = partial(_kept_listing, source)
+        return StateFile(self._path(source), "the listing of a source", _LISTING_HINT, ListingFile, make)
 
     def _path(self, source: str) -> str:
         return os.path.join(self._folder, f"{Digest.of(source.encode()).hex}.json")
@@ -231,7 +230,7 @@ def _row(release: Release) -> _Listed:
     return _Listed(release.name, description, release.path, release.plugin, release.rev)
 
 
-def _kept_listing(document: ListingFile | None, source: str) -> KeptListing | None:
+def _kept_listing(source: str, document: ListingFile | None) -> KeptListing | None:
     if document is None or document.source != source:
         return None
     found: dict[str, tuple[Release, ...]] = {}
@@ -260,10 +259,6 @@ class ShownTimeFile(StateDocument):
     by: str
 
 
-def _same(document: ShownTimeFile | None) -> ShownTimeFile | None:
-    return document
-
-
 class ShownTime:
     """The time by which this machine judges expiry.
 
@@ -278,7 +273,8 @@ class ShownTime:
 
     def __init__(self, home: Home, clock: Callable[[], datetime] = system_clock, *, remember: bool = True) -> None:
         self.path = os.path.join(home.state, "shown-time.json")
-        self._file = StateFile(self.path, "the latest time that metadata has shown", _TIME_HINT, ShownTimeFile)
+        what = "the latest time that metadata has shown"
+        self._file = StateFile(self.path, what, _TIME_HINT, ShownTimeFile, lambda found: found)
         self._clock = clock
         self._remember = remember
 
@@ -288,7 +284,7 @@ class ShownTime:
         Raises:
             StateError: the file is malformed, or the disk refuses.
         """
-        clock, shown = self._clock(), self._file.read(_same)
+        clock, shown = self._clock(), self._file.read()
         return clock if shown is None else max(clock, shown.latest)
 
     def learn(self, shown: datetime, by: str) -> None:
@@ -303,10 +299,10 @@ class ShownTime:
         """
         # The file has whole seconds; they are rounded down, so that the time stays in the past.
         time = min(shown, self._clock()).replace(microsecond=0)
-        if not self._remember or not _is_later(time, self._file.read(_same)):
+        if not self._remember or not _is_later(time, self._file.read()):
             return
         with self._file.locked():
-            if _is_later(time, self._file.read(_same)):
+            if _is_later(time, self._file.read()):
                 self._file.write(latest=time, by=by)
 
     @property
@@ -316,7 +312,7 @@ class ShownTime:
         Raises:
             StateError: the file is malformed, or the disk refuses.
         """
-        clock, shown = self._clock(), self._file.read(_same)
+        clock, shown = self._clock(), self._file.read()
         if shown is None or shown.latest - clock <= _TOLERANCE:
             return None
         clock_text, shown_text = spell_time(clock), spell_time(shown.latest)

@@ -112,9 +112,10 @@ class RegistryLog:
         self._fetch = get
         self.is_bundled = False
         self._fetch_head = head
-        self._file = StateFile(os.path.join(folder, LOG_SEEN), "the last seen state of a log", _HINT, LogSeenFile)
+        path = os.path.join(folder, LOG_SEEN)
+        self._file = StateFile(path, "the last seen state of a log", _HINT, LogSeenFile, _seen)
         # This is read while the metadata is locked, so that it is no newer than this command's metadata.
-        known = self._file.read(_seen)
+        known = self._file.read()
         if known is None:
             # A search remembers the announcement of the log, too.
             known = 0, _digest(root_of({}, 0))
@@ -210,7 +211,7 @@ class RegistryLog:
                 raise BadLog(f"the first {size} entries of the log differ from those seen before")
         if checkpoint.size > size:
             with self._file.locked():
-                known = self._file.read(_seen)
+                known = self._file.read()
                 if known is None or known[0] < checkpoint.size:
                     self._write(checkpoint.size, _digest(checkpoint.root))
 
@@ -252,10 +253,10 @@ class LogWatch:
 
     def __init__(self, log: RegistryLog, folder: str, name: str) -> None:
         path = os.path.join(folder, "log-watched.json")
-        self._file = StateFile(path, "the reported entries of a log", _WATCHED_HINT, LogWatchedFile)
+        self._file = StateFile(path, "the reported entries of a log", _WATCHED_HINT, LogWatchedFile, _watched)
         self._name = name
         self._size = log.head.checkpoint.size
-        known = self._file.read(_watched).get(name)
+        known = self._file.read().get(name)
         self._about = {*known.about} if known else {f"name:{name}", f"publisher:{name}"}
         if known and known.size > self._size:
             raise Rollback(f"the log has {self._size} entries, and had {known.size} before")
@@ -270,7 +271,7 @@ class LogWatch:
             StateError: the disk refuses.
         """
         with self._file.locked():
-            known = self._file.read(_watched)
+            known = self._file.read()
             if self.is_known and known.get(self._name, Watched()).size < self._size:
                 row = Watched(self._size, tuple(sorted(self._about)))
                 self._file.write(watched={**known, self._name: row})

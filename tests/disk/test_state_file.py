@@ -30,21 +30,21 @@ def path(tmp_path):
 
 
 def at(path):
-    return StateFile(path, "the words", "restore the file", Words)
+    return StateFile(path, "the words", "restore the file", Words, parse)
 
 
 def put(file, *words):
     with file.locked():
-        file.write(words=(*file.read(parse), *words))
+        file.write(words=(*file.read(), *words))
 
 
 def test_a_written_document_is_read_by_every_reader(path):
     mine, other = at(path), at(path)
-    assert mine.read(parse) == ()
+    assert mine.read() == ()
     put(mine, "a")
-    assert other.read(parse) == ("a",)
+    assert other.read() == ("a",)
     put(other, "b")
-    assert mine.read(parse) == ("a", "b")
+    assert mine.read() == ("a", "b")
     assert json.loads(Path(path).read_bytes()) == {"words": ["a", "b"], "version": 1}
 
 
@@ -53,7 +53,7 @@ class Counts(StateDocument):
 
 
 def test_the_documents_class_is_written_with_members_in_order(path):
-    file = StateFile(path, "the counts", "restore the file", Counts)
+    file = StateFile(path, "the counts", "restore the file", Counts, lambda found: found)
     with file.locked():
         file.write(counts={"b": 1, "a": 2})
     assert list(json.loads(Path(path).read_bytes())["counts"]) == ["b", "a"]
@@ -66,40 +66,42 @@ def test_attack_an_invalid_document_is_not_written(path, document):
     put(file, "a")
     with file.locked(), pytest.raises(FormatError):
         file.write(**document)
-    assert at(path).read(parse) == ("a",)
+    assert at(path).read() == ("a",)
 
 
 def test_an_unchanged_document_is_parsed_once(path):
-    file, seen = at(path), []
-    put(file, "a")
+    seen = []
+    put(at(path), "a")
+    file = StateFile(path, "the words", "restore the file", Words, seen.append)
     for _ in range(3):
-        file.read(lambda document: seen.append(document))
+        file.read()
     assert len(seen) == 1
 
 
 def test_a_missing_document_is_parsed_once_until_written(path):
-    mine, other, seen = at(path), at(path), []
+    seen = []
+    file = StateFile(path, "the words", "restore the file", Words, lambda found: seen.append(found) or parse(found))
     for _ in range(3):
-        mine.read(lambda document: seen.append(document))
+        file.read()
     assert seen == [None]
-    put(other, "a")
-    assert mine.read(parse) == ("a",)
+    put(at(path), "a")
+    assert file.read() == ("a",)
 
 
 def test_attack_an_unreadable_place_is_not_taken_for_a_missing_file(path):
     file = at(path)
-    assert file.read(parse) == ()
+    assert file.read() == ()
     Path(path).parent.write_bytes(b"")
     with pytest.raises(StateError):
-        file.read(parse)
+        file.read()
 
 
 def test_a_deleted_file_is_not_cached(path):
     file = at(path)
     put(file, "a")
-    assert file.read(parse) == ("a",)
+    assert file.read() == ("a",)
     os.unlink(path)
-    assert file.read(parse) == ()
+    assert file.read() == ()
 
 
 def test_simultaneous_writers_lose_nothing(path):
@@ -108,12 +110,12 @@ def test_simultaneous_writers_lose_nothing(path):
         each.start()
     for each in threads:
         each.join()
-    assert sorted(map(int, at(path).read(parse))) == list(range(16))
+    assert sorted(map(int, at(path).read())) == list(range(16))
 
 
 def test_a_path_outside_of_utf8_can_be_read_again(path):
     put(at(path), os.fsdecode(b"/caf\xe9"))
-    assert at(path).read(parse) == ("/caf?",)
+    assert at(path).read() == ("/caf?",)
 
 
 def test_the_file_is_private_to_its_user(path):
@@ -139,7 +141,7 @@ def test_an_invalid_file_is_refused_with_the_place_of_the_fault(path, text, faul
     Path(path).write_text(text)
     for _ in range(2):
         with pytest.raises(StateError) as caught:
-            at(path).read(parse)
+            at(path).read()
         assert caught.value.where == f"{path}{fault}"
         assert caught.value.message.startswith("expected the words: ")
     with pytest.raises(StateError):
@@ -152,7 +154,7 @@ def test_a_file_of_another_version_is_refused_with_a_hint(path, version, words):
     os.mkdir(os.path.dirname(path))
     Path(path).write_text(json.dumps({"words": [], "version": version}))
     with pytest.raises(StateError) as caught:
-        at(path).read(parse)
+        at(path).read()
     assert words in caught.value.hint
 
 
@@ -161,7 +163,7 @@ def test_a_file_over_the_limit_is_not_read(path):
     with open(path, "wb") as file:
         file.truncate((16 << 20) + 1)
     with pytest.raises(StateError) as caught:
-        at(path).read(parse)
+        at(path).read()
     assert caught.value.where == path
 
 
@@ -171,7 +173,7 @@ def test_attack_a_link_in_place_of_the_state_file_is_not_followed(path, tmp_path
     os.rename(path, tmp_path / "elsewhere.json")
     os.symlink(tmp_path / "elsewhere.json", path)
     with pytest.raises(StateError):
-        at(path).read(parse)
+        at(path).read()
 
 
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -180,4 +182,4 @@ def test_any_bytes_raise_only_our_error(path, data):
     os.makedirs(os.path.dirname(path), exist_ok=True)
     Path(path).write_bytes(data)
     with pytest.raises(StateError):
-        at(path).read(parse)
+        at(path).read()
