@@ -104,14 +104,15 @@ def collect(home: Home, days: float, ports: Ports, *, dry_run: bool = False) -> 
     now = ports.clock().timestamp()
     projects = list(known_projects(home))
     trees = [*_unused_trees(projects, ports.store), *_unused_signers(projects, home, now - DAY, ports)]
-    gone = _gone_projects(projects, trees)
+    unused = {item.tree for item in trees}
+    gone = tuple(each.base for each in projects if each.gone and not unused.isdisjoint(each.trees))
     others = [*_leftovers(home, now - DAY), *_old_downloads(home, now - days * DAY)]
     if dry_run:
         return Collected((*trees, *others), gone)
     answers = ask(_questions(trees, gone), ports)
     dropped = _remove_trees([item.tree for item in trees if item.tree], home, ports.store)
-    unused = {item.path for item in _unused_signers(list(known_projects(home)), home, now - DAY, ports)}
-    pins = [item for item in trees if item.kind == "signer" and item.path in unused]
+    unpinned = {item.path for item in _unused_signers(list(known_projects(home)), home, now - DAY, ports)}
+    pins = [item for item in trees if item.kind == "signer" and item.path in unpinned]
     removed = [item for item in trees if item.tree in dropped]
     removed += [item for item in (*pins, *others) if _remove(item)]
     return Collected(tuple(removed), gone, tuple(answers))
@@ -151,11 +152,6 @@ def _declared_name(path: str) -> str:
     except (FormatError, StateError):
         return ""
     return glance(data or b"").name or ""
-
-
-def _gone_projects(projects: Sequence[KnownProject], trees: Sequence[Waste]) -> tuple[str, ...]:
-    unused = {waste.tree for waste in trees}
-    return tuple(project.base for project in projects if project.gone and not unused.isdisjoint(project.trees))
 
 
 def _leftovers(home: Home, before: float) -> Sequence[Waste]:

@@ -184,7 +184,10 @@ def registry_delegate(
         certificates=tuple(b"".join(root.pem for root in read_as(each, x509.load)) for each in certificate or ()),
         names=tuple(name or ()),
         move=move,
-        revoke=tuple(each if each.startswith("sha256:") else _pem_text(each) for each in revoke or ()),
+        revoke=tuple(
+            each if each.startswith("sha256:") else read_as(each, upkeep.key_or_certificate).pem.decode()
+            for each in revoke or ()
+        ),
         since=_time(since) if since else upkeep.ALWAYS,
     )
     done = signed(common, keys, lambda signing: upkeep.delegate(folder, mandate, signing))
@@ -275,10 +278,6 @@ def registry_refresh(
     elif sys.stderr.isatty():
         common.terminal.say("nothing to renew")
     return 0
-
-
-def _pem_text(path: str) -> str:
-    return read_as(path, upkeep.key_or_certificate).pem.decode()
 
 
 def _time(text: str) -> str:

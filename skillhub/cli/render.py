@@ -295,7 +295,8 @@ def skills_table(skills: Sequence[Skill], terminal: Terminal, reasons: Mapping[s
         (
             skill.name,
             skill.version or "-",
-            skill.source or ("(unmanaged)" if rows_of_name[skill.name] == 1 else _unmanaged_in(skill)),
+            skill.source
+            or "(unmanaged)" + (f" {from_here(skill.path or '')}" if rows_of_name[skill.name] > 1 else ""),
             _state(skill, reasons or {}),
             _signer(skill) + (", patched" if skill.patch else ""),
             skill.description,
@@ -313,10 +314,6 @@ def _signer(skill: Skill) -> str:
         not skill.managed and skill.path is not None and os.path.lexists(os.path.join(skill.path, SIGNATURE))
     )
     return "not checked" if is_unchecked else "unsigned"
-
-
-def _unmanaged_in(skill: Skill) -> str:
-    return f"(unmanaged) {from_here(skill.path or '')}"
 
 
 def _state(skill: Skill, reasons: Mapping[str, str]) -> str:

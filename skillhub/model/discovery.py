@@ -87,10 +87,6 @@ def _is_url(text: str) -> bool:
 _prose = text_that(lambda text: len(text) <= 1024, "a text of at most 1024 characters")
 
 
-def _clean_prose(value: object) -> str:
-    return clean(_prose(value))
-
-
 def _any_version(value: object) -> object:
     # Sites may have versions in any form; only the signed documents of a registry must follow SemVer.
     return None if isinstance(value, str) and not is_version(value) else value
@@ -107,7 +103,7 @@ _Label = Annotated[str, matching(re.compile(r"[\s\S]{1,1024}"), "a text of 1 to 
 a_name = text_that(is_name, f"a name of {NAME_RULE}")
 _Name = Annotated[str, Read(_inner(a_name), **NAME)]
 _Path = Annotated[str, Read(_inner(text_that(_PATH.fullmatch, "a relative path without dot segments")), **_PATHS)]
-_Shown = Annotated[str, Read(_clean_prose, type="string", maxLength=1024)]
+_Shown = Annotated[str, Read(lambda value: clean(_prose(value)), type="string", maxLength=1024)]
 _Size = Annotated[int, integer(f"0 to {_MAX_SIZE}", _MAX_SIZE)]
 _Url = Annotated[
     str, Read(_inner(text_that(_is_url, "a relative, http or https URL")), type="string", format="uri-reference")

@@ -158,7 +158,10 @@ def _any_of(terms: Sequence[str]) -> str:
 def _fill(connection: sqlite3.Connection, rows: Sequence[Stored]) -> None:
     try:
         connection.executescript(_SCHEMA)
-        names = ((number, *map(_utf8, (row.name, _bare(row), row.path))) for number, row in enumerate(rows))
+        names = (
+            (number, *map(_utf8, (row.name, row.name.rpartition(":")[2], row.path)))
+            for number, row in enumerate(rows)
+        )
         connection.executemany("INSERT INTO skills VALUES (?, ?, ?, ?)", names)
         texts = ((number, *map(_utf8, (row.name, row.description, row.body))) for number, row in enumerate(rows))
         connection.executemany("INSERT INTO texts (rowid, name, description, body) VALUES (?, ?, ?, ?)", texts)
@@ -169,10 +172,6 @@ def _fill(connection: sqlite3.Connection, rows: Sequence[Stored]) -> None:
         connection.commit()
     except sqlite3.OperationalError as error:
         raise StateError(f"this Python's SQLite cannot index texts: {error}") from error
-
-
-def _bare(row: Stored) -> str:
-    return row.name.rpartition(":")[2]
 
 
 def _utf8(text: str) -> str:
@@ -360,18 +359,13 @@ def _overlap(terms: Sequence[str], rows: Mapping[int, Stored]) -> _Matches:
 def _hits_of_spellings(query: str, indexes: Sequence[SearchIndex]) -> Iterator[Hit]:
     """Yield the hits for a query, none of whose words a skill has, with similar words in their place."""
     terms = list(dict.fromkeys(words(_utf8(query))))[:_WORDS_MAX]
-    alternatives = [_similar_words(term, indexes) for term in terms]
+    alternatives = [close(term, chain(*(index.spellings(len(term)) for index in indexes))) for term in terms]
     seen: set[tuple[str, str | None]] = set()
     for choice in _replaced_queries(alternatives):
         for hit in _hits(choice, indexes):
             if (hit.name, hit.source) not in seen:
                 seen.add((hit.name, hit.source))
                 yield replace(hit, reason="spelling")
-
-
-def _similar_words(term: str, indexes: Sequence[SearchIndex]) -> Sequence[str]:
-    spellings = (index.spellings(len(term)) for index in indexes)
-    return close(term, chain.from_iterable(spellings))
 
 
 def _replaced_queries(alternatives: Sequence[Sequence[str]]) -> list[str]:

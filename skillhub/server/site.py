@@ -216,7 +216,8 @@ class SiteHandler(BaseHTTPRequestHandler):
             for part in _parts(content, size):
                 digest.update(part)
             etag = f'"{digest.hexdigest()}"'  # a strong validator (RFC 9110, 8.8.3)
-            if status == 200 and etag in _etags(self.headers.get("If-None-Match", "")):
+            known = {tag.strip().removeprefix("W/") for tag in self.headers.get("If-None-Match", "").split(",")}
+            if status == 200 and etag in known:
                 status, with_body = 304, False
             self.send_response(status)
             if status != 304:
@@ -308,7 +309,3 @@ def _parts(content: BinaryIO, size: int) -> Iterator[bytes]:
             raise OSError("the file became shorter while it was sent")
         size -= len(part)
         yield part
-
-
-def _etags(header: str) -> set[str]:
-    return {tag.strip().removeprefix("W/") for tag in header.split(",")}
