@@ -17,7 +17,7 @@ from skillhub.install.candidates import Candidate
 from skillhub.model import mcp_server
 from skillhub.model.hosts import Host, Scope, SkillScope
 from skillhub.model.lock import DeclaredNeed
-from skillhub.model.mcp_server import SERVER_RUNS, Risk, steered_by
+from skillhub.model.mcp_server import SERVER_RUNS, Risk
 from skillhub.model.provenance import Facts, Record, Records
 from skillhub.model.question import SERVER_KINDS, Asked, Kind, McpChoice, Question, Rows
 from skillhub.model.skill import Need
@@ -102,12 +102,12 @@ class ServerNeed:
 
     Attributes:
         agents: The agents that keep servers in a file.
-        steered: Files of the project that can make the server's launcher fetch or run another program.
+        steered: The warning about files of the project that can change what the server's launcher runs.
     """
 
     need: Requirement
     agents: tuple[_AgentServer, ...]
-    steered: tuple[str, ...] = ()
+    steered: str = ""
 
     def _agents(self, state: mcp_config.State | None) -> list[_AgentServer]:
         return [each for each in self.agents if each.state == state]
@@ -125,8 +125,7 @@ class ServerNeed:
 
     @property
     def _risk(self) -> Risk:
-        risk: Risk = self.need.server.risk if self.need.server is not None else "ordinary"
-        return "unpinned" if self.steered and risk == "ordinary" else risk
+        return self.need.server.risk_if(self.steered)[0] if self.need.server is not None else "ordinary"
 
     def _from_project(self) -> list[_AgentServer]:
         """Return the agents whose file in the project has this server, if its risk is higher than ordinary.
@@ -182,15 +181,11 @@ class ServerNeed:
             return
         brought = (f"{each} has it already" for each in self._from_project())
         details = (*server.facts(), *map(str, self._agents("absent")), *brought)
-        details += (self._steered(),) if self.steered else ()
-        risk = self._risk
+        details += (self.steered,) if self.steered else ()
+        risk, runs = server.risk_if(self.steered)
         if risk != "ordinary" or choice == "ask":
-            runs = SERVER_RUNS[risk] if risk == server.risk else f", and {self._steered()}"
             act = "write it into the configuration" if self.absent else "use the one that this project configures"
             yield Question(SERVER_KINDS[risk], skill, f"{about}{runs}; {act}?", details, need.name)
-
-    def _steered(self) -> str:
-        return f"{', '.join(self.steered)} of this project can change what it runs"
 
     def _conflict_facts(self) -> Iterator[str]:
         """Yield the facts of the configured server, to which a yes agrees, and of the one that the skill asks for."""
@@ -256,7 +251,7 @@ class ServerNeed:
         elif server.risk == "shell":
             yield f"it runs a shell or code, which no flag accepts; at a terminal: {enable}"
         elif server.risk == "unpinned" or self.steered:
-            why = self._steered() if self.steered else "it downloads a package without a fixed version"
+            why = self.steered or "it downloads a package without a fixed version"
             yield f"{why}; to agree: {enable} --mcp configure --accept mcp"
 
 
@@ -282,8 +277,7 @@ def server_need(
         StateError: such a file leads out of the project or cannot be read.
     """
     project = ports.project
-    names = steered_by(need.server.command) if need.server is not None and project.scope == "project" else ()
-    steered = tuple(name for name in names if os.path.lexists(os.path.join(project.base, name)))
+    steered = need.server.steered(project.base) if need.server is not None and project.scope == "project" else ""
     place = (project.base, ports.user_home, ports.environ)
     found = []
     for agent in agents:

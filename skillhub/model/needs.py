@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 from collections.abc import Collection, Iterator, Mapping
@@ -19,7 +20,7 @@ from skillhub.formats.document import Before, ForeignDocument, Items, Lenient, M
 from skillhub.formats.text import as_command, clean, deferred, is_hidden, is_name, quote
 from skillhub.formats.yaml import Node
 from skillhub.model.finding import Issue
-from skillhub.model.mcp_server import Risk, is_loopback, loads_code, risk
+from skillhub.model.mcp_server import SERVER_RUNS, Risk, is_loopback, loads_code, risk, steered_by
 from skillhub.model.reference import Named, parse_ref
 from skillhub.model.tree import SKILL_MD, Tree
 from skillhub.model.version import Range
@@ -117,6 +118,16 @@ class McpServer:
         if not self.command:
             return "ordinary"
         return "shell" if any(map(loads_code, self.env)) else risk(self.command)
+
+    def steered(self, project: str) -> str:
+        """Return the warning about files of the project that can change what its launcher runs; empty without any."""
+        files = [file for file in steered_by(self.command) if os.path.lexists(os.path.join(project, file))]
+        return f"{', '.join(files)} of this project can change what it runs" if files else ""
+
+    def risk_if(self, steered: str) -> tuple[Risk, str]:
+        """Return the risk with the warning of ``steered``, and the words for it in a question."""
+        is_raised = steered and self.risk == "ordinary"
+        return ("unpinned", f", and {steered}") if is_raised else (self.risk, SERVER_RUNS[self.risk])
 
 
 @dataclass(frozen=True, slots=True)

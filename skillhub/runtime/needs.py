@@ -11,7 +11,6 @@ from typing import Any, Final, Literal
 from skillhub.formats.text import clean, quote, quoted
 from skillhub.model import manifest, needs
 from skillhub.model.hosts import absolute
-from skillhub.model.mcp_server import SERVER_RUNS, Risk, steered_by
 from skillhub.model.needs import Declared, McpServer, Requirement
 from skillhub.model.question import SERVER_KINDS, Answer, Question
 from skillhub.model.tree import File, Tree
@@ -144,12 +143,10 @@ def _variable(skill: str, need: Requirement) -> Question:
 
 
 def _server(skill: str, name: str, server: McpServer, project: str) -> Question:
-    steered = [file for file in steered_by(server.command) if os.path.lexists(os.path.join(project, file))]
-    by_project = f"{', '.join(steered)} of this project can change what it runs"
-    risk: Risk = "unpinned" if steered and server.risk == "ordinary" else server.risk
-    runs = SERVER_RUNS[risk] if risk == server.risk else f", and {by_project}"
+    steered = server.steered(project)
+    risk, runs = server.risk_if(steered)
     message = f"{skill} needs the MCP server {name}{runs}; set it up?"
-    return Question(SERVER_KINDS[risk], skill, message, (*server.facts(), *([by_project] if steered else [])), name)
+    return Question(SERVER_KINDS[risk], skill, message, (*server.facts(), *filter(None, [steered])), name)
 
 
 def _unanswerable(skill: str, need: Requirement, environ: Mapping[str, str]) -> Iterator[str]:
