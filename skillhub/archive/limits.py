@@ -59,6 +59,19 @@ def unsafe(reason: str, message: str, path: str | None = None) -> UnsafeArchive:
     return UnsafeArchive(reason, message, where=None if path is None else clean(path[:1024]))
 
 
+def decode_name(raw: bytes) -> str:
+    """Return the name of an entry.
+
+    Raises:
+        UnsafeArchive: ``name-encoding``: it is not UTF-8.
+    """
+    try:
+        return raw.decode()
+    except UnicodeDecodeError as error:
+        spelled = quote(raw.decode("utf-8", "backslashreplace"))
+        raise unsafe("name-encoding", f"expected a name in UTF-8, found {spelled}") from error
+
+
 def executable(mode: int, *, folder: bool, path: str) -> bool:
     """Return the owner's execute bit of a Unix mode, after a check of its other bits.
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from struct import Struct
 from typing import Final, NamedTuple
 
-from skillhub.archive.limits import MAGIC, Entry, Gunzipped, Limits, executable, unsafe
+from skillhub.archive.limits import MAGIC, Entry, Gunzipped, Limits, decode_name, executable, unsafe
 from skillhub.formats.text import quote
 from skillhub.model.tree import File
 
@@ -205,12 +205,7 @@ def _text(field: bytes) -> bytes:
 
 def _path(header: _Header, pending: Pending) -> str:
     """Return the path by the header and the headers before it; their sizes must agree."""
-    raw = header.name if pending.name is None else pending.name
-    try:
-        path = raw.decode()
-    except UnicodeDecodeError as error:
-        spelled = quote(raw.decode("utf-8", "backslashreplace"))
-        raise unsafe("name-encoding", f"expected a name in UTF-8, found {spelled}") from error
+    path = decode_name(header.name if pending.name is None else pending.name)
     if pending.size not in (None, b"%d" % header.size):
         raise unsafe("tar-pax", "the pax header has another size than the entry", path)
     return path

@@ -7,9 +7,8 @@ from struct import Struct
 from typing import Final, NamedTuple
 from zlib import crc32
 
-from skillhub.archive.limits import Entry, Limits, check_path, executable, inflate, unsafe
+from skillhub.archive.limits import Entry, Limits, check_path, decode_name, executable, inflate, unsafe
 from skillhub.errors import FormatError, UnsafeArchive
-from skillhub.formats.text import quote
 from skillhub.model.tree import File
 
 # The position of a zip file's central directory, by the records at its end (APPNOTE.TXT 4.3.14 to 4.3.16).
@@ -19,6 +18,7 @@ _END64: Final = b"PK\x06\x06"
 _LOCATOR64: Final = b"PK\x06\x07"
 _RECORDS: Final = (END, _END64, _LOCATOR64, b"PK\x01\x02", b"PK\x03\x04")
 
+_SPLIT: Final = ("zip-split", "expected the whole archive in one file, found a part of it")
 _MAX16: Final = 0xFFFF
 _MAX32: Final = 0xFFFFFFFF
 
@@ -48,7 +48,7 @@ def find_directory(data: bytes) -> Directory:
     if any(record in comment for record in _RECORDS):
         raise unsafe("zip-comment", "the archive's comment holds records of an archive")
     if disk not in (0, _MAX16) or first_disk not in (0, _MAX16) or here != count:
-        raise unsafe("zip-split", "expected the whole archive in one file, found a part of it")
+        raise unsafe(*_SPLIT)
     stop, locator = at, at - _LOCATOR64_FORM.size
     # `startswith` would count a negative position from the end of the file.
     if locator >= 0 and data.startswith(_LOCATOR64, locator):
@@ -82,7 +82,7 @@ def _directory64(data: bytes, offset: int) -> tuple[int, tuple[int, int, int]]:
     """Return the offset of the zip64 end record, and its count, size and start."""
     _, disk, start, disks = _LOCATOR64_FORM.unpack_from(data, offset)
     if disk or disks > 1:
-        raise unsafe("zip-split", "expected the whole archive in one file, found a part of it")
+        raise unsafe(*_SPLIT)
     if start != offset - _END64_FORM.size or not data.startswith(_END64, start):
         raise unsafe("zip-zip64", "expected the zip64 end record, without extensible data, before its locator")
     _, length, _, _, disk, first_disk, here, *wide = _END64_FORM.unpack_from(data, start)
@@ -90,7 +90,7 @@ def _directory64(data: bytes, offset: int) -> tuple[int, tuple[int, int, int]]:
     if length != _END64_FORM.size - 12:
         raise unsafe("zip-zip64", "the zip64 end record has a wrong length")
     if disk or first_disk or here != count:
-        raise unsafe("zip-split", "expected the whole archive in one file, found a part of it")
+        raise unsafe(*_SPLIT)
     return start, (count, size, directory)
 
 
@@ -239,7 +239,7 @@ def _central(data: bytes, offset: int, stop: int) -> tuple[ZipMember, int]:
     if next_at > stop:
         raise unsafe("zip-not-tiled", "an entry reaches beyond the central directory")
     raw_name = data[name_at:extra_at]
-    path = _decode(raw_name)
+    path = decode_name(raw_name)  # Info-ZIP on Linux and macOS' own tool write UTF-8 without setting bit 11
     if END in data[comment_at:next_at]:
         raise unsafe("zip-comment", "the entry's comment holds records of an archive", path)
     extras = _extras(data[extra_at:comment_at], raw_name, path)
@@ -261,15 +261,6 @@ def _central(data: bytes, offset: int, stop: int) -> tuple[ZipMember, int]:
         start,
     )
     return member, next_at
-
-
-def _decode(raw: bytes) -> str:
-    # Info-ZIP on Linux and macOS' own tool write UTF-8 without setting bit 11.
-    try:
-        return raw.decode()
-    except UnicodeDecodeError as error:
-        spelled = quote(raw.decode("utf-8", "backslashreplace"))
-        raise unsafe("name-encoding", f"expected a name in UTF-8, found {spelled}") from error
 
 
 def _check_flags(flags: int, path: str) -> None:

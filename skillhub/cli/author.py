@@ -27,6 +27,7 @@ from skillhub.errors import NotFound, PassphraseNeeded, SourceError, UsageError
 from skillhub.formats.text import amount, as_command, quote, word
 from skillhub.model.finding import Issue, counted
 from skillhub.model.reference import holds_secret
+from skillhub.net.fetch import OFFLINE
 from skillhub.net.settings import Settings
 from skillhub.project.keys import Key, Keys, read_key
 from skillhub.sources.local import hint_to_sign_again
@@ -358,7 +359,7 @@ def open_target(common: Common, address: str) -> Target:
     if not separator:
         return FolderTarget(address)
     if common.offline and scheme != "git+file":
-        raise SourceError("--offline forbids the network, which this command needs", where=address)
+        raise SourceError(OFFLINE, where=address)
     settings = Settings.read(common.home)
     if scheme.startswith("git+"):
         return open_branch(address, common.home.cache, os.environ, settings.tokens)

@@ -15,7 +15,7 @@ from skillhub.errors import SourceError, UnsafeTransfer, UsageError
 from skillhub.formats.text import as_command
 from skillhub.model import advisory
 from skillhub.model.reference import Git, GitHub, Local, Mcp, Oci, Remote, url_of
-from skillhub.net.fetch import unheard
+from skillhub.net.fetch import OFFLINE, unheard
 from skillhub.net.settings import Logins, Settings
 from skillhub.net.target import check_marketplace_url, is_beside
 from skillhub.project.last_seen import own_advisories
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from skillhub.sources.snapshot import Snapshot
 
 _YOURS = "only this project names it; if the host is yours, add it to trusted-hosts in config.toml"
-_OFFLINE = "--offline forbids the network, which this command needs"
 
 
 @dataclass(eq=False)
@@ -173,7 +172,7 @@ class OpenNetwork:
 
             return BundleWeb(self.bundle)
         if self.offline:
-            raise SourceError(_OFFLINE, where=url)
+            raise SourceError(OFFLINE, where=url)
         online = self._online
         self._announce()
         if named_by == "person":

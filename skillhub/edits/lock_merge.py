@@ -14,7 +14,7 @@ from skillhub.edits.patch import changed_lines
 from skillhub.errors import FormatError, NotFound, Refused, SignerChanged, SkillhubError, SourceMismatch
 from skillhub.formats.text import MARKER, as_command, as_local, command, line_of_marker
 from skillhub.model.hosts import Scope
-from skillhub.model.lock import CAP, RESTORE, Lock, Locked, LockedSource, shown_signers
+from skillhub.model.lock import CAP, RESTORE_LOCK, Lock, Locked, LockedSource, shown_signers
 from skillhub.model.provenance import MERGE, Provenance
 from skillhub.model.version import is_version, precedence
 from skillhub.project.intent import Wanted, in_full
@@ -274,8 +274,7 @@ def fix(project: Project, take: Mapping[str, Side], satisfies: Satisfies, *, dry
         if versions is None:
             if line := line_of_marker(data):
                 where = f"{project.lock_path}:{line}"
-                hint = f"{RESTORE}, or delete it and install again"
-                raise FormatError("the lock holds a part of a merge conflict", where=where, hint=hint)
+                raise FormatError("the lock holds a part of a merge conflict", where=where, hint=RESTORE_LOCK)
             project.lock()  # raises if the lock has any other fault
             return LockRepair()
         ours, theirs, base = versions

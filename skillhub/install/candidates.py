@@ -9,7 +9,15 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from skillhub.errors import NotFound, SecurityError, SignerChanged, SourceError, SourceMismatch, WrongBytes
+from skillhub.errors import (
+    FormatError,
+    NotFound,
+    SecurityError,
+    SignerChanged,
+    SourceError,
+    SourceMismatch,
+    WrongBytes,
+)
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import as_word, command, quote, reinstall
 from skillhub.model.finding import Finding, is_kept_for_documentation
@@ -419,6 +427,12 @@ def how_to_mend_lock(name: str, entry: Locked, scope: Scope, *, is_of_registry: 
     words = (f"{entry.source}:{own}", *(("--as", name) if own != name else ()))
     differs = f"skillhub.lock differs from {entry.source}, whose releases never change"
     return f"{differs}: {RESTORE}; otherwise: {reinstall(scope, name, words)}"
+
+
+def stale_lock(message: str, project: Project, verb: str = "install") -> FormatError:
+    """Return the error for a lock that ``--frozen`` keeps, and that this command without it would change."""
+    hint = f"run {command(project.scope, verb)} without --frozen and commit the lock"
+    return FormatError(message, where=project.lock_path, hint=hint)
 
 
 def missing_release(status: ReleaseStatus, source: Source, scope: Scope) -> NotFound | WrongBytes:

@@ -24,6 +24,7 @@ from skillhub.install.candidates import (
     check_against_lock,
     is_within,
     no_scan,
+    stale_lock,
 )
 from skillhub.install.obtain import prefetched, rebase_patch
 from skillhub.install.resolve import ResolvedSkill, ranges_on, resolve_locked, resolve_ref, resolve_wanted, satisfies
@@ -319,7 +320,9 @@ def admit_optional(candidate: Candidate, state: State, ports: Ports) -> Candidat
 def _of_project(options: Options, state: State, ports: Ports) -> list[ResolvedSkill]:
     resolved, unwanted = [], frozenset(state.unwanted)
     if options.frozen and unwanted:
-        raise _disagree(f"the lock has {', '.join(sorted(unwanted))}, which skillhub.toml does not require", ports)
+        raise stale_lock(
+            f"the lock has {', '.join(sorted(unwanted))}, which skillhub.toml does not require", ports.project
+        )
     for name in dict.fromkeys((*state.lock.skills, *state.intent.skills)):
         entry, wanted = state.lock.skills.get(name), state.intent.skills.get(name)
         if name in unwanted or (entry is not None and _is_barred(name, entry, state, ports)):
@@ -330,7 +333,7 @@ def _of_project(options: Options, state: State, ports: Ports) -> list[ResolvedSk
             resolved.append(resolve_locked(name, entry, state, ports))
         elif wanted is not None:
             if options.frozen:
-                raise _disagree(f"the lock does not have {name} as skillhub.toml wants it", ports)
+                raise stale_lock(f"the lock does not have {name} as skillhub.toml wants it", ports.project)
             resolved.append(resolve_wanted(name, wanted, state, ports))
     return resolved
 
@@ -341,14 +344,6 @@ def _is_barred(name: str, entry: Locked, state: State, ports: Ports) -> bool:
     if record is None or record.disabled_by != "user" or state.agreed(name):
         return False
     return any(ports.policies.objections(policy_subject(name, entry, (), ports), ORIGIN))
-
-
-def _disagree(message: str, ports: Ports) -> FormatError:
-    return FormatError(
-        message,
-        where=ports.project.lock_path,
-        hint=f"run {command(ports.project.scope, 'install')} without --frozen and commit the lock",
-    )
 
 
 # Newer releases than the locked ones, from each kind of source: to update, or to report.

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from skillhub.command.ports import LeftOut, Options, Outcome, Ports
 from skillhub.command.state import State, read_state, refuse_unknown
-from skillhub.errors import FormatError, KnownBad, SkillhubError, SourceError, UsageError
+from skillhub.errors import KnownBad, SkillhubError, SourceError, UsageError
 from skillhub.formats.text import command
 from skillhub.install.admission import (
     SharedFacts,
@@ -19,7 +19,7 @@ from skillhub.install.admission import (
     without_other_signers,
 )
 from skillhub.install.apply import apply, views_of
-from skillhub.install.candidates import Candidate, TreeBudget, about_skill
+from skillhub.install.candidates import Candidate, TreeBudget, about_skill, stale_lock
 from skillhub.install.commit import Planner, changes_of
 from skillhub.install.gather import Describe, Gathered, admit_optional, gather, newest_of, unavailable, with_intent
 from skillhub.install.links import Linker
@@ -47,9 +47,8 @@ def install(refs: Sequence[Ref], options: Options, ports: Ports) -> Outcome:
             hint = "--frozen installs an existing lock; --project FOLDER names its folder"
         raise UsageError("there is neither skillhub.toml nor skillhub.lock here", where=ports.project.root, hint=hint)
     state = read_state(ports.project, ports.sources)
-    asked, missing = ask_and_adopt_sources(state, needed_by(refs, state), options, ports)
-    if missing:
-        note = f"you do not have the source {', '.join(missing)}; its skills are not known yet"
+    asked, note = ask_and_adopt_sources(state, needed_by(refs, state), options, ports)
+    if note:
         if options.frozen:
             hint = f"{command(ports.project.scope, 'install', '--frozen')} asks about it, skillhub source add adds it"
             raise SourceError(f"nothing was checked: {note}", hint=hint)
@@ -124,9 +123,8 @@ def update(names: Sequence[str], options: Options, ports: Ports) -> Outcome:
         StateError: the disk is in the way.
     """
     state, names = read_state(ports.project, ports.sources), tuple(dict.fromkeys(names))
-    asked, missing = ask_and_adopt_sources(state, options.trusted, options, ports)
-    if missing:
-        note = f"you do not have the source {', '.join(missing)}; its skills are not known yet"
+    asked, note = ask_and_adopt_sources(state, options.trusted, options, ports)
+    if note:
         return Outcome((), False, tuple(asked), (note,))
     newer, failed = _newest(names, state, ports)
     candidates = newer.found
@@ -187,11 +185,8 @@ def _refuse_changes(found: Mapping[str, Candidate], state: State, ports: Ports) 
         if candidate.entry != locked.get(name)
     ]
     if available_updates:
-        raise FormatError(
-            f"--frozen does not change the lock, which is older than: {', '.join(available_updates)}",
-            where=ports.project.lock_path,
-            hint=f"run {command(ports.project.scope, 'update')} without --frozen and commit the lock",
-        )
+        older = ", ".join(available_updates)
+        raise stale_lock(f"--frozen does not change the lock, which is older than: {older}", ports.project, "update")
 
 
 def _edited(name: str, state: State, ports: Ports) -> Sequence[str]:

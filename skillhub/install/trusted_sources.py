@@ -57,7 +57,7 @@ def needed_by(refs: Sequence[Ref], state: State) -> Collection[str] | None:
 
 def ask_and_adopt_sources(
     state: State, needed: Collection[str] | None, options: Options, ports: Ports
-) -> tuple[list[Asked], list[str]]:
+) -> tuple[list[Asked], str]:
     """Ask about the registries that the project proposes, and adopt them and its sites for this project.
 
     Args:
@@ -67,7 +67,7 @@ def ask_and_adopt_sources(
         ports: The ports of the command.
 
     Returns:
-        The questions with their answers, and the aliases that a dry run did not adopt.
+        The questions with their answers, and the note about the sources that a dry run did not adopt.
 
     Raises:
         UsageError: ``trusted`` names a source that the project does not propose.
@@ -87,13 +87,14 @@ def ask_and_adopt_sources(
         refuse_unsafe(alias, source.url)
     asked = _ask_about(proposed, options, ports)
     if options.dry_run:
-        return asked, [*proposed]
+        names = ", ".join(proposed)
+        return asked, f"you do not have the source {names}; its skills are not known yet" if proposed else ""
     for alias, source in proposed.items():  # in the order of the questions
         if source.kind == "well-known":
             _adopt_site(alias, source.url, ports)
         else:
             _adopt_registry(alias, source, options.trusted.get(alias), ports)
-    return asked, []
+    return asked, ""
 
 
 def proposed_sources(state: State, ports: Ports) -> dict[str, LockedSource]:

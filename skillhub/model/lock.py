@@ -41,6 +41,7 @@ from skillhub.model.version import VERSION_PATTERN, is_version
 
 FIX = "skillhub lock fix"  # ``Project.lock`` adds the flags of its scope
 RESTORE = "restore it from version control, if that has it"
+RESTORE_LOCK = f"{RESTORE}, or delete it and install again"
 
 # A signer in the lock is written as ``<kind>:<fingerprint>:<identity>``.
 
@@ -556,15 +557,14 @@ class LockFile(Document):
     def read_json(cls, data: bytes, where: str) -> object:
         """Return the parsed JSON, as ``Document.read_json`` does; an error's hint tells how to restore the lock."""
         if not data.strip():
-            hint = f"{RESTORE}, or delete it and install again"
-            raise FormatError("the lock is empty", where=where, hint=hint)
+            raise FormatError("the lock is empty", where=where, hint=RESTORE_LOCK)
         try:
             return super().read_json(data, where)
         except FormatError as error:
             if line := line_of_marker(data):
                 hint = f"{FIX} resolves it, skill by skill"
                 raise FormatError("the lock holds a merge conflict", where=f"{where}:{line}", hint=hint) from error
-            error.hint = f"{RESTORE}, or delete it and install again"
+            error.hint = RESTORE_LOCK
             raise
 
     def check(self) -> None:

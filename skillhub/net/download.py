@@ -17,7 +17,7 @@ from skillhub.errors import FormatError, SourceError, StateError, TrustDowngrade
 from skillhub.formats.digest import Digest
 from skillhub.formats.document import Items, Members, Sha256, integer, part
 from skillhub.model.reference import holds_secret
-from skillhub.net.fetch import Requester, RequestOptions, Response, Web, whole
+from skillhub.net.fetch import OFFLINE, Requester, RequestOptions, Response, Web, whole
 
 # The cache of fetched bytes, by SHA-256. It is not trusted: bytes are hashed again when they are read. It is safe to
 # delete at any time and to share with other processes, and a full or read-only disk is no failure.
@@ -184,7 +184,6 @@ def _put(copies: Mapping[str, Copy], url: str, copy: Copy | None) -> dict[str, C
 ARTIFACT_CAP = Limits().stream
 _FRESH_MAX = 300  # seconds; a server that allows a year would hide every update for a year
 _VALIDATORS_MAX = 4096  # the bytes of a URL and its validators that are remembered
-_OFFLINE = "--offline forbids the network, which this command needs"
 
 
 class Downloads:
@@ -247,7 +246,7 @@ class Downloads:
             NotFound, SourceError, WrongBytes, UnsafeTransfer: as for ``Fetcher.get``.
         """
         if self._web is None:
-            raise SourceError(_OFFLINE, where=url)
+            raise SourceError(OFFLINE, where=url)
         return self._web.get(url, cap=cap, named_by=named_by)
 
     def doubt(self) -> None:
@@ -260,7 +259,7 @@ class Downloads:
         cached = self._cache.get(copy.digest, copy.url, cap) if copy else None
         if self._web is None:
             if cached is None:
-                raise SourceError(_OFFLINE, where=url)
+                raise SourceError(OFFLINE, where=url)
             return cached
         # A later ``fresh_until`` than the maximum means that the clock was set back.
         if copy and cached and 0 < copy.fresh_until - self._clock() <= _FRESH_MAX:

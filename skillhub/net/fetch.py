@@ -15,6 +15,7 @@ from skillhub.model.reference import errors_masked
 _ABSENT = frozenset({403, 404, 410})
 Headers = Mapping[str, str]
 Arrived = Callable[[int], None]  # called with the number of bytes that have arrived, on any thread
+OFFLINE: Final = "--offline forbids the network, which this command needs"
 
 
 def unheard(count: int) -> None:

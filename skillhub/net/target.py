@@ -157,6 +157,13 @@ class RequestTarget:
         return self.scheme != "https" and not self.loopback
 
 
+def plain_warnings(url: str) -> tuple[str, ...]:
+    """Return the warning about a place that is read unencrypted, if it is."""
+    if not RequestTarget.parse(url).is_plain:
+        return ()
+    return (f"{url} uses plain http: anyone on the network path can replace its skills",)
+
+
 def judge(url: str, by: Requester, private: Container[str] = ()) -> RequestTarget:
     """Return the target of a URL, with the restrictions for the party that named it.
 

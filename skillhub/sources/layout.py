@@ -263,11 +263,14 @@ def skill_folders(holding: Collection[str], top: str = "", declared: Collection[
         walked = sorted(below(folder, top) for folder in holding)
         near = [parts for parts in walked if len(parts) <= _WALK and not _SKIPPED.intersection(parts)]
         found = dict.fromkeys(join(top, "/".join(parts)) for parts in near)
-    if len(found) > SKILLS_MAX:
-        raise FormatError(
-            f"expected at most {SKILLS_MAX} skills in one place, found {len(found)}", hint="name a folder of it"
-        )
+    _refuse_many(found)
     return tuple(folder for folder in found if folder in named or not _is_part(folder, found))
+
+
+def _refuse_many(folders: Collection[str]) -> None:
+    if len(folders) > SKILLS_MAX:
+        message = f"expected at most {SKILLS_MAX} skills in one place, found {len(folders)}"
+        raise FormatError(message, hint="name a folder of it")
 
 
 def plugin_folders(holding: Collection[str], root: str, places: Iterable[str]) -> tuple[str, ...]:
@@ -381,9 +384,7 @@ class Survey:
         """
         inside = snapshot.nodes.within(top)
         heads = dict.fromkeys(sorted(holders(inside)), Glance())
-        if len(heads) > SKILLS_MAX:
-            message = f"expected at most {SKILLS_MAX} skills in one place, found {len(heads)}"
-            raise FormatError(message, hint="name a folder of it")
+        _refuse_many(heads)
         markets = [join(top, path) for path in MARKETPLACES]
         roots = {path: root for path in inside if (root := _root_of(path)) is not None}
         wanted = [*markets, *list(roots)[:_MANIFESTS_MAX], *(join(folder, SKILL_MD) for folder in heads)]

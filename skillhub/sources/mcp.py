@@ -31,7 +31,7 @@ from skillhub.model.manifest import Manifest
 from skillhub.model.reference import Mcp, name_in_uri
 from skillhub.model.tree import SKILL_MD, File, ListedFile, Listing, Tree, Unpacked
 from skillhub.net.fetch import RequestOptions, Response, Web, whole
-from skillhub.net.target import RequestTarget
+from skillhub.net.target import plain_warnings
 
 # JSON-RPC over Streamable HTTP. In version 2026-07-28 of the protocol each request stands alone; earlier versions
 # begin with a handshake. Every request is a POST; the answer is JSON or a finite stream of events.
@@ -400,8 +400,7 @@ class McpPlace:
     def _index(self, entries: list[McpSkill]) -> Index:
         skills: dict[str, tuple[Release, ...]] = {}
         warnings = [f"{each.name} is left out: {each.objection}" for each in entries if each.objection]
-        if RequestTarget.parse(self._ref.url).is_plain:
-            warnings.append(f"{self._ref.url} uses plain http: anyone on the network path can replace its skills")
+        warnings += plain_warnings(self._ref.url)
         for each in entries:
             if not each.objection:
                 self._entries[each.folder] = each

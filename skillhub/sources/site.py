@@ -24,7 +24,7 @@ from skillhub.model.reference import errors_masked
 from skillhub.model.tree import SKILL_MD, File, Kind, Unpacked, kind_of
 from skillhub.net.download import ARTIFACT_CAP, Downloads
 from skillhub.net.fetch import Requester, Response
-from skillhub.net.target import RequestTarget
+from skillhub.net.target import RequestTarget, plain_warnings
 
 CURRENT_PLACE: Final = "/.well-known/agent-skills/index.json"
 LEGACY_PLACE: Final = "/.well-known/skills/index.json"
@@ -65,10 +65,7 @@ class Site:
             TrustDowngrade: the site offered digests before, and now does not.
             SecurityError, SourceError, StateError: as for ``Downloads.document``, and for an unsafe archive.
         """
-        if not self._target.is_plain:
-            return self._offered
-        warning = f"{self.url} uses plain http: anyone on the network path can replace its skills"
-        return replace(self._offered, warnings=(*self._offered.warnings, warning))
+        return replace(self._offered, warnings=(*self._offered.warnings, *plain_warnings(self.url)))
 
     def committed(self, release: Release) -> None:
         """Return None, since these files are in no commit."""
