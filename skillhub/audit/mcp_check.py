@@ -40,6 +40,7 @@ _OUTPUT_MAX = 8 << 20
 _LOG_MAX = 2000  # bytes of its stderr
 _MOST = 1000  # tools, and skills
 _NAME_MAX = 200
+_CLOSED = (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError)
 # The variables that every program needs, and those that the SDK passes to the servers that it starts.
 _PASSED = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LANG", "SYSTEMROOT", "TEMP", "APPDATA", "USERPROFILE")
 _NAME = r"([A-Za-z_][A-Za-z0-9_]*)"
@@ -361,7 +362,7 @@ async def _start(checked: CheckedServer, log: bytearray) -> AsyncIterator[tuple[
                         await give.send(SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False)))
 
     async def write() -> None:
-        with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
+        with suppress(*_CLOSED):
             async for message in take:
                 text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
                 await process.stdin.send(f"{text}\n".encode())  # type: ignore[union-attr]
@@ -395,7 +396,7 @@ async def _drain(process: Process) -> None:
 
 
 async def _stream(stream: Any) -> AsyncIterator[bytes]:  # noqa: ANN401 - anyio's
-    with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
+    with suppress(*_CLOSED):
         async for data in stream:
             yield data
 
@@ -403,7 +404,7 @@ async def _stream(stream: Any) -> AsyncIterator[bytes]:  # noqa: ANN401 - anyio'
 async def _end_process(process: Process) -> None:
     """Let the server exit by itself, then kill its process group; a second Ctrl-C ends only the wait."""
     try:
-        with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
+        with suppress(*_CLOSED):
             await process.stdin.aclose()  # type: ignore[union-attr]
         with anyio.move_on_after(_GRACE):
             while process.returncode is None:  # `wait` would also wait for other processes with its pipes

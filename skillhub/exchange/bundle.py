@@ -48,11 +48,11 @@ def export(
         install = command(ports.project.scope, "install")
         hint = f"{install} locks the skills of skillhub.toml" if state.unlocked else "install a skill first"
         raise UsageError("nothing is locked here", where=ports.project.lock_path, hint=hint)
-    for alias in state.lock.sources:
-        source = ports.sources.get(alias)
-        if source.root is not None and not source.embedded:
-            ports.open_registry(source)  # raises if it is older than what this machine saw before
-            recorded.fetch_root(source.url, source.root, named_by=source.named_by)
+    sources = map(ports.sources.get, state.lock.sources)
+    registries = [(each, each.root) for each in sources if each.root is not None and not each.embedded]
+    for source, root in registries:
+        ports.open_registry(source)  # raises if it is older than what this machine saw before
+        recorded.fetch_root(source.url, root, named_by=source.named_by)
     for name, entry in state.lock.skills.items():  # not scanned: a bundle contains no results of the scan
         original, is_agreed = entry.original, state.agreed(name) is not None
         with about_skill(name):
@@ -66,10 +66,8 @@ def export(
     recorded.advisories.known()  # an install reads the advisories of the registries
     bundle = SkillBundle(state.lock, answers)
     replay = replayed(bundle)
-    for alias in state.lock.sources:
-        source = ports.sources.get(alias)
-        if source.root is not None and not source.embedded:
-            replay.fetch_root(source.url, source.root)
+    for source, root in registries:
+        replay.fetch_root(source.url, root)
     for name, entry in state.lock.skills.items():
         with about_skill(name):
             by_lock(name, entry.original, replay, is_agreed=True, scan=False).run(no_scan)

@@ -103,9 +103,14 @@ def _token(environ: Mapping[str, str], site: str, variables: Sequence[str]) -> s
     """Return the token in the first of these variables that is set, else the one in ``gh``'s file."""
     variable = next((name for name in variables if environ.get(name)), None)
     token = (environ[variable].strip() if variable else None) or _kept(environ, site)
-    if token is not None and not _TOKEN.fullmatch(token):
-        raise UsageError("expected a token of visible ASCII characters", where=variable or "gh's hosts.yml")
-    return token
+    return _sendable(token, variable or "gh's hosts.yml")
+
+
+def _sendable(token: str | None, where: str | None) -> str | None:
+    """Return a token, or None for an empty one. Raises UsageError: it cannot be sent in a header."""
+    if token and not _TOKEN.fullmatch(token):
+        raise UsageError("expected a token of visible ASCII characters", where=where)
+    return token or None
 
 
 def _kept(environ: Mapping[str, str], site: str) -> str | None:
@@ -144,10 +149,7 @@ def token_for(url: str, environ: Mapping[str, str], tokens: Mapping[str, str]) -
     gitlab = (environ.get("GITLAB_HOST") or "gitlab.com").removeprefix("https://").rstrip("/").lower()
     if variable is None and target.authority == gitlab:
         variable = "GITLAB_TOKEN"
-    token = environ.get(variable or "", "").strip()
-    if token and not _TOKEN.fullmatch(token):
-        raise UsageError("expected a token of visible ASCII characters", where=variable)
-    return token or None
+    return _sendable(environ.get(variable or "", "").strip(), variable)
 
 
 def _gh_folder(environ: Mapping[str, str]) -> str:
