@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple
 
 from skillhub.disk.files import CLOEXEC, NO_LINK, disk_errors, read, write_atomic
 from skillhub.disk.proved import Stamp, is_settled, stamp_of
@@ -223,6 +223,7 @@ class Walk:
 def _find(step: _Step, rules: Rules, stamp: Stamp, has_folders: bool) -> Find | None:
     find = Find(step.folder, step.shown_path, {"": stamp})
     try:
+        check_paths(step.folder, step.shown_path)  # a link may lead deeper than a skill may lie
         data = _read(_SKILL, find)
         if data is None:
             return None
@@ -306,6 +307,7 @@ def commands(root: str, rules: Rules, bounds: Bounds, command: NamedCommand | No
 def _command(path: str, shown_path: str, rules: Rules, command: NamedCommand | None = None) -> Find:
     find = Find(path, shown_path)
     try:
+        check_paths(path, shown_path)
         name = command.name if command else os.path.basename(shown_path).removesuffix(".md")
         if name != one_line(name):
             raise FormatError(f"expected a name without hidden characters, found {quote(name)}")
@@ -568,9 +570,12 @@ def _parse(block: dict[str, Any], root: str) -> WalkResult:
         find.shown_path = find.shown_path or find.folder
         if not (_is_below(find, root, base) and are_facts(find.facts)):
             return WalkResult()  # no walk through this root found it
-        if find.problems:
-            find.problems = [Problem(*row) for row in cast("list[list[Any]]", find.problems)]
-    return WalkResult({**block["folders"]}, finds, [Problem(*row) for row in block["problems"]])
+        find.stamps, find.problems = {**find.stamps}, _problems(find.problems)
+    return WalkResult({**block["folders"]}, finds, _problems(block["problems"]))
+
+
+def _problems(rows: Any) -> list[Problem]:  # noqa: ANN401 - a JSON value
+    return [Problem(str(path), str(message), *rest) for path, message, *rest in rows]
 
 
 def _is_below(find: Find, root: str, base: str) -> bool:

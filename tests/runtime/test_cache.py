@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import time
@@ -137,6 +138,22 @@ def test_damaged_cache_is_ignored(agent, text):
         with open(os.path.join(agent.folder, name), "w", encoding="ascii") as file:
             file.write(text)
     assert agent.names() == ["one", "two", "three"]
+
+
+@pytest.mark.parametrize("value", [None, 0, "x", [], ["x"], [[]], [[None, 1, 2, 3, 4]]])
+def test_attack_a_cache_with_a_value_of_another_type_is_ignored(tmp_path, skills, value):
+    write(skills / "broken", text="no frontmatter")
+    settle()
+    around = Surroundings(cwd=str(tmp_path), home=str(tmp_path), extra=(str(skills),))
+    (folder := tmp_path / "cache").mkdir()
+    expected = [each.full_name for each in catalog_of("agents", around, cache=Cache(str(folder))).skills]
+    whole = {path: json.loads(path.read_text()) for path in folder.iterdir()}
+    for index in (2, 4):  # the stamps and the problems of a folder
+        for path, block in whole.items():
+            finds = [[*find[:index], value, *find[index + 1 :]] for find in block["finds"]]
+            path.write_text(json.dumps({**block, "finds": finds}))
+        catalog = catalog_of("agents", around, cache=Cache(str(folder)))
+        assert [each.full_name for each in catalog.skills] == expected
 
 
 def test_strict_and_lenient_readers_do_not_share_a_cache(tmp_path, skills):

@@ -296,3 +296,17 @@ def test_long_frontmatter_is_read_completely(tmp_path):
     write(tmp_path / "wordy", description='"' + "é" * 3000 + '"')
     (skill,) = found(tmp_path).skills
     assert len(skill.description) == 3000
+
+
+@pytest.mark.parametrize("is_commands", [False, True])
+def test_attack_a_link_to_a_very_deep_folder_hides_no_other_skill(tmp_path, is_commands):
+    deep = tmp_path.joinpath("deep", *["a"] * 401)
+    write(deep / "far")
+    (deep / "far/go.md").write_text("---\ndescription: Goes.\n---\nGo.\n")
+    write(tmp_path / "skills/near")
+    (tmp_path / "skills/far").symlink_to(deep / "far")
+    roots = [Root(str(tmp_path / "skills"), "project")]
+    roots += [Root(str(tmp_path / "skills/far"), "project", is_commands=True)] if is_commands else []
+    result = found(*roots)
+    assert [skill.name for skill in result.skills] == ["near"]
+    assert {problem.path for problem in result.problems} >= {str(tmp_path / "skills/far/SKILL.md")}

@@ -131,6 +131,10 @@ def test_long_text_takes_linear_time(unit):
     assert is_linear(lambda size: deque(mentions(unit * (size // len(unit))), 0), 25_000)
 
 
+def test_attack_blanks_in_an_unclosed_link_take_linear_time():
+    assert is_linear(lambda size: deque(mentions("[$a](" + " " * size + "\n"), 0), 5_000)
+
+
 def test_runs_of_backticks_of_every_length_take_linear_time():
     text = "".join("`" * (each % 700 + 1) + " $a " for each in range(2800))
     with at_most(2):
