@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
@@ -228,16 +228,16 @@ class RegistryDir:
         """Write these files below the site, in this order; None removes a file, and an equal file is left alone.
 
         Raises:
-            StateError: the disk refuses; the files written so far stay, and the next run continues.
+            StateError: the disk refuses, or a folder is a link; the files so far stay, and the next run continues.
         """
+        top = files.HeldFolder(self.site)
         for path, data in site.items():
             full_path = os.path.join(self.site, *path.split("/"))
             if data is None:
-                with files.disk_errors(full_path):
-                    if os.path.lexists(full_path):
-                        os.remove(full_path)
-            elif files.read(full_path, max(len(data), _CAP)) != data:
-                files.write_atomic(full_path, data, mode=0o644)
+                with files.disk_errors(full_path), suppress(FileNotFoundError), top.hold(full_path) as (name, at):
+                    os.remove(name, dir_fd=at)
+            elif files.read(full_path, max(len(data), _CAP), root=top) != data:
+                files.write_atomic(full_path, data, mode=0o644, root=top)
 
     def keys(self, passphrase: bytes | None = None, offline: str | None = None) -> RegistryKeys:
         """Return the keys; the offline ones may be in another folder."""

@@ -227,7 +227,7 @@ def build(hub: OpenRegistry, parts: Sequence[Part], scans: ScanCache, *, quick: 
 
     Raises:
         SecurityError: an archive, or a document of the registry, does not match its signed digest.
-        StateError: an archive or a document is missing, or the disk refuses.
+        StateError: an archive or a document is missing, a folder of the site is a link, or the disk refuses.
     """
     offer, built = Offer(hub, scans, quick), Built()
     built.skills = len(offer.index.skills)
@@ -263,6 +263,7 @@ class _Build:
         self._part, self._built = part, built
         self._registry = registry = offer.hub.registry
         self._site, self._dry_run = registry.site, offer.hub.signing.dry_run
+        self._top = files.HeldFolder(self._site)
         facts = (__version__, offer.scans.rules, part.version, offer.root, offer.url)
         self._rules = sha256(repr(facts).encode()).hexdigest()
         self._known = read_build_digests(record_path(registry.path, part.name))
@@ -339,13 +340,13 @@ class _Build:
             if data is None or self._offer.built.get(path) == written[path]:
                 continue
             with suppress(FormatError, StateError):  # the present file is larger, or is not a file
-                if path not in self._offer.built and files.read(full_path, len(data)) == data:
+                if path not in self._offer.built and files.read(full_path, len(data), root=self._top) == data:
                     continue
             self._built.written.append(path)
             if not self._dry_run:
                 self._make_room(path)
                 self._note_begun(path)
-                files.write_atomic(full_path, data, mode=0o644, sync=False)
+                files.write_atomic(full_path, data, mode=0o644, sync=False, root=self._top)
         return written
 
     def _make_room(self, path: str) -> None:
@@ -373,11 +374,12 @@ class _Build:
         if self._dry_run:
             return
         full_path = self._full(path)
-        with files.disk_errors(full_path), suppress(FileNotFoundError):
-            os.remove(full_path)
+        with files.disk_errors(full_path), suppress(FileNotFoundError), self._top.hold(full_path) as (name, at):
+            os.remove(name, dir_fd=at)
         with suppress(OSError):  # remove folders up to the first that is not empty
             while (full_path := os.path.dirname(full_path)) != self._site:
-                os.rmdir(full_path)
+                with self._top.hold(full_path) as (name, at):
+                    os.rmdir(name, dir_fd=at)
 
     def _full(self, path: str) -> str:
         return os.path.join(self._site, *path.split("/"))

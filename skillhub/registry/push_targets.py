@@ -157,19 +157,20 @@ class FolderTarget(Target):
 
     def __init__(self, path: str) -> None:
         self.where = os.path.abspath(path)
+        self._top = files.HeldFolder(self.where)
         self._seen: dict[str, bytes | None] = {}  # only of mutable files, which are small
 
     def read(self, path: str) -> bytes | None:
         """Return a file as it was at the first call, or None if it did not exist; a fixed file is read each time.
 
         Raises:
-            StateError: the disk refuses.
+            StateError: the disk refuses, or a folder on the way is a link.
             FormatError: the file is larger than any file of a site.
         """
         if is_fixed(path):
-            return files.read(self._full(path), FILE_CAP)
+            return files.read(self._full(path), FILE_CAP, root=self._top)
         if path not in self._seen:
-            self._seen[path] = files.read(self._full(path), FILE_CAP)
+            self._seen[path] = files.read(self._full(path), FILE_CAP, root=self._top)
         return self._seen[path]
 
     def compare(self, file: SiteFile) -> bool | None:
@@ -185,7 +186,7 @@ class FolderTarget(Target):
         """
         for file in changed:
             before = None if file.fixed else self.read(file.path)
-            if not files.swap(self._full(file.path), before, file.read(), mode=0o644):
+            if not files.swap(self._full(file.path), before, file.read(), mode=0o644, root=self._top):
                 raise overtaken(file.path, self.where)
 
     def _full(self, path: str) -> str:

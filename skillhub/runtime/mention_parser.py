@@ -111,7 +111,7 @@ _FULL_NAME = rf"{_NAME}(?::{_NAME})*"
 _NO_NAME = r"(?![0-9-]+(?![A-Za-z0-9_:])|[A-Z_][A-Z0-9_]*(?![A-Za-z0-9_]))"
 # A mention follows no letter, and no character that makes it part of a path, an address or an assignment.
 NOT_WITHIN = r"(?<![A-Za-z0-9_$\\/.=&%@#+~-])"
-# A path has no parenthesis, so that no two searches for its end scan the same text; blanks around it are a part of it.
+# A path has no parenthesis, so that no two searches for its end scan the same text, blanks included.
 _MENTION = re.compile(
     rf"\[\${_NO_NAME}(?P<linked>{_FULL_NAME})\][ \t]*\((?P<path>[^()\n]+)\)"
     rf"|{NOT_WITHIN}\${_NO_NAME}(?P<plain>{_FULL_NAME})"

@@ -27,7 +27,7 @@ from tuf.api.metadata import (  # type: ignore[attr-defined]
     Timestamp,
 )
 
-from skillhub.errors import BadMetadataSignature, FormatError, Refused
+from skillhub.errors import BadMetadataSignature, FormatError, Refused, UsageError
 from skillhub.formats.text import amount
 from skillhub.model.discovery import Pinned
 from skillhub.model.index import ADVISORIES, publisher_path
@@ -222,8 +222,16 @@ class Dates:
     days: int | None = None
 
     def expires(self, role: str) -> datetime:
-        """Return the time at which metadata of ``role`` expires that is signed now."""
-        return self.now.replace(microsecond=0) + timedelta(days=self.days or rule_of(role).days)
+        """Return the time at which metadata of ``role`` expires that is signed now.
+
+        Raises:
+            UsageError: the time is later than any date.
+        """
+        days = self.days or rule_of(role).days
+        try:
+            return self.now.replace(microsecond=0) + timedelta(days=days)
+        except OverflowError as error:
+            raise UsageError(f"expected dates before the year 10000, found {days} days after {self.now}") from error
 
 
 @dataclass(frozen=True, slots=True)

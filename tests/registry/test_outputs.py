@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import os
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from skillhub.disk.home import Home
+from skillhub.errors import LinkLeavesProject
 from skillhub.model.advisory import AdvisoriesDocument
 from skillhub.registry.build import add
 from skillhub.registry.check import check
@@ -228,6 +230,23 @@ def test_attack_a_damaged_record_removes_no_signed_file(hub, record):
     assert {*built(hub).removed} <= {"gone.txt"}
     assert json.loads(whole.read_bytes()) == before
     assert check(hub.dir.path, hub.when).problems == ()
+
+
+@pytest.mark.parametrize("linked", ["hello", "archives", "metadata"])
+def test_attack_a_link_in_the_site_leads_no_write_and_no_removal_out_of_it(hub, tmp_path, linked):
+    hub.publish()
+    built(hub)
+    place, outside = Path(hub.dir.site, linked), tmp_path / "outside"
+    place.rename(outside)
+    place.symlink_to(outside)
+    before = tree_of(outside)
+    with pytest.raises(LinkLeavesProject):
+        hub.publish("hello", "2.0.0")  # signed files
+        built(hub)
+    with suppress(LinkLeavesProject):
+        withdraw(hub.dir.path, "hello@1.0.0", "bad", Signing(now=hub.when))
+        built(hub)  # removes the files of the release
+    assert tree_of(outside) == before
 
 
 # A release builds only changed files and reads no others.

@@ -5,7 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from skillhub.errors import BadMetadata, NotFound, Refused, Rollback, SkillhubError, StateError, UsageError
+from skillhub.errors import (
+    BadMetadata,
+    LinkLeavesProject,
+    NotFound,
+    Refused,
+    Rollback,
+    SkillhubError,
+    StateError,
+    UsageError,
+)
 from skillhub.registry.check import check
 from skillhub.registry.operator import Signing
 from skillhub.registry.push import push
@@ -57,6 +66,18 @@ def test_repeated_push_writes_no_file(hub, place):
     assert pushed(hub, place) == type(first)((), len(first.written))
 
 
+def test_attack_a_link_in_the_folder_leads_no_write_out_of_it(hub, place, tmp_path):
+    pushed(hub, place)
+    (place / "archives").rename(tmp_path / "outside")
+    (place / "archives").symlink_to(tmp_path / "outside")
+    before = tree_of(tmp_path / "outside")
+    hub.publish("other")
+    with pytest.raises(LinkLeavesProject):
+        pushed(hub, place)
+    assert tree_of(tmp_path / "outside") == before
+    assert offered(place, tmp_path / "client", hub.root) == ("1.0.0",)
+
+
 def test_dry_run_lists_the_files_of_a_push_and_writes_none(hub, place):
     planned = pushed(hub, place, dry_run=True)
     assert not place.exists()
@@ -87,7 +108,8 @@ class Renames:
         self.folder, self.left, self.happen = str(folder), at, happen
 
     def hook(self, event, args):
-        if event == "os.rename" and str(args[1]).startswith(self.folder):
+        held = f"/proc/self/fd/{args[3]}" if event == "os.rename" else ""
+        if held and os.path.join(os.readlink(held) if args[3] >= 0 else "", args[1]).startswith(self.folder):
             self.left -= 1
             if self.left == 0:
                 self.happen()

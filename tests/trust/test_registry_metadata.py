@@ -6,7 +6,7 @@ import pytest
 from tuf.api.metadata import Metadata, Root, Targets
 
 from fixtures.attacks_oms.forge import LEAF, MIDDLE, NOW, ROOT, chain
-from skillhub.errors import FormatError, NameNotOwned, NotFound, Refused, SourceMismatch, WrongBytes
+from skillhub.errors import FormatError, NameNotOwned, NotFound, Refused, SourceMismatch, UsageError, WrongBytes
 from skillhub.formats.digest import Digest
 from skillhub.model.discovery import admitted, parse_listing, parse_namespaces, parse_releases, parse_skill
 from skillhub.model.index import Admission, Index, Release, Revocation, index_path, namespace_path
@@ -30,6 +30,12 @@ def release(name="hello", version="1.0.0", **fields):
     facts = {"digest": Digest.of(data), "size": len(data), "tree": TREE, "publisher": "acme"}
     url = f"archives/{name}/{version}/x.zip"
     return Release(name=name, version=version, published="2026-01-01T00:00:00Z", url=url, **{**facts, **fields})
+
+
+@pytest.mark.parametrize("dates", [replace(DATES, days=1 << 40), Dates(datetime.max.replace(tzinfo=UTC))])
+def test_a_date_of_expiry_beyond_the_calendar_is_refused(dates):
+    with pytest.raises(UsageError, match="year 10000"):
+        dates.expires("root")
 
 
 def test_roles_have_their_keys_thresholds_and_lifetimes():
