@@ -193,7 +193,8 @@ def _with_one_leader(resolved: dict[str, Mention], limit: int) -> dict[str, Ment
     names = tuple(dict.fromkeys(mention.leads for mention in resolved.values() if mention.leads))
     if len(names) <= limit:
         return resolved
-    message = f"Choose one skill to lead this turn: {' or '.join(f'${name}' for name in names)}."
+    shown = [f"${name}" for name in names[:_SHOWN_MAX]] + ["…"] * (len(names) > _SHOWN_MAX)
+    message, names = f"Choose one skill to lead this turn: {' or '.join(shown)}.", names[:_CANDIDATES_MAX]
     return {
         text: Mention(text, "choose-one", message, None, names, mention.leads) if mention.leads else mention
         for text, mention in resolved.items()

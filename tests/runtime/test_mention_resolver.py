@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -97,6 +99,16 @@ def test_two_mentions_ask_to_choose_one(first):
     message = "Choose one skill to lead this turn: $test-driven-development or $systematic-debugging."
     assert {each.message for each in resolved.mentions} == {message}
     assert (resolved.skills, resolved.task) == ((), f"{first} $systematic-debugging go")
+
+
+def test_attack_the_answer_to_a_message_that_names_every_skill_grows_with_the_message():
+    catalog = Catalog.of([skill(f"skill-{number}") for number in range(800)])
+    sizes = []
+    for count in (100, 800):
+        resolved = mentioned(" ".join(f"$skill-{number}" for number in range(count)), catalog)
+        assert {each.outcome for each in resolved.mentions} == {"choose-one"}
+        sizes.append(len(json.dumps(resolved.to_json())))
+    assert sizes[1] < 9 * sizes[0]
 
 
 def test_rules_may_allow_several_skills():
