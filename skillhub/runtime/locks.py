@@ -180,6 +180,8 @@ class Locks:
             held_back = {folded(entry.skill.name): entry.skill for entry in installed if entry.skill.held is not None}
             for folder in self._folders_of(project, reserves_names, real) if held_back else ():
                 waiting[folder] = {**waiting[folder], **held_back} if folder in waiting else held_back
+        # While a lock cannot be read, every skill is held back for that, and none for the name of a locked one.
+        skills = [] if errors else skills
         known = KnownLocks(skills=tuple(skills), places=places, gone=frozenset(gone_places), errors=tuple(errors))
         return replace(known, waiting=waiting, store=real(store.root))
 

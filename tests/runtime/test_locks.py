@@ -428,6 +428,15 @@ def test_attack_with_an_unreadable_lock_no_skill_is_loaded(here, lock):
             load(skill)
 
 
+def test_a_locked_skill_stays_in_the_catalogue_while_another_lock_cannot_be_read(here):
+    (here.hub / "state/skillhub.lock").write_bytes(b"{")  # the user's, not the project's
+    text, held = served_content(here)
+    assert ("Good" in text, held) == (False, {"demo": "not-agreed"})
+    assert {problem.path.partition(":")[0] for problem in here.catalog().problems} == {
+        str(here.hub / "state/skillhub.lock")
+    }
+
+
 def test_attack_with_an_unreadable_record_no_locked_skill_is_loaded(here):
     (record,) = (here.hub / "state/projects").glob("*.json")
     record.write_text("{")
