@@ -26,6 +26,7 @@ from skillhub.model.version import is_version
 from skillhub.registry.log_writer import consistency
 from skillhub.registry.operator import OpenRegistry, Signing, opened
 from skillhub.trust import oms, registry_metadata, x509
+from skillhub.trust.documents import refuse_large
 from skillhub.trust.keys import PrivateKey, PublicKey
 from skillhub.trust.log import LogHead, Note, NoteKey
 from skillhub.trust.publishers import judge, publisher_of
@@ -121,7 +122,7 @@ def advise(
     Raises:
         UsageError: an advisory would match honest skills or nothing, or is older than the one with its id.
         NotFound: the registry does not exist, or has no such advisory or digest to remove.
-        Refused: an online key is missing.
+        Refused: an online key is missing, or all advisories together would be too large for clients.
         SecurityError: the site differs from its signed state.
         StateError: the disk refuses.
     """
@@ -137,7 +138,8 @@ def advise(
                 raise NotFound(f"there is no advisory {quote(id_)}", where=folder, hint=f"there are: {known}")
         _refuse_loose(by_id.values(), digests, signing.now)
         after = AdvisoriesDocument(advisories=tuple(by_id[id_] for id_ in sorted(by_id)), digests=digests)
-        hub.sign(ADVISORIES, after.dump())
+        refuse_large({ADVISORIES: (data := after.dump())})
+        hub.sign(ADVISORIES, data)
     return after
 
 

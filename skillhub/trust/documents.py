@@ -14,6 +14,7 @@ from skillhub.errors import FormatError, Refused
 from skillhub.formats.digest import Digest
 from skillhub.formats.document import json_bytes
 from skillhub.formats.text import collapsed
+from skillhub.model.advisory import AdvisoriesDocument
 from skillhub.model.discovery import (
     LISTING_CAP,
     SCHEMA,
@@ -30,7 +31,7 @@ from skillhub.model.discovery import (
     SkillDocument,
     SkillRelease,
 )
-from skillhub.model.index import DOCUMENT_CAP, Admission, Index, Release, index_path, namespace_path
+from skillhub.model.index import ADVISORIES, DOCUMENT_CAP, Admission, Index, Release, index_path, namespace_path
 from skillhub.trust.registry_metadata import path_of, pinned_target, publisher_target
 from skillhub.trust.registry_rules import (
     BEST_MAX,
@@ -163,9 +164,9 @@ def refuse_large(documents: Mapping[str, bytes]) -> None:
         Refused: a document is too large.
     """
     for path, data in documents.items():
-        cap = LISTING_CAP if path == LISTING_PATH else DOCUMENT_CAP
+        cap = {LISTING_PATH: LISTING_CAP, ADVISORIES: AdvisoriesDocument.CAP}.get(path, DOCUMENT_CAP)
         if len(data) > cap:
-            hint = "nothing was published; publish under another publisher, or in another registry"
+            hint = "nothing was published; publish less in it, under another publisher, or in another registry"
             raise Refused(
                 f"{path} would have {len(data):,} bytes, more than the {cap:,} that clients read", hint=hint
             )

@@ -55,6 +55,17 @@ def test_earlier_version_of_an_advisory_does_not_replace_a_later_one(hub, modifi
     assert tree_of(hub.dir.path) == before
 
 
+def test_attack_more_advisories_than_clients_read_are_not_published(hub):
+    half = {str(Digest.of(bytes([number]))): "x" * (1 << 20) for number in range(40)}
+    halves = [dict([*half.items()][start : start + 20]) for start in (0, 20)]
+    parts = [AdvisoriesDocument.parse({"digests": each}, "test") for each in halves]
+    advise(hub.dir.path, parts[:1], Signing(now=hub.when))
+    before = tree_of(hub.dir.path)
+    with pytest.raises(Refused, match="more than the 33,554,432 that clients read"):
+        advise(hub.dir.path, parts[1:], Signing(now=hub.when))
+    assert tree_of(hub.dir.path) == before
+
+
 def test_advisories_survive_other_commands_of_the_operator(hub, tmp_path):
     publish_advisories(hub, digests=[BAD])
     hub.publish(version="1.1.0")
