@@ -28,7 +28,7 @@ from skillhub.registry.operator import OpenRegistry, Signing, opened
 from skillhub.trust import oms, registry_metadata, x509
 from skillhub.trust.documents import refuse_large
 from skillhub.trust.keys import PrivateKey, PublicKey
-from skillhub.trust.log import LogHead, Note, NoteKey
+from skillhub.trust.log import NOTE_CAP, LogHead, Note, NoteKey
 from skillhub.trust.publishers import judge, publisher_of
 from skillhub.trust.registry_metadata import MetadataSet, Rotation, keyid
 from skillhub.trust.roles import CEREMONY_DAYS, LOG, LOG_HEAD, RELEASES, ROLES, MetadataExpiry, delegator_of, rule_of
@@ -375,7 +375,7 @@ def cosign(folder: str, lines: bytes, signing: Signing, seen: int = 0) -> tuple[
         NotFound: the registry does not exist, or has no log.
         FormatError: the lines are not signatures of a note.
         BadLog: a line claims to be the log's own signature, but is invalid.
-        Refused: an online key is missing.
+        Refused: an online key is missing, or clients would not read that many cosignatures.
         SecurityError: the site differs from its signed state.
         StateError: the disk refuses.
     """
@@ -395,6 +395,9 @@ def cosign(folder: str, lines: bytes, signing: Signing, seen: int = 0) -> tuple[
         # A new signature replaces an older one by the same key, which may be for an earlier checkpoint.
         by_key = {(name, data[:4]): (name, data) for name, data in (*head.note.signatures, *new)}
         note = Note(head.note.text, tuple(by_key.values()))
+        if (size := len(note.dump())) > NOTE_CAP:
+            hint = "nothing was published; the checkpoint of the next release takes new cosignatures"
+            raise Refused(f"expected at most {NOTE_CAP:,} bytes of a checkpoint, found {size:,}", hint=hint)
         key = hub.log_key(hub.metadata).public
         head = LogHead(note, head.checkpoint, head.nodes)
         head.verify(head.checkpoint.origin, key)

@@ -171,7 +171,7 @@ def proof_nodes(data: bytes, chunk: int, head: LogHead) -> Mapping[Node, bytes]:
 
 # A checkpoint is a signed note (C2SP): a text, an empty line, and a line for each signature.
 
-_CAP = 1 << 16
+NOTE_CAP = 1 << 16  # bytes of a note that is read
 _SIZE = re.compile(r"0|[1-9][0-9]{0,15}", re.ASCII)
 _VKEY = re.compile(r"([^\s+]+)\+([0-9a-f]{8})\+([A-Za-z0-9+/]+=*)", re.ASCII)
 _LOG, _COSIGNER = 1, 4  # the kinds of Ed25519 signatures
@@ -279,7 +279,7 @@ class Note:
             BadLog: the bytes are no signed note.
         """
         try:
-            decoded = data.decode() if len(data) <= _CAP else ""
+            decoded = data.decode() if len(data) <= NOTE_CAP else ""
         except UnicodeDecodeError:
             decoded = ""
         text, blank, lines = decoded.rpartition("\n\n")

@@ -130,6 +130,16 @@ def test_attack_a_log_without_the_cosignatures_of_the_policy_is_refused(hub, she
     assert shell.run("update", "--yes").status == 0
 
 
+def test_attack_more_cosignatures_than_clients_read_are_not_published(hub, shell):
+    seen = []
+    for name, status in (("one", 0), ("two", 6)):
+        shell.write("lines", "".join(f"\u2014 {name}-{number} {'A' * 100}\n" for number in range(480)))
+        assert shell.run("registry", "cosign", hub.site.parent, shell.folder / "lines").status == status
+        seen.append({path: path.read_bytes() for path in hub.site.rglob("*") if path.is_file()})
+    assert seen[0] == seen[1]
+    assert shell.run("registry", "check", hub.site.parent).status == 0
+
+
 def test_cosign_prints_the_key_of_the_log_on_a_line_of_its_own(hub, shell):
     with opened(str(hub.site.parent), Signing(now=now())) as it:
         name = it.log_head(it.metadata).checkpoint.origin
