@@ -567,8 +567,7 @@ def agent_folders(
 ) -> list[str]:
     """Return the existing folders from which these agents, or all agents, read skills; each real folder once.
 
-    If skillhub.toml cannot be read, an error that other functions report, folders to a depth of three count as
-    packages.
+    If skillhub.toml cannot be read, which other functions report, folders to a depth of three count as packages.
 
     Raises:
         FormatError, LinkLeavesProject: as ``Project.packages``, for a file that can be read.
@@ -588,6 +587,7 @@ def _packages(project: Project) -> Sequence[str]:
     try:
         is_workspace = project.scope == "project" and project.members()
     except SkillhubError:
-        folders = (each for pattern in ("*", "*/*", "*/*/*") for each in folders_matching(project.root, pattern))
-        return [each for each in folders if not os.path.lexists(os.path.join(project.root, each, LOCK))]
+        root, patterns = project.root, ("*", "*/*", "*/*/*")
+        folders = (each for _, found in folders_matching(root, patterns) for each in found)
+        return [each for each in folders if not os.path.lexists(os.path.join(root, each, LOCK))]
     return project.packages() if is_workspace else ()

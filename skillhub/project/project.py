@@ -9,7 +9,8 @@ import stat
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
-from fnmatch import fnmatchcase
+from fnmatch import translate
+from functools import cache
 from hashlib import sha256
 from typing import Any, TypeVar
 
@@ -28,6 +29,8 @@ from skillhub.project.user_state import SecretIndex
 _Parsed = TypeVar("_Parsed")
 _Parse = Callable[[bytes, str], _Parsed]
 _RECORDS_CAP = 64 * 1024 * 1024
+# Matches the name of a folder with one part of a workspace's pattern; a hidden one only by a part that names it.
+_fits = cache(lambda part: re.compile(("" if part[0] == "." else r"(?!\.)") + translate(part)).match)
 
 
 class Project:
@@ -186,8 +189,7 @@ class Project:
         """
         changed = False
         for each in ["", *(self.packages() if self.scope == "project" else ())]:
-            name = f"{each}/{INTENT}".lstrip("/")
-            text = self._read(name) or b""
+            text = self._read(name := f"{each}/{INTENT}".lstrip("/")) or b""
             lines = {key: moved(line, each, "") for key, line in add.items()} if each == self.package else {}
             if (edited := edit(text, lines, remove, os.path.join(self.root, name))) != text:
                 self._write(name, edited)
@@ -339,35 +341,35 @@ def package_at(below: Sequence[str], pattern: str) -> str | None:
     """Return the package around a path, given as segments below the root, by one pattern; None if there is none."""
     parts = pattern.split("/")
     named = zip(below, parts, strict=False)
-    is_in = len(below) >= len(parts) and all(_fits(name, part) for name, part in named)
+    is_in = len(below) >= len(parts) and all(_is_seen(name) and _fits(part)(name) for name, part in named)
     return "/".join(below[: len(parts)]) if is_in else None
 
 
-def folders_matching(root: str, pattern: str) -> list[str]:
-    """Return the folders below the root that match a pattern; hidden ones only by name, and none behind a link.
+def folders_matching(root: str, patterns: Iterable[str]) -> Iterator[tuple[str, list[str]]]:
+    """Yield each pattern, and the folders below the root that match it; hidden ones only by name, none behind a link.
 
     With links back to the root, the number of paths would grow exponentially with the pattern's depth.
 
     Raises:
         LinkLeavesProject: a link leads out of the root.
     """
-    found = [""]
-    for part in pattern.split("/"):
-        inner = ((each, name) for each in found for name in _folders_in(os.path.join(root, each), part))
-        names = [f"{each}/{name}".lstrip("/") for each, name in inner]
-        found = [each for each in names if files.inside(root, each) == os.path.join(root, *each.split("/"))]
-    return found
+
+    @cache  # many patterns may match one folder
+    def names_in(folder: str) -> list[str]:
+        with files.disk_errors(folder), os.scandir(os.path.join(root, folder)) as rows:
+            return [row.name for row in rows if _is_seen(row.name) and row.is_dir()]
+
+    is_plain = cache(lambda each: files.inside(root, each) == os.path.join(root, *each.split("/")))
+    for pattern in patterns:
+        found = [""]
+        for fits in map(_fits, pattern.split("/")):
+            inner = (f"{each}/{name}".lstrip("/") for each in found for name in names_in(each) if fits(name))
+            found = [each for each in inner if is_plain(each)]
+        yield pattern, found
 
 
-def _folders_in(folder: str, part: str) -> list[str]:
-    with files.disk_errors(folder), os.scandir(folder) as rows:
-        return [row.name for row in rows if _fits(row.name, part) and row.is_dir()]
-
-
-def _fits(name: str, part: str) -> bool:
-    # A name with hidden characters is skipped: a record could not have its path.
-    is_seen = name != "node_modules" and clean(name) == name and (name[0] != "." or part[0] == ".")
-    return is_seen and fnmatchcase(name, part)
+def _is_seen(name: str) -> bool:
+    return name != "node_modules" and clean(name) == name  # a record could not have a path with hidden characters
 
 
 def refuse_other_owner(status: os.stat_result, path: str) -> None:
@@ -389,15 +391,13 @@ def packages_in(root: str, patterns: Iterable[str]) -> list[str]:
         FormatError: a named package does not exist, or a package has its own lock.
     """
     found: set[str] = set()
-    for pattern in patterns:
-        matches = folders_matching(root, pattern)
+    for pattern, matches in folders_matching(root, patterns):
         if not matches and not {*pattern} & {*"*?["}:
             where, hint = os.path.join(root, INTENT), "create the folder, or take it out of members"
             raise FormatError(f"the workspace names {pattern}, which is no folder", where=where, hint=hint)
         found.update(matches)
-    for each in found:
-        if os.path.lexists(own := os.path.join(root, each, LOCK)):
-            raise FormatError("a package of a workspace has no lock of its own", where=own, hint="remove the file")
+    for own in filter(os.path.lexists, (os.path.join(root, each, LOCK) for each in found)):
+        raise FormatError("a package of a workspace has no lock of its own", where=own, hint="remove the file")
     return sorted(found)
 
 
