@@ -116,7 +116,6 @@ def commit(
         ended = {name: records_before[name] for name in {each.name for each in cleared} & {*records_before}}
         disabled = {name: replace(each, enabled=False, disabled_by="user", links=()) for name, each in ended.items()}
         known = [link for record in records_before.values() for link in record.links]
-        known += [link for change in changes for link in change.record.links]
         copies.sweep(ports.project, known, mcp_config.shared_folders(ports.project))
         gone = (path for linking in cleared for path in linking.paths if os.path.lexists(path))
         copies.refuse_read_only(ports.project, chain(gone, *(change.places for change in changes)))

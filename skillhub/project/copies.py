@@ -276,7 +276,7 @@ def _put_back(project: Project, folder: str, beside: str, names: Collection[str]
         name = aside.rpartition("-old@")[2]
         path, old = os.path.join(folder, name), os.path.join(beside, aside)
         if UNFINISHED.fullmatch(aside) and name in names and not os.path.lexists(path):
-            with files.disk_errors(path), project.hold(path) as (to, at), project.hold(old) as (gone, by):
+            with files.disk_errors(path), project.hold(path, make=True) as (to, at), project.hold(old) as (gone, by):
                 os.rename(gone, to, src_dir_fd=by, dst_dir_fd=at)
 
 

@@ -31,6 +31,18 @@ def test_a_foreign_file_at_the_place_of_a_copy_is_not_touched(world, make):
     assert unlocked(world.snapshot()) == before
 
 
+@pytest.mark.parametrize("has_folder", [False, True])
+def test_attack_a_folder_of_a_clone_named_as_set_aside_does_not_take_the_place_of_a_new_skill(world, has_folder):
+    path = plain(world)
+    aside = skill(world.base / ".agents", ".skillhub-0123456789ab-old@plain", "Not agreed to.\n")
+    if has_folder:
+        skill(world.base / ".agents/skills", "other")
+    assert world.install(path).changed
+    assert "Not agreed to." not in (world.copy("plain") / "SKILL.md").read_text()
+    assert aside.is_dir()
+    assert world.problems() == []
+
+
 @pytest.mark.parametrize("link", [".agents/skills", ".agents", ".claude/skills"])
 def test_a_file_in_place_of_an_agents_folder_is_refused_before_any_change(world, link):
     place = world.base / link
