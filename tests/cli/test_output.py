@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import shutil
@@ -792,3 +793,17 @@ def test_copies_are_named_as_from_the_working_folder_and_absolute_in_json_and_el
     (shell.folder / "other").mkdir()
     assert shell.run(*words, cwd=shell.folder / "other").out.splitlines()[1:3] == [f"  {each}" for each in full]
     assert shell.run(*words).out.splitlines()[1:3] == done.out.splitlines()[1:]
+
+
+def test_attack_list_names_no_signer_that_only_the_lock_claims(shell):
+    entry = {
+        **{"source": "github:acme/skills", "git": "https://github.com/acme/skills", "rev": "a" * 40, "path": "pdf"},
+        **{"capabilities": [], "requires": [], "size": 5, "tree": f"sha256:{'1' * 64}"},
+        "signed_by": [f"key:sha256:{'2' * 64}:anthropic"],
+    }
+    lock = {"version": 1, "sources": {}, "skills": {"pdf": entry}}
+    shell.write("project/skillhub.lock", json.dumps(lock))
+    done = shell.run("list")
+    assert "not agreed to" in done.out
+    assert "not checked" in done.out
+    assert "anthropic" not in done.out
