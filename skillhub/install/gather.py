@@ -173,20 +173,27 @@ def gather(
 
 
 def with_intent(gathered: Gathered, options: Options, state: State, ports: Ports) -> Gathered:
-    """Return what was gathered with the other skills of the intent, or a warning if one of them is unavailable.
+    """Return what was gathered with the other skills of the intent, exactly as this person agreed to them before.
+
+    The flags of the command are about the skills that it names: they must accept no other. If one of the others is
+    unavailable, there is a warning instead.
 
     Raises:
         SecurityError, FormatError, Forbidden: as ``gather``.
     """
-    lines = {name: line for name, line in state.intent.skills.items() if name not in gathered.found}
+    records = state.records.skills
+    lines = {
+        name: line for name, line in state.intent.skills.items() if name in records and name not in gathered.found
+    }
     state = replace(state, intent=replace(state.intent, skills=lines))
     try:
         rest = gather((), replace(options, skills=(), every=False, excepted=(), alias=None), state, ports)
     except SourceError as error:
         warning = f"the other skills of skillhub.toml are not locked: {error.message}"
         return replace(gathered, warnings=[*gathered.warnings, warning])
+    found = {name: each for name, each in rest.found.items() if records[name].is_of(each.entry)}
     left_out, warnings = gathered.left_out + rest.left_out, gathered.warnings + rest.warnings
-    return replace(gathered, found=gathered.found | rest.found, left_out=left_out, warnings=warnings)
+    return replace(gathered, found=gathered.found | found, left_out=left_out, warnings=warnings)
 
 
 @contextmanager

@@ -126,11 +126,27 @@ def test_a_new_skill_beside_a_lost_lock_is_the_one_that_the_reference_names(worl
 def test_a_new_skill_without_a_lock_is_installed_although_another_is_unavailable(world):
     (world.base / "skillhub.lock").unlink()
     intent = world.base / "skillhub.toml"
-    intent.write_text(f'{intent.read_text()}theirs = {{ source = "zed", version = "^1" }}\n')
+    intent.write_text(intent.read_text().replace('source = "github"', 'source = "zed"'))
     outcome = world.install(str(skill(world.base / "more", "new")), agents=("claude-code",))
     assert world.lock().skills.keys() == {"new"}
     assert "the other skills of skillhub.toml are not locked: no source is named 'zed'" in outcome.warnings
-    assert any("names code-review, plain, theirs, and the lock does not" in each for each in outcome.warnings)
+    assert any("names code-review, plain, and the lock does not" in each for each in outcome.warnings)
+
+
+@pytest.mark.parametrize("theirs", ["a new skill", "a new version"])
+def test_attack_the_flags_of_a_new_skill_accept_no_other_of_a_clone(world, theirs):
+    (world.base / "skillhub.lock").unlink()
+    skill(world.base / "theirs", "theirs")
+    line = 'theirs = { path = "theirs/theirs" }\n' if theirs == "a new skill" else ""
+    intent = world.base / "skillhub.toml"
+    intent.write_text(f"{intent.read_text()}{line}")
+    if not line:
+        skill(world.base / "src", "plain", "Something else.\n")
+    outcome = world.install(str(skill(world.base / "more", "new")), agents=("claude-code",))
+    unlocked = "theirs" if line else "plain"
+    assert {each.skill for each, _ in outcome.asked} == {"new"}
+    assert unlocked not in world.lock().skills
+    assert f"skillhub.toml names {unlocked}, and the lock does not: skillhub install" in outcome.warnings
 
 
 def test_an_incomplete_lock_takes_no_skill_from_the_agents(world):
