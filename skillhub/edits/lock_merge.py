@@ -351,12 +351,14 @@ def drive(base: bytes, ours: bytes, theirs: bytes) -> MergeDriverResult:
     sides added the lock.
     """
     try:
-        our_lock, their_lock = Lock.parse(ours, "ours"), Lock.parse(theirs, "theirs")
-    except FormatError as error:
+        return _driven(_base(base), Lock.parse(ours, "ours"), Lock.parse(theirs, "theirs"))
+    except FormatError as error:  # a side is no lock, or what both sides changed makes none together
         return MergeDriverResult(conflict(ours, theirs), error=error)
 
+
+def _driven(base: Lock | None, ours: Lock, theirs: Lock) -> MergeDriverResult:
     def merged(take: Mapping[str, Side]) -> Merged:
-        return merge(our_lock, their_lock, _base(base), lambda *_: True, take)
+        return merge(ours, theirs, base, lambda *_: True, take)
 
     done = merged({})
     if not done.clashes:

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillhub.edits.lock_merge import merge
+from skillhub.edits.lock_merge import drive, merge, sides
+from skillhub.errors import FormatError
 from skillhub.formats.digest import Digest
 from skillhub.model.lock import Lock, Locked, LockedSource
 
@@ -222,3 +223,13 @@ def test_attack_a_path_of_the_lock_is_quoted_in_the_command(path):
     (choice,) = merged(lock(a=local(b"1", path)), lock(a=local(b"2", path)), lock(a=local(b"0", path))).choices
     command = re.search(r"; (skillhub install .*) takes the present version", choice.why)[1]
     assert shlex.split(command) == ["skillhub", "install", f"./{path}"]
+
+
+def test_attack_sides_that_make_no_lock_together_stay_a_conflict():
+    """The other side turns a site into a registry, whose skills need a digest: its changes must not be lost."""
+    site = {"acme": LockedSource(kind="well-known", url="https://acme.example")}
+    one, two = (Locked(source="acme", url=f"https://acme.example/{name}", tree=ROOT, size=1) for name in "ab")
+    ours, theirs = lock(site, a=one, b=two).dump(), lock(a=ONE).dump()
+    done = drive(lock(site, a=one).dump(), ours, theirs)
+    assert isinstance(done.error, FormatError)
+    assert sides(done.data) == (ours, theirs, None)
