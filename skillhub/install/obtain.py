@@ -492,8 +492,9 @@ def _from_store_or_source(name: str, entry: Locked, ports: Ports, *, is_agreed: 
     status.refuse(ports.project)
     tree = ports.store.read(entry.tree)
     pinned = pins.pinned(name, entry, root, ports.publishers)
-    # Without a pin or consent, only the lock says that the stored tree came from there.
-    is_known = pinned or (root is None and not entry.signed_by and (is_agreed or entry.local))
+    # Without a pin or consent, only the lock says that the stored tree came from there; of a path that is gone, too.
+    is_gone = entry.local and not os.path.lexists(os.path.join(ports.project.base, entry.path or ""))
+    is_known = pinned or (root is None and not entry.signed_by and (is_agreed or is_gone))
     if tree is None or not is_known:
         return _by_locked_origin(name, entry, ports, is_agreed=is_agreed).run()
     limit = ports.trusted_for(entry.source)

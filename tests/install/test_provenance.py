@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,9 +13,11 @@ from skillhub.audit.audit import AuditRequest, audit
 from skillhub.disk.folders import remove_tree
 from skillhub.errors import FormatError, NotFound, Refused, SignerChanged, UnsafeTransfer, WrongBytes
 from skillhub.formats.digest import NO_FILES, Digest
+from skillhub.model.lock import Lock, Locked
 from skillhub.model.provenance import Changes, Provenance
 from skillhub.model.tree import SIGNATURE, File, Tree
 from skillhub.project.user_state import Trusted
+from skillhub.sources.local import read_local
 from tests.support.gitrepos import SKILL, Repo
 from tests.support.reaching import Reaching
 from tests.support.registry import URL, Simulator
@@ -93,6 +96,20 @@ def test_attack_a_lock_names_a_place_that_never_had_the_stored_tree(world, tmp_p
     refused(other, WrongBytes if origin else NotFound, lambda: other.install(answers=answers))
     assert not answers.seen
     other.close()
+
+
+def test_attack_a_lock_names_a_folder_that_never_had_the_stored_tree(tmp_path):
+    world = World(tmp_path)
+    stored = read_local(str(skill(tmp_path / "elsewhere"))).tree
+    world.store.put(stored)
+    folder = skill(world.base / "src", body="Honest.\n")
+    entry = Locked(source="local", path="src/plain", tree=stored.digest, size=stored.size)
+    (world.base / "skillhub.lock").write_bytes(Lock({"plain": entry}).dump())
+    answers = Answers("yes")
+    refused(world, WrongBytes, lambda: world.install(answers=answers))
+    assert not answers.seen
+    shutil.rmtree(folder)
+    assert world.install().changed
 
 
 @pytest.mark.parametrize("gone", ["entry", "lock"])
