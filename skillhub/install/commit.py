@@ -415,19 +415,24 @@ class Planner:
         if candidate.entry.name is not None:
             agents = [each for each in self.agents if not each.named_folder]
             folders = link_folders(self.ports.project, agents, self.ports.user_home, self.ports.environ)
-        wanted = dict.fromkeys(self._links(candidate.name, folders))
-        self._refuse_source(candidate.entry, wanted, record)
+        wanted = dict.fromkeys(self._without_source(candidate, self._links(candidate.name, folders), record))
         # A newly chosen agent is added to those that already have the skill.
         wanted |= dict.fromkeys(self._kept(candidate.name, record) if record else ())
         linking = self.linker.plan(candidate.name, wanted, kind, candidate.tree.listing, record)
         return self.linker.merging(linking, candidate.tree, record)
 
-    def _refuse_source(self, entry: Locked, wanted: Iterable[str], record: Record | None) -> None:
-        """Refuse a place that is the skill's own source: ``disable`` would remove the user's only copy."""
-        project = self.ports.project
+    def _without_source(self, candidate: Candidate, links: Sequence[str], record: Record | None) -> Iterator[str]:
+        """Yield the places without the skill's own source: ``disable`` would remove the user's only copy.
+
+        Raises:
+            StateError: its source is one of the places, and the lock does not have it from there.
+        """
+        project, entry, locked = self.ports.project, candidate.entry, self.state.lock.skills.get(candidate.name)
         source = os.path.realpath(os.path.join(project.base, entry.path or "")) if entry.local else None
-        for link in wanted if source else ():
-            if copies.path_of(project, link) == source and (record is None or link not in record.links):
+        for link in links:
+            if not source or copies.path_of(project, link) != source or (record and link in record.links):
+                yield link
+            elif locked is None or locked.path != entry.path:
                 raise copies.foreign_error(source, project)
 
     def _links(self, name: str, folders: Iterable[str]) -> list[str]:

@@ -9,7 +9,9 @@ import zipfile
 import pytest
 
 from skillhub.archive.unpack import pack
+from skillhub.command.ports import Options
 from skillhub.errors import FormatError, NotFound, SkillhubError, StateError, UsageError
+from skillhub.exchange.adopt import adopt
 from skillhub.sources.local import read_local
 from tests.support.world import refused, skill, wanted
 
@@ -87,3 +89,15 @@ def test_attack_a_skill_in_an_agents_folder_is_not_taken_over_from_its_user(worl
     refused(world, StateError, world.install)
     assert (own / "SKILL.md").read_bytes() == before
     assert not own.is_symlink()
+
+
+def test_a_locked_skill_whose_source_an_agent_reads_gets_no_copy_in_its_place(world):
+    skill(world.base / ".claude" / "skills", "plain")
+    adopt((), "skills", Options(), world.ports())
+    source = world.base / "skills/plain/SKILL.md"
+    assert world.install(agents=("openclaw",)).skills[0].state == "enabled"  # which reads the project's `skills`
+    assert not world.install(agents=("openclaw",)).changed
+    world.disable("plain")
+    world.enable("plain", agents=("openclaw",))
+    world.remove("plain")
+    assert source.exists()
