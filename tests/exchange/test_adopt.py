@@ -9,7 +9,7 @@ from skillhub.disk.folders import list_folder
 from skillhub.errors import StateError
 from skillhub.exchange.adopt import adopt
 from tests.install.test_faults import Case, left_over, look
-from tests.support.faults import KILLED, kill, no_space, run_with_fault, sample
+from tests.support.faults import kill, no_space, sample
 from tests.support.world import Answers, World, skill
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="the fault is put into a forked child")
@@ -31,10 +31,7 @@ def test_an_interruption_at_any_step_loses_nothing_and_can_be_completed(tmp_path
     world = case.world
     assert set(case.after.folders) == {".agents/skills/loose", ".claude/skills/loose"}
     mine = case.before.folders[".agents/skills/loose"]
-    for at in sample(case.kinds, happen, "adopt"):
-        case.reset()
-        ended = run_with_fault(case.folder, case.act, at, happen)
-        assert ended in ((KILLED,) if happen is kill else (0, StateError.exit_code)), at
+    for at in case.interruptions({happen: sample(case.kinds, happen, "adopt")}):
         assert list_folder(str(world.copy("loose"))).digest == mine, at
         if (world.base / "skills/loose").exists():
             assert list_folder(str(world.base / "skills/loose")).digest == mine, at

@@ -16,7 +16,7 @@ from skillhub.disk.folders import list_folder, remove_tree
 from skillhub.errors import NotFound, StateError
 from skillhub.install.skill_sets import save_profile, use_profile
 from skillhub.model.lock import Lock
-from tests.support.faults import KILLED, forbidden, in_child, kill, kinds_of, no_space, run_with_fault, sample
+from tests.support.faults import forbidden, in_child, kill, killed_at, kinds_of, no_space, run_with_fault, sample
 from tests.support.world import AGENT_FOLDERS, STDIO, TOKEN, Answers, World, needs, skill
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="the fault is put into a forked child")
@@ -42,6 +42,21 @@ class Case:
     def reset(self):
         remove_tree(str(self.folder))  # the store is read-only
         shutil.copytree(self._start, self.folder, symlinks=True)
+
+    def interruptions(self, steps):
+        """Interrupt the command in each of these ways at these steps; yield which, with the folder as it is then."""
+        for happen, numbers in steps.items():
+            self.reset()
+            if happen is kill:
+                for at in killed_at(self.folder, self.act, numbers):
+                    yield f"killed at {at} of {self.changes}"
+                continue
+            for at in numbers:
+                self.reset()
+                label = f"{happen.__name__} at {at} of {self.changes}"
+                # A step may fail without effect, for example when temporary files are removed.
+                assert run_with_fault(self.folder, self.act, at, happen) in (0, StateError.exit_code), label
+                yield label
 
 
 @dataclass(frozen=True)
@@ -180,13 +195,8 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_sync_and_the_command_repair_an_interruption_at_any_step(tmp_path, name):
     case = Case(tmp_path, *CASES[name])
-    for happen, at in ((each, at) for each in (kill, no_space, forbidden) for at in sample(case.kinds, each, name)):
-        label = f"{name}, {happen.__name__} at {at} of {case.changes}"
-        case.reset()
-        status = run_with_fault(case.folder, case.act, at, happen)
-        # A step may fail without effect, for example when temporary files are removed.
-        assert status in ((KILLED,) if happen is kill else (0, StateError.exit_code)), label
-        check(case, label)
+    for label in case.interruptions({each: sample(case.kinds, each, name) for each in (kill, no_space, forbidden)}):
+        check(case, f"{name}, {label}")
 
 
 def edited(world):
@@ -204,13 +214,11 @@ def test_an_interruption_at_any_step_loses_no_edit(tmp_path, verb):
         "remove": lambda world: world.remove("plain", **agree),
     }
     case = Case(tmp_path, edited, acts[verb])
-    for happen, at in ((each, at) for each in (kill, no_space) for at in sample(case.kinds, each, verb)):
-        case.reset()
-        assert run_with_fault(case.folder, case.act, at, happen) in (KILLED, 0, StateError.exit_code)
+    for label in case.interruptions({each: sample(case.kinds, each, verb) for each in (kill, no_space)}):
         case.world.sync(Answers("yes"))
         for text in (b"written by hand", b"\0\xff by hand"):
             kept = [path for path in case.world.base.rglob("*") if path.is_file() and text in path.read_bytes()]
-            assert kept, f"{verb}, {happen.__name__} at {at} of {case.changes}: {text!r} is lost"
+            assert kept, f"{verb}, {label}: {text!r} is lost"
         assert case.world.problems() == []
 
 
@@ -227,12 +235,10 @@ def test_an_interruption_of_a_merge_at_any_step_loses_no_edit(tmp_path):
     case = Case(tmp_path, to_be_merged, lambda world: world.update(answers=Answers("yes", local_edit="merge")))
     # Also after each rename: a copy is nowhere but beside its folder until the next one.
     after = {at for at, kind in enumerate(case.kinds, 2) if kind.startswith("os.rename") and at <= case.changes}
-    for at in sorted({*sample(case.kinds, kill, "merge"), *after}):
-        case.reset()
-        assert run_with_fault(case.folder, case.act, at, kill) == KILLED
+    for label in case.interruptions({kill: {*sample(case.kinds, kill, "merge"), *after}}):
         case.world.sync(Answers("yes"))
         kept = (path for path in case.world.base.rglob("*") if path.is_file())
-        assert any(b"written by hand" in path.read_bytes() for path in kept), f"{at} of {case.changes}"
+        assert any(b"written by hand" in path.read_bytes() for path in kept), label
         assert (case.world.problems(), left_over(case.world)) == ([], [])
 
 

@@ -111,15 +111,8 @@ def test_sync_and_the_command_repair_an_interruption_at_any_step(tmp_path, upstr
     prepare, act = CASES[name]
     case = Case(tmp_path, lambda world: prepare(upstream, world), act(upstream), Reaching)
     assert case.before != case.after
-    for happen, at in ((each, at) for each in HAPPENS for at in steps(case, each, name)):
-        label = f"{name}, {happen.__name__} at {at} of {case.changes}"
-        case.reset()
-        status = run_with_fault(case.folder, case.act, at, happen)
-        # With two fetching threads, the second may find a folder that exists: then there is one step less, and no
-        # last one.
-        ended = {KILLED, 0} if at == case.changes else {KILLED}
-        assert status in (ended if happen is kill else {0, StateError.exit_code}), label
-        check(case, label)
+    for label in case.interruptions({each: steps(case, each, name) for each in HAPPENS}):
+        check(case, f"{name}, {label}")
 
 
 def test_cut_off_at_any_step_an_update_loses_no_edit(tmp_path, upstream):
@@ -128,13 +121,10 @@ def test_cut_off_at_any_step_an_update_loses_no_edit(tmp_path, upstream):
         (world.copy("hello") / "SKILL.md").write_text("written by hand\n")
 
     case = Case(tmp_path, edited, lambda world: world.update(answers=Answers("yes")), Reaching)
-    for happen, at in ((each, at) for each in (kill, no_space) for at in steps(case, each, "edit")):
-        case.reset()
-        status = run_with_fault(case.folder, case.act, at, happen)
-        assert status in (KILLED, 0, StateError.exit_code), f"{happen.__name__} at {at}"
+    for label in case.interruptions({each: steps(case, each, "edit") for each in (kill, no_space)}):
         case.world.sync(Answers("yes"))
         kept = (path for path in case.world.base.rglob("*") if path.is_file())
-        assert any(b"written by hand" in path.read_bytes() for path in kept), f"{at} of {case.changes}"
+        assert any(b"written by hand" in path.read_bytes() for path in kept), label
         assert case.world.problems() == []
         assert left_over(case.world) == []
 

@@ -30,7 +30,7 @@ from skillhub.install.patches import drop, patch
 from skillhub.model.tree import File, Tree
 from skillhub.sources.local import read_local
 from tests.install.test_faults import Case
-from tests.support.faults import KILLED, kill, no_space, run_with_fault, sample
+from tests.support.faults import kill, no_space, sample
 from tests.support.world import Answers, refused, skill, unlocked
 
 LINES = "".join(f"Step {number}.\n" for number in range(9))
@@ -92,12 +92,10 @@ def test_a_patched_skill_has_no_drift_and_is_in_every_copy(world):
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="each command runs in a forked child")
 def test_an_interruption_of_patch_at_any_step_loses_no_edit(tmp_path):
     case = Case(tmp_path, edited, lambda world: run(world))
-    for happen, at in ((each, at) for each in (kill, no_space) for at in sample(case.kinds, each, "patch")):
-        case.reset()
-        assert run_with_fault(case.folder, case.act, at, happen) in (KILLED, 0, StateError.exit_code)
+    for label in case.interruptions({each: sample(case.kinds, each, "patch") for each in (kill, no_space)}):
         case.world.sync(Answers("yes"))
         kept = [path for path in case.world.base.rglob("*") if path.is_file() and b"Step one." in path.read_bytes()]
-        assert kept, f"{happen.__name__} at {at} of {case.changes}"
+        assert kept, label
         assert case.world.problems() == []
 
 

@@ -11,8 +11,7 @@ import pytest
 from skillhub.command.ports import Options
 from skillhub.errors import NotFound, Refused, StateError, UsageError
 from skillhub.install.skill_sets import SkillProfiles, save_profile, saved_profiles, use_profile
-from tests.support.hearing import heard_by
-from tests.support.killing import Killed, Killer
+from tests.support.killing import kill_everywhere
 from tests.support.start import Start
 from tests.support.world import Answers, World, refused
 
@@ -145,19 +144,15 @@ def test_attack_a_change_by_another_process_during_a_question_stops_the_profile(
 
 
 def test_attack_a_killed_profile_change_is_repaired_by_sync(three):
-    """After a kill before any of its steps, ``sync`` gives the state before or after the change."""
-    kills, healed = 0, set()
-    while True:
-        try:
-            with heard_by(Killer(kills).hear):
-                use(three, "two")
-        except Killed:
+    """After a kill before one of its steps, ``sync`` gives the state before or after the change."""
+    healed = set()
+
+    def look(kill, done):
+        if not done:
             three.sync()
             assert three.problems() == []
             healed.add(tuple(enabled(three)))
-            use(three, "last")
-            kills += 1
-        else:
-            break
-    assert (kills > 3, healed) == (True, {(C,), (A, B)})
+
+    assert kill_everywhere(str(three.folder), lambda: use(three, "two"), look) > 3
+    assert healed == {(C,), (A, B)}
     assert enabled(three) == [A, B]

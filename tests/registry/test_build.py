@@ -301,12 +301,13 @@ def test_killed_add_leaves_a_valid_site_and_the_next_run_completes(hub, tmp_path
         releases = registry.release_index(["hello"]).releases("hello")
         assert [each.version for each in releases] in (["1.0.0"], ["1.1.0", "1.0.0"])
         assert all(registry.artifact(each) for each in releases)
-        assert not done or hub.files == after
+        finished = {path: data for path, data in hub.files.items() if not path.endswith(".tmp")}
+        assert not done or finished == after
         looks.append(done)
 
     kills = kill_everywhere(hub.dir.path, lambda: hub.publish(version="1.1.0"), look)
     assert kills >= sum(before.get(path) != data for path, data in after.items())
-    assert looks == [False, True] * (len(looks) // 2) + [True]
+    assert looks == [True] + [False, True] * (len(looks) // 2)
 
 
 @pytest.mark.parametrize(

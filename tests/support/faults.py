@@ -1,6 +1,7 @@
 """A disk that fails, or a process that is killed, at the N-th thing that a command does to the disk.
 
-The interpreter's own audit events are counted, so that no module of ours knows of it. What is killed is forked.
+The interpreter's own audit events are counted, so that no module of ours knows of it. What is killed is forked, or
+what a kill would leave is copied.
 """
 
 from __future__ import annotations
@@ -12,12 +13,13 @@ import time
 import warnings
 import zlib
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import count
 from pathlib import Path
 
 from skillhub.errors import SkillhubError
 from tests.support.hearing import Listener, heard_by
+from tests.support.killing import EVERY, Kills
 
 CHANGES = frozenset({
     "os.chmod", "os.link", "os.mkdir", "os.remove", "os.rename", "os.rmdir", "os.symlink", "os.truncate",
@@ -25,13 +27,12 @@ CHANGES = frozenset({
 WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 _FOLDER_OF = {"os.mkdir": 2, "os.remove": 1, "os.rename": 2, "os.rmdir": 1}  # which argument is the open folder
 KILLED, BUG = 9, 70
-EVERY = "SKILLHUB_EVERY_FAULT" in os.environ
 
 
 class Faults:
-    """Counts the changes of the disk below ``folder``, and calls ``happen`` at number ``at`` (from 1)."""
+    """Counts changes of the disk below ``folder``; calls ``happen`` at number ``at``, from 1, or at all for None."""
 
-    def __init__(self, folder: Path, at: int, happen: Callable[[], None]) -> None:
+    def __init__(self, folder: Path, at: int | None, happen: Callable[[], None]) -> None:
         self._folder, self._at, self._happen = str(folder), at, happen
         self.kinds: list[str] = []
         self._numbers = count(1)  # two threads at once get two of them
@@ -47,7 +48,7 @@ class Faults:
         path = args[0] if isinstance(args[0], int) else self._path(event, args)
         if isinstance(path, int) or path.startswith(self._folder):
             self.kinds.append(self._kind(event, path))
-            if next(self._numbers) == self._at:
+            if self._at in (next(self._numbers), None):
                 self._happen()
 
     def _path(self, event: str, args: tuple[object, ...]) -> str:
@@ -139,6 +140,15 @@ def run_with_fault(folder: Path, act: Callable[[], None], at: int, happen: Calla
     if happen is kill:
         return in_child(lambda: ended(act, faults.hook))
     return ended(act, faults.hook)
+
+
+def killed_at(folder: Path, act: Callable[[], None], steps: Collection[int]) -> Iterator[int]:
+    """Run ``act``; then give ``folder`` what a kill at each of these changes would have left, and yield which."""
+    kills = Kills(str(folder), steps.__contains__)
+    assert ended(act, Faults(folder, None, kills.note).hook) == 0
+    # Of two threads that fetch, the second may find a folder that exists: then there is one step less.
+    assert kills.steps >= max(steps) - 1
+    return kills.each()
 
 
 def changes_of(folder: Path, act: Callable[[], None]) -> int:

@@ -1,14 +1,18 @@
-"""Killing a piece of work for real, before each of the steps by which it becomes visible."""
+"""Killing a piece of work before each of the steps by which it becomes visible.
+
+A kill leaves what the disk has at that moment. A copy that is taken while the work goes on is the same, and one run
+gives as many of them as are wanted.
+"""
 
 from __future__ import annotations
 
 import os
 import shutil
-import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from threading import Lock, get_ident
 from zlib import crc32
 
+from skillhub.disk.folders import remove_tree
 from tests.support.hearing import heard_by
 
 EVERY = "SKILLHUB_EVERY_FAULT" in os.environ
@@ -18,29 +22,68 @@ class Killed(BaseException):
     """Raised in place of a signal that ends the process: no code catches it."""
 
 
+def is_step(event: str, arguments: tuple) -> bool:
+    """Return whether an audit event is a rename or a removal: by one of them all of ours becomes visible."""
+    # Our own temporary file was taken away by the rename before.
+    return event == "os.rename" or (
+        event == "os.remove" and not os.path.basename(arguments[0]).startswith(".skillhub-")
+    )
+
+
 class Killer:
-    """Ends the work before its Nth rename or removal: all that is visible of ours becomes so by one of them."""
+    """Ends the work before its Nth step."""
 
     def __init__(self, left: int) -> None:
         self.left: int | None = left
 
     def hear(self, event: str, arguments: tuple) -> None:
-        if self.left is None or event not in ("os.rename", "os.remove"):
+        if self.left is None or not is_step(event, arguments):
             return
-        if event == "os.remove" and os.path.basename(arguments[0]).startswith(".skillhub-"):
-            return  # our own temporary file, which the rename before took away
         self.left -= 1
         if self.left < 0:
             self.left = None
             raise Killed(arguments)
 
 
-def kill_everywhere(folder: str, run: Callable[[], object], look: Callable[[int, bool], None]) -> int:
-    """Do ``run`` from the same start again and again, each time killed a step later, until it gets through.
+class Kills:
+    """Copies a folder before each wanted step, counted from 1; other threads change it no further meanwhile."""
 
-    After the first three steps every fifth is taken, from one that the name of the test chooses, or every one if
-    ``SKILLHUB_EVERY_FAULT`` is set. After each kill, and after the call that heals it, ``look`` is called with the
-    number of the kill and whether the work is done.
+    def __init__(self, folder: str, is_wanted: Callable[[int], bool]) -> None:
+        self._folder, self._is_wanted, self._one = folder, is_wanted, Lock()
+        self._copies: dict[int, str] = {}
+        self._copying = 0
+        self.steps = 0
+
+    def hear(self, event: str, arguments: tuple) -> None:
+        if is_step(event, arguments):
+            self.note()
+
+    def note(self) -> None:
+        if self._copying == get_ident():
+            return
+        with self._one:
+            self.steps += 1
+            if self._is_wanted(self.steps):
+                self._copying = get_ident()
+                copy = os.path.join(os.path.dirname(self._folder), f"killed-{self.steps}")
+                self._copies[self.steps] = shutil.copytree(self._folder, copy, symlinks=True)
+                self._copying = 0
+
+    def each(self) -> Iterator[int]:
+        """Put one copy after another in the place of the folder, and yield the number of its step."""
+        assert self._copies
+        for number, copy in self._copies.items():
+            remove_tree(self._folder)
+            os.rename(copy, self._folder)
+            yield number
+
+
+def kill_everywhere(folder: str, run: Callable[[], object], look: Callable[[int, bool], None]) -> int:
+    """Do ``run``, and again from what each kill of it would have left.
+
+    The first three steps are taken and every fifth, from one that the name of the test chooses, or every one if
+    ``SKILLHUB_EVERY_FAULT`` is set. After the work, after each kill and after the call that heals it, ``look`` is
+    called with the number of the kill, or 0, and whether the work is done.
 
     Args:
         folder: What ``run`` changes.
@@ -50,36 +93,16 @@ def kill_everywhere(folder: str, run: Callable[[], object], look: Callable[[int,
     Returns:
         How many steps the work has.
     """
-    start = shutil.copytree(folder, f"{folder}-start")
-    chance = crc32(os.environ.get("PYTEST_CURRENT_TEST", "").encode())
-    kills = 0
-    while True:
-        shutil.rmtree(folder)
-        shutil.copytree(start, folder)
-        killer = Killer(kills)
-        try:
-            with _temporary_files_in(f"{folder}-temporary"), heard_by(killer.hear):
-                run()
-        except Killed:
-            kills += 1 if EVERY or kills < 2 else 1 + chance % 5 if kills == 2 else 5
-        else:
-            steps = kills - killer.left
-            look(kills + 1, True)
-            return steps
-        look(kills, False)
+    chance = crc32(os.environ.get("PYTEST_CURRENT_TEST", "").encode()) % 5
+    kills = Kills(folder, lambda step: EVERY or step <= 3 or step % 5 == chance)
+    with heard_by(kills.hear):
         run()
-        look(kills, True)
-
-
-@contextmanager
-def _temporary_files_in(folder: str) -> Iterator[None]:
-    """Have temporary files below a folder of the test: killed work may leave some."""
-    os.makedirs(folder, exist_ok=True)
-    before, tempfile.tempdir = tempfile.tempdir, folder
-    try:
-        yield
-    finally:
-        tempfile.tempdir = before
+    look(0, True)
+    for kill in kills.each():
+        look(kill, False)
+        run()
+        look(kill, True)
+    return kills.steps
 
 
 class OldClients:
