@@ -39,7 +39,7 @@ def test_attack_unparsable_text_takes_linear_time(path, unit):
         found(path, b"eval $HOME/.ssh/id_rsa exec(atob('\n" + unit * (size // len(unit)))
 
     # The pieces of a program of JavaScript are shorter than those of the shell.
-    assert is_linear(work, 3_000 if path.endswith(".js") else 12_000)
+    assert is_linear(work, 2_000 if path.endswith(".js") else 10_000)
 
 
 def test_attack_unparsable_text_hides_no_later_command():
@@ -48,7 +48,7 @@ def test_attack_unparsable_text_hides_no_later_command():
 
 
 def test_attack_a_program_of_errors_takes_linear_time():
-    assert is_linear(lambda size: found("a.js", b"eval(atob(a))\n" + b"->" * size), 2_000)
+    assert is_linear(lambda size: found("a.js", b"eval(atob(a))\n" + b"->" * size), 1_000)
 
 
 def test_attack_a_long_path_takes_linear_time():

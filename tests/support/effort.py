@@ -30,16 +30,16 @@ def at_most(seconds: float) -> Iterator[None]:
 
 
 def is_linear(work: Callable[[int], object], size: int) -> bool:
-    """Return whether four times ``size`` takes less than eight times as long; quadratic work takes sixteen times.
+    """Return whether three times ``size`` takes less than five times as long; quadratic work takes nine times.
 
     It is tried again, for a busy machine makes any one time longer, and none shorter: the larger, which it interrupts
     more often, by more. The larger comes first: what is loaded or compiled at the first use is in its time.
     """
     once = math.inf
     for _ in range(20):
-        larger = seconds(work, 4 * size)
+        larger = seconds(work, 3 * size)
         once = min(once, seconds(work, size))
-        if larger < 8 * max(once, 0.001):
+        if larger < 5 * max(once, 0.001):
             return True
     return False
 
