@@ -23,7 +23,7 @@ def line(tmp_path):
 
 def test_bytes_of_many_connections_arrive_whole_and_in_order(line, tmp_path):
     (tmp_path / "site").mkdir()
-    files = {f"{number}.bin": random.Random(number).randbytes(300_000 + number) for number in range(8)}
+    files = {f"{number}.bin": random.Random(number).randbytes(100_000 + number) for number in range(8)}
     for name, data in files.items():
         (tmp_path / "site" / name).write_bytes(data)
     tls = ssl.create_default_context(cafile=line.trusted["SSL_CERT_FILE"])

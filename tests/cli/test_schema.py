@@ -40,9 +40,11 @@ def test_every_command_has_an_answer():
     assert every - NO_ANSWERS == set(ANSWERS) - NO_COMMANDS
 
 
-@pytest.mark.parametrize("name", [*DOCUMENTS, *ANSWERS])
-def test_every_schema_is_valid(name):
-    jsonschema.Draft202012Validator.check_schema(schema_of(name))
+def test_every_schema_is_valid():
+    schemas = [dict(schema_of(name)) for name in (*DOCUMENTS, *ANSWERS)]
+    parts = [*schemas, *(part for schema in schemas for part in schema.pop("$defs", {}).values())]  # many are shared
+    for part in {json.dumps(each): each for each in parts}.values():
+        jsonschema.Draft202012Validator.check_schema(part)
 
 
 @pytest.mark.parametrize("name", ANSWERS)

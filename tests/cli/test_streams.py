@@ -79,7 +79,7 @@ def test_commands_leave_no_temporary_files(shell, tmp_path, words):
     assert os.listdir(shell.environ["TMPDIR"]) == []
 
 
-@pytest.mark.parametrize("words", ["list --json", "--help", "show release-notes --json"])
+@pytest.mark.parametrize("words", ["list --json", "--help"])
 def test_a_reader_that_stops_early_is_no_error(installed, words):
     done = bash(installed, f"N {words} | head -1")
     assert len(done.stdout.splitlines()) == 1
