@@ -83,7 +83,7 @@ def test_attack_a_command_behind_an_encoding_or_line_end_is_found(data):
     [
         b" " * 400,
         b"\t" * 1000,
-        b" " * (3 << 20),
+        b" " * (9 << 18),
         b" " + b"a" * 600 + b" ",
         b" " + b"a" * (9 << 17) + b" ",
         b" -x y" * 250,

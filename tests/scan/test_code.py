@@ -857,7 +857,7 @@ def test_attack_nested_code_takes_linear_steps(before, after):
         return lambda: scan(skill({"scripts/a.js": f"eval(atob(x));\n{before * depth}{after * depth}"}))
 
     work(200)()
-    assert steps(work(1000)) < 5 * steps(work(250))
+    assert steps(work(600)) < 5 * steps(work(150))
 
 
 def test_attack_names_of_an_outer_function_are_found_in_linear_steps():
@@ -867,7 +867,7 @@ def test_attack_names_of_an_outer_function_are_found_in_linear_steps():
         return lambda: scan(skill({"scripts/a.js": f"eval(atob(x));\nvar {','.join(names)};\n{nested}"}))
 
     work(200)()
-    assert steps(work(1000)) < 5 * steps(work(250))
+    assert steps(work(600)) < 5 * steps(work(150))
 
 
 def test_attack_the_result_of_a_function_whose_name_ends_with_a_digit_is_followed():
