@@ -228,25 +228,20 @@ def test_public_names():
     )
 
 
-def loaded_by(statement):
-    code = f"import sys; {statement}; print('\\n'.join(sys.modules))"
+def test_importing_loads_little():
+    """One process has all statements: what one must not load, those before it must not either."""
+    forbidden = {
+        "import skillhub; skillhub.Tree, skillhub.Digest, skillhub.SkillhubError": HEAVY,
+        "from skillhub.cli import main": {"typer", "tuf", "cryptography", "pydantic", "rich"},
+        "import skillhub.runtime.discover": {"tuf", "cryptography", "typer", "httpx"},
+        "import skillhub.install.links, skillhub.cli.common": {"tuf", "typer", "rich"},
+        "import skillhub.sources.registry_client": {"httpx"},
+        "import skillhub.cli.audit": {"skillhub.audit.doctor", "cryptography.x509"},
+    }
+    code = "import sys\n" + "".join(f"{statement}; print(*sys.modules)\n" for statement in forbidden)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=REPO)
-    return set(done.stdout.split("\n"))
-
-
-@pytest.mark.parametrize(
-    ("statement", "heavy"),
-    [
-        ("import skillhub; skillhub.Tree, skillhub.Digest, skillhub.SkillhubError", HEAVY),
-        ("import skillhub.runtime.discover", {"tuf", "cryptography", "typer", "httpx"}),
-        ("from skillhub.cli import main", {"typer", "tuf", "cryptography", "pydantic", "rich"}),
-        ("import skillhub.install.links, skillhub.cli.common", {"tuf", "typer", "rich"}),
-        ("import skillhub.sources.registry_client", {"httpx"}),
-        ("import skillhub.cli.audit", {"skillhub.audit.doctor", "cryptography.x509"}),
-    ],
-)
-def test_importing_loads_little(statement, heavy):
-    assert loaded_by(statement) & heavy == set()
+    for (statement, heavy), loaded in zip(forbidden.items(), done.stdout.splitlines(), strict=True):
+        assert heavy & {*loaded.split()} == set(), statement
 
 
 def test_no_pattern_has_a_possessive_group():
