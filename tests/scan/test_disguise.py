@@ -106,7 +106,7 @@ def holding(kind, names):
 @pytest.mark.parametrize("kind", ["zip", "tar", "tar.gz"])
 @pytest.mark.parametrize("name", ["SKILL.md", "a/b/Skill.MD", "a\\SKILL.md"])
 def test_attack_a_skill_in_an_archive_behind_many_files_is_found(kind, name):
-    decoys = [f"decoy-{number}.txt" for number in range(300)]
+    decoys = [f"decoy-{number}.txt" for number in range(120)]
     assert rules(f"a.{kind}", holding(kind, [*decoys, name])) == {"SH612", "SH613"}
     assert rules(f"a.{kind}", holding(kind, [*decoys, "my-skill.md", "SKILL.md.bak"])) == {"SH606", "SH613"}
 
