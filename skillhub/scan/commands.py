@@ -191,6 +191,14 @@ def _go_module(context: MatchContext) -> str | None:
     return "SH117" if address and is_anybodys(address) else None
 
 
+def _declared(context: MatchContext) -> str | None:
+    """Judge the address of a program that a skill declares for its host to install."""
+    address = URL.search(context.first.decode("utf-8", "replace"))
+    if not address or FORGES.search(address[1]) or OWN_NETWORK.match(address[1]):
+        return None
+    return "SH111" if is_anybodys(address) or b"http://" in context.first else "SH112"
+
+
 def _unknown_index(context: MatchContext) -> str | None:
     """Judge the index that packages are installed from."""
     address = URL.search(context.first.decode("utf-8", "replace"))
@@ -217,7 +225,7 @@ _JUDGES: Final[Mapping[str, Judge]] = {
     for judge in (
         *(_piped, _substituted, _evaluated, _in_sentence, _sent_elsewhere, _is_decoded, _is_command, _is_erased),
         *(_package_address, _package_alone, _added_line, _program_address, _dependency, _unknown_index),
-        _go_module,
+        *(_go_module, _declared),
         *(_is_allowed, _is_remote),
     )
 }

@@ -166,8 +166,16 @@ _TOLD_OF = deferred(
     r"\b(?:attack|malicious|detect|threat|suspicious|adversar|exploit|indicator|red flag|forensic|do not|don't|never"
     r"|for example|such as|look for|check for|mitre|incident|review|secret|token|password|api key|credential)"
 )
+_FORBIDS = deferred(r"\b(?:never|not|don't|no|avoid)\b[^.:!?\n]*$")
 _ABOUT = deferred(r"\b(?:attack|injection|exfiltrat|threat|vulnerab)")
 _OTHERS_ACT = deferred(OTHERS_ACT)
+
+
+def _is_forbidden(signs: Signs, number: int, name: str) -> bool:
+    """Return whether a passage forbids what a sign says, or quotes it in a text about attacks."""
+    text = signs.texts[number]
+    starts = [match.start() for match in signs.table[name].finditer(text)]
+    return _is_lesson(signs, number, name) or all(_FORBIDS.search(text, max(0, at - 100), at) for at in starts)
 
 
 def _has_file(signs: Signs, number: int, _name: str) -> bool:
@@ -214,7 +222,7 @@ _RULES: Final[Mapping[str, tuple[_Near, ...]]] = {
         _Near("SH304", "file", (("remember", 1, 1), ("consent", 1, 1)), _is_lesson),
         _Near("SH304", "remember", (("consent", 0, 0),), _has_file),
     ),
-    "safeguards": (_Near("SH305", "unsafe", (), _is_lesson),),
+    "safeguards": (_Near("SH305", "unsafe", (), _is_lesson), _Near("SH305", "any code", (), _is_forbidden)),
     "hooks": (_Near("SH312", "post", (("hook", 1, 0),)), _Near("SH118", "package", (("hook", 0, 0),))),
     "demands": (
         _Near("SH115", "run it", (("script", 2, 1),), _is_known_script),
@@ -224,6 +232,10 @@ _RULES: Final[Mapping[str, tuple[_Near, ...]]] = {
         _Near("SH311", "each result", (("sent", 0, 4),)),
     ),
     "covert": (
+        _Near("SH307", "keys sent", (), _is_forbidden),
+        _Near("SH401", "keys asked for", (), _is_forbidden),
+        _Near("SH306", "encoded orders", (), _is_lesson),
+        _Near("SH308", "cleared", (), _is_lesson),
         _Near("SH313", "copied", (("unsaid", 1, 2),)),
         _Near("SH411", "erased", (), _is_told_of),
         _Near("SH315", "conversations", (("delivered", *_ANYWHERE),)),
@@ -240,7 +252,8 @@ def near_each_other(files: SkillFiles) -> Iterator[Sighting]:
         for table in () if file.is_program else _RULES if file.is_document else _IN_ANY_FILE:
             signs = Signs(file, table)
             for rule in _RULES[table]:
-                is_there = all(map(signs.has_any, (rule.sign, *(name for name, *_ in rule.near))))
+                names = (rule.sign, *(name for name, *_ in rule.near))
+                is_there = signs.may_have(rule.sign) and all(map(signs.has_any, names))
                 for number in signs.where(rule.sign) if is_there else ():
                     is_near = all(signs.near(name, number, *reach) for name, *reach in rule.near)
                     if is_near and not rule.is_excused(signs, number, rule.sign):

@@ -398,6 +398,10 @@ class Signs:
         signs = [sign for name in names if (sign := self.sign(name))]
         return any(sign.search(text) for text in (self._file.paragraphs if signs else ()) for sign in signs)
 
+    def may_have(self, name: str) -> bool:
+        """Return whether the file has the words of a sign, which is quicker than to look for the sign."""
+        return not any([group.parts.isdisjoint(self._file.literals) for group in self.table[name].literals])
+
     def sign(self, name: str) -> Sign | None:
         """Return a sign with only the words of the file; None if it cannot be in the file."""
         if name not in self._signs:

