@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from skillhub.disk.files import disk_error, keeps_modes
 from skillhub.errors import StateError
-from skillhub.formats.text import is_path, quote
+from skillhub.formats.text import as_command, is_path, quote
 
 if TYPE_CHECKING:
     from tempfile import TemporaryDirectory
@@ -162,7 +162,8 @@ def _refuse_others(folder: str) -> None:
     # A umask of 002 permits the group to write, which is harmless if each user has a private group.
     is_private = status.st_gid == status.st_uid == os.getegid()
     if status.st_mode & (stat.S_IWOTH if is_private else stat.S_IWOTH | stat.S_IWGRP):
-        raise _open_to_others(folder, "check its content, then: chmod go-w" if keeps_modes(folder) else _OTHER_HOME)
+        hint = f"check its content, then: {as_command('chmod', 'go-w', folder)}"
+        raise _open_to_others(folder, hint if keeps_modes(folder) else _OTHER_HOME)
 
 
 def _refuse_open_to_all(folder: str) -> None:

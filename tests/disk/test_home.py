@@ -10,6 +10,7 @@ import pytest
 
 from skillhub.disk.home import Home
 from skillhub.errors import StateError
+from skillhub.formats.text import as_command
 from tests.support.here import Here
 
 FOLDERS = ("", "config", "state")
@@ -82,7 +83,7 @@ def test_attack_a_home_that_other_users_can_write_is_refused(tmp_path, environ, 
         (tmp_path / "hub" / folder).chmod(mode)
         with pytest.raises(StateError) as caught:
             Home.of(environ)
-        assert "chmod go-w" in caught.value.hint
+        assert caught.value.hint.endswith(as_command("chmod", "go-w", str(tmp_path / "hub" / folder)))
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root gives folders away")
