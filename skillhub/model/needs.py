@@ -31,6 +31,7 @@ Kind = Literal["env", "mcp", "program", "skill"]
 Transport = Literal["stdio", "http"]
 TEXT_MAX = 1024
 VALUE_MAX = 64 * 1024  # characters
+_SERVERS_MAX = 200
 _D = TypeVar("_D", bound=ForeignDocument)
 
 _NAMES = {
@@ -416,7 +417,11 @@ class _Reading:
                 raise FormatError("expected UTF-8 text", where=path) from error
             if not isinstance(node, dict):
                 raise FormatError(f"expected a mapping, found {quote(node)}")
-            return self.read(AgentFile, node, f"{path}: ")
+            found = self.read(AgentFile, node, f"{path}: ")
+            servers = sum(tool.type == "mcp" for _, tool in valid(enumerate(found.dependencies.tools)))
+            if servers > _SERVERS_MAX:  # each is written to a file of each agent
+                raise FormatError(f"expected at most {_SERVERS_MAX} MCP servers, found {servers}")
+            return found
         return AgentFile()
 
     def read(self, form: type[_D], node: Mapping[str, Node], start: str) -> _D:

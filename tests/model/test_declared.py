@@ -293,3 +293,14 @@ def test_sentence_in_requires_declares_no_skill():
     assert spelled(found) == []
     (warning,) = found.warnings
     assert (warning.code, "'GPU'" in warning.message) == ("bad-declaration", True)
+
+
+def test_attack_a_file_with_endless_servers_is_not_read():
+    """Each server is written to the files of all agents, one after the other: 400 took half a minute."""
+    servers = [{"type": "mcp", "value": f"server{number}", "command": "npx pkg@1.0.0"} for number in range(201)]
+    found = read(own=json.dumps({"dependencies": {"tools": servers}}))
+    assert found.requires == ()
+    assert [(each.code, each.message) for each in found.warnings] == [
+        ("bad-declaration", "expected at most 200 MCP servers, found 201")
+    ]
+    assert len(read(own=json.dumps({"dependencies": {"tools": servers[:200]}})).requires) == 200
