@@ -15,7 +15,7 @@ from skillhub.cli.common import Common
 from skillhub.cli.table import COMMANDS
 from skillhub.cli.terminal import Terminal, Tone, how_to_parse
 from skillhub.errors import Refused, SkillhubError, StateError, UsageError
-from skillhub.formats.text import Quoted, as_command, collapsed, deferred, from_here, quote, spelled_like
+from skillhub.formats.text import Quoted, as_command, collapsed, deferred, from_here, quote, spelled_like, word
 from skillhub.model.finding import NO_PARSER, Finding, at_least
 from skillhub.model.lock import Signer
 from skillhub.model.question import chosen_edit, how_to_answer, refusal
@@ -35,6 +35,7 @@ _SAY_ALL = frozenset({"removed", "would remove", "disabled", "would disable", "e
 _READ = frozenset({"finding", "mcp-unpinned", "mcp-conflict"})
 # Skills that are unchanged, or that nobody was asked about; with more of them, the lines about others would be lost.
 _LISTED = 10
+_NAME_MAX = 120  # a name from another installer's lock can have megabytes
 _NAMED = 5  # with more skills than this, a hint has a command that takes no names
 # The skill and the places in a warning; the rest says of which kind it is.
 _PARTICULAR = deferred(r"^\S+: |\S*[/\\]\S*")
@@ -169,7 +170,8 @@ def _show_beside(outcome: Outcome, left_out: str, terminal: Terminal, shown: Col
     terminal.warn_each(_counted(warnings, terminal))
     for left in outcome.left_out:
         verb = "unchanged" if left.code == "edited" else left_out
-        terminal.warn(f"{verb} {left.name}: {left.message} [{left.code}]")
+        name = word(left.name) if len(left.name) <= _NAME_MAX else quote(left.name)
+        terminal.warn(f"{verb} {name}: {left.message} [{left.code}]")
 
 
 def _counted(warnings: Sequence[str], terminal: Terminal) -> Iterator[str]:

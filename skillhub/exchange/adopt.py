@@ -342,5 +342,5 @@ def _reason(error: SkillhubError) -> str:
 def _with_notes(candidate: Candidate, origin: Origin) -> Candidate:
     notes = [origin.note] if origin.note else []
     if not origin.skills and candidate.name != origin.name:
-        notes.append(f"the other lock calls it {origin.name}")
+        notes.append(f"the other lock calls it {quote(origin.name)}")
     return candidate.noted(*notes)
