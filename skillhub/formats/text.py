@@ -298,7 +298,8 @@ def did_you_mean(names: Sequence[str]) -> str:
 
 def spell_time(time: datetime) -> str:
     """Return the text of a time for documents; the time must have a zone."""
-    return f"{time.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
+    # `%Y` has fewer than four digits for a year before 1000 on some systems.
+    return f"{time.astimezone(UTC).replace(tzinfo=None).isoformat(timespec='seconds')}Z"
 
 
 def parse_time(text: str | None) -> datetime | None:
@@ -308,9 +309,9 @@ def parse_time(text: str | None) -> datetime | None:
     """
     try:
         time = datetime.fromisoformat(text or "")
-    except ValueError:
+        return time.astimezone(UTC) if time.tzinfo else time.replace(tzinfo=UTC)
+    except (ValueError, OverflowError):  # in UTC it may lie outside of all years
         return None
-    return time if time.tzinfo else time.replace(tzinfo=UTC)
 
 
 @dataclass(slots=True)

@@ -103,6 +103,12 @@ def test_delegate_prints_the_publishers_keys_and_names(shell):
         assert shell.run("registry", "delegate", "registry", "partner", *words).status == status
 
 
+def test_attack_a_revocation_since_an_early_year_leaves_a_readable_registry(shell):
+    words = ("--key", "new.pub.pem", "--revoke", "partner.pub.pem", "--since", "0001-01-01")
+    assert ok(shell, "delegate", "registry", "partner", *words)["revoked"][0]["since"] == "0001-01-01T00:00:00Z"
+    assert shell.run("registry", "check", "registry").status == 0
+
+
 def test_refresh_prints_nothing_if_no_role_is_due(shell):
     before = shell.files()
     done = shell.run("registry", "refresh", "registry")
