@@ -23,8 +23,8 @@ def inject(loaded: Loaded, host: Profile | str = "agents") -> str:
     """Return the text of a skill in the host's envelope, for its model.
 
     If the session has this text already, a host whose profile asks for a reminder gets one; all others get the text
-    again. In each tag of an envelope inside the text, a name or a path, ``<`` becomes ``&lt;``; the rest of the
-    skill's text is unchanged.
+    again. In each tag of an envelope inside the text, a name or a path, ``<`` becomes ``&lt;``, and ``[`` before
+    ``Skill:`` becomes ``&#91;``; the rest of the skill's text is unchanged.
 
     Args:
         loaded: The skill, as ``load`` returned it.

@@ -26,7 +26,10 @@ _TAGS: Final = (
 )
 _VEIL: Final = "\u200b"
 _NAMES: Final = "|".join(f"{_VEIL}*+".join(map(re.escape, tag)) for tag in _TAGS)
-_TAG: Final = deferred(rf"<(?=[\s/{_VEIL}]*+(?:{_NAMES})(?![\w-]))", re.IGNORECASE)
+# Pegasus begins a skill with `[Skill: NAME]`.
+_HEADING: Final = rf"[\s{_VEIL}]*+".join(("", *"skill:"))
+_TAG: Final = deferred(rf"<(?=[\s/{_VEIL}]*+(?:{_NAMES})(?![\w-]))|\[(?={_HEADING})", re.IGNORECASE)
+_ESCAPES: Final = {"<": "&lt;", "[": "&#91;"}
 
 # The dialects of ``dialects.json``: how each host writes the list of skills. Text from skills is escaped inside tags;
 # elsewhere it has no tag of an envelope.
@@ -123,11 +126,12 @@ def counted(files: tuple[int, int, int]) -> str:
 
 def safe(text: str) -> str:
     """Return ``text`` with each tag of an envelope escaped, also tags that hidden characters disguise."""
-    if "<" not in text:
+    if "<" not in text and "[" not in text:
         return text
     hidden = {ord(char): _VEIL for char in set(text) if is_unseen(char)}
     starts = {match.start() for match in _TAG.finditer(text.translate(hidden))}
-    return "".join("&lt;" if position in starts else char for position, char in enumerate(text)) if starts else text
+    chars = (_ESCAPES[char] if position in starts else char for position, char in enumerate(text)) if starts else text
+    return "".join(chars)
 
 
 def _xml(text: str) -> str:
