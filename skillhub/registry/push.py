@@ -24,6 +24,7 @@ from skillhub.registry import log_writer
 from skillhub.registry.check import check
 from skillhub.registry.log_writer import CHECKPOINT
 from skillhub.registry.operator import OpenRegistry, Signing, opened
+from skillhub.registry.other_clients import NPM, withdrawn_package
 from skillhub.registry.outputs import built_files, is_fixed
 from skillhub.registry.push_targets import APART, TIMESTAMP_PATH, SiteFile, Target
 from skillhub.trust.documents import LISTING_PATH, public_documents, shards, short_listing
@@ -142,8 +143,11 @@ def _site_files(hub: OpenRegistry, target: Target) -> Iterator[SiteFile]:
     yield from (_fixed_file(path, metadata[path]) for path in other_paths)
     # For clients without TUF.
     yield from _public_files(hub, index, listed)
-    for path in built_files(hub.registry.path) if target.is_browsed else ():
-        yield SiteFile(path, partial(hub.registry.served, path))
+    built = built_files(hub.registry.path) if target.is_browsed else []
+    yield from (SiteFile(path, partial(hub.registry.served, path)) for path in built)
+    # npm would install a release that was taken back from the package published before, which no build makes again.
+    gone = {f"{NPM}/{name}" for name in index.skills if built} - {*built}
+    yield from (_fixed_file(path, withdrawn_package(path)) for path in sorted(gone) if target.read(path) is not None)
     yield _fixed_file(TIMESTAMP_PATH, metadata[TIMESTAMP_PATH])
     if head:
         yield _fixed_file(CHECKPOINT, head.note.dump())

@@ -1,3 +1,4 @@
+import json
 import os
 import shutil
 import sys
@@ -5,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from skillhub.disk.home import Home
 from skillhub.errors import (
     BadMetadata,
     LinkLeavesProject,
@@ -16,10 +18,13 @@ from skillhub.errors import (
     UsageError,
 )
 from skillhub.registry.check import check
-from skillhub.registry.operator import Signing
+from skillhub.registry.operator import Signing, opened
+from skillhub.registry.other_clients import SHAPES
+from skillhub.registry.outputs import build
 from skillhub.registry.push import push
 from skillhub.registry.push_targets import FolderTarget
 from skillhub.registry.upkeep import rotate, withdraw
+from skillhub.scan.results import ScanCache
 from skillhub.trust.registry_metadata import path_of
 from tests.support.faults import EVERY, KILLED, forbidden, in_child, kill, no_space
 from tests.support.published import change, offered, tree_of, twin
@@ -64,6 +69,28 @@ def test_registry_without_the_archive_of_a_withdrawn_release_is_pushed(hub, plac
 def test_repeated_push_writes_no_file(hub, place):
     first = pushed(hub, place)
     assert pushed(hub, place) == type(first)((), len(first.written))
+
+
+def test_attack_a_pushed_package_of_a_withdrawn_skill_is_not_left_for_npm(hub, place):
+    def built():
+        with opened(hub.dir.path, Signing(now=hub.when)) as registry:
+            build(registry, [SHAPES], ScanCache(Home.of({"SKILLHUB_HOME": str(place.parent / "home")})))
+
+    def package():
+        return json.loads((place / "-/npm/hello").read_bytes())
+
+    built()
+    pushed(hub, place)
+    assert package()["dist-tags"] == {"latest": "1.0.0"}
+    withdraw(hub.dir.path, "hello@1.0.0", "steals", Signing(now=hub.when))
+    built()
+    pushed(hub, place)
+    assert package() == {"name": "hello", "dist-tags": {}, "versions": {}}
+    assert pushed(hub, place).written == ()
+    hub.publish(version="1.1.0")
+    built()
+    pushed(hub, place)
+    assert package()["dist-tags"] == {"latest": "1.1.0"}
 
 
 def test_attack_a_link_in_the_folder_leads_no_write_out_of_it(hub, place, tmp_path):
