@@ -122,10 +122,7 @@ def _findings(source: SourceFile) -> Iterator[Finding]:
     is_document = source.is_text or is_read(path, data)
     seen: dict[str, set[int]] = {}
     for view in _views(source, is_document):
-        ends: list[int] = []
-        for rule, offset in _matches(view, source, is_document):
-            ends = ends or [*(end.start() for end in re.finditer(b"\n", view.data)), len(view.data)]
-            line = bisect_left(ends, offset) + 1
+        for rule, line in _matches(view, source, is_document):
             lines = seen.setdefault(rule.id, set())
             if line not in lines and len(lines) < PLACES_MAX:
                 lines.add(line)
@@ -205,12 +202,17 @@ def _may_escape(source: SourceFile) -> bool:
 
 
 def _matches(view: Letters, source: SourceFile, is_document: bool) -> Iterator[tuple[Rule, int]]:
+    """Yield the rules that a view falls under, each with the number of a line."""
+    line, counted_to = 1, 0
     for window in windows(view.data):
         letters = view if window.data is view.data else Letters(window.data)
-        for rule, offset in _window_matches(letters, source.path, is_document, first=window.start == 0):
-            position = window.start + offset
-            if window.keep <= position < window.until:
-                yield rule, position
+        found = _window_matches(letters, source.path, is_document, first=window.start == 0)
+        kept = [(rule, at) for rule, at in found if window.keep <= window.start + at < window.until]
+        lines = dict[int, int]()
+        for offset in sorted({offset for _, offset in kept}):
+            line, counted_to = line + view.data.count(b"\n", counted_to, window.start + offset), window.start + offset
+            lines[offset] = line
+        yield from ((rule, lines[offset]) for rule, offset in kept)
 
 
 def _window_matches(letters: Letters, path: str, is_document: bool, *, first: bool) -> Iterator[tuple[Rule, int]]:
