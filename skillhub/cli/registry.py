@@ -464,7 +464,10 @@ def publish(
     planned = signed(common, keys, planning)
     if target.address:
         pushing.check_target(target.registry, target.address, connect, now=now())
-    asked = _ask(planned, where, common)
+    is_first = (
+        bool(target.address) and target not in targets.all()
+    )  # a misspelled --to must not get the registry unasked
+    asked = _ask(planned, where, common) if planned.is_new or is_first else []
     written: tuple[str, ...] = ()
     if not common.dry_run:
         build.add(target.registry, [path], passed[0], common.publishers, prepare, [planned.submission.tree.digest])
@@ -500,8 +503,6 @@ def publish(
 
 def _ask(planned: ReleasePlan, where: str, common: Common) -> list[Asked]:
     """Ask about a release, and return the questions with their answers; if no person is asked, show the questions."""
-    if not planned.is_new:
-        return []
     policies = read_policies(common.home, common.open_project().intent)
     questions = planned.questions(f"to {where}", policies)
     open_ = [each for each in questions if not policies.agrees(each.kind)]

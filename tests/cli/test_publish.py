@@ -297,6 +297,18 @@ def test_a_release_that_is_published_twice_lacks_no_file(published):
     assert (done.status, done.out.endswith(" (the same as before)\n")) == (0, True)
 
 
+def test_attack_a_release_goes_to_a_target_of_its_own_only_after_a_question(published):
+    assert published.publish("--yes").status == 0
+    before = published.state()
+    other = published.folder / "pubic"
+    done = published.publish("--json", to=other)
+    assert (done.status, [each["kind"] for each in done.json["questions"]]) == (6, ["publish"])
+    assert "release already" in done.json["questions"][0]["details"][-1]
+    assert published.state() == before
+    assert published.publish("--yes", to=other).status == 0
+    assert published.publish(to=other).status == 0
+
+
 def test_the_authors_own_key_signs_if_the_registry_admits_it(published):
     assert published.run("key", "new").status == 0
     done = published.publish("--key", "default", "--yes", "--json")
