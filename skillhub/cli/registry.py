@@ -464,9 +464,8 @@ def publish(
     planned = signed(common, keys, planning)
     if target.address:
         pushing.check_target(target.registry, target.address, connect, now=now())
-    is_first = (
-        bool(target.address) and target not in targets.all()
-    )  # a misspelled --to must not get the registry unasked
+    # A misspelled --to gets nothing unasked.
+    is_first = bool(target.address) and target not in targets.all()
     asked = _ask(planned, where, common) if planned.is_new or is_first else []
     written: tuple[str, ...] = ()
     if not common.dry_run:

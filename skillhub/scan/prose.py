@@ -166,7 +166,7 @@ _TOLD_OF = deferred(
     r"\b(?:attack|malicious|detect|threat|suspicious|adversar|exploit|indicator|red flag|forensic|do not|don't|never"
     r"|for example|such as|look for|check for|mitre|incident|review|secret|token|password|api key|credential)"
 )
-_FORBIDS = deferred(r"\b(?:never|not|don't|no|avoid)\b[^.:!?\n]*$")
+_FORBIDS = deferred(r"\b(?:never|not|don't|avoid)\s(?:[\w']{1,12}\s){0,2}$")  # "not" elsewhere in it forbids nothing
 _ABOUT = deferred(r"\b(?:attack|injection|exfiltrat|threat|vulnerab)")
 _OTHERS_ACT = deferred(OTHERS_ACT)
 
