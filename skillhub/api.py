@@ -22,6 +22,7 @@ from skillhub.errors import UsageError
 from skillhub.formats.text import quote
 from skillhub.install.apply import disable, enable, remove
 from skillhub.install.install import install, update
+from skillhub.install.obtain import obtain_locked
 from skillhub.install.sync import sync
 from skillhub.install.trusted_sources import listings
 from skillhub.model.finding import Severity
@@ -119,7 +120,7 @@ class OpenProject:
 
     def sync(self) -> OutcomeAnswer:
         """Restore files that differ from the lock, and finish interrupted commands; enable no further skill."""
-        return self._outcome(lambda _, ports: sync(ports))
+        return self._outcome(lambda _, ports: sync(partial(obtain_locked, ports=ports), ports))
 
     def list(self) -> ListAnswer:
         """Return the skills of the project, and those of the user."""

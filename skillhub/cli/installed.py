@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from skillhub.audit.verify import Verified
     from skillhub.command.ports import Ports
     from skillhub.install.admission import Known
+    from skillhub.install.candidates import Candidate
+    from skillhub.model.lock import Locked
     from skillhub.model.skill import Skill
 
 _EDITED = frozenset({"changed-file", "changed-mode", "extra-file", "missing-file"})
@@ -356,8 +358,13 @@ def sync(common: Common, verify: Verify = False) -> int:
 
     ports = common.ports(believed=not verify)
 
+    def obtain(name: str, entry: Locked, *, is_agreed: bool, scan: bool) -> Candidate:
+        from skillhub.install.obtain import obtain_locked
+
+        return obtain_locked(name, entry, ports, is_agreed=is_agreed, scan=scan)
+
     try:
-        outcome = sync_flow(ports, dry_run=common.dry_run)
+        outcome = sync_flow(obtain, ports, dry_run=common.dry_run)
     except (Withdrawn, BadSignature, NameNotOwned) as error:
         from skillhub.install.candidates import remedies
 

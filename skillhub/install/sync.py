@@ -6,6 +6,7 @@ import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
+from typing import Protocol
 
 from skillhub.command.ports import LeftOut, Outcome, Ports, ask
 from skillhub.command.state import State, read_state
@@ -14,7 +15,7 @@ from skillhub.edits import patch
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import command
 from skillhub.install.admission import policy_subject, refuse_known_bad
-from skillhub.install.candidates import ReleaseStatus
+from skillhub.install.candidates import Candidate, ReleaseStatus
 from skillhub.install.links import (
     Linker,
     Linking,
@@ -24,13 +25,21 @@ from skillhub.install.links import (
     unmanaged_copies,
     write_records,
 )
+from skillhub.model.lock import Locked
 from skillhub.model.tree import Tree
 from skillhub.policy.policy import LASTING
 from skillhub.project import copies, mcp_config
 from skillhub.project.copies import managed
 
 
-def sync(ports: Ports, *, dry_run: bool = False) -> Outcome:
+class Obtain(Protocol):
+    """``obtain_locked`` of given ports; a command without a skill to obtain need not load it."""
+
+    def __call__(self, name: str, entry: Locked, *, is_agreed: bool, scan: bool) -> Candidate:
+        """Return a locked skill, verified."""
+
+
+def sync(obtain: Obtain, ports: Ports, *, dry_run: bool = False) -> Outcome:
     """Make store, links and lock agree; a dry run fetches and verifies missing trees, and writes nothing.
 
     A skill without consent on this machine, and a disabled one, is stored and removed from agents' folders, whoever
@@ -39,6 +48,7 @@ def sync(ports: Ports, *, dry_run: bool = False) -> Outcome:
     the lock lacks is removed, and no record forgotten.
 
     Args:
+        obtain: Returns a skill whose tree the store lacks or holds damaged.
         ports: The ports of the command.
         dry_run: Only report the changes and questions.
 
@@ -58,7 +68,7 @@ def sync(ports: Ports, *, dry_run: bool = False) -> Outcome:
         if not dry_run:
             known = [link for record in state.records.skills.values() for link in record.links]
             copies.sweep(ports.project, known, mcp_config.shared_folders(ports.project))
-        fetched, notes = _fetch(state, ports)
+        fetched, notes = _fetch(obtain, state, ports)
         linker = Linker(ports.project, ports.store)
         planned, foreign = _plan(fetched, linker, unlocked, state, ports)
         _refuse_forbidden([each.name for each in planned if state.enabled(each.name) and not each.done], state, ports)
@@ -146,7 +156,7 @@ def _refuse_forbidden(names: Iterable[str], state: State, ports: Ports) -> None:
         ports.policies.refuse(policy_subject(name, entry, can, ports), LASTING)
 
 
-def _fetch(state: State, ports: Ports) -> tuple[Mapping[Digest, Tree], list[str]]:
+def _fetch(obtain: Obtain, state: State, ports: Ports) -> tuple[Mapping[Digest, Tree], list[str]]:
     """Return every locked tree that the store lacks or holds damaged, all in memory, and the warnings about them.
 
     A patched skill has two trees: its signature is about the unpatched one. An intact copy of an agreed skill saves
@@ -163,9 +173,7 @@ def _fetch(state: State, ports: Ports) -> tuple[Mapping[Digest, Tree], list[str]
                 places = copies.paths_of(ports.project, agreed.links) if agreed and from_copies else []
                 if (tree := patch.tree_of_copy(places, one.tree)) is None:
                     # The user agreed to the source's tree of a patched skill together with the patch.
-                    from skillhub.install.obtain import obtain_locked  # noqa: PLC0415 - a sync seldom obtains
-
-                    found = obtain_locked(name, one, ports, is_agreed=agreed is not None, scan=agreed is None)
+                    found = obtain(name, one, is_agreed=agreed is not None, scan=agreed is None)
                     notes += (f"{name}: {note}" for note in found.warnings)
                     tree = found.tree
                 fetched[one.tree] = tree

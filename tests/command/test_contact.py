@@ -7,6 +7,7 @@ import os
 import re
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,7 @@ from skillhub.exchange.other_locks import Origin, OtherLock
 from skillhub.formats.digest import Digest
 from skillhub.install.apply import enable
 from skillhub.install.install import available_updates, install, update
+from skillhub.install.obtain import obtain_locked
 from skillhub.install.patches import drop, patch
 from skillhub.install.sync import sync
 from skillhub.install.trusted_sources import Pin, add_source, listings, trust_source
@@ -270,7 +272,7 @@ def verbs(ref, lock):
         "update --check": lambda ports: available_updates((), ports),
         "enable": lambda ports: enable(["here"], yes, ports),
         "enable of a registry": lambda ports: enable(["release-notes"], yes, ports),
-        "sync": sync,
+        "sync": lambda ports: sync(partial(obtain_locked, ports=ports), ports),
         "diff": lambda ports: diff(Named("here"), ports),
         "diff LOCK": lambda ports: diff_locks(before, [], ports),
         "diff --edits": lambda ports: edits_of("here", ports),

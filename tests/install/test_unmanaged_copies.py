@@ -6,6 +6,7 @@ import errno
 import os
 import shutil
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from skillhub.command.ports import Options
 from skillhub.disk.folders import remove_tree
 from skillhub.errors import NotFound, Refused, StateError
 from skillhub.install.install import install
+from skillhub.install.obtain import obtain_locked
 from skillhub.install.sync import sync
 from skillhub.model.lock import Lock
 from skillhub.model.reference import parse_ref
@@ -219,7 +221,7 @@ def test_a_copy_behind_links_inside_the_home_is_removed(world):
     ports = replace(world.ports(), project=Project.of_user(str(world.user_home), world.home))
     install([parse_ref(plain(world))], Options(enable=False), ports)
     copy = shutil.copytree(world.base / "src/plain", world.user_home / "dotfiles/skills/plain")
-    sync(ports)
+    sync(partial(obtain_locked, ports=ports), ports)
     assert not copy.exists()
 
 

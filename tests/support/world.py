@@ -8,6 +8,7 @@ import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from skillhub.disk.home import Home
 from skillhub.errors import NotFound, SourceError
 from skillhub.install.apply import disable, enable, remove
 from skillhub.install.install import install, update
+from skillhub.install.obtain import obtain_locked
 from skillhub.install.sync import sync
 from skillhub.model.question import NO, UNANSWERED, YES, Answer, Question
 from skillhub.model.reference import Local, parse_ref
@@ -194,7 +196,8 @@ class World:
         return remove(names, self.ports(answers))
 
     def sync(self, answers: Answers | None = None):
-        return sync(self.ports(answers or Answers()))
+        ports = self.ports(answers or Answers())
+        return sync(partial(obtain_locked, ports=ports), ports)
 
     def problems(self, *names: str) -> list[str]:
         """Return the codes of the problems that ``verify`` finds."""
