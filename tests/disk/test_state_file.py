@@ -176,7 +176,7 @@ def test_attack_a_link_in_place_of_the_state_file_is_not_followed(path, tmp_path
         at(path).read()
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.binary(max_size=200))
 def test_any_bytes_raise_only_our_error(path, data):
     os.makedirs(os.path.dirname(path), exist_ok=True)

@@ -76,6 +76,7 @@ def test_a_string_or_comment_of_a_megabyte_is_read_in_linear_time():
     assert data("1" * 5000) == float("inf")
 
 
+@settings(max_examples=60, deadline=None)
 @given(
     st.recursive(
         st.none() | st.booleans() | st.floats(allow_nan=False, allow_infinity=False) | st.integers() | st.text(),

@@ -2,7 +2,7 @@ import json
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from skillhub.errors import FormatError
@@ -172,6 +172,7 @@ def comments(text):
     return [token.rstrip() for token in tokens if token[0] == "/"]
 
 
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(documents(), st.sampled_from([{}, OURS]))
 def test_insert_and_remove_leave_every_byte_unchanged(text, value):
     before = data(text)
@@ -180,6 +181,7 @@ def test_insert_and_remove_leave_every_byte_unchanged(text, value):
     assert remove(after, PATH, "f") == text
 
 
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(documents(), st.data())
 def test_remove_of_any_member_removes_no_other_comment(text, choice):
     before = data(text)

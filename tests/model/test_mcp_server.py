@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skillhub.model.mcp_server import facts, runs_code, shown, url_of, warning
@@ -142,6 +142,7 @@ JSON = st.recursive(
 )
 
 
+@settings(max_examples=40)
 @given(JSON | st.fixed_dictionaries({"command": JSON, "args": JSON, "url": JSON, "env": JSON}))
 def test_facts_of_any_entry_are_short(entry):
     runs_code(entry)

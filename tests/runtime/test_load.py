@@ -492,6 +492,7 @@ def test_json_of_a_loaded_skill_has_the_keys_of_the_contract(folder):
     assert shown["path"] == str(folder)
 
 
+@settings(max_examples=60, deadline=None)
 @given(st.binary(max_size=200))
 def test_any_bytes_of_skill_md_raise_only_errors_of_skillhub(tmp_path_factory, data):
     folder = tmp_path_factory.mktemp("any")

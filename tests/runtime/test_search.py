@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier, BrokenBarrierError
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skillhub.errors import StateError
@@ -187,6 +187,7 @@ def test_path_that_is_not_utf8_is_indexed():
     index.close()
 
 
+@settings(max_examples=60, deadline=None)
 @given(st.text())
 def test_any_query_is_answered(query):
     index = SearchIndex.build([on_disk("release", "Cut it."), on_disk(query or "x", query)])

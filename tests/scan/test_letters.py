@@ -5,7 +5,7 @@ from random import Random
 from re import _parser as parser
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from skillhub.model.tree import File, Tree
@@ -70,6 +70,7 @@ def test_each_literal_is_found_in_any_surroundings():
         assert not group.is_in(Letters(b""))
 
 
+@settings(max_examples=100)
 @given(texts, st.booleans())
 def test_prefilter_agrees_with_a_plain_search(text, is_upper):
     data = (text.upper() if is_upper else text).encode()
@@ -80,6 +81,7 @@ def test_prefilter_agrees_with_a_plain_search(text, is_upper):
     assert letters.words == exact or (b"\0" in data and letters.words >= exact)
 
 
+@settings(max_examples=100)
 @given(
     st.lists(
         st.sampled_from([*"cuRl*\0 _\u0441\u043e\u00ad\u200b\u212a", "curl", "memory", "sh", "soul.md"]), max_size=14
@@ -131,6 +133,7 @@ def _has(word, words):
     )
 
 
+@settings(max_examples=100)
 @given(st.lists(st.sampled_from([*sorted(PREFILTER_WORDS), b"q", b"*", b" ", b"_", b"\xc3\xa9", b"S"]), max_size=9))
 def test_words_of_patterns_are_found_as_whole_words_prefixes_or_parts(pieces):
     letters = Letters(b"".join(pieces))
@@ -203,6 +206,7 @@ def test_each_undrawn_text_passes_the_prefilter(pattern):
     assert [each for each in found if not all(SourceFile("a.md", each.encode()).has(one) for one in needed)] == []
 
 
+@settings(max_examples=100)
 @given(texts, st.booleans())
 def test_sign_is_searched_where_its_words_are_in_the_folded_text(text, is_upper):
     file = SourceFile("a.md", (text.upper() if is_upper else text).encode())
@@ -215,6 +219,7 @@ def test_sign_is_searched_where_its_words_are_in_the_folded_text(text, is_upper)
             ) or passage not in file.folded
 
 
+@settings(max_examples=100)
 @given(texts, st.sampled_from(["a.sh", "a.ps1", "a.bat"]))
 def test_surroundings_of_joints_have_the_new_words(text, path):
     lowered = (text * 3).encode().lower()
@@ -230,6 +235,7 @@ def test_search_around_a_joint_is_wider_than_any_match():
         assert sum(widths) + pattern.GAP_MAX + 200 < views.REACH, spot.first.source
 
 
+@settings(max_examples=60)
 @given(
     st.lists(st.sampled_from(range(len(LINE_PATTERNS))), min_size=1, max_size=3),
     st.sampled_from(range(9999)),
@@ -414,6 +420,7 @@ def test_attack_words_added_by_another_thread_are_not_lost(monkeypatch):
     assert Letters(b"wget").literals == expected != set()
 
 
+@settings(max_examples=50)
 @given(st.from_regex(capability._OTHER_PROGRAM.pattern))
 def test_each_command_that_names_a_program_passes_the_prefilter(text):
     assert any(sign in text for sign in (".py", ".sh", ".bash"))

@@ -1,7 +1,7 @@
 """Environment variables that programs read; well-known ones are left out, and their number is limited."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skillhub.scan.capability import NAMES_MAX, variables
@@ -477,6 +477,7 @@ def test_attack_hostile_text_finishes_in_time(piece):
     assert {"*", "A_KEY"} & set(read(text)) and set(read(text)) <= {"*", "A", "A_KEY", "expandvars"}
 
 
+@settings(max_examples=50)
 @given(st.binary(max_size=200), st.sampled_from(["a.sh", "tool", "a.py", "a.js"]))
 def test_names_of_any_bytes_do_not_depend_on_the_order_of_files(data, path):
     files = [(path, data), ("b.sh", b"$A_KEY")]

@@ -1,7 +1,7 @@
 """The folders in which skills of a repository are found."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skillhub.errors import FormatError
@@ -80,6 +80,7 @@ def test_skill_without_a_name_is_named_after_its_folder(folder, name):
     assert name_of_folder(folder) == name
 
 
+@settings(max_examples=60)
 @given(st.lists(st.sampled_from(["", "skills", "a", ".git", "plugins", "x/y", "SKILL.md", "é"]), max_size=6))
 def test_any_paths_give_only_folders_with_a_skill(parts):
     paths = ["/".join(parts[:end]) + "/SKILL.md" for end in range(len(parts) + 1)]

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skillhub.errors import FormatError, SkillhubError
@@ -150,6 +150,7 @@ def test_plugin_file_has_a_name_and_folders_of_skills():
             PluginFile.parse(text, "plugin.json")
 
 
+@settings(max_examples=60)
 @given(
     st.recursive(
         st.none() | st.integers() | st.text(max_size=8),

@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skillhub.archive.unpack import pack
@@ -391,6 +391,7 @@ def test_invalid_annotation_is_ignored_with_a_warning():
     assert found.layers[0].annotations == {}
 
 
+@settings(max_examples=60)
 @given(
     st.recursive(
         st.none() | st.integers() | st.text(max_size=6) | st.just("sha256:" + "0" * 64),
