@@ -385,7 +385,6 @@ def refuse_twice(values: Iterable[str], where: str) -> None:
 CURRENT: Final = "0.2.0"
 LEGACY: Final = "0.1.0"
 _DESCRIPTION_MAX = 1024
-_SIZE_MAX = 256 * 1024 * 1024
 # RFC 3986, 4.1, for http and https only, without user and password; every character needs no escape.
 _SITE_URL = re.compile(
     r"(?:(?:(?i:https?):)?//(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?(?=[/?#]|$)"
@@ -443,7 +442,7 @@ class _Offer(_Head):
     digest: Sha256
     version: SemVer | None = None
     published: UtcTime | None = None
-    size: Annotated[int, Field(ge=0, le=_SIZE_MAX)] | None = None
+    size: Annotated[int, Field(ge=0, le=_MAX_SIZE)] | None = None
     yanked: _Described | None = None
     withdrawn: _Described | None = None
 

@@ -14,10 +14,10 @@ SEVERITIES: tuple[Severity, ...] = get_args(Severity)
 Confidence = Literal["low", "medium", "high"]
 # OWASP Agentic Skills Top 10, 2026.
 CATEGORIES: Mapping[str, str] = packaged("model/categories.json")
-# RFC 2606, RFC 6761.
 # The end of the message about a program for which this installation of skillhub has no parser, and a line with it.
 NO_PARSER: Final = "the parsers, skillhub's extra named audit, are not installed"
 _NO_PARSER_LINE = deferred(rf"(?:the scan found |\S+: )?low: .*{NO_PARSER} \[SH609\](?: \(and in \d+ more\))?")
+# RFC 2606, RFC 6761.
 _KEPT_FOR_DOCUMENTATION = deferred(r"(?:.*\.)?(?:example|test|invalid|example\.(?:com|org|net))")
 _INSTRUCTS = "give instructions, which an agent follows with your rights"
 # The capability of code or instructions that are not proved to stay offline.

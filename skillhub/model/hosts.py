@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from types import MappingProxyType
-from typing import Literal, TypeAlias, TypeVar
+from typing import Literal, TypeAlias
 
 from skillhub.errors import UsageError
 from skillhub.formats.document import Document, Items, part
-from skillhub.formats.text import did_you_mean, is_path, quote, spelled_like
+from skillhub.formats.text import did_you_mean, is_path, packaged, quote, spelled_like
 
 Scope: TypeAlias = Literal["project", "user"]
 # The scopes of skills that agents read: the two that skillhub installs into, and those that others fill.
@@ -67,18 +67,11 @@ class AgentsFile(Document):
     agents: Items[Host]
 
 
-_F = TypeVar("_F", bound=Document)
-
-
-def _packaged(form: type[_F], name: str) -> _F:
-    with open(os.path.join(os.path.dirname(__file__), name), "rb") as file:
-        return form.parse(file.read(), name)
-
-
 @cache
 def hosts() -> Mapping[str, Host]:
     """Return every agent by its id, in the order of the table; read from the package once."""
-    return MappingProxyType({host.id: host for host in _packaged(AgentsFile, "agents.json").agents})
+    file = AgentsFile.parse(packaged("model/agents.json"), "agents.json")
+    return MappingProxyType({host.id: host for host in file.agents})
 
 
 def host(name: str) -> Host:
@@ -295,7 +288,8 @@ class ProfilesFile(Document):
 @cache
 def profiles() -> Mapping[str, Profile]:
     """Return every profile by its id; read from the package once."""
-    return MappingProxyType({profile.id: profile for profile in _packaged(ProfilesFile, "profiles.json").profiles})
+    file = ProfilesFile.parse(packaged("model/profiles.json"), "profiles.json")
+    return MappingProxyType({profile.id: profile for profile in file.profiles})
 
 
 def is_profile(name: str) -> bool:

@@ -443,7 +443,7 @@ class Records:
         return {name for name in names if self.skills[name].is_of(locked[name])}
 
     def arrived(self, locked: Mapping[str, Digest]) -> Records:
-        """Return the records with those of ``coming`` that the lock confirms, and without the others.
+        """Return the records with those of ``pending`` that the lock confirms, and without the others.
 
         A command may have been killed between the write of the records and that of the lock.
 

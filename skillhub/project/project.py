@@ -1,4 +1,4 @@
-"""A project or the user scope: its lock, intent and record; all projects of a user; the git repository around one."""
+"""A project or the user scope: its lock, intent and record; workspaces; lines that keep copies out of git."""
 
 from __future__ import annotations
 
