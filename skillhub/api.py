@@ -17,7 +17,7 @@ from skillhub.audit.verify import verify
 from skillhub.cli.common import Common
 from skillhub.cli.installed import installed
 from skillhub.cli.show import seen_by
-from skillhub.command.ports import Options, Outcome, Ports, Report
+from skillhub.command.ports import Options, Outcome, Ports, ReportProgress
 from skillhub.errors import UsageError
 from skillhub.formats.text import quote
 from skillhub.install.apply import disable, enable, remove
@@ -43,7 +43,7 @@ def open_project(
     answer: Callable[[Question], Reply] | None = None,
     user_scope: bool = False,
     offline: bool = False,
-    report: Report = lambda _step, _done, _all: None,
+    report: ReportProgress = lambda _step, _done, _all: None,
 ) -> OpenProject:
     """Open a project; its files are read, and questions are asked, by the methods of the returned object.
 
@@ -83,7 +83,7 @@ class OpenProject:
             and ``hint`` proposes a remedy. A ``Refused`` has each question with its answer in ``asked``.
     """
 
-    def __init__(self, common: Common, answer: Callable[[Question], Reply], report: Report) -> None:
+    def __init__(self, common: Common, answer: Callable[[Question], Reply], report: ReportProgress) -> None:
         self._common = common
         self._answer = answer
         self._report = report

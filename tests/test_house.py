@@ -305,6 +305,18 @@ def test_make_has_the_targets_of_the_pages(target):
     assert re.search(rf"^{target}:.*## ", makefile, re.MULTILINE)
 
 
+def test_public_names_of_types_are_unique():
+    known_to_hosts = {"Outcome", "State"}  # two words of ``skillhub.runtime``, which also name classes
+    homes = {}
+    for path in (path for path in MODULES if path.parent.name != "cli" and "scan" not in path.parts):
+        for node in nodes(path)[0].body:
+            target = getattr(node, "targets", [getattr(node, "target", node)])[0]
+            name = getattr(target, "name", getattr(target, "id", ""))
+            if re.fullmatch(r"[A-Z]\w*[a-z]\w*", name) and name not in known_to_hosts:
+                homes.setdefault(name, []).append(name_of(path))
+    assert {name: found for name, found in homes.items() if len(found) > 1} == {}
+
+
 def test_public_class_names_are_unique():
     homes = {}
     for path in MODULES:

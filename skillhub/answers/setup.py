@@ -6,7 +6,7 @@ from typing import Literal
 
 from skillhub.answers.skills import AnswerRow, IssueRow, Json, JsonAnswer, QuestionRow, ReasonRow, Text, Texts
 from skillhub.model.hosts import Scope, SkillScope
-from skillhub.model.lock import Kind as SignerKind
+from skillhub.model.lock import SignerKind
 from skillhub.policy.policy import Level
 from skillhub.project.intent import SourceKind
 

@@ -15,9 +15,9 @@ from pydantic_core.core_schema import is_instance_schema
 from skillhub.answers import VERSION
 from skillhub.model.finding import Severity
 from skillhub.model.hosts import SkillScope
-from skillhub.model.lock import Kind as SignerKind
+from skillhub.model.lock import SignerKind
 from skillhub.model.provenance import Delta
-from skillhub.model.question import Kind as QuestionKind
+from skillhub.model.question import QuestionKind
 from skillhub.model.skill import State
 
 # Any string: `str` would refuse a path whose bytes are no UTF-8, and `InstanceOf` would call Python for each value.

@@ -12,7 +12,7 @@ from skillhub.archive.limits import Entry, Limits, check_path, fold, is_lookalik
 from skillhub.archive.zip import read_zip
 from skillhub.errors import FormatError, UnsafeArchive
 from skillhub.formats.text import quote
-from skillhub.model.tree import SKILL_MD, File, Kind, Tree, Unpacked
+from skillhub.model.tree import SKILL_MD, ArchiveKind, File, Tree, Unpacked
 
 _DEFAULT = Limits()
 
@@ -174,7 +174,7 @@ _OF_NONE = "download the file again; it may be a web page or an archive of anoth
 _OF_UNSAFE = "do not install it; for your own folder, skillhub pack FOLDER makes a valid archive"
 
 
-def unpack(data: bytes, kind: Kind, limits: Limits = _DEFAULT, wrapper: bool = True) -> Unpacked:
+def unpack(data: bytes, kind: ArchiveKind, limits: Limits = _DEFAULT, wrapper: bool = True) -> Unpacked:
     """Return the tree in an archive that is unambiguous and safe.
 
     Args:
@@ -219,7 +219,7 @@ _STORED_MAX: Final = 0xFFFF
 _GZIP_HEADER: Final = b"\x1f\x8b\x08\0\0\0\0\0\0\xff"
 
 
-def pack(tree: Tree, kind: Kind = "zip", compress: bool = True) -> bytes:
+def pack(tree: Tree, kind: ArchiveKind = "zip", compress: bool = True) -> bytes:
     """Return an archive that ``unpack`` turns into this tree again, without its litter.
 
     Args:

@@ -76,7 +76,7 @@ class Case:
 
 _RECALLED = frozenset({"withdrawn", "revoked", "name-not-owned"})
 _HTTP = ("http://", "git+http://")
-Check = Callable[[Case], Iterator[Finding]]
+SkillCheck = Callable[[Case], Iterator[Finding]]
 
 
 def release(case: Case) -> Iterator[Finding]:
@@ -277,8 +277,8 @@ def policy(case: Case) -> Iterator[Finding]:
 
 
 # TRUST: origin and signer; CHECKS: everything.
-TRUST: tuple[Check, ...] = (release, known, change, signer, publisher)
-CHECKS: tuple[Check, ...] = (*TRUST, age, agents, content, policy)
+TRUST: tuple[SkillCheck, ...] = (release, known, change, signer, publisher)
+CHECKS: tuple[SkillCheck, ...] = (*TRUST, age, agents, content, policy)
 
 
 # Skills that are in no lock: in agents' folders, and at paths that the user names.

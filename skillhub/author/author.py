@@ -20,7 +20,7 @@ from skillhub.formats.text import NAME_RULE, as_command, is_name, quote
 from skillhub.install import pins
 from skillhub.model.finding import Finding, Issue
 from skillhub.model.manifest import Manifest, problems
-from skillhub.model.tree import SIGNATURE, SKILL_MD, File, Kind, Tree
+from skillhub.model.tree import SIGNATURE, SKILL_MD, ArchiveKind, File, Tree
 from skillhub.project.user_state import OwnKey, Publishers
 from skillhub.scan import scan
 from skillhub.sources.local import named, read_local
@@ -292,7 +292,11 @@ class Packed:
 
 
 def pack_skill(
-    path: str, output: str | None, kind: Kind, now: datetime, write: Callable[[str, bytes], None] = files.write_atomic
+    path: str,
+    output: str | None,
+    kind: ArchiveKind,
+    now: datetime,
+    write: Callable[[str, bytes], None] = files.write_atomic,
 ) -> Packed:
     """Write the skill at ``path`` to an archive, reproducibly, without the files that a signature ignores.
 

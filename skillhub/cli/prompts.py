@@ -17,8 +17,8 @@ from skillhub.model.question import (
     YES,
     Answer,
     Flags,
-    Kind,
     Question,
+    QuestionKind,
     Way,
     answered_by,
     unanswerable,
@@ -50,8 +50,12 @@ def heads(questions: Sequence[Question]) -> dict[str, Question]:
 # question whether to take that version, or to publish the release, answers them too.
 Gains: TypeAlias = Mapping[str, Sequence[Question]]
 _GAINS = " gains the capability "
-_NEW: tuple[Kind, ...] = ("capability", "need")
-_JOINED: Mapping[Kind, tuple[Kind, ...]] = {"install": _NEW, "unsigned": _NEW, "publish": ("finding",)}
+_NEW: tuple[QuestionKind, ...] = ("capability", "need")
+_JOINED: Mapping[QuestionKind, tuple[QuestionKind, ...]] = {
+    "install": _NEW,
+    "unsigned": _NEW,
+    "publish": ("finding",),
+}
 
 
 def gained(question: Question, gains: Gains) -> Sequence[Question]:

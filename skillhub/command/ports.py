@@ -86,7 +86,7 @@ class Network(Protocol):
         """Return the ``1.root.json`` of the registry at a URL; the caller checks its digest."""
 
 
-Report = Callable[[str, int, int], None]  # the current step, the number of skills done, the number of all
+ReportProgress = Callable[[str, int, int], None]  # the current step, the number of skills done, the number of all
 
 
 def unreachable_hint(alias: str) -> str:
@@ -129,7 +129,7 @@ class Ports:
     advisories: Advisories
     first_seen: FirstSeen
     clock: Callable[[], datetime]
-    report: Report
+    report: ReportProgress
     show_plan: Callable[[Mapping[str, Changes], Sequence[SourceChange]], None] = show_no_plan
     bundled: Callable[[str], Unpacked | None] | None = None
 

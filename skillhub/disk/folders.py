@@ -30,7 +30,7 @@ _DEEPEST = 100  # the depth of a path that ``one_look`` resolves folder by folde
 
 LARGEST = 64 << 20  # bytes; every file of a skill is smaller
 
-Files: TypeAlias = Mapping[str, File | ListedFile]
+ExpectedFiles: TypeAlias = Mapping[str, File | ListedFile]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class TreeProblem:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FolderEntry:
     """One entry of a folder: a regular file with its bytes, or None for an entry that no tree may hold."""
 
     path: str
@@ -184,7 +184,7 @@ class ExecuteBits:
         dir_fd: The open folder that contains ``folder``.
     """
 
-    def __init__(self, folder: str, expected: Files, dir_fd: int | None = None) -> None:
+    def __init__(self, folder: str, expected: ExpectedFiles, dir_fd: int | None = None) -> None:
         self._folder, self._expected, self._dir_fd = folder, expected, dir_fd
 
     @cached_property
@@ -201,8 +201,13 @@ class ExecuteBits:
 
 
 def walk(
-    folder: str, *, largest: int, skip: str | None = None, dir_fd: int | None = None, like: Files | None = None
-) -> Iterator[Found]:
+    folder: str,
+    *,
+    largest: int,
+    skip: str | None = None,
+    dir_fd: int | None = None,
+    like: ExpectedFiles | None = None,
+) -> Iterator[FolderEntry]:
     """Yield every file below ``folder`` with its bytes, and every other entry that is no folder with None.
 
     Args:
@@ -222,10 +227,10 @@ def walk(
         return
     for path, is_file in _paths(folder, skip):
         read = _read(f"{folder}/{path}", path, largest) if is_file else None
-        yield Found(path, File(read[0], bits.of(path, read[1])) if read else None)
+        yield FolderEntry(path, File(read[0], bits.of(path, read[1])) if read else None)
 
 
-def _walk_open(folder: str, largest: int, skip: str | None, dir_fd: int, bits: ExecuteBits) -> Iterator[Found]:
+def _walk_open(folder: str, largest: int, skip: str | None, dir_fd: int, bits: ExecuteBits) -> Iterator[FolderEntry]:
     top = os.open(folder, OPEN_FOLDER, dir_fd=dir_fd)
     try:
         waiting: list[tuple[str, ...]] = [()]
@@ -241,7 +246,7 @@ def _walk_open(folder: str, largest: int, skip: str | None, dir_fd: int, bits: E
                         path = "/".join((*names, row.name))
                         is_file = row.is_file(follow_symlinks=False)
                         read = _read(row.name, path, largest, at) if is_file else None
-                        yield Found(path, File(read[0], bits.of(path, read[1])) if read else None)
+                        yield FolderEntry(path, File(read[0], bits.of(path, read[1])) if read else None)
             finally:
                 os.close(at)
     finally:
@@ -298,7 +303,7 @@ def _read(full: str, path: str, largest: int, dir_fd: int | None = None) -> tupl
     return data, bool(status.st_mode & 0o100)
 
 
-def list_folder(folder: str, like: Files | None = None) -> Listing | None:
+def list_folder(folder: str, like: ExpectedFiles | None = None) -> Listing | None:
     """Return the listing of ``folder``, or None if it contains an entry that no skill may contain.
 
     ``like`` has the execute bits that count where the file system keeps none.
@@ -315,7 +320,7 @@ def list_folder(folder: str, like: Files | None = None) -> Listing | None:
     return Listing(rows)
 
 
-def listing_of(path: str, like: Files | None = None) -> Listing | None:
+def listing_of(path: str, like: ExpectedFiles | None = None) -> Listing | None:
     """Return ``list_folder`` of a place; None if it is no folder.
 
     Raises:

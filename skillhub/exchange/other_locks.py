@@ -55,9 +55,9 @@ class NoOrigin:
     reason: str
 
 
-Found = Origin | NoOrigin
+OriginResult = Origin | NoOrigin
 # A text that other installers omit or write as null.
-Absent = Annotated[str, BeforeValidator(lambda value: "" if value is None else value)]
+NullAsEmpty = Annotated[str, BeforeValidator(lambda value: "" if value is None else value)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class OtherLock:
     unpinned: tuple[NoOrigin, ...]
 
     @classmethod
-    def of(cls, name: str, found_entries: Iterable[Found]) -> OtherLock:
+    def of(cls, name: str, found_entries: Iterable[OriginResult]) -> OtherLock:
         """Return the lock with the entries separated by whether they have an origin."""
         entries = list(found_entries)
         return cls(
@@ -86,7 +86,7 @@ class OtherEntry(ForeignDocument):
     """
 
     @classmethod
-    def origin(cls, name: str, block: object, folder: str) -> Found:
+    def origin(cls, name: str, block: object, folder: str) -> OriginResult:
         """Return the origin of the skill of an entry."""
         try:
             return cls.parse(block, "").found(name, folder)
@@ -95,7 +95,7 @@ class OtherEntry(ForeignDocument):
             return NoOrigin(name, f"its entry is malformed: {f'{place}: ' if place else ''}{error.message}")
 
     @abstractmethod
-    def found(self, name: str, folder: str) -> Found:
+    def found(self, name: str, folder: str) -> OriginResult:
         """Return the origin of the skill; a relative path starts at ``folder``."""
 
 
@@ -110,7 +110,7 @@ def folder_of(path: str) -> str:
     return re.sub(r"(^|/)SKILL\.md$", "", path).strip("/").removeprefix("./")
 
 
-def at_path(name: str, path: str, folder: str, skills: tuple[str, ...] = ()) -> Found:
+def at_path(name: str, path: str, folder: str, skills: tuple[str, ...] = ()) -> OriginResult:
     """Return the origin at a local path; a relative one starts at ``folder``."""
     is_too_long = len(path) > _PATH_MAX or any(len(name.encode()) > _NAME_MAX for name in path.split("/"))
     if not path or clean(path) != path or path.startswith("~") or is_too_long:
@@ -118,7 +118,7 @@ def at_path(name: str, path: str, folder: str, skills: tuple[str, ...] = ()) -> 
     return Origin(name, posixpath.normpath(posixpath.join(folder, path)), skills)
 
 
-def in_git(name: str, place: str, rev: str, path: str, skills: tuple[str, ...] = ()) -> Found:
+def in_git(name: str, place: str, rev: str, path: str, skills: tuple[str, ...] = ()) -> OriginResult:
     """Return the origin in a git repository: ``place`` is a URL, ``user@host:path`` or ``owner/repo``."""
     if path and not is_inner_path(path):
         return NoOrigin(name, f"its path {quote(path)} leads out of its repository")
@@ -134,7 +134,7 @@ def in_git(name: str, place: str, rev: str, path: str, skills: tuple[str, ...] =
     return _checked(name, ref, skills, note)
 
 
-def noted_by_gh(name: str, metadata: Mapping[str, Any]) -> Found | None:
+def noted_by_gh(name: str, metadata: Mapping[str, Any]) -> OriginResult | None:
     """Return the origin that ``gh skill`` wrote into the frontmatter at install, or None if there is none."""
     repository, ref = text(metadata, "github-repo"), text(metadata, "github-ref")
     if not repository:
@@ -143,13 +143,13 @@ def noted_by_gh(name: str, metadata: Mapping[str, Any]) -> Found | None:
     return in_git(name, repository, rev, folder_of(text(metadata, "github-path")))
 
 
-def at_site(name: str, url: str, skills: tuple[str, ...]) -> Found:
+def at_site(name: str, url: str, skills: tuple[str, ...]) -> OriginResult:
     """Return the origin at a site, by the site's URL or by the URL of its index, an archive or a file."""
     base = (url if "://" in url else f"https://{url}").partition("/.well-known/")[0].rstrip("/")
     return _checked(name, base, skills, "pinned at the present content of the site")
 
 
-def _checked(name: str, ref: str, skills: tuple[str, ...], note: str) -> Found:
+def _checked(name: str, ref: str, skills: tuple[str, ...], note: str) -> OriginResult:
     shown_ref = quote(masked(ref))
     if ref.startswith(("http://", "git+http://")):
         return NoOrigin(name, f"{shown_ref} uses plain http")
@@ -180,22 +180,22 @@ class ApmPackage(OtherEntry):
         }
     )
 
-    name: Absent = ""
-    materialization_repo_url: Absent = ""
-    repo_url: Absent = ""
-    virtual_path: Absent = ""
-    package_type: Absent = ""
-    local_path: Absent = ""
+    name: NullAsEmpty = ""
+    materialization_repo_url: NullAsEmpty = ""
+    repo_url: NullAsEmpty = ""
+    virtual_path: NullAsEmpty = ""
+    package_type: NullAsEmpty = ""
+    local_path: NullAsEmpty = ""
     is_insecure: Annotated[bool, BeforeValidator(_false_if_empty)] = False
-    resolved_url: Absent = ""
-    resolved_commit: Absent = ""
-    resolved_ref: Absent = ""
-    host: Absent = ""
-    port: Absent = ""
+    resolved_url: NullAsEmpty = ""
+    resolved_commit: NullAsEmpty = ""
+    resolved_ref: NullAsEmpty = ""
+    host: NullAsEmpty = ""
+    port: NullAsEmpty = ""
     skill_subset: tuple[object, ...] = ()
     deployed_files: tuple[object, ...] = ()
 
-    def found(self, name: str, folder: str) -> Found:
+    def found(self, name: str, folder: str) -> OriginResult:
         """Return where it is to be had."""
         # repo_url is in lower case for hosts that ignore case.
         repository = self.materialization_repo_url or self.repo_url
@@ -232,7 +232,7 @@ class ApmPackage(OtherEntry):
         return tuple(dict.fromkeys(name for name in requested if isinstance(name, str) and is_name(name)))
 
 
-def entries(document: Mapping[str, Any], folder: str) -> Iterator[Found]:
+def entries(document: Mapping[str, Any], folder: str) -> Iterator[OriginResult]:
     """Yield the origin of each package with skills, and for every other entry the reason why it is left out."""
     for package in _as_list(document.get("dependencies")):
         if isinstance(package, dict):
@@ -266,15 +266,15 @@ class SkillsCliEntry(OtherEntry):
         {"sourceType", "source", "sourceUrl", "sourceBaseUrl", "skillPath", "ref", "pinnedRef"}
     )
 
-    kind: Absent = Field("", alias="sourceType")
-    source: Absent = ""
-    url: Absent = Field("", alias="sourceUrl")
-    base_url: Absent = Field("", alias="sourceBaseUrl")
-    skill_path: Absent = Field("", alias="skillPath")
-    ref: Absent = ""
-    pinned_ref: Absent = Field("", alias="pinnedRef")
+    kind: NullAsEmpty = Field("", alias="sourceType")
+    source: NullAsEmpty = ""
+    url: NullAsEmpty = Field("", alias="sourceUrl")
+    base_url: NullAsEmpty = Field("", alias="sourceBaseUrl")
+    skill_path: NullAsEmpty = Field("", alias="skillPath")
+    ref: NullAsEmpty = ""
+    pinned_ref: NullAsEmpty = Field("", alias="pinnedRef")
 
-    def found(self, name: str, folder: str) -> Found:
+    def found(self, name: str, folder: str) -> OriginResult:
         """Return where it is to be had."""
         kind, source, path = self.kind, self.source, folder_of(self.skill_path)
         skills = () if self.skill_path else (name,)
@@ -295,13 +295,13 @@ class SkillsLockEntry(OtherEntry):
 
     BINDING: ClassVar = frozenset({"resolved", "spec", "path", "commit", "ref"})
 
-    resolved: Absent = ""
-    spec: Absent = ""
-    path: Absent = ""
-    commit: Absent = ""
-    ref: Absent = ""
+    resolved: NullAsEmpty = ""
+    spec: NullAsEmpty = ""
+    path: NullAsEmpty = ""
+    commit: NullAsEmpty = ""
+    ref: NullAsEmpty = ""
 
-    def found(self, name: str, folder: str) -> Found:
+    def found(self, name: str, folder: str) -> OriginResult:
         """Return where it is to be had."""
         place, path = self.resolved or self.spec, folder_of(self.path)
         skills = () if "path" in self.model_fields_set else (name,)
@@ -313,9 +313,9 @@ class SkillsLockEntry(OtherEntry):
 class ClawHubEntry(OtherEntry):
     """An entry of ``.clawhub/lock.json``."""
 
-    version: Absent = ""
+    version: NullAsEmpty = ""
 
-    def found(self, name: str, folder: str) -> Found:
+    def found(self, name: str, folder: str) -> OriginResult:
         """Return the reason: this lock has no origins."""
         version = f"version {quote(self.version or 'unknown')}"
         return NoOrigin(name, f"its lock says {version}, but neither its URL nor its hash")

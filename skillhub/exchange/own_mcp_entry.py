@@ -74,7 +74,7 @@ class OwnEntry:
             raise StateError(error.message, where=project.base, hint=hint) from error
 
     @property
-    def spelled(self) -> mcp_config.Entry:
+    def spelled(self) -> mcp_config.ConfigEntry:
         """The entry in the agent's format."""
         return mcp_config.entry(self.agent, self.server, self.file.scope)
 
@@ -141,14 +141,14 @@ class OwnEntry:
         return True
 
     @property
-    def _written(self) -> mcp_config.Entry | None:
+    def _written(self) -> mcp_config.ConfigEntry | None:
         return entries_file(self.ports.project.home).entries.get(self.file.path)
 
     @property
     def _created(self) -> tuple[str, ...]:
         return entries_file(self.ports.project.home).created.get(self.file.path, ())
 
-    def _remember(self, entry: mcp_config.Entry | None, created: tuple[str, ...] = ()) -> None:
+    def _remember(self, entry: mcp_config.ConfigEntry | None, created: tuple[str, ...] = ()) -> None:
         path = self.file.path
         state = _state_file(self.ports.project.home)
         with state.locked():

@@ -186,7 +186,7 @@ def _copy(project: Project, name: str, link: str, record: Record, store: Store, 
 
 
 def _entry(
-    file: mcp_config.ConfigFile, server: str, entry: mcp_config.Entry, project: Project, remove: bool
+    file: mcp_config.ConfigFile, server: str, entry: mcp_config.ConfigEntry, project: Project, remove: bool
 ) -> Iterator[Installed]:
     present = mcp_config.servers(file).get(server)
     if present is None:

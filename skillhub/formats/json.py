@@ -110,7 +110,7 @@ def line_of_fault(data: bytes) -> int | None:
     return text.count("\n", 0, start) + 1
 
 
-def _places(node: Node | None, path: str = "") -> Iterator[tuple[str, int, object]]:
+def _places(node: JsonNode | None, path: str = "") -> Iterator[tuple[str, int, object]]:
     """Yield path, position and value of each key, member and element; the paths are those in a document's errors."""
     for member in (node and node.members) or ():
         inner = f"{path}.{clean(member.key[:64])}".lstrip(".")
@@ -147,14 +147,14 @@ _WORD = deferred(r"true|false|null")
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class JsonNode:
     """The value at ``text[start:end]``; an object has ``members``, an array has ``items``."""
 
     start: int
     end: int
     data: object
     members: tuple[Member, ...] | None = None
-    items: tuple[Node, ...] | None = None
+    items: tuple[JsonNode, ...] | None = None
 
     def get(self, key: str) -> Member | None:
         """Return the member with this key; None if there is none, or this is no object."""
@@ -167,7 +167,7 @@ class Member:
 
     key: str
     start: int
-    node: Node
+    node: JsonNode
     comma: int | None
 
     @property
@@ -176,7 +176,7 @@ class Member:
         return self.node.end if self.comma is None else self.comma + 1
 
 
-def parse(text: str, where: str) -> Node | None:
+def parse(text: str, where: str) -> JsonNode | None:
     """Return the value in ``text``; None if it has only blanks and comments.
 
     Raises:
@@ -192,7 +192,7 @@ class _Parser:
         self._text = text
         self._where = where
 
-    def document(self) -> Node | None:
+    def document(self) -> JsonNode | None:
         start = self._skip(1 if self._text.startswith(BOM) else 0)
         if start == len(self._text):
             return None
@@ -201,7 +201,7 @@ class _Parser:
             self._fail("the end of the file", end)
         return node
 
-    def _value(self, offset: int, depth: int) -> Node:
+    def _value(self, offset: int, depth: int) -> JsonNode:
         if depth > _DEPTH_MAX:
             self._fail(f"at most {_DEPTH_MAX} levels", offset)
         first = self._text[offset : offset + 1]
@@ -212,10 +212,10 @@ class _Parser:
         if first == '"':
             return self._string(offset)
         if match := _WORD.match(self._text, offset) or _NUMBER.match(self._text, offset):
-            return Node(offset, match.end(), _scalar(match.group()))
+            return JsonNode(offset, match.end(), _scalar(match.group()))
         self._fail("a value", offset)
 
-    def _object(self, start: int, depth: int) -> Node:
+    def _object(self, start: int, depth: int) -> JsonNode:
         members: dict[str, Member] = {}
         offset = self._skip(start + 1)
         while self._text[offset : offset + 1] != "}":
@@ -233,15 +233,15 @@ class _Parser:
             members[key] = Member(key, offset, node, comma)
             offset = following
         data = {key: member.node.data for key, member in members.items()}
-        return Node(start, offset + 1, data, tuple(members.values()))
+        return JsonNode(start, offset + 1, data, tuple(members.values()))
 
-    def _array(self, start: int, depth: int) -> Node:
-        items: list[Node] = []
+    def _array(self, start: int, depth: int) -> JsonNode:
+        items: list[JsonNode] = []
         offset = self._skip(start + 1)
         while self._text[offset : offset + 1] != "]":
             items.append(self._value(offset, depth + 1))
             _, offset = self._comma(items[-1].end, "]")
-        return Node(start, offset + 1, [item.data for item in items], items=tuple(items))
+        return JsonNode(start, offset + 1, [item.data for item in items], items=tuple(items))
 
     def _comma(self, offset: int, close: str) -> tuple[int | None, int]:
         """Return the position of the comma, or None, and that of the next token."""
@@ -252,12 +252,12 @@ class _Parser:
             self._fail(f"a comma or {close}", offset)
         return None, offset
 
-    def _string(self, offset: int) -> Node:
+    def _string(self, offset: int) -> JsonNode:
         match = _STRING.match(self._text, offset)
         if match is None:
             self._fail("a string without raw control characters, closed by a quote", offset)
         raw = match.group()
-        return Node(offset, match.end(), loads(raw) if "\\" in raw else raw[1:-1])
+        return JsonNode(offset, match.end(), loads(raw) if "\\" in raw else raw[1:-1])
 
     def _skip(self, offset: int) -> int:
         match = _TRIVIA.match(self._text, offset)
@@ -295,7 +295,7 @@ def insert(text: str, path: tuple[str, ...], value: object, where: str) -> str:
     if root is None:
         eol = end_of_line(text)
         text += ("" if text.endswith(("\n", "\r")) or text in ("", BOM) else eol) + "{}" + eol
-        root = Node(len(text) - len(eol) - 2, len(text) - len(eol), {}, ())
+        root = JsonNode(len(text) - len(eol) - 2, len(text) - len(eol), {}, ())
     before = _object(root, "the top", where)
     node, depth = root, 0
     while member := node.get(path[depth]):
@@ -356,7 +356,7 @@ class _Style:
     colon: str
 
     @classmethod
-    def of(cls, text: str, root: Node) -> _Style:
+    def of(cls, text: str, root: JsonNode) -> _Style:
         spread = not root.members or _is_spread(text, root)
         step, colon = "  ", ": "
         if root.members:
@@ -373,7 +373,7 @@ class _Style:
         return self.eol.join(indent + line.removeprefix(self.step) for line in lines)
 
 
-def _with_member(text: str, root: Node, node: Node, key: str, value: object) -> str:
+def _with_member(text: str, root: JsonNode, node: JsonNode, key: str, value: object) -> str:
     style = _Style.of(text, root)
     close = node.end - 1
     if not node.members:
@@ -394,7 +394,7 @@ def _with_member(text: str, root: Node, node: Node, key: str, value: object) -> 
     return text[:end] + member_text + "," + text[end:]
 
 
-def _without_member(text: str, node: Node, key: str) -> str:
+def _without_member(text: str, node: JsonNode, key: str) -> str:
     members = node.members or ()
     index = next(i for i, member in enumerate(members) if member.key == key)
     member, previous = members[index], members[index - 1]
@@ -410,7 +410,7 @@ def _without_member(text: str, node: Node, key: str) -> str:
     return text[:start] + text[member.end :]
 
 
-def _emptied_object(text: str, node: Node, member: Member) -> str:
+def _emptied_object(text: str, node: JsonNode, member: Member) -> str:
     """Return the text without the only member of an object; if it has its own lines, without those lines."""
     line = text.rfind("\n", node.start, member.start)
     line -= text[line - 1] == "\r"
@@ -434,7 +434,7 @@ def _in_comment(text: str, since: int, offset: int) -> bool:
     return bool(comments) and comments[-1].group().startswith("//") and comments[-1].end() == offset
 
 
-def _is_spread(text: str, node: Node) -> bool:
+def _is_spread(text: str, node: JsonNode) -> bool:
     """Return whether there is a line end between the members, or between them and the braces."""
     offset = node.start
     for member in node.members or ():
@@ -449,7 +449,7 @@ def _indent(text: str, offset: int) -> str:
     return line[: len(line) - len(line.lstrip(" \t"))]
 
 
-def _object(node: Node, name: str, where: str) -> dict[str, Any]:
+def _object(node: JsonNode, name: str, where: str) -> dict[str, Any]:
     if not isinstance(node.data, dict):
         raise FormatError(f"expected an object at {name}, found {quote(node.data)}", where=where)
     return node.data

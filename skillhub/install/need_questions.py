@@ -19,7 +19,7 @@ from skillhub.model.hosts import Host, Scope, SkillScope
 from skillhub.model.lock import DeclaredNeed
 from skillhub.model.mcp_server import SERVER_RUNS, Risk
 from skillhub.model.provenance import Facts, Record, Records
-from skillhub.model.question import SERVER_KINDS, Asked, Kind, McpChoice, Question, Rows
+from skillhub.model.question import SERVER_KINDS, Asked, McpChoice, Question, QuestionKind, Rows
 from skillhub.model.skill import Need
 from skillhub.project import mcp_config
 from skillhub.project.copies import NeedCheck, with_stored_values
@@ -87,7 +87,7 @@ class _AgentServer:
     """
 
     file: ConfigFile
-    state: mcp_config.State | None
+    state: mcp_config.EntryState | None
     entry: object = None
     others: tuple[tuple[str, object], ...] = ()
     is_agreed: bool = True
@@ -109,7 +109,7 @@ class ServerNeed:
     agents: tuple[_AgentServer, ...]
     steered: str = ""
 
-    def _agents(self, state: mcp_config.State | None) -> list[_AgentServer]:
+    def _agents(self, state: mcp_config.EntryState | None) -> list[_AgentServer]:
         return [each for each in self.agents if each.state == state]
 
     @property
@@ -169,7 +169,9 @@ class ServerNeed:
         facts, comparison = tuple(self._conflict_facts()), tuple(self._conflict_rows())
         conflict = partial(Question, skill=skill, subject=need.name, details=facts, compared=comparison)
         if different := self._agents("different"):
-            kind: Kind = "mcp-shell" if self.runs_code else "mcp-unpinned" if server is None else "mcp-conflict"
+            kind: QuestionKind = (
+                "mcp-shell" if self.runs_code else "mcp-unpinned" if server is None else "mcp-conflict"
+            )
             which = f"{'an' if server is None else 'another'} MCP server is configured as {need.name}"
             warning = max(mcp_server.warning(each.entry) for each in different)
             runs = SERVER_RUNS["shell"] if self.runs_code else warning
@@ -298,7 +300,7 @@ def _agent_server(
         # Without a description, any server satisfies the need; a question is asked about one that runs a shell, and
         # about one of the repository that has any other risk.
         is_asked = mcp_server.runs_code(entry) or (not is_users and mcp_server.warning(entry))
-        state: mcp_config.State = "absent" if entry is None else "different" if is_asked else "equal"
+        state: mcp_config.EntryState = "absent" if entry is None else "different" if is_asked else "equal"
     else:
         state = mcp_config.state(file, need.name, server)
         if state == "absent" and not file.dialect.knows(server):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from skillhub.archive.limits import Limits
 from skillhub.archive.unpack import unpack
-from skillhub.command.ports import LeftOut, Place, Ports, Report
+from skillhub.command.ports import LeftOut, Place, Ports, ReportProgress
 from skillhub.disk import files
 from skillhub.disk.home import Home
 from skillhub.edits.patch import (
@@ -270,7 +270,7 @@ _USUAL_SIZE = 2 * 1024 * 1024  # the assumed size afterwards, unless a download 
 @contextmanager
 def prefetched(
     acquisitions: Sequence[Acquisition],
-    report: Report,
+    report: ReportProgress,
     is_scanned: Callable[[], bool] = lambda: True,
     home: Home | None = None,
 ) -> Iterator[Iterator[Callable[..., Candidate]]]:
@@ -317,7 +317,7 @@ class _Prefetcher:
         self._pool = pool
         self._size = _FIRST_SIZE
 
-    def candidates(self, report: Report) -> Iterator[Callable[..., Candidate]]:
+    def candidates(self, report: ReportProgress) -> Iterator[Callable[..., Candidate]]:
         count = len(self._waiting)
         for each in self._all:
             if each.fetch is nothing:

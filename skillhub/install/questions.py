@@ -15,7 +15,7 @@ from skillhub.install.candidates import Candidate, spelled
 from skillhub.model.finding import NETWORK_UNKNOWN, Finding, at_least, counted, in_words, undeclared_variables
 from skillhub.model.lock import Locked
 from skillhub.model.provenance import Changes, Record, place_at_any_revision
-from skillhub.model.question import Kind, Question
+from skillhub.model.question import Question, QuestionKind
 from skillhub.model.reference import Local, authority
 from skillhub.model.tree import Tree
 from skillhub.scan import masked
@@ -76,7 +76,7 @@ def _new_facts(candidate: Candidate, changes: Changes) -> list[Question]:
     version, was = candidate.entry.version or "in the new version", changes.before.version or "the previous version"
     if version == was:  # the author changed the files, and not the number
         version, was = f"{version} as changed", f"the {was} before"
-    asked: list[tuple[Kind, str, str]] = [
+    asked: list[tuple[QuestionKind, str, str]] = [
         *(("capability", each, f"gains the capability {word(each)}") for each in changes.capabilities.added),
         *(("need", each, f"has a new need, {word(each)}") for each in changes.requires.added),
     ]

@@ -38,7 +38,7 @@ from skillhub.sources.history import KeptListing
 # digest, and the user is asked about each as unsigned.
 
 _TRUSTING = "--trust-source {}=sha256:… with the fingerprint that its operator publishes elsewhere"
-Trusted = Mapping[str, Digest]  # by alias the expected root: ``--trust-source NAME=sha256:…``
+ExpectedRoots = Mapping[str, Digest]  # by alias the expected root: ``--trust-source NAME=sha256:…``
 
 
 def needed_by(refs: Sequence[Ref], state: State) -> Collection[str] | None:
@@ -112,7 +112,7 @@ def proposed_sources(state: State, ports: Ports) -> dict[str, LockedSource]:
     return proposed
 
 
-def _check_trusted(trusted: Trusted, state: State, ports: Ports) -> None:
+def _check_trusted(trusted: ExpectedRoots, state: State, ports: Ports) -> None:
     """Raise if ``--trust-source`` names an unknown source, or another root than the source has."""
     known, every = ports.sources.all(), proposals(state.lock, state.intent)
     for alias, root in trusted.items():

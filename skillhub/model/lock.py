@@ -45,8 +45,8 @@ RESTORE_LOCK = f"{RESTORE}, or delete it and install again"
 
 # A signer in the lock is written as ``<kind>:<fingerprint>:<identity>``.
 
-Kind: TypeAlias = Literal["key", "certificate", "sigstore"]
-_KINDS: tuple[Kind, ...] = ("key", "certificate", "sigstore")
+SignerKind: TypeAlias = Literal["key", "certificate", "sigstore"]
+_KINDS: tuple[SignerKind, ...] = ("key", "certificate", "sigstore")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class Signer:
         identity: The publisher's name; without one, the certificate's subject or the account.
     """
 
-    kind: Kind
+    kind: SignerKind
     fingerprint: Digest
     identity: str
 
@@ -181,16 +181,18 @@ Capability = Annotated[
 ]
 FormatVersion = Annotated[int, version_of("lock format", VERSION)]
 InnerPath = Annotated[str, Read(_inner, type="string", minLength=1, **{"not": {"anyOf": [_BELOW, {"pattern": ":"}]}})]
-Need = Annotated[str, matching(_NEED, "a need, as kind:name")]
-Path = Annotated[str, Read(_path, type="string", minLength=1)]
-Repository = Annotated[str, Read(_repository, type="string", pattern=r"^(https?://[^/@]+/.|ssh://[^/:]+/.|file:///)")]
+_Need = Annotated[str, matching(_NEED, "a need, as kind:name")]
+_Path = Annotated[str, Read(_path, type="string", minLength=1)]
+_Repository = Annotated[
+    str, Read(_repository, type="string", pattern=r"^(https?://[^/@]+/.|ssh://[^/:]+/.|file:///)")
+]
 Signers = Annotated[
     Items[Annotated[str, Read(_signer, type="string", pattern=r"^(key|certificate|sigstore):sha256:[0-9a-f]{64}:.")]],
     Before(_not_empty),
 ]
 Size = Annotated[int, integer("a number of bytes")]
 TreeDigest = Annotated[Digest, Read(_tree_digest, **DIGEST)]
-Url = Annotated[str, Read(_url, type="string", minLength=1, **{"not": {"pattern": "^[^/?#]*://[^/?#]*@"}})]
+_Url = Annotated[str, Read(_url, type="string", minLength=1, **{"not": {"pattern": "^[^/?#]*://[^/?#]*@"}})]
 
 
 def _kind_schema(needed: str, unwanted: str, **properties: object) -> dict[str, object]:
@@ -287,13 +289,13 @@ class Locked:
     tree: TreeDigest
     size: Size
     version: Absent[Visible] = None
-    url: Absent[Url] = None
+    url: Absent[_Url] = None
     digest: Absent[Sha256] = None
-    git: Absent[Repository] = None
+    git: Absent[_Repository] = None
     rev: Absent[ObjectId] = None
-    path: Absent[Path] = None
+    path: Absent[_Path] = None
     capabilities: Items[Capability] = ()
-    requires: Items[Need] = ()
+    requires: Items[_Need] = ()
     # An unsigned skill has no such key: an empty list would be a second form of it.
     signed_by: Annotated[Signers, Field(exclude_if=not_, json_schema_extra={"minItems": 1})] = ()
     patch: Absent[Patch] = None
@@ -379,7 +381,7 @@ class LockedSource:
     }
 
     kind: Literal["registry", "well-known"]
-    url: Url
+    url: _Url
     root: Absent[Sha256] = None
 
     def check(self) -> None:

@@ -27,7 +27,7 @@ from skillhub.model.version import Range
 
 # The constructor of a ``Requirement`` checks its name, so that each one is safe to show, lock and satisfy.
 
-Kind = Literal["env", "mcp", "program", "skill"]
+NeedKind = Literal["env", "mcp", "program", "skill"]
 Transport = Literal["stdio", "http"]
 TEXT_MAX = 1024
 VALUE_MAX = 64 * 1024  # characters
@@ -141,7 +141,7 @@ class Requirement:
         source: The user's alias of the source of the other skill; None is the source of this skill.
     """
 
-    kind: Kind
+    kind: NeedKind
     name: str
     description: str = ""
     required: bool = True
@@ -228,7 +228,7 @@ def _check_url(url: str) -> None:
 FILES: Final = ("agents/openai.yaml", "agents/skillhub.yaml")
 READ: Final = (FILES[0], "agents/openoxide.yaml", FILES[1])
 OPENCLAW: Final = ("openclaw", "clawdbot", "clawdis")
-_TYPES: Final[Mapping[str, Kind]] = {"env_var": "env", "mcp": "mcp", "program": "program", "skill": "skill"}
+_TYPES: Final[Mapping[str, NeedKind]] = {"env_var": "env", "mcp": "mcp", "program": "program", "skill": "skill"}
 _TRANSPORTS: Final[Mapping[str, Transport]] = {"stdio": "stdio", "streamable_http": "http", "http": "http"}
 
 _Text = Annotated[str, Field(max_length=TEXT_MAX)]
@@ -250,7 +250,7 @@ class _Tool(ForeignDocument):
     env: Annotated[Items[_Text], Before(lambda node: node or ())] = ()
     bearer_token_env_var: _Text = ""
 
-    def requirement(self, declared: Collection[tuple[Kind, str]]) -> Requirement:
+    def requirement(self, declared: Collection[tuple[NeedKind, str]]) -> Requirement:
         """Return the need.
 
         Args:
@@ -267,7 +267,7 @@ class _Tool(ForeignDocument):
         server = self._server(declared) if self.type == "mcp" else None
         return Requirement(_TYPES[self.type], self.value, self.description, self.required, server)
 
-    def _server(self, declared: Collection[tuple[Kind, str]]) -> McpServer | None:
+    def _server(self, declared: Collection[tuple[NeedKind, str]]) -> McpServer | None:
         bearer = self.bearer_token_env_var or None
         variables = (*self.env, *filter(None, [bearer]), *references(self.command), *references(self.url))
         for name in variables:
@@ -393,7 +393,7 @@ def read(tree: Tree, metadata: Mapping[str, Node]) -> Declared:
 class _Reading:
     """The needs and warnings read so far; a later need replaces an earlier one of the same kind and name."""
 
-    needs: dict[tuple[Kind, str], Requirement] = field(default_factory=dict)
+    needs: dict[tuple[NeedKind, str], Requirement] = field(default_factory=dict)
     warnings: list[Issue] = field(default_factory=list)
 
     @contextmanager
@@ -435,7 +435,7 @@ class _Reading:
             with self.leniently(f"{where}.primaryEnv"):
                 # The variable that OpenClaw's settings page fills; alone it does not keep a skill disabled there.
                 self.add(Requirement("env", declared.primary_env, required=False))
-        kinds: tuple[tuple[str, Kind], ...] = (("env", "env"), ("bins", "program"))
+        kinds: tuple[tuple[str, NeedKind], ...] = (("env", "env"), ("bins", "program"))
         for key, kind in kinds:
             for number, name in valid(enumerate(getattr(declared.requires, key))):
                 with self.leniently(f"{where}.requires.{key}[{number}]"):

@@ -38,7 +38,7 @@ from skillhub.model.reference import authority, canonical, parse_remote
 from skillhub.model.tree import SIGNATURE, Listing
 from skillhub.model.version import is_version, precedence
 
-Change: TypeAlias = Literal[
+ProvenanceChange: TypeAlias = Literal[
     "source", "url", "host", "plugin", "path", "reference", "version", "commit", "root", "address", "signer", "signed"
 ]
 # Columns: a new version against the lock (`install`, `update`, `diff`); the lock against this machine's record
@@ -46,7 +46,7 @@ Change: TypeAlias = Literal[
 # for which its source vouches; `address` is the URL of a registry, whose root identifies it; `reference` is the
 # requested branch, tag or digest, or another spelling of the place; `signed` is a first signature.
 LOCK, RECORD, MERGE, AUDIT = range(4)
-MEANING: Mapping[Change, Sequence[str]] = packaged("model/provenance.json")
+MEANING: Mapping[ProvenanceChange, Sequence[str]] = packaged("model/provenance.json")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,12 +81,12 @@ class Provenance:
         """Return the provenance of an alias in the lock."""
         return cls(source.kind, source.url, "", (), source.root or "")
 
-    def changes(self, now: Provenance) -> frozenset[Change]:
+    def changes(self, now: Provenance) -> frozenset[ProvenanceChange]:
         """Return the names of the facts that differ."""
-        facts: tuple[Change, ...] = ("path", "root", "version", "commit")
+        facts: tuple[ProvenanceChange, ...] = ("path", "root", "version", "commit")
         changed = {fact for fact in facts if getattr(self, fact) != getattr(now, fact)}
         if self.source != now.source:
-            parts: tuple[Change, ...] = ("source", "reference", "plugin")
+            parts: tuple[ProvenanceChange, ...] = ("source", "reference", "plugin")
             pairs = zip(parts, _parts(self.source), _parts(now.source), strict=True)
             changed |= {part for part, before, after in pairs if before != after} or {"reference"}
         if self.server != now.server:
@@ -99,7 +99,7 @@ class Provenance:
         """Return the meanings of the changes: the cells of ``MEANING`` in the column ``to`` that are not empty."""
         return set() if self == now else {MEANING[change][to] for change in self.changes(now)} - {""}
 
-    def _server_change(self, now: Provenance) -> Change:
+    def _server_change(self, now: Provenance) -> ProvenanceChange:
         if _one_spelling(self.server) == _one_spelling(now.server):
             return "reference"
         if self.root == now.root != "":

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from skillhub.model.mcp_server import Risk
     from skillhub.model.tree import Tree
 
-Kind = Literal[
+QuestionKind = Literal[
     "install",  # first install of this tree in this project
     "unsigned",  # the skill has no signature
     "publisher",  # the key or root that signed the skill is not pinned
@@ -39,7 +39,7 @@ Kind = Literal[
 ]
 
 # The kind of question about a server, by the risk of its command.
-SERVER_KINDS: Mapping[Risk, Kind] = {"ordinary": "mcp", "unpinned": "mcp-unpinned", "shell": "mcp-shell"}
+SERVER_KINDS: Mapping[Risk, QuestionKind] = {"ordinary": "mcp", "unpinned": "mcp-unpinned", "shell": "mcp-shell"}
 
 # The fate of edits made by hand: saved as a patch and replaced, merged into the new version, discarded, or kept with
 # the skill unchanged.
@@ -67,11 +67,11 @@ class Beforehand:
 
 
 A_PERSON = "a person at a terminal"
-BEFOREHAND: Mapping[Kind, Beforehand] = {
+BEFOREHAND: Mapping[QuestionKind, Beforehand] = {
     kind: Beforehand(**row) for kind, row in packaged("model/beforehand.json").items()
 }
 # A no to a question of these kinds leaves the skill disabled; a no to another refuses the whole command.
-NEEDS: frozenset[Kind] = frozenset({"env", "mcp", "mcp-unpinned", "mcp-shell", "mcp-conflict"})
+NEEDS: frozenset[QuestionKind] = frozenset({"env", "mcp", "mcp-unpinned", "mcp-shell", "mcp-conflict"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ class Question:
         compared: For ``mcp-conflict``, the details in another form: for each place, its entry beside the skill's.
     """
 
-    kind: Kind
+    kind: QuestionKind
     skill: str
     message: str
     details: tuple[str, ...] = ()

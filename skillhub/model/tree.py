@@ -14,7 +14,7 @@ from skillhub.formats.text import quote
 
 SKILL_MD = "SKILL.md"
 SIGNATURE = "skill.oms.sig"
-Kind = Literal["zip", "tar.gz"]
+ArchiveKind = Literal["zip", "tar.gz"]
 
 _ZIP_TYPES: Final = frozenset({"application/zip", "application/x-zip", "application/x-zip-compressed"})
 _TAR_TYPES: Final = frozenset(
@@ -153,7 +153,7 @@ class Unpacked:
     archive: Digest | None = None
 
 
-def kind_of(filename: str, content_type: str | None = None) -> Kind | None:
+def kind_of(filename: str, content_type: str | None = None) -> ArchiveKind | None:
     """Return the kind of archive by the content type, else by the extension; None if it is neither."""
     media = (content_type or "").partition(";")[0].strip().lower()
     if media in _ZIP_TYPES or media.endswith("+zip"):

@@ -19,7 +19,7 @@ from skillhub.formats.toml import spell_toml, strict_toml
 from skillhub.model.finding import SEVERITIES, Finding, Severity, at_least
 from skillhub.model.hosts import host, hosts
 from skillhub.model.lock import Signer
-from skillhub.model.question import BEFOREHAND, Kind
+from skillhub.model.question import BEFOREHAND, QuestionKind
 from skillhub.model.reference import is_prefix, is_under
 from skillhub.policy.patterns import pattern
 
@@ -27,7 +27,7 @@ from skillhub.policy.patterns import pattern
 # Each rule is a line of a file, and a refusal names it.
 
 Level = Literal["machine", "user", "project"]
-Signed = Literal["ask", "required"]
+SignedRule = Literal["ask", "required"]
 _T = TypeVar("_T")
 _SHOWN = 80
 _HINT = "skillhub doctor policy shows every line that applies, with its file"
@@ -114,14 +114,14 @@ class PolicyRules:
 
     sources: Absent[Items[Annotated[str, Read(_source, type="string", pattern=f"^({_ROOT}$|[a-z]+://)")]]] = None
     publishers: Absent[Items[Annotated[str, Read(_publisher, type="string", minLength=1)]]] = None
-    signed: Absent[Annotated[Signed, one_of("ask", "required")]] = None
+    signed: Absent[Annotated[SignedRule, one_of("ask", "required")]] = None
     fail_on: Absent[Annotated[Severity, one_of(*SEVERITIES)]] = None
     min_age_days: Absent[Annotated[int, integer(f"0 to {_AGE_MAX} days", _AGE_MAX)]] = None
     capabilities: Absent[_Capabilities] = None
     deny_capabilities: Absent[_Capabilities] = None
     agents: Absent[Items[Annotated[str, Read(_agent, type="string", enum=[*hosts()])]]] = None
     allow_findings: Absent[Items[Annotated[str, matching(_RULE, "the id of a rule, such as SH001")]]] = None
-    agree: Absent[Items[Annotated[Kind, one_of(*AGREEABLE)]]] = None
+    agree: Absent[Items[Annotated[QuestionKind, one_of(*AGREEABLE)]]] = None
     trusted_sources: Absent[
         Items[Annotated[str, Read(_trusted_source, type="string", pattern=f"^([a-z0-9-]+=)?{_ROOT}$")]]
     ] = None
@@ -280,7 +280,7 @@ class Policies:
                 return _objection(policy, "agents", policy.agents, f"{id_} is not an allowed agent")
         return None
 
-    def agrees(self, kind: Kind) -> bool:
+    def agrees(self, kind: QuestionKind) -> bool:
         """Return whether a policy answers questions of this kind with yes; some kinds no policy may answer."""
         return kind in AGREEABLE and any(kind in (policy.agree or ()) for policy in self.all)
 

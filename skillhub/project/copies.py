@@ -40,7 +40,7 @@ WORTH_SHARING = 1 << 20  # bytes; writing a smaller tree takes a third of the ti
 UNFINISHED = re.compile(r"\.skillhub-(?:[0-9a-f]{12}(?:-old(?:@.+)?)?|[0-9a-f]{16}\.tmp)")
 _OLD_AFTER = 3600.0  # seconds; no process writes one file for so long
 _LONG_PATH = "\\\\?\\"  # the prefix of a junction's target on Windows
-Found: TypeAlias = Literal["absent", "equal", "edited"]
+CopyState: TypeAlias = Literal["absent", "equal", "edited"]
 # Target, path of the link, and open folder -> None; raises OSError.
 Linkage = Callable[[str, str, int | None], None]
 
@@ -132,7 +132,7 @@ def _folder(base: str, folder: str) -> str:
     return os.path.join(base, folder.replace("/", os.sep))
 
 
-def compare_copy(path: str, listing: Listing, store: Store, kind: LinkKind) -> tuple[Found, list[TreeProblem]]:
+def compare_copy(path: str, listing: Listing, store: Store, kind: LinkKind) -> tuple[CopyState, list[TreeProblem]]:
     """Return whether ``path`` holds the tree of ``listing``, and the differences, as ``Store.compare`` finds them.
 
     Args:

@@ -11,7 +11,7 @@ from skillhub.errors import FormatError, NotFound, PassphraseNeeded, UsageError
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import NAME_RULE, as_command, is_name, quote
 from skillhub.project.user_state import OWN_SUFFIX
-from skillhub.trust.keys import Kind, PrivateKey, PublicKey
+from skillhub.trust.keys import KeyKind, PrivateKey, PublicKey
 
 _CAP = 1 << 16
 _HINT = "skillhub key list shows your keys, skillhub key new creates one"
@@ -22,7 +22,7 @@ class Key:
     """One key: its name, its kind and fingerprint, and the files of its private and its public half."""
 
     name: str
-    kind: Kind
+    kind: KeyKind
     fingerprint: Digest
     path: str
     public_path: str
@@ -34,7 +34,7 @@ class Keys:
     def __init__(self, home: Home) -> None:
         self._folder = os.path.join(home.state, "keys")
 
-    def new(self, name: str, kind: Kind, passphrase: bytes | None) -> Key:
+    def new(self, name: str, kind: KeyKind, passphrase: bytes | None) -> Key:
         """Create a key; an existing one is never replaced.
 
         Raises:

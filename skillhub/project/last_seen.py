@@ -431,7 +431,7 @@ def _last_advisories(path: str, root: Digest | None) -> AdvisoryFeed:
 
 # The advisories of the user's registries, files and mirrors.
 
-Fetch = Callable[[str], bytes]  # URL -> bytes; raises SourceError if the server does not answer
+FetchMirror = Callable[[str], bytes]  # URL -> bytes; raises SourceError if the server does not answer
 
 
 class Advisories:
@@ -489,7 +489,7 @@ class Advisories:
         return self._index
 
 
-def own_advisories(places: Iterable[str], base: str, state: str, fetch: Fetch) -> Iterator[AdvisoryFeed]:
+def own_advisories(places: Iterable[str], base: str, state: str, fetch: FetchMirror) -> Iterator[AdvisoryFeed]:
     """Yield the advisories of the user's files and mirrors; the last answer of a mirror that does not answer.
 
     Args:

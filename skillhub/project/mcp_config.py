@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 # The files with the MCP servers of each agent, and the format of an entry: ``mcp_files.json``.
 # An entry never holds a secret: it names variables, in the syntax that the agent expands.
 
-Entry = dict[str, object]
+ConfigEntry = dict[str, object]
 _YAML = (".yaml", ".yml")
 
 
@@ -51,8 +51,8 @@ class McpDialect:
     """
 
     key: str
-    local: Entry
-    remote: Entry
+    local: ConfigEntry
+    remote: ConfigEntry
     project: Sequence[str] = ()
     user: Sequence[str] = ()
     moved: Sequence[str] = ("", "")
@@ -68,10 +68,10 @@ class McpDialect:
         """Return whether ``server`` can be written: not if it has variables whose syntax is unknown."""
         return self.reference is not None or not server.variables
 
-    def spell(self, server: McpServer) -> Entry:
+    def spell(self, server: McpServer) -> ConfigEntry:
         """Return the entry for a server that ``knows`` accepts: text, lists and references to variables."""
         before, after = self.reference or ("", "")
-        values: Entry = {
+        values: ConfigEntry = {
             "<program>": server.command[:1] and server.command[0],
             "<args>": list(server.command[1:]),
             "<words>": list(server.command),
@@ -83,7 +83,7 @@ class McpDialect:
         }
         return _filled(self.remote if server.url is not None else self.local, values)
 
-    def insert(self, text: str, name: str, entry: Entry, where: str) -> str:
+    def insert(self, text: str, name: str, entry: ConfigEntry, where: str) -> str:
         """Return the text of a file with the entry added by the editor of its format."""
         path = (self.key, name)
         if where.endswith(".toml"):
@@ -93,8 +93,8 @@ class McpDialect:
         return jsonc.insert(text, path, entry, where)
 
 
-def _filled(template: Entry, values: Entry) -> Entry:
-    found: Entry = {}
+def _filled(template: ConfigEntry, values: ConfigEntry) -> ConfigEntry:
+    found: ConfigEntry = {}
     for key, each in template.items():
         value = values.get(each, each) if isinstance(each, str) else each
         value = _filled(each, values) if isinstance(each, dict) else value
@@ -110,7 +110,7 @@ DIALECTS = {name: McpDialect(**row) for name, row in packaged("model/mcp_files.j
 # Those files belong to the user and to the agent. One entry is added or removed and every other byte stays; another
 # entry with the same name is never changed, nor is a malformed file.
 
-State = Literal["absent", "equal", "different"]
+EntryState = Literal["absent", "equal", "different"]
 # bytes; ~/.claude.json also holds the history of every project and grows to some megabytes. A file in a repository
 # has no reason to be as large.
 _LIMITS: Mapping[Scope, int] = {"project": 1 << 20, "user": 32 << 20}
@@ -146,7 +146,7 @@ def agents_with_file(scope: Scope) -> tuple[str, ...]:
     return tuple(name for name in DIALECTS if dialects(name, scope))
 
 
-def entry(agent: str, server: McpServer, scope: Scope | None = None) -> Entry:
+def entry(agent: str, server: McpServer, scope: Scope | None = None) -> ConfigEntry:
     """Return the entry for ``server`` in this agent's file; it holds names of variables, never a value.
 
     Without ``scope`` the entry is that for a project's file, or for the user's if the agent has no other.
@@ -295,7 +295,7 @@ def servers(file: ConfigFile) -> Mapping[str, object]:
     return _servers(_text(files.read(file.path, _LIMITS[file.scope]), file), file)
 
 
-def state(file: ConfigFile, name: str, server: McpServer) -> State:
+def state(file: ConfigFile, name: str, server: McpServer) -> EntryState:
     """Return whether ``file`` has the server ``name``, and whether that is ``server``. Raises as ``servers``.
 
     If the syntax of variables is unknown, an entry is ``server`` if it has variables with the same names, and its
@@ -342,7 +342,7 @@ def is_equal(one: object, two: object) -> bool:
     return one == two
 
 
-def write(file: ConfigFile, name: str, server: McpServer, project: Project) -> Entry:
+def write(file: ConfigFile, name: str, server: McpServer, project: Project) -> ConfigEntry:
     """Add ``server`` to ``file`` under ``name``, and return the entry, for ``remove``.
 
     Args:

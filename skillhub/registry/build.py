@@ -24,7 +24,7 @@ from skillhub.registry.operator import OpenRegistry, RegistryDir, RegistrySettin
 from skillhub.scan import capabilities
 from skillhub.sources.local import named, read_local
 from skillhub.trust import oms
-from skillhub.trust.keys import Kind, PrivateKey
+from skillhub.trust.keys import KeyKind, PrivateKey
 from skillhub.trust.publishers import Publisher, Verdict, judge, publisher_of
 from skillhub.trust.registry_metadata import Dates, MetadataSet
 from skillhub.trust.roles import LOG, NAMESPACES, ROLES, ROOT, key_names
@@ -157,7 +157,7 @@ def _signed(tree: Tree, name: str, owner: str | None, hub: OpenRegistry, path: s
 
 # A new registry, and new releases in a registry.
 
-NewKey = Callable[[str, Kind], PrivateKey]
+NewKey = Callable[[str, KeyKind], PrivateKey]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ from skillhub.trust.log import (
     WIDTH,
     Checkpoint,
     LogHead,
-    Node,
+    TreeNode,
     bundle_of,
     entry,
     leaf_hash,
@@ -147,7 +147,7 @@ def _root(nodes: _Nodes, size: int, start: int) -> bytes:
     return parent(_root(nodes, half, start), _root(nodes, size - half, start + half))
 
 
-class _Nodes(dict[Node, bytes]):
+class _Nodes(dict[TreeNode, bytes]):
     """The nodes of a log's tree: those of its head, and others that are read from tiles on access and verified."""
 
     def __init__(self, head: LogHead | None, served: Callable[[str], bytes]) -> None:
@@ -155,7 +155,7 @@ class _Nodes(dict[Node, bytes]):
         self._size, self._served = head.checkpoint.size if head else 0, served
         self._complete(top_of(self._size) + 1, 0, self._size)
 
-    def __missing__(self, node: Node) -> bytes:
+    def __missing__(self, node: TreeNode) -> bytes:
         """Return a node from its tile; refuse a tile that does not match the nodes above it, or the head."""
         row, below = divmod(node[0], 8)
         number = node[1] << below >> 8
@@ -183,7 +183,7 @@ class _Nodes(dict[Node, bytes]):
                 self[above, index] = parent(self[above - 1, 2 * index], self[above - 1, 2 * index + 1])
 
 
-def files(entries: Sequence[bytes], nodes: Mapping[Node, bytes], start: int, end: int) -> dict[str, bytes]:
+def files(entries: Sequence[bytes], nodes: Mapping[TreeNode, bytes], start: int, end: int) -> dict[str, bytes]:
     """Return the files of a log of ``end`` entries that a log of ``start`` entries does not have.
 
     Args:

@@ -27,7 +27,7 @@ from skillhub.runtime.discover import Surroundings, expanded, project_root
 from skillhub.runtime.walk import write_own
 
 # A stored answer of the user: the tree of the skill that they allowed, or no.
-Answer: TypeAlias = Digest | Literal[False]
+StoredAnswer: TypeAlias = Digest | Literal[False]
 
 # Parses and edits the files in which agents disable skills.
 # Text in, text out; every byte that is not about the skill stays. An unknown word disables.
@@ -62,7 +62,7 @@ class Layer:
     hidden: tuple[str, ...] = ()
     extra: tuple[str, ...] = ()
     urls: tuple[str, ...] = ()
-    answers: Mapping[str, Answer] = field(default_factory=dict)
+    answers: Mapping[str, StoredAnswer] = field(default_factory=dict)
     file: ReachFile | None = None
     error: str = ""
 
@@ -114,16 +114,16 @@ def _gen_edit(text: str, skill: Skill, reach: Reach, where: str) -> str:
     return set_member(text, ("skills", skill.full_name), _GEN_WORDS[reach], where)
 
 
-def gen_answers(text: str, where: str) -> dict[str, Answer]:
+def gen_answers(text: str, where: str) -> dict[str, StoredAnswer]:
     """Return the user's answers in a file of skillhub's own state; the ``true`` of older versions names no tree."""
-    answers: dict[str, Answer] = {}
+    answers: dict[str, StoredAnswer] = {}
     for name, answer in _member(_gen(text, where), "answers").items():
         with suppress(FormatError):
             answers[name] = False if answer is False else Digest.parse(answer)
     return answers
 
 
-def gen_remember(text: str, name: str, answer: Answer, where: str) -> str:
+def gen_remember(text: str, name: str, answer: StoredAnswer, where: str) -> str:
     """Return the text with the answer about ``name`` added or replaced."""
     block = _gen(text, where) | {"answers": gen_answers(text, where) | {name: answer}}
     return json.dumps(block, indent=2, ensure_ascii=False) + "\n"
@@ -512,20 +512,20 @@ def _edited(file: ReachFile, before: str, skill: Skill, reach: Reach, replaced: 
     return after
 
 
-def stored_answers(profile: Profile, around: Surroundings) -> dict[str, Answer]:
+def stored_answers(profile: Profile, around: Surroundings) -> dict[str, StoredAnswer]:
     """Return the user's answers about skills with the permission ``ask``, by full name; the project's come first.
 
     Raises:
         FormatError, StateError: a file of skillhub's state is malformed, or cannot be read.
     """
-    stored: dict[str, Answer] = {}
+    stored: dict[str, StoredAnswer] = {}
     for file in reversed(reach_files(profile, around)):
         if file.ours:
             stored |= gen_answers(_text(file) or "", file.path)
     return stored
 
 
-def store_answer(name: str, answer: Answer, scope: Scope, profile: Profile, around: Surroundings) -> None:
+def store_answer(name: str, answer: StoredAnswer, scope: Scope, profile: Profile, around: Surroundings) -> None:
     """Store the user's answer about the skill with this full name; nothing if there is no folder for the state.
 
     Raises:

@@ -98,11 +98,11 @@ class RegistryContent(ServedContent):
         return data
 
 
-Answer = Callable[[Iterable[tuple[str, str]], bytes], tuple[int, dict[str, str], bytes]]
+AnswerRequest = Callable[[Iterable[tuple[str, str]], bytes], tuple[int, dict[str, str], bytes]]
 
 
 @contextmanager
-def mcp_requests(content: ServedContent) -> Iterator[Answer]:
+def mcp_requests(content: ServedContent) -> Iterator[AnswerRequest]:
     """Yield the MCP endpoint for a threaded server: one answer for each POST request, without streams.
 
     It takes headers and body of a request, and returns status, headers and body of the answer.

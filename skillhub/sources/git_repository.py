@@ -47,7 +47,7 @@ _NO_USER_SETTINGS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Remote:
+class GitRemote:
     """A remote repository, with the settings that git uses for it.
 
     Attributes:
@@ -106,7 +106,7 @@ class Remote:
         return "-c", f"http.curloptResolve={target.host}:{target.port}:{','.join(addresses)}"
 
 
-def remote(url: str, environ: Mapping[str, str], bounds: GitLimits, token: str | None = None) -> Remote:
+def remote(url: str, environ: Mapping[str, str], bounds: GitLimits, token: str | None = None) -> GitRemote:
     """Return the repository at ``url``, which may be untrusted, with its mirror if one is configured.
 
     Args:
@@ -133,7 +133,7 @@ def remote(url: str, environ: Mapping[str, str], bounds: GitLimits, token: str |
 
 def remote_at(
     url: str, fetch_url: str, named_by: Who, environ: Mapping[str, str], token: str | None = None
-) -> Remote:
+) -> GitRemote:
     """Return the repository at ``url``, to be fetched from ``fetch_url``; see ``remote``.
 
     Raises:
@@ -151,7 +151,9 @@ def remote_at(
         options.append(f"remote.{REMOTE}.receivepack=GIT_ALLOW_PROTOCOL=none git {_RECEIVING} receive-pack")
     if not RULES[named_by].settings:
         protocol = "file" if fetch_url.startswith("file:") else "https"
-        return Remote(url, fetch_url, named_by, tuple(options), {"GIT_ALLOW_PROTOCOL": protocol, **_NO_USER_SETTINGS})
+        return GitRemote(
+            url, fetch_url, named_by, tuple(options), {"GIT_ALLOW_PROTOCOL": protocol, **_NO_USER_SETTINGS}
+        )
     variables = {"GIT_ALLOW_PROTOCOL": protocols}
     # An ssh command of the user is kept; without a terminal it cannot prompt either.
     is_usual = fetch_url.startswith("ssh:") and environ.keys().isdisjoint(("GIT_SSH_COMMAND", "GIT_SSH"))
@@ -163,7 +165,7 @@ def remote_at(
         origin = "/".join(fetch_url.split("/")[:3])
         options.append(f"credential.{origin}.helper={_HELPER}")
         variables[_VARIABLE] = token
-    return Remote(url, fetch_url, named_by, tuple(options), variables, token)
+    return GitRemote(url, fetch_url, named_by, tuple(options), variables, token)
 
 
 def check(url: str) -> None:
@@ -185,7 +187,7 @@ _CAP = 16 << 20  # an answer may list all branches and tags; in version 2 of the
 _V2 = {"Git-Protocol": "version=2"}
 
 
-def redirected(remote: Remote, environ: Mapping[str, str], bounds: GitLimits) -> Remote | None:
+def redirected(remote: GitRemote, environ: Mapping[str, str], bounds: GitLimits) -> GitRemote | None:
     """Return the repository at the target of the server's redirect; None if the target cannot be determined.
 
     A target of the same origin counts as named by a person. Another one is reached over https, at the public
@@ -223,7 +225,7 @@ def _refs_answer(web: Web, fetch_url: str, headers: Mapping[str, str]) -> Respon
         raise UnsafeTransfer(message, where=error.where, hint=hint) from error
 
 
-def _at(url: str, remote: Remote, environ: Mapping[str, str]) -> Remote:
+def _at(url: str, remote: GitRemote, environ: Mapping[str, str]) -> GitRemote:
     fetch_url = url.removesuffix(_REFS_QUERY)
     try:
         if fetch_url == url:
@@ -271,7 +273,7 @@ class GitCache:
         bounds: The limits on time, disk and memory.
     """
 
-    def __init__(self, remote: Remote, cache: str, environ: Mapping[str, str], bounds: GitLimits) -> None:
+    def __init__(self, remote: GitRemote, cache: str, environ: Mapping[str, str], bounds: GitLimits) -> None:
         self.url = remote.url
         self._bounds = bounds
         self._environ = environ

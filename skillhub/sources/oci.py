@@ -27,7 +27,7 @@ from skillhub.model.discovery import LISTING_CAP, parse_listing
 from skillhub.model.index import Index, Release
 from skillhub.model.manifest import glance
 from skillhub.model.reference import Oci, parse_ref
-from skillhub.model.tree import SKILL_MD, Kind, Unpacked, kind_of
+from skillhub.model.tree import SKILL_MD, ArchiveKind, Unpacked, kind_of
 from skillhub.net.fetch import Requester, RequestOptions, Response, Web, is_limited, whole
 from skillhub.net.target import RequestTarget
 from skillhub.sources.layout import name_of_folder
@@ -143,7 +143,7 @@ class Blob(ForeignDocument):
         return self.annotations.get(TITLE, "")
 
     @property
-    def kind(self) -> Kind | None:
+    def kind(self) -> ArchiveKind | None:
         """The kind of archive, by the media type, else by the title."""
         return kind_of(self.title, self.media_type)
 

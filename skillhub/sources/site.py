@@ -21,7 +21,7 @@ from skillhub.model.discovery import CURRENT, LISTING_CAP, parse_discovery, url_
 from skillhub.model.index import Index, Release
 from skillhub.model.manifest import Manifest
 from skillhub.model.reference import errors_masked
-from skillhub.model.tree import SKILL_MD, File, Kind, Unpacked, kind_of
+from skillhub.model.tree import SKILL_MD, ArchiveKind, File, Unpacked, kind_of
 from skillhub.net.download import ARTIFACT_CAP, Downloads
 from skillhub.net.fetch import Requester, Response
 from skillhub.net.target import RequestTarget, plain_warnings
@@ -213,7 +213,7 @@ def _plain_path(url: str) -> str:
     return posixpath.normpath("/" + unquote(RequestTarget.parse(url).path))
 
 
-def _kind(answer: Response, release: Release | None) -> Kind | None:
+def _kind(answer: Response, release: Release | None) -> ArchiveKind | None:
     """Return the kind of archive in an answer; None for the text of a ``SKILL.md``.
 
     Raises:
@@ -234,7 +234,7 @@ def _kind(answer: Response, release: Release | None) -> Kind | None:
     )
 
 
-def _opened(answer: Response, kind: Kind | None) -> Unpacked:
+def _opened(answer: Response, kind: ArchiveKind | None) -> Unpacked:
     if kind is None:
         return gather([Entry(SKILL_MD, File(answer.data))], wrapper=False)
     return unpack(answer.data, kind)

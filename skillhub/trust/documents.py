@@ -244,7 +244,7 @@ def _publisher(admission: Admission) -> bytes:
 
 # The listing of a large registry, in parts. The same skills give the same parts, in any order of releases.
 
-Change = Mapping[str, PartRow | None]  # the rows by key; None for a removed one
+RowChanges = Mapping[str, PartRow | None]  # the rows by key; None for a removed one
 _Below = PartDocument | tuple[str, PinnedPart]  # a new part, or the prefix and the pin of an unchanged one
 
 
@@ -321,7 +321,7 @@ class PartsWriter:
     read: Callable[[str, PinnedPart], PartDocument]
     made: dict[str, bytes] = field(default_factory=dict)
 
-    def revised(self, first: PartDocument, changes: Change) -> bytes:
+    def revised(self, first: PartDocument, changes: RowChanges) -> bytes:
         """Return the bytes of the first part after these changes."""
         if not first.parts:
             part = self._of_rows(_apply(first.rows, changes), "")
@@ -341,7 +341,7 @@ class PartsWriter:
         return self._of_parts(prefix, None, [part for group in groups if (part := self._of_rows(group))], {})
 
     def _of_parts(
-        self, prefix: str, before: PartDocument | None, below: Sequence[_Below], changes: Change
+        self, prefix: str, before: PartDocument | None, below: Sequence[_Below], changes: RowChanges
     ) -> PartDocument | None:
         """Return the part above these parts; if all rows fit into one part, that part; for one part, itself."""
         count = sum(part.count if isinstance(part, PartDocument) else part[1].count for part in below)
@@ -358,7 +358,7 @@ class PartsWriter:
         pins = {pinned[0]: pinned[1] for pinned in map(self._pin_part, below)}
         return _part(prefix, count, best_rows([*best, *unchanged]), dict(sorted(pins.items())))
 
-    def _regroup(self, prefix: str, below: Sequence[tuple[str, PinnedPart]], changes: Change) -> list[_Below]:
+    def _regroup(self, prefix: str, below: Sequence[tuple[str, PinnedPart]], changes: RowChanges) -> list[_Below]:
         """Return the parts below a part after these changes; all keys of these begin with its ``prefix``."""
         parts: dict[str, _Below] = {pinned[0][len(prefix)]: pinned for pinned in below}
         groups = groupby(sorted(changes.items(), key=lambda item: item[0]), key=lambda item: item[0][len(prefix)])
@@ -370,7 +370,7 @@ class PartsWriter:
                 parts[letter] = part
         return [parts[letter] for letter in sorted(parts)]
 
-    def _change(self, old: tuple[str, PinnedPart], changes: Change) -> PartDocument | None:
+    def _change(self, old: tuple[str, PinnedPart], changes: RowChanges) -> PartDocument | None:
         """Return a part after these changes, whose keys may begin with another prefix than its own."""
         part = self._load(old)
         if not part.parts:
@@ -397,7 +397,7 @@ def _part(prefix: str, count: int, rows: Sequence[PartRow], parts: Mapping[str, 
     return PartDocument.model_construct(prefix=prefix, count=count, rows=tuple(rows), parts=parts)
 
 
-def _apply(rows: Iterable[PartRow], changes: Change) -> list[PartRow]:
+def _apply(rows: Iterable[PartRow], changes: RowChanges) -> list[PartRow]:
     by_key: dict[str, PartRow | None] = {**{row.key: row for row in rows}, **changes}
     return [row for _, row in sorted(by_key.items()) if row is not None]
 

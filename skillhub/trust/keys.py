@@ -23,10 +23,10 @@ from skillhub.formats.text import clean, quote
 # Signatures are deterministic (RFC 6979, RFC 8032), so that signing the same tree again gives the same bytes.
 
 PAYLOAD_TYPE = "application/vnd.in-toto+json"
-Kind = Literal["p256", "p384", "ed25519"]
+KeyKind = Literal["p256", "p384", "ed25519"]
 _CURVES: dict[str, ec.EllipticCurve] = {"p256": ec.SECP256R1(), "p384": ec.SECP384R1()}
 _HASHES: dict[str, hashes.HashAlgorithm] = {"p256": hashes.SHA256(), "p384": hashes.SHA384()}
-_KIND_OF_CURVE: dict[str, Kind] = {"secp256r1": "p256", "secp384r1": "p384"}
+_KIND_OF_CURVE: dict[str, KeyKind] = {"secp256r1": "p256", "secp384r1": "p384"}
 _Public = ec.EllipticCurvePublicKey | ed25519.Ed25519PublicKey
 _Private = ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey
 _HINT = "expected are ECDSA keys on P-256 or P-384, and Ed25519 keys"
@@ -45,7 +45,7 @@ class PublicKey:
         der: The SubjectPublicKeyInfo (RFC 5280, 4.1.2.7), encoded anew, so that a key has a single encoding.
     """
 
-    kind: Kind
+    kind: KeyKind
     der: bytes = field(repr=False)
     _key: _Public = field(repr=False, compare=False)
 
@@ -69,7 +69,7 @@ class PublicKey:
         Raises:
             FormatError: the key is of a kind that may not sign skills.
         """
-        kind: Kind
+        kind: KeyKind
         if isinstance(key, ed25519.Ed25519PublicKey):
             kind = "ed25519"
         elif isinstance(key, ec.EllipticCurvePublicKey) and key.curve.name in _KIND_OF_CURVE:
@@ -124,20 +124,20 @@ class PrivateKey:
         self.public = PublicKey.of(key.public_key())
 
     @classmethod
-    def generate(cls, kind: Kind = "p256") -> Self:
+    def generate(cls, kind: KeyKind = "p256") -> Self:
         """Return a new random key.
 
         Raises:
             UsageError: there is no such kind.
         """
-        if kind not in get_args(Kind):
-            raise UsageError(f"expected one of {', '.join(get_args(Kind))} as the kind of key")
+        if kind not in get_args(KeyKind):
+            raise UsageError(f"expected one of {', '.join(get_args(KeyKind))} as the kind of key")
         if kind == "ed25519":
             return cls(ed25519.Ed25519PrivateKey.generate())
         return cls(ec.generate_private_key(_CURVES[kind]))
 
     @classmethod
-    def from_seed(cls, seed: bytes, kind: Kind = "p256") -> Self:
+    def from_seed(cls, seed: bytes, kind: KeyKind = "p256") -> Self:
         """Return the key of a public test fixture: the seed is the scalar (big-endian), or Ed25519's secret.
 
         Raises:

@@ -35,7 +35,7 @@ def release_entry(release: Release) -> bytes:
 
 # The Merkle tree (RFC 6962, 2.1). A node is named by its level and its index there; leaves have level 0.
 
-Node = tuple[int, int]
+TreeNode = tuple[int, int]
 HASH = 32
 WIDTH = 256  # entries of a full tile
 # A client reads the hashes of a chunk of 64 neighbouring leaves, and the sibling hashes on the path to a subtree of
@@ -58,7 +58,7 @@ def top_of(size: int) -> int:
     return top
 
 
-def subtrees(size: int) -> Iterator[Node]:
+def subtrees(size: int) -> Iterator[TreeNode]:
     """Yield the complete subtrees that a tree consists of, from left to right, up to the level ``top_of(size)``."""
     start, top = 0, top_of(size)
     while start < size:
@@ -72,9 +72,9 @@ def parent(left: bytes, right: bytes) -> bytes:
     return sha256(b"\1" + left + right).digest()
 
 
-def nodes_of(leaves: Sequence[bytes], start: int = 0) -> dict[Node, bytes]:
+def nodes_of(leaves: Sequence[bytes], start: int = 0) -> dict[TreeNode, bytes]:
     """Return the hashes of all complete subtrees of these leaves, the first of which has the index ``start``."""
-    nodes: dict[Node, bytes] = {}
+    nodes: dict[TreeNode, bytes] = {}
     level, row = 0, list(leaves)
     while row:
         nodes |= {(level, (start >> level) + number): digest for number, digest in enumerate(row)}
@@ -83,7 +83,7 @@ def nodes_of(leaves: Sequence[bytes], start: int = 0) -> dict[Node, bytes]:
     return nodes
 
 
-def root_of(nodes: Mapping[Node, bytes], size: int, start: int = 0) -> bytes:
+def root_of(nodes: Mapping[TreeNode, bytes], size: int, start: int = 0) -> bytes:
     """Return the hash of the tree of ``size`` leaves from ``start`` on, computed from known nodes.
 
     Raises:
@@ -138,7 +138,7 @@ def proof_path(chunk: int, size: int) -> str:
     return f"tile/proof/{chunk}/" + (f"p{width}" if width < 1 << CHUNK else str(_subtree_level(chunk, size)))
 
 
-def proof_of(nodes: Mapping[Node, bytes], chunk: int, size: int) -> bytes:
+def proof_of(nodes: Mapping[TreeNode, bytes], chunk: int, size: int) -> bytes:
     """Return the proof of a chunk: the hashes of its leaves, and the sibling hashes on its path."""
     width, start = _chunk_width(chunk, size), chunk << CHUNK
     leaves = [nodes[0, start + number] for number in range(width)]
@@ -146,7 +146,7 @@ def proof_of(nodes: Mapping[Node, bytes], chunk: int, size: int) -> bytes:
     return b"".join([*leaves, *(nodes[level, chunk >> (level - CHUNK) ^ 1] for level in above)])
 
 
-def proof_nodes(data: bytes, chunk: int, head: LogHead) -> Mapping[Node, bytes]:
+def proof_nodes(data: bytes, chunk: int, head: LogHead) -> Mapping[TreeNode, bytes]:
     """Return the nodes that a chunk's proof proves to be in the tree of this head.
 
     Raises:
@@ -310,10 +310,10 @@ class LogHead:
 
     note: Note
     checkpoint: Checkpoint
-    nodes: Mapping[Node, bytes]
+    nodes: Mapping[TreeNode, bytes]
 
     @classmethod
-    def of(cls, note: Note, nodes: Mapping[Node, bytes]) -> Self:
+    def of(cls, note: Note, nodes: Mapping[TreeNode, bytes]) -> Self:
         """Return the head of the tree with these nodes."""
         checkpoint = Checkpoint.parse(note.text)
         return cls(note, checkpoint, {node: nodes[node] for node in subtrees(checkpoint.size)})

@@ -20,8 +20,8 @@ from skillhub.trust.log import (
     CHUNK,
     WIDTH,
     LogHead,
-    Node,
     NoteKey,
+    TreeNode,
     leaf_hash,
     origin_of,
     proof_nodes,
@@ -123,7 +123,7 @@ class RegistryLog:
                 self._write(*known)
         self._seen = known
         self._mutex = RLock()
-        self._nodes: dict[Node, bytes] = {}
+        self._nodes: dict[TreeNode, bytes] = {}
         self._chunks: set[int] = set()
 
     @property

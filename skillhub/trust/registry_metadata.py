@@ -49,7 +49,7 @@ from skillhub.trust.roles import (
 # Signing and verifying one document of a registry's metadata, by TUF's rules for keys and thresholds.
 
 # Returns the available private keys of a role; called only for roles whose documents are signed.
-Keys = Callable[[str], Sequence[PrivateKey]]
+RoleKeys = Callable[[str], Sequence[PrivateKey]]
 
 
 def public_key(key: PublicKey) -> SSlibKey:
@@ -63,7 +63,7 @@ def keyid(key: PublicKey) -> str:
     return key_id
 
 
-def sign(role: str, document: Signed, delegators: Sequence[Any], keys: Keys) -> bytes:
+def sign(role: str, document: Signed, delegators: Sequence[Any], keys: RoleKeys) -> bytes:
     """Return the document of ``role``, signed by exactly as many keys as the threshold of each of ``delegators``.
 
     Args:
@@ -117,7 +117,7 @@ def _too_few(role: str, expected: int, actual: int) -> Refused:
 # The first documents of a registry: the keys of each role, and no releases.
 
 
-def founding(keys: Keys, bin_bits: int) -> dict[str, Signed]:
+def founding(keys: RoleKeys, bin_bits: int) -> dict[str, Signed]:
     """Return the first documents of a registry, by role, unsigned.
 
     Args:
@@ -140,7 +140,7 @@ def founding(keys: Keys, bin_bits: int) -> dict[str, Signed]:
     }
 
 
-def _root(keys: Keys) -> Root:
+def _root(keys: RoleKeys) -> Root:
     root = Root(consistent_snapshot=True)
     for role in (ROOT, TARGETS, SNAPSHOT, TIMESTAMP):
         for key in keys(role):
@@ -149,7 +149,7 @@ def _root(keys: Keys) -> Root:
     return root
 
 
-def _delegations(keys: Keys) -> Delegations:
+def _delegations(keys: RoleKeys) -> Delegations:
     known: dict[str, Key] = {}
     roles = {}
     for role in (NAMESPACES, RELEASES, LISTING, LOG):
@@ -242,7 +242,7 @@ class MetadataSet:
     _parsed: dict[str, Signed] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
-    def create(cls, keys: Keys, bin_bits: int, dates: Dates) -> MetadataSet:
+    def create(cls, keys: RoleKeys, bin_bits: int, dates: Dates) -> MetadataSet:
         """Return the metadata of a new registry that offers nothing.
 
         Args:
@@ -277,7 +277,7 @@ class MetadataSet:
         delegator = cache(self.read)  # releases has many roles
         return {role: verify(role, data, delegator(delegator_of(role))) for role, data in self.documents.items()}
 
-    def revise(self, targets: Mapping[str, bytes | None], keys: Keys, dates: Dates) -> MetadataSet:
+    def revise(self, targets: Mapping[str, bytes | None], keys: RoleKeys, dates: Dates) -> MetadataSet:
         """Return the next state, with this content of these targets, None for a removed one; or an unchanged one.
 
         Raises:
@@ -296,7 +296,7 @@ class MetadataSet:
                 changed[role].targets[path] = TargetFile.from_data(path, data, ["sha256"])
         return self.changed(changed, keys, dates)
 
-    def renewed(self, roles: Collection[str], keys: Keys, dates: Dates) -> MetadataSet:
+    def renewed(self, roles: Collection[str], keys: RoleKeys, dates: Dates) -> MetadataSet:
         """Return the next state, with the documents of these roles signed and dated again.
 
         Raises:
@@ -304,7 +304,7 @@ class MetadataSet:
         """
         return self.changed({role: self.read(role) for role in roles}, keys, dates)
 
-    def changed(self, documents: Mapping[str, Signed], keys: Keys, dates: Dates) -> MetadataSet:
+    def changed(self, documents: Mapping[str, Signed], keys: RoleKeys, dates: Dates) -> MetadataSet:
         """Return the next state, with these new documents; this state if there are none.
 
         The snapshot and the timestamp, which name them, are signed anew. A new root is signed by the keys of the old
@@ -434,7 +434,7 @@ class _Signer:
 
     before: MetadataSet
     documents: dict[str, Signed]
-    keys: Keys
+    keys: RoleKeys
     dates: Dates
     signed: dict[str, bytes] = field(default_factory=dict)
 
@@ -479,7 +479,7 @@ class Rotation:
     new: tuple[PublicKey, ...]
 
 
-def states(before: MetadataSet, rotation: Rotation, keys: Keys, dates: Dates) -> Iterator[MetadataSet]:
+def states(before: MetadataSet, rotation: Rotation, keys: RoleKeys, dates: Dates) -> Iterator[MetadataSet]:
     """Yield the states after ``before``; the caller must publish each one before it takes the next.
 
     Clients use a root as soon as it is there, so that the documents of its roles cannot change with it. The first

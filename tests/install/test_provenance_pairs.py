@@ -20,7 +20,7 @@ from skillhub.install.admission import refuse_other_signer
 from skillhub.install.candidates import Content, ReleaseStatus, candidate_of, check_against_lock
 from skillhub.model.lock import Lock, Locked, LockedSource, Signer
 from skillhub.model.manifest import Manifest
-from skillhub.model.provenance import MEANING, Change, Provenance, Record, source_changes
+from skillhub.model.provenance import MEANING, Provenance, ProvenanceChange, Record, source_changes
 from skillhub.model.tree import File, Tree
 from skillhub.sources.configured import Source
 from skillhub.trust.publishers import Verdict
@@ -309,4 +309,4 @@ def test_the_page_has_the_table():
         fact: (lock, record, "clash" if merged else "", audited)
         for fact, (lock, record, merged, audited) in MEANING.items()
     }
-    assert set(MEANING) == set(re.findall(r"'(\w+)'", str(Change)))
+    assert set(MEANING) == set(re.findall(r"'(\w+)'", str(ProvenanceChange)))

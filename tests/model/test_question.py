@@ -9,8 +9,8 @@ from skillhub.model.question import (
     UNANSWERED,
     YES,
     Answer,
-    Kind,
     Question,
+    QuestionKind,
     answered_by,
     how_to_answer,
     unanswerable,
@@ -44,11 +44,11 @@ ANSWERED = {
 
 
 def test_every_kind_has_an_entry_of_answers():
-    assert set(BEFOREHAND) == set(get_args(Kind)) == set(ANSWERED)
-    assert set(get_args(Kind)) >= NEEDS
+    assert set(BEFOREHAND) == set(get_args(QuestionKind)) == set(ANSWERED)
+    assert set(get_args(QuestionKind)) >= NEEDS
 
 
-@pytest.mark.parametrize("kind", get_args(Kind))
+@pytest.mark.parametrize("kind", get_args(QuestionKind))
 def test_flag_answers_only_its_kinds(kind):
     question = Question(kind, "deploy", "?", subject="TOKEN")
     assert {flag for flag in FLAGS if answered_by(question, {flag})} == ANSWERED[kind]
@@ -56,7 +56,7 @@ def test_flag_answers_only_its_kinds(kind):
     assert answered_by(question, set(FLAGS)) == bool(ANSWERED[kind])
 
 
-@pytest.mark.parametrize("kind", get_args(Kind))
+@pytest.mark.parametrize("kind", get_args(QuestionKind))
 def test_every_question_has_a_hint_with_its_flags(kind):
     hint = how_to_answer(Question(kind, "deploy", "?", subject="TOKEN"))
     assert hint
@@ -65,7 +65,7 @@ def test_every_question_has_a_hint_with_its_flags(kind):
 
 
 def test_open_need_does_not_refuse_the_command_but_other_questions_do():
-    for kind in get_args(Kind):
+    for kind in get_args(QuestionKind):
         question = Question(kind, "deploy", "?")
         assert unanswerable([(question, YES)]) == ([(question, YES)] if kind == "critical-finding" else [])
         for answer in (NO, UNANSWERED):
