@@ -10,7 +10,7 @@ from itertools import chain
 from typing import Any
 
 from skillhub.audit.checks import CHECKS, TRUST, Case, Inspection, at_path, closed_folders, name_at, unmanaged
-from skillhub.audit.report import Locations, Report, note, worst_first
+from skillhub.audit.report import Locations, Report, finding_of, worst_first
 from skillhub.audit.sources import view_source
 from skillhub.audit.suppressions import Acceptance, BaselineFile
 from skillhub.audit.verify import StoredSkills, Verified, Verifier, tracked_copies
@@ -58,7 +58,7 @@ class AuditRequest:
         threshold: The severity from which on a finding fails the audit.
         before: An earlier lock to compare with the present one.
         baseline: Known findings.
-        records: Whether findings that a project may accept become the baseline.
+        makes_baseline: Whether findings that a project may accept become the baseline.
         remember: Whether to cache the results of the scan.
         is_package: Whether the names are the skills of the project's package; other skills in its folder count, too.
 
@@ -73,7 +73,7 @@ class AuditRequest:
     threshold: Severity = "high"
     before: Lock | None = None
     baseline: BaselineFile | None = None
-    records: bool = False
+    makes_baseline: bool = False
     remember: bool = True
     is_package: bool = False
 
@@ -128,7 +128,7 @@ def audit(request: AuditRequest, ports: Ports) -> Report:
     verifier = Verifier(ports, stored, state.lock, state.records) if is_verified else None
     unasked = {*copies.not_agreed(ports.project)}
     unchanged = set()
-    acceptance = Acceptance(state.intent.suppressions, request.baseline, request.records, ports.clock())
+    acceptance = Acceptance(state.intent.suppressions, request.baseline, request.makes_baseline, ports.clock())
     left_copies = copies.left_the_lock(ports.project, state.lock, state.records)
     shared = Inspection(locations, acceptance, cache, {*chain(*left_copies.values())}, ports)
     if not request.sources_alone:
@@ -242,7 +242,7 @@ def _drift_findings(case: Case, verified: Verified, *, is_unasked: bool) -> Iter
     install = f"{command(project.scope, 'install')} asks about it, and enables it"
     for problem in (*verified.problems, *verified.notes):
         location = None if problem.path == project.lock_path else (case.locations.shown(problem.path), 0)
-        finding = case.note(problem.code, problem.message, location)
+        finding = case.finding(problem.code, problem.message, location)
         yield replace(finding, hint=install) if is_unasked and problem.code == "missing" else finding
 
 
@@ -252,7 +252,7 @@ def _tracked_findings(subjects: _Subjects, locations: Locations, ports: Ports) -
     paths = [os.path.join(folder, name) for folder in folders for name in subjects.locked]
     for path in tracked_copies(ports.project.base, list(dict.fromkeys((*paths, *subjects.unmanaged)))):
         message = "git tracks it: others get it without the checks of lock, consent and signature"
-        yield note("tracked-copy", message, os.path.basename(path), (locations.shown(path), 0))
+        yield finding_of("tracked-copy", message, os.path.basename(path), (locations.shown(path), 0))
 
 
 # The sources: their answers about locked skills, their URLs and roots compared with the lock, their trust.
@@ -341,13 +341,13 @@ class Inquiry:
         except SkillhubError as error:
             rule = "source-unreachable" if isinstance(error, SourceError) else "source-refused"
             message = f"the advisories cannot be read: {error.message} ({error.where})"
-            finding = note(rule, message, None, (None, 0))
+            finding = finding_of(rule, message, None, (None, 0))
             self.findings.append(replace(finding, hint=error.hint) if error.hint else finding)
             self.ports.advisories.ignore_all()
         self.notes += advisories.warnings()
         for text in advisories.outdated:
             if self._refresh:
-                self.findings.append(note("source-unreachable", text, None, (None, 0)))
+                self.findings.append(finding_of("source-unreachable", text, None, (None, 0)))
             else:
                 self.notes.append(text)
 
@@ -432,7 +432,7 @@ class Inquiry:
             source, locked, place = (own.get(alias), self.state.lock.sources.get(alias), self.locations.source(alias))
             if source is None:
                 message = f"{alias} ({locked.url if locked else ''}) is not one of your sources"
-                unknown = note("source-unknown", message, None, place)
+                unknown = finding_of("source-unknown", message, None, place)
                 if locked is None:
                     yield unknown
                 else:
@@ -441,9 +441,9 @@ class Inquiry:
                 continue
             if locked is not None and locked != source.locked():
                 message = f"{alias} is {source.locked()}; the lock has {locked}"
-                yield note("source-changed", message, None, place)
+                yield finding_of("source-changed", message, None, place)
             if source.url.lower().startswith("http://"):
-                yield note("source-http", f"{alias} is at {source.url}", None, place)
+                yield finding_of("source-http", f"{alias} is at {source.url}", None, place)
             if source.root is not None and not source.embedded:
                 yield from self._expiry_findings(source)
 
@@ -466,14 +466,14 @@ class Inquiry:
         now = sources_since(before, self.state.lock, self.ports.project.intent())
         for change in source_changes(before.sources, now):
             location = self.locations.source(change.name) if change.after else (None, 0)
-            yield note(rules[change.status], change.line, None, location)
+            yield finding_of(rules[change.status], change.line, None, location)
 
     def _add_finding(self, rule: str, message: str, name: str, hint: str = "") -> None:
-        finding = note(rule, message, name, self.locations.skill(name))
+        finding = finding_of(rule, message, name, self.locations.skill(name))
         self.findings.append(replace(finding, hint=hint or finding.hint))
 
     def _finding(self, alias: str, rule: str, message: str) -> Finding:
-        return note(rule, f"{alias}: {message}", None, self.locations.source(alias))
+        return finding_of(rule, f"{alias}: {message}", None, self.locations.source(alias))
 
 
 class _PlaceNetwork:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from skillhub.audit.report import RULES, Location, Locations, note, seen
+from skillhub.audit.report import RULES, Location, Locations, finding_of, located
 from skillhub.audit.suppressions import Acceptance
 from skillhub.audit.verify import LEFT_THE_LOCK, removal_of
 from skillhub.author.author import Signature, signature_of, validate
@@ -67,9 +67,9 @@ class Case:
         """The folder in which a person finds the files of the skill."""
         return self.locations.folder(self.entry.tree, self.record, self.ports.store)
 
-    def note(self, rule: str, message: str, location: Location | None = None) -> Finding:
+    def finding(self, rule: str, message: str, location: Location | None = None) -> Finding:
         """Return a finding about the skill, located at ``location`` or else at the skill's line of the lock."""
-        finding = note(rule, message, self.name, location or self.locations.skill(self.name))
+        finding = finding_of(rule, message, self.name, location or self.locations.skill(self.name))
         error = self.status.objection if rule in _RECALLED else None
         return replace(finding, hint=self.status.remedy(error, self.ports.project).hint) if error else finding
 
@@ -82,21 +82,21 @@ SkillCheck = Callable[[Case], Iterator[Finding]]
 def release(case: Case) -> Iterator[Finding]:
     """Compare the locked release with the answer of its registry."""
     if not case.entry.named and case.entry.place.startswith(_HTTP):
-        yield case.note("source-http", f"{case.name} comes from {case.entry.place}")
+        yield case.finding("source-http", f"{case.name} comes from {case.entry.place}")
     status = case.status
     if error := status.objection:
         rule = error.reason if isinstance(error, BadSignature) else error.code
-        yield case.note(rule, error.message)
+        yield case.finding(rule, error.message)
     for text in status.yanked:
-        yield case.note("yanked", text)
+        yield case.finding("yanked", text)
     if status.release is None and status.offered:
         registered = next((offer for offer in status.offered if offer.version == case.entry.version), None)
         locked = f"{case.name} {case.entry.version}"
         if registered is None:
-            yield case.note("release-gone", f"its registry no longer has {locked}")
+            yield case.finding("release-gone", f"its registry no longer has {locked}")
         else:
             message = f"the lock has {locked} as {case.entry.digest}, its registry as {registered.digest}"
-            yield case.note("release-changed", message)
+            yield case.finding("release-changed", message)
 
 
 def change(case: Case) -> Iterator[Finding]:
@@ -107,14 +107,16 @@ def change(case: Case) -> Iterator[Finding]:
     changes = Provenance.of(earlier).means(Provenance.of(entry), AUDIT)
     if "origin-changed" in changes:
         message = f"{name} came from {_source_and_origin(earlier)}, and now comes from {_source_and_origin(entry)}"
-        yield case.note("origin-changed", message)
+        yield case.finding("origin-changed", message)
     if "signer-changed" in changes:
         before = shown_signers(earlier.signed_by, earlier.voucher)
         now = shown_signers(entry.signed_by, case.ports.voucher(entry))
         message = f"{name} was signed by {before}, and is now signed by {now}"
-        yield case.note("signer-changed", message)
+        yield case.finding("signer-changed", message)
     if entry.patch is not None and entry.patch != earlier.patch:
-        yield case.note("patch-changed", f"{name} is patched by {entry.patch.path} now, and the patch is not signed")
+        yield case.finding(
+            "patch-changed", f"{name} is patched by {entry.patch.path} now, and the patch is not signed"
+        )
 
 
 def _source_and_origin(entry: Locked) -> str:
@@ -126,17 +128,17 @@ def signer(case: Case) -> Iterator[Finding]:
     is_patched = case.entry.patch is not None
     if not case.entry.signed_by:
         as_patch = ", and neither is this project's patch of it" if is_patched else ""
-        yield case.note("unsigned", f"{case.name} is not signed{as_patch}")
+        yield case.finding("unsigned", f"{case.name} is not signed{as_patch}")
         return
     if is_patched:
-        yield case.note("unsigned", f"{case.name} is patched by this project, and the patch is not signed")
+        yield case.finding("unsigned", f"{case.name} is patched by this project, and the patch is not signed")
     admitted = case.status.admitted
     if admitted is None:
         return
     try:
         known = _fingerprints(admitted, case.ports)
     except FormatError as error:
-        yield case.note("source-refused", f"{case.entry.source}: {error.message}")
+        yield case.finding("source-refused", f"{case.entry.source}: {error.message}")
         return
     for signed in map(Signer.parse, case.entry.signed_by):
         if signed.fingerprint not in known:
@@ -145,7 +147,7 @@ def signer(case: Case) -> Iterator[Finding]:
                 f"{signed.named(voucher)} signed it with {signed.fingerprint}, which is no key of "
                 f"{by_word(admitted.publisher, voucher)}, the present owner of the name"
             )
-            yield case.note("signer-retired", message)
+            yield case.finding("signer-retired", message)
 
 
 def publisher(case: Case) -> Iterator[Finding]:
@@ -166,7 +168,7 @@ def publisher(case: Case) -> Iterator[Finding]:
             place = f" for {'local paths' if entry.local else entry.source}" if signed.fingerprint in narrowed else ""
             signer_name = signed.named(ports.voucher(entry))
             message = f"{signer_name} signed it with {signed.fingerprint}, and you no longer trust that signer{place}"
-            yield case.note("signer-untrusted", message)
+            yield case.finding("signer-untrusted", message)
 
 
 def _fingerprints(admitted: Admission, ports: Ports) -> set[str]:
@@ -197,7 +199,9 @@ def age(case: Case) -> Iterator[Finding]:
                 line = case.ports.project.intent().skills.get(case.name)
                 if line is None or line.version is None or Range(line.version).allows(newest):
                     install = command(scope, "update", case.name)  # leaves the intent unchanged
-            yield replace(case.note("outdated", message), hint=f"{diff} shows what it changes, {install} installs it")
+            yield replace(
+                case.finding("outdated", message), hint=f"{diff} shows what it changes, {install} installs it"
+            )
 
 
 def agents(case: Case) -> Iterator[Finding]:
@@ -211,7 +215,7 @@ def agents(case: Case) -> Iterator[Finding]:
     for link in case.record.links if case.record and case.record.enabled else ():
         if objection := case.closed.get(link.rpartition("/")[0]):
             location = case.locations.shown(path_of(case.ports.project, link)), 0
-            yield case.note("policy", f"{objection.message} ({objection.where})", location)
+            yield case.finding("policy", f"{objection.message} ({objection.where})", location)
 
 
 def closed_folders(ports: Ports) -> Mapping[str, Objection]:
@@ -235,13 +239,13 @@ def content(case: Case) -> Iterator[Finding]:
     if case.stored is None:
         return
     for finding in case.stored.findings:
-        yield _with_policy(seen(finding, case.name, case.folder), case.ports)
+        yield _with_policy(located(finding, case.name, case.folder), case.ports)
     for breach in case.stored.breaches:
-        yield case.note("form", breach, (f"{case.folder}/{SKILL_MD}", 0))
+        yield case.finding("form", breach, (f"{case.folder}/{SKILL_MD}", 0))
     if case.stored.capabilities is None:
-        yield case.note("malformed", case.stored.fault, (f"{case.folder}/SKILL.md", 0))
+        yield case.finding("malformed", case.stored.fault, (f"{case.folder}/SKILL.md", 0))
     elif message := undeclared(case.stored.capabilities, case.entry):
-        unsaid = case.note("capability-unsaid", message)
+        unsaid = case.finding("capability-unsaid", message)
         words = install_words(case.name, case.entry, case.ports)
         install = reinstall(case.ports.project.scope, case.name, words)
         hint = f"to accept it: {install}; the lock then lists it"
@@ -273,7 +277,7 @@ def policy(case: Case) -> Iterator[Finding]:
     if locked is not None and (elapsed := since(locked.published, case.ports)) is not None:
         subject, keys = replace(subject, age=elapsed), keys | {"min-age-days"}
     for objection in policies.objections(subject, keys):
-        yield case.note("policy", f"{objection.message} ({objection.where})")
+        yield case.finding("policy", f"{objection.message} ({objection.where})")
 
 
 # TRUST: origin and signer; CHECKS: everything.
@@ -305,17 +309,17 @@ def unmanaged(folder: str, shared: Inspection, reported: Collection[str | None])
     removal = f"{removal_of(folder, shared.ports)} removes it"
     fault = "unmanaged", "an agent reads it, and it is in no lock"
     fault = ("not-enabled", LEFT_THE_LOCK) if folder in shared.left else fault
-    findings = [note(*fault, name, (shown, 0))] if shown not in reported else []
+    findings = [finding_of(*fault, name, (shown, 0))] if shown not in reported else []
     try:
         tree = read_local(folder).tree
     except SkillhubError as error:
         rule = "unsafe-archive" if isinstance(error, UnsafeArchive) else "not-scanned"
-        yield from (*findings, replace(note(rule, error.message, name, (shown, 0)), hint=removal))
+        yield from (*findings, replace(finding_of(rule, error.message, name, (shown, 0)), hint=removal))
         return
     try:
         Manifest.read(tree)
     except SkillhubError as error:  # an agent may still read it
-        findings.append(note("malformed", error.message, name, (shown, 0)))
+        findings.append(finding_of("malformed", error.message, name, (shown, 0)))
     signature = signature_of(tree, shared.ports.publishers, shared.ports.clock())[1]
     findings += (replace(match.finding(shown), skill=name) for match in advised_tree(tree, None, shared.ports))
     # ``allow-findings`` does not apply: a skill in no lock was never checked by a policy.
@@ -348,7 +352,7 @@ def at_path(path: str, shared: Inspection) -> Iterator[Finding]:
         yield from findings
         return
     if skill.signature.status == "unsigned":
-        findings.append(note("unsigned", "it is not signed", name, (shown, 0)))
+        findings.append(finding_of("unsigned", "it is not signed", name, (shown, 0)))
     artifact = Digest.of(files.read(expanded, LARGEST) or b"") if os.path.isfile(expanded) else None
     matches = advised_tree(skill.content, artifact, shared.ports)
     findings += (replace(match.finding(shown), skill=name) for match in matches)
@@ -370,12 +374,12 @@ def _content(scanned: ScannedSkill, signature: Signature, name: str, shown: str,
     """Yield the findings about a skill in no lock; ``hint`` is what to do about a bad signature."""
     if signature.status == "invalid":
         rule = "revoked" if signature.code == "revoked" else "signature"
-        yield replace(note(rule, signature.message, name, (f"{shown}/{SIGNATURE}", 0)), hint=hint)
+        yield replace(finding_of(rule, signature.message, name, (f"{shown}/{SIGNATURE}", 0)), hint=hint)
     for finding in scanned.findings:
-        yield seen(finding, name, shown)
+        yield located(finding, name, shown)
     for breach in scanned.breaches:
-        yield note("form", breach, name, (f"{shown}/{SKILL_MD}", 0))
+        yield finding_of("form", breach, name, (f"{shown}/{SKILL_MD}", 0))
 
 
 def _issue_finding(issue: Issue, rule: str, name: str, shown: str) -> Finding:
-    return note(rule, f"{issue.message} [{issue.code}]", name, (shown, 0))
+    return finding_of(rule, f"{issue.message} [{issue.code}]", name, (shown, 0))

@@ -34,13 +34,13 @@ Location = tuple[str | None, int]  # path and line, as in a ``Finding``
 RULES: Mapping[str, Rule] = rules()
 
 
-def note(rule: str, message: str, skill: str | None, place: Location) -> Finding:
+def finding_of(rule: str, message: str, skill: str | None, place: Location) -> Finding:
     """Return a finding of a rule, with the severity in the table; the hint names the skill."""
     finding = RULES[rule].finding(*place, message, skill)
     return finding if skill is None else replace(finding, hint=finding.hint.replace("NAME", as_word(skill)))
 
 
-def seen(finding: Finding, skill: str, folder: str) -> Finding:
+def located(finding: Finding, skill: str, folder: str) -> Finding:
     """Return a finding of the scan with the skill's name, and with the skill's folder in its path."""
     return replace(finding, skill=skill, path=f"{folder}/{finding.path}")
 

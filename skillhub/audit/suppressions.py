@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Annotated
 
-from skillhub.audit.report import RULES, Location, note
+from skillhub.audit.report import RULES, Location, finding_of
 from skillhub.formats.digest import Digest
 from skillhub.formats.document import Document, Items, Sha256, part, version_of
 from skillhub.formats.text import quote
@@ -53,13 +53,13 @@ class Acceptance:
 
     Attributes:
         baseline: The known findings, if there is a baseline.
-        records: Whether every finding that may be accepted becomes part of a new baseline.
+        makes_baseline: Whether every finding that may be accepted becomes part of a new baseline.
         written: The findings of the new baseline.
     """
 
     suppressions: Sequence[Suppression]
     baseline: BaselineFile | None
-    records: bool
+    makes_baseline: bool
     now: datetime
     written: set[KnownFinding] = field(default_factory=set)
     _matched: set[object] = field(default_factory=set)
@@ -97,7 +97,7 @@ class Acceptance:
                 self._matched.add(entry)
                 self._suppressed.setdefault(entry, []).append(finding)
                 return replace(finding, accepted_by=f"skillhub.toml until {entry.expires}: {entry.reason}")
-        if known in self._known or self.records:
+        if known in self._known or self.makes_baseline:
             self.written.add(known)
             self._matched.add(known)
             return replace(finding, accepted_by="the baseline")
@@ -114,19 +114,23 @@ class Acceptance:
         for entry in self.suppressions:
             about = f"{entry.rule} in {entry.skill}" + (f", {quote(entry.path)}" if entry.path else "")
             if entry.is_over(self.now):
-                yield note("suppression-expired", f"the suppression of {about} ended on {entry.expires}", None, place)
+                yield finding_of(
+                    "suppression-expired", f"the suppression of {about} ended on {entry.expires}", None, place
+                )
             elif entry in self._matched:
                 old = before.skills.get(entry.skill) if before is not None else None
                 if before is not None and (old is None or old.tree != entry.tree):
                     message = f"this change brings {entry.skill} and accepts {about}: {entry.reason}"
-                    added = note("suppression-added", message, None, place)
+                    added = finding_of("suppression-added", message, None, place)
                     # As severe as the findings that it accepts, so that the change still fails the audit.
                     worst = max((added, *self._suppressed[entry]), key=lambda found: SEVERITIES.index(found.severity))
                     yield replace(added, severity=worst.severity)
             elif entry.skill in self._skills or (every is not None and entry.skill not in every):
                 why = "there is no such finding in that tree"
                 why = why if may_be_accepted(entry.rule) else "a project cannot accept this rule"
-                yield note("suppression-unused", f"the suppression of {about} matches nothing: {why}", None, place)
+                yield finding_of(
+                    "suppression-unused", f"the suppression of {about} matches nothing: {why}", None, place
+                )
 
     @property
     def gone(self) -> int:

@@ -76,8 +76,10 @@ def audit(
     names = tuple(common.chosen(names) or ()) if is_package else names
     before = read_lock(from_lock) if from_lock is not None else None
     known = _read_baseline(baseline) if baseline is not None else None
-    online, records, remember = not common.offline, write_baseline is not None, not common.dry_run
-    request = AuditRequest(names, paths, sources, online, fail_on, before, known, records, remember, is_package)
+    online, makes_baseline, remember = not common.offline, write_baseline is not None, not common.dry_run
+    request = AuditRequest(
+        names, paths, sources, online, fail_on, before, known, makes_baseline, remember, is_package
+    )
     ports = common.ports()
     if write_baseline is not None:
         _check_baseline(write_baseline)

@@ -231,7 +231,7 @@ def key_new(
     Example: skillhub key new
     """
     keys = Keys(common.home)
-    keys.free(name)
+    keys.refuse_taken(name)
     if common.dry_run:
         planned = {"name": name, "kind": kind, "fingerprint": None}
         return common.done("key new", planned, f"would make the key {name}: {kind}")
@@ -283,7 +283,7 @@ def key_import(
     Example: skillhub key import ./release.pem --name release
     """
     keys = Keys(common.home)
-    keys.free(name)
+    keys.refuse_taken(name)
     try:
         private = with_passphrase(f"passphrase of {file}", common, lambda passphrase: read_key(file, passphrase))
     except NotFound as error:

@@ -28,7 +28,7 @@ class State:
     lock: Lock
     intent: Intent
     records: Records
-    read: str = ""  # the identity of the files' bytes, by ``Project.read_bytes``
+    files_digest: str = ""  # as ``Project.files_digest`` returned it
 
     @cached_property
     def trees(self) -> Collection[Digest]:
@@ -136,7 +136,7 @@ def read_unchecked(project: Project) -> State:
         FormatError, StateError: as for ``read_state``.
     """
     lock = project.lock()
-    return State(lock, project.intent(), _records(lock, project), project.read_bytes())
+    return State(lock, project.intent(), _records(lock, project), project.files_digest())
 
 
 def _records(lock: Lock, project: Project) -> Records:

@@ -117,7 +117,7 @@ def due(project: Project, environ: Mapping[str, str]) -> tuple[Secret, ...]:
     Raises:
         FormatError, StateError: the lock, the record or the list of stored values cannot be read.
     """
-    enabled = _enabled(project)
+    enabled = project.records().enabled(project.lock().skills)
     return tuple(
         secret
         for secret in project.secrets.all()
@@ -168,14 +168,6 @@ def _needing(name: str, project: Project) -> Collection[str]:
         hint = f"name the skills that get it: {' '.join(f'--skill {skill}' for skill in needing)}"
         raise UsageError(f"{len(needing)} skills here need {name}: {', '.join(needing)}", hint=hint)
     return needing
-
-
-def _enabled(project: Project) -> frozenset[str]:
-    """Return the enabled skills whose locked release the user agreed to."""
-    locked, records = project.lock().skills, project.records().skills
-    return frozenset(
-        name for name, record in records.items() if record.enabled and name in locked and record.is_of(locked[name])
-    )
 
 
 # Replace this process with another program.

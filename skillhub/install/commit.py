@@ -460,10 +460,10 @@ class Planner:
         state, store = self.state, self.ports.store
         agents = self.options.agents, [each.id for each in self.agents], self.folders, self.options.link
         packages = state.intent.package, sorted((name, *sorted(each)) for name, each in self.packages.items())
-        facts = shared.facts, state.read, agents, packages
+        facts = shared.facts, state.files_digest, agents, packages
         known = {name for name in names if name in store.proved.noted}
         state_folder = self.ports.project.home.state
-        if not (state.read and store.proved.is_same_decision(state_folder, (facts, sorted(known)))):
+        if not (state.files_digest and store.proved.is_same_decision(state_folder, (facts, sorted(known)))):
             stamps = None
             with suppress(OSError):
                 paths = files_about({name: state.lock.skills[name] for name in known}, self.ports)
@@ -473,7 +473,7 @@ class Planner:
             for name in undecided:
                 store.proved.forget_note(name)  # until it is planned again: the facts cover exactly the noted names
             known -= undecided
-            store.proved.keep_decision(state_folder, (facts, sorted(known)), stamps if state.read else None)
+            store.proved.keep_decision(state_folder, (facts, sorted(known)), stamps if state.files_digest else None)
         if known and self.ports.advisories.known():
             known = {name for name in known if not advised(name, state.lock.skills[name], None, self.ports)}
         return {name for name in known if self._is_in_place(name)}

@@ -50,16 +50,16 @@ class Keys:
             UsageError: the name is invalid or taken.
             StateError: the disk refuses.
         """
-        self.free(name)
+        self.refuse_taken(name)
         # Of two commands that make a key with one name, one is refused: else a half of each could stay.
         with files.lock(f"{self._folder}.lock"):
-            self.free(name)
+            self.refuse_taken(name)
             files.write_atomic(self._public(name), key.public.pem, mode=0o644)
             files.write_atomic(self._private(name), key.pem(passphrase), mode=0o600)
         return self._describe(name, key.public)
 
-    def free(self, name: str) -> None:
-        """Return if a key with this name could be created.
+    def refuse_taken(self, name: str) -> None:
+        """Refuse a name with which no key can be created.
 
         Raises:
             UsageError: the name is invalid or taken.
