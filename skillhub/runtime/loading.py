@@ -325,10 +325,11 @@ def _as_locked_now(skill: Skill) -> tuple[Skill, Agreed | None]:
     # A host may spell the path of a skill that it found itself in any way.
     path = os.path.realpath(skill.path or "")
     links = dict.fromkeys(map(os.path.abspath, (*skill.links, skill.path or "")))
-    known_locks = locks.read(map(os.path.dirname, (*links, path)))
+    placed = replace(skill, path=path, links=tuple(links))
+    known_locks = locks.read(map(os.path.dirname, (*links, path)), placed)
     if known_locks.errors:
         raise known_locks.errors[0]
-    owner = known_locks.at(replace(skill, path=path, links=tuple(links)))
+    owner = known_locks.at(placed)
     if owner is None:
         hold_reason = STORED if known_locks.is_stored(path) and not skill.managed else None
         if (imitated := known_locks.named(skill)) is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
 
@@ -13,15 +13,15 @@ from skillhub.errors import SkillhubError
 from skillhub.formats.digest import NO_FILES, Digest
 from skillhub.formats.text import as_command, typed_flags
 from skillhub.model.hosts import hosts
-from skillhub.model.lock import Locked
-from skillhub.model.provenance import Record
+from skillhub.model.lock import Lock, Locked
+from skillhub.model.provenance import Record, Records
 from skillhub.model.question import HoldReason
 from skillhub.model.skill import Skill
 from skillhub.project.copies import absolute, folders_of, need_check, view
 from skillhub.project.last_seen import BarringCheck, barring
 from skillhub.project.project import Project, state_key, workspace_around
 from skillhub.project.store import Store
-from skillhub.runtime.catalog import LockedNames, folded, holding, is_beside
+from skillhub.runtime.catalog import LockedNames, alike, folded, holding, is_beside
 from skillhub.runtime.discover import Surroundings, upwards
 from skillhub.runtime.folder import Agreed
 
@@ -122,6 +122,7 @@ class Locks:
         self._folders = tuple(dict.fromkeys(folders))
         self._holders = tuple(dict.fromkeys(holders))
         self._parsed: dict[str, dict[str, tuple[bytes | None, Any]]] = {}
+        self._spellings: dict[str, tuple[Lock, Records, Mapping[str, Collection[str]]]] = {}
         self._home: Home | None = None
 
     def __eq__(self, other: object) -> bool:
@@ -152,8 +153,14 @@ class Locks:
         listing = Store(self._home.data).listing(tree) if self._home else None
         return Agreed(tree, listing, self.state)
 
-    def read(self, others: Iterable[str] = ()) -> KnownLocks:
-        """Read the locks and records, and return their contents; ``others`` are further folders that hold links."""
+    def read(self, others: Iterable[str] = (), about: Skill | None = None) -> KnownLocks:
+        """Read the locks and records, and return their contents.
+
+        Args:
+            others: Further folders that hold links.
+            about: The only skill that the caller passes on to ``at`` and ``named``; None for any. Locked skills that
+                these cannot return for it are left out.
+        """
         try:
             if self._home is None:
                 home = Home.around(self._around.variables, self._user_home)
@@ -167,7 +174,9 @@ class Locks:
         real = one_look()
         for project, reserves_names in self._near(self._home, others, real):
             try:
-                installed = _installed(project, store, self._around.variables)
+                files = project.lock(), project.records()
+                names = None if about is None else self._names(project.lock_path, files, about)
+                installed = _installed(project, store, self._around.variables, files, names)
             except SkillhubError as error:
                 errors.append(error)
                 continue
@@ -184,6 +193,14 @@ class Locks:
         skills = [] if errors else skills
         known = KnownLocks(skills=tuple(skills), places=places, gone=frozenset(gone_places), errors=tuple(errors))
         return replace(known, waiting=waiting, store=real(store.root))
+
+    def _names(self, path: str, files: tuple[Lock, Records], about: Skill) -> Collection[str]:
+        """Return the names in these files with a spelling that is in the paths or the name of ``about``."""
+        known = self._spellings.get(path)
+        if known is None or known[0] is not files[0] or known[1] is not files[1]:
+            known = self._spellings[path] = *files, _by_spelling(*files)
+        folders = (part for path in (*about.links, about.path or "") for part in folded(path).split(os.sep))
+        return {name for spelling in (*folders, alike(about.full_name)) for name in known[2].get(spelling, ())}
 
     def _folders_of(self, project: Project, reserves_names: bool, real: Callable[[str], str]) -> set[str]:
         """Return the folders, ``folded``, that may hold skills of a project: its agents', and ``holders`` near it."""
@@ -235,7 +252,7 @@ class NoLocks(Locks):
         top = os.path.abspath(os.sep)
         super().__init__(Surroundings(cwd=top, home=top), ())
 
-    def read(self, others: Iterable[str] = ()) -> KnownLocks:
+    def read(self, others: Iterable[str] = (), about: Skill | None = None) -> KnownLocks:
         """Return no locks and no errors."""
         return KnownLocks()
 
@@ -246,14 +263,36 @@ class _Installed(NamedTuple):
     is_gone: bool = False
 
 
-def _installed(project: Project, store: Store, environ: Mapping[str, str]) -> list[_Installed]:
-    """Return every skill that is in the lock, or that left it, with the folders that skillhub put it into."""
-    lock, records = project.lock(), project.records()
+def _by_spelling(lock: Lock, records: Records) -> dict[str, set[str]]:
+    """Return the names of the skills in a lock and in records by each spelling of them, and of their folders."""
+    names: dict[str, set[str]] = {}
+    for name in {**lock.skills, **records.skills}:
+        record = records.skills.get(name)
+        source = lock.skills[name].source if name in lock.skills else ""
+        folders = (link.rpartition("/")[2] for link in record.links) if record else ()
+        for spelling in (*map(folded, (name, *folders)), alike(name), alike(f"{source}:{name}")):
+            names.setdefault(spelling, set()).add(name)
+    return names
+
+
+def _installed(
+    project: Project,
+    store: Store,
+    environ: Mapping[str, str],
+    files: tuple[Lock, Records],
+    names: Collection[str] | None,
+) -> list[_Installed]:
+    """Return the skills, of ``names`` or all, that are in the lock or left it, with skillhub's folders of them."""
+    lock, records = files
     home, scope, intent = project.home, project.scope, project.intent
     barred = barring(lock, store, home, project.key, scope, lambda name: intent().range_of(name))
-    is_met = need_check(environ, records.enabled(lock.skills))
+    asked = {**lock.skills, **records.skills}.keys() if names is None else names
+    needs = any(records.skills[name].facts.needs for name in asked if name in records.skills)
+    is_met = need_check(environ, records.enabled(lock.skills) if needs else ())
     installed = []
     for name, entry in lock.skills.items():
+        if name not in asked:
+            continue
         record = records.skills.get(name)
         skill = view(name, entry, record, is_met, project, store)
         skill = replace(skill, held=_hold_reason(name, entry, record, project, barred))
@@ -261,7 +300,7 @@ def _installed(project: Project, store: Store, environ: Mapping[str, str]) -> li
         installed.append(_Installed(skill, links))
     # A change of the repository may delete its lock as well; then the record has what was agreed to.
     for name, record in records.skills.items():
-        if name not in lock.skills:
+        if name in asked and name not in lock.skills:
             left_skill = Skill(name=name, path=None, scope=project.scope, state="enabled", tree=record.tree)
             reason = barred(name, record.entry, record) if record.enabled else _left_reason(name, record, project)
             left_skill = holding(left_skill, reason) if reason else left_skill

@@ -8,6 +8,7 @@ import os
 import pickle
 import shutil
 from dataclasses import asdict, replace
+from functools import partial
 
 import pytest
 
@@ -17,6 +18,7 @@ from skillhub.errors import Drifted, FormatError, NotFound, Refused, SkillhubErr
 from skillhub.formats.digest import Digest
 from skillhub.model.hosts import Bounds
 from skillhub.model.skill import Skill
+from skillhub.project.copies import view
 from skillhub.runtime import (
     Agreed,
     Cache,
@@ -647,3 +649,13 @@ def test_folders_above_the_searched_ones_are_looked_at_once(here, tmp_path, star
     folders = [str(tmp_path / start / f".agent{number}" / "skills") for number in range(50)]
     (looks,) = calls(Locks(here.around(), folders).read, is_project)
     assert 100 < looks < 150
+
+
+def test_a_load_looks_at_no_other_skill_of_the_lock(here):
+    for number in range(8):
+        here.write(f"project/mine/skill-{number}/SKILL.md", f"---\nname: skill-{number}\ndescription: x\n---\nx\n")
+    here.run("install", "./mine", "--all", "--yes", "--allow-unsigned")
+    skills = here.catalog().skills
+    assert len(skills) == 9
+    assert calls(lambda: load(pick(here.catalog(), "demo")), view) == [9 + 1]
+    assert [calls(partial(load, skill), view) for skill in skills] == [[1]] * 9
