@@ -165,7 +165,7 @@ class OpenProject:
 
     def load(self, name: str, host: str = "agents", arguments: str = "") -> LoadAnswer:
         """Return a skill as ``host`` loads it, with ``arguments`` in its instructions; run nothing."""
-        row, found = seen_by(self._common, host)
+        row, found = seen_by(self._common, host, name=name)
         loaded = load(pick(found, name), Request(arguments=arguments, rules=row.rules))
         return LoadAnswer.of(to_json(loaded, row))
 

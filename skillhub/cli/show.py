@@ -28,7 +28,7 @@ from skillhub.model.skill import Need, Skill
 from skillhub.model.tree import SIGNATURE, SKILL_MD, Tree
 from skillhub.project.project import Project, root_markers
 from skillhub.runtime import envelope, loading
-from skillhub.runtime.agent import catalog_of
+from skillhub.runtime.agent import catalog_naming, catalog_of
 from skillhub.runtime.catalog import Catalog, Session
 from skillhub.runtime.discover import Surroundings
 from skillhub.runtime.mention_resolver import MentionRules, mentioned
@@ -388,7 +388,7 @@ def load(
     if name is None and path is None:
         shows = "skillhub catalog lists the skills"
         raise UsageError("expected the NAME of a skill, or its --path", hint=shows)
-    agent, seen = seen_by(common, host)
+    agent, seen = seen_by(common, host, name="" if path else name or "")
     try:
         skill = loading.pick(seen, name, os.path.abspath(os.path.expanduser(path)) if path else None)
     except NotFound as error:
@@ -415,8 +415,10 @@ def load(
     return 0
 
 
-def seen_by(common: Common, host: str, around: Surroundings | None = None) -> tuple[Profile, Catalog]:
+def seen_by(common: Common, host: str, around: Surroundings | None = None, name: str = "") -> tuple[Profile, Catalog]:
     """Return the profile of an agent, and the catalog of the skills that it finds here, compared with the locks.
+
+    With a ``name``, the catalog is for one load of that name.
 
     Raises:
         UsageError: there is no such agent.
@@ -425,7 +427,8 @@ def seen_by(common: Common, host: str, around: Surroundings | None = None) -> tu
     project = common.open_project()
     for each in (project, project.users(common.user_home)):
         each.lock(), each.records()  # an unreadable one is an error of the command
-    return row, catalog_of(row, around or surroundings(common))
+    around = around or surroundings(common)
+    return row, catalog_naming(row, around, name) if name else catalog_of(row, around)
 
 
 def surroundings(common: Common, cwd: str | None = None) -> Surroundings:

@@ -29,7 +29,17 @@ from skillhub.model.question import HoldReason
 from skillhub.model.skill import Skill
 from skillhub.model.tree import Listing
 from skillhub.project.copies import NeedCheck, need_check
-from skillhub.runtime.catalog import STORED, Catalog, Problem, Root, Session, folded, holding, unreadable_lock_reason
+from skillhub.runtime.catalog import (
+    STORED,
+    Catalog,
+    Problem,
+    Root,
+    Session,
+    alike,
+    folded,
+    holding,
+    unreadable_lock_reason,
+)
 from skillhub.runtime.discover import Search, Surroundings, discover, roots, upwards
 from skillhub.runtime.folder import Agreed, Folder, all_files, has_tree
 from skillhub.runtime.locks import KnownLocks, Locks, NoLocks
@@ -86,14 +96,24 @@ def catalog_after_writing(profile: Profile, around: Surroundings, written: Mappi
     return _catalog(profile, around, (), Search(rules=profile.rules, bounds=profile.bounds), written)
 
 
+def catalog_naming(profile: Profile, around: Surroundings, name: str, cache: Cache | None = None) -> Catalog:
+    """Return the catalogue as ``catalog_of`` does, for one load by name; not for hosts.
+
+    Without the skills that the name cannot mean, whose files are not looked at; with them if it means none.
+    """
+    found = _catalog(profile, around, (), Search(rules=profile.rules, bounds=profile.bounds, cache=cache), {}, name)
+    return found if found.named(name) else catalog_of(profile, around, cache=cache)
+
+
 def _catalog(
     profile: Profile,
     around: Surroundings,
     known: Iterable[Skill],
     search: Search,
     written: Mapping[str, Digest] | None,
+    name: str = "",
 ) -> Catalog:
-    """Return the catalogue; if ``written`` is None, locks are ignored."""
+    """Return the catalogue, without locks if ``written`` is None, and with a ``name`` only of skills spelled so."""
     # Locks and records have absolute paths.
     around = replace(around, cwd=os.path.abspath(around.cwd), home=os.path.abspath(around.home))
     settings, problems = layers(profile, around)
@@ -113,15 +133,20 @@ def _catalog(
     discovered = discover(found_roots, replace(search, locks=locks))
     link_folders = {os.path.dirname(skill.path or "") for skill in discovered.skills if skill.links != (skill.path,)}
     known_locks = _with_known(locks.read(link_folders), known)
+    found, locked = discovered.skills, known_locks.skills
+    if name:
+        names = {alike(name), alike(name.rpartition(":")[2])}
+        found = tuple(each for each in found if not names.isdisjoint(map(alike, _names(each, known_locks))))
+        locked = tuple(each for each in locked if alike(each.name) in names)
     namespaces = {root.path: root.namespace for root in found_roots}
-    skills, mismatches, listed = _recognized(discovered.skills, known_locks, locks, namespaces)
+    skills, mismatches, listed = _recognized(found, known_locks, locks, namespaces)
     skills = [_held_to_its_tree(skill, locks, namespaces) for skill in skills]
     if settings:
         skills = [_asked_if_changed(skill, locks) for skill in with_reach(skills, settings)]
     cut = {problem.path for problem in discovered.problems if problem.is_cut}
     complete = [root.path for root in found_roots if root.path not in cut]
     searched = {folded(spelling) for path in complete for spelling in (path, os.path.realpath(path))}
-    unlisted = (_without_folder(skill, searched, locks) for skill in known_locks.skills if id(skill) not in listed)
+    unlisted = (_without_folder(skill, searched, locks) for skill in locked if id(skill) not in listed)
     waiting = [replace(skill, locks=locks) for skill in unlisted if skill is not None]
     unread = [Problem(error.where or around.cwd, error.message) for error in known_locks.errors]
     # The folder of an alias has another name than its skill, on purpose.
@@ -139,6 +164,12 @@ def _catalog(
     budget = around.variables.get(profile.budget.env or "", "").strip()
     room = int(budget) if re.fullmatch("[1-9][0-9]{0,8}", budget) else None
     return replace(catalog, skills=tuple(skills), host=profile.id, roots=found_roots, room=room)
+
+
+def _names(skill: Skill, known_locks: KnownLocks) -> set[str]:
+    """Return the names that a skill may have in the catalogue: its own, and that of the locked skill at its place."""
+    owner = known_locks.at(skill)
+    return {skill.name, skill.full_name, *((owner.skill.name,) if owner else ())}
 
 
 # The defaults of a skill whose files do not set these fields. The name is known, and the record has the description.

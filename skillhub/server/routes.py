@@ -42,7 +42,7 @@ from skillhub.model.reference import Named
 from skillhub.model.skill import Skill
 from skillhub.model.tree import SKILL_MD
 from skillhub.project.store import Store
-from skillhub.runtime.agent import catalog_of, codex_rows, context_inspect, record
+from skillhub.runtime.agent import catalog_naming, catalog_of, codex_rows, context_inspect, record
 from skillhub.runtime.catalog import Catalog, Session
 from skillhub.runtime.discover import Surroundings
 from skillhub.runtime.envelope import inject, to_json
@@ -82,8 +82,12 @@ class Workplace:
         """Return the installed skills, sorted by name and scope."""
         return sorted(self.installed(), key=lambda skill: (skill.name, skill.scope, skill.path or ""))
 
-    def catalog_for(self, host: str, folder: str | None = None, reload: bool = False) -> tuple[Profile, Catalog]:
+    def catalog_for(
+        self, host: str, folder: str | None = None, reload: bool = False, name: str = ""
+    ) -> tuple[Profile, Catalog]:
         """Return the profile of a host, and the catalogue that it sees in a folder of this project.
+
+        With a ``name``, the catalogue is for one load of that name.
 
         Raises:
             UsageError: the host is unknown.
@@ -92,6 +96,8 @@ class Workplace:
         row = profile(host)
         around = self.within(folder)
         with self._one_at_a_time:  # all threads share the cache
+            if name:
+                return row, catalog_naming(row, around, name, self._cache)
             return row, catalog_of(row, around, cache=self._cache, reload=reload)
 
     def within(self, folder: str | None) -> Surroundings:
@@ -159,7 +165,7 @@ def _search_for_rpc(workplace: Workplace, params: SearchParams) -> dict[str, Any
 def _load_for_rpc(workplace: Workplace, params: LoadParams) -> dict[str, Any]:
     if not (params.name or params.path):
         raise UsageError("expected a name or a path, found neither")
-    row, catalog = workplace.catalog_for(_HOST)
+    row, catalog = workplace.catalog_for(_HOST, name="" if params.path else params.name or "")
     request = Request(arguments=params.arguments, caller="model", session=Session(params.session))
     loaded = load(pick(catalog, params.name, params.path), request)
     facts = record(loaded.skill, catalog)
@@ -350,7 +356,7 @@ def _resolve(workplace: Workplace, params: http_api.ResolveParameters) -> dict[s
 
 @_route("POST", "/api/v1/load", "Load a skill for an agent", http_api.LoadParameters, LoadAnswer)
 def _load(workplace: Workplace, params: http_api.LoadParameters) -> dict[str, Any]:
-    row, catalog = workplace.catalog_for(params.host)
+    row, catalog = workplace.catalog_for(params.host, name="" if params.path else params.name or "")
     request = Request(arguments=params.arguments, session=Session(params.session), rules=row.rules)
     return to_json(load(pick(catalog, params.name, params.path), request), row)
 

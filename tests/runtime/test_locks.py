@@ -38,7 +38,9 @@ from skillhub.runtime import (
     section,
     skills_list,
 )
+from skillhub.runtime.agent import catalog_naming
 from skillhub.runtime.discover import roots
+from skillhub.runtime.folder import Folder
 from skillhub.runtime.locks import Locks
 from tests.support.effort import calls, files_read
 from tests.support.locked import EVIL, Machine, agreed, served_content, serving
@@ -651,11 +653,31 @@ def test_folders_above_the_searched_ones_are_looked_at_once(here, tmp_path, star
     assert 100 < looks < 150
 
 
-def test_a_load_looks_at_no_other_skill_of_the_lock(here):
+@pytest.fixture
+def here_with_nine(here):
     for number in range(8):
         here.write(f"project/mine/skill-{number}/SKILL.md", f"---\nname: skill-{number}\ndescription: x\n---\nx\n")
     here.run("install", "./mine", "--all", "--yes", "--allow-unsigned")
-    skills = here.catalog().skills
+    return here
+
+
+def test_a_load_looks_at_no_other_skill_of_the_lock(here_with_nine):
+    skills = here_with_nine.catalog().skills
     assert len(skills) == 9
-    assert calls(lambda: load(pick(here.catalog(), "demo")), view) == [9 + 1]
     assert [calls(partial(load, skill), view) for skill in skills] == [[1]] * 9
+
+
+def test_a_load_by_name_checks_no_other_skill(here_with_nine):
+    here = here_with_nine
+    here.write("project/.agents/skills/skill-3/SKILL.md", "Changed.\n")
+    load_demo, load_changed = (partial(here.run, "load", name) for name in ("demo", "skill-3"))
+    assert calls(load_demo, Folder.check) == [2]
+    assert (load_demo().status, load_changed().status, here.run("load", "skill-33").status) == (0, 5, 3)
+
+
+@pytest.mark.parametrize("name", ["demo", "Demo", "dem\u043e", "x:demo"])
+def test_a_load_by_name_means_the_skill_that_the_whole_catalogue_means(here, name):
+    here.evil(".agents/skills/other", EVIL.replace("demo", f'"{name}"'))
+    whole, named = here.catalog().named(name), catalog_naming(profile("agents"), here.around(), name).named(name)
+    assert [each.path for each in named] == [each.path for each in whole]
+    assert [each.name for each in catalog_naming(profile("agents"), here.around(), "demo").skills] == ["demo"]
