@@ -426,10 +426,15 @@ class Planner:
 
         Raises:
             StateError: its source is one of the places, and the lock does not have it from there.
+            UsageError: a place lies in its source, whose next version would contain the copy.
         """
         project, entry, locked = self.ports.project, candidate.entry, self.state.lock.skills.get(candidate.name)
         source = os.path.realpath(os.path.join(project.base, entry.path or "")) if entry.local else None
         for link in links:
+            if source and copies.path_of(project, link).startswith(os.path.join(source, "")):
+                hint = "move the skill into a folder of its own" if locked or project.scope == "user" else ""
+                hint = hint or f"install it for all your projects: {command('user', 'install', source)}"
+                raise UsageError("the copies for agents would lie in the skill itself", where=source, hint=hint)
             if not source or copies.path_of(project, link) != source or (record and link in record.links):
                 yield link
             elif locked is None or locked.path != entry.path:

@@ -53,6 +53,15 @@ def test_a_local_skill_in_the_project_is_locked_by_its_relative_path(world):
     assert wanted(world) == {"plain": {"path": "skills/plain"}}
 
 
+def test_a_skill_around_the_agents_folders_is_refused_since_each_update_would_add_the_copies(world, tmp_path):
+    skill(tmp_path, world.base.name)
+    error = refused(world, UsageError, lambda: world.install(str(world.base)))
+    assert (error.where, error.hint.split(": ")[1]) == (str(world.base), f"skillhub install {world.base} --global")
+    world.install(str(world.base), enable=False)
+    error = refused(world, UsageError, lambda: world.enable(world.base.name))
+    assert error.hint == "move the skill into a folder of its own"
+
+
 def test_a_missing_or_invalid_local_skill_is_refused(world, tmp_path):
     (tmp_path / "empty").mkdir()
     (tmp_path / "a.txt").write_text("x")
