@@ -97,8 +97,9 @@ class QuestionRow(AnswerRow):
 class SkillRow(AnswerRow):
     """A skill here.
 
-    ``edited`` are its links whose files differ from the agreed ones, if they were compared; ``withdrawn`` and
-    ``known_bad`` are reasons.
+    ``signed_by`` are the signers that this machine verified; ``claimed_by`` those that only the lock names, if you
+    did not agree to the skill here. ``edited`` are its links whose files differ from the agreed ones, if they were
+    compared; ``withdrawn`` and ``known_bad`` are reasons.
     """
 
     name: Text
@@ -115,6 +116,7 @@ class SkillRow(AnswerRow):
     invocation: Literal["user", "model"]
     managed: bool
     signed_by: tuple[SignerRow, ...]
+    claimed_by: tuple[SignerRow, ...] = ()
     trust: Literal["signed", "unsigned"]
     patch: Text | None
     own_name: Text | None

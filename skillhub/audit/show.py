@@ -31,7 +31,7 @@ from skillhub.install.pins import judge_with_own_keys
 from skillhub.install.resolve import chosen_release, look_up, resolve_ref, resolve_wanted, typed
 from skillhub.model.finding import Finding, in_words
 from skillhub.model.index import Index, Release, TakenBack, no_match
-from skillhub.model.lock import Lock, Locked, shown_signers
+from skillhub.model.lock import Lock, Locked, Signer, shown_signers
 from skillhub.model.manifest import Manifest
 from skillhub.model.provenance import Changes, Delta, Records
 from skillhub.model.reference import Named, Ref
@@ -223,6 +223,8 @@ def _offered_skill(candidate: Candidate, releases: tuple[Release, ...], ports: P
         view(candidate.name, candidate.entry, None, satisfied, ports.project, ports.store),
         path=None,
         managed=False,
+        signed_by=tuple(map(Signer.parse, candidate.entry.signed_by)),
+        claimed_by=(),
         vouched_by=candidate.voucher,
         invocation="model" if candidate.manifest.model_invocable else "user",
         requires=needs_of(facts_of(candidate.manifest, candidate.capabilities), None, satisfied),

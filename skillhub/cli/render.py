@@ -300,7 +300,7 @@ def skills_table(skills: Sequence[Skill], terminal: Terminal, reasons: Mapping[s
             skill.source
             or "(unmanaged)" + (f" {from_here(skill.path or '')}" if rows_of_name[skill.name] > 1 else ""),
             _state(skill, reasons or {}),
-            _signer(skill, reasons or {}) + (", patched" if skill.patch else ""),
+            _signer(skill) + (", patched" if skill.patch else ""),
             skill.description,
         )
         for skill in skills
@@ -308,18 +308,14 @@ def skills_table(skills: Sequence[Skill], terminal: Terminal, reasons: Mapping[s
     terminal.table(("NAME", "VERSION", "SOURCE", "STATE", "SIGNED BY", "DESCRIPTION"), rows, is_short=True)
 
 
-def _signer(skill: Skill, reasons: Mapping[str, str]) -> str:
-    """Return the name of the signer, if this machine has verified it.
-
-    ``list`` hashes no unmanaged skill, and of one that nobody agreed to here only the lock names a signer.
-    """
-    is_claimed = skill.managed and reasons.get(skill.name) == "not agreed to"
-    if skill.signed_by and not is_claimed:
+def _signer(skill: Skill) -> str:
+    """Return the name of the signer, if this machine has verified it; ``list`` hashes no unmanaged skill."""
+    if skill.signed_by:
         return skill.signed_by[0].named(skill.vouched_by)
     is_unchecked = (
         not skill.managed and skill.path is not None and os.path.lexists(os.path.join(skill.path, SIGNATURE))
     )
-    return "not checked" if is_unchecked or (is_claimed and skill.signed_by) else "unsigned"
+    return "not checked" if is_unchecked or skill.claimed_by else "unsigned"
 
 
 def _state(skill: Skill, reasons: Mapping[str, str]) -> str:

@@ -87,6 +87,7 @@ def _draw(shown: Shown, state: str, terminal: Terminal) -> None:
     terminal.out(Quoted(collapsed(skill.description)))
     signed = ", ".join(f"{one.named(skill.vouched_by)} ({one.kind} {one.fingerprint})" for one in skill.signed_by)
     unproved = "an unknown key" if SIGNATURE in shown.tree else "(not signed)"
+    unproved = "not checked" if skill.claimed_by else unproved
     is_found = not skill.managed and skill.state == "enabled"
     wrong = {"known bad": skill.known_bad, "withdrawn": skill.withdrawn, "edited": skill.edited}
     undeclared = undeclared_variables(

@@ -25,6 +25,7 @@ from skillhub.install.gather import Describe, Gathered, admit_optional, gather, 
 from skillhub.install.links import Linker
 from skillhub.install.resolve import ResolvedSkill, resolve_locked, with_dependencies
 from skillhub.install.trusted_sources import ask_and_adopt_sources, needed_by
+from skillhub.model.lock import Signer
 from skillhub.model.provenance import Changes, source_changes
 from skillhub.model.reference import Ref
 from skillhub.project.copies import need_check, view
@@ -209,6 +210,8 @@ def available_updates(names: Sequence[str], ports: Ports) -> Outcome:
         replace(
             view(each.name, each.entry, None, is_satisfied, ports.project, ports.store),
             description=each.manifest.description,
+            signed_by=tuple(map(Signer.parse, each.entry.signed_by)),
+            claimed_by=(),
             vouched_by=each.voucher,
             state="enabled" if each.name in records and records[each.name].enabled else "disabled",
         )

@@ -46,6 +46,8 @@ class Skill:
 
     Attributes:
         path: The folder in the store; for a skill that was found in an agent's folder, that folder.
+        signed_by: The signers that this machine has verified.
+        claimed_by: The signers that only the lock names, of a skill that the user has not agreed to here.
         vouched_by: The registry that vouches for the names of its signers, if it is none of the user's.
         stored: The folder in the store of a locked skill that was found in an agent's folder.
         links: The absolute paths in agents' folders where it is enabled.
@@ -89,6 +91,7 @@ class Skill:
     invocation: Literal["user", "model"] = "model"
     managed: bool = True
     signed_by: tuple[Signer, ...] = ()
+    claimed_by: tuple[Signer, ...] = ()
     requires: tuple[Need, ...] = ()
     capabilities: tuple[str, ...] = ()
     description: str = ""
@@ -160,6 +163,11 @@ class Skill:
             "path": self.stored or self.path,
             "links": list(self.links),
             "signed_by": [signer.to_json(self.vouched_by) for signer in self.signed_by],
+            **(
+                {"claimed_by": [signer.to_json(self.vouched_by) for signer in self.claimed_by]}
+                if self.claimed_by
+                else {}
+            ),
             "requires": [need.to_json() for need in self.requires],
             "capabilities": list(self.capabilities),
             **({"edited": list(self.edited)} if self.edited is not None else {}),

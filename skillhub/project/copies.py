@@ -364,6 +364,7 @@ def view(
     record = record if record is not None and record.is_of(entry) else None
     facts = record.facts if record else Facts()
     enabled = record is not None and record.enabled
+    signers = tuple(map(Signer.parse, entry.signed_by))
     return Skill(
         name=name,
         source=entry.source,
@@ -377,7 +378,8 @@ def view(
         scope=project.scope,
         state="enabled" if enabled else "disabled",
         invocation="model" if facts.model_invocable else "user",
-        signed_by=tuple(map(Signer.parse, entry.signed_by)),
+        signed_by=signers if record else (),
+        claimed_by=() if record else signers,
         vouched_by=voucher(entry, project.last_lock(), project.home) if entry.signed_by else None,
         requires=needs_of(facts, record, with_stored_values(is_satisfied, name, project)) if facts.needs else (),
         capabilities=facts.capabilities if record else entry.capabilities,

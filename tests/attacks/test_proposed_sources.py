@@ -440,7 +440,7 @@ def test_attack_a_damaged_record_of_consent_is_an_error(clone, root):
 def test_a_signer_of_a_clones_registry_is_shown_with_the_registry(clone, root, web, registry):
     asked = clone.run("install", *YES, "--trust-source", f"acme={root}", "--dry-run")
     assert asked.status == 0
-    assert clone.run("list", "--json").json["skills"][0]["signed_by"][0]["by"] == "acme"  # not agreed to yet
+    assert clone.run("list", "--json").json["skills"][0]["claimed_by"][0]["by"] == "acme"  # not agreed to yet
     done = clone.run(*FROZEN, "--trust-source", f"acme={root}", "--json")
     details = [line for each in done.json["questions"] for line in each["details"]]
     assert [line for line in details if line.startswith("signed by")] == [

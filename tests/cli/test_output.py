@@ -807,3 +807,5 @@ def test_attack_list_names_no_signer_that_only_the_lock_claims(shell):
     assert "not agreed to" in done.out
     assert "not checked" in done.out
     assert "anthropic" not in done.out
+    (row,) = shell.run("list", "--json").json["skills"]
+    assert (row["trust"], row["signed_by"], row["claimed_by"][0]["identity"]) == ("unsigned", [], "anthropic")
