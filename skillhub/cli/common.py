@@ -273,8 +273,7 @@ class Common:
         from skillhub.project.last_seen import Advisories
         from skillhub.sources.history import FirstSeen
 
-        scratch = scratch or self.dry_run
-        project = self.open_project()
+        project, scratch = self.open_project(), scratch or self.dry_run
         project.waiting = self._say_waiting
         sources = ProjectSources(self.home, project.key, project.proposals, remember=not scratch)
         terminal, time = self.terminal, self.time(remember=not scratch)
@@ -305,6 +304,7 @@ class Common:
             first_seen=FirstSeen(self.home, remember=not scratch),
             clock=time.now,
             report=terminal.progress,
+            bundle=bundle.where if bundle else None,
             bundled=bundle.tree if bundle else None,
         )
 

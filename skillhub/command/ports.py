@@ -113,7 +113,8 @@ class Ports:
         clock: The present time, UTC, for expiry: no earlier than any time in verified metadata.
         report: Shows progress.
         show_plan: Shows the changes, by skill and of the sources, before any question or change.
-        bundled: Returns the files that a bundle has of a skill that only the lock vouches for.
+        bundle: The path of the bundle from which the command installs.
+        bundled: Returns the files that the bundle has of a skill that only the lock vouches for.
     """
 
     project: Project
@@ -131,6 +132,7 @@ class Ports:
     clock: Callable[[], datetime]
     report: ReportProgress
     show_plan: Callable[[Mapping[str, Changes], Sequence[SourceChange]], None] = show_no_plan
+    bundle: str | None = None
     bundled: Callable[[str], Unpacked | None] | None = None
 
     def open_registry(self, source: Source, root: bytes | None = None) -> TufRegistry:

@@ -255,6 +255,8 @@ def _subject(candidate: Candidate, known: Record | None, ports: Ports) -> Subjec
     entry = candidate.entry
     signer = candidate.signer if entry.patch is None else None
     known_as = names_of(signer, entry, ports) if signer else frozenset()
+    if candidate.bundle is not None and known is None:
+        subject = replace(subject, urls=(*subject.urls, ports.url_of(Local(candidate.bundle))))
     return replace(subject, signer=signer, vouched=is_vouched, known_as=known_as, findings=findings)
 
 

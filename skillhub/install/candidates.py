@@ -181,6 +181,7 @@ class Candidate:
         patch: The project's patch, if it is to be written to the path that ``entry`` names.
         own: The user's own key that signed it, if they have not trusted that key.
         voucher: The registry that names the signer, if the signer is no publisher of the user's.
+        bundle: The bundle that alone states its origin.
         claim: The SHA-256 of the PEM file of the claimed signing key, if that is all that the signature tells.
     """
 
@@ -203,6 +204,7 @@ class Candidate:
     own: OwnKey | None = None
     claim: Digest | None = None
     voucher: str | None = None
+    bundle: str | None = None
 
     @property
     def signed_by(self) -> str | None:
@@ -217,6 +219,11 @@ class Candidate:
     def noted(self, *notes: str) -> Candidate:
         """Return the candidate with these warnings added."""
         return replace(self, warnings=(*self.warnings, *notes)) if notes else self
+
+    def stated_by(self, bundle: str | None) -> Candidate:
+        """Return the candidate whose origin only this bundle states; None stands for no bundle."""
+        note = "only the bundle states where it came from; no registry proves it"
+        return self if bundle is None else replace(self.noted(note), bundle=bundle)
 
 
 @dataclass(frozen=True, slots=True)

@@ -443,7 +443,6 @@ def with_new_patch(found: Candidate, tree: Tree, ports: Ports, before: Locked | 
 
 # From an entry of the lock to exactly the locked skill, or an error, whatever the source's index says now.
 
-_BUNDLED = "only the bundle states where it came from; no registry proves it"
 # Where registries keep the archives of a skill; other layouts are not checked.
 _ARCHIVE = deferred(r"/archives/([^/]+)/[^/]+/[0-9a-f]{64}\.zip\Z")
 
@@ -534,8 +533,7 @@ def _by_locked_place(name: str, entry: Locked, ports: Ports, *, named_by: Who) -
         kind: Literal["files", "archive"] = "files" if entry.digest is None else "archive"
         url = entry.url or ""
         release = Release(name=name, url=url, digest=entry.digest, type=kind, version=entry.version, path=entry.path)
-    found = by_place(place, entry.place, release, ports, (entry.tree,))
-    return found if ports.bundled is None else found.map(lambda each: each.noted(_BUNDLED))
+    return by_place(place, entry.place, release, ports, (entry.tree,)).map(lambda each: each.stated_by(ports.bundle))
 
 
 def _by_locked_path(name: str, entry: Locked, ports: Ports) -> Acquisition:
@@ -547,7 +545,7 @@ def _by_locked_path(name: str, entry: Locked, ports: Ports) -> Acquisition:
     origin = {"path": path, "digest": entry.digest}
 
     def verify(_: None, scan: Scan) -> Candidate:
-        return _unvouched(unpacked, LOCAL, origin, ports, (entry.tree,), scan).noted(_BUNDLED)
+        return _unvouched(unpacked, LOCAL, origin, ports, (entry.tree,), scan).stated_by(ports.bundle)
 
     return Acquisition(nothing, verify)
 

@@ -13,7 +13,6 @@ from skillhub.formats.digest import NO_FILES
 from skillhub.formats.text import Quoted, amount, as_command, close, collapsed, quoted, shown, slips, word
 from skillhub.install.candidates import Candidate, spelled
 from skillhub.model.finding import NETWORK_UNKNOWN, Finding, at_least, counted, in_words, undeclared_variables
-from skillhub.model.lock import Locked
 from skillhub.model.provenance import Changes, Record, place_at_any_revision
 from skillhub.model.question import Question, QuestionKind
 from skillhub.model.reference import Local, authority
@@ -27,6 +26,7 @@ _NOTES_MAX = 6
 _FILES_MAX = 12
 _PLACES_MAX = 3  # of the findings of one rule
 _NAMES_MAX = 3  # of one place in a note
+_BUNDLED = " (according to the bundle)"
 _TRYING_OUT = "the registry inside this package is only for tests: its keys are public"
 
 
@@ -120,7 +120,8 @@ def _install(
         f"it can: {in_words(candidate.capabilities)}",
         _content(candidate),
         # The origin of a place without an alias begins with its reference already.
-        f"from {'' if entry.origin.startswith(entry.source) else f'{word(entry.source)}: '}{word(entry.origin)}",
+        f"from {'' if entry.origin.startswith(entry.source) else f'{word(entry.source)}: '}{word(entry.origin)}"
+        f"{_BUNDLED if candidate.bundle else ''}",
         f"{_signed(candidate)}{patched}",
         *([f"it calls itself {entry.name}, and is called {candidate.name} here"] if entry.name else ()),
     ]
@@ -130,7 +131,7 @@ def _install(
     row = (
         candidate.name,
         word(entry.version or entry.short),
-        _source_words(entry),
+        _source_words(candidate),
         (candidate.signed_by or "unsigned") + (", patched" if entry.patch else ""),
         capabilities or "give instructions only",
         needs or "-",
@@ -156,7 +157,7 @@ def _signer_and_source(candidate: Candidate) -> str:
     signer = candidate.signer
     unproven = "unsigned" if candidate.trust == "unsigned" else _signed(candidate)
     by = f"by {candidate.signed_by} ({signer.fingerprint})" if signer else unproven
-    return f"{by} from {_source_words(candidate.entry)}{', patched' if candidate.entry.patch else ''}"
+    return f"{by} from {_source_words(candidate)}{', patched' if candidate.entry.patch else ''}"
 
 
 def _content(candidate: Candidate) -> str:
@@ -186,13 +187,15 @@ def _show_command(candidate: Candidate) -> str:
     return as_command("skillhub", "show", ref)
 
 
-def _source_words(entry: Locked) -> str:
-    """Return the source, and the server of the bytes if that is another."""
+def _source_words(candidate: Candidate) -> str:
+    """Return the source, the server of the bytes if that is another, and whether only a bundle names the source."""
+    entry = candidate.entry
+    bundled = _BUNDLED if candidate.bundle else ""
     if entry.local or entry.named:
-        return word(entry.source)
+        return word(entry.source) + bundled
     server = authority(entry.git or entry.url or "")
     said = authority(entry.place) or "github.com"
-    return word(entry.source) if server == said else f"{word(entry.source)} (at {word(server or entry.origin)})"
+    return word(entry.source) + ("" if server == said else f" (at {word(server or entry.origin)})") + bundled
 
 
 def _unsigned(candidate: Candidate, install: str) -> Question:

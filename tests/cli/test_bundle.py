@@ -213,6 +213,28 @@ def test_attack_a_policy_applies_to_the_skills_of_a_bundle(machine, exported):
         assert machine.run("install", "--from", exported.path, *exported.yes).status == 6, policy
 
 
+def test_attack_a_policy_and_a_question_do_not_believe_the_origin_that_a_bundle_states(machine, exported):
+    text = (machine.project / "skillhub.toml").read_text()
+    lock = machine.lock()
+    box = lock["skills"]["boxed"]["source"].partition("/team")[0]
+    stated = [
+        lock["sources"]["acme"]["root"],
+        "https://paged.example/",
+        f"{box}/",
+        f"file://{exported.folder}/repo.git",
+    ]
+    stated += [f"file://{machine.project}/skills/"]
+    words = ("install", "--from", exported.path, "--json")
+    asked = [each for each in machine.run(*words, *exported.yes[1:]).json["questions"] if each["kind"] == "install"]
+    said = [line for each in asked for line in each["details"] if "(according to the bundle)" in line]
+    assert len(said) == len(asked) - 1
+    for allowed, status in ((stated, 6), ([*stated, f"file://{exported.path}"], 0)):
+        machine.write("project/skillhub.toml", f"{text}\n[policy]\nsources = {json.dumps(allowed)}\n")
+        done = machine.run(*words, *exported.yes)
+        assert done.status == status, done.err
+        assert (f"comes from 'file://{exported.path}'" in done.out) == (status == 6)
+
+
 def swap(key, data):
     return lambda answers: answers.update({next(each for each in answers if key in each): ("", data)})
 
