@@ -21,6 +21,7 @@ from skillhub.disk.home import Home
 from skillhub.errors import FormatError, StateError
 from skillhub.formats.digest import Digest, is_hex
 from skillhub.formats.json import strict_json
+from skillhub.formats.text import as_command, command
 from skillhub.install.pins import pin_name
 from skillhub.model.lock import Lock
 from skillhub.model.manifest import glance
@@ -265,7 +266,13 @@ def _read_project(key: str, path: str, home: Home) -> KnownProject | None:
         raise FormatError("expected the folder of a project", where=f"{path}: project")
     project = Project(base, "user" if key == state_key(base, "user") else "project", home)
     gone = project.scope == "project" and _is_gone(base)
-    lock = Lock() if gone else project.lock()
+    try:
+        lock = Lock() if gone else project.lock()
+    except FormatError as error:
+        if project.scope == "project" and error.hint:
+            fix = command("project", "lock", "fix")
+            error.hint = error.hint.replace(fix, as_command("skillhub", "lock", "fix", "--project", base))
+        raise
     trees = {entry.tree for entry in lock.skills.values()}
     trees |= {entry.original.tree for entry in lock.skills.values()}
     trees |= {record.tree for record in Records.parse(data, path).skills.values()}
