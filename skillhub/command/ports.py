@@ -114,7 +114,7 @@ class Ports:
         report: Shows progress.
         show_plan: Shows the changes, by skill and of the sources, before any question or change.
         bundle: The path of the bundle from which the command installs.
-        bundled: Returns the files that the bundle has of a skill that only the lock vouches for.
+        bundled: Returns the files that the bundle has of a tree that only the lock vouches for.
     """
 
     project: Project
@@ -133,7 +133,7 @@ class Ports:
     report: ReportProgress
     show_plan: Callable[[Mapping[str, Changes], Sequence[SourceChange]], None] = show_no_plan
     bundle: str | None = None
-    bundled: Callable[[str], Unpacked | None] | None = None
+    bundled: Callable[[Digest], Unpacked | None] | None = None
 
     def open_registry(self, source: Source, root: bytes | None = None) -> TufRegistry:
         """Return the registry of a source, its metadata verified.

@@ -62,7 +62,7 @@ def export(
                 answers |= {f"git:{id_}": ("", data) for id_, data in objects.items()}
             else:
                 tree = by_lock(name, original, ports, is_agreed=is_agreed, scan=False).run(no_scan).tree
-                answers[f"tree:{name}"] = "", pack(tree, compress=False)
+                answers[f"tree:{original.tree}"] = "", pack(tree, compress=False)
     recorded.advisories.known()  # an install reads the advisories of the registries
     bundle = SkillBundle(state.lock, answers)
     replay = replayed(bundle)

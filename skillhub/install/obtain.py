@@ -518,9 +518,9 @@ def _by_locked_origin(name: str, entry: Locked, ports: Ports, *, is_agreed: bool
 
 
 def _by_locked_place(name: str, entry: Locked, ports: Ports, *, named_by: Who) -> Acquisition:
-    name = entry.own_name(name)
     if entry.local:
         return _by_locked_path(name, entry, ports)
+    name = entry.own_name(name)
     if entry.git is not None:
         place = ports.open_place(repository(entry.git), entry.rev, named_by=named_by)
         release = Release(name=name, url=entry.git, type="tree", rev=entry.rev, path=entry.path, plugin=entry.plugin)
@@ -533,15 +533,20 @@ def _by_locked_place(name: str, entry: Locked, ports: Ports, *, named_by: Who) -
         kind: Literal["files", "archive"] = "files" if entry.digest is None else "archive"
         url = entry.url or ""
         release = Release(name=name, url=url, digest=entry.digest, type=kind, version=entry.version, path=entry.path)
+        release = replace(release, tree=entry.tree)
     return by_place(place, entry.place, release, ports, (entry.tree,)).map(lambda each: each.stated_by(ports.bundle))
 
 
 def _by_locked_path(name: str, entry: Locked, ports: Ports) -> Acquisition:
     """Return the acquisition of a locked folder or archive from its path, or from the bundle if the path is gone."""
     path = entry.path or ""
-    unpacked = ports.bundled(name) if ports.bundled else None
-    if unpacked is None or os.path.lexists(os.path.join(ports.project.base, os.path.expanduser(path))):
+    full = os.path.join(ports.project.base, os.path.expanduser(path))
+    if os.path.lexists(full):
         return by_path(path, ports, ports.project.base, (entry.tree,))
+    unpacked = ports.bundled(entry.tree) if ports.bundled else None
+    if unpacked is None:
+        hint = f"put the skill there, or {command(ports.project.scope, 'remove', name)} takes it out of the lock"
+        raise NotFound(f"the lock has {name} from a path that is not here", where=full, hint=hint)
     origin = {"path": path, "digest": entry.digest}
 
     def verify(_: None, scan: Scan) -> Candidate:

@@ -25,8 +25,8 @@ from skillhub.sources.repository import Folders
 from skillhub.trust.registry_metadata import METADATA_BUNDLE_PATH
 
 # A bundle is a zip: ``skillhub.lock``, ``bundle.json``, and ``blobs/<sha256>``, each blob once. ``bundle.json`` maps
-# keys to blobs. A key is a URL, ``git:<id>`` for an object of git, or ``tree:<name>`` for the files of a locked skill
-# that only the lock vouches for. Nothing in a bundle is trusted: the reader verifies it like the answer of a server.
+# keys to blobs. A key is a URL, ``git:<id>`` for an object of git, or ``tree:<digest>`` for the files of a skill that
+# only the lock vouches for. Nothing in a bundle is trusted: the reader verifies it like the answer of a server.
 
 CAP = 512 << 20
 _LIMITS = Limits(total=CAP, files=30_000)
@@ -58,7 +58,7 @@ class SkillBundle:
     """A lock and the answers of its sources.
 
     Attributes:
-        answers: The media type and the bytes, by URL, ``git:<id>`` or ``tree:<name>``.
+        answers: The media type and the bytes, by URL, ``git:<id>`` or ``tree:<digest>``.
         where: The file, for errors.
         asked: The keys that ``get`` has found so far.
     """
@@ -79,13 +79,13 @@ class SkillBundle:
         self.asked.add(key)
         return self.answers[key]
 
-    def tree(self, name: str) -> Unpacked | None:
-        """Return the files of a skill that only the lock vouches for; None if the bundle does not have them.
+    def tree(self, digest: Digest | None) -> Unpacked | None:
+        """Return the files of a tree that only the lock vouches for; None if the bundle does not have them.
 
         Raises:
             UnsafeArchive, FormatError: no skill may have such files.
         """
-        _, data = self.answers.get(f"tree:{name}", ("", None))
+        _, data = self.answers.get(f"tree:{digest}", ("", None))
         return None if data is None else unpack(data, "zip", wrapper=False)
 
     def parts(self) -> list[bytes]:
@@ -272,7 +272,7 @@ class BundledTrees(BundledRepository):
             NotFound: the bundle does not have them.
             UnsafeArchive, FormatError: no skill may have such files.
         """
-        if (found := self._bundle.tree(release.name)) is None:
+        if (found := self._bundle.tree(release.tree)) is None:
             raise NotFound(f"the bundle does not hold the files of {release.name}", where=self._bundle.where)
         return found
 

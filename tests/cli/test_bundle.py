@@ -126,7 +126,7 @@ def test_a_bundle_has_the_files_that_a_lock_needs_and_is_reproducible(exported):
     assert files["skillhub.lock"] == (exported.machine.project / "skillhub.lock").read_bytes()
     keys = json.loads(files["bundle.json"])["content"]
     assert {key.split(":")[0] for key in keys} == {"git", "https", "http", "tree"}
-    assert f"{exported.url}/metadata/1.root.json" in keys and "tree:mine" in keys
+    assert f"{exported.url}/metadata/1.root.json" in keys and any(key.startswith("tree:sha256:") for key in keys)
     assert b"x" * 5000 not in files.values()  # a file beside the skill
 
 
@@ -145,6 +145,16 @@ def test_a_bundle_is_installed_without_network(machine, exported, has_lock):
     assert any(each.startswith("notes: only the bundle states where it came from") for each in done.json["warnings"])
     assert not any(each.startswith("greeting:") for each in done.json["warnings"])
     assert machine.run("install", "--frozen", "--from", exported.path, "--yes").status == 0
+
+
+def test_a_bundle_has_a_local_skill_under_the_name_that_the_user_gave_it(tmp_path):
+    here, there = Here(tmp_path / "a"), Here(tmp_path / "b")
+    here.skill("project/skills/mine")
+    yes = ("--yes", "--allow-unsigned")
+    assert here.run("install", "./skills/mine", "--as", "own", *yes).status == 0
+    assert here.run("bundle", "export", tmp_path / "bundle").status == 0
+    assert there.run("install", "--from", tmp_path / "bundle", *yes).status == 0
+    assert [*there.lock()["skills"]] == ["own"]
 
 
 def test_a_missing_bundle_is_written_by_the_command_in_the_hint(shell):
@@ -277,9 +287,9 @@ CHANGED = {
         5,
     ),
     "a commit is gone": (drop("git:"), 3),
-    "a tree is another": (swap("tree:mine", zipped({"SKILL.md": skill_md("mine", "evil")})), 5),
-    "a tree is a bomb": (swap("tree:mine", bomb()), 5),
-    "a tree is gone": (drop("tree:mine"), 3),
+    "a tree is another": (swap("tree:", zipped({"SKILL.md": skill_md("mine", "evil")})), 5),
+    "a tree is a bomb": (swap("tree:", bomb()), 5),
+    "a tree is gone": (drop("tree:"), 3),
     "the timestamp is gone": (drop("timestamp.json"), 3),
     "the timestamp is no metadata": (swap("timestamp.json", b"{}"), 4),
     "the snapshot is another document": (stale("snapshot.json"), 5),

@@ -49,7 +49,9 @@ def test_frozen_without_the_local_path_is_not_found(world):
     other = world.on_another_machine()
     shutil.rmtree(folder)
     shutil.rmtree(world.copy("plain"))
-    refused(other, NotFound, lambda: other.install(frozen=True))
+    error = refused(other, NotFound, lambda: other.install(frozen=True))
+    assert (error.message, error.where) == ("the lock has plain from a path that is not here", str(folder))
+    assert "skillhub remove plain" in error.hint
     assert world.install(frozen=True).skills[0].state == "enabled"
 
 
