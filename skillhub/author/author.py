@@ -292,11 +292,7 @@ class Packed:
 
 
 def pack_skill(
-    path: str,
-    output: str | None,
-    kind: ArchiveKind,
-    now: datetime,
-    write: Callable[[str, bytes], None] = files.write_atomic,
+    path: str, output: str | None, kind: ArchiveKind, now: datetime, write: Callable[[str, bytes], None]
 ) -> Packed:
     """Write the skill at ``path`` to an archive, reproducibly, without the files that a signature ignores.
 

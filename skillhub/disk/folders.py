@@ -30,7 +30,7 @@ _DEEPEST = 100  # the depth of a path that ``one_look`` resolves folder by folde
 
 LARGEST = 64 << 20  # bytes; every file of a skill is smaller
 
-ExpectedFiles: TypeAlias = Mapping[str, File | ListedFile]
+FileBits: TypeAlias = Mapping[str, File | ListedFile]
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +184,7 @@ class ExecuteBits:
         dir_fd: The open folder that contains ``folder``.
     """
 
-    def __init__(self, folder: str, expected: ExpectedFiles, dir_fd: int | None = None) -> None:
+    def __init__(self, folder: str, expected: FileBits, dir_fd: int | None = None) -> None:
         self._folder, self._expected, self._dir_fd = folder, expected, dir_fd
 
     @cached_property
@@ -201,12 +201,7 @@ class ExecuteBits:
 
 
 def walk(
-    folder: str,
-    *,
-    largest: int,
-    skip: str | None = None,
-    dir_fd: int | None = None,
-    like: ExpectedFiles | None = None,
+    folder: str, *, largest: int, skip: str | None = None, dir_fd: int | None = None, like: FileBits | None = None
 ) -> Iterator[FolderEntry]:
     """Yield every file below ``folder`` with its bytes, and every other entry that is no folder with None.
 
@@ -303,7 +298,7 @@ def _read(full: str, path: str, largest: int, dir_fd: int | None = None) -> tupl
     return data, bool(status.st_mode & 0o100)
 
 
-def list_folder(folder: str, like: ExpectedFiles | None = None) -> Listing | None:
+def list_folder(folder: str, like: FileBits | None = None) -> Listing | None:
     """Return the listing of ``folder``, or None if it contains an entry that no skill may contain.
 
     ``like`` has the execute bits that count where the file system keeps none.
@@ -320,7 +315,7 @@ def list_folder(folder: str, like: ExpectedFiles | None = None) -> Listing | Non
     return Listing(rows)
 
 
-def listing_of(path: str, like: ExpectedFiles | None = None) -> Listing | None:
+def listing_of(path: str, like: FileBits | None = None) -> Listing | None:
     """Return ``list_folder`` of a place; None if it is no folder.
 
     Raises:

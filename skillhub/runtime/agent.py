@@ -43,15 +43,7 @@ from skillhub.runtime.catalog import (
 from skillhub.runtime.discover import Search, Surroundings, discover, roots, upwards
 from skillhub.runtime.folder import Agreed, Folder, all_files, has_tree
 from skillhub.runtime.locks import KnownLocks, Locks, NoLocks
-from skillhub.runtime.state import (
-    StoredAnswer,
-    layers,
-    reach_files,
-    state_folder,
-    store_answer,
-    stored_answers,
-    with_reach,
-)
+from skillhub.runtime.state import layers, reach_files, state_folder, store_answer, stored_answers, with_reach
 from skillhub.runtime.walk import Cache, declared
 
 _CODEX_SCOPES: Final = {"project": "repo", "user": "user", "admin": "admin"}
@@ -563,5 +555,5 @@ def remember(skill: Skill, allowed: bool, scope: Scope, profile: Profile | str, 
         StateError: the file cannot be read or written; the skill has a link, or more files than an installed one may.
         UsageError: there is no such scope or agent.
     """
-    answer: StoredAnswer = (skill.tree or Listing(all_files(skill).hashed()).digest) if allowed else False
-    store_answer(skill.full_name, answer, scope, profile_of(profile), around)
+    tree = (skill.tree or Listing(all_files(skill).hashed()).digest) if allowed else None
+    store_answer(skill.full_name, tree or False, scope, profile_of(profile), around)

@@ -11,7 +11,7 @@ from skillhub import errors
 from skillhub.archive.limits import Entry, Limits
 from skillhub.archive.unpack import gather, unpack
 from skillhub.disk import files
-from skillhub.disk.folders import ExpectedFiles, walk
+from skillhub.disk.folders import FileBits, walk
 from skillhub.errors import FormatError, NotFound, SecurityError, UnsafeArchive
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import as_command, as_word, did_you_mean, quote, spelled_like
@@ -26,7 +26,7 @@ _EXPECTED = "expected a skill: a folder, .zip, .skill or .tar.gz"
 
 
 def read_local(
-    path: str, *, wrapper: bool = True, project: Project | None = None, like: ExpectedFiles | None = None
+    path: str, *, wrapper: bool = True, project: Project | None = None, like: FileBits | None = None
 ) -> Unpacked:
     """Return the skill at ``path``; ``wrapper`` is as for ``unpack``.
 
@@ -86,7 +86,7 @@ def named(path: str, kinds: tuple[type[errors.SkillhubError], ...] = _OF_CONTENT
         raise
 
 
-def _read_folder(full: str, path: str, project: Project | None, like: ExpectedFiles | None) -> Unpacked:
+def _read_folder(full: str, path: str, project: Project | None, like: FileBits | None) -> Unpacked:
     if not os.path.lexists(os.path.join(full, SKILL_MD)):
         hint = "a skill is a folder with a SKILL.md; name that folder"
         with files.disk_errors(full):
@@ -99,7 +99,7 @@ def _read_folder(full: str, path: str, project: Project | None, like: ExpectedFi
             return gather(_entries(name, like, at), wrapper=False)
 
 
-def _entries(folder: str, like: ExpectedFiles | None, at: int | None = None) -> Iterator[Entry]:
+def _entries(folder: str, like: FileBits | None, at: int | None = None) -> Iterator[Entry]:
     for found in walk(folder, largest=Limits().total, skip=".git", dir_fd=at, like=like):
         if found.file is None:
             raise UnsafeArchive("link", "expected files and folders, found a link or a device", where=found.path)

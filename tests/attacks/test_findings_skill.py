@@ -8,6 +8,7 @@ import random
 import pytest
 
 from skillhub.author.author import pack_skill
+from skillhub.disk.files import write_atomic
 from skillhub.edits.patch import difference
 from skillhub.errors import UsageError
 from skillhub.install.trusted_sources import Pin, add_source
@@ -22,7 +23,7 @@ def test_a_version_with_a_path_does_not_change_the_folder_of_an_archive(tmp_path
     folder = skill(tmp_path, head=f'metadata:\n  version: "{version}"\n')
     target = tmp_path / "a/b/c"
     target.mkdir(parents=True)
-    packed = pack_skill(str(folder), str(target), "zip", NOW)
+    packed = pack_skill(str(folder), str(target), "zip", NOW, write_atomic)
     assert os.path.dirname(packed.path) == str(target)
     assert [path.name for path in tmp_path.rglob("*.zip")] == ["plain.zip"]
 
