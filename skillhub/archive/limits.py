@@ -121,7 +121,7 @@ _CONFUSABLE: Final = str.maketrans(
 
 
 def check_path(path: str, limits: Limits) -> None:
-    """Return if every system puts this path inside the skill's folder, under exactly this name.
+    """Refuse a path unless every system puts it inside the skill's folder, under exactly this name.
 
     Args:
         path: Segments joined by ``/``, without ``/`` at the end; may contain lone surrogates.

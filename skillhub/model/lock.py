@@ -401,7 +401,7 @@ class LockedSource:
 
 
 def check_origin(entry: Locked, kinds: Mapping[str, str], where: str) -> None:
-    """Return if the entry has exactly the keys of one kind of origin.
+    """Refuse an entry that does not have exactly the keys of one kind of origin.
 
     Args:
         entry: One skill of a lock.
@@ -424,7 +424,7 @@ def check_origin(entry: Locked, kinds: Mapping[str, str], where: str) -> None:
 
 
 def check_version(version: str, where: str) -> None:
-    """Return if a registry's release may have this version.
+    """Refuse a version that no release of a registry may have.
 
     Raises:
         FormatError: it is no version by Semantic Versioning 2.0.0.

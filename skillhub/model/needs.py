@@ -161,7 +161,7 @@ class Requirement:
 
 
 def check_value(value: str) -> None:
-    """Return if this can be the value of a variable that a skill needs.
+    """Refuse a text that cannot be the value of a variable that a skill needs.
 
     Raises:
         UsageError: it is empty, too long or contains NUL.

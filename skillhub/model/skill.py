@@ -185,7 +185,7 @@ _SKILL = (
 
 
 def check_paths(*paths: str | None) -> None:
-    """Return if each of these can be a path; None is skipped.
+    """Refuse a text that cannot be a path; None is skipped.
 
     Raises:
         UsageError: one cannot.

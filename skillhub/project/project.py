@@ -464,7 +464,7 @@ def exclude(project: HeldFolder, links: Iterable[str]) -> None:
 
 
 def check_exclude(project: HeldFolder) -> None:
-    """Return if ``exclude`` can read its file; commands check that before they write anything.
+    """Refuse an exclude file that ``exclude`` cannot read; commands check that before they write anything.
 
     Raises:
         LinkLeavesProject, StateError: as ``exclude``.
