@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from skillhub.net.fetch import Arrived, Fetcher, Web, Who
     from skillhub.sources.bundle import SkillBundle
     from skillhub.sources.configured import Source, Sources
+    from skillhub.sources.layout import Snapshot
     from skillhub.sources.registry_client import TufRegistry
-    from skillhub.sources.snapshot import Snapshot
 
 _YOURS = "only this project names it; if the host is yours, add it to trusted-hosts in config.toml"
 

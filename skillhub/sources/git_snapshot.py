@@ -19,7 +19,7 @@ from skillhub.model.reference import is_rev
 from skillhub.model.tree import SKILL_MD
 from skillhub.sources.git_program import AT_ONCE, GitLimits, GoneError
 from skillhub.sources.git_repository import GitCache, remote
-from skillhub.sources.snapshot import SnapshotNode, SnapshotNodes
+from skillhub.sources.layout import SnapshotNode, SnapshotNodes
 
 # Git does not hash the objects that it reads from a pack. Every object from a cache or a server therefore passes
 # ``checked``, from the commit down, so that neither can replace the bytes of a file.

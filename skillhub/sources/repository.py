@@ -20,8 +20,7 @@ from skillhub.model.index import Index, Release
 from skillhub.model.tree import SKILL_MD, File, Unpacked
 from skillhub.net.target import check_marketplace_url
 from skillhub.sources import layout
-from skillhub.sources.layout import Elsewhere, Plugin, Survey, join
-from skillhub.sources.snapshot import Snapshot, SnapshotNode, SnapshotNodes
+from skillhub.sources.layout import Elsewhere, Plugin, Snapshot, SnapshotNode, SnapshotNodes, Survey, join
 
 # The files of each skill pass the same checks as those of an archive.
 

@@ -11,7 +11,7 @@ import pytest
 from skillhub.disk import files as disk
 from skillhub.errors import FormatError, NotFound, SourceError, StateError, UsageError
 from skillhub.sources.git_program import GitLimits
-from skillhub.sources.snapshot import SnapshotNode
+from skillhub.sources.layout import SnapshotNode
 from tests.support.gitbackend import backend
 from tests.support.gitrepos import SKILL, Repo, link, program, submodule
 from tests.support.gitserver import served

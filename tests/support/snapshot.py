@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping
 
 from skillhub.errors import NotFound
-from skillhub.sources.snapshot import SnapshotNode, SnapshotNodes
+from skillhub.sources.layout import SnapshotNode, SnapshotNodes
 
 
 class Memory:
