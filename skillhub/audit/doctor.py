@@ -21,7 +21,7 @@ from skillhub.model.skill import Need, Skill
 from skillhub.net.settings import Settings
 from skillhub.policy.policy import rows
 from skillhub.project.copies import agent_folders, link_folders, managed, not_agreed, path_of, unmanaged, users_skills
-from skillhub.project.project import unrelated_git
+from skillhub.project.git_exclude import unrelated_git
 from skillhub.runtime.agent import catalog_after_writing, unnamed
 from skillhub.runtime.catalog import Catalog, Root
 from skillhub.runtime.discover import Surroundings, discover

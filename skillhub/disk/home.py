@@ -228,3 +228,8 @@ def marks_above(folder: str) -> Iterator[str]:
     """Yield this folder and those above it, and what may make one a project, a workspace or a repository."""
     for each in (folder, *map(str, PurePath(folder).parents)):
         yield from (each, *(os.path.join(each, name) for name in (".git", LOCK, INTENT)))
+
+
+def is_own(status: os.stat_result) -> bool:
+    """Return whether a file or folder belongs to this user."""
+    return not hasattr(os, "geteuid") or status.st_uid == os.geteuid()

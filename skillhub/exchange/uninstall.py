@@ -22,7 +22,8 @@ from skillhub.model.hosts import Scope, hosts
 from skillhub.model.provenance import Record, Records
 from skillhub.model.question import Asked, Question
 from skillhub.project import copies, mcp_config
-from skillhub.project.project import Project, check_exclude, exclude, state_key
+from skillhub.project.git_exclude import check_exclude, exclude
+from skillhub.project.project import Project, state_key
 from skillhub.project.store import Store
 from skillhub.project.user_state import Secret
 from skillhub.runtime.folder import Agreed, Folder

@@ -21,7 +21,8 @@ from skillhub.model.provenance import Record, Records
 from skillhub.model.question import Asked, Question, Way, chosen_edit
 from skillhub.model.tree import SKILL_MD, Listing, Tree
 from skillhub.project import copies
-from skillhub.project.project import Project, exclude
+from skillhub.project.git_exclude import exclude
+from skillhub.project.project import Project
 from skillhub.project.store import Store
 
 # At each place: a link is ``in-place`` already or is to ``make``; a removal is to ``delete`` a copy without edits.

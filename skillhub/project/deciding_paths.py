@@ -10,9 +10,10 @@ from skillhub.disk.proved import names_in
 from skillhub.errors import StateError
 from skillhub.model.hosts import hosts, signs_of
 from skillhub.project.copies import UNFINISHED, folders_of
+from skillhub.project.git_exclude import exclude_file
 from skillhub.project.intent import policy_places
 from skillhub.project.mcp_config import shared_folders
-from skillhub.project.project import Project, exclude_file
+from skillhub.project.project import Project
 
 # In ``<state>``: folders with files of other projects, or that these commands do not read.
 _OTHERS = frozenset({"listings", "projects", "proved", "seen"})

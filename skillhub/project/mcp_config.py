@@ -17,7 +17,8 @@ from skillhub.formats import json as jsonc
 from skillhub.formats import toml, yaml
 from skillhub.formats.text import deferred, packaged, quote
 from skillhub.model.hosts import Scope, absolute, expand, host
-from skillhub.project.project import Project, exclude_file
+from skillhub.project.git_exclude import exclude_file
+from skillhub.project.project import Project
 
 if TYPE_CHECKING:
     from skillhub.model.needs import McpServer

@@ -11,7 +11,7 @@ import pytest
 
 from skillhub.disk.files import HeldFolder
 from skillhub.errors import LinkLeavesProject
-from skillhub.project.project import exclude, unrelated_git
+from skillhub.project.git_exclude import exclude, unrelated_git
 from tests.support.swapping import unchanged
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git makes the repositories")

@@ -17,7 +17,7 @@ from skillhub.errors import LinkLeavesProject
 from skillhub.model.tree import File, Tree
 from skillhub.disk import files
 from skillhub.project import copies
-from skillhub.project.project import exclude
+from skillhub.project.git_exclude import exclude
 from skillhub.disk.folders import remove_tree, write_tree
 from skillhub.disk.home import Home
 from skillhub.project.project import Project

@@ -9,7 +9,7 @@ import pytest
 
 from skillhub.disk.files import HeldFolder
 from skillhub.errors import LinkLeavesProject
-from skillhub.project.project import exclude
+from skillhub.project.git_exclude import exclude
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is the judge")
 LINKS = (".agents/skills/plain", ".claude/skills/plain")
