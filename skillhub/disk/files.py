@@ -8,7 +8,7 @@ import stat
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 
 from skillhub.errors import FormatError, LinkLeavesProject, StateError
 from skillhub.formats.text import is_segment, quote
@@ -336,16 +336,6 @@ def read_linked(path: str, limit: int) -> bytes | None:
     return data
 
 
-@contextmanager
-def _held(path: str, root: HeldFolder | None, *, make: bool = False) -> Iterator[tuple[str, int | None]]:
-    """Hold ``path`` below its root; without a root (a file of skillhub's own), yield ``path`` itself."""
-    if root is None:
-        yield path, None
-        return
-    with root.hold(path, make=make) as held:
-        yield held
-
-
 def _read_in(name: str, at: int | None, limit: int, path: str) -> bytes | None:
     try:
         handle = _open(name, _READ, at=at)
@@ -464,7 +454,8 @@ def _staged(
     path: str, data: bytes, mode: int | None, sync: bool, root: HeldFolder | None
 ) -> Iterator[tuple[str, str, int | None]]:
     """Write ``data`` to a temporary file beside ``path``, and remove that at the end unless it was renamed."""
-    with disk_errors(path), _held(path, root, make=True) as (name, at):
+    held = nullcontext((path, None)) if root is None else root.hold(path, make=True)
+    with disk_errors(path), held as (name, at):
         temporary = os.path.join(os.path.dirname(name), f".skillhub-{os.urandom(8).hex()}.tmp")
         there = _mode_of(name, at, path)
         mode = there if mode is None else mode

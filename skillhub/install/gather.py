@@ -360,7 +360,7 @@ Describe = Callable[[Candidate], Candidate]
 
 
 def newest_of(
-    names: Iterable[str], state: State, ports: Ports, *, on_error: OnError, describe: Describe | None = None
+    names: Iterable[str], state: State, ports: Ports, *, on_error: OnError, describe: Describe | None
 ) -> Gathered:
     """Return the candidates that are newer than the lock; a newer one to which the patch does not apply is left out.
 

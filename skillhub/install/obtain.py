@@ -448,7 +448,7 @@ def with_new_patch(found: Candidate, tree: Tree, ports: Ports, before: Locked | 
 _ARCHIVE = deferred(r"/archives/([^/]+)/[^/]+/[0-9a-f]{64}\.zip\Z")
 
 
-def by_lock(name: str, entry: Locked, ports: Ports, *, is_agreed: bool = False, scan: bool = True) -> Acquisition:
+def by_lock(name: str, entry: Locked, ports: Ports, *, is_agreed: bool, scan: bool = True) -> Acquisition:
     """Return the acquisition of the locked skill: from the store if it has the tree, else from the locked origin.
 
     Args:

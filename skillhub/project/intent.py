@@ -395,7 +395,7 @@ def is_from(entry: Locked, place: Remote | Local, base: str = "") -> bool:
     return inside and canonical(entry.place) == canonical(place.source)
 
 
-def is_at_place(entry: Locked, place: PlaceRef, base: str = "") -> bool:
+def is_at_place(entry: Locked, place: PlaceRef, base: str) -> bool:
     """Return whether a locked skill is from this location, at any revision."""
     if isinstance(place, Local):
         return is_from(entry, place, base)

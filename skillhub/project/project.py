@@ -196,8 +196,8 @@ class Project:
                 changed = True
         return changed
 
-    def intent_bytes(self, package: str = "") -> bytes:
-        """Return the bytes of the intent, or of a package's; empty if it is absent."""
+    def intent_bytes(self, package: str) -> bytes:
+        """Return the bytes of a package's intent, or of the root's for an empty path; empty if it is absent."""
         return self._read(os.path.join(package, INTENT)) or b""
 
     def has_lock_or_intent(self) -> bool:

@@ -127,7 +127,11 @@ def test_attack_a_document_linked_out_of_the_project_is_refused(project, tmp_pat
     (tmp_path / "project" / name).symlink_to(target)
     acts = [project.lock, lambda: project.write_lock(Lock({"plain": ENTRY}).dump())]
     if name.endswith("toml"):
-        acts = [project.intent, project.intent_bytes, lambda: project.edit_intent({"demo": Wanted(path="demo")}, ())]
+        acts = [
+            project.intent,
+            lambda: project.intent_bytes(""),
+            lambda: project.edit_intent({"demo": Wanted(path="demo")}, ()),
+        ]
     for act in acts:
         with pytest.raises(LinkLeavesProject):
             act()
