@@ -66,8 +66,8 @@ def test_import_of_all_names_loads_no_network_and_no_cryptography():
     assert {name for name in out if name.startswith("skillhub.project.")} <= READ
 
 
-# The loaded modules of the room below, which read paths, locks and records.
+# The loaded modules of the room below, which read paths, locks and records; ``git_exclude`` is called by writers.
 READ = {
     f"skillhub.project.{name}"
-    for name in ("project", "store", "copies", "installed", "intent", "user_state", "last_seen", "mcp")
+    for name in ("project", "store", "copies", "git_exclude", "intent", "user_state", "last_seen")
 }
