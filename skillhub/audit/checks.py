@@ -114,9 +114,8 @@ def change(case: Case) -> Iterator[Finding]:
         message = f"{name} was signed by {before}, and is now signed by {now}"
         yield case.finding("signer-changed", message)
     if entry.patch is not None and entry.patch != earlier.patch:
-        yield case.finding(
-            "patch-changed", f"{name} is patched by {entry.patch.path} now, and the patch is not signed"
-        )
+        message = f"{name} is patched by {entry.patch.path} now, and the patch is not signed"
+        yield case.finding("patch-changed", message)
 
 
 def _source_and_origin(entry: Locked) -> str:
@@ -199,9 +198,8 @@ def age(case: Case) -> Iterator[Finding]:
                 line = case.ports.project.intent().skills.get(case.name)
                 if line is None or line.version is None or Range(line.version).allows(newest):
                     install = command(scope, "update", case.name)  # leaves the intent unchanged
-            yield replace(
-                case.finding("outdated", message), hint=f"{diff} shows what it changes, {install} installs it"
-            )
+            hint = f"{diff} shows what it changes, {install} installs it"
+            yield replace(case.finding("outdated", message), hint=hint)
 
 
 def agents(case: Case) -> Iterator[Finding]:

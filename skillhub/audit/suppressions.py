@@ -114,9 +114,8 @@ class Acceptance:
         for entry in self.suppressions:
             about = f"{entry.rule} in {entry.skill}" + (f", {quote(entry.path)}" if entry.path else "")
             if entry.is_over(self.now):
-                yield finding_of(
-                    "suppression-expired", f"the suppression of {about} ended on {entry.expires}", None, place
-                )
+                message = f"the suppression of {about} ended on {entry.expires}"
+                yield finding_of("suppression-expired", message, None, place)
             elif entry in self._matched:
                 old = before.skills.get(entry.skill) if before is not None else None
                 if before is not None and (old is None or old.tree != entry.tree):
@@ -128,9 +127,8 @@ class Acceptance:
             elif entry.skill in self._skills or (every is not None and entry.skill not in every):
                 why = "there is no such finding in that tree"
                 why = why if may_be_accepted(entry.rule) else "a project cannot accept this rule"
-                yield finding_of(
-                    "suppression-unused", f"the suppression of {about} matches nothing: {why}", None, place
-                )
+                message = f"the suppression of {about} matches nothing: {why}"
+                yield finding_of("suppression-unused", message, None, place)
 
     @property
     def gone(self) -> int:

@@ -212,7 +212,10 @@ class _Parser:
         if first == '"':
             return self._string(offset)
         if match := _WORD.match(self._text, offset) or _NUMBER.match(self._text, offset):
-            return JsonNode(offset, match.end(), _scalar(match.group()))
+            token = match.group()
+            # Python refuses to convert very long integers; as floats they still compare.
+            is_long = token[-1].isdigit() and len(token) > 300
+            return JsonNode(offset, match.end(), float(token) if is_long else loads(token))
         self._fail("a value", offset)
 
     def _object(self, start: int, depth: int) -> JsonNode:
@@ -267,11 +270,6 @@ class _Parser:
         line = self._text.count("\n", 0, offset) + 1
         actual = quote(self._text[offset : offset + 20]) if offset < len(self._text) else "the end of the file"
         raise FormatError(f"expected {expected}, found {actual}", where=f"{self._where}:{line}")
-
-
-def _scalar(token: str) -> object:
-    # Python refuses to convert very long integers; as floats they still compare.
-    return float(token) if token[-1].isdigit() and len(token) > 300 else loads(token)
 
 
 # One member of a JSON file is added or removed; every other byte stays.

@@ -515,7 +515,10 @@ def parse_discovery(data: bytes, url: str, well_known: bool = True) -> Discovere
     if schema is None and not well_known:
         return DiscoveredSite(LEGACY, _by_files(FilesListing.parse(document, url), url))
     if schema is None:
-        return DiscoveredSite(LEGACY, _legacy(LegacyDiscoveryListing.parse(document, url), url))
+        listing = LegacyDiscoveryListing.parse(document, url)
+        refuse_twice((entry.name for entry in listing.skills), url)
+        skills = {entry.name: (_of_files(entry, url),) for entry in listing.skills}
+        return DiscoveredSite(LEGACY, Index(skills, warnings=listing.warnings()))
     if schema != SCHEMA:
         raise FormatError(
             f"expected $schema {SCHEMA}, found {quote(schema)}: nothing of it is used",
@@ -543,11 +546,6 @@ def _resolved(base: str, url: str) -> str:
         return urlsplit(urljoin(base, url)).geturl().partition("#")[0]
     except ValueError as error:  # the brackets hold no IP address
         raise FormatError(f"expected a URL, found {quote(url)}", where=base) from error
-
-
-def _legacy(listing: LegacyDiscoveryListing, url: str) -> Index:
-    refuse_twice((entry.name for entry in listing.skills), url)
-    return Index({entry.name: (_of_files(entry, url),) for entry in listing.skills}, warnings=listing.warnings())
 
 
 def _of_files(entry: _LegacyEntry, url: str) -> Release:

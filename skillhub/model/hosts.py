@@ -119,21 +119,8 @@ def skill_folder(host: Host, scope: Scope, project: str, home: str, environ: Map
     return expand(host.user_dir, home, environ, host.user_dir_env) if host.user_dir else None
 
 
-def is_in_use(host: Host, project: str, home: str, environ: Mapping[str, str], exists: Callable[[str], bool]) -> bool:
-    """Return whether this agent is in use on this machine or in this project.
-
-    Args:
-        host: The agent.
-        project: The project's folder.
-        home: The user's home folder.
-        environ: The variables, some of which move an agent's folder.
-        exists: Returns whether a file or folder exists at a path.
-    """
-    return any(map(exists, signs_of(host, project, home, environ)))
-
-
 def signs_of(host: Host, project: str, home: str, environ: Mapping[str, str]) -> list[str]:
-    """Return the paths of which one exists if this agent is in use; the arguments are those of ``is_in_use``."""
+    """Return the paths of which one exists if this agent is in use; ``environ`` may move an agent's folder."""
     return [
         expand(sign, home, environ, host.user_dir_env) if sign.startswith("~/") else os.path.join(project, sign)
         for sign in host.signs
@@ -141,8 +128,11 @@ def signs_of(host: Host, project: str, home: str, environ: Mapping[str, str]) ->
 
 
 def detect(project: str, home: str, environ: Mapping[str, str], exists: Callable[[str], bool]) -> tuple[Host, ...]:
-    """Return the agents that are in use, in the order of the table."""
-    return tuple(host for host in hosts().values() if is_in_use(host, project, home, environ, exists))
+    """Return the agents that are in use on this machine or in this project, in the order of the table.
+
+    ``exists`` returns whether a file or folder exists at a path.
+    """
+    return tuple(host for host in hosts().values() if any(map(exists, signs_of(host, project, home, environ))))
 
 
 # How each agent reads skills and shows them to its model: a row of ``profiles.json``, never a subclass.

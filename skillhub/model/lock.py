@@ -183,9 +183,7 @@ FormatVersion = Annotated[int, version_of("lock format", VERSION)]
 InnerPath = Annotated[str, Read(_inner, type="string", minLength=1, **{"not": {"anyOf": [_BELOW, {"pattern": ":"}]}})]
 _Need = Annotated[str, matching(_NEED, "a need, as kind:name")]
 _Path = Annotated[str, Read(_path, type="string", minLength=1)]
-_Repository = Annotated[
-    str, Read(_repository, type="string", pattern=r"^(https?://[^/@]+/.|ssh://[^/:]+/.|file:///)")
-]
+_GitUrl = Annotated[str, Read(_repository, type="string", pattern=r"^(https?://[^/@]+/.|ssh://[^/:]+/.|file:///)")]
 Signers = Annotated[
     Items[Annotated[str, Read(_signer, type="string", pattern=r"^(key|certificate|sigstore):sha256:[0-9a-f]{64}:.")]],
     Before(_not_empty),
@@ -291,7 +289,7 @@ class Locked:
     version: Absent[Visible] = None
     url: Absent[_Url] = None
     digest: Absent[Sha256] = None
-    git: Absent[_Repository] = None
+    git: Absent[_GitUrl] = None
     rev: Absent[ObjectId] = None
     path: Absent[_Path] = None
     capabilities: Items[Capability] = ()

@@ -151,9 +151,8 @@ def remote_at(
         options.append(f"remote.{REMOTE}.receivepack=GIT_ALLOW_PROTOCOL=none git {_RECEIVING} receive-pack")
     if not RULES[named_by].settings:
         protocol = "file" if fetch_url.startswith("file:") else "https"
-        return GitRemote(
-            url, fetch_url, named_by, tuple(options), {"GIT_ALLOW_PROTOCOL": protocol, **_NO_USER_SETTINGS}
-        )
+        variables = {"GIT_ALLOW_PROTOCOL": protocol, **_NO_USER_SETTINGS}
+        return GitRemote(url, fetch_url, named_by, tuple(options), variables)
     variables = {"GIT_ALLOW_PROTOCOL": protocols}
     # An ssh command of the user is kept; without a terminal it cannot prompt either.
     is_usual = fetch_url.startswith("ssh:") and environ.keys().isdisjoint(("GIT_SSH_COMMAND", "GIT_SSH"))

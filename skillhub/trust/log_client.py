@@ -253,7 +253,10 @@ class LogWatch:
 
     def __init__(self, log: RegistryLog, folder: str, name: str) -> None:
         path = os.path.join(folder, "log-watched.json")
-        self._file = StateFile(path, "the reported entries of a log", _WATCHED_HINT, LogWatchedFile, _watched)
+        what = "the reported entries of a log"
+        self._file = StateFile(
+            path, what, _WATCHED_HINT, LogWatchedFile, lambda found: found.watched if found else {}
+        )
         self._name = name
         self._size = log.head.checkpoint.size
         known = self._file.read().get(name)
@@ -289,10 +292,6 @@ class LogWatch:
         elif entry["kind"] == "name" and name == self._name:
             self._about.add(f"owner:{publisher}")
         return True
-
-
-def _watched(document: LogWatchedFile | None) -> Mapping[str, Watched]:
-    return document.watched if document else {}
 
 
 def read_entry(numbered: tuple[int, bytes]) -> Mapping[str, Any]:

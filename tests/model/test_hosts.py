@@ -87,7 +87,7 @@ def test_agent_is_detected_by_its_folder():
     assert detected("/work/p/.cursor", "/home/u/.config/opencode") == ["cursor", "opencode"]
     assert detected("/c", CLAUDE_CONFIG_DIR="/c") == ["claude-code"]
     assert detected("/x/opencode", XDG_CONFIG_HOME="/x") == ["opencode"]
-    assert hosts.is_in_use(hosts.host("goose"), PROJECT, HOME, {}, lambda path: path.endswith("goose"))
+    assert [each.id for each in hosts.detect(PROJECT, HOME, {}, lambda path: path.endswith("goose"))] == ["goose"]
 
 
 @pytest.mark.parametrize(
