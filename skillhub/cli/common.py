@@ -76,7 +76,7 @@ class Common:
 
     Attributes:
         undo: Closes everything that the command opened, at its end.
-        idle: Remembers that the command had nothing to do; None if it is not asked the next time.
+        idle: Remembers the output of a command that had nothing to do; None if this command is never remembered.
     """
 
     json: Annotated[bool, Arg("--json", "Print only one JSON value on stdout.")] = False

@@ -251,10 +251,9 @@ class Ports:
         return voucher(entry, lock or self.project.last_lock(), self.project.home)
 
     def trusted_for(self, source: str) -> str | None:
-        """Return the source of the user by which they may have limited their trust in a publisher; None for a path.
+        """Return the user's alias for the ``source`` of a lock: trust in a publisher may be limited to aliases.
 
-        It is the user's alias for the ``source`` of a lock. A source that only the project names is none of theirs,
-        even if it has an alias to which they limited it.
+        It is None for a path, empty for an alias that only the project names, the place itself if it has no alias.
         """
         place, mine = place_of(source), self.sources.mine()
         if place == LOCAL:
@@ -373,7 +372,7 @@ class Outcome:
         changes: The differences from the version before, by skill that had one.
         left_out: Skills left out or left unchanged, and why.
         unchanged, restored: The skills that were up to date, and those whose copies alone were put back.
-        pending: Whether work remains that no skill shows: for a person, or for the command without its dry run.
+        pending: Whether work remains that is in no skill's state: for a person, or for the command without a dry run.
         supplied: Skill and need (``env:NAME``) that this command satisfied; values of variables are not kept.
         disabled: The skills that the user disabled, whatever their needs.
         remedies: By skill and need (``mcp:NAME``) the commands that satisfy it, where ``how_to_satisfy`` has none.

@@ -1,4 +1,4 @@
-"""What decides, besides the skills' own folders, that ``install``, ``sync`` or ``list`` writes the same again."""
+"""The paths that decide, beside the skills' folders, whether ``install``, ``sync`` or ``list`` print the same."""
 
 from __future__ import annotations
 

@@ -206,7 +206,7 @@ class ProposedSource:
         return place_at(self.url)
 
     def over(self, locked: LockedSource | None) -> LockedSource:
-        """Return the source that the intent means, with what only the lock has of it; a registry if that has none."""
+        """Return the proposed source, of the kind and root that the lock has; without the lock it is a registry."""
         kind, root = (locked.kind, locked.root) if locked else ("registry", None)
         return LockedSource(kind=kind, url=self.url.rstrip("/"), root=self.root or root)
 
