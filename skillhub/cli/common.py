@@ -239,7 +239,7 @@ class Common:
         """Return the time to judge expiry by: the clock's, or a later time that metadata has shown."""
         from skillhub.sources.history import ShownTime
 
-        return ShownTime(self.home, now, remember=remember)
+        return ShownTime(self.home, remember=remember)
 
     def approver(self, *, allow_unsigned: bool = False) -> Approver:
         """Return who answers questions: a person; without a terminal, with ``--yes`` or in a dry run, the flags."""

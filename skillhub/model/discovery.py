@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Final, Literal, Self
+from typing import Annotated, ClassVar, Self
 from urllib.parse import quote as percent_encode
 from urllib.parse import urljoin, urlsplit
 
@@ -382,8 +382,6 @@ def refuse_twice(values: Iterable[str], where: str) -> None:
 # a bad entry is skipped with a warning, as in OpenCode. But the specification alone binds such a site: an invalid
 # value under a key beyond the specification is left out with a warning, and a long description is cut, not refused.
 
-CURRENT: Final = "0.2.0"
-LEGACY: Final = "0.1.0"
 _DESCRIPTION_MAX = 1024
 # RFC 3986, 4.1, for http and https only, without user and password; every character needs no escape.
 _SITE_URL = re.compile(
@@ -396,10 +394,10 @@ _SITE_URL = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class DiscoveredSite:
-    """The index of a site, and the version of the specification that its document follows."""
+    """The index of a site, and whether its version of the specification demands digests: 0.2.0 does, 0.1.0 not."""
 
-    version: Literal["0.2.0", "0.1.0"]
     index: Index
+    has_digests: bool
 
 
 def _is_file(path: str) -> bool:
@@ -513,19 +511,19 @@ def parse_discovery(data: bytes, url: str, well_known: bool = True) -> Discovere
     # The schema decides first: in another schema the other keys may have any meaning.
     schema = document.get("$schema") if isinstance(document, dict) else None
     if schema is None and not well_known:
-        return DiscoveredSite(LEGACY, _by_files(FilesListing.parse(document, url), url))
+        return DiscoveredSite(_by_files(FilesListing.parse(document, url), url), has_digests=False)
     if schema is None:
         listing = LegacyDiscoveryListing.parse(document, url)
         refuse_twice((entry.name for entry in listing.skills), url)
         skills = {entry.name: (_of_files(entry, url),) for entry in listing.skills}
-        return DiscoveredSite(LEGACY, Index(skills, warnings=listing.warnings()))
+        return DiscoveredSite(Index(skills, warnings=listing.warnings()), has_digests=False)
     if schema != SCHEMA:
         raise FormatError(
             f"expected $schema {SCHEMA}, found {quote(schema)}: nothing of it is used",
             where=url,
             hint="a newer version of skillhub may support it",
         )
-    return DiscoveredSite(CURRENT, _current(DiscoveryListing.parse(document, url), url))
+    return DiscoveredSite(_current(DiscoveryListing.parse(document, url), url), has_digests=True)
 
 
 def _current(listing: DiscoveryListing, url: str) -> Index:

@@ -247,11 +247,6 @@ _TIME_HINT = "restore the file; or check the clock, and delete the file"
 _TOLERANCE = timedelta(days=1)
 
 
-def system_clock() -> datetime:
-    """Return the time of the machine's clock, UTC."""
-    return datetime.now(UTC)
-
-
 class ShownTimeFile(StateDocument):
     """``shown-time.json``: a past time in the verified metadata of a registry, and the URL of this registry."""
 
@@ -271,7 +266,9 @@ class ShownTime:
         remember: Whether to write a later time; a command that changes nothing only reads.
     """
 
-    def __init__(self, home: Home, clock: Callable[[], datetime] = system_clock, *, remember: bool = True) -> None:
+    def __init__(
+        self, home: Home, clock: Callable[[], datetime] = lambda: datetime.now(UTC), *, remember: bool = True
+    ) -> None:
         self.path = os.path.join(home.state, "shown-time.json")
         what = "the latest time that metadata has shown"
         self._file = StateFile(self.path, what, _TIME_HINT, ShownTimeFile, lambda found: found)

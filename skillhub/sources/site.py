@@ -17,7 +17,7 @@ from skillhub.archive.unpack import gather, unpack
 from skillhub.errors import FormatError, NotFound, UnsafeTransfer, WrongBytes
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import quote
-from skillhub.model.discovery import CURRENT, LISTING_CAP, parse_discovery, url_of
+from skillhub.model.discovery import LISTING_CAP, parse_discovery, url_of
 from skillhub.model.index import Index, Release
 from skillhub.model.manifest import Manifest
 from skillhub.model.reference import errors_masked
@@ -127,7 +127,7 @@ class Site:
         answer = self._downloads.document(url, cap=LISTING_CAP)
         is_well_known = any("/.well-known/" in _plain_path(each) for each in (url, answer.url))
         found = parse_discovery(answer.data, answer.url, is_well_known)
-        if found.version == CURRENT:
+        if found.has_digests:
             self._downloads.seen.promised(_site_of(url))
         elif RequestTarget.parse(url).path.endswith(CURRENT_PLACE):
             # By the rules of 0.1.0 the index would need no digests: one missing line would drop them all.
