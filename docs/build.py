@@ -202,6 +202,7 @@ def commands() -> str:
 
 # What completion offers where a name is to stand.
 NAMES_OF = {
+    "ref": "install show use",
     "skill": "audit diff disable enable load patch remove show update use verify",
     "profile": "profile use,profile remove,profile save",
     "source": "source show,source remove,source trust,source refresh",
@@ -232,7 +233,7 @@ def completion() -> str:
             rows = {each.name: {flag: [_value_of(each), _about(each)] for flag in each.opts} for each in options}
             common |= {flag: row for name in COMMON for flag, row in rows.pop(name, {}).items()}
             flags = {flag: row for each in rows.values() for flag, row in each.items()}
-            found[path] = {"help": said, "takes": "".join(takes), "flags": flags}
+            found[path] = {"help": said, "takes": " ".join(takes), "flags": flags}
     missing = {each for of in NAMES_OF.values() for each in of.split("," if "," in of else None)} - found.keys()
     if missing:
         raise SystemExit(f"no such command: {', '.join(sorted(missing))}")

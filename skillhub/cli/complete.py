@@ -12,6 +12,7 @@ import os
 import re
 from collections.abc import Mapping
 from contextlib import suppress
+from hashlib import sha256
 from typing import Any
 
 from skillhub.disk import files
@@ -31,13 +32,14 @@ def answer(environ: Mapping[str, str]) -> tuple[str, int]:
     shell = environ[VARIABLE].removeprefix("complete_")
     found: dict[str, str] = {}
     with suppress(SkillhubError, OSError, ValueError, LookupError, RecursionError, TypeError):
-        args, begun = _typed(shell, environ)
+        args, begun, kept = _typed(shell, environ)
         offered = _offered(args, begun, environ).items()
-        found = {each: _UNSAID.sub("", text) for each, text in offered if each.startswith(begun)}
+        found = {each[kept:]: _UNSAID.sub("", text) for each, text in offered if each.startswith(begun)}
     if shell == "bash":
         return "\n".join(found), 0
     if shell == "zsh":
-        rows = " ".join(f'"{each}":"{text}"' if text else f'"{each}"' for each, text in found.items())
+        names = ((each.replace(":", "\\\\:"), text) for each, text in found.items())
+        rows = " ".join(f'"{each}":"{text}"' if text else f'"{each}"' for each, text in names)
         return (f"_arguments '*: :(({rows}))'" if found else "_files"), 0
     if environ.get("_TYPER_COMPLETE_FISH_ACTION") == "is-args":
         return "", not found
@@ -45,18 +47,26 @@ def answer(environ: Mapping[str, str]) -> tuple[str, int]:
     return "\n".join(f"{each}{between}{text or ' '}" for each, text in found.items()), 0
 
 
-def _typed(shell: str, environ: Mapping[str, str]) -> tuple[list[str], str]:
-    """Return the words between the program's name and the cursor, and the begun word at the cursor."""
+def _typed(shell: str, environ: Mapping[str, str]) -> tuple[list[str], str, int]:
+    """Return the words between the program's name and the cursor, the begun word there, and how much of it is kept.
+
+    Bash takes ``:`` for a word of its own, and replaces only what follows it.
+    """
     if shell == "bash":
         typed, at = environ["COMP_WORDS"], int(environ["COMP_CWORD"])
         words = typed.split("\n" if "\n" in typed else " ")
-        return [each for each in words[1:at] if each != "="], "".join(words[at : at + 1]).removeprefix("=")
+        args, begun = [each for each in words[1:at] if each != "="], "".join(words[at : at + 1]).removeprefix("=")
+        if ":" in (begun, *args[-1:]):
+            args, begun = ([*args, ""] if begun == ":" else args), begun.removeprefix(":")
+            kept = f"{args[-2]}:"
+            return args[:-2], f"{kept}{begun}", len(kept)
+        return args, begun, 0
     line = environ.get("_TYPER_COMPLETE_ARGS", "")
     words = line.split()[1:]
     if shell in ("powershell", "pwsh"):
         begun = environ.get("_TYPER_COMPLETE_WORD_TO_COMPLETE", "")
-        return words[: len(words) - bool(begun)], begun
-    return (words, "") if not words or line[-1:].isspace() else (words[:-1], words[-1])
+        return words[: len(words) - bool(begun)], begun, 0
+    return (words, "", 0) if not words or line[-1:].isspace() else (words[:-1], words[-1], 0)
 
 
 def _offered(args: list[str], begun: str, environ: Mapping[str, str]) -> Mapping[str, str]:
@@ -80,8 +90,13 @@ def _offered(args: list[str], begun: str, environ: Mapping[str, str]) -> Mapping
         return _names(flags[value_of][0], options, environ)
     if begun.startswith("-"):
         return {flag: text for flag, (_, text) in flags.items()}
+    takes = known["takes"].split()
+    if ":" in begun and "ref" in takes:
+        return _refs(begun.partition(":")[0], environ)
     below = {each: rest["help"] for each, rest in commands.items() if each and each.rpartition(" ")[0] == name}
-    return {each.rpartition(" ")[2]: text for each, text in below.items()} or _names(known["takes"], options, environ)
+    return {each.rpartition(" ")[2]: text for each, text in below.items()} or _names(
+        "".join(takes[-1:]), options, environ
+    )
 
 
 def _names(kind: str | list[str], options: Mapping[str, str], environ: Mapping[str, str]) -> Mapping[str, str]:
@@ -104,6 +119,20 @@ def _names(kind: str | list[str], options: Mapping[str, str], environ: Mapping[s
     mine = os.path.join(home.state, "sources.json")
     of_user = _keys(_read(mine), "sources") if os.path.exists(mine) else {"github": ""}
     return {**of_user, **_keys(lock, "sources")} if kind == "source" else {}
+
+
+def _refs(alias: str, environ: Mapping[str, str]) -> Mapping[str, str]:
+    """Return ``alias:name`` for each skill in the listing of a source that this machine has."""
+    home = Home.of(environ)
+    mine = os.path.join(home.state, "sources.json")
+    source = _read(mine)["sources"][alias] if os.path.exists(mine) else {"url": "embedded:"}
+    listing = os.path.join(home.state, "listings", f"{sha256(source['url'].encode()).hexdigest()}.json")
+    if source["url"] == "embedded:":
+        listing = os.path.join(_HERE, os.pardir, "embedded", ".well-known", "agent-skills", "index.json")
+    elif "root" in source:
+        listing = os.path.join(home.state, "tuf", source["root"].removeprefix("sha256:"), "targets", "index.json")
+    names = (each["name"] for each in _read(listing)["skills"])
+    return {f"{alias}:{name}": "" for name in names if is_name(alias) and is_name(name)}
 
 
 def _with_lock(folder: str) -> str:

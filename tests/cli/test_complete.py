@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import subprocess
+from hashlib import sha256
 
 import pytest
 
@@ -70,6 +71,25 @@ def test_completion_offers_commands_options_and_names(shell, tab, words, some):
     rows = [{"name": name, "project": str(at)} for name, at in (("review", shell.project), ("other", shell.home))]
     shell.write("hub/state/profiles.json", json.dumps({"profiles": [*rows, {**rows[0], "name": "$(x)"}]}))
     assert sorted(tab(*words)) == some
+
+
+def test_the_skills_that_a_source_was_seen_to_offer_are_offered_behind_its_alias(shell, tab):
+    assert tab("install", "github", ":", "rel") == ["release-notes"]  # bash splits at the colon
+    assert "release-notes" in tab("show", "github", ":")
+    sources = {
+        "acme": {"url": "https://acme.invalid", "root": f"sha256:{'1' * 64}"},
+        "docs": {"url": "https://d.invalid"},
+    }
+    shell.write("hub/state/sources.json", json.dumps({"sources": sources}))
+    rows = json.dumps({"skills": [{"name": name} for name in ("pdf", *HOSTILE)]})
+    for path in (f"tuf/{'1' * 64}/targets/index.json", f"listings/{sha256(b'https://d.invalid').hexdigest()}.json"):
+        shell.write(f"hub/state/{path}", rows)
+    for alias in sources:
+        assert tab("use", alias, ":") == ["pdf"]
+        assert tab("install", f"{alias}:p", shell_name="zsh") == [f"_arguments '*: :((\"{alias}\\\\:pdf\"))'"]
+        assert tab("install", f"{alias}:p", shell_name="fish") == [f"{alias}:pdf\t "]
+    for words in (("other", ":"), ("https", ":", "//d"), (":",), ("..", ":", "x")):
+        assert tab("install", *words) == []
 
 
 def test_profiles_are_offered_in_the_order_of_their_file(shell, tab):
