@@ -12,6 +12,13 @@ SITE    := .venv-site
 # What is compiled once is for all processes, or each of those that test would compile all of the tests again.
 export PYTHONDONTWRITEBYTECODE :=
 
+# Another Python than that of the environment makes the environment again.
+ifneq ($(origin PYTHON),file)
+ifneq ($(shell $(BIN)/python -V 2>&1),$(shell $(PYTHON) -V 2>&1))
+.PHONY: $(READY)
+endif
+endif
+
 .PHONY: help demo test lint test-interop test-conformance bench bench-audit fixtures docs site clean
 .DEFAULT_GOAL := help
 

@@ -37,13 +37,33 @@ def test_a_clone_of_any_name_is_set_up_once(tmp_path, name):
         notes.write_text("")
         words = ["make", "--no-print-directory", "demo", f"PYTHON={python}"]
         subprocess.run(words, cwd=clone, check=True, capture_output=True, env={"PATH": os.environ["PATH"]})
-        return notes.read_text().splitlines()
+        return [row for row in notes.read_text().splitlines() if row != "-V"]
 
     assert run()[-1] == "docs/demo.py"
     path = clone / ".venv/lib/python3.11/site-packages"
     assert (path / (path / "skillhub.pth").read_text().strip()).resolve() == clone.resolve()
     clone = clone.rename(tmp_path / f"{name} moved")
     assert run() == ["docs/demo.py"]
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="takes make")
+def test_make_with_another_python_than_that_of_the_environment_makes_it_again(tmp_path):
+    for name, version in ((".venv/bin/python", "3.11.1"), ("same", "3.11.1"), ("newer", "3.12.0")):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(f"#!/bin/sh\necho Python {version}\n")
+        (tmp_path / name).chmod(0o755)
+    (tmp_path / "pyproject.toml").touch()
+    (tmp_path / ".venv/.ready").touch()
+    for words, is_made in (([], False), (["PYTHON=./same"], False), (["PYTHON=./newer"], True)):
+        made = subprocess.run(
+            ["make", "-n", "-f", REPO / "Makefile", *words, "demo"],
+            cwd=tmp_path,
+            env={"PATH": os.environ["PATH"]},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert ("-m venv" in made.stdout) == is_made, made.stdout
 
 
 def test_make_runs_only_python_of_the_environment():

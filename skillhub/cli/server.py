@@ -151,9 +151,13 @@ def mcp_check(
 def _agents(named: list[str] | None, verb: str, ports: Ports) -> list[str]:
     if not named or "all" in named:
         scope, used = ports.project.scope, detect(ports.project.base, ports.user_home, ports.environ, os.path.exists)
-        here = {each.id for each in used} & {*agents_with_file(scope)} or agents_with_file(scope)
-        hint = command(scope, "mcp", verb, *(word for each in sorted(here) for word in ("--agent", each)))
-        raise UsageError("expected the name of each agent", hint=hint)
+        known = agents_with_file(scope)
+        here = {each.id for each in used} & {*known}
+        hint = command(
+            scope, "mcp", verb, *(word for each in sorted(here or ["AGENT"]) for word in ("--agent", each))
+        )
+        known_too = "" if here else f"; AGENT is one of {', '.join(sorted(known))}"
+        raise UsageError("expected the name of each agent", hint=f"{hint}{known_too}")
     return [*dict.fromkeys(map(_known, named))]
 
 

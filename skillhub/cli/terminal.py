@@ -33,6 +33,7 @@ _READABLE = 24  # the least cells of a last column that wraps
 _WIDEST = 256  # cells to which a column grows: each row is padded to it, and a lock may have a longer version
 BAR = "| "  # before each row of a skill's own text
 _BELOW = 6  # blanks that a wrapped row has more than its line
+_LESS = "-R -Psspace turns the page, q leaves?e (end)."  # with -R `less` shows colours, no escape sequences
 _LEFT = "…"
 _MOVED = 3  # blanks before a single word that is too long after `_BELOW` blanks; no line of skillhub begins with 3
 _PLAIN = (str, int, type(None))  # the types of nearly all values of an answer
@@ -292,7 +293,7 @@ class Terminal:
         if obeys_escapes(stream) and sys.stdout.isatty() and len(lines) >= screen_size().lines:
             from pydoc import pager
 
-            os.environ.setdefault("LESS", "-R")  # else `less` shows escape sequences instead of colours
+            os.environ.setdefault("LESS", _LESS)
             self.clear()
             pager("".join(_line(text, tone, stream) for text, tone in lines))
             return

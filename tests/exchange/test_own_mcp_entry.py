@@ -241,6 +241,8 @@ def test_an_existing_empty_file_stays_after_remove(here):
 
 
 def test_the_hint_for_all_agents_names_them(here):
+    hint = here.run("mcp", "install", "--json").error["hint"]
+    assert hint.startswith("skillhub mcp install --agent AGENT; AGENT is one of amp, claude-code, ")
     here.write("project/.cursor/x", "")
     for words in (("--agent", "all"), ()):
         done = here.run("mcp", "install", *words, "--yes", "--json")
