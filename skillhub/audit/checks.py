@@ -195,9 +195,11 @@ def age(case: Case) -> Iterator[Finding]:
             diff = command(scope := case.ports.project.scope, "diff", f"{case.name}@{newest}")
             install = install_command(case.name, case.entry, newest, scope)
             with suppress(SkillhubError):
-                line = case.ports.project.intent().skills.get(case.name)
-                if line is None or line.version is None or Range(line.version).allows(newest):
+                allowed = case.ports.project.intent().range_of(case.name)
+                if allowed is None or Range(allowed).allows(newest):
                     install = command(scope, "update", case.name)  # leaves the intent unchanged
+                else:
+                    message += f"; skillhub.toml allows {allowed}"
             hint = f"{diff} shows what it changes, {install} installs it"
             yield replace(case.finding("outdated", message), hint=hint)
 

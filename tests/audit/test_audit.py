@@ -127,6 +127,7 @@ def test_a_newer_version_is_reported(scene):
     intent = Path(scene.machine.project.intent_path)
     intent.write_text(intent.read_text().replace('"^1.0.0"', '"1.0.0"'))
     (only,) = report(scene.machine).findings
+    assert only.message == "hello is locked at 1.0.0, 1.1.0 is the newest; skillhub.toml allows 1.0.0"
     assert only.hint.endswith(", skillhub install acme:hello@1.1.0 installs it")
     assert found(scene.machine, sources_alone=True) == []
 
