@@ -375,6 +375,19 @@ def one_look() -> Callable[[str], str]:
     return real
 
 
+def move_tree(folder: str, to: str, dir_fd: int | None, to_dir_fd: int | None) -> None:
+    """Move a folder, file or link to a path in another folder; a folder may be read-only, which prevents a rename.
+
+    Raises:
+        OSError: it cannot be moved.
+    """
+    try:
+        os.rename(folder, to, src_dir_fd=dir_fd, dst_dir_fd=to_dir_fd)
+    except PermissionError:
+        _permit(folder, dir_fd)
+        os.rename(folder, to, src_dir_fd=dir_fd, dst_dir_fd=to_dir_fd)
+
+
 def remove_tree(folder: str, dir_fd: int | None = None) -> None:
     """Remove ``folder``, if it exists, and all below it, read-only or not; links are removed, not followed.
 

@@ -15,7 +15,7 @@ from typing import Literal, TypeAlias
 
 from skillhub.disk import files
 from skillhub.disk.files import OPEN_FOLDER
-from skillhub.disk.folders import TreeProblem, clone_tree, remove_tree, write_tree
+from skillhub.disk.folders import TreeProblem, clone_tree, move_tree, remove_tree, write_tree
 from skillhub.disk.home import EDITS, LOCK
 from skillhub.errors import SkillhubError, StateError
 from skillhub.formats.text import command
@@ -183,7 +183,7 @@ def write_copy(
                 write_tree(staged, tree.items(), read_only=False, dir_fd=by)
             is_there = files.status_of(name, at) is not None
             if is_there:
-                os.rename(name, old, src_dir_fd=at, dst_dir_fd=by)
+                move_tree(name, old, at, by)
             os.rename(staged, name, src_dir_fd=by, dst_dir_fd=at)
             if is_there:
                 remove_tree(old, by)
@@ -243,7 +243,7 @@ def remove_copy(project: Project, path: str) -> None:
         project.hold(path) as (name, at),
         project.hold(beside) as (gone, by),
     ):
-        os.rename(name, gone, src_dir_fd=at, dst_dir_fd=by)
+        move_tree(name, gone, at, by)
         remove_tree(gone, by)
 
 

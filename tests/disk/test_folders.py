@@ -10,6 +10,7 @@ from skillhub.archive.limits import Limits
 from skillhub.disk.folders import LARGEST, compare, list_folder, one_look, remove_tree, walk, write_tree
 from skillhub.errors import UnsafeArchive
 from skillhub.model.tree import File, Tree
+from tests.support.cli import run_code
 
 TREE = Tree({"SKILL.md": File(b"x\n"), "a/b/run.sh": File(b"#!\n", executable=True), "empty": File(b"")})
 
@@ -71,6 +72,26 @@ def test_the_limit_of_walk_is_that_of_a_skill():
 def test_walk_stops_at_a_file_longer_than_its_size():
     with pytest.raises(UnsafeArchive):
         list(walk("/proc/sys/kernel/random", largest=3))
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs POSIX modes")
+def test_a_read_only_folder_is_moved_to_another_folder(tmp_path):
+    for name in ("from", "to"):
+        (tmp_path / name).mkdir()
+    write_tree(str(tmp_path / "from/tree"), TREE.items(), read_only=True)
+    for path in (tmp_path, *tmp_path.rglob("*")) if os.getuid() == 0 else ():
+        os.chown(path, 65534, 65534)
+    code = """
+import os, sys
+from skillhub.disk.folders import move_tree
+os.chdir(sys.argv[1])
+if os.getuid() == 0:  # permissions do not hold root back
+    os.setuid(65534)
+os.chmod("from/tree", 0o555)
+move_tree("from/tree", "to/tree", None, None)
+"""
+    done = run_code(code, tmp_path)
+    assert sorted(os.listdir(tmp_path / "to/tree")) == ["SKILL.md", "a", "empty"], done.err
 
 
 def test_remove_tree_removes_read_only_folders_and_follows_no_link(tmp_path):
