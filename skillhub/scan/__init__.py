@@ -23,8 +23,8 @@ MANY: Final = 24
 def scan(tree: Tree) -> tuple[Finding, ...]:
     """Return the findings in ``tree``, the most severe first, then by path, line and rule.
 
-    The same tree gives the same findings on every machine. The scan reads every file to its end, and reports each
-    rule on at most ten lines of a file.
+    The same tree gives the same findings on every machine. The scan reports each rule on at most ten lines of a file,
+    and a file that it does not read to its end.
     """
     from skillhub.scan import scanner  # noqa: PLC0415
 

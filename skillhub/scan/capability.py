@@ -93,7 +93,7 @@ def capabilities(tree: Tree, manifest: Manifest, sources: SkillFiles | None = No
     servers = (need.server.host for need in manifest.requires if need.server and need.server.host)
     hosts |= {host for server in servers for host in _remote_hosts(server.encode())}
     result |= {f"network:{host}" for host in hosts} if len(hosts) <= HOSTS_MAX else {"network:*"}
-    if encoded or not _is_offline(sources.held, manifest, body, run):
+    if encoded or sources.cut or not _is_offline(sources.held, manifest, body, run):
         result.add(NETWORK_UNKNOWN)
     result |= {f"env:{_capability_text(name)}" for name in variables(run.items())}
     return tuple(sorted(result))

@@ -8,6 +8,7 @@ are our own: ``unicodedata`` differs between versions of Python, but a skill mus
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
@@ -128,7 +129,9 @@ _IN_BINARY = deferred("|".join((_BIDI, "[\u200b-\u200f\u2060-\u2064\ufeff]", _TA
 
 
 def hidden(data: bytes, *, first: bool = True) -> Iterator[tuple[Rule, int]]:
-    """Yield the rule and the offset of each invisible or steering character in the UTF-8 text ``data``.
+    """Yield the rule and the offset of the invisible and steering characters in the UTF-8 text ``data``.
+
+    Of those of one kind on one line only the first is yielded.
 
     Args:
         data: The bytes; bytes that are not UTF-8, and a character cut off at the end, are skipped.
@@ -146,14 +149,22 @@ def hidden(data: bytes, *, first: bool = True) -> Iterator[tuple[Rule, int]]:
     if 0 < variants <= _STRAYS_MAX:
         text = _VARIANT.sub(_blank, text)
     strays: list[tuple[str, int]] = []
-    char = offset = 0
+    counts, on_line = Counter[str](), set[str]()
+    char = offset = line_end = 0
     for match in _FIND.finditer(text):
-        offset += len(text[char : match.start()].encode("utf-8", "surrogateescape"))
-        char = match.start()
-        strays.append((match.lastgroup or "", offset))
-    kinds = [kind for kind, _ in strays]
-    is_written = kinds.count("selector") - (variants if variants > _STRAYS_MAX else 0) > _STRAY_SELECTORS_MAX
-    is_many = kinds.count("zero") + variants > _STRAYS_MAX
+        kind, start = match.lastgroup or "", match.start()
+        counts[kind] += 1
+        if start > line_end:
+            on_line.clear()
+            line_end = text.find("\n", start)
+            line_end = len(text) if line_end < 0 else line_end
+        if kind not in on_line:
+            on_line.add(kind)
+            offset += len(text[char:start].encode("utf-8", "surrogateescape"))
+            char = start
+            strays.append((kind, offset))
+    is_written = counts["selector"] - (variants if variants > _STRAYS_MAX else 0) > _STRAY_SELECTORS_MAX
+    is_many = counts["zero"] + variants > _STRAYS_MAX
     for kind, offset in strays:
         if kind == "selector" and is_written:
             yield UNSEEN, offset

@@ -19,8 +19,8 @@ from skillhub.scan.hidden import hidden, hidden_in_binary
 from skillhub.scan.pattern import LinePattern
 from skillhub.scan.prose import near_each_other, orders, pasted, prerequisites, told_to_start
 from skillhub.scan.secrets import secrets
-from skillhub.scan.skill_files import Detector, SkillFiles, SourceFile
-from skillhub.scan.views import Letters, decoded, joined, spaced, squeezed, unescaped, windows
+from skillhub.scan.skill_files import TEXT_MAX, Detector, SkillFiles, SourceFile
+from skillhub.scan.views import Letters, decoded, is_text, joined, spaced, squeezed, unescaped, windows
 
 RULES: Final = {rule.id: rule for rule in rules().values() if rule.is_content}
 # By each word of a pattern's first group, the positions in ``LINE_PATTERNS`` of the patterns with this word.
@@ -58,6 +58,9 @@ _PROGRAM: Final = deferred(
 _PROGRAM_NEAR: Final = 1 << 12
 # More places of one rule in one file give a reader no new information.
 PLACES_MAX: Final = 10
+_CUT: Final = (
+    f"not read to its end: the skill has more than {TEXT_MAX >> 20} MiB of text, or twice as much other data"
+)
 # Bytes of packed files that are scanned, over all archives of a skill.
 _PACKED_MAX = 1 << 22
 
@@ -67,6 +70,8 @@ def scan(tree: Tree, sources: SkillFiles | None = None) -> tuple[Finding, ...]:
     """Return the findings in ``tree``, as ``skillhub.scan.scan`` documents; ``sources`` are the files of the tree."""
     sources = SkillFiles(tree) if sources is None else sources
     findings = [finding for source in sources for finding in _findings(source)]
+    for path in sources.cut:
+        findings.append(RULES["SH616" if is_text(sources.held[path].data) else "SH503"].finding(path, 0, _CUT))
     findings += _archive_findings(sources.held)
     findings += _detector_findings(sources, {(finding.rule, finding.path, finding.line) for finding in findings})
     return tuple(sorted(findings, key=_worst_first))

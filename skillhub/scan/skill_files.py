@@ -20,12 +20,14 @@ from unicodedata import normalize
 
 from skillhub.formats.text import deferred, packaged
 from skillhub.model.finding import Sighting
-from skillhub.model.tree import File, Tree
+from skillhub.model.tree import SKILL_MD, File, Tree
 from skillhub.scan.pattern import expanded, parts_of
 from skillhub.scan.views import EXECUTABLE_MAGIC, LazyPattern, Letters, Literals, decoded, is_text, words_around
 
 # A longer document is read line by line: no third-party parser gets a text on which it could take long.
 PARSED_MAX = 1 << 17
+# Bytes of text that are read of a skill; of other data, which takes less time, twice as many.
+TEXT_MAX: Final = 1 << 23
 # Lines to parse in all documents of a skill together. Honest skills have a tenth of that; more would take seconds.
 LINES_MAX = 20_000
 Kind = Literal["prose", "heading", "code", "html"]
@@ -435,18 +437,34 @@ class Signs:
 
 
 class SkillFiles:
-    """All files of a skill, by path: ``held`` has their bytes, ``files`` the parsed views."""
+    """All files of a skill, by path: ``held`` has their bytes, ``files`` the parsed views.
+
+    ``cut`` has the paths of those of which ``files`` has only the first bytes, since the skill is too large to be
+    read to its end.
+    """
 
     def __init__(self, tree: Tree) -> None:
         lines_left = [LINES_MAX]
         # A tree on disk reads a file anew at each access.
         self.held: Mapping[str, File] = dict(tree.items())
+        ends = _ends(self.held) if sum(len(file.data) for file in self.held.values()) > TEXT_MAX else {}
         self.files: Mapping[str, SourceFile] = {
-            path: SourceFile(path, file.data, lines_left) for path, file in self.held.items()
+            path: SourceFile(path, file.data[: ends.get(path)], lines_left) for path, file in self.held.items()
         }
+        self.cut = [path for path, end in ends.items() if end < len(self.held[path].data)]
 
     def __iter__(self) -> Iterator[SourceFile]:
         return iter(self.files.values())
+
+
+def _ends(held: Mapping[str, File]) -> Mapping[str, int]:
+    """Return how many bytes are read of each file: small files first, so that no large one hides them."""
+    room, ends = 2 * TEXT_MAX, dict[str, int]()
+    for path, file in sorted(held.items(), key=lambda item: (item[0] != SKILL_MD, len(item[1].data))):
+        share = 2 if is_text(file.data) else 1
+        ends[path] = min(len(file.data), room // share)
+        room -= share * ends[path]
+    return ends
 
 
 Detector = Callable[[SkillFiles], Iterator[Sighting]]
