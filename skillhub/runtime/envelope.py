@@ -41,15 +41,15 @@ def inject(loaded: Loaded, host: Profile | str = "agents") -> str:
 
 
 def told_to_model(error: SkillhubError) -> str:
-    """Return the text of an error for a model.
+    """Return the text of an error for a model, with no tag of an envelope.
 
     A model with a shell would run the command that lifts a block, so a hint is only in errors about the call itself.
     """
     if isinstance(error, SourceError):
-        return clean(error.message)
+        return safe(clean(error.message))
     if isinstance(error, UsageError):
-        return ": ".join(map(clean, filter(None, (error.message, error.hint))))
-    return f"Not available here: {': '.join(map(clean, filter(None, (error.where, error.message))))}"
+        return safe(": ".join(map(clean, filter(None, (error.message, error.hint)))))
+    return safe(f"Not available here: {': '.join(map(clean, filter(None, (error.where, error.message))))}")
 
 
 class Display(NamedTuple):
@@ -120,7 +120,7 @@ def listed(loaded: Loaded, most: int = _LISTED_MAX) -> tuple[str, ...]:
 
 
 def _attribute(text: str) -> str:
-    return clean(escape(text, quote=False).replace('"', "&quot;"))
+    return safe(clean(escape(text, quote=False).replace('"', "&quot;")))
 
 
 def _instructions(loaded: Loaded, with_front: bool = False) -> str:

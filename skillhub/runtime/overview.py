@@ -22,13 +22,13 @@ from skillhub.runtime.catalog import Catalog, Problem, Shadowed
 # or a model, skips blanks and slashes between `<` and the name, and hidden characters (each a `_VEIL` here) in both.
 _TAGS: Final = (
     *("skill", "skill_content", "skill_context", "skill-invocation", "skill_files", "skill_resources"),
-    *("skills", "skills_context", "skills_catalog", "available_skills", "system-reminder"),
+    *("skills", "skills_context", "skills_usage", "skills_catalog", "available_skills", "system-reminder"),
 )
 _VEIL: Final = "\u200b"
 _NAMES: Final = "|".join(f"{_VEIL}*+".join(map(re.escape, tag)) for tag in _TAGS)
 # Pegasus begins a skill with `[Skill: NAME]`.
 _HEADING: Final = rf"[\s{_VEIL}]*+".join(("", *"skill:"))
-_TAG: Final = deferred(rf"<(?=[\s/{_VEIL}]*+(?:{_NAMES})(?![\w-]))|\[(?={_HEADING})", re.IGNORECASE)
+_TAG: Final = deferred(rf"<(?=[\s/\\{_VEIL}]*+(?:{_NAMES})(?![\w-]))|\[(?={_HEADING})", re.IGNORECASE)
 _ESCAPES: Final = {"<": "&lt;", "[": "&#91;"}
 
 # The dialects of ``dialects.json``: how each host writes the list of skills. Text from skills is escaped inside tags;

@@ -172,7 +172,7 @@ def call_tool(
 
 
 def _failed(error: SkillhubError) -> ToolResult:
-    return ToolResult(text=safe(told_to_model(error)), is_error=True, error=error)
+    return ToolResult(text=told_to_model(error), is_error=True, error=error)
 
 
 def _callable(catalog: Catalog) -> list[Skill]:

@@ -35,6 +35,7 @@ from skillhub.runtime.folder import Folder, Loaded
 from skillhub.runtime.loading import NOT_THE_SKILLS, Request, held_error, load
 from skillhub.runtime.locks import Locks
 from skillhub.runtime.mention_resolver import Caller, may_invoke
+from skillhub.runtime.overview import safe
 from skillhub.runtime.ranking import LIMIT_MAX, SearchIndex, Stored, search
 from skillhub.runtime.walk import Cache
 
@@ -415,13 +416,11 @@ def _search(params: SkillQuery, content: ServedContent) -> tuple[_Model, str]:
     with SearchIndex.build(rows) as index:
         result = search(params.query, [index], params.limit)
     hits = [
-        SkillHit(
-            name=hit.name, description=hit.description, uri=_uri(served[hit.name]), score=hit.score, reason=hit.reason
-        )
-        for hit in result.hits
+        SkillHit(name=hit.name, description=safe(hit.description), uri=uri, score=hit.score, reason=hit.reason)
+        for hit, uri in ((hit, _uri(served[hit.name])) for hit in result.hits)
     ]
     answer = SkillHits(results=hits, count=len(hits), truncated=result.truncated)
-    return answer, answer.model_dump_json()
+    return answer, safe(answer.model_dump_json())
 
 
 def _load(params: SkillToLoad, content: ServedContent) -> tuple[_Model, str]:
@@ -510,4 +509,4 @@ def run_tool(name: str, arguments: Mapping[str, Any], content: ServedContent) ->
 
 
 def _failed(message: str) -> dict[str, Any]:
-    return {"content": [{"type": "text", "text": clean(message)}], "isError": True}
+    return {"content": [{"type": "text", "text": safe(clean(message))}], "isError": True}
