@@ -168,7 +168,13 @@ class AgentFolder:
 @part
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The limits of the search in one root: levels, number of folders, and whether folders of skills are searched."""
+    """The limits of the search in one root.
+
+    Attributes:
+        depth: How many levels of folders below the root are searched.
+        folders: How many folders are searched; of one with more, the rest is a problem of the catalogue.
+        nested: Whether the folders within a skill are searched, too.
+    """
 
     depth: int = 6
     folders: int = 2000
@@ -239,8 +245,13 @@ class Profile:
     """How one agent reads skills and shows them to its model.
 
     Attributes:
+        id: The name that commands and functions take.
+        name: The name to show.
         places: The folders in which it looks; of two skills with one name it takes that in the earlier folder.
         hides: Whether the skill in the earlier folder hides the other; else the name is ambiguous.
+        rules: How strictly it reads skills.
+        bounds: How far it searches each folder.
+        budget: How much of its model's context the list may take.
         listing: The order of scopes in its list; skills of the last scope are left out first.
         markers: Names of files and folders, one of which every project's root holds.
         root_env: A variable that names the project's root.

@@ -367,7 +367,13 @@ def skills_list(
 def context_inspect(
     catalog: Catalog, session: Session | None = None, include_skills: bool = True
 ) -> Mapping[str, Any]:
-    """Return the skills of a catalogue and those that this session has loaded: the answer to ``context.inspect``."""
+    """Return the skills of a catalogue and those that this session has loaded: the answer to ``context.inspect``.
+
+    Args:
+        catalog: The skills of the host.
+        session: The conversation; None for one that has loaded no skill.
+        include_skills: Whether to return them at all; otherwise the answer is empty, as the protocol has it.
+    """
     if not include_skills:
         return {}
     loaded = session.versions if session else {}

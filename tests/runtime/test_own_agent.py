@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -9,7 +11,10 @@ import pytest
 from skillhub.errors import NotFound
 from skillhub.runtime import (
     AgentFolder,
+    Bounds,
+    Budget,
     Profile,
+    Rules,
     Surroundings,
     answers,
     call_tool,
@@ -69,3 +74,8 @@ def test_folders_given_as_paths_are_texts_afterwards(around, tmp_path):
     more = Surroundings(cwd=tmp_path, home=tmp_path, state=tmp_path, extra=(tmp_path,), plugins={"p": tmp_path})
     assert {type(each) for each in (more.cwd, more.home, more.state, *more.extra, *more.plugins.values())} == {str}
     assert around.cwd == str(tmp_path / "repo")
+
+
+@pytest.mark.parametrize("kind", [AgentFolder, Bounds, Budget, Profile, Rules])
+def test_help_explains_each_field(kind):
+    assert [each.name for each in fields(kind) if f"\n    {each.name}: " not in inspect.getdoc(kind)] == []
