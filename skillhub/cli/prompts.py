@@ -50,12 +50,9 @@ def heads(questions: Sequence[Question]) -> dict[str, Question]:
 # question whether to take that version, or to publish the release, answers them too.
 Gains: TypeAlias = Mapping[str, Sequence[Question]]
 _GAINS = " gains the capability "
-_NEW: tuple[QuestionKind, ...] = ("capability", "need")
-_JOINED: Mapping[QuestionKind, tuple[QuestionKind, ...]] = {
-    "install": _NEW,
-    "unsigned": _NEW,
-    "publish": ("finding",),
-}
+_Kinds: TypeAlias = tuple[QuestionKind, ...]
+_NEW: _Kinds = ("capability", "need")
+_JOINED: Mapping[QuestionKind, _Kinds] = {"install": _NEW, "unsigned": _NEW, "publish": ("finding",)}
 
 
 def gained(question: Question, gains: Gains) -> Sequence[Question]:
