@@ -452,10 +452,11 @@ class ServedAnswer(JsonAnswer, commands=["registry serve", "serve"]):
 
 
 class PushedAnswer(JsonAnswer, commands=["registry push"]):
-    """The files that were pushed to a target; ``pages``: whether people and other clients can read it."""
+    """The files that a push wrote and removed; ``pages``: whether people and other clients can read the target."""
 
     target: Text
     written: Texts
+    removed: Texts
     unchanged: int
     pages: bool
 

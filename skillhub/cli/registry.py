@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import asdict, replace
 from functools import partial
 from importlib.resources import files as resources
@@ -68,15 +68,21 @@ def _rebuild(common: Common, folder: str) -> None:
     """Write again the files that are derived from signed files, after these have changed."""
     if common.dry_run:
         return
-    every = list(PARTS)
-    try:
-        every.append(_pages())
-    except UsageError as error:
-        # Without pages, `registry init` gave this hint. A site that was fetched may have pages and no record of them.
-        if os.path.isdir(os.path.join(folder, "site", outputs.OWN, "skills")):
+    # Without pages, `registry init` gave this hint. A site that was fetched may have pages and no record of them.
+    if os.path.isdir(os.path.join(folder, "site", outputs.OWN, "skills")):
+        try:
+            _pages()
+        except UsageError as error:
             common.terminal.warn(f"warning: the pages are out of date: {error.message} ({error.hint})")
-    with opened(folder, Signing(now=signing_time())) as hub:
-        outputs.build(hub, every, ScanCache(common.home), quick=True)
+    _build(common, folder, Signing(now=signing_time()))
+
+
+def _build(common: Common, folder: str, signing: Signing) -> outputs.Built:
+    every = list(PARTS)
+    with suppress(UsageError):
+        every.append(_pages())
+    with opened(folder, signing) as hub:
+        return outputs.build(hub, every, ScanCache(common.home, remember=not signing.dry_run), quick=True)
 
 
 def registry_build(
@@ -344,9 +350,9 @@ def registry_push(
     if common.verbose:
         for path in done.written:
             common.terminal.say(path)
-    if done.written:
-        text = f"{common.would('write', 'published')} {len(done.written)} files, {done.unchanged} unchanged"
-        common.terminal.did(f"{target}: {text}", "green")
+    if done.written or done.removed:
+        counts = f"{len(done.written)} files, {len(done.removed)} removed, {done.unchanged} unchanged"
+        common.terminal.did(f"{target}: {common.would('write', 'published')} {counts}", "green")
     else:
         common.terminal.did(f"{target}: already up to date, {done.unchanged} files")
     return 0
@@ -463,7 +469,10 @@ def publish(
 
     planned = signed(common, keys, planning)
     if target.address:
-        pushing.check_target(target.registry, target.address, connect, now=now())
+        built = _build(common, target.registry, Signing(now=signing_time(), dry_run=True)).written
+        files = (f"{planned.submission.release.name}/{name}" for name in planned.submission.tree)
+        paths = {*outputs.built_files(target.registry), *built, *files}
+        pushing.check_target(target.registry, target.address, connect, now=now(), planned=paths)
     # A misspelled --to gets nothing unasked.
     is_first = bool(target.address) and target not in targets.all()
     asked = _ask(planned, where, common) if planned.is_new or is_first else []
@@ -473,8 +482,8 @@ def publish(
         upkeep.refresh(target.registry, passed[0])
         _rebuild(common, target.registry)
     if target.address and not common.dry_run:
-        targets.remember(target)
         written = pushing.push(target.registry, target.address, connect, now=now()).written
+        targets.remember(target)
     release = planned.submission.release
     value = {
         **members(release, "name", "version", "tree", "publisher"),

@@ -268,11 +268,6 @@ def packument(tarballs: Mapping[Release, bytes], url: str | None) -> dict[str, A
     return {**facts, "dist-tags": {"latest": latest.version}}
 
 
-def withdrawn_package(path: str) -> bytes:
-    """Return npm's document of the package at this path if no release of it is offered any more."""
-    return json_bytes({"name": path.rpartition("/")[2], "dist-tags": {}, "versions": {}})
-
-
 # The files about all skills: lists, and the git repository.
 
 

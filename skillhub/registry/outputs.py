@@ -373,13 +373,7 @@ class _Build:
         self._built.removed.append(path)
         if self._dry_run:
             return
-        full_path = self._full(path)
-        with files.disk_errors(full_path), suppress(FileNotFoundError), self._top.hold(full_path) as (name, at):
-            os.remove(name, dir_fd=at)
-        with suppress(OSError):  # remove folders up to the first that is not empty
-            while (full_path := os.path.dirname(full_path)) != self._site:
-                with self._top.hold(full_path) as (name, at):
-                    os.rmdir(name, dir_fd=at)
+        files.remove_below(self._full(path), self._top)
 
     def _full(self, path: str) -> str:
         return os.path.join(self._site, *path.split("/"))
@@ -399,11 +393,22 @@ def built_files(registry: str) -> list[str]:
 
 def _recorded(registry: str) -> dict[str, str]:
     """Return the SHA-256 of all built files, by path below the site."""
-    folder, recorded = os.path.dirname(record_path(registry, "")), dict[str, str]()
-    for name in files.names_in(folder):
-        for _, digests in read_build_digests(os.path.join(folder, name)).values():
-            recorded.update((path, digest) for path, digest in digests.items() if _is_ours(path))
-    return recorded
+    return {path: digest for record in records(registry).values() for path, digest in files_in(record).items()}
+
+
+def records(registry: str) -> dict[str, bytes]:
+    """Return the records of the last build, by the names of their files."""
+    folder, found = os.path.dirname(record_path(registry, "")), dict[str, bytes]()
+    for name in (name for name in files.names_in(folder) if name.endswith(".json")):
+        with suppress(FormatError, StateError):
+            found[name] = files.read(os.path.join(folder, name), _CAP) or b""
+    return {name: data for name, data in found.items() if _parsed(data)}
+
+
+def files_in(record: bytes) -> dict[str, str]:
+    """Return the SHA-256 of each built file that a record names, by path below the site."""
+    rows = _parsed(record).values()
+    return {path: digest for _, digests in rows for path, digest in digests.items() if _is_ours(path)}
 
 
 def changed_files(registry: str, site: str) -> tuple[list[str], list[str]]:
@@ -465,15 +470,18 @@ def read_build_digests(path: str) -> dict[str, tuple[str, dict[str, str]]]:
 
     The empty name has the files about all skills together. The result is empty if there is no valid record.
     """
+    with suppress(FormatError, StateError):
+        return _parsed(files.read(path, _CAP) or b"")
+    return {}
+
+
+def _parsed(record: bytes) -> dict[str, tuple[str, dict[str, str]]]:
     try:
-        document = strict_json(files.read(path, _CAP) or b"{}", path, _CAP)
-        if not isinstance(document, dict):
-            return {}
         return {
             name: (str(key), {str(path): str(digest) for path, digest in digests.items()})
-            for name, (key, digests) in document.items()
+            for name, (key, digests) in strict_json(record, "", _CAP).items()  # type: ignore[attr-defined]
         }
-    except (FormatError, StateError, ValueError, TypeError, AttributeError):
+    except (FormatError, ValueError, TypeError, AttributeError):
         return {}
 
 

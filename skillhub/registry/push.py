@@ -1,22 +1,25 @@
 """Publish a registry's site where clients read it, in an order that keeps the site valid at every moment.
 
 Signed files are published only if the registry's timestamp leads to them, so leftovers of a killed ``add`` stay in
-the folder. No published file is deleted, since a running client may still need the previous state.
+the folder. No signed file is removed, since a running client may still need the previous state.
 """
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
+from hashlib import sha256
 from itertools import takewhile
 
 from tuf.api.exceptions import LengthOrHashMismatchError
 from tuf.api.metadata import TargetFile, Targets, Timestamp  # type: ignore[attr-defined]
 
+from skillhub.disk import files
 from skillhub.errors import BadMetadata, FormatError, Refused, Rollback, StateError, UsageError
 from skillhub.formats.text import as_command, quote
 from skillhub.model.index import Index, Release
@@ -24,9 +27,9 @@ from skillhub.registry import log_writer
 from skillhub.registry.check import check
 from skillhub.registry.log_writer import CHECKPOINT
 from skillhub.registry.operator import OpenRegistry, Signing, opened
-from skillhub.registry.other_clients import NPM, withdrawn_package
-from skillhub.registry.outputs import built_files, is_fixed
-from skillhub.registry.push_targets import APART, TIMESTAMP_PATH, SiteFile, Target
+from skillhub.registry.other_clients import NPM
+from skillhub.registry.outputs import built_files, files_in, is_fixed, record_path, records
+from skillhub.registry.push_targets import APART, FILE_CAP, TIMESTAMP_PATH, SiteFile, Target
 from skillhub.trust.documents import LISTING_PATH, public_documents, shards, short_listing
 from skillhub.trust.registry_metadata import MetadataSet, path_of, verify
 from skillhub.trust.roles import ROOT, SNAPSHOT, TARGETS, TIMESTAMP, WELL_KNOWN, skill_path
@@ -36,9 +39,10 @@ Connect = Callable[[str], Target]
 
 @dataclass(frozen=True, slots=True)
 class Pushed:
-    """The written files, as paths below the site in their order, and the number of unchanged files."""
+    """The written and removed files, as paths below the site in their order, and the number of unchanged files."""
 
     written: tuple[str, ...]
+    removed: tuple[str, ...]
     unchanged: int
 
 
@@ -55,7 +59,7 @@ def push(folder: str, address: str, connect: Connect, *, now: datetime, dry_run:
         dry_run: Report the files that would be written, and write none.
 
     Raises:
-        Refused: the registry is invalid, or another site is published at the target.
+        Refused: the registry is invalid, or something else is published at the target.
         Rollback: the published state is newer.
         BadMetadata: the published metadata is not signed by this registry.
         UsageError: the address is invalid, or the target's folder contains the registry or is inside it.
@@ -67,16 +71,103 @@ def push(folder: str, address: str, connect: Connect, *, now: datetime, dry_run:
     with _connected(folder, address, connect, now) as (hub, target):
         _refuse_invalid(hub, now)
         site = list(_site_files(hub, target))
-        changed = [file for file in site if not target.holds(file)]
-        if changed and not dry_run:
-            target.publish(site, changed)
-    return Pushed(tuple(file.path for file in changed), len(site) - len(changed))
+        compared = [(file, target.holds(file)) for file in site]
+        earlier = _Earlier(hub, target)
+        different = (file.path for file, is_same in compared if is_same is False and earlier.is_unknown(file.path))
+        _refuse_others(target, [path for path in different if earlier.is_first or path in earlier.own])
+        changed, gone = [file for file, is_same in compared if not is_same], earlier.gone()
+        if (changed or gone or earlier.changed) and not dry_run:
+            with earlier.noted():
+                target.publish(site, changed, gone, earlier.changed)
+    return Pushed(tuple(file.path for file in changed), tuple(gone), len(site) - len(changed))
 
 
-def check_target(folder: str, address: str, connect: Connect, *, now: datetime) -> None:
-    """Refuse a target whose published site ``push`` would refuse; raises as ``push``."""
+def check_target(
+    folder: str, address: str, connect: Connect, *, now: datetime, planned: Collection[str] = ()
+) -> None:
+    """Refuse a target whose published site ``push`` would refuse; raises as ``push``.
+
+    Args:
+        folder: The folder of the registry.
+        address: The address of the target.
+        connect: Opens the target with that address.
+        now: The time.
+        planned: The paths of files that will be built for the site.
+    """
     with _connected(folder, address, connect, now) as (hub, target):
         _served_metadata(hub, _roots(hub)[1], target)
+        if target.is_browsed:
+            earlier = _Earlier(hub, target)
+            unknown = filter(earlier.is_unknown, planned)
+            _refuse_others(target, sorted(path for path in unknown if target.read(path) is not None))
+
+
+# The built files that earlier pushes wrote to a target: a push replaces and removes no file of anybody else.
+
+_SHOWN = 10  # names of files in an error
+_RECORDS = ".skillhub"  # the folder of a site with the records of the built files that were pushed there
+
+
+class _Earlier:
+    """The built files that earlier pushes wrote to a target, by its copy of the records of the build.
+
+    A push that began and did not end left the files that it was to write in a file of the registry's folder.
+
+    Attributes:
+        own: The SHA-256 of the built files of this registry, by path.
+        is_first: Whether no push wrote more than files that never change.
+        changed: The records that the target does not hold.
+    """
+
+    def __init__(self, hub: OpenRegistry, target: Target) -> None:
+        own = records(hub.registry.path) if target.is_browsed else {}
+        self.own = {path: digest for record in own.values() for path, digest in files_in(record).items()}
+        self._target, self._digests = target, dict[str, set[str]]()
+        self._begun = record_path(hub.registry.path, f"push-{sha256(target.where.encode()).hexdigest()}") + ".begun"
+        root = _root_path(1)
+        self.is_first = target.compare(_fixed_file(root, hub.registry.served(root))) is None
+        self._is_recorded, self.changed = self.is_first, list[SiteFile]()
+        for name, data in own.items():
+            file = _fixed_file(f"{_RECORDS}/{name}", data)
+            is_same = target.compare(file)
+            self._is_recorded |= is_same is not None
+            self._add((data if is_same else target.read(file.path) if is_same is False else None) or b"")
+            self.changed += () if is_same else (file,)
+        for line in (files.read(self._begun, FILE_CAP) or b"").splitlines():
+            self._add(line)
+        if not self._is_recorded:  # by an earlier version; npm would install a withdrawn release from its document
+            self._digests.update((f"{NPM}/{name}", set()) for name in (hub.index().skills if own else ()))
+
+    def _add(self, record: bytes) -> None:
+        for path, digest in files_in(record).items():
+            self._digests.setdefault(path, set()).add(digest)
+
+    def is_unknown(self, path: str) -> bool:
+        """Return whether no push is known to have written this file; an earlier version kept no records."""
+        return self._is_recorded and path not in self._digests
+
+    def gone(self) -> list[str]:
+        """Return the paths of files that an earlier push wrote, nobody changed since, and the build has no more."""
+        found = []
+        for path, digests in self._digests.items():
+            data = None if path in self.own else self._target.read(path)
+            if data is not None and (not digests or sha256(data).hexdigest() in digests):
+                found.append(path)
+        return sorted(found)
+
+    @contextmanager
+    def noted(self) -> Iterator[None]:
+        """Keep a note of the files that a push is about to write, until it has ended."""
+        fresh = {path: digest for path, digest in self.own.items() if digest not in self._digests.get(path, ())}
+        with (
+            files.disk_errors(self._begun),
+            open(self._begun, "a", encoding="utf-8") if fresh else nullcontext() as note,
+        ):
+            if note:
+                note.write(f"\n{json.dumps({'': ['', fresh]})}\n")
+        yield
+        with files.disk_errors(self._begun), suppress(FileNotFoundError):
+            os.remove(self._begun)
 
 
 @contextmanager
@@ -86,6 +177,14 @@ def _connected(folder: str, address: str, connect: Connect, now: datetime) -> It
             _refuse_nested(hub.registry.path, address)
         with closing(connect(address)) as target:
             yield hub, target
+
+
+def _refuse_others(target: Target, paths: Sequence[str]) -> None:
+    """Raise Refused if there is a path, at which the target has a file that no push wrote."""
+    if paths:
+        named = ", ".join(map(quote, paths[:_SHOWN])) + (", …" if len(paths) > _SHOWN else "")
+        hint = "move them away, or name another target"
+        raise Refused(f"other files have names that the site needs: {named}", where=target.where, hint=hint)
 
 
 def _roots(hub: OpenRegistry) -> tuple[list[str], list[bytes]]:
@@ -145,9 +244,6 @@ def _site_files(hub: OpenRegistry, target: Target) -> Iterator[SiteFile]:
     yield from _public_files(hub, index, listed)
     built = built_files(hub.registry.path) if target.is_browsed else []
     yield from (SiteFile(path, partial(hub.registry.served, path)) for path in built)
-    # npm would install a release that was taken back from the package published before, which no build makes again.
-    gone = {f"{NPM}/{name}" for name in index.skills if built} - {*built}
-    yield from (_fixed_file(path, withdrawn_package(path)) for path in sorted(gone) if target.read(path) is not None)
     yield _fixed_file(TIMESTAMP_PATH, metadata[TIMESTAMP_PATH])
     if head:
         yield _fixed_file(CHECKPOINT, head.note.dump())

@@ -29,7 +29,16 @@ from skillhub.model.reference import Oci, parse_ref
 from skillhub.net.fetch import Requester
 from skillhub.net.target import RequestTarget, is_public, judge, judged, proxy_for
 from skillhub.registry.outputs import media_type
-from skillhub.registry.push_targets import FILE_CAP, SiteFile, Target, in_stages, not_kept, overtaken, read_at_most
+from skillhub.registry.push_targets import (
+    FILE_CAP,
+    SiteFile,
+    SiteFiles,
+    Target,
+    in_stages,
+    not_kept,
+    overtaken,
+    read_at_most,
+)
 from skillhub.sources.oci import (
     ACCEPTED,
     MANIFEST,
@@ -112,7 +121,7 @@ class OciTarget(Target):
         layer = self._layers.get(file.path)
         return None if layer is None else layer.digest == Digest.of(file.read())
 
-    def publish(self, site: Sequence[SiteFile], changed: Sequence[SiteFile]) -> None:
+    def publish(self, site: SiteFiles, changed: SiteFiles, gone: Sequence[str] = (), records: SiteFiles = ()) -> None:
         """Upload the changed files, many at a time, and then the manifest, which publishes all of them at once.
 
         Layers that an interrupted push uploaded are not sent again.

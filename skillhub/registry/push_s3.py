@@ -22,6 +22,7 @@ from skillhub.registry.outputs import cache_control, media_type
 from skillhub.registry.push_targets import (
     FILE_CAP,
     SiteFile,
+    SiteFiles,
     Target,
     in_stages,
     not_kept,
@@ -92,7 +93,7 @@ class S3Target(Target):
         data = file.read()
         return tag.strip('"') == md5(data, usedforsecurity=False).hexdigest() or self.read(file.path) == data
 
-    def publish(self, site: Sequence[SiteFile], changed: Sequence[SiteFile]) -> None:
+    def publish(self, site: SiteFiles, changed: SiteFiles, gone: Sequence[str] = (), records: SiteFiles = ()) -> None:
         """Write the changed objects, many at a time; after an interruption, the next push writes the missing ones.
 
         Raises:
@@ -100,9 +101,13 @@ class S3Target(Target):
             SourceError: the store cannot be reached, refuses, or accepts a file and does not keep it.
         """
         in_stages(changed, self._put)
+        for path in gone:
+            with self._converted_errors(path):
+                self._client.delete_object(**self._key_arguments(path))
+        in_stages(records, self._put)
         with self._converted_errors():
             self._tags = dict(self._listed())
-        for file in changed:
+        for file in (*changed, *records):
             if not self.compare(file):
                 raise not_kept(file.path, self.where)
 

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import takewhile
+from itertools import chain, takewhile
 
 from skillhub.disk import files
 from skillhub.errors import FormatError, SourceError, StateError, UsageError
@@ -45,6 +45,9 @@ class SiteFile:
         return is_fixed(self.path)
 
 
+SiteFiles = Sequence[SiteFile]
+
+
 class Target:
     """A place to which a site is published.
 
@@ -67,8 +70,8 @@ class Target:
             StateError: the target refuses, or another process publishes there at this moment.
         """
 
-    def holds(self, file: SiteFile) -> bool:
-        """Return whether the file is published with the same content; raises as ``read``.
+    def holds(self, file: SiteFile) -> bool | None:
+        """Return what ``compare`` returns; raises as ``read``.
 
         Raises:
             StateError: a fixed file has other content there.
@@ -76,19 +79,21 @@ class Target:
         is_same = self.compare(file)
         if is_same is False and file.fixed:
             raise other_content(file.path, self.where)
-        return is_same is True
+        return is_same
 
     @abstractmethod
     def compare(self, file: SiteFile) -> bool | None:
         """Return whether the published file has the same content, or None if it does not exist."""
 
     @abstractmethod
-    def publish(self, site: Sequence[SiteFile], changed: Sequence[SiteFile]) -> None:
+    def publish(self, site: SiteFiles, changed: SiteFiles, gone: Sequence[str] = (), records: SiteFiles = ()) -> None:
         """Write the changed files in their order; each file appears as a whole, even after an interruption.
 
         Args:
             site: All files of the site, in the order of publication.
-            changed: The files for which ``holds`` returned False.
+            changed: The files that the target does not hold.
+            gone: The paths of files to remove after that; only a target that ``is_browsed`` gets some.
+            records: Files to write last, as ``gone``.
 
         Raises:
             StateError: another process published there since the start; the files written so far are harmless, and a
@@ -178,16 +183,23 @@ class FolderTarget(Target):
         present = self.read(file.path)
         return None if present is None else present == file.read()
 
-    def publish(self, site: Sequence[SiteFile], changed: Sequence[SiteFile]) -> None:
+    def publish(self, site: SiteFiles, changed: SiteFiles, gone: Sequence[str] = (), records: SiteFiles = ()) -> None:
         """Write the changed files in their order, each by a rename.
 
         Raises:
             StateError: another process published there since the start, or the disk refuses.
         """
         for file in changed:
-            before = None if file.fixed else self.read(file.path)
-            if not files.swap(self._full(file.path), before, file.read(), mode=0o644, root=self._top):
-                raise overtaken(file.path, self.where)
+            self._write(file)
+        for path in gone:
+            files.remove_below(self._full(path), self._top)
+        for file in records:
+            self._write(file)
+
+    def _write(self, file: SiteFile) -> None:
+        before = None if file.fixed else self.read(file.path)
+        if not files.swap(self._full(file.path), before, file.read(), mode=0o644, root=self._top):
+            raise overtaken(file.path, self.where)
 
     def _full(self, path: str) -> str:
         return os.path.join(self.where, *path.split("/"))
@@ -238,16 +250,16 @@ class GitTarget(Target):
         leaf = self._snapshot.leaves.get(file.path) if self._snapshot else None
         return None if leaf is None else leaf.node.kind == "file" and leaf.id == object_id("blob", file.read())
 
-    def publish(self, site: Sequence[SiteFile], changed: Sequence[SiteFile]) -> None:
+    def publish(self, site: SiteFiles, changed: SiteFiles, gone: Sequence[str] = (), records: SiteFiles = ()) -> None:
         """Commit the changed files, and push the commit, which publishes all of them at once.
 
         Raises:
             StateError: another process pushed to the branch since the start, or the disk refuses.
             SourceError: the repository cannot be reached, or refuses.
         """
-        files = [*changed, *(() if self.holds(_NO_JEKYLL) else (_NO_JEKYLL,))]
+        files = [*changed, *records, *(() if self.compare(_NO_JEKYLL) is not None else (_NO_JEKYLL,))]
         message = f"Publish {len(changed)} of {len(site)} files of the registry"
-        content = ((file.path, file.read()) for file in files)
+        content = chain(((path, None) for path in gone), ((file.path, file.read()) for file in files))
         if not self._cache.push(self._ref, self._parent, message, content):
             raise overtaken(self._branch, self.where)
 

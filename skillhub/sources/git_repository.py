@@ -362,8 +362,10 @@ class GitCache:
         words = ("-c", "fetch.negotiationAlgorithm=noop", *_FETCH, "--stdin")
         self._online(lambda way: self._fetch_missing(way, words, ids))
 
-    def push(self, ref: str, parent: str | None, message: str, changed: Iterable[tuple[str, bytes]]) -> bool:
+    def push(self, ref: str, parent: str | None, message: str, changed: Iterable[tuple[str, bytes | None]]) -> bool:
         """Commit files over those of ``parent``, and push the commit to ``ref`` if that is still at ``parent``.
+
+        A file without content is removed.
 
         Nothing is checked out, no hook or filter runs. Return False if another push moved or created the ref.
 
@@ -573,7 +575,7 @@ class GitCache:
 
 
 def _imported(
-    committer: bytes, parent: str | None, message: str, changed: Iterable[tuple[str, bytes]]
+    committer: bytes, parent: str | None, message: str, changed: Iterable[tuple[str, bytes | None]]
 ) -> Iterator[bytes]:
     """Yield a commit in the format of ``git fast-import``; every path is quoted, since it may hold any character."""
     text = message.encode()
@@ -582,6 +584,9 @@ def _imported(
         yield b"from %s\n" % parent.encode()
     for path, data in changed:
         quoted = path.encode().replace(b"\\", b"\\\\").replace(b'"', b'\\"').replace(b"\n", b"\\n")
+        if data is None:
+            yield b'D "%s"\n' % quoted
+            continue
         yield b'M 100644 inline "%s"\ndata %d\n' % (quoted, len(data))
         yield data
         yield b"\n"

@@ -93,6 +93,29 @@ def test_a_release_is_added_and_pushed_and_installed_by_another_user(author):
         assert author.run("install", "acme:greeting", "--yes").status == 0
 
 
+def test_a_target_with_files_of_the_user_is_refused_before_a_release_and_is_not_remembered(author):
+    author.place.mkdir()
+    for name in ("index.html", "README.md"):
+        (author.place / name).write_text("mine")
+    before = author.state()
+    done = author.publish("--yes", "--json")
+    assert (done.status, done.error["code"], author.state()) == (6, "refused", before)
+    assert done.error["message"].endswith("the site needs: 'index.html'")
+    assert author.publish("--yes", to="").status == 2
+    (author.place / "index.html").unlink()
+    assert author.publish("--yes").status == 0
+    assert author.publish("--yes", to="").status == 0
+    assert (author.place / "README.md").read_text() == "mine"
+
+
+def test_a_target_is_not_remembered_if_its_push_fails(author):
+    author.place.mkdir()
+    (author.place / "archives").symlink_to(author.folder)
+    assert author.publish("--yes").status == 7
+    done = author.publish("--yes", to="")
+    assert (done.status, "expected --to TARGET" in done.err) == (2, True)
+
+
 def test_a_release_after_a_withdrawn_one_is_not_called_the_first(published):
     done = published.run("registry", "withdraw", published.registry, "greeting@1.0.0", "--reason", "sends tokens")
     assert done.status == 0, done.err

@@ -297,9 +297,9 @@ def test_checkpoint_is_pushed_after_its_tiles(hub, tmp_path):
     seen = []
 
     class Recorder(FolderTarget):
-        def publish(self, site, changed):
+        def publish(self, site, changed, *rest):
             seen.extend(file.path for file in changed)
-            super().publish(site, changed)
+            super().publish(site, changed, *rest)
 
     for version in ("1.1.0", "1.2.0"):
         hub.publish(version=version)

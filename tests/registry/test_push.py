@@ -68,29 +68,110 @@ def test_registry_without_the_archive_of_a_withdrawn_release_is_pushed(hub, plac
 
 def test_repeated_push_writes_no_file(hub, place):
     first = pushed(hub, place)
-    assert pushed(hub, place) == type(first)((), len(first.written))
+    assert pushed(hub, place) == type(first)((), (), len(first.written))
 
 
-def test_attack_a_pushed_package_of_a_withdrawn_skill_is_not_left_for_npm(hub, place):
-    def built():
+@pytest.fixture
+def built(hub, tmp_path):
+    """Return a function that builds the files for other clients; it was called once."""
+
+    def call():
         with opened(hub.dir.path, Signing(now=hub.when)) as registry:
-            build(registry, [SHAPES], ScanCache(Home.of({"SKILLHUB_HOME": str(place.parent / "home")})))
+            build(registry, [SHAPES], ScanCache(Home.of({"SKILLHUB_HOME": str(tmp_path / "home")})))
 
-    def package():
-        return json.loads((place / "-/npm/hello").read_bytes())
+    call()
+    return call
 
-    built()
-    pushed(hub, place)
-    assert package()["dist-tags"] == {"latest": "1.0.0"}
+
+def recalled(hub, built, place):
+    """Return what a push removes after the one release is withdrawn, and the files that are left."""
     withdraw(hub.dir.path, "hello@1.0.0", "steals", Signing(now=hub.when))
     built()
+    planned, done = pushed(hub, place, dry_run=True), pushed(hub, place)
+    assert planned == done
+    return done.removed, tree_of(place)
+
+
+def test_attack_files_of_a_withdrawn_release_are_removed_from_the_target(hub, place, built):
     pushed(hub, place)
-    assert package() == {"name": "hello", "dist-tags": {}, "versions": {}}
-    assert pushed(hub, place).written == ()
+    assert {*recalled(hub, built, place)[0]} == {
+        "-/clients/hello.json",
+        "-/lists/2c.json",
+        "-/npm/-/hello-1.0.0.tgz",
+        "-/npm/hello",
+        "hello/SKILL.md",
+        "hello/skill.oms.sig",
+    }
+    left = {path for path in tree_of(place) if not path.startswith(".skillhub/")}
+    assert left & {"hello/SKILL.md", "-/npm/hello"} == set()
+    assert left <= {*hub.files, *tree_of(hub.dir.site)}
+    assert (pushed(hub, place).written, pushed(hub, place).removed) == ((), ())
     hub.publish(version="1.1.0")
     built()
     pushed(hub, place)
-    assert package()["dist-tags"] == {"latest": "1.1.0"}
+    assert json.loads((place / "-/npm/hello").read_bytes())["dist-tags"] == {"latest": "1.1.0"}
+
+
+def test_attack_a_package_that_an_earlier_version_pushed_is_removed(hub, place, built):
+    pushed(hub, place)
+    shutil.rmtree(place / ".skillhub")
+    assert recalled(hub, built, place)[0] == ("-/npm/hello",)
+
+
+def test_files_of_somebody_else_are_not_removed(hub, place, built):
+    pushed(hub, place)
+    change(place / "hello/SKILL.md", b"mine")
+    change(place / "hello/notes.txt", b"mine")
+    removed, left = recalled(hub, built, place)
+    assert "hello/skill.oms.sig" in removed
+    assert [path for path, data in left.items() if data == b"mine"] == ["hello/SKILL.md", "hello/notes.txt"]
+
+
+@pytest.mark.parametrize("path", ["index.json", "hello/SKILL.md", PUBLIC])
+def test_a_push_names_the_files_of_somebody_else_and_changes_nothing(hub, place, built, path):
+    change(place / path, b"mine")
+    change(place / "README.md", b"mine too")
+    before = tree_of(place)
+    with pytest.raises(Refused) as caught:
+        pushed(hub, place)
+    assert path in caught.value.message or path == PUBLIC
+    assert tree_of(place) == before
+    (place / path).unlink()
+    pushed(hub, place)
+    assert (place / "README.md").read_bytes() == b"mine too"
+
+
+def test_a_later_push_replaces_only_files_that_an_earlier_one_wrote(hub, place, built):
+    pushed(hub, place)
+    change(place / "index.json", b"spoiled")
+    change(place / "other/SKILL.md", b"mine")
+    assert "index.json" in pushed(hub, place).written
+    hub.publish("other")
+    built()
+    with pytest.raises(Refused, match=r"other/SKILL\.md"):
+        pushed(hub, place)
+    assert (place / "other/SKILL.md").read_bytes() == b"mine"
+
+
+def test_a_killed_push_is_continued_with_other_content(hub, place, built):
+    pushed(hub, place)
+    hub.publish("other")
+    built()
+
+    class Killed(FolderTarget):
+        def publish(self, site, changed, *rest):
+            super().publish(site, [file for file in changed if not file.path.startswith("metadata/")])
+            raise StateError("killed")
+
+    with pytest.raises(StateError, match="killed"):
+        pushed(hub, place, Killed)
+    assert "other/SKILL.md" in tree_of(place)
+    hub.publish("other", "1.1.0", **{"notes.txt": "new"})
+    built()
+    withdraw(hub.dir.path, "hello@1.0.0", "steals", Signing(now=hub.when))
+    built()
+    assert "hello/SKILL.md" in pushed(hub, place).removed
+    assert b"1.1.0" in (place / "-/npm/other").read_bytes()
 
 
 def test_attack_a_link_in_the_folder_leads_no_write_out_of_it(hub, place, tmp_path):
@@ -184,7 +265,7 @@ def test_client_stays_valid_at_each_step_of_a_push_of_new_keys(hub, place, tmp_p
     client = twin(tmp_path / "client", "walker")
 
     class Watched(FolderTarget):
-        def publish(self, site, changed):
+        def publish(self, site, changed, *rest):
             for file in changed:
                 super().publish(site, [file])
                 if not file.path.startswith("metadata/"):
@@ -241,9 +322,9 @@ def test_parallel_pushes_lose_no_release(hub, place, tmp_path):
     late.publish(version="1.2.0")
 
     class Overtaken(FolderTarget):
-        def publish(self, site, changed):
+        def publish(self, site, changed, *rest):
             pushed(late, place)
-            super().publish(site, changed)
+            super().publish(site, changed, *rest)
 
     with pytest.raises(StateError, match="another writer"):
         pushed(hub, place, Overtaken)

@@ -8,9 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from skillhub.disk.home import Home
 from skillhub.errors import BadMetadata, FormatError, NotFound, Refused, Rollback, SourceError, StateError, UsageError
+from skillhub.registry.operator import Signing, opened
+from skillhub.registry.other_clients import SHAPES
+from skillhub.registry.outputs import build
 from skillhub.registry.push import push
 from skillhub.registry.push_targets import branch_address, open_branch
+from skillhub.registry.upkeep import withdraw
+from skillhub.scan.results import ScanCache
 from tests.support.gitbackend import backend
 from tests.support.gitrepos import Repo, Special, link
 from tests.support.published import offered
@@ -117,6 +123,29 @@ def test_other_files_and_branches_stay(hub, pages):
     pages.push(hub)
     assert {"README", "CNAME", "docs/a", TIMESTAMP} <= pages.files()
     assert pages.tip("main") == main
+
+
+def test_files_of_somebody_else_are_named_and_stay_and_those_of_a_withdrawn_release_go(hub, pages, tmp_path):
+    def built():
+        with opened(hub.dir.path, Signing(now=hub.when)) as registry:
+            build(registry, [SHAPES], ScanCache(Home.of({"SKILLHUB_HOME": str(tmp_path / "home")})))
+
+    built()
+    pages.commit({"index.json": b"mine", "hello/notes.txt": b"mine"}, "main")
+    pages.git("branch", "gh-pages", "main", at=pages.path)
+    tip = pages.tip()
+    with pytest.raises(Refused, match=r"index\.json"):
+        pages.push(hub)
+    assert pages.tip() == tip
+    pages.git("update-ref", "-d", "refs/heads/gh-pages", at=pages.path)
+    pages.commit({"hello/notes.txt": b"mine"}, "gh-pages-2")
+    pages.git("branch", "gh-pages", "gh-pages-2", at=pages.path)
+    pages.push(hub)
+    withdraw(hub.dir.path, "hello@1.0.0", "steals", Signing(now=hub.when))
+    built()
+    assert "hello/SKILL.md" in pages.push(hub).removed
+    left = pages.files()
+    assert {each for each in left if each.startswith("hello/") and "well-known" not in each} == {"hello/notes.txt"}
 
 
 def test_partial_clone_is_used_when_available(hub, pages, tmp_path):

@@ -9,9 +9,15 @@ from hashlib import md5
 
 import pytest
 
-from skillhub.errors import SkillhubError, SourceError
+from skillhub.disk.home import Home
+from skillhub.errors import Refused, SkillhubError, SourceError
+from skillhub.registry.operator import Signing, opened
+from skillhub.registry.other_clients import SHAPES
+from skillhub.registry.outputs import build
 from skillhub.registry.push import push
 from skillhub.registry.push_targets import SiteFile, in_stages
+from skillhub.registry.upkeep import withdraw
+from skillhub.scan.results import ScanCache
 from tests.support.registry import now
 
 TIMESTAMP = "metadata/timestamp.json"
@@ -103,6 +109,9 @@ class Bucket:
             assert IfMatch is None or IfMatch == self._tag(Key)
             self.objects[Key] = Body
 
+    def delete_object(self, *, Key, **_):  # noqa: N803
+        del self.objects[Key]
+
     def close(self):
         """Do nothing."""
 
@@ -130,3 +139,24 @@ def test_interrupted_push_to_s3_sends_only_missing_files(hub):
     before = Counter(bucket.asked)
     assert pushed().written == ()
     assert bucket.asked - before == Counter(list=1, get=3)
+
+
+def test_files_of_a_withdrawn_release_are_removed_from_s3_and_others_stay(hub, tmp_path):
+    module = pytest.importorskip("skillhub.registry.push_s3", reason="takes the extra s3", exc_type=ImportError)
+    bucket = Bucket()
+    bucket.objects = {"index.json": b"mine", "hello/notes.txt": b"mine"}
+
+    def pushed():
+        with opened(hub.dir.path, Signing(now=hub.when)) as registry:
+            build(registry, [SHAPES], ScanCache(Home.of({"SKILLHUB_HOME": str(tmp_path / "home")})))
+        return push(hub.dir.path, "s3://bucket", lambda _: module.S3Target(bucket, "bucket", ""), now=now())
+
+    with pytest.raises(Refused, match=r"index\.json"):
+        pushed()
+    assert len(bucket.objects) == 2
+    del bucket.objects["index.json"]
+    pushed()
+    withdraw(hub.dir.path, "hello@1.0.0", "steals", Signing(now=hub.when))
+    assert "hello/SKILL.md" in pushed().removed
+    assert "hello/SKILL.md" not in bucket.objects and bucket.objects["hello/notes.txt"] == b"mine"
+    assert pushed().written == ()
