@@ -98,6 +98,11 @@ def _prompts() -> frozenset[str]:
     return frozenset([*lines, *filter(None, body.splitlines())])
 
 
+def describes_nothing(description: str | None) -> bool:
+    """Return whether a description is still the template's."""
+    return f"description: {description}" in _prompts()
+
+
 def unfilled(tree: Tree) -> tuple[Issue, ...]:
     """Return a warning ``unfilled`` for each block of lines in ``SKILL.md`` that is still the template's."""
     file = tree.get(SKILL_MD)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable
 from dataclasses import asdict
@@ -330,6 +331,9 @@ def target_address(text: str) -> str:
         from skillhub.registry.push_targets import branch_address
 
         return branch_address(text, os.environ)
+    if re.fullmatch(r"[\w-]+/[\w.-]+", text) and not os.path.isdir(text.partition("/")[0]):
+        hint = f"on GitHub: github:{text}; a folder: {as_command(f'./{text}')}"
+        raise UsageError(f"{_TARGETS}, found {quote(text)}", hint=hint)
     kind, colon, rest = text.partition(":")
     # A single letter is a Windows drive.
     if colon and len(kind) > 1 and kind.isalnum() and not rest.startswith("//"):

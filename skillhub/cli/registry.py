@@ -395,6 +395,7 @@ def registry_init(
         common.terminal.did(f"{path}: would create a registry")
         return 0
     common.terminal.did(f"{path}: created a registry, root {fingerprint}", "green")
+    common.terminal.did(f"  the publisher {publisher} signs unsigned skills; --publisher names another")
     common.terminal.did(f"  serve {RegistryDir(folder).site} with any web server; it contains no secrets")
     offline = keys or os.path.join(path, "keys", "offline")
     common.terminal.did(f"  keep {os.path.join(path, 'keys')} secret")

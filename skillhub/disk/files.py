@@ -399,21 +399,6 @@ def swap(
     return same
 
 
-def remove_below(path: str, root: HeldFolder) -> None:
-    """Remove a file that may be missing, and then the folders above it that are empty, up to ``root``.
-
-    Raises:
-        LinkLeavesProject: a folder on the path has become a link.
-        StateError: the disk refuses.
-    """
-    with disk_errors(path), suppress(FileNotFoundError), root.hold(path) as (name, at):
-        os.remove(name, dir_fd=at)
-    with suppress(OSError):
-        while (path := os.path.dirname(path)) != root.path:
-            with root.hold(path) as (name, at):
-                os.rmdir(name, dir_fd=at)
-
-
 def _is_link(status: os.stat_result) -> bool:
     # A junction of Windows has no S_IFLNK, but is a reparse point as a link is.
     return stat.S_ISLNK(status.st_mode) or bool(getattr(status, "st_reparse_tag", 0))

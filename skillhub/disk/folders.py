@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from errno import ELOOP
 from functools import cache, cached_property
 from hashlib import sha256
 from typing import TypeAlias
 
-from skillhub.disk.files import HAS_HANDLES, OPEN_FOLDER, disk_errors, is_link, keeps_modes
+from skillhub.disk.files import HAS_HANDLES, OPEN_FOLDER, HeldFolder, disk_errors, is_link, keeps_modes, names_in
 from skillhub.errors import UnsafeArchive
 from skillhub.model.tree import File, ListedFile, Listing, Tree
 
@@ -386,6 +387,49 @@ def move_tree(folder: str, to: str, dir_fd: int | None, to_dir_fd: int | None) -
     except PermissionError:
         _permit(folder, dir_fd)
         os.rename(folder, to, src_dir_fd=dir_fd, dst_dir_fd=to_dir_fd)
+
+
+UNFINISHED_FILE = re.compile(r"\.skillhub-[0-9a-f]{16}\.tmp")  # as ``files.write_atomic`` names it
+
+
+@contextmanager
+def swept(top: str) -> Iterator[None]:
+    """Work in a folder that the caller has locked; first remove what a killed process, if any, did not finish there.
+
+    Raises:
+        StateError: the disk refuses the removal.
+    """
+    begun, root = os.path.join(top, ".begun"), HeldFolder(top)
+    for folder, _, _ in os.walk(top) if os.path.lexists(begun) else ():
+        remove_unfinished(folder, root)
+    with suppress(OSError), open(begun, "wb"):  # a folder that cannot be written gets no unfinished file
+        pass
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            os.remove(begun)
+
+
+def remove_unfinished(folder: str, root: HeldFolder) -> None:
+    """Remove the files in a folder that killed processes did not finish; raises as ``remove_below``."""
+    for name in filter(UNFINISHED_FILE.fullmatch, names_in(folder)):
+        remove_below(os.path.join(folder, name), root)
+
+
+def remove_below(path: str, root: HeldFolder) -> None:
+    """Remove a file that may be missing, and then the folders above it that are empty, up to ``root``.
+
+    Raises:
+        LinkLeavesProject: a folder on the path has become a link.
+        StateError: the disk refuses.
+    """
+    with disk_errors(path), suppress(FileNotFoundError), root.hold(path) as (name, at):
+        os.remove(name, dir_fd=at)
+    with suppress(OSError):
+        while (path := os.path.dirname(path)) != root.path:
+            with root.hold(path) as (name, at):
+                os.rmdir(name, dir_fd=at)
 
 
 def remove_tree(folder: str, dir_fd: int | None = None) -> None:

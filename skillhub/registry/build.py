@@ -272,7 +272,7 @@ def add(
     Raises:
         FormatError: a skill violates the specification, or the stricter rules of a registry.
         SecurityError: a skill is unsafe, has a broken signature, or has a name that belongs to another publisher.
-        Refused: a version exists with other content, a signer is not admitted, or a key is missing.
+        Refused: a version was withdrawn or exists with other content, a signer is not admitted, or a key is missing.
         UsageError: a key needs a passphrase; the folder of a skill contains the registry or private keys.
         SourceError: the registry or a skill does not exist.
         StateError: the disk refuses, or a tree is not in ``agreed``, since the skill changed meanwhile.
@@ -293,7 +293,7 @@ def add(
                 raise StateError(message, where=submission.path, hint="nothing was published; run the command again")
         fresh: list[Submission] = []
         for submission in submissions:
-            if _is_new(submission, index):
+            if _is_new(submission, index, hub):
                 fresh.append(submission)
                 index = _index_with(index, submission.release, hub)
         changed = sorted({submission.release.publisher or "" for submission in submissions})
@@ -323,22 +323,31 @@ def refuse_within(path: str, *places: str | None) -> None:
             raise UsageError(message, where=place, hint="move it out of the folder of the skill")
 
 
-def _is_new(submission: Submission, index: Index) -> bool:
+def _is_new(submission: Submission, index: Index, hub: OpenRegistry) -> bool:
     """Return whether this version is new.
 
     Raises:
         NameNotOwned: the name belongs to another publisher.
-        Refused: the version is published with other content, or in another case: many disks could not store both.
+        Refused: the version was withdrawn, is published with other content, or in another case: many disks could
+            not store both.
     """
     release = submission.release
     owner = index.owner(release.name)
     if owner not in (None, release.publisher):
-        raise NameNotOwned(f"the name {quote(release.name)} belongs to {quote(owner)}", where=submission.path)
+        words = (hub.registry.path, release.publisher or "", "--name", release.name, "--move")
+        hint = (
+            f"choose another name; to take it from {owner}: {as_command('skillhub', 'registry', 'delegate', *words)}"
+        )
+        message = f"the name {quote(release.name)} belongs to {quote(owner)}"
+        raise NameNotOwned(message, where=submission.path, hint=hint)
     published, version = index.skills.get(release.name, ()), release.version or ""
     same_version = [other for other in published if other.version == version]
     twin = next((other.version for other in published if (other.version or "").lower() == version.lower()), None)
     if twin and not same_version:
         message = f"{release.name} {version} differs from the published {twin} only in case"
+        raise Refused(message, where=submission.path, hint=VERSION_HINT)
+    if same_version and (reason := same_version[0].withdrawn) is not None:
+        message = f"{release.name} {release.version} was withdrawn: {quote(reason)}"
         raise Refused(message, where=submission.path, hint=VERSION_HINT)
     if same_version and same_version[0].tree != release.tree:
         message = f"{release.name} {release.version} is published already, with other content"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
@@ -16,7 +16,7 @@ from tuf.api.exceptions import LengthOrHashMismatchError
 from tuf.api.metadata import TargetFile  # type: ignore[attr-defined]
 
 from skillhub.archive.unpack import unpack
-from skillhub.disk import files
+from skillhub.disk import files, folders
 from skillhub.errors import (
     BadMetadata,
     FormatError,
@@ -43,7 +43,6 @@ from skillhub.formats.document import (
 from skillhub.formats.text import NAME_RULE, as_command, is_name, quote, spell_time
 from skillhub.model.discovery import PartRow, Pinned, admitted, parse_listing, parse_namespaces, parse_releases
 from skillhub.model.index import Admission, Index, Release, index_path, namespace_path
-from skillhub.model.lock import ROOT_CAP
 from skillhub.model.reference import check_port
 from skillhub.model.tree import Tree
 from skillhub.registry import log_writer
@@ -123,13 +122,15 @@ class RegistryDir:
         self.site = os.path.join(self.path, "site")
         self._settings = os.path.join(self.path, "registry.json")
 
-    def locked(self) -> AbstractContextManager[None]:
-        """Lock the registry against changes by other processes.
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Lock the registry against changes by other processes; remove what a killed one did not finish.
 
         Raises:
-            StateError: another process has the lock.
+            StateError: another process has the lock, or the disk refuses.
         """
-        return files.lock(os.path.join(self.path, ".lock"))
+        with files.lock(os.path.join(self.path, ".lock")), folders.swept(self.path):
+            yield
 
     def create(self, settings: RegistrySettings) -> None:
         """Write the settings file, which makes the folder a registry.
@@ -193,8 +194,7 @@ class RegistryDir:
 
     def _last_root(self, keys: RegistryKeys | None) -> bytes:
         last = self.served("metadata/1.root.json")
-        pinned = keys.first_root() if keys else None
-        if pinned not in (None, last):
+        if keys and keys.first_root() not in (None, last):
             hint = "restore the site; clients trust only the first root of the registry"
             raise BadMetadata("the first root differs from the copy of the offline keys", where=self.site, hint=hint)
         number = 1
@@ -234,8 +234,7 @@ class RegistryDir:
         for path, data in site.items():
             full_path = os.path.join(self.site, *path.split("/"))
             if data is None:
-                with files.disk_errors(full_path), suppress(FileNotFoundError), top.hold(full_path) as (name, at):
-                    os.remove(name, dir_fd=at)
+                folders.remove_below(full_path, top)
             elif files.read(full_path, max(len(data), _CAP), root=top) != data:
                 files.write_atomic(full_path, data, mode=0o644, root=top)
 
@@ -419,6 +418,7 @@ class OpenRegistry:
             NameNotOwned: a name would have two publishers.
             Refused: too few keys of a role whose documents change are available, or a document would be too large
                 for clients.
+            MetadataExpired: the clock is far behind the last signature, or another error of ``serve``.
             BadMetadata: the log on the disk does not match its signed head.
             StateError: the disk refuses.
         """
@@ -433,15 +433,17 @@ class OpenRegistry:
             gone = dict.fromkeys((LISTING_PATH, *map(skill_path, () if self.large else index.skills)))
         targets |= head
         revised = state.revise({**targets, **gone}, self.keys.of, self.dates)
+        if revised.is_outlived(self.metadata, self.signing.now):
+            refresh = as_command("skillhub", "registry", "refresh", self.registry.path, "--role", TIMESTAMP)
+            message = f"signed at {self.signing.time}, this would have expired when the present state was signed"
+            raise MetadataExpired(message, where=self.registry.path, hint=f"set the clock; if it is right: {refresh}")
         metadata = {f"metadata/{role}.json": data for role, data in revised.documents.items()}
-        written.refuse_large({**targets, **parts, **metadata})
-        pairs = ((revised.find(path), data) for path, data in targets.items())
-        signed = {path_of(target): data for target, data in pairs if target}
+        pinned = written.pinned_documents(index, publishers)
+        written.refuse_large({**targets, **parts, **metadata, **pinned})
+        signed = {path_of(target): data for path, data in targets.items() if (target := revised.find(path))}
         # A small registry has no such lists: if one exists, a killed call left it.
         stale_lists = dict.fromkeys(() if self.large else written.SHARD_PATHS)
-        pinned = written.pinned_documents(index, publishers)
-        leading = {**(archives or {}), **logged, **pinned, **stale_lists, **parts, **signed}
-        self.serve(revised, leading, public)
+        self.serve(revised, {**(archives or {}), **logged, **pinned, **stale_lists, **parts, **signed}, public)
 
     def _in_parts(
         self, index: Index, publishers: Collection[str], names: Collection[str]
@@ -532,9 +534,7 @@ class OpenRegistry:
             Refused: the root is larger than clients read, which would end the registry for all of them.
             StateError: the disk refuses.
         """
-        if (size := len(state.documents[ROOT])) > ROOT_CAP:
-            message = f"the root would have {size:,} bytes, more than the {ROOT_CAP:,} that clients read"
-            raise Refused(message, where=self.registry.path, hint="nothing was published; use fewer keys")
+        written.refuse_large({ROOT: state.documents[ROOT]})
         if (expired := state.expires(ROOT)) <= self.signing.now:
             message = f"the root expired {spell_time(expired)}, and the time of signing is {self.signing.time}"
             refresh = as_command("skillhub", "registry", "refresh", self.registry.path, "--role", ROOT)

@@ -16,7 +16,7 @@ from functools import cached_property
 from hashlib import file_digest, sha256
 
 from skillhub import __version__
-from skillhub.disk import files
+from skillhub.disk import files, folders
 from skillhub.errors import FormatError, StateError
 from skillhub.formats.digest import Digest
 from skillhub.formats.json import strict_json
@@ -35,7 +35,6 @@ OWN = "-"
 # The registry's own folders. A skill may have such a name, but then no files are built for it.
 SIGNED_FOLDERS = frozenset({"metadata", "targets", "archives", "tile"})
 _CAP = 64 << 20
-_TEMPORARY_NAME = re.compile(r"\.skillhub-[0-9a-f]{16}\.tmp")  # left by a killed build, and never published
 _LISTS = "lists"  # the name of the record of a large registry's public lists
 _NAME_MAX = 255  # bytes of one name, the limit of common file systems
 
@@ -373,7 +372,7 @@ class _Build:
         self._built.removed.append(path)
         if self._dry_run:
             return
-        files.remove_below(self._full(path), self._top)
+        folders.remove_below(self._full(path), self._top)
 
     def _full(self, path: str) -> str:
         return os.path.join(self._site, *path.split("/"))
@@ -417,9 +416,11 @@ def changed_files(registry: str, site: str) -> tuple[list[str], list[str]]:
     tops = {path.partition("/")[0] for path in recorded if "/" in path}
     present = set[str]()
     for top in tops:
-        for folder, folders, names in os.walk(os.path.join(site, top)):
-            links = (name for name in folders if os.path.islink(os.path.join(folder, name)))
-            paths = (os.path.join(folder, name) for name in (*names, *links) if not _TEMPORARY_NAME.fullmatch(name))
+        for folder, inner, names in os.walk(os.path.join(site, top)):
+            links = (name for name in inner if os.path.islink(os.path.join(folder, name)))
+            paths = (
+                os.path.join(folder, name) for name in (*names, *links) if not folders.UNFINISHED_FILE.fullmatch(name)
+            )
             present.update(os.path.relpath(path, site).replace(os.sep, "/") for path in paths)
     return sorted(_differing(site, recorded)), sorted(filter(_is_ours, present - recorded.keys()))
 

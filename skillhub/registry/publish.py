@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from skillhub.archive.unpack import unpack
-from skillhub.author.author import unfilled
+from skillhub.author.author import describes_nothing, unfilled
 from skillhub.disk.state_file import StateDocument, StateFile
 from skillhub.errors import Refused, UsageError
 from skillhub.formats.digest import Digest
@@ -155,14 +155,18 @@ def plan(path: str, registry: str, signing: Signing, own: Publishers, prepare: b
     """Run ``add`` without writing, and compare the release with the previous one.
 
     Raises:
-        Refused: the version was withdrawn, or is lower than a published one.
+        Refused: the version is lower than a published one, or the description is that of the template.
         SkillhubError: as for ``add``.
     """
     added = build.add(registry, [path], replace(signing, dry_run=True), own, prepare)
     (fresh,) = added.submissions
+    if describes_nothing(fresh.release.description):
+        hint = "write what the skill does and when an agent should use it: agents choose it by that"
+        raise Refused("expected a description of your own, found the template of skillhub new", where=path, hint=hint)
     release, earlier = fresh.release, added.before.skills.get(fresh.release.name, ())
     is_new = bool(added.releases)
-    _refuse_old(path, release, earlier, is_new=is_new)
+    if is_new:
+        _refuse_old(path, release, earlier)
     previous = next((old for old in earlier if old.withdrawn is None and old.version != release.version), None)
     withdrawn = tuple(old.version or "-" for old in earlier if old.withdrawn is not None)
     changes = None
@@ -174,14 +178,8 @@ def plan(path: str, registry: str, signing: Signing, own: Publishers, prepare: b
     return ReleasePlan(fresh, previous, withdrawn, changes, is_new, tuple(scan(fresh.tree)))
 
 
-def _refuse_old(path: str, release: Release, earlier: Sequence[Release], *, is_new: bool) -> None:
+def _refuse_old(path: str, release: Release, earlier: Sequence[Release]) -> None:
     version = release.version or ""
-    if not is_new:
-        reason = next((other.withdrawn for other in earlier if other.version == version), None)
-        if reason is not None:
-            message = f"{release.name} {version} was withdrawn: {quote(reason)}"
-            raise Refused(message, where=path, hint=build.VERSION_HINT)
-        return
     newer = [other.version for other in earlier if other.version and precedence(other.version) >= precedence(version)]
     if newer:
         hint = f"raise metadata.version; a fix of an older line: {as_command('skillhub', 'registry', 'add')} DIR PATH"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, nullcontext, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -76,9 +76,11 @@ def push(folder: str, address: str, connect: Connect, *, now: datetime, dry_run:
         different = (file.path for file, is_same in compared if is_same is False and earlier.is_unknown(file.path))
         _refuse_others(target, [path for path in different if earlier.is_first or path in earlier.own])
         changed, gone = [file for file, is_same in compared if not is_same], earlier.gone()
-        if (changed or gone or earlier.changed) and not dry_run:
+        if (changed or gone or earlier.changed or earlier.was_killed) and not dry_run:
             with earlier.noted():
                 target.publish(site, changed, gone, earlier.changed)
+                if earlier.was_killed:
+                    target.remove_unfinished(site)
     return Pushed(tuple(file.path for file in changed), tuple(gone), len(site) - len(changed))
 
 
@@ -117,6 +119,7 @@ class _Earlier:
         own: The SHA-256 of the built files of this registry, by path.
         is_first: Whether no push wrote more than files that never change.
         changed: The records that the target does not hold.
+        was_killed: Whether the last push did not end.
     """
 
     def __init__(self, hub: OpenRegistry, target: Target) -> None:
@@ -133,7 +136,9 @@ class _Earlier:
             self._is_recorded |= is_same is not None
             self._add((data if is_same else target.read(file.path) if is_same is False else None) or b"")
             self.changed += () if is_same else (file,)
-        for line in (files.read(self._begun, FILE_CAP) or b"").splitlines():
+        note = files.read(self._begun, FILE_CAP)
+        self.was_killed = note is not None
+        for line in (note or b"").splitlines():
             self._add(line)
         if not self._is_recorded:  # by an earlier version; npm would install a withdrawn release from its document
             self._digests.update((f"{NPM}/{name}", set()) for name in (hub.index().skills if own else ()))
@@ -159,11 +164,9 @@ class _Earlier:
     def noted(self) -> Iterator[None]:
         """Keep a note of the files that a push is about to write, until it has ended."""
         fresh = {path: digest for path, digest in self.own.items() if digest not in self._digests.get(path, ())}
-        with (
-            files.disk_errors(self._begun),
-            open(self._begun, "a", encoding="utf-8") if fresh else nullcontext() as note,
-        ):
-            if note:
+        with files.disk_errors(self._begun):
+            os.makedirs(os.path.dirname(self._begun), exist_ok=True)
+            with open(self._begun, "a", encoding="utf-8") as note:
                 note.write(f"\n{json.dumps({'': ['', fresh]})}\n")
         yield
         with files.disk_errors(self._begun), suppress(FileNotFoundError):

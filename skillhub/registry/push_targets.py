@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import chain, takewhile
 
-from skillhub.disk import files
+from skillhub.disk import files, folders
 from skillhub.errors import FormatError, SourceError, StateError, UsageError
 from skillhub.formats.text import is_object_id, quote
 from skillhub.model.reference import Git, GitHub, parse_ref, url_of
@@ -100,6 +100,9 @@ class Target:
                 second push continues with them.
             SourceError: the target cannot be reached.
         """
+
+    def remove_unfinished(self, site: SiteFiles) -> None:
+        """Remove what a killed push of this site did not finish, if the target shows it to others."""
 
     def close(self) -> None:
         """Close the connections, if there are any."""
@@ -192,9 +195,14 @@ class FolderTarget(Target):
         for file in changed:
             self._write(file)
         for path in gone:
-            files.remove_below(self._full(path), self._top)
+            folders.remove_below(self._full(path), self._top)
         for file in records:
             self._write(file)
+
+    def remove_unfinished(self, site: SiteFiles) -> None:
+        """Remove the temporary files of a killed push from the folders of this site; raises as ``publish``."""
+        for folder in {os.path.dirname(self._full(file.path)) for file in site}:
+            folders.remove_unfinished(folder, self._top)
 
     def _write(self, file: SiteFile) -> None:
         before = None if file.fixed else self.read(file.path)

@@ -15,7 +15,7 @@ from skillhub.disk.folders import FileBits, walk
 from skillhub.errors import FormatError, NotFound, SecurityError, UnsafeArchive
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import as_command, as_word, did_you_mean, quote, spelled_like
-from skillhub.model.tree import SKILL_MD, Unpacked, kind_of, misnamed
+from skillhub.model.tree import SIGNATURE, SKILL_MD, Unpacked, kind_of, misnamed
 from skillhub.project.project import Project
 
 _OF_CONTENT: tuple[type[errors.SkillhubError], ...] = (FormatError, SecurityError)
@@ -66,7 +66,7 @@ def hint_to_sign_again(path: str, reason: str | None) -> str | None:
     """Return the hint for an author who edited the folder at ``path`` after signing it; None for other reasons."""
     if reason not in _EDITED or not os.path.isdir(os.path.expanduser(path)):
         return None
-    return f"if the skill is yours: {as_command('skillhub', 'sign', path)}"
+    return f"if the skill is yours, delete {SIGNATURE}, or: {as_command('skillhub', 'sign', path)}"
 
 
 @contextmanager

@@ -32,6 +32,7 @@ from skillhub.model.discovery import (
     SkillRelease,
 )
 from skillhub.model.index import ADVISORIES, DOCUMENT_CAP, Admission, Index, Release, index_path, namespace_path
+from skillhub.model.lock import ROOT_CAP
 from skillhub.trust.registry_metadata import path_of, pinned_target, publisher_target
 from skillhub.trust.registry_rules import (
     BEST_MAX,
@@ -44,7 +45,7 @@ from skillhub.trust.registry_rules import (
     skill_of,
     walk,
 )
-from skillhub.trust.roles import WELL_KNOWN, skill_path
+from skillhub.trust.roles import ROOT, WELL_KNOWN, skill_path
 
 LISTING_PATH = "index.json"
 SHARD_PATHS = tuple(f"{WELL_KNOWN}/lists/{number:02x}.json" for number in range(256))
@@ -154,6 +155,9 @@ def shard_path(name: str) -> str:
     return SHARD_PATHS[sha256(name.encode()).digest()[0]]
 
 
+_CAPS = {LISTING_PATH: LISTING_CAP, ADVISORIES: AdvisoriesDocument.CAP, ROOT: ROOT_CAP}
+
+
 def refuse_large(documents: Mapping[str, bytes]) -> None:
     """Raise if a document is larger than clients read.
 
@@ -164,7 +168,7 @@ def refuse_large(documents: Mapping[str, bytes]) -> None:
         Refused: a document is too large.
     """
     for path, data in documents.items():
-        cap = {LISTING_PATH: LISTING_CAP, ADVISORIES: AdvisoriesDocument.CAP}.get(path, DOCUMENT_CAP)
+        cap = _CAPS.get(path, DOCUMENT_CAP)
         if len(data) > cap:
             hint = "nothing was published; publish less in it, under another publisher, or in another registry"
             raise Refused(

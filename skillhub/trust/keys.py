@@ -161,8 +161,10 @@ class PrivateKey:
             actual = "none for an encrypted key" if passphrase is None else "one for an unencrypted key"
             raise UsageError(f"expected a passphrase for an encrypted key alone, found {actual}") from error
         except (ValueError, UnsupportedAlgorithm) as error:
-            hint = _HINT if passphrase is None else "check the passphrase"
-            raise FormatError("expected a private key in PEM", hint=hint) from error
+            if passphrase is not None:
+                hint = "type it again, or set SKILLHUB_PASSPHRASE to it"
+                raise FormatError("the passphrase is wrong, or the file of the key is damaged", hint=hint) from error
+            raise FormatError("expected a private key in PEM", hint=_HINT) from error
         return cls(cast("_Private", key))  # the constructor refuses every other kind
 
     def pem(self, passphrase: bytes | None = None) -> bytes:

@@ -365,6 +365,11 @@ class MetadataSet:
         when: datetime = self.read(role).expires
         return when
 
+    def is_outlived(self, before: MetadataSet, now: datetime) -> bool:
+        """Return whether this state, signed now, would have expired already when the state before it was signed."""
+        expires = self.expires(TIMESTAMP)
+        return expires + (expires - now) <= before.expires(TIMESTAMP)
+
     def keyids(self, role: str) -> tuple[str, ...]:
         """Return the keys of ``role``, by TUF's name for a key."""
         if role not in self.documents:

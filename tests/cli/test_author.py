@@ -138,7 +138,7 @@ def test_the_hint_for_an_edited_signed_skill_is_a_new_signature(shell):
         done = shell.run(*words, "--json")
         assert (done.status, done.error["code"], done.error["reason"]) == (5, "bad-signature", "extra-file")
         hints.add(done.error["hint"])
-    assert hints == {"if the skill is yours: skillhub sign ./mine"}
+    assert hints == {"if the skill is yours, delete skill.oms.sig, or: skillhub sign ./mine"}
     text = shell.write("project/mine/SKILL.md", (shell.project / "mine/SKILL.md").read_text() + "more\n")
     for words in (("install", "./mine", "--yes"), ("pack", "./mine")):
         done = shell.run(*words, "--json")
@@ -147,7 +147,7 @@ def test_the_hint_for_an_edited_signed_skill_is_a_new_signature(shell):
         assert done.error["hint"] in hints
     text.write_text(text.read_text().removesuffix("more\n"))
     out = shell.run("validate", "./mine", "my skill", "old.zip").out
-    assert out.count("if the skill is yours: ") == 2
+    assert out.count("if the skill is yours, ") == 2
     line, above = next((each, row) for row, each in pairwise(out.splitlines()) if "sign 'my skill'" in each)
     assert above.startswith("my skill: not ok")  # and not a warning, which it would not resolve
     assert shell.run(*shlex.split(line.partition("skillhub ")[2])).status == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 
 import pytest
@@ -161,10 +162,15 @@ def test_a_dry_run_shows_the_changes_and_writes_nothing(published):
 
 def test_unfilled_lines_of_a_template_are_shown_before_the_question(author):
     assert author.run("new", "fresh").status == 0
-    words = ("publish", author.project / "fresh", "--to", author.place, "--registry", author.registry, "--dry-run")
-    done = author.run(*words)
-    assert (done.status, done.err.count("found the template of skillhub new")) == (0, 2), done.err
-    assert "SKILL.md:3: " in done.err
+    words = ("publish", author.project / "fresh", "--to", author.place, "--registry", author.registry)
+    before = author.state()
+    done = author.run(*words, "--yes")
+    assert (done.status, "expected a description of your own" in done.err, author.state()) == (6, True, before)
+    main = author.project / "fresh/SKILL.md"
+    main.write_text(re.sub("description: .*", "description: Says hello.", main.read_text()))
+    done = author.run(*words, "--dry-run")
+    assert (done.status, done.err.count("found the template of skillhub new")) == (0, 1), done.err
+    assert "SKILL.md:10: " in done.err
 
 
 def test_publish_without_an_answer_is_refused(published):

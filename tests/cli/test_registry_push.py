@@ -86,6 +86,13 @@ def test_a_misspelled_kind_of_a_target_creates_no_folder(shell):
         assert not (shell.folder / target).exists()
 
 
+def test_a_repository_without_its_kind_is_no_folder(shell):
+    done = shell.run("registry", "push", shell.folder / "registry", "acme/skills", cwd=shell.folder)
+    assert (done.status, "on GitHub: github:acme/skills; a folder: ./acme/skills" in done.err) == (2, True), done.err
+    (shell.folder / "acme").mkdir()
+    assert shell.run("registry", "push", shell.folder / "registry", "acme/skills", cwd=shell.folder).status == 0
+
+
 def test_push_into_the_folder_of_the_keys_is_refused(shell):
     done = shell.run("registry", "push", shell.folder / "registry", shell.folder / "registry/public", "--json")
     assert (done.status, done.error["code"]) == (2, "usage")

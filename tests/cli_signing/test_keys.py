@@ -84,6 +84,7 @@ def test_import_without_the_passphrase_stores_nothing(shell, locked, given, stat
     before = shell.files()
     done = shell.run("key", "import", locked, "--json", **given)
     assert done.status == status
+    assert ("the passphrase is wrong" in done.error["message"]) == bool(given)
     assert shell.files() == before
 
 

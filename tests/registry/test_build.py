@@ -22,8 +22,9 @@ from skillhub.trust.documents import refuse_large
 from skillhub.trust.keys import PrivateKey
 from skillhub.trust.oms import sign
 from skillhub.trust.registry_metadata import public_key
+from tests.support.faults import KILLED, in_child, kill
 from tests.support.killing import kill_everywhere
-from tests.support.published import tree_of
+from tests.support.published import change, tree_of
 from tests.support.registry import Simulator, key_of, long_ago, now, write_skill
 
 
@@ -391,3 +392,23 @@ def test_root_that_clients_would_refuse_is_not_written(hub, dry_run):
     (problem,) = check(hub.dir.path, now()).problems
     assert (problem.code, problem.message) == ("wrong-bytes", "expected at most 32000 bytes, found more")
     assert problem.where.endswith("/metadata/2.root.json")
+
+
+def test_unfinished_files_of_a_killed_command_are_removed_by_the_next_one(hub, tmp_path):
+    names = [f"{folder}/.skillhub-{'a' * 16}.tmp" for folder in ("", "site/metadata", "keys/online", "site/x")]
+    left = [Path(hub.dir.path, *name.split("/")) for name in [*names, "site/.skillhub-notes.tmp"]]
+    skill = write_skill(tmp_path, "other")
+
+    def killed():
+        with hub.dir.locked():
+            for path in left:
+                change(path, b"half")
+            kill()
+
+    assert in_child(killed) == KILLED
+    assert check(hub.dir.path, now()).problems == ()
+    add(hub.dir.path, [skill], Signing(now=hub.when))
+    assert [path for path in left if path.exists()] == left[-1:]
+    change(left[0], b"of a process that is running")
+    add(hub.dir.path, [skill], Signing(now=hub.when))
+    assert left[0].exists()

@@ -9,9 +9,10 @@ import pytest
 from fixtures.attacks_oms.forge import LEAF, MIDDLE, NOW, ROOT, chain, leaf_key
 from skillhub.errors import BadSignature, FormatError, NameNotOwned, NotFound, Refused, UsageError, Withdrawn
 from skillhub.model.discovery import parse_namespaces
+from skillhub.model.index import DOCUMENT_CAP, Admission, Index
 from skillhub.registry.build import add
 from skillhub.registry.check import check
-from skillhub.registry.operator import Signing
+from skillhub.registry.operator import Signing, opened
 from skillhub.registry.upkeep import AdmissionChange, delegate
 from skillhub.sources.local import read_local
 from skillhub.trust import x509
@@ -78,10 +79,23 @@ def test_admitted_publisher_publishes_its_names_without_offline_keys(hub, tmp_pa
 
 
 def test_name_of_another_publisher_can_be_neither_claimed_nor_published(hub, tmp_path):
+    with pytest.raises(NameNotOwned) as caught:
+        publish(hub, by(RIVAL, tmp_path, "hello", "2.0.0"))
+    assert caught.value.hint.endswith(f"delegate {hub.dir.path} rival --name hello --move")
     unchanged(hub, NameNotOwned, lambda: publish(hub, by(RIVAL, tmp_path, "hello", "2.0.0")))
     unchanged(hub, Refused, lambda: publish(hub, write_skill(tmp_path / "x", "owned")), match="unsigned; rival")
     unchanged(hub, NameNotOwned, lambda: give(hub, "rival", names=("hello",)), match="acme")
     unchanged(hub, NameNotOwned, lambda: give(hub, "third", keys=(SECOND.public.pem,), names=("hello",)))
+
+
+def test_a_document_of_a_publisher_that_no_client_reads_is_not_signed(hub):
+    huge = Admission(publisher="rival", keys=("x" * DOCUMENT_CAP,))
+
+    def admit():
+        with opened(hub.dir.path, Signing(now=hub.when)) as own:
+            own.publish(Index({}, {**own.index().admissions, "rival": huge}), ["rival"], [])
+
+    unchanged(hub, Refused, admit, match=r"rival\.json would have .* more than the 5,000,000 that clients read")
 
 
 def test_new_name_needs_offline_keys(hub, tmp_path):

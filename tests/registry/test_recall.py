@@ -84,7 +84,9 @@ def test_withdrawal_is_permanent(hub, tmp_path):
     ):
         with pytest.raises(UsageError, match="harmful"):
             change()
-    hub.publish(version="1.1.0")
+    with pytest.raises(Refused, match="was withdrawn: 'harmful'") as caught:
+        hub.publish(version="1.1.0")
+    assert "raise metadata.version" in caught.value.hint
     assert offered(hub, tmp_path / "m")["1.1.0"] == (None, "harmful")
 
 

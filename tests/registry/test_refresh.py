@@ -6,14 +6,14 @@ import pytest
 
 from skillhub.errors import MetadataExpired, PassphraseNeeded, Refused, UsageError
 from skillhub.formats.text import spell_time
-from skillhub.registry.build import Setup, init
+from skillhub.registry.build import Setup, add, init
 from skillhub.registry.check import check
 from skillhub.registry.operator import RegistrySettings, Signing
 from skillhub.registry.upkeep import refresh
 from skillhub.trust.registry_metadata import Dates
 from tests.support.killing import OldClients, kill_everywhere
 from tests.support.published import tree_of
-from tests.support.registry import Simulator, key_of, now
+from tests.support.registry import Simulator, key_of, now, write_skill
 
 BINS = {f"releases-{number:x}" for number in range(2)}
 ONLINE = BINS | {"releases", "listing", "snapshot", "timestamp"}
@@ -55,6 +55,18 @@ def test_due_online_roles_are_signed_and_offline_ones_reported(hub, tmp_path, da
     again = refresh(hub.dir.path, later(hub, days))
     assert again.renewed == ()
     assert again.waiting == done.waiting
+
+
+def test_a_clock_that_was_set_back_signs_no_release_until_it_is_right_or_said_to_be(hub, tmp_path):
+    refresh(hub.dir.path, later(hub, 40), roles=["timestamp"])
+    before, skill = tree_of(hub.dir.path), [write_skill(tmp_path, "other")]
+    with pytest.raises(MetadataExpired, match="would have expired when the present state was signed") as caught:
+        add(hub.dir.path, skill, later(hub, 30))
+    assert tree_of(hub.dir.path) == before
+    assert caught.value.hint.endswith(f"refresh {hub.dir.path} --role timestamp")
+    add(hub.dir.path, skill, later(hub, 39))
+    refresh(hub.dir.path, later(hub, 30), roles=["timestamp"])
+    add(hub.dir.path, [write_skill(tmp_path, "third")], later(hub, 30))
 
 
 def test_attack_a_clock_years_ahead_signs_nothing(hub):
