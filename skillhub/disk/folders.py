@@ -14,8 +14,18 @@ from functools import cache, cached_property
 from hashlib import sha256
 from typing import TypeAlias
 
-from skillhub.disk.files import HAS_HANDLES, OPEN_FOLDER, HeldFolder, disk_errors, is_link, keeps_modes, names_in
-from skillhub.errors import UnsafeArchive
+from skillhub.disk.files import (
+    CLOEXEC,
+    HAS_HANDLES,
+    NO_LINK,
+    OPEN_FOLDER,
+    HeldFolder,
+    disk_errors,
+    is_link,
+    keeps_modes,
+    names_in,
+)
+from skillhub.errors import StateError, UnsafeArchive
 from skillhub.model.tree import File, ListedFile, Listing, Tree
 
 if sys.platform != "win32":
@@ -394,16 +404,12 @@ UNFINISHED_FILE = re.compile(r"\.skillhub-[0-9a-f]{16}\.tmp")  # as ``files.writ
 
 @contextmanager
 def swept(top: str) -> Iterator[None]:
-    """Work in a folder that the caller has locked; first remove what a killed process, if any, did not finish there.
-
-    Raises:
-        StateError: the disk refuses the removal.
-    """
+    """Work in a folder that the caller has locked; first remove what a killed process did not finish there."""
     begun, root = os.path.join(top, ".begun"), HeldFolder(top)
     for folder, _, _ in os.walk(top) if os.path.lexists(begun) else ():
         remove_unfinished(folder, root)
-    with suppress(OSError), open(begun, "wb"):  # a folder that cannot be written gets no unfinished file
-        pass
+    with suppress(StateError):  # a folder that cannot be written gets no unfinished file
+        append(begun, "", root)
     try:
         yield
     finally:
@@ -412,9 +418,18 @@ def swept(top: str) -> Iterator[None]:
 
 
 def remove_unfinished(folder: str, root: HeldFolder) -> None:
-    """Remove the files in a folder that killed processes did not finish; raises as ``remove_below``."""
-    for name in filter(UNFINISHED_FILE.fullmatch, names_in(folder)):
-        remove_below(os.path.join(folder, name), root)
+    """Remove the files in a folder that killed processes did not finish, as far as the disk allows it."""
+    with suppress(StateError):
+        for name in filter(UNFINISHED_FILE.fullmatch, names_in(folder)):
+            remove_below(os.path.join(folder, name), root)
+
+
+def append(path: str, text: str, root: HeldFolder) -> None:
+    """Add a text to a file below ``root`` that may be missing; raises as ``remove_below``, also for a link."""
+    with disk_errors(path), root.hold(path, make=True) as (name, at):
+        handle = os.open(name, os.O_WRONLY | os.O_APPEND | os.O_CREAT | NO_LINK | CLOEXEC, dir_fd=at)
+        with os.fdopen(handle, "a", encoding="utf-8") as file:
+            file.write(text)
 
 
 def remove_below(path: str, root: HeldFolder) -> None:

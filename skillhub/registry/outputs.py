@@ -360,10 +360,7 @@ class _Build:
 
     def _note_begun(self, path: str) -> None:
         if path not in self._before:
-            with files.disk_errors(self._begun):
-                os.makedirs(os.path.dirname(self._begun), exist_ok=True)
-                with open(self._begun, "a", encoding="utf-8") as file:
-                    file.write(f"{path}\n")
+            folders.append(self._begun, f"{path}\n", files.HeldFolder(self._registry.path))
             self._before.add(path)
 
     def _remove(self, path: str) -> None:
@@ -463,7 +460,7 @@ def record_path(registry: str, part: str) -> str:
 def _write_record(path: str, rows: Mapping[str, list[object]]) -> None:
     data = json.dumps(rows, separators=(",", ":")).encode()
     if files.read(path, _CAP) != data:
-        files.write_atomic(path, data, mode=0o644)
+        files.write_atomic(path, data, mode=0o644, root=files.HeldFolder(os.path.dirname(os.path.dirname(path))))
 
 
 def read_build_digests(path: str) -> dict[str, tuple[str, dict[str, str]]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -19,7 +19,7 @@ from itertools import takewhile
 from tuf.api.exceptions import LengthOrHashMismatchError
 from tuf.api.metadata import TargetFile, Targets, Timestamp  # type: ignore[attr-defined]
 
-from skillhub.disk import files
+from skillhub.disk import files, folders
 from skillhub.errors import BadMetadata, FormatError, Refused, Rollback, StateError, UsageError
 from skillhub.formats.text import as_command, quote
 from skillhub.model.index import Index, Release
@@ -126,6 +126,7 @@ class _Earlier:
         own = records(hub.registry.path) if target.is_browsed else {}
         self.own = {path: digest for record in own.values() for path, digest in files_in(record).items()}
         self._target, self._digests = target, dict[str, set[str]]()
+        self._registry = files.HeldFolder(hub.registry.path)
         self._begun = record_path(hub.registry.path, f"push-{sha256(target.where.encode()).hexdigest()}") + ".begun"
         root = _root_path(1)
         self.is_first = target.compare(_fixed_file(root, hub.registry.served(root))) is None
@@ -164,13 +165,9 @@ class _Earlier:
     def noted(self) -> Iterator[None]:
         """Keep a note of the files that a push is about to write, until it has ended."""
         fresh = {path: digest for path, digest in self.own.items() if digest not in self._digests.get(path, ())}
-        with files.disk_errors(self._begun):
-            os.makedirs(os.path.dirname(self._begun), exist_ok=True)
-            with open(self._begun, "a", encoding="utf-8") as note:
-                note.write(f"\n{json.dumps({'': ['', fresh]})}\n")
+        folders.append(self._begun, f"\n{json.dumps({'': ['', fresh]})}\n", self._registry)
         yield
-        with files.disk_errors(self._begun), suppress(FileNotFoundError):
-            os.remove(self._begun)
+        folders.remove_below(self._begun, self._registry)
 
 
 @contextmanager

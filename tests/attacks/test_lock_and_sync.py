@@ -99,7 +99,7 @@ def unsigned_timestamp(scene):
 
 
 def frozen_state(scene):
-    scene.hub.when = long_ago(4)
+    scene.hub.set_back(long_ago(4))
     scene.publish("third")
 
 

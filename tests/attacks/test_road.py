@@ -84,7 +84,7 @@ def test_rollback_of_a_role_under_its_newer_version_number(scene, hub):
 @pytest.mark.parametrize("days", [4, 8, 400])
 def test_freeze(scene, hub, days):
     """A captured state is served until its timestamp, its snapshot, and everything has expired."""
-    hub.when = long_ago(days)
+    hub.set_back(long_ago(days))
     scene.publish("third")
     assert scene.refuses(MetadataExpired, installs_other(scene)).code == "metadata-expired"
 

@@ -2,6 +2,7 @@ import json
 import os
 import shutil
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -184,6 +185,18 @@ def test_attack_a_link_in_the_folder_leads_no_write_out_of_it(hub, place, tmp_pa
         pushed(hub, place)
     assert tree_of(tmp_path / "outside") == before
     assert offered(place, tmp_path / "client", hub.root) == ("1.0.0",)
+
+
+@pytest.mark.parametrize("name", [".begun", "outputs"])
+def test_attack_a_link_in_the_registry_makes_a_command_write_to_no_other_file(hub, place, tmp_path, name):
+    (tmp_path / "outside").mkdir()
+    precious = tmp_path / "outside/precious"
+    precious.write_bytes(b"mine")
+    (Path(hub.dir.path) / name).symlink_to(precious if name == ".begun" else precious.parent)
+    before = tree_of(tmp_path / "outside")
+    with suppress(LinkLeavesProject):
+        pushed(hub, place)
+    assert tree_of(tmp_path / "outside") == before
 
 
 def test_dry_run_lists_the_files_of_a_push_and_writes_none(hub, place):

@@ -17,10 +17,11 @@ from skillhub.model.index import namespace_path
 from skillhub.net.fetch import PERSON, Requester, Response
 from skillhub.registry.build import Setup, add, init
 from skillhub.registry.operator import RegistryDir, RegistrySettings, Signing
+from skillhub.registry.upkeep import refresh
 from skillhub.sources.registry_client import TufRegistry
 from skillhub.trust.keys import PrivateKey
 from skillhub.trust.registry_metadata import Dates, MetadataSet, path_of
-from skillhub.trust.roles import key_names
+from skillhub.trust.roles import TIMESTAMP, key_names
 
 URL = "https://registry.example/hub"
 
@@ -84,6 +85,11 @@ class Simulator:
     def publish(self, name: str = "hello", version: str = "1.0.0", **files: str) -> None:
         add(self.dir.path, [write_skill(self._sources, name, version, **files)], Signing(now=self.when))
         self.pull()
+
+    def set_back(self, when: datetime) -> None:
+        """Go on at an earlier time, after the operator has said that this clock is right."""
+        self.when = when
+        refresh(self.dir.path, Signing(now=when), roles=[TIMESTAMP])
 
     def pull(self) -> None:
         self._kept = None
