@@ -58,6 +58,13 @@ _TOKEN_HOSTS = deferred(
     rb"|cloudfunctions\.net|pkg\.dev|gcr\.io|azure\.com|microsoft\.com|windows\.net|azure\.net|visualstudio\.com"
     rb"|azurewebsites\.net|localhost|127\.0\.0\.1)$"
 )
+# Who answers requests in the form of a well-known model, and placeholders for a host.
+_MODEL_HOSTS = deferred(
+    r"(?:^|\.)(?:anthropic\.com|openai\.com|azure\.com|googleapis\.com|google\.com|amazonaws\.com|mistral\.ai|openrouter\.ai"
+    r"|deepseek\.com|moonshot\.(?:ai|cn)|z\.ai|bigmodel\.cn|groq\.com|x\.ai|together\.(?:ai|xyz)|fireworks\.ai|nvidia\.com"
+    r"|aliyuncs\.com|minimax(?:i)?\.(?:io|com|chat)|cloudflare\.com|vercel\.(?:sh|ai)|cerebras\.ai|perplexity\.ai"
+    r"|siliconflow\.(?:cn|com)|docker\.internal)$|[<>{}$*]|example|your|^[^.]+$"
+)
 _ADDRESS = deferred(rb"(?<![<\w-])[\w$]")
 _DECODES = deferred(
     rb"b64decode|\batob\b|decode64|frombase64string|buffer\.from|base64_decode|base64\s{1,4}-{1,2}d"
@@ -206,6 +213,25 @@ def _unknown_index(context: MatchContext) -> str | None:
     return rule if address and (rule == "SH117" or not is_index(address[1])) else None
 
 
+def _unknown_forge(context: MatchContext) -> str | None:
+    """Judge the address that git uses in place of another one."""
+    address = URL.search(context.first.decode("utf-8", "replace"))
+    return "SH418" if address and not FORGES.search(address[1]) and not OWN_NETWORK.match(address[1]) else None
+
+
+def _unknown_model_host(context: MatchContext) -> str | None:
+    """Judge the address to which the requests to a model are sent."""
+    address = URL.search(context.first.decode("utf-8", "replace"))
+    is_known = address and (_MODEL_HOSTS.search(address[1].partition(":")[0]) or OWN_NETWORK.match(address[1]))
+    return "SH418" if address and not is_known else None
+
+
+def _is_put(context: MatchContext) -> str | None:
+    """Judge the name of somebody who works on a repository: a request may add or only ask for it."""
+    line = context.between + context.then + context.after.partition(b"\n")[0]
+    return "SH419" if re.search(rb"(?:-x|--request|--method)[ =]?put\b", line) else None
+
+
 def _is_allowed(context: MatchContext) -> str | None:
     """Judge the permission for every command of a shell beside an agent's settings: by the words of the line."""
     line = context.before + context.first + context.between + context.then
@@ -226,7 +252,7 @@ _JUDGES: Final[Mapping[str, Judge]] = {
         *(_piped, _substituted, _evaluated, _in_sentence, _sent_elsewhere, _is_decoded, _is_command, _is_erased),
         *(_package_address, _package_alone, _added_line, _program_address, _dependency, _unknown_index),
         *(_go_module, _declared),
-        *(_is_allowed, _is_remote),
+        *(_unknown_forge, _unknown_model_host, _is_put, _is_allowed, _is_remote),
     )
 }
 
