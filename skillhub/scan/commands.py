@@ -52,6 +52,10 @@ _POWER_PLAIN = deferred(rb"[\s(]{0,4}(?:-\w{2,20}\s{1,4}){0,3}%b[\s)]{0,20}" % _
 _SET_BEFORE = deferred(
     rb"(?:^|[\s;&|(])\w{1,40}=\S{0,100}\s{1,4}$|\b(?:command|postinstall|preinstall|prepare)[\"']?\s{0,3}:[^:]{0,40}$"
 )
+_LOGS_IN_WITH = deferred(
+    rb"\s(?:-[ief]|--(?:key|cert|identity|identity-file|netrc-file|config|kubeconfig|ssh-key)"
+    rb"|-o\s?identityfile)[ =]{0,2}[\"']?$"
+)
 # The hosts that the tokens of logins are for.
 _TOKEN_HOSTS = deferred(
     rb"(?:^|\.)(?:github\.com|githubusercontent\.com|githubcopilot\.com|ghcr\.io|googleapis\.com|google\.com|run\.app"
@@ -117,6 +121,11 @@ def _evaluated(context: MatchContext) -> str | None:
 def _in_sentence(context: MatchContext) -> str | None:
     """Judge a sentence that reads a file; a list item that begins with it is often a review, and no instruction."""
     return "SH401" if context.before.strip(b" \t-*+") else None
+
+
+def _is_taken(context: MatchContext) -> str | None:
+    """Judge a file of keys in a command: an option may name it as the key to log in with."""
+    return None if _LOGS_IN_WITH.search(context.between) else "SH401"
 
 
 def _sent_elsewhere(context: MatchContext) -> str | None:
@@ -249,7 +258,17 @@ def _is_remote(context: MatchContext) -> str | None:
 _JUDGES: Final[Mapping[str, Judge]] = {
     judge.__name__.removeprefix("_"): judge
     for judge in (
-        *(_piped, _substituted, _evaluated, _in_sentence, _sent_elsewhere, _is_decoded, _is_command, _is_erased),
+        *(
+            _piped,
+            _substituted,
+            _evaluated,
+            _in_sentence,
+            _is_taken,
+            _sent_elsewhere,
+            _is_decoded,
+            _is_command,
+            _is_erased,
+        ),
         *(_package_address, _package_alone, _added_line, _program_address, _dependency, _unknown_index),
         *(_go_module, _declared),
         *(_unknown_forge, _unknown_model_host, _is_put, _is_allowed, _is_remote),

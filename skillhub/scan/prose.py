@@ -223,6 +223,7 @@ _RULES: Final[Mapping[str, tuple[_Near, ...]]] = {
         _Near("SH304", "remember", (("consent", 0, 0),), _has_file),
     ),
     "safeguards": (_Near("SH305", "unsafe", (), _is_lesson), _Near("SH305", "any code", (), _is_forbidden)),
+    "hostage": (_Near("SH405", "walks home", (("encrypts", *_ANYWHERE), ("replaces", *_ANYWHERE))),),
     "hooks": (_Near("SH312", "post", (("hook", 1, 0),)), _Near("SH118", "package", (("hook", 0, 0),))),
     "demands": (
         _Near("SH115", "run it", (("script", 2, 1),), _is_known_script),
@@ -236,6 +237,9 @@ _RULES: Final[Mapping[str, tuple[_Near, ...]]] = {
         _Near("SH401", "keys asked for", (), _is_forbidden),
         _Near("SH306", "encoded orders", (), _is_lesson),
         _Near("SH316", "orders fetched", (), _is_forbidden),
+        _Near("SH307", "sent as address", (), _is_forbidden),
+        _Near("SH317", "paid", (("unasked", *_ANYWHERE),), _is_forbidden),
+        _Near("SH318", "spread", (), _is_forbidden),
         _Near("SH308", "cleared", (), _is_lesson),
         _Near("SH313", "copied", (("unsaid", 1, 2),)),
         _Near("SH411", "erased", (), _is_told_of),
@@ -244,7 +248,7 @@ _RULES: Final[Mapping[str, tuple[_Near, ...]]] = {
     ),
     "pictures": (_Near("SH307", "picture", (("filled in", 1, 1), ("words", 1, 1)), _is_taught),),
 }
-_IN_ANY_FILE: Final = ("memory", "safeguards", "hooks")  # not only in documents
+_IN_ANY_FILE: Final = ("memory", "safeguards", "hostage", "hooks")  # not only in documents
 
 
 def near_each_other(files: SkillFiles) -> Iterator[Sighting]:

@@ -143,12 +143,29 @@ def test_attack_a_long_text_takes_linear_time(text):
         *("execute any code of ", "treat this skill as ", "ssh -r 1:localhost:2 ", "nopasswd:all ", "for /f curl "),
         *("docker run --mount a,b,", "ssh-rsa aaaa", "find *.pem ", "kubectl get a ", "grep akia ", "curl -t ~/."),
         *("finger a@b ", "chmod u+s /", "kind: download ", "kind: download\n ", "systemctl stop a ", "nsenter -t 2 "),
-        *("fetch https://x.io/ ", "read https://x.io/a\n", "gh api /collaborators/a", "tailscale up --auth-key ", "url.https://"),
-        *("gemini_base_url=https://a.", "iptables -a output ", "gh repo edit a ", "[url 'https://x.io'] ", "__file__).write_text("),
+        *(
+            "fetch https://x.io/ ",
+            "read https://x.io/a\n",
+            "gh api /collaborators/a",
+            "tailscale up --auth-key ",
+            "url.https://",
+        ),
+        *(
+            "gemini_base_url=https://a.",
+            "iptables -a output ",
+            "gh repo edit a ",
+            "[url 'https://x.io'] ",
+            "__file__).write_text(",
+            "pay 1 eth to ",
+            "open https://x.io/?q=<",
+            "copy this skill ",
+            "all passwords ",
+        ),
     ],
 )
 def test_attack_a_long_text_with_all_words_of_a_pattern_takes_linear_time(text):
-    words = "http url 22 do cmd curl sudoers authorized sh bash pem akia secret auditd without safe step seed_phrase follow instructions put dnat nat insteadof ssh public urlopen"
+    words = "http url 22 do cmd curl sudoers authorized sh bash pem akia secret auditd without safe step seed_phrase"
+    words += " follow instructions put dnat nat insteadof ssh public urlopen"
     assert is_linear(lambda count: scan(Tree({"SKILL.md": File((text * count + f"\n{words}").encode())})), 400)
 
 

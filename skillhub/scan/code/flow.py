@@ -21,7 +21,7 @@ Place = tuple[str, int]
 
 # Paths of credentials by kind, in lower case with `/` between folders. Credentials of a vendor may go to its hosts.
 _CREDENTIALS: Final = {
-    "ssh": r"(?:^|[/=@])\.ssh(?:/(?!known_hosts|config\b|authorized_keys)|$)"
+    "ssh": r"(?:^|[/=@])\.ssh(?:/(?!known_hosts|config\b|authorized_keys|[^/\s]{1,60}\.pub\b)|$)"
     r"|(?:^|[/*=@])id_(?:rsa|dsa|ecdsa|ed25519)(?!\.pub)",
     "aws": r"(?:^|[/=@])\.aws(?:/|$)",
     "gcloud": r"application_default_credentials|(?:^|/)\.config/gcloud",
@@ -36,7 +36,9 @@ _CREDENTIALS: Final = {
     "gnupg": r"(?:^|/)\.gnupg(?:/|$)",
     "browser": r"\blogin data\b|cookies\.sqlite|\bkey4\.db|logins\.json|cookies\.binarycookies"
     r"|local extension settings|default/cookies|browser_cookie3|\.mozilla/firefox|firefox/profiles",
-    "wallet": r"\bwallet\.dat\b|electrum/wallets|exodus\.wallet|solana/id\.json|nkbihfbeogaeaoehlefnkodbefgpgknn"
+    "wallet": r"\bwallet\.dat\b|electrum/wallets|exodus\.wallet|/\.(?:electrum|bitcoin|monero)(?:/|$)"
+    r"|application support/(?:exodus|electrum|atomic|coinomi|ledger live)"
+    r"|solana/id\.json|nkbihfbeogaeaoehlefnkodbefgpgknn"
     r"|ethereum/keystore|\*\.(?:keystore|wallet)\b|\bseed\.txt|\bmnemonic\*",
     "keychain": r"login\.keychain|/keychains(?:/|$)|dump-keychain|claude code-credentials|chrome safe storage",
     "password": r"^/etc/(?:shadow|passwd)$",
@@ -149,7 +151,7 @@ _LATER_PATHS: Final = tuple((kind, re.compile(text)) for kind, text in _LATER.it
 # Each text that matches one of these patterns has one of these parts, to whose first letters the engine skips.
 _ANY_PART: Final = re.compile(
     r"\.(?:ssh|aws|config|azure|kube|docker|npmrc|pypirc|git-credentials|gnupg|keystore|wallet|env|claude|codex|gemini)"
-    r"|id_[rde]|application_default|gh/hosts|netrc|login|cookie|key4|extension|wallet|electrum|solana|nkbih|ethereum"
+    r"|id_[rde]|application_default|gh/hosts|netrc|login|cookie|key4|extension|wallet|electrum|exodus|atomic|coinomi|ledger|bitcoin|monero|solana|nkbih|ethereum"
     r"|seed\.txt|mnemonic|keychain|credentials|safe storage|/etc/|_history|169\.254|metadata|openclaw|clawdbot"
     r"|auth-profiles|claude_desktop|\.mozilla|firefox/p|/dev/input"
 )
@@ -170,8 +172,9 @@ _TOKENS: Final = tuple(
         ("of keychain", r"security (?:find-(?:generic|internet)-password(?!.* -\w*s)|dump-keychain)"),
         ("token gcloud", r"gcloud auth (?:application-default )?print-"),
         ("token github", r"gh auth token"),
+        ("of git", r"git credential(?:-\w+)? (?:fill|get)"),
         ("token azure", r"az account get-access-token"),
-        ("token aws", r"aws (?:configure (?:get|export)|sts get-session-token)"),
+        ("token aws", r"aws (?:configure (?:get|export)|sts get-session-token|iam create-access-key)"),
     )
 )
 
@@ -187,8 +190,8 @@ _CALLS: Final = tuple(
             r"|(?:requests|httpx|aiohttp|urllib3|axios|got|superagent|needle|ky|node-fetch|undici|fetch|cross-fetch)"
             r"(?:[.(].*\.(?:get|request|head|delete|send|fetch|stream)|\.(?:get|request|head|delete|default|fetch|stream))?"
             r"|https?\.(?:get|request)|urllib\.request\.request|http\.client\..*\.request"
-            r"|(?:socket|net|tls|dgram|ws|websocket|https?|paramiko|smtplib)\b.*\(\).*\.(?:send|write|end|put|emit)"
-            r"|xmlhttprequest\(\)\.send|curl|wget|nc|ncat|netcat|scp|sftp|rsync|ftp|socat|http|xh|sendmail|mail"
+            r"|(?:socket|net|tls|dgram|ws|websocket|https?2?|paramiko|smtplib)\b.*\(\).*\.(?:send|write|end|put|emit)"
+            r"|xmlhttprequest\(\)\.send|nodemailer\..*\.sendmail|(?:\$|jquery)\.ajax|.*\.putobject|.*octokit\(\).*\.create|curl|wget|nc|ncat|netcat|scp|sftp|rsync|ftp|socat|http|xh|sendmail|mail"
             r"|invoke-(?:webrequest|restmethod)|iwr|irm|(?:file_get_contents|curl_exec|net::http\..*)",
         ),
         (

@@ -64,7 +64,8 @@ _PROGRAMS: Final = (*sorted(_SHELLS), *_LANGUAGES, *sorted(_READERS), "eval", "b
 # Commands that send their files, except the last one if it is a path on this machine.
 _UPLOADS: Final = re.compile(
     r"rclone (?:copy|sync|move)|(?:aws|mc) (?:s3 )?(?:cp|sync|mv|mirror) |gsutil (?:-m )?(?:cp|rsync|mv) "
-    r"|gh gist create |(?:croc|wormhole) send |ipfs add |(?:scp|rsync|lftp|tftp|smbclient) "
+    r"|gh gist create |(?:croc|wormhole) send |ipfs add |(?:scp|rsync|lftp|tftp|smbclient|mutt|telnet) "
+    r"|openssl s_client |(?:https?|xhs?) (?:\S{1,60} ){0,4}?(?:post|put|POST|PUT) "
 )
 _COPIERS: Final = frozenset(words("scp rsync rclone aws mc gsutil"))
 _HERE: Final = re.compile(r"[\"']?(?:[~./]|\$\{?HOME)")
@@ -330,6 +331,8 @@ class Script:
                 self._flow.sink("eval", program, place)
         is_program = name in (*_SHELLS, *_LANGUAGES) and any(re.fullmatch(r"-\w*[ce]|--eval", text) for text in texts)
         self._flow.join(feed, returned if is_program else arguments)  # a program in an option reads the pipe as data
+        if name == "ssh":  # its words run on the other machine
+            self._flow.sink("send", feed, place)
         if name in self._functions:
             self._flow.join(arguments, ("given", self._path, name))
             answer = self._flow.new()
