@@ -31,7 +31,7 @@ from skillhub.install.pins import judge_with_own_keys
 from skillhub.install.resolve import chosen_release, look_up, resolve_ref, resolve_wanted, typed
 from skillhub.model.finding import Finding, in_words
 from skillhub.model.index import Index, Release, TakenBack, no_match
-from skillhub.model.lock import Lock, Locked, Signer, shown_signers
+from skillhub.model.lock import Lock, Locked, shown_signers
 from skillhub.model.manifest import Manifest
 from skillhub.model.provenance import Changes, Delta, Records
 from skillhub.model.reference import Named, Ref
@@ -162,9 +162,11 @@ def obtained(ref: Ref, skill: str | None, ports: Ports) -> Candidate:
 
 def _installed_skill(name: str, entry: Locked, lock: Lock, ports: Ports) -> Shown:
     records = ports.project.records()
+    is_stored = ports.store.has(entry.tree)
     tree = _stored_tree(name, entry, State(lock, Intent(), records), ports)
     satisfied = need_check(ports.environ, records.enabled(lock.skills))
     skill = view(name, entry, records.skills.get(name), satisfied, ports.project, ports.store)
+    skill = skill if is_stored else skill.verified()  # what is fetched is verified
     status, notes = _release_status(name, entry, lock, ports)
     reason = recall_reasons(lock, ports.project.home, ports.project.key)(name, entry)
     skill = replace(with_edits(skill, unproved(skill, ports.store), ports.project), withdrawn=reason)
@@ -220,11 +222,9 @@ def _unmanaged_skill(name: str, ports: Ports) -> Shown | None:
 def _offered_skill(candidate: Candidate, releases: tuple[Release, ...], ports: Ports) -> Shown:
     satisfied = need_check(ports.environ, ports.project.records().enabled(ports.project.lock().skills))
     skill = replace(
-        view(candidate.name, candidate.entry, None, satisfied, ports.project, ports.store),
+        view(candidate.name, candidate.entry, None, satisfied, ports.project, ports.store).verified(),
         path=None,
         managed=False,
-        signed_by=tuple(map(Signer.parse, candidate.entry.signed_by)),
-        claimed_by=(),
         vouched_by=candidate.voucher,
         invocation="model" if candidate.manifest.model_invocable else "user",
         requires=needs_of(facts_of(candidate.manifest, candidate.capabilities), None, satisfied),

@@ -25,7 +25,6 @@ from skillhub.install.gather import Describe, Gathered, admit_optional, gather, 
 from skillhub.install.links import Linker
 from skillhub.install.resolve import ResolvedSkill, resolve_locked, with_dependencies
 from skillhub.install.trusted_sources import ask_and_adopt_sources, needed_by
-from skillhub.model.lock import Signer
 from skillhub.model.provenance import Changes, source_changes
 from skillhub.model.reference import Ref
 from skillhub.project.copies import need_check, view
@@ -208,10 +207,8 @@ def available_updates(names: Sequence[str], ports: Ports) -> Outcome:
     is_satisfied = need_check(ports.environ, state.records.enabled(state.lock.skills))
     skills = tuple(
         replace(
-            view(each.name, each.entry, None, is_satisfied, ports.project, ports.store),
+            view(each.name, each.entry, None, is_satisfied, ports.project, ports.store).verified(),
             description=each.manifest.description,
-            signed_by=tuple(map(Signer.parse, each.entry.signed_by)),
-            claimed_by=(),
             vouched_by=each.voucher,
             state="enabled" if each.name in records and records[each.name].enabled else "disabled",
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Any, Final, Literal, TypeAlias
 
@@ -156,6 +156,10 @@ class Skill:
         if self.state == "disabled":
             return "disabled"
         return "active" if self.invocation == "model" else "enabled"
+
+    def verified(self) -> Skill:
+        """Return the skill if this command has verified its signature: its signers are no claims."""
+        return replace(self, signed_by=self.signed_by or self.claimed_by, claimed_by=())
 
     def to_json(self) -> dict[str, Any]:
         """Return the skill as an object of ``list --json``."""

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from skillhub.disk.folders import remove_tree
 from tests.cli.test_questions import serving
 from tests.support.gitrepos import Repo
 from tests.support.served import online
@@ -793,6 +794,15 @@ def test_copies_are_named_as_from_the_working_folder_and_absolute_in_json_and_el
     (shell.folder / "other").mkdir()
     assert shell.run(*words, cwd=shell.folder / "other").out.splitlines()[1:3] == [f"  {each}" for each in full]
     assert shell.run(*words).out.splitlines()[1:3] == done.out.splitlines()[1:]
+
+
+def test_show_names_the_signer_of_a_locked_skill_that_it_has_just_verified(shell):
+    assert shell.run("install", "github:code-review", "--yes").status == 0
+    remove_tree(str(shell.hub))
+    assert "claimed_by" in shell.run("list", "--json").json["skills"][0]
+    shown = shell.run("show", "code-review", "--json").json
+    assert (shown["trust"], shown["signed_by"][0]["identity"]) == ("signed", "skillhub-examples")
+    assert "claimed_by" not in shown
 
 
 def test_attack_list_names_no_signer_that_only_the_lock_claims(shell):
