@@ -250,7 +250,7 @@ def _tracked_findings(subjects: _Subjects, locations: Locations, ports: Ports) -
     """Yield the copies in agents' folders that git tracks: others would get them without the checks of skillhub."""
     folders = copies.agent_folders(ports.project, ports.user_home, ports.environ)
     paths = [os.path.join(folder, name) for folder in folders for name in subjects.locked]
-    for path in tracked_copies(ports.project.base, list(dict.fromkeys((*paths, *subjects.unmanaged)))):
+    for path in tracked_copies(ports.project, list(dict.fromkeys((*paths, *subjects.unmanaged)))):
         message = "git tracks it: others get it without the checks of lock, consent and signature"
         yield finding_of("tracked-copy", message, os.path.basename(path), (locations.shown(path), 0))
 

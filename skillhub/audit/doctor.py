@@ -169,7 +169,7 @@ def _lock(skills: Sequence[Skill], ports: Ports) -> Iterator[Check]:
                 f"{unrelated} leads to a repository of another work tree: enabled copies are not kept out of git"
             )
             yield Check("git", False, message, "git rev-parse --absolute-git-dir shows where it leads")
-        for path in tracked_copies(ports.project.base, list(copies)):
+        for path in tracked_copies(ports.project, list(copies)):
             hint = as_command("git", "rm", "-r", "--cached", path)
             yield Check("git", False, f"an enabled copy is tracked by git: {path}", hint)
     except StateError as error:

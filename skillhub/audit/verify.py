@@ -320,14 +320,23 @@ _PASSED = ("PATH", "HOME", "SYSTEMROOT")
 _SET = {"GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": "none", "GIT_LITERAL_PATHSPECS": "1", "LC_ALL": "C"}
 
 
-def tracked_copies(base: str, links: Sequence[str]) -> list[str]:
+def tracked_copies(project: Project, links: Sequence[str]) -> list[str]:
     """Return the absolute paths in ``links`` that git tracks, also in part; empty without git or a repository.
+
+    One agent reads ``skills``, where authors keep their own skills, too: one that is locked from there, or is in no
+    lock, is no copy.
 
     Raises:
         StateError: there is a repository, and git cannot list its tracked files.
     """
     # With a path outside of its folder, git would fail for all paths.
-    inside = [link for link in links if link.startswith(os.path.join(base, ""))]
+    base, locked = project.base, project.lock().skills
+
+    def is_own(link: str) -> bool:
+        path, entry = copies.portable(link, base), locked.get(os.path.basename(link))
+        return "/." not in f"/{path}" and (entry is None or (entry.local and entry.path == path))
+
+    inside = [link for link in links if link.startswith(os.path.join(base, "")) and not is_own(link)]
     if not inside:
         return []
     environ = {name: os.environ[name] for name in _PASSED if name in os.environ} | _SET

@@ -258,9 +258,16 @@ def test_a_copy_tracked_by_git_is_reported(local):
         subprocess.run(["git", "-C", str(local.base), *words], check=True, capture_output=True)
 
     git("init", "-q")
-    git("add", "-f", ".claude/skills/plain")
+    for name in ("mine", "next"):  # the author's own, in a folder that one agent reads
+        skill(local.base / "skills", name)
+    local.install(str(local.base / "skills/mine"), agents=("claude-code",))
+    git("add", "-f", ".claude/skills/plain", "skills")
     done = report(local)
     assert [each.path for each in done.findings if each.rule == "tracked-copy"] == [".claude/skills/plain"]
+    skill(local.base / "skills", "plain")  # another skill is locked under this name
+    git("add", "skills")
+    paths = {each.path for each in report(local).findings if each.rule == "tracked-copy"}
+    assert paths == {".claude/skills/plain", "skills/plain"}
 
 
 def test_a_tree_missing_in_the_store_is_reported(local):
