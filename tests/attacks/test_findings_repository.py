@@ -14,6 +14,7 @@ from skillhub.audit.doctor import diagnose
 from skillhub.audit.verify import tracked_copies, verify
 from skillhub.command.ports import Options
 from skillhub.disk.folders import remove_tree
+from skillhub.disk.home import Home
 from skillhub.errors import FormatError, LinkLeavesProject, NotFound, Refused, StateError, UnsafeTransfer
 from skillhub.exchange.adopt import adopt
 from skillhub.formats import toml
@@ -21,6 +22,7 @@ from skillhub.model.needs import McpServer
 from skillhub.model.question import answered_by
 from skillhub.project import mcp_config
 from skillhub.project.copies import unmanaged
+from skillhub.project.project import Project
 from tests.support.effort import at_most
 from tests.support.world import Answers, World, refused, skill
 
@@ -55,7 +57,8 @@ def test_listing_tracked_files_runs_no_program_of_the_repository(tmp_path):
         "protocol.ext.allow": "always",
     }.items():
         git(base, "config", key, value)
-    assert tracked_copies(str(base), [str(base / ".agents/skills/plain")]) == []
+    project = Project(str(base), "project", Home.of({"SKILLHUB_HOME": str(tmp_path / "home")}))
+    assert tracked_copies(project, [str(base / ".agents/skills/plain")]) == []
     assert not mark.exists()
 
 
@@ -273,14 +276,14 @@ def test_a_tracked_link_or_submodule_at_the_place_of_a_copy_is_reported(world, h
         git(place, "add", ".")
         git(place, "commit", "-q", "-m", "x")
     git(world.base, "add", "-f", ".claude")
-    assert tracked_copies(str(world.base), [str(world.copy("plain")), str(place)]) == [str(place)]
+    assert tracked_copies(world.project, [str(world.copy("plain")), str(place)]) == [str(place)]
     assert "git" in {check.name for check in diagnose(world.ports()).checks if not check.ok}
 
 
 def test_too_many_places_for_git_are_an_error(world):
-    many = [str(world.base / f"{number}" / "/".join(["x" * 250] * 16)) for number in range(2000)]
+    many = [str(world.base / f".{number}" / "/".join(["x" * 250] * 16)) for number in range(2000)]
     with pytest.raises(StateError):
-        tracked_copies(str(world.base), [*many, str(world.copy("plain"))])
+        tracked_copies(world.project, [*many, str(world.copy("plain"))])
 
 
 def test_a_place_outside_does_not_hide_a_tracked_copy(world):
@@ -288,7 +291,7 @@ def test_a_place_outside_does_not_hide_a_tracked_copy(world):
     git(world.base, "init", "-q")
     place = skill(world.base / ".agents/skills")
     git(world.base, "add", "-f", ".agents")
-    assert tracked_copies(str(world.base), [str(world.folder / "else"), str(place)]) == [str(place)]
+    assert tracked_copies(world.project, [str(world.folder / "else"), str(place)]) == [str(place)]
 
 
 def test_a_folder_name_in_the_hint_of_doctor_is_quoted(tmp_path):
