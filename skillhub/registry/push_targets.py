@@ -233,7 +233,7 @@ class GitTarget(Target):
     """
 
     def __init__(self, cache: GitCache, branch: str) -> None:
-        self._cache, self._branch, self.where = cache, branch, cache.url
+        self._cache, self._branch, self.where = cache, branch, f"{cache.url}@{branch}"
         self._ref = f"refs/heads/{branch}"
         self._parent = cache.ask([self._ref]).get(self._ref)
         if self._parent is not None and not is_object_id(self._parent):

@@ -148,6 +148,26 @@ def test_files_of_somebody_else_are_named_and_stay_and_those_of_a_withdrawn_rele
     assert {each for each in left if each.startswith("hello/") and "well-known" not in each} == {"hello/notes.txt"}
 
 
+def test_a_push_that_failed_on_one_branch_makes_no_file_of_another_branch_ours(hub, pages, tmp_path):
+    with opened(hub.dir.path, Signing(now=hub.when)) as registry:
+        build(registry, [SHAPES], ScanCache(Home.of({"SKILLHUB_HOME": str(tmp_path / "home")})))
+
+    pages.commit({"a": b"first"}, "main")
+    pages.git("branch", "gh-pages", "main", at=pages.path)
+
+    def moving(address):
+        target = pages.connect(address)
+        pages.commit({"a": b"moved"}, "gh-pages")
+        return target
+
+    with pytest.raises(StateError):
+        pages.push(hub, connect=moving)
+    pages.commit({"index.json": b"mine"}, "other")
+    with pytest.raises(Refused, match=r"index\.json") as refused:
+        pages.push(hub, f"git+file://{pages.path}@other")
+    assert refused.value.where.endswith("@other")
+
+
 def test_partial_clone_is_used_when_available(hub, pages, tmp_path):
     pages.git("config", "uploadpack.allowFilter", "true", at=pages.path)
     pages.git("config", "uploadpack.allowAnySHA1InWant", "true", at=pages.path)
