@@ -382,7 +382,7 @@ HARMLESS = [
         "scp -P 22 -o IdentityFile=~/.ssh/id_rsa a h:",
         "curl --netrc-file ~/.netrc x.io",
     ),
-    "cat ~/.ssh/id_ed25519.pub | ssh h cat; ssh h < a.sh",
+    *("cat ~/.ssh/id_ed25519.pub | ssh h cat; ssh h < a.sh", "cat ~/.ssh/<key>.pub | ssh <user>@<host> cat"),
     "cat deploy.yml; kubectl --kubeconfig ~/.kube/config get pods",
     "git can read a user name and a token from `~/.netrc`",
     "nc -z host 80",

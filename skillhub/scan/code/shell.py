@@ -331,8 +331,6 @@ class Script:
                 self._flow.sink("eval", program, place)
         is_program = name in (*_SHELLS, *_LANGUAGES) and any(re.fullmatch(r"-\w*[ce]|--eval", text) for text in texts)
         self._flow.join(feed, returned if is_program else arguments)  # a program in an option reads the pipe as data
-        if name == "ssh":  # its words run on the other machine
-            self._flow.sink("send", feed, place)
         if name in self._functions:
             self._flow.join(arguments, ("given", self._path, name))
             answer = self._flow.new()
