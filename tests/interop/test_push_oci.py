@@ -82,7 +82,7 @@ def test_every_byte_arrives_and_is_a_sound_registry(hub, address, tmp_path):
     found = pulled(address)
     assert sorted(found) == sorted(done.written)
     assert found == {path: hub.files[path] for path in found}
-    assert pushed(hub, address) == type(done)((), len(found))
+    assert pushed(hub, address) == type(done)((), (), len(found))
     shutil.rmtree(hub.dir.site)
     for path, data in found.items():
         change(Path(hub.dir.site, path), data)
@@ -160,9 +160,9 @@ def test_a_concurrent_writer_loses_nothing(hub, address, tmp_path):
     late.publish(version="1.2.0")
 
     class Overtaken(push_oci.OciTarget):
-        def publish(self, site, changed):
+        def publish(self, *given):
             pushed(late, address)
-            super().publish(site, changed)
+            super().publish(*given)
 
     target = Overtaken(push_oci.open_target(address, no_other_host)._client, "v1", address, no_other_host)
     with pytest.raises(StateError, match="another writer"):
