@@ -24,15 +24,15 @@ from skillhub.cli.common import (
 from skillhub.cli.render import finish, remember_outcome, show_changes, show_plan, show_sources, to_enable
 from skillhub.command.ports import Options, Outcome, Ports, chosen_agents, show_no_plan
 from skillhub.disk import files
-from skillhub.errors import SkillhubError, UsageError
+from skillhub.errors import NotFound, SkillhubError, UsageError
 from skillhub.formats.digest import Digest
-from skillhub.formats.text import amount, word
+from skillhub.formats.text import amount, as_command, word
 from skillhub.install.install import available_updates
 from skillhub.install.install import install as flow
 from skillhub.install.install import update as update_flow
 from skillhub.install.trusted_sources import listings, reference
 from skillhub.model.provenance import Changes, SourceChange
-from skillhub.model.reference import Git, GitHub, parse_ref
+from skillhub.model.reference import Git, GitHub, Local, parse_ref
 from skillhub.model.version import is_version
 from skillhub.project.copies import agent_folders
 from skillhub.project.intent import Wanted
@@ -76,6 +76,13 @@ def install(
 
     Example: skillhub install github:code-review
     """
+    wanted = [parse_ref(ref) for ref in refs or []]
+    for ref in (
+        wanted if len(wanted) > 1 else ()
+    ):  # of a path with blanks, the rest would name a stranger's repository
+        if isinstance(ref, Local) and not os.path.lexists(os.path.expanduser(ref.path)):
+            hint = f"if blanks belong to a path, quote it: {as_command('skillhub', 'install', ' '.join(refs or []))}"
+            raise NotFound("there is no such file or folder", where=os.path.abspath(ref.path), hint=hint)
     options = enabling.options(
         common,
         enable=not no_enable,
@@ -103,7 +110,7 @@ def install(
     show = show_no_plan if common.dry_run else _planning(common)
     # The user named the source, so the plan has the skills alone.
     planned = replace(ports, show_plan=lambda changes, _: show(changes, ()))
-    outcome = _with_lists(flow([parse_ref(ref) for ref in refs or []], options, planned), ports)
+    outcome = _with_lists(flow(wanted, options, planned), ports)
     status = finish(common, outcome, options, "install", "installed")
     _show_no_agent(outcome, options, common, ports)
     listed = _show_listed(before, outcome, common)

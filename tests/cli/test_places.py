@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from skillhub.install.trusted_sources import suggested
-from tests.support.cli import REPO
+from tests.support.cli import REPO, Shell
 from tests.support.gitrepos import Repo, files
 from tests.support.served import online
 from tests.support.site import JSON, WELL_KNOWN, current, offer, skill_md
@@ -316,3 +316,12 @@ def test_the_hint_names_many_skills_that_the_user_disabled_since_install_leaves_
         (many / name / "SKILL.md").write_text(f"---\nname: {name}\ndescription: does more\n---\n")
     done = shell.run("update", "--no-enable", "--allow-unsigned", "--yes")
     assert done.err.splitlines()[-1] == f"to enable the disabled skills: skillhub enable {' '.join(names)}"
+
+
+def test_attack_a_path_with_a_blank_and_no_quotes_leads_to_no_repository_of_a_stranger(tmp_path):
+    shell = Shell(tmp_path)
+    (shell.project / "my skills").mkdir()
+    done = shell.run("install", "./my", "skills/tool", *YES)
+    assert done.status == 3
+    assert "quote it: skillhub install './my skills/tool'" in done.err
+    assert "github.com" not in done.err

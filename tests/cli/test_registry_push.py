@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import functools
 import http.server
+import subprocess
 
 import pytest
 
 from skillhub.disk.installer import extra_command
 from skillhub.formats.digest import Digest
 from tests.support.absent import without
+from tests.support.published import tree_of
 from tests.support.serving import serving
 
 
@@ -91,6 +93,15 @@ def test_a_repository_without_its_kind_is_no_folder(shell):
     assert (done.status, "on GitHub: github:acme/skills; a folder: ./acme/skills" in done.err) == (2, True), done.err
     (shell.folder / "acme").mkdir()
     assert shell.run("registry", "push", shell.folder / "registry", "acme/skills", cwd=shell.folder).status == 0
+
+
+def test_a_git_repository_is_no_folder_for_a_site(shell):
+    target = shell.folder / "site.git"
+    subprocess.run(["git", "init", "-q", "--bare", str(target)], check=True)
+    before = tree_of(target)
+    done = shell.run("registry", "push", shell.folder / "registry", target)
+    assert (done.status, f"a branch of it: git+file://{target}@gh-pages" in done.err) == (2, True), done.err
+    assert tree_of(target) == before
 
 
 def test_push_into_the_folder_of_the_keys_is_refused(shell):
