@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from skillhub.audit.verify import tracked_copies
 from skillhub.command.ports import Ports
-from skillhub.disk.home import INTENT, LOCK, about_home
+from skillhub.disk.home import INTENT, LOCK, Home, about_home
 from skillhub.errors import SkillhubError, StateError
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import amount, as_command, command
@@ -65,7 +65,7 @@ def diagnose(ports: Ports, time: ShownTime | None = None) -> Diagnosis:
     agents = detect(ports.project.base, ports.user_home, ports.environ, os.path.exists)
     roots = tuple(_roots(agents, ports))
     sources, source_check = _sources(ports)
-    checks = [source_check, *_intent_and_policy(ports)]
+    checks = [source_check, *_unwritable(ports.project.home), *_intent_and_policy(ports)]
     if about := about_home(ports.project.scope, ports.project.base, ports.user_home):
         checks.append(Check("project", True, about, OTHER_PROJECT))
     with _error_as_check("settings", checks):
@@ -116,6 +116,16 @@ def _intent_and_policy(ports: Ports) -> Iterator[Check]:
         return
     summary = f"{amount(len(lines), 'line')}; {command(ports.project.scope, 'doctor', 'policy')} shows each"
     yield Check("policy", True, summary if lines else "no policy applies")
+
+
+def _unwritable(home: Home) -> Iterator[Check]:
+    for folder in (home.data, home.cache, home.state):
+        place = folder
+        while not os.path.lexists(place):
+            place = os.path.dirname(place)
+        if not os.path.isdir(place) or not os.access(place, os.W_OK | os.X_OK):
+            hint = "make it writable, or set SKILLHUB_HOME to a folder that is"
+            yield Check("home", False, f"skillhub cannot write {folder}", hint)
 
 
 def _roots(agents: tuple[Host, ...], ports: Ports) -> Iterator[Root]:

@@ -500,8 +500,8 @@ def publish(
         "questions": [question.to_json(answer) for question, answer in asked],
     }
     done = common.would("publish", "published")
-    missing = f"; {len(written)} files were missing" if written else ""
-    again = "" if planned.is_new else f" (the same as before{missing})"
+    pushed = f"; {amount(len(written), 'file')} pushed" if written else ""
+    again = "" if planned.is_new else f" (the same release as before{pushed})"
     status = common.done("publish", value, f"{done} {release.name} {release.version} to {where}{again}", "green")
     hub = RegistryDir(target.registry)
     add = "skillhub", "source", "add", hub.settings().publisher, hub.settings().url or "URL"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
@@ -340,7 +341,11 @@ def _of_project(options: Options, state: State, ports: Ports) -> list[ResolvedSk
             resolved.append(resolve_locked(name, entry, state, ports))
         elif wanted is not None:
             if options.frozen:
-                raise stale_lock(f"the lock does not have {name} as skillhub.toml wants it", ports.project)
+                is_there = os.path.lexists(ports.project.lock_path)
+                message = (
+                    f"the lock does not have {name} as skillhub.toml wants it" if is_there else "there is no lock"
+                )
+                raise stale_lock(message, ports.project)
             resolved.append(resolve_wanted(name, wanted, state, ports))
     return resolved
 

@@ -43,6 +43,16 @@ def test_a_new_machine_has_no_problems(shell):
     assert shell.files() == before
 
 
+def test_a_home_that_cannot_be_written_is_a_problem(shell, tmp_path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine/cache").write_text("a file in the place of a folder")
+    shell.environ["SKILLHUB_HOME"] = str(tmp_path / "mine")
+    _, found = checks(shell)
+    problems = [each for each in found["checks"] if not each["ok"]]
+    assert {each["name"] for each in problems} == {"home"}
+    assert "SKILLHUB_HOME" in problems[0]["hint"]
+
+
 def test_doctor_lists_agents_and_their_folders(shell):
     (shell.project / ".claude/skills").mkdir(parents=True)
     (shell.home / ".codex").mkdir()

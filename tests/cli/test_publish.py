@@ -323,7 +323,7 @@ def test_a_publish_killed_after_signing_is_finished_by_the_same_command(publishe
 def test_a_release_that_is_published_twice_lacks_no_file(published):
     assert published.publish("--yes").status == 0
     done = published.publish("--yes")
-    assert (done.status, done.out.endswith(" (the same as before)\n")) == (0, True)
+    assert (done.status, done.out.endswith(" (the same release as before)\n")) == (0, True)
 
 
 def test_attack_a_release_goes_to_a_target_of_its_own_only_after_a_question(published):

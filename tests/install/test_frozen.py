@@ -32,6 +32,8 @@ def test_frozen_installs_the_lock_or_fails(world):
     before = (world.base / "skillhub.lock").stat().st_mtime_ns
     assert world.install(frozen=True).skills[0].links
     assert (world.base / "skillhub.lock").stat().st_mtime_ns == before
+    (world.base / "skillhub.lock").unlink()
+    assert refused(world, FormatError, lambda: world.install(frozen=True)).message == "there is no lock"
 
 
 def test_frozen_refuses_content_that_differs_from_the_lock(world):
