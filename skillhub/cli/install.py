@@ -32,7 +32,7 @@ from skillhub.install.install import install as flow
 from skillhub.install.install import update as update_flow
 from skillhub.install.trusted_sources import listings, reference
 from skillhub.model.provenance import Changes, SourceChange
-from skillhub.model.reference import Git, GitHub, Local, parse_ref
+from skillhub.model.reference import Git, GitHub, Local, Ref, parse_ref
 from skillhub.model.version import is_version
 from skillhub.project.copies import agent_folders
 from skillhub.project.intent import Wanted
@@ -76,13 +76,7 @@ def install(
 
     Example: skillhub install github:code-review
     """
-    wanted = [parse_ref(ref) for ref in refs or []]
-    for ref in (
-        wanted if len(wanted) > 1 else ()
-    ):  # of a path with blanks, the rest would name a stranger's repository
-        if isinstance(ref, Local) and not os.path.lexists(os.path.expanduser(ref.path)):
-            hint = f"if blanks belong to a path, quote it: {as_command('skillhub', 'install', ' '.join(refs or []))}"
-            raise NotFound("there is no such file or folder", where=os.path.abspath(ref.path), hint=hint)
+    wanted = _parsed(refs or [])
     options = enabling.options(
         common,
         enable=not no_enable,
@@ -119,6 +113,21 @@ def install(
     if refs and not (outcome.changed or outcome.pending or listed):
         _show_pins([each.name for each in outcome.skills], common)
     return status
+
+
+def _parsed(refs: Sequence[str]) -> list[Ref]:
+    """Return the typed references.
+
+    Raises:
+        NotFound: one of several is a path at which nothing is. If it has blanks and no quotes, the words after the
+            first blank would name a stranger's repository.
+    """
+    parsed = [parse_ref(ref) for ref in refs]
+    for ref in parsed if len(parsed) > 1 else ():
+        if isinstance(ref, Local) and not os.path.lexists(os.path.expanduser(ref.path)):
+            hint = f"if blanks belong to a path, quote it: {as_command('skillhub', 'install', ' '.join(refs))}"
+            raise NotFound("there is no such file or folder", where=os.path.abspath(ref.path), hint=hint)
+    return parsed
 
 
 def _show_pins(names: Sequence[str], common: Common) -> None:
