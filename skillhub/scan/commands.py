@@ -52,9 +52,10 @@ _POWER_PLAIN = deferred(rb"[\s(]{0,4}(?:-\w{2,20}\s{1,4}){0,3}%b[\s)]{0,20}" % _
 _SET_BEFORE = deferred(
     rb"(?:^|[\s;&|(])\w{1,40}=\S{0,100}\s{1,4}$|\b(?:command|postinstall|preinstall|prepare)[\"']?\s{0,3}:[^:]{0,40}$"
 )
+# Options that name a key to log in with. `cp -i` and `cat -e` read the file, and know none of the long ones.
 _LOGS_IN_WITH = deferred(
-    rb"\s(?:-[ief]|--(?:key|cert|identity|identity-file|netrc-file|config|kubeconfig|ssh-key)"
-    rb"|-o\s?identityfile)[ =]{0,2}[\"']?$"
+    rb"^scp\s(?:[^;|&]{0,200}\s)?(?:-[if]|-o\s?identityfile)[ =]{0,2}[\"']?$"
+    rb"|\s--(?:key|cert|identity|identity-file|netrc-file|kubeconfig|ssh-key)[ =]{0,2}[\"']?$"
 )
 # The hosts that the tokens of logins are for.
 _TOKEN_HOSTS = deferred(
@@ -125,7 +126,7 @@ def _in_sentence(context: MatchContext) -> str | None:
 
 def _is_taken(context: MatchContext) -> str | None:
     """Judge a file of keys in a command: an option may name it as the key to log in with."""
-    return None if _LOGS_IN_WITH.search(context.between) else "SH401"
+    return None if _LOGS_IN_WITH.search(context.first + context.between) else "SH401"
 
 
 def _sent_elsewhere(context: MatchContext) -> str | None:
