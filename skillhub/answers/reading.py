@@ -169,6 +169,7 @@ class PackAnswer(JsonAnswer, commands=["pack"]):
     digest: Text
     tree: Text
     size: int
+    warnings: Texts
 
 
 class SignAnswer(JsonAnswer, commands=["sign"]):
@@ -178,6 +179,7 @@ class SignAnswer(JsonAnswer, commands=["sign"]):
     tree: Text
     fingerprint: Text
     identity: Text | None
+    warnings: Texts
 
 
 class EditRow(AnswerRow):

@@ -42,7 +42,7 @@ from skillhub.project import copies
 from skillhub.project.intent import in_full, sources_since
 from skillhub.scan.results import ScanCache
 from skillhub.sources.configured import Source
-from skillhub.sources.local import read_local
+from skillhub.sources.local import files_of_project, read_local
 
 
 @dataclass(frozen=True, slots=True)
@@ -368,7 +368,9 @@ class Inquiry:
             expected = (entry.own_name(name), entry.version)
             if manifest is None or tree is None or (manifest.name, manifest.version) != expected:
                 return False
-            return SIGNATURE not in tree and read_local(files.inside(project.base, path)).tree.digest == entry.tree
+            folder = files.inside(project.base, path)
+            found = read_local(folder, leave_out=files_of_project(folder)).tree
+            return SIGNATURE not in tree and found.digest == entry.tree
         return False
 
     def ask_places(self, names: Iterable[str]) -> None:

@@ -23,7 +23,7 @@ from skillhub.model.manifest import Manifest, problems
 from skillhub.model.tree import SIGNATURE, SKILL_MD, ArchiveKind, File, Tree
 from skillhub.project.user_state import OwnKey, Publishers
 from skillhub.scan import scan
-from skillhub.sources.local import named, read_local
+from skillhub.sources.local import files_of_project, named, read_local
 from skillhub.trust import oms
 from skillhub.trust.keys import PrivateKey, has_private_key
 from skillhub.trust.publishers import Publisher, judge
@@ -198,7 +198,7 @@ def validate_all(paths: Sequence[str], publishers: Publishers, now: datetime) ->
     found = []
     for path in paths:
         try:
-            found.append(validate(path, publishers, now))
+            found.append(validate(path, publishers, now, files_of_project(path)))
         except (NotFound, UsageError) as error:
             found.append(Validated(path, None, None, (_issue(error, path),), (), None, error=error))
     errors = [each.error for each in found if each.error is not None]
@@ -207,7 +207,7 @@ def validate_all(paths: Sequence[str], publishers: Publishers, now: datetime) ->
     return found
 
 
-def validate(path: str, publishers: Publishers, now: datetime) -> Validated:
+def validate(path: str, publishers: Publishers, now: datetime, leave_out: Sequence[str] = ()) -> Validated:
     """Validate the skill at ``path``: a folder by the specification, an archive by the rules of install.
 
     A fact worth knowing that is no fault becomes a warning, such as unchanged lines of the template or a key that is
@@ -217,6 +217,7 @@ def validate(path: str, publishers: Publishers, now: datetime) -> Validated:
         path: A folder, or an archive.
         publishers: The publishers that the user trusts.
         now: The time at which certificates must be valid.
+        leave_out: As for ``read_local``.
 
     Raises:
         NotFound: ``path`` does not exist.
@@ -224,12 +225,12 @@ def validate(path: str, publishers: Publishers, now: datetime) -> Validated:
         FormatError, StateError: the user's list of publishers is malformed, or cannot be read.
     """
     try:
-        unpacked = read_local(path)
+        unpacked = read_local(path, leave_out=leave_out)
     except (NotFound, UsageError):
         raise
     except SkillhubError as error:
         return Validated(path, None, None, (_issue(error, path),), (), None)
-    warnings = tuple(Issue("archive", text, path) for text in unpacked.warnings)
+    warnings = tuple(Issue("archive" if unpacked.archive else "left-out", text, path) for text in unpacked.warnings)
     tree, signature = signature_of(unpacked.tree, publishers, now)
     is_folder = os.path.isdir(os.path.expanduser(path))
     errors, noted = problems(tree, os.path.basename(os.path.abspath(path)) if is_folder else None)
@@ -288,12 +289,14 @@ class Packed:
         digest: The digest of the file.
         tree: The digest of the skill in it.
         size: The size of the file in bytes.
+        warnings: Warnings about the folder, for a person.
     """
 
     path: str
     digest: Digest
     tree: Digest
     size: int
+    warnings: tuple[str, ...] = ()
 
 
 def pack_skill(
@@ -318,7 +321,7 @@ def pack_skill(
         StateError: the disk refuses.
     """
     with named(path):
-        unpacked = read_local(path)
+        unpacked = read_local(path, leave_out=files_of_project(path))
         refuse_keys(unpacked.tree, path)
         tree = judge(unpacked.tree, (), None, now).tree
         manifest = Manifest.read(tree, strict=True)
@@ -333,7 +336,7 @@ def pack_skill(
         raise UsageError("the archive must be outside the skill", where=target, hint=hint)
     data = pack(tree, kind)
     write(os.path.abspath(target), data)
-    return Packed(target, Digest.of(data), tree.digest, len(data))
+    return Packed(target, Digest.of(data), tree.digest, len(data), unpacked.warnings)
 
 
 def refuse_keys(tree: Tree, path: str) -> None:
@@ -369,6 +372,7 @@ class Signed:
     tree: Digest
     fingerprint: Digest
     identity: str | None = None
+    warnings: tuple[str, ...] = ()
 
 
 def sign_skill(
@@ -397,17 +401,17 @@ def sign_skill(
     if os.path.exists(folder) and not os.path.isdir(folder):
         raise UsageError(f"{quote(path)} is not a folder", hint="sign the folder, then pack it")
     with named(path):
-        unpacked = read_local(path)
+        unpacked = read_local(path, leave_out=files_of_project(path))
         refuse_keys(unpacked.tree, path)
         manifest = Manifest.read(unpacked.tree, strict=True)
     key = load()
-    bundle = oms.sign(unpacked.tree, manifest.name, key, chain)
+    bundle = oms.sign(unpacked.tree, manifest.name, key, chain, unpacked.left_out)
     signed = Tree({**unpacked.tree, SIGNATURE: File(bundle)})
     tree = judge(signed, [Publisher(manifest.name, keys=(key.public,))], None, now).tree
     if not dry_run:
         files.write_atomic(os.path.join(os.path.abspath(folder), SIGNATURE), bundle)
         _read_back(path, key, tree.digest)
-    return Signed(path, tree.digest, key.public.fingerprint, chain[0].subject if chain else None)
+    return Signed(path, tree.digest, key.public.fingerprint, chain[0].subject if chain else None, unpacked.warnings)
 
 
 def _read_back(path: str, key: PrivateKey, tree: Digest) -> None:
@@ -416,7 +420,7 @@ def _read_back(path: str, key: PrivateKey, tree: Digest) -> None:
     Raises:
         StateError: the contents differ from the signed tree.
     """
-    envelope = oms.read(read_local(path).tree)
+    envelope = oms.read(read_local(path, leave_out=files_of_project(path)).tree)
     if envelope is None or envelope.tree.digest != tree:
         raise StateError("the skill was changed while it was signed; sign it again", where=path)
     envelope.prove(key.public)

@@ -187,6 +187,7 @@ def pack(
             write_output(place, data, common.open_project())
 
     packed = pack_skill(path, output, form, common.time().now(), write)
+    common.terminal.warn_each(packed.warnings)
     done = "would write " if common.dry_run else ""
     return common.done("pack", asdict(packed), f"{done}{packed.path}: {packed.size} bytes, {packed.digest}", "green")
 
@@ -205,6 +206,7 @@ def sign(
     signed = sign_skill(
         path, partial(own_key, key, common), certificates, common.time().now(), dry_run=common.dry_run
     )
+    common.terminal.warn_each(signed.warnings)
     who = f" of {signed.identity}" if signed.identity else ""
     text = f"{signed.path} {common.would('be', 'is')} signed by the key {signed.fingerprint}{who}"
     return common.done("sign", asdict(signed), text, "green")

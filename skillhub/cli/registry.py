@@ -428,6 +428,7 @@ def registry_add(
     if common.json:
         return common.answer("registry add", {"added": added.releases, "unchanged": added.unchanged})
     done = common.would("add", "added")
+    common.terminal.warn_each(note for each in added.submissions for note in each.warnings)
     for release in added.releases:
         text = f"{done} {release.name} {release.version}, signed by {release.publisher}"
         common.terminal.did(text, "green")

@@ -210,7 +210,7 @@ def by_path(
         SecurityError: an unsafe archive or folder, or a broken signature.
         FormatError: the archive or the manifest is malformed.
     """
-    from skillhub.sources.local import hint_to_sign_again, named, read_local  # noqa: PLC0415 - for local skills alone
+    from skillhub.sources.local import files_of_project, hint_to_sign_again, named, read_local  # noqa: PLC0415 - for local skills alone
 
     full = os.path.join(base, os.path.expanduser(path))
     locked_path = portable(full, ports.project.base)
@@ -221,7 +221,8 @@ def by_path(
         trees = (each.original.tree for each in entries if each.local and each.path == locked_path)
         like = next(map(ports.store.listing, trees), None)
         with named(path, (FormatError,)):
-            return read_local(files.inside(ports.project.base, locked_path) if is_inside else full, like=like)
+            place = files.inside(ports.project.base, locked_path) if is_inside else full
+            return read_local(place, like=like, leave_out=files_of_project(place))
 
     def verify(unpacked: Unpacked, scan: Scan) -> Candidate:
         origin = {"path": locked_path, "digest": unpacked.archive}

@@ -144,13 +144,15 @@ class Unpacked:
 
     Attributes:
         tree: The files.
-        warnings: Warnings about the archive, for a person.
+        warnings: Warnings about the archive or folder, for a person.
         archive: The digest of the archive's bytes; None for a folder, or where nobody needs it.
+        left_out: The paths in the folder that are no part of the skill.
     """
 
     tree: Tree
     warnings: tuple[str, ...] = ()
     archive: Digest | None = None
+    left_out: tuple[str, ...] = ()
 
 
 def kind_of(filename: str, content_type: str | None = None) -> ArchiveKind | None:

@@ -22,7 +22,7 @@ from skillhub.model.version import is_version
 from skillhub.project.user_state import OwnKey, Publishers
 from skillhub.registry.operator import OpenRegistry, RegistryDir, RegistrySettings, Signing, opened
 from skillhub.scan import capabilities
-from skillhub.sources.local import named, read_local
+from skillhub.sources.local import files_of_project, named, read_local
 from skillhub.trust import oms
 from skillhub.trust.keys import KeyKind, PrivateKey
 from skillhub.trust.publishers import Publisher, Verdict, judge, publisher_of
@@ -39,6 +39,7 @@ class Submission:
     Attributes:
         tree: The skill without the files that its signature ignores.
         key: The fingerprint of the signer's key, or of the root of its certificate.
+        warnings: Warnings about the archive or folder, for a person.
     """
 
     path: str
@@ -46,6 +47,7 @@ class Submission:
     artifact: bytes
     tree: Tree
     key: Digest
+    warnings: tuple[str, ...]
 
 
 VERSION_HINT = "published releases never change: raise metadata.version in SKILL.md"
@@ -79,7 +81,8 @@ def submit(
     """
     folder = os.path.basename(os.path.abspath(path)) if os.path.isdir(path) else None
     with named(path):
-        tree = read_local(path, wrapper=False).tree
+        unpacked = read_local(path, wrapper=False, leave_out=files_of_project(path))
+        tree = unpacked.tree
         refuse_keys(tree, path)
         tree = prepare(tree) if prepare else tree
         errors, _ = problems(tree, folder)
@@ -117,7 +120,7 @@ def submit(
         requires=tuple(need.spell() for need in manifest.requires),
         capabilities=capabilities(verdict.tree, manifest),
     )
-    return Submission(path, release, artifact, verdict.tree, verdict.signer.fingerprint)
+    return Submission(path, release, artifact, verdict.tree, verdict.signer.fingerprint, unpacked.warnings)
 
 
 def _operators_key(tree: Tree, verdict: Verdict, hub: OpenRegistry, own_publishers: Publishers) -> OwnKey | None:
@@ -307,7 +310,7 @@ def _readable_names(skills: Sequence[str]) -> Iterator[str]:
     """Yield the names of readable skills; ``submit`` reports the unreadable ones."""
     for path in skills:
         with suppress(SkillhubError):
-            yield Manifest.read(read_local(path, wrapper=False).tree).name
+            yield Manifest.read(read_local(path, wrapper=False, leave_out=files_of_project(path)).tree).name
 
 
 def refuse_within(path: str, *places: str | None) -> None:

@@ -143,6 +143,7 @@ class ReleasePlan:
             lines += [f"it needs: {need}" for need in map(word, release.requires)]
         else:
             lines.append("the registry has this release already, and would be copied there for the first time")
+        lines += self.submission.warnings
         lines += [f"{issue.where}: {issue.message}" for issue in unfilled(self.submission.tree)]
         if self.findings:
             lines.append(f"the scan found {counted(self.findings)}: {validate_command}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 
@@ -12,9 +12,11 @@ from skillhub.archive.limits import Entry, Limits
 from skillhub.archive.unpack import gather, unpack
 from skillhub.disk import files
 from skillhub.disk.folders import FileBits, walk
+from skillhub.disk.home import EDITS, INTENT, LOCK
 from skillhub.errors import FormatError, NotFound, SecurityError, UnsafeArchive
 from skillhub.formats.digest import Digest
 from skillhub.formats.text import as_command, as_word, did_you_mean, quote, spelled_like
+from skillhub.model.hosts import hosts
 from skillhub.model.tree import SIGNATURE, SKILL_MD, Unpacked, kind_of, misnamed
 from skillhub.project.project import Project
 
@@ -26,7 +28,12 @@ _EXPECTED = "expected a skill: a folder, .zip, .skill or .tar.gz"
 
 
 def read_local(
-    path: str, *, wrapper: bool = True, project: Project | None = None, like: FileBits | None = None
+    path: str,
+    *,
+    wrapper: bool = True,
+    project: Project | None = None,
+    like: FileBits | None = None,
+    leave_out: Collection[str] = (),
 ) -> Unpacked:
     """Return the skill at ``path``; ``wrapper`` is as for ``unpack``.
 
@@ -35,6 +42,7 @@ def read_local(
         wrapper: As for ``unpack``.
         project: The project that ``path`` lies in, for a copy; no folder between the two may be a link.
         like: The files whose execute bits count where the folder's file system keeps none.
+        leave_out: Files and folders of a folder that are no part of the skill, as ``files_of_project`` returns them.
 
     Raises:
         NotFound: nothing is at ``path``, or a folder without ``SKILL.md``.
@@ -45,7 +53,7 @@ def read_local(
     """
     full = os.path.expanduser(path)
     if os.path.isdir(full):
-        return _read_folder(full, path, project, like)
+        return _read_folder(full, path, project, like, leave_out)
     kind = kind_of(os.path.basename(full))
     if kind is None and os.path.exists(full):
         is_skill = os.path.basename(full) == SKILL_MD
@@ -60,6 +68,20 @@ def read_local(
         hint = f"{meant} {_EXPECTED}".lstrip()
         raise NotFound("there is no such file or folder", where=os.path.abspath(full), hint=hint)
     return replace(unpack(data, kind, wrapper=wrapper), archive=Digest.of(data))
+
+
+def files_of_project(path: str) -> tuple[str, ...]:
+    """Return the files and folders of a skill's folder that belong to the project which the folder is, too.
+
+    These are its lock, its intent, its saved edits and the agents' folders of skills. They are no part of the skill
+    that its author installs, packs, signs or publishes.
+    """
+    full = os.path.expanduser(path)
+    if not any(os.path.lexists(os.path.join(full, name)) for name in (LOCK, INTENT)):
+        return ()
+    folders = {host.project_dir or "" for host in hosts().values()}
+    # A skill can have a folder such as `skills` of its own, but a hidden one is an agent's.
+    return (LOCK, INTENT, EDITS, *sorted(folder for folder in folders if folder.startswith(".")))
 
 
 def hint_to_sign_again(path: str, reason: str | None) -> str | None:
@@ -86,21 +108,29 @@ def named(path: str, kinds: tuple[type[errors.SkillhubError], ...] = _OF_CONTENT
         raise
 
 
-def _read_folder(full: str, path: str, project: Project | None, like: FileBits | None) -> Unpacked:
+def _read_folder(
+    full: str, path: str, project: Project | None, like: FileBits | None, leave_out: Collection[str]
+) -> Unpacked:
     if not os.path.lexists(os.path.join(full, SKILL_MD)):
         hint = "a skill is a folder with a SKILL.md; name that folder"
         with files.disk_errors(full):
             near = misnamed(os.listdir(full))
         raise NotFound(f"{quote(path)} has no SKILL.md{near and f': {near}'}", where=os.path.abspath(full), hint=hint)
+    left_out = tuple(each for each in leave_out if os.path.lexists(os.path.join(full, each)))
     with files.disk_errors(full):
         if project is None:
-            return gather(_entries(full, like), wrapper=False)
-        with project.hold(full) as (name, at):
-            return gather(_entries(name, like, at), wrapper=False)
+            found = gather(_entries(full, like, left_out), wrapper=False)
+        else:
+            with project.hold(full) as (name, at):
+                found = gather(_entries(name, like, left_out, at), wrapper=False)
+    note = f"left out, since they belong to the project in this folder: {', '.join(left_out)}"
+    return replace(found, warnings=(*found.warnings, note), left_out=left_out) if left_out else found
 
 
-def _entries(folder: str, like: FileBits | None, at: int | None = None) -> Iterator[Entry]:
+def _entries(folder: str, like: FileBits | None, left_out: Collection[str], at: int | None = None) -> Iterator[Entry]:
     for found in walk(folder, largest=Limits().total, skip=".git", dir_fd=at, like=like):
+        if any(f"{found.path}/".startswith(f"{each}/") for each in left_out):
+            continue
         if found.file is None:
             raise UnsafeArchive("link", "expected files and folders, found a link or a device", where=found.path)
         yield Entry(found.path, found.file)

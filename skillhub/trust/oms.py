@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from base64 import b64decode, b64encode
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, cast
 
@@ -434,7 +434,9 @@ def read(tree: Tree) -> Envelope | None:
     return Envelope(covered, bundle.hint, bundle.chain, signed, bundle.signature, bundle.sigstore)
 
 
-def sign(tree: Tree, name: str, key: PrivateKey, chain: tuple[Certificate, ...] = ()) -> bytes:
+def sign(
+    tree: Tree, name: str, key: PrivateKey, chain: tuple[Certificate, ...] = (), left_out: tuple[str, ...] = ()
+) -> bytes:
     """Return the bytes of ``skill.oms.sig`` for ``tree``, the same each time.
 
     It covers neither a present signature nor the ``.git*`` files that no signature may cover.
@@ -444,6 +446,7 @@ def sign(tree: Tree, name: str, key: PrivateKey, chain: tuple[Certificate, ...] 
         name: Its name, as information for readers; it is not verified.
         key: The signing key. The reference verifier accepts ECDSA, but no Ed25519.
         chain: The certificate of ``key``, then its issuers; empty to sign with the bare key.
+        left_out: Paths beside the tree that the signature ignores, too.
 
     Raises:
         UsageError: the tree is no skill, or the first certificate is that of another key.
@@ -452,5 +455,6 @@ def sign(tree: Tree, name: str, key: PrivateKey, chain: tuple[Certificate, ...] 
         raise UsageError(f"expected a skill to sign, found no {SKILL_MD}")
     if chain and chain[0].key != key.public:
         raise UsageError("expected the certificate of the signing key first, found another key's")
-    payload = Statement.of(tree).dump(name)
+    statement = Statement.of(tree)
+    payload = replace(statement, ignored=(*statement.ignored, *left_out)).dump(name)
     return Bundle(payload, key.sign(pae(payload)), None if chain else key.public.hint, chain).dump()

@@ -610,3 +610,13 @@ def test_attack_only_a_policy_of_the_user_accepts_a_critical_finding(published):
     assert published.state() == before
     published.write("hub/config/policy.toml", 'allow-findings = ["SH402"]')
     assert published.publish("--yes").status == 0
+
+
+def test_the_question_names_the_files_of_a_project_that_are_left_out(author):
+    path = author.revise("1.1.0", **{"skillhub.lock": "{}", ".claude/skills/tool/SKILL.md": "x"})
+    done = author.publish("--dry-run", "--json")
+    left_out = "left out, since they belong to the project in this folder: skillhub.lock, .claude/skills"
+    assert left_out in done.json["questions"][0]["details"]
+    added = author.run("registry", "add", author.registry, path)
+    assert (added.status, added.err) == (0, f"warning: {left_out}\n")
+    assert author.run("publish", path, "--to", author.registry).status == 0
