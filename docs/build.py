@@ -284,6 +284,12 @@ A question without a yes, a policy, or an open need.
 .TP
 .B 7
 A problem on the local disk.
+.TP
+.B 70
+A bug in skillhub.
+.TP
+.B 130
+Interrupted with Ctrl-C.
 .SH ENVIRONMENT
 .TP
 .B SKILLHUB_HOME
