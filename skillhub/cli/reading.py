@@ -8,7 +8,7 @@ from typing import TextIO
 from skillhub.cli.terminal import Terminal, Tone
 from skillhub.formats.text import Quoted, is_hidden, quote
 from skillhub.model.finding import Finding, Severity, counted
-from skillhub.model.tree import SKILL_MD, File, Tree
+from skillhub.model.tree import SIGNATURE, SKILL_MD, File, Tree
 from skillhub.scan import scan
 from skillhub.scan.views import is_text
 
@@ -16,10 +16,10 @@ _TONES: dict[Severity, Tone] = {"low": "dim", "medium": "yellow", "high": "red",
 
 
 def view(tree: Tree, terminal: Terminal, stream: TextIO) -> None:
-    """Show all files of a skill during a question: first the list, then each file, ``SKILL.md`` first."""
+    """Show all files of a skill during a question: the list, then each but the signature, ``SKILL.md`` first."""
     findings = scan(tree)
     lines = listing(tree, findings)
-    for path in sorted(tree, key=lambda each: each != SKILL_MD):
+    for path in sorted(tree.without([SIGNATURE]), key=lambda each: each != SKILL_MD):
         lines += [("", "plain"), *numbered(path, tree[path], findings)]
     terminal.page(lines, stream)
 

@@ -113,6 +113,12 @@ def test_every_line_of_a_file_is_marked_as_quoted():
     assert len(lines) == len(ours) + 4
 
 
+def test_the_answer_v_shows_no_bytes_of_the_signature(shell):
+    say = [("[v]iew its files, [N]o: ", "v\n"), ("[v]iew its files, [N]o: ", "n\n")]
+    done = shell.at_terminal("install", "github:code-review", say=say, PAGER="cat", NO_COLOR="1")
+    assert ("skill.oms.sig" in done.out, "dsseEnvelope" in done.out) == (True, False)
+
+
 def test_the_answer_v_shows_the_files_and_asks_again(shell, grave):
     say = [("[v]iew its files, [N]o: ", "v\n"), ("[v]iew its files, [N]o: ", "n\n")]
     done = shell.at_terminal("install", "./grave", say=say, PAGER="cat", NO_COLOR="1")
