@@ -35,7 +35,7 @@ from skillhub.trust.publishers import Publisher, judge
 BEYOND_SYNC = frozenset(
     {
         *("signature", "signer-unknown", "patch", "withdrawn", "revoked", "name-not-owned", "not-enabled"),
-        *("origin-changed", "other-skill", "other-tree", SourceMismatch.code),
+        *("origin-changed", "other-skill", "other-tree", "unreadable", SourceMismatch.code),
     }
 )
 LEFT_THE_LOCK = "the skill left the lock, and agents still read it here"

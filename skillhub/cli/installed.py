@@ -13,7 +13,7 @@ from skillhub.cli.common import UNREADABLE, Arg, Common, Names, Strings, Verify,
 from skillhub.cli.render import held_back, remember_idle, remember_outcome, show_outcome, skills_table
 from skillhub.disk.home import about_home
 from skillhub.errors import BadSignature, NameNotOwned, NotFound, Refused, SkillhubError, Withdrawn
-from skillhub.formats.text import command, from_here
+from skillhub.formats.text import as_command, command, from_here
 from skillhub.project.copies import (
     absolute,
     agent_folders,
@@ -331,6 +331,8 @@ def _hints(found: Sequence[Verified], ports: Ports, common: Common) -> Iterator[
     sync = common.command("sync")
     if codes - BEYOND_SYNC:
         yield f"{then}{sync} restores the locked files"
+    if unreadable := [from_here(each.path) for one in found for each in one.problems if each.code == "unreadable"]:
+        yield f"to make it readable: {as_command('chmod', '-R', 'u+rX', *unreadable)}"
     if "other-skill" in codes:
         yield f"move away the folder with the name of a locked skill; {sync} does not"
     if "other-tree" in codes:

@@ -1,9 +1,13 @@
 """``sync`` and the states that it restores or leaves: what it, ``list``, ``verify`` and ``remove`` say of them."""
 
 import json
+import os
 import shutil
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from skillhub.disk import proved
+from tests.support.cli import Shell, run_code
 
 
 def test_sync_warns_about_a_skill_read_from_outside_of_the_project(shell):
@@ -96,3 +100,25 @@ def test_the_hint_about_an_unknown_name_is_about_that_name(shell):
     error = shell.run("remove", "code-review", "nope", "--json").error
     assert error["message"] == "no skill named 'nope' is installed here"
     assert error["hint"].startswith("skillhub list shows")
+
+
+def test_what_verify_cannot_read_is_made_readable_first():
+    """``sync`` exits 7 until then."""
+    with TemporaryDirectory() as folder:  # pytest's own can be reached by its user alone
+        shell = Shell(Path(folder))
+        assert shell.run("install", "github:code-review", "--yes").status == 0
+        if os.getuid() == 0:  # permissions do not hold root back
+            for path in (shell.folder, *shell.folder.rglob("*")):
+                os.chown(path, 65534, 65534)
+        code = """
+import os, sys
+from skillhub.cli.main import main
+if os.getuid() == 0:
+    os.setuid(65534)
+os.chmod(".agents/skills/code-review", 0)
+status = main(["verify"])
+os.chmod(".agents/skills/code-review", 0o755)
+sys.exit(status)
+"""
+        done = run_code(code, cwd=shell.project, environ=shell.environ)
+    assert (done.status, done.err) == (1, "to make it readable: chmod -R u+rX .agents/skills/code-review\n"), done.out
